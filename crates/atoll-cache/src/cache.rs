@@ -1,0 +1,581 @@
+//! The operations of a cache, each built from one lookup or one atomic change of the engine.
+
+use crate::{CacheError, Change, Engine, KEY_BYTES_MAX, Lookup, Meta, Old, Stats, Value, Verdict, Want};
+
+/// A cache as one client uses it.
+pub struct Cache<G: Engine> {
+    engine: G,
+}
+
+/// When a [`Cache::set`] takes place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Condition {
+    /// Whatever is there.
+    #[default]
+    Always,
+    /// Only if the key is not there.
+    IfAbsent,
+    /// Only if the key is there.
+    IfPresent,
+    /// Only if the key is there and was last written under this token.
+    IfToken(u64),
+}
+
+/// When an object will expire. A moment that is over removes the key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Expiry {
+    /// Never.
+    #[default]
+    Never,
+    /// When the present object does; never if there is none.
+    Keep,
+    /// After so many milliseconds on the pool's clock.
+    InMs(u64),
+    /// At so many milliseconds since the Unix epoch on the pool's clock.
+    AtMs(u64),
+}
+
+impl Expiry {
+    fn at_ms(self, now_ms: u64, old: Option<Meta>) -> Option<u64> {
+        match self {
+            Self::Never => None,
+            Self::Keep => old.and_then(|old| old.expiry_ms),
+            Self::InMs(ms) => Some(now_ms.saturating_add(ms)),
+            Self::AtMs(ms) => Some(ms),
+        }
+    }
+}
+
+/// How a [`Cache::set`] is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SetOptions {
+    /// When it takes place.
+    pub condition: Condition,
+    /// When the new object expires.
+    pub expiry: Expiry,
+}
+
+/// What a [`Cache::set`] found and did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetOutcome {
+    /// Whether the value was stored; else the condition did not hold.
+    pub stored: bool,
+    /// What was there before.
+    pub old: Option<Meta>,
+    /// The token of the stored value; of what is there, if nothing was stored; 0 if nothing is there.
+    pub token: u64,
+}
+
+/// When a [`Cache::expire`] takes place, given that the key is there. No expiry counts as one later than all others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExpireCondition {
+    /// Only if it has no expiry.
+    pub if_none: bool,
+    /// Only if it has one.
+    pub if_some: bool,
+    /// Only if the new expiry is later.
+    pub if_later: bool,
+    /// Only if the new expiry is earlier.
+    pub if_earlier: bool,
+}
+
+/// What a [`Cache::expire`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpireOutcome {
+    /// The key is not there.
+    Absent,
+    /// The condition did not hold.
+    Refused,
+    /// The expiry is set.
+    Set,
+    /// The moment was over: the key is removed.
+    Removed,
+}
+
+/// What an increment gave.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number<T> {
+    /// The new number.
+    Value(T),
+    /// The value is not a number.
+    NotANumber,
+    /// The result is out of range; nothing was changed.
+    Overflow,
+}
+
+fn checked(key: &[u8]) -> Result<&[u8], CacheError> {
+    if key.len() > KEY_BYTES_MAX { Err(CacheError::KeyTooLong { bytes: key.len() }) } else { Ok(key) }
+}
+
+impl<G: Engine> Cache<G> {
+    /// The operations over `engine`.
+    pub fn new(engine: G) -> Self {
+        Self { engine }
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &G {
+        &self.engine
+    }
+
+    /// The engine, for what only it offers.
+    pub fn engine_mut(&mut self) -> &mut G {
+        &mut self.engine
+    }
+
+    /// Looks `key` up; on a hit, `true`, and its value is in `into`.
+    #[inline]
+    pub async fn get(&mut self, key: &[u8], into: &mut Value) -> Result<bool, CacheError> {
+        Ok(self.engine.get(checked(key)?, into).await? == Lookup::Hit)
+    }
+
+    /// Looks many keys up at once; `found(i, value)` is called for every `keys[i]` in order, with `None` for a miss. The
+    /// lookups are not one atomic step.
+    pub async fn get_many<F>(&mut self, keys: &[&[u8]], mut found: F) -> Result<(), CacheError>
+    where
+        F: FnMut(usize, Option<&Value>),
+    {
+        for key in keys {
+            checked(key)?;
+        }
+        let each = |index: usize, lookup: Lookup, value: &Value| found(index, (lookup == Lookup::Hit).then_some(value));
+        self.engine.get_many(keys, each).await
+    }
+
+    /// What is known of `key`, without counting an access; `None` if it is not there.
+    pub async fn peek(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
+        self.engine.peek(checked(key)?).await
+    }
+
+    async fn change<C: Change>(&mut self, key: &[u8], change: &mut C) -> Result<u64, CacheError> {
+        Ok(self.engine.update(checked(key)?, change).await?.unwrap_or(0))
+    }
+
+    fn checked_length(&self, bytes: usize) -> Result<(), CacheError> {
+        let max = self.engine.value_bytes_max();
+        if bytes > max { Err(CacheError::ValueTooLarge { bytes, max }) } else { Ok(()) }
+    }
+
+    /// Sets `key` to `value`. An expiry that is over removes the key instead.
+    pub async fn set(&mut self, key: &[u8], value: &[u8], options: &SetOptions) -> Result<SetOutcome, CacheError> {
+        self.set_returning(key, value, options, None).await
+    }
+
+    /// As [`Cache::set`], and copies the value that was there into `old_value`.
+    pub async fn set_returning(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        options: &SetOptions,
+        old_value: Option<&mut Value>,
+    ) -> Result<SetOutcome, CacheError> {
+        self.checked_length(value.len())?;
+        let mut set = Set { value, options, old_value, old: None, stored: false };
+        let token = self.change(key, &mut set).await?;
+        Ok(SetOutcome { stored: set.stored, old: set.old, token })
+    }
+
+    /// Removes `key`; says whether it was there.
+    pub async fn delete(&mut self, key: &[u8]) -> Result<bool, CacheError> {
+        self.take(key, None).await
+    }
+
+    /// Removes `key` and copies the value that was there into `old_value`; says whether it was there.
+    pub async fn take(&mut self, key: &[u8], old_value: Option<&mut Value>) -> Result<bool, CacheError> {
+        let mut remove = Remove { old_value, found: false };
+        self.change(key, &mut remove).await?;
+        Ok(remove.found)
+    }
+
+    /// Sets when `key` expires.
+    pub async fn expire(
+        &mut self,
+        key: &[u8],
+        expiry: Expiry,
+        condition: ExpireCondition,
+    ) -> Result<ExpireOutcome, CacheError> {
+        let mut expire = Expire { expiry, condition, value: None, outcome: ExpireOutcome::Absent };
+        self.change(key, &mut expire).await?;
+        Ok(expire.outcome)
+    }
+
+    /// Copies the value of `key` into `value` and sets when it expires, in one step; says whether it was there.
+    pub async fn get_and_expire(&mut self, key: &[u8], expiry: Expiry, value: &mut Value) -> Result<bool, CacheError> {
+        let condition = ExpireCondition::default();
+        let mut expire = Expire { expiry, condition, value: Some(value), outcome: ExpireOutcome::Absent };
+        self.change(key, &mut expire).await?;
+        Ok(expire.outcome != ExpireOutcome::Absent)
+    }
+
+    /// Adds `by` to the decimal integer at `key`; an absent key counts as 0. Keeps the expiry.
+    pub async fn increment(&mut self, key: &[u8], by: i64) -> Result<Number<i64>, CacheError> {
+        let mut change = Rewrite::new(|old: &[u8], new: &mut Vec<u8>| {
+            let old = if old.is_empty() { Some(0) } else { parse_integer(old) };
+            let Some(old) = old else { return Err(Number::NotANumber) };
+            let Some(sum) = old.checked_add(by) else { return Err(Number::Overflow) };
+            new.extend_from_slice(sum.to_string().as_bytes());
+            Ok(Number::Value(sum))
+        });
+        change.empty_is_a_value = true;
+        self.change(key, &mut change).await?;
+        Ok(change.outcome())
+    }
+
+    /// Adds `by` to the decimal number at `key`; an absent key counts as 0. Keeps the expiry. The result is stored in the
+    /// shortest form that reads back as the same `f64`.
+    pub async fn increment_float(&mut self, key: &[u8], by: f64) -> Result<Number<f64>, CacheError> {
+        let mut change = Rewrite::new(|old: &[u8], new: &mut Vec<u8>| {
+            let old = if old.is_empty() { Some(0.0) } else { parse_float(old) };
+            let Some(old) = old else { return Err(Number::NotANumber) };
+            let sum = old + by;
+            if !sum.is_finite() {
+                return Err(Number::Overflow);
+            }
+            new.extend_from_slice(sum.to_string().as_bytes());
+            Ok(Number::Value(sum))
+        });
+        change.empty_is_a_value = true;
+        self.change(key, &mut change).await?;
+        Ok(change.outcome())
+    }
+
+    /// Appends to the value of `key`, an absent one being empty; gives the new length. Keeps the expiry.
+    pub async fn append(&mut self, key: &[u8], suffix: &[u8]) -> Result<usize, CacheError> {
+        self.rewrite(key, |old, new| {
+            new.extend_from_slice(old);
+            new.extend_from_slice(suffix);
+        })
+        .await
+    }
+
+    /// Puts `prefix` before the value of `key`, an absent one being empty; gives the new length. Keeps the expiry.
+    pub async fn prepend(&mut self, key: &[u8], prefix: &[u8]) -> Result<usize, CacheError> {
+        self.rewrite(key, |old, new| {
+            new.extend_from_slice(prefix);
+            new.extend_from_slice(old);
+        })
+        .await
+    }
+
+    /// Overwrites the value of `key` from `offset` on, padding with zero bytes; gives the new length. Writing nothing changes
+    /// nothing. Keeps the expiry.
+    pub async fn set_range(&mut self, key: &[u8], offset: usize, bytes: &[u8]) -> Result<usize, CacheError> {
+        if bytes.is_empty() {
+            return Ok(self.peek(key).await?.map_or(0, |meta| meta.value_bytes));
+        }
+        let end = offset.saturating_add(bytes.len());
+        self.checked_length(end)?;
+        self.rewrite(key, |old, new| {
+            new.extend_from_slice(old);
+            new.resize(old.len().max(end), 0);
+            new[offset..end].copy_from_slice(bytes);
+        })
+        .await
+    }
+
+    async fn rewrite(&mut self, key: &[u8], rewrite: impl Fn(&[u8], &mut Vec<u8>)) -> Result<usize, CacheError> {
+        let max = self.engine.value_bytes_max();
+        let mut change = Rewrite::new(|old: &[u8], new: &mut Vec<u8>| {
+            rewrite(old, new);
+            if new.len() > max {
+                Err(Err(CacheError::ValueTooLarge { bytes: new.len(), max }))
+            } else {
+                Ok(Ok(new.len()))
+            }
+        });
+        self.change(key, &mut change).await?;
+        change.outcome()
+    }
+
+    /// The bytes of `key`'s value from `start` to `end`, both inclusive and, if negative, counted from the end (-1 is the last
+    /// byte), clamped to what is there; empty if `key` is not there.
+    pub async fn get_range<'v>(
+        &mut self,
+        key: &[u8],
+        start: i64,
+        end: i64,
+        into: &'v mut Value,
+    ) -> Result<&'v [u8], CacheError> {
+        if !self.get(key, into).await? {
+            return Ok(&[]);
+        }
+        let length = into.bytes().len() as i64;
+        let from = |index: i64| if index < 0 { length.saturating_add(index).max(0) } else { index };
+        let (start, end) = (from(start), from(end).min(length - 1));
+        Ok(if start > end { &[] } else { &into.bytes()[start as usize..=end as usize] })
+    }
+
+    /// Shows at least `count` keys from `cursor` on, if there are as many, and gives the cursor to go on from; 0 begins and ends.
+    /// A key that is present from the first call to the last is shown at least once.
+    pub async fn scan<F: FnMut(&[u8])>(&mut self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
+        self.engine.scan(cursor, count, each).await
+    }
+
+    /// Some key that is present.
+    pub async fn random_key(&mut self) -> Result<Option<Vec<u8>>, CacheError> {
+        self.engine.random_key().await
+    }
+
+    /// Removes every key that was present when it began; gives how many it removed.
+    pub async fn flush(&mut self) -> Result<u64, CacheError> {
+        self.engine.flush().await
+    }
+
+    /// Objects in the pool, expired ones that have not been found yet among them.
+    pub async fn objects(&mut self) -> Result<u64, CacheError> {
+        self.engine.objects().await
+    }
+
+    /// The pool's clock: milliseconds since the Unix epoch, never going back.
+    pub async fn now_ms(&mut self) -> Result<u64, CacheError> {
+        self.engine.now_ms().await
+    }
+
+    /// The longest value that this pool takes.
+    pub fn value_bytes_max(&self) -> usize {
+        self.engine.value_bytes_max()
+    }
+
+    /// What this client has counted.
+    pub fn stats(&self) -> &Stats {
+        self.engine.stats()
+    }
+}
+
+/// A decimal integer as Redis takes it: no blanks, no plus sign, no leading zeros, no `-0`.
+pub fn parse_integer(text: &[u8]) -> Option<i64> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    let canonical = match digits {
+        [b'0'] => text.len() == 1,
+        [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
+        _ => false,
+    };
+    if canonical { std::str::from_utf8(text).ok()?.parse().ok() } else { None }
+}
+
+/// A finite or infinite decimal number; no blanks, no NaN.
+pub fn parse_float(text: &[u8]) -> Option<f64> {
+    let number: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    (!number.is_nan()).then_some(number)
+}
+
+struct Set<'a> {
+    value: &'a [u8],
+    options: &'a SetOptions,
+    old_value: Option<&'a mut Value>,
+    old: Option<Meta>,
+    stored: bool,
+}
+
+impl Change for Set<'_> {
+    fn wants(&self) -> Want {
+        if self.old_value.is_some() { Want::Value } else { Want::Meta }
+    }
+
+    fn decide(&mut self, now_ms: u64, old: Option<Old<'_>>) -> Verdict {
+        self.old = old.map(|old| old.meta);
+        if let (Some(into), Some(old)) = (&mut self.old_value, old) {
+            into.assign(old.value, old.meta);
+        }
+        self.stored = match self.options.condition {
+            Condition::Always => true,
+            Condition::IfAbsent => old.is_none(),
+            Condition::IfPresent => old.is_some(),
+            Condition::IfToken(token) => old.is_some_and(|old| old.meta.token == token),
+        };
+        let expiry_ms = self.options.expiry.at_ms(now_ms, self.old);
+        match expiry_ms {
+            _ if !self.stored => Verdict::Leave,
+            Some(expiry_ms) if expiry_ms <= now_ms => Verdict::Remove,
+            expiry_ms => Verdict::Put { expiry_ms },
+        }
+    }
+
+    fn value(&self) -> &[u8] {
+        self.value
+    }
+}
+
+struct Remove<'a> {
+    old_value: Option<&'a mut Value>,
+    found: bool,
+}
+
+impl Change for Remove<'_> {
+    fn wants(&self) -> Want {
+        if self.old_value.is_some() { Want::Value } else { Want::Meta }
+    }
+
+    fn decide(&mut self, _now_ms: u64, old: Option<Old<'_>>) -> Verdict {
+        self.found = old.is_some();
+        if let (Some(into), Some(old)) = (&mut self.old_value, old) {
+            into.assign(old.value, old.meta);
+        }
+        if self.found { Verdict::Remove } else { Verdict::Leave }
+    }
+
+    fn value(&self) -> &[u8] {
+        &[]
+    }
+}
+
+struct Expire<'a> {
+    expiry: Expiry,
+    condition: ExpireCondition,
+    value: Option<&'a mut Value>,
+    outcome: ExpireOutcome,
+}
+
+impl Change for Expire<'_> {
+    fn wants(&self) -> Want {
+        if self.value.is_some() { Want::Value } else { Want::Meta }
+    }
+
+    fn decide(&mut self, now_ms: u64, old: Option<Old<'_>>) -> Verdict {
+        let Some(old) = old else {
+            self.outcome = ExpireOutcome::Absent;
+            return Verdict::Leave;
+        };
+        if let Some(into) = &mut self.value {
+            into.assign(old.value, old.meta);
+        }
+        let new = self.expiry.at_ms(now_ms, Some(old.meta));
+        let (present, later) = (old.meta.expiry_ms, |ms: Option<u64>| ms.unwrap_or(u64::MAX));
+        let condition = self.condition;
+        let refused = condition.if_none && present.is_some()
+            || condition.if_some && present.is_none()
+            || condition.if_later && later(new) <= later(present)
+            || condition.if_earlier && later(new) >= later(present);
+        let (outcome, verdict) = match new {
+            _ if refused => (ExpireOutcome::Refused, Verdict::Leave),
+            Some(expiry_ms) if expiry_ms <= now_ms => (ExpireOutcome::Removed, Verdict::Remove),
+            // Nothing would change: an object rewritten for nothing is room wasted.
+            expiry_ms if expiry_ms == present => (ExpireOutcome::Set, Verdict::Leave),
+            expiry_ms => (ExpireOutcome::Set, Verdict::Expire { expiry_ms }),
+        };
+        self.outcome = outcome;
+        verdict
+    }
+
+    fn value(&self) -> &[u8] {
+        &[]
+    }
+}
+
+/// A new value computed from the old one, keeping the expiry. `F` gives `Err` to leave things as they are.
+struct Rewrite<F, T> {
+    rewrite: F,
+    new: Vec<u8>,
+    outcome: Option<T>,
+    /// Whether a present but empty value differs from an absent one: then `rewrite` is shown a blank, which is no number.
+    empty_is_a_value: bool,
+}
+
+impl<T, F: FnMut(&[u8], &mut Vec<u8>) -> Result<T, T>> Rewrite<F, T> {
+    fn new(rewrite: F) -> Self {
+        Self { rewrite, new: Vec::new(), outcome: None, empty_is_a_value: false }
+    }
+
+    fn outcome(self) -> T {
+        self.outcome.expect("an engine that ends an update has called decide")
+    }
+}
+
+impl<T, F: FnMut(&[u8], &mut Vec<u8>) -> Result<T, T>> Change for Rewrite<F, T> {
+    fn wants(&self) -> Want {
+        Want::Value
+    }
+
+    fn decide(&mut self, _now_ms: u64, old: Option<Old<'_>>) -> Verdict {
+        self.new.clear();
+        let old_value = match old {
+            Some(old) if old.value.is_empty() && self.empty_is_a_value => b" ",
+            Some(old) => old.value,
+            None => &[],
+        };
+        let (outcome, verdict) = match (self.rewrite)(old_value, &mut self.new) {
+            Ok(outcome) => (outcome, Verdict::Put { expiry_ms: old.and_then(|old| old.meta.expiry_ms) }),
+            Err(outcome) => (outcome, Verdict::Leave),
+        };
+        self.outcome = Some(outcome);
+        verdict
+    }
+
+    fn value(&self) -> &[u8] {
+        &self.new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Model;
+    use atoll_fabric::{Clock, run_ready};
+
+    fn cache() -> (Cache<Model>, std::sync::Arc<std::sync::atomic::AtomicU64>) {
+        let (clock, hand) = Clock::manual(1_000_000_000);
+        (Cache::new(Model::new(clock)), hand)
+    }
+
+    #[test]
+    fn integers_are_read_as_redis_reads_them() {
+        for (text, number) in [("0", Some(0)), ("-1", Some(-1)), ("9223372036854775807", Some(i64::MAX))] {
+            assert_eq!(parse_integer(text.as_bytes()), number);
+        }
+        for text in ["", "+1", " 1", "01", "-0", "1 ", "9223372036854775808", "--1", "1e3"] {
+            assert_eq!(parse_integer(text.as_bytes()), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn an_increment_of_an_empty_value_is_refused_and_of_an_absent_one_counts_from_zero() {
+        let (mut cache, _) = cache();
+        run_ready(async {
+            assert_eq!(cache.increment(b"n", 5).await.unwrap(), Number::Value(5));
+            assert_eq!(cache.increment(b"n", i64::MAX).await.unwrap(), Number::Overflow);
+            cache.set(b"e", b"", &SetOptions::default()).await.unwrap();
+            assert_eq!(cache.increment(b"e", 1).await.unwrap(), Number::NotANumber);
+            assert_eq!(cache.increment_float(b"n", 0.5).await.unwrap(), Number::Value(5.5));
+        });
+    }
+
+    #[test]
+    fn ranges_count_from_both_ends_and_are_clamped() {
+        let (mut cache, _) = cache();
+        run_ready(async {
+            cache.set(b"k", b"Hello World", &SetOptions::default()).await.unwrap();
+            let mut value = Value::new();
+            for (start, end, slice) in [
+                (0, 4, "Hello"),
+                (-5, -1, "World"),
+                (0, -1, "Hello World"),
+                (5, 2, ""),
+                (-100, 3, "Hell"),
+                (20, 30, ""),
+                (0, -100, "H"),
+            ] {
+                let found = cache.get_range(b"k", start, end, &mut value).await.unwrap();
+                assert_eq!(found, slice.as_bytes(), "{start} {end}");
+            }
+            assert_eq!(cache.set_range(b"p", 3, b"x").await.unwrap(), 4);
+            assert!(cache.get(b"p", &mut value).await.unwrap());
+            assert_eq!(value.bytes(), b"\0\0\0x");
+        });
+    }
+
+    #[test]
+    fn expiry_follows_the_clock_and_its_conditions() {
+        let (mut cache, hand) = cache();
+        run_ready(async {
+            let options = SetOptions { expiry: Expiry::InMs(100), ..SetOptions::default() };
+            cache.set(b"k", b"v", &options).await.unwrap();
+            let later = ExpireCondition { if_later: true, ..ExpireCondition::default() };
+            assert_eq!(cache.expire(b"k", Expiry::InMs(50), later).await.unwrap(), ExpireOutcome::Refused);
+            assert_eq!(cache.expire(b"k", Expiry::InMs(200), later).await.unwrap(), ExpireOutcome::Set);
+            hand.fetch_add(150_000_000, std::sync::atomic::Ordering::Relaxed);
+            assert!(cache.peek(b"k").await.unwrap().is_some());
+            hand.fetch_add(50_000_000, std::sync::atomic::Ordering::Relaxed);
+            assert!(cache.peek(b"k").await.unwrap().is_none());
+        });
+    }
+}

@@ -1,0 +1,152 @@
+//! What an engine must offer, and its duties.
+//!
+//! An engine is one folder with an implementation of [`Engine`]. [`Cache`](crate::Cache) checks the limits of keys and values and
+//! builds all operations from these few.
+
+use crate::{Meta, Stats, Value};
+use atoll_fabric::VerbError;
+
+/// Why an operation could not be done. It changed nothing, unless the variant says otherwise.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CacheError {
+    /// The key is longer than [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX).
+    #[error("the key has {bytes} bytes, more than the {max} that a key may have", max = crate::KEY_BYTES_MAX)]
+    KeyTooLong {
+        /// Length of the key.
+        bytes: usize,
+    },
+    /// The value is longer than this pool takes.
+    #[error("the value has {bytes} bytes, more than the {max} that this pool takes: make a larger pool, or split it")]
+    ValueTooLarge {
+        /// Length of the value.
+        bytes: usize,
+        /// The most that this pool takes.
+        max: usize,
+    },
+    /// Nothing is left to evict: other clients hold what there is, in groups that they are filling.
+    #[error("the pool is full and nothing in it can be evicted: make it larger, or let fewer clients write to it")]
+    OutOfMemory,
+    /// The pool holds bytes that no client wrote.
+    #[error("the pool is damaged ({what}): check it with `atoll pool verify`")]
+    Damaged {
+        /// What was found.
+        what: &'static str,
+    },
+    /// The fabric failed; whether a change happened is unknown after [`VerbError::OutcomeUnknown`].
+    #[error(transparent)]
+    Verb(#[from] VerbError),
+}
+
+/// How a lookup ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// The value is in the caller's [`Value`].
+    Hit,
+    /// No object has the key.
+    Absent,
+    /// An object has the key and its time is over.
+    Expired,
+}
+
+/// How much of the present object a [`Change`] must see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Want {
+    /// Only whether it is there, and its [`Meta`].
+    Meta,
+    /// Its value too.
+    Value,
+}
+
+/// The object that a [`Change`] would replace. An expired one is not shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Old<'a> {
+    /// What is known of it.
+    pub meta: Meta,
+    /// Its value, if [`Change::wants`] asked for it; else empty.
+    pub value: &'a [u8],
+}
+
+/// What becomes of the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing changes.
+    Leave,
+    /// The object goes.
+    Remove,
+    /// The value becomes [`Change::value`], under a new token.
+    Put {
+        /// When it expires; `None` for never.
+        expiry_ms: Option<u64>,
+    },
+    /// Value and token stay, the expiry changes. Only for a key that is there.
+    Expire {
+        /// When it expires; `None` for never.
+        expiry_ms: Option<u64>,
+    },
+}
+
+/// A change of one key, decided on what is there and applied only if that is still there.
+pub trait Change {
+    /// How much of the present object `decide` must see.
+    fn wants(&self) -> Want;
+
+    /// Decides. Called again, with what is there then, whenever another client was faster; the last call is the one that counts.
+    /// `now_ms` is the pool's clock.
+    fn decide(&mut self, now_ms: u64, old: Option<Old<'_>>) -> Verdict;
+
+    /// The value to put, read after `decide` gave [`Verdict::Put`].
+    fn value(&self) -> &[u8];
+}
+
+/// A cache engine, as one client uses it: one thread, one operation at a time.
+///
+/// The caller keeps keys within [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX) and values within [`Engine::value_bytes_max`]. The engine keeps
+/// the promises of a cache: lookups and changes of one key are linearizable, where a miss is an eviction; what has expired for
+/// one client has expired for all; a change does not fail while something can be evicted.
+#[allow(async_fn_in_trait)]
+pub trait Engine {
+    /// Looks `key` up and counts the access; on a hit its value is put into `into`.
+    async fn get(&mut self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError>;
+
+    /// Looks many keys up at once; `found(i, lookup, value)` is called once for every `keys[i]`, in order.
+    async fn get_many<F: FnMut(usize, Lookup, &Value)>(
+        &mut self,
+        keys: &[&[u8]],
+        mut found: F,
+    ) -> Result<(), CacheError> {
+        let mut value = Value::new();
+        for (index, key) in keys.iter().enumerate() {
+            let lookup = self.get(key, &mut value).await?;
+            found(index, lookup, &value);
+        }
+        Ok(())
+    }
+
+    /// What is known of `key`'s object, without counting an access.
+    async fn peek(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError>;
+
+    /// Changes `key`'s object atomically; gives the token of the object that is there afterwards, if there is one.
+    async fn update<C: Change>(&mut self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError>;
+
+    /// Shows at least `count` keys from `cursor` on, if there are as many, and gives the cursor to go on from; 0 begins and ends.
+    /// A key that is present from the first call to the last is shown at least once.
+    async fn scan<F: FnMut(&[u8])>(&mut self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError>;
+
+    /// Some key that is present.
+    async fn random_key(&mut self) -> Result<Option<Vec<u8>>, CacheError>;
+
+    /// Removes every key that was present when it began; gives how many it removed.
+    async fn flush(&mut self) -> Result<u64, CacheError>;
+
+    /// Objects in the pool, expired ones that have not been found yet among them.
+    async fn objects(&mut self) -> Result<u64, CacheError>;
+
+    /// The pool's clock: milliseconds since the Unix epoch, never going back.
+    async fn now_ms(&mut self) -> Result<u64, CacheError>;
+
+    /// The longest value that this pool takes.
+    fn value_bytes_max(&self) -> usize;
+
+    /// What this client has counted.
+    fn stats(&self) -> &Stats;
+}

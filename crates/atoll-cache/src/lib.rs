@@ -1,0 +1,29 @@
+//! Caches in the pool.
+//!
+//! [`Cache`] is what users call: every operation of a cache on keys and values of any bytes. It is written once, over the small
+//! core that an [`Engine`] offers: look a key up, and change a key's object atomically.
+//!
+//! | module | concept |
+//! |---|---|
+//! | [`cache`] | the operations: set with conditions, increment, append, expire, scan |
+//! | [`engine`] | what an engine must offer, and its duties |
+//! | [`value`] | the bytes of a hit, and what is known of them |
+//! | [`stats`] | what a client counts |
+//! | [`model`] | the reference engine: one ordinary map, for tests |
+#![forbid(unsafe_code)]
+
+pub mod cache;
+pub mod engine;
+pub mod model;
+pub mod stats;
+pub mod value;
+
+pub use cache::{Cache, Condition, ExpireCondition, ExpireOutcome, Expiry, Number, SetOptions, SetOutcome};
+pub use engine::{CacheError, Change, Engine, Lookup, Old, Verdict, Want};
+pub use stats::Stats;
+pub use value::{Meta, Value};
+
+/// Longest key in bytes.
+pub const KEY_BYTES_MAX: usize = 64 << 10;
+/// Longest value in bytes.
+pub const VALUE_BYTES_MAX: usize = 512 << 20;

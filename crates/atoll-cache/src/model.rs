@@ -1,0 +1,125 @@
+//! The reference engine: one ordinary map that never evicts. Tests hold the other engines against it, and whatever is built on
+//! [`Engine`] can be tested on it without a pool.
+
+use crate::{CacheError, Change, Engine, Lookup, Meta, Old, Stats, VALUE_BYTES_MAX, Value, Verdict};
+use atoll_fabric::Clock;
+use std::collections::BTreeMap;
+
+struct Entry {
+    value: Vec<u8>,
+    expiry_ms: Option<u64>,
+    token: u64,
+}
+
+impl Entry {
+    fn meta(&self) -> Meta {
+        Meta { expiry_ms: self.expiry_ms, token: self.token, value_bytes: self.value.len() }
+    }
+
+    fn is_live(&self, now_ms: u64) -> bool {
+        self.expiry_ms.is_none_or(|expiry_ms| now_ms < expiry_ms)
+    }
+}
+
+/// An engine over a map of its own.
+pub struct Model {
+    entries: BTreeMap<Vec<u8>, Entry>,
+    clock: Clock,
+    token_last: u64,
+    stats: Stats,
+}
+
+impl Model {
+    /// An empty one on `clock`.
+    pub fn new(clock: Clock) -> Self {
+        Self { entries: BTreeMap::new(), clock, token_last: 0, stats: Stats::default() }
+    }
+}
+
+impl Engine for Model {
+    async fn get(&mut self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
+        let now_ms = self.clock.unix_ms();
+        let lookup = match self.entries.get(key) {
+            None => Lookup::Absent,
+            Some(entry) if !entry.is_live(now_ms) => Lookup::Expired,
+            Some(entry) => {
+                into.assign(&entry.value, entry.meta());
+                Lookup::Hit
+            }
+        };
+        match lookup {
+            Lookup::Hit => self.stats.hits += 1,
+            Lookup::Absent => self.stats.misses_absent += 1,
+            Lookup::Expired => self.stats.misses_expired += 1,
+        }
+        Ok(lookup)
+    }
+
+    async fn peek(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
+        let now_ms = self.clock.unix_ms();
+        Ok(self.entries.get(key).filter(|entry| entry.is_live(now_ms)).map(Entry::meta))
+    }
+
+    async fn update<C: Change>(&mut self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
+        let now_ms = self.clock.unix_ms();
+        let old = self.entries.get(key).filter(|entry| entry.is_live(now_ms));
+        let verdict = change.decide(now_ms, old.map(|entry| Old { meta: entry.meta(), value: &entry.value }));
+        match verdict {
+            Verdict::Leave => {}
+            Verdict::Remove => {
+                self.entries.remove(key);
+                self.stats.removes += 1;
+            }
+            Verdict::Put { expiry_ms } => {
+                self.token_last += 1;
+                let entry = Entry { value: change.value().to_vec(), expiry_ms, token: self.token_last };
+                self.entries.insert(key.to_vec(), entry);
+                self.stats.puts += 1;
+            }
+            Verdict::Expire { expiry_ms } => {
+                if let Some(entry) = self.entries.get_mut(key) {
+                    entry.expiry_ms = expiry_ms;
+                }
+            }
+        }
+        Ok(self.entries.get(key).filter(|entry| entry.is_live(now_ms)).map(|entry| entry.token))
+    }
+
+    async fn scan<F: FnMut(&[u8])>(&mut self, cursor: u64, count: usize, mut each: F) -> Result<u64, CacheError> {
+        let now_ms = self.clock.unix_ms();
+        let end = cursor as usize + count.max(1);
+        for (_, (key, _)) in
+            (0..end).zip(&self.entries).skip(cursor as usize).filter(|(_, (_, entry))| entry.is_live(now_ms))
+        {
+            each(key);
+        }
+        Ok(if end >= self.entries.len() { 0 } else { end as u64 })
+    }
+
+    async fn random_key(&mut self) -> Result<Option<Vec<u8>>, CacheError> {
+        let now_ms = self.clock.unix_ms();
+        Ok(self.entries.iter().find(|(_, entry)| entry.is_live(now_ms)).map(|(key, _)| key.clone()))
+    }
+
+    async fn flush(&mut self) -> Result<u64, CacheError> {
+        let removed = self.entries.len() as u64;
+        self.entries.clear();
+        Ok(removed)
+    }
+
+    async fn objects(&mut self) -> Result<u64, CacheError> {
+        Ok(self.entries.len() as u64)
+    }
+
+    async fn now_ms(&mut self) -> Result<u64, CacheError> {
+        Ok(self.clock.unix_ms())
+    }
+
+    fn value_bytes_max(&self) -> usize {
+        VALUE_BYTES_MAX
+    }
+
+    fn stats(&self) -> &Stats {
+        &self.stats
+    }
+}

@@ -1,0 +1,56 @@
+//! The bytes of a hit, and what is known of them.
+
+use atoll_fabric::Buffer;
+
+/// What is known of an object besides its bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Meta {
+    /// When it expires, in milliseconds since the Unix epoch on the pool's clock; `None` for never.
+    pub expiry_ms: Option<u64>,
+    /// Differs for every write of every key; a change of the expiry alone keeps it. For compare-and-set.
+    pub token: u64,
+    /// Length of the value in bytes.
+    pub value_bytes: usize,
+}
+
+/// A place for the value of a hit. Reuse one: in steady state a lookup then allocates nothing and copies the value once.
+#[derive(Debug, Default)]
+pub struct Value {
+    /// Holds the value at `start .. start + meta.value_bytes`, with whatever else the engine read around it.
+    pub(crate) buffer: Buffer,
+    pub(crate) start: usize,
+    pub(crate) meta: Meta,
+}
+
+impl Value {
+    /// An empty place.
+    pub const fn new() -> Self {
+        Self { buffer: Buffer::new(), start: 0, meta: Meta { expiry_ms: None, token: 0, value_bytes: 0 } }
+    }
+
+    /// The value of the last hit.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffer.bytes()[self.start..self.start + self.meta.value_bytes]
+    }
+
+    /// What is known of it.
+    #[inline]
+    pub fn meta(&self) -> Meta {
+        self.meta
+    }
+
+    /// Makes it hold a copy of `bytes`.
+    pub(crate) fn assign(&mut self, bytes: &[u8], meta: Meta) {
+        self.buffer.resize(bytes.len());
+        self.buffer.bytes_mut().copy_from_slice(bytes);
+        (self.start, self.meta) = (0, Meta { value_bytes: bytes.len(), ..meta });
+    }
+
+    /// Gives back the memory of a large value, so that one of them does not stay for ever.
+    pub fn shrink_beyond(&mut self, bytes_max: usize) {
+        if self.meta.value_bytes > bytes_max {
+            *self = Self::new();
+        }
+    }
+}

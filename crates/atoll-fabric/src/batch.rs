@@ -1,0 +1,213 @@
+//! Verbs posted at once (one doorbell), and their results.
+//!
+//! A batch is a plain value on the caller's stack. Adding a verb gives a [`Ticket`]; after the post, the ticket reads the
+//! verb's result. See [`Endpoint`](crate::Endpoint) for the order that verbs of one batch keep.
+
+use crate::{Address, Buffer};
+use arrayvec::ArrayVec;
+
+/// The most verbs that one batch holds. Callers with more to do post several.
+pub const BATCH_VERBS_MAX: usize = 32;
+
+/// One verb. `found` and `value` hold the result once the batch has been posted and awaited.
+#[derive(Debug)]
+pub enum Operation {
+    /// Copies `into.len()` bytes, a multiple of 8, from `at` into the buffer.
+    Read {
+        /// Where the result goes; lent to the fabric while the verb is in flight.
+        into: Buffer,
+    },
+    /// Reads one word, inline.
+    ReadWord {
+        /// The word, when done.
+        value: u64,
+    },
+    /// Copies the buffer's words to `at`.
+    Write {
+        /// What is written, in whole words; lent to the fabric while the verb is in flight.
+        from: Buffer,
+    },
+    /// Writes one word, inline.
+    WriteWord {
+        /// The word to write.
+        value: u64,
+    },
+    /// Replaces the word at `at` with `desired` if it is `expected`.
+    CompareAndSwap {
+        /// What the word must be.
+        expected: u64,
+        /// What it becomes.
+        desired: u64,
+        /// What it was, when done; equal to `expected` exactly if the swap happened.
+        found: u64,
+    },
+    /// Adds to the word at `at`, wrapping.
+    FetchAndAdd {
+        /// The addend.
+        addend: u64,
+        /// What the word was, when done.
+        found: u64,
+    },
+}
+
+/// A verb with its address and its fence flag.
+#[derive(Debug)]
+pub struct Verb {
+    /// The first byte touched; a multiple of 8.
+    pub at: Address,
+    /// Whether the verb waits for all earlier ones of its batch (a round trip, counted as one).
+    pub fenced: bool,
+    /// What is done there.
+    pub operation: Operation,
+}
+
+impl Verb {
+    /// Bytes that the verb touches in its region.
+    #[inline]
+    pub fn len(&self) -> u64 {
+        match &self.operation {
+            Operation::Read { into } => into.len() as u64,
+            Operation::Write { from } => from.len() as u64,
+            _ => 8,
+        }
+    }
+
+    /// Whether the verb touches no byte.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// The result of one verb of one batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket(u8);
+
+/// Verbs posted together.
+#[derive(Debug, Default)]
+pub struct Batch {
+    verbs: ArrayVec<Verb, BATCH_VERBS_MAX>,
+}
+
+impl Batch {
+    /// An empty batch.
+    #[inline]
+    pub fn new() -> Self {
+        Self { verbs: ArrayVec::new_const() }
+    }
+
+    #[inline]
+    fn push(&mut self, at: Address, operation: Operation) -> Ticket {
+        let ticket = Ticket(self.verbs.len() as u8);
+        self.verbs.push(Verb { at, fenced: false, operation });
+        ticket
+    }
+
+    /// READs `into.len()` bytes at `at` into a lent buffer; take it back with [`Batch::take`].
+    #[inline]
+    pub fn read(&mut self, at: Address, into: Buffer) -> Ticket {
+        self.push(at, Operation::Read { into })
+    }
+
+    /// READs one word; the result is [`Batch::word`].
+    #[inline]
+    pub fn read_word(&mut self, at: Address) -> Ticket {
+        self.push(at, Operation::ReadWord { value: 0 })
+    }
+
+    /// WRITEs a lent buffer, rounded up to whole words, at `at`; take the buffer back with [`Batch::take`].
+    #[inline]
+    pub fn write(&mut self, at: Address, from: Buffer) -> Ticket {
+        self.push(at, Operation::Write { from })
+    }
+
+    /// WRITEs one word.
+    #[inline]
+    pub fn write_word(&mut self, at: Address, value: u64) -> Ticket {
+        self.push(at, Operation::WriteWord { value })
+    }
+
+    /// Compare-and-swap; the result is [`Batch::swapped`], the word that was found [`Batch::word`].
+    #[inline]
+    pub fn compare_and_swap(&mut self, at: Address, expected: u64, desired: u64) -> Ticket {
+        self.push(at, Operation::CompareAndSwap { expected, desired, found: !expected })
+    }
+
+    /// Fetch-and-add, wrapping; the word that was found is [`Batch::word`].
+    #[inline]
+    pub fn fetch_and_add(&mut self, at: Address, addend: u64) -> Ticket {
+        self.push(at, Operation::FetchAndAdd { addend, found: 0 })
+    }
+
+    /// Makes the last verb wait for all before it.
+    #[inline]
+    pub fn fence(&mut self) {
+        if let Some(verb) = self.verbs.last_mut() {
+            verb.fenced = true;
+        }
+    }
+
+    /// Whether the compare-and-swap of `ticket` took place.
+    #[inline]
+    pub fn swapped(&self, ticket: Ticket) -> bool {
+        matches!(self.verbs[ticket.0 as usize].operation,
+            Operation::CompareAndSwap { expected, found, .. } if expected == found)
+    }
+
+    /// The word that the verb of `ticket` found: of a word READ, a compare-and-swap or a fetch-and-add.
+    ///
+    /// # Panics
+    /// If the verb is of another kind.
+    #[inline]
+    pub fn word(&self, ticket: Ticket) -> u64 {
+        match self.verbs[ticket.0 as usize].operation {
+            Operation::ReadWord { value } => value,
+            Operation::CompareAndSwap { found, .. } | Operation::FetchAndAdd { found, .. } => found,
+            _ => panic!("the verb has no word as its result"),
+        }
+    }
+
+    /// Takes the buffer of a READ or WRITE back from the batch.
+    #[inline]
+    pub fn take(&mut self, ticket: Ticket) -> Buffer {
+        match &mut self.verbs[ticket.0 as usize].operation {
+            Operation::Read { into: buffer } | Operation::Write { from: buffer } => std::mem::take(buffer),
+            _ => panic!("the verb has no buffer"),
+        }
+    }
+
+    /// Empties the batch for another use. Buffers still in it are dropped.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.verbs.clear();
+    }
+
+    /// How many verbs are in it.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.verbs.len()
+    }
+
+    /// Whether it holds no verb.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.verbs.is_empty()
+    }
+
+    /// Whether no further verb fits.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.verbs.is_full()
+    }
+
+    /// The verbs, for a fabric.
+    #[inline]
+    pub fn verbs(&self) -> &[Verb] {
+        &self.verbs
+    }
+
+    /// The verbs, for a fabric to fill results in.
+    #[inline]
+    pub fn verbs_mut(&mut self) -> &mut [Verb] {
+        &mut self.verbs
+    }
+}

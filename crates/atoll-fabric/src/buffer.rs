@@ -1,0 +1,73 @@
+//! Memory lent to the fabric for the time of a verb.
+//!
+//! A [`Buffer`] is moved into a [`Batch`](crate::Batch) and comes back with the result, so that a dropped future never frees
+//! memory that a NIC may still write: the fabric owns it until the verb has ended. It is a span of words, because verbs take
+//! effect in words; its length is counted in bytes. A buffer that has grown keeps its memory, so a client that reuses one
+//! allocates nothing in steady state.
+
+/// Word-aligned memory with a length in bytes. Bytes between the length and the next word boundary are unspecified.
+#[derive(Debug, Default)]
+pub struct Buffer {
+    /// At least `bytes` long in words; grows, never shrinks.
+    words: Vec<u64>,
+    bytes: usize,
+}
+
+impl Buffer {
+    /// An empty buffer; it allocates when it is first resized.
+    pub const fn new() -> Self {
+        Self { words: Vec::new(), bytes: 0 }
+    }
+
+    /// Sets the length to `bytes`. Contents are unspecified afterwards (they may be those of an earlier use).
+    #[inline]
+    pub fn resize(&mut self, bytes: usize) {
+        let words = bytes.div_ceil(8);
+        if words > self.words.len() {
+            self.words.resize(words, 0);
+        }
+        self.bytes = bytes;
+    }
+
+    /// Length in bytes.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether the length is zero.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// The words, the last of which may be partly beyond the length.
+    #[inline]
+    pub fn words(&self) -> &[u64] {
+        &self.words[..self.bytes.div_ceil(8)]
+    }
+
+    /// The words, for writing.
+    #[inline]
+    pub fn words_mut(&mut self) -> &mut [u64] {
+        &mut self.words[..self.bytes.div_ceil(8)]
+    }
+
+    /// The bytes, in memory order.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.words)[..self.bytes]
+    }
+
+    /// The bytes, for writing.
+    #[inline]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut bytemuck::cast_slice_mut(&mut self.words)[..self.bytes]
+    }
+
+    /// Gives the memory of a buffer that has grown beyond `bytes_max` back to the allocator.
+    pub fn shrink_beyond(&mut self, bytes_max: usize) {
+        if self.words.len() * 8 > bytes_max {
+            *self = Self::new();
+        }
+    }
+}

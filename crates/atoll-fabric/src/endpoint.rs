@@ -1,0 +1,102 @@
+//! The contract between protocols and fabrics.
+
+use crate::Batch;
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+/// What a fabric can take at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Most verbs of one batch, at most [`BATCH_VERBS_MAX`](crate::BATCH_VERBS_MAX).
+    pub batch_verbs_max: usize,
+    /// Most batches in flight; a further post waits.
+    pub batches_max: usize,
+    /// Most bytes of one READ or WRITE.
+    pub verb_bytes_max: u64,
+}
+
+/// Why a batch failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VerbError {
+    /// A verb reached outside its region, was not aligned to words, or named a node or region that is not there. Nothing
+    /// of the batch took effect. The address came from our own bug or from damaged remote bytes.
+    #[error("{bytes} bytes at {at} are outside every region of this fabric")]
+    Unreachable {
+        /// The address, as text.
+        at: String,
+        /// Bytes that the verb wanted.
+        bytes: u64,
+    },
+    /// The target is gone for good; none of the batch's verbs will take effect from now on.
+    #[error("the memory node is gone: open the pool again once it is back")]
+    PeerDead,
+    /// The deadline passed. Atomics may have happened and WRITEs may still land later.
+    #[error("no answer within the deadline: the outcome is unknown")]
+    OutcomeUnknown,
+}
+
+/// One thread's access to a fabric.
+///
+/// Only what stands here may be relied on.
+///
+/// **Order inside a batch, to one node.** After a WRITE everything is in order. After an atomic a READ is in order.
+/// Everything else (READ then anything, atomic then WRITE or atomic) is unordered unless the later verb is
+/// [fenced](Batch::fence). A failed compare-and-swap does not stop the verbs behind it. Between batches in flight, and between
+/// nodes, there is no order.
+///
+/// **Atomicity.** Compare-and-swap and fetch-and-add act on one aligned word. A READ or WRITE takes effect in aligned words,
+/// in any order of the words.
+///
+/// **Completion.** When [`Endpoint::post`] has ended, the effects of the batch are visible to every verb that anyone posts
+/// later in the region's atomicity domain.
+///
+/// **Posted, not awaited.** [`Endpoint::post_unawaited`] sends verbs whose result nobody needs. They take effect before
+/// [`Endpoint::flush`] ends, which also reports what went wrong with them.
+///
+/// **Dropped futures.** Once polled, a batch takes effect whole even if its future is dropped. Buffers belong to the fabric
+/// until then.
+///
+/// **Time and randomness** of a protocol come from here, so that a simulation repeats to the bit.
+#[allow(async_fn_in_trait)]
+pub trait Endpoint {
+    /// Posts the batch and waits for its results, which are then read from the batch.
+    fn post(&self, batch: &mut Batch) -> impl Future<Output = Result<(), VerbError>>;
+
+    /// Sends the batch without waiting; its results are never read. Leaves the batch empty.
+    fn post_unawaited(&self, batch: &mut Batch);
+
+    /// Waits until everything that was posted unawaited has taken effect.
+    fn flush(&self) -> impl Future<Output = Result<(), VerbError>>;
+
+    /// Lets `ns` nanoseconds pass, so that another client can make progress.
+    fn pause(&self, ns: u64) -> impl Future<Output = ()>;
+
+    /// Monotone time of this host in nanoseconds from an arbitrary origin, for durations.
+    fn now_ns(&self) -> u64;
+
+    /// Milliseconds since the Unix epoch, as this host believes; may jump.
+    fn unix_ms(&self) -> u64;
+
+    /// A random word.
+    fn random(&self) -> u64;
+
+    /// What the fabric can take at once.
+    fn limits(&self) -> Limits;
+
+    /// The fabric's name as users write it: `shm`, `tcp`, `verbs`, `sim`.
+    fn fabric(&self) -> &'static str;
+}
+
+/// Runs a future that has nothing to wait for, as every future over shared memory is, to its end.
+///
+/// # Panics
+/// If the future waits: it was built over a fabric that needs a reactor.
+#[inline]
+pub fn run_ready<F: Future>(future: F) -> F::Output {
+    let mut context = Context::from_waker(Waker::noop());
+    match pin!(future).poll(&mut context) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("this fabric waits: drive the future with a reactor"),
+    }
+}

@@ -1,0 +1,34 @@
+//! The verbs contract, and the real fabrics that keep it.
+//!
+//! Everything above this crate is written against [`Endpoint`]: straight-line `async` code that posts [`Batch`]es of verbs
+//! and reads their results. What a protocol may rely on is written on [`Endpoint`] and on nothing else; the simulator
+//! (`atoll-sim`) does whatever that text permits.
+//!
+//! | module | concept |
+//! |---|---|
+//! | [`address`] | where a word is: node, region, offset |
+//! | [`buffer`] | memory lent to the fabric for the time of a verb |
+//! | [`batch`] | verbs posted at once, and their results |
+//! | [`endpoint`] | the contract |
+//! | [`region`] | a span of memory that endpoints reach, and its attributes |
+//! | [`clock`] | where an endpoint's time comes from |
+//! | [`shm`] | one host: loads, stores and atomic instructions on a shared mapping |
+//! | [`conformance`] | the suite that every fabric passes |
+//!
+//! This is the only crate of the workspace with `unsafe` code.
+
+pub mod address;
+pub mod batch;
+pub mod buffer;
+pub mod clock;
+pub mod conformance;
+pub mod endpoint;
+pub mod region;
+pub mod shm;
+
+pub use address::Address;
+pub use batch::{BATCH_VERBS_MAX, Batch, Ticket};
+pub use buffer::Buffer;
+pub use clock::Clock;
+pub use endpoint::{Endpoint, Limits, VerbError, run_ready};
+pub use region::{Domain, Kind, Lifetime, RegionAttributes};

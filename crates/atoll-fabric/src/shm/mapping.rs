@@ -1,0 +1,239 @@
+//! A file or anonymous memory, mapped shared.
+//!
+//! All pages are reserved when a region is created, so that a full `/dev/shm` is an error then and never a signal later. The
+//! mapping starts at a multiple of 2 MiB and asks for huge pages, which only makes it faster.
+
+use std::ffi::c_void;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// Why a region could not be created, opened or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum ShmError {
+    /// The name is neither `shm:/NAME` nor a path.
+    #[error("`{0}` names no region: write shm:/NAME (letters, digits, `.`, `_`, `-`), or the path of a file")]
+    BadName(String),
+    /// Somebody created it before.
+    #[error("{0} exists: open it, remove it first, or choose another name")]
+    Exists(String),
+    /// Nobody created it.
+    #[error("{0} does not exist: create it first (atoll pool create)")]
+    Absent(String),
+    /// The file system has no room for all of it.
+    #[error("no room for {bytes} bytes in {name}: choose a smaller capacity, or free memory")]
+    NoRoom {
+        /// The region's name.
+        name: String,
+        /// Bytes wanted.
+        bytes: u64,
+    },
+    /// The size is not usable.
+    #[error("{name} has {bytes} bytes: a region has at least {least} and a multiple of 8")]
+    BadSize {
+        /// The region's name.
+        name: String,
+        /// Bytes found or wanted.
+        bytes: u64,
+        /// The least possible.
+        least: u64,
+    },
+    /// The system said no.
+    #[error("{name}: cannot {what}: {source}")]
+    System {
+        /// The region's name.
+        name: String,
+        /// What was tried.
+        what: &'static str,
+        /// The system's words.
+        source: io::Error,
+    },
+}
+
+/// The smallest region, one page.
+const BYTES_MIN: u64 = 4096;
+
+/// The file behind a region's name: `shm:/NAME` is `/dev/shm/atoll.NAME`, anything with a slash is a path.
+pub(super) fn path_of(name: &str) -> Result<PathBuf, ShmError> {
+    let bad = || ShmError::BadName(name.to_owned());
+    if let Some(short) = name.strip_prefix("shm:") {
+        let short = short.strip_prefix('/').unwrap_or(short);
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        if short.is_empty() || short.len() > 200 || !short.chars().all(plain) {
+            return Err(bad());
+        }
+        Ok(Path::new("/dev/shm").join(format!("atoll.{short}")))
+    } else if name.contains('/') {
+        Ok(PathBuf::from(name))
+    } else {
+        Err(bad())
+    }
+}
+
+/// A shared mapping, unmapped when dropped.
+pub(super) struct Mapping {
+    /// Aligned to 2 MiB; `bytes` from it are mapped readable and writable until drop.
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the mapping is plain memory, valid from every thread; all access goes through `Words`, atomically.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Anonymous memory of this process and the children that inherit the mapping.
+    pub(super) fn anonymous(bytes: u64) -> Result<Self, ShmError> {
+        let name = "an anonymous region";
+        let mapping = Self::map(name, None, bytes)?;
+        mapping.reserve(name)?;
+        mapping.prefer_huge_pages();
+        Ok(mapping)
+    }
+
+    /// A new file of `bytes`, all pages reserved.
+    pub(super) fn create(name: &str, bytes: u64) -> Result<Self, ShmError> {
+        use std::os::unix::fs::OpenOptionsExt;
+        let path = path_of(name)?;
+        check_size(name, bytes)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true).mode(0o600);
+        let file = options.open(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => ShmError::Exists(name.to_owned()),
+            _ => system(name, "create the file", error),
+        })?;
+        let made = reserve_file(name, &file, bytes).and_then(|()| Self::map(name, Some(&file), bytes));
+        match made {
+            Ok(mapping) => {
+                mapping.prefer_huge_pages();
+                Ok(mapping)
+            }
+            Err(error) => {
+                // A region that could not be made whole leaves no file behind.
+                let _ = std::fs::remove_file(&path);
+                Err(error)
+            }
+        }
+    }
+
+    /// An existing file.
+    pub(super) fn open(name: &str) -> Result<Self, ShmError> {
+        let path = path_of(name)?;
+        let file = OpenOptions::new().read(true).write(true).open(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => ShmError::Absent(name.to_owned()),
+            _ => system(name, "open the file", error),
+        })?;
+        let bytes = file.metadata().map_err(|error| system(name, "size the file", error))?.len();
+        check_size(name, bytes)?;
+        Self::map(name, Some(&file), bytes)
+    }
+
+    /// First byte of the mapping.
+    #[inline]
+    pub(super) fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// Length of the mapping.
+    #[inline]
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
+    fn map(name: &str, file: Option<&File>, bytes: u64) -> Result<Self, ShmError> {
+        check_size(name, bytes)?;
+        let too_large = || system(name, "map", io::ErrorKind::OutOfMemory.into());
+        let bytes = usize::try_from(bytes).map_err(|_| too_large())?;
+        let reserved = bytes.checked_add(HUGE_PAGE_BYTES).ok_or_else(too_large)?;
+        let (flags, fd) = match file {
+            Some(file) => (libc::MAP_SHARED, file.as_raw_fd()),
+            None => (libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1),
+        };
+        // SAFETY: asks the kernel for fresh address space; no existing mapping is touched.
+        let start = unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+            libc::mmap(std::ptr::null_mut(), reserved, libc::PROT_NONE, flags, -1, 0)
+        };
+        if start == libc::MAP_FAILED {
+            return Err(system(name, "find address space", io::Error::last_os_error()));
+        }
+        let lead = (start as usize).next_multiple_of(HUGE_PAGE_BYTES) - start as usize;
+        let base = start.cast::<u8>().wrapping_add(lead);
+        let mapped_bytes = bytes.next_multiple_of(4096);
+        // SAFETY: `base .. base + mapped_bytes` lies inside the address space reserved above, which nobody else knows of.
+        let mapped = unsafe {
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            libc::mmap(base.cast(), bytes, protection, flags | libc::MAP_FIXED, fd, 0)
+        };
+        // SAFETY: gives back the reserved address space before and behind the mapping, which is PROT_NONE and ours.
+        unsafe {
+            if mapped == libc::MAP_FAILED {
+                let error = io::Error::last_os_error();
+                libc::munmap(start, reserved);
+                return Err(system(name, "map", error));
+            }
+            if lead > 0 {
+                libc::munmap(start, lead);
+            }
+            let tail = reserved - lead - mapped_bytes;
+            if tail > 0 {
+                libc::munmap(base.wrapping_add(mapped_bytes).cast(), tail);
+            }
+        }
+        let base = NonNull::new(base).expect("a mapping is not at address zero");
+        Ok(Self { base, bytes })
+    }
+
+    fn advise(&self, advice: i32) -> io::Result<()> {
+        // SAFETY: the span is our own mapping, and the advice used here never discards its contents.
+        let rc = unsafe { libc::madvise(self.base.as_ptr().cast::<c_void>(), self.bytes, advice) };
+        if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Populates every page now.
+    fn reserve(&self, name: &str) -> Result<(), ShmError> {
+        self.advise(libc::MADV_POPULATE_WRITE)
+            .map_err(|_| ShmError::NoRoom { name: name.to_owned(), bytes: self.bytes() })
+    }
+
+    /// Best effort: a kernel that cannot leaves small pages, which work as well.
+    fn prefer_huge_pages(&self) {
+        const MADV_COLLAPSE: i32 = 25;
+        let _ = self.advise(libc::MADV_HUGEPAGE);
+        let _ = self.advise(MADV_COLLAPSE);
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: unmaps exactly what `map` mapped; every `Words` borrows a region that keeps this value alive.
+        unsafe { libc::munmap(self.base.as_ptr().cast::<c_void>(), self.bytes.next_multiple_of(4096)) };
+    }
+}
+
+fn check_size(name: &str, bytes: u64) -> Result<(), ShmError> {
+    if bytes < BYTES_MIN || !bytes.is_multiple_of(8) {
+        return Err(ShmError::BadSize { name: name.to_owned(), bytes, least: BYTES_MIN });
+    }
+    Ok(())
+}
+
+fn reserve_file(name: &str, file: &File, bytes: u64) -> Result<(), ShmError> {
+    let no_room = || ShmError::NoRoom { name: name.to_owned(), bytes };
+    let length = libc::off_t::try_from(bytes).map_err(|_| no_room())?;
+    // SAFETY: the descriptor is open for as long as `file` lives.
+    match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length) } {
+        0 => Ok(()),
+        libc::ENOSPC | libc::EFBIG | libc::ENOMEM => Err(no_room()),
+        code => Err(system(name, "reserve pages", io::Error::from_raw_os_error(code))),
+    }
+}
+
+fn system(name: &str, what: &'static str, source: io::Error) -> ShmError {
+    ShmError::System { name: name.to_owned(), what, source }
+}

@@ -1,0 +1,296 @@
+//! The fabric of one host: a READ is a copy, a compare-and-swap an atomic instruction, and nobody runs on the other side.
+//!
+//! A region is a file under `/dev/shm` (`shm:/NAME`), a file elsewhere (a path), or anonymous memory. Its atomicity domain is
+//! the processors of the host. Everything is done when [`Endpoint::post`] is first polled, so that
+//! [`run_ready`](crate::run_ready) drives any protocol over this fabric.
+//!
+//! Order: verbs execute in program order. Stores are followed by a full fence before the next load (the contract: after a WRITE
+//! everything is in order, and what completed is visible to whatever is posted later); read-modify-write instructions are full
+//! fences themselves.
+
+mod mapping;
+mod words;
+
+pub use mapping::ShmError;
+
+use crate::batch::{BATCH_VERBS_MAX, Operation, Verb};
+use crate::{Address, Batch, Clock, Domain, Endpoint, Kind, Lifetime, Limits, RegionAttributes, VerbError};
+use mapping::Mapping;
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+use words::Words;
+
+/// A region of shared memory that this process has mapped.
+pub struct ShmRegion {
+    mapping: Mapping,
+    name: Option<String>,
+}
+
+impl ShmRegion {
+    /// Anonymous memory, all pages reserved, for one process and its threads.
+    pub fn anonymous(bytes: u64) -> Result<Self, ShmError> {
+        Ok(Self { mapping: Mapping::anonymous(bytes)?, name: None })
+    }
+
+    /// Creates the region `name` (`shm:/NAME` or a path) of `bytes` zero bytes, all pages reserved.
+    pub fn create(name: &str, bytes: u64) -> Result<Self, ShmError> {
+        Ok(Self { mapping: Mapping::create(name, bytes)?, name: Some(name.to_owned()) })
+    }
+
+    /// Opens a region that somebody created.
+    pub fn open(name: &str) -> Result<Self, ShmError> {
+        Ok(Self { mapping: Mapping::open(name)?, name: Some(name.to_owned()) })
+    }
+
+    /// Removes the region's name. Processes that have it open keep its memory until they close it.
+    pub fn remove(name: &str) -> Result<(), ShmError> {
+        std::fs::remove_file(mapping::path_of(name)?).map_err(|source| match source.kind() {
+            std::io::ErrorKind::NotFound => ShmError::Absent(name.to_owned()),
+            _ => ShmError::System { name: name.to_owned(), what: "remove the file", source },
+        })
+    }
+}
+
+impl crate::region::Region for ShmRegion {
+    fn attributes(&self) -> RegionAttributes {
+        RegionAttributes {
+            bytes: self.mapping.bytes(),
+            kind: Kind::Host,
+            domain: Domain::Cpu,
+            lifetime: if self.name.is_some() { Lifetime::Host } else { Lifetime::Process },
+        }
+    }
+
+    fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+}
+
+impl std::fmt::Debug for ShmRegion {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ShmRegion").field("name", &self.name).field("bytes", &self.mapping.bytes()).finish()
+    }
+}
+
+/// One thread's access to the regions of this host; region `i` of the list is `Address` region `i` of node 0.
+pub struct ShmEndpoint {
+    /// Never empty.
+    regions: Vec<Arc<ShmRegion>>,
+    /// Start and length of region 0, which nearly every verb is for.
+    base: NonNull<u8>,
+    bytes: u64,
+    clock: Clock,
+    random: Cell<u64>,
+}
+
+// SAFETY: `base` points into `regions[0]`, which is `Send`, `Sync` and kept alive by this value.
+unsafe impl Send for ShmEndpoint {}
+
+impl ShmEndpoint {
+    /// An endpoint over one region, on the host's clocks.
+    pub fn new(region: Arc<ShmRegion>) -> Self {
+        Self::with_regions(vec![region], Clock::host())
+    }
+
+    /// An endpoint over several regions and a clock of choice.
+    ///
+    /// # Panics
+    /// If the list is empty or longer than 64.
+    pub fn with_regions(regions: Vec<Arc<ShmRegion>>, clock: Clock) -> Self {
+        assert!((1..=64).contains(&regions.len()), "an endpoint reaches 1 to 64 regions");
+        let (base, bytes) = (regions[0].mapping.base(), regions[0].mapping.bytes());
+        Self { regions, base, bytes, clock, random: Cell::new(seed()) }
+    }
+
+    /// The words at `at`, if they are words of a region.
+    #[inline]
+    fn words(&self, at: Address, bytes: u64) -> Option<Words> {
+        let (base, region_bytes) = if at.region() == 0 {
+            (self.base, self.bytes)
+        } else {
+            let mapping = &self.regions.get(at.region() as usize)?.mapping;
+            (mapping.base(), mapping.bytes())
+        };
+        let fits = at.offset().checked_add(bytes.next_multiple_of(8)).is_some_and(|end| end <= region_bytes);
+        if !fits || !at.offset().is_multiple_of(8) || at.node() != 0 {
+            return None;
+        }
+        // SAFETY: the span lies in the mapping, which lives as long as `self`; offsets and the base are multiples of 8;
+        // every access to a mapping in this crate goes through `Words`.
+        Some(unsafe { Words::new(base.add(at.offset() as usize), bytes.div_ceil(8) as usize) })
+    }
+
+    #[inline]
+    fn check(&self, verb: &Verb) -> Result<(), VerbError> {
+        match self.words(verb.at, verb.len()) {
+            Some(_) => Ok(()),
+            None => Err(unreachable(verb)),
+        }
+    }
+
+    /// Executes one checked verb. `stored` says whether stores are waiting for a fence.
+    #[inline]
+    fn execute(&self, verb: &mut Verb, stored: &mut bool) {
+        let Some(words) = self.words(verb.at, verb.len()) else {
+            unreachable!("verbs are checked before any executes")
+        };
+        let settle = |stored: &mut bool| {
+            if std::mem::take(stored) {
+                fence(Ordering::SeqCst);
+            }
+        };
+        match &mut verb.operation {
+            Operation::Read { into } => {
+                settle(stored);
+                words.load_into(into.words_mut());
+            }
+            Operation::ReadWord { value } => {
+                settle(stored);
+                *value = words.word().load(Ordering::Relaxed);
+            }
+            Operation::Write { from } => {
+                fence(Ordering::Release);
+                words.store_from(from.words());
+                *stored = true;
+            }
+            Operation::WriteWord { value } => {
+                fence(Ordering::Release);
+                words.word().store(*value, Ordering::Relaxed);
+                *stored = true;
+            }
+            Operation::CompareAndSwap { expected, desired, found } => {
+                let outcome = words.word().compare_exchange(*expected, *desired, Ordering::SeqCst, Ordering::SeqCst);
+                *found = outcome.unwrap_or_else(|other| other);
+                // A failed compare-and-swap is a locked instruction on x86 and no promise elsewhere.
+                *stored &= cfg!(not(target_arch = "x86_64"));
+            }
+            Operation::FetchAndAdd { addend, found } => {
+                *found = words.word().fetch_add(*addend, Ordering::SeqCst);
+                *stored &= cfg!(not(target_arch = "x86_64"));
+            }
+        }
+    }
+
+    /// Executes the batch, and pays the full fence if its last stores are to be seen by whatever is posted next.
+    #[inline]
+    fn execute_all(&self, batch: &mut Batch, settled: bool) -> Result<(), VerbError> {
+        for verb in batch.verbs() {
+            self.check(verb)?;
+        }
+        let mut stored = false;
+        for verb in batch.verbs_mut() {
+            self.execute(verb, &mut stored);
+        }
+        if stored && settled {
+            fence(Ordering::SeqCst);
+        } else {
+            fence(Ordering::Acquire);
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn unreachable(verb: &Verb) -> VerbError {
+    VerbError::Unreachable { at: format!("{:?}", verb.at), bytes: verb.len() }
+}
+
+/// A word that differs between endpoints and processes.
+fn seed() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::collections::hash_map::RandomState::new().build_hasher().finish() | 1
+}
+
+impl Endpoint for ShmEndpoint {
+    #[inline]
+    async fn post(&self, batch: &mut Batch) -> Result<(), VerbError> {
+        self.execute_all(batch, true)
+    }
+
+    #[inline]
+    fn post_unawaited(&self, batch: &mut Batch) {
+        let outcome = self.execute_all(batch, false);
+        debug_assert!(outcome.is_ok(), "{outcome:?}");
+        batch.clear();
+    }
+
+    async fn flush(&self) -> Result<(), VerbError> {
+        fence(Ordering::SeqCst);
+        Ok(())
+    }
+
+    async fn pause(&self, ns: u64) {
+        if ns < 20_000 {
+            std::hint::spin_loop();
+            std::thread::yield_now();
+        } else {
+            std::thread::sleep(std::time::Duration::from_nanos(ns));
+        }
+    }
+
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    fn unix_ms(&self) -> u64 {
+        self.clock.unix_ms()
+    }
+
+    /// Vigna's xorshift64*: a seed that is not zero walks all words but zero.
+    fn random(&self) -> u64 {
+        let mut x = self.random.get();
+        x ^= x >> 12;
+        x ^= x << 25;
+        x ^= x >> 27;
+        self.random.set(x);
+        x.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn limits(&self) -> Limits {
+        Limits { batch_verbs_max: BATCH_VERBS_MAX, batches_max: usize::MAX, verb_bytes_max: u64::MAX }
+    }
+
+    fn fabric(&self) -> &'static str {
+        "shm"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_checked_before_any_file_is_touched() {
+        for name in ["", "x", "shm:", "shm:/", "shm:/a/b", "shm:/..%", "shm:/a b"] {
+            assert!(matches!(ShmRegion::open(name), Err(ShmError::BadName(_))), "{name}");
+        }
+        assert!(matches!(ShmRegion::open("shm:/surely-nobody-made-this"), Err(ShmError::Absent(_))));
+    }
+
+    #[test]
+    fn a_region_that_does_not_fit_is_an_error_and_leaves_no_file() {
+        let name = format!("shm:/atoll-huge-{}", std::process::id());
+        assert!(matches!(ShmRegion::create(&name, 1 << 50), Err(ShmError::NoRoom { .. })));
+        assert!(matches!(ShmRegion::open(&name), Err(ShmError::Absent(_))));
+    }
+
+    #[test]
+    fn what_one_mapping_writes_another_reads() {
+        let name = format!("shm:/atoll-two-{}", std::process::id());
+        let first = Arc::new(ShmRegion::create(&name, 1 << 16).unwrap());
+        assert!(matches!(ShmRegion::create(&name, 1 << 16), Err(ShmError::Exists(_))));
+        let second = Arc::new(ShmRegion::open(&name).unwrap());
+        ShmRegion::remove(&name).unwrap();
+        let (first, second) = (ShmEndpoint::new(first), ShmEndpoint::new(second));
+        let mut batch = Batch::new();
+        batch.write_word(Address::new(0, 0, 8), 42);
+        crate::run_ready(first.post(&mut batch)).unwrap();
+        let mut batch = Batch::new();
+        let word = batch.read_word(Address::new(0, 0, 8));
+        crate::run_ready(second.post(&mut batch)).unwrap();
+        assert_eq!(batch.word(word), 42);
+    }
+}

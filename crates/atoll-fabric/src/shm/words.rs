@@ -1,0 +1,55 @@
+//! Word-wise copies to and from memory that other processes change at the same time.
+//!
+//! Every shared word is touched with atomic loads and stores only, so that a torn concurrent access is defined behaviour: each
+//! word is one that somebody wrote, the words together may be of different writes.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A span of shared words that has been checked to lie in a mapping.
+#[derive(Clone, Copy)]
+pub(super) struct Words {
+    first: NonNull<AtomicU64>,
+    count: usize,
+}
+
+impl Words {
+    /// # Safety
+    /// `first` is aligned to 8, and `count` words from it stay mapped readable and writable for as long as the value is
+    /// used; nothing in any process accesses them other than atomically.
+    #[inline]
+    pub(super) unsafe fn new(first: NonNull<u8>, count: usize) -> Self {
+        Self { first: first.cast(), count }
+    }
+
+    #[inline]
+    fn at(&self, index: usize) -> &AtomicU64 {
+        debug_assert!(index < self.count);
+        // SAFETY: `index < count`, and the span is mapped and aligned (contract of `new`).
+        unsafe { self.first.add(index).as_ref() }
+    }
+
+    /// The only word of a span of one.
+    #[inline]
+    pub(super) fn word(&self) -> &AtomicU64 {
+        self.at(0)
+    }
+
+    /// Loads every word, in no promised order against other words.
+    #[inline]
+    pub(super) fn load_into(&self, words: &mut [u64]) {
+        assert_eq!(words.len(), self.count);
+        for (index, word) in words.iter_mut().enumerate() {
+            *word = self.at(index).load(Ordering::Relaxed);
+        }
+    }
+
+    /// Stores every word, in no promised order against other words.
+    #[inline]
+    pub(super) fn store_from(&self, words: &[u64]) {
+        assert_eq!(words.len(), self.count);
+        for (index, word) in words.iter().enumerate() {
+            self.at(index).store(*word, Ordering::Relaxed);
+        }
+    }
+}
