@@ -4,8 +4,8 @@
 //! a place, 128 B     word 0  state 2 | 0 30 | epoch 32        atomics only
 //!                    word 1  pid     word 2  start time of the process     word 3  pid namespace     word 4  boot id, hashed
 //!                            owned by the incarnation, written once
-//!                    word 8  objects it added less those it removed, wrapping       owned; survives the incarnation
-//!                    word 9  lease: a counter that moves while it is alive          owned
+//!                    word 8  objects added less objects removed, wrapping, by all its incarnations      atomics only
+//!                    word 9  lease: a counter that moves while it is alive                              owned
 //! an intent, 64 B    word 0  the chunk + 1 that its operation must not see reused (0: none)        owned
 //!                    word 1  what the operation does      word 2  the slot that it changes         owned
 //! ```
@@ -41,8 +41,6 @@ pub struct Member {
     pub incarnation: Incarnation,
     member: Address,
     intent: Address,
-    /// Mirrors word 8 of the place, which only this incarnation writes.
-    objects_delta: u64,
 }
 
 /// What the registry says of one place.
@@ -69,17 +67,14 @@ impl Member {
             let epoch = (state & EPOCH_MASK) + 1;
             let mut batch = Batch::new();
             let swap = batch.compare_and_swap(member, state, TAKEN | (epoch & EPOCH_MASK));
-            // An atomic orders the READ behind it: the last incarnation's count is final once the place is ours.
-            let objects = batch.read_word(member.add(64));
             endpoint.post(&mut batch).await?;
             if !batch.swapped(swap) {
                 continue;
             }
-            let objects_delta = batch.word(objects);
             write_identity(endpoint, member).await?;
             raise(endpoint, layout.members_ever(), u64::from(slot) + 1).await?;
             let incarnation = Incarnation { slot, epoch: epoch as u32 };
-            return Ok(Self { incarnation, member, intent: layout.intent(slot), objects_delta });
+            return Ok(Self { incarnation, member, intent: layout.intent(slot) });
         }
         Err(PoolError::Full { clients_max: pool.settings.clients_max })
     }
@@ -99,7 +94,8 @@ impl Member {
         batch.write_word(self.intent, u64::from(chunk.0) + 1);
     }
 
-    /// Ends the protection, without waiting.
+    /// Ends the protection, without waiting: the caller flushes its endpoint before it protects again, or the two WRITEs could land in the
+    /// other order.
     #[inline]
     pub fn unprotect<E: Endpoint>(&self, endpoint: &E) {
         let mut batch = Batch::new();
@@ -107,12 +103,11 @@ impl Member {
         endpoint.post_unawaited(&mut batch);
     }
 
-    /// Counts objects added (or, if negative, removed) by this client.
+    /// Counts objects added (or, if negative, removed) by this client, without waiting.
     #[inline]
-    pub fn count_objects<E: Endpoint>(&mut self, endpoint: &E, by: i64) {
-        self.objects_delta = self.objects_delta.wrapping_add_signed(by);
+    pub fn count_objects<E: Endpoint>(&self, endpoint: &E, by: i64) {
         let mut batch = Batch::new();
-        batch.write_word(self.member.add(64), self.objects_delta);
+        batch.fetch_and_add(self.member.add(64), by as u64);
         endpoint.post_unawaited(&mut batch);
     }
 }
@@ -160,12 +155,16 @@ async fn members_ever<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<u64, Ver
     Ok(read_word(endpoint, pool.layout.members_ever()).await?.min(pool.settings.clients_max.into()))
 }
 
-/// The chunks that operations under way must not see reused. Read after the slots that point into a chunk were unlinked.
-pub async fn protected_chunks<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<Vec<ChunkId>, VerbError> {
+/// The chunks that operations of others than `but` must not see reused. Read after the slots that point into a chunk were unlinked.
+pub async fn protected_chunks<E: Endpoint>(
+    endpoint: &E,
+    pool: &Pool,
+    but: Incarnation,
+) -> Result<Vec<ChunkId>, VerbError> {
     let ever = members_ever(endpoint, pool).await?;
     let intents = read_span(endpoint, pool.layout.intent(0), ever * crate::layout::INTENT_BYTES).await?;
-    let chunks = intents.words().chunks(8).filter_map(|intent| Some(ChunkId((intent[0] as u32).checked_sub(1)?)));
-    Ok(chunks.collect())
+    let others = intents.words().chunks(8).enumerate().filter(|(slot, _)| *slot != but.slot as usize);
+    Ok(others.filter_map(|(_, intent)| Some(ChunkId((intent[0] as u32).checked_sub(1)?))).collect())
 }
 
 /// Objects in the pool: what all clients added less what all removed.
