@@ -24,12 +24,18 @@ pub struct PoolClock {
 }
 
 impl PoolClock {
+    /// The time by the running copy, if that is young enough.
+    #[inline]
+    pub fn running_ms(&self, now_ns: u64) -> Option<u64> {
+        let age_ns = now_ns.wrapping_sub(self.read_ns);
+        (self.fresh && age_ns < REFRESH_NS).then_some(self.known_ms + age_ns / 1_000_000)
+    }
+
     /// The time, reading the word if the copy is older than [`REFRESH_NS`]. `now_ns` is the endpoint's monotone clock.
     #[inline]
     pub async fn now_ms<E: Endpoint>(&mut self, endpoint: &E, layout: &Layout, now_ns: u64) -> Result<u64, VerbError> {
-        let age_ns = now_ns.wrapping_sub(self.read_ns);
-        if self.fresh && age_ns < REFRESH_NS {
-            return Ok(self.known_ms + age_ns / 1_000_000);
+        if let Some(ms) = self.running_ms(now_ns) {
+            return Ok(ms);
         }
         self.refresh(endpoint, layout, endpoint.unix_ms()).await?;
         self.read_ns = now_ns;

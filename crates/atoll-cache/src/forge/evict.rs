@@ -18,7 +18,7 @@
 //! that everything live stays in its queue.
 
 use super::group::{Contents, MapEntry};
-use super::layout::Queue;
+use super::layout::{BUCKET_SLOTS, Queue};
 use super::object::{self, Header, Record};
 use super::ring::Node;
 use super::slot::{KeyHash, RecordLength, Slot, UNIT_BYTES};
@@ -352,7 +352,7 @@ impl<E: Endpoint> Forge<E> {
             batch.fetch_and_add(layout.descriptor(chunk).add(16), descriptor.dead_bytes.wrapping_neg());
             self.endpoint.post_unawaited(&mut batch);
         }
-        let slots = u64::from(self.shared.settings.buckets) * 8;
+        let slots = u64::from(self.shared.settings.buckets) * BUCKET_SLOTS as u64;
         let mut leavers: Vec<Leaver> = map
             .words()
             .iter()
@@ -465,7 +465,7 @@ impl<E: Endpoint> Forge<E> {
             }
             self.open_room(to, header.record_bytes()).await?;
         }
-        let hash = KeyHash { buckets: [0, 0], fingerprint: word.fingerprint(), more: leaver.entry.more };
+        let hash = KeyHash { bucket: 0, fingerprint: word.fingerprint(), more: leaver.entry.more };
         let (slot, carry) = (leaver.entry.slot, leaver.carry);
         let place = self.take_place(to, header.record_bytes(), slot, hash, carry, header.large, header.expiry_ms);
         let header =
@@ -507,7 +507,7 @@ impl<E: Endpoint> Forge<E> {
                 .iter()
                 .map(|leaver| {
                     let word = leaver.word.unwrap_or(Slot::EMPTY);
-                    let hash = KeyHash { buckets: [0, 0], fingerprint: word.fingerprint(), more: leaver.entry.more };
+                    let hash = KeyHash { bucket: 0, fingerprint: word.fingerprint(), more: leaver.entry.more };
                     let after = if leave_ghosts { Slot::ghost(hash, self.small_head) } else { Slot::EMPTY };
                     batch.compare_and_swap(self.shared.layout.slot(leaver.entry.slot), word.0, after.0)
                 })

@@ -32,7 +32,7 @@ use atoll_pool::{Chunk, ChunkId, ChunkState, chunks};
 /// An entry of the two-way index map: from an object in a group back to its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapEntry {
-    /// The slot's number: bucket * 8 + place.
+    /// The slot's number: bucket * 16 + place.
     pub slot: u64,
     /// The record's offset in the chunk, in units.
     pub offset_units: u16,

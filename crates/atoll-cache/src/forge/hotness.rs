@@ -19,7 +19,7 @@
 use super::Forge;
 use super::layout::Queue;
 use crate::CacheError;
-use atoll_fabric::{Batch, Endpoint};
+use atoll_fabric::{Batch, Endpoint, prefetch};
 use atoll_pool::ChunkId;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -40,6 +40,17 @@ impl HotnessMap {
     #[inline]
     fn counter(&self, chunk: ChunkId, number: usize) -> Option<&AtomicU8> {
         self.counters.get(chunk.0 as usize * self.group_objects_max + number)
+    }
+
+    /// Asks the processor for the counters of a chunk's first objects: the access that will be counted is known to be in the chunk before the
+    /// object's number is.
+    #[inline]
+    pub(super) fn expect(&self, chunk: ChunkId) {
+        for number in [0, 64] {
+            if let Some(counter) = self.counter(chunk, number) {
+                prefetch(counter);
+            }
+        }
     }
 
     /// Counts an access, up to `max`.

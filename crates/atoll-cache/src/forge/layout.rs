@@ -3,7 +3,7 @@
 //! ```text
 //! +---------+---------+-------------+-------------+------------+------------+----------------------+
 //! | cursors | cursors | frequencies | frequencies |    ring    |    ring    |        index         |
-//! |  small  |  main   |    small    |    main     |   small    |    main    | buckets of 8 slots   |
+//! |  small  |  main   |    small    |    main     |   small    |    main    | buckets of 16 slots  |
 //! +---------+---------+-------------+-------------+------------+------------+----------------------+
 //! |<- hot and small: device memory, where there is some ->|
 //! ```
@@ -15,10 +15,11 @@ use super::settings::ForgeSettings;
 use atoll_fabric::Address;
 use atoll_pool::{Pool, PoolError, PoolSettings};
 
-/// Slots of a bucket, which is one line.
-pub const BUCKET_SLOTS: usize = 8;
-/// Bytes of a bucket.
-pub const BUCKET_BYTES: u64 = 64;
+/// Slots of a bucket. A key has one bucket: of sixteen slots, filled to half (the other half are ghosts), one in some thousand keys finds it
+/// full, and every lookup touches one place of the index.
+pub const BUCKET_SLOTS: usize = 16;
+/// Bytes of a bucket, two lines.
+pub const BUCKET_BYTES: u64 = 8 * BUCKET_SLOTS as u64;
 const LINE: u64 = 64;
 
 /// Which of the two queues.
@@ -81,7 +82,7 @@ impl ForgeLayout {
     }
 
     fn index(&self) -> u64 {
-        (self.rings() + 2 * self.ring_bytes).next_multiple_of(LINE)
+        (self.rings() + 2 * self.ring_bytes).next_multiple_of(BUCKET_BYTES)
     }
 
     fn bytes(&self) -> u64 {
@@ -111,7 +112,7 @@ impl ForgeLayout {
         self.base.add(self.index() + u64::from(bucket) * BUCKET_BYTES)
     }
 
-    /// A slot of the index by its number: bucket * 8 + place.
+    /// A slot of the index by its number: bucket * 16 + place.
     #[inline]
     pub fn slot(&self, slot: u64) -> Address {
         self.base.add(self.index() + slot * 8)

@@ -1,4 +1,4 @@
-//! The way of a GET: READ the key's two buckets, READ the record, check it. Two round trips, no lock, nothing written.
+//! The way of a GET: READ the key's bucket, READ the record, check it. Two round trips, no lock, nothing written.
 //!
 //! | what the record READ says | then |
 //! |---|---|
@@ -11,9 +11,10 @@
 //! reused 2^16 times (or, in pools beyond 64 GiB, fewer times, each with the whole pool turned over) between two READs; the time limit
 //! excludes that.
 //!
-//! A key that is present throughout stays in one slot, so buckets READ word by word in any order cannot miss it; one that is not
+//! A key that is present throughout stays in one slot, so a bucket READ word by word in any order cannot miss it; one that is not
 //! found was absent at a moment between the READs.
 
+use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};
 use super::object::{HEADER_BYTES, Header, Record};
 use super::slot::{KeyHash, Slot};
 use super::{Forge, Hole};
@@ -26,7 +27,7 @@ pub(super) const REUSE_NS: u64 = 20_000_000;
 /// Beginnings after which a lookup that finds only unsound records gives up: the pool is damaged.
 pub(super) const ATTEMPTS_MAX: u32 = 10_000;
 /// Keys looked up in one round of batches.
-const KEYS_AT_ONCE: usize = atoll_fabric::BATCH_VERBS_MAX / 2;
+const KEYS_AT_ONCE: usize = atoll_fabric::BATCH_VERBS_MAX;
 
 /// What a slot turned out to be.
 pub(super) enum Candidate {
@@ -51,39 +52,27 @@ impl<E: Endpoint> Forge<E> {
         KeyHash::new(self.shared.hasher.hash(key), self.shared.settings.buckets)
     }
 
-    /// READs both buckets of a key.
+    /// READs the bucket of a key.
     #[inline]
-    pub(super) async fn read_buckets(&mut self, hash: KeyHash) -> Result<(), CacheError> {
-        let mut batch = Batch::new();
-        let [first, second] = self.add_bucket_reads(&mut batch, hash);
-        self.endpoint.post(&mut batch).await?;
-        self.buckets = [batch.take(first), batch.take(second)];
+    pub(super) async fn read_bucket(&mut self, hash: KeyHash) -> Result<(), CacheError> {
+        let mut buffer = std::mem::take(&mut self.bucket);
+        buffer.resize(BUCKET_BYTES as usize);
+        self.bucket = self.endpoint.read(self.shared.layout.bucket(hash.bucket), buffer).await?;
         Ok(())
     }
 
-    /// Adds the READs of both buckets to a batch, with this client's two buffers.
+    /// Adds the READ of a key's bucket to a batch, with this client's buffer.
     #[inline]
-    pub(super) fn add_bucket_reads(&mut self, batch: &mut Batch, hash: KeyHash) -> [atoll_fabric::Ticket; 2] {
-        let [first, second] = &mut self.buckets;
-        [(hash.buckets[0], first), (hash.buckets[1], second)].map(|(bucket, buffer)| {
-            let mut buffer = std::mem::take(buffer);
-            buffer.resize(64);
-            batch.read(self.shared.layout.bucket(bucket), buffer)
-        })
+    pub(super) fn add_bucket_read(&mut self, batch: &mut Batch, hash: KeyHash) -> atoll_fabric::Ticket {
+        let mut buffer = std::mem::take(&mut self.bucket);
+        buffer.resize(BUCKET_BYTES as usize);
+        batch.read(self.shared.layout.bucket(hash.bucket), buffer)
     }
 
-    /// The word of place `index` (0..16) of the two buckets that were read, and the number of its slot. A key whose two buckets are one has
-    /// eight places.
+    /// The word of a place of the bucket that was read, and the number of its slot.
     #[inline]
-    pub(super) fn seen(&self, hash: KeyHash, index: usize) -> (Slot, u64) {
-        let (bucket, place) = (index / 8, index % 8);
-        (Slot(self.buckets[bucket].words()[place]), u64::from(hash.buckets[bucket]) * 8 + place as u64)
-    }
-
-    /// How many places the two buckets have.
-    #[inline]
-    pub(super) fn places(&self, hash: KeyHash) -> usize {
-        if hash.buckets[0] == hash.buckets[1] { 8 } else { 16 }
+    pub(super) fn seen(&self, hash: KeyHash, place: usize) -> (Slot, u64) {
+        (Slot(self.bucket.words()[place]), u64::from(hash.bucket) * BUCKET_SLOTS as u64 + place as u64)
     }
 
     /// Where a slot's record is, and how many bytes to READ; `None` if the word points outside the heap.
@@ -114,7 +103,7 @@ impl<E: Endpoint> Forge<E> {
         let hash = self.key_hash(key);
         for _ in 0..ATTEMPTS_MAX {
             let begun_ns = self.endpoint.now_ns();
-            self.read_buckets(hash).await?;
+            self.read_bucket(hash).await?;
             if let Some(lookup) = self.lookup_seen(hash, key, into, begun_ns, counted).await? {
                 return Ok(lookup);
             }
@@ -133,7 +122,7 @@ impl<E: Endpoint> Forge<E> {
         begun_ns: u64,
         counted: bool,
     ) -> Result<Option<Lookup>, CacheError> {
-        for index in 0..self.places(hash) {
+        for index in 0..BUCKET_SLOTS {
             let (slot, _) = self.seen(hash, index);
             if !slot.may_be(hash.fingerprint) || slot.is_pending() {
                 continue;
@@ -159,13 +148,11 @@ impl<E: Endpoint> Forge<E> {
         into: &mut Value,
         begun_ns: u64,
     ) -> Result<Candidate, CacheError> {
-        let Some((at, bytes, _)) = self.record_span(slot) else { return Ok(Candidate::Reused) };
+        let Some((at, bytes, chunk)) = self.record_span(slot) else { return Ok(Candidate::Reused) };
+        self.shared.hotness.expect(chunk);
         let mut buffer = std::mem::take(&mut into.buffer);
         buffer.resize(bytes);
-        let mut batch = Batch::new();
-        let read = batch.read(at, buffer);
-        self.endpoint.post(&mut batch).await?;
-        into.buffer = batch.take(read);
+        into.buffer = self.endpoint.read(at, buffer).await?;
         self.judge_candidate(slot, key, into, begun_ns).await
     }
 
@@ -187,7 +174,9 @@ impl<E: Endpoint> Forge<E> {
             if header.key_bytes != key.len() {
                 return Ok(Candidate::Other);
             }
-            let Some(buffer) = self.read_body(&header, &body, std::mem::take(&mut into.buffer)).await? else {
+            // Boxed, as all that is rare on this way: its state would make every lookup's larger.
+            let body = Box::pin(self.read_body(&header, &body, std::mem::take(&mut into.buffer)));
+            let Some(buffer) = body.await? else {
                 return Ok(Candidate::Reused);
             };
             into.buffer = buffer;
@@ -232,7 +221,7 @@ impl<E: Endpoint> Forge<E> {
             let now_ms = self.pool_ms(begun_ns).await?;
             if header.is_expired(now_ms) {
                 // Whoever looks at the pool's clock from now on finds the object expired, too.
-                self.clock.advance(&self.endpoint, &self.shared.pool.layout, now_ms).await?;
+                Box::pin(self.clock.advance(&self.endpoint, &self.shared.pool.layout, now_ms)).await?;
                 self.stats.misses_expired += u64::from(counted);
                 return Ok(Lookup::Expired);
             }
@@ -246,7 +235,7 @@ impl<E: Endpoint> Forge<E> {
         Ok(Lookup::Hit)
     }
 
-    /// Looks many keys up: the buckets of sixteen keys in one batch, then their first candidates in one. A key that is not decided by
+    /// Looks many keys up: the buckets of 32 keys in one batch, then their first candidates in one. A key that is not decided by
     /// its first candidate is looked up alone.
     pub(super) async fn lookup_many<F>(&mut self, keys: &[&[u8]], mut found: F) -> Result<(), CacheError>
     where
@@ -288,20 +277,18 @@ impl<E: Endpoint> Forge<E> {
     ) -> Result<[Option<Slot>; KEYS_AT_ONCE], CacheError> {
         let mut candidates = [None; KEYS_AT_ONCE];
         let mut buckets = std::mem::take(&mut self.buckets_at_once);
-        buckets.resize_with(2 * KEYS_AT_ONCE, Buffer::new);
+        buckets.resize_with(KEYS_AT_ONCE, Buffer::new);
         let mut batch = Batch::new();
         let mut hashes = [None; KEYS_AT_ONCE];
         for (index, key) in keys.iter().enumerate() {
             let hash = self.key_hash(key);
             hashes[index] = Some(hash);
-            for (side, bucket) in hash.buckets.into_iter().enumerate() {
-                let mut buffer = std::mem::take(&mut buckets[2 * index + side]);
-                buffer.resize(64);
-                batch.read(self.shared.layout.bucket(bucket), buffer);
-            }
+            let mut buffer = std::mem::take(&mut buckets[index]);
+            buffer.resize(BUCKET_BYTES as usize);
+            batch.read(self.shared.layout.bucket(hash.bucket), buffer);
         }
         self.endpoint.post(&mut batch).await?;
-        for (index, buffer) in buckets.iter_mut().enumerate().take(2 * keys.len()) {
+        for (index, buffer) in buckets.iter_mut().enumerate().take(keys.len()) {
             *buffer = batch.take_nth(index);
         }
         let mut batch = Batch::new();

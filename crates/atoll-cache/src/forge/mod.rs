@@ -137,8 +137,8 @@ pub struct Forge<E: Endpoint> {
     /// Chunks that this client emptied and somebody still protects.
     waiting: Vec<evict::Waiting>,
     group_memory: GroupMemory,
-    /// The two buckets of the key of the operation under way.
-    buckets: [Buffer; 2],
+    /// The bucket of the key of the operation under way.
+    bucket: Buffer,
     /// The same for many keys at once, and their values.
     buckets_at_once: Vec<Buffer>,
     values_at_once: Vec<Value>,
@@ -185,7 +185,7 @@ impl<E: Endpoint> Forge<E> {
             stock: Vec::new(),
             waiting: Vec::new(),
             group_memory: Vec::new(),
-            buckets: [Buffer::new(), Buffer::new()],
+            bucket: Buffer::new(),
             buckets_at_once: Vec::new(),
             values_at_once: Vec::new(),
             record: Buffer::new(),
@@ -259,7 +259,11 @@ impl<E: Endpoint> Forge<E> {
 
     /// The pool's time.
     async fn pool_ms(&mut self, now_ns: u64) -> Result<u64, VerbError> {
-        self.clock.now_ms(&self.endpoint, &self.shared.pool.layout, now_ns).await
+        if let Some(ms) = self.clock.running_ms(now_ns) {
+            return Ok(ms);
+        }
+        // Boxed, as all that is rare: its state would make every operation's larger.
+        Box::pin(self.clock.now_ms(&self.endpoint, &self.shared.pool.layout, now_ns)).await
     }
 
     /// What every operation does first: now and then, tell the pool of accesses to groups that are about to be evicted.
@@ -268,7 +272,7 @@ impl<E: Endpoint> Forge<E> {
         self.operations_to_look -= 1;
         if self.operations_to_look == 0 {
             self.operations_to_look = self.operations_per_look;
-            self.flush_hotness().await?;
+            Box::pin(self.flush_hotness()).await?;
         }
         Ok(())
     }

@@ -5,6 +5,7 @@
 //! word 1   small queue, percent 8 | hits to promote 8 | frequency cap 8 | groups merged 8 | rule 8 | ghosts 8 | ghost age, percent 16
 //! ```
 
+use super::layout::BUCKET_SLOTS;
 use atoll_pool::{PoolError, PoolSettings};
 
 /// The engine's number in the pool header.
@@ -101,7 +102,7 @@ impl ForgeOptions {
 
     /// Writes the choices into a pool's settings, for an index of `slots`.
     pub fn settings(&self, mut settings: PoolSettings, slots: u64) -> PoolSettings {
-        let buckets = (slots / 8).clamp(2, u64::from(u32::MAX));
+        let buckets = slots.div_ceil(BUCKET_SLOTS as u64).clamp(2, u64::from(u32::MAX));
         let chunks = settings.capacity_bytes / u64::from(settings.chunk_bytes);
         let ring_log2 =
             (2 * chunks + u64::from(settings.clients_max) + 64).next_power_of_two().trailing_zeros().min(31);

@@ -187,8 +187,8 @@ impl Slot {
 /// What is used of a key's hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyHash {
-    /// The two buckets where the key may be. Each is found from the other and the fingerprint.
-    pub buckets: [u32; 2],
+    /// The bucket where the key is, if it is anywhere.
+    pub bucket: u32,
     /// Eight bits, in the slot word.
     pub fingerprint: u8,
     /// Fifteen bits, in ghosts.
@@ -199,17 +199,11 @@ impl KeyHash {
     /// The parts of `hash` in an index of `buckets` buckets.
     #[inline]
     pub fn new(hash: u64, buckets: u32) -> Self {
-        let first = ((hash & 0xffff_ffff) * u64::from(buckets) >> 32) as u32;
-        let (fingerprint, more) = ((hash >> 56) as u8, (hash >> 32) as u16 & 0x7fff);
-        Self { buckets: [first, Self::other_bucket(first, fingerprint, buckets)], fingerprint, more }
-    }
-
-    /// The other bucket of a key with this fingerprint; an involution.
-    #[inline]
-    pub fn other_bucket(bucket: u32, fingerprint: u8, buckets: u32) -> u32 {
-        let scattered = (u64::from(fingerprint) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        let sum = (scattered * u64::from(buckets) >> 32) as u32;
-        if sum >= bucket { sum - bucket } else { sum + (buckets - bucket) }
+        Self {
+            bucket: (((hash & 0xffff_ffff) * u64::from(buckets)) >> 32) as u32,
+            fingerprint: (hash >> 56) as u8,
+            more: (hash >> 32) as u16 & 0x7fff,
+        }
     }
 }
 
@@ -223,20 +217,6 @@ mod tests {
             let read = RecordLength::of(bytes).bytes();
             assert!(read >= bytes && read <= bytes.next_multiple_of(16) * 9 / 8 + 16, "{bytes} {read}");
             assert_ne!(RecordLength::of(bytes), RecordLength::LARGE);
-        }
-    }
-
-    #[test]
-    fn the_other_bucket_of_the_other_bucket_is_the_first() {
-        for buckets in [1, 2, 3, 7, 1000, 524_287, u32::MAX] {
-            for fingerprint in 0..=255 {
-                for bucket in [0, 1, buckets / 2, buckets - 1] {
-                    let bucket = bucket.min(buckets - 1);
-                    let other = KeyHash::other_bucket(bucket, fingerprint, buckets);
-                    assert!(other < buckets);
-                    assert_eq!(KeyHash::other_bucket(other, fingerprint, buckets), bucket);
-                }
-            }
         }
     }
 

@@ -1,11 +1,11 @@
 //! The way of every change: find the key's object under protection, let the change decide, publish by one compare-and-swap.
 //!
-//! | what the buckets show | verbs (one line, one round trip) |
+//! | what the bucket shows | verbs (one line, one round trip) |
 //! |---|---|
 //! | a slot with the key's fingerprint | WRITE intent, READ slot, READ record: if slot is unchanged, the record cannot be reused |
 //! | the key's object, to be replaced | WRITE record, CAS slot old -> new |
 //! | the key's object, to be removed | CAS slot old -> empty |
-//! | no such object, one to be inserted | WRITE record, CAS slot free -> pending, READ both buckets; then CAS pending -> live |
+//! | no such object, one to be inserted | WRITE record, CAS slot free -> pending, READ the bucket; then CAS pending -> live |
 //!
 //! An insertion is pending until it has seen that it is the only one of its key, with these rules for what else it sees:
 //!
@@ -20,11 +20,11 @@
 //!
 //! A compare-and-swap that fails begins the change anew, on what is there then: no update is lost, to another client or to a regrouping.
 //!
-//! When both buckets are full of live objects the insertion takes the place of one of them: an eviction.
+//! When the bucket is full of live objects the insertion takes the place of one of them: an eviction.
 
 use super::extent::{Extents, chunks_needed};
 use super::group::Place;
-use super::layout::Queue;
+use super::layout::{BUCKET_SLOTS, Queue};
 use super::lookup::{ATTEMPTS_MAX, REUSE_NS};
 use super::object::{self, HEADER_BYTES, Header, LargeBody};
 use super::slot::{KeyHash, RecordLength, Slot};
@@ -101,7 +101,7 @@ impl<E: Endpoint> Forge<E> {
         }
     }
 
-    /// Looks for the key's object in the buckets that were read, and protects it. `skip` is a slot of the caller's own.
+    /// Looks for the key's object in the bucket that was read, and protects it. `skip` is a slot of the caller's own.
     async fn search(
         &mut self,
         hash: KeyHash,
@@ -111,7 +111,7 @@ impl<E: Endpoint> Forge<E> {
         skip: Option<u64>,
         begun_ns: u64,
     ) -> Result<Search, CacheError> {
-        for index in 0..self.places(hash) {
+        for index in 0..BUCKET_SLOTS {
             let (word, slot) = self.seen(hash, index);
             if !word.may_be(hash.fingerprint) || word.is_pending() != pending || skip == Some(slot) {
                 continue;
@@ -187,7 +187,7 @@ impl<E: Endpoint> Forge<E> {
         let hash = self.key_hash(key);
         for _ in 0..ATTEMPTS_MAX {
             let begun_ns = self.endpoint.now_ns();
-            self.read_buckets(hash).await?;
+            self.read_bucket(hash).await?;
             let search = self.search(hash, key, Want::Meta, false, None, begun_ns).await?;
             self.unprotect();
             match search {
@@ -242,7 +242,7 @@ impl<E: Endpoint> Forge<E> {
 
     async fn try_change<C: Change>(&mut self, hash: KeyHash, key: &[u8], change: &mut C) -> Result<Try, CacheError> {
         let begun_ns = self.endpoint.now_ns();
-        self.read_buckets(hash).await?;
+        self.read_bucket(hash).await?;
         let found = match self.search(hash, key, change.wants(), false, None, begun_ns).await? {
             Search::Anew => return Ok(Try::Anew),
             Search::Found(found) => Some(found),
@@ -400,7 +400,7 @@ impl<E: Endpoint> Forge<E> {
             return None;
         }
         let young = |position: u32| self.small_head.wrapping_sub(position) <= self.ghost_age_groups;
-        (0..self.places(hash)).find(|index| self.seen(hash, *index).0.ghost_position(hash).is_some_and(young))
+        (0..BUCKET_SLOTS).find(|index| self.seen(hash, *index).0.ghost_position(hash).is_some_and(young))
     }
 
     /// Encodes the record for its place into `outgoing`, and gives its slot word.
@@ -459,33 +459,29 @@ impl<E: Endpoint> Forge<E> {
         Ok(true)
     }
 
-    /// The place in the two buckets that an insertion takes: its own ghost's, a free one of the emptier bucket, the oldest ghost's; else that of
-    /// a live object.
-    fn choose_slot(&self, hash: KeyHash) -> usize {
+    /// The place in the bucket that an insertion takes: its own ghost's, a free one, the oldest ghost's; else that of a live object.
+    fn choose_place(&self, hash: KeyHash) -> usize {
         if let Some(index) = self.ghost(hash) {
             return index;
         }
-        let places = self.places(hash);
-        let live = |bucket: usize| (0..8).filter(|place| !self.seen(hash, bucket * 8 + place).0.is_free()).count();
-        let emptier = if places == 16 && live(1) < live(0) { 1 } else { 0 };
-        // Free slots before ghosts, old ghosts before young ones, the emptier bucket before the other.
+        // Free slots before ghosts, old ghosts before young ones.
         let rank = |index: usize| {
             let word = self.seen(hash, index).0;
             let age = word.any_ghost_position().map(|position| u32::MAX - self.small_head.wrapping_sub(position));
-            (!word.is_free(), (index / 8 != emptier), age.map_or(0, |age| age.max(1)))
+            (!word.is_free(), age.map_or(0, |age| age.max(1)))
         };
-        let best = (0..places).min_by_key(|index| rank(*index)).expect("a bucket has places");
+        let best = (0..BUCKET_SLOTS).min_by_key(|index| rank(*index)).expect("a bucket has slots");
         if self.seen(hash, best).0.is_free() {
             return best;
         }
-        // Both are full: any will do that is not pending and has no extents to free; the random one is the fairest.
-        let start = self.endpoint.random() as usize % places;
+        // It is full: any object will do that is not pending and has no extents to free; the random one is the fairest.
+        let start = self.endpoint.random() as usize % BUCKET_SLOTS;
         let usable = |index: &usize| self.seen(hash, *index).0.is_live() && !self.seen(hash, *index).0.is_large();
-        (0..places).map(|index| (index + start) % places).find(usable).unwrap_or(start)
+        (0..BUCKET_SLOTS).map(|index| (index + start) % BUCKET_SLOTS).find(usable).unwrap_or(start)
     }
 
     async fn try_insert(&mut self, hash: KeyHash, key: &[u8], value: &[u8], new: &New) -> Result<bool, CacheError> {
-        let index = self.choose_slot(hash);
+        let index = self.choose_place(hash);
         let (before, slot) = self.seen(hash, index);
         if before.is_large() && before.is_live() {
             self.unlink(slot, before).await?;
@@ -500,10 +496,10 @@ impl<E: Endpoint> Forge<E> {
         let written = self.add_record_write(&mut batch, place);
         let swap = batch.compare_and_swap(address, before.0, first.0);
         let begun_ns = self.endpoint.now_ns();
-        let reads = self.add_bucket_reads(&mut batch, hash);
+        let read = self.add_bucket_read(&mut batch, hash);
         self.endpoint.post(&mut batch).await?;
         self.outgoing = batch.take(written);
-        self.buckets = reads.map(|read| batch.take(read));
+        self.bucket = batch.take(read);
         if !batch.swapped(swap) {
             self.unplace(new);
             return Ok(false);
@@ -532,7 +528,7 @@ impl<E: Endpoint> Forge<E> {
         }
     }
 
-    /// Decides this client's pending slot; whether it is live now. The buckets have been READ after it became pending.
+    /// Decides this client's pending slot; whether it is live now. The bucket has been READ after it became pending.
     async fn decide_pending(
         &mut self,
         hash: KeyHash,
@@ -570,7 +566,7 @@ impl<E: Endpoint> Forge<E> {
                 return Ok(batch.swapped(swap));
             }
             begun_ns = self.endpoint.now_ns();
-            self.read_buckets(hash).await?;
+            self.read_bucket(hash).await?;
         }
         Err(CacheError::Damaged { what: "an object that stays unsound" })
     }

@@ -7,7 +7,7 @@
 //! - every Extent belongs to exactly one live object;
 //! - the count of free chunks and the count of objects are right; where objects are limited, the limit holds.
 
-use super::layout::Queue;
+use super::layout::{BUCKET_BYTES, BUCKET_SLOTS, Queue};
 use super::ring::{Cursors, Node};
 use super::slot::{KeyHash, Slot};
 use super::{Forge, ForgePool};
@@ -154,13 +154,13 @@ impl<E: Endpoint> Forge<E> {
         while first < buckets {
             let count = 1024.min(buckets - first);
             let mut buffer = Buffer::new();
-            buffer.resize(64 * count as usize);
+            buffer.resize(BUCKET_BYTES as usize * count as usize);
             let mut batch = Batch::new();
             let read = batch.read(self.shared.layout.bucket(first), buffer);
             self.endpoint.post(&mut batch).await?;
             let words = batch.take(read);
             for (index, word) in words.words().iter().enumerate() {
-                let slot = u64::from(first) * 8 + index as u64;
+                let slot = u64::from(first) * BUCKET_SLOTS as u64 + index as u64;
                 self.verify_slot(walk, slot, Slot(*word)).await?;
             }
             first += count;
@@ -221,7 +221,7 @@ impl<E: Endpoint> Forge<E> {
             }
         }
         let hash: KeyHash = self.key_hash(&key);
-        if !hash.buckets.contains(&((slot / 8) as u32)) || hash.fingerprint != word.fingerprint() {
+        if u64::from(hash.bucket) != slot / BUCKET_SLOTS as u64 || hash.fingerprint != word.fingerprint() {
             walk.report.fault(|| format!("slot {slot} holds a key that does not belong there"));
         }
         walk.report.objects += 1;
@@ -244,7 +244,7 @@ impl ForgePool {
             ("clients_max", pool.clients_max.to_string()),
             ("objects_max", pool.objects_max.to_string()),
             ("group_objects_max", pool.group_objects_max.to_string()),
-            ("index_slots", (u64::from(forge.buckets) * 8).to_string()),
+            ("index_slots", (u64::from(forge.buckets) * BUCKET_SLOTS as u64).to_string()),
             ("rule", format!("{:?}", forge.options.rule).to_lowercase()),
             ("small_percent", forge.options.small_percent.to_string()),
             ("ghosts", forge.options.ghosts.to_string()),

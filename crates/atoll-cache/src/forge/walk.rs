@@ -4,6 +4,7 @@
 //! key that is present throughout. Cursors are bucket numbers.
 
 use super::Forge;
+use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};
 use super::object::HEADER_BYTES;
 use super::slot::Slot;
 use crate::{CacheError, Value};
@@ -17,7 +18,7 @@ impl<E: Endpoint> Forge<E> {
     async fn bucket_words(&mut self, bucket: u64) -> Result<Vec<Slot>, CacheError> {
         let count = BUCKETS_AT_ONCE.min(u64::from(self.shared.settings.buckets) - bucket);
         let mut buffer = std::mem::take(&mut self.scratch);
-        buffer.resize(64 * count as usize);
+        buffer.resize((BUCKET_BYTES * count) as usize);
         let mut batch = Batch::new();
         let read = batch.read(self.shared.layout.bucket(bucket as u32), buffer);
         self.endpoint.post(&mut batch).await?;
@@ -76,18 +77,18 @@ impl<E: Endpoint> Forge<E> {
     ) -> Result<u64, CacheError> {
         let buckets = u64::from(self.shared.settings.buckets);
         let (mut bucket, mut shown, mut value) = (cursor, 0, Value::new());
-        // A bucket has eight slots; a walk over an empty index is long, so that its steps are bounded, too.
+        // A walk over an empty index is long, so that its steps are bounded, too.
         let last = cursor.saturating_add((count as u64).saturating_mul(4).max(1024));
         while bucket < buckets && shown < count && bucket < last {
             let words = self.bucket_words(bucket).await?;
             for (index, word) in words.iter().enumerate() {
-                let slot = bucket * 8 + index as u64;
+                let slot = bucket * BUCKET_SLOTS as u64 + index as u64;
                 if word.is_live() && self.key_of(slot, *word, &mut value).await?.is_some() {
                     each(value.bytes());
                     shown += 1;
                 }
             }
-            bucket += words.len() as u64 / 8;
+            bucket += (words.len() / BUCKET_SLOTS) as u64;
         }
         Ok(if bucket >= buckets { 0 } else { bucket })
     }
@@ -101,7 +102,7 @@ impl<E: Endpoint> Forge<E> {
             let words = self.bucket_words(bucket).await?;
             let first = self.endpoint.random() as usize % words.len();
             for index in (first..words.len()).chain(0..first) {
-                let slot = bucket * 8 + index as u64;
+                let slot = bucket * BUCKET_SLOTS as u64 + index as u64;
                 if words[index].is_live() && self.key_of(slot, words[index], &mut value).await?.is_some() {
                     return Ok(Some(value.bytes().to_vec()));
                 }
@@ -117,9 +118,9 @@ impl<E: Endpoint> Forge<E> {
         while bucket < buckets {
             let words = self.bucket_words(bucket).await?;
             for (index, word) in words.iter().enumerate() {
-                removed += self.remove_slot(bucket * 8 + index as u64, *word).await?;
+                removed += self.remove_slot(bucket * BUCKET_SLOTS as u64 + index as u64, *word).await?;
             }
-            bucket += words.len() as u64 / 8;
+            bucket += (words.len() / BUCKET_SLOTS) as u64;
         }
         Ok(removed)
     }
