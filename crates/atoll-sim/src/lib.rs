@@ -10,6 +10,10 @@
 //! | [`endpoint`] | one client's access to the simulated fabric |
 //! | [`liberties`] | which liberties of the contract are taken, and how often |
 //! | [`schedule`] | whose step is next: uniform, bursts, priorities |
+//! | [`history`] | what clients of a cache did and saw, and whether the cache kept its first promise |
+//! | `sequential` | the sequential cache of one key, against which a history is held |
+//! | [`linearizability`] | the search for an order that explains a history |
+//! | `excerpt` | a history that went wrong, cut to what a reader can take in |
 //! | [`seeds`] | a scenario over many seeds, and the command that replays one |
 //! | [`random`] | the seeded randomness of it all |
 //! | `world` | everything that changes during a run |
@@ -21,16 +25,21 @@
 #![forbid(unsafe_code)]
 
 pub mod endpoint;
+mod excerpt;
 mod flight;
+pub mod history;
 pub mod liberties;
+pub mod linearizability;
 mod memory;
 pub mod random;
 pub mod schedule;
 pub mod seeds;
+mod sequential;
 pub mod sim;
 mod world;
 
 pub use endpoint::SimEndpoint;
+pub use history::History;
 pub use liberties::Liberties;
 pub use random::Random;
 pub use schedule::Strategy;
