@@ -3,7 +3,7 @@
 use atoll_fabric::conformance::{self, Case, Fixture, REGION_BYTES};
 use atoll_fabric::run_ready;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 struct Threads {
@@ -55,7 +55,7 @@ impl Fixture for Processes {
             .map(|client| {
                 let mut command = Command::new(std::env::current_exe().unwrap());
                 command.args(["--exact", "a_client_in_a_process_of_its_own", "--nocapture"]);
-                command.env(REGION, &name.0).env(PART, part(client)).spawn().unwrap()
+                command.stdout(Stdio::null()).env(REGION, &name.0).env(PART, part(client)).spawn().unwrap()
             })
             .collect();
         for mut child in children {

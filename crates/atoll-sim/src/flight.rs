@@ -242,18 +242,20 @@ impl Progress {
             }
             a == 1
         };
-        // Upwards and downwards are what hardware does; the rest only forbids nothing.
-        let stride = match random.below(3) {
-            0 => 1,
-            1 => words as u64 - 1,
+        let last = words as u64 - 1;
+        // Upwards and downwards from an end are what hardware does; the rest only nobody forbids.
+        let (next, stride) = match random.below(4) {
+            0 => (0, 1),
+            1 => (last, last),
+            2 => (random.below(words as u64), random.pick(&[1, last])),
             _ => loop {
-                let stride = 1 + random.below(words as u64 - 1);
+                let stride = 1 + random.below(last);
                 if coprime(stride) {
-                    break stride;
+                    break (random.below(words as u64), stride);
                 }
             },
         };
-        Self::Strided { next: random.below(words as u64) as u32, stride: stride as u32, left: words as u32 }
+        Self::Strided { next: next as u32, stride: stride as u32, left: words as u32 }
     }
 
     #[cold]
