@@ -84,6 +84,8 @@ pub struct ShmEndpoint {
     bytes: u64,
     clock: Clock,
     random: Cell<u64>,
+    /// The first error of a batch that was posted unawaited, until a flush reports it.
+    unawaited_error: Cell<Option<VerbError>>,
 }
 
 // SAFETY: `base` points into `regions[0]`, which is `Send`, `Sync` and kept alive by this value.
@@ -102,7 +104,7 @@ impl ShmEndpoint {
     pub fn with_regions(regions: Vec<Arc<ShmRegion>>, clock: Clock) -> Self {
         assert!((1..=64).contains(&regions.len()), "an endpoint reaches 1 to 64 regions");
         let (base, bytes) = (regions[0].mapping.base(), regions[0].mapping.bytes());
-        Self { regions, base, bytes, clock, random: Cell::new(seed()) }
+        Self { regions, base, bytes, clock, random: Cell::new(seed()), unawaited_error: Cell::new(None) }
     }
 
     /// The words at `at`, if they are words of a region.
@@ -224,14 +226,15 @@ impl Endpoint for ShmEndpoint {
 
     #[inline]
     fn post_unawaited(&self, batch: &mut Batch) {
-        let outcome = self.execute_all(batch, false);
-        debug_assert!(outcome.is_ok(), "{outcome:?}");
+        if let Err(error) = self.execute_all(batch, false) {
+            self.unawaited_error.set(Some(self.unawaited_error.take().unwrap_or(error)));
+        }
         batch.clear();
     }
 
     async fn flush(&self) -> Result<(), VerbError> {
         fence(Ordering::SeqCst);
-        Ok(())
+        self.unawaited_error.take().map_or(Ok(()), Err)
     }
 
     async fn pause(&self, ns: u64) {

@@ -1,0 +1,218 @@
+//! The sequential cache of one key, against which a history is held.
+//!
+//! Its state is absent, or a value with its token. **Eviction** is a transition to absent that may happen at any time, so a miss
+//! is always possible, and after it the value is gone: nothing that was there before is ever seen again, and conditional writes and
+//! increments find it gone. An expiry is an eviction too.
+//!
+//! | operation, outcome | must be there before | there afterwards |
+//! |---|---|---|
+//! | get, delete, expire: seen | the seen value and token | the same; nothing if deleted or removed |
+//! | get, delete, expire: absent | nothing (evicted at the latest now) | nothing |
+//! | set, stored | what the condition wants, what was seen | the new value and token |
+//! | set, refused | what the condition refuses | the same |
+//! | increment: number | the number less the addend, or nothing and the number is the addend | the number |
+//! | append, prepend, set-range: length | a value that becomes so long, or nothing | the new value |
+//!
+//! A writer that was not told its token leaves an unknown one, which the first observer fixes; that two unknown ones are equal is the one
+//! thing that goes unnoticed.
+
+use crate::history::{Call, Condition, Event, Outcome, Seen};
+use crate::linearizability::{Span, Specification, Verdict, check};
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+
+/// What is there between operations. Values are numbered, so that a state is small.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Present {
+    value: u32,
+    /// `None` until somebody has seen it.
+    token: Option<u64>,
+}
+
+/// The sequential cache of one key.
+struct OneKey<'a> {
+    events: &'a [Event],
+    values: RefCell<Values>,
+    /// Tokens that were told to those who wrote under them.
+    tokens_told: HashSet<u64>,
+}
+
+#[derive(Default)]
+struct Values {
+    numbers: HashMap<Vec<u8>, u32>,
+    bytes: Vec<Vec<u8>>,
+}
+
+impl Values {
+    fn number(&mut self, bytes: &[u8]) -> u32 {
+        if let Some(number) = self.numbers.get(bytes) {
+            return *number;
+        }
+        let number = self.bytes.len() as u32;
+        self.numbers.insert(bytes.to_vec(), number);
+        self.bytes.push(bytes.to_vec());
+        number
+    }
+}
+
+type State = Option<Present>;
+
+impl<'a> OneKey<'a> {
+    fn new(events: &'a [Event]) -> Self {
+        let told = events.iter().filter_map(|event| match &event.outcome {
+            Some(Outcome::Set { stored: true, token, .. }) => *token,
+            _ => None,
+        });
+        Self { events, values: RefCell::default(), tokens_told: told.collect() }
+    }
+
+    fn number(&self, bytes: &[u8]) -> u32 {
+        self.values.borrow_mut().number(bytes)
+    }
+
+    /// The state as whoever saw `seen` in it knows it; `None` if that cannot have been seen.
+    fn observed(&self, state: State, seen: &Seen) -> Option<State> {
+        match (seen, state) {
+            (Seen::Nothing, state) => Some(state),
+            // Whatever was there may have been evicted just before.
+            (Seen::Absent, _) => Some(None),
+            (Seen::Present { .. }, None) => None,
+            (Seen::Present { value, token }, Some(present)) => {
+                let same_value = value.as_ref().is_none_or(|value| self.number(value) == present.value);
+                let token = self.token_observed(present.token, *token)?;
+                same_value.then_some(Some(Present { token, ..present }))
+            }
+        }
+    }
+
+    /// The token, once it was seen; `None` if it cannot be that.
+    #[allow(clippy::option_option)]
+    fn token_observed(&self, token: Option<u64>, seen: Option<u64>) -> Option<Option<u64>> {
+        match (token, seen) {
+            (token, None) => Some(token),
+            (Some(token), Some(seen)) => (token == seen).then_some(Some(token)),
+            (None, Some(seen)) => (!self.tokens_told.contains(&seen)).then_some(Some(seen)),
+        }
+    }
+
+    fn set(&self, state: State, value: &[u8], condition: Condition, outcome: Option<&Outcome>, next: &mut Vec<State>) {
+        let (stored, seen, token) = match outcome {
+            Some(Outcome::Set { stored, seen, token }) => (*stored, seen, *token),
+            // Stored without a trace, or refused, which changes nothing and need not be tried.
+            None => (true, &Seen::Nothing, None),
+            Some(_) => return,
+        };
+        let Some(state) = self.observed(state, seen) else { return };
+        let before = match (condition, stored, state) {
+            (Condition::Always, true, state) => Some(state),
+            (Condition::Always, false, _) => None,
+            (Condition::IfAbsent, true, _) | (Condition::IfPresent, false, _) => (!is_seen(seen)).then_some(None),
+            (Condition::IfAbsent, false, state) | (Condition::IfPresent, true, state) => state.map(Some),
+            (Condition::IfToken(wanted), true, state) => state.and_then(|present| {
+                let token = self.token_observed(present.token, Some(wanted))?;
+                Some(Some(Present { token, ..present }))
+            }),
+            (Condition::IfToken(wanted), false, state) => match state {
+                Some(Present { token: Some(token), .. }) if token == wanted => (!is_seen(seen)).then_some(None),
+                state => Some(state),
+            },
+        };
+        let Some(before) = before else { return };
+        next.push(if stored { Some(Present { value: self.number(value), token }) } else { before });
+    }
+
+    fn increment(&self, state: State, by: i64, outcome: Option<&Outcome>, next: &mut Vec<State>) {
+        let old = state.map(|present| {
+            std::str::from_utf8(&self.values.borrow().bytes[present.value as usize])
+                .ok()
+                .and_then(|text| text.parse::<i64>().ok())
+        });
+        let sums = [old.flatten().and_then(|old| old.checked_add(by)), Some(by)];
+        match outcome {
+            Some(Outcome::NotANumber) if old == Some(None) => next.push(state),
+            Some(Outcome::Overflow) if matches!(old, Some(Some(old)) if old.checked_add(by).is_none()) => {
+                next.push(state)
+            }
+            Some(Outcome::Number(number)) if sums.contains(&Some(*number)) => next.push(self.written(number)),
+            None => next.extend(sums.iter().flatten().map(|number| self.written(number))),
+            _ => {}
+        }
+    }
+
+    fn written(&self, number: &i64) -> State {
+        Some(Present { value: self.number(number.to_string().as_bytes()), token: None })
+    }
+
+    fn rewrite(&self, state: State, outcome: Option<&Outcome>, new: impl Fn(&[u8]) -> Vec<u8>, next: &mut Vec<State>) {
+        let length = match outcome {
+            Some(Outcome::Length(length)) => Some(*length),
+            None => None,
+            Some(_) => return,
+        };
+        let present = state.map(|present| new(&self.values.borrow().bytes[present.value as usize]));
+        for new in present.into_iter().chain([new(&[])]) {
+            if length.is_none_or(|length| length == new.len()) {
+                let new = Some(Present { value: self.number(&new), token: None });
+                if !next.contains(&new) {
+                    next.push(new);
+                }
+            }
+        }
+    }
+}
+
+fn is_seen(seen: &Seen) -> bool {
+    matches!(seen, Seen::Present { .. })
+}
+
+impl Specification for OneKey<'_> {
+    type State = State;
+
+    fn initial(&self) -> State {
+        None
+    }
+
+    fn apply(&self, index: usize, state: &State, next: &mut Vec<State>) {
+        let (state, Event { call, outcome, .. }) = (*state, &self.events[index]);
+        let outcome = outcome.as_ref();
+        match (call, outcome) {
+            (Call::Get, None) | (Call::Expire { .. }, None) => {}
+            (Call::Get | Call::Expire { .. }, Some(Outcome::Seen(seen))) => next.extend(self.observed(state, seen)),
+            (Call::Delete, Some(Outcome::Seen(seen))) => next.extend(self.observed(state, seen).map(|_| None)),
+            (Call::Delete, None) => next.push(None),
+            (Call::Expire { .. }, Some(Outcome::Removed)) => next.extend(state.map(|_| None)),
+            (Call::Get | Call::Expire { .. } | Call::Delete, Some(_)) => {}
+            (Call::Set { value, condition, .. }, outcome) => {
+                // Without an outcome the condition still decides whether it was stored; refused, it changed nothing.
+                self.set(state, value, *condition, outcome, next);
+            }
+            (Call::Increment { by }, outcome) => self.increment(state, *by, outcome, next),
+            (Call::Append { suffix }, outcome) => self.rewrite(state, outcome, |old| [old, suffix].concat(), next),
+            (Call::Prepend { prefix }, outcome) => self.rewrite(state, outcome, |old| [prefix, old].concat(), next),
+            (Call::SetRange { offset, bytes }, outcome) => {
+                let new = |old: &[u8]| {
+                    let mut new = old.to_vec();
+                    new.resize(old.len().max(offset + bytes.len()), 0);
+                    new[*offset..offset + bytes.len()].copy_from_slice(bytes);
+                    new
+                };
+                self.rewrite(state, outcome, new, next);
+            }
+        }
+    }
+    fn only_observes(&self, index: usize) -> bool {
+        // What saw nothing there may have been the eviction; without it more is possible, not less.
+        match (&self.events[index].call, &self.events[index].outcome) {
+            (Call::Get | Call::Expire { .. }, outcome) => *outcome != Some(Outcome::Removed),
+            (Call::Delete, outcome) => *outcome == Some(Outcome::Seen(Seen::Absent)),
+            (Call::Set { .. }, outcome) => matches!(outcome, Some(Outcome::Set { stored: false, .. })),
+            (_, outcome) => matches!(outcome, Some(Outcome::NotANumber | Outcome::Overflow)),
+        }
+    }
+}
+
+/// Whether an order explains the events, which are of one key.
+pub(crate) fn verdict(events: &[Event]) -> Verdict {
+    let spans: Vec<Span> = events.iter().map(|event| event.span).collect();
+    check(&OneKey::new(events), &spans)
+}
