@@ -1,10 +1,13 @@
 //! The lab's commands by themselves, for work on the lab.
 
 use atoll_lab::LabCommand;
+use atoll_lab::replay::ReplayCommand;
 use clap::Parser;
 
 #[derive(Parser)]
 enum Command {
+    /// Replay a trace on a cache and report what it hits and how fast it is
+    Replay(ReplayCommand),
     /// Experiments
     #[command(subcommand)]
     Lab(LabCommand),
@@ -12,6 +15,7 @@ enum Command {
 
 fn main() -> std::process::ExitCode {
     let outcome = match Command::parse() {
+        Command::Replay(command) => command.run(),
         Command::Lab(command) => command.run(),
     };
     match outcome {

@@ -13,7 +13,6 @@
 
 use super::bytes::Bytes;
 use super::{Operation, Request, TraceError};
-use std::io::Read;
 
 const RECORD_BYTES: usize = 24;
 /// No trace is longer than this; text and noise read as records nearly always claim to be.
