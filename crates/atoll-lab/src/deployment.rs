@@ -6,10 +6,15 @@
 use crate::LabError;
 use crate::reference::PolicyName;
 use crate::reference::engine::{ReferenceEngine, Shared};
+use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
 use atoll_cache::{Cache, Engine};
-use atoll_fabric::Clock;
+use atoll_fabric::region::Region;
+use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
+use atoll_fabric::{Clock, run_ready};
+use atoll_pool::PoolSettings;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::sync::Arc;
 
 /// What limits a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,6 +72,8 @@ pub enum EngineName {
     /// FORGE in a pool of shared memory
     #[default]
     Forge,
+    /// FORGE as the paper has it, without our improvements
+    ForgePaper,
     /// Exact FIFO in ordinary memory, for comparison
     Fifo,
     /// Exact LRU in ordinary memory, for comparison
@@ -79,6 +86,7 @@ impl fmt::Display for EngineName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Forge => "forge",
+            Self::ForgePaper => "forge-paper",
             Self::Fifo => "fifo",
             Self::Lru => "lru",
             Self::S3Fifo => "s3-fifo",
@@ -98,8 +106,65 @@ pub trait Experiment {
 /// Runs `experiment` with the deployment of that engine.
 pub fn on_engine<E: Experiment>(engine: EngineName, experiment: E) -> Result<E::Output, LabError> {
     match engine {
-        EngineName::Forge => Err(LabError::EngineAbsent { engine }),
+        EngineName::Forge | EngineName::ForgePaper => experiment.run::<ForgeCache>(),
         EngineName::Fifo | EngineName::Lru | EngineName::S3Fifo => experiment.run::<ReferenceCache>(),
+    }
+}
+
+/// A `forge` pool over shared memory.
+struct ForgeCache {
+    region: Arc<ShmRegion>,
+    pool: Arc<ForgePool>,
+    clock: Clock,
+}
+
+impl ForgeCache {
+    fn endpoint(region: &Arc<ShmRegion>, clock: &Clock) -> ShmEndpoint {
+        ShmEndpoint::with_regions(vec![region.clone()], clock.clone())
+    }
+
+    fn settings(plan: &Plan) -> PoolSettings {
+        let options = match plan.engine {
+            EngineName::ForgePaper => ForgeOptions::paper(),
+            _ => ForgeOptions::default(),
+        };
+        let clients_max = plan.clients_max + 1;
+        match plan.bound {
+            Bound::Objects(objects) => options.for_objects(objects, clients_max, 32 + plan.object_bytes as u32),
+            Bound::Bytes(bytes) => {
+                let settings = options.for_capacity(bytes);
+                PoolSettings { clients_max: settings.clients_max.max(clients_max), ..settings }
+            }
+        }
+    }
+}
+
+impl Deployment for ForgeCache {
+    type Engine = Forge<ShmEndpoint>;
+
+    fn create(plan: &Plan, clock: &Clock) -> Result<Self, LabError> {
+        let settings = Self::settings(plan);
+        let region = Arc::new(match &plan.name {
+            Some(name) => ShmRegion::create(name, settings.capacity_bytes)?,
+            None => ShmRegion::anonymous(settings.capacity_bytes)?,
+        });
+        let pool = run_ready(ForgePool::format(&Self::endpoint(&region, clock), settings))?;
+        Ok(Self { region, pool, clock: clock.clone() })
+    }
+
+    fn open(plan: &Plan, clock: &Clock) -> Result<Self, LabError> {
+        let name = plan.name.as_deref().ok_or(LabError::ReferenceOnly)?;
+        let region = Arc::new(ShmRegion::open(name)?);
+        let pool = run_ready(ForgePool::open(&Self::endpoint(&region, clock), region.attributes().bytes))?;
+        Ok(Self { region, pool, clock: clock.clone() })
+    }
+
+    fn remove(plan: &Plan) -> Result<(), LabError> {
+        plan.name.as_deref().map_or(Ok(()), |name| Ok(ShmRegion::remove(name)?))
+    }
+
+    fn client(&self) -> Result<Cache<Self::Engine>, LabError> {
+        Ok(Cache::new(run_ready(Forge::join(&self.pool, Self::endpoint(&self.region, &self.clock)))?))
     }
 }
 
@@ -114,7 +179,7 @@ impl Deployment for ReferenceCache {
             EngineName::Fifo => PolicyName::Fifo,
             EngineName::Lru => PolicyName::Lru,
             EngineName::S3Fifo => PolicyName::S3Fifo,
-            engine @ EngineName::Forge => return Err(LabError::EngineAbsent { engine }),
+            EngineName::Forge | EngineName::ForgePaper => return Err(LabError::ReferenceOnly),
         };
         match (plan.bound, &plan.name) {
             (Bound::Objects(objects_max), None) => Ok(Self(Shared::new(policy, objects_max as usize, clock.clone()))),

@@ -22,12 +22,12 @@ pub enum LabError {
         /// What it said.
         reason: String,
     },
-    /// The engine is not in this build.
-    #[error("the engine {engine} is not in this build; choose fifo, lru or s3-fifo")]
-    EngineAbsent {
-        /// The engine.
-        engine: EngineName,
-    },
+    /// The shared memory could not be had.
+    #[error(transparent)]
+    Region(#[from] atoll_fabric::shm::ShmError),
+    /// The pool could not be made or opened.
+    #[error(transparent)]
+    Pool(#[from] atoll_pool::PoolError),
     /// A reference engine was asked for what only a pool can do.
     #[error(
         "fifo, lru and s3-fifo are references in one process, limited by objects: give --cache-objects, no --processes above 1, or another engine"

@@ -360,7 +360,7 @@ impl<E: Endpoint> Forge<E> {
             .zip(frequencies)
             .map(|(word, hits)| {
                 let entry = MapEntry::from_word(*word);
-                let frequency = hits + u16::from(entry.carry);
+                let frequency = hits.saturating_add(u16::from(entry.carry));
                 Leaver { entry, word: None, frequency, stays: false, carry: 0 }
             })
             .collect();

@@ -13,13 +13,14 @@
 //!
 //! Only when a group's ring position enters the eviction window are its counts added to the pool, one fetch-and-add for four 16-bit
 //! counters (the paper packs eight of 8 bits, which can carry into each other when a client is a lap late; these cannot: 1024 clients,
-//! a lap late, with counts of 15 stay below 2^15). The evictor reads the counters and subtracts what it read: a counter that somebody
-//! adds to meanwhile is never lost, never negative, and never written.
+//! a lap late, with counts of 15 stay below 2^15). The evictor takes the counters by swapping each word for zero: what somebody adds
+//! meanwhile stays, and two evictors of one position, a lap apart, never take the same count twice.
 
 use super::Forge;
 use super::layout::Queue;
 use crate::CacheError;
-use atoll_fabric::{Batch, Endpoint, prefetch};
+use arrayvec::ArrayVec;
+use atoll_fabric::{Address, BATCH_VERBS_MAX, Batch, Endpoint, prefetch};
 use atoll_pool::ChunkId;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -147,22 +148,36 @@ impl<E: Endpoint> Forge<E> {
         let mut batch = Batch::new();
         let read = batch.read(at, buffer);
         self.endpoint.post(&mut batch).await?;
-        let buffer = batch.take(read);
-        let mut subtract = Batch::new();
-        for (index, word) in buffer.words().iter().enumerate().filter(|(_, word)| **word != 0) {
-            subtract.fetch_and_add(at.add(8 * index as u64), word.wrapping_neg());
-            if subtract.is_full() {
-                self.endpoint.post_unawaited(&mut subtract);
-            }
-        }
-        if !subtract.is_empty() {
-            self.endpoint.post_unawaited(&mut subtract);
-        }
+        let mut buffer = batch.take(read);
+        self.swap_for_zero(at, buffer.words_mut()).await?;
         let flushed = |number: usize| (buffer.words()[number / 4] >> (16 * (number % 4))) as u16;
         let at_home = |number: usize| u16::from(self.shared.hotness.take(chunk, number, generation));
         let frequencies = (0..objects).map(|number| flushed(number).saturating_add(at_home(number))).collect();
         self.scratch = buffer;
         Ok(frequencies)
+    }
+
+    /// Swaps each word that is not zero for zero; `words` holds what was taken. A word that changes meanwhile is left to the position's
+    /// next lap.
+    async fn swap_for_zero(&mut self, at: Address, words: &mut [u64]) -> Result<(), CacheError> {
+        for (part, words) in words.chunks_mut(BATCH_VERBS_MAX).enumerate() {
+            let mut batch = Batch::new();
+            let mut swaps = ArrayVec::<_, BATCH_VERBS_MAX>::new();
+            for (index, word) in words.iter().enumerate().filter(|(_, word)| **word != 0) {
+                let address = at.add(8 * (part * BATCH_VERBS_MAX + index) as u64);
+                swaps.push((index, batch.compare_and_swap(address, *word, 0)));
+            }
+            if swaps.is_empty() {
+                continue;
+            }
+            self.endpoint.post(&mut batch).await?;
+            for (index, swap) in swaps {
+                if !batch.swapped(swap) {
+                    words[index] = 0;
+                }
+            }
+        }
+        Ok(())
     }
 }
 

@@ -103,7 +103,8 @@ impl<E: Endpoint> Forge<E> {
 
     /// Puts a group at the tail.
     pub(super) async fn enqueue(&mut self, queue: Queue, node: Node) -> Result<(), CacheError> {
-        loop {
+        // The ring is twice as long as the pool has chunks, so that some ticket of the next lap finds its node empty.
+        for _ in 0..4u64 << self.shared.settings.ring_log2 {
             let mut batch = Batch::new();
             let ticket = batch.fetch_and_add(self.shared.layout.cursors(queue), 1 << 32);
             self.endpoint.post(&mut batch).await?;
@@ -116,6 +117,7 @@ impl<E: Endpoint> Forge<E> {
                 return Ok(());
             }
         }
+        Err(CacheError::Damaged { what: "a queue without an empty node" })
     }
 
     /// Takes the group at the head, and the position where it was. `None` if the queue was empty, or the position was: the caller

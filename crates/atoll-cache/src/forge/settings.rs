@@ -91,7 +91,7 @@ impl ForgeOptions {
             clients_max,
             objects_max,
             group_objects_max: group_objects,
-            ..PoolSettings::for_capacity(1 << 20)
+            ..PoolSettings::for_capacity((chunks + 1) * u64::from(chunk_bytes))
         };
         let mut settings = self.settings(settings, slots);
         let metadata =

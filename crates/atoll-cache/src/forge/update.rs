@@ -164,10 +164,12 @@ impl<E: Endpoint> Forge<E> {
             return Ok(None);
         }
         let Some(extents) = self.extents(&found.header, &body).await? else { return Ok(None) };
+        // Without a wish for the value only the key is read, and `old` holds an empty value.
         let bytes = if want == Want::Value { found.header.body_bytes() } else { key.len() };
         let buffer = std::mem::take(&mut self.old.buffer);
         self.old.buffer = self.read_extents(&extents, bytes, buffer).await?;
-        (self.old.start, self.old.meta) = (key.len(), Meta::of(&found.header));
+        (self.old.start, self.old.meta) =
+            (key.len(), Meta { value_bytes: bytes - key.len(), ..Meta::of(&found.header) });
         if self.old.buffer.bytes()[..key.len()] != *key {
             return Ok(None);
         }
