@@ -2,11 +2,11 @@
 
 use crate::history::{Call, Condition, Event, Outcome, Seen};
 use crate::linearizability::Verdict;
-use crate::sequential::verdict;
+use crate::sequential::{Evictions, verdict};
 use std::fmt::Write;
 
 /// The history as it stood when it first went wrong, without lookups that do not matter; and the operation that returned last.
-pub(crate) fn shortest(events: &[Event]) -> (Vec<Event>, Event) {
+pub(crate) fn shortest(events: &[Event], evictions: Evictions) -> (Vec<Event>, Event) {
     let mut returns: Vec<u64> = events.iter().filter_map(|event| event.span.returned).collect();
     returns.sort_unstable();
     let until = |stamp: u64| -> Vec<Event> {
@@ -19,7 +19,7 @@ pub(crate) fn shortest(events: &[Event]) -> (Vec<Event>, Event) {
         };
         begun.map(cut).collect()
     };
-    let is_wrong = |events: &[Event]| matches!(verdict(events), Verdict::Violation(_));
+    let is_wrong = |events: &[Event]| matches!(verdict(events, evictions), Verdict::Violation(_));
     let good = returns.partition_point(|stamp| !is_wrong(&until(*stamp)));
     let stamp = returns[good.min(returns.len() - 1)];
     let mut shortest = until(stamp);

@@ -260,31 +260,34 @@ impl Progress {
 
     #[cold]
     fn advance_torn(&mut self, words: usize, random: &mut Random, mut mv: impl FnMut(std::ops::Range<usize>)) -> Part {
-        let left = match self {
-            Self::AllBut(bits) => bits.count_ones(),
-            Self::Strided { left, .. } => *left,
-            Self::None => unreachable!("a torn verb has an order"),
-        };
-        // One word at a time would make long verbs a matter of hundreds of steps.
-        let now = if random.chance(256) { 1 } else { 1 + random.below(u64::from(left)) as u32 };
-        for _ in 0..now {
-            let word = match self {
-                Self::AllBut(bits) => {
-                    let word = nth_bit(*bits, random.below(u64::from(bits.count_ones())) as u32);
-                    *bits &= !(1 << word);
-                    word
+        // Within one step the order of words does not matter. One word at a time would make long verbs a matter of hundreds of steps.
+        let single = random.chance(256);
+        match self {
+            Self::AllBut(bits) => {
+                let mut now = *bits & if single { 0 } else { random.word() };
+                if now == 0 {
+                    now = 1 << nth_bit(*bits, random.below(u64::from(bits.count_ones())) as u32);
                 }
-                Self::Strided { next, stride, left } => {
+                *bits &= !now;
+                while now != 0 {
+                    let word = now.trailing_zeros() as usize;
+                    mv(word..word + 1);
+                    now &= now - 1;
+                }
+                if *bits == 0 { Part::Last } else { Part::Some }
+            }
+            Self::Strided { next, stride, left } => {
+                let now = if single { 1 } else { 1 + random.below(u64::from(*left)) as u32 };
+                for _ in 0..now {
                     let word = *next as usize;
                     *next = ((word + *stride as usize) % words) as u32;
-                    *left -= 1;
-                    word
+                    mv(word..word + 1);
                 }
-                Self::None => unreachable!("a torn verb has an order"),
-            };
-            mv(word..word + 1);
+                *left -= now;
+                if *left == 0 { Part::Last } else { Part::Some }
+            }
+            Self::None => unreachable!("a torn verb has an order"),
         }
-        if now == left { Part::Last } else { Part::Some }
     }
 }
 

@@ -9,6 +9,8 @@ use crate::sequential::verdict;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
+pub use crate::sequential::Evictions;
+
 /// What a client asked of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
@@ -177,7 +179,7 @@ pub struct History {
 }
 
 /// Why a history is not one of a cache.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("key {key}: {what}\n{excerpt}")]
 pub struct Violation {
     /// The key, as text.
@@ -186,6 +188,13 @@ pub struct Violation {
     pub what: String,
     /// The operations that show it, one a line.
     pub excerpt: String,
+}
+
+impl std::fmt::Debug for Violation {
+    /// As for users: tests unwrap it, and the excerpt should stand on lines of its own.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{self}")
+    }
 }
 
 /// What was checked.
@@ -249,11 +258,17 @@ impl History {
         keys
     }
 
-    /// Whether every key's operations are those of a cache; see the module.
+    /// Whether every key's operations are those of a cache, which may evict at any time.
     pub fn check(&self) -> Result<Checked, Violation> {
+        self.check_with(Evictions::Anytime)
+    }
+
+    /// Whether every key's operations are those of a cache with such evictions. Without evictions more mistakes show: make the cache larger
+    /// than what a test puts into it, let nothing expire, and check with [`Evictions::Never`].
+    pub fn check_with(&self, evictions: Evictions) -> Result<Checked, Violation> {
         let keys = self.by_key();
         for events in keys.values() {
-            check_key(events)?;
+            check_key(events, evictions)?;
         }
         let operations = keys.values().map(Vec::len).sum();
         let is_hit = |event: &&Event| {
@@ -288,9 +303,9 @@ impl History {
     }
 }
 
-fn check_key(events: &[Event]) -> Result<(), Violation> {
+fn check_key(events: &[Event], evictions: Evictions) -> Result<(), Violation> {
     let key = || text(&events[0].key);
-    match verdict(events) {
+    match verdict(events, evictions) {
         Verdict::Linearizable(_) => Ok(()),
         Verdict::Unknown(configurations) => Err(Violation {
             key: key(),
@@ -298,7 +313,7 @@ fn check_key(events: &[Event]) -> Result<(), Violation> {
             excerpt: String::new(),
         }),
         Verdict::Violation(_) => {
-            let (excerpt, culprit) = shortest(events);
+            let (excerpt, culprit) = shortest(events, evictions);
             let what = format!("no order of the operations explains that {}", one_line(&culprit));
             Err(Violation { key: key(), what, excerpt: described(&excerpt) })
         }

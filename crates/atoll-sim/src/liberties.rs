@@ -1,6 +1,6 @@
 //! Which liberties of the contract a run takes, and how often.
 //!
-//! [`Liberties`] are switches: a test turns one off to learn whether a failure needs it. How often each is taken ([`Temper`]) comes
+//! [`Liberties`] are switches: a test turns one off to learn whether a failure needs it. How often each is taken (`Temper`) comes
 //! from the seed, because no one frequency finds everything: some errors need every READ torn, others a single delay in a run that
 //! is smooth otherwise.
 

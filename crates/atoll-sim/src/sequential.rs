@@ -7,11 +7,11 @@
 //! | operation, outcome | must be there before | there afterwards |
 //! |---|---|---|
 //! | get, delete, expire: seen | the seen value and token | the same; nothing if deleted or removed |
-//! | get, delete, expire: absent | nothing (evicted at the latest now) | nothing |
+//! | get, delete, expire: absent | nothing | nothing |
 //! | set, stored | what the condition wants, what was seen | the new value and token |
 //! | set, refused | what the condition refuses | the same |
-//! | increment: number | the number less the addend, or nothing and the number is the addend | the number |
-//! | append, prepend, set-range: length | a value that becomes so long, or nothing | the new value |
+//! | increment: number | the number less the addend; nothing counts as 0 | the number |
+//! | append, prepend, set-range: length | a value that becomes so long; nothing counts as empty | the new value |
 //!
 //! A writer that was not told its token leaves an unknown one, which the first observer fixes; that two unknown ones are equal is the one
 //! thing that goes unnoticed.
@@ -29,8 +29,19 @@ struct Present {
     token: Option<u64>,
 }
 
-/// The sequential cache of one key.
+/// Whether a key may go by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evictions {
+    /// At any time: what a cache may do.
+    Anytime,
+    /// Never: what a cache does that is larger than all that is put into it, as long as nothing expires. Here two set-if-absent that
+    /// both succeed are told apart from an eviction between them.
+    Never,
+}
+
+/// The sequential cache of one key. Every operation leaves at most one state, or one more if there was an eviction before it.
 struct OneKey<'a> {
+    evictions: Evictions,
     events: &'a [Event],
     values: RefCell<Values>,
     /// Tokens that were told to those who wrote under them.
@@ -58,12 +69,12 @@ impl Values {
 type State = Option<Present>;
 
 impl<'a> OneKey<'a> {
-    fn new(events: &'a [Event]) -> Self {
+    fn new(events: &'a [Event], evictions: Evictions) -> Self {
         let told = events.iter().filter_map(|event| match &event.outcome {
             Some(Outcome::Set { stored: true, token, .. }) => *token,
             _ => None,
         });
-        Self { events, values: RefCell::default(), tokens_told: told.collect() }
+        Self { evictions, events, values: RefCell::default(), tokens_told: told.collect() }
     }
 
     fn number(&self, bytes: &[u8]) -> u32 {
@@ -74,9 +85,8 @@ impl<'a> OneKey<'a> {
     fn observed(&self, state: State, seen: &Seen) -> Option<State> {
         match (seen, state) {
             (Seen::Nothing, state) => Some(state),
-            // Whatever was there may have been evicted just before.
-            (Seen::Absent, _) => Some(None),
-            (Seen::Present { .. }, None) => None,
+            (Seen::Absent, None) => Some(None),
+            (Seen::Absent, Some(_)) | (Seen::Present { .. }, None) => None,
             (Seen::Present { value, token }, Some(present)) => {
                 let same_value = value.as_ref().is_none_or(|value| self.number(value) == present.value);
                 let token = self.token_observed(present.token, *token)?;
@@ -103,17 +113,17 @@ impl<'a> OneKey<'a> {
             Some(_) => return,
         };
         let Some(state) = self.observed(state, seen) else { return };
-        let before = match (condition, stored, state) {
-            (Condition::Always, true, state) => Some(state),
-            (Condition::Always, false, _) => None,
-            (Condition::IfAbsent, true, _) | (Condition::IfPresent, false, _) => (!is_seen(seen)).then_some(None),
-            (Condition::IfAbsent, false, state) | (Condition::IfPresent, true, state) => state.map(Some),
-            (Condition::IfToken(wanted), true, state) => state.and_then(|present| {
+        let before = match (condition, stored) {
+            (Condition::Always, true) => Some(state),
+            (Condition::Always, false) => None,
+            (Condition::IfAbsent, true) | (Condition::IfPresent, false) => state.is_none().then_some(None),
+            (Condition::IfAbsent, false) | (Condition::IfPresent, true) => state.map(Some),
+            (Condition::IfToken(wanted), true) => state.and_then(|present| {
                 let token = self.token_observed(present.token, Some(wanted))?;
                 Some(Some(Present { token, ..present }))
             }),
-            (Condition::IfToken(wanted), false, state) => match state {
-                Some(Present { token: Some(token), .. }) if token == wanted => (!is_seen(seen)).then_some(None),
+            (Condition::IfToken(wanted), false) => match state {
+                Some(Present { token: Some(token), .. }) if token == wanted => None,
                 state => Some(state),
             },
         };
@@ -122,24 +132,17 @@ impl<'a> OneKey<'a> {
     }
 
     fn increment(&self, state: State, by: i64, outcome: Option<&Outcome>, next: &mut Vec<State>) {
-        let old = state.map(|present| {
-            std::str::from_utf8(&self.values.borrow().bytes[present.value as usize])
-                .ok()
-                .and_then(|text| text.parse::<i64>().ok())
-        });
-        let sums = [old.flatten().and_then(|old| old.checked_add(by)), Some(by)];
-        match outcome {
-            Some(Outcome::NotANumber) if old == Some(None) => next.push(state),
-            Some(Outcome::Overflow) if matches!(old, Some(Some(old)) if old.checked_add(by).is_none()) => {
-                next.push(state)
-            }
-            Some(Outcome::Number(number)) if sums.contains(&Some(*number)) => next.push(self.written(number)),
-            None => next.extend(sums.iter().flatten().map(|number| self.written(number))),
+        let old = state.map_or(Some(0), |present| integer(&self.values.borrow().bytes[present.value as usize]));
+        let sum = old.map(|old| old.checked_add(by));
+        match (sum, outcome) {
+            (None, Some(Outcome::NotANumber)) | (Some(None), Some(Outcome::Overflow)) => next.push(state),
+            (Some(Some(sum)), Some(Outcome::Number(number))) if sum == *number => next.push(self.written(sum)),
+            (Some(Some(sum)), None) => next.push(self.written(sum)),
             _ => {}
         }
     }
 
-    fn written(&self, number: &i64) -> State {
+    fn written(&self, number: i64) -> State {
         Some(Present { value: self.number(number.to_string().as_bytes()), token: None })
     }
 
@@ -149,31 +152,18 @@ impl<'a> OneKey<'a> {
             None => None,
             Some(_) => return,
         };
-        let present = state.map(|present| new(&self.values.borrow().bytes[present.value as usize]));
-        for new in present.into_iter().chain([new(&[])]) {
-            if length.is_none_or(|length| length == new.len()) {
-                let new = Some(Present { value: self.number(&new), token: None });
-                if !next.contains(&new) {
-                    next.push(new);
-                }
-            }
+        let new = match state {
+            Some(present) => new(&self.values.borrow().bytes[present.value as usize]),
+            None => new(&[]),
+        };
+        if length.is_none_or(|length| length == new.len()) {
+            next.push(Some(Present { value: self.number(&new), token: None }));
         }
     }
-}
 
-fn is_seen(seen: &Seen) -> bool {
-    matches!(seen, Seen::Present { .. })
-}
-
-impl Specification for OneKey<'_> {
-    type State = State;
-
-    fn initial(&self) -> State {
-        None
-    }
-
-    fn apply(&self, index: usize, state: &State, next: &mut Vec<State>) {
-        let (state, Event { call, outcome, .. }) = (*state, &self.events[index]);
+    /// What operation number `index` makes of `state` if nothing is evicted.
+    fn transition(&self, index: usize, state: State, next: &mut Vec<State>) {
+        let Event { call, outcome, .. } = &self.events[index];
         let outcome = outcome.as_ref();
         match (call, outcome) {
             (Call::Get, None) | (Call::Expire { .. }, None) => {}
@@ -200,6 +190,34 @@ impl Specification for OneKey<'_> {
             }
         }
     }
+}
+
+/// A decimal integer in the form in which increments write it.
+fn integer(text: &[u8]) -> Option<i64> {
+    let number: i64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    (number.to_string().as_bytes() == text).then_some(number)
+}
+
+impl Specification for OneKey<'_> {
+    type State = State;
+
+    fn initial(&self) -> State {
+        None
+    }
+
+    fn apply(&self, index: usize, state: &State, next: &mut Vec<State>) {
+        self.transition(index, *state, next);
+        if self.evictions == Evictions::Never || state.is_none() {
+            return;
+        }
+        // Or it was evicted just before. Nothing is gained by an absent key where a present one is possible: that can still be evicted.
+        let kept = next.first().copied();
+        self.transition(index, None, next);
+        if next.len() > 1 && (next.last() == Some(&None) || next.last().copied() == kept) {
+            next.pop();
+        }
+    }
+
     fn only_observes(&self, index: usize) -> bool {
         // What saw nothing there may have been the eviction; without it more is possible, not less.
         match (&self.events[index].call, &self.events[index].outcome) {
@@ -212,7 +230,7 @@ impl Specification for OneKey<'_> {
 }
 
 /// Whether an order explains the events, which are of one key.
-pub(crate) fn verdict(events: &[Event]) -> Verdict {
+pub(crate) fn verdict(events: &[Event], evictions: Evictions) -> Verdict {
     let spans: Vec<Span> = events.iter().map(|event| event.span).collect();
-    check(&OneKey::new(events), &spans)
+    check(&OneKey::new(events, evictions), &spans)
 }

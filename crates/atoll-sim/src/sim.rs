@@ -74,7 +74,7 @@ pub struct RunReport {
 }
 
 /// Why a run did not come to its end.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SimError {
     /// Tasks wait for something that no verb and no time will bring.
     #[error("deadlock after {steps} steps with seed {seed} ({replay}):{lanes}")]
@@ -102,6 +102,13 @@ pub enum SimError {
         /// What every client is at.
         lanes: String,
     },
+}
+
+impl std::fmt::Debug for SimError {
+    /// As for users: tests unwrap it, and what every client is at should stand on lines of its own.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{self}")
+    }
 }
 
 /// What endpoints and the simulation share.
@@ -279,7 +286,7 @@ impl Sim {
 
     fn state(&self) -> (u64, u64, String, String) {
         let world = self.shared.world.borrow();
-        (self.seed(), world.steps, seeds::replay(self.seed()), world.lanes_described() + &world.trace_described())
+        (self.seed(), world.steps, seeds::replay(self.seed()), world.lanes_described())
     }
 
     /// The word at `at`, past the fabric: for tests.

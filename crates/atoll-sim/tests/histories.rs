@@ -1,7 +1,7 @@
 //! Good and bad histories by hand: the checker must take the former and refuse the latter.
 
 use atoll_sim::Random;
-use atoll_sim::history::{Call, Condition, History, Outcome, Seen};
+use atoll_sim::history::{Call, Condition, Evictions, History, Outcome, Seen};
 
 /// A history of operations one after the other, by two clients in turn.
 fn sequence(operations: &[(Call, Outcome)]) -> History {
@@ -105,6 +105,24 @@ fn conditional_sets_exclude_each_other() {
     history.check().unwrap();
     // A double success hidden by an eviction is one that nobody can tell; seen again afterwards, it can be told.
     bad(&[set_if("a", Condition::IfAbsent, true), set_if("b", Condition::IfAbsent, true), hit("a")]);
+}
+
+#[test]
+fn what_an_eviction_would_explain_is_wrong_in_a_cache_that_never_evicts() {
+    let wrong: [&[_]; 6] = [
+        &[set("a"), miss()],
+        &[set_if("a", Condition::IfAbsent, true), set_if("b", Condition::IfAbsent, true)],
+        &[set("a"), set_if("b", Condition::IfPresent, false)],
+        &[set_token("a", 1), set_if("b", Condition::IfToken(1), false)],
+        &[increment(1, 1), increment(1, 1)],
+        &[append("ab", 2), append("c", 1)],
+    ];
+    for operations in wrong {
+        sequence(operations).check().unwrap();
+        sequence(operations).check_with(Evictions::Never).unwrap_err();
+    }
+    let right = [set("a"), hit("a"), delete(true), delete(false), increment(2, 2), append("3", 2), hit("23")];
+    sequence(&right).check_with(Evictions::Never).unwrap();
 }
 
 #[test]
