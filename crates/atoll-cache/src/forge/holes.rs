@@ -20,15 +20,13 @@ pub enum Hole {
     EarlyReuse,
     /// A dequeuer stops at a node that was never filled and leaves it so (closed by taking the ticket back).
     UnfilledNode,
-    /// The head's carry stays in the tail (closed by taking it back).
-    CursorCarry,
     /// A writer without room drops its object silently (closed by evicting).
     DroppedSet,
     /// One client alone evicts (closed by letting any).
     IdleEvictor,
     /// A stale node is taken for its chunk's new group (closed by the generation in the node).
     StaleNode,
-    /// Lengths and numbers from the pool are used unchecked. Bounds checks in the language turn this into a panic.
+    /// Addresses and lengths from the pool are used unchecked (closed by checking them against the heap).
     TrustedBytes,
 }
 

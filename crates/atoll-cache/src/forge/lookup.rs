@@ -80,6 +80,10 @@ impl<E: Endpoint> Forge<E> {
     pub(super) fn record_span(&self, slot: Slot) -> Option<(Address, usize, ChunkId)> {
         let layout = &self.shared.pool.layout;
         let offset = self.shared.format.heap_offset(slot);
+        if self.is_open(Hole::TrustedBytes) {
+            let chunk = ChunkId((offset / layout.chunk_bytes) as u32);
+            return Some((layout.chunk(ChunkId(0)).add(offset), slot.length().bytes() as usize, chunk));
+        }
         let chunk = layout.checked_chunk(u32::try_from(offset / layout.chunk_bytes).ok()?)?;
         let room = layout.chunk_bytes - offset % layout.chunk_bytes;
         Some((layout.chunk(ChunkId(0)).add(offset), slot.length().bytes().min(room) as usize, chunk))

@@ -18,8 +18,8 @@
 //! | empty, another lap | dequeuer | unchanged |
 //!
 //! So a client that stops between its ticket and its node stops nobody, a head that overran the tail only wastes tickets, and a slow
-//! client's node is found one lap later. Positions are 32 bits and wrap; the head's carry into the tail, once in 2^32 groups, is
-//! taken back by the client whose addition made it, and until then costs a wasted ticket at most.
+//! client's node is found one lap later. Positions are 32 bits and wrap; the head's carry into the tail, once in 2^32 groups, makes one position
+//! that nobody fills, which is the third row.
 //!
 //! A node may outlive its group (a group that was cleaned leaves its node behind): whoever dequeues it finds the chunk in another
 //! state or of another generation and drops it.
@@ -128,11 +128,6 @@ impl<E: Endpoint> Forge<E> {
         let ticket = batch.fetch_and_add(cursors, 1);
         self.endpoint.post(&mut batch).await?;
         let position = Cursors::from_word(batch.word(ticket)).head;
-        if position == u32::MAX && !self.is_open(Hole::CursorCarry) {
-            let mut batch = Batch::new();
-            batch.fetch_and_add(cursors, (1u64 << 32).wrapping_neg());
-            self.endpoint.post(&mut batch).await?;
-        }
         let address = self.node_address(queue, position);
         let lap = self.lap(position);
         let next = u64::from((lap + 1) & LAP_MASK) << 48;
