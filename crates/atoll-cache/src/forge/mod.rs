@@ -127,7 +127,7 @@ enum Protection {
 pub struct Forge<E: Endpoint> {
     shared: Arc<ForgePool>,
     endpoint: E,
-    /// `None` only after it has left.
+    /// `None` for an auditor, and after it has left.
     member: Option<Member>,
     clock: PoolClock,
     /// The group that this client fills, for each queue.
@@ -171,15 +171,26 @@ impl<E: Endpoint> Forge<E> {
     /// Joins the pool as a new client.
     pub async fn join(shared: &Arc<ForgePool>, endpoint: E) -> Result<Self, PoolError> {
         let member = Member::join(&endpoint, &shared.pool).await?;
+        Ok(Self::new(shared, endpoint, Some(member)))
+    }
+
+    /// One that only looks at the pool, without a place in it: for [`Forge::verify`].
+    pub fn auditor(shared: &Arc<ForgePool>, endpoint: E) -> Self {
+        Self::new(shared, endpoint, None)
+    }
+
+    fn new(shared: &Arc<ForgePool>, endpoint: E, member: Option<Member>) -> Self {
         // Tokens are unique: the place and its epoch have been nobody else's.
-        let tokens = u64::from(member.incarnation.slot) << 52 | u64::from(member.incarnation.epoch & 0xfff) << 40;
+        let tokens = member.as_ref().map_or(0, |Member { incarnation, .. }| {
+            u64::from(incarnation.slot) << 52 | u64::from(incarnation.epoch & 0xfff) << 40
+        });
         let window_objects = shared.settings.window * shared.pool.settings.group_objects_max;
         let operations_per_look = (window_objects / 8).clamp(1, OPERATIONS_PER_LOOK_MAX);
-        Ok(Self {
+        Self {
             clean_cursor: (endpoint.random() % u64::from(shared.pool.layout.chunks)) as u32,
             shared: shared.clone(),
             endpoint,
-            member: Some(member),
+            member,
             clock: PoolClock::default(),
             groups: [None, None],
             stock: Vec::new(),
@@ -202,7 +213,7 @@ impl<E: Endpoint> Forge<E> {
             merged_mean: 0,
             stats: Stats::default(),
             holes: OpenHoles::NONE,
-        })
+        }
     }
 
     /// Opens a hole, to show in a simulation what it does.

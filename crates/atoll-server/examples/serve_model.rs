@@ -1,0 +1,20 @@
+//! Serves an in-memory map, to measure the server without a pool behind it: `serve_model PORT [METRICS-ADDRESS]`.
+
+use atoll_cache::{Cache, model::Model};
+use atoll_fabric::Clock;
+use atoll_server::{PoolFacts, ServeError, ServerOptions};
+use std::convert::Infallible;
+
+fn main() -> Result<(), ServeError> {
+    let mut args = std::env::args().skip(1);
+    let port = args.next().and_then(|port| port.parse().ok()).unwrap_or(6390);
+    let metrics = args.next().and_then(|address| address.parse().ok());
+    let options = ServerOptions { port, metrics, ..ServerOptions::default() };
+    let facts = PoolFacts {
+        fabric: "none".to_owned(),
+        engine: "model".to_owned(),
+        capacity_bytes: 0,
+        used_bytes: Box::new(|| 0),
+    };
+    atoll_server::serve(options, facts, |_| Ok::<_, Infallible>(Cache::new(Model::new(Clock::host()))))
+}

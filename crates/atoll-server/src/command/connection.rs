@@ -1,0 +1,143 @@
+//! The connection itself.
+//!
+//! There is one database, 0. There are no users: `HELLO ... AUTH` is answered as by a Redis whose default user needs no password.
+
+use super::arguments::{integer, is};
+use super::error::{shown, unknown_subcommand};
+use super::{CommandError, Context, Outcome, info};
+use crate::resp::Protocol;
+use crate::session::Session;
+use atoll_cache::Engine;
+use atoll_cache::cache::parse_integer;
+
+/// `PING [text]`
+pub async fn ping<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    match c.args.len() {
+        1 => c.reply.simple("PONG"),
+        2 => c.reply.bulk(c.args.get(1)),
+        _ => return Err(CommandError::Arity("ping")),
+    }
+    Ok(())
+}
+
+/// `ECHO text`
+pub async fn echo<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    c.reply.bulk(c.args.get(1));
+    Ok(())
+}
+
+/// `SELECT database`
+pub async fn select<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    if integer(c.args.get(1))? != 0 {
+        return Err("ERR DB index is out of range".into());
+    }
+    c.reply.ok();
+    Ok(())
+}
+
+/// `QUIT`
+pub async fn quit<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    c.session.closing = true;
+    c.reply.ok();
+    Ok(())
+}
+
+/// `RESET`
+pub async fn reset<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    *c.session = Session::new(c.session.id);
+    c.reply.set_protocol(Protocol::default());
+    c.reply.simple("RESET");
+    Ok(())
+}
+
+/// Checks what a peer calls itself: it must fit on a line that `CLIENT LIST` prints.
+fn name(text: &[u8], error: &'static str) -> Result<Vec<u8>, CommandError> {
+    if text.iter().all(u8::is_ascii_graphic) { Ok(text.to_vec()) } else { Err(error.into()) }
+}
+
+const BAD_NAME: &str = "ERR Client names cannot contain spaces, newlines or special characters.";
+
+/// `HELLO [version [AUTH user password] [SETNAME name]]`
+pub async fn hello<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    let mut protocol = c.session.protocol;
+    if c.args.len() > 1 {
+        protocol = match parse_integer(c.args.get(1)) {
+            None => return Err("ERR Protocol version is not an integer or out of range".into()),
+            Some(2) => Protocol::Resp2,
+            Some(3) => Protocol::Resp3,
+            Some(_) => return Err("NOPROTO unsupported protocol version".into()),
+        };
+    }
+    let (mut client_name, mut index) = (None, 2);
+    while index < c.args.len() {
+        let (word, more) = (c.args.get(index), c.args.len() - index - 1);
+        if is(word, "auth") && more >= 2 {
+            if c.args.get(index + 1) != b"default" {
+                return Err("WRONGPASS invalid username-password pair or user is disabled.".into());
+            }
+            index += 3;
+        } else if is(word, "setname") && more >= 1 {
+            client_name = Some(name(c.args.get(index + 1), BAD_NAME)?);
+            index += 2;
+        } else {
+            return Err(CommandError::Other(format!("ERR Syntax error in HELLO option '{}'", shown(word, usize::MAX))));
+        }
+    }
+    if let Some(name) = client_name {
+        c.session.name = name;
+    }
+    c.session.protocol = protocol;
+    c.reply.set_protocol(protocol);
+    c.reply.map(7);
+    for (field, text) in [("server", "redis"), ("version", info::REDIS_VERSION)] {
+        c.reply.bulk(field.as_bytes());
+        c.reply.bulk(text.as_bytes());
+    }
+    c.reply.bulk(b"proto");
+    c.reply.integer(if protocol == Protocol::Resp3 { 3 } else { 2 });
+    c.reply.bulk(b"id");
+    c.reply.integer(c.session.id as i64);
+    for (field, text) in [("mode", "standalone"), ("role", "master")] {
+        c.reply.bulk(field.as_bytes());
+        c.reply.bulk(text.as_bytes());
+    }
+    c.reply.bulk(b"modules");
+    c.reply.array(0);
+    Ok(())
+}
+
+/// `CLIENT ID`, `CLIENT GETNAME`, `CLIENT SETNAME name`, `CLIENT SETINFO LIB-NAME | LIB-VER text`
+pub async fn client<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    let (word, args) = (c.args.get(1), c.args.len());
+    let subcommands = [("id", 2), ("getname", 2), ("setname", 3), ("setinfo", 4)];
+    let Some((subcommand, _)) = subcommands.iter().find(|(name, _)| is(word, name)) else {
+        return Err(unknown_subcommand("CLIENT", word));
+    };
+    match (*subcommand, args) {
+        ("id", 2) => c.reply.integer(c.session.id as i64),
+        ("id", _) => return Err(CommandError::Arity("client|id")),
+        ("getname", 2) if c.session.name.is_empty() => c.reply.null(),
+        ("getname", 2) => c.reply.bulk(&c.session.name),
+        ("getname", _) => return Err(CommandError::Arity("client|getname")),
+        ("setname", 3) => {
+            c.session.name = name(c.args.get(2), BAD_NAME)?;
+            c.reply.ok();
+        }
+        ("setname", _) => return Err(CommandError::Arity("client|setname")),
+        (_, 4) => {
+            let (field, text) = (c.args.get(2), c.args.get(3));
+            if is(field, "lib-name") {
+                c.session.library_name =
+                    name(text, "ERR lib-name cannot contain spaces, newlines or special characters.")?;
+            } else if is(field, "lib-ver") {
+                c.session.library_version =
+                    name(text, "ERR lib-ver cannot contain spaces, newlines or special characters.")?;
+            } else {
+                return Err(CommandError::Other(format!("ERR Unrecognized option '{}'", shown(field, usize::MAX))));
+            }
+            c.reply.ok();
+        }
+        _ => return Err(CommandError::Arity("client|setinfo")),
+    }
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! Why a command was refused, in the words of Redis.
+
+use crate::resp::Args;
+use atoll_cache::CacheError;
+
+/// A command that was refused. It changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CommandError {
+    /// The number of arguments does not fit the command.
+    #[error("ERR wrong number of arguments for '{0}' command")]
+    Arity(&'static str),
+    /// The options make no sense.
+    #[error("ERR syntax error")]
+    Syntax,
+    /// What must be an integer is none, or out of range.
+    #[error("ERR value is not an integer or out of range")]
+    NotAnInteger,
+    /// What must be a number is none.
+    #[error("ERR value is not a valid float")]
+    NotAFloat,
+    /// The moment cannot be one.
+    #[error("ERR invalid expire time in '{0}' command")]
+    InvalidExpire(&'static str),
+    /// The value would be too long.
+    #[error("ERR string exceeds maximum allowed size (proto-max-bulk-len)")]
+    TooLong,
+    /// The pool has no room and nothing to evict.
+    #[error("OOM command not allowed when used memory > 'maxmemory'.")]
+    OutOfMemory,
+    /// Another reason, its code first.
+    #[error("{0}")]
+    Other(String),
+    /// No reply, and the connection ends.
+    #[error("the connection was closed")]
+    Silent,
+}
+
+impl From<CacheError> for CommandError {
+    fn from(error: CacheError) -> Self {
+        match error {
+            CacheError::OutOfMemory => Self::OutOfMemory,
+            other => Self::Other(format!("ERR {other}")),
+        }
+    }
+}
+
+impl From<&'static str> for CommandError {
+    fn from(text: &'static str) -> Self {
+        Self::Other(text.to_owned())
+    }
+}
+
+/// The most bytes of a peer's text that an error repeats.
+const SHOWN_BYTES_MAX: usize = 128;
+
+/// A peer's text as an error repeats it: up to its first NUL, and not all of a long one.
+pub(super) fn shown(text: &[u8], bytes_max: usize) -> String {
+    let text = &text[..text.len().min(bytes_max)];
+    String::from_utf8_lossy(&text[..memchr::memchr(0, text).unwrap_or(text.len())]).into_owned()
+}
+
+/// No command has this name.
+pub(super) fn unknown(args: Args<'_>) -> CommandError {
+    // Something that sends HTTP has been led here by a web page: what it sends may hold commands that a stranger wrote.
+    if args.get(0).eq_ignore_ascii_case(b"post") || args.get(0).eq_ignore_ascii_case(b"host:") {
+        return CommandError::Silent;
+    }
+    let mut beginning = String::new();
+    for arg in args.from(1) {
+        if beginning.len() >= SHOWN_BYTES_MAX {
+            break;
+        }
+        beginning += &format!("'{}' ", shown(arg, SHOWN_BYTES_MAX - beginning.len()));
+    }
+    let name = shown(args.get(0), SHOWN_BYTES_MAX);
+    CommandError::Other(format!("ERR unknown command '{name}', with args beginning with: {beginning}"))
+}
+
+/// A container command has no such subcommand. `container` is its name in capitals.
+pub(super) fn unknown_subcommand(container: &str, name: &[u8]) -> CommandError {
+    let name = shown(name, SHOWN_BYTES_MAX);
+    CommandError::Other(format!("ERR unknown subcommand '{name}'. Try {container} HELP."))
+}

@@ -1,0 +1,99 @@
+//! The server: INFO and TIME.
+//!
+//! INFO shows the numbers of the metrics under the names that readers of Redis' INFO know; what only Atoll has stands in the section `Atoll`.
+
+use super::{Context, Outcome};
+use crate::counters::{Shared, Totals};
+use atoll_cache::Engine;
+use std::fmt::Write;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The version of Redis whose commands these are; some clients look at it to know what they may send.
+pub const REDIS_VERSION: &str = "7.0.0";
+
+/// `TIME`
+pub async fn time<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    c.reply.array(2);
+    c.reply.bulk(itoa::Buffer::new().format(now.as_secs()).as_bytes());
+    c.reply.bulk(itoa::Buffer::new().format(now.subsec_micros()).as_bytes());
+    Ok(())
+}
+
+type Section = fn(&mut String, &Shared, &Totals) -> std::fmt::Result;
+
+const SECTIONS: [(&str, Section); 6] = [
+    ("Server", server),
+    ("Clients", clients),
+    ("Memory", memory),
+    ("Stats", stats),
+    ("Keyspace", keyspace),
+    ("Atoll", atoll),
+];
+
+/// `INFO [section...]`
+pub async fn info<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    let objects = c.client.cache.objects().await?;
+    c.shared.workers[c.client.worker].publish(&c.client.tally, c.client.cache.stats(), objects);
+    let totals = c.shared.totals();
+    let named = |name: &str| c.args.from(1).any(|arg| arg.eq_ignore_ascii_case(name.as_bytes()));
+    let all = c.args.len() == 1 || ["all", "default", "everything"].iter().any(|name| named(name));
+    let mut text = String::new();
+    for (name, section) in SECTIONS.iter().filter(|(name, _)| all || named(name)) {
+        let separator = if text.is_empty() { "" } else { "\r\n" };
+        write!(text, "{separator}# {name}\r\n")
+            .and_then(|()| section(&mut text, c.shared, &totals))
+            .expect("memory takes what is written");
+    }
+    c.reply.text(&text);
+    Ok(())
+}
+
+fn server(text: &mut String, shared: &Shared, _: &Totals) -> std::fmt::Result {
+    let uptime = shared.started.elapsed().as_secs();
+    write!(text, "redis_version:{REDIS_VERSION}\r\nredis_mode:standalone\r\n")?;
+    write!(text, "atoll_version:{}\r\n", env!("CARGO_PKG_VERSION"))?;
+    write!(text, "os:{} {}\r\n", std::env::consts::OS, std::env::consts::ARCH)?;
+    write!(text, "arch_bits:{}\r\nmultiplexing_api:epoll\r\n", usize::BITS)?;
+    write!(text, "process_id:{}\r\ntcp_port:{}\r\n", std::process::id(), shared.port)?;
+    write!(text, "uptime_in_seconds:{uptime}\r\nuptime_in_days:{}\r\n", uptime / 86_400)?;
+    write!(text, "worker_threads:{}\r\n", shared.workers.len())
+}
+
+fn clients(text: &mut String, shared: &Shared, _: &Totals) -> std::fmt::Result {
+    let (clients, max) = (shared.clients.load(Relaxed), shared.clients_max);
+    write!(text, "connected_clients:{clients}\r\nmaxclients:{max}\r\nblocked_clients:0\r\n")
+}
+
+fn memory(text: &mut String, shared: &Shared, totals: &Totals) -> std::fmt::Result {
+    write!(text, "used_memory:{}\r\nmaxmemory:{}\r\n", totals.used_bytes, shared.facts.capacity_bytes)?;
+    write!(text, "maxmemory_policy:allkeys-lfu\r\n")
+}
+
+fn stats(text: &mut String, shared: &Shared, totals: &Totals) -> std::fmt::Result {
+    write!(text, "total_connections_received:{}\r\n", shared.accepted.load(Relaxed))?;
+    write!(text, "rejected_connections:{}\r\n", shared.refused.load(Relaxed))?;
+    write!(text, "total_commands_processed:{}\r\n", totals.commands())?;
+    write!(text, "total_error_replies:{}\r\n", totals.tally.errors)?;
+    write!(text, "total_net_input_bytes:{}\r\n", totals.tally.bytes_in)?;
+    write!(text, "total_net_output_bytes:{}\r\n", totals.tally.bytes_out)?;
+    write!(text, "expired_keys:{}\r\nevicted_keys:{}\r\n", totals.stat("expirations"), totals.stat("evictions"))?;
+    let misses = totals.stat("misses_absent") + totals.stat("misses_expired");
+    write!(text, "keyspace_hits:{}\r\nkeyspace_misses:{misses}\r\n", totals.stat("hits"))
+}
+
+fn keyspace(text: &mut String, _: &Shared, totals: &Totals) -> std::fmt::Result {
+    match totals.objects {
+        0 => Ok(()),
+        objects => write!(text, "db0:keys={objects},expires=0,avg_ttl=0\r\n"),
+    }
+}
+
+fn atoll(text: &mut String, shared: &Shared, totals: &Totals) -> std::fmt::Result {
+    let facts = &shared.facts;
+    write!(text, "fabric:{}\r\nengine:{}\r\n", facts.fabric, facts.engine)?;
+    write!(text, "pool_capacity_bytes:{}\r\npool_used_bytes:{}\r\n", facts.capacity_bytes, totals.used_bytes)?;
+    write!(text, "objects:{}\r\n", totals.objects)?;
+    totals.stats.iter().try_for_each(|(name, number)| write!(text, "{name}:{number}\r\n"))
+}

@@ -1,0 +1,90 @@
+//! The commands themselves.
+//!
+//! The reply has the ten elements of Redis 7; key specifications and subcommands are left empty (first key, last key and step say the same
+//! for all commands that Atoll has), and so are the hints.
+
+use super::arguments::is;
+use super::error::unknown_subcommand;
+use super::{CommandError, Context, Flag, Outcome, SPECS, Spec, table};
+use crate::resp::Reply;
+use atoll_cache::Engine;
+
+/// `COMMAND`, `COMMAND COUNT`, `COMMAND INFO [name...]`, `COMMAND DOCS [name...]`, `COMMAND LIST`
+pub async fn command<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    if c.args.len() == 1 {
+        c.reply.array(SPECS.len());
+        SPECS.iter().for_each(|spec| describe(&mut c.reply, spec));
+        return Ok(());
+    }
+    let named = || c.args.from(2).map(|name| table::find(name).map(|id| &SPECS[id as usize]));
+    match c.args.get(1) {
+        word if is(word, "count") && c.args.len() > 2 => return Err(CommandError::Arity("command|count")),
+        word if is(word, "count") => c.reply.count(SPECS.len()),
+        word if is(word, "list") && c.args.len() == 2 => {
+            c.reply.array(SPECS.len());
+            SPECS.iter().for_each(|spec| c.reply.bulk(spec.name.as_bytes()));
+        }
+        word if is(word, "info") && c.args.len() == 2 => {
+            c.reply.array(SPECS.len());
+            SPECS.iter().for_each(|spec| describe(&mut c.reply, spec));
+        }
+        word if is(word, "info") => {
+            c.reply.array(c.args.len() - 2);
+            named().for_each(|spec| match spec {
+                Some(spec) => describe(&mut c.reply, spec),
+                None => c.reply.null_array(),
+            });
+        }
+        word if is(word, "docs") => {
+            let all = if c.args.len() == 2 { SPECS.iter().collect() } else { named().flatten().collect::<Vec<_>>() };
+            c.reply.map(all.len());
+            all.iter().for_each(|spec| document(&mut c.reply, spec));
+        }
+        word => return Err(unknown_subcommand("COMMAND", word)),
+    }
+    Ok(())
+}
+
+fn describe(reply: &mut Reply<'_>, spec: &Spec) {
+    reply.array(10);
+    reply.bulk(spec.name.as_bytes());
+    reply.integer(spec.arity.into());
+    reply.set(spec.flags.len());
+    spec.flags.iter().for_each(|flag| reply.simple(flag.name()));
+    let (first, last, step) = spec.keys;
+    [first, last, step].iter().for_each(|&number| reply.integer(number.into()));
+    let access = match spec.flags {
+        flags if flags.contains(&Flag::Write) => Some("@write"),
+        flags if flags.contains(&Flag::Readonly) => Some("@read"),
+        _ => None,
+    };
+    let speed = if spec.flags.contains(&Flag::Fast) { "@fast" } else { "@slow" };
+    let categories = [access, Some(group(spec).1), Some(speed)];
+    reply.set(categories.iter().flatten().count());
+    categories.iter().flatten().for_each(|category| reply.simple(category));
+    reply.array(0);
+    reply.array(0);
+    reply.array(0);
+}
+
+/// Redis' group and access category for the families.
+fn group(spec: &Spec) -> (&'static str, &'static str) {
+    match spec.family {
+        "string" | "range" | "count" => ("string", "@string"),
+        "key" | "expire" => ("generic", "@keyspace"),
+        "keyspace" if spec.name == "dbsize" || spec.name.starts_with("flush") => ("server", "@keyspace"),
+        "keyspace" => ("generic", "@keyspace"),
+        "connection" => ("connection", "@connection"),
+        "introspect" => ("server", "@connection"),
+        _ => ("server", "@dangerous"),
+    }
+}
+
+fn document(reply: &mut Reply<'_>, spec: &Spec) {
+    reply.bulk(spec.name.as_bytes());
+    reply.map(3);
+    for (field, text) in [("summary", spec.summary), ("since", spec.since), ("group", group(spec).0)] {
+        reply.bulk(field.as_bytes());
+        reply.bulk(text.as_bytes());
+    }
+}

@@ -1,0 +1,96 @@
+//! The commands.
+//!
+//! A family is one file with an async handler for each of its commands; [`table`] has one line for each, by which it is found, checked and
+//! shown. A handler puts one reply, or refuses with an error that changed nothing. Semantics and texts are those of Redis 7.0; where Atoll
+//! differs, the family's header says so.
+//!
+//! | family | commands |
+//! |---|---|
+//! | [`string`] | values as a whole: GET, SET and their relatives |
+//! | [`range`] | parts of values: APPEND, GETRANGE, SETRANGE, STRLEN |
+//! | [`count`] | values as numbers: INCR and its relatives |
+//! | [`key`] | keys whatever they hold: DEL, EXISTS, TYPE, TOUCH |
+//! | [`expire`] | when keys expire |
+//! | [`keyspace`] | all keys: SCAN, KEYS, DBSIZE, FLUSHALL |
+//! | [`connection`] | the connection itself: PING, HELLO, CLIENT, QUIT |
+//! | [`introspect`] | the commands themselves: COMMAND |
+//! | [`info`] | the server: INFO, TIME |
+
+pub mod arguments;
+pub mod connection;
+pub mod count;
+pub mod error;
+pub mod expire;
+pub mod info;
+pub mod introspect;
+pub mod key;
+pub mod keyspace;
+pub mod range;
+pub mod string;
+pub mod table;
+
+pub use error::CommandError;
+pub use table::{COMMANDS, Flag, Id, SPECS, Spec};
+
+use crate::counters::{Shared, Tally};
+use crate::resp::{Args, Reply};
+use crate::session::Session;
+use atoll_cache::{Cache, Engine, Value};
+
+/// A worker's client of the cache, and what goes with it. Its operations run one at a time.
+pub struct Client<G: Engine> {
+    /// The cache.
+    pub cache: Cache<G>,
+    /// Where lookups put what they find; a large one is taken from here by its reply.
+    pub value: Value,
+    /// What the worker counts.
+    pub tally: Tally,
+    /// Which of the server's workers it is.
+    pub worker: usize,
+}
+
+/// What a handler works on.
+pub struct Context<'a, G: Engine> {
+    /// The worker's client.
+    pub client: &'a mut Client<G>,
+    /// The connection.
+    pub session: &'a mut Session,
+    /// The server.
+    pub shared: &'a Shared,
+    /// The command.
+    pub args: Args<'a>,
+    /// Where the reply goes.
+    pub reply: Reply<'a>,
+    /// The command's line of the table.
+    pub spec: &'static Spec,
+}
+
+/// A reply has been put, or nothing was done for this reason.
+pub type Outcome = Result<(), CommandError>;
+
+/// Runs a command: `context.spec` is set here.
+#[inline]
+pub(crate) async fn run<G: Engine>(context: &mut Context<'_, G>) {
+    let name = context.args.get(0);
+    let outcome = match table::find(name) {
+        None => Err(error::unknown(context.args)),
+        Some(id) => {
+            let spec = &SPECS[id as usize];
+            context.spec = spec;
+            if spec.takes(context.args.len()) {
+                context.client.tally.calls[id as usize] += 1;
+                table::call(id, context).await
+            } else {
+                Err(CommandError::Arity(spec.name))
+            }
+        }
+    };
+    match outcome {
+        Ok(()) => {}
+        Err(CommandError::Silent) => context.session.closing = true,
+        Err(error) => {
+            context.client.tally.errors += 1;
+            context.reply.error(error);
+        }
+    }
+}

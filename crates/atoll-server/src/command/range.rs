@@ -1,0 +1,90 @@
+//! Parts of values, and their lengths.
+
+use super::arguments::integer;
+use super::{CommandError, Context, Outcome, string};
+use crate::resp::parser::BULK_BYTES_MAX;
+use atoll_cache::{CacheError, Engine};
+
+/// What a value that grew too long is called here.
+fn too_long(error: CacheError) -> CommandError {
+    match error {
+        CacheError::ValueTooLarge { bytes, .. } if bytes > BULK_BYTES_MAX => CommandError::TooLong,
+        other => other.into(),
+    }
+}
+
+/// `APPEND key value`
+pub async fn append<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    let length = c.client.cache.append(c.args.get(1), c.args.get(2)).await.map_err(too_long)?;
+    c.reply.count(length);
+    Ok(())
+}
+
+/// `STRLEN key`
+pub async fn strlen<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    let meta = c.client.cache.peek(c.args.get(1)).await?;
+    c.reply.count(meta.map_or(0, |meta| meta.value_bytes));
+    Ok(())
+}
+
+/// `GETRANGE key start end`
+pub async fn getrange<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    let (start, end) = (integer(c.args.get(2))?, integer(c.args.get(3))?);
+    let client = &mut *c.client;
+    if !client.cache.get(c.args.get(1), &mut client.value).await? {
+        c.reply.bulk(b"");
+        return Ok(());
+    }
+    let bytes = client.value.bytes();
+    c.reply.bulk(bounds(bytes.len(), start, end).map_or(&[], |(start, end)| &bytes[start..end]));
+    string::forget(&mut client.value);
+    Ok(())
+}
+
+/// The bytes of a value of `length` from `start` to the inclusive `end`, as a half-open range.
+fn bounds(length: usize, start: i64, end: i64) -> Option<(usize, usize)> {
+    // Redis says this before it clamps: else the first byte would come from two ends far before it.
+    if start < 0 && end < 0 && start > end {
+        return None;
+    }
+    let from_start = |index: i64| if index < 0 { index.saturating_add(length as i64).max(0) } else { index };
+    let (start, end) = (from_start(start), from_start(end).min(length as i64 - 1));
+    (start <= end).then_some((start as usize, end as usize + 1))
+}
+
+/// `SETRANGE key offset value`
+pub async fn setrange<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    let offset = integer(c.args.get(2))?;
+    let Ok(offset) = usize::try_from(offset) else { return Err("ERR offset is out of range".into()) };
+    let bytes = c.args.get(3);
+    if !bytes.is_empty() && offset.saturating_add(bytes.len()) > BULK_BYTES_MAX {
+        return Err(CommandError::TooLong);
+    }
+    let length = c.client.cache.set_range(c.args.get(1), offset, bytes).await.map_err(too_long)?;
+    c.reply.count(length);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_clamped_as_in_redis() {
+        for (start, end, expected) in [
+            (0, 4, Some((0, 5))),
+            (-3, -1, Some((2, 5))),
+            (0, -1, Some((0, 5))),
+            (3, 1, None),
+            (-1, -3, None),
+            (-100, -50, Some((0, 1))),
+            (-50, -100, None),
+            (5, 9, None),
+            (i64::MIN, i64::MAX, Some((0, 5))),
+            (i64::MAX, i64::MAX, None),
+        ] {
+            assert_eq!(bounds(5, start, end), expected, "{start} {end}");
+        }
+        assert_eq!(bounds(0, 0, -1), None);
+    }
+}

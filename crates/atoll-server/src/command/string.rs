@@ -1,0 +1,233 @@
+//! Values as a whole.
+//!
+//! Atoll differs from Redis in that a command on several keys (MSET, MSETNX) is not one atomic step: another client may see some of the
+//! keys set and not yet the others. MSETNX looks whether any key is there and then sets each; a key that another client sets in between
+//! is overwritten. A moment that is over, given to SET, removes the key at once.
+
+use super::arguments::{Unit, integer, is};
+use super::{CommandError, Context, Outcome};
+use atoll_cache::{Condition, Engine, Expiry, SetOptions, Value};
+
+/// `GET key`
+#[inline]
+pub async fn get<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    if c.client.cache.get(c.args.get(1), &mut c.client.value).await? {
+        c.reply.value(&mut c.client.value);
+    } else {
+        c.reply.null();
+    }
+    Ok(())
+}
+
+/// `MGET key...`
+pub async fn mget<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    // A reply has no way back once its head stands: a key that cannot be looked up cannot be there.
+    c.reply.array(c.args.len() - 1);
+    for key in c.args.from(1) {
+        match c.client.cache.get(key, &mut c.client.value).await {
+            Ok(true) => c.reply.value(&mut c.client.value),
+            Ok(false) | Err(_) => c.reply.null(),
+        }
+    }
+    Ok(())
+}
+
+/// What the options of SET and GETEX say.
+#[derive(Default)]
+struct Parsed<'a> {
+    absent: bool,
+    present: bool,
+    get: bool,
+    keep_ttl: bool,
+    persist: bool,
+    expiry: Option<(Unit, &'a [u8])>,
+}
+
+/// Reads the options from argument `index` on; `set` says whether they are SET's or GETEX's.
+fn options<'a, G: Engine>(c: &Context<'a, G>, index: usize, set: bool) -> Result<Parsed<'a>, CommandError> {
+    let mut parsed = Parsed::default();
+    let mut rest = c.args.from(index);
+    while let Some(word) = rest.next() {
+        let unit = match () {
+            () if is(word, "ex") => Some(Unit::EX),
+            () if is(word, "px") => Some(Unit::PX),
+            () if is(word, "exat") => Some(Unit::EXAT),
+            () if is(word, "pxat") => Some(Unit::PXAT),
+            () => None,
+        };
+        match unit {
+            Some(unit)
+                if !parsed.keep_ttl && !parsed.persist && parsed.expiry.is_none_or(|(other, _)| other == unit) =>
+            {
+                parsed.expiry = Some((unit, rest.next().ok_or(CommandError::Syntax)?));
+            }
+            None if set && is(word, "nx") && !parsed.present => parsed.absent = true,
+            None if set && is(word, "xx") && !parsed.absent => parsed.present = true,
+            None if set && is(word, "get") => parsed.get = true,
+            None if set && is(word, "keepttl") && parsed.expiry.is_none() => parsed.keep_ttl = true,
+            None if !set && is(word, "persist") && parsed.expiry.is_none() => parsed.persist = true,
+            _ => return Err(CommandError::Syntax),
+        }
+    }
+    Ok(parsed)
+}
+
+/// The moment that `amount` of `unit` is, which must be in positive time.
+async fn expiry<G: Engine>(c: &mut Context<'_, G>, unit: Unit, amount: &[u8]) -> Result<Expiry, CommandError> {
+    let amount = integer(amount)?;
+    let now_ms = c.client.cache.now_ms().await?;
+    match unit.at_ms(amount, now_ms) {
+        Some(at_ms) if amount > 0 => Ok(Expiry::AtMs(at_ms as u64)),
+        _ => Err(CommandError::InvalidExpire(c.spec.name)),
+    }
+}
+
+/// `SET key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT second | PXAT millisecond | KEEPTTL]`
+#[inline]
+pub async fn set<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    let (key, value) = (c.args.get(1), c.args.get(2));
+    if c.args.len() == 3 {
+        c.client.cache.set(key, value, &SetOptions::default()).await?;
+        c.reply.ok();
+        return Ok(());
+    }
+    set_with_options(c).await
+}
+
+async fn set_with_options<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    let (key, value) = (c.args.get(1), c.args.get(2));
+    let parsed = options(c, 3, true)?;
+    let condition = match (parsed.absent, parsed.present) {
+        (true, _) => Condition::IfAbsent,
+        (_, true) => Condition::IfPresent,
+        _ => Condition::Always,
+    };
+    let expiry = match parsed.expiry {
+        Some((unit, amount)) => expiry(c, unit, amount).await?,
+        None if parsed.keep_ttl => Expiry::Keep,
+        None => Expiry::Never,
+    };
+    let options = SetOptions { condition, expiry };
+    if parsed.get {
+        return set_returning(c, key, value, &options).await;
+    }
+    if c.client.cache.set(key, value, &options).await?.stored {
+        c.reply.ok();
+    } else {
+        c.reply.null();
+    }
+    Ok(())
+}
+
+/// Sets and replies with the value that was there.
+async fn set_returning<G: Engine>(c: &mut Context<'_, G>, key: &[u8], value: &[u8], options: &SetOptions) -> Outcome {
+    let client = &mut *c.client;
+    if client.cache.set_returning(key, value, options, Some(&mut client.value)).await?.old.is_some() {
+        c.reply.value(&mut client.value);
+    } else {
+        c.reply.null();
+    }
+    Ok(())
+}
+
+/// `SETNX key value`
+pub async fn setnx<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    let options = SetOptions { condition: Condition::IfAbsent, ..SetOptions::default() };
+    let outcome = c.client.cache.set(c.args.get(1), c.args.get(2), &options).await?;
+    c.reply.yes(outcome.stored);
+    Ok(())
+}
+
+/// `SETEX key seconds value`
+pub async fn setex<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    set_for(c, Unit::EX).await
+}
+
+/// `PSETEX key milliseconds value`
+pub async fn psetex<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    set_for(c, Unit::PX).await
+}
+
+async fn set_for<G: Engine>(c: &mut Context<'_, G>, unit: Unit) -> Outcome {
+    let expiry = expiry(c, unit, c.args.get(2)).await?;
+    let options = SetOptions { expiry, ..SetOptions::default() };
+    c.client.cache.set(c.args.get(1), c.args.get(3), &options).await?;
+    c.reply.ok();
+    Ok(())
+}
+
+/// `GETSET key value`
+pub async fn getset<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    set_returning(c, c.args.get(1), c.args.get(2), &SetOptions::default()).await
+}
+
+/// `GETDEL key`
+pub async fn getdel<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    let client = &mut *c.client;
+    if client.cache.take(c.args.get(1), Some(&mut client.value)).await? {
+        c.reply.value(&mut client.value);
+    } else {
+        c.reply.null();
+    }
+    Ok(())
+}
+
+/// `GETEX key [EX seconds | PX milliseconds | EXAT second | PXAT millisecond | PERSIST]`
+pub async fn getex<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    let parsed = options(c, 2, false)?;
+    let expiry = match parsed.expiry {
+        Some((unit, amount)) => expiry(c, unit, amount).await?,
+        None if parsed.persist => Expiry::Never,
+        None => return get(c).await,
+    };
+    let client = &mut *c.client;
+    if client.cache.get_and_expire(c.args.get(1), expiry, &mut client.value).await? {
+        c.reply.value(&mut client.value);
+    } else {
+        c.reply.null();
+    }
+    Ok(())
+}
+
+/// The keys and values of MSET and MSETNX.
+fn pairs<'a, G: Engine>(
+    c: &Context<'a, G>,
+) -> Result<impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a, G>, CommandError> {
+    let args = c.args;
+    if args.len().is_multiple_of(2) {
+        return Err(CommandError::Arity(c.spec.name));
+    }
+    Ok((1..args.len()).step_by(2).map(move |index| (args.get(index), args.get(index + 1))))
+}
+
+/// `MSET key value [key value...]`
+pub async fn mset<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    for (key, value) in pairs(c)? {
+        c.client.cache.set(key, value, &SetOptions::default()).await?;
+    }
+    c.reply.ok();
+    Ok(())
+}
+
+/// `MSETNX key value [key value...]`
+pub async fn msetnx<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+    for (key, _) in pairs(c)? {
+        if c.client.cache.peek(key).await?.is_some() {
+            c.reply.yes(false);
+            return Ok(());
+        }
+    }
+    for (key, value) in pairs(c)? {
+        c.client.cache.set(key, value, &SetOptions::default()).await?;
+    }
+    c.reply.yes(true);
+    Ok(())
+}
+
+/// A value is given back to the allocator once it is larger than this and has served its reply.
+pub(super) const VALUE_BYTES_KEPT: usize = 1 << 20;
+
+/// Forgets a large value that a command looked at without replying with it.
+pub(super) fn forget(value: &mut Value) {
+    value.shrink_beyond(VALUE_BYTES_KEPT);
+}

@@ -1,0 +1,242 @@
+//! The table of all commands: one line for each.
+//!
+//! The lines become the enum [`Id`], the array [`SPECS`] and the function that calls a command's handler. A call is a `match` and not
+//! a pointer because a handler is generic over the engine and async: behind a pointer, each of its calls would need memory of its own.
+//!
+//! A name is found by a hash table that is built at compile time: the name in lower case, as one 16-byte number, picks a place by
+//! multiplication, and names that collide stand in the places behind.
+
+use super::*;
+
+/// What is true of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flag {
+    /// It may change keys.
+    Write,
+    /// It reads keys and changes none.
+    Readonly,
+    /// It may need memory, and so be refused.
+    Denyoom,
+    /// Its time does not grow with what is in the cache, nor with a value.
+    Fast,
+    /// It is not for programs.
+    Admin,
+    /// Its keys cannot be told from its place in the table.
+    Movablekeys,
+}
+
+impl Flag {
+    /// Its name in the reply of `COMMAND`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Write => "write",
+            Self::Readonly => "readonly",
+            Self::Denyoom => "denyoom",
+            Self::Fast => "fast",
+            Self::Admin => "admin",
+            Self::Movablekeys => "movablekeys",
+        }
+    }
+}
+
+/// One line of the table.
+#[derive(Debug)]
+pub struct Spec {
+    /// The name, in lower case.
+    pub name: &'static str,
+    /// The number of arguments, the name among them; if negative, at least so many.
+    pub arity: i32,
+    /// What is true of it.
+    pub flags: &'static [Flag],
+    /// The file of its handler, which is its group in the documentation.
+    pub family: &'static str,
+    /// Its first key, its last (negative: counted from the last argument) and the step between them; 0 for none.
+    pub keys: (i32, i32, i32),
+    /// The version of Redis that had it first.
+    pub since: &'static str,
+    /// What it does.
+    pub summary: &'static str,
+}
+
+impl Spec {
+    /// Whether it takes so many arguments, its name among them.
+    #[inline]
+    pub fn takes(&self, args: usize) -> bool {
+        if self.arity >= 0 { args == self.arity as usize } else { args >= -self.arity as usize }
+    }
+}
+
+macro_rules! commands {
+    ($($id:ident $name:literal $arity:literal [$($flag:ident)*] ($($key:literal)*) $family:ident::$handler:ident $since:literal $summary:literal;)*) => {
+        /// A command: its place in [`SPECS`].
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Id {
+            $(#[doc = $summary] $id,)*
+        }
+
+        /// Every command, in the order of its name.
+        pub static SPECS: [Spec; COMMANDS] = [$(Spec {
+            name: $name,
+            arity: $arity,
+            flags: &[$(Flag::$flag),*],
+            family: stringify!($family),
+            keys: ($($key),*),
+            since: $since,
+            summary: $summary,
+        }),*];
+
+        const IDS: [Id; COMMANDS] = [$(Id::$id),*];
+        const NAMES: [&str; COMMANDS] = [$($name),*];
+
+        /// How many commands there are.
+        pub const COMMANDS: usize = [$($name),*].len();
+
+        /// Calls the handler of a command.
+        #[inline]
+        pub(super) async fn call<G: Engine>(id: Id, context: &mut Context<'_, G>) -> Outcome {
+            match id {
+                $(Id::$id => $family::$handler(context).await,)*
+            }
+        }
+    };
+}
+
+commands! {
+    Append      "append"      3  [Write Denyoom Fast] (1 1 1)  range::append          "2.0.0" "Appends to a value";
+    Client      "client"      -2 []                   (0 0 0)  connection::client     "2.4.0" "What the server knows of this connection";
+    Command     "command"     -1 []                   (0 0 0)  introspect::command    "2.8.13" "The commands of the server";
+    Dbsize      "dbsize"      1  [Readonly Fast]      (0 0 0)  keyspace::dbsize       "1.0.0" "The number of keys";
+    Decr        "decr"        2  [Write Denyoom Fast] (1 1 1)  count::decr            "1.0.0" "Takes one from an integer";
+    Decrby      "decrby"      3  [Write Denyoom Fast] (1 1 1)  count::decrby          "1.0.0" "Takes a number from an integer";
+    Del         "del"         -2 [Write]              (1 -1 1) key::del               "1.0.0" "Removes keys";
+    Echo        "echo"        2  [Fast]               (0 0 0)  connection::echo       "1.0.0" "Gives its argument back";
+    Exists      "exists"      -2 [Readonly Fast]      (1 -1 1) key::exists            "1.0.0" "How many of the keys are there";
+    Expire      "expire"      -3 [Write Fast]         (1 1 1)  expire::expire         "1.0.0" "Lets a key expire after some seconds";
+    Expireat    "expireat"    -3 [Write Fast]         (1 1 1)  expire::expireat       "1.2.0" "Lets a key expire at a second";
+    Expiretime  "expiretime"  2  [Readonly Fast]      (1 1 1)  expire::expiretime     "7.0.0" "The second at which a key expires";
+    Flushall    "flushall"    -1 [Write]              (0 0 0)  keyspace::flush        "1.0.0" "Removes all keys";
+    Flushdb     "flushdb"     -1 [Write]              (0 0 0)  keyspace::flush        "1.0.0" "Removes all keys";
+    Get         "get"         2  [Readonly Fast]      (1 1 1)  string::get            "1.0.0" "The value of a key";
+    Getdel      "getdel"      2  [Write Fast]         (1 1 1)  string::getdel         "6.2.0" "The value of a key, which is removed";
+    Getex       "getex"       -2 [Write Fast]         (1 1 1)  string::getex          "6.2.0" "The value of a key, whose expiry is changed";
+    Getrange    "getrange"    4  [Readonly]           (1 1 1)  range::getrange        "2.4.0" "A part of a value";
+    Getset      "getset"      3  [Write Denyoom Fast] (1 1 1)  string::getset         "1.0.0" "Sets a value and gives the old one";
+    Hello       "hello"       -1 [Fast]               (0 0 0)  connection::hello      "6.0.0" "Agrees on the protocol";
+    Incr        "incr"        2  [Write Denyoom Fast] (1 1 1)  count::incr            "1.0.0" "Adds one to an integer";
+    Incrby      "incrby"      3  [Write Denyoom Fast] (1 1 1)  count::incrby          "1.0.0" "Adds a number to an integer";
+    Incrbyfloat "incrbyfloat" 3  [Write Denyoom Fast] (1 1 1)  count::incrbyfloat     "2.6.0" "Adds to a floating-point number";
+    Info        "info"        -1 []                   (0 0 0)  info::info             "1.0.0" "What the server is and does";
+    Keys        "keys"        2  [Readonly]           (0 0 0)  keyspace::keys         "1.0.0" "All keys that match a pattern";
+    Mget        "mget"        -2 [Readonly Fast]      (1 -1 1) string::mget           "1.0.0" "The values of many keys";
+    Mset        "mset"        -3 [Write Denyoom]      (1 -1 2) string::mset           "1.0.1" "Sets many keys";
+    Msetnx      "msetnx"      -3 [Write Denyoom]      (1 -1 2) string::msetnx         "1.0.1" "Sets many keys if none is there";
+    Persist     "persist"     2  [Write Fast]         (1 1 1)  expire::persist        "2.2.0" "Lets a key expire never";
+    Pexpire     "pexpire"     -3 [Write Fast]         (1 1 1)  expire::pexpire        "2.6.0" "Lets a key expire after some milliseconds";
+    Pexpireat   "pexpireat"   -3 [Write Fast]         (1 1 1)  expire::pexpireat      "2.6.0" "Lets a key expire at a millisecond";
+    Pexpiretime "pexpiretime" 2  [Readonly Fast]      (1 1 1)  expire::pexpiretime    "7.0.0" "The millisecond at which a key expires";
+    Ping        "ping"        -1 [Fast]               (0 0 0)  connection::ping       "1.0.0" "Says that the server lives";
+    Psetex      "psetex"      4  [Write Denyoom]      (1 1 1)  string::psetex         "2.6.0" "Sets a value that expires after some milliseconds";
+    Pttl        "pttl"        2  [Readonly Fast]      (1 1 1)  expire::pttl           "2.6.0" "Milliseconds until a key expires";
+    Quit        "quit"        -1 [Fast]               (0 0 0)  connection::quit       "1.0.0" "Ends the connection";
+    Randomkey   "randomkey"   1  [Readonly]           (0 0 0)  keyspace::randomkey    "1.0.0" "Some key";
+    Reset       "reset"       1  [Fast]               (0 0 0)  connection::reset      "6.2.0" "Makes the connection as if it were new";
+    Scan        "scan"        -2 [Readonly]           (0 0 0)  keyspace::scan         "2.8.0" "All keys, some at a time";
+    Select      "select"      2  [Fast]               (0 0 0)  connection::select     "1.0.0" "Chooses database 0, the only one";
+    Set         "set"         -3 [Write Denyoom]      (1 1 1)  string::set            "1.0.0" "Sets a value";
+    Setex       "setex"       4  [Write Denyoom]      (1 1 1)  string::setex          "2.0.0" "Sets a value that expires after some seconds";
+    Setnx       "setnx"       3  [Write Denyoom Fast] (1 1 1)  string::setnx          "1.0.0" "Sets a value if the key is not there";
+    Setrange    "setrange"    4  [Write Denyoom]      (1 1 1)  range::setrange        "2.2.0" "Overwrites a part of a value";
+    Strlen      "strlen"      2  [Readonly Fast]      (1 1 1)  range::strlen          "2.2.0" "The length of a value";
+    Substr      "substr"      4  [Readonly]           (1 1 1)  range::getrange        "1.0.0" "A part of a value";
+    Time        "time"        1  [Fast]               (0 0 0)  info::time             "2.6.0" "The server's time";
+    Touch       "touch"       -2 [Readonly Fast]      (1 -1 1) key::touch             "3.2.1" "Counts an access to keys";
+    Ttl         "ttl"         2  [Readonly Fast]      (1 1 1)  expire::ttl            "1.0.0" "Seconds until a key expires";
+    Type        "type"        2  [Readonly Fast]      (1 1 1)  key::kind              "1.0.0" "What a key holds";
+    Unlink      "unlink"      -2 [Write Fast]         (1 -1 1) key::del               "4.0.0" "Removes keys";
+}
+
+/// Longest name of a command.
+const NAME_BYTES_MAX: usize = 16;
+const PLACES: usize = 256;
+const NOBODY: u8 = u8::MAX;
+
+const _: () = assert!(COMMANDS * 2 <= PLACES && COMMANDS < NOBODY as usize);
+
+static NUMBERS: [u128; COMMANDS] = {
+    let mut numbers = [0; COMMANDS];
+    let mut index = 0;
+    while index < COMMANDS {
+        numbers[index] = number_of(NAMES[index].as_bytes());
+        index += 1;
+    }
+    numbers
+};
+
+static TABLE: [u8; PLACES] = {
+    let mut table = [NOBODY; PLACES];
+    let mut index = 0;
+    while index < COMMANDS {
+        let mut place = place_of(number_of(NAMES[index].as_bytes()));
+        while table[place] != NOBODY {
+            place = (place + 1) % PLACES;
+        }
+        table[place] = index as u8;
+        index += 1;
+    }
+    table
+};
+
+const fn number_of(name: &[u8]) -> u128 {
+    let mut bytes = [0; NAME_BYTES_MAX];
+    let mut index = 0;
+    while index < name.len() {
+        bytes[index] = name[index].to_ascii_lowercase();
+        index += 1;
+    }
+    u128::from_le_bytes(bytes)
+}
+
+const fn place_of(number: u128) -> usize {
+    let folded = (number as u64) ^ ((number >> 64) as u64).rotate_left(29);
+    (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize % PLACES
+}
+
+/// The command called `name`, in whatever case.
+#[inline]
+pub fn find(name: &[u8]) -> Option<Id> {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX {
+        return None;
+    }
+    let number = number_of(name);
+    let mut place = place_of(number);
+    loop {
+        let index = TABLE[place];
+        if index == NOBODY {
+            return None;
+        }
+        if NUMBERS[index as usize] == number && NAMES[index as usize].len() == name.len() {
+            return Some(IDS[index as usize]);
+        }
+        place = (place + 1) % PLACES;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_found_in_any_case_and_stands_in_order() {
+        assert!(NAMES.is_sorted());
+        for (index, name) in NAMES.iter().enumerate() {
+            assert!(name.len() <= NAME_BYTES_MAX);
+            assert_eq!(find(name.as_bytes()).map(|id| id as usize), Some(index));
+            assert_eq!(find(name.to_uppercase().as_bytes()).map(|id| id as usize), Some(index));
+            assert_eq!(SPECS[index].name, *name);
+        }
+        for other in ["", "ge", "gett", "get\0", "g\u{45}\u{f4}", "averyveryverylongname"] {
+            assert_eq!(find(other.as_bytes()), None, "{other}");
+        }
+    }
+}

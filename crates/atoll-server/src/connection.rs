@@ -1,0 +1,186 @@
+//! One connection: read, run the batch of commands that has arrived, write all its replies, again.
+//!
+//! Invariants:
+//! - The worker's client is locked for a batch, not for each command, and never while the peer is waited for.
+//! - A batch ends early when its replies reach [`OUTPUT_BYTES_MAX`]: they are sent before anything more is run or read. So a peer that sends
+//!   and does not read costs memory for one batch and one reply, and its own sending comes to a halt.
+//! - A connection that waits for its peer holds no buffer, unless a command has arrived in part. The buffers are the worker's: with many
+//!   connections the same few stay in the processor's cache.
+
+use crate::command::{self, Client, Context, SPECS};
+use crate::counters::Shared;
+use crate::resp::{Output, Parser, ProtocolError, Reply};
+use crate::session::Session;
+use crate::worker::{Resident, Worker};
+use atoll_cache::Engine;
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context as TaskContext, Poll};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+
+/// Replies are sent once they are so long.
+pub(crate) const OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// Room that a read finds at least.
+const READ_BYTES_MIN: usize = 16 << 10;
+/// Most room that is made for an argument that has been announced and has not arrived.
+const READ_BYTES_MAX: usize = 4 << 20;
+
+/// One connection.
+pub(crate) struct Connection<S> {
+    stream: S,
+    parser: Parser,
+    session: Session,
+    /// What has arrived; `start` is where the first command that has not been run begins.
+    input: Vec<u8>,
+    start: usize,
+    /// Bytes received and sent since the client was last locked, which is when they are counted.
+    bytes_in: usize,
+    bytes_out: usize,
+}
+
+/// Why a batch ended.
+enum Ended {
+    /// More must arrive.
+    Drained,
+    /// The replies are long enough to be sent.
+    Full,
+    /// The connection is to be closed.
+    Closing,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    /// Connection `id` over `stream`.
+    pub(crate) fn new(stream: S, id: u64) -> Self {
+        let (parser, session) = (Parser::new(), Session::new(id));
+        Self { stream, parser, session, input: Vec::new(), start: 0, bytes_in: 0, bytes_out: 0 }
+    }
+
+    /// Serves it until it ends: by the peer, by an error of the network (which is nobody's concern but the peer's), or because the
+    /// server stops.
+    pub(crate) async fn serve<G: Engine>(mut self, worker: &Worker<G>, resident: &Resident) -> io::Result<()> {
+        while self.receive(worker, resident).await? {
+            loop {
+                let mut output = Output::reusing(worker.buffers.take());
+                let ended = self.run_batch(worker, &mut output).await;
+                if !output.is_empty() {
+                    self.bytes_out += output.len();
+                    output.send(&mut self.stream).await?;
+                }
+                worker.buffers.give(output.into_memory());
+                match ended {
+                    Ended::Full => {}
+                    Ended::Drained => break,
+                    Ended::Closing => return Ok(()),
+                }
+            }
+            self.keep_rest(worker);
+        }
+        Ok(())
+    }
+
+    /// Waits for bytes; `false` if none will come, or the server stops.
+    async fn receive<G: Engine>(&mut self, worker: &Worker<G>, resident: &Resident) -> io::Result<bool> {
+        std::future::poll_fn(|cx| self.poll_receive(cx, worker, resident)).await
+    }
+
+    fn poll_receive<G: Engine>(
+        &mut self,
+        cx: &mut TaskContext<'_>,
+        worker: &Worker<G>,
+        resident: &Resident,
+    ) -> Poll<io::Result<bool>> {
+        if worker.stopping.get() {
+            return Poll::Ready(Ok(false));
+        }
+        if self.input.capacity() == 0 {
+            self.input = worker.buffers.take();
+        }
+        let room = self.parser.bytes_expected().saturating_sub(self.input.len()).clamp(READ_BYTES_MIN, READ_BYTES_MAX);
+        self.input.reserve(room);
+        // The future of `read_buf` holds nothing between two polls, so a new one goes on where another left off. It clears tokio's
+        // readiness when the socket had less than there was room for, which saves the call that would find nothing.
+        let read = pin!(self.stream.read_buf(&mut self.input));
+        match std::future::Future::poll(read, cx) {
+            Poll::Ready(Ok(bytes)) => {
+                self.bytes_in += bytes;
+                Poll::Ready(Ok(bytes > 0))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => {
+                resident.waits(cx.waker());
+                if self.input.is_empty() {
+                    worker.buffers.give(std::mem::take(&mut self.input));
+                }
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Runs the commands that have arrived, as many as one batch may have.
+    async fn run_batch<G: Engine>(&mut self, worker: &Worker<G>, output: &mut Output) -> Ended {
+        let mut client = match worker.client.try_lock() {
+            Ok(client) => client,
+            Err(_) => worker.client.lock().await,
+        };
+        client.tally.bytes_in += std::mem::take(&mut self.bytes_in) as u64;
+        client.tally.bytes_out += std::mem::take(&mut self.bytes_out) as u64;
+        loop {
+            let bytes = &self.input[self.start..];
+            match self.parser.parse(bytes) {
+                Ok(Some(taken)) => {
+                    let args = self.parser.args(bytes);
+                    if args.len() > 0 {
+                        let reply = Reply::new(output, self.session.protocol);
+                        let (client, shared, session) = (&mut *client, &*worker.shared, &mut self.session);
+                        run(Context { client, session, shared, args, reply, spec: &SPECS[0] }).await;
+                    }
+                    self.start += taken;
+                }
+                Ok(None) => return Ended::Drained,
+                Err(error) => {
+                    refuse(&mut client, output, &self.session, error);
+                    return Ended::Closing;
+                }
+            }
+            if self.session.closing {
+                return Ended::Closing;
+            }
+            if output.len() >= OUTPUT_BYTES_MAX {
+                return Ended::Full;
+            }
+        }
+    }
+
+    /// Keeps the part of a command that has arrived at the front of the buffer; gives the buffer back if there is none.
+    fn keep_rest<G: Engine>(&mut self, worker: &Worker<G>) {
+        if self.start == self.input.len() {
+            self.input.clear();
+            worker.buffers.give(std::mem::take(&mut self.input));
+        } else {
+            self.input.drain(..self.start);
+        }
+        self.start = 0;
+    }
+}
+
+/// Runs one command, and takes its time if it is one to be sampled.
+#[inline]
+async fn run<G: Engine>(mut context: Context<'_, G>) {
+    let sampled = context.client.tally.begin();
+    command::run(&mut context).await;
+    if let Some(began) = sampled {
+        context.client.tally.sampled(began.elapsed());
+    }
+}
+
+fn refuse<G: Engine>(client: &mut Client<G>, output: &mut Output, session: &Session, error: ProtocolError) {
+    client.tally.errors += 1;
+    Reply::new(output, session.protocol).error(format_args!("ERR Protocol error: {error}"));
+}
+
+/// Tells a peer that there are too many already. It is told only what its socket takes at once: nobody waits for it.
+pub(crate) fn refuse_peer<S: AsyncWrite + Unpin>(stream: &mut S, shared: &Shared) {
+    shared.refused.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let mut cx = TaskContext::from_waker(std::task::Waker::noop());
+    let _ = Pin::new(stream).poll_write(&mut cx, b"-ERR max number of clients reached\r\n");
+}

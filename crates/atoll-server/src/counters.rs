@@ -1,0 +1,206 @@
+//! What the workers count, for all to read.
+//!
+//! A worker counts in plain numbers of its own ([`Tally`]) and publishes them to its [`Counters`] once a second and before it answers `INFO`.
+//! So a count costs no atomic operation on the way of a request, and what others read is at most a second old.
+//!
+//! Latency is sampled: the time of one command in [`SAMPLE_EVERY`] is taken, from its dispatch until its reply stands in memory. That is the
+//! cache's share of what a peer waits for; the network and the queue in the socket are not in it.
+
+use crate::PoolFacts;
+use crate::command::COMMANDS;
+use atoll_cache::Stats;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// One command in so many has its time taken.
+pub const SAMPLE_EVERY: u64 = 64;
+/// Bucket `i` counts the commands that took less than `250 ns << i`; a last one those that took longer.
+pub const LATENCY_BUCKETS: usize = 20;
+/// The first bucket's bound in nanoseconds.
+pub const LATENCY_FIRST_NS: u64 = 250;
+
+/// The upper bound of bucket `index` in nanoseconds; `None` for the last one, which has none.
+pub const fn latency_bound_ns(index: usize) -> Option<u64> {
+    if index < LATENCY_BUCKETS { Some(LATENCY_FIRST_NS << index) } else { None }
+}
+
+const STATS: usize = 14;
+
+/// What one worker counts.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    /// Commands that were run, by their place in the table.
+    pub calls: [u64; COMMANDS],
+    /// Replies that were errors.
+    pub errors: u64,
+    /// Sampled commands, by how long they took.
+    pub latency: [u64; LATENCY_BUCKETS + 1],
+    /// The time of all sampled commands.
+    pub latency_sum_ns: u64,
+    /// Bytes received.
+    pub bytes_in: u64,
+    /// Bytes sent.
+    pub bytes_out: u64,
+    commands: u64,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self {
+            calls: [0; COMMANDS],
+            errors: 0,
+            latency: [0; LATENCY_BUCKETS + 1],
+            latency_sum_ns: 0,
+            bytes_in: 0,
+            bytes_out: 0,
+            commands: 0,
+        }
+    }
+}
+
+impl Tally {
+    /// Counts a command that begins; gives the time if it is one to be sampled.
+    #[inline]
+    pub fn begin(&mut self) -> Option<Instant> {
+        self.commands += 1;
+        self.commands.is_multiple_of(SAMPLE_EVERY).then(Instant::now)
+    }
+
+    /// Counts the time of a sampled command.
+    pub fn sampled(&mut self, took: Duration) {
+        let ns = took.as_nanos() as u64;
+        let bucket = (0..LATENCY_BUCKETS).find(|&index| ns < LATENCY_FIRST_NS << index).unwrap_or(LATENCY_BUCKETS);
+        self.latency[bucket] += 1;
+        self.latency_sum_ns += ns;
+    }
+}
+
+/// What one worker has published.
+#[derive(Debug)]
+pub struct Counters {
+    calls: [AtomicU64; COMMANDS],
+    errors: AtomicU64,
+    latency: [AtomicU64; LATENCY_BUCKETS + 1],
+    latency_sum_ns: AtomicU64,
+    bytes_in: AtomicU64,
+    bytes_out: AtomicU64,
+    stats: [AtomicU64; STATS],
+    objects: AtomicU64,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self {
+            calls: [const { AtomicU64::new(0) }; COMMANDS],
+            errors: AtomicU64::new(0),
+            latency: [const { AtomicU64::new(0) }; LATENCY_BUCKETS + 1],
+            latency_sum_ns: AtomicU64::new(0),
+            bytes_in: AtomicU64::new(0),
+            bytes_out: AtomicU64::new(0),
+            stats: [const { AtomicU64::new(0) }; STATS],
+            objects: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Counters {
+    /// Publishes what the worker has counted, what its client has, and the objects that its client sees in the pool.
+    pub fn publish(&self, tally: &Tally, stats: &Stats, objects: u64) {
+        let store =
+            |to: &[AtomicU64], from: &[u64]| to.iter().zip(from).for_each(|(to, from)| to.store(*from, Relaxed));
+        store(&self.calls, &tally.calls);
+        store(&self.latency, &tally.latency);
+        store(&self.stats, &stats.named().map(|(_, number)| number));
+        self.errors.store(tally.errors, Relaxed);
+        self.latency_sum_ns.store(tally.latency_sum_ns, Relaxed);
+        self.bytes_in.store(tally.bytes_in, Relaxed);
+        self.bytes_out.store(tally.bytes_out, Relaxed);
+        self.objects.store(objects, Relaxed);
+    }
+}
+
+/// The server as all its threads see it.
+#[derive(Debug)]
+pub struct Shared {
+    /// The pool's facts.
+    pub facts: PoolFacts,
+    /// One for each worker.
+    pub workers: Vec<Counters>,
+    /// Connections being served.
+    pub clients: AtomicUsize,
+    /// Connections accepted since the start.
+    pub accepted: AtomicU64,
+    /// Connections refused because there were too many.
+    pub refused: AtomicU64,
+    /// Connections served at most.
+    pub clients_max: usize,
+    /// The TCP port, as `INFO` shows it.
+    pub port: u16,
+    /// When the server started.
+    pub started: Instant,
+}
+
+/// The sum over all workers.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// What the workers counted.
+    pub tally: Tally,
+    /// What their clients counted, as [`Stats::named`] names it.
+    pub stats: Vec<(&'static str, u64)>,
+    /// Objects in the pool.
+    pub objects: u64,
+    /// Bytes of the pool in use.
+    pub used_bytes: u64,
+}
+
+impl Totals {
+    /// A number of the clients' by its name.
+    pub fn stat(&self, name: &str) -> u64 {
+        self.stats.iter().find(|(other, _)| *other == name).map_or(0, |(_, number)| *number)
+    }
+
+    /// Commands run.
+    pub fn commands(&self) -> u64 {
+        self.tally.calls.iter().sum()
+    }
+}
+
+impl Shared {
+    /// The sum over all workers, as last published.
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        let mut stats = [0; STATS];
+        let add = |to: &mut [u64], from: &[AtomicU64]| {
+            to.iter_mut().zip(from).for_each(|(to, from)| *to += from.load(Relaxed))
+        };
+        for worker in &self.workers {
+            add(&mut totals.tally.calls, &worker.calls);
+            add(&mut totals.tally.latency, &worker.latency);
+            add(&mut stats, &worker.stats);
+            totals.tally.errors += worker.errors.load(Relaxed);
+            totals.tally.latency_sum_ns += worker.latency_sum_ns.load(Relaxed);
+            totals.tally.bytes_in += worker.bytes_in.load(Relaxed);
+            totals.tally.bytes_out += worker.bytes_out.load(Relaxed);
+            // Every client sees the same pool; one that has not looked for a while may have seen fewer.
+            totals.objects = totals.objects.max(worker.objects.load(Relaxed));
+        }
+        totals.stats = Stats::default().named().iter().zip(stats).map(|((name, _), number)| (*name, number)).collect();
+        totals.used_bytes = (self.facts.used_bytes)();
+        totals
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_falls_below_the_bound_of_its_bucket() {
+        let mut tally = Tally::default();
+        for (ns, bucket) in [(0, 0), (249, 0), (250, 1), (499, 1), (500, 2), (u64::MAX / 2, LATENCY_BUCKETS)] {
+            tally.latency = [0; LATENCY_BUCKETS + 1];
+            tally.sampled(Duration::from_nanos(ns));
+            assert_eq!(tally.latency[bucket], 1, "{ns}");
+        }
+    }
+}

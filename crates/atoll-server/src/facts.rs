@@ -1,0 +1,25 @@
+//! What the server is told of the pool, to show it.
+
+use std::fmt;
+
+/// The pool's facts. They are the caller's to know: the server sees a cache only through its operations.
+pub struct PoolFacts {
+    /// The fabric that was chosen: `shm`, `tcp`, `verbs`.
+    pub fabric: String,
+    /// The engine that was chosen: `forge`.
+    pub engine: String,
+    /// Bytes that the pool holds at most.
+    pub capacity_bytes: u64,
+    /// Gives the bytes of the pool that are in use. Called for each `INFO` and each reading of the metrics, from any thread.
+    pub used_bytes: Box<dyn Fn() -> u64 + Send + Sync>,
+}
+
+impl fmt::Debug for PoolFacts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PoolFacts")
+            .field("fabric", &self.fabric)
+            .field("engine", &self.engine)
+            .field("capacity_bytes", &self.capacity_bytes)
+            .finish_non_exhaustive()
+    }
+}

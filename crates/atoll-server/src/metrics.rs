@@ -1,0 +1,112 @@
+//! The counters as Prometheus reads them: text over HTTP, at any path.
+//!
+//! What is read is what the workers last published, at most a second ago. The format is the text format 0.0.4, which is lines of
+//! `name{label="value"} number` below a line that says what kind of number it is.
+
+use crate::command::SPECS;
+use crate::counters::{LATENCY_BUCKETS, SAMPLE_EVERY, Shared, latency_bound_ns};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::CONTENT_TYPE;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use std::convert::Infallible;
+use std::fmt::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use tokio::net::TcpListener;
+
+/// A reader that has not sent its request or taken its answer by then is cut off.
+const READER_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Answers readers until dropped.
+pub(crate) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            // No descriptor is left, most likely: at once it would fail again.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let shared = shared.clone();
+        tokio::spawn(async move {
+            let answer = service_fn(|_: Request<Incoming>| std::future::ready(Ok::<_, Infallible>(response(&shared))));
+            let mut http = hyper::server::conn::http1::Builder::new();
+            let served = http.keep_alive(false).serve_connection(TokioIo::new(stream), answer);
+            let _ = tokio::time::timeout(READER_PATIENCE, served).await;
+        });
+    }
+}
+
+fn response(shared: &Shared) -> Response<Full<Bytes>> {
+    let mut text = String::new();
+    write_metrics(&mut text, shared).expect("memory takes what is written");
+    let content_type = (CONTENT_TYPE, "text/plain; version=0.0.4");
+    Response::builder().header(content_type.0, content_type.1).body(Full::from(text)).expect("the header is valid")
+}
+
+fn head(text: &mut String, name: &str, kind: &str, help: &str) -> fmt::Result {
+    writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}")
+}
+
+fn number(text: &mut String, name: &str, kind: &str, help: &str, number: u64) -> fmt::Result {
+    head(text, name, kind, help)?;
+    writeln!(text, "{name} {number}")
+}
+
+/// A label's value with what would end it escaped.
+fn label(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+/// Writes all metrics.
+fn write_metrics(text: &mut String, shared: &Shared) -> fmt::Result {
+    let (totals, facts) = (shared.totals(), &shared.facts);
+    head(text, "atoll_info", "gauge", "The version, the fabric and the engine.")?;
+    let (fabric, engine, version) = (label(&facts.fabric), label(&facts.engine), env!("CARGO_PKG_VERSION"));
+    writeln!(text, "atoll_info{{version=\"{version}\",fabric=\"{fabric}\",engine=\"{engine}\"}} 1")?;
+    let seconds = shared.started.elapsed().as_secs();
+    number(text, "atoll_uptime_seconds", "gauge", "Seconds since the server started.", seconds)?;
+    number(text, "atoll_pool_capacity_bytes", "gauge", "Bytes that the pool holds at most.", facts.capacity_bytes)?;
+    number(text, "atoll_pool_used_bytes", "gauge", "Bytes of the pool in use.", totals.used_bytes)?;
+    number(text, "atoll_objects", "gauge", "Objects in the pool.", totals.objects)?;
+    let clients = shared.clients.load(Relaxed) as u64;
+    number(text, "atoll_connections", "gauge", "Connections being served.", clients)?;
+    let accepted = shared.accepted.load(Relaxed);
+    number(text, "atoll_connections_accepted_total", "counter", "Connections accepted.", accepted)?;
+    let refused = shared.refused.load(Relaxed);
+    number(text, "atoll_connections_refused_total", "counter", "Connections refused: there were too many.", refused)?;
+    number(text, "atoll_received_bytes_total", "counter", "Bytes received.", totals.tally.bytes_in)?;
+    number(text, "atoll_sent_bytes_total", "counter", "Bytes sent.", totals.tally.bytes_out)?;
+    number(text, "atoll_error_replies_total", "counter", "Replies that were errors.", totals.tally.errors)?;
+    head(text, "atoll_misses_total", "counter", "Lookups that found nothing, by reason.")?;
+    for (name, count) in &totals.stats {
+        if let Some(reason) = name.strip_prefix("misses_") {
+            writeln!(text, "atoll_misses_total{{reason=\"{reason}\"}} {count}")?;
+        }
+    }
+    for (name, count) in totals.stats.iter().filter(|(name, _)| !name.starts_with("misses_")) {
+        number(text, &format!("atoll_{name}_total"), "counter", "See the statistics of a client.", *count)?;
+    }
+    head(text, "atoll_commands_total", "counter", "Commands run.")?;
+    for (spec, calls) in SPECS.iter().zip(totals.tally.calls).filter(|(_, calls)| *calls > 0) {
+        writeln!(text, "atoll_commands_total{{command=\"{}\"}} {calls}", spec.name)?;
+    }
+    write_latency(text, &totals.tally.latency, totals.tally.latency_sum_ns)
+}
+
+fn write_latency(text: &mut String, buckets: &[u64; LATENCY_BUCKETS + 1], sum_ns: u64) -> fmt::Result {
+    let name = "atoll_command_seconds";
+    let help = format!("Time to run a command, without the network; one in {SAMPLE_EVERY} is taken.");
+    head(text, name, "histogram", &help)?;
+    let mut below = 0;
+    for (index, count) in buckets.iter().enumerate() {
+        below += count;
+        match latency_bound_ns(index) {
+            Some(ns) => writeln!(text, "{name}_bucket{{le=\"{}\"}} {below}", ns as f64 / 1e9)?,
+            None => writeln!(text, "{name}_bucket{{le=\"+Inf\"}} {below}")?,
+        }
+    }
+    writeln!(text, "{name}_sum {}\n{name}_count {below}", sum_ns as f64 / 1e9)
+}

@@ -1,0 +1,143 @@
+//! The bytes to send: small replies copied behind one another, large values as they are.
+//!
+//! ```text
+//! bytes   |$256\r\n....\r\n+OK\r\n$1048576\r\n|\r\n+OK\r\n|
+//! large                                       ^ value 0, sent where the mark stands
+//! ```
+//!
+//! Invariant: the marks of `large` do not go back, and none lies beyond the end of `bytes`.
+
+use arrayvec::ArrayVec;
+use atoll_cache::Value;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+
+/// Values of at least so many bytes are sent from where the lookup put them. Below it a copy costs less than the pieces do.
+pub const LARGE_BYTES_MIN: usize = 32 << 10;
+/// Pieces of one write.
+const SLICES_MAX: usize = 64;
+
+/// What has been said to a peer and not been sent yet.
+#[derive(Debug, Default)]
+pub struct Output {
+    bytes: Vec<u8>,
+    large: Vec<(usize, Value)>,
+    large_bytes: usize,
+}
+
+impl Output {
+    /// Nothing to send, in memory that was used before.
+    pub fn reusing(mut bytes: Vec<u8>) -> Self {
+        bytes.clear();
+        Self { bytes, ..Self::default() }
+    }
+
+    /// The memory, for further use. What was not sent is lost.
+    pub fn into_memory(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// Bytes to send.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.bytes.len() + self.large_bytes
+    }
+
+    /// Whether there is nothing to send.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Appends small bytes.
+    #[inline]
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Appends a value: a small one is copied, a large one taken, which leaves `value` empty.
+    #[inline]
+    pub fn push_value(&mut self, value: &mut Value) {
+        let length = value.bytes().len();
+        if length < LARGE_BYTES_MIN {
+            return self.bytes.extend_from_slice(value.bytes());
+        }
+        self.large.push((self.bytes.len(), std::mem::take(value)));
+        self.large_bytes += length;
+    }
+
+    /// Sends everything, with one call to the system if the peer takes it.
+    pub async fn send<S: AsyncWrite + Unpin>(&mut self, stream: &mut S) -> io::Result<()> {
+        if self.large.is_empty() {
+            stream.write_all(&self.bytes).await?;
+        } else {
+            let mut sent = 0;
+            while sent < self.len() {
+                let slices = self.unsent(sent);
+                let taken = std::future::poll_fn(|cx| Pin::new(&mut *stream).poll_write_vectored(cx, &slices)).await?;
+                if taken == 0 {
+                    return Err(io::ErrorKind::WriteZero.into());
+                }
+                sent += taken;
+            }
+        }
+        self.bytes.clear();
+        self.large.clear();
+        self.large_bytes = 0;
+        Ok(())
+    }
+
+    /// The first pieces behind the first `sent` bytes.
+    fn unsent(&self, mut sent: usize) -> ArrayVec<IoSlice<'_>, SLICES_MAX> {
+        let mut slices = ArrayVec::new();
+        let mut start = 0;
+        for (mark, value) in
+            self.large.iter().map(|(mark, value)| (*mark, value.bytes())).chain([(self.bytes.len(), &[][..])])
+        {
+            for piece in [&self.bytes[start..mark], value] {
+                let skipped = sent.min(piece.len());
+                sent -= skipped;
+                if skipped < piece.len() && slices.try_push(IoSlice::new(&piece[skipped..])).is_err() {
+                    return slices;
+                }
+            }
+            start = mark;
+        }
+        slices
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use atoll_cache::{Cache, SetOptions, model::Model};
+    use atoll_fabric::{Clock, run_ready};
+
+    fn value_of(bytes: &[u8]) -> Value {
+        let (mut cache, mut value) = (Cache::new(Model::new(Clock::host())), Value::new());
+        run_ready(async {
+            cache.set(b"k", bytes, &SetOptions::default()).await.unwrap();
+            assert!(cache.get(b"k", &mut value).await.unwrap());
+        });
+        value
+    }
+
+    #[test]
+    fn pieces_come_in_order_whatever_has_been_sent() {
+        let mut output = Output::default();
+        let mut whole = Vec::new();
+        for (index, length) in [3, LARGE_BYTES_MIN, LARGE_BYTES_MIN + 1, 5].into_iter().enumerate() {
+            let bytes = vec![index as u8; length];
+            output.push(b"<");
+            output.push_value(&mut value_of(&bytes));
+            whole.extend([b"<".as_slice(), &bytes].concat());
+        }
+        output.push(b">");
+        whole.push(b'>');
+        assert_eq!(output.len(), whole.len());
+        for sent in (0..whole.len()).step_by(997).chain([whole.len() - 1, whole.len()]) {
+            assert_eq!(output.unsent(sent).iter().flat_map(|slice| slice.to_vec()).collect::<Vec<_>>(), whole[sent..]);
+        }
+    }
+}

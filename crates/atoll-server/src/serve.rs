@@ -1,0 +1,320 @@
+//! The acceptor: listens, hands connections to the workers in turn, stops all.
+//!
+//! ```text
+//! acceptor (the calling thread)        worker 0                 worker 1 ...
+//!   listeners, signals, metrics   -->  runtime, client, its     runtime, client, its
+//!                                      connections              connections
+//! ```
+//!
+//! Connections go round the workers, so that none has many more than another; the way over the acceptor's thread is paid once for a
+//! connection, and accepting disturbs no worker in its requests.
+
+use crate::connection::refuse_peer;
+use crate::counters::{Counters, Shared};
+use crate::listen::{self, ListenError, UnixSocket};
+use crate::worker::{Stream, Worker};
+use crate::{PoolFacts, ServerOptions, metrics};
+use atoll_cache::{Cache, Engine};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Notify, mpsc};
+use tokio::task::LocalSet;
+
+/// Why a server did not start, or ended other than by being stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// An address cannot be listened on.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// A worker's client could not be made.
+    #[error("worker {worker} has no client of the cache: {reason}")]
+    Client {
+        /// Which of the workers.
+        worker: usize,
+        /// What its factory said.
+        reason: String,
+    },
+    /// The system has no thread, descriptor or memory for us.
+    #[error("the system refuses what a server needs ({0}): check the limits of processes, threads and open files")]
+    System(#[from] io::Error),
+    /// A worker panicked, which is our bug; the other workers have been stopped.
+    #[error("worker {worker} panicked: please report what it wrote")]
+    Panicked {
+        /// Which of the workers.
+        worker: usize,
+    },
+}
+
+/// Stops a server, from any thread.
+#[derive(Clone, Debug, Default)]
+pub struct Stopper(Arc<Notify>);
+
+impl Stopper {
+    /// Tells the server to stop. It answers what has arrived and then returns from [`Server::run`].
+    pub fn stop(&self) {
+        self.0.notify_one();
+    }
+}
+
+/// A server that has its addresses and does not serve them yet.
+#[derive(Debug)]
+pub struct Server {
+    options: ServerOptions,
+    facts: PoolFacts,
+    tcp: TcpListener,
+    unix: Option<UnixSocket>,
+    metrics: Option<TcpListener>,
+    stopper: Stopper,
+}
+
+/// Serves a cache until SIGTERM or SIGINT (or an error) comes. `client` makes the client of worker `0 .. options.threads`, on its thread.
+pub fn serve<G, E, F>(options: ServerOptions, facts: PoolFacts, client: F) -> Result<(), ServeError>
+where
+    G: Engine + 'static,
+    E: std::fmt::Display,
+    F: Fn(usize) -> Result<Cache<G>, E> + Send + Sync,
+{
+    Server::bind(options, facts)?.run(client)
+}
+
+impl Server {
+    /// Takes the addresses of `options`; `facts` are those of the pool.
+    pub fn bind(options: ServerOptions, facts: PoolFacts) -> Result<Self, ServeError> {
+        let tcp = listen::tcp(SocketAddr::new(options.address, options.port))?;
+        let unix = options.unix.as_deref().map(UnixSocket::bind).transpose()?;
+        let metrics = options.metrics.map(listen::tcp).transpose()?;
+        Ok(Self { options, facts, tcp, unix, metrics, stopper: Stopper::default() })
+    }
+
+    /// The TCP address that it listens on.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.tcp.local_addr()
+    }
+
+    /// The address of the metrics, if it has one.
+    pub fn metrics_address(&self) -> Option<io::Result<SocketAddr>> {
+        self.metrics.as_ref().map(TcpListener::local_addr)
+    }
+
+    /// What stops it.
+    pub fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
+    /// Serves until it is stopped. `client` makes the client of worker `0 .. options.threads`, on its thread.
+    pub fn run<G, E, F>(self, client: F) -> Result<(), ServeError>
+    where
+        G: Engine + 'static,
+        E: std::fmt::Display,
+        F: Fn(usize) -> Result<Cache<G>, E> + Send + Sync,
+    {
+        let threads = self.options.threads.max(1);
+        let shared = Arc::new(Shared {
+            workers: (0..threads).map(|_| Counters::default()).collect(),
+            clients: AtomicUsize::new(0),
+            accepted: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            clients_max: self.options.clients_max,
+            port: self.tcp.local_addr()?.port(),
+            started: Instant::now(),
+            facts: self.facts,
+        });
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let acceptor = Acceptor {
+            tcp: self.tcp,
+            unix: self.unix,
+            metrics: self.metrics,
+            stop_on_signals: self.options.stop_on_signals,
+            stopper: self.stopper,
+            shared,
+        };
+        std::thread::scope(|scope| {
+            let (mut workers, mut channels) = (Vec::new(), Vec::new());
+            let (ready, mut readiness) = mpsc::unbounded_channel();
+            for index in 0..threads {
+                let (channel, streams) = mpsc::unbounded_channel();
+                let (client, shared, ready) = (&client, acceptor.shared.clone(), ready.clone());
+                let stopper = acceptor.stopper.clone();
+                let work = move || {
+                    // However the worker ends, the server ends with it.
+                    let _guard = StopOnDrop(stopper);
+                    run_worker(index, client, shared, streams, &ready)
+                };
+                let thread = std::thread::Builder::new().name(format!("atoll-worker-{index}"));
+                workers.push(thread.spawn_scoped(scope, work)?);
+                channels.push(channel);
+            }
+            drop(ready);
+            let started = (0..threads).try_for_each(|_| match readiness.blocking_recv() {
+                Some(started) => started,
+                // The worker has panicked: its end says so.
+                None => Ok(()),
+            });
+            let accepted = started.and_then(|()| Ok(runtime.block_on(acceptor.accept(&channels))?));
+            drop(channels);
+            let mut ended = accepted;
+            for (worker, thread) in workers.into_iter().enumerate() {
+                if thread.join().is_err() {
+                    ended = Err(ServeError::Panicked { worker });
+                }
+            }
+            ended
+        })
+    }
+}
+
+struct StopOnDrop(Stopper);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+fn run_worker<G, E, F>(
+    index: usize,
+    client: &F,
+    shared: Arc<Shared>,
+    streams: mpsc::UnboundedReceiver<(u64, Stream)>,
+    ready: &mpsc::UnboundedSender<Result<(), ServeError>>,
+) where
+    G: Engine + 'static,
+    E: std::fmt::Display,
+    F: Fn(usize) -> Result<Cache<G>, E>,
+{
+    let made = || -> Result<(Runtime, Rc<Worker<G>>), ServeError> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let cache = client(index).map_err(|reason| ServeError::Client { worker: index, reason: reason.to_string() })?;
+        Ok((runtime, Rc::new(Worker::new(cache, shared, index))))
+    };
+    match made() {
+        Ok((runtime, worker)) => {
+            let _ = ready.send(Ok(()));
+            LocalSet::new().block_on(&runtime, worker.run(streams));
+        }
+        Err(error) => {
+            let _ = ready.send(Err(error));
+        }
+    }
+}
+
+/// Where connections go: each worker's channel takes a connection and its id.
+type Channels = [mpsc::UnboundedSender<(u64, Stream)>];
+
+struct Acceptor {
+    tcp: TcpListener,
+    unix: Option<UnixSocket>,
+    metrics: Option<TcpListener>,
+    stop_on_signals: bool,
+    stopper: Stopper,
+    shared: Arc<Shared>,
+}
+
+impl Acceptor {
+    /// Accepts until the server is to stop.
+    async fn accept(self, channels: &Channels) -> io::Result<()> {
+        let metrics = match self.metrics {
+            Some(listener) => Some(tokio::net::TcpListener::from_std(listener)?),
+            None => None,
+        };
+        if let Some(listener) = metrics {
+            tokio::spawn(metrics::serve(listener, self.shared.clone()));
+        }
+        let tcp = tokio::net::TcpListener::from_std(self.tcp)?;
+        let unix = match &self.unix {
+            Some(socket) => Some(tokio::net::UnixListener::from_std(socket.listener()?)?),
+            None => None,
+        };
+        let (mut terminate, mut interrupt) = match self.stop_on_signals {
+            true => (Some(signal(SignalKind::terminate())?), Some(signal(SignalKind::interrupt())?)),
+            false => (None, None),
+        };
+        let stopped = async {
+            let signalled = std::future::poll_fn(|cx| {
+                let mut came = false;
+                for signal in [&mut terminate, &mut interrupt].into_iter().flatten() {
+                    came |= signal.poll_recv(cx).is_ready();
+                }
+                if came { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+            });
+            first(self.stopper.0.notified(), signalled).await;
+        };
+        let (shared, next) = (&self.shared, &AtomicU64::new(0));
+        let over_tcp = async {
+            loop {
+                match tcp.accept().await {
+                    Ok((stream, _)) => admit(shared, channels, next, stream),
+                    Err(error) => retry(error).await,
+                }
+            }
+        };
+        let over_unix = async {
+            let Some(unix) = unix else { return std::future::pending().await };
+            loop {
+                match unix.accept().await {
+                    Ok((stream, _)) => admit(shared, channels, next, stream),
+                    Err(error) => retry(error).await,
+                }
+            }
+        };
+        first(stopped, first(over_tcp, over_unix)).await;
+        Ok(())
+    }
+}
+
+/// Ends with the first of the two.
+async fn first(a: impl Future<Output = ()>, b: impl Future<Output = ()>) {
+    let (mut a, mut b) = (std::pin::pin!(a), std::pin::pin!(b));
+    std::future::poll_fn(|cx| {
+        let ended = a.as_mut().poll(cx).is_ready() || b.as_mut().poll(cx).is_ready();
+        if ended { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+}
+
+/// Waits after a failed accept: without descriptors the next one would fail at once, and the peers that wait come to no harm.
+async fn retry(error: io::Error) {
+    if error.kind() != io::ErrorKind::ConnectionAborted {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// A connection that tokio accepted, and how it goes to its worker's runtime.
+trait Accepted: tokio::io::AsyncWrite + Unpin {
+    fn into_stream(self) -> io::Result<Stream>;
+}
+
+impl Accepted for tokio::net::TcpStream {
+    fn into_stream(self) -> io::Result<Stream> {
+        // A reply is written at once and whole: there is nothing for the kernel to wait for.
+        self.set_nodelay(true)?;
+        self.into_std().map(Stream::Tcp)
+    }
+}
+
+impl Accepted for tokio::net::UnixStream {
+    fn into_stream(self) -> io::Result<Stream> {
+        self.into_std().map(Stream::Unix)
+    }
+}
+
+/// Hands a connection to the next worker, unless there are too many.
+fn admit<S: Accepted>(shared: &Shared, channels: &Channels, next: &AtomicU64, mut stream: S) {
+    let id = next.fetch_add(1, Relaxed) + 1;
+    shared.accepted.fetch_add(1, Relaxed);
+    if shared.clients.load(Relaxed) >= shared.clients_max {
+        return refuse_peer(&mut stream, shared);
+    }
+    // Only the peer knows of a stream that has failed already.
+    let Ok(stream) = stream.into_stream() else { return };
+    shared.clients.fetch_add(1, Relaxed);
+    if channels[id as usize % channels.len()].send((id, stream)).is_err() {
+        shared.clients.fetch_sub(1, Relaxed);
+    }
+}
