@@ -487,7 +487,7 @@ impl<E: Endpoint> Forge<E> {
             // Somebody replaced or removed it meanwhile; it is not ours to move or to evict.
             self.give_place_back(to, header.record_bytes(), header.expiry_ms);
         }
-        debug_assert!(group.chunk != place.chunk);
+        debug_assert!(group.chunk != place.chunk || self.is_open(Hole::EarlyReuse));
         Ok(true)
     }
 

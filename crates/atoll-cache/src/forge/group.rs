@@ -136,6 +136,7 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Takes the next place of the open group, which has room.
+    #[allow(clippy::too_many_arguments, reason = "they are the fields of a map entry")]
     pub(super) fn take_place(
         &mut self,
         queue: Queue,

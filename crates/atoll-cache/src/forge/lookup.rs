@@ -299,9 +299,8 @@ impl<E: Endpoint> Forge<E> {
         let mut readers = [None; KEYS_AT_ONCE];
         for (index, hash) in hashes.iter().enumerate() {
             let Some(hash) = hash else { break };
-            let words = buckets[2 * index..2 * index + 2].iter().flat_map(|bucket| bucket.words());
-            let candidate =
-                words.map(|word| Slot(*word)).find(|slot| slot.may_be(hash.fingerprint) && !slot.is_pending());
+            let mut slots = buckets[index].words().iter().map(|word| Slot(*word));
+            let candidate = slots.find(|slot| slot.may_be(hash.fingerprint) && !slot.is_pending());
             let Some(slot) = candidate else { continue };
             candidates[index] = Some(slot);
             if let Some((at, bytes, _)) = self.record_span(slot) {

@@ -13,13 +13,15 @@
 //! | node of ticket `p` | who comes | becomes |
 //! |---|---|---|
 //! | empty, lap of `p` | enqueuer | filled; else it takes another ticket |
-//! | filled, any lap | dequeuer | empty, lap of `p` + 1: the dequeuer owns the group |
-//! | empty, lap of `p` | dequeuer | empty, lap of `p` + 1: whoever held the ticket finds it gone and takes another |
-//! | empty, another lap | dequeuer | unchanged |
+//! | filled, lap of `p` or an earlier one | dequeuer | empty, lap of `p` + 1: the dequeuer owns the group |
+//! | filled, a later lap | dequeuer | empty, that lap + 1: the same, the dequeuer being late |
+//! | empty, lap of `p` or an earlier one | dequeuer | empty, lap of `p` + 1: whoever held the ticket finds it gone and takes another |
+//! | empty, a later lap | dequeuer | unchanged |
 //!
 //! So a client that stops between its ticket and its node stops nobody, a head that overran the tail only wastes tickets, and a slow
-//! client's node is found one lap later. Positions are 32 bits and wrap; the head's carry into the tail, once in 2^32 groups, makes one position
-//! that nobody fills, which is the third row.
+//! client's node is found one lap later. A node never waits for a lap that has passed, or no ticket would ever fit it again. Positions
+//! are 32 bits and wrap, and laps with them: a ring of more than 2^19 nodes has fewer than 13 bits of them. The head's carry into the
+//! tail, once in 2^32 groups, makes one position that nobody fills, which is the fourth row.
 //!
 //! A node may outlive its group (a group that was cleaned leaves its node behind): whoever dequeues it finds the chunk in another
 //! state or of another generation and drops it.
@@ -31,7 +33,10 @@ use atoll_fabric::{Batch, Buffer, Endpoint};
 use atoll_pool::ChunkId;
 
 const FILLED: u64 = 1 << 63;
+/// Laps of a ring so short that a position has more bits of them than a node.
 const LAP_MASK: u32 = 0x1fff;
+/// Nodes READ at once: a ring may be longer than what one verb takes.
+const NODES_AT_ONCE: u32 = 4096;
 
 /// A group in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,11 +86,21 @@ impl Cursors {
     pub fn len(self) -> u32 {
         (self.tail.wrapping_sub(self.head) as i32).max(0) as u32
     }
+
+    /// Whether there is none.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
 }
 
 impl<E: Endpoint> Forge<E> {
+    /// What laps are counted modulo, less one.
+    fn lap_mask(&self) -> u32 {
+        LAP_MASK & u32::MAX >> self.shared.settings.ring_log2
+    }
+
     fn lap(&self, position: u32) -> u32 {
-        position >> self.shared.settings.ring_log2 & LAP_MASK
+        position >> self.shared.settings.ring_log2 & self.lap_mask()
     }
 
     fn node_address(&self, queue: Queue, position: u32) -> atoll_fabric::Address {
@@ -130,19 +145,21 @@ impl<E: Endpoint> Forge<E> {
         let position = Cursors::from_word(batch.word(ticket)).head;
         let address = self.node_address(queue, position);
         let lap = self.lap(position);
-        let next = u64::from((lap + 1) & LAP_MASK) << 48;
+        let mask = self.lap_mask();
         loop {
             let mut batch = Batch::new();
             let word = batch.read_word(address);
             self.endpoint.post(&mut batch).await?;
             let word = batch.word(word);
             let node = Node::from_word(word);
-            let waiting = word == u64::from(lap) << 48;
-            if node.is_none() && (!waiting || self.is_open(Hole::UnfilledNode)) {
+            let found = (word >> 48) as u32 & mask;
+            let is_later = lap.wrapping_sub(found) & mask > mask / 2;
+            if node.is_none() && (is_later || self.is_open(Hole::UnfilledNode)) {
                 return Ok(None);
             }
+            let next = (if is_later { found } else { lap } + 1) & mask;
             let mut batch = Batch::new();
-            let swap = batch.compare_and_swap(address, word, next);
+            let swap = batch.compare_and_swap(address, word, u64::from(next) << 48);
             self.endpoint.post(&mut batch).await?;
             if batch.swapped(swap) {
                 return Ok(node.map(|node| (node, position)));
@@ -161,7 +178,7 @@ impl<E: Endpoint> Forge<E> {
         let mut nodes = Vec::with_capacity(count as usize);
         let mut position = first;
         while (nodes.len() as u32) < count {
-            let here = (count - nodes.len() as u32).min(length - (position & (length - 1)));
+            let here = (count - nodes.len() as u32).min(length - (position & (length - 1))).min(NODES_AT_ONCE);
             let mut buffer = Buffer::new();
             buffer.resize(here as usize * 8);
             let mut batch = Batch::new();

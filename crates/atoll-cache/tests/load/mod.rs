@@ -8,21 +8,21 @@ use atoll_sim::history::{self, Call, History, Outcome, Seen};
 
 /// What a client does.
 #[derive(Clone, Debug)]
-pub struct Load {
+pub(crate) struct Load {
     /// Keys; few, so that clients meet.
-    pub keys: u64,
+    pub(crate) keys: u64,
     /// Operations of each client.
-    pub operations: u64,
+    pub(crate) operations: u64,
     /// Longest value in bytes.
-    pub value_bytes_max: u64,
+    pub(crate) value_bytes_max: u64,
     /// Percent of operations that are lookups.
-    pub lookups: u64,
+    pub(crate) lookups: u64,
     /// Whether there are deletes, increments, appends, conditions and expiries beside sets and lookups.
-    pub mixed: bool,
+    pub(crate) mixed: bool,
 }
 
 /// A value that no other write has, of about `bytes`.
-pub fn unique_value(client: u32, step: u64, bytes: u64) -> Vec<u8> {
+pub(crate) fn unique_value(client: u32, step: u64, bytes: u64) -> Vec<u8> {
     let mut value = format!("{client}.{step}.").into_bytes();
     let fill = (client as u8).wrapping_mul(17).wrapping_add(step as u8);
     value.resize(value.len().max(bytes as usize), fill);
@@ -39,7 +39,7 @@ fn key_of(index: u64) -> Vec<u8> {
 }
 
 /// Does one client's part of the load. Errors that the load permits (no room) leave the operation pending: it may have happened.
-pub async fn run<G: Engine>(
+pub(crate) async fn run<G: Engine>(
     cache: &mut Cache<G>,
     client: u32,
     seed: u64,
@@ -51,6 +51,16 @@ pub async fn run<G: Engine>(
     for step in 0..load.operations {
         let key = key_of(random.below(load.keys));
         if random.below(100) < load.lookups {
+            if load.mixed && random.below(8) == 0 {
+                // More keys than one batch takes, some of them twice.
+                let keys: Vec<_> = (0..random.spread(6)).map(|_| key_of(random.below(load.keys))).collect();
+                let pending: Vec<_> = keys.iter().map(|key| history.begin(client, key, Call::Get)).collect();
+                let mut outcomes = Vec::new();
+                let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+                cache.get_many(&keys, |_, value| outcomes.push(Outcome::get(value.map(Value::bytes)))).await?;
+                pending.into_iter().zip(outcomes).for_each(|(pending, outcome)| history.end(pending, outcome));
+                continue;
+            }
             let pending = history.begin(client, &key, Call::Get);
             let hit = cache.get(&key, &mut value).await?;
             history.end(pending, Outcome::get(hit.then(|| value.bytes())));
