@@ -12,7 +12,7 @@
 //! | Free | Open | whoever allocates | a client fills it; the swap itself names the owner, so a crash leaks nothing |
 //! | Open | Queued | owner | full, and in (or on its way into) a queue of the engine |
 //! | Queued | Leaving | whoever took it from the queue | it is being emptied |
-//! | Leaving | Queued | owner | put back into a queue |
+//! | Leaving | Queued | owner | put back into a queue; with nothing in it any more, the generation goes up |
 //! | Free | Extent | whoever allocates | a part of an object larger than a chunk |
 //! | Open, Leaving, Extent | Free | owner | nothing points to it; the generation goes up |
 //! | Leaving | Open | owner | the same at once; the generation goes up |
@@ -129,7 +129,7 @@ pub async fn allocate<E: Endpoint>(
             }
         }
         let mut batch = Batch::new();
-        batch.compare_and_swap(layout.allocation_cursor(), cursor, cursor + u64::from(count));
+        batch.compare_and_swap(layout.allocation_cursor(), cursor, cursor.wrapping_add(count.into()));
         endpoint.post(&mut batch).await?;
     }
     Ok(None)

@@ -28,7 +28,7 @@ impl PoolClock {
     #[inline]
     pub fn running_ms(&self, now_ns: u64) -> Option<u64> {
         let age_ns = now_ns.wrapping_sub(self.read_ns);
-        (self.fresh && age_ns < REFRESH_NS).then_some(self.known_ms + age_ns / 1_000_000)
+        (self.fresh && age_ns < REFRESH_NS).then_some(self.known_ms.saturating_add(age_ns / 1_000_000))
     }
 
     /// The time, reading the word if the copy is older than [`REFRESH_NS`]. `now_ns` is the endpoint's monotone clock.

@@ -186,6 +186,10 @@ impl<E: Endpoint> Forge<E> {
         let lengths = cursors.map(super::ring::Cursors::len);
         self.note_cursors(cursors);
         let Some(queue) = self.choose_queue(lengths) else { return Ok(Evicted::Nothing) };
+        if lengths[queue as usize] > 1 << self.shared.settings.ring_log2 {
+            self.catch_up(queue, cursors[queue as usize]).await?;
+            return Ok(Evicted::Progress);
+        }
         let take = u32::from(self.shared.settings.options.merge_groups).min(lengths[queue as usize].div_ceil(2)).max(1);
         let mut groups = Vec::with_capacity(take as usize);
         for _ in 0..take {
@@ -604,16 +608,41 @@ impl<E: Endpoint> Forge<E> {
         Ok(())
     }
 
-    /// Frees all waiting chunks, giving whoever protects them some time; for leaving.
+    /// Gives all waiting chunks away; for leaving. An emptied group goes into a queue again, where whoever evicts it next finds nothing in it
+    /// and waits instead. Extents wait here for whoever still reads them; what a client keeps protected that has stopped is left to its repair.
     pub(super) async fn free_waiting(&mut self) -> Result<(), CacheError> {
-        for _ in 0..TRIES_MAX {
-            self.recheck_waiting().await?;
-            if self.waiting.is_empty() {
-                return Ok(());
+        self.recheck_waiting().await?;
+        for waiting in std::mem::take(&mut self.waiting) {
+            if waiting.chunk == waiting.guard {
+                self.requeue_emptied(waiting.chunk).await?;
+            } else {
+                self.waiting.push(waiting);
             }
-            self.endpoint.pause(10_000).await;
+        }
+        for tried in 1..=TRIES_MAX {
+            if self.waiting.is_empty() {
+                break;
+            }
+            self.endpoint.pause(1_000 * u64::from(tried.min(100))).await;
+            self.recheck_waiting().await?;
         }
         Ok(())
+    }
+
+    /// Puts a group that this client emptied, and nothing else points to, into the small queue.
+    async fn requeue_emptied(&mut self, chunk: ChunkId) -> Result<(), CacheError> {
+        let layout = self.shared.pool.layout.clone();
+        let descriptor = chunks::descriptors(&self.endpoint, &layout, chunk, 1).await?[0];
+        let damaged = Err(CacheError::Damaged { what: "somebody else changed the state of a leaving group" });
+        let Some(leaving) = descriptor.chunk.filter(|found| found.state == ChunkState::Leaving) else { return damaged };
+        // A new generation, because a group that was cleaned has left a node of its own behind.
+        let generation = leaving.generation.wrapping_add(1);
+        let queued = Chunk { state: ChunkState::Queued, generation, ..leaving };
+        if !chunks::transition(&self.endpoint, &layout, chunk, leaving.word(), queued).await? {
+            return damaged;
+        }
+        let node = Node { chunk, generation: generation as u16, segment: 0 };
+        self.enqueue(Queue::Small, node).await
     }
 
     /// Looks at the next few descriptors and cleans the group there that has most dead in it, if that is a quarter; whether it did.

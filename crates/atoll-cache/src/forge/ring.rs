@@ -82,6 +82,10 @@ impl Cursors {
         Self { head: word as u32, tail: (word >> 32) as u32 }
     }
 
+    fn word(self) -> u64 {
+        u64::from(self.tail) << 32 | u64::from(self.head)
+    }
+
     /// Nodes between them; 0 if the head overran the tail.
     pub fn len(self) -> u32 {
         (self.tail.wrapping_sub(self.head) as i32).max(0) as u32
@@ -165,6 +169,15 @@ impl<E: Endpoint> Forge<E> {
                 return Ok(node.map(|node| (node, position)));
             }
         }
+    }
+
+    /// Moves a head that is more than a ring behind the tail to where every node comes by once.
+    pub(super) async fn catch_up(&mut self, queue: Queue, cursors: Cursors) -> Result<(), CacheError> {
+        let head = cursors.tail.wrapping_sub(1 << self.shared.settings.ring_log2);
+        let mut batch = Batch::new();
+        let moved = Cursors { head, ..cursors };
+        batch.compare_and_swap(self.shared.layout.cursors(queue), cursors.word(), moved.word());
+        Ok(self.endpoint.post(&mut batch).await?)
     }
 
     /// The nodes at `count` positions from `first` on, as they are.

@@ -173,6 +173,11 @@ impl<E: Endpoint> Forge<E> {
         if self.old.buffer.bytes()[..key.len()] != *key {
             return Ok(None);
         }
+        // Protected, they are what was written, unless something else than a client wrote to the pool: a change must not seal that
+        // with a new checksum.
+        if want == Want::Value && self.shared.hasher.hash(self.old.buffer.bytes()) != body.checksum {
+            return Err(CacheError::Damaged { what: "the bytes of a large object" });
+        }
         Ok(Some(Found { large: Some((body, extents)), ..found }))
     }
 

@@ -5,6 +5,7 @@
 
 use super::Forge;
 use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};
+use super::lookup::ATTEMPTS_MAX;
 use super::object::HEADER_BYTES;
 use super::slot::Slot;
 use crate::{CacheError, Value};
@@ -28,7 +29,7 @@ impl<E: Endpoint> Forge<E> {
 
     /// The key of a live slot, if its object is sound and not expired; the value's place is used for the record.
     async fn key_of(&mut self, slot: u64, mut word: Slot, value: &mut Value) -> Result<Option<usize>, CacheError> {
-        for _ in 0..super::lookup::ATTEMPTS_MAX {
+        for _ in 0..ATTEMPTS_MAX {
             if !word.is_live() {
                 return Ok(None);
             }
@@ -127,13 +128,16 @@ impl<E: Endpoint> Forge<E> {
 
     /// Empties a slot, whatever it is moved to meanwhile.
     async fn remove_slot(&mut self, slot: u64, mut word: Slot) -> Result<u64, CacheError> {
-        while word.is_live() {
+        for _ in 0..ATTEMPTS_MAX {
+            if !word.is_live() {
+                return Ok(0);
+            }
             if self.unlink(slot, word).await? {
                 return Ok(1);
             }
             self.unprotect();
             word = self.slot_word(slot).await?;
         }
-        Ok(0)
+        Err(CacheError::Damaged { what: "an object that stays unsound" })
     }
 }

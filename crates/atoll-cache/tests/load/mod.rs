@@ -2,9 +2,33 @@
 
 #![allow(dead_code, reason = "every test binary uses its part")]
 
+pub(crate) mod ticketed;
+
 use atoll_cache::{Cache, CacheError, Condition, Engine, Expiry, Number, SetOptions, Value};
 use atoll_sim::Random;
-use atoll_sim::history::{self, Call, History, Outcome, Seen};
+use atoll_sim::history::{self, Call, History, Outcome, Pending, Seen};
+
+/// What writes down the operations of a load.
+pub(crate) trait Recorder {
+    /// An operation under way.
+    type Pending;
+    /// A client invokes an operation.
+    fn begin(&self, client: u32, key: &[u8], call: Call) -> Self::Pending;
+    /// It returned.
+    fn end(&self, pending: Self::Pending, outcome: Outcome);
+}
+
+impl Recorder for std::rc::Rc<History> {
+    type Pending = Pending;
+
+    fn begin(&self, client: u32, key: &[u8], call: Call) -> Pending {
+        History::begin(self, client, key, call)
+    }
+
+    fn end(&self, pending: Pending, outcome: Outcome) {
+        History::end(self, pending, outcome);
+    }
+}
 
 /// What a client does.
 #[derive(Clone, Debug)]
@@ -39,12 +63,12 @@ fn key_of(index: u64) -> Vec<u8> {
 }
 
 /// Does one client's part of the load. Errors that the load permits (no room) leave the operation pending: it may have happened.
-pub(crate) async fn run<G: Engine>(
+pub(crate) async fn run<G: Engine, R: Recorder>(
     cache: &mut Cache<G>,
     client: u32,
     seed: u64,
     load: &Load,
-    history: &History,
+    history: &R,
 ) -> Result<(), CacheError> {
     let mut random = Random::stream(seed, u64::from(client) + 1000);
     let mut value = Value::new();
@@ -74,7 +98,7 @@ pub(crate) async fn run<G: Engine>(
 }
 
 #[allow(clippy::too_many_arguments, reason = "a test's plain plumbing")]
-async fn one_change<G: Engine>(
+async fn one_change<G: Engine, R: Recorder>(
     cache: &mut Cache<G>,
     client: u32,
     step: u64,
@@ -82,7 +106,7 @@ async fn one_change<G: Engine>(
     bytes: u64,
     choice: u64,
     random: &mut Random,
-    history: &History,
+    history: &R,
 ) -> Result<(), CacheError> {
     let mut old = Value::new();
     match choice {

@@ -219,7 +219,14 @@ impl Case {
         // Joined one after the other, so that client n has place n.
         let mut clients = Vec::new();
         for number in 0..self.clients {
-            clients.push(self.join(sim, number, history)?);
+            match self.join(sim, number, history) {
+                Ok(client) => clients.push(client),
+                Err(error) => {
+                    // Outside a task they cannot leave.
+                    clients.into_iter().for_each(std::mem::forget);
+                    return Err(error);
+                }
+            }
         }
         for client in clients {
             let (errors, number) = (errors.clone(), client.number);
