@@ -29,6 +29,9 @@ const ROOM: f64 = 2.0;
 /// A cache with eviction holds about this share of the objects.
 const SMALL: u64 = 8;
 
+/// What a redis-server needs before it holds anything; below it, it refuses to set.
+const REDIS_BYTES: u64 = 4 << 20;
+
 /// Measure the latency of single operations and the throughput of two processes, beside moka, quick_cache and redis-server
 #[derive(Clone, Debug, clap::Args)]
 pub struct MicroCommand {
@@ -66,13 +69,13 @@ impl MicroCommand {
 
     fn measure(&self) -> Result<MicroReport, LabError> {
         let server = Server::start()?;
-        let progress = Progress::new(5 * u64::from(self.rounds), "micro");
+        let progress = Progress::new(4 * u64::from(self.rounds), "micro");
         let mut ours = Figures::new(&self.engine.to_string());
         let (mut moka, mut quick_cache) = (Figures::new("moka"), Figures::new("quick_cache"));
         let (mut redis, mut copying) = (Figures::new("redis-server, unix"), Figures::new("memory copy"));
         for round in 0..self.rounds {
             let extent = self.extent(round);
-            on_engine(self.engine, EngineRound { command: self, extent, figures: &mut ours })?;
+            on_engine(self.engine, EngineRound { command: self, extent, figures: &mut ours, copying: &mut copying })?;
             progress.advance(1);
             round_in_process(&extent, Target::Moka, &mut moka)?;
             progress.advance(1);
@@ -81,8 +84,6 @@ impl MicroCommand {
             if let Some(server) = &server {
                 round_on_redis(&extent, server, &mut redis)?;
             }
-            progress.advance(1);
-            round_of_processes(&extent, &Target::Copying, &mut copying)?;
             progress.advance(1);
         }
         let rows = vec![ours.row(), moka.row(), quick_cache.row(), redis.row(), copying.row()];
@@ -124,11 +125,14 @@ fn round_of_latencies(extent: &Extent, target: &Target, figures: &mut Figures) -
     Ok(())
 }
 
-/// The throughput of one process and of two.
-fn round_of_processes(extent: &Extent, target: &Target, figures: &mut Figures) -> Result<(), LabError> {
+/// The throughput of one process and of two, of all `subjects` in turn, so that each pair of runs meets the same machine.
+fn round_of_processes(extent: &Extent, subjects: &mut [(&Target, &mut Figures)]) -> Result<(), LabError> {
+    let workloads = [Workload::Throughput { threads: 1 }];
     for processes in [1, 2] {
-        let parts = run_parts(target, &[Workload::Throughput { threads: 1 }], extent, processes)?;
-        figures.add_throughput(processes as usize, parts.iter().map(|part| part[0].operations_per_s).sum());
+        for (target, figures) in &mut *subjects {
+            let parts = run_parts(target, &workloads, extent, processes)?;
+            figures.add_throughput(processes as usize, parts.iter().map(|part| part[0].operations_per_s).sum());
+        }
     }
     Ok(())
 }
@@ -152,8 +156,8 @@ fn round_on_redis(extent: &Extent, server: &Server, figures: &mut Figures) -> Re
     let target = Target::Redis(server.socket().to_owned());
     server.reset(0)?;
     round_of_latencies(extent, &target, figures)?;
-    round_of_processes(extent, &target, figures)?;
-    server.reset(extent.objects / SMALL * (KEY_BYTES + VALUE_BYTES as u64))?;
+    round_of_processes(extent, &mut [(&target, &mut *figures)])?;
+    server.reset(REDIS_BYTES + extent.objects / SMALL * (KEY_BYTES + VALUE_BYTES as u64))?;
     round_of_evictions(extent, &target, figures)
 }
 
@@ -162,16 +166,17 @@ struct EngineRound<'r> {
     command: &'r MicroCommand,
     extent: Extent,
     figures: &'r mut Figures,
+    copying: &'r mut Figures,
 }
 
 impl Experiment for EngineRound<'_> {
     type Output = ();
 
     fn run<D: Deployment>(self) -> Result<(), LabError> {
-        let Self { command, extent, figures } = self;
+        let Self { command, extent, figures, copying } = self;
         with_cache::<D>(&command.plan(command.objects, ROOM, "large"), |target| {
             round_of_latencies(&extent, target, figures)?;
-            round_of_processes(&extent, target, figures)
+            round_of_processes(&extent, &mut [(target, &mut *figures), (&Target::Copying, copying)])
         })?;
         let small = command.plan(command.objects / SMALL, 1.0, "small");
         with_cache::<D>(&small, |target| round_of_evictions(&extent, target, figures))
