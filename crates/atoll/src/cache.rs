@@ -147,6 +147,11 @@ impl Cache {
         run_ready(self.client.objects())
     }
 
+    /// The longest value that this pool takes.
+    pub fn value_bytes_max(&self) -> usize {
+        self.client.value_bytes_max()
+    }
+
     /// What this client has counted.
     pub fn stats(&self) -> &Stats {
         self.client.stats()
