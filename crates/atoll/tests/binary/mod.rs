@@ -6,29 +6,29 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 
 /// Runs `atoll` to its end.
-pub fn atoll(args: &[&str]) -> Output {
+pub(crate) fn atoll(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_atoll")).args(args).output().expect("the binary starts")
 }
 
 /// What a command printed, after it succeeded.
-pub fn printed(args: &[&str]) -> String {
+pub(crate) fn printed(args: &[&str]) -> String {
     let output = atoll(args);
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text")
 }
 
 /// What a command said of its failure.
-pub fn refused(args: &[&str]) -> String {
+pub(crate) fn refused(args: &[&str]) -> String {
     let output = atoll(args);
     assert!(!output.status.success(), "{args:?} succeeded");
     String::from_utf8(output.stderr).expect("text")
 }
 
 /// A pool's name that no other test has, removed at the end.
-pub struct PoolName(pub String);
+pub(crate) struct PoolName(pub(crate) String);
 
 impl PoolName {
-    pub fn new(test: &str) -> Self {
+    pub(crate) fn new(test: &str) -> Self {
         Self(format!("shm:/test-{test}-{}", std::process::id()))
     }
 }
@@ -40,13 +40,13 @@ impl Drop for PoolName {
 }
 
 /// A server on a port of its own, killed at the end.
-pub struct Serving {
+pub(crate) struct Serving {
     child: Child,
-    pub port: u16,
+    pub(crate) port: u16,
 }
 
 impl Serving {
-    pub fn start(args: &[&str]) -> Self {
+    pub(crate) fn start(args: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_atoll"))
             .args(["serve", "--port", "0"])
             .args(args)
@@ -59,7 +59,7 @@ impl Serving {
         Self { child, port: port.unwrap_or_else(|| panic!("no port in {line:?}")) }
     }
 
-    pub fn connect(&self) -> redis::Connection {
+    pub(crate) fn connect(&self) -> redis::Connection {
         let client = redis::Client::open(format!("redis://127.0.0.1:{}/", self.port)).expect("an address");
         client.get_connection().expect("a connection")
     }
