@@ -6,7 +6,7 @@
 //! | `Validation` | checksum, key and generation in every record | `a_lookup_never_gives_torn_or_foreign_bytes` |
 //! | `Generation` | the tag of the chunk's generation in the slot | `a_lookup_never_gives_a_record_of_a_later_life_of_its_chunk` |
 //! | `DuplicateKey` | pending slots | `two_insertions_of_a_key_never_both_stay` |
-//! | `Protection` | intents, which chunks and extents wait for | `a_change_never_decides_on_bytes_that_were_reused`, `a_slot_word_that_comes_back_is_not_taken_for_the_old_one` |
+//! | `Protection` | intents, which chunks wait for | `a_slot_word_that_comes_back_is_not_taken_for_the_old_one` |
 //! | `LostUpdate` | beginning anew after a lost compare-and-swap | `no_update_is_lost_to_another_or_to_a_regrouping` |
 //! | `EarlyReuse` | moving and unlinking before a chunk's reuse | `hot_objects_outlive_the_chunk_that_they_are_moved_from` |
 //! | `UnfilledNode` | dequeuers taking back the tickets that they pass | `a_group_whose_enqueuer_was_slow_is_not_stranded`, the same at the wrap of the cursors |
@@ -58,10 +58,6 @@ fn drawn_load(case: &Case, seed: u64) -> Result<(), String> {
 }
 
 impl Client {
-    fn random(&self) -> Random {
-        Random::stream(self.seed, 5000 + u64::from(self.number))
-    }
-
     async fn get(&mut self, key: &[u8]) -> Result<bool, CacheError> {
         let mut value = Value::new();
         let pending = self.history.begin(self.number, key, Call::Get);
@@ -150,28 +146,6 @@ fn two_insertions_of_a_key_never_both_stay() {
         ..Case::default()
     };
     show(Hole::DuplicateKey, 300, case, drawn_load);
-}
-
-/// Large values: their extents are read after the slot, and a set-if-absent that is refused tells what it has read.
-#[test]
-fn a_change_never_decides_on_bytes_that_were_reused() {
-    let case = |seed| Case { chunk_bytes: 256, chunks: 24 + seed % 8, group_objects_max: 1, ..Case::default() };
-    show(Hole::Protection, 300, case, |case, seed| {
-        let checked = case.run_part(seed, |mut client| async move {
-            let mut random = client.random();
-            for step in 0..60 {
-                let key = if random.below(3) == 0 { b"a" } else { b"b" };
-                let value = load::unique_value(client.number, step, 400 + random.below(300));
-                if random.below(2) == 0 {
-                    client.set(key, value).await?;
-                    continue;
-                }
-                client.set_returning(key, value, Condition::IfAbsent).await?;
-            }
-            Ok(client)
-        });
-        checked.map(drop)
-    });
 }
 
 /// The tag in a slot has 16 bits of the generation. Here one client makes room for a large object again and again, and all free their chunks

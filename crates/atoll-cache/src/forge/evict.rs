@@ -39,6 +39,8 @@ const EFFORT_HOT: u32 = 16;
 const EFFORT_ALL: u32 = 48;
 /// Tries, each after a pause, before a writer gives up because others hold everything.
 const TRIES_MAX: u32 = 2_000;
+/// Groups cleaned for each chunk that is needed: of those a quarter dead, so many give one chunk.
+const CLEANS_MAX: u32 = 4;
 /// Descriptors looked through for each chunk that is needed.
 const CLEAN_LOOK: u32 = 32;
 
@@ -94,7 +96,7 @@ impl<E: Endpoint> Forge<E> {
 
     /// Adds a chunk to the stock.
     async fn obtain_chunk(&mut self, tries: u32) -> Result<(), CacheError> {
-        let (before, mut effort, mut tried) = (self.stock.len(), 0, 0);
+        let (before, mut effort, mut tried, mut cleaned) = (self.stock.len(), 0, 0, 0);
         self.recheck_waiting().await?;
         while self.stock.len() <= before {
             let layout = &self.shared.pool.layout;
@@ -105,8 +107,8 @@ impl<E: Endpoint> Forge<E> {
             if self.is_open(Hole::IdleEvictor) && self.me().slot != 0 {
                 return Err(CacheError::OutOfMemory);
             }
-            if effort == 0 && self.clean().await? {
-                effort += 1;
+            if effort == 0 && cleaned < CLEANS_MAX && self.clean().await? {
+                cleaned += 1;
                 continue;
             }
             effort += 1;

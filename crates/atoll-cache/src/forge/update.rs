@@ -127,58 +127,58 @@ impl<E: Endpoint> Forge<E> {
                 self.record = record;
                 return Ok(Search::Anew);
             };
-            let found = match large {
+            let searched = match large {
                 None if is_ours => {
                     if want == Want::Value {
                         let value = &record.bytes()[HEADER_BYTES + key.len()..HEADER_BYTES + header.body_bytes()];
                         self.old.assign(value, Meta::of(&header));
                     }
-                    Some(Found { slot, word, chunk, header, large: None })
+                    Search::Found(Found { slot, word, chunk, header, large: None })
                 }
-                None => None,
+                None => Search::Absent,
                 Some(body) => {
                     self.search_large(Found { slot, word, chunk, header, large: None }, body, key, want).await?
                 }
             };
             self.record = record;
-            if let Some(found) = found {
-                return Ok(Search::Found(found));
-            }
-            // A large object's key was read after its slot: if that has changed meanwhile, its extents may have, too.
-            if large.is_some() && self.slot_word(slot).await? != word {
-                return Ok(Search::Anew);
+            if !matches!(searched, Search::Absent) {
+                return Ok(searched);
             }
         }
         Ok(Search::Absent)
     }
 
-    /// Completes a large object whose record is protected, if its key is the wanted one.
+    /// Completes a large object whose record is protected, if its key is the wanted one; `Absent` if it is another.
     async fn search_large(
         &mut self,
         found: Found,
         body: LargeBody,
         key: &[u8],
         want: Want,
-    ) -> Result<Option<Found>, CacheError> {
+    ) -> Result<Search, CacheError> {
         if found.header.key_bytes != key.len() {
-            return Ok(None);
+            return Ok(Search::Absent);
         }
-        let Some(extents) = self.extents(&found.header, &body).await? else { return Ok(None) };
+        let Some(extents) = self.extents(&found.header, &body).await? else { return Ok(Search::Anew) };
         // Without a wish for the value only the key is read, and `old` holds an empty value.
         let bytes = if want == Want::Value { found.header.body_bytes() } else { key.len() };
         let buffer = std::mem::take(&mut self.old.buffer);
         self.old.buffer = self.read_extents(&extents, bytes, buffer).await?;
         (self.old.start, self.old.meta) =
             (key.len(), Meta { value_bytes: bytes - key.len(), ..Meta::of(&found.header) });
-        if self.old.buffer.bytes()[..key.len()] != *key {
-            return Ok(None);
+        // The record cannot be reused. Its extents can: they pass to a copy of the record in another chunk, which is not protected, and
+        // are freed with that. While the slot is what it was, they are its own.
+        if self.slot_word(found.slot).await? != found.word {
+            return Ok(Search::Anew);
         }
-        // Protected, they are what was written, unless something else than a client wrote to the pool: a change must not seal that
-        // with a new checksum.
+        if self.old.buffer.bytes()[..key.len()] != *key {
+            return Ok(Search::Absent);
+        }
+        // Something else than a client wrote to the pool: a change must not seal that with a new checksum.
         if want == Want::Value && self.shared.hasher.hash(self.old.buffer.bytes()) != body.checksum {
             return Err(CacheError::Damaged { what: "the bytes of a large object" });
         }
-        Ok(Some(Found { large: Some((body, extents)), ..found }))
+        Ok(Search::Found(Found { large: Some((body, extents)), ..found }))
     }
 
     /// A slot's word now.

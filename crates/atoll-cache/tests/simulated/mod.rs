@@ -73,11 +73,24 @@ pub(crate) struct Client {
     pub(crate) cache: Cache<Forge<Hesitant>>,
     pub(crate) history: Rc<History>,
     hole: Option<Hole>,
+    epoch_ms: u64,
+    /// What its endpoint's clock shows when the simulation begins.
+    origin_ns: u64,
     /// Endpoints for the times that it comes back.
     spares: Vec<Hesitant>,
 }
 
 impl Client {
+    /// A stream of its own.
+    pub(crate) fn random(&self) -> Random {
+        Random::stream(self.seed, 5000 + u64::from(self.number))
+    }
+
+    /// The time that no client knows, in milliseconds since the Unix epoch.
+    pub(crate) fn true_ms(&self) -> u64 {
+        self.epoch_ms + (self.cache.engine().endpoint().now_ns() - self.origin_ns) / 1_000_000
+    }
+
     /// Leaves the pool and joins it again, as another incarnation.
     pub(crate) async fn rejoin(&mut self) -> Result<(), CacheError> {
         self.cache.engine_mut().leave().await?;
@@ -250,6 +263,7 @@ impl Case {
         let hesitant = |name: String| Hesitant { inner: sim.endpoint(&name), hesitation_ns };
         let endpoint = hesitant(format!("client {number}"));
         let (bytes, hole, history, seed) = (self.settings().capacity_bytes, self.hole, history.clone(), sim.seed());
+        let (origin_ns, epoch_ms) = (endpoint.now_ns() - sim.now_ns(), SimOptions::new(0, 8).epoch_ms);
         let spares = (0..self.rejoins).map(|time| hesitant(format!("client {number}, {time} to go"))).collect();
         let joined = sim.block_on(async move {
             let pool = ForgePool::open(&endpoint, bytes).await?;
@@ -257,7 +271,16 @@ impl Case {
             if let Some(hole) = hole {
                 forge.open_hole(hole);
             }
-            Ok::<_, atoll_pool::PoolError>(Client { number, seed, cache: Cache::new(forge), history, hole, spares })
+            Ok::<_, atoll_pool::PoolError>(Client {
+                number,
+                seed,
+                cache: Cache::new(forge),
+                history,
+                hole,
+                epoch_ms,
+                origin_ns,
+                spares,
+            })
         });
         joined.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
     }
