@@ -29,9 +29,6 @@ const ROOM: f64 = 2.0;
 /// A cache with eviction holds about this share of the objects.
 const SMALL: u64 = 8;
 
-/// What a redis-server needs before it holds anything; below it, it refuses to set.
-const REDIS_BYTES: u64 = 4 << 20;
-
 /// Measure the latency of single operations and the throughput of two processes, beside moka, quick_cache and redis-server
 #[derive(Clone, Debug, clap::Args)]
 pub struct MicroCommand {
@@ -154,10 +151,10 @@ fn round_in_process(extent: &Extent, target: fn(u64) -> Target, figures: &mut Fi
 
 fn round_on_redis(extent: &Extent, server: &Server, figures: &mut Figures) -> Result<(), LabError> {
     let target = Target::Redis(server.socket().to_owned());
-    server.reset(0)?;
+    server.reset(None)?;
     round_of_latencies(extent, &target, figures)?;
     round_of_processes(extent, &mut [(&target, &mut *figures)])?;
-    server.reset(REDIS_BYTES + extent.objects / SMALL * (KEY_BYTES + VALUE_BYTES as u64))?;
+    server.reset(Some(extent.objects / SMALL * (KEY_BYTES + VALUE_BYTES as u64)))?;
     round_of_evictions(extent, &target, figures)
 }
 

@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 /// How long the server may take until it listens.
 const START_MAX: Duration = Duration::from_secs(5);
 
+/// Room for the buffers of the connections of one measurement, which count against the server's limit.
+const CONNECTION_BYTES: u64 = 1 << 20;
+
 fn failed(source: std::io::Error) -> LabError {
     LabError::System { what: "talk to redis-server", source }
 }
@@ -47,12 +50,16 @@ impl Server {
         &self.socket
     }
 
-    /// Empties it and lets it use `bytes_max` bytes; 0 for no limit.
-    pub(super) fn reset(&self, bytes_max: u64) -> Result<(), LabError> {
+    /// Empties it and lets it use `bytes_max` bytes for objects, beyond what it needs empty; `None` for no limit.
+    pub(super) fn reset(&self, bytes_max: Option<u64>) -> Result<(), LabError> {
         let mut connection = Connection::open(&self.socket)?;
-        connection.command(&[b"FLUSHALL"])?;
         connection.command(&[b"CONFIG", b"SET", b"maxmemory-policy", b"allkeys-lru"])?;
-        connection.command(&[b"CONFIG", b"SET", b"maxmemory", bytes_max.to_string().as_bytes()])?;
+        connection.command(&[b"CONFIG", b"SET", b"maxmemory", b"0"])?;
+        connection.command(&[b"FLUSHALL"])?;
+        if let Some(bytes_max) = bytes_max {
+            let limit = connection.used_bytes()? + CONNECTION_BYTES + bytes_max;
+            connection.command(&[b"CONFIG", b"SET", b"maxmemory", limit.to_string().as_bytes()])?;
+        }
         Ok(())
     }
 }
@@ -93,6 +100,14 @@ impl Connection {
         };
         write().map_err(failed)?;
         self.answer().map_err(failed)
+    }
+
+    /// What the server says that it uses; a limit below it would have it refuse every SET.
+    fn used_bytes(&mut self) -> Result<u64, LabError> {
+        self.command(&[b"INFO", b"memory"])?;
+        let text = String::from_utf8_lossy(&self.into);
+        let used = text.lines().find_map(|line| line.strip_prefix("used_memory:")?.parse().ok());
+        used.ok_or_else(|| failed(std::io::Error::other("it does not tell its used_memory")))
     }
 
     fn answer(&mut self) -> std::io::Result<bool> {
