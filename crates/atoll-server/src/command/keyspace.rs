@@ -84,10 +84,19 @@ pub async fn keys<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     Ok(())
 }
 
+/// A cursor as Redis takes it, which is with `strtoul`: -1 is the largest.
+fn cursor(text: &[u8]) -> Option<u64> {
+    let (negative, digits) = match text {
+        [b'-', rest @ ..] => (true, rest),
+        rest => (false, rest),
+    };
+    let number: u64 = std::str::from_utf8(digits).ok()?.parse().ok()?;
+    Some(if negative { number.wrapping_neg() } else { number })
+}
+
 /// `SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]`
 pub async fn scan<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    let cursor = std::str::from_utf8(c.args.get(1)).ok().and_then(|text| text.parse::<u64>().ok());
-    let cursor = cursor.ok_or("ERR invalid cursor")?;
+    let cursor = cursor(c.args.get(1)).ok_or("ERR invalid cursor")?;
     let (mut pattern, mut count, mut strings) = (&b"*"[..], 10, true);
     let mut rest = c.args.from(2);
     while let Some(word) = rest.next() {

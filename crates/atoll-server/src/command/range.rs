@@ -49,7 +49,7 @@ fn bounds(length: usize, start: i64, end: i64) -> Option<(usize, usize)> {
     }
     let from_start = |index: i64| if index < 0 { index.saturating_add(length as i64).max(0) } else { index };
     let (start, end) = (from_start(start), from_start(end).min(length as i64 - 1));
-    (start <= end).then_some((start as usize, end as usize + 1))
+    (start <= end).then(|| (start as usize, end as usize + 1))
 }
 
 /// `SETRANGE key offset value`

@@ -176,6 +176,11 @@ pub async fn getdel<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 pub async fn getex<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let parsed = options(c, 2, false)?;
     let expiry = match parsed.expiry {
+        // Redis judges the moment only if the key is there.
+        Some(_) if c.client.cache.peek(c.args.get(1)).await?.is_none() => {
+            c.reply.null();
+            return Ok(());
+        }
         Some((unit, amount)) => expiry(c, unit, amount).await?,
         None if parsed.persist => Expiry::Never,
         None => return get(c).await,

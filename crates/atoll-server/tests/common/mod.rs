@@ -1,0 +1,155 @@
+//! A server over the reference engine, in this process; and raw bytes to and from any server.
+#![allow(dead_code)] // Each test file uses a part of it.
+
+use atoll_cache::{Cache, model::Model};
+use atoll_fabric::Clock;
+use atoll_server::{PoolFacts, Server, ServerOptions, Stopper};
+use std::convert::Infallible;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// A server that stops when dropped.
+pub struct Running {
+    pub address: SocketAddr,
+    pub metrics: Option<SocketAddr>,
+    stopper: Stopper,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Options for a server that a test runs: any free port, no signals.
+pub fn options() -> ServerOptions {
+    ServerOptions { port: 0, stop_on_signals: false, ..ServerOptions::default() }
+}
+
+pub fn facts() -> PoolFacts {
+    PoolFacts {
+        fabric: "none".to_owned(),
+        engine: "model".to_owned(),
+        capacity_bytes: 1 << 30,
+        used_bytes: Box::new(|| 12345),
+    }
+}
+
+/// Starts a server over the reference engine.
+pub fn start(options: ServerOptions) -> Running {
+    let server = Server::bind(options, facts()).unwrap();
+    let (address, stopper) = (server.address().unwrap(), server.stopper());
+    let metrics = server.metrics_address().map(Result::unwrap);
+    let thread = std::thread::spawn(move || {
+        server.run(|_| Ok::<_, Infallible>(Cache::new(Model::new(Clock::host())))).unwrap();
+    });
+    Running { address, metrics, stopper, thread: Some(thread) }
+}
+
+impl Running {
+    /// Stops it and waits until it has ended.
+    pub fn stop(&mut self) {
+        self.stopper.stop();
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.stop();
+        }
+    }
+}
+
+/// A connection that shows replies as they are on the wire.
+pub struct Raw {
+    reader: BufReader<TcpStream>,
+}
+
+impl Raw {
+    pub fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self { reader: BufReader::new(stream) }
+    }
+
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.reader.get_mut().write_all(bytes).unwrap();
+    }
+
+    pub fn stream(&self) -> &TcpStream {
+        self.reader.get_ref()
+    }
+
+    /// The next reply, with all its elements.
+    pub fn reply(&mut self) -> Vec<u8> {
+        let mut reply = Vec::new();
+        self.read_reply(&mut reply);
+        reply
+    }
+
+    fn read_reply(&mut self, reply: &mut Vec<u8>) {
+        let start = reply.len();
+        self.reader.read_until(b'\n', reply).unwrap();
+        let line = std::str::from_utf8(&reply[start..]).expect("a reply begins with text").trim_end().to_owned();
+        assert!(!line.is_empty(), "the connection ended within a reply");
+        let number = || line[1..].parse::<i64>().unwrap();
+        match line.as_bytes()[0] {
+            b'$' | b'=' if number() >= 0 => {
+                let start = reply.len();
+                reply.resize(start + number() as usize + 2, 0);
+                self.reader.read_exact(&mut reply[start..]).unwrap();
+            }
+            b'*' | b'~' if number() >= 0 => (0..number()).for_each(|_| self.read_reply(reply)),
+            b'%' => (0..number() * 2).for_each(|_| self.read_reply(reply)),
+            _ => {}
+        }
+    }
+
+    /// Sends a command and gives its reply.
+    pub fn call<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Vec<u8> {
+        self.send(&command(args));
+        self.reply()
+    }
+
+    /// Everything until the server closes the connection.
+    pub fn rest(mut self) -> Vec<u8> {
+        let mut rest = Vec::new();
+        // A server that closes while bytes of ours are unread resets the connection, behind what it said.
+        let _ = self.reader.read_to_end(&mut rest);
+        rest
+    }
+}
+
+/// A command as a multibulk.
+pub fn command<A: AsRef<[u8]>>(args: &[A]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", args.len()).into_bytes();
+    for arg in args {
+        bytes.extend_from_slice(format!("${}\r\n", arg.as_ref().len()).as_bytes());
+        bytes.extend_from_slice(arg.as_ref());
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
+}
+
+/// A small generator of random numbers (splitmix64): the same seed gives the same test.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+
+    pub fn pick<'a, T: ?Sized>(&mut self, from: &[&'a T]) -> &'a T {
+        from[self.below(from.len())]
+    }
+}

@@ -1,0 +1,292 @@
+//! The same commands to a real redis-server and to ours: the same bytes come back.
+//!
+//! Skipped, with a printed reason, where redis-server 7 is not installed. `ATOLL_SEED=N` replays one sequence.
+
+mod common;
+
+use common::{Random, Raw, Running, options, start};
+use std::net::{SocketAddr, TcpListener};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+struct Redis {
+    process: Child,
+    address: SocketAddr,
+}
+
+impl Redis {
+    /// A redis-server on a free port; `None`, with the reason printed, if there is none of version 7.
+    fn start() -> Option<Self> {
+        let version = match Command::new("redis-server").arg("--version").output() {
+            Ok(output) => String::from_utf8_lossy(&output.stdout).into_owned(),
+            Err(error) => {
+                println!("skipped: redis-server is not installed ({error})");
+                return None;
+            }
+        };
+        if !version.contains("v=7.") {
+            println!("skipped: redis-server 7 is wanted, and this is {version}");
+            return None;
+        }
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let process = Command::new("redis-server")
+            .args(["--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--port", &address.port().to_string()])
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        for _ in 0..200 {
+            if std::net::TcpStream::connect(address).is_ok() {
+                return Some(Self { process, address });
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("redis-server does not answer on {address}");
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+const KEYS: [&str; 7] = ["a", "b", "n", "f", "key:1", "key:2", "with blank"];
+const VALUES: [&str; 24] = [
+    "",
+    "0",
+    "1",
+    "-1",
+    "10",
+    "007",
+    "-0",
+    "+5",
+    "abc",
+    " 1",
+    "1 ",
+    "3.14",
+    "-2.5e3",
+    "1e400",
+    "0x1f",
+    "inf",
+    "nan",
+    ".5",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "9223372036854775808",
+    "0.1",
+    "a\r\nb",
+    "The quick brown fox jumps over the lazy dog",
+];
+const NUMBERS: [&str; 14] = [
+    "0",
+    "1",
+    "-1",
+    "2",
+    "5",
+    "-3",
+    "100",
+    "100000",
+    "x",
+    "",
+    "1.5",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "01",
+];
+/// Moments: far enough away that no test sees them come, or not a moment at all.
+const SPANS: [&str; 8] = ["1000", "20000", "0", "-1", "x", "9223372036854775807", "9223372036854775", "100000"];
+const MOMENTS: [&str; 6] = ["4102444800", "4102444801", "1", "-5", "9223372036854775807", "x"];
+const PATTERNS: [&str; 9] = ["*", "a", "key:*", "key:?", "[a-f]", "[^a]*", "*1", "with\\ *", "nothing"];
+
+/// One random command.
+fn random_command(random: &mut Random) -> Vec<String> {
+    let key = |random: &mut Random| random.pick(&KEYS).to_owned();
+    let value = |random: &mut Random| random.pick(&VALUES).to_owned();
+    let number = |random: &mut Random| random.pick(&NUMBERS).to_owned();
+    let name = |text: &str| text.to_owned();
+    match random.below(34) {
+        0..4 => vec![name("GET"), key(random)],
+        4..7 => vec![name("set"), key(random), value(random)],
+        7..10 => {
+            let mut args = vec![name("SET"), key(random), value(random)];
+            for _ in 0..random.below(4) {
+                let word = random.pick(&["NX", "xx", "GET", "KEEPTTL", "EX", "px", "EXAT", "PXAT", "bogus", "NX"]);
+                args.push(name(word));
+                match word {
+                    "EX" | "px" if random.below(8) > 0 => args.push(random.pick(&SPANS).to_owned()),
+                    "EXAT" => args.push(random.pick(&["4102444800", "0", "-1", "x"]).to_owned()),
+                    "PXAT" => args.push(random.pick(&["4102444800000", "0", "y"]).to_owned()),
+                    _ => {}
+                }
+            }
+            args
+        }
+        10 => vec![name("SETNX"), key(random), value(random)],
+        11 => {
+            let word = random.pick(&["SETEX", "PSETEX"]).to_owned();
+            // A span that is over before its second reader would make the test depend on time.
+            let span = random.pick(&["1000000", "0", "-1", "x", "9223372036854775807"]).to_owned();
+            vec![word, key(random), span, value(random)]
+        }
+        12 => vec![name("GETSET"), key(random), value(random)],
+        13 => vec![name("GETDEL"), key(random)],
+        14 => {
+            let mut args = vec![name("GETEX"), key(random)];
+            match random.below(6) {
+                0 => args.push(name("PERSIST")),
+                1 => args.extend([name("EX"), random.pick(&SPANS).to_owned()]),
+                2 => args.extend([name("EXAT"), random.pick(&MOMENTS).to_owned()]),
+                3 => args.extend([name("EX"), name("100"), name("PERSIST")]),
+                4 => args.push(name("KEEPTTL")),
+                _ => {}
+            }
+            args
+        }
+        15 => vec![name("MGET"), key(random), key(random), key(random)],
+        16 => vec![name("MSET"), key(random), value(random), key(random), value(random)],
+        17 => vec![name("MSETNX"), key(random), value(random), key(random), value(random)],
+        18 => {
+            let word = random.pick(&["DEL", "UNLINK", "EXISTS", "TOUCH"]).to_owned();
+            vec![word, key(random), key(random)]
+        }
+        19 | 20 => {
+            let word = random.pick(&["EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT"]);
+            let amount = match word {
+                "EXPIRE" => random.pick(&SPANS),
+                "PEXPIRE" => random.pick(&["100000000", "200000000", "0", "-5", "x", "9223372036854775807"]),
+                "EXPIREAT" => random.pick(&MOMENTS),
+                _ => random.pick(&["4102444800000", "4102444801000", "1", "x"]),
+            };
+            let mut args = vec![name(word), key(random), name(amount)];
+            for _ in 0..random.below(3) {
+                args.push(random.pick(&["NX", "xx", "GT", "LT", "gt", "what"]).to_owned());
+            }
+            args
+        }
+        21 => vec![random.pick(&["TTL", "EXPIRETIME", "PERSIST", "TYPE", "STRLEN"]).to_owned(), key(random)],
+        22 => vec![random.pick(&["INCR", "DECR"]).to_owned(), key(random)],
+        23 => vec![random.pick(&["INCRBY", "DECRBY"]).to_owned(), key(random), number(random)],
+        24 | 25 => vec![name("INCRBYFLOAT"), key(random), value(random)],
+        26 => vec![name("APPEND"), key(random), value(random)],
+        27 => vec![random.pick(&["GETRANGE", "SUBSTR"]).to_owned(), key(random), number(random), number(random)],
+        28 => {
+            let offset = random.pick(&["0", "1", "5", "50", "-1", "x", "536870911", "9223372036854775807"]);
+            let value = if offset == "536870911" { name("long enough") } else { value(random) };
+            vec![name("SETRANGE"), key(random), name(offset), value]
+        }
+        29 => vec![name("KEYS"), random.pick(&PATTERNS).to_owned()],
+        30 => match random.below(12) {
+            0 => vec![name("FLUSHALL"), random.pick(&["ASYNC", "sync", "now"]).to_owned()],
+            _ => vec![name("DBSIZE")],
+        },
+        31 => match random.below(4) {
+            0 => vec![name("PING")],
+            1 => vec![name("PING"), value(random)],
+            2 => vec![name("ECHO"), value(random)],
+            _ => vec![name("SELECT"), random.pick(&["0", "x", "99"]).to_owned()],
+        },
+        32 => {
+            let word =
+                random.pick(&["GET", "SET", "nothing", "MSET", "INCRBY", "EXPIRE", "no\r\nthing", "CLIENT", "TIME"]);
+            let args = random.below(5);
+            let args = if word == "TIME" { args.max(1) } else { args };
+            std::iter::once(name(word)).chain((0..args).map(|_| value(random))).collect()
+        }
+        _ => match random.below(4) {
+            0 => vec![name("CLIENT"), name("SETNAME"), value(random)],
+            1 => vec![name("CLIENT"), name("GETNAME")],
+            2 => vec![
+                name("SCAN"),
+                random.pick(&["x", "-1", "0"]).to_owned(),
+                name("COUNT"),
+                random.pick(&["0", "x"]).to_owned(),
+            ],
+            _ => vec![name("HELLO"), random.pick(&["1", "4", "x"]).to_owned()],
+        },
+    }
+}
+
+/// What may be compared: keys come in any order.
+fn comparable(command: &[String], reply: &[u8]) -> Vec<u8> {
+    if command[0] != "KEYS" {
+        return reply.to_vec();
+    }
+    let mut lines: Vec<&[u8]> = reply.split(|&byte| byte == b'\n').collect();
+    lines.sort();
+    lines.join(&b'\n')
+}
+
+fn compare(redis: &Redis, ours: &Running, seed: u64, version: &str) {
+    let mut random = Random(seed);
+    let (mut theirs, mut ours) = (Raw::connect(redis.address), Raw::connect(ours.address));
+    for connection in [&mut theirs, &mut ours] {
+        connection.call(&["HELLO", version]);
+        connection.call(&["FLUSHALL"]);
+    }
+    let mut history = Vec::new();
+    for _ in 0..2000 {
+        // Pipelines of all lengths: the replies come in order.
+        let commands: Vec<_> = (0..1 + random.below(8)).map(|_| random_command(&mut random)).collect();
+        let bytes: Vec<u8> = commands.iter().flat_map(|command| common::command(command)).collect();
+        theirs.send(&bytes);
+        ours.send(&bytes);
+        for command in commands {
+            let (expected, found) = (theirs.reply(), ours.reply());
+            history.push(format!("{command:?} -> {:?}", String::from_utf8_lossy(&expected)));
+            assert!(
+                comparable(&command, &expected) == comparable(&command, &found),
+                "ATOLL_SEED={seed}, RESP{version}: {command:?}\n redis: {:?}\n atoll: {:?}\n after:\n{}",
+                String::from_utf8_lossy(&expected),
+                String::from_utf8_lossy(&found),
+                history[history.len().saturating_sub(30)..].join("\n"),
+            );
+        }
+    }
+}
+
+#[test]
+fn random_commands_get_the_replies_of_redis() {
+    let Some(redis) = Redis::start() else { return };
+    let ours = start(options());
+    let seeds = match std::env::var("ATOLL_SEED").ok().and_then(|seed| seed.parse().ok()) {
+        Some(seed) => vec![seed],
+        None => (1..=6).collect(),
+    };
+    for seed in seeds {
+        compare(&redis, &ours, seed, "2");
+        compare(&redis, &ours, seed, "3");
+    }
+}
+
+#[test]
+fn bad_bytes_get_the_replies_of_redis() {
+    let Some(redis) = Redis::start() else { return };
+    let ours = start(options());
+    let long = [b"*1\r\n$".as_slice(), &[b'1'; 70_000]].concat();
+    for bytes in [
+        b"*a\r\n".as_slice(),
+        b"*99999999999\r\n",
+        b"*1\r\n+3\r\n",
+        b"*1\r\n\r\n\r\n",
+        b"*1\r\n$-1\r\n",
+        b"*1\r\n$536870913\r\n",
+        b"*1\r\n$4x\r\nPING\r\n",
+        b"PING\r\nget \"a\r\n",
+        b"set a 'b'c\r\n",
+        b"*0\r\n*-5\r\n\r\n  \r\nPING\r\n*x\r\n",
+        b"ECHO \"\\x41\\n\\q\" \r\necho 'it\\'s'\r\n*1\r\n:\r\n",
+        b"*2\r\n$4\r\nECHOxx$2\r\nhixx*1\r\n?\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"QUIT\r\nPING\r\n",
+        &long,
+        &[b'a'; 70_000],
+    ] {
+        let [expected, found] = [redis.address, ours.address].map(|address| {
+            let mut raw = Raw::connect(address);
+            raw.send(bytes);
+            String::from_utf8_lossy(&raw.rest()).into_owned()
+        });
+        assert_eq!(expected, found, "{:?}", String::from_utf8_lossy(&bytes[..bytes.len().min(60)]));
+    }
+}
