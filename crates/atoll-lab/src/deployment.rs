@@ -111,6 +111,9 @@ pub fn on_engine<E: Experiment>(engine: EngineName, experiment: E) -> Result<E::
     }
 }
 
+/// Seed of everything random in an experiment.
+const SEED: u64 = 0x0a70_1100;
+
 /// A `forge` pool over shared memory.
 struct ForgeCache {
     region: Arc<ShmRegion>,
@@ -119,8 +122,9 @@ struct ForgeCache {
 }
 
 impl ForgeCache {
+    /// Every experiment runs from the same seeds: one process's run repeats to the miss.
     fn endpoint(region: &Arc<ShmRegion>, clock: &Clock) -> ShmEndpoint {
-        ShmEndpoint::with_regions(vec![region.clone()], clock.clone())
+        ShmEndpoint::with_regions(vec![region.clone()], clock.clone()).seeded(SEED)
     }
 
     fn settings(plan: &Plan) -> PoolSettings {
@@ -129,13 +133,14 @@ impl ForgeCache {
             _ => ForgeOptions::default(),
         };
         let clients_max = plan.clients_max + 1;
-        match plan.bound {
+        let settings = match plan.bound {
             Bound::Objects(objects) => options.for_objects(objects, clients_max, 32 + plan.object_bytes as u32),
             Bound::Bytes(bytes) => {
                 let settings = options.for_capacity(bytes);
                 PoolSettings { clients_max: settings.clients_max.max(clients_max), ..settings }
             }
-        }
+        };
+        PoolSettings { hash_seed: SEED, ..settings }
     }
 }
 

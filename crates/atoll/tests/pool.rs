@@ -75,3 +75,33 @@ fn a_generated_load_is_replayed_from_a_fresh_clone() {
         assert!(shown.contains(&format!("\"{key}\"")), "{key} in {shown}");
     }
 }
+
+#[test]
+fn a_replay_repeats_to_the_miss_with_any_number_of_clients() {
+    let replay = |clients: &str| {
+        let shown =
+            printed(&["replay", "zipf:5000,0.9,60000", "--cache-objects", "500", "--clients", clients, "--json"]);
+        let counted = shown.split(',').filter(|part| part.contains("misses") || part.contains("evictions"));
+        counted.collect::<Vec<_>>().join(",")
+    };
+    for clients in ["1", "4"] {
+        assert_eq!(replay(clients), replay(clients));
+    }
+}
+
+#[test]
+fn a_full_pool_spends_at_most_a_quarter_beside_keys_and_values() {
+    let pool = atoll::Pool::anonymous(&atoll::PoolOptions::default().capacity_bytes(128 << 20)).unwrap();
+    let mut cache = pool.client().unwrap();
+    for key in 0..1_200_000u128 {
+        cache.set(&key.to_le_bytes(), &[7; 256]).unwrap();
+    }
+    let stats = *cache.stats();
+    drop(cache);
+    let report = pool.verify().unwrap();
+    assert_eq!(report.faults, Vec::<String>::new());
+    assert!(stats.evictions > 500_000, "the pool is not full: {stats:?}");
+    let overhead = pool.capacity_bytes() as f64 / report.body_bytes as f64;
+    println!("capacity / (resident objects x (key + value)) = {overhead:.4}");
+    assert!(overhead <= 1.25, "{overhead}");
+}

@@ -67,9 +67,10 @@ pub struct ForgePool {
 }
 
 impl ForgePool {
-    /// Formats an all-zero region with settings made by [`ForgeOptions`].
+    /// Formats an all-zero region with settings made by [`ForgeOptions`]. A hash seed of 0 stands for a random one.
     pub async fn format<E: Endpoint>(endpoint: &E, settings: PoolSettings) -> Result<Arc<Self>, PoolError> {
-        let settings = PoolSettings { hash_seed: endpoint.random(), ..settings };
+        let hash_seed = if settings.hash_seed == 0 { endpoint.random() } else { settings.hash_seed };
+        let settings = PoolSettings { hash_seed, ..settings };
         let bytes = settings.clone();
         let pool = Pool::format(endpoint, settings, move |chunks| layout::engine_bytes(&bytes, chunks)).await?;
         Self::new(pool)

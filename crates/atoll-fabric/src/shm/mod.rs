@@ -107,6 +107,12 @@ impl ShmEndpoint {
         Self { regions, base, bytes, clock, random: Cell::new(seed()), unawaited_error: Cell::new(None) }
     }
 
+    /// The same endpoint with random words that `seed` decides, so that one thread's run can be repeated.
+    pub fn seeded(self, seed: u64) -> Self {
+        self.random.set(seed | 1);
+        self
+    }
+
     /// The words at `at`, if they are words of a region.
     #[inline]
     fn words(&self, at: Address, bytes: u64) -> Option<Words> {
