@@ -9,11 +9,13 @@
 //! | [`engine`] | what an engine must offer, and its duties |
 //! | [`value`] | the bytes of a hit, and what is known of them |
 //! | [`stats`] | what a client counts |
+//! | [`forge`] | the engine `forge` |
 //! | [`model`] | the reference engine: one ordinary map, for tests |
 #![forbid(unsafe_code)]
 
 pub mod cache;
 pub mod engine;
+pub mod forge;
 pub mod model;
 pub mod stats;
 pub mod value;

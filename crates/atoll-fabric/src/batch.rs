@@ -175,6 +175,12 @@ impl Batch {
         }
     }
 
+    /// Takes the buffer of the `index`th verb back, for a batch whose verbs are alike.
+    #[inline]
+    pub fn take_nth(&mut self, index: usize) -> Buffer {
+        self.take(Ticket(index as u8))
+    }
+
     /// Empties the batch for another use. Buffers still in it are dropped.
     #[inline]
     pub fn clear(&mut self) {

@@ -4,32 +4,47 @@
 //! memory that a NIC may still write: the fabric owns it until the verb has ended. It is a span of words, because verbs take
 //! effect in words; its length is counted in bytes. A buffer that has grown keeps its memory, so a client that reuses one
 //! allocates nothing in steady state.
+//!
+//! A buffer can be [narrowed](Buffer::narrow) to a window, so that several READs fill the parts of one value without another copy.
 
 /// Word-aligned memory with a length in bytes. Bytes between the length and the next word boundary are unspecified.
 #[derive(Debug, Default)]
 pub struct Buffer {
-    /// At least `bytes` long in words; grows, never shrinks.
+    /// Covers the window; grows, never shrinks.
     words: Vec<u64>,
+    /// First word of the window.
+    start: usize,
+    /// Length of the window.
     bytes: usize,
 }
 
 impl Buffer {
     /// An empty buffer; it allocates when it is first resized.
     pub const fn new() -> Self {
-        Self { words: Vec::new(), bytes: 0 }
+        Self { words: Vec::new(), start: 0, bytes: 0 }
     }
 
-    /// Sets the length to `bytes`. Contents are unspecified afterwards (they may be those of an earlier use).
+    /// Makes the window the first `bytes`. New memory is zero; otherwise contents are those of an earlier use.
     #[inline]
     pub fn resize(&mut self, bytes: usize) {
-        let words = bytes.div_ceil(8);
+        self.narrow(0, bytes);
+    }
+
+    /// Makes the window `bytes` from byte `start` on, growing the memory if need be.
+    ///
+    /// # Panics
+    /// If `start` is not a multiple of 8.
+    #[inline]
+    pub fn narrow(&mut self, start: usize, bytes: usize) {
+        assert!(start.is_multiple_of(8), "a window starts at a word");
+        let words = start / 8 + bytes.div_ceil(8);
         if words > self.words.len() {
             self.words.resize(words, 0);
         }
-        self.bytes = bytes;
+        (self.start, self.bytes) = (start / 8, bytes);
     }
 
-    /// Length in bytes.
+    /// Length of the window in bytes.
     #[inline]
     pub fn len(&self) -> usize {
         self.bytes
@@ -43,25 +58,26 @@ impl Buffer {
     /// The words, the last of which may be partly beyond the length.
     #[inline]
     pub fn words(&self) -> &[u64] {
-        &self.words[..self.bytes.div_ceil(8)]
+        &self.words[self.start..self.start + self.bytes.div_ceil(8)]
     }
 
     /// The words, for writing.
     #[inline]
     pub fn words_mut(&mut self) -> &mut [u64] {
-        &mut self.words[..self.bytes.div_ceil(8)]
+        &mut self.words[self.start..self.start + self.bytes.div_ceil(8)]
     }
 
     /// The bytes, in memory order.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.words)[..self.bytes]
+        &bytemuck::cast_slice(self.words())[..self.bytes]
     }
 
     /// The bytes, for writing.
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut bytemuck::cast_slice_mut(&mut self.words)[..self.bytes]
+        let bytes = self.bytes;
+        &mut bytemuck::cast_slice_mut(self.words_mut())[..bytes]
     }
 
     /// Gives the memory of a buffer that has grown beyond `bytes_max` back to the allocator.

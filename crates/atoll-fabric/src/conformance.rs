@@ -1,1 +1,106 @@
 //! The suite that every fabric passes.
+//!
+//! A [`Case`] is some clients that run at the same time over one fresh region, and a look at the region afterwards. Clients
+//! share nothing but the region, so that they may as well be tasks of a simulation as threads or processes: a [`Fixture`] decides. What they
+//! find wrong is a panic.
+//!
+//! | module | cases |
+//! |---|---|
+//! | `transfers` | one client: what verbs do, and what becomes of bad ones |
+//! | `litmus` | several clients: what the contract says of order, atomicity and completion |
+
+mod litmus;
+mod transfers;
+
+use crate::{Address, Batch, Endpoint};
+use std::future::Future;
+use std::pin::Pin;
+
+/// The size of the region that a case runs on.
+pub const REGION_BYTES: u64 = 1 << 20;
+
+/// What one client does, to its end.
+pub type Play = Pin<Box<dyn Future<Output = ()>>>;
+
+/// Some clients and what they leave behind.
+pub struct Case<E> {
+    /// Names the promise.
+    pub name: &'static str,
+    /// How many clients run at the same time.
+    pub clients: usize,
+    /// What client number so much does, in so many rounds.
+    pub play: fn(E, usize, u64) -> Play,
+    /// Looks at the region once all clients have ended.
+    pub verify: fn(E, u64) -> Play,
+}
+
+/// A fabric as the suite needs it.
+pub trait Fixture {
+    /// One client's access.
+    type Endpoint: Endpoint + 'static;
+
+    /// Plays all clients of `case` at the same time, each with an endpoint of its own, then verifies with another one. They all reach
+    /// node 0 with its region 0, [`REGION_BYTES`] zero bytes in the beginning, and nothing else. The number of rounds is the fixture's
+    /// choice: a simulation plays few rounds under many seeds, threads need many to meet. Panics if a client does.
+    fn run(&self, case: &Case<Self::Endpoint>);
+}
+
+/// Runs every case.
+pub fn run<F: Fixture>(fixture: &F) {
+    for case in cases() {
+        fixture.run(&case);
+    }
+}
+
+/// All cases.
+pub fn cases<E: Endpoint + 'static>() -> Vec<Case<E>> {
+    let mut cases = transfers::cases();
+    cases.extend(litmus::cases());
+    cases
+}
+
+/// The case of a name, for a client in another process.
+pub fn case<E: Endpoint + 'static>(name: &str) -> Option<Case<E>> {
+    cases().into_iter().find(|case| case.name == name)
+}
+
+/// The address of a word of the region.
+fn word(index: u64) -> Address {
+    Address::new(0, 0, 8 * index)
+}
+
+async fn read<E: Endpoint>(endpoint: &E, at: Address) -> u64 {
+    let mut batch = Batch::new();
+    let ticket = batch.read_word(at);
+    endpoint.post(&mut batch).await.expect("the word is there");
+    batch.word(ticket)
+}
+
+async fn write<E: Endpoint>(endpoint: &E, at: Address, value: u64) {
+    let mut batch = Batch::new();
+    batch.write_word(at, value);
+    endpoint.post(&mut batch).await.expect("the word is there");
+}
+
+async fn fetch_and_add<E: Endpoint>(endpoint: &E, at: Address, addend: u64) -> u64 {
+    let mut batch = Batch::new();
+    let ticket = batch.fetch_and_add(at, addend);
+    endpoint.post(&mut batch).await.expect("the word is there");
+    batch.word(ticket)
+}
+
+/// Waits until the word at `at` is at least `least`; gives it.
+async fn wait_for<E: Endpoint>(endpoint: &E, at: Address, least: u64) -> u64 {
+    loop {
+        let found = read(endpoint, at).await;
+        if found >= least {
+            return found;
+        }
+        endpoint.pause(100).await;
+    }
+}
+
+/// Nothing to look at afterwards.
+fn nothing<E: 'static>(_: E, _: u64) -> Play {
+    Box::pin(async {})
+}

@@ -1,6 +1,6 @@
 //! The contract between protocols and fabrics.
 
-use crate::Batch;
+use crate::{Address, Batch, Buffer};
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -62,6 +62,16 @@ pub enum VerbError {
 pub trait Endpoint {
     /// Posts the batch and waits for its results, which are then read from the batch.
     fn post(&self, batch: &mut Batch) -> impl Future<Output = Result<(), VerbError>>;
+
+    /// A batch of one READ: fills `into` from `at` and gives it back. What most lookups are made of.
+    fn read(&self, at: Address, into: Buffer) -> impl Future<Output = Result<Buffer, VerbError>> {
+        async move {
+            let mut batch = Batch::new();
+            let read = batch.read(at, into);
+            self.post(&mut batch).await?;
+            Ok(batch.take(read))
+        }
+    }
 
     /// Sends the batch without waiting; its results are never read. Leaves the batch empty.
     fn post_unawaited(&self, batch: &mut Batch);

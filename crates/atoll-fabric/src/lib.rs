@@ -10,6 +10,7 @@
 //! | [`buffer`] | memory lent to the fabric for the time of a verb |
 //! | [`batch`] | verbs posted at once, and their results |
 //! | [`endpoint`] | the contract |
+//! | [`prefetch`] | a hint to the processor |
 //! | [`region`] | a span of memory that endpoints reach, and its attributes |
 //! | [`clock`] | where an endpoint's time comes from |
 //! | [`shm`] | one host: loads, stores and atomic instructions on a shared mapping |
@@ -23,6 +24,7 @@ pub mod buffer;
 pub mod clock;
 pub mod conformance;
 pub mod endpoint;
+pub mod prefetch;
 pub mod region;
 pub mod shm;
 
@@ -31,4 +33,5 @@ pub use batch::{BATCH_VERBS_MAX, Batch, Ticket};
 pub use buffer::Buffer;
 pub use clock::Clock;
 pub use endpoint::{Endpoint, Limits, VerbError, run_ready};
+pub use prefetch::prefetch;
 pub use region::{Domain, Kind, Lifetime, RegionAttributes};

@@ -1,1 +1,40 @@
+//! Workloads, traces, experiments, reports.
+//!
+//! The lab drives caches as their users would, through [`Cache`](atoll_cache::Cache), and holds them against published results, exact
+//! policies and other caches.
+//!
+//! | module | concept |
+//! |---|---|
+//! | [`trace`] | request traces: files in two formats, generated loads |
+//! | [`zipf`] | the generated load whose keys follow Zipf's law |
+//! | [`random`] | seeded random words |
+//! | [`deployment`] | where the lab meets an engine; the list of engines |
+//! | [`mod@reference`] | exact eviction policies in ordinary memory |
+//! | [`replay`] | a trace on a cache |
+//! | [`hit_ratio`] | an engine on a folder of traces, beside the oracle's algorithms |
+//! | [`micro`] | single operations, beside other caches |
+//! | `fleet` | the processes of an experiment |
+//! | `latency` | latencies in a histogram that can be sent between processes |
+//! | `progress` | the bar on the terminal |
+//! | `command` | the command line |
 #![forbid(unsafe_code)]
+
+mod command;
+pub mod deployment;
+mod error;
+#[cfg(test)]
+mod fixtures;
+mod fleet;
+pub mod hit_ratio;
+mod latency;
+pub mod micro;
+mod progress;
+pub mod random;
+pub mod reference;
+pub mod replay;
+pub mod trace;
+pub mod zipf;
+
+pub use command::LabCommand;
+pub use error::LabError;
+pub use fleet::ProcessCommand;

@@ -1,1 +1,47 @@
+//! The simulated fabric: tests of protocols that a seed repeats to the bit.
+//!
+//! Many clients run in one thread over real bytes in regions. Every verb of every batch is a step of one seeded scheduler, which
+//! takes each liberty that the contract on [`Endpoint`](atoll_fabric::Endpoint) permits: what a protocol gets away with here for
+//! many seeds, it may do on any fabric. Nothing but the seed decides, so that seed and commit reproduce a run.
+//!
+//! | module | concept |
+//! |---|---|
+//! | [`sim`] | a simulation: its options, its tasks, its run and how that ends |
+//! | [`endpoint`] | one client's access to the simulated fabric |
+//! | [`liberties`] | which liberties of the contract are taken, and how often |
+//! | [`schedule`] | whose step is next: uniform, bursts, priorities |
+//! | [`history`] | what clients of a cache did and saw, and whether the cache kept its first promise |
+//! | `sequential` | the sequential cache of one key, against which a history is held |
+//! | [`linearizability`] | the search for an order that explains a history |
+//! | `excerpt` | a history that went wrong, cut to what a reader can take in |
+//! | [`seeds`] | a scenario over many seeds, and the command that replays one |
+//! | [`random`] | the seeded randomness of it all |
+//! | `world` | everything that changes during a run |
+//! | `flight` | a batch between its post and its completion |
+//! | `memory` | the bytes |
+//!
+//! Verbs cost nothing yet and nobody dies yet. Costs will come in where the world lets time pass for a step; faults where the world
+//! takes a step of a lane, because a lane is a client with all that it has in flight.
 #![forbid(unsafe_code)]
+
+pub mod endpoint;
+mod excerpt;
+mod flight;
+pub mod history;
+pub mod liberties;
+pub mod linearizability;
+mod memory;
+pub mod random;
+pub mod schedule;
+pub mod seeds;
+mod sequential;
+pub mod sim;
+mod world;
+
+pub use endpoint::SimEndpoint;
+pub use history::History;
+pub use liberties::Liberties;
+pub use random::Random;
+pub use schedule::Strategy;
+pub use seeds::for_each_seed;
+pub use sim::{RunReport, Sim, SimError, SimOptions};

@@ -1,7 +1,7 @@
 //! The fabric of one host: a READ is a copy, a compare-and-swap an atomic instruction, and nobody runs on the other side.
 //!
 //! A region is a file under `/dev/shm` (`shm:/NAME`), a file elsewhere (a path), or anonymous memory. Its atomicity domain is
-//! the processors of the host. Everything is done when [`Endpoint::post`] is first polled, so that
+//! the processors of the host. Everything is done when [`Endpoint::post`] is called, so that
 //! [`run_ready`](crate::run_ready) drives any protocol over this fabric.
 //!
 //! Order: verbs execute in program order. Stores are followed by a full fence before the next load (the contract: after a WRITE
@@ -14,9 +14,10 @@ mod words;
 pub use mapping::ShmError;
 
 use crate::batch::{BATCH_VERBS_MAX, Operation, Verb};
-use crate::{Address, Batch, Clock, Domain, Endpoint, Kind, Lifetime, Limits, RegionAttributes, VerbError};
+use crate::{Address, Batch, Buffer, Clock, Domain, Endpoint, Kind, Lifetime, Limits, RegionAttributes, VerbError};
 use mapping::Mapping;
 use std::cell::Cell;
+use std::future::ready;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -83,6 +84,8 @@ pub struct ShmEndpoint {
     bytes: u64,
     clock: Clock,
     random: Cell<u64>,
+    /// The first error of a batch that was posted unawaited, until a flush reports it.
+    unawaited_error: Cell<Option<VerbError>>,
 }
 
 // SAFETY: `base` points into `regions[0]`, which is `Send`, `Sync` and kept alive by this value.
@@ -101,7 +104,7 @@ impl ShmEndpoint {
     pub fn with_regions(regions: Vec<Arc<ShmRegion>>, clock: Clock) -> Self {
         assert!((1..=64).contains(&regions.len()), "an endpoint reaches 1 to 64 regions");
         let (base, bytes) = (regions[0].mapping.base(), regions[0].mapping.bytes());
-        Self { regions, base, bytes, clock, random: Cell::new(seed()) }
+        Self { regions, base, bytes, clock, random: Cell::new(seed()), unawaited_error: Cell::new(None) }
     }
 
     /// The words at `at`, if they are words of a region.
@@ -126,7 +129,7 @@ impl ShmEndpoint {
     fn check(&self, verb: &Verb) -> Result<(), VerbError> {
         match self.words(verb.at, verb.len()) {
             Some(_) => Ok(()),
-            None => Err(unreachable(verb)),
+            None => Err(outside(verb.at, verb.len())),
         }
     }
 
@@ -193,8 +196,8 @@ impl ShmEndpoint {
 }
 
 #[cold]
-fn unreachable(verb: &Verb) -> VerbError {
-    VerbError::Unreachable { at: format!("{:?}", verb.at), bytes: verb.len() }
+fn outside(at: Address, bytes: u64) -> VerbError {
+    VerbError::Unreachable { at: format!("{at:?}"), bytes }
 }
 
 /// A word that differs between endpoints and processes.
@@ -205,20 +208,33 @@ fn seed() -> u64 {
 
 impl Endpoint for ShmEndpoint {
     #[inline]
-    async fn post(&self, batch: &mut Batch) -> Result<(), VerbError> {
-        self.execute_all(batch, true)
+    fn post(&self, batch: &mut Batch) -> impl Future<Output = Result<(), VerbError>> {
+        ready(self.execute_all(batch, true))
+    }
+
+    #[inline]
+    fn read(&self, at: Address, mut into: Buffer) -> impl Future<Output = Result<Buffer, VerbError>> {
+        ready(match self.words(at, into.len() as u64) {
+            Some(words) => {
+                words.load_into(into.words_mut());
+                fence(Ordering::Acquire);
+                Ok(into)
+            }
+            None => Err(outside(at, into.len() as u64)),
+        })
     }
 
     #[inline]
     fn post_unawaited(&self, batch: &mut Batch) {
-        let outcome = self.execute_all(batch, false);
-        debug_assert!(outcome.is_ok(), "{outcome:?}");
+        if let Err(error) = self.execute_all(batch, false) {
+            self.unawaited_error.set(Some(self.unawaited_error.take().unwrap_or(error)));
+        }
         batch.clear();
     }
 
     async fn flush(&self) -> Result<(), VerbError> {
         fence(Ordering::SeqCst);
-        Ok(())
+        self.unawaited_error.take().map_or(Ok(()), Err)
     }
 
     async fn pause(&self, ns: u64) {

@@ -1,0 +1,262 @@
+//! Groups: a client fills one chunk at a time for each queue, and closes it when it is full.
+//!
+//! ```text
+//! a group's chunk    0                                                               chunk_bytes
+//!                    +----------+----------+----------+- - - -+---------+---------+---------+
+//!                    | record 0 | record 1 | record 2 |       | entry 2 | entry 1 | entry 0 |
+//!                    +----------+----------+----------+- - - -+---------+---------+---------+
+//!
+//! an entry of the two-way index map    63        30 29      18 17   16 15   15 14          0
+//!                                      +------------+----------+-------+-------+------------+
+//!                                      | slot number| offset,  | carry | large |  more of   |
+//!                                      |     34     | units 12 |   2   |   1   |  the hash  |
+//!                                      +------------+----------+-------+-------+------------+
+//!
+//! descriptor word 1    objects 16 | queue 1 (from bit 0 up)      word 3    when a quarter of the objects has expired, ms (0: never)
+//! ```
+//!
+//! Records are written as they come; the map is kept at home and written when the group closes, one WRITE for all: an eviction is the
+//! only reader. `carry` is the frequency that an object brings from an earlier group.
+//!
+//! Invariants: only its owner writes to an open chunk; a record that a live slot ever pointed to is never overwritten before the chunk's
+//! generation has gone up; a record that never became live may be overwritten by its owner.
+
+use super::Forge;
+use super::layout::Queue;
+use super::ring::Node;
+use super::slot::{KeyHash, UNIT_BYTES};
+use crate::CacheError;
+use atoll_fabric::{Batch, Endpoint};
+use atoll_pool::{Chunk, ChunkId, ChunkState, chunks};
+
+/// An entry of the two-way index map: from an object in a group back to its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapEntry {
+    /// The slot's number: bucket * 16 + place.
+    pub slot: u64,
+    /// The record's offset in the chunk, in units.
+    pub offset_units: u16,
+    /// Frequency brought along, at most 3.
+    pub carry: u8,
+    /// Whether the object has extents.
+    pub large: bool,
+    /// The hash bits of a ghost.
+    pub more: u16,
+}
+
+impl MapEntry {
+    /// The entry as a word.
+    pub fn word(self) -> u64 {
+        self.slot << 30
+            | u64::from(self.offset_units & 0xfff) << 18
+            | u64::from(self.carry.min(3)) << 16
+            | u64::from(self.large) << 15
+            | u64::from(self.more & 0x7fff)
+    }
+
+    /// The entry of a word; every word is one, and its fields are to be checked against the pool.
+    pub fn from_word(word: u64) -> Self {
+        Self {
+            slot: word >> 30,
+            offset_units: (word >> 18) as u16 & 0xfff,
+            carry: (word >> 16) as u8 & 3,
+            large: word & 1 << 15 != 0,
+            more: word as u16 & 0x7fff,
+        }
+    }
+}
+
+/// What descriptor word 1 says of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contents {
+    /// Objects written to it.
+    pub objects: u16,
+    /// The queue that it was made for.
+    pub queue: Queue,
+}
+
+impl Contents {
+    fn word(self) -> u64 {
+        u64::from(self.objects) | (self.queue as u64) << 16
+    }
+
+    /// What a word says.
+    pub fn from_word(word: u64) -> Self {
+        Self { objects: word as u16, queue: if word & 1 << 16 == 0 { Queue::Small } else { Queue::Main } }
+    }
+}
+
+/// A chunk that this client fills.
+#[derive(Debug)]
+pub(super) struct OpenGroup {
+    pub(super) chunk: ChunkId,
+    pub(super) generation: u32,
+    used_bytes: u64,
+    /// Bytes of records that are dead already.
+    dead_bytes: u64,
+    map: Vec<MapEntry>,
+    /// Expiry of those objects that have one.
+    expiries: Vec<u64>,
+}
+
+/// Where a record goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) chunk: ChunkId,
+    pub(super) generation: u32,
+    pub(super) offset_bytes: u64,
+    pub(super) number: u16,
+}
+
+impl<E: Endpoint> Forge<E> {
+    /// Whether the open group of `queue` takes a further record.
+    pub(super) fn has_room(&self, queue: Queue, record_bytes: u64) -> bool {
+        let settings = &self.shared.pool.settings;
+        self.groups[queue as usize].as_ref().is_some_and(|group| {
+            let map_bytes = 8 * (group.map.len() as u64 + 1);
+            group.used_bytes + record_bytes + map_bytes <= settings.chunk_bytes.into()
+                && group.map.len() < settings.group_objects_max as usize
+        })
+    }
+
+    /// Makes room in the open group of `queue` from the stock, closing a full one. `false` if the stock is empty.
+    pub(super) async fn open_room(&mut self, queue: Queue, record_bytes: u64) -> Result<bool, CacheError> {
+        if self.has_room(queue, record_bytes) {
+            return Ok(true);
+        }
+        if self.stock.is_empty() {
+            return Ok(false);
+        }
+        self.close_group(queue, 0).await?;
+        let Some((chunk, generation)) = self.stock.pop() else { return Ok(false) };
+        let (map, expiries) = self.group_memory.pop().unwrap_or_default();
+        self.groups[queue as usize] =
+            Some(OpenGroup { chunk, generation, used_bytes: 0, dead_bytes: 0, map, expiries });
+        Ok(true)
+    }
+
+    /// Takes the next place of the open group, which has room.
+    #[allow(clippy::too_many_arguments, reason = "they are the fields of a map entry")]
+    pub(super) fn take_place(
+        &mut self,
+        queue: Queue,
+        record_bytes: u64,
+        slot: u64,
+        hash: KeyHash,
+        carry: u8,
+        large: bool,
+        expiry_ms: Option<u64>,
+    ) -> Place {
+        let group = self.groups[queue as usize].as_mut().expect("room was made");
+        let place = Place {
+            chunk: group.chunk,
+            generation: group.generation,
+            offset_bytes: group.used_bytes,
+            number: group.map.len() as u16,
+        };
+        let offset_units = (group.used_bytes / UNIT_BYTES) as u16;
+        group.map.push(MapEntry { slot, offset_units, carry, large, more: hash.more });
+        group.used_bytes += record_bytes;
+        group.expiries.extend(expiry_ms);
+        place
+    }
+
+    /// Gives the last place back: its record never became live.
+    pub(super) fn give_place_back(&mut self, queue: Queue, record_bytes: u64, expiry_ms: Option<u64>) {
+        let group = self.groups[queue as usize].as_mut().expect("the place was taken from it");
+        group.map.pop();
+        group.used_bytes -= record_bytes;
+        if expiry_ms.is_some() {
+            group.expiries.pop();
+        }
+    }
+
+    /// Closes the open group of `queue` and puts it into the queue. A group without objects goes back to the stock.
+    pub(super) async fn close_group(&mut self, queue: Queue, segment: u8) -> Result<(), CacheError> {
+        let Some(mut group) = self.groups[queue as usize].take() else { return Ok(()) };
+        if group.map.is_empty() {
+            self.stock.push((group.chunk, group.generation));
+            self.group_memory.push((group.map, group.expiries));
+            return Ok(());
+        }
+        let layout = &self.shared.pool.layout;
+        let mut map = std::mem::take(&mut self.scratch);
+        map.resize(8 * group.map.len());
+        for (word, entry) in map.words_mut().iter_mut().rev().zip(&group.map) {
+            *word = entry.word();
+        }
+        let descriptor = layout.descriptor(group.chunk);
+        let contents = Contents { objects: group.map.len() as u16, queue };
+        // A quarter of the objects dead is what makes a group worth cleaning.
+        let quarter = group.map.len().div_ceil(4);
+        group.expiries.sort_unstable();
+        let expired_ms = group.expiries.get(quarter - 1).copied().unwrap_or(0);
+        let mut batch = Batch::new();
+        let written = batch.write(layout.chunk(group.chunk).add(layout.chunk_bytes - 8 * group.map.len() as u64), map);
+        batch.write_word(descriptor.add(8), contents.word());
+        batch.write_word(descriptor.add(24), expired_ms);
+        let open = Chunk::owned(ChunkState::Open, self.me(), group.generation);
+        let queued = Chunk { state: ChunkState::Queued, ..open };
+        // After a WRITE everything is in order: whoever finds the group queued finds its map.
+        let swap = batch.compare_and_swap(descriptor, open.word(), queued.word());
+        self.endpoint.post(&mut batch).await?;
+        self.scratch = batch.take(written);
+        if !batch.swapped(swap) {
+            return Err(CacheError::Damaged { what: "somebody else changed the state of an open group" });
+        }
+        let node = Node { chunk: group.chunk, generation: group.generation as u16, segment };
+        if group.dead_bytes > 0 {
+            self.count_dead(group.chunk, group.dead_bytes);
+        }
+        group.map.clear();
+        group.expiries.clear();
+        self.group_memory.push((group.map, group.expiries));
+        self.enqueue(queue, node).await
+    }
+
+    /// Closes groups that cannot take another object, so that they take their place in the queue now and not with the next write.
+    pub(super) async fn close_full_groups(&mut self) -> Result<(), CacheError> {
+        for queue in Queue::ALL {
+            let full = self.groups[queue as usize]
+                .as_ref()
+                .is_some_and(|group| group.map.len() >= self.shared.pool.settings.group_objects_max as usize);
+            if full {
+                self.close_group(queue, 0).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts bytes of a group that nothing points to any more. A hint for cleaning: the group may be gone when it lands.
+    pub(super) fn count_dead(&mut self, chunk: ChunkId, bytes: u64) {
+        if let Some(group) = self.groups.iter_mut().flatten().find(|group| group.chunk == chunk) {
+            group.dead_bytes += bytes;
+            return;
+        }
+        let mut batch = Batch::new();
+        batch.fetch_and_add(self.shared.pool.layout.descriptor(chunk).add(16), bytes);
+        self.endpoint.post_unawaited(&mut batch);
+    }
+
+    /// Gives up every chunk in the stock.
+    pub(super) async fn free_stock(&mut self) -> Result<(), CacheError> {
+        while let Some((chunk, generation)) = self.stock.pop() {
+            let open = Chunk::owned(ChunkState::Open, self.me(), generation);
+            chunks::free(&self.endpoint, &self.shared.pool.layout, chunk, open).await?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_map_entry_survives_packing_at_its_edges() {
+        let entry = MapEntry { slot: (1 << 34) - 1, offset_units: 4095, carry: 3, large: true, more: 0x7fff };
+        assert_eq!(MapEntry::from_word(entry.word()), entry);
+        let entry = MapEntry { slot: 0, offset_units: 0, carry: 0, large: false, more: 0 };
+        assert_eq!(MapEntry::from_word(entry.word()), entry);
+    }
+}

@@ -1,0 +1,58 @@
+//! The holes of the published prototypes, by name, so that a simulation can open each one and show what goes wrong.
+//!
+//! Without the feature `holes` (tests only) no hole can be opened and the questions cost nothing.
+
+/// A hole of the notes that `forge` closes. The doc says what closes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Hole {
+    /// A lookup checks nothing of what it read (closed by checksum, key and generation of the record).
+    Validation,
+    /// A lookup takes a record of another generation for its own (closed by the tag in the slot).
+    Generation,
+    /// An insertion does not look again for its key (closed by pending slots).
+    DuplicateKey,
+    /// A change trusts a slot's word although the chunk behind it may have been reused (closed by intents).
+    Protection,
+    /// A change that loses its compare-and-swap reports success (closed by beginning anew).
+    LostUpdate,
+    /// A chunk is reused before its hot objects were copied and its slots unlinked (closed by unlinking first).
+    EarlyReuse,
+    /// A dequeuer stops at a node that was never filled and leaves it so (closed by taking the ticket back).
+    UnfilledNode,
+    /// A writer without room drops its object silently (closed by evicting).
+    DroppedSet,
+    /// One client alone evicts (closed by letting any).
+    IdleEvictor,
+    /// A stale node is taken for its chunk's new group (closed by the generation in the node).
+    StaleNode,
+    /// Addresses and lengths from the pool are used unchecked (closed by checking them against the heap).
+    TrustedBytes,
+}
+
+/// The holes that are open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenHoles(#[cfg_attr(not(feature = "holes"), allow(dead_code))] u32);
+
+impl OpenHoles {
+    /// None, as in every product.
+    pub const NONE: Self = Self(0);
+
+    /// This one.
+    #[cfg(feature = "holes")]
+    pub fn only(hole: Hole) -> Self {
+        Self(1 << hole as u32)
+    }
+
+    /// Whether `hole` is open.
+    #[inline(always)]
+    pub fn has(self, hole: Hole) -> bool {
+        #[cfg(feature = "holes")]
+        return self.0 & (1 << hole as u32) != 0;
+        #[cfg(not(feature = "holes"))]
+        {
+            let _ = hole;
+            false
+        }
+    }
+}

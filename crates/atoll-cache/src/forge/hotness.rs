@@ -1,0 +1,201 @@
+//! Hotness: a process counts accesses at home and tells the pool just before it matters.
+//!
+//! Every process has one map of counters, a byte for every object that could be in the pool, found from the object's chunk and its
+//! number in the group (the paper's object frequency map). A byte holds the count and, beside it, the low bits of the chunk's generation, so that counts
+//! of a group that is gone do not pass to the next one in its chunk:
+//!
+//! ```text
+//! 7            4 3            0
+//! +--------------+--------------+
+//! |  generation  |    count     |
+//! +--------------+--------------+
+//! ```
+//!
+//! Only when a group's ring position enters the eviction window are its counts added to the pool, one fetch-and-add for four 16-bit
+//! counters (the paper packs eight of 8 bits, which can carry into each other when a client is a lap late; these cannot: 1024 clients,
+//! a lap late, with counts of 15 stay below 2^15). The evictor takes the counters by swapping each word for zero: what somebody adds
+//! meanwhile stays, and two evictors of one position, a lap apart, never take the same count twice.
+
+use super::Forge;
+use super::layout::Queue;
+use crate::CacheError;
+use arrayvec::ArrayVec;
+use atoll_fabric::{Address, BATCH_VERBS_MAX, Batch, Endpoint, prefetch};
+use atoll_pool::ChunkId;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+/// One process's counters, shared by its threads. Counts are hints: a lost increment is a lost increment.
+pub struct HotnessMap {
+    counters: Vec<AtomicU8>,
+    group_objects_max: usize,
+    /// For each queue, how far the window has been flushed (positions of 32 bits; bit 32 once it has begun).
+    flushed: [AtomicU64; 2],
+}
+
+impl HotnessMap {
+    pub(super) fn new(chunks: u32, group_objects_max: u32) -> Self {
+        let counters = bytemuck::zeroed_vec(chunks as usize * group_objects_max as usize);
+        Self { counters, group_objects_max: group_objects_max as usize, flushed: Default::default() }
+    }
+
+    #[inline]
+    fn counter(&self, chunk: ChunkId, number: usize) -> Option<&AtomicU8> {
+        self.counters.get(chunk.0 as usize * self.group_objects_max + number)
+    }
+
+    /// Asks the processor for the counters of a chunk's first objects: the access that will be counted is known to be in the chunk before the
+    /// object's number is.
+    #[inline]
+    pub(super) fn expect(&self, chunk: ChunkId) {
+        for number in [0, 64] {
+            if let Some(counter) = self.counter(chunk, number) {
+                prefetch(counter);
+            }
+        }
+    }
+
+    /// Counts an access, up to `max`.
+    #[inline]
+    pub(super) fn touch(&self, chunk: ChunkId, number: u16, generation: u16, max: u8) {
+        let Some(counter) = self.counter(chunk, number as usize) else { return };
+        let (generation, now) = ((generation as u8) << 4, counter.load(Ordering::Relaxed));
+        let count = if now & 0xf0 == generation { now & 0x0f } else { 0 };
+        if count < max {
+            counter.store(generation | (count + 1), Ordering::Relaxed);
+        }
+    }
+
+    /// The count of one object.
+    pub(super) fn count(&self, chunk: ChunkId, number: u16, generation: u16) -> u8 {
+        let now = self.counter(chunk, number as usize).map_or(0, |counter| counter.load(Ordering::Relaxed));
+        if now & 0xf0 == (generation as u8) << 4 { now & 0x0f } else { 0 }
+    }
+
+    /// Takes one object's count, leaving zero.
+    fn take(&self, chunk: ChunkId, number: usize, generation: u16) -> u8 {
+        let Some(counter) = self.counter(chunk, number) else { return 0 };
+        let now = counter.load(Ordering::Relaxed);
+        if now == 0 {
+            return 0;
+        }
+        counter.store(0, Ordering::Relaxed);
+        if now & 0xf0 == (generation as u8) << 4 { now & 0x0f } else { 0 }
+    }
+}
+
+impl<E: Endpoint> Forge<E> {
+    /// Looks whether groups have entered a queue's eviction window, and adds this process's counts of theirs to the pool.
+    pub(super) async fn flush_hotness(&mut self) -> Result<(), CacheError> {
+        let cursors = self.cursors().await?;
+        self.note_cursors(cursors);
+        for queue in Queue::ALL {
+            let (head, window) =
+                (cursors[queue as usize].head, self.shared.settings.window.min(cursors[queue as usize].len()));
+            let end = head.wrapping_add(window);
+            let flushed = &self.shared.hotness.flushed[queue as usize];
+            let before = flushed.swap(1 << 32 | u64::from(end), Ordering::Relaxed);
+            // What an earlier flush (of any thread of this process) covered is done; the rest of the window is new.
+            let behind = end.wrapping_sub(before as u32);
+            let new = if before >> 32 == 0 { window } else { behind.min(window) };
+            if new == 0 {
+                continue;
+            }
+            let first = end.wrapping_sub(new);
+            for (index, node) in self.nodes(queue, first, new).await?.into_iter().enumerate() {
+                if let Some(node) = node {
+                    self.flush_group(queue, first.wrapping_add(index as u32), node.chunk, node.generation);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn flush_group(&mut self, queue: Queue, position: u32, chunk: ChunkId, generation: u16) {
+        let at = self.shared.layout.frequencies(queue, position);
+        let objects = self.shared.pool.settings.group_objects_max as usize;
+        let mut batch = Batch::new();
+        for first in (0..objects).step_by(4) {
+            let lane = |lane: usize| match first + lane {
+                number if number < objects => self.shared.hotness.take(chunk, number, generation),
+                _ => 0,
+            };
+            let counts = (0..4).fold(0u64, |word, index| word | u64::from(lane(index)) << (16 * index));
+            if counts != 0 {
+                batch.fetch_and_add(at.add(2 * first as u64), counts);
+            }
+            if batch.is_full() {
+                self.endpoint.post_unawaited(&mut batch);
+            }
+        }
+        if !batch.is_empty() {
+            self.endpoint.post_unawaited(&mut batch);
+        }
+    }
+
+    /// All processes' counts of a group that this client has dequeued: what was flushed to `position`, and what this process still has.
+    /// Leaves zero behind.
+    pub(super) async fn take_frequencies(
+        &mut self,
+        queue: Queue,
+        position: u32,
+        chunk: ChunkId,
+        generation: u16,
+        objects: usize,
+    ) -> Result<Vec<u16>, CacheError> {
+        let at = self.shared.layout.frequencies(queue, position);
+        let mut buffer = std::mem::take(&mut self.scratch);
+        buffer.resize((2 * objects).next_multiple_of(8));
+        let mut batch = Batch::new();
+        let read = batch.read(at, buffer);
+        self.endpoint.post(&mut batch).await?;
+        let mut buffer = batch.take(read);
+        self.swap_for_zero(at, buffer.words_mut()).await?;
+        let flushed = |number: usize| (buffer.words()[number / 4] >> (16 * (number % 4))) as u16;
+        let at_home = |number: usize| u16::from(self.shared.hotness.take(chunk, number, generation));
+        let frequencies = (0..objects).map(|number| flushed(number).saturating_add(at_home(number))).collect();
+        self.scratch = buffer;
+        Ok(frequencies)
+    }
+
+    /// Swaps each word that is not zero for zero; `words` holds what was taken. A word that changes meanwhile is left to the position's
+    /// next lap.
+    async fn swap_for_zero(&mut self, at: Address, words: &mut [u64]) -> Result<(), CacheError> {
+        for (part, words) in words.chunks_mut(BATCH_VERBS_MAX).enumerate() {
+            let mut batch = Batch::new();
+            let mut swaps = ArrayVec::<_, BATCH_VERBS_MAX>::new();
+            for (index, word) in words.iter().enumerate().filter(|(_, word)| **word != 0) {
+                let address = at.add(8 * (part * BATCH_VERBS_MAX + index) as u64);
+                swaps.push((index, batch.compare_and_swap(address, *word, 0)));
+            }
+            if swaps.is_empty() {
+                continue;
+            }
+            self.endpoint.post(&mut batch).await?;
+            for (index, swap) in swaps {
+                if !batch.swapped(swap) {
+                    words[index] = 0;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_stop_at_the_cap_and_die_with_their_generation() {
+        let map = HotnessMap::new(2, 8);
+        for _ in 0..20 {
+            map.touch(ChunkId(1), 3, 0x17, 3);
+        }
+        assert_eq!((map.count(ChunkId(1), 3, 0x17), map.count(ChunkId(1), 3, 0x18)), (3, 0));
+        map.touch(ChunkId(1), 3, 0x18, 3);
+        assert_eq!(map.take(ChunkId(1), 3, 0x18), 1);
+        assert_eq!(map.take(ChunkId(1), 3, 0x18), 0);
+        // A number from damaged bytes counts nothing.
+        map.touch(ChunkId(1), 4095, 0, 3);
+    }
+}

@@ -1,0 +1,325 @@
+//! The way of a GET: READ the key's bucket, READ the record, check it. Two round trips, no lock, nothing written.
+//!
+//! | what the record READ says | then |
+//! |---|---|
+//! | whole, of the slot's generation, this key | hit, as of the moment when the bucket was READ |
+//! | whole, of the slot's generation, another key | an equal fingerprint: the next slot |
+//! | torn, or of another generation | the chunk was reused meanwhile: begin anew |
+//! | anything, later than [`REUSE_NS`] after the bucket READ began | begin anew |
+//!
+//! The tag in the slot has up to 16 bits of the chunk's generation, so a record that passes is the slot's own unless the chunk was
+//! reused 2^16 times (or, in pools beyond 64 GiB, fewer times, each with the whole pool turned over) between two READs; the time limit
+//! excludes that.
+//!
+//! A key that is present throughout stays in one slot, so a bucket READ word by word in any order cannot miss it; one that is not
+//! found was absent at a moment between the READs.
+
+use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};
+use super::object::{HEADER_BYTES, Header, Record};
+use super::slot::{KeyHash, Slot};
+use super::{Forge, Hole};
+use crate::{CacheError, Lookup, Meta, Value};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint};
+use atoll_pool::ChunkId;
+
+/// Longest time between a bucket READ and the use of what it said.
+pub(super) const REUSE_NS: u64 = 20_000_000;
+/// Beginnings after which a lookup that finds only unsound records gives up: the pool is damaged.
+pub(super) const ATTEMPTS_MAX: u32 = 10_000;
+/// Keys looked up in one round of batches.
+const KEYS_AT_ONCE: usize = atoll_fabric::BATCH_VERBS_MAX;
+
+/// What a slot turned out to be.
+pub(super) enum Candidate {
+    /// The key's object; its record is in the buffer.
+    Ours(Header),
+    /// Another key's.
+    Other,
+    /// Not sound any more.
+    Reused,
+}
+
+impl Meta {
+    pub(super) fn of(header: &Header) -> Self {
+        Self { expiry_ms: header.expiry_ms, token: header.token, value_bytes: header.value_bytes }
+    }
+}
+
+impl<E: Endpoint> Forge<E> {
+    /// The parts of `key`'s hash.
+    #[inline]
+    pub(super) fn key_hash(&self, key: &[u8]) -> KeyHash {
+        KeyHash::new(self.shared.hasher.hash(key), self.shared.settings.buckets)
+    }
+
+    /// READs the bucket of a key.
+    #[inline]
+    pub(super) async fn read_bucket(&mut self, hash: KeyHash) -> Result<(), CacheError> {
+        let mut buffer = std::mem::take(&mut self.bucket);
+        buffer.resize(BUCKET_BYTES as usize);
+        self.bucket = self.endpoint.read(self.shared.layout.bucket(hash.bucket), buffer).await?;
+        Ok(())
+    }
+
+    /// Adds the READ of a key's bucket to a batch, with this client's buffer.
+    #[inline]
+    pub(super) fn add_bucket_read(&mut self, batch: &mut Batch, hash: KeyHash) -> atoll_fabric::Ticket {
+        let mut buffer = std::mem::take(&mut self.bucket);
+        buffer.resize(BUCKET_BYTES as usize);
+        batch.read(self.shared.layout.bucket(hash.bucket), buffer)
+    }
+
+    /// The word of a place of the bucket that was read, and the number of its slot.
+    #[inline]
+    pub(super) fn seen(&self, hash: KeyHash, place: usize) -> (Slot, u64) {
+        (Slot(self.bucket.words()[place]), u64::from(hash.bucket) * BUCKET_SLOTS as u64 + place as u64)
+    }
+
+    /// Where a slot's record is, and how many bytes to READ; `None` if the word points outside the heap.
+    #[inline]
+    pub(super) fn record_span(&self, slot: Slot) -> Option<(Address, usize, ChunkId)> {
+        let layout = &self.shared.pool.layout;
+        let offset = self.shared.format.heap_offset(slot);
+        if self.is_open(Hole::TrustedBytes) {
+            let chunk = ChunkId((offset / layout.chunk_bytes) as u32);
+            return Some((layout.chunk(ChunkId(0)).add(offset), slot.length().bytes() as usize, chunk));
+        }
+        let chunk = layout.checked_chunk(u32::try_from(offset / layout.chunk_bytes).ok()?)?;
+        let room = layout.chunk_bytes - offset % layout.chunk_bytes;
+        Some((layout.chunk(ChunkId(0)).add(offset), slot.length().bytes().min(room) as usize, chunk))
+    }
+
+    /// Whether a record that was read belongs to the slot, to another key's slot, or to neither any more. `body` is for large objects.
+    #[inline]
+    pub(super) fn judge<'r>(&self, slot: Slot, record: &'r Buffer) -> Option<Record<'r>> {
+        let record = Record::decode(record, &self.shared.hasher)?;
+        let same = self.shared.format.has_generation(slot, record.header.generation.into())
+            && record.header.large == slot.is_large();
+        (same || self.is_open(Hole::Generation)).then_some(record)
+    }
+
+    /// Looks `key` up; `counted` says whether as an access.
+    #[inline]
+    pub(super) async fn lookup(&mut self, key: &[u8], into: &mut Value, counted: bool) -> Result<Lookup, CacheError> {
+        if counted {
+            self.begin().await?;
+        }
+        let hash = self.key_hash(key);
+        for _ in 0..ATTEMPTS_MAX {
+            let begun_ns = self.endpoint.now_ns();
+            self.read_bucket(hash).await?;
+            if let Some(lookup) = self.lookup_seen(hash, key, into, begun_ns, counted).await? {
+                return Ok(lookup);
+            }
+            self.stats.rereads += 1;
+        }
+        Err(CacheError::Damaged { what: "an object that stays unsound" })
+    }
+
+    /// Goes through the places that were seen; `None` to begin anew.
+    #[inline]
+    async fn lookup_seen(
+        &mut self,
+        hash: KeyHash,
+        key: &[u8],
+        into: &mut Value,
+        begun_ns: u64,
+        counted: bool,
+    ) -> Result<Option<Lookup>, CacheError> {
+        for index in 0..BUCKET_SLOTS {
+            let (slot, _) = self.seen(hash, index);
+            if !slot.may_be(hash.fingerprint) || slot.is_pending() {
+                continue;
+            }
+            match self.read_candidate(slot, key, into, begun_ns).await? {
+                Candidate::Ours(header) => return Ok(Some(self.found(slot, header, into, begun_ns, counted).await?)),
+                Candidate::Other => {}
+                Candidate::Reused => return Ok(None),
+            }
+        }
+        if counted {
+            self.stats.misses_absent += 1;
+        }
+        Ok(Some(Lookup::Absent))
+    }
+
+    /// READs a slot's record, and its extents if it is large, into `into` and judges it.
+    #[inline]
+    async fn read_candidate(
+        &mut self,
+        slot: Slot,
+        key: &[u8],
+        into: &mut Value,
+        begun_ns: u64,
+    ) -> Result<Candidate, CacheError> {
+        let Some((at, bytes, chunk)) = self.record_span(slot) else { return Ok(Candidate::Reused) };
+        self.shared.hotness.expect(chunk);
+        let mut buffer = std::mem::take(&mut into.buffer);
+        buffer.resize(bytes);
+        into.buffer = self.endpoint.read(at, buffer).await?;
+        self.judge_candidate(slot, key, into, begun_ns).await
+    }
+
+    /// Judges the record in `into`, completing a large object.
+    #[inline]
+    async fn judge_candidate(
+        &mut self,
+        slot: Slot,
+        key: &[u8],
+        into: &mut Value,
+        begun_ns: u64,
+    ) -> Result<Candidate, CacheError> {
+        if self.is_open(Hole::Validation) {
+            return Ok(self.believe(key, into));
+        }
+        let Some(record) = self.judge(slot, &into.buffer) else { return Ok(Candidate::Reused) };
+        let (header, is_ours) = (record.header, record.key == key);
+        if let Some(body) = record.large {
+            if header.key_bytes != key.len() {
+                return Ok(Candidate::Other);
+            }
+            // Boxed, as all that is rare on this way: its state would make every lookup's larger.
+            let body = Box::pin(self.read_body(&header, &body, std::mem::take(&mut into.buffer)));
+            let Some(buffer) = body.await? else {
+                return Ok(Candidate::Reused);
+            };
+            into.buffer = buffer;
+            into.start = header.key_bytes;
+            let same = &into.buffer.bytes()[..header.key_bytes] == key;
+            return Ok(if same { self.timely(header, begun_ns) } else { Candidate::Other });
+        }
+        into.start = HEADER_BYTES + header.key_bytes;
+        Ok(if is_ours { self.timely(header, begun_ns) } else { Candidate::Other })
+    }
+
+    #[inline]
+    fn timely(&self, header: Header, begun_ns: u64) -> Candidate {
+        let late = self.endpoint.now_ns().wrapping_sub(begun_ns) > REUSE_NS;
+        if late { Candidate::Reused } else { Candidate::Ours(header) }
+    }
+
+    /// As the prototypes do: whatever is there, if its key looks right.
+    fn believe(&self, key: &[u8], into: &mut Value) -> Candidate {
+        let header = Record::unchecked_header(&into.buffer);
+        let end = HEADER_BYTES + header.key_bytes + header.value_bytes;
+        if into.buffer.bytes().get(HEADER_BYTES..HEADER_BYTES + header.key_bytes) != Some(key)
+            || end > into.buffer.len()
+        {
+            return Candidate::Other;
+        }
+        into.start = HEADER_BYTES + header.key_bytes;
+        Candidate::Ours(header)
+    }
+
+    #[inline]
+    async fn found(
+        &mut self,
+        slot: Slot,
+        header: Header,
+        into: &mut Value,
+        begun_ns: u64,
+        counted: bool,
+    ) -> Result<Lookup, CacheError> {
+        into.meta = Meta::of(&header);
+        if header.expiry_ms.is_some() {
+            let now_ms = self.pool_ms(begun_ns).await?;
+            if header.is_expired(now_ms) {
+                // Whoever looks at the pool's clock from now on finds the object expired, too.
+                Box::pin(self.clock.advance(&self.endpoint, &self.shared.pool.layout, now_ms)).await?;
+                self.stats.misses_expired += u64::from(counted);
+                return Ok(Lookup::Expired);
+            }
+        }
+        if counted {
+            self.stats.hits += 1;
+            let chunk = self.shared.format.heap_offset(slot) / self.shared.pool.layout.chunk_bytes;
+            let max = self.shared.settings.options.frequency_max;
+            self.shared.hotness.touch(ChunkId(chunk as u32), header.number, header.generation, max);
+        }
+        Ok(Lookup::Hit)
+    }
+
+    /// Looks many keys up: the buckets of 32 keys in one batch, then their first candidates in one. A key that is not decided by
+    /// its first candidate is looked up alone.
+    pub(super) async fn lookup_many<F>(&mut self, keys: &[&[u8]], mut found: F) -> Result<(), CacheError>
+    where
+        F: FnMut(usize, Lookup, &Value),
+    {
+        let mut values: Vec<Value> = std::mem::take(&mut self.values_at_once);
+        values.resize_with(KEYS_AT_ONCE, Value::new);
+        for (round, keys) in keys.chunks(KEYS_AT_ONCE).enumerate() {
+            let begun_ns = self.endpoint.now_ns();
+            let candidates = self.first_candidates(keys, &mut values).await?;
+            for (index, key) in keys.iter().enumerate() {
+                self.begin().await?;
+                let value = &mut values[index];
+                let lookup = match candidates[index] {
+                    None => {
+                        self.stats.misses_absent += 1;
+                        Lookup::Absent
+                    }
+                    Some(slot) => match self.judge_candidate(slot, key, value, begun_ns).await? {
+                        Candidate::Ours(header) => self.found(slot, header, value, begun_ns, true).await?,
+                        Candidate::Other | Candidate::Reused => self.lookup(key, value, true).await?,
+                    },
+                };
+                found(round * KEYS_AT_ONCE + index, lookup, value);
+            }
+        }
+        for value in &mut values {
+            value.shrink_beyond(1 << 16);
+        }
+        self.values_at_once = values;
+        Ok(())
+    }
+
+    /// READs the buckets of several keys at once, then the record of each key's first candidate into its value.
+    async fn first_candidates(
+        &mut self,
+        keys: &[&[u8]],
+        values: &mut [Value],
+    ) -> Result<[Option<Slot>; KEYS_AT_ONCE], CacheError> {
+        let mut candidates = [None; KEYS_AT_ONCE];
+        let mut buckets = std::mem::take(&mut self.buckets_at_once);
+        buckets.resize_with(KEYS_AT_ONCE, Buffer::new);
+        let mut batch = Batch::new();
+        let mut hashes = [None; KEYS_AT_ONCE];
+        for (index, key) in keys.iter().enumerate() {
+            let hash = self.key_hash(key);
+            hashes[index] = Some(hash);
+            let mut buffer = std::mem::take(&mut buckets[index]);
+            buffer.resize(BUCKET_BYTES as usize);
+            batch.read(self.shared.layout.bucket(hash.bucket), buffer);
+        }
+        self.endpoint.post(&mut batch).await?;
+        for (index, buffer) in buckets.iter_mut().enumerate().take(keys.len()) {
+            *buffer = batch.take_nth(index);
+        }
+        let mut batch = Batch::new();
+        let mut readers = [None; KEYS_AT_ONCE];
+        for (index, hash) in hashes.iter().enumerate() {
+            let Some(hash) = hash else { break };
+            let mut slots = buckets[index].words().iter().map(|word| Slot(*word));
+            let candidate = slots.find(|slot| slot.may_be(hash.fingerprint) && !slot.is_pending());
+            let Some(slot) = candidate else { continue };
+            candidates[index] = Some(slot);
+            if let Some((at, bytes, _)) = self.record_span(slot) {
+                let mut buffer = std::mem::take(&mut values[index].buffer);
+                buffer.resize(bytes);
+                readers[index] = Some(batch.read(at, buffer));
+            } else {
+                values[index].buffer.resize(0);
+            }
+        }
+        self.buckets_at_once = buckets;
+        if !batch.is_empty() {
+            self.endpoint.post(&mut batch).await?;
+        }
+        for (value, reader) in values.iter_mut().zip(readers) {
+            if let Some(read) = reader {
+                value.buffer = batch.take(read);
+            }
+        }
+        Ok(candidates)
+    }
+}

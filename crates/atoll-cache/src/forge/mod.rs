@@ -1,0 +1,356 @@
+//! FORGE: a cache in the pool whose housekeeping is done by groups.
+//!
+//! After Yang et al., "FORGE: Mitigating Synchronization Amplification for Memory-Disaggregated Caching Systems". New objects are written into the client's open group,
+//! one chunk; full groups pass through a small and a main FIFO queue; accesses are counted at home and told to the pool just before a group is
+//! evicted; what was hot in an evicted group is regrouped.
+//!
+//! | module | concept |
+//! |---|---|
+//! | [`settings`] | what clients of a pool agree on |
+//! | [`layout`] | where the words are |
+//! | [`slot`] | the index entry: one word |
+//! | [`object`] | the record: header, key, value |
+//! | `lookup` | the way of a GET |
+//! | `update` | the way of every change |
+//! | [`group`] | open groups and the two-way index map |
+//! | [`ring`] | the FIFO of groups |
+//! | [`hotness`] | counting accesses |
+//! | `evict` | how room is made: evict, regroup, clean |
+//! | `extent` | objects larger than a chunk |
+//! | `walk` | scan, flush, random key |
+//! | [`verify`] | every invariant of a quiet pool |
+//! | [`holes`] | what the prototypes get wrong, switchable in tests |
+//!
+//! Departures from the paper, each explained where it is: the slot is one word (`slot`); the map is written when a group closes (`group`); counters of
+//! 16 bits in the pool (`hotness`); tickets published by compare-and-swap (`ring`); insertions are pending until they are known to be the only one of
+//! their key (`update`); by default objects are judged one by one, with ghosts ([`settings::Rule`]).
+//!
+//! A client is one [`Forge`]: one thread's endpoint and its open groups. Clients of one process share a [`ForgePool`].
+
+mod evict;
+mod extent;
+pub mod group;
+pub mod holes;
+pub mod hotness;
+pub mod layout;
+mod lookup;
+pub mod object;
+pub mod ring;
+pub mod settings;
+pub mod slot;
+mod update;
+pub mod verify;
+mod walk;
+
+pub use holes::{Hole, OpenHoles};
+pub use layout::Queue;
+pub use settings::{ForgeOptions, ForgeSettings, Rule};
+
+use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
+use atoll_fabric::{Buffer, Endpoint, VerbError};
+use atoll_pool::{ChunkId, Incarnation, Member, Pool, PoolClock, PoolError, PoolSettings, registry};
+use group::{MapEntry, OpenGroup};
+use hotness::HotnessMap;
+use layout::ForgeLayout;
+use object::Hasher;
+use slot::SlotFormat;
+use std::sync::Arc;
+
+/// A `forge` pool as one process has it open.
+pub struct ForgePool {
+    pub(crate) pool: Pool,
+    pub(crate) settings: ForgeSettings,
+    pub(crate) layout: ForgeLayout,
+    format: SlotFormat,
+    hasher: Hasher,
+    hotness: HotnessMap,
+}
+
+impl ForgePool {
+    /// Formats an all-zero region with settings made by [`ForgeOptions`].
+    pub async fn format<E: Endpoint>(endpoint: &E, settings: PoolSettings) -> Result<Arc<Self>, PoolError> {
+        let settings = PoolSettings { hash_seed: endpoint.random(), ..settings };
+        let bytes = settings.clone();
+        let pool = Pool::format(endpoint, settings, move |chunks| layout::engine_bytes(&bytes, chunks)).await?;
+        Self::new(pool)
+    }
+
+    /// Opens a pool that somebody formatted.
+    pub async fn open<E: Endpoint>(endpoint: &E, region_bytes: u64) -> Result<Arc<Self>, PoolError> {
+        Self::new(Pool::open(endpoint, region_bytes).await?)
+    }
+
+    fn new(pool: Pool) -> Result<Arc<Self>, PoolError> {
+        let settings = ForgeSettings::decode(&pool.settings)?;
+        let layout = ForgeLayout::new(&pool, &settings)?;
+        let format = SlotFormat::new(pool.layout.heap_bytes());
+        let hasher = Hasher::new(pool.settings.hash_seed);
+        let hotness = HotnessMap::new(pool.layout.chunks, pool.settings.group_objects_max);
+        Ok(Arc::new(Self { pool, settings, layout, format, hasher, hotness }))
+    }
+
+    /// The pool's settings and layout.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// The engine's settings.
+    pub fn settings(&self) -> &ForgeSettings {
+        &self.settings
+    }
+
+    /// The longest value that fits: half of the heap, so that a new value fits beside the old one.
+    pub fn value_bytes_max(&self) -> usize {
+        let half = usize::try_from(self.pool.layout.heap_bytes() / 2).unwrap_or(usize::MAX);
+        half.saturating_sub(crate::KEY_BYTES_MAX.min(half / 4)).min(crate::VALUE_BYTES_MAX)
+    }
+}
+
+/// Operations between two looks at the eviction windows, at most. The paper looks every 100 us; a client that does nothing has nothing to tell.
+const OPERATIONS_PER_LOOK_MAX: u32 = 256;
+
+/// Memory of groups that were closed: their maps and expiries, empty.
+type GroupMemory = Vec<(Vec<MapEntry>, Vec<u64>)>;
+
+/// What a client's intent says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Protection {
+    /// Nothing.
+    None,
+    /// A chunk.
+    Held,
+    /// Nothing soon: the WRITE that ends the last protection may still be under way.
+    Ending,
+}
+
+/// A client of a `forge` pool.
+pub struct Forge<E: Endpoint> {
+    shared: Arc<ForgePool>,
+    endpoint: E,
+    /// `None` for an auditor, and after it has left.
+    member: Option<Member>,
+    clock: PoolClock,
+    /// The group that this client fills, for each queue.
+    groups: [Option<OpenGroup>; 2],
+    /// Chunks that this client owns in state Open, empty, with their generations.
+    stock: Vec<(ChunkId, u32)>,
+    /// Chunks that this client emptied and somebody still protects.
+    waiting: Vec<evict::Waiting>,
+    group_memory: GroupMemory,
+    /// The bucket of the key of the operation under way.
+    bucket: Buffer,
+    /// The same for many keys at once, and their values.
+    buckets_at_once: Vec<Buffer>,
+    values_at_once: Vec<Value>,
+    /// A record read.
+    record: Buffer,
+    /// A record to write.
+    outgoing: Buffer,
+    /// Any other span.
+    scratch: Buffer,
+    /// The value that a change replaces.
+    old: Value,
+    tokens: u64,
+    /// What this client's intent says, as far as it matters.
+    protection: Protection,
+    operations_to_look: u32,
+    operations_per_look: u32,
+    clean_cursor: u32,
+    /// Where the small queue's head was when last seen, and how many of its steps a ghost lasts.
+    small_head: u32,
+    ghost_age_groups: u32,
+    /// Whether an object was counted against the limit for the operation under way.
+    reserved: bool,
+    /// Mean frequency of recently merged groups, in sixteenths ([`Rule::Paper`]).
+    merged_mean: u64,
+    stats: Stats,
+    holes: OpenHoles,
+}
+
+impl<E: Endpoint> Forge<E> {
+    /// Joins the pool as a new client.
+    pub async fn join(shared: &Arc<ForgePool>, endpoint: E) -> Result<Self, PoolError> {
+        let member = Member::join(&endpoint, &shared.pool).await?;
+        Ok(Self::new(shared, endpoint, Some(member)))
+    }
+
+    /// One that only looks at the pool, without a place in it: for [`Forge::verify`].
+    pub fn auditor(shared: &Arc<ForgePool>, endpoint: E) -> Self {
+        Self::new(shared, endpoint, None)
+    }
+
+    fn new(shared: &Arc<ForgePool>, endpoint: E, member: Option<Member>) -> Self {
+        // Tokens are unique: the place and its epoch have been nobody else's.
+        let tokens = member.as_ref().map_or(0, |Member { incarnation, .. }| {
+            u64::from(incarnation.slot) << 52 | u64::from(incarnation.epoch & 0xfff) << 40
+        });
+        let window_objects = shared.settings.window * shared.pool.settings.group_objects_max;
+        let operations_per_look = (window_objects / 8).clamp(1, OPERATIONS_PER_LOOK_MAX);
+        Self {
+            clean_cursor: (endpoint.random() % u64::from(shared.pool.layout.chunks)) as u32,
+            shared: shared.clone(),
+            endpoint,
+            member,
+            clock: PoolClock::default(),
+            groups: [None, None],
+            stock: Vec::new(),
+            waiting: Vec::new(),
+            group_memory: Vec::new(),
+            bucket: Buffer::new(),
+            buckets_at_once: Vec::new(),
+            values_at_once: Vec::new(),
+            record: Buffer::new(),
+            outgoing: Buffer::new(),
+            scratch: Buffer::new(),
+            old: Value::new(),
+            tokens,
+            protection: Protection::None,
+            operations_to_look: operations_per_look,
+            operations_per_look,
+            small_head: 0,
+            ghost_age_groups: 0,
+            reserved: false,
+            merged_mean: 0,
+            stats: Stats::default(),
+            holes: OpenHoles::NONE,
+        }
+    }
+
+    /// Opens a hole, to show in a simulation what it does.
+    #[cfg(feature = "holes")]
+    pub fn open_hole(&mut self, hole: Hole) {
+        self.holes = OpenHoles::only(hole);
+    }
+
+    #[inline(always)]
+    fn is_open(&self, hole: Hole) -> bool {
+        self.holes.has(hole)
+    }
+
+    /// The pool, as this process has it open.
+    pub fn pool(&self) -> &Arc<ForgePool> {
+        &self.shared
+    }
+
+    /// The client's endpoint.
+    pub fn endpoint(&self) -> &E {
+        &self.endpoint
+    }
+
+    /// Who this client is in the pool.
+    pub fn me(&self) -> Incarnation {
+        self.member().incarnation
+    }
+
+    fn member(&self) -> &Member {
+        self.member.as_ref().expect("a client that has left does nothing any more")
+    }
+
+    fn count_objects(&self, by: i64) {
+        self.member().count_objects(&self.endpoint, by);
+    }
+
+    /// Puts everything that this client holds back into the pool and gives up its place.
+    pub async fn leave(&mut self) -> Result<(), CacheError> {
+        if self.member.is_none() {
+            return Ok(());
+        }
+        for queue in Queue::ALL {
+            self.close_group(queue, 0).await?;
+        }
+        self.free_stock().await?;
+        self.free_waiting().await?;
+        self.flush_hotness().await?;
+        self.endpoint.flush().await?;
+        if let Some(member) = self.member.take() {
+            member.leave(&self.endpoint).await?;
+        }
+        Ok(())
+    }
+
+    /// The pool's time.
+    async fn pool_ms(&mut self, now_ns: u64) -> Result<u64, VerbError> {
+        if let Some(ms) = self.clock.running_ms(now_ns) {
+            return Ok(ms);
+        }
+        // Boxed, as all that is rare: its state would make every operation's larger.
+        Box::pin(self.clock.now_ms(&self.endpoint, &self.shared.pool.layout, now_ns)).await
+    }
+
+    /// What every operation does first: now and then, tell the pool of accesses to groups that are about to be evicted.
+    #[inline]
+    async fn begin(&mut self) -> Result<(), CacheError> {
+        self.operations_to_look -= 1;
+        if self.operations_to_look == 0 {
+            self.operations_to_look = self.operations_per_look;
+            Box::pin(self.flush_hotness()).await?;
+        }
+        Ok(())
+    }
+}
+
+impl<E: Endpoint> Drop for Forge<E> {
+    /// Leaves the pool if the fabric needs no waiting; over one that does, call [`Forge::leave`] before.
+    fn drop(&mut self) {
+        if self.member.is_some() && !std::thread::panicking() {
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            let _ = std::pin::pin!(self.leave()).as_mut().poll(&mut context);
+        }
+    }
+}
+
+impl<E: Endpoint> Engine for Forge<E> {
+    #[inline]
+    async fn get(&mut self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
+        self.lookup(key, into, true).await
+    }
+
+    async fn get_many<F: FnMut(usize, Lookup, &Value)>(&mut self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
+        self.lookup_many(keys, found).await
+    }
+
+    async fn peek(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
+        self.begin().await?;
+        self.present(key).await
+    }
+
+    async fn update<C: Change>(&mut self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
+        self.begin().await?;
+        let outcome = self.apply(key, change).await;
+        self.old.shrink_beyond(1 << 20);
+        self.outgoing.shrink_beyond(1 << 20);
+        if outcome.is_ok() {
+            self.close_full_groups().await?;
+        }
+        outcome
+    }
+
+    async fn scan<F: FnMut(&[u8])>(&mut self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
+        self.walk_keys(cursor, count, each).await
+    }
+
+    async fn random_key(&mut self) -> Result<Option<Vec<u8>>, CacheError> {
+        self.some_key().await
+    }
+
+    async fn flush(&mut self) -> Result<u64, CacheError> {
+        self.remove_all().await
+    }
+
+    async fn objects(&mut self) -> Result<u64, CacheError> {
+        Ok(registry::objects(&self.endpoint, &self.shared.pool).await?)
+    }
+
+    async fn now_ms(&mut self) -> Result<u64, CacheError> {
+        let now_ns = self.endpoint.now_ns();
+        Ok(self.pool_ms(now_ns).await?)
+    }
+
+    fn value_bytes_max(&self) -> usize {
+        self.shared.value_bytes_max()
+    }
+
+    fn stats(&self) -> &Stats {
+        &self.stats
+    }
+}

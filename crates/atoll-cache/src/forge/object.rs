@@ -1,0 +1,263 @@
+//! A record: the object as it lies in a group's chunk.
+//!
+//! ```text
+//! word 0   checksum of everything behind it (of the record; not of extents)
+//! word 1   key length 17 | value length 30 | number in the group 12 | large 1 | main queue 1 | 0 3      (from bit 0 up)
+//! word 2   expiry, ms since 1970 48 | the chunk's generation, low 16
+//! word 3   token: a number that no other write has
+//! then     the key, then the value, without a gap                               a small object
+//! word 4   checksum of key and value                                            a large object
+//! word 5.. sixteen chunk numbers of 32 bits: the object's extents, or, where there are more, chunks full of such numbers
+//! ```
+//!
+//! A record is written once, before any slot points to it, and never changed; a new value or a new expiry is a new record. A READ that
+//! was torn by the chunk's reuse fails the checksum, and one that finds a later record of the same key at the same place
+//! fails the generation: with the slot's tag this is the paper's version match, by construction of one READ.
+//!
+//! Everything here is decoded from remote bytes: [`Record::decode`] is the only way in.
+
+use atoll_fabric::Buffer;
+use rapidhash::v3::{RapidSecrets, rapidhash_v3_inline};
+
+/// Bytes of the header.
+pub const HEADER_BYTES: usize = 32;
+/// Chunk numbers in a large object's record.
+pub const LARGE_CHUNKS: usize = 16;
+/// Bytes of a large object's record.
+pub const LARGE_RECORD_BYTES: u64 = (HEADER_BYTES + 8 + 4 * LARGE_CHUNKS).next_multiple_of(16) as u64;
+const EXPIRY_MAX: u64 = (1 << 48) - 1;
+const LARGE: u64 = 1 << 59;
+const MAIN: u64 = 1 << 60;
+
+/// The pool's seeded hash: of keys, and for checksums.
+#[derive(Clone, Copy, Debug)]
+pub struct Hasher(RapidSecrets);
+
+impl Hasher {
+    /// The hash of the pool with this seed.
+    pub fn new(seed: u64) -> Self {
+        Self(RapidSecrets::seed(seed))
+    }
+
+    /// The hash of `bytes`.
+    #[inline]
+    pub fn hash(&self, bytes: &[u8]) -> u64 {
+        rapidhash_v3_inline::<true, false, false>(bytes, &self.0)
+    }
+}
+
+/// What a record says besides key and value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Length of the key.
+    pub key_bytes: usize,
+    /// Length of the value.
+    pub value_bytes: usize,
+    /// The object's number in its group, below 4096.
+    pub number: u16,
+    /// Whether the group was made for the main queue.
+    pub main: bool,
+    /// Whether key and value are in extents.
+    pub large: bool,
+    /// When it expires; `None` for never.
+    pub expiry_ms: Option<u64>,
+    /// Low bits of the chunk's generation.
+    pub generation: u16,
+    /// A number that no other write has.
+    pub token: u64,
+}
+
+impl Header {
+    fn words(&self) -> [u64; 3] {
+        let expiry_ms = self.expiry_ms.map_or(0, |ms| ms.clamp(1, EXPIRY_MAX));
+        [
+            self.key_bytes as u64
+                | (self.value_bytes as u64) << 17
+                | u64::from(self.number) << 47
+                | if self.large { LARGE } else { 0 }
+                | if self.main { MAIN } else { 0 },
+            expiry_ms | u64::from(self.generation) << 48,
+            self.token,
+        ]
+    }
+
+    #[inline]
+    fn from_words(words: &[u64]) -> Self {
+        let expiry_ms = words[1] & EXPIRY_MAX;
+        Self {
+            key_bytes: words[0] as usize & 0x1_ffff,
+            value_bytes: (words[0] >> 17) as usize & 0x3fff_ffff,
+            number: (words[0] >> 47) as u16 & 0xfff,
+            large: words[0] & LARGE != 0,
+            main: words[0] & MAIN != 0,
+            expiry_ms: (expiry_ms != 0).then_some(expiry_ms),
+            generation: (words[1] >> 48) as u16,
+            token: words[2],
+        }
+    }
+
+    /// Whether its time is over.
+    #[inline]
+    pub fn is_expired(&self, now_ms: u64) -> bool {
+        self.expiry_ms.is_some_and(|expiry_ms| expiry_ms <= now_ms)
+    }
+
+    /// Bytes of the record of an object with such a key and value, rounded up to units.
+    pub fn record_bytes(&self) -> u64 {
+        if self.large { LARGE_RECORD_BYTES } else { small_record_bytes(self.key_bytes, self.value_bytes) }
+    }
+
+    /// Length of key and value together.
+    pub fn body_bytes(&self) -> usize {
+        self.key_bytes + self.value_bytes
+    }
+}
+
+/// Bytes of a small object's record, rounded up to units.
+pub fn small_record_bytes(key_bytes: usize, value_bytes: usize) -> u64 {
+    ((HEADER_BYTES + key_bytes + value_bytes) as u64).next_multiple_of(16)
+}
+
+/// Where a large object's key and value are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LargeBody {
+    /// Checksum of key and value.
+    pub checksum: u64,
+    /// The chunk numbers, unchecked.
+    pub chunks: [u32; LARGE_CHUNKS],
+}
+
+/// A record that has been checked against its checksum and its own lengths.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    /// What it says besides key and value.
+    pub header: Header,
+    /// The key; empty if the object is large.
+    pub key: &'a [u8],
+    /// Where the rest is, if the object is large.
+    pub large: Option<LargeBody>,
+}
+
+impl<'a> Record<'a> {
+    /// What the words would say if they were a record's; for the holes that trust them.
+    pub fn unchecked_header(words: &Buffer) -> Header {
+        Header::from_words(&words.words()[1..4])
+    }
+
+    /// The record at the start of `words`, if there is a whole and unharmed one. `words` may be longer than the record.
+    #[inline]
+    pub fn decode(words: &'a Buffer, hasher: &Hasher) -> Option<Self> {
+        let (bytes, words) = (words.bytes(), words.words());
+        if words.len() < HEADER_BYTES / 8 {
+            return None;
+        }
+        let header = Header::from_words(&words[1..4]);
+        let end = match header.large {
+            true => HEADER_BYTES + 8 + 4 * LARGE_CHUNKS,
+            false => HEADER_BYTES + header.body_bytes(),
+        };
+        if end > bytes.len() || words[0] != hasher.hash(&bytes[8..end]) {
+            return None;
+        }
+        let large = header.large.then(|| {
+            let number = |index: usize| (words[5 + index / 2] >> (32 * (index % 2))) as u32;
+            LargeBody { checksum: words[4], chunks: std::array::from_fn(number) }
+        });
+        let key = if header.large { &[] } else { &bytes[HEADER_BYTES..HEADER_BYTES + header.key_bytes] };
+        Some(Self { header, key, large })
+    }
+}
+
+/// Writes a small object's record into `buffer`.
+pub fn encode_small(buffer: &mut Buffer, hasher: &Hasher, header: &Header, key: &[u8], value: &[u8]) {
+    let end = HEADER_BYTES + key.len() + value.len();
+    buffer.resize(end.next_multiple_of(8));
+    buffer.words_mut()[1..4].copy_from_slice(&header.words());
+    let bytes = buffer.bytes_mut();
+    bytes[HEADER_BYTES..HEADER_BYTES + key.len()].copy_from_slice(key);
+    bytes[HEADER_BYTES + key.len()..end].copy_from_slice(value);
+    bytes[end..].fill(0);
+    buffer.words_mut()[0] = hasher.hash(&buffer.bytes()[8..end]);
+}
+
+/// Writes a large object's record into `buffer`.
+pub fn encode_large(buffer: &mut Buffer, hasher: &Hasher, header: &Header, body: &LargeBody) {
+    let end = HEADER_BYTES + 8 + 4 * LARGE_CHUNKS;
+    buffer.resize(end);
+    let words = buffer.words_mut();
+    words[1..4].copy_from_slice(&header.words());
+    words[4] = body.checksum;
+    for (index, pair) in body.chunks.chunks(2).enumerate() {
+        words[5 + index] = u64::from(pair[0]) | u64::from(pair[1]) << 32;
+    }
+    buffer.words_mut()[0] = hasher.hash(&buffer.bytes()[8..end]);
+}
+
+/// Gives a whole record in `buffer` another place: a new number, generation and queue. Its checksum is made anew.
+pub fn relocate(buffer: &mut Buffer, hasher: &Hasher, header: &Header) {
+    let end = match header.large {
+        true => HEADER_BYTES + 8 + 4 * LARGE_CHUNKS,
+        false => HEADER_BYTES + header.body_bytes(),
+    };
+    buffer.resize(end.next_multiple_of(8));
+    buffer.bytes_mut()[end..].fill(0);
+    buffer.words_mut()[1..4].copy_from_slice(&header.words());
+    buffer.words_mut()[0] = hasher.hash(&buffer.bytes()[8..end]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(key: &[u8], value: &[u8]) -> Header {
+        Header {
+            key_bytes: key.len(),
+            value_bytes: value.len(),
+            number: 4095,
+            main: true,
+            large: false,
+            expiry_ms: Some(1_700_000_000_000),
+            generation: 0xbeef,
+            token: u64::MAX,
+        }
+    }
+
+    #[test]
+    fn a_record_reads_back_and_any_changed_bit_is_noticed() {
+        let hasher = Hasher::new(7);
+        let (key, value) = (b"some key".as_slice(), [9u8; 100].as_slice());
+        let mut buffer = Buffer::new();
+        encode_small(&mut buffer, &hasher, &header(key, value), key, value);
+        let record = Record::decode(&buffer, &hasher).unwrap();
+        assert_eq!((record.header, record.key), (header(key, value), key));
+        for bit in 0..8 * (HEADER_BYTES + key.len() + value.len()) {
+            buffer.bytes_mut()[bit / 8] ^= 1 << (bit % 8);
+            assert!(Record::decode(&buffer, &hasher).is_none(), "bit {bit}");
+            buffer.bytes_mut()[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+
+    #[test]
+    fn hostile_lengths_are_refused() {
+        let hasher = Hasher::new(7);
+        let mut buffer = Buffer::new();
+        for bytes in [0, 8, 24, 32, 104] {
+            for fill in [0, u64::MAX, 1 << 59] {
+                buffer.resize(bytes);
+                buffer.words_mut().fill(fill);
+                assert!(Record::decode(&buffer, &hasher).is_none());
+            }
+        }
+    }
+
+    #[test]
+    fn a_large_record_keeps_its_chunks() {
+        let hasher = Hasher::new(7);
+        let body = LargeBody { checksum: 5, chunks: std::array::from_fn(|index| u32::MAX - index as u32) };
+        let header = Header { large: true, value_bytes: 512 << 20, key_bytes: 64 << 10, ..header(b"", b"") };
+        let mut buffer = Buffer::new();
+        encode_large(&mut buffer, &hasher, &header, &body);
+        let record = Record::decode(&buffer, &hasher).unwrap();
+        assert_eq!((record.header, record.large), (header, Some(body)));
+    }
+}

@@ -1,0 +1,223 @@
+//! The FIFO of groups: a ring of nodes and two packed cursors, with no lock and no retry on the cursors.
+//!
+//! ```text
+//! a node   63        62      61 60       48 47          32 31                     0        atomics only
+//!          +--------+----------+-----------+--------------+-----------------------+
+//!          | filled | segment  |  lap 13   | generation,  |       chunk           |
+//!          |        |    2     |           | low 16       |                       |
+//!          +--------+----------+-----------+--------------+-----------------------+
+//! ```
+//!
+//! Fetch-and-add on the cursors hands out tickets and nothing else. What a ticket reserves changes hands by compare-and-swap:
+//!
+//! | node of ticket `p` | who comes | becomes |
+//! |---|---|---|
+//! | empty, lap of `p` | enqueuer | filled; else it takes another ticket |
+//! | filled, lap of `p` or an earlier one | dequeuer | empty, lap of `p` + 1: the dequeuer owns the group |
+//! | filled, a later lap | dequeuer | empty, that lap + 1: the same, the dequeuer being late |
+//! | empty, lap of `p` or an earlier one | dequeuer | empty, lap of `p` + 1: whoever held the ticket finds it gone and takes another |
+//! | empty, a later lap | dequeuer | unchanged |
+//!
+//! So a client that stops between its ticket and its node stops nobody, a head that overran the tail only wastes tickets, and a slow
+//! client's node is found one lap later. A node never waits for a lap that has passed, or no ticket would ever fit it again. Positions
+//! are 32 bits and wrap, and laps with them: a ring of more than 2^19 nodes has fewer than 13 bits of them. The head's carry into the
+//! tail, once in 2^32 groups, makes one position that nobody fills, which is the fourth row.
+//!
+//! A node may outlive its group (a group that was cleaned leaves its node behind): whoever dequeues it finds the chunk in another
+//! state or of another generation and drops it.
+
+use super::layout::Queue;
+use super::{Forge, Hole};
+use crate::CacheError;
+use atoll_fabric::{Batch, Buffer, Endpoint};
+use atoll_pool::ChunkId;
+
+const FILLED: u64 = 1 << 63;
+/// Laps of a ring so short that a position has more bits of them than a node.
+const LAP_MASK: u32 = 0x1fff;
+/// Nodes READ at once: a ring may be longer than what one verb takes.
+const NODES_AT_ONCE: u32 = 4096;
+
+/// A group in a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its chunk; unchecked if it was just read.
+    pub chunk: ChunkId,
+    /// Low bits of the chunk's generation.
+    pub generation: u16,
+    /// Virtual segment: how often the group is put back before it is evicted.
+    pub segment: u8,
+}
+
+impl Node {
+    fn word(self, lap: u32) -> u64 {
+        FILLED
+            | u64::from(self.segment & 3) << 61
+            | u64::from(lap) << 48
+            | u64::from(self.generation) << 32
+            | u64::from(self.chunk.0)
+    }
+
+    /// The node that a word holds, if it is filled.
+    pub fn from_word(word: u64) -> Option<Self> {
+        (word & FILLED != 0).then_some(Self {
+            chunk: ChunkId(word as u32),
+            generation: (word >> 32) as u16,
+            segment: (word >> 61) as u8 & 3,
+        })
+    }
+}
+
+/// A queue's cursors at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cursors {
+    /// The next position to dequeue.
+    pub head: u32,
+    /// The next position to enqueue.
+    pub tail: u32,
+}
+
+impl Cursors {
+    fn from_word(word: u64) -> Self {
+        Self { head: word as u32, tail: (word >> 32) as u32 }
+    }
+
+    fn word(self) -> u64 {
+        u64::from(self.tail) << 32 | u64::from(self.head)
+    }
+
+    /// Nodes between them; 0 if the head overran the tail.
+    pub fn len(self) -> u32 {
+        (self.tail.wrapping_sub(self.head) as i32).max(0) as u32
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<E: Endpoint> Forge<E> {
+    /// What laps are counted modulo, less one.
+    fn lap_mask(&self) -> u32 {
+        LAP_MASK & u32::MAX >> self.shared.settings.ring_log2
+    }
+
+    fn lap(&self, position: u32) -> u32 {
+        position >> self.shared.settings.ring_log2 & self.lap_mask()
+    }
+
+    fn node_address(&self, queue: Queue, position: u32) -> atoll_fabric::Address {
+        let index = position & ((1 << self.shared.settings.ring_log2) - 1);
+        self.shared.layout.ring(queue).add(u64::from(index) * 8)
+    }
+
+    /// Both queues' cursors.
+    pub(super) async fn cursors(&mut self) -> Result<[Cursors; 2], CacheError> {
+        let mut batch = Batch::new();
+        let words = Queue::ALL.map(|queue| batch.read_word(self.shared.layout.cursors(queue)));
+        self.endpoint.post(&mut batch).await?;
+        Ok(words.map(|word| Cursors::from_word(batch.word(word))))
+    }
+
+    /// Puts a group at the tail.
+    pub(super) async fn enqueue(&mut self, queue: Queue, node: Node) -> Result<(), CacheError> {
+        // The ring is twice as long as the pool has chunks, so that some ticket of the next lap finds its node empty.
+        for _ in 0..4u64 << self.shared.settings.ring_log2 {
+            let mut batch = Batch::new();
+            let ticket = batch.fetch_and_add(self.shared.layout.cursors(queue), 1 << 32);
+            self.endpoint.post(&mut batch).await?;
+            let position = Cursors::from_word(batch.word(ticket)).tail;
+            let lap = self.lap(position);
+            let mut batch = Batch::new();
+            let swap = batch.compare_and_swap(self.node_address(queue, position), u64::from(lap) << 48, node.word(lap));
+            self.endpoint.post(&mut batch).await?;
+            if batch.swapped(swap) {
+                return Ok(());
+            }
+        }
+        Err(CacheError::Damaged { what: "a queue without an empty node" })
+    }
+
+    /// Takes the group at the head, and the position where it was. `None` if the queue was empty, or the position was: the caller
+    /// looks at the cursors again before it concludes anything.
+    pub(super) async fn dequeue(&mut self, queue: Queue) -> Result<Option<(Node, u32)>, CacheError> {
+        let cursors = self.shared.layout.cursors(queue);
+        let mut batch = Batch::new();
+        let ticket = batch.fetch_and_add(cursors, 1);
+        self.endpoint.post(&mut batch).await?;
+        let position = Cursors::from_word(batch.word(ticket)).head;
+        let address = self.node_address(queue, position);
+        let lap = self.lap(position);
+        let mask = self.lap_mask();
+        loop {
+            let mut batch = Batch::new();
+            let word = batch.read_word(address);
+            self.endpoint.post(&mut batch).await?;
+            let word = batch.word(word);
+            let node = Node::from_word(word);
+            let found = (word >> 48) as u32 & mask;
+            let is_later = lap.wrapping_sub(found) & mask > mask / 2;
+            if node.is_none() && (is_later || self.is_open(Hole::UnfilledNode)) {
+                return Ok(None);
+            }
+            let next = (if is_later { found } else { lap } + 1) & mask;
+            let mut batch = Batch::new();
+            let swap = batch.compare_and_swap(address, word, u64::from(next) << 48);
+            self.endpoint.post(&mut batch).await?;
+            if batch.swapped(swap) {
+                return Ok(node.map(|node| (node, position)));
+            }
+        }
+    }
+
+    /// Moves a head that is more than a ring behind the tail to where every node comes by once.
+    pub(super) async fn catch_up(&mut self, queue: Queue, cursors: Cursors) -> Result<(), CacheError> {
+        let head = cursors.tail.wrapping_sub(1 << self.shared.settings.ring_log2);
+        let mut batch = Batch::new();
+        let moved = Cursors { head, ..cursors };
+        batch.compare_and_swap(self.shared.layout.cursors(queue), cursors.word(), moved.word());
+        Ok(self.endpoint.post(&mut batch).await?)
+    }
+
+    /// The nodes at `count` positions from `first` on, as they are.
+    pub(super) async fn nodes(
+        &mut self,
+        queue: Queue,
+        first: u32,
+        count: u32,
+    ) -> Result<Vec<Option<Node>>, CacheError> {
+        let length = 1u32 << self.shared.settings.ring_log2;
+        let mut nodes = Vec::with_capacity(count as usize);
+        let mut position = first;
+        while (nodes.len() as u32) < count {
+            let here = (count - nodes.len() as u32).min(length - (position & (length - 1))).min(NODES_AT_ONCE);
+            let mut buffer = Buffer::new();
+            buffer.resize(here as usize * 8);
+            let mut batch = Batch::new();
+            let read = batch.read(self.node_address(queue, position), buffer);
+            self.endpoint.post(&mut batch).await?;
+            nodes.extend(batch.take(read).words().iter().map(|word| Node::from_word(*word)));
+            position = position.wrapping_add(here);
+        }
+        Ok(nodes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_reads_back_and_an_empty_one_is_none() {
+        let node = Node { chunk: ChunkId(u32::MAX), generation: 0xffff, segment: 3 };
+        assert_eq!(Node::from_word(node.word(LAP_MASK)), Some(node));
+        assert_eq!(Node::from_word(u64::from(LAP_MASK) << 48), None);
+    }
+
+    #[test]
+    fn cursors_measure_across_the_wrap() {
+        assert_eq!(Cursors { head: u32::MAX, tail: 2 }.len(), 3);
+        assert_eq!(Cursors { head: 5, tail: 2 }.len(), 0);
+    }
+}

@@ -1,0 +1,242 @@
+//! The slot word: one entry of the index, changed by compare-and-swap alone.
+//!
+//! ```text
+//! 63 62      56 55       48 47                       pointer_bits                      0
+//! +-+----------+-----------+------------------------------+------------------------------+
+//! |p| length 7 | finger- 8 |   tag: low bits of the       |  pointer: heap offset in     |
+//! | | code     | print     |   chunk's generation         |  units of 16 bytes           |
+//! +-+----------+-----------+------------------------------+------------------------------+
+//!  p = 1: pending, an insertion that is not decided yet; no lookup sees it
+//!
+//! 63       56 55       48 47        33 32                                              0
+//! +-+--------+-----------+------------+------------------------------------------------+
+//! |0| 0      | finger-   | more of    |  when: position of the small queue's head      |  a ghost: a key evicted from
+//! | |        | print     | the hash 15|  at eviction, low 32 bits, plus bit 32 set     |  the small queue; free to take
+//! +-+--------+-----------+------------+------------------------------------------------+
+//! ```
+//!
+//! The empty word is 0. A pool of up to 64 GiB has 32 pointer bits and 16 tag bits; the largest (44 pointer bits) has 4. The paper's slot has
+//! a second word with group and number; ours keeps both in the object's header, which a hit reads anyway, so that there is no second
+//! word to be late.
+
+use super::object::LARGE_RECORD_BYTES;
+
+/// Granularity of records in a chunk.
+pub const UNIT_BYTES: u64 = 16;
+const PENDING: u64 = 1 << 63;
+const LENGTH_SHIFT: u32 = 56;
+const FINGERPRINT_SHIFT: u32 = 48;
+const POINTER_AND_TAG_BITS: u32 = 48;
+const GHOST: u64 = 1 << 32;
+/// The length code of a record whose key and value are in chunks of their own.
+const LARGE_CODE: u64 = 127;
+/// Codes up to this one count units; those above are eight to a doubling.
+const CODE_LINEAR_MAX: u64 = 64;
+
+/// How a pool's slot words divide 48 bits between pointer and tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotFormat {
+    pointer_bits: u32,
+    tag_mask: u64,
+}
+
+impl SlotFormat {
+    /// The format for a heap of so many bytes.
+    pub fn new(heap_bytes: u64) -> Self {
+        let units = heap_bytes.div_ceil(UNIT_BYTES).max(2);
+        let pointer_bits = 64 - (units - 1).leading_zeros();
+        let tag_bits = (POINTER_AND_TAG_BITS - pointer_bits).min(16);
+        Self { pointer_bits, tag_mask: (1 << tag_bits) - 1 }
+    }
+
+    /// A live word.
+    #[inline]
+    pub fn live(&self, fingerprint: u8, length: RecordLength, heap_offset: u64, generation: u32) -> Slot {
+        let tag = u64::from(generation) & self.tag_mask;
+        let pointer = heap_offset / UNIT_BYTES;
+        Slot(
+            length.0 << LENGTH_SHIFT | u64::from(fingerprint) << FINGERPRINT_SHIFT | tag << self.pointer_bits | pointer,
+        )
+    }
+
+    /// Bytes from the heap's start to the record.
+    #[inline]
+    pub fn heap_offset(&self, slot: Slot) -> u64 {
+        (slot.0 & ((1 << self.pointer_bits) - 1)) * UNIT_BYTES
+    }
+
+    /// Whether the word was written when the record's chunk had this generation (as far as the tag goes).
+    #[inline]
+    pub fn has_generation(&self, slot: Slot, generation: u32) -> bool {
+        slot.0 >> self.pointer_bits & self.tag_mask == u64::from(generation) & self.tag_mask
+    }
+}
+
+/// A record's length as a slot word has it: never less than the record, at most an eighth more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordLength(u64);
+
+impl RecordLength {
+    /// The record of a large object.
+    pub const LARGE: Self = Self(LARGE_CODE);
+
+    /// The code for a record of `bytes`, at least 1 and at most 128 KiB.
+    pub fn of(bytes: u64) -> Self {
+        let units = bytes.div_ceil(UNIT_BYTES).max(1);
+        if units <= CODE_LINEAR_MAX {
+            return Self(units);
+        }
+        // units lies in (2^octave, 2^(octave + 1)]; each octave has eight steps.
+        let octave = 63 - (units - 1).leading_zeros() as u64;
+        let step = 1u64 << (octave - 3);
+        let steps = (units - (1 << octave)).div_ceil(step);
+        let code = CODE_LINEAR_MAX + (octave - 6) * 8 + steps;
+        assert!(code < LARGE_CODE, "a record in a group is shorter than that");
+        Self(code)
+    }
+
+    /// Bytes to READ.
+    pub fn bytes(self) -> u64 {
+        match self.0 {
+            LARGE_CODE => LARGE_RECORD_BYTES,
+            code if code <= CODE_LINEAR_MAX => code * UNIT_BYTES,
+            code => {
+                let (octave, steps) = ((code - CODE_LINEAR_MAX - 1) / 8 + 6, (code - CODE_LINEAR_MAX - 1) % 8 + 1);
+                ((1 << octave) + (steps << (octave - 3))) * UNIT_BYTES
+            }
+        }
+    }
+}
+
+/// What the low word of a slot says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot(pub u64);
+
+impl Slot {
+    /// The empty slot.
+    pub const EMPTY: Self = Self(0);
+
+    /// A ghost of a key with this hash, evicted when the small queue's head was at `position`.
+    pub fn ghost(hash: KeyHash, position: u32) -> Self {
+        let more = u64::from(hash.more);
+        Self(u64::from(hash.fingerprint) << FINGERPRINT_SHIFT | more << 33 | GHOST | u64::from(position))
+    }
+
+    /// Whether an insertion may take it.
+    #[inline]
+    pub fn is_free(self) -> bool {
+        self.0 >> LENGTH_SHIFT == 0
+    }
+
+    /// Whether a lookup sees it.
+    #[inline]
+    pub fn is_live(self) -> bool {
+        !self.is_free() && !self.is_pending()
+    }
+
+    /// Whether an insertion is being decided here.
+    #[inline]
+    pub fn is_pending(self) -> bool {
+        self.0 & PENDING != 0
+    }
+
+    /// The same word, pending.
+    pub fn pending(self) -> Self {
+        Self(self.0 | PENDING)
+    }
+
+    /// The same word, decided.
+    pub fn decided(self) -> Self {
+        Self(self.0 & !PENDING)
+    }
+
+    /// Whether a live or pending word may be of a key with this fingerprint.
+    #[inline]
+    pub fn may_be(self, fingerprint: u8) -> bool {
+        (self.0 >> FINGERPRINT_SHIFT) as u8 == fingerprint && !self.is_free()
+    }
+
+    /// The fingerprint.
+    pub fn fingerprint(self) -> u8 {
+        (self.0 >> FINGERPRINT_SHIFT) as u8
+    }
+
+    /// The record's length.
+    #[inline]
+    pub fn length(self) -> RecordLength {
+        RecordLength(self.0 >> LENGTH_SHIFT & 127)
+    }
+
+    /// Whether key and value are in chunks of their own.
+    pub fn is_large(self) -> bool {
+        self.length() == RecordLength::LARGE
+    }
+
+    /// The position at which a ghost of this key was evicted, if that is what the word is.
+    pub fn ghost_position(self, hash: KeyHash) -> Option<u32> {
+        let same = Self::ghost(hash, self.0 as u32) == self;
+        same.then_some(self.0 as u32)
+    }
+
+    /// The position at which a ghost of any key was evicted.
+    pub fn any_ghost_position(self) -> Option<u32> {
+        (self.is_free() && self.0 & GHOST != 0).then_some(self.0 as u32)
+    }
+}
+
+/// What is used of a key's hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyHash {
+    /// The bucket where the key is, if it is anywhere.
+    pub bucket: u32,
+    /// Eight bits, in the slot word.
+    pub fingerprint: u8,
+    /// Fifteen bits, in ghosts.
+    pub more: u16,
+}
+
+impl KeyHash {
+    /// The parts of `hash` in an index of `buckets` buckets.
+    #[inline]
+    pub fn new(hash: u64, buckets: u32) -> Self {
+        Self {
+            bucket: (((hash & 0xffff_ffff) * u64::from(buckets)) >> 32) as u32,
+            fingerprint: (hash >> 56) as u8,
+            more: (hash >> 32) as u16 & 0x7fff,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_code_never_cuts_a_record_and_wastes_at_most_an_eighth() {
+        for bytes in 1..=(64 << 10) {
+            let read = RecordLength::of(bytes).bytes();
+            assert!(read >= bytes && read <= bytes.next_multiple_of(16) * 9 / 8 + 16, "{bytes} {read}");
+            assert_ne!(RecordLength::of(bytes), RecordLength::LARGE);
+        }
+    }
+
+    #[test]
+    fn fields_survive_packing_at_their_edges() {
+        for heap_bytes in [1 << 12, 1 << 30, 1 << 36, 1 << 42, 1 << 48] {
+            let format = SlotFormat::new(heap_bytes);
+            let slot = format.live(0xff, RecordLength::of(300), heap_bytes - 16, 0xffff_fff7);
+            assert_eq!(format.heap_offset(slot), heap_bytes - 16);
+            assert!(format.has_generation(slot, 0xffff_fff7) && !format.has_generation(slot, 0xffff_fff6));
+            assert!(slot.is_live() && !slot.pending().is_live() && slot.pending().decided() == slot);
+            assert_eq!(slot.length().bytes(), 304);
+        }
+    }
+
+    #[test]
+    fn a_ghost_is_free_and_known_by_its_key_alone() {
+        let (hash, other) = (KeyHash::new(0x1234_5678_9abc_def0, 100), KeyHash::new(0x1234_5679_9abc_def0, 100));
+        let ghost = Slot::ghost(hash, u32::MAX);
+        assert!(ghost.is_free() && !ghost.is_live() && !ghost.may_be(hash.fingerprint));
+        assert_eq!((ghost.ghost_position(hash), ghost.ghost_position(other)), (Some(u32::MAX), None));
+    }
+}

@@ -1,0 +1,143 @@
+//! Walks over the whole index: scan, random key, flush.
+//!
+//! A key stays in its slot while it is present, through replacements and regroupings, so a walk in the order of buckets shows every
+//! key that is present throughout. Cursors are bucket numbers.
+
+use super::Forge;
+use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};
+use super::lookup::ATTEMPTS_MAX;
+use super::object::HEADER_BYTES;
+use super::slot::Slot;
+use crate::{CacheError, Value};
+use atoll_fabric::{Batch, Endpoint};
+
+/// Buckets READ at once.
+const BUCKETS_AT_ONCE: u64 = 16;
+
+impl<E: Endpoint> Forge<E> {
+    /// The words of up to sixteen buckets from `bucket` on.
+    async fn bucket_words(&mut self, bucket: u64) -> Result<Vec<Slot>, CacheError> {
+        let count = BUCKETS_AT_ONCE.min(u64::from(self.shared.settings.buckets) - bucket);
+        let mut buffer = std::mem::take(&mut self.scratch);
+        buffer.resize((BUCKET_BYTES * count) as usize);
+        let mut batch = Batch::new();
+        let read = batch.read(self.shared.layout.bucket(bucket as u32), buffer);
+        self.endpoint.post(&mut batch).await?;
+        self.scratch = batch.take(read);
+        Ok(self.scratch.words().iter().map(|word| Slot(*word)).collect())
+    }
+
+    /// The key of a live slot, if its object is sound and not expired; the value's place is used for the record.
+    async fn key_of(&mut self, slot: u64, mut word: Slot, value: &mut Value) -> Result<Option<usize>, CacheError> {
+        for _ in 0..ATTEMPTS_MAX {
+            if !word.is_live() {
+                return Ok(None);
+            }
+            if let Some((now, _)) = self.read_protected(slot, word).await?
+                && now == word
+                && let Some(record) = self.judge(word, &self.record)
+            {
+                let (header, large) = (record.header, record.large);
+                let now_ns = self.endpoint.now_ns();
+                if header.expiry_ms.is_some() && header.is_expired(self.pool_ms(now_ns).await?) {
+                    self.unprotect();
+                    return Ok(None);
+                }
+                match large {
+                    None => {
+                        let key = &self.record.bytes()[HEADER_BYTES..HEADER_BYTES + header.key_bytes];
+                        value.assign(key, crate::Meta::default());
+                    }
+                    Some(body) => {
+                        let Some(extents) = self.extents(&header, &body).await? else { continue };
+                        let buffer = std::mem::take(&mut value.buffer);
+                        value.buffer = self.read_extents(&extents, header.key_bytes, buffer).await?;
+                        (value.start, value.meta.value_bytes) = (0, header.key_bytes);
+                        if self.slot_word(slot).await? != word {
+                            word = self.slot_word(slot).await?;
+                            continue;
+                        }
+                    }
+                }
+                self.unprotect();
+                return Ok(Some(header.key_bytes));
+            }
+            // The object was moved or replaced: the slot says where it is now.
+            self.unprotect();
+            word = self.slot_word(slot).await?;
+        }
+        Err(CacheError::Damaged { what: "an object that stays unsound" })
+    }
+
+    /// Shows at least `count` keys from bucket `cursor` on; the cursor to go on from, 0 at the end.
+    pub(super) async fn walk_keys<F: FnMut(&[u8])>(
+        &mut self,
+        cursor: u64,
+        count: usize,
+        mut each: F,
+    ) -> Result<u64, CacheError> {
+        let buckets = u64::from(self.shared.settings.buckets);
+        let (mut bucket, mut shown, mut value) = (cursor, 0, Value::new());
+        // A walk over an empty index is long, so that its steps are bounded, too.
+        let last = cursor.saturating_add((count as u64).saturating_mul(4).max(1024));
+        while bucket < buckets && shown < count && bucket < last {
+            let words = self.bucket_words(bucket).await?;
+            for (index, word) in words.iter().enumerate() {
+                let slot = bucket * BUCKET_SLOTS as u64 + index as u64;
+                if word.is_live() && self.key_of(slot, *word, &mut value).await?.is_some() {
+                    each(value.bytes());
+                    shown += 1;
+                }
+            }
+            bucket += (words.len() / BUCKET_SLOTS) as u64;
+        }
+        Ok(if bucket >= buckets { 0 } else { bucket })
+    }
+
+    /// Some key: the first from a random bucket on.
+    pub(super) async fn some_key(&mut self) -> Result<Option<Vec<u8>>, CacheError> {
+        let buckets = u64::from(self.shared.settings.buckets);
+        let start = self.endpoint.random() % buckets;
+        let mut value = Value::new();
+        for bucket in (start..buckets).chain(0..start).step_by(BUCKETS_AT_ONCE as usize) {
+            let words = self.bucket_words(bucket).await?;
+            let first = self.endpoint.random() as usize % words.len();
+            for index in (first..words.len()).chain(0..first) {
+                let slot = bucket * BUCKET_SLOTS as u64 + index as u64;
+                if words[index].is_live() && self.key_of(slot, words[index], &mut value).await?.is_some() {
+                    return Ok(Some(value.bytes().to_vec()));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Removes every key that is present now.
+    pub(super) async fn remove_all(&mut self) -> Result<u64, CacheError> {
+        let buckets = u64::from(self.shared.settings.buckets);
+        let (mut bucket, mut removed) = (0, 0);
+        while bucket < buckets {
+            let words = self.bucket_words(bucket).await?;
+            for (index, word) in words.iter().enumerate() {
+                removed += self.remove_slot(bucket * BUCKET_SLOTS as u64 + index as u64, *word).await?;
+            }
+            bucket += (words.len() / BUCKET_SLOTS) as u64;
+        }
+        Ok(removed)
+    }
+
+    /// Empties a slot, whatever it is moved to meanwhile.
+    async fn remove_slot(&mut self, slot: u64, mut word: Slot) -> Result<u64, CacheError> {
+        for _ in 0..ATTEMPTS_MAX {
+            if !word.is_live() {
+                return Ok(0);
+            }
+            if self.unlink(slot, word).await? {
+                return Ok(1);
+            }
+            self.unprotect();
+            word = self.slot_word(slot).await?;
+        }
+        Err(CacheError::Damaged { what: "an object that stays unsound" })
+    }
+}

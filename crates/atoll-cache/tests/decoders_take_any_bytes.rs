@@ -1,0 +1,57 @@
+//! The properties of the fuzz targets, with bytes from a seeded generator.
+
+mod decoders;
+
+use atoll_cache::forge::ForgeOptions;
+use atoll_sim::Random;
+
+/// Bytes of every kind: noise, small numbers, edges, and one bit set.
+fn bytes(random: &mut Random, length_max: u64) -> Vec<u8> {
+    let words = random.below(length_max / 8);
+    let mut bytes: Vec<u8> = (0..words)
+        .flat_map(|_| {
+            let word = match random.below(5) {
+                0 => random.word(),
+                1 => random.word() >> random.below(64),
+                2 => 1 << random.below(64),
+                3 => u64::MAX << random.below(64),
+                _ => random.below(64),
+            };
+            word.to_le_bytes()
+        })
+        .collect();
+    bytes.truncate(bytes.len() - (random.below(8) as usize).min(bytes.len()));
+    bytes
+}
+
+/// A region's length and a sound header, with some words of other kinds.
+fn header(random: &mut Random) -> Vec<u8> {
+    let settings = ForgeOptions::default().for_capacity(1 << 20);
+    let mut words = [0; 33];
+    (words[0], words[2], words[3], words[4]) = (1 << 20, settings.capacity_bytes, settings.chunk_bytes.into(), 100);
+    (words[5], words[7], words[8]) = (settings.clients_max.into(), settings.group_objects_max.into(), settings.engine);
+    words[9..17].copy_from_slice(&settings.engine_settings);
+    words[19] = atoll_cache::forge::layout::engine_bytes(&settings, 100);
+    let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    for _ in 0..random.below(4) {
+        let at = random.below(33) as usize;
+        let word = match random.below(3) {
+            0 => words[at] ^ 1 << random.below(64),
+            1 => u64::MAX << random.below(64),
+            _ => random.word() >> random.below(64),
+        };
+        bytes[8 * at..8 * at + 8].copy_from_slice(&word.to_le_bytes());
+    }
+    bytes
+}
+
+#[test]
+fn promise_6_every_decoder_refuses_any_bytes_or_stays_within_its_bounds() {
+    let mut random = Random::new(6);
+    for _ in 0..100_000 {
+        decoders::pool_header(&bytes(&mut random, 300));
+        decoders::pool_header(&header(&mut random));
+        decoders::record(&bytes(&mut random, 400));
+        decoders::slot_words(&bytes(&mut random, 100));
+    }
+}

@@ -1,0 +1,361 @@
+//! A `forge` pool on the simulated fabric, so small that everything happens all the time, and clients that play on it.
+
+#![allow(dead_code, reason = "every test binary uses its part")]
+
+use crate::load::{self, Load};
+use atoll_cache::forge::layout::{BUCKET_SLOTS, ForgeLayout};
+use atoll_cache::forge::{Forge, ForgeOptions, ForgePool, Hole, Queue};
+use atoll_cache::{Cache, CacheError};
+use atoll_fabric::batch::Operation;
+use atoll_fabric::{Address, Batch, Endpoint, Limits, VerbError};
+use atoll_pool::PoolSettings;
+use atoll_sim::history::{Checked, Evictions};
+use atoll_sim::{History, Random, Sim, SimEndpoint, SimOptions, Strategy};
+use std::cell::RefCell;
+use std::mem::ManuallyDrop;
+use std::rc::Rc;
+
+/// A pool, how many clients it has, and what the simulation is like.
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    pub(crate) options: ForgeOptions,
+    pub(crate) chunk_bytes: u32,
+    pub(crate) chunks: u64,
+    pub(crate) group_objects_max: u32,
+    pub(crate) objects_max: u64,
+    pub(crate) slots: u64,
+    /// Log2 of the rings' nodes, if it is not to follow from the chunks.
+    pub(crate) ring_log2: Option<u32>,
+    /// Where both cursors of both rings stand when the first client comes.
+    pub(crate) ring_position: u32,
+    pub(crate) clients: u32,
+    pub(crate) load: Load,
+    pub(crate) evictions: Evictions,
+    pub(crate) strategy: Strategy,
+    pub(crate) steps_max: u64,
+    /// How often a client may leave and come back.
+    pub(crate) rejoins: usize,
+    /// How long client 0 waits at most before it publishes a record.
+    pub(crate) hesitation_ns: u64,
+    /// Whether the pool is walked afterwards; not where a test has poked what that looks at.
+    pub(crate) verified: bool,
+    pub(crate) hole: Option<Hole>,
+}
+
+impl Default for Case {
+    fn default() -> Self {
+        Self {
+            options: ForgeOptions::default(),
+            chunk_bytes: 512,
+            chunks: 24,
+            group_objects_max: 6,
+            objects_max: 0,
+            slots: 64,
+            ring_log2: None,
+            ring_position: 0,
+            clients: 3,
+            load: Load { keys: 5, operations: 60, value_bytes_max: 300, lookups: 40, mixed: true },
+            evictions: Evictions::Anytime,
+            strategy: Strategy::FromSeed,
+            steps_max: 30_000_000,
+            rejoins: 0,
+            hesitation_ns: 0,
+            verified: true,
+            hole: None,
+        }
+    }
+}
+
+/// One client of a case, as its part sees it.
+pub(crate) struct Client {
+    pub(crate) number: u32,
+    pub(crate) seed: u64,
+    pub(crate) cache: Cache<Forge<Hesitant>>,
+    pub(crate) history: Rc<History>,
+    hole: Option<Hole>,
+    epoch_ms: u64,
+    /// What its endpoint's clock shows when the simulation begins.
+    origin_ns: u64,
+    /// Endpoints for the times that it comes back.
+    spares: Vec<Hesitant>,
+}
+
+impl Client {
+    /// A stream of its own.
+    pub(crate) fn random(&self) -> Random {
+        Random::stream(self.seed, 5000 + u64::from(self.number))
+    }
+
+    /// The time that no client knows, in milliseconds since the Unix epoch.
+    pub(crate) fn true_ms(&self) -> u64 {
+        self.epoch_ms + (self.cache.engine().endpoint().now_ns() - self.origin_ns) / 1_000_000
+    }
+
+    /// Leaves the pool and joins it again, as another incarnation.
+    pub(crate) async fn rejoin(&mut self) -> Result<(), CacheError> {
+        self.cache.engine_mut().leave().await?;
+        let endpoint = self.spares.pop().expect("a case says how often its clients come back");
+        let pool = self.cache.engine().pool().clone();
+        let mut forge = Forge::join(&pool, endpoint).await.expect("the place that it left is free");
+        if let Some(hole) = self.hole {
+            forge.open_hole(hole);
+        }
+        self.cache = Cache::new(forge);
+        Ok(())
+    }
+}
+
+/// The simulator's endpoint, with a client that may think before it publishes what it has decided: between a look at a slot and
+/// the compare-and-swap of it.
+pub(crate) struct Hesitant {
+    inner: SimEndpoint,
+    hesitation_ns: u64,
+}
+
+impl Endpoint for Hesitant {
+    async fn post(&self, batch: &mut Batch) -> Result<(), VerbError> {
+        let is = |wanted: fn(&Operation) -> bool| batch.verbs().iter().any(|verb| wanted(&verb.operation));
+        let publishes = is(|operation| matches!(operation, Operation::Write { .. }))
+            && is(|operation| matches!(operation, Operation::CompareAndSwap { .. }));
+        if publishes && self.hesitation_ns > 0 {
+            self.inner.pause(self.random() % self.hesitation_ns).await;
+        }
+        self.inner.post(batch).await
+    }
+
+    fn post_unawaited(&self, batch: &mut Batch) {
+        self.inner.post_unawaited(batch);
+    }
+
+    fn flush(&self) -> impl Future<Output = Result<(), VerbError>> {
+        self.inner.flush()
+    }
+
+    fn pause(&self, ns: u64) -> impl Future<Output = ()> {
+        self.inner.pause(ns)
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.inner.now_ns()
+    }
+
+    fn unix_ms(&self) -> u64 {
+        self.inner.unix_ms()
+    }
+
+    fn random(&self) -> u64 {
+        self.inner.random()
+    }
+
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+
+    fn fabric(&self) -> &'static str {
+        self.inner.fabric()
+    }
+}
+
+impl Case {
+    /// A case whose every number comes from the seed.
+    pub(crate) fn drawn(seed: u64) -> Self {
+        let mut random = Random::stream(seed, 7);
+        let paper = random.below(4) == 0;
+        let options = if paper { ForgeOptions::paper() } else { ForgeOptions::default() };
+        let clients = 2 + random.below(3) as u32;
+        Self {
+            options: ForgeOptions { small_percent: random.pick(&[10, 20, 50]), ..options },
+            chunk_bytes: random.pick(&[256, 512, 1024]),
+            chunks: random.pick(&[18, 24, 40]),
+            group_objects_max: random.pick(&[1, 2, 4, 12]),
+            objects_max: random.pick(&[0, 0, 0, 4, 12]),
+            slots: random.pick(&[32, 64]),
+            clients,
+            load: Load {
+                keys: random.pick(&[1, 2, 4, 8]),
+                operations: 60,
+                value_bytes_max: random.pick(&[40, 200, 900]),
+                lookups: random.pick(&[20, 50]),
+                mixed: random.below(4) > 0,
+            },
+            ..Self::default()
+        }
+    }
+
+    /// The pool's settings: as much capacity as the wanted chunks and the metadata need.
+    pub(crate) fn settings(&self) -> PoolSettings {
+        let heap = self.chunks * u64::from(self.chunk_bytes);
+        let base = PoolSettings {
+            capacity_bytes: heap,
+            chunk_bytes: self.chunk_bytes,
+            clients_max: self.clients + 2,
+            objects_max: self.objects_max,
+            group_objects_max: self.group_objects_max,
+            ..PoolSettings::for_capacity(1 << 20)
+        };
+        let mut settings = self.options.settings(base, self.slots);
+        if let Some(ring_log2) = self.ring_log2 {
+            settings.engine_settings[0] &= !(0xff << 32);
+            settings.engine_settings[0] |= u64::from(ring_log2) << 32;
+        }
+        let metadata = atoll_cache::forge::layout::engine_bytes(&settings, 0) + 2048 + self.chunks * 32;
+        PoolSettings {
+            capacity_bytes: (heap + metadata + u64::from(self.clients) * 256).next_multiple_of(8),
+            ..settings
+        }
+    }
+
+    /// A simulation with the case's pool in it.
+    pub(crate) fn formatted(&self, seed: u64) -> Result<(Sim, Rc<ForgePoolWords>), String> {
+        let settings = self.settings();
+        let mut options = SimOptions::new(seed, settings.capacity_bytes);
+        (options.steps_max, options.strategy) = (self.steps_max, self.strategy);
+        let sim = Sim::new(options);
+        let endpoint = sim.endpoint("maker");
+        let pool = sim.block_on(async move { ForgePool::format(&endpoint, settings).await });
+        let pool = pool.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        let words = ForgePoolWords { pool };
+        if self.ring_position != 0 {
+            words.turn_rings(&sim, self.ring_position);
+        }
+        Ok((sim, Rc::new(words)))
+    }
+
+    /// Lets every client play its part in `sim`, each a process of its own with its own map of hotness. The first error is the
+    /// case's.
+    pub(crate) fn play<F>(&self, sim: &Sim, history: &Rc<History>, part: impl Fn(Client) -> F) -> Result<(), String>
+    where
+        F: Future<Output = Result<Client, CacheError>> + 'static,
+        Self: Sized,
+    {
+        let errors = Rc::new(RefCell::new(Vec::new()));
+        // Joined one after the other, so that client n has place n.
+        let mut clients = Vec::new();
+        for number in 0..self.clients {
+            match self.join(sim, number, history) {
+                Ok(client) => clients.push(client),
+                Err(error) => {
+                    // Outside a task they cannot leave.
+                    clients.into_iter().for_each(std::mem::forget);
+                    return Err(error);
+                }
+            }
+        }
+        for client in clients {
+            let (errors, number) = (errors.clone(), client.number);
+            let part = part(client);
+            sim.spawn(&format!("client {number}"), async move {
+                let outcome = match part.await {
+                    Ok(mut client) => client.cache.engine_mut().leave().await,
+                    Err(error) => Err(error),
+                };
+                if let Err(error) = outcome {
+                    errors.borrow_mut().push(format!("client {number}: {error}"));
+                }
+            });
+        }
+        sim.run().map_err(|error| error.to_string())?;
+        errors.take().into_iter().next().map_or(Ok(()), Err)
+    }
+
+    fn join(&self, sim: &Sim, number: u32, history: &Rc<History>) -> Result<Client, String> {
+        let hesitation_ns = if number == 0 { self.hesitation_ns } else { 0 };
+        let hesitant = |name: String| Hesitant { inner: sim.endpoint(&name), hesitation_ns };
+        let endpoint = hesitant(format!("client {number}"));
+        let (bytes, hole, history, seed) = (self.settings().capacity_bytes, self.hole, history.clone(), sim.seed());
+        let (origin_ns, epoch_ms) = (endpoint.now_ns() - sim.now_ns(), SimOptions::new(0, 8).epoch_ms);
+        let spares = (0..self.rejoins).map(|time| hesitant(format!("client {number}, {time} to go"))).collect();
+        let joined = sim.block_on(async move {
+            let pool = ForgePool::open(&endpoint, bytes).await?;
+            let mut forge = Forge::join(&pool, endpoint).await?;
+            if let Some(hole) = hole {
+                forge.open_hole(hole);
+            }
+            Ok::<_, atoll_pool::PoolError>(Client {
+                number,
+                seed,
+                cache: Cache::new(forge),
+                history,
+                hole,
+                epoch_ms,
+                origin_ns,
+                spares,
+            })
+        });
+        joined.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+    }
+
+    /// What a walk over the quiet pool finds wrong first.
+    pub(crate) fn verify(&self, sim: &Sim) -> Result<(), String> {
+        let Client { mut cache, .. } = Self { hole: None, ..self.clone() }.join(sim, u32::MAX, &Rc::default())?;
+        let report = sim.block_on(async move {
+            let report = cache.engine_mut().verify().await?;
+            cache.engine_mut().leave().await?;
+            Ok::<_, CacheError>(report)
+        });
+        let report = report.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        report.faults.first().map_or(Ok(()), |fault| Err(format!("verify: {fault}")))
+    }
+
+    /// Plays the case's load under a seed; what was wrong, if anything was.
+    pub(crate) fn run(&self, seed: u64) -> Result<Checked, String> {
+        let load = self.load.clone();
+        self.run_part(seed, move |mut client| {
+            let load = load.clone();
+            async move {
+                load::run(&mut client.cache, client.number, client.seed, &load, &client.history).await?;
+                Ok(client)
+            }
+        })
+    }
+
+    /// Plays a part of one's own under a seed, then walks the pool and checks the history.
+    pub(crate) fn run_part<F>(&self, seed: u64, part: impl Fn(Client) -> F) -> Result<Checked, String>
+    where
+        F: Future<Output = Result<Client, CacheError>> + 'static,
+    {
+        let (sim, _) = self.formatted(seed)?;
+        // Clients of a run that came to no end cannot leave the pool any more, which they do when they are dropped.
+        let sim = ManuallyDrop::new(sim);
+        let history = Rc::new(History::new());
+        self.play(&sim, &history, part)?;
+        if self.verified {
+            self.verify(&sim)?;
+        }
+        drop(ManuallyDrop::into_inner(sim));
+        history.check_with(self.evictions).map_err(|violation| violation.to_string())
+    }
+}
+
+/// The words of a pool, for tests that poke them.
+pub(crate) struct ForgePoolWords {
+    pub(crate) pool: std::sync::Arc<ForgePool>,
+}
+
+impl ForgePoolWords {
+    fn layout(&self) -> ForgeLayout {
+        ForgeLayout::new(self.pool.pool(), self.pool.settings()).expect("the pool was made with it")
+    }
+
+    /// Where the index's slots are.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Address> {
+        let layout = self.layout();
+        (0..u64::from(self.pool.settings().buckets) * BUCKET_SLOTS as u64).map(move |slot| layout.slot(slot))
+    }
+
+    /// Makes both rings look as if so many groups had passed through them.
+    pub(crate) fn turn_rings(&self, sim: &Sim, position: u32) {
+        let layout = self.layout();
+        let ring_log2 = self.pool.settings().ring_log2;
+        for queue in Queue::ALL {
+            sim.poke_word(layout.cursors(queue), u64::from(position) << 32 | u64::from(position));
+            let (length, lap_mask) = (1u32 << ring_log2, 0x1fff & u32::MAX >> ring_log2);
+            for ahead in 0..length {
+                // Whoever emptied a node left it waiting for the lap after its own.
+                let before = position.wrapping_add(ahead).wrapping_sub(length);
+                let lap = u64::from((before >> ring_log2).wrapping_add(1) & lap_mask);
+                sim.poke_word(layout.ring(queue).add(u64::from(before & (length - 1)) * 8), lap << 48);
+            }
+        }
+    }
+}

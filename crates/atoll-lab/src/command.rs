@@ -1,0 +1,31 @@
+//! The lab's part of the command line, for a binary to mount: [`LabCommand`] as its command `lab`, and
+//! [`ReplayCommand`](crate::replay::ReplayCommand) as its command `replay`. Experiments of several processes start the binary again with
+//! `lab process`.
+
+use crate::LabError;
+use crate::fleet::ProcessCommand;
+use crate::hit_ratio::HitRatioCommand;
+use crate::micro::MicroCommand;
+
+/// Experiments
+#[derive(Clone, Debug, clap::Subcommand)]
+pub enum LabCommand {
+    /// Measure an engine's hit ratio on a folder of traces, beside known algorithms
+    HitRatio(HitRatioCommand),
+    /// Measure the latency of single operations and the throughput of two processes, beside other caches
+    Micro(MicroCommand),
+    /// Be a process of an experiment
+    #[command(hide = true)]
+    Process(ProcessCommand),
+}
+
+impl LabCommand {
+    /// Does the experiment and prints its result.
+    pub fn run(self) -> Result<(), LabError> {
+        match self {
+            Self::HitRatio(command) => command.run(),
+            Self::Micro(command) => command.run(),
+            Self::Process(command) => command.run(),
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Where the lab meets an engine: how a cache is made, opened by another process, and given clients.
+//!
+//! An engine takes part in every experiment by implementing [`Deployment`] here and having a line in [`EngineName`] and in
+//! [`on_engine`]. Nothing else of this crate names an engine.
+
+use crate::LabError;
+use crate::reference::PolicyName;
+use crate::reference::engine::{ReferenceEngine, Shared};
+use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
+use atoll_cache::{Cache, Engine};
+use atoll_fabric::region::Region;
+use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
+use atoll_fabric::{Clock, run_ready};
+use atoll_pool::PoolSettings;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+
+/// What limits a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Bound {
+    /// Never more than so many objects are resident; bytes are to be no limit for the plan's objects.
+    Objects(u64),
+    /// So many bytes of pool, whatever they are used for.
+    Bytes(u64),
+}
+
+/// The cache that an experiment wants.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Which engine.
+    pub engine: EngineName,
+    /// What limits it.
+    pub bound: Bound,
+    /// Key and value bytes of a typical object.
+    pub object_bytes: u64,
+    /// The most clients that will ever be joined at a time, over all processes.
+    pub clients_max: u32,
+    /// The name under which other processes open it, such as `shm:/NAME`; `None` for a cache of this process alone.
+    pub name: Option<String>,
+}
+
+/// A cache that is there, as one process sees it.
+///
+/// It may be bound to the thread that made it; every thread of an experiment makes or opens its own.
+pub trait Deployment: Sized {
+    /// One client's engine. Its futures never wait, since every experiment of the lab runs on one host.
+    type Engine: Engine;
+
+    /// Makes an empty cache. `clock` is the clock of all its clients in this process.
+    fn create(plan: &Plan, clock: &Clock) -> Result<Self, LabError>;
+
+    /// Opens the named cache of `plan` that another process made.
+    fn open(plan: &Plan, clock: &Clock) -> Result<Self, LabError>;
+
+    /// Removes the name of `plan`'s cache, so that its memory goes with the last process that has it open.
+    fn remove(plan: &Plan) -> Result<(), LabError>;
+
+    /// Another client, with an endpoint of its own.
+    fn client(&self) -> Result<Cache<Self::Engine>, LabError>;
+
+    /// The most objects that were ever resident at a time, if the engine keeps count of it. The lab also looks for itself.
+    fn objects_max(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// The engines, as users name them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EngineName {
+    /// FORGE in a pool of shared memory
+    #[default]
+    Forge,
+    /// FORGE as the paper has it, without our improvements
+    ForgePaper,
+    /// Exact FIFO in ordinary memory, for comparison
+    Fifo,
+    /// Exact LRU in ordinary memory, for comparison
+    Lru,
+    /// Exact S3-FIFO in ordinary memory, for comparison
+    S3Fifo,
+}
+
+impl fmt::Display for EngineName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Forge => "forge",
+            Self::ForgePaper => "forge-paper",
+            Self::Fifo => "fifo",
+            Self::Lru => "lru",
+            Self::S3Fifo => "s3-fifo",
+        })
+    }
+}
+
+/// Something to do with whatever engine was chosen.
+pub trait Experiment {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    fn run<D: Deployment>(self) -> Result<Self::Output, LabError>;
+}
+
+/// Runs `experiment` with the deployment of that engine.
+pub fn on_engine<E: Experiment>(engine: EngineName, experiment: E) -> Result<E::Output, LabError> {
+    match engine {
+        EngineName::Forge | EngineName::ForgePaper => experiment.run::<ForgeCache>(),
+        EngineName::Fifo | EngineName::Lru | EngineName::S3Fifo => experiment.run::<ReferenceCache>(),
+    }
+}
+
+/// A `forge` pool over shared memory.
+struct ForgeCache {
+    region: Arc<ShmRegion>,
+    pool: Arc<ForgePool>,
+    clock: Clock,
+}
+
+impl ForgeCache {
+    fn endpoint(region: &Arc<ShmRegion>, clock: &Clock) -> ShmEndpoint {
+        ShmEndpoint::with_regions(vec![region.clone()], clock.clone())
+    }
+
+    fn settings(plan: &Plan) -> PoolSettings {
+        let options = match plan.engine {
+            EngineName::ForgePaper => ForgeOptions::paper(),
+            _ => ForgeOptions::default(),
+        };
+        let clients_max = plan.clients_max + 1;
+        match plan.bound {
+            Bound::Objects(objects) => options.for_objects(objects, clients_max, 32 + plan.object_bytes as u32),
+            Bound::Bytes(bytes) => {
+                let settings = options.for_capacity(bytes);
+                PoolSettings { clients_max: settings.clients_max.max(clients_max), ..settings }
+            }
+        }
+    }
+}
+
+impl Deployment for ForgeCache {
+    type Engine = Forge<ShmEndpoint>;
+
+    fn create(plan: &Plan, clock: &Clock) -> Result<Self, LabError> {
+        let settings = Self::settings(plan);
+        let region = Arc::new(match &plan.name {
+            Some(name) => ShmRegion::create(name, settings.capacity_bytes)?,
+            None => ShmRegion::anonymous(settings.capacity_bytes)?,
+        });
+        let pool = run_ready(ForgePool::format(&Self::endpoint(&region, clock), settings))?;
+        Ok(Self { region, pool, clock: clock.clone() })
+    }
+
+    fn open(plan: &Plan, clock: &Clock) -> Result<Self, LabError> {
+        let name = plan.name.as_deref().ok_or(LabError::ReferenceOnly)?;
+        let region = Arc::new(ShmRegion::open(name)?);
+        let pool = run_ready(ForgePool::open(&Self::endpoint(&region, clock), region.attributes().bytes))?;
+        Ok(Self { region, pool, clock: clock.clone() })
+    }
+
+    fn remove(plan: &Plan) -> Result<(), LabError> {
+        plan.name.as_deref().map_or(Ok(()), |name| Ok(ShmRegion::remove(name)?))
+    }
+
+    fn client(&self) -> Result<Cache<Self::Engine>, LabError> {
+        Ok(Cache::new(run_ready(Forge::join(&self.pool, Self::endpoint(&self.region, &self.clock)))?))
+    }
+}
+
+/// A cache of one process under an exact policy.
+struct ReferenceCache(Shared);
+
+impl Deployment for ReferenceCache {
+    type Engine = ReferenceEngine;
+
+    fn create(plan: &Plan, clock: &Clock) -> Result<Self, LabError> {
+        let policy = match plan.engine {
+            EngineName::Fifo => PolicyName::Fifo,
+            EngineName::Lru => PolicyName::Lru,
+            EngineName::S3Fifo => PolicyName::S3Fifo,
+            EngineName::Forge | EngineName::ForgePaper => return Err(LabError::ReferenceOnly),
+        };
+        match (plan.bound, &plan.name) {
+            (Bound::Objects(objects_max), None) => Ok(Self(Shared::new(policy, objects_max as usize, clock.clone()))),
+            _ => Err(LabError::ReferenceOnly),
+        }
+    }
+
+    fn open(_plan: &Plan, _clock: &Clock) -> Result<Self, LabError> {
+        Err(LabError::ReferenceOnly)
+    }
+
+    fn remove(_plan: &Plan) -> Result<(), LabError> {
+        Ok(())
+    }
+
+    fn client(&self) -> Result<Cache<ReferenceEngine>, LabError> {
+        Ok(Cache::new(ReferenceEngine::new(&self.0)))
+    }
+}

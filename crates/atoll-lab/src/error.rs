@@ -1,0 +1,81 @@
+//! Why an experiment could not be done.
+
+use crate::deployment::EngineName;
+use crate::trace::TraceError;
+use atoll_cache::CacheError;
+use std::path::PathBuf;
+
+/// Why an experiment could not be done.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The cache failed.
+    #[error("the cache failed: {0}")]
+    Cache(#[from] CacheError),
+    /// The engine cannot make or open its cache.
+    #[error("{engine} cannot make the cache: {reason}")]
+    Deployment {
+        /// The engine.
+        engine: EngineName,
+        /// What it said.
+        reason: String,
+    },
+    /// The shared memory could not be had.
+    #[error(transparent)]
+    Region(#[from] atoll_fabric::shm::ShmError),
+    /// The pool could not be made or opened.
+    #[error(transparent)]
+    Pool(#[from] atoll_pool::PoolError),
+    /// A reference engine was asked for what only a pool can do.
+    #[error(
+        "fifo, lru and s3-fifo are references in one process, limited by objects: give --cache-objects, no --processes above 1, or another engine"
+    )]
+    ReferenceOnly,
+    /// More objects were resident than the cache may hold.
+    #[error(
+        "{objects_max} objects were resident at a time, more than the {bound} that the cache may hold: the engine breaks its promise"
+    )]
+    TooManyResident {
+        /// The most that were seen.
+        objects_max: u64,
+        /// The most that may be.
+        bound: u64,
+    },
+    /// Keys were shown that the engine does not count as resident.
+    #[error("a scan shows {shown} keys where the engine counts {counted} objects: the engine's count is wrong")]
+    Miscounted {
+        /// Distinct keys that the scan showed.
+        shown: u64,
+        /// What the engine counts.
+        counted: u64,
+    },
+    /// A folder of traces lacks what the experiment needs.
+    #[error("{path}: {what}")]
+    Folder {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong and what to do.
+        what: String,
+    },
+    /// A process of the experiment failed.
+    #[error("process {index} of the experiment: {what}")]
+    Process {
+        /// Which, from 0.
+        index: usize,
+        /// What happened.
+        what: String,
+    },
+    /// Options contradict each other.
+    #[error("{0}")]
+    Options(String),
+    /// The system refused something.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What it said.
+        source: std::io::Error,
+    },
+}

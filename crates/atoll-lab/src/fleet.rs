@@ -1,0 +1,181 @@
+//! The processes of an experiment: this binary, started again with a task.
+//!
+//! | from | line | meaning |
+//! |---|---|---|
+//! | child | `ready` | everything is set up |
+//! | parent | `go` | all are ready: begin |
+//! | child | `at N` | progress |
+//! | child | `done JSON` | the result; the child ends |
+//!
+//! Lines go over the child's standard input and output; its standard error is the parent's. A child whose input ends before `go`
+//! ends, so that none outlives a parent that failed.
+//!
+//! The task is one argument to the hidden command `lab process`, at which the binary must have mounted
+//! [`LabCommand`](crate::LabCommand).
+
+use crate::LabError;
+use crate::micro;
+use crate::replay;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a process of an experiment is started for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Task {
+    /// A part of a replay.
+    Replay(replay::Part),
+    /// A measurement of single operations.
+    Micro(micro::Part),
+}
+
+impl Task {
+    fn run(self) -> Result<(), LabError> {
+        match self {
+            Self::Replay(part) => part.run(Post),
+            Self::Micro(part) => part.run(Post),
+        }
+    }
+}
+
+/// The hidden command that a process of an experiment runs
+#[derive(Clone, Debug, clap::Args)]
+pub struct ProcessCommand {
+    /// The task, as the parent wrote it
+    task: String,
+}
+
+impl ProcessCommand {
+    /// Does the task.
+    pub fn run(self) -> Result<(), LabError> {
+        let task: Task = serde_json::from_str(&self.task)
+            .map_err(|error| LabError::Options(format!("this command is for the lab itself: {error}")))?;
+        task.run()
+    }
+}
+
+/// A child's side of the lines.
+#[derive(Debug)]
+pub(crate) struct Post;
+
+fn say(line: std::fmt::Arguments<'_>) {
+    let mut out = std::io::stdout().lock();
+    // A parent that is gone will never read what we found; there is nobody to tell.
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+impl Post {
+    /// Says that everything is set up, and waits until all processes are.
+    pub(crate) fn stand_by(&self) -> Result<(), LabError> {
+        say(format_args!("ready"));
+        let mut line = String::new();
+        let read = std::io::stdin().lock().read_line(&mut line);
+        read.map_err(|source| LabError::System { what: "hear from the experiment's parent process", source })?;
+        if line.trim() == "go" { Ok(()) } else { Err(LabError::Options("the experiment was given up".to_owned())) }
+    }
+
+    pub(crate) fn progress(&self, at: u64) {
+        say(format_args!("at {at}"));
+    }
+
+    pub(crate) fn report<R: Serialize>(&self, report: &R) {
+        say(format_args!("done {}", serde_json::to_string(report).expect("a report is plain data")));
+    }
+}
+
+struct Process {
+    child: Child,
+    input: ChildStdin,
+    lines: BufReader<ChildStdout>,
+    index: usize,
+}
+
+impl Process {
+    fn start(index: usize, task: &Task) -> Result<Self, LabError> {
+        let failed = |source| LabError::System { what: "start a process of the experiment", source };
+        let binary = std::env::current_exe().map_err(failed)?;
+        let task = serde_json::to_string(task).expect("a task is plain data");
+        let mut command = Command::new(binary);
+        command.args(["lab", "process", &task]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(failed)?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            unreachable!("both were asked to be piped")
+        };
+        Ok(Self { child, input, lines: BufReader::new(output), index })
+    }
+
+    fn failed(&mut self, what: &str) -> LabError {
+        let end = self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
+        LabError::Process { index: self.index, what: format!("{what} ({end}); its own message is above") }
+    }
+
+    fn line(&mut self) -> Result<String, LabError> {
+        let mut line = String::new();
+        match self.lines.read_line(&mut line) {
+            Ok(bytes) if bytes > 0 => Ok(line.trim_end().to_owned()),
+            _ => Err(self.failed("ended early")),
+        }
+    }
+
+    fn await_ready(&mut self) -> Result<(), LabError> {
+        match self.line()?.as_str() {
+            "ready" => Ok(()),
+            _ => Err(self.failed("did not get ready")),
+        }
+    }
+
+    fn go(&mut self) -> Result<(), LabError> {
+        writeln!(self.input, "go").map_err(|_| self.failed("ended before it began"))
+    }
+
+    fn result<R: DeserializeOwned>(&mut self, progress: &(impl Fn(usize, u64) + Sync)) -> Result<R, LabError> {
+        loop {
+            let line = self.line()?;
+            if let Some(at) = line.strip_prefix("at ") {
+                progress(self.index, at.parse().unwrap_or(0));
+            } else if let Some(result) = line.strip_prefix("done ") {
+                return serde_json::from_str(result).map_err(|_| self.failed("gave a result that cannot be read"));
+            }
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // One that has ended already cannot be killed, and need not be.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Processes that are set up and wait for each other.
+pub(crate) struct Fleet {
+    processes: Vec<Process>,
+}
+
+impl Fleet {
+    /// Starts a process a task and waits until all are ready.
+    pub(crate) fn start(tasks: impl IntoIterator<Item = Task>) -> Result<Self, LabError> {
+        let started = tasks.into_iter().enumerate().map(|(index, task)| Process::start(index, &task));
+        let mut processes = started.collect::<Result<Vec<_>, _>>()?;
+        processes.iter_mut().try_for_each(Process::await_ready)?;
+        Ok(Self { processes })
+    }
+
+    /// Lets all begin, and gives their results in order. `progress` is called with how far the process that is least far is.
+    pub(crate) fn go<R: DeserializeOwned + Send>(mut self, progress: impl Fn(u64) + Sync) -> Result<Vec<R>, LabError> {
+        self.processes.iter_mut().try_for_each(Process::go)?;
+        let positions: Vec<AtomicU64> = self.processes.iter().map(|_| AtomicU64::new(0)).collect();
+        let moved = |index: usize, at: u64| {
+            positions[index].store(at, Ordering::Relaxed);
+            progress(positions.iter().map(|position| position.load(Ordering::Relaxed)).min().unwrap_or(0));
+        };
+        std::thread::scope(|scope| {
+            let listen = |process| scope.spawn(|| Process::result(process, &moved));
+            let listeners: Vec<_> = self.processes.iter_mut().map(listen).collect();
+            listeners.into_iter().map(|listener| listener.join().expect("a listener has a bug")).collect()
+        })
+    }
+}

@@ -1,0 +1,193 @@
+//! Single operations: their latencies, and what two processes reach beside one.
+//!
+//! A named cache is made by this process and measured by others, which is how processes share one. In-process caches, a redis-server on
+//! a unix socket and plain copying loops are measured in the same run, round by round in turn, so that all see the same
+//! machine; figures are medians over rounds. Nothing is subtracted from a latency; what reading the clock costs is reported.
+//!
+//! Two processes are compared with one relative to two copying loops, since two cores of a machine seldom give twice one.
+
+mod figures;
+mod part;
+mod redis;
+mod subject;
+mod workload;
+
+use crate::LabError;
+use crate::deployment::{Bound, Deployment, EngineName, Experiment, Plan, on_engine};
+use crate::fleet::{Fleet, Task};
+use crate::progress::Progress;
+use figures::{Figures, MicroReport};
+pub(crate) use part::Part;
+use part::Target;
+use redis::Server;
+use subject::VALUE_BYTES;
+use workload::{Extent, Measured, Workload};
+
+const KEY_BYTES: u64 = 16;
+/// A cache without eviction gets this times the bytes of its keys and values.
+const ROOM: f64 = 2.0;
+/// A cache with eviction holds about this share of the objects.
+const SMALL: u64 = 8;
+
+/// Measure the latency of single operations and the throughput of two processes, beside moka, quick_cache and redis-server
+#[derive(Clone, Debug, clap::Args)]
+pub struct MicroCommand {
+    /// The engine
+    #[arg(long, value_enum, default_value_t)]
+    engine: EngineName,
+    /// Objects in the cache: 16-byte keys, 256-byte values
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1000..=1 << 31))]
+    objects: u64,
+    /// Seconds of each measurement
+    #[arg(long, default_value_t = 1.0)]
+    seconds: f64,
+    /// Rounds; figures are medians over them
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: u32,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl MicroCommand {
+    /// Does the experiment and prints its result.
+    pub fn run(self) -> Result<(), LabError> {
+        if !(0.001..=3600.0).contains(&self.seconds) {
+            return Err(LabError::Options("--seconds takes 0.001 to 3600".to_owned()));
+        }
+        let report = self.measure()?;
+        if self.json {
+            println!("{}", serde_json::to_string(&report).expect("a report is plain data"));
+        } else {
+            print!("{}", report.render());
+        }
+        Ok(())
+    }
+
+    fn measure(&self) -> Result<MicroReport, LabError> {
+        let server = Server::start()?;
+        let progress = Progress::new(4 * u64::from(self.rounds), "micro");
+        let mut ours = Figures::new(&self.engine.to_string());
+        let (mut moka, mut quick_cache) = (Figures::new("moka"), Figures::new("quick_cache"));
+        let (mut redis, mut copying) = (Figures::new("redis-server, unix"), Figures::new("memory copy"));
+        for round in 0..self.rounds {
+            let extent = self.extent(round);
+            on_engine(self.engine, EngineRound { command: self, extent, figures: &mut ours, copying: &mut copying })?;
+            progress.advance(1);
+            round_in_process(&extent, Target::Moka, &mut moka)?;
+            progress.advance(1);
+            round_in_process(&extent, Target::QuickCache, &mut quick_cache)?;
+            progress.advance(1);
+            if let Some(server) = &server {
+                round_on_redis(&extent, server, &mut redis)?;
+            }
+            progress.advance(1);
+        }
+        let rows = vec![ours.row(), moka.row(), quick_cache.row(), redis.row(), copying.row()];
+        Ok(MicroReport::new(self.objects, self.rounds, workload::timer_ns(), server.is_some(), rows))
+    }
+
+    fn extent(&self, round: u32) -> Extent {
+        let filling = 2 * (self.objects / SMALL).max(1);
+        Extent { objects: self.objects, filling, seconds: self.seconds, seed: 1_000_000 * u64::from(round) }
+    }
+
+    /// A cache with room for `objects`, if `room` says so, or for about as many.
+    fn plan(&self, objects: u64, room: f64, which: &str) -> Plan {
+        let object_bytes = KEY_BYTES + VALUE_BYTES as u64;
+        let name = format!("shm:/atoll-micro-{}-{which}", std::process::id());
+        let bytes = (objects as f64 * object_bytes as f64 * room) as u64;
+        Plan { engine: self.engine, bound: Bound::Bytes(bytes), object_bytes, clients_max: 8, name: Some(name) }
+    }
+}
+
+/// Runs `workloads` on `target` in `processes` processes that begin together; gives what each measured.
+fn run_parts(
+    target: &Target,
+    workloads: &[Workload],
+    extent: &Extent,
+    processes: u64,
+) -> Result<Vec<Vec<Measured>>, LabError> {
+    let part = |index| {
+        let extent = Extent { seed: extent.seed + index, ..*extent };
+        Task::Micro(Part { target: target.clone(), workloads: workloads.to_vec(), extent })
+    };
+    Fleet::start((0..processes).map(part))?.go(|_| ())
+}
+
+/// The latencies of one process on `target`, which is empty.
+fn round_of_latencies(extent: &Extent, target: &Target, figures: &mut Figures) -> Result<(), LabError> {
+    let workloads = [Workload::SetNew, Workload::GetZipf, Workload::GetUniform, Workload::SetOverwrite];
+    figures.add_all(&workloads, &run_parts(target, &workloads, extent, 1)?[0]);
+    Ok(())
+}
+
+/// The throughput of one process and of two, of all `subjects` in turn, so that each pair of runs meets the same machine.
+fn round_of_processes(extent: &Extent, subjects: &mut [(&Target, &mut Figures)]) -> Result<(), LabError> {
+    let workloads = [Workload::Throughput { threads: 1 }];
+    for processes in [1, 2] {
+        for (target, figures) in &mut *subjects {
+            let parts = run_parts(target, &workloads, extent, processes)?;
+            figures.add_throughput(processes as usize, parts.iter().map(|part| part[0].operations_per_s).sum());
+        }
+    }
+    Ok(())
+}
+
+fn round_of_evictions(extent: &Extent, target: &Target, figures: &mut Figures) -> Result<(), LabError> {
+    let workloads = [Workload::SetEvicting];
+    figures.add_all(&workloads, &run_parts(target, &workloads, extent, 1)?[0]);
+    Ok(())
+}
+
+/// A cache inside one process; two threads stand for two processes, which cannot share it.
+fn round_in_process(extent: &Extent, target: fn(u64) -> Target, figures: &mut Figures) -> Result<(), LabError> {
+    let mut workloads = vec![Workload::SetNew, Workload::GetZipf, Workload::GetUniform, Workload::SetOverwrite];
+    workloads.extend([1, 2].map(|threads| Workload::Throughput { threads }));
+    // Some caches evict before they are full: a tenth more keeps all objects resident.
+    figures.add_all(&workloads, &run_parts(&target(extent.objects * 11 / 10), &workloads, extent, 1)?[0]);
+    round_of_evictions(extent, &target(extent.objects / SMALL), figures)
+}
+
+fn round_on_redis(extent: &Extent, server: &Server, figures: &mut Figures) -> Result<(), LabError> {
+    let target = Target::Redis(server.socket().to_owned());
+    server.reset(None)?;
+    round_of_latencies(extent, &target, figures)?;
+    round_of_processes(extent, &mut [(&target, &mut *figures)])?;
+    server.reset(Some(extent.objects / SMALL * (KEY_BYTES + VALUE_BYTES as u64)))?;
+    round_of_evictions(extent, &target, figures)
+}
+
+/// One round on two caches of an engine of ours: one with room for all objects, one that must evict.
+struct EngineRound<'r> {
+    command: &'r MicroCommand,
+    extent: Extent,
+    figures: &'r mut Figures,
+    copying: &'r mut Figures,
+}
+
+impl Experiment for EngineRound<'_> {
+    type Output = ();
+
+    fn run<D: Deployment>(self) -> Result<(), LabError> {
+        let Self { command, extent, figures, copying } = self;
+        with_cache::<D>(&command.plan(command.objects, ROOM, "large"), |target| {
+            round_of_latencies(&extent, target, figures)?;
+            round_of_processes(&extent, &mut [(target, &mut *figures), (&Target::Copying, copying)])
+        })?;
+        let small = command.plan(command.objects / SMALL, 1.0, "small");
+        with_cache::<D>(&small, |target| round_of_evictions(&extent, target, figures))
+    }
+}
+
+/// Makes the cache of `plan` for the time of `measure`.
+fn with_cache<D: Deployment>(
+    plan: &Plan,
+    measure: impl FnOnce(&Target) -> Result<(), LabError>,
+) -> Result<(), LabError> {
+    let deployment = D::create(plan, &atoll_fabric::Clock::host())?;
+    let measured = measure(&Target::Engine(plan.clone()));
+    drop(deployment);
+    D::remove(plan)?;
+    measured
+}

@@ -1,0 +1,155 @@
+//! An engine of one process that keeps objects in an ordinary map and evicts by an exact policy.
+//!
+//! Its clients share one state and live on one thread. It bounds the number of objects, never their bytes.
+
+use super::{Policy, PolicyName};
+use atoll_cache::model::Model;
+use atoll_cache::{CacheError, Change, Engine, Lookup, Meta, Old, Stats, VALUE_BYTES_MAX, Value, Verdict, Want};
+use atoll_fabric::{Clock, run_ready};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Invariant between operations: the model holds exactly the policy's resident keys.
+struct State {
+    model: Model,
+    policy: Box<dyn Policy<Vec<u8>>>,
+}
+
+/// What the clients of one cache share. Cloning gives another handle to the same cache.
+#[derive(Clone)]
+pub struct Shared(Rc<RefCell<State>>);
+
+impl Shared {
+    /// An empty cache of at most `objects_max` objects on `clock`.
+    pub fn new(policy: PolicyName, objects_max: usize, clock: Clock) -> Self {
+        Self(Rc::new(RefCell::new(State { model: Model::new(clock), policy: policy.make(objects_max) })))
+    }
+}
+
+/// One client of the cache.
+pub struct ReferenceEngine {
+    shared: Shared,
+    stats: Stats,
+}
+
+impl ReferenceEngine {
+    /// A client of `shared`.
+    pub fn new(shared: &Shared) -> Self {
+        Self { shared: shared.clone(), stats: Stats::default() }
+    }
+}
+
+/// Removes a key from the model, whatever its state.
+struct Evict;
+
+impl Change for Evict {
+    fn wants(&self) -> Want {
+        Want::Meta
+    }
+
+    fn decide(&mut self, _now_ms: u64, _old: Option<Old<'_>>) -> Verdict {
+        Verdict::Remove
+    }
+
+    fn value(&self) -> &[u8] {
+        &[]
+    }
+}
+
+/// Passes a change on and remembers what it decided.
+struct Watched<'c, C> {
+    change: &'c mut C,
+    verdict: Verdict,
+}
+
+impl<C: Change> Change for Watched<'_, C> {
+    fn wants(&self) -> Want {
+        self.change.wants()
+    }
+
+    fn decide(&mut self, now_ms: u64, old: Option<Old<'_>>) -> Verdict {
+        self.verdict = self.change.decide(now_ms, old);
+        self.verdict
+    }
+
+    fn value(&self) -> &[u8] {
+        self.change.value()
+    }
+}
+
+// The model never waits, so that its futures are run on the spot and no borrow of the state is held across an await.
+impl Engine for ReferenceEngine {
+    async fn get(&mut self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
+        let state = &mut *self.shared.0.borrow_mut();
+        let lookup = run_ready(state.model.get(key, into))?;
+        match lookup {
+            Lookup::Hit => {
+                state.policy.touch(&key.to_vec());
+                self.stats.hits += 1;
+            }
+            Lookup::Absent => self.stats.misses_absent += 1,
+            Lookup::Expired => self.stats.misses_expired += 1,
+        }
+        Ok(lookup)
+    }
+
+    async fn peek(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
+        run_ready(self.shared.0.borrow_mut().model.peek(key))
+    }
+
+    async fn update<C: Change>(&mut self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
+        let state = &mut *self.shared.0.borrow_mut();
+        let mut watched = Watched { change, verdict: Verdict::Leave };
+        let token = run_ready(state.model.update(key, &mut watched))?;
+        let owned = key.to_vec();
+        match watched.verdict {
+            Verdict::Put { .. } => {
+                self.stats.puts += 1;
+                if state.policy.contains(&owned) {
+                    state.policy.touch(&owned);
+                } else if let Some(victim) = state.policy.insert(owned) {
+                    run_ready(state.model.update(&victim, &mut Evict))?;
+                    self.stats.evictions += 1;
+                }
+            }
+            Verdict::Remove => {
+                self.stats.removes += 1;
+                state.policy.remove(&owned);
+            }
+            Verdict::Leave | Verdict::Expire { .. } => {}
+        }
+        Ok(token)
+    }
+
+    async fn scan<F: FnMut(&[u8])>(&mut self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
+        run_ready(self.shared.0.borrow_mut().model.scan(cursor, count, each))
+    }
+
+    async fn random_key(&mut self) -> Result<Option<Vec<u8>>, CacheError> {
+        run_ready(self.shared.0.borrow_mut().model.random_key())
+    }
+
+    async fn flush(&mut self) -> Result<u64, CacheError> {
+        let mut keys = Vec::new();
+        run_ready(self.scan(0, usize::MAX >> 1, |key| keys.push(key.to_vec())))?;
+        let state = &mut *self.shared.0.borrow_mut();
+        keys.iter().for_each(|key| state.policy.remove(key));
+        run_ready(state.model.flush())
+    }
+
+    async fn objects(&mut self) -> Result<u64, CacheError> {
+        run_ready(self.shared.0.borrow_mut().model.objects())
+    }
+
+    async fn now_ms(&mut self) -> Result<u64, CacheError> {
+        run_ready(self.shared.0.borrow_mut().model.now_ms())
+    }
+
+    fn value_bytes_max(&self) -> usize {
+        VALUE_BYTES_MAX
+    }
+
+    fn stats(&self) -> &Stats {
+        &self.stats
+    }
+}

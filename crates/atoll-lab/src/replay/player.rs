@@ -1,0 +1,225 @@
+//! One process's part of a replay: its clients, their requests in turn, and what it counts.
+//!
+//! | effect of a request | is done as | counts as |
+//! |---|---|---|
+//! | look | GET, and after a miss a SET | a look-up |
+//! | write | SET | a look-up, a hit when the key was resident, and an access |
+//! | write if absent | SET if absent | the same |
+//! | remove | DELETE | neither hit nor miss |
+//!
+//! The clients' clock is set from the trace before each request and never goes back. Latencies are taken on the host's clock.
+//! Objects are counted after every SET that may have added one, since their number grows at no other time.
+
+use crate::LabError;
+use crate::latency::Latencies;
+use crate::trace::{Effect, Request};
+use atoll_cache::{Cache, CacheError, Condition, Engine, Expiry, KEY_BYTES_MAX, SetOptions, Value};
+use atoll_fabric::Clock;
+use rapidhash::RapidHashSet;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Which sizes objects get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Sizes {
+    /// Values of one byte, keys as they are in the trace.
+    Unit,
+    /// Values of the traced size, keys padded to theirs.
+    Traced,
+}
+
+/// What a process counted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Tally {
+    pub(super) requests: u64,
+    pub(super) hits: u64,
+    pub(super) misses: u64,
+    pub(super) deletes: u64,
+    /// SETs of values longer than the pool takes.
+    pub(super) refused: u64,
+    pub(super) evictions: u64,
+    /// The most objects that were seen resident in the whole cache.
+    pub(super) objects_max: u64,
+    /// Time inside the cache.
+    pub(super) busy_ns: u64,
+    pub(super) get: Latencies,
+    pub(super) set: Latencies,
+}
+
+impl Tally {
+    pub(super) fn new() -> Self {
+        let (get, set) = (Latencies::new(), Latencies::new());
+        let (requests, hits, misses, deletes, refused) = (0, 0, 0, 0, 0);
+        Self { requests, hits, misses, deletes, refused, evictions: 0, objects_max: 0, busy_ns: 0, get, set }
+    }
+
+    /// Adds what another process counted.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.hits += other.hits;
+        self.misses += other.misses;
+        self.deletes += other.deletes;
+        self.refused += other.refused;
+        self.evictions += other.evictions;
+        self.objects_max = self.objects_max.max(other.objects_max);
+        self.busy_ns += other.busy_ns;
+        self.get.add(&other.get);
+        self.set.add(&other.set);
+    }
+
+    /// Requests per second spent inside the cache.
+    pub(super) fn requests_per_s(&self) -> f64 {
+        self.requests as f64 * 1e9 / self.busy_ns.max(1) as f64
+    }
+
+    fn count_look_up(&mut self, hit: bool) {
+        self.hits += u64::from(hit);
+        self.misses += u64::from(!hit);
+    }
+}
+
+/// The clients of one process.
+pub(super) struct Player<G: Engine> {
+    clients: Vec<Cache<G>>,
+    /// The client whose turn it is.
+    turn: usize,
+    /// The clients' clock.
+    time: Arc<AtomicU64>,
+    timer: Clock,
+    sizes: Sizes,
+    /// The padded key of the request.
+    key: Vec<u8>,
+    /// What values are cut from; grows to the longest.
+    content: Vec<u8>,
+    value: Value,
+    tally: Tally,
+}
+
+impl<G: Engine> Player<G> {
+    /// `clients` take turns; `time` is the word behind their clock.
+    pub(super) fn new(clients: Vec<Cache<G>>, time: Arc<AtomicU64>, sizes: Sizes) -> Self {
+        Self {
+            clients,
+            turn: 0,
+            time,
+            timer: Clock::host(),
+            sizes,
+            key: Vec::new(),
+            content: Vec::new(),
+            value: Value::new(),
+            tally: Tally::new(),
+        }
+    }
+
+    /// Does `request` with the client whose turn it is.
+    pub(super) async fn play(&mut self, request: &Request) -> Result<(), LabError> {
+        self.time.fetch_max(request.time_s * 1_000_000_000, Ordering::Relaxed);
+        self.set_key(request);
+        self.tally.requests += 1;
+        match request.operation.effect() {
+            Effect::Look => {
+                let hit = self.get().await?;
+                self.tally.count_look_up(hit);
+                if !hit {
+                    self.set(request, Condition::Always).await?;
+                }
+            }
+            Effect::Write => {
+                let hit = self.set(request, Condition::Always).await?;
+                self.tally.count_look_up(hit);
+            }
+            Effect::WriteIfAbsent => {
+                let hit = self.set(request, Condition::IfAbsent).await?;
+                self.tally.count_look_up(hit);
+            }
+            Effect::Remove => self.delete().await?,
+        }
+        self.turn = (self.turn + 1) % self.clients.len();
+        Ok(())
+    }
+
+    fn set_key(&mut self, request: &Request) {
+        self.key.clear();
+        self.key.extend_from_slice(&request.key);
+        let traced = (request.key_bytes as usize).min(KEY_BYTES_MAX);
+        if self.sizes == Sizes::Traced && traced > self.key.len() {
+            self.key.resize(traced, 0);
+        }
+    }
+
+    async fn get(&mut self) -> Result<bool, LabError> {
+        let begin_ns = self.timer.now_ns();
+        let hit = self.clients[self.turn].get(&self.key, &mut self.value).await?;
+        let ns = self.timer.now_ns() - begin_ns;
+        self.tally.get.record(ns);
+        self.tally.busy_ns += ns;
+        Ok(hit)
+    }
+
+    async fn delete(&mut self) -> Result<(), LabError> {
+        let begin_ns = self.timer.now_ns();
+        self.clients[self.turn].delete(&self.key).await?;
+        self.tally.busy_ns += self.timer.now_ns() - begin_ns;
+        self.tally.deletes += 1;
+        Ok(())
+    }
+
+    /// Says whether the key was resident before.
+    async fn set(&mut self, request: &Request, condition: Condition) -> Result<bool, LabError> {
+        let expiry = match request.ttl_s {
+            0 => Expiry::Never,
+            ttl_s => Expiry::InMs(ttl_s.saturating_mul(1000)),
+        };
+        let client = &mut self.clients[self.turn];
+        let bytes = match self.sizes {
+            Sizes::Unit => 1,
+            // One byte more than the pool takes is refused like any more; the trace shall not size our memory.
+            Sizes::Traced => request.value_bytes.min(client.value_bytes_max() as u64 + 1) as usize,
+        };
+        if self.content.len() < bytes {
+            self.content.resize(bytes, b'v');
+        }
+        let begin_ns = self.timer.now_ns();
+        let outcome = client.set(&self.key, &self.content[..bytes], &SetOptions { condition, expiry }).await;
+        let ns = self.timer.now_ns() - begin_ns;
+        self.tally.busy_ns += ns;
+        match outcome {
+            Ok(outcome) => {
+                self.tally.set.record(ns);
+                if outcome.stored && outcome.old.is_none() {
+                    self.tally.objects_max = self.tally.objects_max.max(client.objects().await?);
+                }
+                Ok(outcome.old.is_some())
+            }
+            Err(CacheError::ValueTooLarge { .. }) => {
+                self.tally.refused += 1;
+                // What the key had before is not its value any more.
+                Ok(client.delete(&self.key).await?)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Ends the part and gives what it counted.
+    pub(super) fn finish(mut self) -> Tally {
+        self.tally.evictions = self.clients.iter().map(|client| client.stats().evictions).sum();
+        self.tally
+    }
+}
+
+/// Checks at the end of a replay that the engine's count of objects is not below what a scan shows.
+pub(super) async fn check_count<G: Engine>(cache: &mut Cache<G>) -> Result<(), LabError> {
+    let (mut keys, mut cursor) = (RapidHashSet::default(), 0);
+    loop {
+        let show = |key: &[u8]| {
+            keys.insert(rapidhash::v3::rapidhash_v3(key));
+        };
+        cursor = cache.scan(cursor, 1024, show).await?;
+        if cursor == 0 {
+            break;
+        }
+    }
+    let (shown, counted) = (keys.len() as u64, cache.objects().await?);
+    if shown > counted { Err(LabError::Miscounted { shown, counted }) } else { Ok(()) }
+}

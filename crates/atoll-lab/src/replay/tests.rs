@@ -1,0 +1,81 @@
+//! What a replay counts.
+
+use super::*;
+use std::io::Write;
+
+fn replay(trace: &str, engine: EngineName, cache_objects: u64, clients: u32) -> Result<(Tally, f64), LabError> {
+    let command = ReplayCommand {
+        trace: trace.to_owned(),
+        bound: BoundOptions { cache_objects: Some(cache_objects), cache_bytes: None },
+        engine,
+        clients,
+        processes: 1,
+        seed: 1,
+        json: false,
+    };
+    on_engine(engine, Replay { settings: &command.settings() })
+}
+
+/// Requests, hits, misses and deletes of a CSV trace on an LRU of `cache_objects`.
+fn counts(lines: &str, cache_objects: u64) -> [u64; 4] {
+    let mut file = tempfile::NamedTempFile::with_suffix(".csv").unwrap();
+    file.write_all(lines.as_bytes()).unwrap();
+    let (tally, _) = replay(file.path().to_str().unwrap(), EngineName::Lru, cache_objects, 1).unwrap();
+    [tally.requests, tally.hits, tally.misses, tally.deletes]
+}
+
+#[test]
+fn a_get_that_misses_is_followed_by_a_set() {
+    assert_eq!(counts("0,a,1,1,1,get,0\n0,a,1,1,1,gets,0\n", 2), [2, 1, 1, 0]);
+}
+
+#[test]
+fn a_set_counts_as_a_look_up_that_hits_when_its_key_is_resident() {
+    assert_eq!(counts("0,a,1,1,1,set,0\n0,a,1,1,1,set,0\n0,a,1,1,1,get,0\n", 2), [3, 2, 1, 0]);
+    assert_eq!(counts("0,a,1,1,1,add,0\n0,a,1,1,1,add,0\n0,b,1,1,1,incr,0\n", 2), [3, 1, 2, 0]);
+}
+
+#[test]
+fn a_delete_counts_as_neither_and_what_it_deleted_is_gone() {
+    assert_eq!(counts("0,a,1,1,1,set,0\n0,a,1,1,1,delete,0\n0,a,1,1,1,get,0\n0,z,1,1,1,delete,0\n", 2), [4, 0, 2, 2]);
+}
+
+#[test]
+fn objects_expire_in_the_time_of_the_trace_which_never_goes_back() {
+    assert_eq!(counts("100,a,1,1,1,get,10\n109,a,1,1,1,get,10\n110,a,1,1,1,get,10\n", 2), [3, 1, 2, 0]);
+    assert_eq!(counts("100,a,1,1,1,get,10\n200,b,1,1,1,get,0\n50,a,1,1,1,get,0\n", 2), [3, 0, 3, 0]);
+}
+
+#[test]
+fn the_number_of_clients_does_not_change_what_a_shared_cache_hits() {
+    let [one, four] = [1, 4].map(|clients| replay("zipf:2000,0.9,50000", EngineName::Lru, 200, clients).unwrap().0);
+    assert_eq!((one.hits, one.misses, one.evictions), (four.hits, four.misses, four.evictions));
+    assert_eq!((one.requests, one.objects_max), (50_000, 200));
+    assert_eq!(one.misses - one.evictions, 200);
+    assert_eq!((one.get.count(), one.set.count()), (50_000, one.misses));
+}
+
+#[test]
+fn sets_and_gets_of_a_published_trace_miss_as_the_oracle_says() {
+    let Some(folder) = crate::fixtures::traces() else { return };
+    let trace = folder.join("msn_fs.csv.zst");
+    for point in crate::hit_ratio::oracle::read(&folder).unwrap().iter().filter(|point| point.trace == "msn_fs") {
+        for (engine, algorithm) in [(EngineName::Lru, "LRU"), (EngineName::Fifo, "FIFO")] {
+            let (tally, _) = replay(trace.to_str().unwrap(), engine, point.cache_objects, 2).unwrap();
+            let miss_ratio = tally.misses as f64 / tally.requests as f64;
+            assert!((miss_ratio - point.miss_ratio(algorithm).unwrap()).abs() <= 5.1e-7, "{algorithm} {point:?}");
+            assert!(tally.objects_max <= point.cache_objects);
+        }
+    }
+}
+
+#[test]
+fn the_report_has_exactly_the_published_keys() {
+    let (tally, ops_per_s) = replay("zipf:100,1,1000", EngineName::Fifo, 10, 1).unwrap();
+    let json = serde_json::to_value(ReplayReport::new(&tally, ops_per_s)).unwrap();
+    let mut keys: Vec<_> = json.as_object().unwrap().keys().cloned().collect();
+    keys.sort();
+    let expected =
+        "evictions get_ns_p50 get_ns_p99 hits miss_ratio misses objects_max ops_per_s requests set_ns_p50 set_ns_p99";
+    assert_eq!(keys.join(" "), expected);
+}

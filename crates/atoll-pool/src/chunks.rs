@@ -1,0 +1,218 @@
+//! The heap's chunks: who owns which, and allocation by atomics alone.
+//!
+//! ```text
+//! a descriptor, 32 B   word 0  state 4 | owner's slot 12 | owner's epoch, low 16 | generation 32      atomics only
+//!                      word 1  engine's word: what the chunk holds            owned by the owner
+//!                      word 2  dead bytes in it                               atomics only
+//!                      word 3  engine's word                                  owned by the owner
+//! ```
+//!
+//! | from | to | by | meaning |
+//! |---|---|---|---|
+//! | Free | Open | whoever allocates | a client fills it; the swap itself names the owner, so a crash leaks nothing |
+//! | Open | Queued | owner | full, and in (or on its way into) a queue of the engine |
+//! | Queued | Leaving | whoever took it from the queue | it is being emptied |
+//! | Leaving | Queued | owner | put back into a queue; with nothing in it any more, the generation goes up |
+//! | Free | Extent | whoever allocates | a part of an object larger than a chunk |
+//! | Open, Leaving, Extent | Free | owner | nothing points to it; the generation goes up |
+//! | Leaving | Open | owner | the same at once; the generation goes up |
+//!
+//! Every transition is one compare-and-swap of word 0. The generation counts the reuses of a chunk.
+
+use crate::{Incarnation, Layout, read_word};
+use atoll_fabric::{Batch, Buffer, Endpoint, VerbError};
+
+/// A chunk's number, below the layout's `chunks`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChunkId(pub u32);
+
+/// What a chunk is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ChunkState {
+    /// For nothing.
+    Free = 0,
+    /// Its owner fills it.
+    Open = 1,
+    /// In a queue.
+    Queued = 2,
+    /// Its owner empties it.
+    Leaving = 3,
+    /// A part of a large object.
+    Extent = 4,
+}
+
+/// A chunk's state, as word 0 of its descriptor has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// What it is used for.
+    pub state: ChunkState,
+    /// Who owns it; of no meaning while it is free.
+    pub owner_slot: u32,
+    /// Low 16 bits of the owner's epoch.
+    pub owner_epoch: u16,
+    /// How often it was reused, wrapping.
+    pub generation: u32,
+}
+
+impl Chunk {
+    /// A chunk owned by `owner`.
+    pub fn owned(state: ChunkState, owner: Incarnation, generation: u32) -> Self {
+        Self { state, owner_slot: owner.slot, owner_epoch: owner.epoch as u16, generation }
+    }
+
+    /// The same as a word.
+    pub fn word(self) -> u64 {
+        (self.state as u64) << 60
+            | u64::from(self.owner_slot & 0xfff) << 48
+            | u64::from(self.owner_epoch) << 32
+            | u64::from(self.generation)
+    }
+
+    /// What a word says; `None` if no client wrote it.
+    pub fn from_word(word: u64) -> Option<Self> {
+        let state = match word >> 60 {
+            0 => ChunkState::Free,
+            1 => ChunkState::Open,
+            2 => ChunkState::Queued,
+            3 => ChunkState::Leaving,
+            4 => ChunkState::Extent,
+            _ => return None,
+        };
+        Some(Self {
+            state,
+            owner_slot: (word >> 48) as u32 & 0xfff,
+            owner_epoch: (word >> 32) as u16,
+            generation: word as u32,
+        })
+    }
+}
+
+/// Descriptors that one search READs at once.
+const SEARCH: u32 = 16;
+
+/// Takes a free chunk, for `state` (Open or Extent); gives its number and generation. `None` if none was found: there is none, or
+/// others were faster at every one.
+pub async fn allocate<E: Endpoint>(
+    endpoint: &E,
+    layout: &Layout,
+    owner: Incarnation,
+    state: ChunkState,
+) -> Result<Option<(ChunkId, u32)>, VerbError> {
+    let mut descriptors = Buffer::new();
+    for _ in 0..=layout.chunks / SEARCH + 1 {
+        let mut batch = Batch::new();
+        let free = batch.read_word(layout.free_chunks());
+        let cursor = batch.read_word(layout.allocation_cursor());
+        endpoint.post(&mut batch).await?;
+        let (free, cursor) = (batch.word(free), batch.word(cursor));
+        if free as i64 <= 0 {
+            return Ok(None);
+        }
+        let first = (cursor % u64::from(layout.chunks)) as u32;
+        let count = SEARCH.min(layout.chunks - first);
+        descriptors.resize(count as usize * 32);
+        let mut batch = Batch::new();
+        let read = batch.read(layout.descriptor(ChunkId(first)), std::mem::take(&mut descriptors));
+        endpoint.post(&mut batch).await?;
+        descriptors = batch.take(read);
+        for index in 0..count {
+            let word = descriptors.words()[4 * index as usize];
+            let Some(Chunk { state: ChunkState::Free, generation, .. }) = Chunk::from_word(word) else { continue };
+            let chunk = ChunkId(first + index);
+            if transition(endpoint, layout, chunk, word, Chunk::owned(state, owner, generation)).await? {
+                let mut batch = Batch::new();
+                batch.fetch_and_add(layout.free_chunks(), u64::MAX);
+                batch.fetch_and_add(layout.allocation_cursor(), u64::from(index) + 1);
+                endpoint.post_unawaited(&mut batch);
+                return Ok(Some((chunk, generation)));
+            }
+        }
+        let mut batch = Batch::new();
+        batch.compare_and_swap(layout.allocation_cursor(), cursor, cursor.wrapping_add(count.into()));
+        endpoint.post(&mut batch).await?;
+    }
+    Ok(None)
+}
+
+/// Changes a chunk's state from what `from` says, if it is still that.
+pub async fn transition<E: Endpoint>(
+    endpoint: &E,
+    layout: &Layout,
+    chunk: ChunkId,
+    from: u64,
+    to: Chunk,
+) -> Result<bool, VerbError> {
+    let mut batch = Batch::new();
+    let swap = batch.compare_and_swap(layout.descriptor(chunk), from, to.word());
+    endpoint.post(&mut batch).await?;
+    Ok(batch.swapped(swap))
+}
+
+/// Gives back a chunk that the caller owns in state `from` and that nothing points to or protects.
+pub async fn free<E: Endpoint>(endpoint: &E, layout: &Layout, chunk: ChunkId, from: Chunk) -> Result<bool, VerbError> {
+    let generation = from.generation.wrapping_add(1);
+    let to = Chunk { state: ChunkState::Free, owner_slot: 0, owner_epoch: 0, generation };
+    let freed = transition(endpoint, layout, chunk, from.word(), to).await?;
+    if freed {
+        let mut batch = Batch::new();
+        batch.fetch_and_add(layout.free_chunks(), 1);
+        endpoint.post_unawaited(&mut batch);
+    }
+    Ok(freed)
+}
+
+/// A chunk's descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Descriptor {
+    /// State and owner; `None` if the word is damaged.
+    pub chunk: Option<Chunk>,
+    /// The engine's word of contents.
+    pub contents: u64,
+    /// Dead bytes.
+    pub dead_bytes: u64,
+    /// The engine's other word.
+    pub engine: u64,
+}
+
+/// READs `count` descriptors from `first` on.
+pub async fn descriptors<E: Endpoint>(
+    endpoint: &E,
+    layout: &Layout,
+    first: ChunkId,
+    count: u32,
+) -> Result<Vec<Descriptor>, VerbError> {
+    let count = count.min(layout.chunks.saturating_sub(first.0));
+    let mut buffer = Buffer::new();
+    buffer.resize(count as usize * 32);
+    let mut batch = Batch::new();
+    let read = batch.read(layout.descriptor(first), buffer);
+    endpoint.post(&mut batch).await?;
+    let descriptor = |words: &[u64]| Descriptor {
+        chunk: Chunk::from_word(words[0]),
+        contents: words[1],
+        dead_bytes: words[2],
+        engine: words[3],
+    };
+    Ok(batch.take(read).words().chunks(4).map(descriptor).collect())
+}
+
+/// Chunks that the hint says are free.
+pub async fn free_chunks<E: Endpoint>(endpoint: &E, layout: &Layout) -> Result<u64, VerbError> {
+    Ok((read_word(endpoint, layout.free_chunks()).await? as i64).max(0) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chunk_word_says_what_was_put_in() {
+        let owner = Incarnation { slot: 0xfff, epoch: 0xdead_beef };
+        for state in [ChunkState::Free, ChunkState::Open, ChunkState::Queued, ChunkState::Leaving, ChunkState::Extent] {
+            let chunk = Chunk::owned(state, owner, u32::MAX);
+            assert_eq!(Chunk::from_word(chunk.word()), Some(chunk));
+        }
+        assert_eq!(Chunk::from_word(u64::MAX), None);
+    }
+}

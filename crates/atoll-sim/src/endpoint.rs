@@ -1,0 +1,179 @@
+//! One client's access to the simulated fabric.
+
+use crate::flight::Fate;
+use crate::sim::Shared;
+use atoll_fabric::{Batch, Endpoint, Limits, RegionAttributes, VerbError};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// One client's access to the simulated fabric. Its verbs are posted from inside a task of the simulation.
+pub struct SimEndpoint {
+    shared: Rc<Shared>,
+    number: u32,
+}
+
+impl SimEndpoint {
+    pub(crate) fn new(shared: Rc<Shared>, name: &str) -> Self {
+        let number = shared.world.borrow_mut().add_port(name, shared.seed);
+        Self { shared, number }
+    }
+
+    /// The attributes of a region, if it is there.
+    pub fn attributes(&self, node: u8, region: u8) -> Option<RegionAttributes> {
+        self.shared.world.borrow().memory.attributes(node, region)
+    }
+
+    /// How many steps the simulation has taken: the time that histories are written in.
+    pub fn steps(&self) -> u64 {
+        self.shared.world.borrow().steps
+    }
+
+    fn check(&self, batch: &Batch) -> Result<(), VerbError> {
+        let world = self.shared.world.borrow();
+        let limits = world.limits;
+        assert!(batch.len() <= limits.batch_verbs_max, "a batch of {} verbs: see Endpoint::limits", batch.len());
+        for verb in batch.verbs() {
+            assert!(verb.len() <= limits.verb_bytes_max, "a verb of {} bytes: see Endpoint::limits", verb.len());
+        }
+        world.memory.check(batch.verbs())
+    }
+}
+
+impl std::fmt::Debug for SimEndpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let world = self.shared.world.borrow();
+        f.debug_struct("SimEndpoint").field("name", &world.ports[self.number as usize].name).finish()
+    }
+}
+
+impl Endpoint for SimEndpoint {
+    #[inline]
+    fn post(&self, batch: &mut Batch) -> impl Future<Output = Result<(), VerbError>> {
+        Post { endpoint: self, batch, flight: None }
+    }
+
+    fn post_unawaited(&self, batch: &mut Batch) {
+        let checked = self.check(batch);
+        let mut world = self.shared.world.borrow_mut();
+        match checked {
+            Ok(()) if batch.is_empty() => {}
+            Ok(()) => {
+                world.launch(self.number, batch.verbs_mut(), Fate::Unawaited);
+            }
+            Err(error) => {
+                world.ports[self.number as usize].error.get_or_insert(error);
+            }
+        }
+        drop(world);
+        batch.clear();
+    }
+
+    fn flush(&self) -> impl Future<Output = Result<(), VerbError>> {
+        std::future::poll_fn(|context| {
+            let mut world = self.shared.world.borrow_mut();
+            let port = &mut world.ports[self.number as usize];
+            if port.unawaited == 0 {
+                return Poll::Ready(port.error.take().map_or(Ok(()), Err));
+            }
+            port.waiters.push(context.waker().clone());
+            Poll::Pending
+        })
+    }
+
+    fn pause(&self, ns: u64) -> impl Future<Output = ()> {
+        let mut end_ns = None;
+        std::future::poll_fn(move |_| {
+            let mut world = self.shared.world.borrow_mut();
+            let now_ns = world.now_ns;
+            let end_ns = *end_ns.get_or_insert(now_ns.saturating_add(ns.max(1)));
+            if end_ns <= now_ns {
+                return Poll::Ready(());
+            }
+            let lane = world.polled.expect("a pause is made by a spawned task: see Sim::spawn");
+            world.wake_in(lane, end_ns - now_ns);
+            Poll::Pending
+        })
+    }
+
+    fn now_ns(&self) -> u64 {
+        let world = self.shared.world.borrow();
+        world.ports[self.number as usize].origin_ns + world.now_ns
+    }
+
+    fn unix_ms(&self) -> u64 {
+        self.shared.world.borrow_mut().unix_ms(self.number, self.shared.epoch_ms)
+    }
+
+    fn random(&self) -> u64 {
+        self.shared.world.borrow_mut().ports[self.number as usize].random.word()
+    }
+
+    fn limits(&self) -> Limits {
+        self.shared.world.borrow().limits
+    }
+
+    fn fabric(&self) -> &'static str {
+        "sim"
+    }
+}
+
+/// A post that is waited for. Dropping it leaves the batch in flight, with its buffers.
+struct Post<'e, 'b> {
+    endpoint: &'e SimEndpoint,
+    batch: &'b mut Batch,
+    /// Set from the first poll, if there was room, to the end.
+    flight: Option<u32>,
+}
+
+impl Future for Post<'_, '_> {
+    type Output = Result<(), VerbError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let SimEndpoint { shared, number } = this.endpoint;
+        if this.flight.is_none() {
+            if let Err(error) = this.endpoint.check(this.batch) {
+                return Poll::Ready(Err(error));
+            }
+            if this.batch.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+        }
+        let mut world = shared.world.borrow_mut();
+        let Some(id) = this.flight else {
+            let limit = world.limits.batches_max;
+            let port = &mut world.ports[*number as usize];
+            if port.in_flight >= limit {
+                port.waiters.push(context.waker().clone());
+                return Poll::Pending;
+            }
+            let fate = Fate::Awaited(shared.foreign_waker(world.polled, context));
+            this.flight = Some(world.launch(*number, this.batch.verbs_mut(), fate));
+            return Poll::Pending;
+        };
+        let flight = world.flight_mut(id);
+        if let Fate::Landed = flight.fate {
+            flight.disembark(this.batch.verbs_mut());
+            world.release(id);
+            this.flight = None;
+            return Poll::Ready(Ok(()));
+        }
+        let lane = flight.lane;
+        flight.fate = Fate::Awaited(shared.foreign_waker(Some(lane), context));
+        Poll::Pending
+    }
+}
+
+impl Drop for Post<'_, '_> {
+    fn drop(&mut self) {
+        let Some(id) = self.flight else { return };
+        let mut world = self.endpoint.shared.world.borrow_mut();
+        let flight = world.flight_mut(id);
+        match flight.fate {
+            Fate::Landed => world.release(id),
+            _ => flight.fate = Fate::Abandoned,
+        }
+    }
+}

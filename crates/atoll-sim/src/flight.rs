@@ -1,0 +1,308 @@
+//! A batch between its post and its completion.
+//!
+//! Which verb may take effect next, from the contract (rows: the earlier verb, columns: the later one, same node):
+//!
+//! ```text
+//!            READ       WRITE      atomic      fenced
+//! READ       any order  any order  any order   in order
+//! WRITE      in order   in order   in order    in order
+//! atomic     in order   any order  any order   in order
+//! ```
+//!
+//! Verbs of different nodes are in no order, fenced or not. A verb is in order behind another if all words of the other have taken
+//! effect before its first.
+
+use crate::liberties::Temper;
+use crate::memory::Memory;
+use crate::{Liberties, Random};
+use atoll_fabric::batch::{Operation, Verb};
+use std::task::Waker;
+
+/// Who waits for a batch.
+#[derive(Debug)]
+pub(crate) enum Fate {
+    /// The future of its post; its task is its lane's, or the waker says which.
+    Awaited(Option<Waker>),
+    /// The completion has arrived and the future has not been polled yet.
+    Landed,
+    /// Nobody: posted unawaited.
+    Unawaited,
+    /// Nobody any more: the future was dropped. The buffers die with the batch.
+    Abandoned,
+}
+
+/// A batch in flight. A slot that is used again keeps its memory.
+#[derive(Debug)]
+pub(crate) struct Flight {
+    pub(crate) lane: u32,
+    pub(crate) endpoint: u32,
+    pub(crate) fate: Fate,
+    verbs: Vec<FlyingVerb>,
+    /// A bit for each verb that has not wholly taken effect.
+    pending: u32,
+    /// Whether it waits for a time before it goes on.
+    pub(crate) held: bool,
+}
+
+#[derive(Debug)]
+struct FlyingVerb {
+    verb: Verb,
+    /// A bit for each verb of the batch that must have taken effect before.
+    after: u32,
+    progress: Progress,
+}
+
+/// How much of a verb has taken effect.
+#[derive(Clone, Copy, Debug)]
+enum Progress {
+    /// Nothing.
+    None,
+    /// All words but those of the bits; for verbs of up to 64 words.
+    AllBut(u64),
+    /// All words but `left`, the first of them `next`, each `stride` words (modulo their number, to which it is coprime) behind the one
+    /// before it; for longer verbs, to which a bit per word would be a heap allocation.
+    Strided { next: u32, stride: u32, left: u32 },
+}
+
+/// What one step did, for the digest and the trace.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effect {
+    /// Number of the verb in its batch.
+    pub(crate) verb: u8,
+    /// `R`, `W`, `C` or `F`; small for a part of the words.
+    pub(crate) kind: u8,
+    pub(crate) at: atoll_fabric::Address,
+    /// The word found, read first, or written first.
+    pub(crate) word: u64,
+}
+
+impl Flight {
+    pub(crate) fn empty() -> Self {
+        Self { lane: 0, endpoint: 0, fate: Fate::Abandoned, verbs: Vec::new(), pending: 0, held: false }
+    }
+
+    /// Takes the operations out of `verbs`, which keep a placeholder each.
+    pub(crate) fn board(&mut self, verbs: &mut [Verb], liberties: Liberties) {
+        debug_assert!(self.verbs.is_empty());
+        self.pending = if verbs.len() == 32 { u32::MAX } else { (1 << verbs.len()) - 1 };
+        self.held = false;
+        for verb in verbs {
+            let operation = std::mem::replace(&mut verb.operation, Operation::ReadWord { value: 0 });
+            let verb = Verb { at: verb.at, fenced: verb.fenced, operation };
+            let after = self.before(&verb, liberties);
+            self.verbs.push(FlyingVerb { verb, after, progress: Progress::None });
+        }
+    }
+
+    /// The verbs so far that must take effect before `later`.
+    fn before(&self, later: &Verb, liberties: Liberties) -> u32 {
+        let mut before = 0;
+        let is_read = is_read(&later.operation);
+        for (index, earlier) in self.verbs.iter().enumerate() {
+            let in_order = !liberties.reorder
+                || earlier.verb.at.node() == later.at.node()
+                    && (later.fenced
+                        || is_write(&earlier.verb.operation)
+                        || is_read && !self::is_read(&earlier.verb.operation));
+            before |= u32::from(in_order) << index;
+        }
+        before
+    }
+
+    /// Puts the operations, with their results, back into `verbs`.
+    pub(crate) fn disembark(&mut self, verbs: &mut [Verb]) {
+        debug_assert_eq!(verbs.len(), self.verbs.len());
+        for (verb, flown) in verbs.iter_mut().zip(self.verbs.drain(..)) {
+            verb.operation = flown.verb.operation;
+        }
+    }
+
+    /// Drops what is in it.
+    pub(crate) fn clear(&mut self) {
+        self.verbs.clear();
+    }
+
+    /// Whether every verb has wholly taken effect.
+    pub(crate) fn is_done(&self) -> bool {
+        self.pending == 0
+    }
+
+    /// Lets one verb, or some words of one, take effect.
+    #[inline]
+    pub(crate) fn step(&mut self, memory: &mut Memory, temper: &Temper, random: &mut Random) -> Effect {
+        let index = self.next(temper, random);
+        let flying = &mut self.verbs[index];
+        let (wholly, kind, word) = flying.step(memory, temper, random);
+        self.pending &= !(u32::from(wholly) << index);
+        Effect { verb: index as u8, kind, at: flying.verb.at, word }
+    }
+
+    /// A verb that may take effect.
+    #[inline]
+    fn next(&self, temper: &Temper, random: &mut Random) -> usize {
+        // The first one always may: it has nothing pending before it.
+        let first = self.pending.trailing_zeros() as usize;
+        if self.pending.is_power_of_two() || !random.chance(temper.reorder) {
+            return first;
+        }
+        let mut eligible = 0_u32;
+        for (index, flying) in self.verbs.iter().enumerate().skip(first) {
+            eligible |= u32::from(flying.after & self.pending == 0) << index;
+        }
+        eligible &= self.pending;
+        nth_bit(u64::from(eligible), random.below(u64::from(eligible.count_ones())) as u32)
+    }
+}
+
+impl FlyingVerb {
+    /// Whether it has now wholly taken effect, its kind, and its word for the digest.
+    #[inline]
+    fn step(&mut self, memory: &mut Memory, temper: &Temper, random: &mut Random) -> (bool, u8, u64) {
+        let (at, bytes) = (self.verb.at, self.verb.len());
+        let words = memory.words_mut(at, bytes).expect("verbs are checked when they are posted");
+        match &mut self.verb.operation {
+            Operation::ReadWord { value } => {
+                *value = words[0];
+                (true, b'R', *value)
+            }
+            Operation::WriteWord { value } => {
+                words[0] = *value;
+                (true, b'W', *value)
+            }
+            Operation::CompareAndSwap { expected, desired, found } => {
+                *found = words[0];
+                if *found == *expected {
+                    words[0] = *desired;
+                }
+                (true, b'C', *found)
+            }
+            Operation::FetchAndAdd { addend, found } => {
+                *found = words[0];
+                words[0] = found.wrapping_add(*addend);
+                (true, b'F', *found)
+            }
+            Operation::Read { into } => {
+                let into = into.words_mut();
+                let whole = self.progress.advance(words.len(), temper, random, |range| {
+                    into[range.clone()].copy_from_slice(&words[range]);
+                });
+                let wholly = matches!(whole, Part::Whole | Part::Last);
+                (wholly, if matches!(whole, Part::Whole) { b'R' } else { b'r' }, into.first().copied().unwrap_or(0))
+            }
+            Operation::Write { from } => {
+                let from = from.words();
+                let whole = self.progress.advance(words.len(), temper, random, |range| {
+                    words[range.clone()].copy_from_slice(&from[range]);
+                });
+                let wholly = matches!(whole, Part::Whole | Part::Last);
+                (wholly, if matches!(whole, Part::Whole) { b'W' } else { b'w' }, from.first().copied().unwrap_or(0))
+            }
+        }
+    }
+}
+
+/// Which part of a verb's words a step moved.
+enum Part {
+    Whole,
+    Some,
+    Last,
+}
+
+impl Progress {
+    /// Calls `mv` for the words that take effect now.
+    #[inline]
+    fn advance(
+        &mut self,
+        words: usize,
+        temper: &Temper,
+        random: &mut Random,
+        mv: impl FnMut(std::ops::Range<usize>),
+    ) -> Part {
+        if matches!(self, Self::None) {
+            if words < 2 || !random.chance(temper.tear) {
+                let mut mv = mv;
+                mv(0..words);
+                return Part::Whole;
+            }
+            *self = Self::torn(words, random);
+        }
+        self.advance_torn(words, random, mv)
+    }
+
+    /// An order for the words of a verb that has 2 or more.
+    #[cold]
+    fn torn(words: usize, random: &mut Random) -> Self {
+        if words <= 64 {
+            return Self::AllBut(u64::MAX >> (64 - words));
+        }
+        let coprime = |stride: u64| {
+            let (mut a, mut b) = (stride, words as u64);
+            while b > 0 {
+                (a, b) = (b, a % b);
+            }
+            a == 1
+        };
+        let last = words as u64 - 1;
+        // Upwards and downwards from an end are what hardware does; the rest only nobody forbids.
+        let (next, stride) = match random.below(4) {
+            0 => (0, 1),
+            1 => (last, last),
+            2 => (random.below(words as u64), random.pick(&[1, last])),
+            _ => loop {
+                let stride = 1 + random.below(last);
+                if coprime(stride) {
+                    break (random.below(words as u64), stride);
+                }
+            },
+        };
+        Self::Strided { next: next as u32, stride: stride as u32, left: words as u32 }
+    }
+
+    #[cold]
+    fn advance_torn(&mut self, words: usize, random: &mut Random, mut mv: impl FnMut(std::ops::Range<usize>)) -> Part {
+        // Within one step the order of words does not matter. One word at a time would make long verbs a matter of hundreds of steps.
+        let single = random.chance(256);
+        match self {
+            Self::AllBut(bits) => {
+                let mut now = *bits & if single { 0 } else { random.word() };
+                if now == 0 {
+                    now = 1 << nth_bit(*bits, random.below(u64::from(bits.count_ones())) as u32);
+                }
+                *bits &= !now;
+                while now != 0 {
+                    let word = now.trailing_zeros() as usize;
+                    mv(word..word + 1);
+                    now &= now - 1;
+                }
+                if *bits == 0 { Part::Last } else { Part::Some }
+            }
+            Self::Strided { next, stride, left } => {
+                let now = if single { 1 } else { 1 + random.below(u64::from(*left)) as u32 };
+                for _ in 0..now {
+                    let word = *next as usize;
+                    *next = ((word + *stride as usize) % words) as u32;
+                    mv(word..word + 1);
+                }
+                *left -= now;
+                if *left == 0 { Part::Last } else { Part::Some }
+            }
+            Self::None => unreachable!("a torn verb has an order"),
+        }
+    }
+}
+
+#[inline]
+fn nth_bit(mut bits: u64, n: u32) -> usize {
+    for _ in 0..n {
+        bits &= bits - 1;
+    }
+    bits.trailing_zeros() as usize
+}
+
+fn is_read(operation: &Operation) -> bool {
+    matches!(operation, Operation::Read { .. } | Operation::ReadWord { .. })
+}
+
+fn is_write(operation: &Operation) -> bool {
+    matches!(operation, Operation::Write { .. } | Operation::WriteWord { .. })
+}

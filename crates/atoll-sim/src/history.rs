@@ -1,0 +1,321 @@
+//! What clients of a cache did and saw, and whether the cache kept its first promise.
+//!
+//! Every key is checked by itself against the sequential cache of `sequential.rs`. That nothing is served long
+//! after its expiry is a check of its own, [`History::check_expiry`].
+
+use crate::excerpt::{described, one_line, shortest, text};
+use crate::linearizability::{Span, Verdict};
+use crate::sequential::verdict;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+pub use crate::sequential::Evictions;
+
+/// What a client asked of one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// Look it up, or peek.
+    Get,
+    /// Set it to a value.
+    Set {
+        /// The value.
+        value: Vec<u8>,
+        /// When the set takes place.
+        condition: Condition,
+        /// When the value expires, in milliseconds since the Unix epoch; `None` for never.
+        expiry_ms: Option<u64>,
+    },
+    /// Remove it.
+    Delete,
+    /// Change when it expires; `None` for never.
+    Expire {
+        /// When, in milliseconds since the Unix epoch.
+        expiry_ms: Option<u64>,
+    },
+    /// Add to the decimal integer there, an absent one being 0.
+    Increment {
+        /// The addend.
+        by: i64,
+    },
+    /// Append to the value there, an absent one being empty.
+    Append {
+        /// What is appended.
+        suffix: Vec<u8>,
+    },
+    /// Put something before the value there, an absent one being empty.
+    Prepend {
+        /// What comes before.
+        prefix: Vec<u8>,
+    },
+    /// Overwrite from an offset on, padding with zero bytes.
+    SetRange {
+        /// Bytes before the first overwritten one.
+        offset: usize,
+        /// What is written; not empty.
+        bytes: Vec<u8>,
+    },
+}
+
+impl Call {
+    /// A plain set.
+    pub fn set(value: impl Into<Vec<u8>>) -> Self {
+        Self::set_if(value, Condition::Always)
+    }
+
+    /// A set under a condition.
+    pub fn set_if(value: impl Into<Vec<u8>>, condition: Condition) -> Self {
+        Self::Set { value: value.into(), condition, expiry_ms: None }
+    }
+}
+
+/// When a set takes place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// Whatever is there.
+    Always,
+    /// Only if nothing is there.
+    IfAbsent,
+    /// Only if something is there.
+    IfPresent,
+    /// Only if what is there was written under this token.
+    IfToken(u64),
+}
+
+/// What a client saw of what was there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Seen {
+    /// It did not look.
+    #[default]
+    Nothing,
+    /// That nothing was there.
+    Absent,
+    /// That something was there.
+    Present {
+        /// Its value, if that was looked at.
+        value: Option<Vec<u8>>,
+        /// Its token, if that was looked at.
+        token: Option<u64>,
+    },
+}
+
+impl Seen {
+    /// A value that was there.
+    pub fn value(value: impl Into<Vec<u8>>) -> Self {
+        Self::Present { value: Some(value.into()), token: None }
+    }
+
+    /// That something was there, or not.
+    pub fn presence(present: bool) -> Self {
+        if present { Self::Present { value: None, token: None } } else { Self::Absent }
+    }
+}
+
+/// What an operation returned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Of a get, a delete, an expire: what was there before.
+    Seen(Seen),
+    /// Of a set, and of what changed nothing because of what it saw.
+    Set {
+        /// Whether the value was stored.
+        stored: bool,
+        /// What was there before.
+        seen: Seen,
+        /// The token of the stored value, if it was told.
+        token: Option<u64>,
+    },
+    /// Of an expire to a moment that was over: something was there and is removed.
+    Removed,
+    /// Of an increment: the new number.
+    Number(i64),
+    /// Of an increment: the value there is no number.
+    NotANumber,
+    /// Of an increment: the number there is too large for the addend.
+    Overflow,
+    /// Of an append, prepend or set-range: the new length.
+    Length(usize),
+}
+
+impl Outcome {
+    /// A set that was stored, or refused, and saw nothing else.
+    pub fn stored(stored: bool) -> Self {
+        Self::Set { stored, seen: Seen::Nothing, token: None }
+    }
+
+    /// A lookup's value; `None` for a miss.
+    pub fn get(value: Option<&[u8]>) -> Self {
+        Self::Seen(value.map_or(Seen::Absent, Seen::value))
+    }
+}
+
+/// One operation of one client on one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Who.
+    pub client: u32,
+    /// On what.
+    pub key: Vec<u8>,
+    /// What was asked.
+    pub call: Call,
+    /// What was returned; `None` exactly if `span.returned` is: it never returned, or with an unknown outcome.
+    pub outcome: Option<Outcome>,
+    /// When.
+    pub span: Span,
+    /// True time at the invocation, in milliseconds since the Unix epoch; for [`History::check_expiry`].
+    pub invoked_ms: u64,
+}
+
+/// An operation that has not returned.
+#[derive(Debug)]
+#[must_use = "an operation that is never ended counts as one that may still happen"]
+pub struct Pending(usize);
+
+/// Operations of clients of one thread, in the order in which they are told. Clients of several threads merge their events with
+/// [`History::from_events`].
+#[derive(Debug, Default)]
+pub struct History {
+    events: RefCell<Vec<Event>>,
+    stamp: Cell<u64>,
+}
+
+/// Why a history is not one of a cache.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[error("key {key}: {what}\n{excerpt}")]
+pub struct Violation {
+    /// The key, as text.
+    pub key: String,
+    /// What is wrong.
+    pub what: String,
+    /// The operations that show it, one a line.
+    pub excerpt: String,
+}
+
+impl std::fmt::Debug for Violation {
+    /// As for users: tests unwrap it, and the excerpt should stand on lines of its own.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// What was checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// Keys.
+    pub keys: usize,
+    /// Operations.
+    pub operations: usize,
+    /// Lookups that found something: a test that only misses shows nothing.
+    pub hits: usize,
+}
+
+impl History {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// One of events with unique stamps of one clock.
+    pub fn from_events(events: Vec<Event>) -> Self {
+        let last = events.iter().map(|event| event.span.returned.unwrap_or(event.span.invoked)).max();
+        Self { events: RefCell::new(events), stamp: Cell::new(last.unwrap_or(0)) }
+    }
+
+    fn stamp(&self) -> u64 {
+        self.stamp.update(|stamp| stamp + 1);
+        self.stamp.get()
+    }
+
+    /// A client invokes an operation.
+    pub fn begin(&self, client: u32, key: &[u8], call: Call) -> Pending {
+        self.begin_at(client, key, call, 0)
+    }
+
+    /// As [`History::begin`], at a true time in milliseconds since the Unix epoch.
+    pub fn begin_at(&self, client: u32, key: &[u8], call: Call, invoked_ms: u64) -> Pending {
+        let span = Span { invoked: self.stamp(), returned: None };
+        let mut events = self.events.borrow_mut();
+        events.push(Event { client, key: key.to_vec(), call, outcome: None, span, invoked_ms });
+        Pending(events.len() - 1)
+    }
+
+    /// The operation returned.
+    pub fn end(&self, operation: Pending, outcome: Outcome) {
+        let stamp = self.stamp();
+        let event = &mut self.events.borrow_mut()[operation.0];
+        (event.outcome, event.span.returned) = (Some(outcome), Some(stamp));
+    }
+
+    /// The events.
+    pub fn events(&self) -> Vec<Event> {
+        self.events.borrow().clone()
+    }
+
+    fn by_key(&self) -> BTreeMap<Vec<u8>, Vec<Event>> {
+        let mut keys: BTreeMap<Vec<u8>, Vec<Event>> = BTreeMap::new();
+        for event in self.events.borrow().iter() {
+            keys.entry(event.key.clone()).or_default().push(event.clone());
+        }
+        keys
+    }
+
+    /// Whether every key's operations are those of a cache, which may evict at any time.
+    pub fn check(&self) -> Result<Checked, Violation> {
+        self.check_with(Evictions::Anytime)
+    }
+
+    /// Whether every key's operations are those of a cache with such evictions. Without evictions more mistakes show: make the cache larger
+    /// than what a test puts into it, let nothing expire, and check with [`Evictions::Never`].
+    pub fn check_with(&self, evictions: Evictions) -> Result<Checked, Violation> {
+        let keys = self.by_key();
+        for events in keys.values() {
+            check_key(events, evictions)?;
+        }
+        let operations = keys.values().map(Vec::len).sum();
+        let is_hit = |event: &&Event| {
+            event.call == Call::Get && matches!(event.outcome, Some(Outcome::Seen(Seen::Present { .. })))
+        };
+        let hits = self.events.borrow().iter().filter(is_hit).count();
+        Ok(Checked { keys: keys.len(), operations, hits })
+    }
+
+    /// Whether no get saw a value more than `skew_ms` after its expiry. Values must be of one writer each; after an operation
+    /// on the key that may have given the value a later expiry, the later one counts.
+    pub fn check_expiry(&self, skew_ms: u64) -> Result<(), Violation> {
+        for (key, events) in self.by_key() {
+            for get in events.iter().filter(|event| event.call == Call::Get) {
+                let Some(Outcome::Seen(Seen::Present { value: Some(seen), .. })) = &get.outcome else { continue };
+                let begun = |event: &&Event| event.span.invoked < get.span.returned.unwrap_or(u64::MAX);
+                let expiries = events.iter().filter(begun).filter_map(|event| match &event.call {
+                    Call::Set { value, expiry_ms, .. } if value == seen => Some((event, expiry_ms.unwrap_or(u64::MAX))),
+                    Call::Expire { expiry_ms } => Some((event, expiry_ms.unwrap_or(u64::MAX))),
+                    _ => None,
+                });
+                let Some((writer, expiry_ms)) = expiries.max_by_key(|(_, expiry_ms)| *expiry_ms) else { continue };
+                if expiry_ms.saturating_add(skew_ms) < get.invoked_ms {
+                    let late_ms = get.invoked_ms - expiry_ms;
+                    let what = format!("a value was served {late_ms} ms after its expiry, with a skew of {skew_ms} ms");
+                    let excerpt = described(&[writer.clone(), get.clone()]);
+                    return Err(Violation { key: text(&key), what, excerpt });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_key(events: &[Event], evictions: Evictions) -> Result<(), Violation> {
+    let key = || text(&events[0].key);
+    match verdict(events, evictions) {
+        Verdict::Linearizable(_) => Ok(()),
+        Verdict::Unknown(configurations) => Err(Violation {
+            key: key(),
+            what: format!("no answer after {configurations} configurations: use fewer operations a key"),
+            excerpt: String::new(),
+        }),
+        Verdict::Violation(_) => {
+            let (excerpt, culprit) = shortest(events, evictions);
+            let what = format!("no order of the operations explains that {}", one_line(&culprit));
+            Err(Violation { key: key(), what, excerpt: described(&excerpt) })
+        }
+    }
+}

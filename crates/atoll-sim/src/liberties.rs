@@ -1,0 +1,98 @@
+//! Which liberties of the contract a run takes, and how often.
+//!
+//! [`Liberties`] are switches: a test turns one off to learn whether a failure needs it. How often each is taken (`Temper`) comes
+//! from the seed, because no one frequency finds everything: some errors need every READ torn, others a single delay in a run that
+//! is smooth otherwise.
+
+use crate::Random;
+
+/// Switches for what the contract permits. The default takes everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Liberties {
+    /// Verbs of other clients come between the verbs of one batch. Off: a batch takes effect in one step.
+    pub interleave: bool,
+    /// Verbs of one batch take effect in any order that the contract does not exclude. Off: in program order.
+    pub reorder: bool,
+    /// The words of a READ or WRITE take effect in any order, and other effects come between them. Off: all at once.
+    pub tear: bool,
+    /// A batch takes effect long after its post, or pauses in the midst of it, while its client may go on with others.
+    pub delay: bool,
+    /// What was posted unawaited is held back, and overtaken by what was posted later.
+    pub late_unawaited: bool,
+    /// A completion arrives long after the effects.
+    pub late_completion: bool,
+    /// Every endpoint's wall clock is wrong by up to so many milliseconds, and jumps within that; 0 for right ones. The monotone clocks
+    /// of endpoints have different origins in any case.
+    pub wall_clock_skew_ms_max: u64,
+}
+
+impl Liberties {
+    /// Takes everything that the contract permits.
+    pub const fn all() -> Self {
+        Self {
+            interleave: true,
+            reorder: true,
+            tear: true,
+            delay: true,
+            late_unawaited: true,
+            late_completion: true,
+            wall_clock_skew_ms_max: 20,
+        }
+    }
+
+    /// Takes none: every batch takes effect at once, in program order, in a step of its own.
+    pub const fn none() -> Self {
+        Self {
+            interleave: false,
+            reorder: false,
+            tear: false,
+            delay: false,
+            late_unawaited: false,
+            late_completion: false,
+            wall_clock_skew_ms_max: 0,
+        }
+    }
+}
+
+impl Default for Liberties {
+    fn default() -> Self {
+        Self::all()
+    }
+}
+
+/// How often a run takes each liberty, in 1024ths; 0 where it is switched off.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Temper {
+    /// Per choice of a batch's next verb: not the first one that could be next.
+    pub(crate) reorder: u32,
+    /// Per READ or WRITE of several words.
+    pub(crate) tear: u32,
+    /// Per post.
+    pub(crate) delay: u32,
+    /// Per effect of a batch that has more to come.
+    pub(crate) delay_within: u32,
+    /// Per unawaited post.
+    pub(crate) late_unawaited: u32,
+    /// Per completion.
+    pub(crate) late_completion: u32,
+    /// The longest delay is two to the power of this, in nanoseconds.
+    pub(crate) delay_bits_max: u32,
+}
+
+impl Temper {
+    pub(crate) fn drawn(liberties: Liberties, random: &mut Random) -> Self {
+        let mut drawn = |taken: bool, chances: &[u32]| {
+            let chance = random.pick(chances);
+            if taken { chance } else { 0 }
+        };
+        Self {
+            reorder: drawn(liberties.reorder, &[64, 512, 1024]),
+            tear: drawn(liberties.tear, &[16, 128, 512, 1024]),
+            delay: drawn(liberties.delay, &[0, 8, 64, 256]),
+            delay_within: drawn(liberties.delay, &[0, 4, 32, 128]),
+            late_unawaited: drawn(liberties.late_unawaited, &[128, 512, 1024]),
+            late_completion: drawn(liberties.late_completion, &[0, 16, 128]),
+            delay_bits_max: drawn(true, &[10, 14, 18, 21]),
+        }
+    }
+}

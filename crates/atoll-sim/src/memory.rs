@@ -1,0 +1,63 @@
+//! The bytes: regions of words on nodes.
+
+use atoll_fabric::batch::Verb;
+use atoll_fabric::{Address, RegionAttributes, VerbError};
+
+struct Region {
+    attributes: RegionAttributes,
+    /// `attributes.bytes / 8` long.
+    words: Vec<u64>,
+}
+
+/// All regions of all nodes.
+pub(crate) struct Memory {
+    nodes: Vec<Vec<Region>>,
+}
+
+impl Memory {
+    /// Regions of zero bytes, at `Address` node and region as they stand in the lists.
+    pub(crate) fn new(nodes: &[Vec<RegionAttributes>]) -> Self {
+        let region = |attributes: &RegionAttributes| {
+            assert!(attributes.bytes.is_multiple_of(8), "a region is a multiple of 8 bytes long");
+            Region { attributes: *attributes, words: vec![0; (attributes.bytes / 8) as usize] }
+        };
+        assert!(nodes.len() <= 64 && nodes.iter().all(|regions| regions.len() <= 64), "at most 64 nodes of 64 regions");
+        Self { nodes: nodes.iter().map(|regions| regions.iter().map(region).collect()).collect() }
+    }
+
+    pub(crate) fn attributes(&self, node: u8, region: u8) -> Option<RegionAttributes> {
+        Some(self.nodes.get(node as usize)?.get(region as usize)?.attributes)
+    }
+
+    /// The words that `bytes` bytes at `at` are in, if they are words of a region.
+    #[inline]
+    pub(crate) fn words(&self, at: Address, bytes: u64) -> Option<&[u64]> {
+        let region = self.nodes.get(at.node() as usize)?.get(at.region() as usize)?;
+        region.words.get(Self::range(at, bytes)?)
+    }
+
+    /// As [`Memory::words`], for writing.
+    #[inline]
+    pub(crate) fn words_mut(&mut self, at: Address, bytes: u64) -> Option<&mut [u64]> {
+        let region = self.nodes.get_mut(at.node() as usize)?.get_mut(at.region() as usize)?;
+        region.words.get_mut(Self::range(at, bytes)?)
+    }
+
+    #[inline]
+    fn range(at: Address, bytes: u64) -> Option<std::ops::Range<usize>> {
+        if !at.offset().is_multiple_of(8) {
+            return None;
+        }
+        let first = (at.offset() / 8) as usize;
+        Some(first..first.checked_add(bytes.div_ceil(8) as usize)?)
+    }
+
+    /// The error of the first verb that reaches outside.
+    #[inline]
+    pub(crate) fn check(&self, verbs: &[Verb]) -> Result<(), VerbError> {
+        match verbs.iter().find(|verb| self.words(verb.at, verb.len()).is_none()) {
+            None => Ok(()),
+            Some(verb) => Err(VerbError::Unreachable { at: format!("{:?}", verb.at), bytes: verb.len() }),
+        }
+    }
+}

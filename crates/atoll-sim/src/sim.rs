@@ -1,0 +1,331 @@
+//! A simulation: its options, its tasks, its run and how that ends.
+
+use crate::world::{Next, World};
+use crate::{Liberties, SimEndpoint, Strategy, seeds};
+use atoll_fabric::{Address, BATCH_VERBS_MAX, Domain, Kind, Lifetime, Limits, RegionAttributes};
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// What a simulation is made of.
+#[derive(Clone, Debug)]
+pub struct SimOptions {
+    /// Decides everything that chance decides.
+    pub seed: u64,
+    /// The regions of every node: `nodes[n][r]` is at addresses of node `n` and region `r`.
+    pub nodes: Vec<Vec<RegionAttributes>>,
+    /// Whose step is next.
+    pub strategy: Strategy,
+    /// Which liberties of the contract are taken.
+    pub liberties: Liberties,
+    /// What the endpoints say that they take at once.
+    pub limits: Limits,
+    /// A run of more steps is a livelock.
+    pub steps_max: u64,
+    /// Milliseconds since the Unix epoch when the run begins.
+    pub epoch_ms: u64,
+    /// How many of the last events a failing run prints; `ATOLL_SIM_TRACE` overrides it.
+    pub trace_events: usize,
+}
+
+impl SimOptions {
+    /// One node with one host region of `bytes`, everything else as it is by default: all liberties, strategy by the seed.
+    pub fn new(seed: u64, bytes: u64) -> Self {
+        Self::with_nodes(seed, vec![vec![region(bytes, Kind::Host)]])
+    }
+
+    /// Several nodes and regions; see [`region`].
+    pub fn with_nodes(seed: u64, nodes: Vec<Vec<RegionAttributes>>) -> Self {
+        Self {
+            seed,
+            nodes,
+            strategy: Strategy::FromSeed,
+            liberties: Liberties::all(),
+            limits: Limits { batch_verbs_max: BATCH_VERBS_MAX, batches_max: 16, verb_bytes_max: 1 << 20 },
+            steps_max: 20_000_000,
+            epoch_ms: 1_700_000_000_000,
+            trace_events: std::env::var("ATOLL_SIM_TRACE").ok().and_then(|text| text.parse().ok()).unwrap_or(0),
+        }
+    }
+}
+
+/// A region as a memory node exports it.
+pub const fn region(bytes: u64, kind: Kind) -> RegionAttributes {
+    RegionAttributes { bytes, kind, domain: Domain::Nic, lifetime: Lifetime::Process }
+}
+
+/// How a run went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunReport {
+    /// Steps since the simulation was made.
+    pub steps: u64,
+    /// Verbs that took effect since then.
+    pub verbs: u64,
+    /// Virtual time since then.
+    pub virtual_ns: u64,
+    /// A digest of all events since then: equal for equal seeds.
+    pub digest: u64,
+    /// The strategy that was used.
+    pub strategy: Strategy,
+}
+
+/// Why a run did not come to its end.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SimError {
+    /// Tasks wait for something that no verb and no time will bring.
+    #[error("deadlock after {steps} steps with seed {seed} ({replay}):{lanes}")]
+    Deadlock {
+        /// The seed.
+        seed: u64,
+        /// Steps taken.
+        steps: u64,
+        /// How to run it again.
+        replay: String,
+        /// What every client is at.
+        lanes: String,
+    },
+    /// The step bound is reached.
+    #[error(
+        "no end after {steps} steps with seed {seed} ({replay}): a livelock, or SimOptions::steps_max is too low:{lanes}"
+    )]
+    Livelock {
+        /// The seed.
+        seed: u64,
+        /// Steps taken.
+        steps: u64,
+        /// How to run it again.
+        replay: String,
+        /// What every client is at.
+        lanes: String,
+    },
+}
+
+impl std::fmt::Debug for SimError {
+    /// As for users: tests unwrap it, and what every client is at should stand on lines of its own.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// What endpoints and the simulation share.
+pub(crate) struct Shared {
+    pub(crate) world: RefCell<World>,
+    pub(crate) seed: u64,
+    pub(crate) epoch_ms: u64,
+    /// By lane.
+    wakers: RefCell<Vec<Waker>>,
+}
+
+impl Shared {
+    /// The waker of `context`, unless it is the lane's own, which the world wakes without.
+    #[inline]
+    pub(crate) fn foreign_waker(&self, lane: Option<u32>, context: &Context<'_>) -> Option<Waker> {
+        let wakers = self.wakers.borrow();
+        match lane {
+            Some(lane) if wakers[lane as usize].will_wake(context.waker()) => None,
+            _ => Some(context.waker().clone()),
+        }
+    }
+}
+
+/// Lanes woken through their wakers, which may be anywhere.
+#[derive(Default)]
+struct Wakes {
+    any: AtomicBool,
+    lanes: Mutex<Vec<u32>>,
+}
+
+struct LaneWaker {
+    lane: u32,
+    wakes: Arc<Wakes>,
+}
+
+impl Wake for LaneWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.wakes.lanes.lock().expect("no wake panics").push(self.lane);
+        self.wakes.any.store(true, Ordering::Release);
+    }
+}
+
+type Task = Pin<Box<dyn Future<Output = ()>>>;
+
+/// A simulation.
+///
+/// ```
+/// use atoll_fabric::{Address, Batch, Endpoint};
+/// use atoll_sim::{Sim, SimOptions};
+///
+/// let sim = Sim::new(SimOptions::new(7, 4096));
+/// for name in ["anna", "bert"] {
+///     let endpoint = sim.endpoint(name);
+///     sim.spawn(name, async move {
+///         let mut batch = Batch::new();
+///         batch.fetch_and_add(Address::new(0, 0, 64), 1);
+///         endpoint.post(&mut batch).await.unwrap();
+///     });
+/// }
+/// sim.run().unwrap();
+/// assert_eq!(sim.peek_word(Address::new(0, 0, 64)), 2);
+/// ```
+pub struct Sim {
+    shared: Rc<Shared>,
+    wakes: Arc<Wakes>,
+    /// By lane; `None` once done, and while polled.
+    tasks: RefCell<Vec<Option<Task>>>,
+    steps_max: u64,
+}
+
+impl Sim {
+    /// A simulation with zero bytes in its regions and no task.
+    pub fn new(options: SimOptions) -> Self {
+        let world = RefCell::new(World::new(&options));
+        let SimOptions { seed, epoch_ms, steps_max, .. } = options;
+        let shared = Rc::new(Shared { world, seed, epoch_ms, wakers: RefCell::default() });
+        Self { shared, wakes: Arc::default(), tasks: RefCell::default(), steps_max }
+    }
+
+    /// The seed.
+    pub fn seed(&self) -> u64 {
+        self.shared.seed
+    }
+
+    /// A new client's endpoint.
+    pub fn endpoint(&self, name: &str) -> SimEndpoint {
+        SimEndpoint::new(self.shared.clone(), name)
+    }
+
+    /// Adds a client: `future` and all that it posts. It may be called from inside a task.
+    pub fn spawn(&self, name: &str, future: impl Future<Output = ()> + 'static) {
+        let lane = self.shared.world.borrow_mut().add_lane(name);
+        self.shared.wakers.borrow_mut().push(Arc::new(LaneWaker { lane, wakes: self.wakes.clone() }).into());
+        self.tasks.borrow_mut().push(Some(Box::pin(future)));
+    }
+
+    /// Runs until every task has ended and everything that was posted has taken effect. More tasks may be spawned and run then.
+    pub fn run(&self) -> Result<RunReport, SimError> {
+        let steps_end = self.shared.world.borrow().steps + self.steps_max;
+        loop {
+            let next = self.shared.world.borrow_mut().advance(steps_end);
+            match next {
+                Next::Poll(lane) => self.poll(lane),
+                Next::Wakes => {}
+                Next::Idle if self.wakes.any.load(Ordering::Acquire) => {}
+                Next::Idle => break,
+                Next::Bound => return Err(self.livelock()),
+            }
+            if self.wakes.any.load(Ordering::Acquire) {
+                self.take_wakes();
+            }
+        }
+        let world = self.shared.world.borrow();
+        if world.lanes.iter().any(|lane| !lane.done) {
+            drop(world);
+            return Err(self.deadlock());
+        }
+        Ok(RunReport {
+            steps: world.steps,
+            verbs: world.verbs,
+            virtual_ns: world.now_ns,
+            digest: world.digest,
+            strategy: world.scheduler.strategy(),
+        })
+    }
+
+    /// Runs `future` as a client of its own together with all others, and gives its output.
+    pub fn block_on<T: 'static>(&self, future: impl Future<Output = T> + 'static) -> Result<T, SimError> {
+        let output = Rc::new(RefCell::new(None));
+        let place = output.clone();
+        self.spawn("block_on", async move {
+            let value = future.await;
+            *place.borrow_mut() = Some(value);
+        });
+        self.run()?;
+        Ok(output.take().expect("a run ends with its tasks"))
+    }
+
+    fn poll(&self, lane: u32) {
+        let mut task = self.tasks.borrow_mut()[lane as usize].take().expect("a lane that can run has a task");
+        self.shared.world.borrow_mut().polled = Some(lane);
+        let waker = self.shared.wakers.borrow()[lane as usize].clone();
+        let poll = task.as_mut().poll(&mut Context::from_waker(&waker));
+        match poll {
+            Poll::Ready(()) => {
+                self.shared.world.borrow_mut().lanes[lane as usize].done = true;
+                drop(task);
+            }
+            Poll::Pending => self.tasks.borrow_mut()[lane as usize] = Some(task),
+        }
+        self.shared.world.borrow_mut().polled = None;
+    }
+
+    #[cold]
+    fn take_wakes(&self) {
+        self.wakes.any.store(false, Ordering::Release);
+        let lanes = std::mem::take(&mut *self.wakes.lanes.lock().expect("no wake panics"));
+        let mut world = self.shared.world.borrow_mut();
+        lanes.into_iter().for_each(|lane| world.wake(lane));
+    }
+
+    fn deadlock(&self) -> SimError {
+        let (seed, steps, replay, lanes) = self.state();
+        SimError::Deadlock { seed, steps, replay, lanes }
+    }
+
+    fn livelock(&self) -> SimError {
+        let (seed, steps, replay, lanes) = self.state();
+        SimError::Livelock { seed, steps, replay, lanes }
+    }
+
+    fn state(&self) -> (u64, u64, String, String) {
+        let world = self.shared.world.borrow();
+        (self.seed(), world.steps, seeds::replay(self.seed()), world.lanes_described())
+    }
+
+    /// The word at `at`, past the fabric: for tests.
+    ///
+    /// # Panics
+    /// If no region has it.
+    pub fn peek_word(&self, at: Address) -> u64 {
+        self.shared.world.borrow().memory.words(at, 8).expect("a word of a region")[0]
+    }
+
+    /// Sets the word at `at`, past the fabric: for tests with hostile bytes.
+    ///
+    /// # Panics
+    /// If no region has it.
+    pub fn poke_word(&self, at: Address, word: u64) {
+        self.shared.world.borrow_mut().memory.words_mut(at, 8).expect("a word of a region")[0] = word;
+    }
+
+    /// Virtual nanoseconds since the simulation was made.
+    pub fn now_ns(&self) -> u64 {
+        self.shared.world.borrow().now_ns
+    }
+
+    /// Steps since the simulation was made: the time that histories are written in.
+    pub fn steps(&self) -> u64 {
+        self.shared.world.borrow().steps
+    }
+}
+
+impl Drop for Sim {
+    /// A test that fails prints how to run it again.
+    fn drop(&mut self) {
+        // Tasks may own endpoints, whose futures look into the world when they are dropped.
+        self.tasks.borrow_mut().clear();
+        if std::thread::panicking() {
+            let seed = self.seed();
+            let world = self.shared.world.try_borrow();
+            let (steps, trace) = world.map_or((0, String::new()), |world| (world.steps, world.trace_described()));
+            eprintln!("simulation with seed {seed} failed at step {steps}; to replay: {}{trace}", seeds::replay(seed));
+        }
+    }
+}

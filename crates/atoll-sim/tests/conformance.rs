@@ -1,0 +1,38 @@
+//! The simulated fabric passes the suite under every strategy, with and without its liberties.
+
+use atoll_fabric::conformance::{self, Case, Fixture, REGION_BYTES};
+use atoll_sim::{Liberties, Sim, SimEndpoint, SimOptions, Strategy, for_each_seed};
+
+struct Simulated {
+    seed: u64,
+    strategy: Strategy,
+    liberties: Liberties,
+}
+
+impl Fixture for Simulated {
+    type Endpoint = SimEndpoint;
+
+    fn run(&self, case: &Case<SimEndpoint>) {
+        let (strategy, liberties, rounds) = (self.strategy, self.liberties, 8);
+        let sim = Sim::new(SimOptions { strategy, liberties, ..SimOptions::new(self.seed, REGION_BYTES) });
+        for client in 0..case.clients {
+            let name = format!("client {client}");
+            sim.spawn(&name, (case.play)(sim.endpoint(&name), client, rounds));
+        }
+        sim.run().unwrap_or_else(|error| panic!("{}: {error}", case.name));
+        sim.block_on((case.verify)(sim.endpoint("verify"), rounds)).unwrap();
+    }
+}
+
+#[test]
+fn the_simulated_fabric_passes_under_every_strategy() {
+    for strategy in [Strategy::Uniform, Strategy::Bursts, Strategy::Priorities] {
+        for_each_seed(30, |seed| conformance::run(&Simulated { seed, strategy, liberties: Liberties::all() }));
+    }
+}
+
+#[test]
+fn the_simulated_fabric_passes_without_liberties() {
+    let strategy = Strategy::FromSeed;
+    for_each_seed(10, |seed| conformance::run(&Simulated { seed, strategy, liberties: Liberties::none() }));
+}

@@ -1,0 +1,391 @@
+//! Every liberty of the contract is really taken by some seed, none is taken where a fence or the contract forbids it, and none at all
+//! once they are switched off.
+
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, Kind};
+use atoll_sim::sim::region;
+use atoll_sim::{Liberties, Sim, SimEndpoint, SimOptions};
+use std::cell::Cell;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+
+const SEEDS: u64 = 400;
+
+fn word(index: u64) -> Address {
+    Address::new(0, 0, 8 * index)
+}
+
+fn simulation(seed: u64, liberties: Liberties) -> Sim {
+    let nodes = vec![vec![region(4096, Kind::Host), region(4096, Kind::Device)], vec![region(4096, Kind::Host)]];
+    Sim::new(SimOptions { liberties, ..SimOptions::with_nodes(seed, nodes) })
+}
+
+/// A program of one or two clients that says whether it saw a liberty taken.
+type Program = fn(&Sim) -> Rc<Cell<bool>>;
+
+/// Runs clients, the first of which decides.
+macro_rules! clients {
+    ($sim:ident, $first:expr $(, $other:expr)?) => {{
+        let seen = Rc::new(Cell::new(false));
+        let (endpoint, cell) = ($sim.endpoint("first"), seen.clone());
+        $sim.spawn("first", async move { cell.set($first(endpoint).await) });
+        $(let endpoint = $sim.endpoint("other");
+        $sim.spawn("other", async move { $other(endpoint).await });)?
+        seen
+    }};
+}
+
+fn taken(program: Program, liberties: Liberties) -> u64 {
+    let runs = (0..SEEDS).filter(|seed| {
+        let sim = simulation(*seed, liberties);
+        let seen = program(&sim);
+        sim.run().unwrap();
+        seen.get()
+    });
+    runs.count() as u64
+}
+
+#[track_caller]
+fn is_taken(program: Program, switched_off: Liberties) {
+    assert!(taken(program, Liberties::all()) > 0, "no seed of {SEEDS} takes the liberty");
+    assert_eq!(taken(program, Liberties::none()), 0, "taken without liberties");
+    assert_eq!(taken(program, switched_off), 0, "taken though its switch is off");
+}
+
+#[track_caller]
+fn is_never_taken(program: Program) {
+    assert_eq!(taken(program, Liberties::all()), 0);
+}
+
+const NO_REORDER: Liberties = Liberties { reorder: false, ..Liberties::all() };
+const NO_TEAR: Liberties = Liberties { tear: false, ..Liberties::all() };
+
+async fn post(endpoint: &SimEndpoint, batch: &mut Batch) {
+    endpoint.post(batch).await.unwrap();
+}
+
+/// Posts `first` and `second` to one word, the second fenced or not, and asks `is_reordered` for the words found and left.
+fn pair(
+    sim: &Sim,
+    fenced: bool,
+    first: fn(&mut Batch) -> atoll_fabric::Ticket,
+    second: fn(&mut Batch) -> atoll_fabric::Ticket,
+    is_reordered: fn(&Batch, u64) -> bool,
+) -> Rc<Cell<bool>> {
+    clients!(sim, async move |endpoint: SimEndpoint| {
+        let mut batch = Batch::new();
+        first(&mut batch);
+        second(&mut batch);
+        if fenced {
+            batch.fence();
+        }
+        post(&endpoint, &mut batch).await;
+        let mut left = Batch::new();
+        let ticket = left.read_word(word(0));
+        post(&endpoint, &mut left).await;
+        is_reordered(&batch, left.word(ticket))
+    })
+}
+
+fn found(batch: &Batch, index: usize) -> u64 {
+    use atoll_fabric::batch::Operation;
+    match batch.verbs()[index].operation {
+        Operation::ReadWord { value } => value,
+        Operation::CompareAndSwap { found, .. } | Operation::FetchAndAdd { found, .. } => found,
+        _ => panic!("no word"),
+    }
+}
+
+fn read_write(sim: &Sim, fenced: bool) -> Rc<Cell<bool>> {
+    pair(sim, fenced, |b| b.read_word(word(0)), |b| b.write_word(word(0), 1), |batch, _| found(batch, 0) == 1)
+}
+
+fn read_atomic(sim: &Sim, fenced: bool) -> Rc<Cell<bool>> {
+    pair(sim, fenced, |b| b.read_word(word(0)), |b| b.fetch_and_add(word(0), 1), |batch, _| found(batch, 0) == 1)
+}
+
+fn atomic_write(sim: &Sim, fenced: bool) -> Rc<Cell<bool>> {
+    pair(sim, fenced, |b| b.fetch_and_add(word(0), 10), |b| b.write_word(word(0), 1), |_, left| left == 11)
+}
+
+fn atomic_atomic(sim: &Sim, fenced: bool) -> Rc<Cell<bool>> {
+    let second = |b: &mut Batch| b.compare_and_swap(word(0), 0, 2);
+    pair(sim, fenced, |b| b.compare_and_swap(word(0), 0, 1), second, |_, left| left == 2)
+}
+
+#[test]
+fn verbs_of_a_batch_are_reordered_where_the_contract_permits_and_never_across_a_fence() {
+    is_taken(|sim| read_write(sim, false), NO_REORDER);
+    is_never_taken(|sim| read_write(sim, true));
+    is_taken(|sim| read_atomic(sim, false), NO_REORDER);
+    is_never_taken(|sim| read_atomic(sim, true));
+    is_taken(|sim| atomic_write(sim, false), NO_REORDER);
+    is_never_taken(|sim| atomic_write(sim, true));
+    is_taken(|sim| atomic_atomic(sim, false), NO_REORDER);
+    is_never_taken(|sim| atomic_atomic(sim, true));
+}
+
+#[test]
+fn what_follows_a_write_and_a_read_that_follows_an_atomic_stay_in_order() {
+    is_never_taken(|sim| {
+        pair(sim, false, |b| b.write_word(word(0), 1), |b| b.read_word(word(0)), |batch, _| found(batch, 1) != 1)
+    });
+    is_never_taken(|sim| {
+        pair(sim, false, |b| b.write_word(word(0), 1), |b| b.write_word(word(0), 2), |_, left| left != 2)
+    });
+    is_never_taken(|sim| {
+        pair(sim, false, |b| b.write_word(word(0), 1), |b| b.fetch_and_add(word(0), 1), |_, left| left != 2)
+    });
+    is_never_taken(|sim| {
+        pair(sim, false, |b| b.fetch_and_add(word(0), 1), |b| b.read_word(word(0)), |batch, _| found(batch, 1) != 1)
+    });
+}
+
+#[test]
+fn two_reads_of_a_batch_are_reordered() {
+    // The other client writes word 0, then word 1. In order, whoever sees the second sees the first.
+    let program: Program = |sim| {
+        clients!(
+            sim,
+            async |endpoint: SimEndpoint| {
+                let mut batch = Batch::new();
+                let (second, first) = (batch.read_word(word(1)), batch.read_word(word(0)));
+                post(&endpoint, &mut batch).await;
+                batch.word(second) == 1 && batch.word(first) == 0
+            },
+            async |endpoint: SimEndpoint| {
+                let mut batch = Batch::new();
+                batch.write_word(word(0), 1);
+                batch.write_word(word(1), 1);
+                post(&endpoint, &mut batch).await;
+            }
+        )
+    };
+    is_taken(program, NO_REORDER);
+}
+
+#[test]
+fn verbs_to_different_nodes_are_in_no_order() {
+    let program: Program = |sim| {
+        clients!(
+            sim,
+            async |endpoint: SimEndpoint| {
+                let mut batch = Batch::new();
+                let second = batch.read_word(Address::new(1, 0, 0));
+                post(&endpoint, &mut batch).await;
+                let second = batch.word(second);
+                batch.clear();
+                let first = batch.read_word(word(0));
+                post(&endpoint, &mut batch).await;
+                second == 1 && batch.word(first) == 0
+            },
+            async |endpoint: SimEndpoint| {
+                let mut batch = Batch::new();
+                batch.write_word(word(0), 1);
+                batch.write_word(Address::new(1, 0, 0), 1);
+                post(&endpoint, &mut batch).await;
+            }
+        )
+    };
+    is_taken(program, NO_REORDER);
+}
+
+/// `WORDS` fit a bit each, `WORDS_LONG` do not.
+const WORDS: usize = 8;
+const WORDS_LONG: usize = 100;
+
+fn torn_read(sim: &Sim, words: usize) -> Rc<Cell<bool>> {
+    // The other client writes the first word, then the last one. Whole READs never see only the last.
+    clients!(
+        sim,
+        async move |endpoint: SimEndpoint| {
+            let (mut batch, mut buffer) = (Batch::new(), Buffer::new());
+            buffer.resize(8 * words);
+            let ticket = batch.read(word(0), buffer);
+            post(&endpoint, &mut batch).await;
+            let buffer = batch.take(ticket);
+            buffer.words()[0] == 0 && buffer.words()[words - 1] == 1
+        },
+        async move |endpoint: SimEndpoint| {
+            let mut batch = Batch::new();
+            batch.write_word(word(0), 1);
+            batch.write_word(word(words as u64 - 1), 1);
+            post(&endpoint, &mut batch).await;
+        }
+    )
+}
+
+fn torn_write(sim: &Sim, words: usize) -> Rc<Cell<bool>> {
+    clients!(
+        sim,
+        async move |endpoint: SimEndpoint| {
+            let mut batch = Batch::new();
+            let last = batch.read_word(word(words as u64 - 1));
+            let first = batch.read_word(word(0));
+            batch.fence();
+            post(&endpoint, &mut batch).await;
+            batch.word(last) == 1 && batch.word(first) == 0
+        },
+        async move |endpoint: SimEndpoint| {
+            let (mut batch, mut buffer) = (Batch::new(), Buffer::new());
+            buffer.resize(8 * words);
+            buffer.words_mut().fill(1);
+            batch.write(word(0), buffer);
+            post(&endpoint, &mut batch).await;
+        }
+    )
+}
+
+#[test]
+fn the_words_of_a_read_and_of_a_write_are_torn_apart() {
+    is_taken(|sim| torn_read(sim, WORDS), NO_TEAR);
+    is_taken(|sim| torn_read(sim, WORDS_LONG), NO_TEAR);
+    is_taken(|sim| torn_write(sim, WORDS), NO_TEAR);
+    is_taken(|sim| torn_write(sim, WORDS_LONG), NO_TEAR);
+}
+
+#[test]
+fn verbs_of_other_clients_come_between_the_verbs_of_a_batch() {
+    let program: Program = |sim| {
+        clients!(
+            sim,
+            async |endpoint: SimEndpoint| {
+                let mut batch = Batch::new();
+                let (first, second) = (batch.read_word(word(0)), batch.read_word(word(0)));
+                batch.fence();
+                post(&endpoint, &mut batch).await;
+                batch.word(first) != batch.word(second)
+            },
+            async |endpoint: SimEndpoint| {
+                let mut batch = Batch::new();
+                batch.write_word(word(0), 1);
+                post(&endpoint, &mut batch).await;
+            }
+        )
+    };
+    is_taken(program, Liberties { interleave: false, ..Liberties::all() });
+}
+
+#[test]
+fn an_unawaited_post_is_overtaken_by_awaited_ones_and_by_later_unawaited_ones_until_a_flush() {
+    fn late(sim: &Sim, flush: bool, rounds: u64) -> Rc<Cell<bool>> {
+        clients!(sim, async move |endpoint: SimEndpoint| {
+            let mut batch = Batch::new();
+            batch.write_word(word(0), 1);
+            endpoint.post_unawaited(&mut batch);
+            if flush {
+                endpoint.flush().await.unwrap();
+            }
+            let mut seen = 0;
+            for _ in 0..rounds {
+                batch.clear();
+                let ticket = batch.read_word(word(0));
+                post(&endpoint, &mut batch).await;
+                seen = batch.word(ticket);
+            }
+            endpoint.flush().await.unwrap();
+            seen == 0
+        })
+    }
+    assert!(taken(|sim| late(sim, false, 1), Liberties::all()) > 0);
+    assert!(taken(|sim| late(sim, false, 100), Liberties::all()) > 0, "none is held back for long");
+    is_never_taken(|sim| late(sim, true, 1));
+
+    let overtaken: Program = |sim| {
+        clients!(sim, async |endpoint: SimEndpoint| {
+            let mut batch = Batch::new();
+            for value in [1, 2] {
+                batch.write_word(word(0), value);
+                endpoint.post_unawaited(&mut batch);
+            }
+            endpoint.flush().await.unwrap();
+            let ticket = batch.read_word(word(0));
+            post(&endpoint, &mut batch).await;
+            batch.word(ticket) == 1
+        })
+    };
+    assert!(taken(overtaken, Liberties::all()) > 0);
+}
+
+#[test]
+fn a_dropped_post_takes_effect_after_later_ones() {
+    let program: Program = |sim| {
+        clients!(sim, async |endpoint: SimEndpoint| {
+            let mut batch = Batch::new();
+            batch.write_word(word(0), 1);
+            {
+                let mut dropped = pin!(endpoint.post(&mut batch));
+                std::future::poll_fn(|context| Poll::Ready(dropped.as_mut().poll(context).is_ready())).await;
+            }
+            batch.clear();
+            batch.write_word(word(0), 2);
+            post(&endpoint, &mut batch).await;
+            endpoint.pause(100_000_000).await;
+            batch.clear();
+            let ticket = batch.read_word(word(0));
+            post(&endpoint, &mut batch).await;
+            batch.word(ticket) == 1
+        })
+    };
+    assert!(taken(program, Liberties::all()) > 0);
+}
+
+#[test]
+fn a_completion_arrives_after_others_have_gone_on() {
+    // By the time this client hears of its WRITE, the other has answered it several times.
+    let program: Program = |sim| {
+        clients!(
+            sim,
+            async |endpoint: SimEndpoint| {
+                let mut batch = Batch::new();
+                batch.write_word(word(0), 1);
+                let begun_ns = endpoint.now_ns();
+                post(&endpoint, &mut batch).await;
+                endpoint.now_ns() - begun_ns > 10_000
+            },
+            async |endpoint: SimEndpoint| {
+                let mut batch = Batch::new();
+                for _ in 0..20 {
+                    batch.clear();
+                    batch.read_word(word(0));
+                    post(&endpoint, &mut batch).await;
+                }
+            }
+        )
+    };
+    let only = Liberties { interleave: true, late_completion: true, ..Liberties::none() };
+    assert!(taken(program, only) > 0);
+    assert_eq!(taken(program, Liberties::none()), 0);
+}
+
+#[test]
+fn wall_clocks_differ_and_jump_within_their_bound_and_monotone_clocks_have_origins_of_their_own() {
+    let sim = simulation(3, Liberties::all());
+    let endpoints: Vec<SimEndpoint> = (0..8).map(|index| sim.endpoint(&index.to_string())).collect();
+    let mut differ = false;
+    for _ in 0..1000 {
+        let times: Vec<u64> = endpoints.iter().map(Endpoint::unix_ms).collect();
+        differ |= times.iter().any(|ms| *ms != times[0]);
+        assert!(times.iter().all(|ms| ms.abs_diff(1_700_000_000_000) <= 20), "{times:?}");
+    }
+    assert!(differ && endpoints[0].now_ns() != endpoints[1].now_ns());
+    assert_eq!(simulation(3, Liberties::none()).endpoint("right").unix_ms(), 1_700_000_000_000);
+}
+
+#[test]
+fn regions_have_attributes_and_bytes_of_their_own() {
+    let sim = simulation(1, Liberties::all());
+    let endpoint = sim.endpoint("client");
+    assert_eq!(endpoint.attributes(0, 1).map(|attributes| attributes.kind), Some(Kind::Device));
+    assert_eq!((endpoint.attributes(1, 1), endpoint.attributes(2, 0)), (None, None));
+    sim.poke_word(Address::new(0, 1, 8), 7);
+    let at = [Address::new(0, 1, 8), Address::new(0, 0, 8), Address::new(1, 0, 8)];
+    let words = sim.block_on(async move {
+        let mut batch = Batch::new();
+        let tickets = at.map(|at| batch.fetch_and_add(at, 1));
+        post(&endpoint, &mut batch).await;
+        tickets.map(|ticket| batch.word(ticket))
+    });
+    assert_eq!(words, Ok([7, 0, 0]));
+    assert_eq!(at.map(|at| sim.peek_word(at)), [8, 1, 1]);
+}

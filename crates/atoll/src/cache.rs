@@ -1,0 +1,159 @@
+//! One thread's client of a pool: the operations of a cache, without waiting.
+//!
+//! Every method ends when it returns: over shared memory there is nothing to wait for. Promises, as the design has them: lookups and changes
+//! of one key are linearizable, where a miss is an eviction; after a miss no older value of that key comes back; a set does not fail while
+//! something can be evicted.
+
+use atoll_cache::forge::Forge;
+use atoll_cache::{
+    CacheError, ExpireCondition, ExpireOutcome, Expiry, Meta, Number, SetOptions, SetOutcome, Stats, Value,
+};
+use atoll_fabric::run_ready;
+use atoll_fabric::shm::ShmEndpoint;
+
+/// The cache under the server and the lab, with methods that are futures.
+pub type Client = atoll_cache::Cache<Forge<ShmEndpoint>>;
+
+/// A client of a pool. Take one for every thread; dropping it gives its place back.
+pub struct Cache {
+    client: Client,
+    /// The value of the last hit, whose memory is used again.
+    value: Value,
+}
+
+impl Cache {
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client, value: Value::new() }
+    }
+
+    /// The client underneath.
+    pub fn into_client(self) -> Client {
+        self.client
+    }
+
+    /// The value of `key`; `None` if it is not there. The bytes are this client's own copy, until its next operation.
+    #[inline]
+    pub fn get(&mut self, key: &[u8]) -> Result<Option<&[u8]>, CacheError> {
+        let hit = run_ready(self.client.get(key, &mut self.value))?;
+        Ok(hit.then(|| self.value.bytes()))
+    }
+
+    /// As [`Cache::get`], into a place of the caller's.
+    #[inline]
+    pub fn get_into(&mut self, key: &[u8], value: &mut Value) -> Result<bool, CacheError> {
+        run_ready(self.client.get(key, value))
+    }
+
+    /// Looks many keys up at once, which is faster than one by one; `found(i, value)` is called for every `keys[i]` in order.
+    pub fn get_many(&mut self, keys: &[&[u8]], mut found: impl FnMut(usize, Option<&[u8]>)) -> Result<(), CacheError> {
+        run_ready(self.client.get_many(keys, |index, value| found(index, value.map(Value::bytes))))
+    }
+
+    /// What is known of `key`'s object besides its value.
+    pub fn peek(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
+        run_ready(self.client.peek(key))
+    }
+
+    /// Whether `key` is there.
+    pub fn exists(&mut self, key: &[u8]) -> Result<bool, CacheError> {
+        Ok(self.peek(key)?.is_some())
+    }
+
+    /// Sets `key` to `value`, for ever (as far as a cache goes).
+    #[inline]
+    pub fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), CacheError> {
+        self.set_with(key, value, &SetOptions::default()).map(drop)
+    }
+
+    /// Sets `key` to `value` under conditions or for a time.
+    pub fn set_with(&mut self, key: &[u8], value: &[u8], options: &SetOptions) -> Result<SetOutcome, CacheError> {
+        run_ready(self.client.set(key, value, options))
+    }
+
+    /// As [`Cache::set_with`], and gives the value that was there.
+    pub fn replace(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        options: &SetOptions,
+    ) -> Result<(SetOutcome, Option<&[u8]>), CacheError> {
+        let outcome = run_ready(self.client.set_returning(key, value, options, Some(&mut self.value)))?;
+        Ok((outcome, outcome.old.is_some().then(|| self.value.bytes())))
+    }
+
+    /// Removes `key`; says whether it was there.
+    pub fn delete(&mut self, key: &[u8]) -> Result<bool, CacheError> {
+        run_ready(self.client.delete(key))
+    }
+
+    /// Removes `key` and gives the value that was there.
+    pub fn take(&mut self, key: &[u8]) -> Result<Option<&[u8]>, CacheError> {
+        let found = run_ready(self.client.take(key, Some(&mut self.value)))?;
+        Ok(found.then(|| self.value.bytes()))
+    }
+
+    /// Sets when `key` expires; times are milliseconds on the pool's clock.
+    pub fn expire(
+        &mut self,
+        key: &[u8],
+        expiry: Expiry,
+        condition: ExpireCondition,
+    ) -> Result<ExpireOutcome, CacheError> {
+        run_ready(self.client.expire(key, expiry, condition))
+    }
+
+    /// Adds `by` to the decimal integer at `key`, an absent one being 0.
+    pub fn increment(&mut self, key: &[u8], by: i64) -> Result<Number<i64>, CacheError> {
+        run_ready(self.client.increment(key, by))
+    }
+
+    /// Adds `by` to the decimal number at `key`, an absent one being 0.
+    pub fn increment_float(&mut self, key: &[u8], by: f64) -> Result<Number<f64>, CacheError> {
+        run_ready(self.client.increment_float(key, by))
+    }
+
+    /// Appends to the value of `key`, an absent one being empty; gives the new length.
+    pub fn append(&mut self, key: &[u8], suffix: &[u8]) -> Result<usize, CacheError> {
+        run_ready(self.client.append(key, suffix))
+    }
+
+    /// Puts `prefix` before the value of `key`, an absent one being empty; gives the new length.
+    pub fn prepend(&mut self, key: &[u8], prefix: &[u8]) -> Result<usize, CacheError> {
+        run_ready(self.client.prepend(key, prefix))
+    }
+
+    /// The bytes from `start` to `end`, both inclusive and, if negative, counted from the end.
+    pub fn get_range(&mut self, key: &[u8], start: i64, end: i64) -> Result<&[u8], CacheError> {
+        run_ready(self.client.get_range(key, start, end, &mut self.value))
+    }
+
+    /// Overwrites the value from `offset` on, padding with zero bytes; gives the new length.
+    pub fn set_range(&mut self, key: &[u8], offset: usize, bytes: &[u8]) -> Result<usize, CacheError> {
+        run_ready(self.client.set_range(key, offset, bytes))
+    }
+
+    /// Shows at least `count` keys from `cursor` on, if there are as many, and gives the cursor to go on from; 0 begins and ends.
+    pub fn scan(&mut self, cursor: u64, count: usize, each: impl FnMut(&[u8])) -> Result<u64, CacheError> {
+        run_ready(self.client.scan(cursor, count, each))
+    }
+
+    /// Removes every key that was present when it began; gives how many it removed.
+    pub fn flush(&mut self) -> Result<u64, CacheError> {
+        run_ready(self.client.flush())
+    }
+
+    /// Objects in the pool.
+    pub fn objects(&mut self) -> Result<u64, CacheError> {
+        run_ready(self.client.objects())
+    }
+
+    /// The longest value that this pool takes.
+    pub fn value_bytes_max(&self) -> usize {
+        self.client.value_bytes_max()
+    }
+
+    /// What this client has counted.
+    pub fn stats(&self) -> &Stats {
+        self.client.stats()
+    }
+}

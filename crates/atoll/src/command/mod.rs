@@ -1,0 +1,42 @@
+//! The command line: one file a command.
+
+mod pool;
+mod serve;
+
+use clap::Parser;
+use std::error::Error;
+
+/// A cache whose memory is a pool that every process can reach.
+#[derive(Debug, Parser)]
+#[command(name = "atoll", version, about, propagate_version = true)]
+pub enum Command {
+    /// Serve a cache to Redis clients
+    Serve(serve::ServeCommand),
+    /// Make, look at, check and remove pools
+    #[command(subcommand)]
+    Pool(pool::PoolCommand),
+    /// Replay a trace on a cache and report what it hits and how fast it is
+    Replay(atoll_lab::replay::ReplayCommand),
+    /// Experiments
+    #[command(subcommand)]
+    Lab(atoll_lab::LabCommand),
+}
+
+impl Command {
+    /// Does what was asked.
+    pub fn run(self) -> Result<(), Box<dyn Error>> {
+        match self {
+            Self::Serve(command) => command.run(),
+            Self::Pool(command) => command.run(),
+            Self::Replay(command) => Ok(command.run()?),
+            Self::Lab(command) => Ok(command.run()?),
+        }
+    }
+}
+
+/// A number of bytes as people write it: `1GiB`, `512M`, `1000000`.
+fn parse_bytes(text: &str) -> Result<u64, String> {
+    let bytes: bytesize::ByteSize =
+        text.parse().map_err(|_| "write a number of bytes, such as 64MiB or 1GiB".to_owned())?;
+    Ok(bytes.as_u64())
+}

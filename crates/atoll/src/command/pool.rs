@@ -1,0 +1,131 @@
+//! `atoll pool`: make, look at, check and remove pools of shared memory.
+
+use super::parse_bytes;
+use crate::{Pool, PoolOptions};
+use clap::{Args, Subcommand};
+use indicatif::ProgressBar;
+use serde_json::json;
+use std::error::Error;
+use std::time::Duration;
+
+/// Commands on pools.
+#[derive(Debug, Subcommand)]
+pub enum PoolCommand {
+    /// Make a pool that other processes can open
+    Create(CreateCommand),
+    /// Show what a pool was made with, who uses it and how full it is
+    Info(NameCommand),
+    /// Walk every invariant of a pool that nobody uses at the moment, and say what is wrong
+    Verify(NameCommand),
+    /// Remove a pool's name; processes that have it open keep its memory until they end
+    Remove(RemoveCommand),
+}
+
+/// Options of `atoll pool create`.
+#[derive(Args, Debug)]
+pub struct CreateCommand {
+    /// shm:/NAME, or the path of a file
+    name: String,
+    /// Bytes of the whole pool; its pages are reserved now
+    #[arg(long, value_parser = parse_bytes, default_value = "1GiB")]
+    capacity: u64,
+    /// Most clients (threads of all processes) at a time
+    #[arg(long)]
+    clients_max: Option<u32>,
+    /// Expected bytes of an object with its key, by which the index is sized
+    #[arg(long, default_value_t = 288)]
+    object_bytes_mean: u32,
+}
+
+/// Options of commands on one pool.
+#[derive(Args, Debug)]
+pub struct NameCommand {
+    /// shm:/NAME, or the path of a file
+    name: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Options of `atoll pool remove`.
+#[derive(Args, Debug)]
+pub struct RemoveCommand {
+    /// shm:/NAME, or the path of a file
+    name: String,
+}
+
+impl PoolCommand {
+    pub(super) fn run(self) -> Result<(), Box<dyn Error>> {
+        match self {
+            Self::Create(command) => command.run(),
+            Self::Info(command) => info(&command),
+            Self::Verify(command) => verify(&command),
+            Self::Remove(command) => Ok(Pool::remove(&command.name)?),
+        }
+    }
+}
+
+impl CreateCommand {
+    fn run(self) -> Result<(), Box<dyn Error>> {
+        let mut options =
+            PoolOptions::default().capacity_bytes(self.capacity).object_bytes_mean(self.object_bytes_mean);
+        if let Some(clients_max) = self.clients_max {
+            options = options.clients_max(clients_max);
+        }
+        let pool = Pool::create(&self.name, &options)?;
+        println!("{} holds {} bytes", self.name, pool.capacity_bytes());
+        Ok(())
+    }
+}
+
+fn info(command: &NameCommand) -> Result<(), Box<dyn Error>> {
+    let pool = Pool::open(&command.name)?;
+    let info = pool.info()?;
+    let clients: Vec<_> = info.clients.iter().filter(|place| place.taken).collect();
+    if command.json {
+        let settings: serde_json::Map<_, _> =
+            info.settings.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
+        let clients: Vec<_> = clients
+            .iter()
+            .map(|place| json!({ "slot": place.incarnation.slot, "epoch": place.incarnation.epoch, "pid": place.pid }))
+            .collect();
+        let shown = json!({
+            "name": command.name, "fabric": "shm", "settings": settings, "objects": info.objects,
+            "chunks": info.chunks, "chunks_free": info.chunks_free, "clients": clients,
+        });
+        println!("{shown:#}");
+        return Ok(());
+    }
+    println!("pool {} on fabric shm", command.name);
+    for (name, value) in &info.settings {
+        println!("  {name:<18} {value}");
+    }
+    println!("  {:<18} {}", "objects", info.objects);
+    println!("  {:<18} {} of {}", "chunks_free", info.chunks_free, info.chunks);
+    println!("  {:<18} {}", "clients", clients.len());
+    for place in clients {
+        println!("    place {} epoch {} pid {}", place.incarnation.slot, place.incarnation.epoch, place.pid);
+    }
+    Ok(())
+}
+
+fn verify(command: &NameCommand) -> Result<(), Box<dyn Error>> {
+    let pool = Pool::open(&command.name)?;
+    let progress = ProgressBar::new_spinner().with_message("walking the pool");
+    progress.enable_steady_tick(Duration::from_millis(200));
+    let report = pool.verify()?;
+    progress.finish_and_clear();
+    let ok = report.faults.is_empty();
+    if command.json {
+        println!("{:#}", json!({ "ok": ok, "faults": report.faults }));
+    } else {
+        for fault in &report.faults {
+            println!("fault: {fault}");
+        }
+        let [free, open, queued, leaving, extent] = report.chunks;
+        println!("{} objects with {} bytes of keys and values", report.objects, report.body_bytes);
+        println!("chunks: {free} free, {open} open, {queued} queued, {leaving} leaving, {extent} extents");
+        println!("{}", if ok { "sound" } else { "NOT SOUND" });
+    }
+    if ok { Ok(()) } else { Err(format!("{} fault(s)", report.faults.len()).into()) }
+}

@@ -1,0 +1,90 @@
+//! `atoll serve`: a cache for Redis clients, over a pool of its own or a named one.
+
+use super::parse_bytes;
+use crate::{Pool, PoolOptions};
+use atoll_server::{PoolFacts, Server, ServerOptions};
+use clap::Args;
+use std::error::Error;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+/// Options of `atoll serve`.
+#[derive(Args, Debug)]
+pub struct ServeCommand {
+    /// Address to listen on
+    #[arg(long, default_value = "127.0.0.1")]
+    address: IpAddr,
+    /// TCP port to listen on
+    #[arg(long, default_value_t = 6379)]
+    port: u16,
+    /// Unix socket to listen on, too
+    #[arg(long, value_name = "PATH")]
+    unix: Option<PathBuf>,
+    /// Bytes of the embedded pool
+    #[arg(long, value_parser = parse_bytes, default_value = "1GiB", conflicts_with = "pool")]
+    capacity: u64,
+    /// An existing pool to serve instead (shm:/NAME, or the path of a file)
+    #[arg(long, value_name = "NAME")]
+    pool: Option<String>,
+    /// Threads that serve connections
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: u16,
+    /// Address where Prometheus reads the metrics over HTTP
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics: Option<SocketAddr>,
+    /// Print all options with their values, and do not serve
+    #[arg(long)]
+    config: bool,
+}
+
+impl ServeCommand {
+    pub(super) fn run(self) -> Result<(), Box<dyn Error>> {
+        if self.config {
+            self.print_config();
+            return Ok(());
+        }
+        let options = ServerOptions {
+            address: self.address,
+            port: self.port,
+            unix: self.unix.clone(),
+            threads: self.threads.into(),
+            metrics: self.metrics,
+            ..ServerOptions::default()
+        };
+        let pool = match &self.pool {
+            Some(name) => Pool::open(name)?,
+            None => Pool::anonymous(&PoolOptions::default().capacity_bytes(self.capacity))?,
+        };
+        let used = pool.clone();
+        let facts = PoolFacts {
+            fabric: "shm".to_owned(),
+            engine: "forge".to_owned(),
+            capacity_bytes: pool.capacity_bytes(),
+            used_bytes: Box::new(move || used.used_bytes()),
+        };
+        let server = Server::bind(options, facts)?;
+        println!(
+            "atoll {} serves {} on fabric shm: pool {}, {} bytes, {} thread(s)",
+            env!("CARGO_PKG_VERSION"),
+            server.address()?,
+            pool.name().unwrap_or("of its own"),
+            pool.capacity_bytes(),
+            self.threads,
+        );
+        Ok(server.run(move |_| pool.client().map(crate::Cache::into_client))?)
+    }
+
+    fn print_config(&self) {
+        let shown = |option: Option<String>| option.unwrap_or_else(|| "none".to_owned());
+        println!("address = {}", self.address);
+        println!("port = {}", self.port);
+        println!("unix = {}", shown(self.unix.as_ref().map(|path| path.display().to_string())));
+        println!(
+            "capacity = {}",
+            if self.pool.is_some() { "that of the pool".to_owned() } else { self.capacity.to_string() }
+        );
+        println!("pool = {}", self.pool.as_deref().unwrap_or("of its own"));
+        println!("threads = {}", self.threads);
+        println!("metrics = {}", shown(self.metrics.map(|address| address.to_string())));
+    }
+}

@@ -1,0 +1,73 @@
+//! The binary as a user starts it.
+
+#![allow(dead_code, reason = "every test uses its part")]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+
+/// Runs `atoll` to its end.
+pub(crate) fn atoll(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_atoll")).args(args).output().expect("the binary starts")
+}
+
+/// What a command printed, after it succeeded.
+pub(crate) fn printed(args: &[&str]) -> String {
+    let output = atoll(args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// What a command said of its failure.
+pub(crate) fn refused(args: &[&str]) -> String {
+    let output = atoll(args);
+    assert!(!output.status.success(), "{args:?} succeeded");
+    String::from_utf8(output.stderr).expect("text")
+}
+
+/// A pool's name that no other test has, removed at the end.
+pub(crate) struct PoolName(pub(crate) String);
+
+impl PoolName {
+    pub(crate) fn new(test: &str) -> Self {
+        Self(format!("shm:/test-{test}-{}", std::process::id()))
+    }
+}
+
+impl Drop for PoolName {
+    fn drop(&mut self) {
+        let _ = atoll(&["pool", "remove", &self.0]);
+    }
+}
+
+/// A server on a port of its own, killed at the end.
+pub(crate) struct Serving {
+    child: Child,
+    pub(crate) port: u16,
+}
+
+impl Serving {
+    pub(crate) fn start(args: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_atoll"))
+            .args(["serve", "--port", "0"])
+            .args(args)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
+        let port = line.split_whitespace().find_map(|word| word.rsplit_once(':')?.1.parse().ok());
+        Self { child, port: port.unwrap_or_else(|| panic!("no port in {line:?}")) }
+    }
+
+    pub(crate) fn connect(&self) -> redis::Connection {
+        let client = redis::Client::open(format!("redis://127.0.0.1:{}/", self.port)).expect("an address");
+        client.get_connection().expect("a connection")
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

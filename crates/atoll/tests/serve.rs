@@ -1,0 +1,77 @@
+//! `atoll serve`, as Redis clients use it: the `redis` crate, redis-py, several servers over one pool.
+
+mod binary;
+
+use binary::{PoolName, Serving, printed, refused};
+use redis::Commands;
+use std::process::Command;
+
+#[test]
+fn the_redis_crate_finds_what_it_set() {
+    let server = Serving::start(&["--capacity", "64MiB", "--threads", "2"]);
+    let mut redis = server.connect();
+    let () = redis.set("k", "v").unwrap();
+    assert_eq!(redis.get::<_, String>("k").unwrap(), "v");
+    let () = redis.set_ex("t", vec![7u8; 100_000], 100).unwrap();
+    assert_eq!(redis.get::<_, Vec<u8>>("t").unwrap(), vec![7; 100_000]);
+    assert!((1..=100).contains(&redis.ttl::<_, i64>("t").unwrap()));
+    assert_eq!(redis.incr::<_, _, i64>("n", 5).unwrap(), 5);
+    assert_eq!(
+        redis.mget::<_, Vec<Option<String>>>(&["k", "absent", "n"]).unwrap(),
+        [Some("v".to_owned()), None, Some("5".to_owned())]
+    );
+    let mut pipe = redis::pipe();
+    for index in 0..1000 {
+        pipe.set(format!("p{index}"), index).ignore();
+    }
+    let () = pipe.query(&mut redis).unwrap();
+    let mut other = server.connect();
+    let mut keys: Vec<String> = other.scan_match("p*").unwrap().map(Result::unwrap).collect();
+    keys.sort();
+    keys.dedup();
+    assert_eq!(keys.len(), 1000);
+    assert_eq!(redis.del::<_, usize>(&["p1", "p2", "absent"]).unwrap(), 2);
+    let error = redis.incr::<_, _, i64>("k", 1).unwrap_err();
+    assert!(error.to_string().contains("not an integer"), "{error}");
+}
+
+#[test]
+fn redis_py_and_its_pipelines_work() {
+    let has_module =
+        Command::new("python3").args(["-c", "import redis"]).output().is_ok_and(|out| out.status.success());
+    if !has_module {
+        println!("skipped: python3 with the module redis is not here (pip install redis)");
+        return;
+    }
+    let server = Serving::start(&["--capacity", "64MiB"]);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/python/clients.py");
+    let output = Command::new("python3").args([script, &server.port.to_string()]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn servers_and_the_embedding_api_share_one_pool() {
+    let name = PoolName::new("shared");
+    printed(&["pool", "create", &name.0, "--capacity", "32MiB"]);
+    let (one, two) = (Serving::start(&["--pool", &name.0]), Serving::start(&["--pool", &name.0]));
+    let () = one.connect().set("from one", "1").unwrap();
+    assert_eq!(two.connect().get::<_, String>("from one").unwrap(), "1");
+    let mut cache = atoll::Pool::open(&name.0).unwrap().client().unwrap();
+    assert_eq!(cache.get(b"from one").unwrap(), Some(&b"1"[..]));
+    cache.set(b"from here", b"2").unwrap();
+    assert_eq!(one.connect().get::<_, String>("from here").unwrap(), "2");
+    let info = printed(&["pool", "info", &name.0]);
+    assert!(info.contains("clients            3"), "{info}");
+    assert!(info.contains("objects            2"), "{info}");
+}
+
+#[test]
+fn a_busy_port_and_an_absent_pool_are_errors_that_say_what_to_do() {
+    let server = Serving::start(&["--capacity", "8MiB"]);
+    let busy = refused(&["serve", "--capacity", "8MiB", "--port", &server.port.to_string()]);
+    assert!(busy.contains("--port") || busy.contains("another port"), "{busy}");
+    let absent = refused(&["serve", "--pool", "shm:/nobody-made-this", "--port", "0"]);
+    assert!(absent.contains("does not exist") && absent.contains("atoll pool create"), "{absent}");
+    assert!(refused(&["serve", "--capacity", "many"]).contains("number of bytes"));
+    assert!(printed(&["serve", "--config"]).contains("port = 6379"));
+}
