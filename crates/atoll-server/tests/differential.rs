@@ -34,13 +34,16 @@ impl Redis {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        for _ in 0..200 {
-            if std::net::TcpStream::connect(address).is_ok() {
-                return Some(Self { process, address });
+        // From here on it is ended and waited for, also by a panic.
+        let redis = Self { process, address };
+        let answers = || {
+            std::net::TcpStream::connect(address).is_ok() || {
+                std::thread::sleep(Duration::from_millis(20));
+                false
             }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        panic!("redis-server does not answer on {address}");
+        };
+        assert!((0..200).any(|_| answers()), "redis-server does not answer on {address}");
+        Some(redis)
     }
 }
 

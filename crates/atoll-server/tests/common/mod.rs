@@ -11,19 +11,19 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// A server that stops when dropped.
-pub struct Running {
-    pub address: SocketAddr,
-    pub metrics: Option<SocketAddr>,
+pub(crate) struct Running {
+    pub(crate) address: SocketAddr,
+    pub(crate) metrics: Option<SocketAddr>,
     stopper: Stopper,
     thread: Option<JoinHandle<()>>,
 }
 
 /// Options for a server that a test runs: any free port, no signals.
-pub fn options() -> ServerOptions {
+pub(crate) fn options() -> ServerOptions {
     ServerOptions { port: 0, stop_on_signals: false, ..ServerOptions::default() }
 }
 
-pub fn facts() -> PoolFacts {
+pub(crate) fn facts() -> PoolFacts {
     PoolFacts {
         fabric: "none".to_owned(),
         engine: "model".to_owned(),
@@ -33,7 +33,7 @@ pub fn facts() -> PoolFacts {
 }
 
 /// Starts a server over the reference engine.
-pub fn start(options: ServerOptions) -> Running {
+pub(crate) fn start(options: ServerOptions) -> Running {
     let server = Server::bind(options, facts()).unwrap();
     let (address, stopper) = (server.address().unwrap(), server.stopper());
     let metrics = server.metrics_address().map(Result::unwrap);
@@ -45,7 +45,7 @@ pub fn start(options: ServerOptions) -> Running {
 
 impl Running {
     /// Stops it and waits until it has ended.
-    pub fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         self.stopper.stop();
         if let Some(thread) = self.thread.take() {
             thread.join().unwrap();
@@ -62,28 +62,28 @@ impl Drop for Running {
 }
 
 /// A connection that shows replies as they are on the wire.
-pub struct Raw {
+pub(crate) struct Raw {
     reader: BufReader<TcpStream>,
 }
 
 impl Raw {
-    pub fn connect(address: SocketAddr) -> Self {
+    pub(crate) fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         stream.set_nodelay(true).unwrap();
         Self { reader: BufReader::new(stream) }
     }
 
-    pub fn send(&mut self, bytes: &[u8]) {
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.reader.get_mut().write_all(bytes).unwrap();
     }
 
-    pub fn stream(&self) -> &TcpStream {
+    pub(crate) fn stream(&self) -> &TcpStream {
         self.reader.get_ref()
     }
 
     /// The next reply, with all its elements.
-    pub fn reply(&mut self) -> Vec<u8> {
+    pub(crate) fn reply(&mut self) -> Vec<u8> {
         let mut reply = Vec::new();
         self.read_reply(&mut reply);
         reply
@@ -108,13 +108,13 @@ impl Raw {
     }
 
     /// Sends a command and gives its reply.
-    pub fn call<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Vec<u8> {
+    pub(crate) fn call<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Vec<u8> {
         self.send(&command(args));
         self.reply()
     }
 
     /// Everything until the server closes the connection.
-    pub fn rest(mut self) -> Vec<u8> {
+    pub(crate) fn rest(mut self) -> Vec<u8> {
         let mut rest = Vec::new();
         // A server that closes while bytes of ours are unread resets the connection, behind what it said.
         let _ = self.reader.read_to_end(&mut rest);
@@ -123,7 +123,7 @@ impl Raw {
 }
 
 /// A command as a multibulk.
-pub fn command<A: AsRef<[u8]>>(args: &[A]) -> Vec<u8> {
+pub(crate) fn command<A: AsRef<[u8]>>(args: &[A]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", args.len()).into_bytes();
     for arg in args {
         bytes.extend_from_slice(format!("${}\r\n", arg.as_ref().len()).as_bytes());
@@ -134,10 +134,10 @@ pub fn command<A: AsRef<[u8]>>(args: &[A]) -> Vec<u8> {
 }
 
 /// A small generator of random numbers (splitmix64): the same seed gives the same test.
-pub struct Random(pub u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -145,11 +145,11 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    pub fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound as u64) as usize
     }
 
-    pub fn pick<'a, T: ?Sized>(&mut self, from: &[&'a T]) -> &'a T {
+    pub(crate) fn pick<'a, T: ?Sized>(&mut self, from: &[&'a T]) -> &'a T {
         from[self.below(from.len())]
     }
 }

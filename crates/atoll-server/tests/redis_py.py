@@ -1,0 +1,58 @@
+"""redis-py as a client: plain calls, pipelines, RESP3. Run by redis_py.rs with the port as its argument."""
+
+import sys
+
+import redis
+
+
+def check(protocol):
+    r = redis.Redis(port=int(sys.argv[1]), protocol=protocol, client_name="py")
+    r.flushall()
+    assert r.client_getname() in (b"py", "py")
+    assert r.set("k", "v") is True
+    assert r.get("k") == b"v"
+    assert r.get("absent") is None
+    assert r.set("k", "w", nx=True) is None
+    assert r.set("k", "w", get=True) == b"v"
+    assert r.set("k", "x", ex=100) is True
+    assert r.ttl("k") == 100
+    assert r.set("k", "y", keepttl=True) is True
+    assert 99_000 < r.pttl("k") <= 100_000
+    assert r.getex("k", persist=True) == b"y"
+    assert r.ttl("k") == -1
+    assert r.expire("k", 50, nx=True) and not r.expire("k", 60, nx=True)
+    assert r.getdel("k") == b"y"
+    assert r.incr("n", 5) == 5 and r.decr("n") == 4
+    assert r.incrbyfloat("f", 0.1) == 0.1 and r.incrbyfloat("f", 0.2) == 0.3
+    assert r.append("a", "Hello ") == 6 and r.append("a", "World") == 11
+    assert r.getrange("a", -5, -1) == b"World" and r.setrange("a", 6, "Redis") == 11
+    assert r.get("a") == b"Hello Redis" and r.strlen("a") == 11
+    assert r.mset({"x": 1, "y": 2}) and r.mget("x", "none", "y") == [b"1", None, b"2"]
+    assert r.msetnx({"x": 3, "z": 3}) is False and r.exists("z") == 0
+    assert r.type("x") == b"string" and r.type("none") == b"none"
+    assert sorted(r.scan_iter(match="[xy]")) == [b"x", b"y"]
+    assert sorted(r.keys("?")) == [b"a", b"f", b"n", b"x", b"y"]
+    assert r.delete("x", "y", "none") == 2
+    assert r.dbsize() == 3 and r.randomkey() in (b"a", b"f", b"n")
+    assert r.info("server")["redis_mode"] == "standalone"
+    assert r.info()["keyspace_hits"] > 0
+    assert r.command_count() > 40 and "get" in r.command()
+    assert r.ping() and r.echo("hi") == b"hi" and len(r.time()) == 2
+    blob = bytes(range(256)) * 4096
+    assert r.set("blob", blob) and r.get("blob") == blob
+    try:
+        r.incr("a")
+        raise AssertionError("a text was counted up")
+    except redis.ResponseError as error:
+        assert str(error) == "value is not an integer or out of range", error
+
+    pipeline = r.pipeline(transaction=False)
+    for index in range(10_000):
+        pipeline.set(f"p{index}", index)
+        pipeline.get(f"p{index}")
+    replies = pipeline.execute()
+    assert replies == [reply for index in range(10_000) for reply in (True, str(index).encode())]
+
+
+for version in (2, 3):
+    check(version)

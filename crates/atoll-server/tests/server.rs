@@ -1,0 +1,219 @@
+//! The server around the commands: limits, hostile peers, workers, metrics, stopping.
+
+mod common;
+
+use atoll_cache::{Cache, model::Model};
+use atoll_server::{Server, ServerOptions};
+use common::{Random, Raw, command, facts, options, start};
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+#[test]
+fn a_busy_port_is_an_error_that_says_what_to_do() {
+    let server = start(options());
+    let options = ServerOptions { port: server.address.port(), ..options() };
+    let error = Server::bind(options, facts()).unwrap_err().to_string();
+    assert!(error.contains("in use") && error.contains("choose another port"), "{error}");
+}
+
+#[test]
+fn a_client_that_cannot_be_made_is_an_error_and_no_server() {
+    let server = Server::bind(ServerOptions { threads: 2, ..options() }, facts()).unwrap();
+    let client = |worker| match worker {
+        1 => Err("the pool is full of clients"),
+        _ => Ok(Cache::new(Model::new(atoll_fabric::Clock::host()))),
+    };
+    let error = server.run(client).unwrap_err().to_string();
+    assert!(error.contains("the pool is full of clients"), "{error}");
+}
+
+#[test]
+fn a_connection_too_many_is_told_so_and_others_go_on() {
+    let server = start(ServerOptions { clients_max: 2, ..options() });
+    let (mut first, mut second) = (Raw::connect(server.address), Raw::connect(server.address));
+    assert_eq!(first.call(&["PING"]), b"+PONG\r\n");
+    assert_eq!(second.call(&["PING"]), b"+PONG\r\n");
+    let third = Raw::connect(server.address);
+    assert_eq!(third.rest(), b"-ERR max number of clients reached\r\n");
+    assert_eq!(first.call(&["PING"]), b"+PONG\r\n");
+    drop(second);
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while {
+        let mut next = Raw::connect(server.address);
+        // A refused connection may be reset before its reply is read.
+        let taken = next.stream().write_all(b"PING\r\n").is_ok();
+        !(taken && next.rest_of_line().is_some_and(|line| line == b"+PONG\r\n"))
+    } {
+        assert!(Instant::now() < deadline, "the place of a connection that ended is not given to another");
+    }
+}
+
+impl Raw {
+    /// The next line, unless the connection has ended.
+    fn rest_of_line(&mut self) -> Option<Vec<u8>> {
+        let (mut stream, mut line) = (self.stream(), Vec::new());
+        while line.last() != Some(&b'\n') {
+            let mut byte = [0];
+            match stream.read(&mut byte) {
+                Ok(1) => line.push(byte[0]),
+                _ => return None,
+            }
+        }
+        Some(line)
+    }
+}
+
+#[test]
+fn connections_go_round_the_workers() {
+    let server = start(ServerOptions { threads: 3, ..options() });
+    let mut connections: Vec<Raw> = (0..6).map(|_| Raw::connect(server.address)).collect();
+    // Each worker has a map of its own here, so that a key shows where it was set.
+    for (index, connection) in connections.iter_mut().enumerate() {
+        assert_eq!(connection.call(&["SET".to_owned(), format!("k{index}"), String::new()]), b"+OK\r\n");
+    }
+    for connection in &mut connections {
+        assert_eq!(connection.call(&["DBSIZE"]), b":2\r\n");
+    }
+}
+
+#[test]
+fn a_peer_that_sends_and_does_not_read_costs_bounded_memory() {
+    let server = start(options());
+    let mut raw = Raw::connect(server.address);
+    let value = vec![b'v'; 1 << 20];
+    raw.call(&[b"SET".as_slice(), b"k", &value]);
+    let stream = raw.stream();
+    stream.set_nonblocking(true).unwrap();
+    let gets = command(&["GET", "k"]).repeat(1000);
+    let (mut sent, mut stalled) = (0, Instant::now());
+    // Each 22 bytes ask for a mebibyte: a server that did not stop would hold gigabytes before the sockets' buffers are full.
+    while stalled.elapsed() < Duration::from_millis(500) && sent < 64 << 20 {
+        match (&*stream).write(&gets) {
+            Ok(bytes) => (sent, stalled) = (sent + bytes, Instant::now()),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(Duration::from_millis(5)),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(sent < 64 << 20, "the server reads on although its replies are not read");
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let resident_kib: usize = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .unwrap()
+        .trim()
+        .trim_end_matches(" kB")
+        .parse()
+        .unwrap();
+    assert!(resident_kib < 512 << 10, "{resident_kib} KiB are resident");
+    assert_eq!(Raw::connect(server.address).call(&["PING"]), b"+PONG\r\n");
+}
+
+#[test]
+fn hostile_bytes_end_their_connection_at_most() {
+    let server = start(options());
+    let mut random = Random(7);
+    for _ in 0..300 {
+        let length = 1 + random.below(400);
+        let bytes: Vec<u8> = match random.below(3) {
+            0 => (0..length).map(|_| random.next() as u8).collect(),
+            1 => (0..length).map(|_| b"*$\r\n0123456789-+ GETSET\"'\\x"[random.below(27)]).collect(),
+            _ => {
+                let mut bytes = command(&["SET", "key", "some value"]).repeat(4);
+                for _ in 0..3 {
+                    let at = random.below(bytes.len());
+                    bytes[at] = random.next() as u8;
+                }
+                bytes
+            }
+        };
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_millis(2))).unwrap();
+        stream.write_all(&bytes).unwrap();
+        let _ = stream.read(&mut [0; 4096]);
+    }
+    for announced in ["*1048576\r\n$536870912\r\n", "*2\r\n$536870912\r\n", "*1048576\r\n"] {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        stream.write_all(announced.as_bytes()).unwrap();
+        let mut raw = Raw::connect(server.address);
+        assert_eq!(raw.call(&["PING"]), b"+PONG\r\n");
+    }
+}
+
+#[test]
+fn a_command_in_single_bytes_is_answered() {
+    let server = start(options());
+    let mut raw = Raw::connect(server.address);
+    for byte in [command(&["SET", "k", "v"]), b"GET 'k'\r\n".to_vec()].concat() {
+        raw.send(&[byte]);
+    }
+    assert_eq!(raw.reply(), b"+OK\r\n");
+    assert_eq!(raw.reply(), b"$1\r\nv\r\n");
+}
+
+#[test]
+fn too_long_a_key_and_too_long_a_value_are_refused_and_change_nothing() {
+    let server = start(options());
+    let mut raw = Raw::connect(server.address);
+    let key = vec![b'k'; (64 << 10) + 1];
+    let reply = String::from_utf8(raw.call(&[b"SET".as_slice(), &key, b"v"])).unwrap();
+    assert!(reply.starts_with("-ERR the key has 65537 bytes"), "{reply}");
+    assert_eq!(raw.call(&[b"MGET".as_slice(), &key]), b"*1\r\n$-1\r\n");
+    assert_eq!(raw.call(&["DBSIZE"]), b":0\r\n");
+}
+
+#[test]
+fn metrics_and_info_show_the_same_numbers() {
+    let server = start(ServerOptions { metrics: Some("127.0.0.1:0".parse().unwrap()), ..options() });
+    let mut raw = Raw::connect(server.address);
+    raw.call(&["SET", "k", "v"]);
+    for key in ["k", "k", "absent"] {
+        raw.call(&["GET", key]);
+    }
+    raw.call(&["BOGUS"]);
+    let info = String::from_utf8(raw.call(&["INFO"])).unwrap();
+    let lines = [
+        "keyspace_hits:2",
+        "keyspace_misses:1",
+        "db0:keys=1,",
+        "fabric:none",
+        "used_memory:12345",
+        "total_error_replies:1",
+    ];
+    lines.iter().for_each(|line| assert!(info.contains(line), "{line} in {info}"));
+    let section = String::from_utf8(raw.call(&["INFO", "memory"])).unwrap();
+    assert!(section.contains("# Memory") && !section.contains("# Server"), "{section}");
+
+    let mut http = TcpStream::connect(server.metrics.unwrap()).unwrap();
+    http.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut text = String::new();
+    http.read_to_string(&mut text).unwrap();
+    for line in [
+        "HTTP/1.1 200 OK",
+        "atoll_info{version=\"0.1.0\",fabric=\"none\",engine=\"model\"} 1",
+        "atoll_hits_total 2",
+        "atoll_misses_total{reason=\"absent\"} 1",
+        "atoll_misses_total{reason=\"expired\"} 0",
+        "atoll_regroups_total 0",
+        "atoll_pool_used_bytes 12345",
+        "atoll_connections 1",
+        "atoll_commands_total{command=\"get\"} 3",
+        "atoll_command_seconds_bucket{le=\"+Inf\"}",
+    ] {
+        assert!(text.contains(line), "{line} in {text}");
+    }
+}
+
+#[test]
+fn stopping_ends_idle_connections_and_stuck_ones() {
+    let mut server = start(ServerOptions { threads: 2, ..options() });
+    let mut idle = Raw::connect(server.address);
+    assert_eq!(idle.call(&["PING"]), b"+PONG\r\n");
+    let mut stuck = Raw::connect(server.address);
+    stuck.call(&[b"SET".as_slice(), b"k", &vec![0; 8 << 20]]);
+    stuck.send(&command(&["GET", "k"]).repeat(10));
+    let began = Instant::now();
+    server.stop();
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert_eq!(idle.rest(), b"");
+}
