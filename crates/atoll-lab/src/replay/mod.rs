@@ -2,7 +2,7 @@
 //!
 //! Request i goes to process i mod P and there to its clients in turn. With one process everything runs on one thread and is
 //! repeatable, for all that the engine does itself. Several processes run at their own speed on one named cache.
-//! The trace's time is the clients' time. What a client does is written in [`player`].
+//! The trace's time is the clients' time. What a client does is written in `player`.
 //!
 //! Invariant: with a bound in objects, never more than the bound are resident; a replay in which more are seen is an error.
 
