@@ -10,7 +10,7 @@
 //! | [`buffer`] | memory lent to the fabric for the time of a verb |
 //! | [`batch`] | verbs posted at once, and their results |
 //! | [`endpoint`] | the contract |
-//! | [`prefetch`] | a hint to the processor |
+//! | [`prefetch`](mod@prefetch) | a hint to the processor |
 //! | [`region`] | a span of memory that endpoints reach, and its attributes |
 //! | [`clock`] | where an endpoint's time comes from |
 //! | [`shm`] | one host: loads, stores and atomic instructions on a shared mapping |
