@@ -2,7 +2,8 @@
 
 use super::parse_bytes;
 use crate::{Pool, PoolOptions};
-use clap::{Args, Subcommand};
+use atoll_cache::forge::ForgeOptions;
+use clap::{Args, Subcommand, ValueEnum};
 use indicatif::ProgressBar;
 use serde_json::json;
 use std::error::Error;
@@ -35,6 +36,25 @@ pub struct CreateCommand {
     /// Expected bytes of an object with its key, by which the index is sized
     #[arg(long, default_value_t = 288)]
     object_bytes_mean: u32,
+    /// How evicted groups are judged
+    #[arg(long, value_enum, default_value_t)]
+    engine: EngineChoice,
+    /// The small queue's share of the pool, in percent (forge: 10, forge-paper: 20)
+    #[arg(long, value_parser = clap::value_parser!(u8).range(0..=100))]
+    small_percent: Option<u8>,
+    /// Leave no ghosts of evicted keys in the index
+    #[arg(long)]
+    no_ghosts: bool,
+}
+
+/// Variants of the engine.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum EngineChoice {
+    /// Object by object, with ghosts
+    #[default]
+    Forge,
+    /// As the paper has it: eight groups merged into one, virtual segments, no ghosts
+    ForgePaper,
 }
 
 /// Options of commands on one pool.
@@ -67,8 +87,14 @@ impl PoolCommand {
 
 impl CreateCommand {
     fn run(self) -> Result<(), Box<dyn Error>> {
+        let mut forge = match self.engine {
+            EngineChoice::Forge => ForgeOptions::default(),
+            EngineChoice::ForgePaper => ForgeOptions::paper(),
+        };
+        forge.small_percent = self.small_percent.unwrap_or(forge.small_percent);
+        forge.ghosts &= !self.no_ghosts;
         let mut options =
-            PoolOptions::default().capacity_bytes(self.capacity).object_bytes_mean(self.object_bytes_mean);
+            PoolOptions::default().capacity_bytes(self.capacity).forge(forge).object_bytes_mean(self.object_bytes_mean);
         if let Some(clients_max) = self.clients_max {
             options = options.clients_max(clients_max);
         }
