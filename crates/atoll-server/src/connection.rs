@@ -60,13 +60,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub(crate) async fn serve<G: Engine>(mut self, worker: &Worker<G>, resident: &Resident) -> io::Result<()> {
         while self.receive(worker, resident).await? {
             loop {
-                let mut output = Output::reusing(worker.buffers.take());
+                let mut output = worker.outputs.take();
                 let ended = self.run_batch(worker, &mut output).await;
                 if !output.is_empty() {
                     self.bytes_out += output.len();
                     output.send(&mut self.stream).await?;
                 }
-                worker.buffers.give(output.into_memory());
+                worker.outputs.give(output);
                 match ended {
                     Ended::Full => {}
                     Ended::Drained => break,

@@ -9,6 +9,7 @@
 use crate::command::Client;
 use crate::connection::Connection;
 use crate::counters::{Counters, Shared, Tally};
+use crate::resp::Output;
 use atoll_cache::{Cache, Engine, Value};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -33,7 +34,7 @@ pub(crate) enum Stream {
     Unix(std::os::unix::net::UnixStream),
 }
 
-/// Memory for input and output that is not in use.
+/// Memory for input that is not in use.
 #[derive(Default)]
 pub(crate) struct Buffers(RefCell<Vec<Vec<u8>>>);
 
@@ -62,6 +63,31 @@ impl Buffers {
     }
 }
 
+/// Outputs that are not in use.
+#[derive(Default)]
+pub(crate) struct Outputs(RefCell<Vec<Output>>);
+
+impl Outputs {
+    /// Outputs kept. One that waits for its peer is not here, and seldom do many come back at once.
+    const COUNT: usize = 8;
+
+    /// An empty output, the one that was used last.
+    #[inline]
+    pub(crate) fn take(&self) -> Output {
+        self.0.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// Takes an output back.
+    #[inline]
+    pub(crate) fn give(&self, mut output: Output) {
+        let mut outputs = self.0.borrow_mut();
+        if outputs.len() < Self::COUNT {
+            output.clear();
+            outputs.push(output);
+        }
+    }
+}
+
 /// A connection as its worker knows it: how to wake it.
 #[derive(Default)]
 pub(crate) struct Resident(RefCell<Option<Waker>>);
@@ -82,6 +108,7 @@ pub(crate) struct Worker<G: Engine> {
     pub(crate) client: Mutex<Client<G>>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) buffers: Buffers,
+    pub(crate) outputs: Outputs,
     /// Whether connections are to end as soon as they wait for their peer.
     pub(crate) stopping: Cell<bool>,
     index: usize,
@@ -98,6 +125,7 @@ impl<G: Engine + 'static> Worker<G> {
             client: Mutex::new(client),
             shared,
             buffers: Buffers::default(),
+            outputs: Outputs::default(),
             stopping: Cell::new(false),
             index,
             residents: RefCell::default(),

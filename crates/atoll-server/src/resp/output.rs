@@ -6,6 +6,9 @@
 //! ```
 //!
 //! Invariant: the marks of `large` do not go back, and none lies beyond the end of `bytes`.
+//!
+//! An output is used again for another batch, with the memory that it has: that of large values too, because memory fresh from the
+//! system costs more than the copy that taking a value saves.
 
 use arrayvec::ArrayVec;
 use atoll_cache::Value;
@@ -15,6 +18,11 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 /// Values of at least so many bytes are sent from where the lookup put them. Below it a copy costs less than the pieces do.
 pub const LARGE_BYTES_MIN: usize = 32 << 10;
+/// Values whose memory is kept for further use, and the most bytes of one.
+const SPARES_MAX: usize = 4;
+const SPARE_BYTES_MAX: usize = 1 << 20;
+/// Most bytes of small replies that room is kept for. More than what ends a batch, with the reply that ended it.
+const BYTES_KEPT: usize = 2 << 20;
 /// Pieces of one write.
 const SLICES_MAX: usize = 64;
 
@@ -24,20 +32,11 @@ pub struct Output {
     bytes: Vec<u8>,
     large: Vec<(usize, Value)>,
     large_bytes: usize,
+    /// Memory of values that have been sent.
+    spares: Vec<Value>,
 }
 
 impl Output {
-    /// Nothing to send, in memory that was used before.
-    pub fn reusing(mut bytes: Vec<u8>) -> Self {
-        bytes.clear();
-        Self { bytes, ..Self::default() }
-    }
-
-    /// The memory, for further use. What was not sent is lost.
-    pub fn into_memory(self) -> Vec<u8> {
-        self.bytes
-    }
-
     /// Bytes to send.
     #[inline]
     pub fn len(&self) -> usize {
@@ -56,14 +55,14 @@ impl Output {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Appends a value: a small one is copied, a large one taken, which leaves `value` empty.
+    /// Appends a value: a small one is copied, a large one taken, which leaves unspecified bytes in `value`.
     #[inline]
     pub fn push_value(&mut self, value: &mut Value) {
         let length = value.bytes().len();
         if length < LARGE_BYTES_MIN {
             return self.bytes.extend_from_slice(value.bytes());
         }
-        self.large.push((self.bytes.len(), std::mem::take(value)));
+        self.large.push((self.bytes.len(), std::mem::replace(value, self.spares.pop().unwrap_or_default())));
         self.large_bytes += length;
     }
 
@@ -82,10 +81,27 @@ impl Output {
                 sent += taken;
             }
         }
-        self.bytes.clear();
-        self.large.clear();
-        self.large_bytes = 0;
+        self.clear();
         Ok(())
+    }
+
+    /// The bytes, unless large values are among them.
+    #[cfg(test)]
+    pub(crate) fn small(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Makes it empty, keeping memory of ordinary size for further use.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(BYTES_KEPT);
+        for (_, mut value) in self.large.drain(..) {
+            if self.spares.len() < SPARES_MAX {
+                value.shrink_beyond(SPARE_BYTES_MAX);
+                self.spares.push(value);
+            }
+        }
+        self.large_bytes = 0;
     }
 
     /// The first pieces behind the first `sent` bytes.

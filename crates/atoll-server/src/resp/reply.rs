@@ -109,7 +109,7 @@ impl<'a> Reply<'a> {
         self.output.push(b"\r\n");
     }
 
-    /// A value that a lookup found. A large one is taken, not copied, which leaves `value` empty.
+    /// A value that a lookup found. A large one is taken, not copied, which leaves unspecified bytes in `value`.
     #[inline]
     pub fn value(&mut self, value: &mut Value) {
         self.header(b'$', value.bytes().len() as i64);
@@ -185,7 +185,7 @@ mod tests {
     fn said(protocol: Protocol, say: impl FnOnce(&mut Reply<'_>)) -> String {
         let mut output = Output::default();
         say(&mut Reply::new(&mut output, protocol));
-        String::from_utf8(output.into_memory()).unwrap()
+        String::from_utf8(output.small().to_vec()).unwrap()
     }
 
     #[test]
