@@ -63,7 +63,8 @@ impl Layout {
         let fits = |chunks: u32| {
             Self::new(settings, chunks, engine_area(chunks)).filter(|layout| layout.end() <= settings.capacity_bytes)
         };
-        let (mut low, mut high) = (CHUNKS_MIN, (settings.capacity_bytes / u64::from(settings.chunk_bytes)) as u32);
+        let (mut low, mut high) =
+            (CHUNKS_MIN, (settings.capacity_bytes / u64::from(settings.chunk_bytes)).min(u32::MAX.into()) as u32);
         let Some(mut best) = fits(low) else {
             let wanted = format!("more: {CHUNKS_MIN} chunks of {} bytes must fit", settings.chunk_bytes);
             return Err(PoolError::Setting { what: "the capacity in bytes", found: settings.capacity_bytes, wanted });

@@ -334,28 +334,32 @@ impl<E: Endpoint> Forge<E> {
         &mut self,
         chunk: ChunkId,
         descriptor: chunks::Descriptor,
-        frequencies: Vec<u16>,
+        mut frequencies: Vec<u16>,
     ) -> Result<Option<LeavingGroup>, CacheError> {
         let Some(queued) = descriptor.chunk else { return Ok(None) };
         let layout = self.shared.pool.layout.clone();
         let leaving = Chunk::owned(ChunkState::Leaving, self.me(), queued.generation);
-        let objects = frequencies.len();
-        let mut map = std::mem::take(&mut self.scratch);
-        map.resize(8 * objects);
+        // The descriptor was READ in any order of its words, perhaps while its owner closed the group: only what is READ behind the swap
+        // (an atomic orders a READ behind it) is the group's own.
         let mut batch = Batch::new();
         let swap = batch.compare_and_swap(layout.descriptor(chunk), queued.word(), leaving.word());
-        // An atomic orders the READ behind it.
-        let read = batch.read(layout.chunk(chunk).add(layout.chunk_bytes - 8 * objects as u64), map);
+        let contents = batch.read_word(layout.descriptor(chunk).add(8));
+        let dead_bytes = batch.read_word(layout.descriptor(chunk).add(16));
         self.endpoint.post(&mut batch).await?;
-        let map = batch.take(read);
         if !batch.swapped(swap) {
-            self.scratch = map;
             return Ok(None);
         }
-        if descriptor.dead_bytes != 0 {
+        let (contents, dead_bytes) = (batch.word(contents), batch.word(dead_bytes));
+        let objects = self.group_objects(contents)?;
+        frequencies.resize(objects, 0);
+        let mut map = std::mem::take(&mut self.scratch);
+        map.resize(8 * objects);
+        let at = layout.chunk(chunk).add(layout.chunk_bytes - 8 * objects as u64);
+        let map = self.endpoint.read(at, map).await?;
+        if dead_bytes != 0 {
             // Subtracted, not cleared: somebody may be adding to it.
             let mut batch = Batch::new();
-            batch.fetch_and_add(layout.descriptor(chunk).add(16), descriptor.dead_bytes.wrapping_neg());
+            batch.fetch_and_add(layout.descriptor(chunk).add(16), dead_bytes.wrapping_neg());
             self.endpoint.post_unawaited(&mut batch);
         }
         let slots = u64::from(self.shared.settings.buckets) * BUCKET_SLOTS as u64;
@@ -391,7 +395,7 @@ impl<E: Endpoint> Forge<E> {
                 leaver.word = is_here.then_some(word);
             }
         }
-        let queue = Contents::from_word(descriptor.contents).queue;
+        let queue = Contents::from_word(contents).queue;
         Ok(Some(LeavingGroup { chunk, state: leaving, queue, objects: leavers }))
     }
 
@@ -489,6 +493,9 @@ impl<E: Endpoint> Forge<E> {
         self.record = batch.take(written);
         if batch.swapped(swap) {
             self.stats.regroups += 1;
+            if header.large {
+                self.count_extents(to, header.body_bytes());
+            }
         } else {
             // Somebody replaced or removed it meanwhile; it is not ours to move or to evict.
             self.give_place_back(to, header.record_bytes(), header.expiry_ms);
@@ -594,7 +601,7 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Frees those waiting chunks that nobody protects any more.
-    async fn recheck_waiting(&mut self) -> Result<(), CacheError> {
+    pub(super) async fn recheck_waiting(&mut self) -> Result<(), CacheError> {
         if self.waiting.is_empty() {
             return Ok(());
         }
@@ -652,7 +659,7 @@ impl<E: Endpoint> Forge<E> {
         let layout = self.shared.pool.layout.clone();
         let ring = 1u32 << self.shared.settings.ring_log2;
         // A cleaned group leaves its node in the ring: with many of those the queue must move first.
-        if self.cursors().await?.iter().any(|cursors| cursors.len() > ring / 4 * 3) {
+        if self.cursors().await?.iter().any(|cursors| cursors.len() > ring / 2) {
             return Ok(false);
         }
         let first = ChunkId(self.clean_cursor % layout.chunks);

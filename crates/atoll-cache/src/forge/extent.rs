@@ -39,6 +39,11 @@ pub(super) fn chunks_needed(body_bytes: usize, chunk_bytes: u64) -> (usize, usiz
     (body, lists)
 }
 
+/// The longest key and value together that a record's lists can name.
+pub(super) fn body_bytes_max(chunk_bytes: u64) -> u64 {
+    LARGE_CHUNKS as u64 * (chunk_bytes / 4) * chunk_bytes
+}
+
 impl<E: Endpoint> Forge<E> {
     /// The extents of a large object; `None` if what is read is no list of chunks.
     pub(super) async fn extents(&mut self, header: &Header, body: &LargeBody) -> Result<Option<Extents>, CacheError> {

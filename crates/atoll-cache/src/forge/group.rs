@@ -94,6 +94,8 @@ pub(super) struct OpenGroup {
     used_bytes: u64,
     /// Bytes of records that are dead already.
     dead_bytes: u64,
+    /// Bytes of extents of its large objects.
+    extent_bytes: u64,
     map: Vec<MapEntry>,
     /// Expiry of those objects that have one.
     expiries: Vec<u64>,
@@ -131,7 +133,7 @@ impl<E: Endpoint> Forge<E> {
         let Some((chunk, generation)) = self.stock.pop() else { return Ok(false) };
         let (map, expiries) = self.group_memory.pop().unwrap_or_default();
         self.groups[queue as usize] =
-            Some(OpenGroup { chunk, generation, used_bytes: 0, dead_bytes: 0, map, expiries });
+            Some(OpenGroup { chunk, generation, used_bytes: 0, dead_bytes: 0, extent_bytes: 0, map, expiries });
         Ok(true)
     }
 
@@ -159,6 +161,13 @@ impl<E: Endpoint> Forge<E> {
         group.used_bytes += record_bytes;
         group.expiries.extend(expiry_ms);
         place
+    }
+
+    /// Counts extents that a record in the open group of `queue` brought along.
+    pub(super) fn count_extents(&mut self, queue: Queue, body_bytes: usize) {
+        if let Some(group) = &mut self.groups[queue as usize] {
+            group.extent_bytes += body_bytes as u64;
+        }
     }
 
     /// Gives the last place back: its record never became live.
@@ -217,9 +226,12 @@ impl<E: Endpoint> Forge<E> {
     /// Closes groups that cannot take another object, so that they take their place in the queue now and not with the next write.
     pub(super) async fn close_full_groups(&mut self) -> Result<(), CacheError> {
         for queue in Queue::ALL {
-            let full = self.groups[queue as usize]
-                .as_ref()
-                .is_some_and(|group| group.map.len() >= self.shared.pool.settings.group_objects_max as usize);
+            let settings = &self.shared.pool.settings;
+            // Extents cannot be evicted while their record's group is open: a sixteenth of the pool, over all clients, is the most that may be held.
+            let held_max = self.shared.pool.layout.heap_bytes() / 16 / u64::from(settings.clients_max);
+            let full = self.groups[queue as usize].as_ref().is_some_and(|group| {
+                group.map.len() >= settings.group_objects_max as usize || group.extent_bytes > held_max
+            });
             if full {
                 self.close_group(queue, 0).await?;
             }
@@ -238,9 +250,10 @@ impl<E: Endpoint> Forge<E> {
         self.endpoint.post_unawaited(&mut batch);
     }
 
-    /// Gives up every chunk in the stock.
-    pub(super) async fn free_stock(&mut self) -> Result<(), CacheError> {
-        while let Some((chunk, generation)) = self.stock.pop() {
+    /// Gives up the chunks in the stock beyond the first few.
+    pub(super) async fn free_stock_beyond(&mut self, kept: usize) -> Result<(), CacheError> {
+        while self.stock.len() > kept {
+            let Some((chunk, generation)) = self.stock.pop() else { break };
             let open = Chunk::owned(ChunkState::Open, self.me(), generation);
             chunks::free(&self.endpoint, &self.shared.pool.layout, chunk, open).await?;
         }

@@ -154,6 +154,8 @@ impl<E: Endpoint> Forge<E> {
     ) -> Result<Candidate, CacheError> {
         let Some((at, bytes, chunk)) = self.record_span(slot) else { return Ok(Candidate::Reused) };
         self.shared.hotness.expect(chunk);
+        // Whatever comes of it, the last hit's value is gone.
+        (into.start, into.meta) = (0, Meta::default());
         let mut buffer = std::mem::take(&mut into.buffer);
         buffer.resize(bytes);
         into.buffer = self.endpoint.read(at, buffer).await?;
@@ -178,6 +180,10 @@ impl<E: Endpoint> Forge<E> {
             if header.key_bytes != key.len() {
                 return Ok(Candidate::Other);
             }
+            // Late or not is asked of the record alone: from here on its checksum of the body binds what is read, however long that takes.
+            if matches!(self.timely(header, begun_ns), Candidate::Reused) {
+                return Ok(Candidate::Reused);
+            }
             // Boxed, as all that is rare on this way: its state would make every lookup's larger.
             let body = Box::pin(self.read_body(&header, &body, std::mem::take(&mut into.buffer)));
             let Some(buffer) = body.await? else {
@@ -186,7 +192,7 @@ impl<E: Endpoint> Forge<E> {
             into.buffer = buffer;
             into.start = header.key_bytes;
             let same = &into.buffer.bytes()[..header.key_bytes] == key;
-            return Ok(if same { self.timely(header, begun_ns) } else { Candidate::Other });
+            return Ok(if same { Candidate::Ours(header) } else { Candidate::Other });
         }
         into.start = HEADER_BYTES + header.key_bytes;
         Ok(if is_ours { self.timely(header, begun_ns) } else { Candidate::Other })
@@ -304,6 +310,7 @@ impl<E: Endpoint> Forge<E> {
             let Some(slot) = candidate else { continue };
             candidates[index] = Some(slot);
             if let Some((at, bytes, _)) = self.record_span(slot) {
+                (values[index].start, values[index].meta) = (0, Meta::default());
                 let mut buffer = std::mem::take(&mut values[index].buffer);
                 buffer.resize(bytes);
                 readers[index] = Some(batch.read(at, buffer));

@@ -102,13 +102,18 @@ impl ForgePool {
 
     /// The longest value that fits: half of the heap, so that a new value fits beside the old one.
     pub fn value_bytes_max(&self) -> usize {
-        let half = usize::try_from(self.pool.layout.heap_bytes() / 2).unwrap_or(usize::MAX);
+        let layout = &self.pool.layout;
+        let listed = extent::body_bytes_max(layout.chunk_bytes);
+        let half = usize::try_from((layout.heap_bytes() / 2).min(listed)).unwrap_or(usize::MAX);
         half.saturating_sub(crate::KEY_BYTES_MAX.min(half / 4)).min(crate::VALUE_BYTES_MAX)
     }
 }
 
 /// Operations between two looks at the eviction windows, at most. The paper looks every 100 us; a client that does nothing has nothing to tell.
 const OPERATIONS_PER_LOOK_MAX: u32 = 256;
+
+/// Chunks that a client keeps in stock between operations.
+const STOCK_KEPT: usize = 4;
 
 /// Memory of groups that were closed: their maps and expiries, empty.
 type GroupMemory = Vec<(Vec<MapEntry>, Vec<u64>)>;
@@ -259,7 +264,7 @@ impl<E: Endpoint> Forge<E> {
         for queue in Queue::ALL {
             self.close_group(queue, 0).await?;
         }
-        self.free_stock().await?;
+        self.free_stock_beyond(0).await?;
         self.free_waiting().await?;
         self.flush_hotness().await?;
         self.endpoint.flush().await?;
@@ -322,6 +327,11 @@ impl<E: Endpoint> Engine for Forge<E> {
         self.outgoing.shrink_beyond(1 << 20);
         if outcome.is_ok() {
             self.close_full_groups().await?;
+        }
+        // What this client does not need now is better in everybody's hands.
+        self.free_stock_beyond(STOCK_KEPT).await?;
+        if !self.waiting.is_empty() {
+            Box::pin(self.recheck_waiting()).await?;
         }
         outcome
     }

@@ -11,6 +11,9 @@ use atoll_pool::{PoolError, PoolSettings};
 /// The engine's number in the pool header.
 pub const ENGINE_FORGE: u64 = 1;
 
+/// Most buckets of an index: an entry of the two-way map has 34 bits for a slot's number.
+pub const BUCKETS_MAX: u64 = 1 << 30;
+
 /// How the objects of evicted groups are judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
@@ -102,10 +105,10 @@ impl ForgeOptions {
 
     /// Writes the choices into a pool's settings, for an index of `slots`.
     pub fn settings(&self, mut settings: PoolSettings, slots: u64) -> PoolSettings {
-        let buckets = slots.div_ceil(BUCKET_SLOTS as u64).clamp(2, u64::from(u32::MAX));
+        let buckets = slots.div_ceil(BUCKET_SLOTS as u64).clamp(2, BUCKETS_MAX);
         let chunks = settings.capacity_bytes / u64::from(settings.chunk_bytes);
         let ring_log2 =
-            (2 * chunks + u64::from(settings.clients_max) + 64).next_power_of_two().trailing_zeros().min(31);
+            (4 * chunks + u64::from(settings.clients_max) + 64).next_power_of_two().trailing_zeros().min(29);
         let window = (chunks / 32).clamp(2, 16);
         settings.engine = ENGINE_FORGE;
         settings.engine_settings = [0; 8];
@@ -167,7 +170,7 @@ impl ForgeSettings {
                 ..ForgeOptions::default()
             },
         };
-        let possible = decoded.buckets >= 2
+        let possible = (2..=BUCKETS_MAX).contains(&u64::from(decoded.buckets))
             && (3..=31).contains(&decoded.ring_log2)
             && (1..=1024).contains(&decoded.window)
             && small_percent <= 100

@@ -376,6 +376,9 @@ impl<E: Endpoint> Forge<E> {
             None => self.try_insert(hash, key, value, &new).await?,
         };
         if published {
+            if new.large.is_some() {
+                self.count_extents(new.queue, header.body_bytes());
+            }
             self.stats.puts += 1;
             return Ok(Try::Done(Some(header.token)));
         }

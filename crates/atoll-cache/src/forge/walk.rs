@@ -99,7 +99,8 @@ impl<E: Endpoint> Forge<E> {
         let buckets = u64::from(self.shared.settings.buckets);
         let start = self.endpoint.random() % buckets;
         let mut value = Value::new();
-        for bucket in (start..buckets).chain(0..start).step_by(BUCKETS_AT_ONCE as usize) {
+        let step = BUCKETS_AT_ONCE as usize;
+        for bucket in (start..buckets).step_by(step).chain((0..start).step_by(step)) {
             let words = self.bucket_words(bucket).await?;
             let first = self.endpoint.random() as usize % words.len();
             for index in (first..words.len()).chain(0..first) {
