@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Control words: clock (atomics only), free chunks (atomics only; a hint), allocation cursor (atomics only), resident objects
-//! (atomics only; kept only where objects are limited), clients ever (atomics only).
+//! (atomics only; kept only where objects are limited), clients ever (atomics only), write tokens handed out (atomics only).
 
 use crate::{ChunkId, PoolError, PoolSettings};
 use atoll_fabric::Address;
@@ -111,6 +111,11 @@ impl Layout {
     /// One more than the highest place of the registry that was ever taken.
     pub const fn members_ever(&self) -> Address {
         Self::control(4)
+    }
+
+    /// Write tokens handed out so far.
+    pub const fn tokens(&self) -> Address {
+        Self::control(5)
     }
 
     /// A client's place in the registry.

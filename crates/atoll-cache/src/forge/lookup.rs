@@ -127,12 +127,22 @@ impl<E: Endpoint> Forge<E> {
         counted: bool,
     ) -> Result<Option<Lookup>, CacheError> {
         for index in 0..BUCKET_SLOTS {
-            let (slot, _) = self.seen(hash, index);
+            let (slot, number) = self.seen(hash, index);
             if !slot.may_be(hash.fingerprint) || slot.is_pending() {
                 continue;
             }
             match self.read_candidate(slot, key, into, begun_ns).await? {
-                Candidate::Ours(header) => return Ok(Some(self.found(slot, header, into, begun_ns, counted).await?)),
+                Candidate::Ours(header) => {
+                    let lookup = self.found(slot, header, into, begun_ns, counted).await?;
+                    if lookup == Lookup::Expired {
+                        let now_ms = self.pool_ms(begun_ns).await?;
+                        if !Box::pin(self.take_expired(number, slot, now_ms)).await? {
+                            return Ok(None);
+                        }
+                        self.stats.misses_expired += u64::from(counted);
+                    }
+                    return Ok(Some(lookup));
+                }
                 Candidate::Other => {}
                 Candidate::Reused => return Ok(None),
             }
@@ -230,9 +240,6 @@ impl<E: Endpoint> Forge<E> {
         if header.expiry_ms.is_some() {
             let now_ms = self.pool_ms(begun_ns).await?;
             if header.is_expired(now_ms) {
-                // Whoever looks at the pool's clock from now on finds the object expired, too.
-                Box::pin(self.clock.advance(&self.endpoint, &self.shared.pool.layout, now_ms)).await?;
-                self.stats.misses_expired += u64::from(counted);
                 return Ok(Lookup::Expired);
             }
         }
@@ -265,7 +272,10 @@ impl<E: Endpoint> Forge<E> {
                         Lookup::Absent
                     }
                     Some(slot) => match self.judge_candidate(slot, key, value, begun_ns).await? {
-                        Candidate::Ours(header) => self.found(slot, header, value, begun_ns, true).await?,
+                        Candidate::Ours(header) => match self.found(slot, header, value, begun_ns, true).await? {
+                            Lookup::Expired => self.lookup(key, value, true).await?,
+                            lookup => lookup,
+                        },
                         Candidate::Other | Candidate::Reused => self.lookup(key, value, true).await?,
                     },
                 };

@@ -47,7 +47,7 @@ pub use layout::Queue;
 pub use settings::{ForgeOptions, ForgeSettings, Rule};
 
 use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
-use atoll_fabric::{Buffer, Endpoint, VerbError};
+use atoll_fabric::{Batch, Buffer, Endpoint, VerbError};
 use atoll_pool::{ChunkId, Incarnation, Member, Pool, PoolClock, PoolError, PoolSettings, registry};
 use group::{MapEntry, OpenGroup};
 use hotness::HotnessMap;
@@ -112,6 +112,8 @@ impl ForgePool {
 /// Operations between two looks at the eviction windows, at most. The paper looks every 100 us; a client that does nothing has nothing to tell.
 const OPERATIONS_PER_LOOK_MAX: u32 = 256;
 
+/// Write tokens of one block.
+const TOKENS_AT_ONCE: u64 = 1 << 20;
 /// Chunks that a client keeps in stock between operations.
 const STOCK_KEPT: usize = 4;
 
@@ -156,7 +158,8 @@ pub struct Forge<E: Endpoint> {
     scratch: Buffer,
     /// The value that a change replaces.
     old: Value,
-    tokens: u64,
+    /// Tokens that nobody else has, for the next writes.
+    tokens: std::ops::Range<u64>,
     /// What this client's intent says, as far as it matters.
     protection: Protection,
     operations_to_look: u32,
@@ -186,10 +189,6 @@ impl<E: Endpoint> Forge<E> {
     }
 
     fn new(shared: &Arc<ForgePool>, endpoint: E, member: Option<Member>) -> Self {
-        // Tokens are unique: the place and its epoch have been nobody else's.
-        let tokens = member.as_ref().map_or(0, |Member { incarnation, .. }| {
-            u64::from(incarnation.slot) << 52 | u64::from(incarnation.epoch & 0xfff) << 40
-        });
         let window_objects = shared.settings.window * shared.pool.settings.group_objects_max;
         let operations_per_look = (window_objects / 8).clamp(1, OPERATIONS_PER_LOOK_MAX);
         Self {
@@ -209,7 +208,7 @@ impl<E: Endpoint> Forge<E> {
             outgoing: Buffer::new(),
             scratch: Buffer::new(),
             old: Value::new(),
-            tokens,
+            tokens: 0..0,
             protection: Protection::None,
             operations_to_look: operations_per_look,
             operations_per_look,
@@ -272,6 +271,20 @@ impl<E: Endpoint> Forge<E> {
             member.leave(&self.endpoint).await?;
         }
         Ok(())
+    }
+
+    /// A token that no other write has: the pool hands them out in blocks.
+    async fn next_token(&mut self) -> Result<u64, VerbError> {
+        if let Some(token) = self.tokens.next() {
+            return Ok(token);
+        }
+        let mut batch = Batch::new();
+        let block = batch.fetch_and_add(self.shared.pool.layout.tokens(), TOKENS_AT_ONCE);
+        self.endpoint.post(&mut batch).await?;
+        // Zero stands for no token.
+        let first = batch.word(block).saturating_add(1);
+        self.tokens = first.saturating_add(1)..first.saturating_add(TOKENS_AT_ONCE);
+        Ok(first)
     }
 
     /// The pool's time.

@@ -202,11 +202,12 @@ impl<E: Endpoint> Forge<E> {
                 Search::Absent => return Ok(None),
                 Search::Found(found) => {
                     let now_ms = self.pool_ms(begun_ns).await?;
-                    let live = !found.header.is_expired(now_ms);
-                    if !live {
-                        self.clock.advance(&self.endpoint, &self.shared.pool.layout, now_ms).await?;
+                    if !found.header.is_expired(now_ms) {
+                        return Ok(Some(Meta::of(&found.header)));
                     }
-                    return Ok(live.then(|| Meta::of(&found.header)));
+                    if self.take_expired(found.slot, found.word, now_ms).await? {
+                        return Ok(None);
+                    }
                 }
             }
         }
@@ -264,6 +265,11 @@ impl<E: Endpoint> Forge<E> {
         let verdict = change.decide(now_ms, live.map(|found| Old { meta: Meta::of(&found.header), value }));
         let present_token = live.map(|found| found.header.token);
         match (verdict, found) {
+            // Whoever tells that an object has expired takes it away first: somebody who found it live a moment ago must not bring it back.
+            (Verdict::Leave, Some(found)) if present_token.is_none() => {
+                let removed = self.unlink(found.slot, found.word).await?;
+                Ok(if removed { Try::Done(None) } else { Try::Anew })
+            }
             (Verdict::Leave, _) => Ok(Try::Done(present_token)),
             (Verdict::Remove, None) => Ok(Try::Done(None)),
             (Verdict::Remove, Some(found)) => self.try_remove(found).await,
@@ -281,7 +287,7 @@ impl<E: Endpoint> Forge<E> {
             }
             (Verdict::Put { expiry_ms }, found) => {
                 let value = change.value();
-                self.tokens += 1;
+                let token = self.next_token().await?;
                 let header = Header {
                     key_bytes: key.len(),
                     value_bytes: value.len(),
@@ -290,7 +296,7 @@ impl<E: Endpoint> Forge<E> {
                     large: false,
                     expiry_ms,
                     generation: 0,
-                    token: self.tokens,
+                    token,
                 };
                 self.try_put(hash, key, value, header, found, false).await
             }
@@ -579,6 +585,16 @@ impl<E: Endpoint> Forge<E> {
             self.read_bucket(hash).await?;
         }
         Err(CacheError::Damaged { what: "an object that stays unsound" })
+    }
+
+    /// Takes an expired object away, before anybody is told that it has expired: then nobody who found it live a moment ago can bring it back.
+    /// `false` if the slot has changed.
+    pub(super) async fn take_expired(&mut self, slot: u64, word: Slot, now_ms: u64) -> Result<bool, CacheError> {
+        self.clock.advance(&self.endpoint, &self.shared.pool.layout, now_ms).await?;
+        let removed = self.unlink(slot, word).await?;
+        self.unprotect();
+        self.stats.expirations += u64::from(removed);
+        Ok(removed)
     }
 
     /// Makes a slot empty if it still has this word, and buries its object; whether it did. For evictions and flushes of single slots.
