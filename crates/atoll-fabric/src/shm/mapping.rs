@@ -1,4 +1,4 @@
-//! A file or anonymous memory, mapped shared.
+//! A file, mapped shared, or anonymous memory.
 //!
 //! All pages are reserved when a region is created, so that a full `/dev/shm` is an error then and never a signal later. The
 //! mapping starts at a multiple of 2 MiB and asks for huge pages, which only makes it faster.
@@ -87,12 +87,13 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Anonymous memory of this process and the children that inherit the mapping.
+    /// Anonymous memory of this process alone.
     pub(super) fn anonymous(bytes: u64) -> Result<Self, ShmError> {
         let name = "an anonymous region";
         let mapping = Self::map(name, None, bytes)?;
+        // Asked for before the first touch, so that pages are huge from the start.
+        let _ = mapping.advise(libc::MADV_HUGEPAGE);
         mapping.reserve(name)?;
-        mapping.prefer_huge_pages();
         Ok(mapping)
     }
 
@@ -152,7 +153,7 @@ impl Mapping {
         let reserved = bytes.checked_add(HUGE_PAGE_BYTES).ok_or_else(too_large)?;
         let (flags, fd) = match file {
             Some(file) => (libc::MAP_SHARED, file.as_raw_fd()),
-            None => (libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1),
+            None => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1),
         };
         // SAFETY: asks the kernel for fresh address space; no existing mapping is touched.
         let start = unsafe {
