@@ -34,13 +34,24 @@ pub enum VerbError {
     /// The deadline passed. Atomics may have happened and WRITEs may still land later.
     #[error("no answer within the deadline: the outcome is unknown")]
     OutcomeUnknown,
+    /// This endpoint was fenced: none of its verbs takes effect any more.
+    #[error("this client was shut out of the pool because it stood still: join again")]
+    Fenced,
+    /// This process is a fork of the one that made the endpoint, which alone may use it.
+    #[error("this process is a fork of the one that opened the pool: open the pool again after the fork")]
+    Forked,
 }
+
+/// Who stands behind an endpoint, as far as fences need to know. The words mean something to the fabric alone; on one host they are pid, start
+/// time of the process, pid namespace and boot id.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Identity(pub [u64; 4]);
 
 /// One thread's access to a fabric.
 ///
 /// Only what stands here may be relied on.
 ///
-/// **Order inside a batch, to one node.** After a WRITE everything is in order. After an atomic a READ is in order.
+/// **Order inside a batch, to one node.** (A fence flag, too, orders verbs to the same node only.) After a WRITE everything is in order. After an atomic a READ is in order.
 /// Everything else (READ then anything, atomic then WRITE or atomic) is unordered unless the later verb is
 /// [fenced](Batch::fence). A failed compare-and-swap does not stop the verbs behind it. Between batches in flight, and between
 /// nodes, there is no order.
@@ -93,6 +104,14 @@ pub trait Endpoint {
 
     /// What the fabric can take at once.
     fn limits(&self) -> Limits;
+
+    /// Who stands behind this endpoint.
+    fn identity(&self) -> Identity;
+
+    /// Shuts `who` out, if the fabric can: `true` once no verb of it will ever take effect again, those in flight and those with an unknown
+    /// outcome included. `false` if it may still write, or nobody here can tell: what it could write must not be reused. Asking again
+    /// is harmless.
+    fn fence(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>>;
 
     /// The fabric's name as users write it: `shm`, `tcp`, `verbs`, `sim`.
     fn fabric(&self) -> &'static str;

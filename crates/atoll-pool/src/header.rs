@@ -142,12 +142,6 @@ fn checksum(words: &[u64]) -> u64 {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     rapidhash::v3::rapidhash_v3(&bytes)
 }
-
-/// The boot id of this host, hashed; 0 where there is none.
-pub fn boot_id() -> u64 {
-    std::fs::read("/proc/sys/kernel/random/boot_id").map_or(0, |id| rapidhash::v3::rapidhash_v3(&id))
-}
-
 const HEADER: Address = Address::new(0, 0, 0);
 
 pub(crate) async fn write<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<(), PoolError> {
@@ -163,7 +157,7 @@ pub(crate) async fn write<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<(), 
     words[7] = settings.engine;
     words[8..16].copy_from_slice(&settings.engine_settings);
     words[16] = settings.hash_seed;
-    words[17] = boot_id();
+    words[17] = atoll_fabric::shm::boot();
     words[18] = pool.layout.engine_bytes;
     words[31] = checksum(&words[..31]);
     let mut buffer = Buffer::new();

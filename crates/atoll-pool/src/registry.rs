@@ -18,7 +18,6 @@
 //! reads all intents ([`protected_chunks`]); a chunk that one of them names waits. A WRITE orders the READ behind it, so either
 //! the client sees the slot changed or the other sees the intent.
 
-use crate::header::boot_id;
 use crate::{ChunkId, Pool, PoolError, read_word};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
 
@@ -113,17 +112,9 @@ impl Member {
 }
 
 async fn write_identity<E: Endpoint>(endpoint: &E, member: Address) -> Result<(), VerbError> {
-    let start_time = std::fs::read_to_string("/proc/self/stat")
-        .ok()
-        .and_then(|stat| stat.rsplit(')').next()?.split_whitespace().nth(19)?.parse().ok())
-        .unwrap_or(0);
-    let namespace = std::fs::read_link("/proc/self/ns/pid")
-        .ok()
-        .and_then(|link| link.to_string_lossy().trim_matches(|c: char| !c.is_ascii_digit()).parse().ok())
-        .unwrap_or(0);
     let mut identity = Buffer::new();
     identity.resize(32);
-    identity.words_mut().copy_from_slice(&[u64::from(std::process::id()), start_time, namespace, boot_id()]);
+    identity.words_mut().copy_from_slice(&endpoint.identity().0);
     let mut batch = Batch::new();
     batch.write(member.add(8), identity);
     endpoint.post(&mut batch).await

@@ -2,7 +2,7 @@
 
 use crate::flight::Fate;
 use crate::sim::Shared;
-use atoll_fabric::{Batch, Endpoint, Limits, RegionAttributes, VerbError};
+use atoll_fabric::{Batch, Endpoint, Identity, Limits, RegionAttributes, VerbError};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -112,6 +112,14 @@ impl Endpoint for SimEndpoint {
 
     fn limits(&self) -> Limits {
         self.shared.world.borrow().limits
+    }
+
+    fn identity(&self) -> Identity {
+        Identity([u64::from(self.number) + 1, 0, 0, 0])
+    }
+
+    async fn fence(&self, _who: Identity) -> Result<bool, VerbError> {
+        Ok(false)
     }
 
     fn fabric(&self) -> &'static str {

@@ -2,7 +2,7 @@
 
 use atoll_fabric::batch::Operation;
 use atoll_fabric::conformance::{self, Fixture, REGION_BYTES};
-use atoll_fabric::{Address, Batch, Endpoint, Limits, VerbError};
+use atoll_fabric::{Address, Batch, Endpoint, Identity, Limits, VerbError};
 use atoll_sim::{Sim, SimEndpoint, SimOptions};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -153,6 +153,14 @@ impl Endpoint for Broken {
 
     fn limits(&self) -> Limits {
         self.inner.limits()
+    }
+
+    fn identity(&self) -> Identity {
+        self.inner.identity()
+    }
+
+    fn fence(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>> {
+        self.inner.fence(who)
     }
 
     fn fabric(&self) -> &'static str {

@@ -7,7 +7,7 @@ use atoll_cache::forge::layout::{BUCKET_SLOTS, ForgeLayout};
 use atoll_cache::forge::{Forge, ForgeOptions, ForgePool, Hole, Queue};
 use atoll_cache::{Cache, CacheError};
 use atoll_fabric::batch::Operation;
-use atoll_fabric::{Address, Batch, Endpoint, Limits, VerbError};
+use atoll_fabric::{Address, Batch, Endpoint, Identity, Limits, VerbError};
 use atoll_pool::PoolSettings;
 use atoll_sim::history::{Checked, Evictions};
 use atoll_sim::{History, Random, Sim, SimEndpoint, SimOptions, Strategy};
@@ -149,6 +149,14 @@ impl Endpoint for Hesitant {
 
     fn limits(&self) -> Limits {
         self.inner.limits()
+    }
+
+    fn identity(&self) -> Identity {
+        self.inner.identity()
+    }
+
+    fn fence(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>> {
+        self.inner.fence(who)
     }
 
     fn fabric(&self) -> &'static str {

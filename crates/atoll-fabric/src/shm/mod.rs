@@ -9,13 +9,18 @@
 //! fences themselves.
 
 mod mapping;
+mod process;
 mod words;
 
 pub use mapping::ShmError;
+pub use process::boot;
 
 use crate::batch::{BATCH_VERBS_MAX, Operation, Verb};
-use crate::{Address, Batch, Buffer, Clock, Domain, Endpoint, Kind, Lifetime, Limits, RegionAttributes, VerbError};
+use crate::{
+    Address, Batch, Buffer, Clock, Domain, Endpoint, Identity, Kind, Lifetime, Limits, RegionAttributes, VerbError,
+};
 use mapping::Mapping;
+use process::ForkGuard;
 use std::cell::Cell;
 use std::future::ready;
 use std::ptr::NonNull;
@@ -84,6 +89,10 @@ pub struct ShmEndpoint {
     bytes: u64,
     clock: Clock,
     random: Cell<u64>,
+    /// The process that made it, which alone may use it.
+    guard: ForkGuard,
+    process: u64,
+    identity: Identity,
     /// The first error of a batch that was posted unawaited, until a flush reports it.
     unawaited_error: Cell<Option<VerbError>>,
 }
@@ -104,7 +113,18 @@ impl ShmEndpoint {
     pub fn with_regions(regions: Vec<Arc<ShmRegion>>, clock: Clock) -> Self {
         assert!((1..=64).contains(&regions.len()), "an endpoint reaches 1 to 64 regions");
         let (base, bytes) = (regions[0].mapping.base(), regions[0].mapping.bytes());
-        Self { regions, base, bytes, clock, random: Cell::new(seed()), unawaited_error: Cell::new(None) }
+        let (guard, process) = ForkGuard::new();
+        Self {
+            regions,
+            base,
+            bytes,
+            clock,
+            random: Cell::new(seed()),
+            guard,
+            process,
+            identity: process::own(),
+            unawaited_error: Cell::new(None),
+        }
     }
 
     /// The same endpoint with random words that `seed` decides, so that one thread's run can be repeated.
@@ -182,9 +202,24 @@ impl ShmEndpoint {
         }
     }
 
+    /// Kills the process `who` if it is on this host, visible and still itself; whether a signal was sent. For an operator who wants the memory
+    /// of a client that stands still.
+    pub fn kill(who: Identity) -> bool {
+        process::kill(who)
+    }
+
+    /// Whether this process is a fork of the one that made the endpoint.
+    #[inline(always)]
+    fn is_fork(&self) -> bool {
+        self.guard.number() != self.process
+    }
+
     /// Executes the batch, and pays the full fence if its last stores are to be seen by whatever is posted next.
     #[inline]
     fn execute_all(&self, batch: &mut Batch, settled: bool) -> Result<(), VerbError> {
+        if self.is_fork() {
+            return Err(VerbError::Forked);
+        }
         for verb in batch.verbs() {
             self.check(verb)?;
         }
@@ -221,6 +256,7 @@ impl Endpoint for ShmEndpoint {
     #[inline]
     fn read(&self, at: Address, mut into: Buffer) -> impl Future<Output = Result<Buffer, VerbError>> {
         ready(match self.words(at, into.len() as u64) {
+            _ if self.is_fork() => Err(VerbError::Forked),
             Some(words) => {
                 words.load_into(into.words_mut());
                 fence(Ordering::Acquire);
@@ -275,6 +311,14 @@ impl Endpoint for ShmEndpoint {
         Limits { batch_verbs_max: BATCH_VERBS_MAX, batches_max: usize::MAX, verb_bytes_max: u64::MAX }
     }
 
+    fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    async fn fence(&self, who: Identity) -> Result<bool, VerbError> {
+        Ok(process::is_dead(who))
+    }
+
     fn fabric(&self) -> &'static str {
         "shm"
     }
@@ -297,6 +341,33 @@ mod tests {
         let name = format!("shm:/atoll-huge-{}", std::process::id());
         assert!(matches!(ShmRegion::create(&name, 1 << 50), Err(ShmError::NoRoom { .. })));
         assert!(matches!(ShmRegion::open(&name), Err(ShmError::Absent(_))));
+    }
+
+    #[test]
+    fn a_fork_is_told_so_and_changes_nothing() {
+        let name = format!("shm:/atoll-fork-{}", std::process::id());
+        let region = Arc::new(ShmRegion::create(&name, 1 << 16).unwrap());
+        let endpoint = ShmEndpoint::new(region.clone());
+        let add = |endpoint: &ShmEndpoint| {
+            let mut batch = Batch::new();
+            let found = batch.fetch_and_add(Address::new(0, 0, 8), 1);
+            crate::run_ready(endpoint.post(&mut batch)).map(|()| batch.word(found))
+        };
+        assert_eq!(add(&endpoint), Ok(0));
+        // SAFETY: the child runs code that takes no lock of the test harness, and leaves by `_exit`.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let refused = add(&endpoint) == Err(VerbError::Forked);
+            let again = add(&ShmEndpoint::new(region)) == Ok(1);
+            // SAFETY: ends the child without running what belongs to the parent.
+            unsafe { libc::_exit(if refused && again { 7 } else { 8 }) };
+        }
+        let mut status = 0;
+        // SAFETY: waits for the child forked above.
+        unsafe { libc::waitpid(child, &mut status, 0) };
+        ShmRegion::remove(&name).unwrap();
+        assert_eq!(libc::WEXITSTATUS(status), 7);
+        assert_eq!(add(&endpoint), Ok(2), "the parent goes on");
     }
 
     #[test]
