@@ -31,6 +31,14 @@ pub struct Stats {
     pub conflicts: u64,
     /// Lookups begun anew because what they read was being reused.
     pub rereads: u64,
+    /// Objects dropped because their bytes were not what was written.
+    pub damaged: u64,
+    /// Clients found dead and shut out.
+    pub clients_fenced: u64,
+    /// Times that what dead clients held was looked for.
+    pub repairs: u64,
+    /// Chunks that came back from dead clients.
+    pub chunks_repaired: u64,
 }
 
 impl Stats {
@@ -40,7 +48,7 @@ impl Stats {
     }
 
     /// Name and number of every counter, for whoever prints them.
-    pub fn named(&self) -> [(&'static str, u64); 14] {
+    pub fn named(&self) -> [(&'static str, u64); 18] {
         [
             ("hits", self.hits),
             ("misses_absent", self.misses_absent),
@@ -56,6 +64,10 @@ impl Stats {
             ("regroups", self.regroups),
             ("conflicts", self.conflicts),
             ("rereads", self.rereads),
+            ("damaged", self.damaged),
+            ("clients_fenced", self.clients_fenced),
+            ("repairs", self.repairs),
+            ("chunks_repaired", self.chunks_repaired),
         ]
     }
 }

@@ -5,25 +5,35 @@
 //!                      word 1  engine's word: what the chunk holds            owned by the owner
 //!                      word 2  dead bytes in it                               atomics only
 //!                      word 3  engine's word                                  owned by the owner
+//!
+//! Words 1 and 3 are written before the swap of word 0 that makes them of use, so that whoever finds the state finds them.
 //! ```
 //!
 //! | from | to | by | meaning |
 //! |---|---|---|---|
 //! | Free | Open | whoever allocates | a client fills it; the swap itself names the owner, so a crash leaks nothing |
 //! | Open | Queued | owner | full, and in (or on its way into) a queue of the engine |
-//! | Queued | Leaving | whoever took it from the queue | it is being emptied |
+//! | Queued | Leaving | whoever found it in the queue | it is being emptied |
 //! | Leaving | Queued | owner | put back into a queue; with nothing in it any more, the generation goes up |
-//! | Free | Extent | whoever allocates | a part of an object larger than a chunk |
-//! | Open, Leaving, Extent | Free | owner | nothing points to it; the generation goes up |
+//! | Open | Extent | owner | a part of a large object that its owner is about to publish |
+//! | Extent | Bound | owner | the object is published |
+//! | Extent, Bound | Free | whoever made the object dead | the generation goes up |
+//! | Open, Leaving | Free | owner | nothing points to it; the generation goes up |
 //! | Leaving | Open | owner | the same at once; the generation goes up |
+//! | Open, Leaving, Queued | Leaving | a repairer | its owner was shut out; the repairer owns it now |
+//! | Extent | Bound | a repairer | the same, and a published object has it |
+//! | Extent, Bound | Free | a repairer | the same (of an Extent), and no object has it |
 //!
 //! Every transition is one compare-and-swap of word 0. The generation counts the reuses of a chunk.
+//!
+//! The count of free chunks follows the transitions unawaited. Whoever dies in between leaves it wrong; until it is counted anew, searches
+//! that distrust it correct it: one that finds nothing lowers it, and one looks a little further although it says that there is nothing.
 
 use crate::{Incarnation, Layout, read_word};
 use atoll_fabric::{Batch, Buffer, Endpoint, VerbError};
 
 /// A chunk's number, below the layout's `chunks`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChunkId(pub u32);
 
 /// What a chunk is used for.
@@ -38,8 +48,10 @@ pub enum ChunkState {
     Queued = 2,
     /// Its owner empties it.
     Leaving = 3,
-    /// A part of a large object.
+    /// A part of a large object that is not published yet.
     Extent = 4,
+    /// A part of a large object that was published.
+    Bound = 5,
 }
 
 /// A chunk's state, as word 0 of its descriptor has it.
@@ -53,6 +65,13 @@ pub struct Chunk {
     pub owner_epoch: u16,
     /// How often it was reused, wrapping.
     pub generation: u32,
+}
+
+impl ChunkState {
+    /// Whether the chunk is a part of a large object.
+    pub fn is_extent(self) -> bool {
+        matches!(self, Self::Extent | Self::Bound)
+    }
 }
 
 impl Chunk {
@@ -77,6 +96,7 @@ impl Chunk {
             2 => ChunkState::Queued,
             3 => ChunkState::Leaving,
             4 => ChunkState::Extent,
+            5 => ChunkState::Bound,
             _ => return None,
         };
         Some(Self {
@@ -91,38 +111,45 @@ impl Chunk {
 /// Descriptors that one search READs at once.
 const SEARCH: u32 = 16;
 
-/// Takes a free chunk, for `state` (Open or Extent); gives its number and generation. `None` if none was found: there is none, or
-/// others were faster at every one.
+/// Rounds of a search that looks although the count says that nothing is free.
+const ROUNDS_ANYWAY: u32 = 4;
+
+/// Takes a free chunk, for `state`; gives its number and generation. `None` if none was found: there is none, or others were faster at
+/// every one. `distrust` the count of free chunks: look at some descriptors even if it says that none is free, and correct it if none is.
 pub async fn allocate<E: Endpoint>(
     endpoint: &E,
     layout: &Layout,
     owner: Incarnation,
     state: ChunkState,
+    distrust: bool,
 ) -> Result<Option<(ChunkId, u32)>, VerbError> {
     let mut descriptors = Buffer::new();
-    for _ in 0..=layout.chunks / SEARCH + 1 {
+    let mut hint = None;
+    for round in 0..=layout.chunks / SEARCH + 1 {
         let mut batch = Batch::new();
         let free = batch.read_word(layout.free_chunks());
         let cursor = batch.read_word(layout.allocation_cursor());
         endpoint.post(&mut batch).await?;
         let (free, cursor) = (batch.word(free), batch.word(cursor));
-        if free as i64 <= 0 {
+        let says_none = free as i64 <= 0;
+        if says_none && (!distrust || round == ROUNDS_ANYWAY) {
             return Ok(None);
         }
+        hint = if round == 0 { Some(free) } else { hint.filter(|before| *before == free) };
         let first = (cursor % u64::from(layout.chunks)) as u32;
         let count = SEARCH.min(layout.chunks - first);
         descriptors.resize(count as usize * 32);
-        let mut batch = Batch::new();
-        let read = batch.read(layout.descriptor(ChunkId(first)), std::mem::take(&mut descriptors));
-        endpoint.post(&mut batch).await?;
-        descriptors = batch.take(read);
+        descriptors = endpoint.read(layout.descriptor(ChunkId(first)), descriptors).await?;
         for index in 0..count {
             let word = descriptors.words()[4 * index as usize];
             let Some(Chunk { state: ChunkState::Free, generation, .. }) = Chunk::from_word(word) else { continue };
             let chunk = ChunkId(first + index);
             if transition(endpoint, layout, chunk, word, Chunk::owned(state, owner, generation)).await? {
                 let mut batch = Batch::new();
-                batch.fetch_and_add(layout.free_chunks(), u64::MAX);
+                // A chunk that the hint did not know of is not taken from it.
+                if !says_none {
+                    batch.fetch_and_add(layout.free_chunks(), u64::MAX);
+                }
                 batch.fetch_and_add(layout.allocation_cursor(), u64::from(index) + 1);
                 endpoint.post_unawaited(&mut batch);
                 return Ok(Some((chunk, generation)));
@@ -130,6 +157,12 @@ pub async fn allocate<E: Endpoint>(
         }
         let mut batch = Batch::new();
         batch.compare_and_swap(layout.allocation_cursor(), cursor, cursor.wrapping_add(count.into()));
+        endpoint.post(&mut batch).await?;
+    }
+    // All were looked at, and nobody allocated or freed meanwhile: the hint is too high.
+    if let Some(hint) = hint.filter(|_| distrust) {
+        let mut batch = Batch::new();
+        batch.compare_and_swap(layout.free_chunks(), hint, 0);
         endpoint.post(&mut batch).await?;
     }
     Ok(None)
@@ -185,16 +218,14 @@ pub async fn descriptors<E: Endpoint>(
     let count = count.min(layout.chunks.saturating_sub(first.0));
     let mut buffer = Buffer::new();
     buffer.resize(count as usize * 32);
-    let mut batch = Batch::new();
-    let read = batch.read(layout.descriptor(first), buffer);
-    endpoint.post(&mut batch).await?;
+    let words = endpoint.read(layout.descriptor(first), buffer).await?;
     let descriptor = |words: &[u64]| Descriptor {
         chunk: Chunk::from_word(words[0]),
         contents: words[1],
         dead_bytes: words[2],
         engine: words[3],
     };
-    Ok(batch.take(read).words().chunks(4).map(descriptor).collect())
+    Ok(words.words().chunks(4).map(descriptor).collect())
 }
 
 /// Chunks that the hint says are free.
@@ -209,7 +240,8 @@ mod tests {
     #[test]
     fn a_chunk_word_says_what_was_put_in() {
         let owner = Incarnation { slot: 0xfff, epoch: 0xdead_beef };
-        for state in [ChunkState::Free, ChunkState::Open, ChunkState::Queued, ChunkState::Leaving, ChunkState::Extent] {
+        use ChunkState::{Bound, Extent, Free, Leaving, Open, Queued};
+        for state in [Free, Open, Queued, Leaving, Extent, Bound] {
             let chunk = Chunk::owned(state, owner, u32::MAX);
             assert_eq!(Chunk::from_word(chunk.word()), Some(chunk));
         }

@@ -1,26 +1,24 @@
 //! Where everything is.
 //!
 //! ```text
-//! 0        256                1024      registry      intents      chunk table     engine area        heap
+//! 0        256                1024      signals       accounts     chunk table     engine area        heap
 //! +--------+------------------+---------+-------------+------------+---------------+------------------+------------------+
-//! | header | control words    |  (pad)  | 128 B a     | 64 B a     | 32 B a chunk  | as the engine    | chunks, aligned  |
+//! | header | control words    |  (pad)  | 64 B a      | 128 B a    | 32 B a chunk  | as the engine    | chunks, aligned  |
 //! |        | one a line       |         | client      | client     |               | needs            | to their size    |
 //! +--------+------------------+---------+-------------+------------+---------------+------------------+------------------+
 //! ```
 //!
 //! Control words: clock (atomics only), free chunks (atomics only; a hint), allocation cursor (atomics only), resident objects
-//! (atomics only; kept only where objects are limited), clients ever (atomics only), write tokens handed out (atomics only).
+//! (atomics only; kept only where objects are limited), clients ever (atomics only), write tokens handed out (atomics only), clients shut out
+//! (atomics only), how many of those the last count of everything has seen (atomics only).
 
+use crate::registry::{ACCOUNT_BYTES, SIGNAL_BYTES};
 use crate::{ChunkId, PoolError, PoolSettings};
 use atoll_fabric::Address;
 
 const LINE: u64 = 64;
 const CONTROL: u64 = 256;
 const REGISTRY: u64 = 1024;
-/// Bytes of a client's place in the registry.
-pub const MEMBER_BYTES: u64 = 128;
-/// Bytes of a client's intent record.
-pub const INTENT_BYTES: u64 = 64;
 /// Bytes of a chunk's descriptor.
 pub const DESCRIPTOR_BYTES: u64 = 32;
 /// A pool with fewer chunks is of no use.
@@ -35,7 +33,7 @@ pub struct Layout {
     pub chunk_bytes: u64,
     /// Bytes of the engine area.
     pub engine_bytes: u64,
-    intents: u64,
+    accounts: u64,
     table: u64,
     engine: u64,
     heap: u64,
@@ -49,12 +47,12 @@ impl Layout {
         }
         let clients = u64::from(settings.clients_max);
         let chunk_bytes = u64::from(settings.chunk_bytes);
-        let intents = REGISTRY + clients * MEMBER_BYTES;
-        let table = intents + clients * INTENT_BYTES;
+        let accounts = REGISTRY + clients * SIGNAL_BYTES;
+        let table = accounts + clients * ACCOUNT_BYTES;
         let engine = (table + u64::from(chunks) * DESCRIPTOR_BYTES).next_multiple_of(LINE);
         let heap = engine.checked_add(engine_bytes)?.checked_next_multiple_of(LINE)?;
         heap.checked_add(u64::from(chunks) * chunk_bytes)?;
-        Some(Self { chunks, chunk_bytes, engine_bytes, intents, table, engine, heap })
+        Some(Self { chunks, chunk_bytes, engine_bytes, accounts, table, engine, heap })
     }
 
     /// The layout with the most chunks that fit the capacity.
@@ -118,14 +116,24 @@ impl Layout {
         Self::control(5)
     }
 
-    /// A client's place in the registry.
-    pub fn member(&self, slot: u32) -> Address {
-        Address::new(0, 0, REGISTRY + u64::from(slot) * MEMBER_BYTES)
+    /// Clients that were shut out, ever.
+    pub const fn deaths(&self) -> Address {
+        Self::control(6)
     }
 
-    /// A client's intent record.
-    pub fn intent(&self, slot: u32) -> Address {
-        Address::new(0, 0, self.intents + u64::from(slot) * INTENT_BYTES)
+    /// How many of those had been shut out when everything was counted anew.
+    pub const fn deaths_counted(&self) -> Address {
+        Self::control(7)
+    }
+
+    /// A client's signal: its state, protection and lease.
+    pub fn signal(&self, slot: u32) -> Address {
+        Address::new(0, 0, REGISTRY + u64::from(slot) * SIGNAL_BYTES)
+    }
+
+    /// A client's account: its identity and what it has counted.
+    pub fn account(&self, slot: u32) -> Address {
+        Address::new(0, 0, self.accounts + u64::from(slot) * ACCOUNT_BYTES)
     }
 
     /// A chunk's descriptor.

@@ -3,16 +3,16 @@
 //! A pool is one region, formatted once and opened by any number of processes.
 //!
 //! ```text
-//! +--------+----------+---------+-------------+-------------+----------------------------+
-//! | header | registry | intents | chunk table | engine area |           heap             |
-//! +--------+----------+---------+-------------+-------------+----------------------------+
+//! +--------+-----------------------------+-------------+-------------+----------------------+
+//! | header | registry: signals, accounts | chunk table | engine area |         heap         |
+//! +--------+-----------------------------+-------------+-------------+----------------------+
 //! ```
 //!
 //! | module | concept |
 //! |---|---|
 //! | [`header`] | the settings on which all processes agree, checked on open |
 //! | [`layout`] | where everything is |
-//! | [`registry`] | who is a client: incarnations, and the intent records of their operations |
+//! | [`registry`] | who is a client: incarnations, what they protect, how the dead are shut out |
 //! | [`chunks`] | the heap's chunks: who owns which, allocation by atomics alone |
 //! | [`clock`] | the pool's clock, which judges expiry |
 #![forbid(unsafe_code)]
@@ -27,7 +27,7 @@ pub use chunks::{Chunk, ChunkId, ChunkState};
 pub use clock::PoolClock;
 pub use header::{PoolError, PoolSettings};
 pub use layout::Layout;
-pub use registry::{Incarnation, Member};
+pub use registry::{Incarnation, Member, PlaceState};
 
 use atoll_fabric::{Batch, Endpoint, VerbError};
 
@@ -59,8 +59,8 @@ impl Pool {
     }
 }
 
-/// Posts a batch with one word READ.
-pub(crate) async fn read_word<E: Endpoint>(endpoint: &E, at: atoll_fabric::Address) -> Result<u64, VerbError> {
+/// READs one word.
+pub async fn read_word<E: Endpoint>(endpoint: &E, at: atoll_fabric::Address) -> Result<u64, VerbError> {
     let mut batch = Batch::new();
     let word = batch.read_word(at);
     endpoint.post(&mut batch).await?;

@@ -1,31 +1,84 @@
-//! Who is a client: incarnations, and the intent records of their operations.
+//! Who is a client: incarnations, what they protect, and how those that died are shut out.
 //!
 //! ```text
-//! a place, 128 B     word 0  state 2 | 0 30 | epoch 32        atomics only
-//!                    word 1  pid     word 2  start time of the process     word 3  pid namespace     word 4  boot id, hashed
-//!                            owned by the incarnation, written once
-//!                    word 8  objects added less objects removed, wrapping, by all its incarnations      atomics only
-//!                    word 9  lease: a counter that moves while it is alive                              owned
-//! an intent, 64 B    word 0  the chunk + 1 that its operation must not see reused (0: none)        owned
-//!                    word 1  what the operation does      word 2  the slot that it changes         owned
+//! a signal, 64 B     word 0  state 2 | 0 30 | epoch 32                                              atomics only
+//!                    word 1  epoch 32 | the chunk + 1 that its operation must not see reused 32     owned
+//!                    word 2  lease: a counter that moves while it is used                           owned
+//! an account, 128 B  word 0..4  identity: on one host pid, start time, pid namespace, boot id       owned
+//!                    word 4  seal: a hash of the identity and the epoch                             owned
+//!                    word 8  objects added less objects removed, wrapping, by all its incarnations  atomics only
 //! ```
 //!
-//! A client is an **incarnation**: a place and an epoch, never used twice. A place goes Free -> Taken (its next epoch) -> Free; both
-//! steps are compare-and-swaps.
+//! A client is an **incarnation**: a place and an epoch, never used twice. Words of the pool that name an incarnation name it as owner.
 //!
-//! The first word of an intent protects a compare-and-swap against a chunk's reuse: a client publishes it, reads the slot again, and
-//! only then relies on the slot's word. Whoever wants to reuse a chunk first unlinks every slot that points into it and then
-//! reads all intents ([`protected_chunks`]); a chunk that one of them names waits. A WRITE orders the READ behind it, so either
-//! the client sees the slot changed or the other sees the intent.
+//! | from | to | by | when |
+//! |---|---|---|---|
+//! | Free, Fenced | Joining, next epoch | a process | it wants a client; nothing of an earlier epoch is alive |
+//! | Joining | Taken | the same | its identity is written and sealed |
+//! | Joining | Free | anybody | it stood still for [`Times::joining_ns`]: it has not made any effect yet, and will begin anew |
+//! | Taken | Free | the client | it has put back everything |
+//! | Taken | Fenced | anybody | its lease stood still, and the fabric has shut it out ([`Endpoint::fence`]) |
+//! | Taken | Fenced | the client | its thread panics: it does nothing any more |
+//! | Fenced | Free | a repairer | nothing names it as owner any more |
+//!
+//! An incarnation is alive from Joining to the end of Taken. One that a word names and that is not alive, by a look at the registry later than
+//! the look at the word, will never write again.
+//!
+//! The protection guards a compare-and-swap against a chunk's reuse: a client publishes it, reads the slot again, and only then relies on
+//! the slot's word. Whoever wants to reuse a chunk first unlinks every slot that points into it and then reads all signals
+//! ([`protected_chunks`]); a chunk that one of them names waits. A WRITE orders the READ behind it, so either the client sees the slot
+//! changed or the other sees the protection. What is not of a Taken place and its epoch does not count: who takes a place later reads slots
+//! later.
 
-use crate::{ChunkId, Pool, PoolError, read_word};
-use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
+use crate::{ChunkId, Layout, Pool, PoolError, read_word};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity, VerbError};
+use std::collections::HashMap;
 
-const TAKEN: u64 = 1 << 62;
+const STATE_SHIFT: u32 = 62;
 const EPOCH_MASK: u64 = u32::MAX as u64;
+/// Bytes of a client's signal.
+pub const SIGNAL_BYTES: u64 = 64;
+/// Bytes of a client's account.
+pub const ACCOUNT_BYTES: u64 = 128;
+const OBJECTS: u64 = 64;
+const IDENTITY_WORDS: usize = 5;
+
+/// What a place of the registry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum PlaceState {
+    /// Nobody's.
+    Free = 0,
+    /// A client's.
+    Taken = 1,
+    /// That of a client that was shut out; it may still own chunks.
+    Fenced = 2,
+    /// About to be a client's.
+    Joining = 3,
+}
+
+impl PlaceState {
+    fn of(word: u64) -> Self {
+        match word >> STATE_SHIFT {
+            0 => Self::Free,
+            1 => Self::Taken,
+            2 => Self::Fenced,
+            _ => Self::Joining,
+        }
+    }
+
+    fn word(self, epoch: u32) -> u64 {
+        (self as u64) << STATE_SHIFT | u64::from(epoch)
+    }
+
+    /// Whether whoever is here may write to the pool.
+    pub fn is_alive(self) -> bool {
+        matches!(self, Self::Taken | Self::Joining)
+    }
+}
 
 /// A client that is, or was: its place in the registry and the epoch of that place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Incarnation {
     /// The place, below the pool's `clients_max`.
     pub slot: u32,
@@ -33,64 +86,124 @@ pub struct Incarnation {
     pub epoch: u32,
 }
 
+/// How long something may stand still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// A client looks at the others this often, at most.
+    pub look_ns: u64,
+    /// A client whose lease stands still so long, by the observer's clock, is asked after.
+    pub suspect_ns: u64,
+    /// A place that is Joining so long is taken away.
+    pub joining_ns: u64,
+    /// A Fenced place that nobody has finished for so long is repaired by others, too.
+    pub help_ns: u64,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self { look_ns: 100_000_000, suspect_ns: 200_000_000, joining_ns: 2_000_000_000, help_ns: 1_000_000_000 }
+    }
+}
+
 /// A living incarnation, as it knows itself. Dropping it without [`Member::leave`] leaves its place taken, as a crash does.
 #[derive(Debug)]
 pub struct Member {
     /// Which one it is.
     pub incarnation: Incarnation,
-    member: Address,
-    intent: Address,
+    signal: Address,
+    account: Address,
+    deaths: Address,
+    lease: u64,
+    /// Whether the place was that of a client that was shut out: then what that one held is to be reclaimed.
+    pub took_over: bool,
 }
 
 /// What the registry says of one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The client, if the place is taken; else the last one.
+    /// The client, if there is one; else the last one.
     pub incarnation: Incarnation,
-    /// Whether it is taken.
-    pub taken: bool,
-    /// The client's process.
-    pub pid: u64,
+    /// What the place is.
+    pub state: PlaceState,
+    /// Its lease.
+    pub lease: u64,
+    /// The chunk that its operation must not see reused.
+    pub protected: Option<ChunkId>,
+    /// Who stands behind it, if that is written for this epoch.
+    pub identity: Option<Identity>,
+}
+
+impl Place {
+    fn state_word(&self) -> u64 {
+        self.state.word(self.incarnation.epoch)
+    }
 }
 
 impl Member {
-    /// Takes a place.
+    /// Takes a place: a free one, or one whose client was shut out.
     pub async fn join<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<Self, PoolError> {
         let layout = &pool.layout;
         for slot in 0..pool.settings.clients_max {
-            let member = layout.member(slot);
-            let state = read_word(endpoint, member).await?;
-            if state & TAKEN != 0 {
+            let signal = layout.signal(slot);
+            let found = read_word(endpoint, signal).await?;
+            if PlaceState::of(found).is_alive() {
                 continue;
             }
-            let epoch = (state & EPOCH_MASK) + 1;
-            let mut batch = Batch::new();
-            let swap = batch.compare_and_swap(member, state, TAKEN | (epoch & EPOCH_MASK));
-            endpoint.post(&mut batch).await?;
-            if !batch.swapped(swap) {
+            let incarnation = Incarnation { slot, epoch: (found & EPOCH_MASK).wrapping_add(1) as u32 };
+            if !swap(endpoint, signal, found, PlaceState::Joining.word(incarnation.epoch)).await? {
                 continue;
             }
-            write_identity(endpoint, member).await?;
+            // Whoever looks at all signals must look at this one from now on.
             raise(endpoint, layout.members_ever(), u64::from(slot) + 1).await?;
-            let incarnation = Incarnation { slot, epoch: epoch as u32 };
-            return Ok(Self { incarnation, member, intent: layout.intent(slot) });
+            let took_over = PlaceState::of(found) == PlaceState::Fenced;
+            let (account, deaths) = (layout.account(slot), layout.deaths());
+            let member = Self { incarnation, signal, account, deaths, lease: 0, took_over };
+            if member.introduce(endpoint).await? {
+                return Ok(member);
+            }
         }
         Err(PoolError::Full { clients_max: pool.settings.clients_max })
     }
 
+    /// Writes who stands behind it, and becomes a client; `false` if that took so long that the place is gone.
+    async fn introduce<E: Endpoint>(&self, endpoint: &E) -> Result<bool, VerbError> {
+        let epoch = self.incarnation.epoch;
+        let mut identity = Buffer::new();
+        identity.resize(8 * IDENTITY_WORDS);
+        identity.words_mut()[..4].copy_from_slice(&endpoint.identity().0);
+        identity.words_mut()[4] = seal(endpoint.identity(), epoch);
+        let mut batch = Batch::new();
+        batch.write(self.account, identity);
+        let (joining, taken) = (PlaceState::Joining.word(epoch), PlaceState::Taken.word(epoch));
+        let joined = batch.compare_and_swap(self.signal, joining, taken);
+        endpoint.post(&mut batch).await?;
+        Ok(batch.swapped(joined))
+    }
+
     /// Gives the place back. The caller has put back everything that it owned.
     pub async fn leave<E: Endpoint>(self, endpoint: &E) -> Result<(), VerbError> {
+        self.end(endpoint, PlaceState::Free).await
+    }
+
+    /// Ends a client that does nothing any more and has not put back what it owned: others will repair that.
+    pub async fn abandon<E: Endpoint>(self, endpoint: &E) -> Result<(), VerbError> {
+        count_death(endpoint, self.deaths).await?;
+        self.end(endpoint, PlaceState::Fenced).await
+    }
+
+    async fn end<E: Endpoint>(self, endpoint: &E, state: PlaceState) -> Result<(), VerbError> {
+        // What was posted unawaited must not land in the place's next time.
+        endpoint.flush().await?;
+        let epoch = self.incarnation.epoch;
         let mut batch = Batch::new();
-        batch.write_word(self.intent, 0);
-        let epoch = u64::from(self.incarnation.epoch);
-        batch.compare_and_swap(self.member, TAKEN | epoch, epoch);
+        batch.compare_and_swap(self.signal, PlaceState::Taken.word(epoch), state.word(epoch));
         endpoint.post(&mut batch).await
     }
 
     /// Adds to `batch` the WRITE that protects `chunk`; what is read behind it in the batch is read under its protection.
     #[inline]
     pub fn protect(&self, batch: &mut Batch, chunk: ChunkId) {
-        batch.write_word(self.intent, u64::from(chunk.0) + 1);
+        batch.write_word(self.signal.add(8), u64::from(self.incarnation.epoch) << 32 | (u64::from(chunk.0) + 1));
     }
 
     /// Ends the protection, without waiting: the caller flushes its endpoint before it protects again, or the two WRITEs could land in the
@@ -98,7 +211,15 @@ impl Member {
     #[inline]
     pub fn unprotect<E: Endpoint>(&self, endpoint: &E) {
         let mut batch = Batch::new();
-        batch.write_word(self.intent, 0);
+        batch.write_word(self.signal.add(8), 0);
+        endpoint.post_unawaited(&mut batch);
+    }
+
+    /// Moves the lease, without waiting.
+    pub fn renew<E: Endpoint>(&mut self, endpoint: &E) {
+        self.lease = self.lease.wrapping_add(1);
+        let mut batch = Batch::new();
+        batch.write_word(self.signal.add(16), self.lease);
         endpoint.post_unawaited(&mut batch);
     }
 
@@ -106,18 +227,23 @@ impl Member {
     #[inline]
     pub fn count_objects<E: Endpoint>(&self, endpoint: &E, by: i64) {
         let mut batch = Batch::new();
-        batch.fetch_and_add(self.member.add(64), by as u64);
+        batch.fetch_and_add(self.account.add(OBJECTS), by as u64);
         endpoint.post_unawaited(&mut batch);
     }
 }
 
-async fn write_identity<E: Endpoint>(endpoint: &E, member: Address) -> Result<(), VerbError> {
-    let mut identity = Buffer::new();
-    identity.resize(32);
-    identity.words_mut().copy_from_slice(&endpoint.identity().0);
+/// What says that an identity belongs to an epoch, and was not torn.
+fn seal(identity: Identity, epoch: u32) -> u64 {
+    let [a, b, c, d] = identity.0;
+    let words = [a, b, c, d, u64::from(epoch)].map(u64::to_le_bytes);
+    rapidhash::v3::rapidhash_v3(words.as_flattened())
+}
+
+async fn swap<E: Endpoint>(endpoint: &E, at: Address, from: u64, to: u64) -> Result<bool, VerbError> {
     let mut batch = Batch::new();
-    batch.write(member.add(8), identity);
-    endpoint.post(&mut batch).await
+    let swap = batch.compare_and_swap(at, from, to);
+    endpoint.post(&mut batch).await?;
+    Ok(batch.swapped(swap))
 }
 
 /// Raises an atomics-only word to at least `value`.
@@ -132,18 +258,27 @@ async fn raise<E: Endpoint>(endpoint: &E, at: Address, value: u64) -> Result<(),
     Ok(())
 }
 
-/// READs `bytes` at `at` in as few verbs as the fabric takes.
-async fn read_span<E: Endpoint>(endpoint: &E, at: Address, bytes: u64) -> Result<Buffer, VerbError> {
-    let mut buffer = Buffer::new();
-    buffer.resize(bytes as usize);
-    let mut batch = Batch::new();
-    let ticket = batch.read(at, buffer);
-    endpoint.post(&mut batch).await?;
-    Ok(batch.take(ticket))
-}
-
 async fn members_ever<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<u64, VerbError> {
     Ok(read_word(endpoint, pool.layout.members_ever()).await?.min(pool.settings.clients_max.into()))
+}
+
+/// READs so many bytes of all places that were ever taken.
+async fn read_places<E: Endpoint>(
+    endpoint: &E,
+    pool: &Pool,
+    at: impl Fn(&Layout) -> Address,
+    place_bytes: u64,
+) -> Result<Buffer, VerbError> {
+    let bytes = members_ever(endpoint, pool).await? * place_bytes;
+    let mut buffer = Buffer::new();
+    buffer.resize(bytes as usize);
+    endpoint.read(at(&pool.layout), buffer).await
+}
+
+/// The chunk that a signal protects.
+fn protected(signal: &[u64]) -> Option<ChunkId> {
+    let counts = PlaceState::of(signal[0]) == PlaceState::Taken && signal[1] >> 32 == signal[0] & EPOCH_MASK;
+    Some(ChunkId((signal[1] as u32).checked_sub(1).filter(|_| counts)?))
 }
 
 /// The chunks that operations of others than `but` must not see reused. Read after the slots that point into a chunk were unlinked.
@@ -152,32 +287,120 @@ pub async fn protected_chunks<E: Endpoint>(
     pool: &Pool,
     but: Incarnation,
 ) -> Result<Vec<ChunkId>, VerbError> {
-    let ever = members_ever(endpoint, pool).await?;
-    let intents = read_span(endpoint, pool.layout.intent(0), ever * crate::layout::INTENT_BYTES).await?;
-    let others = intents.words().chunks(8).enumerate().filter(|(slot, _)| *slot != but.slot as usize);
-    Ok(others.filter_map(|(_, intent)| Some(ChunkId((intent[0] as u32).checked_sub(1)?))).collect())
+    let signals = read_places(endpoint, pool, |layout| layout.signal(0), SIGNAL_BYTES).await?;
+    let others = signals.words().chunks(8).enumerate().filter(|(slot, _)| *slot != but.slot as usize);
+    Ok(others.filter_map(|(_, signal)| protected(signal)).collect())
 }
 
-/// Objects in the pool: what all clients added less what all removed.
+/// Objects in the pool: what all clients added less what all removed. Each client that was shut out may have left it wrong by the objects of
+/// one batch, until a client that is alone counts anew.
 pub async fn objects<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<u64, VerbError> {
-    let words = member_words(endpoint, pool).await?;
-    let sum = words.words().chunks(16).fold(0u64, |sum, place| sum.wrapping_add(place[8]));
     // READs of many words are not one moment: a removal may be seen before what it removes.
+    let sum = objects_exact(endpoint, pool).await?;
     Ok(if (sum as i64) < 0 { 0 } else { sum })
+}
+
+/// The same as it is counted, wrapping.
+pub async fn objects_exact<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<u64, VerbError> {
+    let accounts = read_places(endpoint, pool, |layout| layout.account(0), ACCOUNT_BYTES).await?;
+    Ok(accounts.words().chunks(16).fold(0u64, |sum, account| sum.wrapping_add(account[OBJECTS as usize / 8])))
 }
 
 /// All places that were ever taken.
 pub async fn places<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<Vec<Place>, VerbError> {
-    let words = member_words(endpoint, pool).await?;
-    let place = |(slot, words): (usize, &[u64])| Place {
-        incarnation: Incarnation { slot: slot as u32, epoch: (words[0] & EPOCH_MASK) as u32 },
-        taken: words[0] & TAKEN != 0,
-        pid: words[1],
+    let signals = read_places(endpoint, pool, |layout| layout.signal(0), SIGNAL_BYTES).await?;
+    let accounts = read_places(endpoint, pool, |layout| layout.account(0), ACCOUNT_BYTES).await?;
+    let place = |(slot, (signal, account)): (usize, (&[u64], &[u64]))| {
+        let incarnation = Incarnation { slot: slot as u32, epoch: (signal[0] & EPOCH_MASK) as u32 };
+        let identity = Identity([account[0], account[1], account[2], account[3]]);
+        Place {
+            incarnation,
+            state: PlaceState::of(signal[0]),
+            lease: signal[2],
+            protected: protected(signal),
+            identity: (account[4] == seal(identity, incarnation.epoch)).then_some(identity),
+        }
     };
-    Ok(words.words().chunks(16).enumerate().map(place).collect())
+    Ok(signals.words().chunks(8).zip(accounts.words().chunks(16)).enumerate().map(place).collect())
 }
 
-async fn member_words<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<Buffer, VerbError> {
-    let ever = members_ever(endpoint, pool).await?;
-    read_span(endpoint, pool.layout.member(0), ever * crate::layout::MEMBER_BYTES).await
+/// Shuts a client out for good, if the fabric can; whether it is shut out now, by this caller.
+pub async fn fence<E: Endpoint>(endpoint: &E, pool: &Pool, place: &Place) -> Result<bool, VerbError> {
+    match place.identity.filter(|_| place.state == PlaceState::Taken) {
+        Some(identity) if endpoint.fence(identity).await? => declare_dead(endpoint, pool, place).await,
+        _ => Ok(false),
+    }
+}
+
+/// Makes a Taken place Fenced. The caller knows that its client will never write again.
+pub async fn declare_dead<E: Endpoint>(endpoint: &E, pool: &Pool, place: &Place) -> Result<bool, VerbError> {
+    count_death(endpoint, pool.layout.deaths()).await?;
+    let (signal, epoch) = (pool.layout.signal(place.incarnation.slot), place.incarnation.epoch);
+    swap(endpoint, signal, place.state_word(), PlaceState::Fenced.word(epoch)).await
+}
+
+/// Counted before, not after: one that is counted twice makes a count of everything that was not needed, one that is not counted makes none.
+async fn count_death<E: Endpoint>(endpoint: &E, deaths: Address) -> Result<(), VerbError> {
+    let mut batch = Batch::new();
+    batch.fetch_and_add(deaths, 1);
+    endpoint.post(&mut batch).await
+}
+
+/// Shuts out whoever stands still for `ns` from now on; how many.
+pub async fn fence_still<E: Endpoint>(endpoint: &E, pool: &Pool, ns: u64) -> Result<u64, VerbError> {
+    let before = places(endpoint, pool).await?;
+    endpoint.pause(ns).await;
+    let mut fenced = 0;
+    for (before, place) in before.iter().zip(places(endpoint, pool).await?) {
+        if *before == place {
+            fenced += u64::from(fence(endpoint, pool, &place).await?);
+        }
+    }
+    Ok(fenced)
+}
+
+/// Frees a place that has been Joining for too long, or a Fenced one whose client owns nothing any more; whether it did.
+pub async fn free<E: Endpoint>(endpoint: &E, pool: &Pool, place: &Place) -> Result<bool, VerbError> {
+    debug_assert!(matches!(place.state, PlaceState::Joining | PlaceState::Fenced));
+    let (signal, epoch) = (pool.layout.signal(place.incarnation.slot), place.incarnation.epoch);
+    swap(endpoint, signal, place.state_word(), PlaceState::Free.word(epoch)).await
+}
+
+/// Who is alive, by one look at the registry: to be asked after owners that were read before.
+#[derive(Clone, Debug, Default)]
+pub struct Roll {
+    /// Low 16 bits of the epoch, by place.
+    alive: HashMap<u32, u16>,
+}
+
+impl Roll {
+    /// Calls the roll.
+    pub fn of(places: &[Place]) -> Self {
+        let alive = places.iter().filter(|place| place.state.is_alive());
+        Self { alive: alive.map(|place| (place.incarnation.slot, place.incarnation.epoch as u16)).collect() }
+    }
+
+    /// Whether the owner that a word names (with the low bits of its epoch) is alive.
+    pub fn has(&self, slot: u32, epoch: u16) -> bool {
+        self.alive.get(&slot) == Some(&epoch)
+    }
+}
+
+/// Who stands still: one observer's memory of leases.
+#[derive(Clone, Debug, Default)]
+pub struct Watch {
+    /// By place: what was seen, and since when on the observer's clock.
+    seen: HashMap<u32, (u64, u64, u64)>,
+}
+
+impl Watch {
+    /// For how long `place` has stood still, by what this observer has seen.
+    pub fn still_ns(&mut self, place: &Place, now_ns: u64) -> u64 {
+        let (state, lease) = (place.state_word(), place.lease);
+        let seen = self.seen.entry(place.incarnation.slot).or_insert((state, lease, now_ns));
+        if (seen.0, seen.1) != (state, lease) {
+            *seen = (state, lease, now_ns);
+        }
+        now_ns.wrapping_sub(seen.2)
+    }
 }

@@ -1,47 +1,72 @@
 //! Objects larger than half a chunk: key and value fill chunks of their own, one after the other, and the record lists them.
 //!
-//! Up to sixteen extents are listed in the record itself; for more, the record lists up to sixteen chunks full of chunk numbers (two to
-//! a word). The chunks are written before the record, by their owner alone, and never changed; whoever makes the object dead frees
-//! them, after every operation that may still read them under protection has ended. A lookup, which is not protected, checks the
-//! body's checksum.
+//! Up to sixteen extents are listed in the record itself; for more, the record lists up to sixteen chunks full of such words. An extent is
+//! a chunk and its generation. Its descriptor holds the bucket of its object's key. The chunks are written before the record, by their
+//! owner alone, and never changed. They belong to the key's object, whichever record that has: a copy of the record in another group, or
+//! one with another expiry, has the same extents.
+//!
+//! | the owner | verbs |
+//! |---|---|
+//! | takes a chunk | WRITE descriptor's bucket, CAS Open -> Extent |
+//! | fills it | WRITE chunk |
+//! | publishes the record | see `update` and `insert` |
+//! | tells so | CAS Extent -> Bound, nobody waits for it |
+//!
+//! Whoever makes the object dead frees them (CAS to Free, if the generation is the one listed): whoever still reads them finds the object's slot
+//! changed, or another checksum. A chunk in state Extent whose owner is dead, or in state Bound, that no object of its bucket has, was left behind
+//! by somebody who died, and a repair frees it.
 
-use super::object::{Header, LARGE_CHUNKS, LargeBody};
-use super::{Forge, evict};
+use super::Forge;
+use super::object::{Header, LARGE_EXTENTS, LargeBody};
+use super::slot::KeyHash;
 use crate::CacheError;
 use atoll_fabric::{Batch, Buffer, Endpoint};
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks};
+
+/// A chunk of a large object, at the time of that object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Extent {
+    pub(super) chunk: ChunkId,
+    pub(super) generation: u32,
+}
+
+impl Extent {
+    fn word(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.chunk.0)
+    }
+}
 
 /// The chunks of a large object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Extents {
     /// Those with key and value, in order.
-    pub(super) body: Vec<ChunkId>,
-    /// Those with the numbers of the former, if there are more than the record lists.
-    pub(super) lists: Vec<ChunkId>,
+    pub(super) body: Vec<Extent>,
+    /// Those with the words of the former, if there are more than the record lists.
+    pub(super) lists: Vec<Extent>,
 }
 
 impl Extents {
     /// All of them.
-    pub(super) fn all(&self) -> impl Iterator<Item = ChunkId> {
+    pub(super) fn all(&self) -> impl Iterator<Item = Extent> {
         self.body.iter().chain(&self.lists).copied()
     }
 
-    fn listed(&self) -> [u32; LARGE_CHUNKS] {
+    fn listed(&self) -> [u64; LARGE_EXTENTS] {
         let listed = if self.lists.is_empty() { &self.body } else { &self.lists };
-        std::array::from_fn(|index| listed.get(index).map_or(0, |chunk| chunk.0))
+        std::array::from_fn(|index| listed.get(index).map_or(0, |extent| extent.word()))
     }
 }
 
 /// Body and list chunks that an object with so many bytes of key and value needs.
 pub(super) fn chunks_needed(body_bytes: usize, chunk_bytes: u64) -> (usize, usize) {
     let body = (body_bytes as u64).div_ceil(chunk_bytes) as usize;
-    let lists = if body > LARGE_CHUNKS { body.div_ceil(chunk_bytes as usize / 4) } else { 0 };
+    let lists = if body > LARGE_EXTENTS { body.div_ceil(chunk_bytes as usize / 8) } else { 0 };
     (body, lists)
 }
 
 /// The longest key and value together that a record's lists can name.
 pub(super) fn body_bytes_max(chunk_bytes: u64) -> u64 {
-    LARGE_CHUNKS as u64 * (chunk_bytes / 4) * chunk_bytes
+    LARGE_EXTENTS as u64 * (chunk_bytes / 8) * chunk_bytes
 }
 
 impl<E: Endpoint> Forge<E> {
@@ -49,29 +74,29 @@ impl<E: Endpoint> Forge<E> {
     pub(super) async fn extents(&mut self, header: &Header, body: &LargeBody) -> Result<Option<Extents>, CacheError> {
         let layout = self.shared.pool.layout.clone();
         let (bodies, lists) = chunks_needed(header.body_bytes(), layout.chunk_bytes);
-        if bodies > layout.chunks as usize || lists > LARGE_CHUNKS {
+        if bodies > layout.chunks as usize || lists > LARGE_EXTENTS {
             return Ok(None);
         }
-        let checked = |numbers: &[u32]| -> Option<Vec<ChunkId>> {
-            numbers.iter().map(|number| layout.checked_chunk(*number)).collect()
+        let checked = |words: &[u64]| -> Option<Vec<Extent>> {
+            let extent = |word: &u64| {
+                let chunk = layout.checked_chunk(*word as u32)?;
+                Some(Extent { chunk, generation: (*word >> 32) as u32 })
+            };
+            words.iter().map(extent).collect()
         };
-        let listed = checked(&body.chunks[..if lists == 0 { bodies } else { lists }]);
+        let listed = checked(&body.extents[..if lists == 0 { bodies } else { lists }]);
         let Some(listed) = listed else { return Ok(None) };
         if lists == 0 {
             return Ok(Some(Extents { body: listed, lists: Vec::new() }));
         }
-        let mut numbers = Vec::with_capacity(bodies);
+        let mut words = Vec::with_capacity(bodies);
         for list in &listed {
-            let here = (bodies - numbers.len()).min(layout.chunk_bytes as usize / 4);
             let mut buffer = Buffer::new();
-            buffer.resize((4 * here).next_multiple_of(8));
-            let mut batch = Batch::new();
-            let read = batch.read(layout.chunk(*list), buffer);
-            self.endpoint.post(&mut batch).await?;
-            let buffer = batch.take(read);
-            numbers.extend(buffer.words().iter().flat_map(|word| [*word as u32, (*word >> 32) as u32]).take(here));
+            buffer.resize(8 * (bodies - words.len()).min(layout.chunk_bytes as usize / 8));
+            let buffer = self.endpoint.read(layout.chunk(list.chunk), buffer).await?;
+            words.extend_from_slice(buffer.words());
         }
-        Ok(checked(&numbers).map(|body| Extents { body, lists: listed }))
+        Ok(checked(&words).map(|body| Extents { body, lists: listed }))
     }
 
     /// READs key and value of a large object, each chunk straight to its place in `buffer`; `None` if their checksum is another.
@@ -97,20 +122,22 @@ impl<E: Endpoint> Forge<E> {
         let layout = self.shared.pool.layout.clone();
         let chunk_bytes = layout.chunk_bytes as usize;
         buffer.resize(bytes);
-        for (index, chunk) in extents.body.iter().enumerate().take(bytes.div_ceil(chunk_bytes)) {
+        for (index, extent) in extents.body.iter().enumerate().take(bytes.div_ceil(chunk_bytes)) {
             let start = index * chunk_bytes;
             buffer.narrow(start, (bytes - start).min(chunk_bytes).next_multiple_of(8));
-            let mut batch = Batch::new();
-            let read = batch.read(layout.chunk(*chunk), buffer);
-            self.endpoint.post(&mut batch).await?;
-            buffer = batch.take(read);
+            buffer = self.endpoint.read(layout.chunk(extent.chunk), buffer).await?;
         }
         buffer.resize(bytes);
         Ok(buffer)
     }
 
     /// Writes key and value into chunks from the stock, which has enough, and turns them into extents.
-    pub(super) async fn write_extents(&mut self, key: &[u8], value: &[u8]) -> Result<(Extents, LargeBody), CacheError> {
+    pub(super) async fn write_extents(
+        &mut self,
+        hash: KeyHash,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(Extents, LargeBody), CacheError> {
         let layout = self.shared.pool.layout.clone();
         let chunk_bytes = layout.chunk_bytes as usize;
         let (bodies, lists) = chunks_needed(key.len() + value.len(), layout.chunk_bytes);
@@ -118,11 +145,17 @@ impl<E: Endpoint> Forge<E> {
         for index in 0..bodies + lists {
             let (chunk, generation) = self.stock.pop().expect("the stock was filled before");
             let open = Chunk::owned(ChunkState::Open, self.me(), generation);
-            let extent = Chunk { state: ChunkState::Extent, ..open };
-            if !chunks::transition(&self.endpoint, &layout, chunk, open.word(), extent).await? {
+            let taken = Chunk { state: ChunkState::Extent, ..open };
+            let descriptor = layout.descriptor(chunk);
+            let mut batch = Batch::new();
+            batch.write_word(descriptor.add(8), hash.bucket.into());
+            let swap = batch.compare_and_swap(descriptor, open.word(), taken.word());
+            self.endpoint.post(&mut batch).await?;
+            if !batch.swapped(swap) {
                 return Err(CacheError::Damaged { what: "somebody else changed the state of an open chunk" });
             }
-            if index < bodies { extents.body.push(chunk) } else { extents.lists.push(chunk) }
+            let extent = Extent { chunk, generation };
+            if index < bodies { extents.body.push(extent) } else { extents.lists.push(extent) }
         }
         let mut body = std::mem::take(&mut self.outgoing);
         body.resize((key.len() + value.len()).next_multiple_of(8));
@@ -131,42 +164,64 @@ impl<E: Endpoint> Forge<E> {
         body.bytes_mut()[key.len() + value.len()..].fill(0);
         let checksum = self.shared.hasher.hash(&body.bytes()[..key.len() + value.len()]);
         let bytes = body.len();
-        for (index, chunk) in extents.body.iter().enumerate() {
+        for (index, extent) in extents.body.iter().enumerate() {
             let start = index * chunk_bytes;
             body.narrow(start, (bytes - start).min(chunk_bytes));
             let mut batch = Batch::new();
-            let written = batch.write(layout.chunk(*chunk), body);
+            let written = batch.write(layout.chunk(extent.chunk), body);
             self.endpoint.post(&mut batch).await?;
             body = batch.take(written);
         }
         self.outgoing = body;
-        for (list, numbers) in extents.lists.iter().zip(extents.body.chunks(chunk_bytes / 4)) {
+        for (list, extents) in extents.lists.iter().zip(extents.body.chunks(chunk_bytes / 8)) {
             let mut buffer = Buffer::new();
-            buffer.resize((4 * numbers.len()).next_multiple_of(8));
-            for (word, pair) in buffer.words_mut().iter_mut().zip(numbers.chunks(2)) {
-                *word = u64::from(pair[0].0) | u64::from(pair.get(1).map_or(0, |chunk| chunk.0)) << 32;
-            }
+            buffer.resize(8 * extents.len());
+            buffer.words_mut().iter_mut().zip(extents).for_each(|(word, extent)| *word = extent.word());
             let mut batch = Batch::new();
-            batch.write(layout.chunk(*list), buffer);
+            batch.write(layout.chunk(list.chunk), buffer);
             self.endpoint.post(&mut batch).await?;
         }
-        let body = LargeBody { checksum, chunks: extents.listed() };
+        let body = LargeBody { checksum, key_hash: self.shared.hasher.hash(key), extents: extents.listed() };
         Ok((extents, body))
     }
 
-    /// Frees the extents of an object that is dead, or lets them wait for whoever still reads them under the protection of `guard`,
-    /// the chunk of its record.
-    pub(super) async fn retire_extents(&mut self, extents: Extents, guard: Option<ChunkId>) -> Result<(), CacheError> {
-        let protected = match guard {
-            Some(guard) => self.protected_by_others().await?.contains(&guard),
-            None => false,
-        };
-        for chunk in extents.all() {
-            match guard {
-                Some(guard) if protected => self.waiting.push(evict::Waiting { chunk, guard }),
-                _ => self.free_owned(chunk, ChunkState::Extent).await?,
+    /// Tells that the object of these extents, which this client wrote, is published.
+    pub(super) fn bind_extents(&mut self, extents: &Extents) {
+        let mut batch = Batch::new();
+        for extent in extents.all() {
+            let written = Chunk::owned(ChunkState::Extent, self.me(), extent.generation);
+            let bound = Chunk { state: ChunkState::Bound, ..written };
+            // It fails where somebody has made the object dead already.
+            let descriptor = self.shared.pool.layout.descriptor(extent.chunk);
+            batch.compare_and_swap(descriptor, written.word(), bound.word());
+            if batch.is_full() {
+                self.endpoint.post_unawaited(&mut batch);
             }
         }
+        if !batch.is_empty() {
+            self.endpoint.post_unawaited(&mut batch);
+        }
+    }
+
+    /// Frees the extents of an object that is dead.
+    pub(super) async fn free_extents(&mut self, extents: &Extents) -> Result<(), CacheError> {
+        for extent in extents.all() {
+            self.free_extent(extent).await?;
+        }
         Ok(())
+    }
+
+    /// Frees an extent that no object has; whether it was one still.
+    pub(super) async fn free_extent(&mut self, extent: Extent) -> Result<bool, CacheError> {
+        let layout = self.shared.pool.layout.clone();
+        loop {
+            let descriptor = chunks::descriptors(&self.endpoint, &layout, extent.chunk, 1).await?[0];
+            let still = descriptor.chunk.filter(|c| c.state.is_extent() && c.generation == extent.generation);
+            let Some(chunk) = still else { return Ok(false) };
+            // Its owner may be telling that it is published just now: then look again.
+            if chunks::free(&self.endpoint, &layout, extent.chunk, chunk).await? {
+                return Ok(true);
+            }
+        }
     }
 }

@@ -12,17 +12,19 @@
 //!                                      |     34     | units 12 |   2   |   1   |  the hash  |
 //!                                      +------------+----------+-------+-------+------------+
 //!
-//! descriptor word 1    objects 16 | queue 1 (from bit 0 up)      word 3    when a quarter of the objects has expired, ms (0: never)
+//! descriptor word 1    objects 16 | queue 1 (from bit 0 up)      word 3    when a quarter of the bytes has expired, ms (0: never)
 //! ```
 //!
-//! Records are written as they come; the map is kept at home and written when the group closes, one WRITE for all: an eviction is the
-//! only reader. `carry` is the frequency that an object brings from an earlier group.
+//! Records are written as they come, without a gap; the map is kept at home and written when the group closes, one WRITE for all: an
+//! eviction is the only reader, and if the client dies before, a repair makes the map anew from the records. `carry` is the frequency that an
+//! object brings from an earlier group.
 //!
 //! Invariants: only its owner writes to an open chunk; a record that a live slot ever pointed to is never overwritten before the chunk's
 //! generation has gone up; a record that never became live may be overwritten by its owner.
 
 use super::Forge;
 use super::layout::Queue;
+use super::object::Header;
 use super::ring::Node;
 use super::slot::{KeyHash, UNIT_BYTES};
 use crate::CacheError;
@@ -76,7 +78,7 @@ pub struct Contents {
 }
 
 impl Contents {
-    fn word(self) -> u64 {
+    pub(super) fn word(self) -> u64 {
         u64::from(self.objects) | (self.queue as u64) << 16
     }
 
@@ -86,19 +88,34 @@ impl Contents {
     }
 }
 
-/// A chunk that this client fills.
-#[derive(Debug)]
+/// A group whose map is at home.
+#[derive(Debug, Default)]
 pub(super) struct OpenGroup {
     pub(super) chunk: ChunkId,
     pub(super) generation: u32,
-    used_bytes: u64,
+    pub(super) used_bytes: u64,
     /// Bytes of records that are dead already.
-    dead_bytes: u64,
+    pub(super) dead_bytes: u64,
     /// Bytes of extents of its large objects.
-    extent_bytes: u64,
-    map: Vec<MapEntry>,
-    /// Expiry of those objects that have one.
-    expiries: Vec<u64>,
+    pub(super) extent_bytes: u64,
+    pub(super) map: Vec<MapEntry>,
+    /// Expiry and bytes of those objects that expire.
+    pub(super) expiries: Vec<(u64, u64)>,
+}
+
+impl OpenGroup {
+    /// When a quarter of the bytes, extents included, will have expired: what makes a group worth cleaning. 0 for never.
+    fn quarter_expired_ms(&mut self) -> u64 {
+        self.expiries.sort_unstable();
+        let mut left = (self.used_bytes + self.extent_bytes).div_ceil(4);
+        for (expiry_ms, bytes) in &self.expiries {
+            left = left.saturating_sub(*bytes);
+            if left == 0 {
+                return *expiry_ms;
+            }
+        }
+        0
+    }
 }
 
 /// Where a record goes.
@@ -132,23 +149,12 @@ impl<E: Endpoint> Forge<E> {
         self.close_group(queue, 0).await?;
         let Some((chunk, generation)) = self.stock.pop() else { return Ok(false) };
         let (map, expiries) = self.group_memory.pop().unwrap_or_default();
-        self.groups[queue as usize] =
-            Some(OpenGroup { chunk, generation, used_bytes: 0, dead_bytes: 0, extent_bytes: 0, map, expiries });
+        self.groups[queue as usize] = Some(OpenGroup { chunk, generation, map, expiries, ..OpenGroup::default() });
         Ok(true)
     }
 
     /// Takes the next place of the open group, which has room.
-    #[allow(clippy::too_many_arguments, reason = "they are the fields of a map entry")]
-    pub(super) fn take_place(
-        &mut self,
-        queue: Queue,
-        record_bytes: u64,
-        slot: u64,
-        hash: KeyHash,
-        carry: u8,
-        large: bool,
-        expiry_ms: Option<u64>,
-    ) -> Place {
+    pub(super) fn take_place(&mut self, queue: Queue, slot: u64, hash: KeyHash, carry: u8, header: &Header) -> Place {
         let group = self.groups[queue as usize].as_mut().expect("room was made");
         let place = Place {
             chunk: group.chunk,
@@ -157,9 +163,9 @@ impl<E: Endpoint> Forge<E> {
             number: group.map.len() as u16,
         };
         let offset_units = (group.used_bytes / UNIT_BYTES) as u16;
-        group.map.push(MapEntry { slot, offset_units, carry, large, more: hash.more });
-        group.used_bytes += record_bytes;
-        group.expiries.extend(expiry_ms);
+        group.map.push(MapEntry { slot, offset_units, carry, large: header.large, more: hash.more });
+        group.used_bytes += header.record_bytes();
+        group.expiries.extend(header.expiry_ms.map(|expiry_ms| (expiry_ms, header.held_bytes())));
         place
     }
 
@@ -171,11 +177,11 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Gives the last place back: its record never became live.
-    pub(super) fn give_place_back(&mut self, queue: Queue, record_bytes: u64, expiry_ms: Option<u64>) {
+    pub(super) fn give_place_back(&mut self, queue: Queue, header: &Header) {
         let group = self.groups[queue as usize].as_mut().expect("the place was taken from it");
         group.map.pop();
-        group.used_bytes -= record_bytes;
-        if expiry_ms.is_some() {
+        group.used_bytes -= header.record_bytes();
+        if header.expiry_ms.is_some() {
             group.expiries.pop();
         }
     }
@@ -188,6 +194,22 @@ impl<E: Endpoint> Forge<E> {
             self.group_memory.push((group.map, group.expiries));
             return Ok(());
         }
+        let open = Chunk::owned(ChunkState::Open, self.me(), group.generation);
+        self.queue_group(queue, segment, &mut group, open).await?;
+        group.map.clear();
+        group.expiries.clear();
+        self.group_memory.push((group.map, group.expiries));
+        Ok(())
+    }
+
+    /// Writes the map of a group whose chunk this client owns in state `from`, and puts it into the queue.
+    pub(super) async fn queue_group(
+        &mut self,
+        queue: Queue,
+        segment: u8,
+        group: &mut OpenGroup,
+        from: Chunk,
+    ) -> Result<(), CacheError> {
         let layout = &self.shared.pool.layout;
         let mut map = std::mem::take(&mut self.scratch);
         map.resize(8 * group.map.len());
@@ -196,30 +218,22 @@ impl<E: Endpoint> Forge<E> {
         }
         let descriptor = layout.descriptor(group.chunk);
         let contents = Contents { objects: group.map.len() as u16, queue };
-        // A quarter of the objects dead is what makes a group worth cleaning.
-        let quarter = group.map.len().div_ceil(4);
-        group.expiries.sort_unstable();
-        let expired_ms = group.expiries.get(quarter - 1).copied().unwrap_or(0);
         let mut batch = Batch::new();
         let written = batch.write(layout.chunk(group.chunk).add(layout.chunk_bytes - 8 * group.map.len() as u64), map);
         batch.write_word(descriptor.add(8), contents.word());
-        batch.write_word(descriptor.add(24), expired_ms);
-        let open = Chunk::owned(ChunkState::Open, self.me(), group.generation);
-        let queued = Chunk { state: ChunkState::Queued, ..open };
+        batch.write_word(descriptor.add(24), group.quarter_expired_ms());
+        let queued = Chunk { state: ChunkState::Queued, ..from };
         // After a WRITE everything is in order: whoever finds the group queued finds its map.
-        let swap = batch.compare_and_swap(descriptor, open.word(), queued.word());
+        let swap = batch.compare_and_swap(descriptor, from.word(), queued.word());
         self.endpoint.post(&mut batch).await?;
         self.scratch = batch.take(written);
         if !batch.swapped(swap) {
-            return Err(CacheError::Damaged { what: "somebody else changed the state of an open group" });
+            return Err(CacheError::Damaged { what: "somebody else changed the state of a group" });
         }
-        let node = Node { chunk: group.chunk, generation: group.generation as u16, segment };
         if group.dead_bytes > 0 {
             self.count_dead(group.chunk, group.dead_bytes);
         }
-        group.map.clear();
-        group.expiries.clear();
-        self.group_memory.push((group.map, group.expiries));
+        let node = Node { chunk: group.chunk, generation: group.generation as u16, segment };
         self.enqueue(queue, node).await
     }
 

@@ -28,6 +28,16 @@ pub enum Hole {
     StaleNode,
     /// Addresses and lengths from the pool are used unchecked (closed by checking them against the heap).
     TrustedBytes,
+    /// What a dead client had in its hands stays lost (closed by owners in descriptors, and repair).
+    LeakedChunks,
+    /// Extents that a dead client wrote, or was about to free, stay lost (closed by the sweep of a repair).
+    LeakedExtents,
+    /// A group that a dead client was putting into a queue is in none (closed by the owner in its descriptor, and repair).
+    OrphanedGroup,
+    /// A slot that a dead client has not decided is never taken again (closed by clearing it in a repair).
+    PendingForever,
+    /// What a client held is reclaimed although it may still write (closed by the fence).
+    UnfencedRepair,
 }
 
 /// The holes that are open.

@@ -26,6 +26,8 @@ use atoll_pool::ChunkId;
 pub(super) const REUSE_NS: u64 = 20_000_000;
 /// Beginnings after which a lookup that finds only unsound records gives up: the pool is damaged.
 pub(super) const ATTEMPTS_MAX: u32 = 10_000;
+/// Beginnings after which a lookup asks whether what it finds is damaged.
+const REREADS_MAX: u32 = 16;
 /// Keys looked up in one round of batches.
 const KEYS_AT_ONCE: usize = atoll_fabric::BATCH_VERBS_MAX;
 
@@ -105,13 +107,16 @@ impl<E: Endpoint> Forge<E> {
             self.begin().await?;
         }
         let hash = self.key_hash(key);
-        for _ in 0..ATTEMPTS_MAX {
+        for attempt in 0..ATTEMPTS_MAX {
             let begun_ns = self.endpoint.now_ns();
             self.read_bucket(hash).await?;
             if let Some(lookup) = self.lookup_seen(hash, key, into, begun_ns, counted).await? {
                 return Ok(lookup);
             }
             self.stats.rereads += 1;
+            if attempt >= REREADS_MAX {
+                Box::pin(self.examine(hash, key)).await?;
+            }
         }
         Err(CacheError::Damaged { what: "an object that stays unsound" })
     }
@@ -187,7 +192,7 @@ impl<E: Endpoint> Forge<E> {
         let Some(record) = self.judge(slot, &into.buffer) else { return Ok(Candidate::Reused) };
         let (header, is_ours) = (record.header, record.key == key);
         if let Some(body) = record.large {
-            if header.key_bytes != key.len() {
+            if body.key_hash != self.shared.hasher.hash(key) || header.key_bytes != key.len() {
                 return Ok(Candidate::Other);
             }
             // Late or not is asked of the record alone: from here on its checksum of the body binds what is read, however long that takes.

@@ -11,13 +11,16 @@
 //! | [`slot`] | the index entry: one word |
 //! | [`object`] | the record: header, key, value |
 //! | `lookup` | the way of a GET |
-//! | `update` | the way of every change |
+//! | `update` | the way of every change, by way of `search` (find the object), `insert` (a new key), `unlink` (how an object goes) |
 //! | [`group`] | open groups and the two-way index map |
 //! | [`ring`] | the FIFO of groups |
 //! | [`hotness`] | counting accesses |
-//! | `evict` | how room is made: evict, regroup, clean |
+//! | `room` | how room is made: a free chunk, cleaning, eviction |
+//! | `evict` | which objects go |
+//! | `leaving` | a group on its way out |
 //! | `extent` | objects larger than a chunk |
 //! | `walk` | scan, flush, random key |
+//! | [`repair`] | what a client that died held comes back |
 //! | [`verify`] | every invariant of a quiet pool |
 //! | [`holes`] | what the prototypes get wrong, switchable in tests |
 //!
@@ -32,12 +35,18 @@ mod extent;
 pub mod group;
 pub mod holes;
 pub mod hotness;
+mod insert;
 pub mod layout;
+mod leaving;
 mod lookup;
 pub mod object;
+pub mod repair;
 pub mod ring;
+mod room;
+mod search;
 pub mod settings;
 pub mod slot;
+mod unlink;
 mod update;
 pub mod verify;
 mod walk;
@@ -48,6 +57,7 @@ pub use settings::{ForgeOptions, ForgeSettings, Rule};
 
 use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
 use atoll_fabric::{Batch, Buffer, Endpoint, VerbError};
+use atoll_pool::registry::{PlaceState, Times, Watch};
 use atoll_pool::{ChunkId, Incarnation, Member, Pool, PoolClock, PoolError, PoolSettings, registry};
 use group::{MapEntry, OpenGroup};
 use hotness::HotnessMap;
@@ -118,7 +128,7 @@ const TOKENS_AT_ONCE: u64 = 1 << 20;
 const STOCK_KEPT: usize = 4;
 
 /// Memory of groups that were closed: their maps and expiries, empty.
-type GroupMemory = Vec<(Vec<MapEntry>, Vec<u64>)>;
+type GroupMemory = Vec<(Vec<MapEntry>, Vec<(u64, u64)>)>;
 
 /// What a client's intent says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,7 +153,7 @@ pub struct Forge<E: Endpoint> {
     /// Chunks that this client owns in state Open, empty, with their generations.
     stock: Vec<(ChunkId, u32)>,
     /// Chunks that this client emptied and somebody still protects.
-    waiting: Vec<evict::Waiting>,
+    waiting: Vec<ChunkId>,
     group_memory: GroupMemory,
     /// The bucket of the key of the operation under way.
     bucket: Buffer,
@@ -172,6 +182,14 @@ pub struct Forge<E: Endpoint> {
     reserved: bool,
     /// Mean frequency of recently merged groups, in sixteenths ([`Rule::Paper`]).
     merged_mean: u64,
+    /// When this client last looked after the others, how often it does, and what it has seen of their leases.
+    looked_ns: u64,
+    times: Times,
+    watch: Watch,
+    /// Whether somebody has died since everything was counted.
+    distrust: bool,
+    /// Set once the fabric has failed this client: a verb of it may still land, so that nothing that it holds can be used by it any more.
+    lost: bool,
     stats: Stats,
     holes: OpenHoles,
 }
@@ -179,8 +197,36 @@ pub struct Forge<E: Endpoint> {
 impl<E: Endpoint> Forge<E> {
     /// Joins the pool as a new client.
     pub async fn join(shared: &Arc<ForgePool>, endpoint: E) -> Result<Self, PoolError> {
-        let member = Member::join(&endpoint, &shared.pool).await?;
-        Ok(Self::new(shared, endpoint, Some(member)))
+        let member = match Member::join(&endpoint, &shared.pool).await {
+            // Those that died may keep the living out: what stands still meanwhile is asked after.
+            Err(PoolError::Full { .. }) => {
+                registry::fence_still(&endpoint, &shared.pool, Times::default().suspect_ns).await?;
+                Member::join(&endpoint, &shared.pool).await?
+            }
+            joined => joined?,
+        };
+        let mut forge = Self::new(shared, endpoint, Some(member));
+        forge.looked_ns = forge.endpoint.now_ns();
+        forge.settle_in().await.map_err(|error| match error {
+            CacheError::Verb(error) => PoolError::Verb(error),
+            _ => PoolError::Damaged { what: "what a client that died left behind" },
+        })?;
+        Ok(forge)
+    }
+
+    /// A client that took the place of one that was shut out reclaims what that one held; one that is alone after somebody died counts
+    /// anew.
+    async fn settle_in(&mut self) -> Result<(), CacheError> {
+        let places = registry::places(&self.endpoint, &self.shared.pool).await?;
+        if self.member().took_over || places.iter().any(|place| place.state == PlaceState::Fenced) {
+            return Box::pin(self.reclaim(&mut repair::Repaired::default())).await;
+        }
+        Box::pin(self.recount()).await.map(drop)
+    }
+
+    /// Sets how often this client looks after the others, and how long one may stand still.
+    pub fn set_times(&mut self, times: Times) {
+        self.times = times;
     }
 
     /// One that only looks at the pool, without a place in it: for [`Forge::verify`].
@@ -216,6 +262,11 @@ impl<E: Endpoint> Forge<E> {
             ghost_age_groups: 0,
             reserved: false,
             merged_mean: 0,
+            looked_ns: 0,
+            times: Times::default(),
+            watch: Watch::default(),
+            distrust: false,
+            lost: false,
             stats: Stats::default(),
             holes: OpenHoles::NONE,
         }
@@ -260,6 +311,11 @@ impl<E: Endpoint> Forge<E> {
         if self.member.is_none() {
             return Ok(());
         }
+        if self.lost {
+            // Others repair it, once it is shut out.
+            self.member = None;
+            return Ok(());
+        }
         for queue in Queue::ALL {
             self.close_group(queue, 0).await?;
         }
@@ -271,6 +327,14 @@ impl<E: Endpoint> Forge<E> {
             member.leave(&self.endpoint).await?;
         }
         Ok(())
+    }
+
+    /// After a failure of the fabric a verb of this client may still land, and what it holds is not its own any more: it is of no use from now on.
+    #[cold]
+    fn note_failure(&mut self, error: &VerbError) {
+        if !matches!(error, VerbError::Unreachable { .. }) {
+            (self.lost, self.operations_to_look) = (true, 1);
+        }
     }
 
     /// A token that no other write has: the pool hands them out in blocks.
@@ -302,18 +366,26 @@ impl<E: Endpoint> Forge<E> {
         self.operations_to_look -= 1;
         if self.operations_to_look == 0 {
             self.operations_to_look = self.operations_per_look;
+            if self.lost {
+                self.operations_to_look = 1;
+                return Err(CacheError::Verb(VerbError::Fenced));
+            }
             Box::pin(self.flush_hotness()).await?;
+            Box::pin(self.tend()).await?;
         }
         Ok(())
     }
 }
 
 impl<E: Endpoint> Drop for Forge<E> {
-    /// Leaves the pool if the fabric needs no waiting; over one that does, call [`Forge::leave`] before.
+    /// Leaves the pool if the fabric needs no waiting; over one that does, call [`Forge::leave`] before. In a thread that panics it does not touch what
+    /// it holds, which may be half done, and leaves that to a repair.
     fn drop(&mut self) {
-        if self.member.is_some() && !std::thread::panicking() {
-            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        if !std::thread::panicking() {
             let _ = std::pin::pin!(self.leave()).as_mut().poll(&mut context);
+        } else if let Some(member) = self.member.take() {
+            let _ = std::pin::pin!(member.abandon(&self.endpoint)).as_mut().poll(&mut context);
         }
     }
 }
@@ -336,6 +408,9 @@ impl<E: Endpoint> Engine for Forge<E> {
     async fn update<C: Change>(&mut self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
         self.begin().await?;
         let outcome = self.apply(key, change).await;
+        if let Err(CacheError::Verb(error)) = &outcome {
+            self.note_failure(error);
+        }
         self.old.shrink_beyond(1 << 20);
         self.outgoing.shrink_beyond(1 << 20);
         if outcome.is_ok() {

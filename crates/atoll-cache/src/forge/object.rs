@@ -6,8 +6,8 @@
 //! word 2   expiry, ms since 1970 48 | the chunk's generation, low 16
 //! word 3   token: a number that no other write has
 //! then     the key, then the value, without a gap                               a small object
-//! word 4   checksum of key and value                                            a large object
-//! word 5.. sixteen chunk numbers of 32 bits: the object's extents, or, where there are more, chunks full of such numbers
+//! word 4   checksum of key and value     word 5  hash of the key                 a large object
+//! word 6.. sixteen extents, chunk 32 | its generation 32 each: of the object, or, where there are more, of chunks full of such words
 //! ```
 //!
 //! A record is written once, before any slot points to it, and never changed; a new value or a new expiry is a new record. A READ that
@@ -21,10 +21,11 @@ use rapidhash::v3::{RapidSecrets, rapidhash_v3_inline};
 
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 32;
-/// Chunk numbers in a large object's record.
-pub const LARGE_CHUNKS: usize = 16;
+/// Extents listed in a large object's record.
+pub const LARGE_EXTENTS: usize = 16;
 /// Bytes of a large object's record.
-pub const LARGE_RECORD_BYTES: u64 = (HEADER_BYTES + 8 + 4 * LARGE_CHUNKS).next_multiple_of(16) as u64;
+pub const LARGE_RECORD_BYTES: u64 = LARGE_END.next_multiple_of(16) as u64;
+const LARGE_END: usize = HEADER_BYTES + 16 + 8 * LARGE_EXTENTS;
 const EXPIRY_MAX: u64 = (1 << 48) - 1;
 const LARGE: u64 = 1 << 59;
 const MAIN: u64 = 1 << 60;
@@ -107,6 +108,11 @@ impl Header {
         if self.large { LARGE_RECORD_BYTES } else { small_record_bytes(self.key_bytes, self.value_bytes) }
     }
 
+    /// Bytes of its record and, if it is large, of what that lists.
+    pub fn held_bytes(&self) -> u64 {
+        self.record_bytes() + if self.large { self.body_bytes() as u64 } else { 0 }
+    }
+
     /// Length of key and value together.
     pub fn body_bytes(&self) -> usize {
         self.key_bytes + self.value_bytes
@@ -123,8 +129,10 @@ pub fn small_record_bytes(key_bytes: usize, value_bytes: usize) -> u64 {
 pub struct LargeBody {
     /// Checksum of key and value.
     pub checksum: u64,
-    /// The chunk numbers, unchecked.
-    pub chunks: [u32; LARGE_CHUNKS],
+    /// Hash of the key, by which the object's bucket is found without its extents.
+    pub key_hash: u64,
+    /// The words of the extents, unchecked.
+    pub extents: [u64; LARGE_EXTENTS],
 }
 
 /// A record that has been checked against its checksum and its own lengths.
@@ -153,15 +161,15 @@ impl<'a> Record<'a> {
         }
         let header = Header::from_words(&words[1..4]);
         let end = match header.large {
-            true => HEADER_BYTES + 8 + 4 * LARGE_CHUNKS,
+            true => LARGE_END,
             false => HEADER_BYTES + header.body_bytes(),
         };
         if end > bytes.len() || words[0] != hasher.hash(&bytes[8..end]) {
             return None;
         }
         let large = header.large.then(|| {
-            let number = |index: usize| (words[5 + index / 2] >> (32 * (index % 2))) as u32;
-            LargeBody { checksum: words[4], chunks: std::array::from_fn(number) }
+            let extents = std::array::from_fn(|index| words[6 + index]);
+            LargeBody { checksum: words[4], key_hash: words[5], extents }
         });
         let key = if header.large { &[] } else { &bytes[HEADER_BYTES..HEADER_BYTES + header.key_bytes] };
         Some(Self { header, key, large })
@@ -182,21 +190,19 @@ pub fn encode_small(buffer: &mut Buffer, hasher: &Hasher, header: &Header, key: 
 
 /// Writes a large object's record into `buffer`.
 pub fn encode_large(buffer: &mut Buffer, hasher: &Hasher, header: &Header, body: &LargeBody) {
-    let end = HEADER_BYTES + 8 + 4 * LARGE_CHUNKS;
+    let end = LARGE_END;
     buffer.resize(end);
     let words = buffer.words_mut();
     words[1..4].copy_from_slice(&header.words());
-    words[4] = body.checksum;
-    for (index, pair) in body.chunks.chunks(2).enumerate() {
-        words[5 + index] = u64::from(pair[0]) | u64::from(pair[1]) << 32;
-    }
+    (words[4], words[5]) = (body.checksum, body.key_hash);
+    words[6..6 + LARGE_EXTENTS].copy_from_slice(&body.extents);
     buffer.words_mut()[0] = hasher.hash(&buffer.bytes()[8..end]);
 }
 
 /// Gives a whole record in `buffer` another place: a new number, generation and queue. Its checksum is made anew.
 pub fn relocate(buffer: &mut Buffer, hasher: &Hasher, header: &Header) {
     let end = match header.large {
-        true => HEADER_BYTES + 8 + 4 * LARGE_CHUNKS,
+        true => LARGE_END,
         false => HEADER_BYTES + header.body_bytes(),
     };
     buffer.resize(end.next_multiple_of(8));
@@ -241,7 +247,7 @@ mod tests {
     fn hostile_lengths_are_refused() {
         let hasher = Hasher::new(7);
         let mut buffer = Buffer::new();
-        for bytes in [0, 8, 24, 32, 104] {
+        for bytes in [0, 8, 24, 32, 168] {
             for fill in [0, u64::MAX, 1 << 59] {
                 buffer.resize(bytes);
                 buffer.words_mut().fill(fill);
@@ -251,9 +257,10 @@ mod tests {
     }
 
     #[test]
-    fn a_large_record_keeps_its_chunks() {
+    fn a_large_record_keeps_its_extents() {
         let hasher = Hasher::new(7);
-        let body = LargeBody { checksum: 5, chunks: std::array::from_fn(|index| u32::MAX - index as u32) };
+        let body =
+            LargeBody { checksum: 5, key_hash: 6, extents: std::array::from_fn(|index| u64::MAX - index as u64) };
         let header = Header { large: true, value_bytes: 512 << 20, key_bytes: 64 << 10, ..header(b"", b"") };
         let mut buffer = Buffer::new();
         encode_large(&mut buffer, &hasher, &header, &body);

@@ -13,10 +13,14 @@
 //! | node of ticket `p` | who comes | becomes |
 //! |---|---|---|
 //! | empty, lap of `p` | enqueuer | filled; else it takes another ticket |
-//! | filled, lap of `p` or an earlier one | dequeuer | empty, lap of `p` + 1: the dequeuer owns the group |
+//! | filled, lap of `p` or an earlier one | dequeuer | empty, lap of `p` + 1, after the dequeuer has owned the group |
 //! | filled, a later lap | dequeuer | empty, that lap + 1: the same, the dequeuer being late |
 //! | empty, lap of `p` or an earlier one | dequeuer | empty, lap of `p` + 1: whoever held the ticket finds it gone and takes another |
 //! | empty, a later lap | dequeuer | unchanged |
+//!
+//! A node is emptied only by whoever owns its group (CAS of the chunk's descriptor, Queued -> Leaving) or finds that it is stale, so that a
+//! queued group has its node as long as it is queued. The exception is the moment between Queued and the node, when it is put in: its
+//! descriptor names who does that, and if that one is dead a repair puts it in.
 //!
 //! So a client that stops between its ticket and its node stops nobody, a head that overran the tail only wastes tickets, and a slow
 //! client's node is found one lap later. A node never waits for a lap that has passed, or no ticket would ever fit it again. Positions
@@ -66,6 +70,23 @@ impl Node {
             segment: (word >> 61) as u8 & 3,
         })
     }
+}
+
+/// A filled node as it was found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Head {
+    pub(super) node: Node,
+    pub(super) position: u32,
+    pub(super) word: u64,
+}
+
+/// A filled node of a ring that was walked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Standing {
+    pub(super) queue: Queue,
+    pub(super) head: Head,
+    /// Whether the head of the queue will come by in this lap.
+    pub(super) between: bool,
 }
 
 /// A queue's cursors at one moment.
@@ -139,36 +160,73 @@ impl<E: Endpoint> Forge<E> {
         Err(CacheError::Damaged { what: "a queue without an empty node" })
     }
 
-    /// Takes the group at the head, and the position where it was. `None` if the queue was empty, or the position was: the caller
-    /// looks at the cursors again before it concludes anything.
-    pub(super) async fn dequeue(&mut self, queue: Queue) -> Result<Option<(Node, u32)>, CacheError> {
+    /// Takes the ticket at the head and READs its node. `None` if the queue was empty, or the position was: the caller looks at the cursors again
+    /// before it concludes anything. The node is still in the ring: see [`Forge::empty_node`].
+    pub(super) async fn dequeue(&mut self, queue: Queue) -> Result<Option<Head>, CacheError> {
         let cursors = self.shared.layout.cursors(queue);
         let mut batch = Batch::new();
         let ticket = batch.fetch_and_add(cursors, 1);
         self.endpoint.post(&mut batch).await?;
         let position = Cursors::from_word(batch.word(ticket)).head;
         let address = self.node_address(queue, position);
-        let lap = self.lap(position);
-        let mask = self.lap_mask();
         loop {
             let mut batch = Batch::new();
             let word = batch.read_word(address);
             self.endpoint.post(&mut batch).await?;
             let word = batch.word(word);
-            let node = Node::from_word(word);
-            let found = (word >> 48) as u32 & mask;
-            let is_later = lap.wrapping_sub(found) & mask > mask / 2;
-            if node.is_none() && (is_later || self.is_open(Hole::UnfilledNode)) {
+            if let Some(node) = Node::from_word(word) {
+                return Ok(Some(Head { node, position, word }));
+            }
+            if self.lap_behind(position, word) == self.lap_of(word) || self.is_open(Hole::UnfilledNode) {
                 return Ok(None);
             }
-            let next = (if is_later { found } else { lap } + 1) & mask;
-            let mut batch = Batch::new();
-            let swap = batch.compare_and_swap(address, word, u64::from(next) << 48);
-            self.endpoint.post(&mut batch).await?;
-            if batch.swapped(swap) {
-                return Ok(node.map(|node| (node, position)));
+            // The ticket's holder has not filled it: it will find that it is gone.
+            if self.empty_node(queue, position, word).await? {
+                return Ok(None);
             }
         }
+    }
+
+    fn lap_of(&self, word: u64) -> u32 {
+        (word >> 48) as u32 & self.lap_mask()
+    }
+
+    /// The lap for which the node with this word waits once the ticket `position` has passed.
+    fn lap_behind(&self, position: u32, word: u64) -> u32 {
+        let (lap, found, mask) = (self.lap(position), self.lap_of(word), self.lap_mask());
+        let is_later = lap.wrapping_sub(found) & mask > mask / 2;
+        match Node::from_word(word) {
+            None if is_later => found,
+            _ => (if is_later { found } else { lap } + 1) & mask,
+        }
+    }
+
+    /// Makes the node of `position` wait for its next lap, if its word is still this one.
+    pub(super) async fn empty_node(&mut self, queue: Queue, position: u32, word: u64) -> Result<bool, CacheError> {
+        let next = self.lap_behind(position, word);
+        let mut batch = Batch::new();
+        let swap = batch.compare_and_swap(self.node_address(queue, position), word, u64::from(next) << 48);
+        self.endpoint.post(&mut batch).await?;
+        Ok(batch.swapped(swap))
+    }
+
+    /// Every filled node of both rings, and whether it is between its queue's cursors.
+    pub(super) async fn all_nodes(&mut self) -> Result<Vec<Standing>, CacheError> {
+        let length = 1u32 << self.shared.settings.ring_log2;
+        let mut standing = Vec::new();
+        for queue in Queue::ALL {
+            let words = self.node_words(queue, 0, length).await?;
+            // Read afterwards: what was put in meanwhile is between them.
+            let cursors = self.cursors().await?[queue as usize];
+            for (index, word) in words.into_iter().enumerate() {
+                let Some(node) = Node::from_word(word) else { continue };
+                let ahead = (index as u32).wrapping_sub(cursors.head) & (length - 1);
+                let between = ahead < cursors.len();
+                let position = cursors.head.wrapping_add(ahead).wrapping_sub(if between { 0 } else { length });
+                standing.push(Standing { queue, head: Head { node, position, word }, between });
+            }
+        }
+        Ok(standing)
     }
 
     /// Moves a head that is more than a ring behind the tail to where every node comes by once.
@@ -187,20 +245,22 @@ impl<E: Endpoint> Forge<E> {
         first: u32,
         count: u32,
     ) -> Result<Vec<Option<Node>>, CacheError> {
+        Ok(self.node_words(queue, first, count).await?.into_iter().map(Node::from_word).collect())
+    }
+
+    async fn node_words(&mut self, queue: Queue, first: u32, count: u32) -> Result<Vec<u64>, CacheError> {
         let length = 1u32 << self.shared.settings.ring_log2;
-        let mut nodes = Vec::with_capacity(count as usize);
+        let mut words = Vec::with_capacity(count as usize);
         let mut position = first;
-        while (nodes.len() as u32) < count {
-            let here = (count - nodes.len() as u32).min(length - (position & (length - 1))).min(NODES_AT_ONCE);
+        while (words.len() as u32) < count {
+            let here = (count - words.len() as u32).min(length - (position & (length - 1))).min(NODES_AT_ONCE);
             let mut buffer = Buffer::new();
             buffer.resize(here as usize * 8);
-            let mut batch = Batch::new();
-            let read = batch.read(self.node_address(queue, position), buffer);
-            self.endpoint.post(&mut batch).await?;
-            nodes.extend(batch.take(read).words().iter().map(|word| Node::from_word(*word)));
+            let read = self.endpoint.read(self.node_address(queue, position), buffer).await?;
+            words.extend_from_slice(read.words());
             position = position.wrapping_add(here);
         }
-        Ok(nodes)
+        Ok(words)
     }
 }
 

@@ -2,52 +2,23 @@
 //!
 //! | what the bucket shows | verbs (one line, one round trip) |
 //! |---|---|
-//! | a slot with the key's fingerprint | WRITE intent, READ slot, READ record: if slot is unchanged, the record cannot be reused |
+//! | a slot with the key's fingerprint | WRITE protection, READ slot, READ record: see `search` |
 //! | the key's object, to be replaced | WRITE record, CAS slot old -> new |
 //! | the key's object, to be removed | CAS slot old -> empty |
-//! | no such object, one to be inserted | WRITE record, CAS slot free -> pending, READ the bucket; then CAS pending -> live |
-//!
-//! An insertion is pending until it has seen that it is the only one of its key, with these rules for what else it sees:
-//!
-//! | other slot with the key | then |
-//! |---|---|
-//! | live | withdraw (CAS pending -> empty) and begin anew: it is a replacement now |
-//! | pending | make it empty by CAS, whoever it belongs to, and look again |
-//! | none | CAS pending -> live; if that fails somebody made it empty: begin anew |
-//!
-//! Of two insertions whichever became pending later sees the other, so at most one slot of a key is ever live. A client that
-//! stops while pending leaves a slot that nobody sees and the next insertion of the key clears.
+//! | no such object, one to be inserted | WRITE record, CAS slot free -> pending, READ the bucket; then CAS pending -> live: see `insert` |
 //!
 //! A compare-and-swap that fails begins the change anew, on what is there then: no update is lost, to another client or to a regrouping.
-//!
-//! When the bucket is full of live objects the insertion takes the place of one of them: an eviction.
 
 use super::extent::{Extents, chunks_needed};
 use super::group::Place;
-use super::layout::{BUCKET_SLOTS, Queue};
-use super::lookup::{ATTEMPTS_MAX, REUSE_NS};
+use super::layout::Queue;
+use super::lookup::ATTEMPTS_MAX;
 use super::object::{self, HEADER_BYTES, Header, LargeBody};
+use super::search::{Found, Search};
 use super::slot::{KeyHash, RecordLength, Slot};
-use super::{Forge, Hole, Protection};
+use super::{Forge, Hole};
 use crate::{CacheError, Change, Meta, Old, Verdict, Want};
-use atoll_fabric::{Batch, Buffer, Endpoint};
-use atoll_pool::ChunkId;
-
-/// An object found, and protected.
-struct Found {
-    slot: u64,
-    word: Slot,
-    chunk: ChunkId,
-    header: Header,
-    large: Option<(LargeBody, Extents)>,
-}
-
-/// What a search for a key gave.
-enum Search {
-    Found(Found),
-    Absent,
-    Anew,
-}
+use atoll_fabric::{Batch, Endpoint};
 
 /// What one try at a change gave.
 enum Try {
@@ -60,160 +31,14 @@ enum Try {
 }
 
 /// A new record before it has a place.
-struct New {
-    header: Header,
-    large: Option<(LargeBody, Extents)>,
-    carry: u8,
-    queue: Queue,
+pub(super) struct New {
+    pub(super) header: Header,
+    pub(super) large: Option<(LargeBody, Extents)>,
+    pub(super) carry: u8,
+    pub(super) queue: Queue,
 }
 
 impl<E: Endpoint> Forge<E> {
-    /// Protects `chunk` and READs the slot and its record behind that; the slot's word now.
-    pub(super) async fn read_protected(
-        &mut self,
-        slot: u64,
-        word: Slot,
-    ) -> Result<Option<(Slot, ChunkId)>, CacheError> {
-        let Some((at, bytes, chunk)) = self.record_span(word) else { return Ok(None) };
-        if self.protection == Protection::Ending {
-            self.endpoint.flush().await?;
-        }
-        self.protection = Protection::Held;
-        let mut record = std::mem::take(&mut self.record);
-        record.resize(bytes);
-        let mut batch = Batch::new();
-        if !self.is_open(Hole::Protection) {
-            self.member().protect(&mut batch, chunk);
-        }
-        let now = batch.read_word(self.shared.layout.slot(slot));
-        let read = batch.read(at, record);
-        self.endpoint.post(&mut batch).await?;
-        self.record = batch.take(read);
-        Ok(Some((Slot(batch.word(now)), chunk)))
-    }
-
-    /// Ends the protection, if there is one.
-    #[inline]
-    pub(super) fn unprotect(&mut self) {
-        if self.protection == Protection::Held {
-            self.member().unprotect(&self.endpoint);
-            self.protection = Protection::Ending;
-        }
-    }
-
-    /// Looks for the key's object in the bucket that was read, and protects it. `skip` is a slot of the caller's own.
-    async fn search(
-        &mut self,
-        hash: KeyHash,
-        key: &[u8],
-        want: Want,
-        pending: bool,
-        skip: Option<u64>,
-        begun_ns: u64,
-    ) -> Result<Search, CacheError> {
-        for index in 0..BUCKET_SLOTS {
-            let (word, slot) = self.seen(hash, index);
-            if !word.may_be(hash.fingerprint) || word.is_pending() != pending || skip == Some(slot) {
-                continue;
-            }
-            let Some((now, chunk)) = self.read_protected(slot, word).await? else { return Ok(Search::Anew) };
-            let late = self.endpoint.now_ns().wrapping_sub(begun_ns) > REUSE_NS;
-            if now != word || late {
-                return Ok(Search::Anew);
-            }
-            let record = std::mem::take(&mut self.record);
-            let judged = self.judge(word, &record).map(|record| (record.header, record.large, record.key == key));
-            let Some((header, large, is_ours)) = judged else {
-                self.record = record;
-                return Ok(Search::Anew);
-            };
-            let searched = match large {
-                None if is_ours => {
-                    if want == Want::Value {
-                        let value = &record.bytes()[HEADER_BYTES + key.len()..HEADER_BYTES + header.body_bytes()];
-                        self.old.assign(value, Meta::of(&header));
-                    }
-                    Search::Found(Found { slot, word, chunk, header, large: None })
-                }
-                None => Search::Absent,
-                Some(body) => {
-                    self.search_large(Found { slot, word, chunk, header, large: None }, body, key, want).await?
-                }
-            };
-            self.record = record;
-            if !matches!(searched, Search::Absent) {
-                return Ok(searched);
-            }
-        }
-        Ok(Search::Absent)
-    }
-
-    /// Completes a large object whose record is protected, if its key is the wanted one; `Absent` if it is another.
-    async fn search_large(
-        &mut self,
-        found: Found,
-        body: LargeBody,
-        key: &[u8],
-        want: Want,
-    ) -> Result<Search, CacheError> {
-        if found.header.key_bytes != key.len() {
-            return Ok(Search::Absent);
-        }
-        let Some(extents) = self.extents(&found.header, &body).await? else { return Ok(Search::Anew) };
-        // Without a wish for the value only the key is read, and `old` holds an empty value.
-        let bytes = if want == Want::Value { found.header.body_bytes() } else { key.len() };
-        let buffer = std::mem::take(&mut self.old.buffer);
-        self.old.buffer = self.read_extents(&extents, bytes, buffer).await?;
-        (self.old.start, self.old.meta) =
-            (key.len(), Meta { value_bytes: bytes - key.len(), ..Meta::of(&found.header) });
-        // The record cannot be reused. Its extents can: they pass to a copy of the record in another chunk, which is not protected, and
-        // are freed with that. While the slot is what it was, they are its own.
-        if self.slot_word(found.slot).await? != found.word {
-            return Ok(Search::Anew);
-        }
-        if self.old.buffer.bytes()[..key.len()] != *key {
-            return Ok(Search::Absent);
-        }
-        // Something else than a client wrote to the pool: a change must not seal that with a new checksum.
-        if want == Want::Value && self.shared.hasher.hash(self.old.buffer.bytes()) != body.checksum {
-            return Err(CacheError::Damaged { what: "the bytes of a large object" });
-        }
-        Ok(Search::Found(Found { large: Some((body, extents)), ..found }))
-    }
-
-    /// A slot's word now.
-    pub(super) async fn slot_word(&mut self, slot: u64) -> Result<Slot, CacheError> {
-        let mut batch = Batch::new();
-        let word = batch.read_word(self.shared.layout.slot(slot));
-        self.endpoint.post(&mut batch).await?;
-        Ok(Slot(batch.word(word)))
-    }
-
-    /// What is known of a key's object, if it is present.
-    pub(super) async fn present(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
-        let hash = self.key_hash(key);
-        for _ in 0..ATTEMPTS_MAX {
-            let begun_ns = self.endpoint.now_ns();
-            self.read_bucket(hash).await?;
-            let search = self.search(hash, key, Want::Meta, false, None, begun_ns).await?;
-            self.unprotect();
-            match search {
-                Search::Anew => self.stats.rereads += 1,
-                Search::Absent => return Ok(None),
-                Search::Found(found) => {
-                    let now_ms = self.pool_ms(begun_ns).await?;
-                    if !found.header.is_expired(now_ms) {
-                        return Ok(Some(Meta::of(&found.header)));
-                    }
-                    if self.take_expired(found.slot, found.word, now_ms).await? {
-                        return Ok(None);
-                    }
-                }
-            }
-        }
-        Err(CacheError::Damaged { what: "an object that stays unsound" })
-    }
-
     /// Applies a change.
     pub(super) async fn apply<C: Change>(&mut self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
         let hash = self.key_hash(key);
@@ -316,27 +141,6 @@ impl<E: Endpoint> Forge<E> {
         Ok(Try::Done(None))
     }
 
-    /// Accounts for an object that this client has just made dead.
-    async fn bury(&mut self, found: Found, extents_live_on: bool) -> Result<(), CacheError> {
-        self.count_dead(found.chunk, found.header.record_bytes());
-        if let Some((_, extents)) = found.large
-            && !extents_live_on
-        {
-            self.retire_extents(extents, Some(found.chunk)).await?;
-        }
-        Ok(())
-    }
-
-    /// Counts objects that this client removed or evicted.
-    pub(super) fn count_removed(&mut self, objects: u64) {
-        self.count_objects(-(objects as i64));
-        if self.shared.pool.settings.objects_max > 0 {
-            let mut batch = Batch::new();
-            batch.fetch_and_add(self.shared.pool.layout.resident_objects(), objects.wrapping_neg());
-            self.endpoint.post_unawaited(&mut batch);
-        }
-    }
-
     /// Writes a new record and publishes it, in the found object's slot or in a free one. `same_body`: only the header changes.
     async fn try_put(
         &mut self,
@@ -372,7 +176,7 @@ impl<E: Endpoint> Forge<E> {
             (_, false) => None,
             (Some(found), true) if same_body => found.large.clone(),
             _ => {
-                let (extents, body) = self.write_extents(key, value).await?;
+                let (extents, body) = self.write_extents(hash, key, value).await?;
                 Some((body, extents))
             }
         };
@@ -382,45 +186,25 @@ impl<E: Endpoint> Forge<E> {
             None => self.try_insert(hash, key, value, &new).await?,
         };
         if published {
-            if new.large.is_some() {
+            if let Some((_, extents)) = &new.large {
                 self.count_extents(new.queue, header.body_bytes());
+                if !same_body {
+                    self.bind_extents(extents);
+                }
             }
             self.stats.puts += 1;
             return Ok(Try::Done(Some(header.token)));
         }
-        if let Some((_, extents)) = new.large
+        if let Some((_, extents)) = &new.large
             && !same_body
         {
-            // Nobody has seen them.
-            self.retire_extents(extents, None).await?;
+            self.free_extents(extents).await?;
         }
         Ok(Try::Anew)
     }
 
-    /// Where a new record goes, and what frequency it brings: a key that was in the main queue, or that came back soon after it was evicted, starts in
-    /// the main queue.
-    fn queue_for(&self, hash: KeyHash, found: Option<&Found>) -> (Queue, u8) {
-        match found {
-            Some(found) => {
-                let hits = self.shared.hotness.count(found.chunk, found.header.number, found.header.generation);
-                (if found.header.main { Queue::Main } else { Queue::Small }, hits.saturating_add(1).min(3))
-            }
-            None if self.ghost(hash).is_some() => (Queue::Main, 0),
-            None => (Queue::Small, 0),
-        }
-    }
-
-    /// The place of a ghost of this key that is young enough.
-    fn ghost(&self, hash: KeyHash) -> Option<usize> {
-        if !self.shared.settings.options.ghosts {
-            return None;
-        }
-        let young = |position: u32| self.small_head.wrapping_sub(position) <= self.ghost_age_groups;
-        (0..BUCKET_SLOTS).find(|index| self.seen(hash, *index).0.ghost_position(hash).is_some_and(young))
-    }
-
     /// Encodes the record for its place into `outgoing`, and gives its slot word.
-    fn encode(&mut self, hash: KeyHash, key: &[u8], value: &[u8], new: &New, place: Place) -> Slot {
+    pub(super) fn encode(&mut self, hash: KeyHash, key: &[u8], value: &[u8], new: &New, place: Place) -> Slot {
         let header = Header { number: place.number, generation: place.generation as u16, ..new.header };
         let length = match &new.large {
             Some((body, _)) => {
@@ -437,16 +221,15 @@ impl<E: Endpoint> Forge<E> {
         self.shared.format.live(hash.fingerprint, length, heap_offset, place.generation)
     }
 
-    fn place(&mut self, new: &New, slot: u64, hash: KeyHash) -> Place {
-        let large = new.large.is_some();
-        self.take_place(new.queue, new.header.record_bytes(), slot, hash, new.carry, large, new.header.expiry_ms)
+    pub(super) fn place(&mut self, new: &New, slot: u64, hash: KeyHash) -> Place {
+        self.take_place(new.queue, slot, hash, new.carry, &new.header)
     }
 
-    fn unplace(&mut self, new: &New) {
-        self.give_place_back(new.queue, new.header.record_bytes(), new.header.expiry_ms);
+    pub(super) fn unplace(&mut self, new: &New) {
+        self.give_place_back(new.queue, &new.header);
     }
 
-    fn add_record_write(&mut self, batch: &mut Batch, place: Place) -> atoll_fabric::Ticket {
+    pub(super) fn add_record_write(&mut self, batch: &mut Batch, place: Place) -> atoll_fabric::Ticket {
         let at = self.shared.pool.layout.chunk(place.chunk).add(place.offset_bytes);
         batch.write(at, std::mem::take(&mut self.outgoing))
     }
@@ -473,154 +256,5 @@ impl<E: Endpoint> Forge<E> {
         }
         self.bury(found, same_body).await?;
         Ok(true)
-    }
-
-    /// The place in the bucket that an insertion takes: its own ghost's, a free one, the oldest ghost's; else that of a live object.
-    fn choose_place(&self, hash: KeyHash) -> usize {
-        if let Some(index) = self.ghost(hash) {
-            return index;
-        }
-        // Free slots before ghosts, old ghosts before young ones.
-        let rank = |index: usize| {
-            let word = self.seen(hash, index).0;
-            let age = word.any_ghost_position().map(|position| u32::MAX - self.small_head.wrapping_sub(position));
-            (!word.is_free(), age.map_or(0, |age| age.max(1)))
-        };
-        let best = (0..BUCKET_SLOTS).min_by_key(|index| rank(*index)).expect("a bucket has slots");
-        if self.seen(hash, best).0.is_free() {
-            return best;
-        }
-        // It is full: any object will do that is not pending and has no extents to free; the random one is the fairest.
-        let start = self.endpoint.random() as usize % BUCKET_SLOTS;
-        let usable = |index: &usize| self.seen(hash, *index).0.is_live() && !self.seen(hash, *index).0.is_large();
-        (0..BUCKET_SLOTS).map(|index| (index + start) % BUCKET_SLOTS).find(usable).unwrap_or(start)
-    }
-
-    async fn try_insert(&mut self, hash: KeyHash, key: &[u8], value: &[u8], new: &New) -> Result<bool, CacheError> {
-        let index = self.choose_place(hash);
-        let (before, slot) = self.seen(hash, index);
-        if before.is_large() && before.is_live() {
-            self.unlink(slot, before).await?;
-            return Ok(false);
-        }
-        let place = self.place(new, slot, hash);
-        let word = self.encode(hash, key, value, new, place);
-        let address = self.shared.layout.slot(slot);
-        let certain = self.is_open(Hole::DuplicateKey);
-        let first = if certain { word } else { word.pending() };
-        let mut batch = Batch::new();
-        let written = self.add_record_write(&mut batch, place);
-        let swap = batch.compare_and_swap(address, before.0, first.0);
-        let begun_ns = self.endpoint.now_ns();
-        let read = self.add_bucket_read(&mut batch, hash);
-        self.endpoint.post(&mut batch).await?;
-        self.outgoing = batch.take(written);
-        self.bucket = batch.take(read);
-        if !batch.swapped(swap) {
-            self.unplace(new);
-            return Ok(false);
-        }
-        if before.is_live() {
-            self.evict_displaced(before);
-        }
-        let published = certain || self.decide_pending(hash, key, slot, word, begun_ns).await?;
-        if !published {
-            self.unplace(new);
-            return Ok(false);
-        }
-        // Whoever took a live object's place added one and removed one.
-        self.reserved = false;
-        self.count_objects(1);
-        Ok(true)
-    }
-
-    /// Accounts for an object whose slot an insertion took.
-    fn evict_displaced(&mut self, before: Slot) {
-        self.stats.evictions += 1;
-        self.stats.evictions_index += 1;
-        self.count_removed(1);
-        if let Some((_, bytes, chunk)) = self.record_span(before) {
-            self.count_dead(chunk, bytes as u64);
-        }
-    }
-
-    /// Decides this client's pending slot; whether it is live now. The bucket has been READ after it became pending.
-    async fn decide_pending(
-        &mut self,
-        hash: KeyHash,
-        key: &[u8],
-        slot: u64,
-        word: Slot,
-        mut begun_ns: u64,
-    ) -> Result<bool, CacheError> {
-        let address = self.shared.layout.slot(slot);
-        for _ in 0..ATTEMPTS_MAX {
-            let live = self.search(hash, key, Want::Meta, false, Some(slot), begun_ns).await?;
-            let mut look_again = matches!(live, Search::Anew);
-            if matches!(live, Search::Found(_)) {
-                let mut batch = Batch::new();
-                batch.compare_and_swap(address, word.pending().0, 0);
-                self.endpoint.post(&mut batch).await?;
-                return Ok(false);
-            }
-            if !look_again {
-                match self.search(hash, key, Want::Meta, true, Some(slot), begun_ns).await? {
-                    Search::Absent => {}
-                    Search::Anew => look_again = true,
-                    Search::Found(other) => {
-                        let mut batch = Batch::new();
-                        batch.compare_and_swap(self.shared.layout.slot(other.slot), other.word.0, 0);
-                        self.endpoint.post(&mut batch).await?;
-                        look_again = true;
-                    }
-                }
-            }
-            if !look_again {
-                let mut batch = Batch::new();
-                let swap = batch.compare_and_swap(address, word.pending().0, word.0);
-                self.endpoint.post(&mut batch).await?;
-                return Ok(batch.swapped(swap));
-            }
-            begun_ns = self.endpoint.now_ns();
-            self.read_bucket(hash).await?;
-        }
-        Err(CacheError::Damaged { what: "an object that stays unsound" })
-    }
-
-    /// Takes an expired object away, before anybody is told that it has expired: then nobody who found it live a moment ago can bring it back.
-    /// `false` if the slot has changed.
-    pub(super) async fn take_expired(&mut self, slot: u64, word: Slot, now_ms: u64) -> Result<bool, CacheError> {
-        self.clock.advance(&self.endpoint, &self.shared.pool.layout, now_ms).await?;
-        let removed = self.unlink(slot, word).await?;
-        self.unprotect();
-        self.stats.expirations += u64::from(removed);
-        Ok(removed)
-    }
-
-    /// Makes a slot empty if it still has this word, and buries its object; whether it did. For evictions and flushes of single slots.
-    pub(super) async fn unlink(&mut self, slot: u64, word: Slot) -> Result<bool, CacheError> {
-        let begun_ns = self.endpoint.now_ns();
-        let Some((now, chunk)) = self.read_protected(slot, word).await? else { return Ok(false) };
-        let record: Buffer = std::mem::take(&mut self.record);
-        let judged = self.judge(word, &record).map(|record| (record.header, record.large));
-        self.record = record;
-        let (Some((header, body)), true) = (judged, now == word) else { return Ok(false) };
-        let large = match body {
-            Some(body) => self.extents(&header, &body).await?.map(|extents| (body, extents)),
-            None => None,
-        };
-        if (body.is_some() && large.is_none()) || self.endpoint.now_ns().wrapping_sub(begun_ns) > REUSE_NS {
-            return Ok(false);
-        }
-        let mut batch = Batch::new();
-        let swap = batch.compare_and_swap(self.shared.layout.slot(slot), word.0, 0);
-        self.endpoint.post(&mut batch).await?;
-        let removed = batch.swapped(swap);
-        if removed {
-            self.count_removed(1);
-            self.bury(Found { slot, word, chunk, header, large }, false).await?;
-        }
-        self.unprotect();
-        Ok(removed)
     }
 }

@@ -13,6 +13,7 @@ use super::slot::{KeyHash, Slot};
 use super::{Forge, ForgePool};
 use crate::CacheError;
 use atoll_fabric::{Batch, Buffer, Endpoint};
+use atoll_pool::registry::Roll;
 use atoll_pool::{ChunkId, ChunkState, chunks, registry};
 use std::collections::HashMap;
 
@@ -25,8 +26,8 @@ pub struct Report {
     pub objects: u64,
     /// Bytes of their keys and values.
     pub body_bytes: u64,
-    /// Chunks in each state: free, open, queued, leaving, extent.
-    pub chunks: [u64; 5],
+    /// Chunks in each state: free, open, queued, leaving, extent, bound.
+    pub chunks: [u64; 6],
 }
 
 /// Faults listed at most; a damaged pool has as many as it has objects.
@@ -52,17 +53,13 @@ impl<E: Endpoint> Forge<E> {
     pub async fn verify(&mut self) -> Result<Report, CacheError> {
         self.endpoint.flush().await?;
         let layout = self.shared.pool.layout.clone();
-        let mut states = Vec::with_capacity(layout.chunks as usize);
-        while (states.len() as u32) < layout.chunks {
-            let first = ChunkId(states.len() as u32);
-            states.extend(chunks::descriptors(&self.endpoint, &layout, first, 1024).await?);
-        }
+        let states = self.all_descriptors().await?;
         let mut walk = Walk { report: Report::default(), states, extent_owners: HashMap::new(), keys: HashMap::new() };
         self.verify_chunks(&mut walk).await?;
         self.verify_rings(&mut walk).await?;
         self.verify_index(&mut walk).await?;
         for (index, descriptor) in walk.states.iter().enumerate() {
-            let is_extent = descriptor.chunk.is_some_and(|chunk| chunk.state == ChunkState::Extent);
+            let is_extent = descriptor.chunk.is_some_and(|chunk| chunk.state.is_extent());
             if is_extent && !walk.extent_owners.contains_key(&ChunkId(index as u32)) {
                 walk.report.fault(|| format!("chunk {index} is an extent of no object"));
             }
@@ -86,7 +83,7 @@ impl<E: Endpoint> Forge<E> {
     }
 
     async fn verify_chunks(&mut self, walk: &mut Walk) -> Result<(), CacheError> {
-        let places = registry::places(&self.endpoint, &self.shared.pool).await?;
+        let roll = Roll::of(&registry::places(&self.endpoint, &self.shared.pool).await?);
         let Walk { report, states, .. } = walk;
         for (index, descriptor) in states.iter().enumerate() {
             let Some(chunk) = descriptor.chunk else {
@@ -95,10 +92,7 @@ impl<E: Endpoint> Forge<E> {
             };
             report.chunks[chunk.state as usize] += 1;
             let owned = matches!(chunk.state, ChunkState::Open | ChunkState::Leaving);
-            let alive = places.iter().any(|place| {
-                let incarnation = place.incarnation;
-                place.taken && incarnation.slot == chunk.owner_slot && incarnation.epoch as u16 == chunk.owner_epoch
-            });
+            let alive = roll.has(chunk.owner_slot, chunk.owner_epoch);
             if owned && !alive {
                 report.fault(|| format!("chunk {index} is {:?} and its owner is not a client", chunk.state));
             }
@@ -206,10 +200,11 @@ impl<E: Endpoint> Forge<E> {
                 return Ok(());
             };
             for extent in extents.all() {
+                let state = walk.states[extent.chunk.0 as usize].chunk;
                 let is_extent =
-                    walk.states[extent.0 as usize].chunk.is_some_and(|chunk| chunk.state == ChunkState::Extent);
-                if !is_extent || walk.extent_owners.insert(extent, slot).is_some() {
-                    walk.report.fault(|| format!("chunk {} is not slot {slot}'s own extent", extent.0));
+                    state.is_some_and(|chunk| chunk.state.is_extent() && chunk.generation == extent.generation);
+                if !is_extent || walk.extent_owners.insert(extent.chunk, slot).is_some() {
+                    walk.report.fault(|| format!("chunk {} is not slot {slot}'s own extent", extent.chunk.0));
                 }
             }
             match self.read_body(&header, &body, Buffer::new()).await? {

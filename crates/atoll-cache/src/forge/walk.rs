@@ -6,7 +6,7 @@
 use super::Forge;
 use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};
 use super::lookup::ATTEMPTS_MAX;
-use super::object::HEADER_BYTES;
+use super::object::{HEADER_BYTES, Header, LargeBody};
 use super::slot::Slot;
 use crate::{CacheError, Value};
 use atoll_fabric::{Batch, Endpoint};
@@ -33,40 +33,61 @@ impl<E: Endpoint> Forge<E> {
             if !word.is_live() {
                 return Ok(None);
             }
-            if let Some((now, _)) = self.read_protected(slot, word).await?
-                && now == word
-                && let Some(record) = self.judge(word, &self.record)
-            {
-                let (header, large) = (record.header, record.large);
-                let now_ns = self.endpoint.now_ns();
-                if header.expiry_ms.is_some() && header.is_expired(self.pool_ms(now_ns).await?) {
-                    self.unprotect();
-                    return Ok(None);
-                }
-                match large {
-                    None => {
-                        let key = &self.record.bytes()[HEADER_BYTES..HEADER_BYTES + header.key_bytes];
-                        value.assign(key, crate::Meta::default());
-                    }
-                    Some(body) => {
-                        let Some(extents) = self.extents(&header, &body).await? else { continue };
-                        let buffer = std::mem::take(&mut value.buffer);
-                        value.buffer = self.read_extents(&extents, header.key_bytes, buffer).await?;
-                        (value.start, value.meta.value_bytes) = (0, header.key_bytes);
-                        if self.slot_word(slot).await? != word {
-                            word = self.slot_word(slot).await?;
-                            continue;
+            match self.read_protected(slot, word).await? {
+                // The object was moved or replaced: the slot says where it is now.
+                Some((now, _)) if now != word => {}
+                Some(_) => {
+                    let judged = self.judge(word, &self.record).map(|record| (record.header, record.large));
+                    match judged {
+                        None => self.drop_damaged(slot, word).await?,
+                        Some((header, large)) => {
+                            if let Some(bytes) = self.key_of_record(slot, word, &header, large, value).await? {
+                                self.unprotect();
+                                return Ok(bytes);
+                            }
                         }
                     }
                 }
-                self.unprotect();
-                return Ok(Some(header.key_bytes));
+                None => self.drop_damaged(slot, word).await?,
             }
-            // The object was moved or replaced: the slot says where it is now.
             self.unprotect();
             word = self.slot_word(slot).await?;
         }
         Err(CacheError::Damaged { what: "an object that stays unsound" })
+    }
+
+    /// The key of the protected record; the inner `None` if it has expired, the outer if the slot must be looked at again.
+    async fn key_of_record(
+        &mut self,
+        slot: u64,
+        word: Slot,
+        header: &Header,
+        large: Option<LargeBody>,
+        value: &mut Value,
+    ) -> Result<Option<Option<usize>>, CacheError> {
+        let now_ns = self.endpoint.now_ns();
+        if header.expiry_ms.is_some() && header.is_expired(self.pool_ms(now_ns).await?) {
+            return Ok(Some(None));
+        }
+        let Some(body) = large else {
+            let key = &self.record.bytes()[HEADER_BYTES..HEADER_BYTES + header.key_bytes];
+            value.assign(key, crate::Meta::default());
+            return Ok(Some(Some(header.key_bytes)));
+        };
+        let extents = self.extents(header, &body).await?;
+        if let Some(extents) = &extents {
+            let buffer = std::mem::take(&mut value.buffer);
+            value.buffer = self.read_extents(extents, header.key_bytes, buffer).await?;
+            (value.start, value.meta.value_bytes) = (0, header.key_bytes);
+        }
+        // Extents are not protected: they are the object's own while the slot is what it was.
+        if self.slot_word(slot).await? != word {
+            return Ok(None);
+        }
+        if extents.is_none() {
+            self.drop_damaged(slot, word).await?;
+        }
+        Ok(extents.map(|_| Some(header.key_bytes)))
     }
 
     /// Shows at least `count` keys from bucket `cursor` on; the cursor to go on from, 0 at the end.

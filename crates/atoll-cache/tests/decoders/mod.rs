@@ -48,7 +48,7 @@ pub fn record(bytes: &[u8]) {
         return;
     }
     let header = Record::unchecked_header(&buffer);
-    let end = if header.large { HEADER_BYTES + 72 } else { HEADER_BYTES + header.body_bytes() };
+    let end = if header.large { LARGE_RECORD_BYTES as usize } else { HEADER_BYTES + header.body_bytes() };
     if end <= whole {
         buffer.words_mut()[0] = hasher.hash(&buffer.bytes()[8..end]);
         record_is_within(&buffer, &hasher);
@@ -68,11 +68,8 @@ pub fn record(bytes: &[u8]) {
 
 fn record_is_within(buffer: &Buffer, hasher: &Hasher) {
     if let Some(record) = Record::decode(buffer, hasher) {
-        let needed = if record.header.large {
-            LARGE_RECORD_BYTES as usize - 8
-        } else {
-            HEADER_BYTES + record.header.body_bytes()
-        };
+        let needed =
+            if record.header.large { LARGE_RECORD_BYTES as usize } else { HEADER_BYTES + record.header.body_bytes() };
         assert!(needed <= buffer.len());
         assert!(record.header.large || record.key.len() == record.header.key_bytes);
     }

@@ -3,6 +3,7 @@
 use super::parse_bytes;
 use crate::{Pool, PoolOptions};
 use atoll_cache::forge::ForgeOptions;
+use atoll_pool::registry::Place;
 use clap::{Args, Subcommand, ValueEnum};
 use indicatif::ProgressBar;
 use serde_json::json;
@@ -107,13 +108,13 @@ impl CreateCommand {
 fn info(command: &NameCommand) -> Result<(), Box<dyn Error>> {
     let pool = Pool::open(&command.name)?;
     let info = pool.info()?;
-    let clients: Vec<_> = info.clients.iter().filter(|place| place.taken).collect();
+    let clients: Vec<_> = info.clients.iter().filter(|place| place.state.is_alive()).collect();
     if command.json {
         let settings: serde_json::Map<_, _> =
             info.settings.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
         let clients: Vec<_> = clients
             .iter()
-            .map(|place| json!({ "slot": place.incarnation.slot, "epoch": place.incarnation.epoch, "pid": place.pid }))
+            .map(|place| json!({ "slot": place.incarnation.slot, "epoch": place.incarnation.epoch, "pid": pid(place) }))
             .collect();
         let shown = json!({
             "name": command.name, "fabric": "shm", "settings": settings, "objects": info.objects,
@@ -130,9 +131,13 @@ fn info(command: &NameCommand) -> Result<(), Box<dyn Error>> {
     println!("  {:<18} {} of {}", "chunks_free", info.chunks_free, info.chunks);
     println!("  {:<18} {}", "clients", clients.len());
     for place in clients {
-        println!("    place {} epoch {} pid {}", place.incarnation.slot, place.incarnation.epoch, place.pid);
+        println!("    place {} epoch {} pid {}", place.incarnation.slot, place.incarnation.epoch, pid(place));
     }
     Ok(())
+}
+
+fn pid(place: &Place) -> u64 {
+    place.identity.map_or(0, |identity| identity.0[0])
 }
 
 fn verify(command: &NameCommand) -> Result<(), Box<dyn Error>> {
@@ -148,9 +153,9 @@ fn verify(command: &NameCommand) -> Result<(), Box<dyn Error>> {
         for fault in &report.faults {
             println!("fault: {fault}");
         }
-        let [free, open, queued, leaving, extent] = report.chunks;
+        let [free, open, queued, leaving, extent, bound] = report.chunks;
         println!("{} objects with {} bytes of keys and values", report.objects, report.body_bytes);
-        println!("chunks: {free} free, {open} open, {queued} queued, {leaving} leaving, {extent} extents");
+        println!("chunks: {free} free, {open} open, {queued} queued, {leaving} leaving, {} extents", extent + bound);
         println!("{}", if ok { "sound" } else { "NOT SOUND" });
     }
     if ok { Ok(()) } else { Err(format!("{} fault(s)", report.faults.len()).into()) }

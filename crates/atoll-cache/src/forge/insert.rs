@@ -1,0 +1,165 @@
+//! Inserting a key that is not there.
+//!
+//! An insertion is pending until it has seen that it is the only one of its key, with these rules for what else it sees:
+//!
+//! | other slot with the key | then |
+//! |---|---|
+//! | live | withdraw (CAS pending -> empty) and begin anew: it is a replacement now |
+//! | pending | make it empty by CAS, whoever it belongs to, and look again |
+//! | none | CAS pending -> live; if that fails somebody made it empty: begin anew |
+//!
+//! Of two insertions whichever became pending later sees the other, so at most one slot of a key is ever live. A client that
+//! stops while pending leaves a slot that nobody sees and that the next insertion of the key, or a repair, clears.
+//!
+//! When the bucket is full of live objects the insertion takes the place of one of them: an eviction.
+
+use super::layout::{BUCKET_SLOTS, Queue};
+use super::lookup::ATTEMPTS_MAX;
+use super::search::{Found, Search};
+use super::slot::{KeyHash, Slot};
+use super::update::New;
+use super::{Forge, Hole};
+use crate::{CacheError, Want};
+use atoll_fabric::{Batch, Endpoint};
+
+impl<E: Endpoint> Forge<E> {
+    /// Where a new record goes, and what frequency it brings: a key that was in the main queue, or that came back soon after it was evicted, starts in
+    /// the main queue.
+    pub(super) fn queue_for(&self, hash: KeyHash, found: Option<&Found>) -> (Queue, u8) {
+        match found {
+            Some(found) => {
+                let hits = self.shared.hotness.count(found.chunk, found.header.number, found.header.generation);
+                (if found.header.main { Queue::Main } else { Queue::Small }, hits.saturating_add(1).min(3))
+            }
+            None if self.ghost(hash).is_some() => (Queue::Main, 0),
+            None => (Queue::Small, 0),
+        }
+    }
+
+    /// The place of a ghost of this key that is young enough.
+    fn ghost(&self, hash: KeyHash) -> Option<usize> {
+        if !self.shared.settings.options.ghosts {
+            return None;
+        }
+        let young = |position: u32| self.small_head.wrapping_sub(position) <= self.ghost_age_groups;
+        (0..BUCKET_SLOTS).find(|index| self.seen(hash, *index).0.ghost_position(hash).is_some_and(young))
+    }
+
+    /// The place in the bucket that an insertion takes: its own ghost's, a free one, the oldest ghost's; else that of a live object.
+    fn choose_place(&self, hash: KeyHash) -> usize {
+        if let Some(index) = self.ghost(hash) {
+            return index;
+        }
+        // Free slots before ghosts, old ghosts before young ones.
+        let rank = |index: usize| {
+            let word = self.seen(hash, index).0;
+            let age = word.any_ghost_position().map(|position| u32::MAX - self.small_head.wrapping_sub(position));
+            (!word.is_free(), age.map_or(0, |age| age.max(1)))
+        };
+        let best = (0..BUCKET_SLOTS).min_by_key(|index| rank(*index)).expect("a bucket has slots");
+        if self.seen(hash, best).0.is_free() {
+            return best;
+        }
+        // It is full: any object will do that is not pending and has no extents to free; the random one is the fairest.
+        let start = self.endpoint.random() as usize % BUCKET_SLOTS;
+        let usable = |index: &usize| self.seen(hash, *index).0.is_live() && !self.seen(hash, *index).0.is_large();
+        (0..BUCKET_SLOTS).map(|index| (index + start) % BUCKET_SLOTS).find(usable).unwrap_or(start)
+    }
+
+    pub(super) async fn try_insert(
+        &mut self,
+        hash: KeyHash,
+        key: &[u8],
+        value: &[u8],
+        new: &New,
+    ) -> Result<bool, CacheError> {
+        let index = self.choose_place(hash);
+        let (before, slot) = self.seen(hash, index);
+        if before.is_large() && before.is_live() {
+            self.unlink(slot, before).await?;
+            return Ok(false);
+        }
+        let place = self.place(new, slot, hash);
+        let word = self.encode(hash, key, value, new, place);
+        let address = self.shared.layout.slot(slot);
+        let certain = self.is_open(Hole::DuplicateKey);
+        let first = if certain { word } else { word.pending() };
+        let mut batch = Batch::new();
+        let written = self.add_record_write(&mut batch, place);
+        let swap = batch.compare_and_swap(address, before.0, first.0);
+        let begun_ns = self.endpoint.now_ns();
+        let read = self.add_bucket_read(&mut batch, hash);
+        self.endpoint.post(&mut batch).await?;
+        self.outgoing = batch.take(written);
+        self.bucket = batch.take(read);
+        if !batch.swapped(swap) {
+            self.unplace(new);
+            return Ok(false);
+        }
+        if before.is_live() {
+            self.evict_displaced(before);
+        }
+        let published = certain || self.decide_pending(hash, key, slot, word, begun_ns).await?;
+        if !published {
+            self.unplace(new);
+            return Ok(false);
+        }
+        // Whoever took a live object's place added one and removed one.
+        self.reserved = false;
+        self.count_objects(1);
+        Ok(true)
+    }
+
+    /// Accounts for an object whose slot an insertion took.
+    fn evict_displaced(&mut self, before: Slot) {
+        self.stats.evictions += 1;
+        self.stats.evictions_index += 1;
+        self.count_removed(1);
+        if let Some((_, bytes, chunk)) = self.record_span(before) {
+            self.count_dead(chunk, bytes as u64);
+        }
+    }
+
+    /// Decides this client's pending slot; whether it is live now. The bucket has been READ after it became pending.
+    async fn decide_pending(
+        &mut self,
+        hash: KeyHash,
+        key: &[u8],
+        slot: u64,
+        word: Slot,
+        mut begun_ns: u64,
+    ) -> Result<bool, CacheError> {
+        let address = self.shared.layout.slot(slot);
+        for _ in 0..ATTEMPTS_MAX {
+            let live = self.search(hash, key, Want::Meta, false, Some(slot), begun_ns).await?;
+            let mut look_again = matches!(live, Search::Anew);
+            if matches!(live, Search::Found(_)) {
+                let mut batch = Batch::new();
+                batch.compare_and_swap(address, word.pending().0, 0);
+                self.endpoint.post(&mut batch).await?;
+                return Ok(false);
+            }
+            if !look_again {
+                match self.search(hash, key, Want::Meta, true, Some(slot), begun_ns).await? {
+                    Search::Absent => {}
+                    Search::Anew => look_again = true,
+                    Search::Found(other) => {
+                        let mut batch = Batch::new();
+                        batch.compare_and_swap(self.shared.layout.slot(other.slot), other.word.0, 0);
+                        self.endpoint.post(&mut batch).await?;
+                        look_again = true;
+                    }
+                }
+            }
+            if !look_again {
+                let mut batch = Batch::new();
+                let swap = batch.compare_and_swap(address, word.pending().0, word.0);
+                self.endpoint.post(&mut batch).await?;
+                return Ok(batch.swapped(swap));
+            }
+            begun_ns = self.endpoint.now_ns();
+            self.read_bucket(hash).await?;
+        }
+        Err(CacheError::Damaged { what: "an object that stays unsound" })
+    }
+}

@@ -1,0 +1,329 @@
+//! A group on its way out of a queue.
+//!
+//! | step | verbs | if the client stops here |
+//! |---|---|---|
+//! | find the ring node | FAA head; READ node, descriptor | the node is found one lap later, or by a repair |
+//! | own the chunk | CAS Queued -> Leaving | the chunk names its owner |
+//! | empty the node | CAS node | the same; the node is stale |
+//! | judge | READ map and frequencies; READ the slots | |
+//! | unlink what goes | CAS slot -> ghost or empty | each object is gone or still there |
+//! | move what stays | READ record; WRITE copy, CAS slot -> copy | each object is here or there |
+//! | reuse | READ signals; CAS Leaving -> Open, next generation | |
+//!
+//! A slot that no longer points into the group belongs to somebody else and is left alone. The chunk is reused only when every slot was unlinked and no
+//! signal protects it; else it waits in this client's hands. Extents of large objects that go are freed at once: whoever still reads them finds
+//! the slot changed, or another checksum.
+
+use super::group::{Contents, MapEntry};
+use super::layout::{BUCKET_SLOTS, Queue};
+use super::object::{self, Header, Record};
+use super::ring::{Head, Node};
+use super::slot::{KeyHash, RecordLength, Slot, UNIT_BYTES};
+use super::{Forge, Hole};
+use crate::CacheError;
+use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint};
+use atoll_pool::{Chunk, ChunkId, ChunkState, chunks};
+
+/// An object of a group that is on its way out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leaver {
+    pub(super) entry: MapEntry,
+    /// The word of its slot, if it points here; else the object is dead.
+    pub(super) word: Option<Slot>,
+    /// Frequency brought along and accesses since.
+    pub(super) frequency: u16,
+    pub(super) stays: bool,
+    /// The frequency that it takes along, if it stays.
+    pub(super) carry: u8,
+}
+
+/// A group on its way out, owned by this client.
+pub(super) struct LeavingGroup {
+    pub(super) chunk: ChunkId,
+    pub(super) state: Chunk,
+    pub(super) queue: Queue,
+    pub(super) objects: Vec<Leaver>,
+}
+
+impl LeavingGroup {
+    pub(super) fn live(&self) -> impl Iterator<Item = &Leaver> {
+        self.objects.iter().filter(|leaver| leaver.word.is_some())
+    }
+}
+
+impl<E: Endpoint> Forge<E> {
+    /// Owns the group of a node that was found at a queue's head, reads all that is known of its objects, and empties the node. `None` if the node was
+    /// stale, or its segment sent it back.
+    pub(super) async fn take_group(&mut self, queue: Queue, head: Head) -> Result<Option<LeavingGroup>, CacheError> {
+        let owned = self.own_head(queue, &head).await?;
+        // Owned by this client or stale: either way the node has served.
+        self.empty_node(queue, head.position, head.word).await?;
+        let Some(mut group) = owned else { return Ok(None) };
+        group.queue = queue;
+        if head.node.segment == 0 {
+            return Ok(Some(group));
+        }
+        group.objects.iter_mut().for_each(|leaver| leaver.carry = leaver.entry.carry);
+        self.put_back(group, queue, head.node.segment - 1).await?;
+        Ok(None)
+    }
+
+    async fn own_head(&mut self, queue: Queue, head: &Head) -> Result<Option<LeavingGroup>, CacheError> {
+        let Head { node, position, .. } = *head;
+        if self.shared.pool.layout.checked_chunk(node.chunk.0).is_none() {
+            return Ok(None);
+        }
+        let descriptor = chunks::descriptors(&self.endpoint, &self.shared.pool.layout, node.chunk, 1).await?[0];
+        let Some(queued) = descriptor.chunk else { return Ok(None) };
+        let stale = queued.state != ChunkState::Queued
+            || (queued.generation as u16 != node.generation && !self.is_open(Hole::StaleNode));
+        if stale {
+            return Ok(None);
+        }
+        let objects = self.group_objects(descriptor.contents).unwrap_or(0);
+        let frequencies = self.take_frequencies(queue, position, node.chunk, node.generation, objects).await?;
+        self.own_group(node.chunk, descriptor, frequencies).await
+    }
+
+    /// The number of a group's objects, if it is possible.
+    pub(super) fn group_objects(&self, contents: u64) -> Option<usize> {
+        let objects = usize::from(Contents::from_word(contents).objects);
+        let settings = &self.shared.pool.settings;
+        let possible = objects <= settings.group_objects_max as usize && 8 * objects <= settings.chunk_bytes as usize;
+        possible.then_some(objects)
+    }
+
+    /// Makes a queued chunk this client's, and READs its map and its objects' slots.
+    pub(super) async fn own_group(
+        &mut self,
+        chunk: ChunkId,
+        descriptor: chunks::Descriptor,
+        mut frequencies: Vec<u16>,
+    ) -> Result<Option<LeavingGroup>, CacheError> {
+        let Some(queued) = descriptor.chunk else { return Ok(None) };
+        let layout = self.shared.pool.layout.clone();
+        let leaving = Chunk::owned(ChunkState::Leaving, self.me(), queued.generation);
+        // The descriptor was READ in any order of its words, perhaps while its owner closed the group: only what is READ behind the swap
+        // (an atomic orders a READ behind it) is the group's own.
+        let mut batch = Batch::new();
+        let swap = batch.compare_and_swap(layout.descriptor(chunk), queued.word(), leaving.word());
+        let contents = batch.read_word(layout.descriptor(chunk).add(8));
+        let dead_bytes = batch.read_word(layout.descriptor(chunk).add(16));
+        self.endpoint.post(&mut batch).await?;
+        if !batch.swapped(swap) {
+            return Ok(None);
+        }
+        let (contents, dead_bytes) = (batch.word(contents), batch.word(dead_bytes));
+        let Some(objects) = self.group_objects(contents) else {
+            // Damaged; the records tell what is in it.
+            Box::pin(self.settle(chunk, leaving)).await?;
+            return Ok(None);
+        };
+        frequencies.resize(objects, 0);
+        let mut map = std::mem::take(&mut self.scratch);
+        map.resize(8 * objects);
+        let at = layout.chunk(chunk).add(layout.chunk_bytes - 8 * objects as u64);
+        let map = self.endpoint.read(at, map).await?;
+        if dead_bytes != 0 {
+            // Subtracted, not cleared: somebody may be adding to it.
+            let mut batch = Batch::new();
+            batch.fetch_and_add(layout.descriptor(chunk).add(16), dead_bytes.wrapping_neg());
+            self.endpoint.post_unawaited(&mut batch);
+        }
+        let slots = u64::from(self.shared.settings.buckets) * BUCKET_SLOTS as u64;
+        let mut leavers: Vec<Leaver> = map
+            .words()
+            .iter()
+            .rev()
+            .zip(frequencies)
+            .map(|(word, hits)| {
+                let entry = MapEntry::from_word(*word);
+                let frequency = hits.saturating_add(u16::from(entry.carry));
+                Leaver { entry, word: None, frequency, stays: false, carry: 0 }
+            })
+            .collect();
+        self.scratch = map;
+        for part in leavers.chunks_mut(BATCH_VERBS_MAX) {
+            let mut batch = Batch::new();
+            let reads: arrayvec::ArrayVec<_, BATCH_VERBS_MAX> = part
+                .iter()
+                .map(|leaver| {
+                    (leaver.entry.slot < slots).then(|| batch.read_word(self.shared.layout.slot(leaver.entry.slot)))
+                })
+                .collect();
+            self.endpoint.post(&mut batch).await?;
+            for (leaver, read) in part.iter_mut().zip(reads) {
+                let Some(read) = read else { continue };
+                let word = Slot(batch.word(read));
+                let offset =
+                    u64::from(chunk.0) * layout.chunk_bytes + u64::from(leaver.entry.offset_units) * UNIT_BYTES;
+                let is_here = word.is_live()
+                    && self.shared.format.heap_offset(word) == offset
+                    && self.shared.format.has_generation(word, leaving.generation);
+                leaver.word = is_here.then_some(word);
+            }
+        }
+        let queue = Contents::from_word(contents).queue;
+        Ok(Some(LeavingGroup { chunk, state: leaving, queue, objects: leavers }))
+    }
+
+    /// Puts a group whole into a queue again, with its objects' frequencies brought down.
+    pub(super) async fn put_back(&mut self, group: LeavingGroup, queue: Queue, segment: u8) -> Result<(), CacheError> {
+        self.stats.groups_reinserted += 1;
+        let layout = self.shared.pool.layout.clone();
+        let mut map = std::mem::take(&mut self.scratch);
+        map.resize(8 * group.objects.len());
+        for (word, leaver) in map.words_mut().iter_mut().rev().zip(&group.objects) {
+            *word = MapEntry { carry: leaver.carry, ..leaver.entry }.word();
+        }
+        let queued = Chunk { state: ChunkState::Queued, ..group.state };
+        let mut batch = Batch::new();
+        let written =
+            batch.write(layout.chunk(group.chunk).add(layout.chunk_bytes - 8 * group.objects.len() as u64), map);
+        let swap = batch.compare_and_swap(layout.descriptor(group.chunk), group.state.word(), queued.word());
+        self.endpoint.post(&mut batch).await?;
+        self.scratch = batch.take(written);
+        if !batch.swapped(swap) {
+            return Err(CacheError::Damaged { what: "somebody else changed the state of a leaving group" });
+        }
+        let node = Node { chunk: group.chunk, generation: group.state.generation as u16, segment };
+        self.enqueue(queue, node).await
+    }
+
+    /// Unlinks what does not stay, moves what stays to the open group of `to`, and takes the chunk into the stock.
+    pub(super) async fn empty_group(&mut self, mut group: LeavingGroup, to: Queue) -> Result<(), CacheError> {
+        if self.is_open(Hole::EarlyReuse) {
+            self.release_chunk(&group).await?;
+        }
+        let mut moved = std::mem::take(&mut group.objects);
+        for leaver in moved.iter_mut().filter(|leaver| leaver.stays) {
+            if let Some(word) = leaver.word {
+                leaver.stays = self.move_object(&group, leaver, word, to).await?;
+            }
+        }
+        self.unlink_leavers(&group, &moved).await?;
+        if !self.is_open(Hole::EarlyReuse) {
+            self.release_chunk(&group).await?;
+        }
+        Ok(())
+    }
+
+    /// Copies an object to the open group of `to` and points its slot there. `false` if it expired, or there is no room for the copy: it goes.
+    async fn move_object(
+        &mut self,
+        group: &LeavingGroup,
+        leaver: &Leaver,
+        word: Slot,
+        to: Queue,
+    ) -> Result<bool, CacheError> {
+        let Some((at, bytes, _)) = self.record_span(word) else { return Ok(false) };
+        let mut buffer = std::mem::take(&mut self.record);
+        buffer.resize(bytes);
+        self.record = self.endpoint.read(at, buffer).await?;
+        let header = Record::decode(&self.record, &self.shared.hasher).map(|record| record.header);
+        let Some(header) = header else {
+            // This client owns the chunk, so that nobody can have reused it.
+            self.drop_damaged(leaver.entry.slot, word).await?;
+            return Ok(true);
+        };
+        let now_ns = self.endpoint.now_ns();
+        if header.expiry_ms.is_some() && header.is_expired(self.pool_ms(now_ns).await?) {
+            return Ok(false);
+        }
+        if !self.open_room(to, header.record_bytes()).await? {
+            let layout = &self.shared.pool.layout;
+            match chunks::allocate(&self.endpoint, layout, self.me(), ChunkState::Open, self.distrust).await? {
+                Some(chunk) => self.stock.push(chunk),
+                None => return Ok(false),
+            }
+            self.open_room(to, header.record_bytes()).await?;
+        }
+        let hash = KeyHash { bucket: 0, fingerprint: word.fingerprint(), more: leaver.entry.more };
+        let slot = leaver.entry.slot;
+        let place = self.take_place(to, slot, hash, leaver.carry, &header);
+        let header =
+            Header { number: place.number, generation: place.generation as u16, main: to == Queue::Main, ..header };
+        let mut record = std::mem::take(&mut self.record);
+        object::relocate(&mut record, &self.shared.hasher, &header);
+        let layout = &self.shared.pool.layout;
+        let length = if header.large { RecordLength::LARGE } else { RecordLength::of(header.record_bytes()) };
+        let heap_offset = u64::from(place.chunk.0) * layout.chunk_bytes + place.offset_bytes;
+        let copy = self.shared.format.live(word.fingerprint(), length, heap_offset, place.generation);
+        let mut batch = Batch::new();
+        let written = batch.write(layout.chunk(place.chunk).add(place.offset_bytes), record);
+        let swap = batch.compare_and_swap(self.shared.layout.slot(slot), word.0, copy.0);
+        self.endpoint.post(&mut batch).await?;
+        self.record = batch.take(written);
+        if batch.swapped(swap) {
+            self.stats.regroups += 1;
+            if header.large {
+                self.count_extents(to, header.body_bytes());
+            }
+        } else {
+            // Somebody replaced or removed it meanwhile; it is not ours to move or to evict.
+            self.give_place_back(to, &header);
+        }
+        debug_assert!(group.chunk != place.chunk || self.is_open(Hole::EarlyReuse));
+        Ok(true)
+    }
+
+    /// Makes the slots of objects that do not stay empty, or ghosts.
+    async fn unlink_leavers(&mut self, group: &LeavingGroup, leavers: &[Leaver]) -> Result<(), CacheError> {
+        let leave_ghosts = self.shared.settings.options.ghosts && group.queue == Queue::Small;
+        let going = leavers.iter().filter(|leaver| !leaver.stays && leaver.word.is_some());
+        let going: Vec<&Leaver> = going.collect();
+        for part in going.chunks(BATCH_VERBS_MAX) {
+            let mut extents = Vec::new();
+            for leaver in part.iter().filter(|leaver| leaver.word.is_some_and(Slot::is_large)) {
+                extents.push(self.leaving_extents(leaver).await?);
+            }
+            let mut extents = extents.into_iter();
+            let mut batch = Batch::new();
+            let swaps: arrayvec::ArrayVec<_, BATCH_VERBS_MAX> = part
+                .iter()
+                .map(|leaver| {
+                    let word = leaver.word.unwrap_or(Slot::EMPTY);
+                    let hash = KeyHash { bucket: 0, fingerprint: word.fingerprint(), more: leaver.entry.more };
+                    let after = if leave_ghosts { Slot::ghost(hash, self.small_head) } else { Slot::EMPTY };
+                    batch.compare_and_swap(self.shared.layout.slot(leaver.entry.slot), word.0, after.0)
+                })
+                .collect();
+            self.endpoint.post(&mut batch).await?;
+            let mut removed = 0;
+            for (leaver, swap) in part.iter().zip(swaps) {
+                let extents = leaver.word.filter(|word| word.is_large()).and_then(|_| extents.next().flatten());
+                if batch.swapped(swap) {
+                    removed += 1;
+                    if let Some(extents) = extents {
+                        self.free_extents(&extents).await?;
+                    }
+                }
+            }
+            self.stats.evictions += removed;
+            self.count_removed(removed);
+        }
+        Ok(())
+    }
+
+    /// The extents of a large object in a group that this client owns.
+    async fn leaving_extents(&mut self, leaver: &Leaver) -> Result<Option<super::extent::Extents>, CacheError> {
+        let Some((at, bytes, _)) = leaver.word.and_then(|word| self.record_span(word)) else { return Ok(None) };
+        let mut buffer = Buffer::new();
+        buffer.resize(bytes);
+        let buffer = self.endpoint.read(at, buffer).await?;
+        match Record::decode(&buffer, &self.shared.hasher) {
+            Some(Record { header, large: Some(body), .. }) => self.extents(&header, &body).await,
+            _ => Ok(None),
+        }
+    }
+
+    /// Takes an emptied chunk into the stock, or lets it wait.
+    async fn release_chunk(&mut self, group: &LeavingGroup) -> Result<(), CacheError> {
+        let protected = !self.is_open(Hole::Protection) && self.protected_by_others().await?.contains(&group.chunk);
+        if protected {
+            self.waiting.push(group.chunk);
+            return Ok(());
+        }
+        self.reuse_chunk(group.chunk, group.state).await
+    }
+}

@@ -1,0 +1,468 @@
+//! What a client that died held comes back.
+//!
+//! Every client now and then looks at the others' leases. One that stands still is asked after: if the fabric has shut it out, its place
+//! becomes Fenced (see `atoll_pool::registry`) and whoever did that reclaims what it held; if that one dies, too, others do, after a while. Until the fence
+//! nothing that a suspect could still write is touched.
+//!
+//! There is no record of what the dead client was about to do. Every chunk names its owner, and the records in it tell what they are:
+//!
+//! | what is found | what the client may have been doing | what is done |
+//! |---|---|---|
+//! | Open or Leaving, owner dead | filling it, emptying it, keeping it in stock | own it (CAS -> Leaving), settle it |
+//! | Queued by a dead client, no node in the rings | between Queued and the node | the same |
+//! | Queued, its node behind the head | between the head's FAA and owning it | the same |
+//! | Extent, owner dead | writing a large object, or publishing it | Bound if an object has it, else free |
+//! | Bound, no object has it | freeing the extents of an object it made dead | free |
+//! | a pending slot | inserting | cleared when the chunk that it points into is settled |
+//! | a protection | changing something | does not count of a client that is shut out |
+//! | a ticket without a node | putting a group into a queue | whoever dequeues comes by (see `ring`) |
+//! | a wrong count | anything | counted anew by a client that is alone |
+//!
+//! To settle a chunk: empty every node that names it; go through its records from the first on, which lie without a gap, each with a checksum and
+//! the chunk's generation; look in each one's bucket for a slot that points to it. With none, the chunk is freed as soon as nobody
+//! protects it; else a new map is written and the group goes into its queue.
+//!
+//! Every step is one compare-and-swap from what was seen, so that several may repair at once and any of them die.
+
+use super::extent::Extent;
+use super::group::{MapEntry, OpenGroup};
+use super::layout::{BUCKET_BYTES, BUCKET_SLOTS, Queue};
+use super::object::{Header, Record};
+use super::ring::Standing;
+use super::slot::{KeyHash, Slot, UNIT_BYTES};
+use super::{Forge, Hole};
+use crate::CacheError;
+use atoll_fabric::{Batch, Buffer, Endpoint};
+use atoll_pool::registry::{self, Place, PlaceState, Roll};
+use atoll_pool::{Chunk, ChunkId, ChunkState, chunks, read_word};
+use std::collections::{HashMap, HashSet};
+
+/// Descriptors READ at once.
+const DESCRIPTORS_AT_ONCE: u32 = 1024;
+/// Looks at a bucket whose objects change under the look.
+const LOOKS_MAX: u32 = 1_000;
+
+/// What a look at the other clients came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Repaired {
+    /// Clients that were shut out.
+    pub clients: u64,
+    /// Chunks that had belonged to a dead client, and were freed or put into a queue.
+    pub chunks: u64,
+    /// Of those, chunks with live objects.
+    pub groups: u64,
+    /// Extents that no object had.
+    pub extents: u64,
+    /// Insertions that were never decided.
+    pub pending: u64,
+    /// Whether everything was counted anew.
+    pub recounted: bool,
+}
+
+/// Records of a chunk, from the first on.
+struct Parsed {
+    header: Header,
+    offset_bytes: u64,
+    hash: KeyHash,
+}
+
+/// What the index has for a record.
+enum Indexed {
+    Live(u64),
+    Pending(u64, Slot),
+    Dead,
+}
+
+impl<E: Endpoint> Forge<E> {
+    /// Tells the others that this client is alive, and looks after those that may not be. Operations do this by themselves; a client that does
+    /// nothing for long should be made to, every [`Times::look_ns`](registry::Times).
+    pub async fn tend(&mut self) -> Result<(), CacheError> {
+        let Some(member) = &mut self.member else { return Ok(()) };
+        member.renew(&self.endpoint);
+        let now_ns = self.endpoint.now_ns();
+        if now_ns.wrapping_sub(self.looked_ns) < self.times.look_ns {
+            return Ok(());
+        }
+        self.looked_ns = now_ns;
+        self.look(false).await?;
+        Ok(())
+    }
+
+    /// Looks after everybody now: asks the fabric about all other clients, whether they stand still or not, and reclaims what the dead ones held.
+    /// For fabrics on which a fence does not harm the living, as on one host.
+    pub async fn repair(&mut self) -> Result<Repaired, CacheError> {
+        self.look(true).await
+    }
+
+    async fn look(&mut self, everybody: bool) -> Result<Repaired, CacheError> {
+        let mut repaired = Repaired::default();
+        let (me, now_ns) = (self.me(), self.endpoint.now_ns());
+        let places = registry::places(&self.endpoint, &self.shared.pool).await?;
+        let mut left_behind = everybody;
+        for place in places.iter().filter(|place| place.incarnation.slot != me.slot) {
+            let still_ns = self.watch.still_ns(place, now_ns);
+            let pool = &self.shared.pool;
+            match place.state {
+                PlaceState::Taken if everybody || still_ns >= self.times.suspect_ns => {
+                    let fenced = match self.is_open(Hole::UnfencedRepair) {
+                        true => registry::declare_dead(&self.endpoint, pool, place).await?,
+                        false => registry::fence(&self.endpoint, pool, place).await?,
+                    };
+                    if fenced {
+                        repaired.clients += 1;
+                        left_behind = true;
+                    }
+                }
+                PlaceState::Joining if still_ns >= self.times.joining_ns => {
+                    registry::free(&self.endpoint, pool, place).await?;
+                }
+                PlaceState::Fenced if everybody || still_ns >= self.times.help_ns => left_behind = true,
+                _ => {}
+            }
+        }
+        self.stats.clients_fenced += repaired.clients;
+        if left_behind {
+            Box::pin(self.reclaim(&mut repaired)).await?;
+        } else {
+            let (deaths, counted) = self.deaths().await?;
+            self.distrust = deaths != counted;
+        }
+        Ok(repaired)
+    }
+
+    /// Reclaims what clients that are not alive own, and frees their places.
+    pub(super) async fn reclaim(&mut self, repaired: &mut Repaired) -> Result<(), CacheError> {
+        self.stats.repairs += 1;
+        // A client that is shut out later may own what this look does not see: its place is left to the next one.
+        let before = registry::places(&self.endpoint, &self.shared.pool).await?;
+        let descriptors = self.all_descriptors().await?;
+        let roll = Roll::of(&registry::places(&self.endpoint, &self.shared.pool).await?);
+        let nodes = self.all_nodes().await?;
+        let stolen = self.steal(&descriptors, &roll, &nodes).await?;
+        // Nobody but their owner puts nodes of these groups into a ring: those that are there now are all.
+        let nodes = if stolen.is_empty() { Vec::new() } else { self.all_nodes().await? };
+        for standing in nodes {
+            let is_stolen = stolen.iter().any(|(chunk, _)| *chunk == standing.head.node.chunk);
+            if is_stolen {
+                self.empty_node(standing.queue, standing.head.position, standing.head.word).await?;
+            }
+        }
+        for (chunk, leaving) in stolen {
+            repaired.chunks += 1;
+            let settled = self.settle(chunk, leaving).await?;
+            repaired.groups += u64::from(settled.objects > 0);
+            repaired.pending += settled.pending;
+        }
+        repaired.extents += self.sweep_extents(&descriptors, &roll).await?;
+        for place in before.iter().filter(|place| place.state == PlaceState::Fenced) {
+            registry::free(&self.endpoint, &self.shared.pool, place).await?;
+        }
+        self.stats.chunks_repaired += repaired.chunks + repaired.extents;
+        repaired.recounted = self.recount().await?;
+        Ok(())
+    }
+
+    pub(super) async fn all_descriptors(&mut self) -> Result<Vec<chunks::Descriptor>, CacheError> {
+        let layout = self.shared.pool.layout.clone();
+        let mut descriptors = Vec::with_capacity(layout.chunks as usize);
+        while (descriptors.len() as u32) < layout.chunks {
+            let first = ChunkId(descriptors.len() as u32);
+            descriptors.extend(chunks::descriptors(&self.endpoint, &layout, first, DESCRIPTORS_AT_ONCE).await?);
+        }
+        Ok(descriptors)
+    }
+
+    /// Makes this client the owner of every group that its owner left behind.
+    async fn steal(
+        &mut self,
+        descriptors: &[chunks::Descriptor],
+        roll: &Roll,
+        nodes: &[Standing],
+    ) -> Result<Vec<(ChunkId, Chunk)>, CacheError> {
+        let mut stolen = Vec::new();
+        let mut in_a_ring = HashSet::new();
+        let mut behind = HashSet::new();
+        for Standing { head, between, .. } in nodes {
+            let named = (head.node.chunk, head.node.generation);
+            in_a_ring.insert(named);
+            if !between {
+                behind.insert(named);
+            }
+        }
+        for (index, descriptor) in descriptors.iter().enumerate() {
+            let (Some(found), chunk) = (descriptor.chunk, ChunkId(index as u32)) else { continue };
+            let (dead, named) = (!roll.has(found.owner_slot, found.owner_epoch), (chunk, found.generation as u16));
+            let left_behind = match found.state {
+                ChunkState::Open | ChunkState::Leaving => dead && !self.is_open(Hole::LeakedChunks),
+                ChunkState::Queued => {
+                    dead && !in_a_ring.contains(&named) && !self.is_open(Hole::OrphanedGroup) || behind.contains(&named)
+                }
+                ChunkState::Free | ChunkState::Extent | ChunkState::Bound => false,
+            };
+            if !left_behind {
+                continue;
+            }
+            let leaving = Chunk::owned(ChunkState::Leaving, self.me(), found.generation);
+            let layout = &self.shared.pool.layout;
+            if chunks::transition(&self.endpoint, layout, chunk, found.word(), leaving).await? {
+                stolen.push((chunk, leaving));
+            }
+        }
+        Ok(stolen)
+    }
+
+    /// Frees a chunk that this client owns as `leaving`, or puts it into its queue with a new map, as its records say.
+    pub(super) async fn settle(&mut self, chunk: ChunkId, leaving: Chunk) -> Result<Settled, CacheError> {
+        let layout = self.shared.pool.layout.clone();
+        let mut buffer = Buffer::new();
+        buffer.resize(layout.chunk_bytes as usize);
+        let mut buffer = self.endpoint.read(layout.chunk(chunk), buffer).await?;
+        let records = self.parse(&mut buffer, leaving.generation);
+        let mut group = OpenGroup { chunk, generation: leaving.generation, ..OpenGroup::default() };
+        let mut settled = Settled::default();
+        for Parsed { header, offset_bytes, hash } in &records {
+            let entry = |slot| MapEntry {
+                slot,
+                offset_units: (offset_bytes / UNIT_BYTES) as u16,
+                carry: 0,
+                large: header.large,
+                more: hash.more,
+            };
+            let slot = match self.indexed(chunk, *offset_bytes, leaving.generation, *hash).await? {
+                Indexed::Live(slot) => {
+                    settled.objects += 1;
+                    group.expiries.extend(header.expiry_ms.map(|expiry_ms| (expiry_ms, header.held_bytes())));
+                    group.extent_bytes += header.held_bytes() - header.record_bytes();
+                    slot
+                }
+                Indexed::Pending(slot, word) => {
+                    let mut batch = Batch::new();
+                    if !self.is_open(Hole::PendingForever) {
+                        batch.compare_and_swap(self.shared.layout.slot(slot), word.0, 0);
+                        self.endpoint.post(&mut batch).await?;
+                    }
+                    settled.pending += 1;
+                    group.dead_bytes += header.record_bytes();
+                    slot
+                }
+                Indexed::Dead => {
+                    group.dead_bytes += header.record_bytes();
+                    u64::from(hash.bucket) * BUCKET_SLOTS as u64
+                }
+            };
+            group.map.push(entry(slot));
+            group.used_bytes = offset_bytes + header.record_bytes();
+        }
+        if settled.objects > 0 {
+            let queue = if records[0].header.main { Queue::Main } else { Queue::Small };
+            self.queue_group(queue, 0, &mut group, leaving).await?;
+        } else if self.protected_by_others().await?.contains(&chunk) {
+            self.waiting.push(chunk);
+        } else {
+            chunks::free(&self.endpoint, &layout, chunk, leaving).await?;
+        }
+        Ok(settled)
+    }
+
+    /// The records of a chunk of this generation.
+    fn parse(&self, chunk: &mut Buffer, generation: u32) -> Vec<Parsed> {
+        let (settings, buckets) = (&self.shared.pool.settings, self.shared.settings.buckets);
+        let chunk_bytes = chunk.len();
+        let (mut records, mut offset) = (Vec::new(), 0);
+        while records.len() < settings.group_objects_max as usize && offset < chunk_bytes {
+            chunk.narrow(offset, chunk_bytes - offset);
+            let Some(record) = Record::decode(chunk, &self.shared.hasher) else { break };
+            let header = record.header;
+            let map_bytes = 8 * (records.len() + 1);
+            let fits = offset + header.record_bytes() as usize + map_bytes <= chunk_bytes;
+            // Behind the last record may lie what an earlier group left, or one that was given up.
+            if header.generation != generation as u16 || usize::from(header.number) != records.len() || !fits {
+                break;
+            }
+            let hash = record.large.map_or_else(|| self.shared.hasher.hash(record.key), |body| body.key_hash);
+            records.push(Parsed { header, offset_bytes: offset as u64, hash: KeyHash::new(hash, buckets) });
+            offset += header.record_bytes() as usize;
+        }
+        chunk.narrow(0, chunk_bytes);
+        records
+    }
+
+    /// What the index has for the record at this place.
+    async fn indexed(
+        &mut self,
+        chunk: ChunkId,
+        offset_bytes: u64,
+        generation: u32,
+        hash: KeyHash,
+    ) -> Result<Indexed, CacheError> {
+        self.read_bucket(hash).await?;
+        let heap_offset = u64::from(chunk.0) * self.shared.pool.layout.chunk_bytes + offset_bytes;
+        for place in 0..BUCKET_SLOTS {
+            let (word, slot) = self.seen(hash, place);
+            let here = !word.is_free()
+                && self.shared.format.heap_offset(word) == heap_offset
+                && self.shared.format.has_generation(word, generation);
+            match here {
+                true if word.is_pending() => return Ok(Indexed::Pending(slot, word)),
+                true => return Ok(Indexed::Live(slot)),
+                false => {}
+            }
+        }
+        Ok(Indexed::Dead)
+    }
+
+    /// Frees extents that no object has, and binds those of dead owners that one has.
+    async fn sweep_extents(&mut self, descriptors: &[chunks::Descriptor], roll: &Roll) -> Result<u64, CacheError> {
+        let mut by_bucket: HashMap<u64, Vec<(Extent, Chunk)>> = HashMap::new();
+        for (index, descriptor) in descriptors.iter().enumerate() {
+            let Some(found) = descriptor.chunk else { continue };
+            let unsure = match found.state {
+                ChunkState::Extent => !roll.has(found.owner_slot, found.owner_epoch),
+                state => state == ChunkState::Bound,
+            };
+            if unsure && !self.is_open(Hole::LeakedExtents) {
+                let extent = Extent { chunk: ChunkId(index as u32), generation: found.generation };
+                by_bucket.entry(descriptor.contents).or_default().push((extent, found));
+            }
+        }
+        let mut freed = 0;
+        let mut buckets: Vec<_> = by_bucket.into_iter().collect();
+        buckets.sort_unstable_by_key(|(bucket, _)| *bucket);
+        for (bucket, extents) in buckets {
+            let had = match u32::try_from(bucket).ok().filter(|bucket| *bucket < self.shared.settings.buckets) {
+                Some(bucket) => self.extents_of_bucket(bucket).await?,
+                // A damaged word: no object is there.
+                None => Some(HashSet::new()),
+            };
+            let Some(had) = had else { continue };
+            for (extent, found) in extents {
+                let layout = &self.shared.pool.layout;
+                if !had.contains(&extent) {
+                    freed += u64::from(chunks::free(&self.endpoint, layout, extent.chunk, found).await?);
+                } else if found.state == ChunkState::Extent {
+                    let bound = Chunk { state: ChunkState::Bound, ..found };
+                    chunks::transition(&self.endpoint, layout, extent.chunk, found.word(), bound).await?;
+                }
+            }
+        }
+        Ok(freed)
+    }
+
+    /// The extents that objects of a bucket have at one moment; `None` if the bucket does not stand still for that.
+    async fn extents_of_bucket(&mut self, bucket: u32) -> Result<Option<HashSet<Extent>>, CacheError> {
+        let hash = KeyHash { bucket, fingerprint: 0, more: 0 };
+        'look: for _ in 0..LOOKS_MAX {
+            self.read_bucket(hash).await?;
+            let large = |forge: &Self| -> Vec<(Slot, u64)> {
+                let seen = (0..BUCKET_SLOTS).map(|place| forge.seen(hash, place));
+                seen.filter(|(word, _)| word.is_live() && word.is_large()).collect()
+            };
+            let slots = large(self);
+            let mut extents = HashSet::new();
+            let mut damaged = Vec::new();
+            for (word, slot) in &slots {
+                let Some((at, bytes, _)) = self.record_span(*word) else {
+                    damaged.push((*slot, *word));
+                    continue;
+                };
+                let mut buffer = std::mem::take(&mut self.record);
+                buffer.resize(bytes);
+                self.record = self.endpoint.read(at, buffer).await?;
+                let body = self.judge(*word, &self.record).and_then(|record| Some((record.header, record.large?)));
+                let Some((header, body)) = body else {
+                    damaged.push((*slot, *word));
+                    continue;
+                };
+                match self.extents(&header, &body).await? {
+                    Some(listed) => extents.extend(listed.all()),
+                    None => damaged.push((*slot, *word)),
+                }
+            }
+            self.read_bucket(hash).await?;
+            if large(self) != slots {
+                continue 'look;
+            }
+            if damaged.is_empty() {
+                return Ok(Some(extents));
+            }
+            for (slot, word) in damaged {
+                self.unlink(slot, word).await?;
+                self.unprotect();
+            }
+        }
+        Ok(None)
+    }
+
+    /// Counts everything anew if this client is alone and somebody has died since the last time; whether it did.
+    pub(super) async fn recount(&mut self) -> Result<bool, CacheError> {
+        let layout = self.shared.pool.layout.clone();
+        let (deaths, counted) = self.deaths().await?;
+        let before = registry::places(&self.endpoint, &self.shared.pool).await?;
+        self.distrust = deaths != counted;
+        if !self.distrust || !self.is_alone(&before) {
+            return Ok(false);
+        }
+        self.endpoint.flush().await?;
+        let objects = self.count_live_slots().await?;
+        let free = self.all_descriptors().await?;
+        let is_free = |each: &&chunks::Descriptor| each.chunk.is_some_and(|chunk| chunk.state == ChunkState::Free);
+        let free = free.iter().filter(is_free).count() as u64;
+        let counted_objects = registry::objects_exact(&self.endpoint, &self.shared.pool).await?;
+        let counted_free = read_word(&self.endpoint, layout.free_chunks()).await?;
+        let resident = read_word(&self.endpoint, layout.resident_objects()).await?;
+        let after = registry::places(&self.endpoint, &self.shared.pool).await?;
+        let states = |places: &[Place]| -> Vec<_> { places.iter().map(|p| (p.state, p.incarnation)).collect() };
+        if states(&before) != states(&after) {
+            return Ok(false);
+        }
+        // Added, not written: somebody may have come just now.
+        let mut batch = Batch::new();
+        batch.fetch_and_add(layout.free_chunks(), free.wrapping_sub(counted_free));
+        if self.shared.pool.settings.objects_max > 0 {
+            batch.fetch_and_add(layout.resident_objects(), objects.wrapping_sub(resident));
+        }
+        batch.compare_and_swap(layout.deaths_counted(), counted, deaths);
+        self.endpoint.post(&mut batch).await?;
+        self.distrust = false;
+        self.count_objects(objects.wrapping_sub(counted_objects) as i64);
+        self.endpoint.flush().await?;
+        Ok(true)
+    }
+
+    /// Clients shut out so far, and how many of those the last count has seen.
+    pub(super) async fn deaths(&mut self) -> Result<(u64, u64), CacheError> {
+        let mut batch = Batch::new();
+        let deaths = batch.read_word(self.shared.pool.layout.deaths());
+        let counted = batch.read_word(self.shared.pool.layout.deaths_counted());
+        self.endpoint.post(&mut batch).await?;
+        Ok((batch.word(deaths), batch.word(counted)))
+    }
+
+    fn is_alone(&self, places: &[Place]) -> bool {
+        let me = self.me().slot;
+        places.iter().all(|place| place.incarnation.slot == me || !place.state.is_alive())
+    }
+
+    async fn count_live_slots(&mut self) -> Result<u64, CacheError> {
+        let buckets = self.shared.settings.buckets;
+        let (mut first, mut live) = (0, 0);
+        while first < buckets {
+            let count = 1024.min(buckets - first);
+            let mut buffer = Buffer::new();
+            buffer.resize(BUCKET_BYTES as usize * count as usize);
+            let words = self.endpoint.read(self.shared.layout.bucket(first), buffer).await?;
+            live += words.words().iter().filter(|word| Slot(**word).is_live()).count() as u64;
+            first += count;
+        }
+        Ok(live)
+    }
+}
+
+/// What was in a chunk that was settled.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Settled {
+    /// Live objects.
+    pub(super) objects: u64,
+    /// Insertions that were never decided.
+    pub(super) pending: u64,
+}

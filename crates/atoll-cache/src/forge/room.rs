@@ -1,0 +1,236 @@
+//! How room is made: a free chunk, or one from cleaning, or one from evicting the oldest group of a queue.
+//!
+//! Whoever needs a chunk does this itself; nobody waits for another client.
+//!
+//! Cleaning takes a group of which a quarter is dead or expired, found by looking through the descriptors in turn, and moves everything
+//! live to its queue's open group.
+
+use super::evict::Evicted;
+use super::group::Contents;
+use super::layout::Queue;
+use super::ring::{Cursors, Node};
+use super::{Forge, Hole};
+use crate::CacheError;
+use atoll_fabric::{Batch, Endpoint};
+use atoll_pool::{Chunk, ChunkId, ChunkState, chunks, registry};
+
+/// Tries, each after a pause, before a writer gives up because others hold everything.
+const TRIES_MAX: u32 = 2_000;
+/// Groups cleaned for each chunk that is needed: of those a quarter dead, so many give one chunk.
+const CLEANS_MAX: u32 = 4;
+/// Descriptors looked through for each chunk that is needed.
+const CLEAN_LOOK: u32 = 32;
+
+impl<E: Endpoint> Forge<E> {
+    /// Fills the stock to `chunks`, and one more for objects that will be regrouped.
+    pub(super) async fn restock(&mut self, chunks: usize) -> Result<(), CacheError> {
+        while self.stock.len() < chunks {
+            self.obtain_chunk(TRIES_MAX).await?;
+        }
+        if self.stock.len() == chunks {
+            match self.obtain_chunk(1).await {
+                Ok(()) | Err(CacheError::OutOfMemory) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a chunk to the stock.
+    async fn obtain_chunk(&mut self, tries: u32) -> Result<(), CacheError> {
+        let (before, mut effort, mut tried, mut cleaned) = (self.stock.len(), 0, 0, 0);
+        self.recheck_waiting().await?;
+        while self.stock.len() <= before {
+            let layout = &self.shared.pool.layout;
+            if let Some(chunk) =
+                chunks::allocate(&self.endpoint, layout, self.me(), ChunkState::Open, self.distrust).await?
+            {
+                self.stock.push(chunk);
+                return Ok(());
+            }
+            if self.is_open(Hole::IdleEvictor) && self.me().slot != 0 {
+                return Err(CacheError::OutOfMemory);
+            }
+            if effort == 0 && cleaned < CLEANS_MAX && self.clean().await? {
+                cleaned += 1;
+                continue;
+            }
+            effort += 1;
+            match self.evict(effort).await? {
+                Evicted::Progress => {}
+                Evicted::Nothing => {
+                    tried += 1;
+                    if tried >= tries {
+                        return Err(CacheError::OutOfMemory);
+                    }
+                    // What is left is in open groups: our own can go into the queues now.
+                    for queue in Queue::ALL {
+                        self.close_group(queue, 0).await?;
+                    }
+                    self.recheck_waiting().await?;
+                    self.endpoint.pause(1_000 * u64::from(tried.min(100))).await;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts an object against the limit, evicting until there is room.
+    pub(super) async fn reserve_object(&mut self) -> Result<(), CacheError> {
+        let (at, max) = (self.shared.pool.layout.resident_objects(), self.shared.pool.settings.objects_max);
+        let (mut effort, mut tried) = (0, 0);
+        loop {
+            let mut batch = Batch::new();
+            let resident = batch.fetch_and_add(at, 1);
+            self.endpoint.post(&mut batch).await?;
+            if batch.word(resident) < max {
+                self.reserved = true;
+                return Ok(());
+            }
+            let mut batch = Batch::new();
+            batch.fetch_and_add(at, u64::MAX);
+            self.endpoint.post(&mut batch).await?;
+            effort += 1;
+            if let Evicted::Nothing = self.evict(effort).await? {
+                tried += 1;
+                if tried >= TRIES_MAX {
+                    return Err(CacheError::OutOfMemory);
+                }
+                for queue in Queue::ALL {
+                    self.close_group(queue, 0).await?;
+                }
+                self.endpoint.pause(1_000 * u64::from(tried.min(100))).await;
+            }
+        }
+    }
+
+    /// Gives a reservation back that the operation did not use.
+    pub(super) fn release_reservation(&mut self) {
+        if std::mem::take(&mut self.reserved) {
+            let mut batch = Batch::new();
+            batch.fetch_and_add(self.shared.pool.layout.resident_objects(), u64::MAX);
+            self.endpoint.post_unawaited(&mut batch);
+        }
+    }
+
+    /// Chunks that operations of others must not see reused.
+    pub(super) async fn protected_by_others(&mut self) -> Result<Vec<ChunkId>, CacheError> {
+        Ok(registry::protected_chunks(&self.endpoint, &self.shared.pool, self.me()).await?)
+    }
+
+    pub(super) async fn reuse_chunk(&mut self, chunk: ChunkId, leaving: Chunk) -> Result<(), CacheError> {
+        let generation = leaving.generation.wrapping_add(1);
+        let open = Chunk { state: ChunkState::Open, generation, ..leaving };
+        if !chunks::transition(&self.endpoint, &self.shared.pool.layout, chunk, leaving.word(), open).await? {
+            return Err(CacheError::Damaged { what: "somebody else changed the state of a leaving group" });
+        }
+        // More than a few chunks in one client's hands are better in everybody's.
+        if self.stock.len() < 4 {
+            self.stock.push((chunk, generation));
+            return Ok(());
+        }
+        chunks::free(&self.endpoint, &self.shared.pool.layout, chunk, open).await?;
+        Ok(())
+    }
+
+    /// Frees those waiting chunks that nobody protects any more.
+    pub(super) async fn recheck_waiting(&mut self) -> Result<(), CacheError> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        let protected = self.protected_by_others().await?;
+        for chunk in std::mem::take(&mut self.waiting) {
+            if protected.contains(&chunk) {
+                self.waiting.push(chunk);
+            } else {
+                self.free_emptied(chunk).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Frees a chunk that this client emptied.
+    async fn free_emptied(&mut self, chunk: ChunkId) -> Result<(), CacheError> {
+        let layout = self.shared.pool.layout.clone();
+        let leaving = self.emptied(chunk).await?;
+        chunks::free(&self.endpoint, &layout, chunk, leaving).await?;
+        Ok(())
+    }
+
+    /// The descriptor of a chunk that this client emptied.
+    async fn emptied(&mut self, chunk: ChunkId) -> Result<Chunk, CacheError> {
+        let descriptor = chunks::descriptors(&self.endpoint, &self.shared.pool.layout, chunk, 1).await?[0];
+        let me = self.me();
+        let ours = |found: &Chunk| *found == Chunk::owned(ChunkState::Leaving, me, found.generation);
+        let damaged = CacheError::Damaged { what: "somebody else changed the state of a leaving group" };
+        descriptor.chunk.filter(ours).ok_or(damaged)
+    }
+
+    /// Gives all waiting chunks away; for leaving. They go into a queue again, where whoever evicts one next finds nothing in it and waits
+    /// instead.
+    pub(super) async fn free_waiting(&mut self) -> Result<(), CacheError> {
+        self.recheck_waiting().await?;
+        for chunk in std::mem::take(&mut self.waiting) {
+            self.requeue_emptied(chunk).await?;
+        }
+        Ok(())
+    }
+
+    /// Puts a group that this client emptied, and nothing else points to, into the small queue.
+    async fn requeue_emptied(&mut self, chunk: ChunkId) -> Result<(), CacheError> {
+        let layout = self.shared.pool.layout.clone();
+        let leaving = self.emptied(chunk).await?;
+        // A new generation, because a group that was cleaned has left a node of its own behind.
+        let generation = leaving.generation.wrapping_add(1);
+        let queued = Chunk { state: ChunkState::Queued, generation, ..leaving };
+        if !chunks::transition(&self.endpoint, &layout, chunk, leaving.word(), queued).await? {
+            return Err(CacheError::Damaged { what: "somebody else changed the state of a leaving group" });
+        }
+        let node = Node { chunk, generation: generation as u16, segment: 0 };
+        self.enqueue(Queue::Small, node).await
+    }
+
+    /// Looks at the next few descriptors and cleans the group there that has most dead in it, if that is a quarter; whether it did.
+    async fn clean(&mut self) -> Result<bool, CacheError> {
+        let layout = self.shared.pool.layout.clone();
+        let ring = 1u32 << self.shared.settings.ring_log2;
+        // A cleaned group leaves its node in the ring: with many of those the queue must move first.
+        if self.cursors().await?.iter().any(|cursors: &Cursors| cursors.len() > ring / 2) {
+            return Ok(false);
+        }
+        let first = ChunkId(self.clean_cursor % layout.chunks);
+        self.clean_cursor = (first.0 + CLEAN_LOOK.min(layout.chunks - first.0)) % layout.chunks;
+        let descriptors = chunks::descriptors(&self.endpoint, &layout, first, CLEAN_LOOK).await?;
+        let now_ns = self.endpoint.now_ns();
+        let now_ms = self.pool_ms(now_ns).await?;
+        let dead = |descriptor: &chunks::Descriptor| {
+            let expired = descriptor.engine != 0 && descriptor.engine <= now_ms;
+            // A hint that went below zero or beyond a chunk is nothing to go by.
+            let dead_bytes = Some(descriptor.dead_bytes).filter(|bytes| *bytes <= layout.chunk_bytes).unwrap_or(0);
+            dead_bytes + if expired { layout.chunk_bytes / 4 } else { 0 }
+        };
+        let queued =
+            |descriptor: &chunks::Descriptor| descriptor.chunk.is_some_and(|chunk| chunk.state == ChunkState::Queued);
+        let best = descriptors.iter().enumerate().filter(|(_, each)| queued(each)).max_by_key(|(_, each)| dead(each));
+        let Some((index, descriptor)) = best else { return Ok(false) };
+        let queue = Contents::from_word(descriptor.contents).queue;
+        // Half of what a full group holds must be sure to find room.
+        let has_room = !self.stock.is_empty() || self.has_room(queue, layout.chunk_bytes / 2);
+        if dead(descriptor) < layout.chunk_bytes / 4 || !has_room {
+            return Ok(false);
+        }
+        let chunk = ChunkId(first.0 + index as u32);
+        let generation = descriptor.chunk.map_or(0, |chunk| chunk.generation as u16);
+        let objects = self.group_objects(descriptor.contents).unwrap_or(0);
+        let frequencies =
+            (0..objects).map(|number| u16::from(self.shared.hotness.count(chunk, number as u16, generation))).collect();
+        let Some(mut group) = self.own_group(chunk, *descriptor, frequencies).await? else { return Ok(false) };
+        for leaver in &mut group.objects {
+            leaver.stays = true;
+            leaver.carry = leaver.frequency.min(3) as u8;
+        }
+        self.stats.groups_cleaned += 1;
+        self.empty_group(group, queue).await?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,197 @@
+//! Looking for a key's object under protection, for changes: what is found cannot be reused until the operation has ended.
+//!
+//! WRITE the protection, READ slot, READ record: if the slot is unchanged, the record cannot be reused. A record that is unsound although
+//! it cannot have been reused is damaged, and its object is dropped (`unlink`).
+
+use super::extent::Extents;
+use super::layout::BUCKET_SLOTS;
+use super::lookup::{ATTEMPTS_MAX, REUSE_NS};
+use super::object::{HEADER_BYTES, Header, LargeBody};
+use super::slot::{KeyHash, Slot};
+use super::{Forge, Hole, Protection};
+use crate::{CacheError, Meta, Want};
+use atoll_fabric::{Batch, Endpoint};
+use atoll_pool::ChunkId;
+
+/// An object found, and protected.
+pub(super) struct Found {
+    pub(super) slot: u64,
+    pub(super) word: Slot,
+    pub(super) chunk: ChunkId,
+    pub(super) header: Header,
+    pub(super) large: Option<(LargeBody, Extents)>,
+}
+
+/// What a search for a key gave.
+pub(super) enum Search {
+    Found(Found),
+    Absent,
+    Anew,
+}
+
+impl<E: Endpoint> Forge<E> {
+    /// Protects `chunk` and READs the slot and its record behind that; the slot's word now.
+    pub(super) async fn read_protected(
+        &mut self,
+        slot: u64,
+        word: Slot,
+    ) -> Result<Option<(Slot, ChunkId)>, CacheError> {
+        let Some((at, bytes, chunk)) = self.record_span(word) else { return Ok(None) };
+        if self.protection == Protection::Ending {
+            self.endpoint.flush().await?;
+        }
+        self.protection = Protection::Held;
+        let mut record = std::mem::take(&mut self.record);
+        record.resize(bytes);
+        let mut batch = Batch::new();
+        if !self.is_open(Hole::Protection) {
+            self.member().protect(&mut batch, chunk);
+        }
+        let now = batch.read_word(self.shared.layout.slot(slot));
+        let read = batch.read(at, record);
+        self.endpoint.post(&mut batch).await?;
+        self.record = batch.take(read);
+        Ok(Some((Slot(batch.word(now)), chunk)))
+    }
+
+    /// Ends the protection, if there is one.
+    #[inline]
+    pub(super) fn unprotect(&mut self) {
+        if self.protection == Protection::Held {
+            self.member().unprotect(&self.endpoint);
+            self.protection = Protection::Ending;
+        }
+    }
+
+    /// Looks for the key's object in the bucket that was read, and protects it. `skip` is a slot of the caller's own.
+    pub(super) async fn search(
+        &mut self,
+        hash: KeyHash,
+        key: &[u8],
+        want: Want,
+        pending: bool,
+        skip: Option<u64>,
+        begun_ns: u64,
+    ) -> Result<Search, CacheError> {
+        for index in 0..BUCKET_SLOTS {
+            let (word, slot) = self.seen(hash, index);
+            if !word.may_be(hash.fingerprint) || word.is_pending() != pending || skip == Some(slot) {
+                continue;
+            }
+            let Some((now, chunk)) = self.read_protected(slot, word).await? else {
+                self.drop_damaged(slot, word).await?;
+                return Ok(Search::Anew);
+            };
+            let late = self.endpoint.now_ns().wrapping_sub(begun_ns) > REUSE_NS;
+            if now != word || late {
+                return Ok(Search::Anew);
+            }
+            let record = std::mem::take(&mut self.record);
+            let judged = self.judge(word, &record).map(|record| (record.header, record.large, record.key == key));
+            let Some((header, large, is_ours)) = judged else {
+                self.record = record;
+                self.drop_damaged(slot, word).await?;
+                return Ok(Search::Anew);
+            };
+            let searched = match large {
+                None if is_ours => {
+                    if want == Want::Value {
+                        let value = &record.bytes()[HEADER_BYTES + key.len()..HEADER_BYTES + header.body_bytes()];
+                        self.old.assign(value, Meta::of(&header));
+                    }
+                    Search::Found(Found { slot, word, chunk, header, large: None })
+                }
+                None => Search::Absent,
+                Some(body) => {
+                    self.search_large(Found { slot, word, chunk, header, large: None }, body, key, want).await?
+                }
+            };
+            self.record = record;
+            if !matches!(searched, Search::Absent) {
+                return Ok(searched);
+            }
+        }
+        Ok(Search::Absent)
+    }
+
+    /// Completes a large object whose record is protected, if its key is the wanted one; `Absent` if it is another.
+    async fn search_large(
+        &mut self,
+        found: Found,
+        body: LargeBody,
+        key: &[u8],
+        want: Want,
+    ) -> Result<Search, CacheError> {
+        if body.key_hash != self.shared.hasher.hash(key) || found.header.key_bytes != key.len() {
+            return Ok(Search::Absent);
+        }
+        let Some(extents) = self.extents(&found.header, &body).await? else {
+            if self.slot_word(found.slot).await? == found.word {
+                self.drop_damaged(found.slot, found.word).await?;
+            }
+            return Ok(Search::Anew);
+        };
+        // Without a wish for the value only the key is read, and `old` holds an empty value.
+        let bytes = if want == Want::Value { found.header.body_bytes() } else { key.len() };
+        let buffer = std::mem::take(&mut self.old.buffer);
+        self.old.buffer = self.read_extents(&extents, bytes, buffer).await?;
+        (self.old.start, self.old.meta) =
+            (key.len(), Meta { value_bytes: bytes - key.len(), ..Meta::of(&found.header) });
+        // The record cannot be reused. Its extents can: they pass to a copy of the record in another chunk, which is not protected, and
+        // are freed with that. While the slot is what it was, they are its own.
+        if self.slot_word(found.slot).await? != found.word {
+            return Ok(Search::Anew);
+        }
+        if self.old.buffer.bytes()[..key.len()] != *key {
+            return Ok(Search::Absent);
+        }
+        // Something else than a client wrote to the pool: a change must not seal that with a new checksum.
+        if want == Want::Value && self.shared.hasher.hash(self.old.buffer.bytes()) != body.checksum {
+            self.drop_damaged(found.slot, found.word).await?;
+            return Ok(Search::Anew);
+        }
+        Ok(Search::Found(Found { large: Some((body, extents)), ..found }))
+    }
+
+    /// A slot's word now.
+    pub(super) async fn slot_word(&mut self, slot: u64) -> Result<Slot, CacheError> {
+        let mut batch = Batch::new();
+        let word = batch.read_word(self.shared.layout.slot(slot));
+        self.endpoint.post(&mut batch).await?;
+        Ok(Slot(batch.word(word)))
+    }
+
+    /// Looks at a key's slots under protection, which drops what is damaged.
+    pub(super) async fn examine(&mut self, hash: KeyHash, key: &[u8]) -> Result<(), CacheError> {
+        let begun_ns = self.endpoint.now_ns();
+        self.read_bucket(hash).await?;
+        self.search(hash, key, Want::Value, false, None, begun_ns).await?;
+        self.unprotect();
+        Ok(())
+    }
+
+    /// What is known of a key's object, if it is present.
+    pub(super) async fn present(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
+        let hash = self.key_hash(key);
+        for _ in 0..ATTEMPTS_MAX {
+            let begun_ns = self.endpoint.now_ns();
+            self.read_bucket(hash).await?;
+            let search = self.search(hash, key, Want::Meta, false, None, begun_ns).await?;
+            self.unprotect();
+            match search {
+                Search::Anew => self.stats.rereads += 1,
+                Search::Absent => return Ok(None),
+                Search::Found(found) => {
+                    let now_ms = self.pool_ms(begun_ns).await?;
+                    if !found.header.is_expired(now_ms) {
+                        return Ok(Some(Meta::of(&found.header)));
+                    }
+                    if self.take_expired(found.slot, found.word, now_ms).await? {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+        Err(CacheError::Damaged { what: "an object that stays unsound" })
+    }
+}

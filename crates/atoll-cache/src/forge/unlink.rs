@@ -1,0 +1,89 @@
+//! How an object goes: removed, expired, evicted by itself, or dropped because it is damaged.
+
+use super::lookup::REUSE_NS;
+use super::search::Found;
+use super::slot::Slot;
+use super::{Forge, Hole};
+use crate::CacheError;
+use atoll_fabric::{Batch, Buffer, Endpoint};
+
+impl<E: Endpoint> Forge<E> {
+    /// Accounts for an object that this client has just made dead.
+    pub(super) async fn bury(&mut self, found: Found, extents_live_on: bool) -> Result<(), CacheError> {
+        self.count_dead(found.chunk, found.header.record_bytes());
+        match &found.large {
+            Some((_, extents)) if !extents_live_on => self.free_extents(extents).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts objects that this client removed or evicted.
+    pub(super) fn count_removed(&mut self, objects: u64) {
+        self.count_objects(-(objects as i64));
+        if self.shared.pool.settings.objects_max > 0 {
+            let mut batch = Batch::new();
+            batch.fetch_and_add(self.shared.pool.layout.resident_objects(), objects.wrapping_neg());
+            self.endpoint.post_unawaited(&mut batch);
+        }
+    }
+
+    /// Takes an expired object away, before anybody is told that it has expired: then nobody who found it live a moment ago can bring it back.
+    /// `false` if the slot has changed.
+    pub(super) async fn take_expired(&mut self, slot: u64, word: Slot, now_ms: u64) -> Result<bool, CacheError> {
+        self.clock.advance(&self.endpoint, &self.shared.pool.layout, now_ms).await?;
+        let removed = self.unlink(slot, word).await?;
+        self.unprotect();
+        self.stats.expirations += u64::from(removed);
+        Ok(removed)
+    }
+
+    /// Makes a slot empty if it still has this word, and buries its object; whether it did. For evictions and flushes of single slots.
+    pub(super) async fn unlink(&mut self, slot: u64, word: Slot) -> Result<bool, CacheError> {
+        let begun_ns = self.endpoint.now_ns();
+        let Some((now, chunk)) = self.read_protected(slot, word).await? else { return Ok(false) };
+        let record: Buffer = std::mem::take(&mut self.record);
+        let judged = self.judge(word, &record).map(|record| (record.header, record.large));
+        self.record = record;
+        if now != word || self.endpoint.now_ns().wrapping_sub(begun_ns) > REUSE_NS {
+            return Ok(false);
+        }
+        let large = match judged {
+            Some((header, Some(body))) => self.extents(&header, &body).await?.map(|extents| Some((body, extents))),
+            Some((_, None)) => Some(None),
+            None => None,
+        };
+        let (Some((header, _)), Some(large)) = (judged, large) else {
+            // Extents, which are not protected, say nothing if the slot has changed meanwhile; then the swap fails.
+            self.drop_damaged(slot, word).await?;
+            return Ok(false);
+        };
+        let mut batch = Batch::new();
+        let swap = batch.compare_and_swap(self.shared.layout.slot(slot), word.0, 0);
+        self.endpoint.post(&mut batch).await?;
+        let removed = batch.swapped(swap);
+        if removed {
+            self.count_removed(1);
+            self.bury(Found { slot, word, chunk, header, large }, false).await?;
+        }
+        self.unprotect();
+        Ok(removed)
+    }
+
+    /// Drops an object whose record is unsound although it cannot have been reused: `slot` still had `word` when the record was READ under
+    /// protection. Something else than a client wrote to the pool, and a lookup would find the same for ever.
+    pub(super) async fn drop_damaged(&mut self, slot: u64, word: Slot) -> Result<(), CacheError> {
+        if self.is_open(Hole::Protection) || self.is_open(Hole::EarlyReuse) {
+            return Ok(());
+        }
+        let mut batch = Batch::new();
+        let swap = batch.compare_and_swap(self.shared.layout.slot(slot), word.0, 0);
+        self.endpoint.post(&mut batch).await?;
+        if batch.swapped(swap) {
+            self.stats.damaged += 1;
+            if word.is_live() {
+                self.count_removed(1);
+            }
+        }
+        Ok(())
+    }
+}
