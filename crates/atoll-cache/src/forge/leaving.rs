@@ -311,9 +311,10 @@ impl<E: Endpoint> Forge<E> {
         let mut buffer = Buffer::new();
         buffer.resize(bytes);
         let buffer = self.endpoint.read(at, buffer).await?;
-        match Record::decode(&buffer, &self.shared.hasher) {
-            Some(Record { header, large: Some(body), .. }) => self.extents(&header, &body).await,
-            _ => Ok(None),
+        let record = Record::decode(&buffer, &self.shared.hasher);
+        match record.and_then(|record| Some((record.header, record.large()?))) {
+            Some((header, body)) => self.extents(&header, &body).await,
+            None => Ok(None),
         }
     }
 

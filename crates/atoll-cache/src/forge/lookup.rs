@@ -191,7 +191,7 @@ impl<E: Endpoint> Forge<E> {
         }
         let Some(record) = self.judge(slot, &into.buffer) else { return Ok(Candidate::Reused) };
         let (header, is_ours) = (record.header, record.key == key);
-        if let Some(body) = record.large {
+        if let Some(body) = record.large() {
             if body.key_hash != self.shared.hasher.hash(key) || header.key_bytes != key.len() {
                 return Ok(Candidate::Other);
             }

@@ -142,8 +142,8 @@ pub struct Record<'a> {
     pub header: Header,
     /// The key; empty if the object is large.
     pub key: &'a [u8],
-    /// Where the rest is, if the object is large.
-    pub large: Option<LargeBody>,
+    /// The record's own words.
+    words: &'a [u64],
 }
 
 impl<'a> Record<'a> {
@@ -167,12 +167,17 @@ impl<'a> Record<'a> {
         if end > bytes.len() || words[0] != hasher.hash(&bytes[8..end]) {
             return None;
         }
-        let large = header.large.then(|| {
-            let extents = std::array::from_fn(|index| words[6 + index]);
-            LargeBody { checksum: words[4], key_hash: words[5], extents }
-        });
         let key = if header.large { &[] } else { &bytes[HEADER_BYTES..HEADER_BYTES + header.key_bytes] };
-        Some(Self { header, key, large })
+        Some(Self { header, key, words })
+    }
+
+    /// Where the rest is, if the object is large.
+    #[inline]
+    pub fn large(&self) -> Option<LargeBody> {
+        self.header.large.then(|| {
+            let extents = std::array::from_fn(|index| self.words[6 + index]);
+            LargeBody { checksum: self.words[4], key_hash: self.words[5], extents }
+        })
     }
 }
 
@@ -265,6 +270,6 @@ mod tests {
         let mut buffer = Buffer::new();
         encode_large(&mut buffer, &hasher, &header, &body);
         let record = Record::decode(&buffer, &hasher).unwrap();
-        assert_eq!((record.header, record.large), (header, Some(body)));
+        assert_eq!((record.header, record.large()), (header, Some(body)));
     }
 }

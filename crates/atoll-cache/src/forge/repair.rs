@@ -279,7 +279,7 @@ impl<E: Endpoint> Forge<E> {
             if header.generation != generation as u16 || usize::from(header.number) != records.len() || !fits {
                 break;
             }
-            let hash = record.large.map_or_else(|| self.shared.hasher.hash(record.key), |body| body.key_hash);
+            let hash = record.large().map_or_else(|| self.shared.hasher.hash(record.key), |body| body.key_hash);
             records.push(Parsed { header, offset_bytes: offset as u64, hash: KeyHash::new(hash, buckets) });
             offset += header.record_bytes() as usize;
         }
@@ -368,7 +368,7 @@ impl<E: Endpoint> Forge<E> {
                 let mut buffer = std::mem::take(&mut self.record);
                 buffer.resize(bytes);
                 self.record = self.endpoint.read(at, buffer).await?;
-                let body = self.judge(*word, &self.record).and_then(|record| Some((record.header, record.large?)));
+                let body = self.judge(*word, &self.record).and_then(|record| Some((record.header, record.large()?)));
                 let Some((header, body)) = body else {
                     damaged.push((*slot, *word));
                     continue;

@@ -13,13 +13,20 @@ use crate::{CacheError, Meta, Want};
 use atoll_fabric::{Batch, Endpoint};
 use atoll_pool::ChunkId;
 
+/// What a large object's record lists.
+#[derive(Clone, Debug)]
+pub(super) struct Large {
+    pub(super) body: LargeBody,
+    pub(super) extents: Extents,
+}
+
 /// An object found, and protected.
 pub(super) struct Found {
     pub(super) slot: u64,
     pub(super) word: Slot,
     pub(super) chunk: ChunkId,
     pub(super) header: Header,
-    pub(super) large: Option<(LargeBody, Extents)>,
+    pub(super) large: Option<Box<Large>>,
 }
 
 /// What a search for a key gave.
@@ -87,7 +94,7 @@ impl<E: Endpoint> Forge<E> {
                 return Ok(Search::Anew);
             }
             let record = std::mem::take(&mut self.record);
-            let judged = self.judge(word, &record).map(|record| (record.header, record.large, record.key == key));
+            let judged = self.judge(word, &record).map(|record| (record.header, record.large(), record.key == key));
             let Some((header, large, is_ours)) = judged else {
                 self.record = record;
                 self.drop_damaged(slot, word).await?;
@@ -150,7 +157,7 @@ impl<E: Endpoint> Forge<E> {
             self.drop_damaged(found.slot, found.word).await?;
             return Ok(Search::Anew);
         }
-        Ok(Search::Found(Found { large: Some((body, extents)), ..found }))
+        Ok(Search::Found(Found { large: Some(Box::new(Large { body, extents })), ..found }))
     }
 
     /// A slot's word now.

@@ -1,7 +1,7 @@
 //! How an object goes: removed, expired, evicted by itself, or dropped because it is damaged.
 
 use super::lookup::REUSE_NS;
-use super::search::Found;
+use super::search::{Found, Large};
 use super::slot::Slot;
 use super::{Forge, Hole};
 use crate::CacheError;
@@ -12,7 +12,7 @@ impl<E: Endpoint> Forge<E> {
     pub(super) async fn bury(&mut self, found: Found, extents_live_on: bool) -> Result<(), CacheError> {
         self.count_dead(found.chunk, found.header.record_bytes());
         match &found.large {
-            Some((_, extents)) if !extents_live_on => self.free_extents(extents).await,
+            Some(large) if !extents_live_on => self.free_extents(&large.extents).await,
             _ => Ok(()),
         }
     }
@@ -42,13 +42,16 @@ impl<E: Endpoint> Forge<E> {
         let begun_ns = self.endpoint.now_ns();
         let Some((now, chunk)) = self.read_protected(slot, word).await? else { return Ok(false) };
         let record: Buffer = std::mem::take(&mut self.record);
-        let judged = self.judge(word, &record).map(|record| (record.header, record.large));
+        let judged = self.judge(word, &record).map(|record| (record.header, record.large()));
         self.record = record;
         if now != word || self.endpoint.now_ns().wrapping_sub(begun_ns) > REUSE_NS {
             return Ok(false);
         }
         let large = match judged {
-            Some((header, Some(body))) => self.extents(&header, &body).await?.map(|extents| Some((body, extents))),
+            Some((header, Some(body))) => {
+                let extents = self.extents(&header, &body).await?;
+                extents.map(|extents| Some(Box::new(Large { body, extents })))
+            }
             Some((_, None)) => Some(None),
             None => None,
         };

@@ -9,12 +9,12 @@
 //!
 //! A compare-and-swap that fails begins the change anew, on what is there then: no update is lost, to another client or to a regrouping.
 
-use super::extent::{Extents, chunks_needed};
+use super::extent::chunks_needed;
 use super::group::Place;
 use super::layout::Queue;
 use super::lookup::ATTEMPTS_MAX;
-use super::object::{self, HEADER_BYTES, Header, LargeBody};
-use super::search::{Found, Search};
+use super::object::{self, HEADER_BYTES, Header};
+use super::search::{Found, Large, Search};
 use super::slot::{KeyHash, RecordLength, Slot};
 use super::{Forge, Hole};
 use crate::{CacheError, Change, Meta, Old, Verdict, Want};
@@ -33,7 +33,7 @@ enum Try {
 /// A new record before it has a place.
 pub(super) struct New {
     pub(super) header: Header,
-    pub(super) large: Option<(LargeBody, Extents)>,
+    pub(super) large: Option<Box<Large>>,
     pub(super) carry: u8,
     pub(super) queue: Queue,
 }
@@ -177,7 +177,7 @@ impl<E: Endpoint> Forge<E> {
             (Some(found), true) if same_body => found.large.clone(),
             _ => {
                 let (extents, body) = self.write_extents(hash, key, value).await?;
-                Some((body, extents))
+                Some(Box::new(Large { body, extents }))
             }
         };
         let new = New { header, large, carry, queue };
@@ -186,19 +186,19 @@ impl<E: Endpoint> Forge<E> {
             None => self.try_insert(hash, key, value, &new).await?,
         };
         if published {
-            if let Some((_, extents)) = &new.large {
+            if let Some(large) = &new.large {
                 self.count_extents(new.queue, header.body_bytes());
                 if !same_body {
-                    self.bind_extents(extents);
+                    self.bind_extents(&large.extents);
                 }
             }
             self.stats.puts += 1;
             return Ok(Try::Done(Some(header.token)));
         }
-        if let Some((_, extents)) = &new.large
+        if let Some(large) = &new.large
             && !same_body
         {
-            self.free_extents(extents).await?;
+            self.free_extents(&large.extents).await?;
         }
         Ok(Try::Anew)
     }
@@ -207,8 +207,8 @@ impl<E: Endpoint> Forge<E> {
     pub(super) fn encode(&mut self, hash: KeyHash, key: &[u8], value: &[u8], new: &New, place: Place) -> Slot {
         let header = Header { number: place.number, generation: place.generation as u16, ..new.header };
         let length = match &new.large {
-            Some((body, _)) => {
-                object::encode_large(&mut self.outgoing, &self.shared.hasher, &header, body);
+            Some(large) => {
+                object::encode_large(&mut self.outgoing, &self.shared.hasher, &header, &large.body);
                 RecordLength::LARGE
             }
             None => {

@@ -193,7 +193,7 @@ impl<E: Endpoint> Forge<E> {
             walk.report
                 .fault(|| format!("slot {slot} points into chunk {}, which holds no group of its time", chunk.0));
         }
-        let (header, large, mut key) = (record.header, record.large, record.key.to_vec());
+        let (header, large, mut key) = (record.header, record.large(), record.key.to_vec());
         if let Some(body) = large {
             let Some(extents) = self.extents(&header, &body).await? else {
                 walk.report.fault(|| format!("slot {slot} has an object with impossible extents"));

@@ -37,7 +37,7 @@ impl<E: Endpoint> Forge<E> {
                 // The object was moved or replaced: the slot says where it is now.
                 Some((now, _)) if now != word => {}
                 Some(_) => {
-                    let judged = self.judge(word, &self.record).map(|record| (record.header, record.large));
+                    let judged = self.judge(word, &self.record).map(|record| (record.header, record.large()));
                     match judged {
                         None => self.drop_damaged(slot, word).await?,
                         Some((header, large)) => {
