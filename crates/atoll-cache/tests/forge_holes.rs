@@ -17,17 +17,14 @@
 //!
 //! `cargo test -p atoll-cache --test forge_holes -- --nocapture` prints how many seeds show each.
 
-mod load;
-mod simulated;
-
 use atoll_cache::forge::{ForgeOptions, Hole};
-use atoll_cache::{CacheError, Condition, SetOptions, Value};
+use atoll_cache::{CacheError, Condition, SetOptions};
 use atoll_fabric::{Batch, Endpoint};
+use atoll_lab::simulated::Load;
+use atoll_lab::simulated::{Case, Client, load};
 use atoll_pool::{Chunk, ChunkId, ChunkState};
-use atoll_sim::history::{self, Call, Evictions, Outcome, Seen};
+use atoll_sim::history::Evictions;
 use atoll_sim::{Random, Strategy, for_each_seed};
-use load::Load;
-use simulated::{Case, Client};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -55,45 +52,6 @@ fn show(hole: Hole, seeds: u64, case: impl Fn(u64) -> Case, run: impl Fn(&Case, 
 
 fn drawn_load(case: &Case, seed: u64) -> Result<(), String> {
     case.run(seed).map(drop)
-}
-
-impl Client {
-    async fn get(&mut self, key: &[u8]) -> Result<bool, CacheError> {
-        let mut value = Value::new();
-        let pending = self.history.begin(self.number, key, Call::Get);
-        let hit = self.cache.get(key, &mut value).await?;
-        self.history.end(pending, Outcome::get(hit.then(|| value.bytes())));
-        Ok(hit)
-    }
-
-    async fn set(&mut self, key: &[u8], value: Vec<u8>) -> Result<(), CacheError> {
-        let pending = self.history.begin(self.number, key, Call::set(value.clone()));
-        self.cache.set(key, &value, &SetOptions::default()).await?;
-        self.history.end(pending, Outcome::stored(true));
-        Ok(())
-    }
-
-    async fn delete(&mut self, key: &[u8]) -> Result<(), CacheError> {
-        let pending = self.history.begin(self.number, key, Call::Delete);
-        let found = self.cache.delete(key).await?;
-        self.history.end(pending, Outcome::Seen(Seen::presence(found)));
-        Ok(())
-    }
-
-    /// A set, or a set-if-absent, that tells what was there.
-    async fn set_returning(&mut self, key: &[u8], value: Vec<u8>, condition: Condition) -> Result<(), CacheError> {
-        let call = match condition {
-            Condition::IfAbsent => Call::set_if(value.clone(), history::Condition::IfAbsent),
-            _ => Call::set(value.clone()),
-        };
-        let mut old = Value::new();
-        let pending = self.history.begin(self.number, key, call);
-        let options = SetOptions { condition, ..SetOptions::default() };
-        let outcome = self.cache.set_returning(key, &value, &options, Some(&mut old)).await?;
-        let seen = if outcome.old.is_some() { Seen::value(old.bytes()) } else { Seen::Absent };
-        self.history.end(pending, Outcome::Set { stored: outcome.stored, seen, token: None });
-        Ok(())
-    }
 }
 
 #[test]

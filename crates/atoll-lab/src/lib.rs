@@ -13,6 +13,7 @@
 //! | [`replay`] | a trace on a cache |
 //! | [`hit_ratio`] | an engine on a folder of traces, beside the oracle's algorithms |
 //! | [`micro`] | single operations, beside other caches |
+//! | [`simulated`] | cases of a cache on the simulated fabric |
 //! | `fleet` | the processes of an experiment |
 //! | `latency` | latencies in a histogram that can be sent between processes |
 //! | `progress` | the bar on the terminal |
@@ -32,6 +33,7 @@ mod progress;
 pub mod random;
 pub mod reference;
 pub mod replay;
+pub mod simulated;
 pub mod trace;
 pub mod zipf;
 

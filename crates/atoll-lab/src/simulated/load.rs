@@ -1,15 +1,11 @@
 //! A random load on a cache, recorded as a history. The same load runs on the simulated fabric and on shared memory.
 
-#![allow(dead_code, reason = "every test binary uses its part")]
-
-pub(crate) mod ticketed;
-
 use atoll_cache::{Cache, CacheError, Condition, Engine, Expiry, Number, SetOptions, Value};
 use atoll_sim::Random;
 use atoll_sim::history::{self, Call, History, Outcome, Pending, Seen};
 
 /// What writes down the operations of a load.
-pub(crate) trait Recorder {
+pub trait Recorder {
     /// An operation under way.
     type Pending;
     /// A client invokes an operation.
@@ -32,21 +28,21 @@ impl Recorder for std::rc::Rc<History> {
 
 /// What a client does.
 #[derive(Clone, Debug)]
-pub(crate) struct Load {
+pub struct Load {
     /// Keys; few, so that clients meet.
-    pub(crate) keys: u64,
+    pub keys: u64,
     /// Operations of each client.
-    pub(crate) operations: u64,
+    pub operations: u64,
     /// Longest value in bytes.
-    pub(crate) value_bytes_max: u64,
+    pub value_bytes_max: u64,
     /// Percent of operations that are lookups.
-    pub(crate) lookups: u64,
+    pub lookups: u64,
     /// Whether there are deletes, increments, appends, conditions and expiries beside sets and lookups.
-    pub(crate) mixed: bool,
+    pub mixed: bool,
 }
 
 /// A value that no other write has, of about `bytes`.
-pub(crate) fn unique_value(client: u32, step: u64, bytes: u64) -> Vec<u8> {
+pub fn unique_value(client: u32, step: u64, bytes: u64) -> Vec<u8> {
     let mut value = format!("{client}.{step}.").into_bytes();
     let fill = (client as u8).wrapping_mul(17).wrapping_add(step as u8);
     value.resize(value.len().max(bytes as usize), fill);
@@ -63,7 +59,7 @@ fn key_of(index: u64) -> Vec<u8> {
 }
 
 /// Does one client's part of the load. Errors that the load permits (no room) leave the operation pending: it may have happened.
-pub(crate) async fn run<G: Engine, R: Recorder>(
+pub async fn run<G: Engine, R: Recorder>(
     cache: &mut Cache<G>,
     client: u32,
     seed: u64,

@@ -1,0 +1,16 @@
+//! A cache on the simulated fabric: pools so small that everything happens all the time, clients that play on them, and what must hold
+//! afterwards.
+//!
+//! | module | concept |
+//! |---|---|
+//! | [`case`] | a pool, its clients and what the simulation is like |
+//! | [`client`] | one client, and what it records |
+//! | [`load`] | what clients do, recorded as a history |
+
+pub mod case;
+pub mod client;
+pub mod load;
+
+pub use case::{Case, ForgePoolWords};
+pub use client::Client;
+pub use load::Load;
