@@ -6,11 +6,14 @@
 //! | [`case`] | a pool, its clients and what the simulation is like |
 //! | [`client`] | one client, and what it records |
 //! | [`load`] | what clients do, recorded as a history |
+//! | [`turmoil`] | a case in which things go wrong |
 
 pub mod case;
 pub mod client;
 pub mod load;
+pub mod turmoil;
 
 pub use case::{Case, ForgePoolWords};
 pub use client::Client;
 pub use load::Load;
+pub use turmoil::Turmoil;
