@@ -16,6 +16,7 @@ use crate::liberties::Temper;
 use crate::memory::Memory;
 use crate::{Liberties, Random};
 use atoll_fabric::batch::{Operation, Verb};
+use atoll_fabric::{Buffer, VerbError};
 use std::task::Waker;
 
 /// Who waits for a batch.
@@ -29,6 +30,10 @@ pub(crate) enum Fate {
     Unawaited,
     /// Nobody any more: the future was dropped. The buffers die with the batch.
     Abandoned,
+    /// The future, which is to learn that the outcome is unknown while the batch goes on.
+    Unknown,
+    /// The batch has ended badly and the future has not been polled yet.
+    Failed(VerbError),
 }
 
 /// A batch in flight. A slot that is used again keeps its memory.
@@ -40,8 +45,14 @@ pub(crate) struct Flight {
     verbs: Vec<FlyingVerb>,
     /// A bit for each verb that has not wholly taken effect.
     pending: u32,
-    /// Whether it waits for a time before it goes on.
-    pub(crate) held: bool,
+    /// The number of the timer that it waits for before it goes on; 0 for none.
+    pub(crate) held: u64,
+    /// Whether it was posted and has neither landed nor failed.
+    pub(crate) afloat: bool,
+    /// Whether nobody waits for it who could vouch for it: see [`fault`](crate::fault).
+    pub(crate) adrift: bool,
+    /// Whether its completion cannot arrive: its outcome is unknown at its deadline.
+    pub(crate) lost: bool,
 }
 
 #[derive(Debug)]
@@ -76,16 +87,40 @@ pub(crate) struct Effect {
     pub(crate) word: u64,
 }
 
+impl Effect {
+    /// The verb's name in a trace.
+    pub(crate) fn name(self) -> &'static str {
+        match self.kind {
+            b'R' => "READ",
+            b'r' => "READ, some words,",
+            b'W' => "WRITE",
+            b'w' => "WRITE, some words,",
+            b'C' => "CAS",
+            _ => "FAA",
+        }
+    }
+}
+
 impl Flight {
     pub(crate) fn empty() -> Self {
-        Self { lane: 0, endpoint: 0, fate: Fate::Abandoned, verbs: Vec::new(), pending: 0, held: false }
+        Self {
+            lane: 0,
+            endpoint: 0,
+            fate: Fate::Abandoned,
+            verbs: Vec::new(),
+            pending: 0,
+            held: 0,
+            afloat: false,
+            adrift: false,
+            lost: false,
+        }
     }
 
     /// Takes the operations out of `verbs`, which keep a placeholder each.
     pub(crate) fn board(&mut self, verbs: &mut [Verb], liberties: Liberties) {
         debug_assert!(self.verbs.is_empty());
         self.pending = if verbs.len() == 32 { u32::MAX } else { (1 << verbs.len()) - 1 };
-        self.held = false;
+        (self.held, self.afloat, self.adrift, self.lost) = (0, true, false, false);
         for verb in verbs {
             let operation = std::mem::replace(&mut verb.operation, Operation::ReadWord { value: 0 });
             let verb = Verb { at: verb.at, fenced: verb.fenced, operation };
@@ -114,6 +149,64 @@ impl Flight {
         debug_assert_eq!(verbs.len(), self.verbs.len());
         for (verb, flown) in verbs.iter_mut().zip(self.verbs.drain(..)) {
             verb.operation = flown.verb.operation;
+        }
+    }
+
+    /// Nothing more of it takes effect.
+    pub(crate) fn cut(&mut self) {
+        self.pending = 0;
+    }
+
+    /// Its verbs to one of `nodes`, a bit each, do not take effect.
+    pub(crate) fn cut_nodes(&mut self, nodes: u64) {
+        for (index, flying) in self.verbs.iter().enumerate() {
+            self.pending &= !(u32::from(nodes >> flying.verb.at.node() & 1 == 1) << index);
+        }
+    }
+
+    /// A bit for each node that it touches.
+    pub(crate) fn nodes(&self) -> u64 {
+        self.verbs.iter().fold(0, |nodes, flying| nodes | 1 << flying.verb.at.node())
+    }
+
+    /// What the verbs of a batch become whose buffers stay with the fabric: as they were, with buffers of no bytes.
+    pub(crate) fn strand(&self, verbs: &mut [Verb]) {
+        for (verb, flying) in verbs.iter_mut().zip(&self.verbs) {
+            verb.operation = match &flying.verb.operation {
+                Operation::Read { .. } => Operation::Read { into: Buffer::new() },
+                Operation::ReadWord { .. } => Operation::ReadWord { value: 0 },
+                Operation::Write { .. } => Operation::Write { from: Buffer::new() },
+                Operation::WriteWord { value } => Operation::WriteWord { value: *value },
+                Operation::CompareAndSwap { expected, desired, .. } => {
+                    Operation::CompareAndSwap { expected: *expected, desired: *desired, found: !*expected }
+                }
+                Operation::FetchAndAdd { addend, .. } => Operation::FetchAndAdd { addend: *addend, found: 0 },
+            };
+        }
+    }
+
+    /// What verb number `index` did, in words.
+    pub(crate) fn verb_described(&self, index: u8) -> String {
+        let flying = &self.verbs[index as usize];
+        let bytes = flying.verb.len();
+        match &flying.verb.operation {
+            Operation::Read { into } => {
+                format!("{bytes} bytes, the first word {:#x}", into.words().first().unwrap_or(&0))
+            }
+            Operation::ReadWord { value } => format!("is {value:#x}"),
+            Operation::Write { from } => {
+                format!("{bytes} bytes, the first word {:#x}", from.words().first().unwrap_or(&0))
+            }
+            Operation::WriteWord { value } => format!("becomes {value:#x}"),
+            Operation::CompareAndSwap { expected, desired, found } if expected == found => {
+                format!("from {expected:#x} to {desired:#x}")
+            }
+            Operation::CompareAndSwap { expected, desired, found } => {
+                format!("from {expected:#x} to {desired:#x} REFUSED, is {found:#x}")
+            }
+            Operation::FetchAndAdd { addend, found } => {
+                format!("from {found:#x} to {:#x}", found.wrapping_add(*addend))
+            }
         }
     }
 

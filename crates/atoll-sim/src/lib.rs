@@ -8,6 +8,8 @@
 //! |---|---|
 //! | [`sim`] | a simulation: its options, its tasks, its run and how that ends |
 //! | [`endpoint`] | one client's access to the simulated fabric |
+//! | [`control`] | what a task may do to the simulation: bring up and strike down clients |
+//! | [`fault`] | what can go wrong, who is hit, and how often |
 //! | [`liberties`] | which liberties of the contract are taken, and how often |
 //! | [`schedule`] | whose step is next: uniform, bursts, priorities |
 //! | [`history`] | what clients of a cache did and saw, and whether the cache kept its first promise |
@@ -17,28 +19,39 @@
 //! | [`seeds`] | a scenario over many seeds, and the command that replays one |
 //! | [`random`] | the seeded randomness of it all |
 //! | `world` | everything that changes during a run |
+//! | `afflictions` | what faults do to it |
+//! | `lane`, `port`, `timers` | its clients, its endpoints, what happens at a time |
+//! | `trace` | the last events, for whoever follows a run |
 //! | `flight` | a batch between its post and its completion |
 //! | `memory` | the bytes |
 //!
-//! Verbs cost nothing yet and nobody dies yet. Costs will come in where the world lets time pass for a step; faults where the world
-//! takes a step of a lane, because a lane is a client with all that it has in flight.
+//! Verbs cost nothing yet. Costs will come in where the world lets time pass for a step.
 #![forbid(unsafe_code)]
 
+mod afflictions;
+pub mod control;
 pub mod endpoint;
 mod excerpt;
+pub mod fault;
 mod flight;
 pub mod history;
+mod lane;
 pub mod liberties;
 pub mod linearizability;
 mod memory;
+mod port;
 pub mod random;
 pub mod schedule;
 pub mod seeds;
 mod sequential;
 pub mod sim;
+mod timers;
+mod trace;
 mod world;
 
+pub use control::{ClientId, ClientState, Control};
 pub use endpoint::SimEndpoint;
+pub use fault::{After, Direction, Fault, Faults, Fencing};
 pub use history::History;
 pub use liberties::Liberties;
 pub use random::Random;
