@@ -180,7 +180,9 @@ impl Member {
             present.resize(8 * IDENTITY_WORDS);
             let mut batch = Batch::new();
             let read = batch.read(self.account, present);
+            // Behind the other: while the place is still this joiner's, what was read before is from before anybody else's time.
             let state = batch.read_word(self.signal);
+            batch.fence();
             endpoint.post(&mut batch).await?;
             let (present, state) = (batch.take(read), batch.word(state));
             if state != joining || present.words() == words {
