@@ -12,7 +12,7 @@ use super::ring::{Cursors, Node};
 use super::{Forge, Hole};
 use crate::CacheError;
 use atoll_fabric::{Batch, Endpoint};
-use atoll_pool::{Chunk, ChunkId, ChunkState, chunks, registry};
+use atoll_pool::{Chunk, ChunkId, ChunkState, chunks, read_word, registry};
 
 /// Tries, each after a pause, before a writer gives up because others hold everything.
 const TRIES_MAX: u32 = 2_000;
@@ -130,6 +130,22 @@ impl<E: Endpoint> Forge<E> {
                 Box::pin(self.tend()).await?;
             }
         }
+    }
+
+    /// Evicts until no more objects are resident than may be: what a client that died had not counted may have been too many.
+    pub(super) async fn evict_to_limit(&mut self) -> Result<(), CacheError> {
+        let max = self.shared.pool.settings.objects_max;
+        for effort in 1..=TRIES_MAX {
+            let resident = read_word(&self.endpoint, self.shared.pool.layout.resident_objects()).await?;
+            if max == 0 || resident <= max {
+                break;
+            }
+            if let Evicted::Nothing = self.evict(effort).await? {
+                break;
+            }
+            self.endpoint.flush().await?;
+        }
+        Ok(())
     }
 
     /// Gives a reservation back that the operation did not use.
