@@ -67,6 +67,9 @@ pub enum LabError {
         /// What happened.
         what: String,
     },
+    /// Something that must hold does not.
+    #[error("{0}")]
+    Failed(String),
     /// Options contradict each other.
     #[error("{0}")]
     Options(String),

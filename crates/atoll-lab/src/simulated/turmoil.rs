@@ -6,6 +6,7 @@
 use super::case::Case;
 use super::client::{Hesitant, open_hole};
 use super::load::{self, Load};
+use atoll_cache::forge::layout::ForgeLayout;
 use atoll_cache::forge::{Forge, ForgePool};
 use atoll_cache::{Cache, CacheError, SetOptions};
 use atoll_fabric::{Endpoint, VerbError};
@@ -119,13 +120,24 @@ impl Turmoil {
         self.run_on(&Sim::new(self.options(seed)))
     }
 
-    /// The same on a simulation of the caller's.
-    pub fn run_on(&self, sim: &Sim) -> Result<Ran, String> {
+    /// The same with the last so many events in words.
+    pub fn run_traced(&self, seed: u64, events: usize) -> (Result<Ran, String>, String) {
+        let sim = Sim::new(SimOptions { trace_events: events, ..self.options(seed) });
+        let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.run_on(&sim)));
+        let trace = if events > 0 { sim.trace() } else { String::new() };
+        (ran.unwrap_or_else(|_| Err("the run panicked".to_owned())), trace)
+    }
+
+    fn run_on(&self, sim: &Sim) -> Result<Ran, String> {
         let settings = self.settings();
         let bytes = settings.capacity_bytes;
         let endpoint = sim.endpoint("maker");
-        let made = sim.block_on(async move { ForgePool::format(&endpoint, settings).await.map(drop) });
-        made.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        let made = sim.block_on(async move { ForgePool::format(&endpoint, settings).await });
+        let pool = made.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        sim.name_addresses(move |at| {
+            let forge = ForgeLayout::new(pool.pool(), pool.settings()).ok()?;
+            forge.describe(at).or_else(|| pool.pool().layout.describe(at))
+        });
         let stage = Rc::new(Stage {
             turmoil: self.clone(),
             seed: sim.seed(),
@@ -143,8 +155,7 @@ impl Turmoil {
         if let Some(error) = stage.errors.take().into_iter().next() {
             return Err(error);
         }
-        let end = { end(stage.clone(), sim.control()) };
-        sim.block_on(end).map_err(|error| error.to_string())??;
+        sim.block_on(end(stage.clone(), sim.control())).map_err(|error| error.to_string())??;
         let checked = stage.history.check_with(self.case.evictions).map_err(|violation| violation.to_string())?;
         let report = sim.run().map_err(|error| error.to_string())?;
         let kills = sim.control().killed().len() as u64;
