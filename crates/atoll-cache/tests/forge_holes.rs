@@ -6,13 +6,14 @@
 //! | `Validation` | checksum, key and generation in every record | `a_lookup_never_gives_torn_or_foreign_bytes` |
 //! | `Generation` | the tag of the chunk's generation in the slot | `a_lookup_never_gives_a_record_of_a_later_life_of_its_chunk` |
 //! | `DuplicateKey` | pending slots | `two_insertions_of_a_key_never_both_stay` |
-//! | `Protection` | intents, which chunks wait for | `a_slot_word_that_comes_back_is_not_taken_for_the_old_one` |
+//! | `Protection` | protections, which chunks wait for | `a_slot_word_that_comes_back_is_not_taken_for_the_old_one` |
 //! | `LostUpdate` | beginning anew after a lost compare-and-swap | `no_update_is_lost_to_another_or_to_a_regrouping` |
 //! | `EarlyReuse` | moving and unlinking before a chunk's reuse | `hot_objects_outlive_the_chunk_that_they_are_moved_from` |
 //! | `UnfilledNode` | dequeuers taking back the tickets that they pass | `a_group_whose_enqueuer_was_slow_is_not_stranded`, the same at the wrap of the cursors |
 //! | `DroppedSet` | evicting for a writer without room | `a_set_that_returned_can_be_read` |
 //! | `IdleEvictor` | letting any client evict | `writers_need_no_other_client_to_be_busy` |
 //! | `StaleNode` | the generation in the ring's nodes | `a_node_of_a_cleaned_group_does_not_take_the_next_one` |
+//! | `UntakenExpiry` | taking an expired object away before telling that it has expired | `what_has_expired_for_one_never_comes_back_for_another` |
 //! | `TrustedBytes` | checking every address and length against the heap | `hostile_slot_words_are_never_followed_out_of_the_heap` |
 //!
 //! `cargo test -p atoll-cache --test forge_holes -- --nocapture` prints how many seeds show each.
@@ -71,7 +72,7 @@ fn a_lookup_never_gives_a_record_of_a_later_life_of_its_chunk() {
         strategy: Strategy::Priorities,
         ..Case::default()
     };
-    show(Hole::Generation, 300, case, |case, seed| {
+    show(Hole::Generation, 600, case, |case, seed| {
         let checked = case.run_part(seed, |mut client| async move {
             let mut random = client.random();
             for step in 0..200 {
@@ -100,7 +101,7 @@ fn two_insertions_of_a_key_never_both_stay() {
         clients: 5,
         slots: 16,
         evictions: Evictions::Never,
-        load: Load { keys: 3, operations: 40, value_bytes_max: 30, lookups: 10, mixed: true },
+        load: Load { keys: 3, operations: 40, value_bytes_max: 30, lookups: 10, mixed: true, expiring: false },
         ..Case::default()
     };
     show(Hole::DuplicateKey, 300, case, drawn_load);
@@ -182,7 +183,7 @@ async fn turn_free_generations(client: &mut Client) -> Result<(), CacheError> {
 fn no_update_is_lost_to_another_or_to_a_regrouping() {
     let case = |_| Case {
         chunk_bytes: 1024,
-        load: Load { keys: 4, operations: 60, value_bytes_max: 40, lookups: 20, mixed: true },
+        load: Load { keys: 4, operations: 60, value_bytes_max: 40, lookups: 20, mixed: true, expiring: false },
         ..Case::default()
     };
     show(Hole::LostUpdate, 150, case, drawn_load);
@@ -219,7 +220,7 @@ fn many_groups() -> Case {
         chunks: 10,
         group_objects_max: 1,
         ring_log2: Some(5),
-        load: Load { keys: 8, operations: 60, value_bytes_max: 30, lookups: 10, mixed: false },
+        load: Load { keys: 8, operations: 60, value_bytes_max: 30, lookups: 10, mixed: false, expiring: false },
         ..Case::default()
     }
 }
@@ -252,7 +253,7 @@ fn a_set_that_returned_can_be_read() {
     let case = |_| Case {
         clients: 1,
         evictions: Evictions::Never,
-        load: Load { keys: 3, operations: 30, value_bytes_max: 30, lookups: 50, mixed: true },
+        load: Load { keys: 3, operations: 30, value_bytes_max: 30, lookups: 50, mixed: true, expiring: false },
         ..Case::default()
     };
     show(Hole::DroppedSet, 50, case, drawn_load);
@@ -306,6 +307,14 @@ fn a_node_of_a_cleaned_group_does_not_take_the_next_one() {
         });
         checked.map(drop)
     });
+}
+
+/// What expired for one client must not be found, or given a later end, by another whose clock is behind.
+#[test]
+fn what_has_expired_for_one_never_comes_back_for_another() {
+    let load = Load { keys: 1, operations: 60, value_bytes_max: 20, lookups: 60, mixed: true, expiring: true };
+    let case = |_| Case { clients: 4, chunks: 40, load: load.clone(), ..Case::default() };
+    show(Hole::UntakenExpiry, 100, case, drawn_load);
 }
 
 /// Slots of present keys are made to point anywhere, mostly far outside the region.

@@ -64,7 +64,7 @@ impl Default for Case {
             ring_log2: None,
             ring_position: 0,
             clients: 3,
-            load: Load { keys: 5, operations: 60, value_bytes_max: 300, lookups: 40, mixed: true },
+            load: Load { keys: 5, operations: 60, value_bytes_max: 300, lookups: 40, mixed: true, expiring: false },
             evictions: Evictions::Anytime,
             strategy: Strategy::FromSeed,
             steps_max: 30_000_000,
@@ -97,6 +97,7 @@ impl Case {
                 value_bytes_max: random.pick(&[40, 200, 900]),
                 lookups: random.pick(&[20, 50]),
                 mixed: random.below(4) > 0,
+                expiring: random.below(3) == 0,
             },
             ..Self::default()
         }

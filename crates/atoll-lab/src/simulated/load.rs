@@ -39,6 +39,8 @@ pub struct Load {
     pub lookups: u64,
     /// Whether there are deletes, increments, appends, conditions and expiries beside sets and lookups.
     pub mixed: bool,
+    /// Whether some sets are for a few milliseconds, and some expiries are moved by as much.
+    pub expiring: bool,
 }
 
 /// A value that no other write has, of about `bytes`.
@@ -88,7 +90,7 @@ pub async fn run<G: Engine, R: Recorder>(
         }
         let bytes = random.below(load.value_bytes_max.max(1)) >> random.below(4);
         let choice = if load.mixed { random.below(16) } else { 0 };
-        one_change(cache, client, step, &key, bytes, choice, &mut random, history).await?;
+        one_change(cache, client, step, &key, bytes, choice, load.expiring, &mut random, history).await?;
     }
     Ok(())
 }
@@ -101,6 +103,7 @@ async fn one_change<G: Engine, R: Recorder>(
     key: &[u8],
     bytes: u64,
     choice: u64,
+    expiring: bool,
     random: &mut Random,
     history: &R,
 ) -> Result<(), CacheError> {
@@ -109,7 +112,9 @@ async fn one_change<G: Engine, R: Recorder>(
         0..=6 => {
             let value = unique_value(client, step, bytes);
             let pending = history.begin(client, key, Call::set(value.clone()));
-            let outcome = cache.set(key, &value, &SetOptions::default()).await?;
+            let soon = expiring && random.below(2) == 0;
+            let expiry = if soon { Expiry::InMs(1 + random.below(3)) } else { Expiry::Never };
+            let outcome = cache.set(key, &value, &SetOptions { expiry, ..SetOptions::default() }).await?;
             history.end(pending, Outcome::Set { stored: true, seen: Seen::Nothing, token: Some(outcome.token) });
         }
         7 => {
@@ -178,7 +183,8 @@ async fn one_change<G: Engine, R: Recorder>(
         }
         _ => {
             let pending = history.begin(client, key, Call::Expire { expiry_ms: None });
-            let expiry = if random.below(2) == 0 { Expiry::Never } else { Expiry::InMs(1 << 40) };
+            let later_ms = if expiring { 1 + random.below(4) } else { 1 << 40 };
+            let expiry = if random.below(2) == 0 { Expiry::Never } else { Expiry::InMs(later_ms) };
             let outcome = cache.expire(key, expiry, atoll_cache::ExpireCondition::default()).await?;
             let seen = Seen::presence(outcome != atoll_cache::ExpireOutcome::Absent);
             history.end(pending, Outcome::Seen(seen));

@@ -70,7 +70,8 @@ impl Turmoil {
         let roomy = random.below(4) == 0;
         let case = if roomy {
             // Nothing is evicted, so that a miss tells of a mistake.
-            Case { chunks: 400, slots: 1024, objects_max: 0, evictions: Evictions::Never, ..case }
+            let load = Load { expiring: false, ..case.load };
+            Case { chunks: 400, slots: 1024, objects_max: 0, evictions: Evictions::Never, load, ..case }
         } else {
             case
         };
