@@ -59,6 +59,8 @@ struct Stage {
     next_number: Cell<u32>,
 }
 
+/// Steps within which a run comes to its end, a hundred times what one takes: else somebody waits for ever.
+const STEPS_MAX: u64 = 5_000_000;
 /// Looks of the last client at a pool that is not sound yet.
 const LOOKS_MAX: u32 = 20;
 
@@ -75,7 +77,8 @@ impl Turmoil {
         } else {
             case
         };
-        let case = Case { load: Load { operations: random.pick(&[10, 30, 60]), ..case.load }, ..case };
+        let load = Load { operations: random.pick(&[10, 30, 60]), ..case.load };
+        let case = Case { load, steps_max: STEPS_MAX, ..case };
         let fencing = random.pick(&[Fencing::Observed, Fencing::Observed, Fencing::Forced]);
         let steps_between = random.pick(&[100, 400, 2000]);
         let mut faults = Faults::host(random.below(5) as u32, random.below(4) as u32, steps_between);
@@ -86,6 +89,7 @@ impl Turmoil {
             faults.link_cuts_max = random.below(2) as u32;
             faults.slow_nodes_max = random.below(2) as u32;
         }
+        faults.node_losses_max = u32::from(random.below(40) == 0);
         faults.clock_jumps_max = random.below(3) as u32;
         faults.clock_jump_ms_max = 1_000;
         faults.clock_drift_per_mille_max = random.pick(&[0, 10, 200]);
@@ -176,11 +180,22 @@ impl Stage {
     }
 }
 
+impl Stage {
+    /// Whether a joiner may end with this error.
+    fn is_fate_of_joiners(&self, error: &PoolError) -> bool {
+        match error {
+            PoolError::Verb(error) => is_fate(error),
+            PoolError::NotAPool => self.turmoil.faults.node_losses_max > 0,
+            _ => false,
+        }
+    }
+}
+
 /// A client's life, if nothing cuts it short.
 async fn live(stage: Rc<Stage>, control: Control, number: u32) {
     let mut cache = match stage.join(&control, &format!("client {number}"), true).await {
         Ok(cache) => cache,
-        Err(PoolError::Verb(error)) if is_fate(&error) => return,
+        Err(error) if stage.is_fate_of_joiners(&error) => return,
         Err(error) => return stage.errors.borrow_mut().push(format!("client {number}: {error}")),
     };
     let load = &stage.turmoil.case.load;
@@ -216,7 +231,11 @@ async fn keep(stage: Rc<Stage>, control: Control) {
 async fn end(stage: Rc<Stage>, control: Control) -> Result<(), String> {
     let text = |error: CacheError| format!("after the faults: {error}");
     let joined = stage.join(&control, "last", true).await;
-    let mut cache = joined.map_err(|error| format!("after the faults: {error}"))?;
+    let mut cache = match joined {
+        // The pool went with the node's bytes.
+        Err(error) if stage.is_fate_of_joiners(&error) => return Ok(()),
+        joined => joined.map_err(|error| format!("after the faults: {error}"))?,
+    };
     for look in 1.. {
         cache.engine_mut().repair().await.map_err(text)?;
         let report = cache.engine_mut().verify().await.map_err(text)?;
