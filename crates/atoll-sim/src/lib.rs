@@ -11,6 +11,7 @@
 //! | [`control`] | what a task may do to the simulation: bring up and strike down clients |
 //! | [`fault`] | what can go wrong, who is hit, and how often |
 //! | [`liberties`] | which liberties of the contract are taken, and how often |
+//! | [`strict`] | switches for all of these, and which ones a failure needs |
 //! | [`schedule`] | whose step is next: uniform, bursts, priorities |
 //! | [`history`] | what clients of a cache did and saw, and whether the cache kept its first promise |
 //! | `sequential` | the sequential cache of one key, against which a history is held |
@@ -45,6 +46,7 @@ pub mod schedule;
 pub mod seeds;
 mod sequential;
 pub mod sim;
+pub mod strict;
 mod timers;
 mod trace;
 mod world;
@@ -58,3 +60,4 @@ pub use random::Random;
 pub use schedule::Strategy;
 pub use seeds::for_each_seed;
 pub use sim::{RunReport, Sim, SimError, SimOptions};
+pub use strict::{Strict, Switch};

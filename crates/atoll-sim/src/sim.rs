@@ -3,7 +3,7 @@
 use crate::control::{ClientId, Control};
 use crate::fault::{Faults, Fencing};
 use crate::world::{Next, World};
-use crate::{Liberties, SimEndpoint, Strategy, seeds};
+use crate::{Liberties, SimEndpoint, Strategy, Strict, seeds};
 use atoll_fabric::{Address, BATCH_VERBS_MAX, Domain, Kind, Lifetime, Limits, RegionAttributes};
 use std::cell::RefCell;
 use std::future::Future;
@@ -26,6 +26,8 @@ pub struct SimOptions {
     pub liberties: Liberties,
     /// Which faults the seed draws.
     pub faults: Faults,
+    /// Liberties and faults that are switched off, whatever stands above; `ATOLL_SIM_STRICT` is the default.
+    pub strict: Strict,
     /// What fences can do.
     pub fencing: Fencing,
     /// When a batch whose completion cannot arrive ends in "outcome unknown".
@@ -54,6 +56,7 @@ impl SimOptions {
             strategy: Strategy::FromSeed,
             liberties: Liberties::all(),
             faults: Faults::none(),
+            strict: Strict::from_environment(),
             fencing: Fencing::default(),
             deadline_ns: 1_000_000,
             limits: Limits { batch_verbs_max: BATCH_VERBS_MAX, batches_max: 16, verb_bytes_max: 1 << 20 },
@@ -203,7 +206,8 @@ pub struct Sim {
 
 impl Sim {
     /// A simulation with zero bytes in its regions and no task.
-    pub fn new(options: SimOptions) -> Self {
+    pub fn new(mut options: SimOptions) -> Self {
+        options.strict.apply(&mut options.liberties, &mut options.faults);
         let world = RefCell::new(World::new(&options));
         let SimOptions { seed, epoch_ms, steps_max, .. } = options;
         let (wakers, wakes, tasks) = (RefCell::default(), Arc::default(), RefCell::default());
