@@ -143,6 +143,7 @@ impl World {
 
     /// The next killed lane of which nobody has been told; none once all have ended who may be killed.
     pub(crate) fn next_killed(&mut self) -> Poll<Option<u32>> {
+        self.touch();
         match self.killed.get(self.killed_told) {
             Some(lane) => {
                 self.killed_told += 1;
@@ -156,7 +157,7 @@ impl World {
     }
 
     fn pause(&mut self, lane: u32, ns: u64) {
-        let frozen = self.fault_random.chance(512);
+        let frozen = !self.is_guided() && self.fault_random.chance(512);
         self.mishap(lane, Mishap::Paused { ns, frozen });
         let for_ever = ns == u64::MAX;
         if !for_ever {
@@ -211,6 +212,10 @@ impl World {
     }
 
     fn set_adrift(&mut self, id: u32) {
+        if self.is_guided() {
+            // What becomes of it is for the guide to choose.
+            return;
+        }
         self.flights[id as usize].adrift = true;
         match self.fault_random.below(3) {
             0 => self.cut(id, VerbError::OutcomeUnknown),
@@ -247,7 +252,7 @@ impl World {
         self.arrive(id, Some(error));
     }
 
-    fn cut_all(&mut self, error: &VerbError, is_hit: impl Fn(&Self, u32) -> bool) {
+    pub(crate) fn cut_all(&mut self, error: &VerbError, is_hit: impl Fn(&Self, u32) -> bool) {
         for id in 0..self.flights.len() as u32 {
             if self.flights[id as usize].afloat && is_hit(self, id) {
                 self.cut(id, error.clone());
@@ -361,6 +366,7 @@ impl World {
     }
 
     pub(crate) fn mishap(&mut self, lane: u32, mishap: Mishap) {
+        self.touch();
         let (what, word) = mishap.words();
         self.mix(u64::from(lane) << 32 ^ what.rotate_left(40), word);
         if self.trace.is_on() {

@@ -13,6 +13,8 @@
 //! | [`liberties`] | which liberties of the contract are taken, and how often |
 //! | [`strict`] | switches for all of these, and which ones a failure needs |
 //! | [`schedule`] | whose step is next: uniform, bursts, priorities |
+//! | [`explore`](mod@explore) | all interleavings of a small case |
+//! | `guide`, `guided`, `footprint` | which one is next; the world that follows it; what steps depend on |
 //! | [`history`] | what clients of a cache did and saw, and whether the cache kept its first promise |
 //! | `sequential` | the sequential cache of one key, against which a history is held |
 //! | [`linearizability`] | the search for an order that explains a history |
@@ -33,8 +35,12 @@ mod afflictions;
 pub mod control;
 pub mod endpoint;
 mod excerpt;
+pub mod explore;
 pub mod fault;
 mod flight;
+mod footprint;
+mod guide;
+mod guided;
 pub mod history;
 mod lane;
 pub mod liberties;
@@ -53,6 +59,7 @@ mod world;
 
 pub use control::{ClientId, ClientState, Control};
 pub use endpoint::SimEndpoint;
+pub use explore::{ExploreOptions, Explored, ExploredFault, explore, replay};
 pub use fault::{After, Direction, Fault, Faults, Fencing};
 pub use history::History;
 pub use liberties::Liberties;

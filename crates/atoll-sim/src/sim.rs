@@ -2,6 +2,7 @@
 
 use crate::control::{ClientId, Control};
 use crate::fault::{Faults, Fencing};
+use crate::guided::Guided;
 use crate::world::{Next, World};
 use crate::{Liberties, SimEndpoint, Strategy, Strict, seeds};
 use atoll_fabric::{Address, BATCH_VERBS_MAX, Domain, Kind, Lifetime, Limits, RegionAttributes};
@@ -214,6 +215,18 @@ impl Sim {
         Self { shared: Rc::new(Shared { world, seed, epoch_ms, wakers, wakes, tasks }), steps_max }
     }
 
+    /// As [`Sim::new`], with somebody who chooses the steps.
+    pub(crate) fn guided(options: SimOptions, guided: Guided) -> Self {
+        let sim = Self::new(options);
+        sim.shared.world.borrow_mut().guided = Some(guided);
+        sim
+    }
+
+    /// How many clients there have been that are not spared.
+    pub(crate) fn mortals(&self) -> u32 {
+        self.shared.world.borrow().mortals()
+    }
+
     /// The seed.
     pub fn seed(&self) -> u64 {
         self.shared.seed
@@ -251,7 +264,10 @@ impl Sim {
 
     /// Runs until every task has ended and everything that was posted has taken effect. More tasks may be spawned and run then.
     pub fn run(&self) -> Result<RunReport, SimError> {
-        let steps_end = self.shared.world.borrow().steps + self.steps_max;
+        let mut world = self.shared.world.borrow_mut();
+        let steps_end = world.steps.saturating_add(self.steps_max);
+        world.begin_run();
+        drop(world);
         loop {
             let next = self.shared.world.borrow_mut().advance(steps_end);
             match next {

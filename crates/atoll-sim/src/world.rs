@@ -6,6 +6,8 @@
 
 use crate::fault::{Faults, Fencing};
 use crate::flight::{Effect, Fate, Flight};
+use crate::footprint::Process;
+use crate::guided::Guided;
 use crate::lane::Lane;
 use crate::liberties::Temper;
 use crate::memory::Memory;
@@ -44,7 +46,7 @@ pub(crate) struct World {
     flights_free: Vec<u32>,
     /// The lanes that can run, in no order.
     runnable: Vec<u32>,
-    timers: BinaryHeap<Reverse<Timer>>,
+    pub(crate) timers: BinaryHeap<Reverse<Timer>>,
     pub(crate) timers_made: u64,
     /// Whether a waker was called, which the world does not see the effect of.
     pub(crate) woke: bool,
@@ -75,6 +77,8 @@ pub(crate) struct World {
     /// Whether a link is cut or a node slow.
     pub(crate) impaired: bool,
     pub(crate) deadline_ns: u64,
+    /// In an explored run, who chooses its steps.
+    pub(crate) guided: Option<Guided>,
 }
 
 /// What the executor does next.
@@ -137,6 +141,7 @@ impl World {
             slow: Vec::new(),
             impaired: false,
             deadline_ns: options.deadline_ns,
+            guided: None,
         }
     }
 
@@ -158,6 +163,9 @@ impl World {
 
     /// Takes steps until a task is to be polled.
     pub(crate) fn advance(&mut self, steps_end: u64) -> Next {
+        if self.guided.is_some() {
+            return self.advance_guided(steps_end);
+        }
         loop {
             if self.attention
                 && let Some(next) = self.attend()
@@ -196,7 +204,7 @@ impl World {
 
     /// Does what is to be done before the next step.
     #[cold]
-    fn attend(&mut self) -> Option<Next> {
+    pub(crate) fn attend(&mut self) -> Option<Next> {
         while let Some(lane) = self.due.pop() {
             self.strike_due(lane);
         }
@@ -238,7 +246,7 @@ impl World {
 
     /// Lets one effect of a batch happen, or all without interleaving.
     #[inline]
-    fn fly(&mut self, lane: u32, id: u32) {
+    pub(crate) fn fly(&mut self, lane: u32, id: u32) {
         loop {
             let flight = &mut self.flights[id as usize];
             let effect = flight.step(&mut self.memory, &self.temper, &mut self.random);
@@ -272,7 +280,7 @@ impl World {
 
     /// The completion of a batch arrives.
     #[inline]
-    fn land(&mut self, id: u32) {
+    pub(crate) fn land(&mut self, id: u32) {
         let error = self.flights[id as usize].lost.then_some(VerbError::OutcomeUnknown);
         self.unmoor(id);
         self.arrive(id, error);
@@ -356,7 +364,7 @@ impl World {
     }
 
     #[cold]
-    fn fire(&mut self) {
+    pub(crate) fn fire(&mut self) {
         let Some(Reverse(timer)) = self.timers.pop() else { return };
         match timer.due {
             Due::Task(lane) => self.wake(lane),
@@ -389,8 +397,11 @@ impl World {
     pub(crate) fn wake(&mut self, lane: u32) {
         let state = &mut self.lanes[lane as usize];
         if !state.done {
-            state.woken = true;
+            let enabled = !std::mem::replace(&mut state.woken, true);
             self.settle(lane);
+            if enabled {
+                self.enables(Process::Task(lane));
+            }
         }
     }
 
@@ -427,12 +438,17 @@ impl World {
         let flight = &mut self.flights[id as usize];
         flight.board(verbs, self.liberties);
         (flight.lane, flight.endpoint, flight.fate) = (lane, endpoint, fate);
+        let state = &mut self.lanes[lane as usize];
+        flight.number = state.launches;
+        state.launches += 1;
         let port = &mut self.ports[endpoint as usize];
         port.lane = lane;
         port.in_flight += 1;
         port.unawaited += usize::from(unawaited);
-        self.lanes[lane as usize].flights.push(id);
+        state.flights.push(id);
+        let number = state.launches - 1;
         self.settle(lane);
+        self.enables(Process::Batch(lane, number));
         let late = if unawaited { self.temper.late_unawaited } else { self.temper.delay };
         if self.random.chance(late) {
             self.hold(id);
@@ -455,7 +471,7 @@ impl World {
     }
 
     #[inline]
-    fn record(&mut self, lane: u32, flight: u32, effect: Option<Effect>) {
+    pub(crate) fn record(&mut self, lane: u32, flight: u32, effect: Option<Effect>) {
         let (what, word) = match effect {
             None => (u64::from(lane) << 32 | 1, 0),
             Some(effect) => {
