@@ -33,7 +33,25 @@ pub(crate) enum Fate {
     /// The future, which is to learn that the outcome is unknown while the batch goes on.
     Unknown,
     /// The batch has ended badly and the future has not been polled yet.
-    Failed(VerbError),
+    Failed(Failure),
+}
+
+/// Why a batch ended badly; a word, because every batch has room for one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    PeerDead,
+    OutcomeUnknown,
+    Fenced,
+}
+
+impl From<Failure> for VerbError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::PeerDead => Self::PeerDead,
+            Failure::OutcomeUnknown => Self::OutcomeUnknown,
+            Failure::Fenced => Self::Fenced,
+        }
+    }
 }
 
 /// A batch in flight. A slot that is used again keeps its memory.

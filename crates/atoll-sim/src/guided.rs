@@ -1,13 +1,12 @@
 //! The world in an explored run: a guide chooses each step, and is told what it touched.
 
 use crate::fault::Fault;
-use crate::flight::Fate;
+use crate::flight::{Failure, Fate};
 use crate::footprint::{Footprint, Process};
 use crate::guide::Guide;
 use crate::history;
 use crate::timers::Due;
 use crate::world::{Next, World};
-use atoll_fabric::VerbError;
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::rc::Rc;
@@ -203,7 +202,7 @@ impl World {
             _ if first => self.strike(lane, fault),
             Fault::Kill => {
                 footprint = Footprint { cuts: Some(lane), ..Footprint::default() };
-                self.cut_all(&VerbError::OutcomeUnknown, |world, id| world.flights[id as usize].lane == lane);
+                self.cut_all(Failure::OutcomeUnknown, |world, id| world.flights[id as usize].lane == lane);
             }
             _ => self.resume(lane),
         }

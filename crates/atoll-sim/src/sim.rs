@@ -218,7 +218,7 @@ impl Sim {
     /// As [`Sim::new`], with somebody who chooses the steps.
     pub(crate) fn guided(options: SimOptions, guided: Guided) -> Self {
         let sim = Self::new(options);
-        sim.shared.world.borrow_mut().guided = Some(guided);
+        sim.shared.world.borrow_mut().guided = Some(Box::new(guided));
         sim
     }
 

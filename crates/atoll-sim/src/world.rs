@@ -5,7 +5,7 @@
 //! if its task was woken, or if one of its batches is not held back.
 
 use crate::fault::{Faults, Fencing};
-use crate::flight::{Effect, Fate, Flight};
+use crate::flight::{Effect, Failure, Fate, Flight};
 use crate::footprint::Process;
 use crate::guided::Guided;
 use crate::lane::Lane;
@@ -17,8 +17,8 @@ use crate::sim::SimOptions;
 use crate::timers::{Due, Timer};
 use crate::trace::{Trace, What};
 use crate::{Liberties, Random};
+use atoll_fabric::Limits;
 use atoll_fabric::batch::Verb;
-use atoll_fabric::{Limits, VerbError};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::task::Waker;
@@ -78,7 +78,7 @@ pub(crate) struct World {
     pub(crate) impaired: bool,
     pub(crate) deadline_ns: u64,
     /// In an explored run, who chooses its steps.
-    pub(crate) guided: Option<Guided>,
+    pub(crate) guided: Option<Box<Guided>>,
 }
 
 /// What the executor does next.
@@ -281,7 +281,7 @@ impl World {
     /// The completion of a batch arrives.
     #[inline]
     pub(crate) fn land(&mut self, id: u32) {
-        let error = self.flights[id as usize].lost.then_some(VerbError::OutcomeUnknown);
+        let error = self.flights[id as usize].lost.then_some(Failure::OutcomeUnknown);
         self.unmoor(id);
         self.arrive(id, error);
     }
@@ -303,7 +303,7 @@ impl World {
 
     /// A batch has ended: whoever waits for it is told.
     #[inline]
-    pub(crate) fn arrive(&mut self, id: u32, error: Option<VerbError>) {
+    pub(crate) fn arrive(&mut self, id: u32, error: Option<Failure>) {
         let flight = &mut self.flights[id as usize];
         flight.afloat = false;
         let (lane, port) = (flight.lane, &mut self.ports[flight.endpoint as usize]);
@@ -311,8 +311,8 @@ impl World {
         let room = port.in_flight + 1 == self.limits.batches_max;
         let fate = std::mem::replace(&mut flight.fate, Fate::Landed);
         let flushed = matches!(fate, Fate::Unawaited) && {
-            if let Some(error) = &error {
-                port.error.get_or_insert(error.clone());
+            if let Some(error) = error {
+                port.error.get_or_insert(error.into());
             }
             port.unawaited -= 1;
             port.unawaited == 0
@@ -333,7 +333,7 @@ impl World {
             }
             Fate::Unawaited | Fate::Abandoned => self.release(id),
             // Its future was woken when this became known.
-            Fate::Unknown => flight.fate = Fate::Failed(VerbError::OutcomeUnknown),
+            Fate::Unknown => flight.fate = Fate::Failed(Failure::OutcomeUnknown),
             Fate::Landed | Fate::Failed(_) => unreachable!("a batch lands once"),
         }
         self.settle(lane);
