@@ -2,7 +2,7 @@
 
 use crate::control::ClientState;
 use crate::fault::{Direction, Drawn, Fault, Fencing};
-use crate::flight::Fate;
+use crate::flight::{Failure, Fate};
 use crate::timers::Due;
 use crate::trace::{Mishap, NOBODY, What};
 use crate::world::World;
@@ -143,6 +143,7 @@ impl World {
 
     /// The next killed lane of which nobody has been told; none once all have ended who may be killed.
     pub(crate) fn next_killed(&mut self) -> Poll<Option<u32>> {
+        self.touch();
         match self.killed.get(self.killed_told) {
             Some(lane) => {
                 self.killed_told += 1;
@@ -156,7 +157,7 @@ impl World {
     }
 
     fn pause(&mut self, lane: u32, ns: u64) {
-        let frozen = self.fault_random.chance(512);
+        let frozen = !self.is_guided() && self.fault_random.chance(512);
         self.mishap(lane, Mishap::Paused { ns, frozen });
         let for_ever = ns == u64::MAX;
         if !for_ever {
@@ -211,9 +212,13 @@ impl World {
     }
 
     fn set_adrift(&mut self, id: u32) {
+        if self.is_guided() {
+            // What becomes of it is for the guide to choose.
+            return;
+        }
         self.flights[id as usize].adrift = true;
         match self.fault_random.below(3) {
-            0 => self.cut(id, VerbError::OutcomeUnknown),
+            0 => self.cut(id, Failure::OutcomeUnknown),
             1 => self.lie_still(id),
             _ => {}
         }
@@ -223,7 +228,7 @@ impl World {
     #[cold]
     pub(crate) fn drifts_on(&mut self, id: u32) -> bool {
         match self.fault_random.below(8) {
-            0 => self.cut(id, VerbError::OutcomeUnknown),
+            0 => self.cut(id, Failure::OutcomeUnknown),
             1 => self.lie_still(id),
             _ => return true,
         }
@@ -238,7 +243,7 @@ impl World {
     }
 
     /// Nothing more of a batch takes effect; whoever waits for it learns why.
-    pub(crate) fn cut(&mut self, id: u32, error: VerbError) {
+    pub(crate) fn cut(&mut self, id: u32, error: Failure) {
         let flight = &mut self.flights[id as usize];
         flight.cut();
         let lane = flight.lane;
@@ -247,10 +252,10 @@ impl World {
         self.arrive(id, Some(error));
     }
 
-    fn cut_all(&mut self, error: &VerbError, is_hit: impl Fn(&Self, u32) -> bool) {
+    pub(crate) fn cut_all(&mut self, error: Failure, is_hit: impl Fn(&Self, u32) -> bool) {
         for id in 0..self.flights.len() as u32 {
             if self.flights[id as usize].afloat && is_hit(self, id) {
-                self.cut(id, error.clone());
+                self.cut(id, error);
             }
         }
     }
@@ -280,7 +285,7 @@ impl World {
 
     /// Nothing of a fenced endpoint takes effect any more.
     pub(crate) fn end_fence(&mut self, port: u32) {
-        self.cut_all(&VerbError::Fenced, |world, id| world.flights[id as usize].endpoint == port);
+        self.cut_all(Failure::Fenced, |world, id| world.flights[id as usize].endpoint == port);
     }
 
     pub(crate) fn lose_node(&mut self, node: u8) {
@@ -288,7 +293,7 @@ impl World {
         self.losses.retain(|(lost, _)| *lost != node);
         self.losses.push((node, self.ports.len() as u32));
         self.memory.zero(node);
-        self.cut_all(&VerbError::PeerDead, |world, id| world.flights[id as usize].nodes() >> node & 1 == 1);
+        self.cut_all(Failure::PeerDead, |world, id| world.flights[id as usize].nodes() >> node & 1 == 1);
     }
 
     pub(crate) fn cut_link(&mut self, lane: u32, node: u8, direction: Direction, ns: u64) {
@@ -361,6 +366,7 @@ impl World {
     }
 
     pub(crate) fn mishap(&mut self, lane: u32, mishap: Mishap) {
+        self.touch();
         let (what, word) = mishap.words();
         self.mix(u64::from(lane) << 32 ^ what.rotate_left(40), word);
         if self.trace.is_on() {

@@ -82,7 +82,9 @@ impl Control {
 
     /// What has become of a client.
     pub fn state(&self, client: ClientId) -> ClientState {
-        self.shared.world.borrow().state(client.0)
+        let mut world = self.shared.world.borrow_mut();
+        world.touch();
+        world.state(client.0)
     }
 
     /// Whose an endpoint is: see [`Control`].
@@ -102,7 +104,9 @@ impl Control {
 
     /// All clients killed so far, in order.
     pub fn killed(&self) -> Vec<ClientId> {
-        self.shared.world.borrow().killed.iter().map(|lane| ClientId(*lane)).collect()
+        let mut world = self.shared.world.borrow_mut();
+        world.touch();
+        world.killed.iter().map(|lane| ClientId(*lane)).collect()
     }
 
     /// Waits for a client to be killed that no call has told of yet; `None` once every client that is not spared has ended. For a spared task that
@@ -119,6 +123,25 @@ impl Control {
                 }
             }
         })
+    }
+
+    /// Lets others take steps. Between two operations of a client of an explored case, so that the second may begin late.
+    pub fn turn(&self) -> impl Future<Output = ()> + use<> {
+        let (shared, mut yielded) = (self.shared.clone(), false);
+        std::future::poll_fn(move |_| {
+            let mut world = shared.world.borrow_mut();
+            if std::mem::replace(&mut yielded, true) || world.dropping {
+                return Poll::Ready(());
+            }
+            let lane = world.polled.expect("a spawned task takes turns: see Sim::spawn");
+            world.wake(lane);
+            Poll::Pending
+        })
+    }
+
+    /// In an explored run, says that the present poll does something that others may see past the fabric, the histories and this handle.
+    pub fn touch(&self) {
+        self.shared.world.borrow_mut().touch();
     }
 
     /// A memory node loses its bytes: they are zero from now on, and every batch that touches it, by an endpoint made before now, ends in

@@ -2,6 +2,7 @@
 
 use crate::flight::Fate;
 use crate::sim::Shared;
+use crate::world::World;
 use atoll_fabric::{Batch, Endpoint, Identity, Limits, RegionAttributes, VerbError};
 use std::future::Future;
 use std::pin::Pin;
@@ -30,8 +31,8 @@ impl SimEndpoint {
         self.shared.world.borrow().steps
     }
 
-    fn check(&self, batch: &Batch) -> Result<(), VerbError> {
-        let world = self.shared.world.borrow();
+    #[inline]
+    fn check(&self, world: &World, batch: &Batch) -> Result<(), VerbError> {
         world.standing(self.number)?;
         let limits = world.limits;
         assert!(batch.len() <= limits.batch_verbs_max, "a batch of {} verbs: see Endpoint::limits", batch.len());
@@ -57,8 +58,8 @@ impl Endpoint for SimEndpoint {
     }
 
     fn post_unawaited(&self, batch: &mut Batch) {
-        let checked = self.check(batch);
         let mut world = self.shared.world.borrow_mut();
+        let checked = self.check(&world, batch);
         match checked {
             _ if world.ghost => {}
             Ok(()) if batch.is_empty() => {}
@@ -126,7 +127,17 @@ impl Endpoint for SimEndpoint {
     }
 
     async fn fence(&self, who: Identity) -> Result<bool, VerbError> {
-        self.shared.world.borrow().standing(self.number)?;
+        let guided = {
+            let world = self.shared.world.borrow();
+            world.standing(self.number)?;
+            world.is_guided()
+        };
+        if guided {
+            // In an explored run time passes only where nobody can take a step, so a fence takes none.
+            let mut world = self.shared.world.borrow_mut();
+            let begun = world.begin_fence(self.number, who)?;
+            return Ok(begun.map(|(port, _)| world.end_fence(port)).is_some());
+        }
         // Whoever is being killed is dead by then.
         self.pause(1).await;
         let begun = self.shared.world.borrow_mut().begin_fence(self.number, who)?;
@@ -165,19 +176,15 @@ impl Future for Post<'_, '_> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         let SimEndpoint { shared, number } = this.endpoint;
-        if shared.world.borrow().ghost {
+        let mut world = shared.world.borrow_mut();
+        if world.ghost {
             return Poll::Pending;
         }
-        if this.flight.is_none() {
-            if let Err(error) = this.endpoint.check(this.batch) {
-                return Poll::Ready(Err(error));
-            }
+        let Some(id) = this.flight else {
+            this.endpoint.check(&world, this.batch)?;
             if this.batch.is_empty() {
                 return Poll::Ready(Ok(()));
             }
-        }
-        let mut world = shared.world.borrow_mut();
-        let Some(id) = this.flight else {
             let limit = world.limits.batches_max;
             let port = &mut world.ports[*number as usize];
             if port.in_flight >= limit {
@@ -195,7 +202,7 @@ impl Future for Post<'_, '_> {
                 let fate = std::mem::replace(&mut flight.fate, Fate::Landed);
                 world.release(id);
                 this.flight = None;
-                return Poll::Ready(if let Fate::Failed(error) = fate { Err(error) } else { Ok(()) });
+                return Poll::Ready(if let Fate::Failed(error) = fate { Err(error.into()) } else { Ok(()) });
             }
             Fate::Unknown => {
                 flight.strand(this.batch.verbs_mut());

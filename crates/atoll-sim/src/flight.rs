@@ -16,7 +16,7 @@ use crate::liberties::Temper;
 use crate::memory::Memory;
 use crate::{Liberties, Random};
 use atoll_fabric::batch::{Operation, Verb};
-use atoll_fabric::{Buffer, VerbError};
+use atoll_fabric::{Address, Buffer, VerbError};
 use std::task::Waker;
 
 /// Who waits for a batch.
@@ -33,7 +33,25 @@ pub(crate) enum Fate {
     /// The future, which is to learn that the outcome is unknown while the batch goes on.
     Unknown,
     /// The batch has ended badly and the future has not been polled yet.
-    Failed(VerbError),
+    Failed(Failure),
+}
+
+/// Why a batch ended badly; a word, because every batch has room for one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    PeerDead,
+    OutcomeUnknown,
+    Fenced,
+}
+
+impl From<Failure> for VerbError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::PeerDead => Self::PeerDead,
+            Failure::OutcomeUnknown => Self::OutcomeUnknown,
+            Failure::Fenced => Self::Fenced,
+        }
+    }
 }
 
 /// A batch in flight. A slot that is used again keeps its memory.
@@ -41,6 +59,8 @@ pub(crate) enum Fate {
 pub(crate) struct Flight {
     pub(crate) lane: u32,
     pub(crate) endpoint: u32,
+    /// How many its lane had posted before.
+    pub(crate) number: u32,
     pub(crate) fate: Fate,
     verbs: Vec<FlyingVerb>,
     /// A bit for each verb that has not wholly taken effect.
@@ -82,7 +102,7 @@ pub(crate) struct Effect {
     pub(crate) verb: u8,
     /// `R`, `W`, `C` or `F`; small for a part of the words.
     pub(crate) kind: u8,
-    pub(crate) at: atoll_fabric::Address,
+    pub(crate) at: Address,
     /// The word found, read first, or written first.
     pub(crate) word: u64,
 }
@@ -106,6 +126,7 @@ impl Flight {
         Self {
             lane: 0,
             endpoint: 0,
+            number: 0,
             fate: Fate::Abandoned,
             verbs: Vec::new(),
             pending: 0,
@@ -150,6 +171,24 @@ impl Flight {
         for (verb, flown) in verbs.iter_mut().zip(self.verbs.drain(..)) {
             verb.operation = flown.verb.operation;
         }
+    }
+
+    /// Whether one more effect is its last.
+    pub(crate) fn is_last(&self) -> bool {
+        self.pending.count_ones() <= 1
+    }
+
+    /// The words that its next effect touches, and whether it changes them; for verbs that take effect whole and in order.
+    pub(crate) fn next_words(&self, memory: &Memory) -> Option<(Address, u64, bool)> {
+        let verb = &self.verbs.get(self.pending.trailing_zeros() as usize)?.verb;
+        let writes = match &verb.operation {
+            Operation::Read { .. } | Operation::ReadWord { .. } => false,
+            Operation::CompareAndSwap { expected, .. } => {
+                memory.words(verb.at, 8).is_some_and(|words| words[0] == *expected)
+            }
+            _ => true,
+        };
+        Some((verb.at, verb.len(), writes))
     }
 
     /// Nothing more of it takes effect.

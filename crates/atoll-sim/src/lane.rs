@@ -17,6 +17,8 @@ pub(crate) struct Lane {
     pub(crate) frozen: bool,
     /// Steps that it took.
     pub(crate) steps: u64,
+    /// Batches that it posted.
+    pub(crate) launches: u32,
     /// Faults to come, at so many steps of its own.
     pub(crate) faults: Vec<(u64, Fault)>,
     /// The lowest of those numbers.
@@ -45,6 +47,7 @@ impl Lane {
             paused_by: 0,
             frozen: false,
             steps: 0,
+            launches: 0,
             faults: Vec::new(),
             fault_at: u64::MAX,
             requests_cut: 0,

@@ -11,7 +11,10 @@
 //! | [`control`] | what a task may do to the simulation: bring up and strike down clients |
 //! | [`fault`] | what can go wrong, who is hit, and how often |
 //! | [`liberties`] | which liberties of the contract are taken, and how often |
+//! | [`strict`] | switches for all of these, and which ones a failure needs |
 //! | [`schedule`] | whose step is next: uniform, bursts, priorities |
+//! | [`explore`](mod@explore) | all interleavings of a small case |
+//! | `guide`, `guided`, `footprint` | which one is next; the world that follows it; what steps depend on |
 //! | [`history`] | what clients of a cache did and saw, and whether the cache kept its first promise |
 //! | `sequential` | the sequential cache of one key, against which a history is held |
 //! | [`linearizability`] | the search for an order that explains a history |
@@ -32,8 +35,12 @@ mod afflictions;
 pub mod control;
 pub mod endpoint;
 mod excerpt;
+pub mod explore;
 pub mod fault;
 mod flight;
+mod footprint;
+mod guide;
+mod guided;
 pub mod history;
 mod lane;
 pub mod liberties;
@@ -45,12 +52,14 @@ pub mod schedule;
 pub mod seeds;
 mod sequential;
 pub mod sim;
+pub mod strict;
 mod timers;
 mod trace;
 mod world;
 
 pub use control::{ClientId, ClientState, Control};
 pub use endpoint::SimEndpoint;
+pub use explore::{ExploreOptions, Explored, ExploredFault, explore, replay};
 pub use fault::{After, Direction, Fault, Faults, Fencing};
 pub use history::History;
 pub use liberties::Liberties;
@@ -58,3 +67,4 @@ pub use random::Random;
 pub use schedule::Strategy;
 pub use seeds::for_each_seed;
 pub use sim::{RunReport, Sim, SimError, SimOptions};
+pub use strict::{Strict, Switch};

@@ -2,8 +2,9 @@
 
 use crate::control::{ClientId, Control};
 use crate::fault::{Faults, Fencing};
+use crate::guided::Guided;
 use crate::world::{Next, World};
-use crate::{Liberties, SimEndpoint, Strategy, seeds};
+use crate::{Liberties, SimEndpoint, Strategy, Strict, seeds};
 use atoll_fabric::{Address, BATCH_VERBS_MAX, Domain, Kind, Lifetime, Limits, RegionAttributes};
 use std::cell::RefCell;
 use std::future::Future;
@@ -26,6 +27,8 @@ pub struct SimOptions {
     pub liberties: Liberties,
     /// Which faults the seed draws.
     pub faults: Faults,
+    /// Liberties and faults that are switched off, whatever stands above; `ATOLL_SIM_STRICT` is the default.
+    pub strict: Strict,
     /// What fences can do.
     pub fencing: Fencing,
     /// When a batch whose completion cannot arrive ends in "outcome unknown".
@@ -54,6 +57,7 @@ impl SimOptions {
             strategy: Strategy::FromSeed,
             liberties: Liberties::all(),
             faults: Faults::none(),
+            strict: Strict::from_environment(),
             fencing: Fencing::default(),
             deadline_ns: 1_000_000,
             limits: Limits { batch_verbs_max: BATCH_VERBS_MAX, batches_max: 16, verb_bytes_max: 1 << 20 },
@@ -203,11 +207,24 @@ pub struct Sim {
 
 impl Sim {
     /// A simulation with zero bytes in its regions and no task.
-    pub fn new(options: SimOptions) -> Self {
+    pub fn new(mut options: SimOptions) -> Self {
+        options.strict.apply(&mut options.liberties, &mut options.faults);
         let world = RefCell::new(World::new(&options));
         let SimOptions { seed, epoch_ms, steps_max, .. } = options;
         let (wakers, wakes, tasks) = (RefCell::default(), Arc::default(), RefCell::default());
         Self { shared: Rc::new(Shared { world, seed, epoch_ms, wakers, wakes, tasks }), steps_max }
+    }
+
+    /// As [`Sim::new`], with somebody who chooses the steps.
+    pub(crate) fn guided(options: SimOptions, guided: Guided) -> Self {
+        let sim = Self::new(options);
+        sim.shared.world.borrow_mut().guided = Some(Box::new(guided));
+        sim
+    }
+
+    /// How many clients there have been that are not spared.
+    pub(crate) fn mortals(&self) -> u32 {
+        self.shared.world.borrow().mortals()
     }
 
     /// The seed.
@@ -247,7 +264,10 @@ impl Sim {
 
     /// Runs until every task has ended and everything that was posted has taken effect. More tasks may be spawned and run then.
     pub fn run(&self) -> Result<RunReport, SimError> {
-        let steps_end = self.shared.world.borrow().steps + self.steps_max;
+        let mut world = self.shared.world.borrow_mut();
+        let steps_end = world.steps.saturating_add(self.steps_max);
+        world.begin_run();
+        drop(world);
         loop {
             let next = self.shared.world.borrow_mut().advance(steps_end);
             match next {

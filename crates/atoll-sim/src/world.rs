@@ -5,7 +5,9 @@
 //! if its task was woken, or if one of its batches is not held back.
 
 use crate::fault::{Faults, Fencing};
-use crate::flight::{Effect, Fate, Flight};
+use crate::flight::{Effect, Failure, Fate, Flight};
+use crate::footprint::Process;
+use crate::guided::Guided;
 use crate::lane::Lane;
 use crate::liberties::Temper;
 use crate::memory::Memory;
@@ -15,8 +17,8 @@ use crate::sim::SimOptions;
 use crate::timers::{Due, Timer};
 use crate::trace::{Trace, What};
 use crate::{Liberties, Random};
+use atoll_fabric::Limits;
 use atoll_fabric::batch::Verb;
-use atoll_fabric::{Limits, VerbError};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::task::Waker;
@@ -44,7 +46,7 @@ pub(crate) struct World {
     flights_free: Vec<u32>,
     /// The lanes that can run, in no order.
     runnable: Vec<u32>,
-    timers: BinaryHeap<Reverse<Timer>>,
+    pub(crate) timers: BinaryHeap<Reverse<Timer>>,
     pub(crate) timers_made: u64,
     /// Whether a waker was called, which the world does not see the effect of.
     pub(crate) woke: bool,
@@ -75,6 +77,8 @@ pub(crate) struct World {
     /// Whether a link is cut or a node slow.
     pub(crate) impaired: bool,
     pub(crate) deadline_ns: u64,
+    /// In an explored run, who chooses its steps.
+    pub(crate) guided: Option<Box<Guided>>,
 }
 
 /// What the executor does next.
@@ -137,6 +141,7 @@ impl World {
             slow: Vec::new(),
             impaired: false,
             deadline_ns: options.deadline_ns,
+            guided: None,
         }
     }
 
@@ -158,6 +163,9 @@ impl World {
 
     /// Takes steps until a task is to be polled.
     pub(crate) fn advance(&mut self, steps_end: u64) -> Next {
+        if self.guided.is_some() {
+            return self.advance_guided(steps_end);
+        }
         loop {
             if self.attention
                 && let Some(next) = self.attend()
@@ -196,7 +204,7 @@ impl World {
 
     /// Does what is to be done before the next step.
     #[cold]
-    fn attend(&mut self) -> Option<Next> {
+    pub(crate) fn attend(&mut self) -> Option<Next> {
         while let Some(lane) = self.due.pop() {
             self.strike_due(lane);
         }
@@ -238,7 +246,7 @@ impl World {
 
     /// Lets one effect of a batch happen, or all without interleaving.
     #[inline]
-    fn fly(&mut self, lane: u32, id: u32) {
+    pub(crate) fn fly(&mut self, lane: u32, id: u32) {
         loop {
             let flight = &mut self.flights[id as usize];
             let effect = flight.step(&mut self.memory, &self.temper, &mut self.random);
@@ -272,8 +280,8 @@ impl World {
 
     /// The completion of a batch arrives.
     #[inline]
-    fn land(&mut self, id: u32) {
-        let error = self.flights[id as usize].lost.then_some(VerbError::OutcomeUnknown);
+    pub(crate) fn land(&mut self, id: u32) {
+        let error = self.flights[id as usize].lost.then_some(Failure::OutcomeUnknown);
         self.unmoor(id);
         self.arrive(id, error);
     }
@@ -295,7 +303,7 @@ impl World {
 
     /// A batch has ended: whoever waits for it is told.
     #[inline]
-    pub(crate) fn arrive(&mut self, id: u32, error: Option<VerbError>) {
+    pub(crate) fn arrive(&mut self, id: u32, error: Option<Failure>) {
         let flight = &mut self.flights[id as usize];
         flight.afloat = false;
         let (lane, port) = (flight.lane, &mut self.ports[flight.endpoint as usize]);
@@ -303,8 +311,8 @@ impl World {
         let room = port.in_flight + 1 == self.limits.batches_max;
         let fate = std::mem::replace(&mut flight.fate, Fate::Landed);
         let flushed = matches!(fate, Fate::Unawaited) && {
-            if let Some(error) = &error {
-                port.error.get_or_insert(error.clone());
+            if let Some(error) = error {
+                port.error.get_or_insert(error.into());
             }
             port.unawaited -= 1;
             port.unawaited == 0
@@ -325,7 +333,7 @@ impl World {
             }
             Fate::Unawaited | Fate::Abandoned => self.release(id),
             // Its future was woken when this became known.
-            Fate::Unknown => flight.fate = Fate::Failed(VerbError::OutcomeUnknown),
+            Fate::Unknown => flight.fate = Fate::Failed(Failure::OutcomeUnknown),
             Fate::Landed | Fate::Failed(_) => unreachable!("a batch lands once"),
         }
         self.settle(lane);
@@ -356,7 +364,7 @@ impl World {
     }
 
     #[cold]
-    fn fire(&mut self) {
+    pub(crate) fn fire(&mut self) {
         let Some(Reverse(timer)) = self.timers.pop() else { return };
         match timer.due {
             Due::Task(lane) => self.wake(lane),
@@ -389,8 +397,11 @@ impl World {
     pub(crate) fn wake(&mut self, lane: u32) {
         let state = &mut self.lanes[lane as usize];
         if !state.done {
-            state.woken = true;
+            let enabled = !std::mem::replace(&mut state.woken, true);
             self.settle(lane);
+            if enabled {
+                self.enables(Process::Task(lane));
+            }
         }
     }
 
@@ -427,12 +438,17 @@ impl World {
         let flight = &mut self.flights[id as usize];
         flight.board(verbs, self.liberties);
         (flight.lane, flight.endpoint, flight.fate) = (lane, endpoint, fate);
+        let state = &mut self.lanes[lane as usize];
+        flight.number = state.launches;
+        state.launches += 1;
         let port = &mut self.ports[endpoint as usize];
         port.lane = lane;
         port.in_flight += 1;
         port.unawaited += usize::from(unawaited);
-        self.lanes[lane as usize].flights.push(id);
+        state.flights.push(id);
+        let number = state.launches - 1;
         self.settle(lane);
+        self.enables(Process::Batch(lane, number));
         let late = if unawaited { self.temper.late_unawaited } else { self.temper.delay };
         if self.random.chance(late) {
             self.hold(id);
@@ -455,7 +471,7 @@ impl World {
     }
 
     #[inline]
-    fn record(&mut self, lane: u32, flight: u32, effect: Option<Effect>) {
+    pub(crate) fn record(&mut self, lane: u32, flight: u32, effect: Option<Effect>) {
         let (what, word) = match effect {
             None => (u64::from(lane) << 32 | 1, 0),
             Some(effect) => {
