@@ -67,6 +67,9 @@ pub enum LabError {
         /// What happened.
         what: String,
     },
+    /// Something was wrong, or lost.
+    #[error("the cache did not keep its promises: see the report")]
+    Unsound,
     /// Options contradict each other.
     #[error("{0}")]
     Options(String),

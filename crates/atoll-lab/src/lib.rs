@@ -13,7 +13,9 @@
 //! | [`replay`] | a trace on a cache |
 //! | [`hit_ratio`] | an engine on a folder of traces, beside the oracle's algorithms |
 //! | [`micro`] | single operations, beside other caches |
+//! | [`kill`] | processes of a pool are killed and stopped; nothing may be wrong or lost |
 //! | `fleet` | the processes of an experiment |
+//! | `interrupt` | ctrl-c |
 //! | `latency` | latencies in a histogram that can be sent between processes |
 //! | `progress` | the bar on the terminal |
 //! | `command` | the command line |
@@ -26,6 +28,8 @@ mod error;
 mod fixtures;
 mod fleet;
 pub mod hit_ratio;
+mod interrupt;
+pub mod kill;
 mod latency;
 pub mod micro;
 mod progress;
