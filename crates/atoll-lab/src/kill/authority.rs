@@ -38,6 +38,8 @@ const KEYS: u64 = LINE * (1 + Total::ALL.len() as u64);
 pub(super) enum Total {
     /// Operations of the workers.
     Operations,
+    /// Nanoseconds on a core of the workers.
+    CoreNs,
     /// Values and misses checked.
     Checked,
     /// Changes made.
@@ -53,8 +55,16 @@ pub(super) enum Total {
 }
 
 impl Total {
-    const ALL: [Self; 7] =
-        [Self::Operations, Self::Checked, Self::Writes, Self::Wrong, Self::Refused, Self::Fenced, Self::Repaired];
+    const ALL: [Self; 8] = [
+        Self::Operations,
+        Self::CoreNs,
+        Self::Checked,
+        Self::Writes,
+        Self::Wrong,
+        Self::Refused,
+        Self::Fenced,
+        Self::Repaired,
+    ];
 }
 
 /// One thread's access.

@@ -86,7 +86,7 @@ pub(super) struct Crew {
     hands: Vec<Hand>,
     serial: u64,
     /// What went wrong, in words.
-    pub(super) notes: Vec<String>,
+    notes: Vec<String>,
 }
 
 impl Crew {
@@ -124,7 +124,7 @@ impl Crew {
         Ok(true)
     }
 
-    /// Resumes those whose time has come, and notes those that ended by themselves.
+    /// Resumes those whose time has come; notes those that ended by themselves, and starts others in their place.
     pub(super) fn tend(&mut self) -> Result<(), LabError> {
         let now = Instant::now();
         for (index, hand) in self.hands.iter_mut().enumerate() {
@@ -132,11 +132,10 @@ impl Crew {
                 hand.resume()?;
             }
             if let Some(status) = hand.child.try_wait().map_err(failed("look at a process of the experiment"))? {
-                let notes = hand.heard().notes;
-                return Err(LabError::Process {
-                    index,
-                    what: format!("ended by itself, {status}: {}", notes.join("; ")),
-                });
+                self.notes.push(format!("process {index} ended by itself: {status}"));
+                self.notes.extend(hand.heard().notes);
+                self.serial += 1;
+                *hand = Hand::start(Part { serial: self.serial, ..hand.part.clone() })?;
             }
         }
         Ok(())

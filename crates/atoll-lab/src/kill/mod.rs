@@ -12,7 +12,7 @@
 //!
 //! | share of the time | what happens |
 //! |---|---|
-//! | 10 % | the pool fills |
+//! | 10 %, at most 20 s | the pool fills |
 //! | 15 %, at most 20 s | the workers' throughput before |
 //! | the rest | kills, stops; the throughput during |
 //! | 1 s | the pool recovers |

@@ -3,7 +3,7 @@
 use super::authority::{Authority, Total};
 use super::load::{Load, Writer};
 use super::value::Keys;
-use super::waits::{Measured, Waits};
+use super::waits::{Measured, Scheduled, Waits};
 use crate::LabError;
 use crate::deployment::{Deployment, Experiment, Plan, on_engine};
 use crate::fleet::Post;
@@ -77,6 +77,8 @@ fn work<D: Deployment>(part: &Part, post: &Post, thread: u64) -> Result<Option<M
     let deployment = D::open(&part.plan, &Clock::host())?;
     let authority = Authority::open(&part.authority)?;
     let mut waits = if part.checks { Waits::of_this_thread() } else { Waits::none() };
+    let scheduled = Scheduled::this_thread();
+    let mut core_ns = 0;
     let mut nonce = part.serial << 32 | thread << 24;
     while !authority.is_ending() {
         nonce += 1;
@@ -92,7 +94,11 @@ fn work<D: Deployment>(part: &Part, post: &Post, thread: u64) -> Result<Option<M
                 load.step().inspect_err(|error| tell_failure(&authority, post, error))?;
             }
             operations += STRETCH;
-            authority.count(Total::Operations, if part.checks { 0 } else { STRETCH });
+            if !part.checks {
+                let core_ns_before = std::mem::replace(&mut core_ns, scheduled.ns().0);
+                authority.count(Total::Operations, STRETCH);
+                authority.count(Total::CoreNs, core_ns - core_ns_before);
+            }
             authority.count(Total::Checked, load.take_checked());
             let stats = *load.cache().stats();
             authority.count(Total::Fenced, stats.clients_fenced - told.clients_fenced);

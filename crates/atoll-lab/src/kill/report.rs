@@ -18,21 +18,28 @@ pub(super) struct Counts {
 pub(super) struct Window {
     since: Instant,
     operations: u64,
+    core_ns: u64,
     time: Duration,
 }
 
 impl Window {
     pub(super) fn begin(authority: &Authority) -> Self {
-        Self { since: Instant::now(), operations: authority.total(Total::Operations), time: Duration::ZERO }
+        let (operations, core_ns) = (authority.total(Total::Operations), authority.total(Total::CoreNs));
+        Self { since: Instant::now(), operations, core_ns, time: Duration::ZERO }
     }
 
     pub(super) fn end(self, authority: &Authority) -> Self {
         let operations = authority.total(Total::Operations) - self.operations;
-        Self { operations, time: self.since.elapsed(), ..self }
+        let core_ns = authority.total(Total::CoreNs) - self.core_ns;
+        Self { operations, core_ns, time: self.since.elapsed(), ..self }
     }
 
     fn per_s(&self) -> f64 {
         self.operations as f64 / self.time.as_secs_f64().max(1e-9)
+    }
+
+    fn per_core_s(&self) -> f64 {
+        self.operations as f64 * 1e9 / (self.core_ns as f64).max(1.0)
     }
 }
 
@@ -63,6 +70,10 @@ pub(super) struct KillReport {
     pub throughput_ratio: f64,
     /// The same during the kills.
     pub throughput_ratio_during: f64,
+    /// The first by the time that the workers had a core, so that what else the machine does counts less.
+    pub throughput_ratio_per_core: f64,
+    /// The second, likewise.
+    pub throughput_ratio_per_core_during: f64,
     /// Operations of the workers a second: before, during, after.
     pub operations_per_s: [f64; 3],
     /// The checker's longest read, less the time that it was ready and had no core.
@@ -130,6 +141,8 @@ impl KillReport {
             lost_bytes: empty.lost_bytes,
             throughput_ratio: after.per_s() / before.per_s(),
             throughput_ratio_during: during.per_s() / before.per_s(),
+            throughput_ratio_per_core: after.per_core_s() / before.per_core_s(),
+            throughput_ratio_per_core_during: during.per_core_s() / before.per_core_s(),
             operations_per_s: [before.per_s(), during.per_s(), after.per_s()],
             read_wait_ms_max: ms(measured.as_ref().map(|measured| measured.read_wait_ns_max)),
             write_wait_ms_max: ms(measured.as_ref().map(|measured| measured.write_wait_ns_max)),
@@ -166,8 +179,11 @@ impl KillReport {
         );
         let _ = writeln!(
             text,
-            "operations/s: {before:.0} before, {during:.0} during ({:.3}), {after:.0} after ({:.3})",
-            self.throughput_ratio_during, self.throughput_ratio
+            "operations/s: {before:.0} before, {during:.0} during ({:.3}; {:.3} a core), {after:.0} after ({:.3}; {:.3} a core)",
+            self.throughput_ratio_during,
+            self.throughput_ratio_per_core_during,
+            self.throughput_ratio,
+            self.throughput_ratio_per_core
         );
         let _ = writeln!(
             text,

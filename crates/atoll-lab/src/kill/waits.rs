@@ -23,7 +23,25 @@ pub(super) struct Measured {
 /// One thread's measurements, or none.
 pub(super) struct Waits {
     measured: Option<Measured>,
-    schedstat: Option<File>,
+    scheduled: Scheduled,
+}
+
+/// What the scheduler counts of the thread that made this.
+pub(super) struct Scheduled(Option<File>);
+
+impl Scheduled {
+    pub(super) fn this_thread() -> Self {
+        Self(File::open("/proc/thread-self/schedstat").ok())
+    }
+
+    /// Nanoseconds on a core, and ready without one; 0 where the kernel does not count.
+    pub(super) fn ns(&self) -> (u64, u64) {
+        let mut text = [0; 64];
+        let read = self.0.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()).unwrap_or(0);
+        let mut fields = std::str::from_utf8(&text[..read]).unwrap_or_default().split_whitespace();
+        let mut field = || fields.next().and_then(|field| field.parse().ok()).unwrap_or(0);
+        (field(), field())
+    }
 }
 
 /// An operation under way: when it began, and for how long its thread had been without a core by then.
@@ -32,14 +50,14 @@ pub(super) type Begun = Option<(Instant, u64)>;
 impl Waits {
     /// Measures nothing.
     pub(super) fn none() -> Self {
-        Self { measured: None, schedstat: None }
+        Self { measured: None, scheduled: Scheduled(None) }
     }
 
     /// Measures the operations of the calling thread.
     pub(super) fn of_this_thread() -> Self {
         let (reads, writes) = (Latencies::new(), Latencies::new());
         let measured = Measured { reads, writes, read_wait_ns_max: 0, write_wait_ns_max: 0 };
-        Self { measured: Some(measured), schedstat: File::open("/proc/thread-self/schedstat").ok() }
+        Self { measured: Some(measured), scheduled: Scheduled::this_thread() }
     }
 
     /// What was measured.
@@ -47,17 +65,9 @@ impl Waits {
         self.measured
     }
 
-    /// Nanoseconds that this thread was ready and had no core; 0 where the kernel does not count.
-    fn without_core_ns(&self) -> u64 {
-        let mut text = [0; 64];
-        let read = self.schedstat.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()).unwrap_or(0);
-        let field = std::str::from_utf8(&text[..read]).ok().and_then(|text| text.split_whitespace().nth(1));
-        field.and_then(|field| field.parse().ok()).unwrap_or(0)
-    }
-
     pub(super) fn begin(&self) -> Begun {
         self.measured.as_ref()?;
-        let without_core_ns = self.without_core_ns();
+        let (_, without_core_ns) = self.scheduled.ns();
         Some((Instant::now(), without_core_ns))
     }
 
@@ -78,6 +88,6 @@ impl Waits {
     fn end(&self, begun: Begun) -> Option<(u64, u64)> {
         let (since, without_core_ns) = begun?;
         let ns = since.elapsed().as_nanos() as u64;
-        Some((ns, ns.saturating_sub(self.without_core_ns().saturating_sub(without_core_ns))))
+        Some((ns, ns.saturating_sub(self.scheduled.ns().1.saturating_sub(without_core_ns))))
     }
 }
