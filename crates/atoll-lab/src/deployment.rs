@@ -208,9 +208,7 @@ impl Deployment for ForgeCache {
         let mut forge = run_ready(Forge::join(&self.pool, Self::endpoint(&self.region, &self.clock)))?;
         let repaired = run_ready(forge.repair())?;
         run_ready(forge.leave())?;
-        // What the new client reclaimed when it joined is counted by itself.
-        let stats = forge.stats();
-        Ok(Mended { clients: repaired.clients, chunks: stats.chunks_repaired })
+        Ok(Mended { clients: repaired.clients, chunks: repaired.chunks + repaired.extents })
     }
 
     fn audit(&self) -> Result<Audit, LabError> {

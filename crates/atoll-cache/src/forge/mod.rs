@@ -186,6 +186,8 @@ pub struct Forge<E: Endpoint> {
     looked_ns: u64,
     times: Times,
     watch: Watch,
+    /// What this client reclaimed when it joined, until a repair that was asked for tells of it.
+    untold: repair::Repaired,
     /// Whether somebody has died since everything was counted.
     distrust: bool,
     /// Set once the fabric has failed this client: a verb of it may still land, so that nothing that it holds can be used by it any more.
@@ -219,7 +221,10 @@ impl<E: Endpoint> Forge<E> {
     async fn settle_in(&mut self) -> Result<(), CacheError> {
         let places = registry::places(&self.endpoint, &self.shared.pool).await?;
         if self.member().took_over || places.iter().any(|place| place.state == PlaceState::Fenced) {
-            return Box::pin(self.reclaim(&mut repair::Repaired::default())).await;
+            let mut repaired = repair::Repaired::default();
+            Box::pin(self.reclaim(&mut repaired)).await?;
+            self.untold = repaired;
+            return Ok(());
         }
         Box::pin(self.recount()).await.map(drop)
     }
@@ -265,6 +270,7 @@ impl<E: Endpoint> Forge<E> {
             looked_ns: 0,
             times: Times::default(),
             watch: Watch::default(),
+            untold: repair::Repaired::default(),
             distrust: false,
             lost: false,
             stats: Stats::default(),
@@ -443,6 +449,10 @@ impl<E: Endpoint> Engine for Forge<E> {
     async fn now_ms(&mut self) -> Result<u64, CacheError> {
         let now_ns = self.endpoint.now_ns();
         Ok(self.pool_ms(now_ns).await?)
+    }
+
+    async fn tend(&mut self) -> Result<(), CacheError> {
+        Forge::tend(self).await
     }
 
     fn value_bytes_max(&self) -> usize {
