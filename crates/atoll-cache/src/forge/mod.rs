@@ -190,8 +190,9 @@ pub struct Forge<E: Endpoint> {
     untold: repair::Repaired,
     /// Whether somebody has died since everything was counted.
     distrust: bool,
-    /// Set once the fabric has failed this client: a verb of it may still land, so that nothing that it holds can be used by it any more.
-    lost: bool,
+    /// What its operations say once the fabric has failed this client: a verb of it may still land, so that nothing that it holds can be used by it
+    /// any more.
+    lost: Option<VerbError>,
     stats: Stats,
     holes: OpenHoles,
 }
@@ -272,7 +273,7 @@ impl<E: Endpoint> Forge<E> {
             watch: Watch::default(),
             untold: repair::Repaired::default(),
             distrust: false,
-            lost: false,
+            lost: None,
             stats: Stats::default(),
             holes: OpenHoles::NONE,
         }
@@ -317,7 +318,7 @@ impl<E: Endpoint> Forge<E> {
         if self.member.is_none() {
             return Ok(());
         }
-        if self.lost {
+        if self.lost.is_some() {
             // Others repair it, once it is shut out.
             self.member = None;
             return Ok(());
@@ -339,7 +340,9 @@ impl<E: Endpoint> Forge<E> {
     #[cold]
     fn note_failure(&mut self, error: &VerbError) {
         if !matches!(error, VerbError::Unreachable { .. }) {
-            (self.lost, self.operations_to_look) = (true, 1);
+            // A fork must be told what it is, not to join again.
+            let told = if *error == VerbError::Forked { VerbError::Forked } else { VerbError::Fenced };
+            (self.lost, self.operations_to_look) = (Some(told), 1);
         }
     }
 
@@ -372,9 +375,9 @@ impl<E: Endpoint> Forge<E> {
         self.operations_to_look -= 1;
         if self.operations_to_look == 0 {
             self.operations_to_look = self.operations_per_look;
-            if self.lost {
+            if let Some(error) = &self.lost {
                 self.operations_to_look = 1;
-                return Err(CacheError::Verb(VerbError::Fenced));
+                return Err(CacheError::Verb(error.clone()));
             }
             Box::pin(self.flush_hotness()).await?;
             Box::pin(self.tend()).await?;
