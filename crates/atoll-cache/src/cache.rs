@@ -331,6 +331,12 @@ impl<G: Engine> Cache<G> {
         self.engine.now_ms().await
     }
 
+    /// Tells the others that this client is alive, and looks after those that may not be. Operations do this by themselves; a client that does
+    /// nothing for long should be made to every tenth of a second.
+    pub async fn tend(&mut self) -> Result<(), CacheError> {
+        self.engine.tend().await
+    }
+
     /// The longest value that this pool takes.
     pub fn value_bytes_max(&self) -> usize {
         self.engine.value_bytes_max()

@@ -144,6 +144,12 @@ pub trait Engine {
     /// The pool's clock: milliseconds since the Unix epoch, never going back.
     async fn now_ms(&mut self) -> Result<u64, CacheError>;
 
+    /// Tells the others that this client is alive, and looks after those that may not be. Operations do this by themselves; a client that does
+    /// nothing for long should be made to every tenth of a second.
+    async fn tend(&mut self) -> Result<(), CacheError> {
+        Ok(())
+    }
+
     /// The longest value that this pool takes.
     fn value_bytes_max(&self) -> usize;
 

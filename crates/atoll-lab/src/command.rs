@@ -5,6 +5,7 @@
 use crate::LabError;
 use crate::fleet::ProcessCommand;
 use crate::hit_ratio::HitRatioCommand;
+use crate::kill::KillCommand;
 use crate::micro::MicroCommand;
 
 /// Experiments
@@ -14,6 +15,8 @@ pub enum LabCommand {
     HitRatio(HitRatioCommand),
     /// Measure the latency of single operations and the throughput of two processes, beside other caches
     Micro(MicroCommand),
+    /// Kill and stop processes of a pool under load at random, and check that nothing is wrong, lost or slower
+    Kill(KillCommand),
     /// Be a process of an experiment
     #[command(hide = true)]
     Process(ProcessCommand),
@@ -25,6 +28,7 @@ impl LabCommand {
         match self {
             Self::HitRatio(command) => command.run(),
             Self::Micro(command) => command.run(),
+            Self::Kill(command) => command.run(),
             Self::Process(command) => command.run(),
         }
     }

@@ -7,11 +7,11 @@ use crate::LabError;
 use crate::reference::PolicyName;
 use crate::reference::engine::{ReferenceEngine, Shared};
 use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
-use atoll_cache::{Cache, Engine};
+use atoll_cache::{Cache, CacheError, Engine};
 use atoll_fabric::region::Region;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::{Clock, run_ready};
-use atoll_pool::PoolSettings;
+use atoll_pool::{PlaceState, PoolSettings, registry};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
@@ -40,6 +40,28 @@ pub struct Plan {
     pub name: Option<String>,
 }
 
+/// What came back from clients that died.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mended {
+    /// Clients that were shut out.
+    pub clients: u64,
+    /// Chunks that they had held.
+    pub chunks: u64,
+}
+
+/// What a walk over a quiet cache found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Audit {
+    /// What is wrong, in words.
+    pub faults: Vec<String>,
+    /// Objects in the cache.
+    pub objects: u64,
+    /// Clients that have not left, and places of dead ones that nobody has finished.
+    pub clients: u64,
+    /// Bytes of chunks that neither are free nor belong to a queued group: in an empty cache that everybody has left, they are lost.
+    pub lost_bytes: u64,
+}
+
 /// A cache that is there, as one process sees it.
 ///
 /// It may be bound to the thread that made it; every thread of an experiment makes or opens its own.
@@ -58,6 +80,16 @@ pub trait Deployment: Sized {
 
     /// Another client, with an endpoint of its own.
     fn client(&self) -> Result<Cache<Self::Engine>, LabError>;
+
+    /// Reclaims now what clients that died held.
+    fn repair(&self) -> Result<Mended, LabError> {
+        Err(LabError::ReferenceOnly)
+    }
+
+    /// Walks every invariant of the cache, which nobody uses meanwhile.
+    fn audit(&self) -> Result<Audit, LabError> {
+        Err(LabError::ReferenceOnly)
+    }
 
     /// The most objects that were ever resident at a time, if the engine keeps count of it. The lab also looks for itself.
     fn objects_max(&self) -> Option<u64> {
@@ -170,6 +202,26 @@ impl Deployment for ForgeCache {
 
     fn client(&self) -> Result<Cache<Self::Engine>, LabError> {
         Ok(Cache::new(run_ready(Forge::join(&self.pool, Self::endpoint(&self.region, &self.clock)))?))
+    }
+
+    fn repair(&self) -> Result<Mended, LabError> {
+        let mut forge = run_ready(Forge::join(&self.pool, Self::endpoint(&self.region, &self.clock)))?;
+        let repaired = run_ready(forge.repair())?;
+        run_ready(forge.leave())?;
+        Ok(Mended { clients: repaired.clients, chunks: repaired.chunks + repaired.extents })
+    }
+
+    fn audit(&self) -> Result<Audit, LabError> {
+        let endpoint = Self::endpoint(&self.region, &self.clock);
+        let places = run_ready(registry::places(&endpoint, self.pool.pool())).map_err(CacheError::Verb)?;
+        let report = run_ready(Forge::auditor(&self.pool, endpoint).verify())?;
+        let [_free, open, _queued, leaving, extent, bound] = report.chunks;
+        Ok(Audit {
+            faults: report.faults,
+            objects: report.objects,
+            clients: places.iter().filter(|place| place.state != PlaceState::Free).count() as u64,
+            lost_bytes: (open + leaving + extent + bound) * self.pool.pool().layout.chunk_bytes,
+        })
     }
 }
 

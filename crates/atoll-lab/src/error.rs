@@ -70,6 +70,9 @@ pub enum LabError {
     /// Something that must hold does not.
     #[error("{0}")]
     Failed(String),
+    /// Something was wrong, or lost.
+    #[error("the cache did not keep its promises: see the report")]
+    Unsound,
     /// Options contradict each other.
     #[error("{0}")]
     Options(String),

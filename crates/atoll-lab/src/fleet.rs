@@ -5,6 +5,7 @@
 //! | child | `ready` | everything is set up |
 //! | parent | `go` | all are ready: begin |
 //! | child | `at N` | progress |
+//! | child | `note TEXT` | something to be told even if the child is killed |
 //! | child | `done JSON` | the result; the child ends |
 //!
 //! Lines go over the child's standard input and output; its standard error is the parent's. A child whose input ends before `go`
@@ -14,6 +15,7 @@
 //! [`LabCommand`](crate::LabCommand).
 
 use crate::LabError;
+use crate::kill;
 use crate::micro;
 use crate::replay;
 use serde::de::DeserializeOwned;
@@ -29,6 +31,8 @@ pub(crate) enum Task {
     Replay(replay::Part),
     /// A measurement of single operations.
     Micro(micro::Part),
+    /// A client of a pool whose clients are killed.
+    Kill(kill::Part),
 }
 
 impl Task {
@@ -36,6 +40,7 @@ impl Task {
         match self {
             Self::Replay(part) => part.run(Post),
             Self::Micro(part) => part.run(Post),
+            Self::Kill(part) => part.run(Post),
         }
     }
 }
@@ -80,9 +85,27 @@ impl Post {
         say(format_args!("at {at}"));
     }
 
+    pub(crate) fn note(&self, what: &str) {
+        say(format_args!("note {}", what.replace('\n', " ")));
+    }
+
     pub(crate) fn report<R: Serialize>(&self, report: &R) {
         say(format_args!("done {}", serde_json::to_string(report).expect("a report is plain data")));
     }
+}
+
+/// Starts this binary again with a task.
+pub(crate) fn spawn(task: &Task) -> Result<(Child, ChildStdin, ChildStdout), LabError> {
+    let failed = |source| LabError::System { what: "start a process of the experiment", source };
+    let binary = std::env::current_exe().map_err(failed)?;
+    let task = serde_json::to_string(task).expect("a task is plain data");
+    let mut command = Command::new(binary);
+    command.args(["lab", "process", &task]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().map_err(failed)?;
+    let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+        unreachable!("both were asked to be piped")
+    };
+    Ok((child, input, output))
 }
 
 struct Process {
@@ -94,15 +117,7 @@ struct Process {
 
 impl Process {
     fn start(index: usize, task: &Task) -> Result<Self, LabError> {
-        let failed = |source| LabError::System { what: "start a process of the experiment", source };
-        let binary = std::env::current_exe().map_err(failed)?;
-        let task = serde_json::to_string(task).expect("a task is plain data");
-        let mut command = Command::new(binary);
-        command.args(["lab", "process", &task]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().map_err(failed)?;
-        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            unreachable!("both were asked to be piped")
-        };
+        let (child, input, output) = spawn(task)?;
         Ok(Self { child, input, lines: BufReader::new(output), index })
     }
 

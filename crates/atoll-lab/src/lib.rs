@@ -14,7 +14,9 @@
 //! | [`hit_ratio`] | an engine on a folder of traces, beside the oracle's algorithms |
 //! | [`micro`] | single operations, beside other caches |
 //! | [`simulated`] | cases of a cache on the simulated fabric |
+//! | [`kill`] | processes of a pool are killed and stopped; nothing may be wrong or lost |
 //! | `fleet` | the processes of an experiment |
+//! | `interrupt` | ctrl-c |
 //! | `latency` | latencies in a histogram that can be sent between processes |
 //! | `progress` | the bar on the terminal |
 //! | `command` | the command line |
@@ -27,6 +29,8 @@ mod error;
 mod fixtures;
 mod fleet;
 pub mod hit_ratio;
+mod interrupt;
+pub mod kill;
 mod latency;
 pub mod micro;
 mod progress;

@@ -26,6 +26,9 @@ const STOP_GRACE: Duration = Duration::from_secs(1);
 /// How often what the worker counts is published.
 const PUBLISH_PERIOD: Duration = Duration::from_secs(1);
 
+/// How often a worker looks after the other clients of its pool, whether there are requests or not.
+const TEND_PERIOD: Duration = Duration::from_millis(100);
+
 /// A connection on its way to its worker.
 pub(crate) enum Stream {
     /// Over TCP.
@@ -136,6 +139,7 @@ impl<G: Engine + 'static> Worker<G> {
     /// Serves the connections that come through the channel until it ends. Runs within a `LocalSet`.
     pub(crate) async fn run(self: Rc<Self>, mut streams: UnboundedReceiver<(u64, Stream)>) {
         let publishing = tokio::task::spawn_local(self.clone().publish_regularly());
+        let tending = tokio::task::spawn_local(self.clone().tend_regularly());
         while let Some((id, stream)) = streams.recv().await {
             let resident = Rc::new(Resident::default());
             self.residents.borrow_mut().insert(id, resident.clone());
@@ -155,6 +159,7 @@ impl<G: Engine + 'static> Worker<G> {
         // Who has not taken its replies by now is cut off.
         let _ = tokio::time::timeout(STOP_GRACE, all_ended).await;
         publishing.abort();
+        tending.abort();
     }
 
     async fn attend(self: Rc<Self>, id: u64, stream: Stream, resident: Rc<Resident>) {
@@ -172,6 +177,14 @@ impl<G: Engine + 'static> Worker<G> {
         self.residents.borrow_mut().remove(&id);
         self.shared.clients.fetch_sub(1, Relaxed);
         self.ended.notify_one();
+    }
+
+    async fn tend_regularly(self: Rc<Self>) {
+        loop {
+            tokio::time::sleep(TEND_PERIOD).await;
+            // A client that the fabric has failed says so to whoever asks it for something.
+            let _ = self.client.lock().await.cache.tend().await;
+        }
     }
 
     async fn publish_regularly(self: Rc<Self>) {

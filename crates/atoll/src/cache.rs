@@ -147,6 +147,15 @@ impl Cache {
         run_ready(self.client.objects())
     }
 
+    /// Looks after the other clients, if that was not done within the last tenth of a second: what one that died held is reclaimed.
+    ///
+    /// Operations do this by themselves, at most every 256 of them. A thread that does nothing for long should call it about every tenth of
+    /// a second: nothing runs in the background, and while everybody is idle nobody repairs anything. Nothing wrong is served until then; what the dead
+    /// client held is only not used.
+    pub fn tend(&mut self) -> Result<(), CacheError> {
+        run_ready(self.client.tend())
+    }
+
     /// The longest value that this pool takes.
     pub fn value_bytes_max(&self) -> usize {
         self.client.value_bytes_max()

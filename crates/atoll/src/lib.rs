@@ -23,17 +23,19 @@
 //!
 //! Two processes share a cache by its name: see `examples/two_processes.rs`.
 //!
-//! Nothing runs in the background: whoever writes makes room, and a client that does nothing owes nobody anything. A process that forks
-//! must make new clients in the child.
+//! Nothing runs in the background: whoever writes makes room, and a client that does nothing owes nobody anything. Operations also look after
+//! clients whose process died, and reclaim what they held; a program that may be idle for long calls [`Cache::tend`] now and then (`atoll serve`
+//! does). A process that forks must open the pool anew in the child.
 #![forbid(unsafe_code)]
 
 pub mod cache;
 pub mod command;
 pub mod pool;
 
+pub use atoll_cache::forge::repair::Repaired;
 pub use atoll_cache::{
     CacheError, Condition, ExpireCondition, ExpireOutcome, Expiry, KEY_BYTES_MAX, Meta, Number, SetOptions, SetOutcome,
     Stats, VALUE_BYTES_MAX, Value,
 };
 pub use cache::Cache;
-pub use pool::{OpenError, Pool, PoolInfo, PoolOptions};
+pub use pool::{ClientInfo, ClientState, OpenError, Pool, PoolInfo, PoolOptions, RepairError};

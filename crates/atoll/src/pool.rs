@@ -2,14 +2,17 @@
 
 use crate::Cache;
 use atoll_cache::CacheError;
+use atoll_cache::forge::repair::Repaired;
 use atoll_cache::forge::verify::Report;
 use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
 use atoll_fabric::region::Region;
-use atoll_fabric::shm::{ShmEndpoint, ShmError, ShmRegion};
+use atoll_fabric::shm::{ProcessState, ShmEndpoint, ShmError, ShmRegion};
 use atoll_fabric::{Clock, run_ready};
-use atoll_pool::registry::Place;
-use atoll_pool::{PoolError, chunks, registry};
+use atoll_pool::registry::{Place, Roll};
+use atoll_pool::{ChunkId, ChunkState, Incarnation, PlaceState, PoolError, chunks, registry};
+use std::fmt;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Why a pool could not be made, opened or joined.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +24,20 @@ pub enum OpenError {
     #[error(transparent)]
     Pool(#[from] PoolError),
 }
+
+/// Why a pool could not be repaired.
+#[derive(Debug, thiserror::Error)]
+pub enum RepairError {
+    /// No client could be had.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The repair itself.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+}
+
+/// A killed process that is not dead after this time hangs in the kernel.
+const DEATH_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a new pool is to be like.
 #[derive(Clone, Debug)]
@@ -78,8 +95,68 @@ pub struct PoolInfo {
     pub chunks_free: u64,
     /// All chunks.
     pub chunks: u64,
-    /// The clients.
-    pub clients: Vec<Place>,
+    /// The clients, and those that died and are not repaired yet.
+    pub clients: Vec<ClientInfo>,
+    /// Bytes of chunks that belong to clients which do not run, and may be reused only once those are dead and repaired.
+    pub quarantined_bytes: u64,
+}
+
+/// What can be seen of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientState {
+    /// Its process runs.
+    Running,
+    /// Its process is stopped: a suspect that may be resumed, or killed ([`Pool::kill_stopped`]).
+    Stopped,
+    /// Its process is dead, or its thread has panicked; what it held is not all reclaimed yet.
+    Dead,
+    /// Its process is of another pid namespace or of another user, so that nobody here can tell whether it is dead.
+    NotVisible,
+    /// It is about to join.
+    Joining,
+}
+
+impl fmt::Display for ClientState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Running => "running",
+            Self::Stopped => "stopped",
+            Self::Dead => "dead",
+            Self::NotVisible => "not visible",
+            Self::Joining => "joining",
+        })
+    }
+}
+
+/// A client of a pool, as another one sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientInfo {
+    /// Its place in the registry, and how often that was taken.
+    pub incarnation: Incarnation,
+    /// Its process, if that is known.
+    pub pid: Option<u32>,
+    /// What can be seen of it.
+    pub state: ClientState,
+}
+
+impl ClientInfo {
+    /// `None` for a place that is nobody's.
+    fn of(place: &Place) -> Option<Self> {
+        let state = match (place.state, place.identity) {
+            (PlaceState::Free, _) => return None,
+            (PlaceState::Fenced, _) => ClientState::Dead,
+            (PlaceState::Joining, _) => ClientState::Joining,
+            (PlaceState::Taken, None) => ClientState::NotVisible,
+            (PlaceState::Taken, Some(identity)) => match ShmEndpoint::process_state(identity) {
+                ProcessState::Running => ClientState::Running,
+                ProcessState::Stopped => ClientState::Stopped,
+                ProcessState::Dead => ClientState::Dead,
+                ProcessState::NotVisible => ClientState::NotVisible,
+            },
+        };
+        let pid = place.identity.and_then(|identity| u32::try_from(identity.0[0]).ok());
+        Some(Self { incarnation: place.incarnation, pid, state })
+    }
 }
 
 /// A pool that this process has open. Cheap to clone; threads share it and take clients of their own.
@@ -162,13 +239,61 @@ impl Pool {
     /// Who uses it, and how full it is.
     pub fn info(&self) -> Result<PoolInfo, CacheError> {
         let (endpoint, pool) = (self.endpoint(), self.forge.pool());
+        let clients = run_ready(registry::places(&endpoint, pool))?.iter().filter_map(ClientInfo::of).collect();
+        let quarantined_bytes = self.quarantined_bytes(&endpoint)?;
         Ok(PoolInfo {
             settings: self.settings(),
             objects: run_ready(registry::objects(&endpoint, pool))?,
             chunks_free: run_ready(chunks::free_chunks(&endpoint, &pool.layout))?,
             chunks: pool.layout.chunks.into(),
-            clients: run_ready(registry::places(&endpoint, pool))?,
+            clients,
+            quarantined_bytes,
         })
+    }
+
+    /// Bytes of chunks whose owners do not run.
+    fn quarantined_bytes(&self, endpoint: &ShmEndpoint) -> Result<u64, CacheError> {
+        let pool = self.forge.pool();
+        let descriptors = run_ready(chunks::descriptors(endpoint, &pool.layout, ChunkId(0), pool.layout.chunks))?;
+        // Looked at after the chunks: an owner that is not there now is not alive.
+        let running: Vec<Place> = run_ready(registry::places(endpoint, pool))?
+            .into_iter()
+            .filter(|place| {
+                let state = ClientInfo::of(place).map(|client| client.state);
+                matches!(state, Some(ClientState::Running | ClientState::Joining))
+            })
+            .collect();
+        let roll = Roll::of(&running);
+        let owned = descriptors.iter().filter_map(|descriptor| descriptor.chunk).filter(|chunk| {
+            matches!(chunk.state, ChunkState::Open | ChunkState::Leaving | ChunkState::Extent)
+                && !roll.has(chunk.owner_slot, chunk.owner_epoch)
+        });
+        Ok(owned.count() as u64 * pool.layout.chunk_bytes)
+    }
+
+    /// Reclaims now what clients that died held; clients that run do it by themselves.
+    pub fn repair(&self) -> Result<Repaired, RepairError> {
+        let mut forge = run_ready(Forge::join(&self.forge, self.endpoint())).map_err(OpenError::Pool)?;
+        let repaired = run_ready(forge.repair())?;
+        run_ready(forge.leave())?;
+        Ok(repaired)
+    }
+
+    /// Kills the processes of clients that are stopped, if this user may, and waits until they are dead; how many clients they had. What they held is then
+    /// reclaimed by whoever looks.
+    pub fn kill_stopped(&self) -> Result<u64, CacheError> {
+        let places = run_ready(registry::places(&self.endpoint(), self.forge.pool()))?;
+        let is_stopped =
+            |place: &Place| ClientInfo::of(place).is_some_and(|client| client.state == ClientState::Stopped);
+        let stopped: Vec<_> =
+            places.iter().filter(|place| is_stopped(place)).filter_map(|place| place.identity).collect();
+        let killed: Vec<_> = stopped.into_iter().filter(|who| ShmEndpoint::kill(*who)).collect();
+        let deadline = Instant::now() + DEATH_PATIENCE;
+        let is_dead = |who| ShmEndpoint::process_state(who) == ProcessState::Dead;
+        while !killed.iter().all(|who| is_dead(*who)) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(killed.len() as u64)
     }
 
     /// Walks every invariant of the pool and says what is wrong. Nobody may use the pool meanwhile.

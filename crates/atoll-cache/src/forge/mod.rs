@@ -186,10 +186,13 @@ pub struct Forge<E: Endpoint> {
     looked_ns: u64,
     times: Times,
     watch: Watch,
+    /// What this client reclaimed when it joined, until a repair that was asked for tells of it.
+    untold: repair::Repaired,
     /// Whether somebody has died since everything was counted.
     distrust: bool,
-    /// Set once the fabric has failed this client: a verb of it may still land, so that nothing that it holds can be used by it any more.
-    lost: bool,
+    /// What its operations say once the fabric has failed this client: a verb of it may still land, so that nothing that it holds can be used by it
+    /// any more.
+    lost: Option<VerbError>,
     stats: Stats,
     holes: OpenHoles,
 }
@@ -219,7 +222,10 @@ impl<E: Endpoint> Forge<E> {
     async fn settle_in(&mut self) -> Result<(), CacheError> {
         let places = registry::places(&self.endpoint, &self.shared.pool).await?;
         if self.member().took_over || places.iter().any(|place| place.state == PlaceState::Fenced) {
-            return Box::pin(self.reclaim(&mut repair::Repaired::default())).await;
+            let mut repaired = repair::Repaired::default();
+            Box::pin(self.reclaim(&mut repaired)).await?;
+            self.untold = repaired;
+            return Ok(());
         }
         Box::pin(self.recount()).await.map(drop)
     }
@@ -265,8 +271,9 @@ impl<E: Endpoint> Forge<E> {
             looked_ns: 0,
             times: Times::default(),
             watch: Watch::default(),
+            untold: repair::Repaired::default(),
             distrust: false,
-            lost: false,
+            lost: None,
             stats: Stats::default(),
             holes: OpenHoles::NONE,
         }
@@ -311,7 +318,7 @@ impl<E: Endpoint> Forge<E> {
         if self.member.is_none() {
             return Ok(());
         }
-        if self.lost {
+        if self.lost.is_some() {
             // Others repair it, once it is shut out.
             self.member = None;
             return Ok(());
@@ -333,7 +340,9 @@ impl<E: Endpoint> Forge<E> {
     #[cold]
     fn note_failure(&mut self, error: &VerbError) {
         if !matches!(error, VerbError::Unreachable { .. }) {
-            (self.lost, self.operations_to_look) = (true, 1);
+            // A fork must be told what it is, not to join again.
+            let told = if *error == VerbError::Forked { VerbError::Forked } else { VerbError::Fenced };
+            (self.lost, self.operations_to_look) = (Some(told), 1);
         }
     }
 
@@ -366,9 +375,9 @@ impl<E: Endpoint> Forge<E> {
         self.operations_to_look -= 1;
         if self.operations_to_look == 0 {
             self.operations_to_look = self.operations_per_look;
-            if self.lost {
+            if let Some(error) = &self.lost {
                 self.operations_to_look = 1;
-                return Err(CacheError::Verb(VerbError::Fenced));
+                return Err(CacheError::Verb(error.clone()));
             }
             Box::pin(self.flush_hotness()).await?;
             Box::pin(self.tend()).await?;
@@ -443,6 +452,10 @@ impl<E: Endpoint> Engine for Forge<E> {
     async fn now_ms(&mut self) -> Result<u64, CacheError> {
         let now_ns = self.endpoint.now_ns();
         Ok(self.pool_ms(now_ns).await?)
+    }
+
+    async fn tend(&mut self) -> Result<(), CacheError> {
+        Forge::tend(self).await
     }
 
     fn value_bytes_max(&self) -> usize {

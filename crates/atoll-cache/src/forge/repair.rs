@@ -89,9 +89,18 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Looks after everybody now: asks the fabric about all other clients, whether they stand still or not, and reclaims what the dead ones held.
-    /// For fabrics on which a fence does not harm the living, as on one host.
+    /// For fabrics on which a fence does not harm the living, as on one host. Tells also of what this client reclaimed when it joined.
     pub async fn repair(&mut self) -> Result<Repaired, CacheError> {
-        self.look(true).await
+        let joining = std::mem::take(&mut self.untold);
+        let now = self.look(true).await?;
+        Ok(Repaired {
+            clients: joining.clients + now.clients,
+            chunks: joining.chunks + now.chunks,
+            groups: joining.groups + now.groups,
+            extents: joining.extents + now.extents,
+            pending: joining.pending + now.pending,
+            recounted: joining.recounted || now.recounted,
+        })
     }
 
     async fn look(&mut self, everybody: bool) -> Result<Repaired, CacheError> {

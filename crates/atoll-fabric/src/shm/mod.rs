@@ -13,7 +13,7 @@ mod process;
 mod words;
 
 pub use mapping::ShmError;
-pub use process::boot;
+pub use process::{ProcessState, boot};
 
 use crate::batch::{BATCH_VERBS_MAX, Operation, Verb};
 use crate::{
@@ -206,6 +206,11 @@ impl ShmEndpoint {
     /// of a client that stands still.
     pub fn kill(who: Identity) -> bool {
         process::kill(who)
+    }
+
+    /// What can be seen of the process `who`.
+    pub fn process_state(who: Identity) -> ProcessState {
+        process::state(who)
     }
 
     /// Whether this process is a fork of the one that made the endpoint.

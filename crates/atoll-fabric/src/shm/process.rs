@@ -16,6 +16,19 @@ use std::ffi::c_void;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// What can be seen of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcessState {
+    /// It is there, and runs or sleeps.
+    Running,
+    /// It was stopped (by SIGSTOP, from a terminal, by a debugger) and may be resumed.
+    Stopped,
+    /// It will never do anything again: what it could write may be reused.
+    Dead,
+    /// Of another pid namespace, or hidden from this user: nobody here can tell.
+    NotVisible,
+}
+
 /// This process.
 pub(super) fn own() -> Identity {
     let pid = std::process::id();
@@ -41,6 +54,20 @@ pub(super) fn is_dead(who: Identity) -> bool {
     // Processes of other users may be hidden: then there is one, and nobody knows since when.
     let Some((state, threads, started)) = stat(&pid.to_string()) else { return false };
     started != start_time || matches!(state, b'Z' | b'X') && threads <= 1
+}
+
+/// What can be seen of `who`.
+pub(super) fn state(who: Identity) -> ProcessState {
+    if is_dead(who) {
+        return ProcessState::Dead;
+    }
+    let Identity([pid, _, of_namespace, _]) = who;
+    let found = if of_namespace == namespace() { stat(&pid.to_string()) } else { None };
+    match found {
+        Some((b'T' | b't', _, _)) => ProcessState::Stopped,
+        Some(_) => ProcessState::Running,
+        None => ProcessState::NotVisible,
+    }
 }
 
 /// Kills the process `who`, if it is of this namespace and boot and still itself. Whether the signal was sent; death follows soon.
@@ -135,7 +162,9 @@ mod tests {
         let Identity([pid, start_time, namespace, boot]) = me;
         assert!(is_dead(Identity([pid, start_time + 1, namespace, boot])), "the pid was reused");
         assert!(is_dead(Identity([pid, start_time, namespace, boot ^ 1])), "the host was restarted");
-        assert!(!is_dead(Identity([pid, start_time, namespace ^ 1, boot])), "nobody here can see it");
+        let foreign = Identity([pid, start_time, namespace ^ 1, boot]);
+        assert!(!is_dead(foreign), "nobody here can see it");
+        assert_eq!((state(foreign), state(me)), (ProcessState::NotVisible, ProcessState::Running));
         assert!(!is_dead(Identity([0, 0, namespace, boot])), "no process at all");
     }
 
@@ -147,6 +176,11 @@ mod tests {
         assert!(!is_dead(who));
         // SAFETY: stops the child spawned above, which nobody has reaped.
         unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGSTOP) };
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while state(who) != ProcessState::Stopped && std::time::Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        assert_eq!(state(who), ProcessState::Stopped);
         assert!(!is_dead(who), "stopped");
         assert!(kill(who));
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
@@ -156,6 +190,7 @@ mod tests {
         assert!(is_dead(who), "a zombie");
         child.wait().unwrap();
         assert!(is_dead(who), "gone");
+        assert_eq!(state(who), ProcessState::Dead);
         assert!(!kill(who));
     }
 }

@@ -12,7 +12,7 @@ use std::error::Error;
 pub enum Command {
     /// Serve a cache to Redis clients
     Serve(serve::ServeCommand),
-    /// Make, look at, check and remove pools
+    /// Make, look at, check, repair and remove pools
     #[command(subcommand)]
     Pool(pool::PoolCommand),
     /// Replay a trace on a cache and report what it hits and how fast it is

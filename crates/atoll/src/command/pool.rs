@@ -1,9 +1,9 @@
-//! `atoll pool`: make, look at, check and remove pools of shared memory.
+//! `atoll pool`: make, look at, check, repair and remove pools of shared memory.
 
 use super::parse_bytes;
-use crate::{Pool, PoolOptions};
+use crate::{ClientInfo, Pool, PoolOptions, Repaired};
 use atoll_cache::forge::ForgeOptions;
-use atoll_pool::registry::Place;
+use atoll_pool::Incarnation;
 use clap::{Args, Subcommand, ValueEnum};
 use indicatif::ProgressBar;
 use serde_json::json;
@@ -19,6 +19,8 @@ pub enum PoolCommand {
     Info(NameCommand),
     /// Walk every invariant of a pool that nobody uses at the moment, and say what is wrong
     Verify(NameCommand),
+    /// Reclaim now what clients that died held; clients that run do it by themselves
+    Repair(RepairCommand),
     /// Remove a pool's name; processes that have it open keep its memory until they end
     Remove(RemoveCommand),
 }
@@ -68,6 +70,19 @@ pub struct NameCommand {
     json: bool,
 }
 
+/// Options of `atoll pool repair`.
+#[derive(Args, Debug)]
+pub struct RepairCommand {
+    /// shm:/NAME, or the path of a file
+    name: String,
+    /// First kill the processes of clients that are stopped: while one may be resumed, what it holds cannot be reused
+    #[arg(long)]
+    kill_stopped: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
 /// Options of `atoll pool remove`.
 #[derive(Args, Debug)]
 pub struct RemoveCommand {
@@ -81,6 +96,7 @@ impl PoolCommand {
             Self::Create(command) => command.run(),
             Self::Info(command) => info(&command),
             Self::Verify(command) => verify(&command),
+            Self::Repair(command) => command.run(),
             Self::Remove(command) => Ok(Pool::remove(&command.name)?),
         }
     }
@@ -108,17 +124,18 @@ impl CreateCommand {
 fn info(command: &NameCommand) -> Result<(), Box<dyn Error>> {
     let pool = Pool::open(&command.name)?;
     let info = pool.info()?;
-    let clients: Vec<_> = info.clients.iter().filter(|place| place.state.is_alive()).collect();
     if command.json {
         let settings: serde_json::Map<_, _> =
             info.settings.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
-        let clients: Vec<_> = clients
-            .iter()
-            .map(|place| json!({ "slot": place.incarnation.slot, "epoch": place.incarnation.epoch, "pid": pid(place) }))
-            .collect();
+        let shown = |client: &ClientInfo| {
+            let Incarnation { slot, epoch } = client.incarnation;
+            json!({ "slot": slot, "epoch": epoch, "pid": client.pid, "state": client.state.to_string() })
+        };
+        let clients: Vec<_> = info.clients.iter().map(shown).collect();
         let shown = json!({
             "name": command.name, "fabric": "shm", "settings": settings, "objects": info.objects,
             "chunks": info.chunks, "chunks_free": info.chunks_free, "clients": clients,
+            "quarantined_bytes": info.quarantined_bytes,
         });
         println!("{shown:#}");
         return Ok(());
@@ -129,15 +146,41 @@ fn info(command: &NameCommand) -> Result<(), Box<dyn Error>> {
     }
     println!("  {:<18} {}", "objects", info.objects);
     println!("  {:<18} {} of {}", "chunks_free", info.chunks_free, info.chunks);
-    println!("  {:<18} {}", "clients", clients.len());
-    for place in clients {
-        println!("    place {} epoch {} pid {}", place.incarnation.slot, place.incarnation.epoch, pid(place));
+    println!("  {:<18} {}", "quarantined_bytes", info.quarantined_bytes);
+    println!("  {:<18} {}", "clients", info.clients.len());
+    for ClientInfo { incarnation, pid, state } in &info.clients {
+        let pid = pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string());
+        println!("    place {} epoch {} pid {pid} {state}", incarnation.slot, incarnation.epoch);
     }
     Ok(())
 }
 
-fn pid(place: &Place) -> u64 {
-    place.identity.map_or(0, |identity| identity.0[0])
+impl RepairCommand {
+    fn run(self) -> Result<(), Box<dyn Error>> {
+        let pool = Pool::open(&self.name)?;
+        let killed = if self.kill_stopped { pool.kill_stopped()? } else { 0 };
+        let repaired = pool.repair()?;
+        let left = pool.info()?;
+        let Repaired { clients, chunks, groups, extents, pending, recounted } = repaired;
+        if self.json {
+            let shown = json!({
+                "killed": killed, "clients": clients, "chunks": chunks, "groups": groups, "extents": extents,
+                "pending": pending, "recounted": recounted, "quarantined_bytes": left.quarantined_bytes,
+            });
+            println!("{shown:#}");
+            return Ok(());
+        }
+        if self.kill_stopped {
+            println!("{killed} stopped client(s) killed");
+        }
+        println!("{clients} dead client(s) shut out; {chunks} chunk(s) back, {groups} of them with live objects");
+        println!("{extents} extent(s) of no object freed, {pending} undecided insertion(s) ended");
+        println!("{}", if recounted { "everything counted anew" } else { "nothing counted anew" });
+        if left.quarantined_bytes > 0 {
+            println!("{} bytes stay with clients that are stopped or not visible", left.quarantined_bytes);
+        }
+        Ok(())
+    }
 }
 
 fn verify(command: &NameCommand) -> Result<(), Box<dyn Error>> {

@@ -1,0 +1,444 @@
+//! The load of one client, which checks whatever it gets.
+
+use super::authority::{Authority, CountFloor, Total};
+use super::value::{self, ENTRY_BYTES, Key, Keys, Kind};
+use super::waits::Waits;
+use crate::LabError;
+use crate::random::Random;
+use crate::zipf::ZipfRanks;
+use atoll_cache::{
+    Cache, CacheError, Condition, Engine, ExpireCondition, ExpireOutcome, Expiry, Number, SetOptions, Value,
+};
+use atoll_fabric::run_ready;
+
+const THETA: f64 = 0.9;
+/// A list that is longer goes.
+const LIST_BYTES_MAX: usize = 8192;
+/// An object may be served so long after its time, in milliseconds: the skew of the pool's clock, and rounding.
+const EXPIRY_SLACK_MS: u64 = 5;
+/// Keys of one lookup of many.
+const AT_ONCE: usize = 6;
+
+/// Which client this is, of all that may ever be at a time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Writer {
+    /// Its place: plain keys whose number leaves this rest are its own.
+    pub(super) index: u64,
+    /// Places of writers.
+    pub(super) writers: u64,
+    /// No other client that ever was has it.
+    pub(super) nonce: u64,
+    /// Whether it mostly reads.
+    pub(super) reads: bool,
+}
+
+/// One client's load.
+pub(super) struct Load<'a, G: Engine> {
+    cache: Cache<G>,
+    authority: &'a Authority,
+    keys: Keys,
+    writer: Writer,
+    random: Random,
+    plain: ZipfRanks,
+    chains: ZipfRanks,
+    few: ZipfRanks,
+    value: Value,
+    body: Vec<u8>,
+    /// Entries that this writer put into each list.
+    entries: Vec<u64>,
+    /// How long operations took, if that is wanted.
+    waits: &'a mut Waits,
+    checked: u64,
+    wrong: &'a mut dyn FnMut(String),
+}
+
+/// What to do next.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Get,
+    GetMany,
+    Set,
+    Delete,
+    Expire,
+    Chain,
+    Increment,
+    GetCounter,
+    DeleteCounter,
+    Append,
+    GetList,
+}
+
+/// Shares of a thousand, of a worker and of the checker.
+const ACTS: [(Act, u64, u64); 11] = [
+    (Act::Get, 440, 650),
+    (Act::GetMany, 30, 30),
+    (Act::Set, 270, 40),
+    (Act::Delete, 25, 5),
+    (Act::Expire, 25, 5),
+    (Act::Chain, 70, 100),
+    (Act::Increment, 60, 40),
+    (Act::GetCounter, 20, 70),
+    (Act::DeleteCounter, 2, 1),
+    (Act::Append, 30, 9),
+    (Act::GetList, 28, 50),
+];
+
+impl<'a, G: Engine> Load<'a, G> {
+    pub(super) fn new(
+        cache: Cache<G>,
+        authority: &'a Authority,
+        keys: Keys,
+        writer: Writer,
+        waits: &'a mut Waits,
+        wrong: &'a mut dyn FnMut(String),
+    ) -> Self {
+        Self {
+            cache,
+            authority,
+            keys,
+            writer,
+            random: Random::new(writer.nonce),
+            plain: ZipfRanks::new(keys.plain, THETA),
+            chains: ZipfRanks::new(Keys::CHAINS, THETA),
+            few: ZipfRanks::new(Keys::COUNTERS.min(Keys::LISTS), THETA),
+            value: Value::new(),
+            body: Vec::new(),
+            entries: vec![0; Keys::LISTS as usize],
+            waits,
+            checked: 0,
+            wrong,
+        }
+    }
+
+    /// The client.
+    pub(super) fn cache(&mut self) -> &mut Cache<G> {
+        &mut self.cache
+    }
+
+    /// Values and misses checked since the last time that this was asked.
+    pub(super) fn take_checked(&mut self) -> u64 {
+        std::mem::take(&mut self.checked)
+    }
+
+    /// Does one operation.
+    pub(super) fn step(&mut self) -> Result<(), LabError> {
+        let mut draw = self.random.below(1000);
+        let mut act = Act::Get;
+        for (each, worker, checker) in ACTS {
+            let share = if self.writer.reads { checker } else { worker };
+            if draw < share {
+                act = each;
+                break;
+            }
+            draw -= share;
+        }
+        let done = match act {
+            Act::Get => self.get(),
+            Act::GetMany => self.get_many(),
+            Act::Set => self.set(),
+            Act::Delete => self.delete(),
+            Act::Expire => self.expire(),
+            Act::Chain => self.chain(),
+            Act::Increment => self.increment(),
+            Act::GetCounter => self.get_counter(),
+            Act::DeleteCounter => self.delete_counter(),
+            Act::Append => self.append(),
+            Act::GetList => self.get_list(),
+        };
+        match done {
+            Err(CacheError::OutOfMemory) => {
+                self.authority.count(Total::Refused, 1);
+                Ok(())
+            }
+            done => Ok(done?),
+        }
+    }
+
+    fn fail(&mut self, key: Key, act: &str, what: &str) {
+        self.authority.count(Total::Wrong, 1);
+        (self.wrong)(format!("{act} of key {} ({:?}) gave {what}", key.number, key.kind));
+    }
+
+    fn some_plain(&mut self) -> Key {
+        self.keys.key(Kind::Plain, self.plain.sample(&mut self.random) - 1)
+    }
+
+    fn some_chain(&mut self) -> Key {
+        self.keys.key(Kind::Chain, self.chains.sample(&mut self.random) - 1)
+    }
+
+    fn some_of_few(&mut self, kind: Kind) -> Key {
+        self.keys.key(kind, self.few.sample(&mut self.random) - 1)
+    }
+
+    /// A key near `key` that only this writer sets, or makes.
+    fn own(&self, key: Key) -> Key {
+        let Writer { index, writers, .. } = self.writer;
+        let own = key.number - key.number % writers + index;
+        let first = self.keys.key(key.kind, 0).number;
+        if own < first || own >= first + self.of_kind(key.kind) { key } else { Key { number: own, ..key } }
+    }
+
+    fn of_kind(&self, kind: Kind) -> u64 {
+        match kind {
+            Kind::Plain => self.keys.plain,
+            Kind::Chain => Keys::CHAINS,
+            Kind::Counter => Keys::COUNTERS,
+            Kind::List => Keys::LISTS,
+        }
+    }
+
+    fn is_own(&self, key: Key) -> bool {
+        key.number % self.writer.writers == self.writer.index
+    }
+
+    /// Judges a hit or a miss of a versioned key. `floor` and `began_ms` are from before the operation; gives the version.
+    fn judge(&mut self, key: Key, act: &str, floor: u64, began_ms: u64, hit: Option<&[u8]>) -> Option<u64> {
+        self.checked += 1;
+        let Some(bytes) = hit else {
+            self.authority.raise(key.number, floor | 1);
+            return None;
+        };
+        let (least, issued) = (floor.div_ceil(2), self.authority.issued(key.number));
+        match value::read(bytes, key.number, least.max(1)..=issued) {
+            Err(what) => self.fail(key, act, &what),
+            Ok(seen) if seen.version < least || seen.version > issued => {
+                let gone = if floor % 2 == 1 { "(a miss was seen)" } else { "" };
+                let what = format!("version {}, of {least} {gone} to {issued}", seen.version);
+                self.fail(key, act, &what);
+            }
+            Ok(seen) if seen.expiry_ms > 0 && began_ms > seen.expiry_ms + EXPIRY_SLACK_MS => {
+                let late_ms = began_ms - seen.expiry_ms;
+                self.fail(key, act, &format!("a value {late_ms} ms after its time"));
+            }
+            Ok(seen) => {
+                self.authority.raise(key.number, 2 * seen.version);
+                return Some(seen.version);
+            }
+        }
+        None
+    }
+
+    /// Looks a versioned key up and judges; gives token and version of a hit.
+    fn look(&mut self, key: Key) -> Result<Option<(u64, u64)>, CacheError> {
+        let (floor, began_ms) = (self.authority.floor(key.number), self.authority.unix_ms());
+        let mut value = std::mem::take(&mut self.value);
+        let begun = self.waits.begin();
+        let hit = run_ready(self.cache.get(&key.bytes(), &mut value))?;
+        self.waits.end_read(begun);
+        let version = self.judge(key, "GET", floor, began_ms, hit.then(|| value.bytes()));
+        let token = value.meta().token;
+        self.value = value;
+        Ok(version.map(|version| (token, version)))
+    }
+
+    fn get(&mut self) -> Result<(), CacheError> {
+        let key = self.some_plain();
+        self.look(key).map(drop)
+    }
+
+    fn get_many(&mut self) -> Result<(), CacheError> {
+        let keys: [Key; AT_ONCE] = std::array::from_fn(|_| self.some_plain());
+        let floors = keys.map(|key| self.authority.floor(key.number));
+        let began_ms = self.authority.unix_ms();
+        let bytes = keys.map(Key::bytes);
+        let bytes: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
+        let mut found: Vec<Option<Vec<u8>>> = Vec::with_capacity(AT_ONCE);
+        let begun = self.waits.begin();
+        run_ready(self.cache.get_many(&bytes, |_, value| found.push(value.map(|value| value.bytes().to_vec()))))?;
+        self.waits.end_read(begun);
+        for ((key, floor), hit) in keys.into_iter().zip(floors).zip(&found) {
+            self.judge(key, "MGET", floor, began_ms, hit.as_deref());
+        }
+        Ok(())
+    }
+
+    /// A time to live for one value in five: from some milliseconds to some seconds.
+    fn some_expiry_ms(&mut self) -> u64 {
+        match self.random.below(5) {
+            0 => self.authority.unix_ms() + 5 + self.random.below(1 << (4 + self.random.clone().below(9))),
+            _ => 0,
+        }
+    }
+
+    fn options(condition: Condition, expiry_ms: u64) -> SetOptions {
+        SetOptions { condition, expiry: if expiry_ms == 0 { Expiry::Never } else { Expiry::AtMs(expiry_ms) } }
+    }
+
+    /// Puts the next version of `key`.
+    fn put(&mut self, key: Key, version: u64, condition: Condition) -> Result<bool, CacheError> {
+        let expiry_ms = self.some_expiry_ms();
+        value::write(&mut self.body, key.number, version, self.writer.nonce, expiry_ms);
+        let options = Self::options(condition, expiry_ms);
+        let begun = self.waits.begin();
+        let outcome = run_ready(self.cache.set(&key.bytes(), &self.body, &options))?;
+        self.waits.end_write(begun);
+        if outcome.stored {
+            self.authority.raise(key.number, 2 * version);
+            self.authority.count(Total::Writes, 1);
+        }
+        Ok(outcome.stored)
+    }
+
+    fn set(&mut self) -> Result<(), CacheError> {
+        let key = self.some_plain();
+        let key = self.own(key);
+        if !self.is_own(key) {
+            return Ok(());
+        }
+        let version = self.authority.issue(key.number);
+        if !self.put(key, version, Condition::Always)? {
+            self.fail(key, "SET", "nothing stored");
+        }
+        Ok(())
+    }
+
+    /// Removes a key of anybody's, half the time with a look at its value.
+    fn delete(&mut self) -> Result<(), CacheError> {
+        let key = self.some_plain();
+        let (floor, began_ms) = (self.authority.floor(key.number), self.authority.unix_ms());
+        let mut value = std::mem::take(&mut self.value);
+        let looks = self.random.below(2) == 0;
+        let begun = self.waits.begin();
+        let found = run_ready(self.cache.take(&key.bytes(), looks.then_some(&mut value)))?;
+        self.waits.end_write(begun);
+        let version = self.judge(key, "GETDEL", floor, began_ms, (found && looks).then(|| value.bytes()));
+        self.value = value;
+        // What was removed, or was not there, will not come back.
+        self.authority.raise(key.number, version.map_or(floor, |version| 2 * version) | 1);
+        self.authority.count(Total::Writes, 1);
+        Ok(())
+    }
+
+    /// Makes a key expire earlier, so that what its value says of its expiry remains a bound.
+    fn expire(&mut self) -> Result<(), CacheError> {
+        let key = self.some_plain();
+        let floor = self.authority.floor(key.number);
+        let condition = ExpireCondition { if_earlier: true, ..ExpireCondition::default() };
+        let expiry = Expiry::InMs(self.random.below(2000));
+        let begun = self.waits.begin();
+        let outcome = run_ready(self.cache.expire(&key.bytes(), expiry, condition))?;
+        self.waits.end_write(begun);
+        if matches!(outcome, ExpireOutcome::Absent | ExpireOutcome::Removed) {
+            self.judge(key, "EXPIRE", floor, 0, None);
+        }
+        self.authority.count(Total::Writes, 1);
+        Ok(())
+    }
+
+    fn chain(&mut self) -> Result<(), CacheError> {
+        let key = self.some_chain();
+        let seen = self.look(key)?;
+        if self.random.below(2) == 0 {
+            return Ok(());
+        }
+        match seen {
+            Some((token, _)) => {
+                let version = self.authority.issue(key.number);
+                self.put(key, version, Condition::IfToken(token)).map(drop)
+            }
+            None if self.is_own(key) => {
+                // Only this writer makes it, and it was not there: now it is, or somebody else made it.
+                let version = self.authority.issue(key.number);
+                if !self.put(key, version, Condition::IfAbsent)? {
+                    self.fail(key, "SETNX", "nothing stored, though only this client makes it and it was missing");
+                }
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Judges a count that was seen; the pair is from before the operation. `least` is 1 above the floor for an increment.
+    fn judge_count(&mut self, key: Key, act: &str, floor: CountFloor, ended: u32, count: Option<u64>, more: u32) {
+        self.checked += 1;
+        let issued = self.authority.issued(key.number);
+        let count = match count {
+            Some(count) => {
+                let continues = floor.count.is_some_and(|least| count >= u64::from(least + more));
+                let begun_anew = count <= issued.saturating_sub(floor.ended.into());
+                if count > issued || !continues && !begun_anew {
+                    let what = format!("{count}, after {floor:?}, with {issued} increments issued");
+                    self.fail(key, act, &what);
+                }
+                Some(count as u32)
+            }
+            None => None,
+        };
+        self.authority.set_count_floor(key.number, floor, CountFloor { count, ended });
+    }
+
+    fn before_count(&self, key: Key) -> (CountFloor, u32) {
+        // The floor first: the increments that had ended are those before the operation either way.
+        let floor = self.authority.count_floor(key.number);
+        (floor, self.authority.ended(key.number) as u32)
+    }
+
+    fn increment(&mut self) -> Result<(), CacheError> {
+        let key = self.some_of_few(Kind::Counter);
+        let (floor, ended) = self.before_count(key);
+        self.authority.issue(key.number);
+        let begun = self.waits.begin();
+        let number = run_ready(self.cache.increment(&key.bytes(), 1))?;
+        self.waits.end_write(begun);
+        match number {
+            Number::Value(count) => self.judge_count(key, "INCR", floor, ended, Some(count as u64), 1),
+            other => self.fail(key, "INCR", &format!("{other:?}")),
+        }
+        self.authority.end_increment(key.number);
+        self.authority.count(Total::Writes, 1);
+        Ok(())
+    }
+
+    fn get_counter(&mut self) -> Result<(), CacheError> {
+        let key = self.some_of_few(Kind::Counter);
+        let (floor, ended) = self.before_count(key);
+        let begun = self.waits.begin();
+        let hit = run_ready(self.cache.get(&key.bytes(), &mut self.value))?;
+        self.waits.end_read(begun);
+        let count = std::str::from_utf8(self.value.bytes()).ok().and_then(|text| text.parse().ok());
+        match (hit, count) {
+            (true, None) => self.fail(key, "GET", "what is no number"),
+            _ => self.judge_count(key, "GET", floor, ended, count.filter(|_| hit), 0),
+        }
+        Ok(())
+    }
+
+    fn delete_counter(&mut self) -> Result<(), CacheError> {
+        let key = self.some_of_few(Kind::Counter);
+        let (floor, ended) = self.before_count(key);
+        run_ready(self.cache.delete(&key.bytes()))?;
+        self.judge_count(key, "DEL", floor, ended, None, 0);
+        Ok(())
+    }
+
+    fn append(&mut self) -> Result<(), CacheError> {
+        let key = self.some_of_few(Kind::List);
+        let index = (key.number - self.keys.key(Kind::List, 0).number) as usize;
+        let entry = value::entry(key.number, self.writer.nonce, self.entries[index] + 1);
+        let begun = self.waits.begin();
+        let length = run_ready(self.cache.append(&key.bytes(), &entry))?;
+        self.waits.end_write(begun);
+        self.entries[index] += 1;
+        self.authority.count(Total::Writes, 1);
+        if length == 0 || !length.is_multiple_of(ENTRY_BYTES) {
+            self.fail(key, "APPEND", &format!("a list of {length} bytes"));
+        }
+        if length > LIST_BYTES_MAX {
+            run_ready(self.cache.delete(&key.bytes()))?;
+        }
+        Ok(())
+    }
+
+    fn get_list(&mut self) -> Result<(), CacheError> {
+        let key = self.some_of_few(Kind::List);
+        let begun = self.waits.begin();
+        let hit = run_ready(self.cache.get(&key.bytes(), &mut self.value))?;
+        self.waits.end_read(begun);
+        self.checked += 1;
+        if hit && let Err(what) = value::check_list(self.value.bytes(), key.number) {
+            self.fail(key, "GET", &what);
+        }
+        Ok(())
+    }
+}

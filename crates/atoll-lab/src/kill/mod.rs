@@ -1,0 +1,240 @@
+//! Processes on one pool are killed, stopped and resumed at random; nothing may be wrong, lost or slower afterwards.
+//!
+//! | module | concept |
+//! |---|---|
+//! | [`authority`] | what all processes know of the truth, and when a value is wrong |
+//! | [`value`] | values that say what they are |
+//! | [`load`] | one client's operations, each checked |
+//! | [`waits`] | how long operations took |
+//! | [`part`] | one process |
+//! | [`crew`] | all processes, and their successors |
+//! | [`report`] | what comes of it |
+//!
+//! | share of the time | what happens |
+//! |---|---|
+//! | 10 %, at most 20 s | the pool fills |
+//! | 15 %, at most 20 s | the workers' throughput before |
+//! | the rest | kills, stops; the throughput during |
+//! | 1 s | the pool recovers |
+//! | 15 %, at most 20 s | the throughput after |
+//!
+//! Then all leave, one pass of repair is made, and every invariant is walked; once more after everything was removed.
+
+mod authority;
+mod crew;
+mod load;
+mod part;
+mod report;
+mod value;
+mod waits;
+
+use crate::LabError;
+use crate::deployment::{Bound, Deployment, EngineName, Experiment, Plan, on_engine};
+use crate::interrupt::Interrupt;
+use crate::progress::Progress;
+use crate::random::Random;
+use atoll_fabric::shm::ShmRegion;
+use atoll_fabric::{Clock, run_ready};
+use authority::Authority;
+use crew::Crew;
+pub(crate) use part::Part;
+use report::{Counts, KillReport, Window};
+use std::time::{Duration, Instant};
+use value::Keys;
+
+/// How often the experiment looks at its processes.
+const TICK: Duration = Duration::from_millis(2);
+const SETTLING: Duration = Duration::from_secs(1);
+const WINDOW_MAX: Duration = Duration::from_secs(20);
+/// A stop lasts between these, in milliseconds; short ones are as likely as long ones.
+const STOP_MS: (f64, f64) = (1.0, 3000.0);
+
+/// Kill and stop processes of a pool under load at random, and check that nothing is wrong, lost or slower
+#[derive(Clone, Debug, clap::Args)]
+pub struct KillCommand {
+    /// Minutes of load
+    #[arg(long, default_value_t = 1.0)]
+    minutes: f64,
+    /// Kills a minute while there are kills, and half as many stops
+    #[arg(long, default_value_t = 60.0)]
+    rate: f64,
+    /// Worker processes, of one and two threads in turn
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=100))]
+    workers: u64,
+    /// MiB of the pool
+    #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u64).range(16..=1 << 20))]
+    capacity_mib: u64,
+    /// The engine
+    #[arg(long, value_enum, default_value_t)]
+    engine: EngineName,
+    /// Seed of who is killed when; moments on a real machine do not repeat
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl KillCommand {
+    /// Does the experiment and prints its result; an error if anything is wrong.
+    pub fn run(self) -> Result<(), LabError> {
+        if !(0.05..=100_000.0).contains(&self.minutes) || !(1.0..=10_000.0).contains(&self.rate) {
+            return Err(LabError::Options("--minutes takes 0.05 or more, --rate 1 to 10000".to_owned()));
+        }
+        let report = on_engine(self.engine, Kills { command: &self })?;
+        if self.json {
+            println!("{}", serde_json::to_string(&report).expect("a report is plain data"));
+        } else {
+            print!("{}", report.render());
+        }
+        if report.is_clean() { Ok(()) } else { Err(LabError::Unsound) }
+    }
+
+    fn plan(&self) -> Plan {
+        let name = format!("shm:/atoll-kill-{}", std::process::id());
+        let bound = Bound::Bytes(self.capacity_mib << 20);
+        Plan { engine: self.engine, bound, object_bytes: 8192, clients_max: 64, name: Some(name) }
+    }
+
+    /// A part a worker, and the checker's.
+    fn parts(&self, plan: &Plan, authority: &str) -> Vec<Part> {
+        let threads = |worker: u64| if worker == self.workers { 1 } else { 1 + worker % 2 };
+        let writers = (0..=self.workers).map(threads).sum();
+        let mut writer = 0;
+        let part = |worker| {
+            let part = Part {
+                plan: plan.clone(),
+                authority: authority.to_owned(),
+                capacity_bytes: self.capacity_mib << 20,
+                writer,
+                threads: threads(worker),
+                writers,
+                serial: worker + 1,
+                checks: worker == self.workers,
+            };
+            writer += part.threads;
+            part
+        };
+        (0..=self.workers).map(part).collect()
+    }
+}
+
+/// Removes the names of the experiment's regions, however it ends.
+struct Names<D: Deployment> {
+    plan: Plan,
+    authority: String,
+    deployment: std::marker::PhantomData<D>,
+}
+
+impl<D: Deployment> Drop for Names<D> {
+    fn drop(&mut self) {
+        // What is not there need not be removed.
+        let _ = D::remove(&self.plan);
+        let _ = ShmRegion::remove(&self.authority);
+    }
+}
+
+struct Kills<'c> {
+    command: &'c KillCommand,
+}
+
+impl Experiment for Kills<'_> {
+    type Output = KillReport;
+
+    fn run<D: Deployment>(self) -> Result<KillReport, LabError> {
+        let Self { command } = self;
+        let plan = command.plan();
+        let name = format!("{}-authority", plan.name.as_deref().unwrap_or_default());
+        let names = Names::<D> { plan, authority: name, deployment: std::marker::PhantomData };
+        let deployment = D::create(&names.plan, &Clock::host())?;
+        let keys = Keys::for_capacity(command.capacity_mib << 20);
+        let authority = Authority::create(&names.authority, keys.count())?;
+        let interrupted = Interrupt::new()?;
+        let crew = Crew::start(command.parts(&names.plan, &names.authority))?;
+        let mut course = Course { command, authority: &authority, interrupted, crew, counts: Counts::default() };
+        let windows = course.run()?;
+        let counts = course.counts;
+        authority.end();
+        let (notes, told) = course.crew.end()?;
+        let mended = deployment.repair()?;
+        let full = deployment.audit()?;
+        run_ready(deployment.client()?.flush())?;
+        deployment.repair()?;
+        let empty = deployment.audit()?;
+        drop(names);
+        Ok(KillReport::new(counts, &authority, &windows, notes, told, &[full, empty], mended))
+    }
+}
+
+/// The load's time.
+struct Course<'c> {
+    command: &'c KillCommand,
+    authority: &'c Authority,
+    interrupted: Interrupt,
+    crew: Crew,
+    counts: Counts,
+}
+
+impl Course<'_> {
+    fn run(&mut self) -> Result<[Window; 3], LabError> {
+        let whole = Duration::from_secs_f64(self.command.minutes * 60.0);
+        let window = (whole * 3 / 20).min(WINDOW_MAX);
+        let filling = (whole / 10).min(WINDOW_MAX);
+        let killing = whole.saturating_sub(2 * window + filling + SETTLING);
+        let progress = Progress::new(whole.as_millis() as u64, "kill");
+        let since = Instant::now();
+        let tick = || progress.set(since.elapsed().as_millis() as u64);
+        self.pass(filling, tick)?;
+        let before = self.pass(window, tick)?;
+        let during = self.kill(killing, tick)?;
+        self.crew.resume()?;
+        self.pass(SETTLING, tick)?;
+        let after = self.pass(window, tick)?;
+        Ok([before, during, after])
+    }
+
+    fn wait(&mut self, until: Instant, tick: impl Fn()) -> Result<(), LabError> {
+        loop {
+            self.interrupted.check()?;
+            self.crew.tend()?;
+            tick();
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(left.min(TICK));
+        }
+    }
+
+    /// Lets the load run for so long.
+    fn pass(&mut self, time: Duration, tick: impl Fn()) -> Result<Window, LabError> {
+        let begun = Window::begin(self.authority);
+        self.wait(Instant::now() + time, tick)?;
+        Ok(begun.end(self.authority))
+    }
+
+    /// The same, with kills and stops: on average as many as wanted, without memory of the last one, so that some hit those who repair.
+    fn kill(&mut self, time: Duration, tick: impl Fn() + Copy) -> Result<Window, LabError> {
+        let begun = Window::begin(self.authority);
+        let seed = self.command.seed.unwrap_or_else(|| self.authority.now_ns() ^ u64::from(std::process::id()) << 32);
+        let mut random = Random::new(seed);
+        let end = Instant::now() + time;
+        let mean_s = 60.0 / (1.5 * self.command.rate);
+        loop {
+            let next = Instant::now() + Duration::from_secs_f64(-mean_s * (1.0 - random.unit()).ln());
+            self.wait(next.min(end), tick)?;
+            if next >= end {
+                return Ok(begun.end(self.authority));
+            }
+            let worker = random.below(self.crew.workers()) as usize;
+            if random.below(3) > 0 {
+                self.crew.kill(worker)?;
+                self.counts.kills += 1;
+            } else {
+                let ms = STOP_MS.0 * (STOP_MS.1 / STOP_MS.0).powf(random.unit());
+                let stopped = self.crew.stop(worker, Duration::from_secs_f64(ms / 1000.0))?;
+                self.counts.stops += u64::from(stopped);
+            }
+        }
+    }
+}

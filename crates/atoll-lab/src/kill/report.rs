@@ -1,0 +1,208 @@
+//! What comes of the experiment.
+
+use super::authority::{Authority, Total};
+use super::part::Told;
+use crate::deployment::{Audit, Mended};
+use serde::Serialize;
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+
+/// What was done to the workers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) kills: u64,
+    pub(super) stops: u64,
+}
+
+/// The workers' throughput over some time.
+pub(super) struct Window {
+    since: Instant,
+    operations: u64,
+    core_ns: u64,
+    time: Duration,
+}
+
+impl Window {
+    pub(super) fn begin(authority: &Authority) -> Self {
+        let (operations, core_ns) = (authority.total(Total::Operations), authority.total(Total::CoreNs));
+        Self { since: Instant::now(), operations, core_ns, time: Duration::ZERO }
+    }
+
+    pub(super) fn end(self, authority: &Authority) -> Self {
+        let operations = authority.total(Total::Operations) - self.operations;
+        let core_ns = authority.total(Total::CoreNs) - self.core_ns;
+        Self { operations, core_ns, time: self.since.elapsed(), ..self }
+    }
+
+    fn per_s(&self) -> f64 {
+        self.operations as f64 / self.time.as_secs_f64().max(1e-9)
+    }
+
+    fn per_core_s(&self) -> f64 {
+        self.operations as f64 * 1e9 / (self.core_ns as f64).max(1.0)
+    }
+}
+
+/// The experiment's result.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct KillReport {
+    /// Processes killed.
+    pub kills: u64,
+    /// Processes stopped and resumed.
+    pub stops: u64,
+    /// Values and misses that were checked.
+    pub reads_checked: u64,
+    /// Changes made.
+    pub writes: u64,
+    /// Changes refused because the pool had no room.
+    pub refused: u64,
+    /// Checks that failed, operations that failed, processes that did not end.
+    pub wrong: u64,
+    /// The first of them, in words.
+    pub notes: Vec<String>,
+    /// Whether every invariant held, full and empty.
+    pub verify_ok: bool,
+    /// What did not hold.
+    pub faults: Vec<String>,
+    /// Bytes that neither are free nor belong to a queued group after everything was removed.
+    pub lost_bytes: u64,
+    /// Operations of the workers a second after the kills, divided by those before.
+    pub throughput_ratio: f64,
+    /// The same during the kills.
+    pub throughput_ratio_during: f64,
+    /// The first by the time that the workers had a core, so that what else the machine does counts less.
+    pub throughput_ratio_per_core: f64,
+    /// The second, likewise.
+    pub throughput_ratio_per_core_during: f64,
+    /// Operations of the workers a second: before, during, after.
+    pub operations_per_s: [f64; 3],
+    /// The checker's longest read, less the time that it was ready and had no core.
+    pub read_wait_ms_max: f64,
+    /// Its longest write, likewise.
+    pub write_wait_ms_max: f64,
+    /// Its longest read as the wall clock has it, and the read that one in a thousand passes.
+    pub read_ms_max: f64,
+    /// The read that one in a thousand passes, in microseconds.
+    pub read_us_p999: f64,
+    /// The median, in microseconds.
+    pub read_us_p50: f64,
+    /// Clients found dead and shut out while the load ran. Those of workers that were killed before they told are not counted.
+    pub clients_fenced: u64,
+    /// Chunks that came back from dead clients, likewise.
+    pub chunks_repaired: u64,
+    /// The same in the pass at the end.
+    pub clients_fenced_at_end: u64,
+    /// The same in the pass at the end.
+    pub chunks_repaired_at_end: u64,
+    /// Objects in the pool when the load had ended.
+    pub objects: u64,
+}
+
+const NOTES_MAX: usize = 50;
+
+impl KillReport {
+    /// `audits` are of the full and of the empty cache, `mended` is what the pass at the end gave.
+    pub(super) fn new(
+        counts: Counts,
+        authority: &Authority,
+        windows: &[Window; 3],
+        mut notes: Vec<String>,
+        told: Option<Told>,
+        audits: &[Audit; 2],
+        mended: Mended,
+    ) -> Self {
+        let total = |total| authority.total(total);
+        let [full, empty] = audits;
+        let mut faults = full.faults.clone();
+        faults.extend(empty.faults.iter().map(|fault| format!("emptied: {fault}")));
+        if empty.objects > 0 || empty.clients > 0 {
+            let Audit { objects, clients, .. } = empty;
+            faults.push(format!("{objects} objects and {clients} clients remain after everything was removed"));
+        }
+        let measured = told.and_then(|told| told.measured);
+        if measured.is_none() {
+            notes.push("the checker did not tell what it measured".to_owned());
+        }
+        let ms = |ns: Option<u64>| ns.unwrap_or(0) as f64 / 1e6;
+        let of_reads = |quantile| measured.as_ref().map(|measured| measured.reads.quantile(quantile));
+        let [before, during, after] = windows;
+        let wrong = total(Total::Wrong).max(notes.len() as u64);
+        notes.truncate(NOTES_MAX);
+        Self {
+            kills: counts.kills,
+            stops: counts.stops,
+            reads_checked: total(Total::Checked),
+            writes: total(Total::Writes),
+            refused: total(Total::Refused),
+            wrong,
+            notes,
+            verify_ok: faults.is_empty(),
+            faults,
+            lost_bytes: empty.lost_bytes,
+            throughput_ratio: after.per_s() / before.per_s(),
+            throughput_ratio_during: during.per_s() / before.per_s(),
+            throughput_ratio_per_core: after.per_core_s() / before.per_core_s(),
+            throughput_ratio_per_core_during: during.per_core_s() / before.per_core_s(),
+            operations_per_s: [before.per_s(), during.per_s(), after.per_s()],
+            read_wait_ms_max: ms(measured.as_ref().map(|measured| measured.read_wait_ns_max)),
+            write_wait_ms_max: ms(measured.as_ref().map(|measured| measured.write_wait_ns_max)),
+            read_ms_max: ms(of_reads(1.0)),
+            read_us_p999: 1e3 * ms(of_reads(0.999)),
+            read_us_p50: 1e3 * ms(of_reads(0.5)),
+            clients_fenced: total(Total::Fenced) + mended.clients,
+            chunks_repaired: total(Total::Repaired) + mended.chunks,
+            clients_fenced_at_end: mended.clients,
+            chunks_repaired_at_end: mended.chunks,
+            objects: full.objects,
+        }
+    }
+
+    /// Whether nothing was wrong and nothing was lost. Throughput on a machine with other work is reported, not judged.
+    pub(super) fn is_clean(&self) -> bool {
+        self.wrong == 0 && self.verify_ok && self.lost_bytes == 0
+    }
+
+    /// The report as text.
+    pub(super) fn render(&self) -> String {
+        let mut text = String::new();
+        let [before, during, after] = self.operations_per_s;
+        let _ = writeln!(text, "{} kills, {} stops", self.kills, self.stops);
+        let _ = writeln!(
+            text,
+            "{} values and misses checked, {} changes ({} refused for want of room): {} wrong",
+            self.reads_checked, self.writes, self.refused, self.wrong
+        );
+        let _ = writeln!(
+            text,
+            "{} clients shut out ({} of them at the end), {} chunks back ({} at the end)",
+            self.clients_fenced, self.clients_fenced_at_end, self.chunks_repaired, self.chunks_repaired_at_end
+        );
+        let _ = writeln!(
+            text,
+            "operations/s: {before:.0} before, {during:.0} during ({:.3}; {:.3} a core), {after:.0} after ({:.3}; {:.3} a core)",
+            self.throughput_ratio_during,
+            self.throughput_ratio_per_core_during,
+            self.throughput_ratio,
+            self.throughput_ratio_per_core
+        );
+        let _ = writeln!(
+            text,
+            "a reader waited at most {:.1} ms besides for a core ({:.1} ms in all; median {:.1} us, p99.9 {:.0} us), a writer {:.1} ms",
+            self.read_wait_ms_max, self.read_ms_max, self.read_us_p50, self.read_us_p999, self.write_wait_ms_max
+        );
+        let _ = writeln!(
+            text,
+            "at the end: {} objects, {} bytes lost, {}",
+            self.objects,
+            self.lost_bytes,
+            if self.verify_ok { "sound" } else { "NOT SOUND" }
+        );
+        for fault in &self.faults {
+            let _ = writeln!(text, "fault: {fault}");
+        }
+        for note in &self.notes {
+            let _ = writeln!(text, "wrong: {note}");
+        }
+        text
+    }
+}

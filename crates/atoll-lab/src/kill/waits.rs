@@ -1,0 +1,93 @@
+//! How long operations took, and how long of that the thread waited for the cache and not for a core.
+//!
+//! On a machine with fewer cores than busy threads, most of the longest latencies are the scheduler's. The kernel counts, thread by thread, the time that one
+//! was ready and had no core (`/proc/thread-self/schedstat`, the second number); what remains of an operation's time is the operation's.
+
+use crate::latency::Latencies;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::time::Instant;
+
+/// What one thread measured.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Measured {
+    pub(super) reads: Latencies,
+    pub(super) writes: Latencies,
+    /// The longest read, less the time without a core.
+    pub(super) read_wait_ns_max: u64,
+    /// The longest write, likewise.
+    pub(super) write_wait_ns_max: u64,
+}
+
+/// One thread's measurements, or none.
+pub(super) struct Waits {
+    measured: Option<Measured>,
+    scheduled: Scheduled,
+}
+
+/// What the scheduler counts of the thread that made this.
+pub(super) struct Scheduled(Option<File>);
+
+impl Scheduled {
+    pub(super) fn this_thread() -> Self {
+        Self(File::open("/proc/thread-self/schedstat").ok())
+    }
+
+    /// Nanoseconds on a core, and ready without one; 0 where the kernel does not count.
+    pub(super) fn ns(&self) -> (u64, u64) {
+        let mut text = [0; 64];
+        let read = self.0.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()).unwrap_or(0);
+        let mut fields = std::str::from_utf8(&text[..read]).unwrap_or_default().split_whitespace();
+        let mut field = || fields.next().and_then(|field| field.parse().ok()).unwrap_or(0);
+        (field(), field())
+    }
+}
+
+/// An operation under way: when it began, and for how long its thread had been without a core by then.
+pub(super) type Begun = Option<(Instant, u64)>;
+
+impl Waits {
+    /// Measures nothing.
+    pub(super) fn none() -> Self {
+        Self { measured: None, scheduled: Scheduled(None) }
+    }
+
+    /// Measures the operations of the calling thread.
+    pub(super) fn of_this_thread() -> Self {
+        let (reads, writes) = (Latencies::new(), Latencies::new());
+        let measured = Measured { reads, writes, read_wait_ns_max: 0, write_wait_ns_max: 0 };
+        Self { measured: Some(measured), scheduled: Scheduled::this_thread() }
+    }
+
+    /// What was measured.
+    pub(super) fn into_measured(self) -> Option<Measured> {
+        self.measured
+    }
+
+    pub(super) fn begin(&self) -> Begun {
+        self.measured.as_ref()?;
+        let (_, without_core_ns) = self.scheduled.ns();
+        Some((Instant::now(), without_core_ns))
+    }
+
+    pub(super) fn end_read(&mut self, begun: Begun) {
+        let Some((ns, wait_ns)) = self.end(begun) else { return };
+        let measured = self.measured.as_mut().expect("there is something under way");
+        measured.reads.record(ns);
+        measured.read_wait_ns_max = measured.read_wait_ns_max.max(wait_ns);
+    }
+
+    pub(super) fn end_write(&mut self, begun: Begun) {
+        let Some((ns, wait_ns)) = self.end(begun) else { return };
+        let measured = self.measured.as_mut().expect("there is something under way");
+        measured.writes.record(ns);
+        measured.write_wait_ns_max = measured.write_wait_ns_max.max(wait_ns);
+    }
+
+    fn end(&self, begun: Begun) -> Option<(u64, u64)> {
+        let (since, without_core_ns) = begun?;
+        let ns = since.elapsed().as_nanos() as u64;
+        Some((ns, ns.saturating_sub(self.scheduled.ns().1.saturating_sub(without_core_ns))))
+    }
+}

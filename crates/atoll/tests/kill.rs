@@ -1,0 +1,286 @@
+//! Processes that use a pool die, stop, fork and panic: promise 4.
+//!
+//! A worker is this test binary again, told by its environment which pool to load. It prints a line when it has a client.
+
+mod binary;
+
+use atoll::{Cache, CacheError, ClientState, Pool, PoolOptions};
+use atoll_fabric::VerbError;
+use binary::{PoolName, Serving, printed};
+use redis::Commands;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const POOL: &str = "ATOLL_TEST_KILL_POOL";
+const CLIENTS: &str = "ATOLL_TEST_KILL_CLIENTS";
+/// Much longer than anything here takes; who passes it waits for ever.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A process with clients under load, killed at the end.
+struct Worker(Child);
+
+impl Worker {
+    fn start(pool: &PoolName, clients: u32) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "a_worker_that_another_test_started", "--nocapture"]);
+        command.env(POOL, &pool.0).env(CLIENTS, clients.to_string());
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(lines.any(|line| line.is_ok_and(|line| line.ends_with("loads"))), "the worker ended early");
+        Self(child)
+    }
+
+    fn signal(&self, signal: i32) {
+        // SAFETY: signals the child of this value, which nobody has reaped yet; no memory of this process is involved.
+        let sent = unsafe { libc::kill(self.0.id() as libc::pid_t, signal) };
+        assert_eq!(sent, 0);
+    }
+
+    fn kill(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_worker_that_another_test_started() {
+    let Ok(name) = std::env::var(POOL) else { return };
+    let clients: u32 = std::env::var(CLIENTS).unwrap().parse().unwrap();
+    let pool = Pool::open(&name).unwrap();
+    let mut clients: Vec<Cache> = (0..clients).map(|_| pool.client().unwrap()).collect();
+    println!("{} loads", std::process::id());
+    for round in 0u64.. {
+        for cache in &mut clients {
+            load(cache, round);
+            cache.increment(b"rounds", 1).unwrap();
+        }
+    }
+}
+
+/// Some operations: small values, a large one now and then, removals.
+fn load(cache: &mut Cache, round: u64) {
+    for index in 0..20 {
+        let key = (round * 20 + index) * 0x9e37_79b9 % 10_000;
+        let bytes = if key % 50 == 0 { 100_000 } else { 100 + key as usize % 900 };
+        match cache.set(&key.to_le_bytes(), &vec![key as u8; bytes]) {
+            Ok(()) => {}
+            Err(error) => panic!("{error}"),
+        }
+        let other = (key * 7 + 1) % 10_000;
+        if let Some(value) = cache.get(&other.to_le_bytes()).unwrap() {
+            assert!(value.iter().all(|byte| *byte == other as u8), "a wrong value");
+        }
+    }
+    cache.delete(&(round % 10_000).to_le_bytes()).unwrap();
+}
+
+/// Loads `cache` until `done`, which is asked now and then.
+fn load_until(cache: &mut Cache, mut done: impl FnMut(&mut Cache) -> bool) -> Duration {
+    let since = Instant::now();
+    let mut round = 0;
+    while !done(cache) {
+        assert!(since.elapsed() < PATIENCE, "it never happens");
+        (0..20).for_each(|more| load(cache, round + more));
+        round += 20;
+    }
+    since.elapsed()
+}
+
+fn pool(test: &str, clients_max: u32) -> (PoolName, Pool) {
+    let name = PoolName::new(test);
+    let options = PoolOptions::default().capacity_bytes(16 << 20).clients_max(clients_max);
+    let pool = Pool::create(&name.0, &options).unwrap();
+    (name, pool)
+}
+
+fn states(pool: &Pool) -> Vec<ClientState> {
+    pool.info().unwrap().clients.iter().map(|client| client.state).collect()
+}
+
+/// Nobody uses the pool any more: all invariants hold, and once all is removed no chunk is in anybody's hands.
+fn is_whole(pool: &Pool) {
+    pool.repair().unwrap();
+    assert_eq!(pool.verify().unwrap().faults, Vec::<String>::new());
+    pool.client().unwrap().flush().unwrap();
+    let report = pool.verify().unwrap();
+    let [_free, open, _queued, leaving, extent, bound] = report.chunks;
+    assert_eq!((report.faults, report.objects), (Vec::new(), 0));
+    assert_eq!([open, leaving, extent, bound], [0; 4], "chunks are lost");
+}
+
+#[test]
+fn what_a_killed_worker_held_comes_back_by_itself_while_a_survivor_goes_on() {
+    let (name, pool) = pool("kill-survivor", 8);
+    let mut survivor = pool.client().unwrap();
+    let worker = Worker::start(&name, 2);
+    load_until(&mut survivor, |cache| cache.get(b"rounds").unwrap().is_some());
+    worker.kill();
+    let repaired = load_until(&mut survivor, |_| states(&pool) == [ClientState::Running]);
+    println!("repaired after {} ms of load", repaired.as_millis());
+    assert_eq!(survivor.stats().clients_fenced, 2);
+    drop(survivor);
+    is_whole(&pool);
+}
+
+#[test]
+fn what_a_stopped_process_holds_is_left_alone_and_it_goes_on_when_it_is_resumed() {
+    let (name, pool) = pool("kill-stopped", 8);
+    let mut survivor = pool.client().unwrap();
+    let worker = Worker::start(&name, 1);
+    let rounds = |cache: &mut Cache| {
+        cache.get(b"rounds").unwrap().map(|text| std::str::from_utf8(text).unwrap().parse::<u64>().unwrap())
+    };
+    load_until(&mut survivor, |cache| rounds(cache).is_some());
+    worker.signal(libc::SIGSTOP);
+    load_until(&mut survivor, |_| states(&pool) == [ClientState::Running, ClientState::Stopped]);
+    let before = pool.info().unwrap();
+    // Longer than a client may stand still unsuspected.
+    let since = Instant::now();
+    load_until(&mut survivor, |_| since.elapsed() > Duration::from_millis(600));
+    let shown = printed(&["pool", "repair", &name.0, "--json"]);
+    assert!(shown.contains("\"clients\": 0") && shown.contains("\"chunks\": 0"), "{shown}");
+    let info = pool.info().unwrap();
+    assert_eq!(info.quarantined_bytes, before.quarantined_bytes);
+    assert_eq!(info.clients[1], before.clients[1]);
+    assert!(info.quarantined_bytes > 0 && survivor.stats().clients_fenced == 0);
+    let shown = printed(&["pool", "info", &name.0]);
+    assert!(shown.contains(&format!("pid {} stopped", worker.0.id())), "{shown}");
+    survivor.delete(b"rounds").unwrap();
+    worker.signal(libc::SIGCONT);
+    load_until(&mut survivor, |cache| rounds(cache).is_some());
+    worker.signal(libc::SIGSTOP);
+    load_until(&mut survivor, |_| states(&pool)[1] == ClientState::Stopped);
+    drop(survivor);
+    let shown = printed(&["pool", "repair", &name.0, "--kill-stopped", "--json"]);
+    assert!(shown.contains("\"killed\": 1") && shown.contains("\"quarantined_bytes\": 0"), "{shown}");
+    assert_eq!(states(&pool), []);
+    is_whole(&pool);
+}
+
+#[test]
+fn a_fork_is_told_so_changes_nothing_and_may_open_the_pool_anew() {
+    let (name, pool) = pool("kill-fork", 8);
+    let mut cache = pool.client().unwrap();
+    cache.set(b"key", b"of the parent").unwrap();
+    let is_refused = |result: Result<(), CacheError>| matches!(result, Err(CacheError::Verb(VerbError::Forked)));
+    // SAFETY: the child touches nothing that a thread of the test harness may hold locked but the allocator, which the C library hands over whole, and
+    // leaves by `_exit`.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let told = is_refused(cache.set(b"key", b"of the child")) && is_refused(cache.get(b"key").map(drop));
+        let anew = || {
+            let mut anew = Pool::open(&name.0).ok()?.client().ok()?;
+            anew.set(b"other", b"of the child").ok()?;
+            Some(anew.get(b"key").ok()?? == b"of the parent")
+        };
+        let status = if told && anew() == Some(true) { 7 } else { 8 };
+        // SAFETY: ends the child without running what belongs to the parent.
+        unsafe { libc::_exit(status) };
+    }
+    let mut status = 0;
+    // SAFETY: waits for the child forked above.
+    unsafe { libc::waitpid(child, &mut status, 0) };
+    assert_eq!(libc::WEXITSTATUS(status), 7);
+    assert_eq!(cache.get(b"key").unwrap(), Some(&b"of the parent"[..]));
+    assert_eq!(cache.get(b"other").unwrap(), Some(&b"of the child"[..]));
+    drop(cache);
+    assert_eq!(states(&pool), []);
+    is_whole(&pool);
+}
+
+#[test]
+fn a_repairer_that_is_killed_is_no_harm() {
+    let (name, pool) = pool("kill-repairer", 8);
+    for round in 0..12u64 {
+        let worker = Worker::start(&name, 2);
+        std::thread::sleep(Duration::from_millis(10));
+        worker.kill();
+        let mut repairer = Command::new(env!("CARGO_BIN_EXE_atoll"));
+        let mut repairer = repairer.args(["pool", "repair", &name.0]).stdout(Stdio::null()).spawn().unwrap();
+        // A pass takes some milliseconds, most of it the start of the process.
+        std::thread::sleep(Duration::from_micros(3000 + 700 * round));
+        repairer.kill().unwrap();
+        repairer.wait().unwrap();
+    }
+    pool.repair().unwrap();
+    assert_eq!(states(&pool), []);
+    is_whole(&pool);
+}
+
+#[test]
+fn a_new_client_joins_although_dead_ones_have_all_places() {
+    let (name, pool) = pool("kill-places", 3);
+    let worker = Worker::start(&name, 3);
+    assert!(pool.client().is_err(), "there was a place left");
+    worker.kill();
+    assert_eq!(states(&pool), [ClientState::Dead; 3]);
+    let mut cache = pool.client().unwrap();
+    cache.set(b"key", b"value").unwrap();
+    drop(cache);
+    is_whole(&pool);
+}
+
+#[test]
+fn a_thread_that_panics_with_a_client_is_repaired_by_another_thread() {
+    let (_name, pool) = pool("kill-panic", 8);
+    let mut survivor = pool.client().unwrap();
+    let mut cache = pool.client().unwrap();
+    let thread = std::thread::spawn(move || {
+        (0..30).for_each(|round| load(&mut cache, round));
+        cache.get_many(&[b"one", b"two"], |_, _| panic!("as this test wants it")).unwrap();
+    });
+    assert!(thread.join().is_err());
+    assert_eq!(states(&pool), [ClientState::Running, ClientState::Dead]);
+    assert!(pool.info().unwrap().quarantined_bytes > 0);
+    let since = Instant::now();
+    while states(&pool) != [ClientState::Running] {
+        assert!(since.elapsed() < PATIENCE, "nobody repairs it");
+        survivor.tend().unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    drop(survivor);
+    is_whole(&pool);
+}
+
+#[test]
+fn a_server_that_was_killed_goes_on_with_the_data_it_had_and_repairs_while_idle() {
+    let (name, pool) = pool("kill-server", 8);
+    let server = Serving::start(&["--pool", &name.0, "--threads", "2"]);
+    let mut redis = server.connect();
+    let value = |key: u32| vec![key as u8; if key % 100 == 0 { 50_000 } else { 500 }];
+    for key in 0..2000u32 {
+        let () = redis.set(key, value(key)).unwrap();
+    }
+    drop(server);
+    assert_eq!(states(&pool), [ClientState::Dead; 2]);
+    let server = Serving::start(&["--pool", &name.0, "--threads", "2"]);
+    let mut redis = server.connect();
+    for key in 0..2000u32 {
+        assert_eq!(redis.get::<_, Option<Vec<u8>>>(key).unwrap(), Some(value(key)), "key {key}");
+    }
+    let since = Instant::now();
+    while states(&pool) != [ClientState::Running; 2] {
+        assert!(since.elapsed() < PATIENCE, "an idle server repairs nothing");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(redis.incr::<_, _, i64>("n", 1).unwrap(), 1);
+    drop(server);
+    is_whole(&pool);
+}
+
+#[test]
+fn the_experiment_that_kills_processes_finds_nothing_wrong() {
+    let shown = printed(&["lab", "kill", "--minutes", "0.1", "--rate", "300", "--workers", "3", "--json"]);
+    for expected in ["\"wrong\":0", "\"verify_ok\":true", "\"lost_bytes\":0", "\"kills\":", "\"throughput_ratio\":"] {
+        assert!(shown.contains(expected), "{expected} in {shown}");
+    }
+    assert!(!shown.contains("\"kills\":0,"), "{shown}");
+}
