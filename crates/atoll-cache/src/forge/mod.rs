@@ -16,6 +16,7 @@
 //! | [`ring`] | the FIFO of groups |
 //! | [`hotness`] | counting accesses |
 //! | `evict` | how room is made: evict, regroup, clean |
+//! | `expect` | hints to the fabric, before a batch of operations |
 //! | `extent` | objects larger than a chunk |
 //! | `walk` | scan, flush, random key |
 //! | [`verify`] | every invariant of a quiet pool |
@@ -28,6 +29,7 @@
 //! A client is one [`Forge`]: one thread's endpoint and its open groups. Clients of one process share a [`ForgePool`].
 
 mod evict;
+mod expect;
 mod extent;
 pub mod group;
 pub mod holes;
@@ -326,6 +328,10 @@ impl<E: Endpoint> Engine for Forge<E> {
 
     async fn get_many<F: FnMut(usize, Lookup, &Value)>(&mut self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
         self.lookup_many(keys, found).await
+    }
+
+    async fn expect(&mut self, keys: &[&[u8]]) {
+        self.expect_keys(keys).await;
     }
 
     async fn peek(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {

@@ -30,7 +30,7 @@ use super::object::{self, HEADER_BYTES, Header, LargeBody};
 use super::slot::{KeyHash, RecordLength, Slot};
 use super::{Forge, Hole, Protection};
 use crate::{CacheError, Change, Meta, Old, Verdict, Want};
-use atoll_fabric::{Batch, Buffer, Endpoint};
+use atoll_fabric::{Batch, Buffer, Endpoint, Intent};
 use atoll_pool::ChunkId;
 
 /// An object found, and protected.
@@ -79,6 +79,9 @@ impl<E: Endpoint> Forge<E> {
             self.endpoint.flush().await?;
         }
         self.protection = Protection::Held;
+        // What follows if this is the key's object: its count is looked up, and its bytes are counted as dead.
+        self.shared.hotness.expect(chunk);
+        self.endpoint.expect(self.shared.pool.layout.descriptor(chunk).add(16), 8, Intent::Write);
         let mut record = std::mem::take(&mut self.record);
         record.resize(bytes);
         let mut batch = Batch::new();
