@@ -74,6 +74,11 @@ pub struct Identity(pub [u64; 4]);
 /// **Posted, not awaited.** [`Endpoint::post_unawaited`] sends verbs whose result nobody needs. They take effect before
 /// [`Endpoint::flush`] ends, which also reports what went wrong with them.
 ///
+/// **Errors.** After one, no result of the batch counts, and a buffer that was lent may stay with the fabric: what
+/// [`Batch::take`] gives back then may be empty. After [`VerbError::OutcomeUnknown`] every effect of the batch may have taken place, or
+/// take place at any later time, each by itself, until this endpoint is [fenced](Endpoint::fence) or dead and fenced. So may the effects of what a
+/// client had in flight when it died.
+///
 /// **Dropped futures.** Once polled, a batch takes effect whole even if its future is dropped. Buffers belong to the fabric
 /// until then.
 ///

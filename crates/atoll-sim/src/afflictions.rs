@@ -1,13 +1,14 @@
 //! What faults do to the world: see [`fault`](crate::fault).
 
 use crate::control::ClientState;
-use crate::fault::{Direction, Drawn, Fault, Fencing};
+use crate::fault::{Direction, Drawn, Fault, Faults, Fencing};
 use crate::flight::{Failure, Fate};
 use crate::timers::Due;
 use crate::trace::{Mishap, NOBODY, What};
 use crate::world::World;
 use atoll_fabric::batch::Verb;
 use atoll_fabric::{Identity, VerbError};
+use std::cmp::Reverse;
 use std::task::{Poll, Waker};
 
 impl World {
@@ -37,6 +38,15 @@ impl World {
 
     pub(crate) fn fault_after_ns(&mut self, lane: u32, fault: Fault, ns: u64) {
         self.add_timer(ns, Due::Fault(lane, fault));
+    }
+
+    /// Sees to it that what begins now ends after `ns`; whether it does.
+    fn add_end(&mut self, ns: u64, due: Due) -> bool {
+        let ends = ns < u64::MAX;
+        if ends {
+            self.add_timer(ns, due);
+        }
+        ends
     }
 
     /// The faults of a lane whose step has come.
@@ -122,6 +132,8 @@ impl World {
             }
         }
         self.settle(lane);
+        // Nobody waits for its time to come.
+        self.timers.retain(|Reverse(timer)| !matches!(timer.due, Due::Task(of) | Due::Resume(of) if of == lane));
         self.ghost = self.polled == Some(lane);
         self.doomed.push_back(lane);
         self.attention = true;
@@ -159,11 +171,7 @@ impl World {
     fn pause(&mut self, lane: u32, ns: u64) {
         let frozen = !self.is_guided() && self.fault_random.chance(512);
         self.mishap(lane, Mishap::Paused { ns, frozen });
-        let for_ever = ns == u64::MAX;
-        if !for_ever {
-            self.add_timer(ns, Due::Resume(lane));
-        }
-        let number = if for_ever { 0 } else { self.timers_made };
+        let number = if self.add_end(ns, Due::Resume(lane)) { self.timers_made } else { 0 };
         let state = &mut self.lanes[lane as usize];
         (state.paused, state.frozen, state.paused_by) = (true, frozen, number);
         self.settle(lane);
@@ -302,7 +310,7 @@ impl World {
         state.requests_cut |= u64::from(direction != Direction::Responses) << node;
         state.responses_cut |= u64::from(direction != Direction::Requests) << node;
         self.impaired = true;
-        self.add_timer(ns, Due::Heal(lane, node));
+        self.add_end(ns, Due::Heal(lane, node));
     }
 
     pub(crate) fn heal_link(&mut self, lane: u32, node: u8) {
@@ -317,7 +325,7 @@ impl World {
         self.mishap(NOBODY, Mishap::Slow { node, factor, ns });
         self.slow.push((node, factor));
         self.impaired = true;
-        self.add_timer(ns, Due::Fast(node));
+        self.add_end(ns, Due::Fast(node));
     }
 
     pub(crate) fn fasten_node(&mut self, node: u8) {
@@ -331,6 +339,20 @@ impl World {
     fn settle_impaired(&mut self) {
         self.impaired =
             !self.slow.is_empty() || self.lanes.iter().any(|lane| lane.requests_cut | lane.responses_cut != 0);
+    }
+
+    pub(crate) fn calm(&mut self) {
+        (self.faults, self.fault_at) = (Faults { ns_max: self.faults.ns_max, ..Faults::none() }, u64::MAX);
+        self.timers.retain(|Reverse(timer)| !matches!(timer.due, Due::Fault(..) | Due::Heal(..) | Due::Fast(_)));
+        for lane in 0..self.lanes.len() as u32 {
+            let state = &mut self.lanes[lane as usize];
+            state.faults.clear();
+            state.settle_faults();
+            (state.requests_cut, state.responses_cut) = (0, 0);
+            self.resume(lane);
+        }
+        self.slow.clear();
+        self.impaired = false;
     }
 
     /// A batch sets off while links are cut or nodes slow.

@@ -161,6 +161,12 @@ impl Control {
         self.shared.world.borrow_mut().slow_node(node, factor, ns);
     }
 
+    /// The faults are over: the seed draws no more, faults to come do not come, the paused go on, links are whole and nodes fast again. For whoever
+    /// would see that all clients then make progress.
+    pub fn calm(&self) {
+        self.shared.world.borrow_mut().calm();
+    }
+
     /// Sets the wall clock of a client ahead, or back.
     pub fn jump_clock(&self, client: ClientId, ms: i64) {
         self.shared.world.borrow_mut().jump_clock(client.0, ms);

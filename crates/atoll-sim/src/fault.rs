@@ -119,6 +119,25 @@ impl Faults {
         Self { kills_max, pauses_max, steps_between, ..Self::none() }
     }
 
+    /// Up to as much of everything as there is here, about half of the kinds of faults not at all: for a swarm of runs, of which each has
+    /// faults of its own.
+    pub fn drawn(self, random: &mut Random) -> Self {
+        let mut count = |max: u32| if random.chance(512) { 0 } else { random.below(u64::from(max) + 1) as u32 };
+        let drawn = Self {
+            kills_max: count(self.kills_max),
+            pauses_max: count(self.pauses_max),
+            unknowns_max: count(self.unknowns_max),
+            link_cuts_max: count(self.link_cuts_max),
+            slow_nodes_max: count(self.slow_nodes_max),
+            node_losses_max: count(self.node_losses_max),
+            clock_jumps_max: count(self.clock_jumps_max),
+            clock_drift_per_mille_max: count(self.clock_drift_per_mille_max),
+            ..self
+        };
+        let mut up_to = |max: u64| random.spread(max.max(1).ilog2()).min(max);
+        Self { steps_between: up_to(self.steps_between), ns_max: up_to(self.ns_max), ..drawn }
+    }
+
     /// Whether the seed draws a fault of any kind.
     pub(crate) fn any(&self) -> bool {
         self.kinds().iter().any(|left| *left > 0)

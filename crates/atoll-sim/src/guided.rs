@@ -89,6 +89,10 @@ impl World {
             self.steps += 1;
             let guided = self.guided.as_ref().expect("the run is guided");
             let process = guided.guide.borrow_mut().choose(&enabled);
+            if let Some(lane) = process.lane().filter(|lane| self.lanes[*lane as usize].counts_step()) {
+                self.due.push(lane);
+                self.attention = true;
+            }
             if let Some(next) = self.take(process) {
                 return next;
             }

@@ -59,6 +59,13 @@ impl Lane {
         }
     }
 
+    /// Counts a step; whether a fault is due then.
+    #[inline]
+    pub(crate) fn counts_step(&mut self) -> bool {
+        self.steps += 1;
+        self.steps >= self.fault_at
+    }
+
     /// Brings the step of the next fault up to date.
     pub(crate) fn settle_faults(&mut self) {
         self.fault_at = self.faults.iter().map(|(at, _)| *at).min().unwrap_or(u64::MAX);

@@ -166,7 +166,9 @@ impl<'a> OneKey<'a> {
         let Event { call, outcome, .. } = &self.events[index];
         let outcome = outcome.as_ref();
         match (call, outcome) {
-            (Call::Get, None) | (Call::Expire { .. }, None) => {}
+            (Call::Get, None) | (Call::Expire { expiry_ms: None }, None) => {}
+            // To a moment that was over, perhaps: then it was removed.
+            (Call::Expire { expiry_ms: Some(_) }, None) => next.extend(state.map(|_| None)),
             (Call::Get | Call::Expire { .. }, Some(Outcome::Seen(seen))) => next.extend(self.observed(state, seen)),
             (Call::Delete, Some(Outcome::Seen(seen))) => next.extend(self.observed(state, seen).map(|_| None)),
             (Call::Delete, None) => next.push(None),

@@ -218,8 +218,7 @@ impl World {
     #[inline]
     fn step(&mut self, lane: u32) -> Option<Next> {
         let state = &mut self.lanes[lane as usize];
-        state.steps += 1;
-        if state.steps >= state.fault_at {
+        if state.counts_step() {
             self.due.push(lane);
             self.attention = true;
         }

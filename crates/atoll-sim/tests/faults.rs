@@ -597,6 +597,50 @@ fn drawn_faults_repeat_keep_to_their_numbers_and_the_dead_have_successors() {
 }
 
 #[test]
+fn calm_ends_all_faults_so_that_every_client_comes_to_its_end() {
+    for seed in 0..200 {
+        let sim = simulation(seed);
+        let control = sim.control();
+        let clients: Vec<_> = (0..3)
+            .map(|number| {
+                let endpoint = sim.endpoint("adds");
+                sim.spawn(&format!("client {number}"), async move {
+                    for _ in 0..20 {
+                        add(&endpoint, word(0)).await.unwrap();
+                    }
+                })
+            })
+            .collect();
+        control.fault(clients[0], Fault::Pause { ns: u64::MAX }, After::Steps(seed % 30));
+        control.fault(clients[1], Fault::Kill, After::Ns(1_000_000_000));
+        control.slow_node(0, 1000, u64::MAX / 2);
+        let (driver, endpoint) = (control.clone(), sim.endpoint("driver"));
+        sim.spawn_spared("driver", async move {
+            endpoint.pause(50_000_000).await;
+            driver.cut_link(clients[2], 0, Direction::Responses, u64::MAX / 2);
+            driver.calm();
+        });
+        sim.run().unwrap();
+        assert_eq!((sim.peek_word(word(0)), control.killed().len()), (60, 0), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_swarm_has_runs_with_and_without_every_fault() {
+    let max = Faults { unknowns_max: 2, clock_drift_per_mille_max: 5, ..Faults::host(3, 3, 1000) };
+    let mut random = atoll_sim::Random::new(1);
+    let drawn: Vec<Faults> = (0..200).map(|_| max.drawn(&mut random)).collect();
+    let counts =
+        |faults: &Faults| [faults.kills_max, faults.pauses_max, faults.unknowns_max, faults.clock_drift_per_mille_max];
+    for kind in 0..4 {
+        let has = |wanted: fn(u32) -> bool| drawn.iter().any(|faults| wanted(counts(faults)[kind]));
+        assert!(has(|count| count == 0) && has(|count| count >= 2));
+    }
+    assert!(drawn.iter().all(|faults| faults.kills_max <= 3 && (1..=1000).contains(&faults.steps_between)));
+    assert!(drawn.iter().all(|faults| faults.link_cuts_max == 0));
+}
+
+#[test]
 fn a_trace_tells_verbs_by_name_and_faults() {
     let sim = Sim::new(SimOptions { trace_events: 1000, liberties: Liberties::none(), ..SimOptions::new(1, 4096) });
     sim.name_addresses(|at| (at.offset() < 64).then(|| format!("slot {}", at.offset() / 8)));

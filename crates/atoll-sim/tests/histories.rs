@@ -165,6 +165,18 @@ fn an_operation_without_an_outcome_may_have_happened_once_at_any_later_time() {
 }
 
 #[test]
+fn an_expire_without_an_outcome_may_have_removed_what_was_there() {
+    let history = sequence(&[set("1")]);
+    let _lost = history.begin(7, b"k", Call::Expire { expiry_ms: Some(0) });
+    let get = history.begin(1, b"k", Call::Get);
+    history.end(get, Outcome::get(None));
+    history.check_with(Evictions::Never).unwrap();
+    let get = history.begin(1, b"k", Call::Get);
+    history.end(get, Outcome::get(Some(b"1")));
+    history.check_with(Evictions::Never).unwrap_err();
+}
+
+#[test]
 fn a_violation_is_told_by_its_shortest_excerpt() {
     let mut operations = vec![set("old")];
     operations.extend(std::iter::repeat_n(hit("old"), 50));

@@ -179,7 +179,7 @@ impl Case {
         errors.take().into_iter().next().map_or(Ok(()), Err)
     }
 
-    fn join(&self, sim: &Sim, number: u32, history: &Rc<History>) -> Result<Client, String> {
+    pub(super) fn join(&self, sim: &Sim, number: u32, history: &Rc<History>) -> Result<Client, String> {
         let hesitation_ns = if number == 0 { self.hesitation_ns } else { 0 };
         let hesitant = |name: String| Hesitant { inner: sim.endpoint(&name), hesitation_ns };
         let endpoint = hesitant(format!("client {number}"));

@@ -1,7 +1,7 @@
 //! One client of a simulated case.
 
 use atoll_cache::forge::{Forge, Hole};
-use atoll_cache::{Cache, CacheError, Condition, SetOptions, Value};
+use atoll_cache::{Cache, CacheError, Condition, Number, SetOptions, Value};
 use atoll_fabric::batch::Operation;
 use atoll_fabric::{Batch, Endpoint, Identity, Limits, VerbError};
 use atoll_sim::history::{self, Call, Outcome, Seen};
@@ -62,6 +62,18 @@ impl Client {
         let pending = self.history.begin(self.number, key, Call::set(value.clone()));
         self.cache.set(key, &value, &SetOptions::default()).await?;
         self.history.end(pending, Outcome::stored(true));
+        Ok(())
+    }
+
+    /// A recorded increment.
+    pub async fn increment(&mut self, key: &[u8], by: i64) -> Result<(), CacheError> {
+        let pending = self.history.begin(self.number, key, Call::Increment { by });
+        let outcome = match self.cache.increment(key, by).await? {
+            Number::Value(number) => Outcome::Number(number),
+            Number::NotANumber => Outcome::NotANumber,
+            Number::Overflow => Outcome::Overflow,
+        };
+        self.history.end(pending, outcome);
         Ok(())
     }
 

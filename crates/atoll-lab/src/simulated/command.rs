@@ -1,5 +1,6 @@
 //! The command `sim`, for a binary to mount.
 
+use super::explored::ExploreCommand;
 use super::swarm::{ReplayCommand, SwarmCommand};
 use crate::LabError;
 
@@ -8,6 +9,8 @@ use crate::LabError;
 pub enum SimCommand {
     /// Draw pools, loads, liberties and faults from seeds, and look for what goes wrong
     Swarm(SwarmCommand),
+    /// Run every interleaving of a small case
+    Explore(ExploreCommand),
     /// Run one drawn case again
     Replay(ReplayCommand),
 }
@@ -17,6 +20,7 @@ impl SimCommand {
     pub fn run(self) -> Result<(), LabError> {
         match self {
             Self::Swarm(command) => command.run(),
+            Self::Explore(command) => command.run(),
             Self::Replay(command) => command.run(),
         }
     }

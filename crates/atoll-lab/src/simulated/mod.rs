@@ -7,12 +7,14 @@
 //! | [`client`] | one client, and what it records |
 //! | [`load`] | what clients do, recorded as a history |
 //! | [`turmoil`] | a case in which things go wrong |
+//! | [`explored`] | small cases, of which every interleaving is run |
 //! | [`swarm`] | many of those, and one again |
 //! | `command` | the command line |
 
 pub mod case;
 pub mod client;
 mod command;
+pub mod explored;
 pub mod load;
 pub mod swarm;
 pub mod turmoil;

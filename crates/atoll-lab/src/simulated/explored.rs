@@ -1,0 +1,305 @@
+//! Small cases of which every interleaving is run: `atoll sim explore`.
+//!
+//! Two or three clients with two or three operations each on one or two keys, one kill or pause anywhere. What must hold is what must hold of the
+//! drawn cases: histories are linearizable, and after a repair the pool is sound.
+
+use super::case::Case;
+use super::client::Client;
+use crate::LabError;
+use atoll_cache::forge::ForgePool;
+use atoll_cache::{CacheError, Condition};
+use atoll_sim::explore::{self, Decisions, Explored, ExploredFault};
+use atoll_sim::history::Evictions;
+use atoll_sim::{ExploreOptions, History, Sim};
+use clap::Args;
+use std::rc::Rc;
+
+/// One operation of an explored client.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Get(&'static str),
+    Set(&'static str, usize),
+    SetIfAbsent(&'static str),
+    Delete(&'static str),
+    Increment(&'static str),
+}
+use Step::{Delete, Get, Increment, Set, SetIfAbsent};
+
+/// A small case.
+#[derive(Clone, Debug)]
+pub struct SmallCase {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it is about.
+    pub what: &'static str,
+    /// What is there before.
+    before: &'static [Step],
+    clients: &'static [&'static [Step]],
+    fault: ExploredFault,
+    /// As in [`ExploreOptions`].
+    preemptions_max: Option<u32>,
+    /// Chunks of the pool; few where there is to be an eviction.
+    chunks: u64,
+}
+
+/// A value longer than half a chunk of these pools, so that it has extents.
+const LARGE: usize = 300;
+/// Chunks enough for everything.
+const ROOMY: u64 = 24;
+const WHOLE: Option<u32> = None;
+
+/// All of them.
+pub const SMALL_CASES: &[SmallCase] = &[
+    SmallCase {
+        name: "insert-insert",
+        what: "two clients set the same new key",
+        before: &[],
+        clients: &[&[Set("k", 10)], &[Set("k", 10)]],
+        fault: ExploredFault::None,
+        preemptions_max: WHOLE,
+        chunks: ROOMY,
+    },
+    SmallCase {
+        name: "insert-insert-kill",
+        what: "two clients set the same new key, and one dies",
+        before: &[],
+        clients: &[&[Set("k", 10)], &[Set("k", 10), Get("k")]],
+        fault: ExploredFault::Kill,
+        preemptions_max: Some(2),
+        chunks: ROOMY,
+    },
+    SmallCase {
+        name: "insert-once",
+        what: "two clients set a new key if it is absent, and look",
+        before: &[],
+        clients: &[&[SetIfAbsent("k"), Get("k")], &[SetIfAbsent("k"), Get("k")]],
+        fault: ExploredFault::None,
+        preemptions_max: Some(3),
+        chunks: ROOMY,
+    },
+    SmallCase {
+        name: "replace-look",
+        what: "one client replaces a value twice, another looks twice",
+        before: &[Set("k", 10)],
+        clients: &[&[Set("k", 20), Set("k", 30)], &[Get("k"), Get("k")]],
+        fault: ExploredFault::None,
+        preemptions_max: WHOLE,
+        chunks: ROOMY,
+    },
+    SmallCase {
+        name: "increment-increment",
+        what: "two clients increment a number",
+        before: &[Increment("n")],
+        clients: &[&[Increment("n")], &[Increment("n")]],
+        fault: ExploredFault::None,
+        preemptions_max: WHOLE,
+        chunks: ROOMY,
+    },
+    SmallCase {
+        name: "increment-increment-kill",
+        what: "two clients increment a number, and one dies",
+        before: &[Increment("n")],
+        clients: &[&[Increment("n")], &[Increment("n"), Get("n")]],
+        fault: ExploredFault::Kill,
+        preemptions_max: Some(2),
+        chunks: ROOMY,
+    },
+    SmallCase {
+        name: "replace-delete-pause",
+        what: "one client replaces a value, another removes the key and sets it again, and one stands still",
+        before: &[Set("k", 10)],
+        clients: &[&[Set("k", 20)], &[Delete("k"), Set("k", 30)]],
+        fault: ExploredFault::Pause,
+        preemptions_max: Some(1),
+        chunks: ROOMY,
+    },
+    SmallCase {
+        name: "large-kill",
+        what: "one client replaces a large value by another and dies, one looks",
+        before: &[Set("k", LARGE)],
+        clients: &[&[Set("k", LARGE + 1)], &[Get("k")]],
+        fault: ExploredFault::Kill,
+        preemptions_max: Some(1),
+        chunks: ROOMY,
+    },
+    SmallCase {
+        name: "evict-look-kill",
+        what: "one client evicts to set further keys and dies, another looks at a key that may be evicted",
+        before: &[Set("a", 60), Set("b", 60), Set("c", 60), Set("d", 60), Set("e", 60), Set("f", 60)],
+        clients: &[&[Set("g", 60), Set("h", 60)], &[Get("a"), Set("a", 60)]],
+        fault: ExploredFault::Kill,
+        preemptions_max: Some(1),
+        chunks: 8,
+    },
+    SmallCase {
+        name: "three-kill",
+        what: "three clients set, increment and remove one key, and one dies",
+        before: &[Increment("n")],
+        clients: &[&[Increment("n")], &[Delete("n")], &[Get("n")]],
+        fault: ExploredFault::Kill,
+        preemptions_max: Some(1),
+        chunks: ROOMY,
+    },
+];
+
+impl SmallCase {
+    /// The one with this name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        SMALL_CASES.iter().find(|case| case.name == name)
+    }
+
+    fn case(&self) -> Case {
+        Case {
+            chunk_bytes: 256,
+            chunks: self.chunks,
+            group_objects_max: 2,
+            slots: 16,
+            clients: self.clients.len() as u32 + 1,
+            evictions: if self.chunks == ROOMY { Evictions::Never } else { Evictions::Anytime },
+            ..Case::default()
+        }
+    }
+
+    fn options(&self, runs_max: u64) -> ExploreOptions {
+        ExploreOptions {
+            fault: self.fault,
+            preemptions_max: self.preemptions_max,
+            runs_max,
+            ..ExploreOptions::new(self.case().settings().capacity_bytes)
+        }
+    }
+
+    /// Runs every interleaving, up to `runs_max` of them.
+    pub fn explore(&self, runs_max: u64) -> Explored {
+        explore::explore(&self.options(runs_max), |sim| self.run(sim))
+    }
+
+    fn run(&self, sim: &Sim) -> Result<(), String> {
+        let (case, history) = (self.case(), Rc::new(History::new()));
+        let (endpoint, settings) = (sim.endpoint("maker"), case.settings());
+        let made = sim.block_on(async move { ForgePool::format(&endpoint, settings).await.map(drop) });
+        made.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        let mut clients = Vec::new();
+        for number in 0..case.clients {
+            clients.push(case.join(sim, number, &history)?);
+        }
+        let (mut first, before) = (clients.pop().expect("there is one for what comes before"), self.before);
+        let prepared = sim.block_on(async move {
+            for step in before {
+                play(&mut first, *step).await?;
+            }
+            first.cache.engine_mut().leave().await
+        });
+        prepared.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        for (mut client, steps) in clients.into_iter().zip(self.clients) {
+            let control = sim.control();
+            sim.spawn(&format!("client {}", client.number), async move {
+                for step in *steps {
+                    control.turn().await;
+                    play(&mut client, *step).await.expect("nothing of this fails");
+                }
+                client.cache.engine_mut().leave().await.expect("a client can leave");
+            });
+        }
+        sim.run().map_err(|error| error.to_string())?;
+        self.judge(sim, &case, &history)
+    }
+
+    fn judge(&self, sim: &Sim, case: &Case, history: &Rc<History>) -> Result<(), String> {
+        let Client { mut cache, .. } = case.join(sim, u32::MAX, &Rc::default())?;
+        let verified = sim.block_on(async move {
+            cache.engine_mut().repair().await?;
+            let report = cache.engine_mut().verify().await?;
+            cache.engine_mut().leave().await?;
+            Ok::<_, CacheError>(report)
+        });
+        let report = verified.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        if let Some(fault) = report.faults.first() {
+            return Err(format!("verify: {fault}"));
+        }
+        history.check_with(case.evictions).map(drop).map_err(|violation| violation.to_string())
+    }
+}
+
+async fn play(client: &mut Client, step: Step) -> Result<(), CacheError> {
+    let value =
+        |client: &Client, bytes| super::load::unique_value(client.number, client.history.events().len() as u64, bytes);
+    match step {
+        Get(key) => client.get(key.as_bytes()).await.map(drop),
+        Set(key, bytes) => {
+            let value = value(client, bytes as u64);
+            client.set(key.as_bytes(), value).await
+        }
+        SetIfAbsent(key) => {
+            let value = value(client, 10);
+            client.set_returning(key.as_bytes(), value, Condition::IfAbsent).await
+        }
+        Delete(key) => client.delete(key.as_bytes()).await,
+        Increment(key) => client.increment(key.as_bytes(), 1).await,
+    }
+}
+
+/// Run every interleaving of a small case
+#[derive(Args, Clone, Debug)]
+pub struct ExploreCommand {
+    /// Which case; `list` shows them, `all` runs them all
+    case: String,
+    /// Interleavings at most, of each case
+    #[arg(long, default_value_t = 1_000_000)]
+    runs_max: u64,
+    /// Run only this one again, and print its events
+    #[arg(long, value_name = "DECISIONS")]
+    replay: Option<Decisions>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl ExploreCommand {
+    /// Explores and prints what came of it.
+    pub fn run(self) -> Result<(), LabError> {
+        if self.case == "list" {
+            for SmallCase { name, what, .. } in SMALL_CASES {
+                println!("{name:<26} {what}");
+            }
+            return Ok(());
+        }
+        let cases: Vec<&SmallCase> = match SmallCase::named(&self.case) {
+            Some(case) => vec![case],
+            None if self.case == "all" => SMALL_CASES.iter().collect(),
+            None => {
+                let what = format!("there is no case `{}`: `atoll sim explore list` shows them", self.case);
+                return Err(LabError::Options(what));
+            }
+        };
+        if let (Some(decisions), [case]) = (&self.replay, &cases[..]) {
+            let (result, trace) = explore::replay(&case.options(1), decisions, |sim| case.run(sim));
+            println!("{}", trace.trim_start_matches('\n'));
+            return result.map_err(LabError::Failed);
+        }
+        let (mut failed, mut reports) = (0, Vec::new());
+        for case in cases {
+            let explored = case.explore(self.runs_max);
+            failed += usize::from(explored.failure.is_some());
+            if self.json {
+                reports.push(report(case, &explored));
+            } else {
+                println!("{:<26} {explored}", case.name);
+            }
+        }
+        if self.json {
+            println!("{}", serde_json::to_string_pretty(&reports).expect("reports are plain data"));
+        }
+        if failed == 0 { Ok(()) } else { Err(LabError::Failed(format!("{failed} case(s) failed"))) }
+    }
+}
+
+fn report(case: &SmallCase, explored: &Explored) -> serde_json::Value {
+    let failure = |failure: &explore::ExploredFailure| serde_json::json!({ "what": failure.what, "replay": failure.decisions.to_string() });
+    let failures: Vec<_> = explored.failure.iter().map(failure).collect();
+    serde_json::json!({
+        "case": case.name, "runs": explored.runs, "runs_redundant": explored.runs_redundant, "events": explored.events,
+        "exhausted": explored.exhausted, "preemptions_max": explored.preemptions_max, "deepest": explored.deepest,
+        "failures": failures,
+    })
+}
