@@ -10,7 +10,8 @@
 //!
 //! Control words: clock (atomics only), free chunks (atomics only; a hint), allocation cursor (atomics only), resident objects
 //! (atomics only; kept only where objects are limited), clients ever (atomics only), write tokens handed out (atomics only), clients shut out
-//! (atomics only), how many of those the last count of everything has seen (atomics only).
+//! (atomics only), how many of those the last count of everything has seen (atomics only), joins and whether the pool was closed (atomics only;
+//! see `boot`).
 
 use crate::registry::{ACCOUNT_BYTES, SIGNAL_BYTES};
 use crate::{ChunkId, PoolError, PoolSettings};
@@ -124,6 +125,11 @@ impl Layout {
     /// How many of those had been shut out when everything was counted anew.
     pub const fn deaths_counted(&self) -> Address {
         Self::control(7)
+    }
+
+    /// Joins so far, and whether the pool was closed: see [`boot`](crate::boot).
+    pub const fn closing(&self) -> Address {
+        Self::control(8)
     }
 
     /// A client's signal: its state, protection and lease.

@@ -69,7 +69,7 @@ fn a_worker_that_another_test_started() {
 fn load(cache: &mut Cache, round: u64) {
     for index in 0..20 {
         let key = (round * 20 + index) * 0x9e37_79b9 % 10_000;
-        let bytes = if key % 50 == 0 { 100_000 } else { 100 + key as usize % 900 };
+        let bytes = if key.is_multiple_of(50) { 100_000 } else { 100 + key as usize % 900 };
         match cache.set(&key.to_le_bytes(), &vec![key as u8; bytes]) {
             Ok(()) => {}
             Err(error) => panic!("{error}"),
@@ -255,7 +255,7 @@ fn a_server_that_was_killed_goes_on_with_the_data_it_had_and_repairs_while_idle(
     let (name, pool) = pool("kill-server", 8);
     let server = Serving::start(&["--pool", &name.0, "--threads", "2"]);
     let mut redis = server.connect();
-    let value = |key: u32| vec![key as u8; if key % 100 == 0 { 50_000 } else { 500 }];
+    let value = |key: u32| vec![key as u8; if key.is_multiple_of(100) { 50_000 } else { 500 }];
     for key in 0..2000u32 {
         let () = redis.set(key, value(key)).unwrap();
     }
