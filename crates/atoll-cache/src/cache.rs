@@ -142,6 +142,11 @@ impl<G: Engine> Cache<G> {
         self.engine.get_many(keys, each).await
     }
 
+    /// Says that operations on these keys are about to come, in this order: where memory is near, what they will touch comes nearer.
+    pub async fn expect(&mut self, keys: &[&[u8]]) {
+        self.engine.expect(keys).await;
+    }
+
     /// What is known of `key`, without counting an access; `None` if it is not there.
     pub async fn peek(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
         self.engine.peek(checked(key)?).await

@@ -122,6 +122,12 @@ pub trait Engine {
         Ok(())
     }
 
+    /// A hint that these keys are about to be looked up or changed, in this order. Changes and counts nothing, and never fails: what is wrong is
+    /// found by the operations themselves.
+    async fn expect(&mut self, keys: &[&[u8]]) {
+        let _ = keys;
+    }
+
     /// What is known of `key`'s object, without counting an access.
     async fn peek(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError>;
 

@@ -1,13 +1,10 @@
 //! Promise 2 of `forge`: expiry follows the pool's clock within the stated skew, and dead bytes come back.
 
-mod load;
-mod simulated;
-
 use atoll_cache::{CacheError, Expiry, SetOptions, Value};
 use atoll_fabric::Endpoint;
+use atoll_lab::simulated::{Case, Client};
 use atoll_pool::clock::SKEW_MS;
 use atoll_sim::{Liberties, for_each_seed};
-use simulated::{Case, Client};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -23,18 +20,16 @@ struct Look {
     expiry_ms: Option<u64>,
 }
 
-impl Client {
-    async fn set_until(&mut self, key: u64, expiry_ms: u64) -> Result<(), CacheError> {
-        let options = SetOptions { expiry: Expiry::AtMs(expiry_ms), ..SetOptions::default() };
-        self.cache.set(&key.to_le_bytes(), &expiry_ms.to_le_bytes(), &options).await.map(drop)
-    }
+async fn set_until(client: &mut Client, key: u64, expiry_ms: u64) -> Result<(), CacheError> {
+    let options = SetOptions { expiry: Expiry::AtMs(expiry_ms), ..SetOptions::default() };
+    client.cache.set(&key.to_le_bytes(), &expiry_ms.to_le_bytes(), &options).await.map(drop)
+}
 
-    async fn look(&mut self, key: u64) -> Result<Look, CacheError> {
-        let (mut value, begun_ms) = (Value::new(), self.true_ms());
-        let hit = self.cache.get(&key.to_le_bytes(), &mut value).await?;
-        let expiry_ms = hit.then(|| u64::from_le_bytes(value.bytes().try_into().expect("a value is a time")));
-        Ok(Look { key, begun_ms, ended_ms: self.true_ms(), expiry_ms })
-    }
+async fn look(client: &mut Client, key: u64) -> Result<Look, CacheError> {
+    let (mut value, begun_ms) = (Value::new(), client.true_ms());
+    let hit = client.cache.get(&key.to_le_bytes(), &mut value).await?;
+    let expiry_ms = hit.then(|| u64::from_le_bytes(value.bytes().try_into().expect("a value is a time")));
+    Ok(Look { key, begun_ms, ended_ms: client.true_ms(), expiry_ms })
 }
 
 #[test]
@@ -51,9 +46,9 @@ fn promise_2_nothing_is_served_after_its_expiry_and_what_expired_for_one_has_exp
                     let key = random.below(3);
                     if random.below(5) == 0 {
                         let expiry_ms = client.true_ms() + 25 + random.below(60);
-                        client.set_until(key, expiry_ms).await?;
+                        set_until(&mut client, key, expiry_ms).await?;
                     } else {
-                        let look = client.look(key).await?;
+                        let look = look(&mut client, key).await?;
                         looks.borrow_mut().push(look);
                     }
                     client.cache.engine().endpoint().pause(random.below(4_000_000)).await;

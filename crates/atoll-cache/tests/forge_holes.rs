@@ -6,28 +6,26 @@
 //! | `Validation` | checksum, key and generation in every record | `a_lookup_never_gives_torn_or_foreign_bytes` |
 //! | `Generation` | the tag of the chunk's generation in the slot | `a_lookup_never_gives_a_record_of_a_later_life_of_its_chunk` |
 //! | `DuplicateKey` | pending slots | `two_insertions_of_a_key_never_both_stay` |
-//! | `Protection` | intents, which chunks wait for | `a_slot_word_that_comes_back_is_not_taken_for_the_old_one` |
+//! | `Protection` | protections, which chunks wait for | `a_slot_word_that_comes_back_is_not_taken_for_the_old_one` |
 //! | `LostUpdate` | beginning anew after a lost compare-and-swap | `no_update_is_lost_to_another_or_to_a_regrouping` |
 //! | `EarlyReuse` | moving and unlinking before a chunk's reuse | `hot_objects_outlive_the_chunk_that_they_are_moved_from` |
 //! | `UnfilledNode` | dequeuers taking back the tickets that they pass | `a_group_whose_enqueuer_was_slow_is_not_stranded`, the same at the wrap of the cursors |
 //! | `DroppedSet` | evicting for a writer without room | `a_set_that_returned_can_be_read` |
 //! | `IdleEvictor` | letting any client evict | `writers_need_no_other_client_to_be_busy` |
 //! | `StaleNode` | the generation in the ring's nodes | `a_node_of_a_cleaned_group_does_not_take_the_next_one` |
+//! | `UntakenExpiry` | taking an expired object away before telling that it has expired | `what_has_expired_for_one_never_comes_back_for_another` |
 //! | `TrustedBytes` | checking every address and length against the heap | `hostile_slot_words_are_never_followed_out_of_the_heap` |
 //!
 //! `cargo test -p atoll-cache --test forge_holes -- --nocapture` prints how many seeds show each.
 
-mod load;
-mod simulated;
-
 use atoll_cache::forge::{ForgeOptions, Hole};
-use atoll_cache::{CacheError, Condition, SetOptions, Value};
+use atoll_cache::{CacheError, Condition, SetOptions};
 use atoll_fabric::{Batch, Endpoint};
+use atoll_lab::simulated::Load;
+use atoll_lab::simulated::{Case, Client, load};
 use atoll_pool::{Chunk, ChunkId, ChunkState};
-use atoll_sim::history::{self, Call, Evictions, Outcome, Seen};
+use atoll_sim::history::Evictions;
 use atoll_sim::{Random, Strategy, for_each_seed};
-use load::Load;
-use simulated::{Case, Client};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -57,45 +55,6 @@ fn drawn_load(case: &Case, seed: u64) -> Result<(), String> {
     case.run(seed).map(drop)
 }
 
-impl Client {
-    async fn get(&mut self, key: &[u8]) -> Result<bool, CacheError> {
-        let mut value = Value::new();
-        let pending = self.history.begin(self.number, key, Call::Get);
-        let hit = self.cache.get(key, &mut value).await?;
-        self.history.end(pending, Outcome::get(hit.then(|| value.bytes())));
-        Ok(hit)
-    }
-
-    async fn set(&mut self, key: &[u8], value: Vec<u8>) -> Result<(), CacheError> {
-        let pending = self.history.begin(self.number, key, Call::set(value.clone()));
-        self.cache.set(key, &value, &SetOptions::default()).await?;
-        self.history.end(pending, Outcome::stored(true));
-        Ok(())
-    }
-
-    async fn delete(&mut self, key: &[u8]) -> Result<(), CacheError> {
-        let pending = self.history.begin(self.number, key, Call::Delete);
-        let found = self.cache.delete(key).await?;
-        self.history.end(pending, Outcome::Seen(Seen::presence(found)));
-        Ok(())
-    }
-
-    /// A set, or a set-if-absent, that tells what was there.
-    async fn set_returning(&mut self, key: &[u8], value: Vec<u8>, condition: Condition) -> Result<(), CacheError> {
-        let call = match condition {
-            Condition::IfAbsent => Call::set_if(value.clone(), history::Condition::IfAbsent),
-            _ => Call::set(value.clone()),
-        };
-        let mut old = Value::new();
-        let pending = self.history.begin(self.number, key, call);
-        let options = SetOptions { condition, ..SetOptions::default() };
-        let outcome = self.cache.set_returning(key, &value, &options, Some(&mut old)).await?;
-        let seen = if outcome.old.is_some() { Seen::value(old.bytes()) } else { Seen::Absent };
-        self.history.end(pending, Outcome::Set { stored: outcome.stored, seen, token: None });
-        Ok(())
-    }
-}
-
 #[test]
 fn a_lookup_never_gives_torn_or_foreign_bytes() {
     show(Hole::Validation, 150, Case::drawn, drawn_load);
@@ -113,7 +72,7 @@ fn a_lookup_never_gives_a_record_of_a_later_life_of_its_chunk() {
         strategy: Strategy::Priorities,
         ..Case::default()
     };
-    show(Hole::Generation, 300, case, |case, seed| {
+    show(Hole::Generation, 600, case, |case, seed| {
         let checked = case.run_part(seed, |mut client| async move {
             let mut random = client.random();
             for step in 0..200 {
@@ -142,7 +101,7 @@ fn two_insertions_of_a_key_never_both_stay() {
         clients: 5,
         slots: 16,
         evictions: Evictions::Never,
-        load: Load { keys: 3, operations: 40, value_bytes_max: 30, lookups: 10, mixed: true },
+        load: Load { keys: 3, operations: 40, value_bytes_max: 30, lookups: 10, mixed: true, expiring: false },
         ..Case::default()
     };
     show(Hole::DuplicateKey, 300, case, drawn_load);
@@ -224,7 +183,7 @@ async fn turn_free_generations(client: &mut Client) -> Result<(), CacheError> {
 fn no_update_is_lost_to_another_or_to_a_regrouping() {
     let case = |_| Case {
         chunk_bytes: 1024,
-        load: Load { keys: 4, operations: 60, value_bytes_max: 40, lookups: 20, mixed: true },
+        load: Load { keys: 4, operations: 60, value_bytes_max: 40, lookups: 20, mixed: true, expiring: false },
         ..Case::default()
     };
     show(Hole::LostUpdate, 150, case, drawn_load);
@@ -261,7 +220,7 @@ fn many_groups() -> Case {
         chunks: 10,
         group_objects_max: 1,
         ring_log2: Some(5),
-        load: Load { keys: 8, operations: 60, value_bytes_max: 30, lookups: 10, mixed: false },
+        load: Load { keys: 8, operations: 60, value_bytes_max: 30, lookups: 10, mixed: false, expiring: false },
         ..Case::default()
     }
 }
@@ -294,7 +253,7 @@ fn a_set_that_returned_can_be_read() {
     let case = |_| Case {
         clients: 1,
         evictions: Evictions::Never,
-        load: Load { keys: 3, operations: 30, value_bytes_max: 30, lookups: 50, mixed: true },
+        load: Load { keys: 3, operations: 30, value_bytes_max: 30, lookups: 50, mixed: true, expiring: false },
         ..Case::default()
     };
     show(Hole::DroppedSet, 50, case, drawn_load);
@@ -348,6 +307,14 @@ fn a_node_of_a_cleaned_group_does_not_take_the_next_one() {
         });
         checked.map(drop)
     });
+}
+
+/// What expired for one client must not be found, or given a later end, by another whose clock is behind.
+#[test]
+fn what_has_expired_for_one_never_comes_back_for_another() {
+    let load = Load { keys: 1, operations: 60, value_bytes_max: 20, lookups: 60, mixed: true, expiring: true };
+    let case = |_| Case { clients: 4, chunks: 40, load: load.clone(), ..Case::default() };
+    show(Hole::UntakenExpiry, 100, case, drawn_load);
 }
 
 /// Slots of present keys are made to point anywhere, mostly far outside the region.

@@ -1,12 +1,9 @@
 //! Promise 6 for bytes: whatever stands in the pool behind its header, a client gives values of the key, misses or errors; it neither panics nor
 //! goes on for ever.
 
-mod load;
-mod simulated;
-
 use atoll_cache::{CacheError, SetOptions, Value};
+use atoll_lab::simulated::{Case, Client, ForgePoolWords};
 use atoll_sim::{Random, Sim, for_each_seed};
-use simulated::{Case, Client, ForgePoolWords};
 use std::rc::Rc;
 
 /// First byte behind the header's words.

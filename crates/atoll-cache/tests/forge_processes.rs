@@ -3,21 +3,19 @@
 //! Every process is this test binary again, told by its environment what to play. Operations are stamped with tickets from a word
 //! in a second region, so that the histories of all threads of all processes merge into one.
 
-mod load;
-mod simulated;
-
 use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
 use atoll_cache::{Cache, SetOptions, Value};
 use atoll_fabric::run_ready;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
+use atoll_lab::simulated::Load;
 use atoll_pool::PoolSettings;
 use atoll_sim::{History, Random};
-use load::Load;
-use load::ticketed::{Ticketed, decode};
-use simulated::Case;
+mod ticketed;
+use atoll_lab::simulated::{Case, load};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use ticketed::{Ticketed, decode};
 
 const REGION: &str = "ATOLL_TEST_REGION";
 const PART: &str = "ATOLL_TEST_PART";

@@ -1,12 +1,8 @@
 //! `forge` on the simulated fabric: promises 1, 5 and the pool's invariants, under every liberty of the contract.
 
-mod load;
-mod simulated;
-
-use atoll_cache::{CacheError, Condition, SetOptions, Value};
+use atoll_cache::{Condition, Value};
+use atoll_lab::simulated::{Case, load};
 use atoll_sim::for_each_seed;
-use atoll_sim::history::{self, Call, Outcome, Seen};
-use simulated::{Case, Client};
 use std::cell::Cell;
 
 fn replay(seed: u64) -> String {
@@ -39,7 +35,7 @@ fn promise_1_a_change_of_a_large_object_never_decides_on_bytes_that_were_reused(
                 let key = if random.below(3) == 0 { b"a" } else { b"b" };
                 let value = load::unique_value(client.number, step, 400 + random.below(300));
                 let condition = if random.below(2) == 0 { Condition::Always } else { Condition::IfAbsent };
-                set_returning(&mut client, key, value, condition).await?;
+                client.set_returning(key, value, condition).await?;
                 // Looked up often, it is moved to the main queue.
                 client.cache.get(key, &mut Value::new()).await?;
             }
@@ -47,15 +43,4 @@ fn promise_1_a_change_of_a_large_object_never_decides_on_bytes_that_were_reused(
         });
         checked.unwrap_or_else(|error| panic!("seed {seed}: {error}\n{}", replay(seed)));
     });
-}
-
-async fn set_returning(client: &mut Client, key: &[u8], value: Vec<u8>, when: Condition) -> Result<(), CacheError> {
-    let recorded = if when == Condition::Always { history::Condition::Always } else { history::Condition::IfAbsent };
-    let pending = client.history.begin(client.number, key, Call::set_if(value.clone(), recorded));
-    let mut old = Value::new();
-    let options = SetOptions { condition: when, ..SetOptions::default() };
-    let outcome = client.cache.set_returning(key, &value, &options, Some(&mut old)).await?;
-    let seen = if outcome.old.is_some() { Seen::value(old.bytes()) } else { Seen::Absent };
-    client.history.end(pending, Outcome::Set { stored: outcome.stored, seen, token: None });
-    Ok(())
 }

@@ -42,6 +42,15 @@ pub enum VerbError {
     Forked,
 }
 
+/// What a client means to do with the bytes that it [expects](Endpoint::expect).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Intent {
+    /// READ them.
+    Read,
+    /// Write them, by a WRITE or an atomic.
+    Write,
+}
+
 /// Who stands behind an endpoint, as far as fences need to know. The words mean something to the fabric alone; on one host they are pid, start
 /// time of the process, pid namespace and boot id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -89,6 +98,15 @@ pub trait Endpoint {
 
     /// Waits until everything that was posted unawaited has taken effect.
     fn flush(&self) -> impl Future<Output = Result<(), VerbError>>;
+
+    /// A hint that the `bytes` at `at` will soon be READ, or written: memory that is near can begin to come nearer. Nothing but time depends on it,
+    /// and a place outside every region is no error. Gives whether the fabric makes use of hints: where it does not, a caller need not go to
+    /// any length to give better ones.
+    #[inline]
+    fn expect(&self, at: Address, bytes: u64, intent: Intent) -> bool {
+        let _ = (at, bytes, intent);
+        false
+    }
 
     /// Lets `ns` nanoseconds pass, so that another client can make progress.
     fn pause(&self, ns: u64) -> impl Future<Output = ()>;

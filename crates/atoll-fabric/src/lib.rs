@@ -32,6 +32,6 @@ pub use address::Address;
 pub use batch::{BATCH_VERBS_MAX, Batch, Ticket};
 pub use buffer::Buffer;
 pub use clock::Clock;
-pub use endpoint::{Endpoint, Identity, Limits, VerbError, run_ready};
+pub use endpoint::{Endpoint, Identity, Intent, Limits, VerbError, run_ready};
 pub use prefetch::prefetch;
 pub use region::{Domain, Kind, Lifetime, RegionAttributes};

@@ -67,6 +67,9 @@ pub enum LabError {
         /// What happened.
         what: String,
     },
+    /// Something that must hold does not.
+    #[error("{0}")]
+    Failed(String),
     /// Something was wrong, or lost.
     #[error("the cache did not keep its promises: see the report")]
     Unsound,

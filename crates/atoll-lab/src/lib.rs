@@ -13,6 +13,7 @@
 //! | [`replay`] | a trace on a cache |
 //! | [`hit_ratio`] | an engine on a folder of traces, beside the oracle's algorithms |
 //! | [`micro`] | single operations, beside other caches |
+//! | [`simulated`] | cases of a cache on the simulated fabric |
 //! | [`kill`] | processes of a pool are killed and stopped; nothing may be wrong or lost |
 //! | `fleet` | the processes of an experiment |
 //! | `interrupt` | ctrl-c |
@@ -36,6 +37,7 @@ mod progress;
 pub mod random;
 pub mod reference;
 pub mod replay;
+pub mod simulated;
 pub mod trace;
 pub mod zipf;
 

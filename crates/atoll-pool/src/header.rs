@@ -127,8 +127,10 @@ impl PoolSettings {
         if !(1..=CLIENTS_MAX).contains(&self.clients_max) {
             return bad("the number of clients", self.clients_max.into(), format!("1 to {CLIENTS_MAX}"));
         }
-        if !(1..=GROUP_OBJECTS_MAX).contains(&self.group_objects_max) {
-            return bad("the objects of a group", self.group_objects_max.into(), format!("1 to {GROUP_OBJECTS_MAX}"));
+        // Every process keeps a counter for every object that could be: no more of them than records of a unit each.
+        let group_objects_max = GROUP_OBJECTS_MAX.min(self.chunk_bytes / 16);
+        if !(1..=group_objects_max).contains(&self.group_objects_max) {
+            return bad("the objects of a group", self.group_objects_max.into(), format!("1 to {group_objects_max}"));
         }
         if self.capacity_bytes > CAPACITY_BYTES_MAX || !self.capacity_bytes.is_multiple_of(8) {
             let wanted = format!("a multiple of 8 up to {CAPACITY_BYTES_MAX}");

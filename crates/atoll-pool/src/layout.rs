@@ -163,6 +163,47 @@ impl Layout {
         u64::from(self.chunks) * self.chunk_bytes
     }
 
+    /// What is at an address, for whoever follows a trace. The engine area is the engine's to name.
+    pub fn describe(&self, at: Address) -> Option<String> {
+        const CONTROLS: [&str; 9] = [
+            "clock",
+            "free chunks",
+            "allocation cursor",
+            "resident objects",
+            "members ever",
+            "tokens",
+            "deaths",
+            "deaths counted",
+            "closing",
+        ];
+        let offset = at.offset();
+        let within = |start: u64, end: u64, bytes: u64, name: &str, words: &[&str]| {
+            (start..end).contains(&offset).then(|| {
+                let (index, word) = ((offset - start) / bytes, (offset - start) % bytes / 8);
+                let word = words.get(word as usize).map_or_else(|| format!("+{}", 8 * word), |word| (*word).to_owned());
+                format!("{name} {index} {word}")
+            })
+        };
+        if offset < CONTROL {
+            return Some(format!("header word {}", offset / 8));
+        }
+        if offset < REGISTRY {
+            return CONTROLS.get(((offset - CONTROL) / LINE) as usize).map(|name| (*name).to_owned());
+        }
+        within(REGISTRY, self.accounts, SIGNAL_BYTES, "signal", &["state", "protection", "lease"])
+            .or_else(|| within(self.accounts, self.table, ACCOUNT_BYTES, "account", &[]))
+            .or_else(|| {
+                within(
+                    self.table,
+                    self.engine,
+                    DESCRIPTOR_BYTES,
+                    "chunk",
+                    &["state", "contents", "dead bytes", "expired"],
+                )
+            })
+            .or_else(|| within(self.heap, self.end(), self.chunk_bytes, "in chunk", &[]))
+    }
+
     /// The chunk with this number, if there is one.
     pub fn checked_chunk(&self, number: u32) -> Option<ChunkId> {
         (number < self.chunks).then_some(ChunkId(number))

@@ -4,8 +4,8 @@
 //! a signal, 64 B     word 0  state 2 | 0 30 | epoch 32                                              atomics only
 //!                    word 1  epoch 32 | the chunk + 1 that its operation must not see reused 32     owned
 //!                    word 2  lease: a counter that moves while it is used                           owned
-//! an account, 128 B  word 0..4  identity: on one host pid, start time, pid namespace, boot id       owned
-//!                    word 4  seal: a hash of the identity and the epoch                             owned
+//! an account, 128 B  word 0..4  identity: on one host pid, start time, pid namespace, boot id       atomics only
+//!                    word 4  seal: a hash of the identity and the epoch                             atomics only
 //!                    word 8  objects added less objects removed, wrapping, by all its incarnations  atomics only
 //! ```
 //!
@@ -14,12 +14,16 @@
 //! | from | to | by | when |
 //! |---|---|---|---|
 //! | Free, Fenced | Joining, next epoch | a process | it wants a client; nothing of an earlier epoch is alive |
-//! | Joining | Taken | the same | its identity is written and sealed |
+//! | Joining | Taken | the same | its identity is written |
 //! | Joining | Free | anybody | it stood still for [`Times::joining_ns`]: it has not made any effect yet, and will begin anew |
 //! | Taken | Free | the client | it has put back everything |
 //! | Taken | Fenced | anybody | its lease stood still, and the fabric has shut it out ([`Endpoint::fence`]) |
 //! | Taken | Fenced | the client | its thread panics: it does nothing any more |
 //! | Fenced | Free | a repairer | nothing names it as owner any more |
+//!
+//! A place that is Joining is taken away without a fence, because nobody knows yet whom to shut out. So what a joiner does may land long after
+//! the place has become another's: it does nothing but compare-and-swaps, and the words of the identity are masked with the epoch, so that
+//! no swap of an earlier time finds what it expects.
 //!
 //! An incarnation is alive from Joining to the end of Taken. One that a word names and that is not alive, by a look at the registry later than
 //! the look at the word, will never write again.
@@ -158,26 +162,38 @@ impl Member {
             let took_over = PlaceState::of(found) == PlaceState::Fenced;
             let (account, deaths) = (layout.account(slot), layout.deaths());
             let member = Self { incarnation, signal, account, deaths, lease: 0, took_over };
-            if member.introduce(endpoint).await? {
+            let [joining, taken] = [PlaceState::Joining, PlaceState::Taken].map(|state| state.word(incarnation.epoch));
+            member.introduce(endpoint, joining).await?;
+            if swap(endpoint, signal, joining, taken).await? {
                 return Ok(member);
             }
+            // It took so long that the place is gone.
         }
         Err(PoolError::Full { clients_max: pool.settings.clients_max })
     }
 
-    /// Writes who stands behind it, and becomes a client; `false` if that took so long that the place is gone.
-    async fn introduce<E: Endpoint>(&self, endpoint: &E) -> Result<bool, VerbError> {
-        let epoch = self.incarnation.epoch;
-        let mut identity = Buffer::new();
-        identity.resize(8 * IDENTITY_WORDS);
-        identity.words_mut()[..4].copy_from_slice(&endpoint.identity().0);
-        identity.words_mut()[4] = seal(endpoint.identity(), epoch);
-        let mut batch = Batch::new();
-        batch.write(self.account, identity);
-        let (joining, taken) = (PlaceState::Joining.word(epoch), PlaceState::Taken.word(epoch));
-        let joined = batch.compare_and_swap(self.signal, joining, taken);
-        endpoint.post(&mut batch).await?;
-        Ok(batch.swapped(joined))
+    /// Writes who stands behind it, while its place is `joining`.
+    async fn introduce<E: Endpoint>(&self, endpoint: &E, joining: u64) -> Result<(), VerbError> {
+        let words = masked(endpoint.identity(), self.incarnation.epoch);
+        loop {
+            let mut present = Buffer::new();
+            present.resize(8 * IDENTITY_WORDS);
+            let mut batch = Batch::new();
+            let read = batch.read(self.account, present);
+            // Behind the other: while the place is still this joiner's, what was read before is from before anybody else's time.
+            let state = batch.read_word(self.signal);
+            batch.fence();
+            endpoint.post(&mut batch).await?;
+            let (present, state) = (batch.take(read), batch.word(state));
+            if state != joining || present.words() == words {
+                return Ok(());
+            }
+            let mut batch = Batch::new();
+            for (index, (present, word)) in present.words().iter().zip(words).enumerate() {
+                batch.compare_and_swap(self.account.add(8 * index as u64), *present, word);
+            }
+            endpoint.post(&mut batch).await?;
+        }
     }
 
     /// Gives the place back. The caller has put back everything that it owned.
@@ -232,11 +248,25 @@ impl Member {
     }
 }
 
-/// What says that an identity belongs to an epoch, and was not torn.
-fn seal(identity: Identity, epoch: u32) -> u64 {
+/// The words of an account that tell an identity, for one epoch.
+fn masked(identity: Identity, epoch: u32) -> [u64; IDENTITY_WORDS] {
     let [a, b, c, d] = identity.0;
-    let words = [a, b, c, d, u64::from(epoch)].map(u64::to_le_bytes);
-    rapidhash::v3::rapidhash_v3(words.as_flattened())
+    let seal = hash([a, b, c, d, epoch.into()]);
+    [a ^ mask(epoch, 0), b ^ mask(epoch, 1), c ^ mask(epoch, 2), d ^ mask(epoch, 3), seal]
+}
+
+/// The identity that an account tells, if it is that of this epoch and whole.
+fn unmasked(account: &[u64], epoch: u32) -> Option<Identity> {
+    let identity = Identity(std::array::from_fn(|index| account[index] ^ mask(epoch, index as u64)));
+    (account[..IDENTITY_WORDS] == masked(identity, epoch)).then_some(identity)
+}
+
+fn mask(epoch: u32, index: u64) -> u64 {
+    hash([epoch.into(), index, 0, 0, 0])
+}
+
+fn hash(words: [u64; 5]) -> u64 {
+    rapidhash::v3::rapidhash_v3(words.map(u64::to_le_bytes).as_flattened())
 }
 
 async fn swap<E: Endpoint>(endpoint: &E, at: Address, from: u64, to: u64) -> Result<bool, VerbError> {
@@ -312,13 +342,12 @@ pub async fn places<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<Vec<Place>
     let accounts = read_places(endpoint, pool, |layout| layout.account(0), ACCOUNT_BYTES).await?;
     let place = |(slot, (signal, account)): (usize, (&[u64], &[u64]))| {
         let incarnation = Incarnation { slot: slot as u32, epoch: (signal[0] & EPOCH_MASK) as u32 };
-        let identity = Identity([account[0], account[1], account[2], account[3]]);
         Place {
             incarnation,
             state: PlaceState::of(signal[0]),
             lease: signal[2],
             protected: protected(signal),
-            identity: (account[4] == seal(identity, incarnation.epoch)).then_some(identity),
+            identity: unmasked(account, incarnation.epoch),
         }
     };
     Ok(signals.words().chunks(8).zip(accounts.words().chunks(16)).enumerate().map(place).collect())

@@ -10,6 +10,7 @@
 //! | [`listen`] | the addresses that connections come from |
 //! | `worker` | one thread with one client of the cache |
 //! | `connection` | one connection: read a batch of commands, run it, write its replies |
+//! | `ahead` | commands that have been parsed and wait to be run |
 //! | `session` | what a connection has agreed on with its peer |
 //! | [`resp`] | the bytes of the protocol: parser, replies |
 //! | [`command`] | the commands: their table, and one file for each family |
@@ -20,6 +21,7 @@
 //! | `metrics` | the counters as Prometheus reads them |
 #![forbid(unsafe_code)]
 
+mod ahead;
 pub mod command;
 mod connection;
 pub mod counters;

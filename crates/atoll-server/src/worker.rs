@@ -6,6 +6,7 @@
 //! To stop, the acceptor drops its end of the channel. Connections that wait for their peer are woken and end; one that is being answered
 //! has [`STOP_GRACE`] to take its replies.
 
+use crate::ahead::Ahead;
 use crate::command::Client;
 use crate::connection::Connection;
 use crate::counters::{Counters, Shared, Tally};
@@ -71,8 +72,10 @@ impl Buffers {
 pub(crate) struct Outputs(RefCell<Vec<Output>>);
 
 impl Outputs {
-    /// Outputs kept. One that waits for its peer is not here, and seldom do many come back at once.
+    /// Outputs kept, whatever memory they have. One that waits for its peer is not here, and seldom do many large ones come back at once.
     const COUNT: usize = 8;
+    /// Outputs kept if they have little memory: as many as wait to be sent together.
+    const COUNT_SMALL: usize = 64;
 
     /// An empty output, the one that was used last.
     #[inline]
@@ -84,8 +87,8 @@ impl Outputs {
     #[inline]
     pub(crate) fn give(&self, mut output: Output) {
         let mut outputs = self.0.borrow_mut();
-        if outputs.len() < Self::COUNT {
-            output.clear();
+        output.clear();
+        if outputs.len() < if output.is_small() { Self::COUNT_SMALL } else { Self::COUNT } {
             outputs.push(output);
         }
     }
@@ -112,6 +115,8 @@ pub(crate) struct Worker<G: Engine> {
     pub(crate) shared: Arc<Shared>,
     pub(crate) buffers: Buffers,
     pub(crate) outputs: Outputs,
+    /// Bytes of the replies that wait until other connections have run their batches.
+    pub(crate) replies_bytes: Cell<usize>,
     /// Whether connections are to end as soon as they wait for their peer.
     pub(crate) stopping: Cell<bool>,
     index: usize,
@@ -123,12 +128,14 @@ pub(crate) struct Worker<G: Engine> {
 impl<G: Engine + 'static> Worker<G> {
     /// Worker `index` of the server, with the client `cache`.
     pub(crate) fn new(cache: Cache<G>, shared: Arc<Shared>, index: usize) -> Self {
-        let client = Client { cache, value: Value::new(), tally: Tally::default(), worker: index };
+        let client =
+            Client { cache, value: Value::new(), tally: Tally::default(), worker: index, ahead: Ahead::default() };
         Self {
             client: Mutex::new(client),
             shared,
             buffers: Buffers::default(),
             outputs: Outputs::default(),
+            replies_bytes: Cell::new(0),
             stopping: Cell::new(false),
             index,
             residents: RefCell::default(),

@@ -152,6 +152,35 @@ fn a_command_in_single_bytes_is_answered() {
 }
 
 #[test]
+fn a_pipeline_that_is_cut_by_its_replies_goes_on_where_it_was_cut_and_ends_with_quit() {
+    let server = start(options());
+    let mut raw = Raw::connect(server.address);
+    let value = vec![b'v'; 300 << 10];
+    raw.call(&[b"SET".as_slice(), b"big", &value]);
+    let mut pipeline = Vec::new();
+    for index in 0..50 {
+        pipeline.extend(command(&["GET", "big"]));
+        pipeline.extend(command(&["INCR", "count"]));
+        if index % 7 == 0 {
+            pipeline.extend(b"incr 'count'\r\n");
+        }
+    }
+    pipeline.extend(command(&["QUIT"]));
+    pipeline.extend(command(&["SET", "big", "overwritten"]));
+    raw.send(&pipeline);
+    let (mut count, big) = (0, [b"$307200\r\n".as_slice(), &value, b"\r\n"].concat());
+    for index in 0..50 {
+        assert!(raw.reply() == big, "{index}");
+        for _ in 0..if index % 7 == 0 { 2 } else { 1 } {
+            count += 1;
+            assert_eq!(raw.reply(), format!(":{count}\r\n").into_bytes());
+        }
+    }
+    assert_eq!(raw.reply(), b"+OK\r\n");
+    assert_eq!(Raw::connect(server.address).call(&["STRLEN", "big"]), b":307200\r\n", "nothing runs behind QUIT");
+}
+
+#[test]
 fn too_long_a_key_and_too_long_a_value_are_refused_and_change_nothing() {
     let server = start(options());
     let mut raw = Raw::connect(server.address);

@@ -2,6 +2,7 @@
 
 use crate::flight::Fate;
 use crate::sim::Shared;
+use crate::world::World;
 use atoll_fabric::{Batch, Endpoint, Identity, Limits, RegionAttributes, VerbError};
 use std::future::Future;
 use std::pin::Pin;
@@ -30,14 +31,16 @@ impl SimEndpoint {
         self.shared.world.borrow().steps
     }
 
-    fn check(&self, batch: &Batch) -> Result<(), VerbError> {
-        let world = self.shared.world.borrow();
+    #[inline]
+    fn check(&self, world: &World, batch: &Batch) -> Result<(), VerbError> {
+        world.standing(self.number)?;
         let limits = world.limits;
         assert!(batch.len() <= limits.batch_verbs_max, "a batch of {} verbs: see Endpoint::limits", batch.len());
         for verb in batch.verbs() {
             assert!(verb.len() <= limits.verb_bytes_max, "a verb of {} bytes: see Endpoint::limits", verb.len());
         }
-        world.memory.check(batch.verbs())
+        world.memory.check(batch.verbs())?;
+        world.check_losses(self.number, batch.verbs())
     }
 }
 
@@ -55,9 +58,10 @@ impl Endpoint for SimEndpoint {
     }
 
     fn post_unawaited(&self, batch: &mut Batch) {
-        let checked = self.check(batch);
         let mut world = self.shared.world.borrow_mut();
+        let checked = self.check(&world, batch);
         match checked {
+            _ if world.ghost => {}
             Ok(()) if batch.is_empty() => {}
             Ok(()) => {
                 world.launch(self.number, batch.verbs_mut(), Fate::Unawaited);
@@ -73,6 +77,10 @@ impl Endpoint for SimEndpoint {
     fn flush(&self) -> impl Future<Output = Result<(), VerbError>> {
         std::future::poll_fn(|context| {
             let mut world = self.shared.world.borrow_mut();
+            if world.ghost {
+                return Poll::Pending;
+            }
+            world.standing(self.number)?;
             let port = &mut world.ports[self.number as usize];
             if port.unawaited == 0 {
                 return Poll::Ready(port.error.take().map_or(Ok(()), Err));
@@ -87,8 +95,9 @@ impl Endpoint for SimEndpoint {
         std::future::poll_fn(move |_| {
             let mut world = self.shared.world.borrow_mut();
             let now_ns = world.now_ns;
-            let end_ns = *end_ns.get_or_insert(now_ns.saturating_add(ns.max(1)));
-            if end_ns <= now_ns {
+            let wait_ns = world.true_ns(self.number, ns.max(1));
+            let end_ns = *end_ns.get_or_insert(now_ns.saturating_add(wait_ns));
+            if end_ns <= now_ns || world.dropping {
                 return Poll::Ready(());
             }
             let lane = world.polled.expect("a pause is made by a spawned task: see Sim::spawn");
@@ -98,8 +107,7 @@ impl Endpoint for SimEndpoint {
     }
 
     fn now_ns(&self) -> u64 {
-        let world = self.shared.world.borrow();
-        world.ports[self.number as usize].origin_ns + world.now_ns
+        self.shared.world.borrow().monotone_ns(self.number)
     }
 
     fn unix_ms(&self) -> u64 {
@@ -118,12 +126,39 @@ impl Endpoint for SimEndpoint {
         Identity([u64::from(self.number) + 1, 0, 0, 0])
     }
 
-    async fn fence(&self, _who: Identity) -> Result<bool, VerbError> {
-        Ok(false)
+    async fn fence(&self, who: Identity) -> Result<bool, VerbError> {
+        let guided = {
+            let world = self.shared.world.borrow();
+            world.standing(self.number)?;
+            world.is_guided()
+        };
+        if guided {
+            // In an explored run time passes only where nobody can take a step, so a fence takes none.
+            let mut world = self.shared.world.borrow_mut();
+            let begun = world.begin_fence(self.number, who)?;
+            return Ok(begun.map(|(port, _)| world.end_fence(port)).is_some());
+        }
+        // Whoever is being killed is dead by then.
+        self.pause(1).await;
+        let begun = self.shared.world.borrow_mut().begin_fence(self.number, who)?;
+        let Some((port, ns)) = begun else { return Ok(false) };
+        // Until the fence stands, what is in flight may still take effect.
+        self.pause(ns).await;
+        let mut world = self.shared.world.borrow_mut();
+        world.standing(self.number)?;
+        world.end_fence(port);
+        Ok(true)
     }
 
     fn fabric(&self) -> &'static str {
         "sim"
+    }
+}
+
+impl Drop for SimEndpoint {
+    /// Nobody can post by it any more, which counts as an observed death.
+    fn drop(&mut self) {
+        self.shared.world.borrow_mut().ports[self.number as usize].dropped = true;
     }
 }
 
@@ -141,16 +176,15 @@ impl Future for Post<'_, '_> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         let SimEndpoint { shared, number } = this.endpoint;
-        if this.flight.is_none() {
-            if let Err(error) = this.endpoint.check(this.batch) {
-                return Poll::Ready(Err(error));
-            }
+        let mut world = shared.world.borrow_mut();
+        if world.ghost {
+            return Poll::Pending;
+        }
+        let Some(id) = this.flight else {
+            this.endpoint.check(&world, this.batch)?;
             if this.batch.is_empty() {
                 return Poll::Ready(Ok(()));
             }
-        }
-        let mut world = shared.world.borrow_mut();
-        let Some(id) = this.flight else {
             let limit = world.limits.batches_max;
             let port = &mut world.ports[*number as usize];
             if port.in_flight >= limit {
@@ -162,11 +196,21 @@ impl Future for Post<'_, '_> {
             return Poll::Pending;
         };
         let flight = world.flight_mut(id);
-        if let Fate::Landed = flight.fate {
-            flight.disembark(this.batch.verbs_mut());
-            world.release(id);
-            this.flight = None;
-            return Poll::Ready(Ok(()));
+        match &flight.fate {
+            Fate::Landed | Fate::Failed(_) => {
+                flight.disembark(this.batch.verbs_mut());
+                let fate = std::mem::replace(&mut flight.fate, Fate::Landed);
+                world.release(id);
+                this.flight = None;
+                return Poll::Ready(if let Fate::Failed(error) = fate { Err(error.into()) } else { Ok(()) });
+            }
+            Fate::Unknown => {
+                flight.strand(this.batch.verbs_mut());
+                flight.fate = Fate::Abandoned;
+                this.flight = None;
+                return Poll::Ready(Err(VerbError::OutcomeUnknown));
+            }
+            _ => {}
         }
         let lane = flight.lane;
         flight.fate = Fate::Awaited(shared.foreign_waker(Some(lane), context));
@@ -180,7 +224,7 @@ impl Drop for Post<'_, '_> {
         let mut world = self.endpoint.shared.world.borrow_mut();
         let flight = world.flight_mut(id);
         match flight.fate {
-            Fate::Landed => world.release(id),
+            Fate::Landed | Fate::Failed(_) => world.release(id),
             _ => flight.fate = Fate::Abandoned,
         }
     }

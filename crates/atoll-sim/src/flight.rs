@@ -16,6 +16,7 @@ use crate::liberties::Temper;
 use crate::memory::Memory;
 use crate::{Liberties, Random};
 use atoll_fabric::batch::{Operation, Verb};
+use atoll_fabric::{Address, Buffer, VerbError};
 use std::task::Waker;
 
 /// Who waits for a batch.
@@ -29,6 +30,28 @@ pub(crate) enum Fate {
     Unawaited,
     /// Nobody any more: the future was dropped. The buffers die with the batch.
     Abandoned,
+    /// The future, which is to learn that the outcome is unknown while the batch goes on.
+    Unknown,
+    /// The batch has ended badly and the future has not been polled yet.
+    Failed(Failure),
+}
+
+/// Why a batch ended badly; a word, because every batch has room for one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    PeerDead,
+    OutcomeUnknown,
+    Fenced,
+}
+
+impl From<Failure> for VerbError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::PeerDead => Self::PeerDead,
+            Failure::OutcomeUnknown => Self::OutcomeUnknown,
+            Failure::Fenced => Self::Fenced,
+        }
+    }
 }
 
 /// A batch in flight. A slot that is used again keeps its memory.
@@ -36,12 +59,20 @@ pub(crate) enum Fate {
 pub(crate) struct Flight {
     pub(crate) lane: u32,
     pub(crate) endpoint: u32,
+    /// How many its lane had posted before.
+    pub(crate) number: u32,
     pub(crate) fate: Fate,
     verbs: Vec<FlyingVerb>,
     /// A bit for each verb that has not wholly taken effect.
     pending: u32,
-    /// Whether it waits for a time before it goes on.
-    pub(crate) held: bool,
+    /// The number of the timer that it waits for before it goes on; 0 for none.
+    pub(crate) held: u64,
+    /// Whether it was posted and has neither landed nor failed.
+    pub(crate) afloat: bool,
+    /// Whether nobody waits for it who could vouch for it: see [`fault`](crate::fault).
+    pub(crate) adrift: bool,
+    /// Whether its completion cannot arrive: its outcome is unknown at its deadline.
+    pub(crate) lost: bool,
 }
 
 #[derive(Debug)]
@@ -71,21 +102,46 @@ pub(crate) struct Effect {
     pub(crate) verb: u8,
     /// `R`, `W`, `C` or `F`; small for a part of the words.
     pub(crate) kind: u8,
-    pub(crate) at: atoll_fabric::Address,
+    pub(crate) at: Address,
     /// The word found, read first, or written first.
     pub(crate) word: u64,
 }
 
+impl Effect {
+    /// The verb's name in a trace.
+    pub(crate) fn name(self) -> &'static str {
+        match self.kind {
+            b'R' => "READ",
+            b'r' => "READ, some words,",
+            b'W' => "WRITE",
+            b'w' => "WRITE, some words,",
+            b'C' => "CAS",
+            _ => "FAA",
+        }
+    }
+}
+
 impl Flight {
     pub(crate) fn empty() -> Self {
-        Self { lane: 0, endpoint: 0, fate: Fate::Abandoned, verbs: Vec::new(), pending: 0, held: false }
+        Self {
+            lane: 0,
+            endpoint: 0,
+            number: 0,
+            fate: Fate::Abandoned,
+            verbs: Vec::new(),
+            pending: 0,
+            held: 0,
+            afloat: false,
+            adrift: false,
+            lost: false,
+        }
     }
 
     /// Takes the operations out of `verbs`, which keep a placeholder each.
     pub(crate) fn board(&mut self, verbs: &mut [Verb], liberties: Liberties) {
         debug_assert!(self.verbs.is_empty());
         self.pending = if verbs.len() == 32 { u32::MAX } else { (1 << verbs.len()) - 1 };
-        self.held = false;
+        (self.held, self.afloat, self.adrift, self.lost) = (0, true, false, false);
         for verb in verbs {
             let operation = std::mem::replace(&mut verb.operation, Operation::ReadWord { value: 0 });
             let verb = Verb { at: verb.at, fenced: verb.fenced, operation };
@@ -114,6 +170,82 @@ impl Flight {
         debug_assert_eq!(verbs.len(), self.verbs.len());
         for (verb, flown) in verbs.iter_mut().zip(self.verbs.drain(..)) {
             verb.operation = flown.verb.operation;
+        }
+    }
+
+    /// Whether one more effect is its last.
+    pub(crate) fn is_last(&self) -> bool {
+        self.pending.count_ones() <= 1
+    }
+
+    /// The words that its next effect touches, and whether it changes them; for verbs that take effect whole and in order.
+    pub(crate) fn next_words(&self, memory: &Memory) -> Option<(Address, u64, bool)> {
+        let verb = &self.verbs.get(self.pending.trailing_zeros() as usize)?.verb;
+        let writes = match &verb.operation {
+            Operation::Read { .. } | Operation::ReadWord { .. } => false,
+            Operation::CompareAndSwap { expected, .. } => {
+                memory.words(verb.at, 8).is_some_and(|words| words[0] == *expected)
+            }
+            _ => true,
+        };
+        Some((verb.at, verb.len(), writes))
+    }
+
+    /// Nothing more of it takes effect.
+    pub(crate) fn cut(&mut self) {
+        self.pending = 0;
+    }
+
+    /// Its verbs to one of `nodes`, a bit each, do not take effect.
+    pub(crate) fn cut_nodes(&mut self, nodes: u64) {
+        for (index, flying) in self.verbs.iter().enumerate() {
+            self.pending &= !(u32::from(nodes >> flying.verb.at.node() & 1 == 1) << index);
+        }
+    }
+
+    /// A bit for each node that it touches.
+    pub(crate) fn nodes(&self) -> u64 {
+        self.verbs.iter().fold(0, |nodes, flying| nodes | 1 << flying.verb.at.node())
+    }
+
+    /// What the verbs of a batch become whose buffers stay with the fabric: as they were, with buffers of no bytes.
+    pub(crate) fn strand(&self, verbs: &mut [Verb]) {
+        for (verb, flying) in verbs.iter_mut().zip(&self.verbs) {
+            verb.operation = match &flying.verb.operation {
+                Operation::Read { .. } => Operation::Read { into: Buffer::new() },
+                Operation::ReadWord { .. } => Operation::ReadWord { value: 0 },
+                Operation::Write { .. } => Operation::Write { from: Buffer::new() },
+                Operation::WriteWord { value } => Operation::WriteWord { value: *value },
+                Operation::CompareAndSwap { expected, desired, .. } => {
+                    Operation::CompareAndSwap { expected: *expected, desired: *desired, found: !*expected }
+                }
+                Operation::FetchAndAdd { addend, .. } => Operation::FetchAndAdd { addend: *addend, found: 0 },
+            };
+        }
+    }
+
+    /// What verb number `index` did, in words.
+    pub(crate) fn verb_described(&self, index: u8) -> String {
+        let flying = &self.verbs[index as usize];
+        let bytes = flying.verb.len();
+        match &flying.verb.operation {
+            Operation::Read { into } => {
+                format!("{bytes} bytes, the first word {:#x}", into.words().first().unwrap_or(&0))
+            }
+            Operation::ReadWord { value } => format!("is {value:#x}"),
+            Operation::Write { from } => {
+                format!("{bytes} bytes, the first word {:#x}", from.words().first().unwrap_or(&0))
+            }
+            Operation::WriteWord { value } => format!("becomes {value:#x}"),
+            Operation::CompareAndSwap { expected, desired, found } if expected == found => {
+                format!("from {expected:#x} to {desired:#x}")
+            }
+            Operation::CompareAndSwap { expected, desired, found } => {
+                format!("from {expected:#x} to {desired:#x} REFUSED, is {found:#x}")
+            }
+            Operation::FetchAndAdd { addend, found } => {
+                format!("from {found:#x} to {:#x}", found.wrapping_add(*addend))
+            }
         }
     }
 

@@ -178,6 +178,16 @@ pub struct History {
     stamp: Cell<u64>,
 }
 
+thread_local! {
+    /// How many operations began and ended in histories of this thread.
+    static TOLD: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+}
+
+/// How many operations began and ended in histories of this thread: an explored run tells from it which steps are in an order that counts.
+pub(crate) fn told() -> (u64, u64) {
+    TOLD.get()
+}
+
 /// Why a history is not one of a cache.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("key {key}: {what}\n{excerpt}")]
@@ -232,6 +242,7 @@ impl History {
 
     /// As [`History::begin`], at a true time in milliseconds since the Unix epoch.
     pub fn begin_at(&self, client: u32, key: &[u8], call: Call, invoked_ms: u64) -> Pending {
+        TOLD.set((TOLD.get().0 + 1, TOLD.get().1));
         let span = Span { invoked: self.stamp(), returned: None };
         let mut events = self.events.borrow_mut();
         events.push(Event { client, key: key.to_vec(), call, outcome: None, span, invoked_ms });
@@ -240,6 +251,7 @@ impl History {
 
     /// The operation returned.
     pub fn end(&self, operation: Pending, outcome: Outcome) {
+        TOLD.set((TOLD.get().0, TOLD.get().1 + 1));
         let stamp = self.stamp();
         let event = &mut self.events.borrow_mut()[operation.0];
         (event.outcome, event.span.returned) = (Some(outcome), Some(stamp));

@@ -8,8 +8,13 @@
 //! |---|---|
 //! | [`sim`] | a simulation: its options, its tasks, its run and how that ends |
 //! | [`endpoint`] | one client's access to the simulated fabric |
+//! | [`control`] | what a task may do to the simulation: bring up and strike down clients |
+//! | [`fault`] | what can go wrong, who is hit, and how often |
 //! | [`liberties`] | which liberties of the contract are taken, and how often |
+//! | [`strict`] | switches for all of these, and which ones a failure needs |
 //! | [`schedule`] | whose step is next: uniform, bursts, priorities |
+//! | [`explore`](mod@explore) | all interleavings of a small case |
+//! | `guide`, `guided`, `footprint` | which one is next; the world that follows it; what steps depend on |
 //! | [`history`] | what clients of a cache did and saw, and whether the cache kept its first promise |
 //! | `sequential` | the sequential cache of one key, against which a history is held |
 //! | [`linearizability`] | the search for an order that explains a history |
@@ -17,31 +22,49 @@
 //! | [`seeds`] | a scenario over many seeds, and the command that replays one |
 //! | [`random`] | the seeded randomness of it all |
 //! | `world` | everything that changes during a run |
+//! | `afflictions` | what faults do to it |
+//! | `lane`, `port`, `timers` | its clients, its endpoints, what happens at a time |
+//! | `trace` | the last events, for whoever follows a run |
 //! | `flight` | a batch between its post and its completion |
 //! | `memory` | the bytes |
 //!
-//! Verbs cost nothing yet and nobody dies yet. Costs will come in where the world lets time pass for a step; faults where the world
-//! takes a step of a lane, because a lane is a client with all that it has in flight.
+//! Verbs cost nothing yet. Costs will come in where the world lets time pass for a step.
 #![forbid(unsafe_code)]
 
+mod afflictions;
+pub mod control;
 pub mod endpoint;
 mod excerpt;
+pub mod explore;
+pub mod fault;
 mod flight;
+mod footprint;
+mod guide;
+mod guided;
 pub mod history;
+mod lane;
 pub mod liberties;
 pub mod linearizability;
 mod memory;
+mod port;
 pub mod random;
 pub mod schedule;
 pub mod seeds;
 mod sequential;
 pub mod sim;
+pub mod strict;
+mod timers;
+mod trace;
 mod world;
 
+pub use control::{ClientId, ClientState, Control};
 pub use endpoint::SimEndpoint;
+pub use explore::{ExploreOptions, Explored, ExploredFault, explore, replay};
+pub use fault::{After, Direction, Fault, Faults, Fencing};
 pub use history::History;
 pub use liberties::Liberties;
 pub use random::Random;
 pub use schedule::Strategy;
 pub use seeds::for_each_seed;
 pub use sim::{RunReport, Sim, SimError, SimOptions};
+pub use strict::{Strict, Switch};

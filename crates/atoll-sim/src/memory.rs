@@ -52,6 +52,18 @@ impl Memory {
         Some(first..first.checked_add(bytes.div_ceil(8) as usize)?)
     }
 
+    /// How many nodes there are.
+    pub(crate) fn nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// All bytes of a node become zero.
+    pub(crate) fn zero(&mut self, node: u8) {
+        for region in self.nodes.get_mut(node as usize).into_iter().flatten() {
+            region.words.fill(0);
+        }
+    }
+
     /// The error of the first verb that reaches outside.
     #[inline]
     pub(crate) fn check(&self, verbs: &[Verb]) -> Result<(), VerbError> {

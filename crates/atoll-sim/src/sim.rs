@@ -1,7 +1,10 @@
 //! A simulation: its options, its tasks, its run and how that ends.
 
+use crate::control::{ClientId, Control};
+use crate::fault::{Faults, Fencing};
+use crate::guided::Guided;
 use crate::world::{Next, World};
-use crate::{Liberties, SimEndpoint, Strategy, seeds};
+use crate::{Liberties, SimEndpoint, Strategy, Strict, seeds};
 use atoll_fabric::{Address, BATCH_VERBS_MAX, Domain, Kind, Lifetime, Limits, RegionAttributes};
 use std::cell::RefCell;
 use std::future::Future;
@@ -22,6 +25,14 @@ pub struct SimOptions {
     pub strategy: Strategy,
     /// Which liberties of the contract are taken.
     pub liberties: Liberties,
+    /// Which faults the seed draws.
+    pub faults: Faults,
+    /// Liberties and faults that are switched off, whatever stands above; `ATOLL_SIM_STRICT` is the default.
+    pub strict: Strict,
+    /// What fences can do.
+    pub fencing: Fencing,
+    /// When a batch whose completion cannot arrive ends in "outcome unknown".
+    pub deadline_ns: u64,
     /// What the endpoints say that they take at once.
     pub limits: Limits,
     /// A run of more steps is a livelock.
@@ -33,7 +44,7 @@ pub struct SimOptions {
 }
 
 impl SimOptions {
-    /// One node with one host region of `bytes`, everything else as it is by default: all liberties, strategy by the seed.
+    /// One node with one host region of `bytes`, everything else as it is by default: all liberties, no faults, strategy by the seed.
     pub fn new(seed: u64, bytes: u64) -> Self {
         Self::with_nodes(seed, vec![vec![region(bytes, Kind::Host)]])
     }
@@ -45,6 +56,10 @@ impl SimOptions {
             nodes,
             strategy: Strategy::FromSeed,
             liberties: Liberties::all(),
+            faults: Faults::none(),
+            strict: Strict::from_environment(),
+            fencing: Fencing::default(),
+            deadline_ns: 1_000_000,
             limits: Limits { batch_verbs_max: BATCH_VERBS_MAX, batches_max: 16, verb_bytes_max: 1 << 20 },
             steps_max: 20_000_000,
             epoch_ms: 1_700_000_000_000,
@@ -118,9 +133,19 @@ pub(crate) struct Shared {
     pub(crate) epoch_ms: u64,
     /// By lane.
     wakers: RefCell<Vec<Waker>>,
+    wakes: Arc<Wakes>,
+    /// By lane; `None` once done, and while polled. A simulation that ends drops them, so that they may hold what holds them.
+    tasks: RefCell<Vec<Option<Task>>>,
 }
 
 impl Shared {
+    pub(crate) fn spawn(&self, name: &str, mortal: bool, future: impl Future<Output = ()> + 'static) -> ClientId {
+        let lane = self.world.borrow_mut().add_lane(name, mortal);
+        self.wakers.borrow_mut().push(Arc::new(LaneWaker { lane, wakes: self.wakes.clone() }).into());
+        self.tasks.borrow_mut().push(Some(Box::pin(future)));
+        ClientId(lane)
+    }
+
     /// The waker of `context`, unless it is the lane's own, which the world wakes without.
     #[inline]
     pub(crate) fn foreign_waker(&self, lane: Option<u32>, context: &Context<'_>) -> Option<Waker> {
@@ -177,19 +202,29 @@ type Task = Pin<Box<dyn Future<Output = ()>>>;
 /// ```
 pub struct Sim {
     shared: Rc<Shared>,
-    wakes: Arc<Wakes>,
-    /// By lane; `None` once done, and while polled.
-    tasks: RefCell<Vec<Option<Task>>>,
     steps_max: u64,
 }
 
 impl Sim {
     /// A simulation with zero bytes in its regions and no task.
-    pub fn new(options: SimOptions) -> Self {
+    pub fn new(mut options: SimOptions) -> Self {
+        options.strict.apply(&mut options.liberties, &mut options.faults);
         let world = RefCell::new(World::new(&options));
         let SimOptions { seed, epoch_ms, steps_max, .. } = options;
-        let shared = Rc::new(Shared { world, seed, epoch_ms, wakers: RefCell::default() });
-        Self { shared, wakes: Arc::default(), tasks: RefCell::default(), steps_max }
+        let (wakers, wakes, tasks) = (RefCell::default(), Arc::default(), RefCell::default());
+        Self { shared: Rc::new(Shared { world, seed, epoch_ms, wakers, wakes, tasks }), steps_max }
+    }
+
+    /// As [`Sim::new`], with somebody who chooses the steps.
+    pub(crate) fn guided(options: SimOptions, guided: Guided) -> Self {
+        let sim = Self::new(options);
+        sim.shared.world.borrow_mut().guided = Some(Box::new(guided));
+        sim
+    }
+
+    /// How many clients there have been that are not spared.
+    pub(crate) fn mortals(&self) -> u32 {
+        self.shared.world.borrow().mortals()
     }
 
     /// The seed.
@@ -202,26 +237,48 @@ impl Sim {
         SimEndpoint::new(self.shared.clone(), name)
     }
 
-    /// Adds a client: `future` and all that it posts. It may be called from inside a task.
-    pub fn spawn(&self, name: &str, future: impl Future<Output = ()> + 'static) {
-        let lane = self.shared.world.borrow_mut().add_lane(name);
-        self.shared.wakers.borrow_mut().push(Arc::new(LaneWaker { lane, wakes: self.wakes.clone() }).into());
-        self.tasks.borrow_mut().push(Some(Box::pin(future)));
+    /// Adds a client: `future` and all that it posts. The seed's faults may hit it. Tasks add clients through [`Control::spawn`].
+    pub fn spawn(&self, name: &str, future: impl Future<Output = ()> + 'static) -> ClientId {
+        self.shared.spawn(name, true, future)
+    }
+
+    /// As [`Sim::spawn`], for whoever drives or checks: the seed's faults do not hit it.
+    pub fn spawn_spared(&self, name: &str, future: impl Future<Output = ()> + 'static) -> ClientId {
+        self.shared.spawn(name, false, future)
+    }
+
+    /// A handle for tasks, which kills, pauses and spawns clients.
+    pub fn control(&self) -> Control {
+        Control { shared: self.shared.clone() }
+    }
+
+    /// Names addresses in the trace, as the layout has them: "slot 12", "ring small 3".
+    pub fn name_addresses(&self, names: impl Fn(Address) -> Option<String> + 'static) {
+        self.shared.world.borrow_mut().trace.names = Some(Box::new(names));
+    }
+
+    /// The last events, one a line: see [`SimOptions::trace_events`].
+    pub fn trace(&self) -> String {
+        self.shared.world.borrow().trace_described()
     }
 
     /// Runs until every task has ended and everything that was posted has taken effect. More tasks may be spawned and run then.
     pub fn run(&self) -> Result<RunReport, SimError> {
-        let steps_end = self.shared.world.borrow().steps + self.steps_max;
+        let mut world = self.shared.world.borrow_mut();
+        let steps_end = world.steps.saturating_add(self.steps_max);
+        world.begin_run();
+        drop(world);
         loop {
             let next = self.shared.world.borrow_mut().advance(steps_end);
             match next {
                 Next::Poll(lane) => self.poll(lane),
+                Next::Bury(lane) => self.bury(lane),
                 Next::Wakes => {}
-                Next::Idle if self.wakes.any.load(Ordering::Acquire) => {}
+                Next::Idle if self.shared.wakes.any.load(Ordering::Acquire) => {}
                 Next::Idle => break,
                 Next::Bound => return Err(self.livelock()),
             }
-            if self.wakes.any.load(Ordering::Acquire) {
+            if self.shared.wakes.any.load(Ordering::Acquire) {
                 self.take_wakes();
             }
         }
@@ -243,7 +300,7 @@ impl Sim {
     pub fn block_on<T: 'static>(&self, future: impl Future<Output = T> + 'static) -> Result<T, SimError> {
         let output = Rc::new(RefCell::new(None));
         let place = output.clone();
-        self.spawn("block_on", async move {
+        self.spawn_spared("block_on", async move {
             let value = future.await;
             *place.borrow_mut() = Some(value);
         });
@@ -251,25 +308,39 @@ impl Sim {
         Ok(output.take().expect("a run ends with its tasks"))
     }
 
+    /// Drops the task of a killed client. What its destructors post ends at once.
+    fn bury(&self, lane: u32) {
+        self.shared.world.borrow_mut().dropping = true;
+        let task = self.shared.tasks.borrow_mut()[lane as usize].take();
+        drop(task);
+        let mut world = self.shared.world.borrow_mut();
+        world.dropping = false;
+        world.bury(lane);
+    }
+
     fn poll(&self, lane: u32) {
-        let mut task = self.tasks.borrow_mut()[lane as usize].take().expect("a lane that can run has a task");
+        let mut task = self.shared.tasks.borrow_mut()[lane as usize].take().expect("a lane that can run has a task");
         self.shared.world.borrow_mut().polled = Some(lane);
         let waker = self.shared.wakers.borrow()[lane as usize].clone();
         let poll = task.as_mut().poll(&mut Context::from_waker(&waker));
         match poll {
             Poll::Ready(()) => {
-                self.shared.world.borrow_mut().lanes[lane as usize].done = true;
+                let mut world = self.shared.world.borrow_mut();
+                world.lanes[lane as usize].done = true;
+                world.tell_watchers();
+                drop(world);
                 drop(task);
             }
-            Poll::Pending => self.tasks.borrow_mut()[lane as usize] = Some(task),
+            Poll::Pending => self.shared.tasks.borrow_mut()[lane as usize] = Some(task),
         }
-        self.shared.world.borrow_mut().polled = None;
+        let mut world = self.shared.world.borrow_mut();
+        (world.polled, world.ghost) = (None, false);
     }
 
     #[cold]
     fn take_wakes(&self) {
-        self.wakes.any.store(false, Ordering::Release);
-        let lanes = std::mem::take(&mut *self.wakes.lanes.lock().expect("no wake panics"));
+        self.shared.wakes.any.store(false, Ordering::Release);
+        let lanes = std::mem::take(&mut *self.shared.wakes.lanes.lock().expect("no wake panics"));
         let mut world = self.shared.world.borrow_mut();
         lanes.into_iter().for_each(|lane| world.wake(lane));
     }
@@ -319,8 +390,12 @@ impl Sim {
 impl Drop for Sim {
     /// A test that fails prints how to run it again.
     fn drop(&mut self) {
-        // Tasks may own endpoints, whose futures look into the world when they are dropped.
-        self.tasks.borrow_mut().clear();
+        // Tasks may own endpoints, whose futures look into the world when they are dropped; there is nobody left to let them post.
+        if let Ok(mut world) = self.shared.world.try_borrow_mut() {
+            world.dropping = true;
+        }
+        let tasks = std::mem::take(&mut *self.shared.tasks.borrow_mut());
+        drop(tasks);
         if std::thread::panicking() {
             let seed = self.seed();
             let world = self.shared.world.try_borrow();

@@ -4,14 +4,21 @@
 //! batches makes one effect, or a completion arrives. The strategy chooses the lane, chance the step within it. A lane can run
 //! if its task was woken, or if one of its batches is not held back.
 
-use crate::flight::{Effect, Fate, Flight};
+use crate::fault::{Faults, Fencing};
+use crate::flight::{Effect, Failure, Fate, Flight};
+use crate::footprint::Process;
+use crate::guided::Guided;
+use crate::lane::Lane;
 use crate::liberties::Temper;
 use crate::memory::Memory;
+use crate::port::Port;
 use crate::schedule::Scheduler;
 use crate::sim::SimOptions;
+use crate::timers::{Due, Timer};
+use crate::trace::{Trace, What};
 use crate::{Liberties, Random};
+use atoll_fabric::Limits;
 use atoll_fabric::batch::Verb;
-use atoll_fabric::{Limits, VerbError};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::task::Waker;
@@ -25,6 +32,8 @@ pub(crate) struct World {
     pub(crate) ports: Vec<Port>,
     /// The lane whose task is being polled.
     pub(crate) polled: Option<u32>,
+    /// Whether that one was killed during the poll, so that nothing may come of it any more.
+    pub(crate) ghost: bool,
     /// Virtual nanoseconds since the run began.
     pub(crate) now_ns: u64,
     pub(crate) steps: u64,
@@ -33,63 +42,51 @@ pub(crate) struct World {
     pub(crate) trace: Trace,
     temper: Temper,
     random: Random,
-    flights: Vec<Flight>,
+    pub(crate) flights: Vec<Flight>,
     flights_free: Vec<u32>,
     /// The lanes that can run, in no order.
     runnable: Vec<u32>,
-    timers: BinaryHeap<Reverse<Timer>>,
-    timers_made: u64,
+    pub(crate) timers: BinaryHeap<Reverse<Timer>>,
+    pub(crate) timers_made: u64,
     /// Whether a waker was called, which the world does not see the effect of.
-    woke: bool,
-}
-
-/// One client.
-pub(crate) struct Lane {
-    pub(crate) name: String,
-    pub(crate) done: bool,
-    /// Whether the task was woken since it was last polled.
-    woken: bool,
-    /// Its batches that are not held back.
-    flights: Vec<u32>,
-    /// Its batches that are.
-    held: u32,
-    /// Where it is in the list of runnable lanes.
-    runnable_at: Option<u32>,
-}
-
-/// One endpoint's part of the world.
-pub(crate) struct Port {
-    pub(crate) name: String,
-    pub(crate) random: Random,
-    /// What this host's monotone clock showed when the run began.
-    pub(crate) origin_ns: u64,
-    /// How far ahead the wall clock is.
-    pub(crate) skew_ms: i64,
-    pub(crate) in_flight: usize,
-    pub(crate) unawaited: usize,
-    pub(crate) error: Option<VerbError>,
-    /// Posts that wait for room, and flushes.
-    pub(crate) waiters: Vec<Waker>,
-}
-
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Timer {
-    at_ns: u64,
-    /// Breaks ties in the order in which timers were made.
-    number: u64,
-    due: Due,
-}
-
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Due {
-    Flight(u32),
-    Task(u32),
+    pub(crate) woke: bool,
+    /// Whether something is to be done before the next step: a waker was called, a fault is due, or a task is to be dropped.
+    pub(crate) attention: bool,
+    /// Lanes of which a fault is due.
+    pub(crate) due: Vec<u32>,
+    /// Killed lanes whose tasks are still there.
+    pub(crate) doomed: VecDeque<u32>,
+    /// Killed lanes whose tasks are gone, in order; and of how many of them [`Control`](crate::Control) has told.
+    pub(crate) killed: Vec<u32>,
+    pub(crate) killed_told: usize,
+    /// Who waits for deaths.
+    pub(crate) watchers: Vec<Waker>,
+    /// Whether a task is being dropped whose client is dead.
+    pub(crate) dropping: bool,
+    pub(crate) fencing: Fencing,
+    /// What the seed may still draw.
+    pub(crate) faults: Faults,
+    /// A stream of its own, so that faults do not change what chance decides elsewhere.
+    pub(crate) fault_random: Random,
+    /// The step at which the seed strikes next.
+    pub(crate) fault_at: u64,
+    /// Nodes that lost their bytes; endpoints below the number knew them before.
+    pub(crate) losses: Vec<(u8, u32)>,
+    /// Slow nodes, by how much.
+    pub(crate) slow: Vec<(u8, u64)>,
+    /// Whether a link is cut or a node slow.
+    pub(crate) impaired: bool,
+    pub(crate) deadline_ns: u64,
+    /// In an explored run, who chooses its steps.
+    pub(crate) guided: Option<Box<Guided>>,
 }
 
 /// What the executor does next.
 pub(crate) enum Next {
     /// Polls the task of a lane.
     Poll(u32),
+    /// Drops the task of a killed lane.
+    Bury(u32),
     /// Nothing can run and nothing will.
     Idle,
     /// Looks which tasks were woken through their wakers.
@@ -98,24 +95,11 @@ pub(crate) enum Next {
     Bound,
 }
 
-/// The last events, for whoever debugs a failing seed.
-pub(crate) struct Trace {
-    events: VecDeque<Event>,
-    events_max: usize,
-}
-
-struct Event {
-    step: u64,
-    now_ns: u64,
-    lane: u32,
-    flight: u32,
-    effect: Option<Effect>,
-}
-
 impl World {
     pub(crate) fn new(options: &SimOptions) -> Self {
         let mut random = Random::stream(options.seed, 0);
         let scheduler = Scheduler::new(options.strategy, &mut random);
+        let mut fault_random = Random::stream(options.seed, u64::MAX);
         Self {
             memory: Memory::new(&options.nodes),
             liberties: options.liberties,
@@ -124,11 +108,12 @@ impl World {
             lanes: Vec::new(),
             ports: Vec::new(),
             polled: None,
+            ghost: false,
             now_ns: 0,
             steps: 0,
             verbs: 0,
             digest: 0,
-            trace: Trace { events: VecDeque::new(), events_max: options.trace_events },
+            trace: Trace::new(options.trace_events),
             temper: Temper::drawn(options.liberties, &mut random),
             random,
             flights: Vec::new(),
@@ -137,44 +122,55 @@ impl World {
             timers: BinaryHeap::new(),
             timers_made: 0,
             woke: false,
+            attention: false,
+            due: Vec::new(),
+            doomed: VecDeque::new(),
+            killed: Vec::new(),
+            killed_told: 0,
+            watchers: Vec::new(),
+            dropping: false,
+            fencing: options.fencing,
+            fault_at: if options.faults.any() {
+                fault_random.below(2 * options.faults.steps_between.max(1))
+            } else {
+                u64::MAX
+            },
+            faults: options.faults,
+            fault_random,
+            losses: Vec::new(),
+            slow: Vec::new(),
+            impaired: false,
+            deadline_ns: options.deadline_ns,
+            guided: None,
         }
     }
 
-    pub(crate) fn add_lane(&mut self, name: &str) -> u32 {
+    pub(crate) fn add_lane(&mut self, name: &str, mortal: bool) -> u32 {
         let lane = self.lanes.len() as u32;
-        self.lanes.push(Lane {
-            name: name.to_owned(),
-            done: false,
-            woken: false,
-            flights: Vec::new(),
-            held: 0,
-            runnable_at: None,
-        });
+        self.lanes.push(Lane::new(name, mortal));
         self.scheduler.add_lane(self.steps, &mut self.random);
         self.wake(lane);
         lane
     }
 
     pub(crate) fn add_port(&mut self, name: &str, seed: u64) -> u32 {
-        let mut random = Random::stream(seed, 1 + self.ports.len() as u64);
-        self.ports.push(Port {
-            name: name.to_owned(),
-            origin_ns: random.below(1 << 40),
-            skew_ms: 0,
-            random,
-            in_flight: 0,
-            unawaited: 0,
-            error: None,
-            waiters: Vec::new(),
-        });
+        let drift_max = self.faults.clock_drift_per_mille_max.min(999);
+        let drift_per_mille = self.fault_random.below(2 * u64::from(drift_max) + 1) as i64 - i64::from(drift_max);
+        let random = Random::stream(seed, 1 + self.ports.len() as u64);
+        self.ports.push(Port::new(name, random, drift_per_mille));
         self.ports.len() as u32 - 1
     }
 
     /// Takes steps until a task is to be polled.
     pub(crate) fn advance(&mut self, steps_end: u64) -> Next {
+        if self.guided.is_some() {
+            return self.advance_guided(steps_end);
+        }
         loop {
-            if std::mem::take(&mut self.woke) {
-                return Next::Wakes;
+            if self.attention
+                && let Some(next) = self.attend()
+            {
+                return next;
             }
             if self.timers.peek().is_some_and(|Reverse(timer)| timer.at_ns <= self.now_ns) {
                 self.fire();
@@ -194,17 +190,41 @@ impl World {
             // The place where costs will come in: a step takes no time of its own yet, only so much that clocks move.
             self.now_ns += 1 + (self.random.word() >> 58);
             let lane = self.scheduler.pick(&self.runnable, self.steps, &mut self.random);
+            if self.steps >= self.fault_at {
+                self.strike_drawn(lane);
+                if self.lanes[lane as usize].runnable_at.is_none() {
+                    continue;
+                }
+            }
             if let Some(poll) = self.step(lane) {
                 return poll;
             }
         }
     }
 
+    /// Does what is to be done before the next step.
+    #[cold]
+    pub(crate) fn attend(&mut self) -> Option<Next> {
+        while let Some(lane) = self.due.pop() {
+            self.strike_due(lane);
+        }
+        if let Some(lane) = self.doomed.pop_front() {
+            return Some(Next::Bury(lane));
+        }
+        self.attention = false;
+        std::mem::take(&mut self.woke).then_some(Next::Wakes)
+    }
+
     #[inline]
     fn step(&mut self, lane: u32) -> Option<Next> {
         let state = &mut self.lanes[lane as usize];
-        let batches = state.flights.len();
-        let choice = match batches + usize::from(state.woken) {
+        state.steps += 1;
+        if state.steps >= state.fault_at {
+            self.due.push(lane);
+            self.attention = true;
+        }
+        let batches = if state.frozen { 0 } else { state.flights.len() };
+        let choice = match batches + usize::from(state.woken && !state.paused) {
             1 => 0,
             choices => self.random.below(choices as u64) as usize,
         };
@@ -215,9 +235,10 @@ impl World {
             return Some(Next::Poll(lane));
         }
         let id = state.flights[choice];
-        if self.flights[id as usize].is_done() {
+        let flight = &self.flights[id as usize];
+        if flight.is_done() {
             self.land(id);
-        } else {
+        } else if !flight.adrift || self.drifts_on(id) {
             self.fly(lane, id);
         }
         None
@@ -225,7 +246,7 @@ impl World {
 
     /// Lets one effect of a batch happen, or all without interleaving.
     #[inline]
-    fn fly(&mut self, lane: u32, id: u32) {
+    pub(crate) fn fly(&mut self, lane: u32, id: u32) {
         loop {
             let flight = &mut self.flights[id as usize];
             let effect = flight.step(&mut self.memory, &self.temper, &mut self.random);
@@ -247,7 +268,10 @@ impl World {
     /// All effects are made; the completion arrives now, or takes its time.
     #[inline]
     fn complete(&mut self, id: u32) {
-        if self.random.chance(self.temper.late_completion) {
+        if self.flights[id as usize].lost || self.impaired && self.loses_completion(id) {
+            self.flights[id as usize].lost = true;
+            self.hold_for(id, self.deadline_ns);
+        } else if self.random.chance(self.temper.late_completion) {
             self.hold(id);
         } else {
             self.land(id);
@@ -256,31 +280,61 @@ impl World {
 
     /// The completion of a batch arrives.
     #[inline]
-    fn land(&mut self, id: u32) {
+    pub(crate) fn land(&mut self, id: u32) {
+        let error = self.flights[id as usize].lost.then_some(Failure::OutcomeUnknown);
+        self.unmoor(id);
+        self.arrive(id, error);
+    }
+
+    /// A batch leaves the list of its lane.
+    #[inline]
+    pub(crate) fn unmoor(&mut self, id: u32) {
         let flight = &mut self.flights[id as usize];
+        let state = &mut self.lanes[flight.lane as usize];
+        if flight.held != 0 {
+            flight.held = 0;
+            state.held -= 1;
+            return;
+        }
+        let at =
+            state.flights.iter().position(|flight| *flight == id).expect("a batch that is not held is in the list");
+        state.flights.swap_remove(at);
+    }
+
+    /// A batch has ended: whoever waits for it is told.
+    #[inline]
+    pub(crate) fn arrive(&mut self, id: u32, error: Option<Failure>) {
+        let flight = &mut self.flights[id as usize];
+        flight.afloat = false;
         let (lane, port) = (flight.lane, &mut self.ports[flight.endpoint as usize]);
         port.in_flight -= 1;
         let room = port.in_flight + 1 == self.limits.batches_max;
         let fate = std::mem::replace(&mut flight.fate, Fate::Landed);
         let flushed = matches!(fate, Fate::Unawaited) && {
+            if let Some(error) = error {
+                port.error.get_or_insert(error.into());
+            }
             port.unawaited -= 1;
             port.unawaited == 0
         };
         if room || flushed {
             self.woke |= !port.waiters.is_empty();
+            self.attention |= self.woke;
             port.waiters.drain(..).for_each(Waker::wake);
         }
-        let state = &mut self.lanes[lane as usize];
-        let at = state.flights.iter().position(|flight| *flight == id).expect("a batch that lands is not held");
-        state.flights.swap_remove(at);
+        if let Some(error) = error {
+            flight.fate = Fate::Failed(error);
+        }
         match fate {
             Fate::Awaited(None) => self.wake(lane),
             Fate::Awaited(Some(waker)) => {
-                self.woke = true;
+                (self.woke, self.attention) = (true, true);
                 waker.wake();
             }
             Fate::Unawaited | Fate::Abandoned => self.release(id),
-            Fate::Landed => unreachable!("a batch lands once"),
+            // Its future was woken when this became known.
+            Fate::Unknown => flight.fate = Fate::Failed(Failure::OutcomeUnknown),
+            Fate::Landed | Fate::Failed(_) => unreachable!("a batch lands once"),
         }
         self.settle(lane);
     }
@@ -290,29 +344,42 @@ impl World {
     fn hold(&mut self, id: u32) {
         let ns = 32_u64 << self.random.below(u64::from(self.temper.delay_bits_max) - 4);
         let ns = ns + self.random.below(ns);
-        let flight = &mut self.flights[id as usize];
-        flight.held = true;
-        let lane = flight.lane;
-        let state = &mut self.lanes[lane as usize];
-        state.flights.retain(|flight| *flight != id);
-        state.held += 1;
+        self.hold_for(id, ns);
+    }
+
+    /// Keeps a batch back for `ns`, whatever held it back before.
+    #[cold]
+    pub(crate) fn hold_for(&mut self, id: u32, ns: u64) {
+        let lane = self.flights[id as usize].lane;
+        self.unmoor(id);
+        self.lanes[lane as usize].held += 1;
         self.add_timer(ns, Due::Flight(id));
+        self.flights[id as usize].held = self.timers_made;
         self.settle(lane);
     }
 
-    fn add_timer(&mut self, ns: u64, due: Due) {
+    pub(crate) fn add_timer(&mut self, ns: u64, due: Due) {
         self.timers_made += 1;
         self.timers.push(Reverse(Timer { at_ns: self.now_ns.saturating_add(ns), number: self.timers_made, due }));
     }
 
     #[cold]
-    fn fire(&mut self) {
+    pub(crate) fn fire(&mut self) {
         let Some(Reverse(timer)) = self.timers.pop() else { return };
         match timer.due {
             Due::Task(lane) => self.wake(lane),
+            Due::Resume(lane) if self.lanes[lane as usize].paused_by == timer.number => self.resume(lane),
+            Due::Resume(_) => {}
+            Due::Fault(lane, fault) => self.strike(lane, fault),
+            Due::Heal(lane, node) => self.heal_link(lane, node),
+            Due::Fast(node) => self.fasten_node(node),
             Due::Flight(id) => {
                 let flight = &mut self.flights[id as usize];
-                flight.held = false;
+                if flight.held != timer.number {
+                    // It was cut, or is held back by another timer.
+                    return;
+                }
+                flight.held = 0;
                 let lane = flight.lane;
                 self.lanes[lane as usize].held -= 1;
                 self.lanes[lane as usize].flights.push(id);
@@ -330,16 +397,19 @@ impl World {
     pub(crate) fn wake(&mut self, lane: u32) {
         let state = &mut self.lanes[lane as usize];
         if !state.done {
-            state.woken = true;
+            let enabled = !std::mem::replace(&mut state.woken, true);
             self.settle(lane);
+            if enabled {
+                self.enables(Process::Task(lane));
+            }
         }
     }
 
     /// Brings the list of runnable lanes up to date.
     #[inline]
-    fn settle(&mut self, lane: u32) {
+    pub(crate) fn settle(&mut self, lane: u32) {
         let state = &mut self.lanes[lane as usize];
-        let can_run = state.woken || !state.flights.is_empty();
+        let can_run = state.woken && !state.paused || !state.flights.is_empty() && !state.frozen;
         match state.runnable_at {
             None if can_run => {
                 state.runnable_at = Some(self.runnable.len() as u32);
@@ -368,14 +438,23 @@ impl World {
         let flight = &mut self.flights[id as usize];
         flight.board(verbs, self.liberties);
         (flight.lane, flight.endpoint, flight.fate) = (lane, endpoint, fate);
+        let state = &mut self.lanes[lane as usize];
+        flight.number = state.launches;
+        state.launches += 1;
         let port = &mut self.ports[endpoint as usize];
+        port.lane = lane;
         port.in_flight += 1;
         port.unawaited += usize::from(unawaited);
-        self.lanes[lane as usize].flights.push(id);
+        state.flights.push(id);
+        let number = state.launches - 1;
         self.settle(lane);
+        self.enables(Process::Batch(lane, number));
         let late = if unawaited { self.temper.late_unawaited } else { self.temper.delay };
         if self.random.chance(late) {
             self.hold(id);
+        }
+        if self.impaired {
+            self.set_off_impaired(id);
         }
         id
     }
@@ -391,18 +470,8 @@ impl World {
         self.flights_free.push(id);
     }
 
-    /// The wall clock of an endpoint.
-    pub(crate) fn unix_ms(&mut self, endpoint: u32, epoch_ms: u64) -> u64 {
-        let max = self.liberties.wall_clock_skew_ms_max;
-        let port = &mut self.ports[endpoint as usize];
-        if max > 0 && (port.skew_ms == 0 || port.random.chance(16)) {
-            port.skew_ms = port.random.below(2 * max + 1) as i64 - max as i64;
-        }
-        (epoch_ms + self.now_ns / 1_000_000).saturating_add_signed(port.skew_ms)
-    }
-
     #[inline]
-    fn record(&mut self, lane: u32, flight: u32, effect: Option<Effect>) {
+    pub(crate) fn record(&mut self, lane: u32, flight: u32, effect: Option<Effect>) {
         let (what, word) = match effect {
             None => (u64::from(lane) << 32 | 1, 0),
             Some(effect) => {
@@ -410,21 +479,32 @@ impl World {
                 (what ^ effect.at.offset() << 16, effect.word)
             }
         };
+        self.mix(what, word);
+        if self.trace.is_on() {
+            let what = effect.map_or(What::Polled, |effect| {
+                let verb = self.flights[flight as usize].verb_described(effect.verb);
+                What::Effect { flight, effect, verb }
+            });
+            self.trace.push(self.steps, self.now_ns, lane, what);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn mix(&mut self, what: u64, word: u64) {
         let mixed = (self.digest ^ what).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ word ^ self.now_ns;
         self.digest = mixed.wrapping_mul(0xd6e8_feb8_6659_fd93);
-        if self.trace.events_max > 0 {
-            self.trace.push(Event { step: self.steps, now_ns: self.now_ns, lane, flight, effect });
-        }
     }
 
     /// What every lane is at, one line each.
     pub(crate) fn lanes_described(&self) -> String {
         let mut lines = String::new();
         for lane in self.lanes.iter().filter(|lane| !lane.done || lane.held > 0 || !lane.flights.is_empty()) {
-            let task = match (lane.done, lane.woken) {
-                (true, _) => "task done",
-                (false, true) => "task ready",
-                (false, false) => "task waiting",
+            let task = match (lane.killed, lane.done, lane.paused, lane.woken) {
+                (true, ..) => "killed",
+                (_, true, ..) => "task done",
+                (_, _, true, _) => "task paused",
+                (.., true) => "task ready",
+                _ => "task waiting",
             };
             lines += &format!(
                 "\n  {}: {task}, {} batches in flight, {} held back",
@@ -438,26 +518,7 @@ impl World {
 
     /// The last events, one line each.
     pub(crate) fn trace_described(&self) -> String {
-        let mut lines = String::new();
-        for event in &self.trace.events {
-            let name = &self.lanes[event.lane as usize].name;
-            let what = match event.effect {
-                None => "polled".to_owned(),
-                Some(Effect { verb, kind, at, word }) => {
-                    format!("batch {} verb {verb} {} {at:?} = {word:#x}", event.flight, kind as char)
-                }
-            };
-            lines += &format!("\n  step {} at {} ns: {name}: {what}", event.step, event.now_ns);
-        }
-        lines
-    }
-}
-
-impl Trace {
-    fn push(&mut self, event: Event) {
-        if self.events.len() == self.events_max {
-            self.events.pop_front();
-        }
-        self.events.push_back(event);
+        let lane_name = |lane: u32| self.lanes[lane as usize].name.clone();
+        self.trace.described(lane_name, |port| self.ports[port as usize].name.clone())
     }
 }

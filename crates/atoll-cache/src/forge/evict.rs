@@ -15,8 +15,10 @@ const EFFORT_ALL: u32 = 48;
 
 /// What came of an attempt to evict.
 pub(super) enum Evicted {
-    /// Something was done.
+    /// A group was judged.
     Progress,
+    /// Tickets without a group: nodes of cleaned groups, cursors that had to be moved.
+    Stale,
     /// Both queues were empty.
     Nothing,
 }
@@ -43,7 +45,7 @@ impl<E: Endpoint> Forge<E> {
         let Some(queue) = self.choose_queue(lengths) else { return Ok(Evicted::Nothing) };
         if lengths[queue as usize] > 1 << self.shared.settings.ring_log2 {
             self.catch_up(queue, cursors[queue as usize]).await?;
-            return Ok(Evicted::Progress);
+            return Ok(Evicted::Stale);
         }
         let take = u32::from(self.shared.settings.options.merge_groups).min(lengths[queue as usize].div_ceil(2)).max(1);
         let mut groups = Vec::with_capacity(take as usize);
@@ -53,6 +55,9 @@ impl<E: Endpoint> Forge<E> {
                 self.stats.groups_evicted += 1;
                 groups.push(group);
             }
+        }
+        if groups.is_empty() {
+            return Ok(Evicted::Stale);
         }
         match self.shared.settings.options.rule {
             Rule::Object => {
@@ -67,7 +72,7 @@ impl<E: Endpoint> Forge<E> {
 
     /// Remembers how old ghosts are now.
     pub(super) fn note_cursors(&mut self, cursors: [Cursors; 2]) {
-        let groups = u64::from(cursors[0].len() + cursors[1].len());
+        let groups = u64::from(cursors[0].len()) + u64::from(cursors[1].len());
         self.small_head = cursors[0].head;
         self.ghost_age_groups = (groups * u64::from(self.shared.settings.options.ghost_age_percent) / 100) as u32;
     }

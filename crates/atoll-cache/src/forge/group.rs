@@ -28,7 +28,7 @@ use super::object::Header;
 use super::ring::Node;
 use super::slot::{KeyHash, UNIT_BYTES};
 use crate::CacheError;
-use atoll_fabric::{Batch, Endpoint};
+use atoll_fabric::{Batch, Endpoint, Intent};
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks};
 
 /// An entry of the two-way index map: from an object in a group back to its slot.
@@ -166,6 +166,9 @@ impl<E: Endpoint> Forge<E> {
         group.map.push(MapEntry { slot, offset_units, carry, large: header.large, more: hash.more });
         group.used_bytes += header.record_bytes();
         group.expiries.extend(header.expiry_ms.map(|expiry_ms| (expiry_ms, header.held_bytes())));
+        // The next record will most likely be as long, and goes where nobody has been for long.
+        let next = self.shared.pool.layout.chunk(place.chunk).add(group.used_bytes);
+        self.endpoint.expect(next, header.record_bytes(), Intent::Write);
         place
     }
 

@@ -26,6 +26,8 @@ pub enum Hole {
     IdleEvictor,
     /// A stale node is taken for its chunk's new group (closed by the generation in the node).
     StaleNode,
+    /// Whoever finds an object expired leaves it where it is (closed by taking it away first).
+    UntakenExpiry,
     /// Addresses and lengths from the pool are used unchecked (closed by checking them against the heap).
     TrustedBytes,
     /// What a dead client had in its hands stays lost (closed by owners in descriptors, and repair).

@@ -112,6 +112,24 @@ impl ForgeLayout {
         self.base.add(self.index() + u64::from(bucket) * BUCKET_BYTES)
     }
 
+    /// What is at an address of the engine area, for whoever follows a trace.
+    pub fn describe(&self, at: Address) -> Option<String> {
+        let offset = at.offset().checked_sub(self.base.offset()).filter(|offset| *offset < self.bytes())?;
+        let queue = |index: u64| if index == 0 { "small" } else { "main" };
+        Some(if offset < 2 * LINE {
+            format!("cursors {}", queue(offset / LINE))
+        } else if offset < self.rings() {
+            let (index, half) = ((offset - 2 * LINE) / self.frequency_bytes, u64::from(self.frequency_positions));
+            format!("frequencies {} {}", queue(index / half), index % half)
+        } else if offset < self.index() {
+            let offset = offset - self.rings();
+            format!("ring {} {}", queue(offset / self.ring_bytes), offset % self.ring_bytes / 8)
+        } else {
+            let slot = (offset - self.index()) / 8;
+            format!("slot {slot} (bucket {})", slot / BUCKET_SLOTS as u64)
+        })
+    }
+
     /// A slot of the index by its number: bucket * 16 + place.
     #[inline]
     pub fn slot(&self, slot: u64) -> Address {

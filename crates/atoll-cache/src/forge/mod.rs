@@ -18,6 +18,7 @@
 //! | `room` | how room is made: a free chunk, cleaning, eviction |
 //! | `evict` | which objects go |
 //! | `leaving` | a group on its way out |
+//! | `expect` | hints to the fabric, before a batch of operations |
 //! | `extent` | objects larger than a chunk |
 //! | `walk` | scan, flush, random key |
 //! | [`repair`] | what a client that died held comes back |
@@ -31,6 +32,7 @@
 //! A client is one [`Forge`]: one thread's endpoint and its open groups. Clients of one process share a [`ForgePool`].
 
 mod evict;
+mod expect;
 mod extent;
 pub mod group;
 pub mod holes;
@@ -407,6 +409,10 @@ impl<E: Endpoint> Engine for Forge<E> {
 
     async fn get_many<F: FnMut(usize, Lookup, &Value)>(&mut self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
         self.lookup_many(keys, found).await
+    }
+
+    async fn expect(&mut self, keys: &[&[u8]]) {
+        self.expect_keys(keys).await;
     }
 
     async fn peek(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {

@@ -435,6 +435,7 @@ impl<E: Endpoint> Forge<E> {
         self.distrust = false;
         self.count_objects(objects.wrapping_sub(counted_objects) as i64);
         self.endpoint.flush().await?;
+        self.evict_to_limit().await?;
         Ok(true)
     }
 

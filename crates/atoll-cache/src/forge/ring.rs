@@ -39,6 +39,8 @@ use atoll_pool::ChunkId;
 const FILLED: u64 = 1 << 63;
 /// Laps of a ring so short that a position has more bits of them than a node.
 const LAP_MASK: u32 = 0x1fff;
+/// Tickets that clients may have taken from an empty queue: each looks before it takes one.
+const OVERRUN_MAX: u32 = 1 << 20;
 /// Nodes READ at once: a ring may be longer than what one verb takes.
 const NODES_AT_ONCE: u32 = 4096;
 
@@ -107,9 +109,11 @@ impl Cursors {
         u64::from(self.tail) << 32 | u64::from(self.head)
     }
 
-    /// Nodes between them; 0 if the head overran the tail.
+    /// Nodes between them; 0 if the head overran the tail by the few tickets that this can be, everything if it is farther ahead: no client did
+    /// that.
     pub fn len(self) -> u32 {
-        (self.tail.wrapping_sub(self.head) as i32).max(0) as u32
+        let distance = self.tail.wrapping_sub(self.head);
+        if self.head.wrapping_sub(self.tail) <= OVERRUN_MAX { 0 } else { distance }
     }
 
     /// Whether there is none.

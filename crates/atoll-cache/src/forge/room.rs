@@ -12,26 +12,50 @@ use super::ring::{Cursors, Node};
 use super::{Forge, Hole};
 use crate::CacheError;
 use atoll_fabric::{Batch, Endpoint};
-use atoll_pool::{Chunk, ChunkId, ChunkState, chunks, registry};
+use atoll_pool::{Chunk, ChunkId, ChunkState, chunks, read_word, registry};
 
 /// Tries, each after a pause, before a writer gives up because others hold everything.
 const TRIES_MAX: u32 = 2_000;
+/// Times that a writer who needs several chunks begins anew with none.
+const ROUNDS_MAX: u32 = 3;
 /// Groups cleaned for each chunk that is needed: of those a quarter dead, so many give one chunk.
 const CLEANS_MAX: u32 = 4;
 /// Descriptors looked through for each chunk that is needed.
 const CLEAN_LOOK: u32 = 32;
 
+/// How long a writer waits after so many tries: all of them together take two seconds, in which the dead are found and repaired.
+fn pause_ns(tried: u32) -> u64 {
+    1_000 * u64::from(tried.min(1_000))
+}
+
 impl<E: Endpoint> Forge<E> {
     /// Fills the stock to `chunks`, and one more for objects that will be regrouped.
     pub(super) async fn restock(&mut self, chunks: usize) -> Result<(), CacheError> {
-        while self.stock.len() < chunks {
-            self.obtain_chunk(TRIES_MAX).await?;
+        for round in 1.. {
+            match self.obtain_chunks(chunks).await {
+                // Writers of large values who keep from each other what they have so far: those who give it up let another one end first.
+                Err(CacheError::OutOfMemory) if chunks > 1 && round < ROUNDS_MAX => {
+                    self.free_stock_beyond(0).await?;
+                    self.endpoint.pause(self.endpoint.random() % (u64::from(round) * 10_000_000)).await;
+                }
+                outcome => {
+                    outcome?;
+                    break;
+                }
+            }
         }
         if self.stock.len() == chunks {
             match self.obtain_chunk(1).await {
                 Ok(()) | Err(CacheError::OutOfMemory) => {}
                 Err(error) => return Err(error),
             }
+        }
+        Ok(())
+    }
+
+    async fn obtain_chunks(&mut self, chunks: usize) -> Result<(), CacheError> {
+        while self.stock.len() < chunks {
+            self.obtain_chunk(TRIES_MAX).await?;
         }
         Ok(())
     }
@@ -55,10 +79,11 @@ impl<E: Endpoint> Forge<E> {
                 cleaned += 1;
                 continue;
             }
-            effort += 1;
-            match self.evict(effort).await? {
-                Evicted::Progress => {}
+            match self.evict(effort + 1).await? {
+                Evicted::Progress => effort += 1,
+                Evicted::Stale => {}
                 Evicted::Nothing => {
+                    effort += 1;
                     tried += 1;
                     if tried >= tries {
                         return Err(CacheError::OutOfMemory);
@@ -68,7 +93,9 @@ impl<E: Endpoint> Forge<E> {
                         self.close_group(queue, 0).await?;
                     }
                     self.recheck_waiting().await?;
-                    self.endpoint.pause(1_000 * u64::from(tried.min(100))).await;
+                    self.endpoint.pause(pause_ns(tried)).await;
+                    // Somebody who died may hold it all.
+                    Box::pin(self.tend()).await?;
                 }
             }
         }
@@ -99,9 +126,26 @@ impl<E: Endpoint> Forge<E> {
                 for queue in Queue::ALL {
                     self.close_group(queue, 0).await?;
                 }
-                self.endpoint.pause(1_000 * u64::from(tried.min(100))).await;
+                self.endpoint.pause(pause_ns(tried)).await;
+                Box::pin(self.tend()).await?;
             }
         }
+    }
+
+    /// Evicts until no more objects are resident than may be: what a client that died had not counted may have been too many.
+    pub(super) async fn evict_to_limit(&mut self) -> Result<(), CacheError> {
+        let max = self.shared.pool.settings.objects_max;
+        for effort in 1..=TRIES_MAX {
+            let resident = read_word(&self.endpoint, self.shared.pool.layout.resident_objects()).await?;
+            if max == 0 || resident <= max {
+                break;
+            }
+            if let Evicted::Nothing = self.evict(effort).await? {
+                break;
+            }
+            self.endpoint.flush().await?;
+        }
+        Ok(())
     }
 
     /// Gives a reservation back that the operation did not use.

@@ -10,7 +10,7 @@ use super::object::{HEADER_BYTES, Header, LargeBody};
 use super::slot::{KeyHash, Slot};
 use super::{Forge, Hole, Protection};
 use crate::{CacheError, Meta, Want};
-use atoll_fabric::{Batch, Endpoint};
+use atoll_fabric::{Batch, Endpoint, Intent};
 use atoll_pool::ChunkId;
 
 /// What a large object's record lists.
@@ -48,6 +48,9 @@ impl<E: Endpoint> Forge<E> {
             self.endpoint.flush().await?;
         }
         self.protection = Protection::Held;
+        // What follows if this is the key's object: its count is looked up, and its bytes are counted as dead.
+        self.shared.hotness.expect(chunk);
+        self.endpoint.expect(self.shared.pool.layout.descriptor(chunk).add(16), 8, Intent::Write);
         let mut record = std::mem::take(&mut self.record);
         record.resize(bytes);
         let mut batch = Batch::new();

@@ -91,7 +91,7 @@ impl<E: Endpoint> Forge<E> {
         let present_token = live.map(|found| found.header.token);
         match (verdict, found) {
             // Whoever tells that an object has expired takes it away first: somebody who found it live a moment ago must not bring it back.
-            (Verdict::Leave, Some(found)) if present_token.is_none() => {
+            (Verdict::Leave, Some(found)) if present_token.is_none() && !self.is_open(Hole::UntakenExpiry) => {
                 let removed = self.unlink(found.slot, found.word).await?;
                 Ok(if removed { Try::Done(None) } else { Try::Anew })
             }

@@ -1,7 +1,7 @@
 //! One client: what verbs do, and what becomes of bad ones.
 
 use super::{Case, Play, REGION_BYTES, fetch_and_add, nothing, read, wait_for, word, write};
-use crate::{Address, Batch, Buffer, Endpoint, Ticket, VerbError};
+use crate::{Address, Batch, Buffer, Endpoint, Intent, Ticket, VerbError};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::Poll;
@@ -11,6 +11,7 @@ pub(super) fn cases<E: Endpoint + 'static>() -> Vec<Case<E>> {
     vec![
         one("what_was_written_is_read_at_every_place_and_length", |endpoint, _, _| Box::pin(lengths(endpoint))),
         one("a_verb_of_no_bytes_changes_nothing", |endpoint, _, _| Box::pin(no_bytes(endpoint))),
+        one("a_hint_changes_nothing_wherever_it_points", |endpoint, _, _| Box::pin(hints(endpoint))),
         one("buffers_come_back_with_their_length", |endpoint, _, _| Box::pin(buffers(endpoint))),
         one("a_batch_takes_as_many_verbs_as_its_limit", |endpoint, _, rounds| Box::pin(big_batches(endpoint, rounds))),
         one("atomics_tell_what_they_found_and_wrap_around", |endpoint, _, _| Box::pin(atomics(endpoint))),
@@ -92,6 +93,24 @@ async fn no_bytes<E: Endpoint>(endpoint: E) {
     let ticket = batch.read(word(3), Buffer::new());
     endpoint.post(&mut batch).await.expect("it is inside");
     assert!(batch.take(ticket).is_empty());
+    assert_eq!(read(&endpoint, word(3)).await, GUARD);
+    endpoint.flush().await.expect("nothing was posted");
+}
+
+async fn hints<E: Endpoint>(endpoint: E) {
+    write(&endpoint, word(3), GUARD).await;
+    for at in [
+        word(3),
+        word(REGION_BYTES / 8 - 1),
+        word(REGION_BYTES / 8),
+        Address::new(0, 63, 0),
+        Address::new(63, 0, 8 << 40),
+    ] {
+        for bytes in [0, 1, 8, 100, 1000, u64::MAX - 7] {
+            endpoint.expect(at, bytes, Intent::Read);
+            endpoint.expect(at, bytes, Intent::Write);
+        }
+    }
     assert_eq!(read(&endpoint, word(3)).await, GUARD);
     endpoint.flush().await.expect("nothing was posted");
 }

@@ -19,7 +19,8 @@ pub use process::{ProcessState, boot};
 
 use crate::batch::{BATCH_VERBS_MAX, Operation, Verb};
 use crate::{
-    Address, Batch, Buffer, Clock, Domain, Endpoint, Identity, Kind, Lifetime, Limits, RegionAttributes, VerbError,
+    Address, Batch, Buffer, Clock, Domain, Endpoint, Identity, Intent, Kind, Lifetime, Limits, RegionAttributes,
+    VerbError,
 };
 use mapping::Mapping;
 use process::ForkGuard;
@@ -287,6 +288,14 @@ impl Endpoint for ShmEndpoint {
             self.unawaited_error.set(Some(self.unawaited_error.take().unwrap_or(error)));
         }
         batch.clear();
+    }
+
+    #[inline]
+    fn expect(&self, at: Address, bytes: u64, intent: Intent) -> bool {
+        if let Some(words) = self.words(at, bytes) {
+            words.expect(intent);
+        }
+        true
     }
 
     async fn flush(&self) -> Result<(), VerbError> {

@@ -3,6 +3,8 @@
 //! Every shared word is touched with atomic loads and stores only, so that a torn concurrent access is defined behaviour: each
 //! word is one that somebody wrote, the words together may be of different writes.
 
+use crate::Intent;
+use crate::prefetch::{prefetch, prefetch_to_write};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -33,6 +35,20 @@ impl Words {
     #[inline]
     pub(super) fn word(&self) -> &AtomicU64 {
         self.at(0)
+    }
+
+    /// Asks the processor for the lines of the span.
+    #[inline]
+    pub(super) fn expect(&self, intent: Intent) {
+        const LINE_WORDS: usize = 8;
+        let last = self.count.saturating_sub(1);
+        // The span need not begin with a line: its last word may be on a further one.
+        for index in (0..last).step_by(LINE_WORDS).chain((self.count > 0).then_some(last)) {
+            match intent {
+                Intent::Read => prefetch(self.at(index)),
+                Intent::Write => prefetch_to_write(self.at(index)),
+            }
+        }
     }
 
     /// Loads every word, in no promised order against other words.

@@ -32,10 +32,12 @@ pub mod table;
 pub use error::CommandError;
 pub use table::{COMMANDS, Flag, Id, SPECS, Spec};
 
+use crate::ahead::Ahead;
 use crate::counters::{Shared, Tally};
 use crate::resp::{Args, Reply};
 use crate::session::Session;
 use atoll_cache::{Cache, Engine, Value};
+use std::pin::pin;
 
 /// A worker's client of the cache, and what goes with it. Its operations run one at a time.
 pub struct Client<G: Engine> {
@@ -47,6 +49,8 @@ pub struct Client<G: Engine> {
     pub tally: Tally,
     /// Which of the server's workers it is.
     pub worker: usize,
+    /// Commands that have been parsed for the batch under way.
+    pub(crate) ahead: Ahead,
 }
 
 /// What a handler works on.
@@ -68,18 +72,17 @@ pub struct Context<'a, G: Engine> {
 /// A reply has been put, or nothing was done for this reason.
 pub type Outcome = Result<(), CommandError>;
 
-/// Runs a command: `context.spec` is set here.
+/// Runs a command that [`table::find`] has found to be `id`: `context.spec` is set here.
 #[inline]
-pub(crate) async fn run<G: Engine>(context: &mut Context<'_, G>) {
-    let name = context.args.get(0);
-    let outcome = match table::find(name) {
+pub(crate) async fn run<G: Engine>(id: Option<Id>, context: &mut Context<'_, G>) {
+    let outcome = match id {
         None => Err(error::unknown(context.args)),
         Some(id) => {
             let spec = &SPECS[id as usize];
             context.spec = spec;
             if spec.takes(context.args.len()) {
                 context.client.tally.calls[id as usize] += 1;
-                table::call(id, context).await
+                pin!(table::call(id, context)).await
             } else {
                 Err(CommandError::Arity(spec.name))
             }

@@ -49,6 +49,12 @@ impl Output {
         self.bytes.is_empty()
     }
 
+    /// Whether it has little memory, used or not.
+    #[inline]
+    pub fn is_small(&self) -> bool {
+        self.bytes.capacity() <= LARGE_BYTES_MIN && self.spares.is_empty() && self.large.is_empty()
+    }
+
     /// Appends small bytes.
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) {

@@ -61,9 +61,9 @@ pub enum ProtocolError {
 
 /// Where an argument lies: from `start` to `end`, which fit because a command is shorter than 4 GiB.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Span {
-    pub(super) start: u32,
-    pub(super) end: u32,
+pub(crate) struct Span {
+    pub(crate) start: u32,
+    pub(crate) end: u32,
 }
 
 /// The arguments of a command, its name being the first.
@@ -74,6 +74,18 @@ pub struct Args<'a> {
 }
 
 impl<'a> Args<'a> {
+    /// The arguments that lie at `spans` of a command that `bytes` begins with.
+    #[inline]
+    pub(crate) fn new(bytes: &'a [u8], spans: &'a [Span]) -> Self {
+        Self { bytes, spans }
+    }
+
+    /// Where they lie, counted from the command's first byte.
+    #[inline]
+    pub(crate) fn spans(&self) -> &'a [Span] {
+        self.spans
+    }
+
     /// How many there are.
     #[inline]
     #[allow(clippy::len_without_is_empty)] // A command has a name at least.
@@ -208,8 +220,19 @@ impl Parser {
     /// The arguments of the command that [`Parser::parse`] found in `bytes`, which must be the ones that it was called with.
     #[inline]
     pub fn args<'a>(&'a self, bytes: &'a [u8]) -> Args<'a> {
-        let bytes = if self.state == (State::Done { inline: true }) { &self.unquoted } else { bytes };
+        let bytes = if self.is_inline() { &self.unquoted } else { bytes };
         Args { bytes, spans: &self.spans }
+    }
+
+    /// Whether the command that was found is an inline one, whose arguments only the parser has.
+    #[inline]
+    pub(crate) fn is_inline(&self) -> bool {
+        self.state == State::Done { inline: true }
+    }
+
+    /// Goes back to the beginning of a command: the next call is with bytes that have been parsed before.
+    pub(crate) fn restart(&mut self) {
+        self.reset();
     }
 
     /// The least bytes that the present command will have, counted from its first: what to make room for. As large as an

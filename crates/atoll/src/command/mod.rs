@@ -20,6 +20,9 @@ pub enum Command {
     /// Experiments
     #[command(subcommand)]
     Lab(atoll_lab::LabCommand),
+    /// Simulate clients that die, stop and come back, and look for what goes wrong
+    #[command(subcommand)]
+    Sim(atoll_lab::simulated::SimCommand),
 }
 
 impl Command {
@@ -30,6 +33,7 @@ impl Command {
             Self::Pool(command) => command.run(),
             Self::Replay(command) => Ok(command.run()?),
             Self::Lab(command) => Ok(command.run()?),
+            Self::Sim(command) => Ok(command.run()?),
         }
     }
 }

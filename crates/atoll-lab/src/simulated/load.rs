@@ -1,15 +1,11 @@
 //! A random load on a cache, recorded as a history. The same load runs on the simulated fabric and on shared memory.
 
-#![allow(dead_code, reason = "every test binary uses its part")]
-
-pub(crate) mod ticketed;
-
 use atoll_cache::{Cache, CacheError, Condition, Engine, Expiry, Number, SetOptions, Value};
 use atoll_sim::Random;
 use atoll_sim::history::{self, Call, History, Outcome, Pending, Seen};
 
 /// What writes down the operations of a load.
-pub(crate) trait Recorder {
+pub trait Recorder {
     /// An operation under way.
     type Pending;
     /// A client invokes an operation.
@@ -32,21 +28,23 @@ impl Recorder for std::rc::Rc<History> {
 
 /// What a client does.
 #[derive(Clone, Debug)]
-pub(crate) struct Load {
+pub struct Load {
     /// Keys; few, so that clients meet.
-    pub(crate) keys: u64,
+    pub keys: u64,
     /// Operations of each client.
-    pub(crate) operations: u64,
+    pub operations: u64,
     /// Longest value in bytes.
-    pub(crate) value_bytes_max: u64,
+    pub value_bytes_max: u64,
     /// Percent of operations that are lookups.
-    pub(crate) lookups: u64,
+    pub lookups: u64,
     /// Whether there are deletes, increments, appends, conditions and expiries beside sets and lookups.
-    pub(crate) mixed: bool,
+    pub mixed: bool,
+    /// Whether some sets are for a few milliseconds, and some expiries are moved by as much.
+    pub expiring: bool,
 }
 
 /// A value that no other write has, of about `bytes`.
-pub(crate) fn unique_value(client: u32, step: u64, bytes: u64) -> Vec<u8> {
+pub fn unique_value(client: u32, step: u64, bytes: u64) -> Vec<u8> {
     let mut value = format!("{client}.{step}.").into_bytes();
     let fill = (client as u8).wrapping_mul(17).wrapping_add(step as u8);
     value.resize(value.len().max(bytes as usize), fill);
@@ -63,7 +61,7 @@ fn key_of(index: u64) -> Vec<u8> {
 }
 
 /// Does one client's part of the load. Errors that the load permits (no room) leave the operation pending: it may have happened.
-pub(crate) async fn run<G: Engine, R: Recorder>(
+pub async fn run<G: Engine, R: Recorder>(
     cache: &mut Cache<G>,
     client: u32,
     seed: u64,
@@ -92,7 +90,7 @@ pub(crate) async fn run<G: Engine, R: Recorder>(
         }
         let bytes = random.below(load.value_bytes_max.max(1)) >> random.below(4);
         let choice = if load.mixed { random.below(16) } else { 0 };
-        one_change(cache, client, step, &key, bytes, choice, &mut random, history).await?;
+        one_change(cache, client, step, &key, bytes, choice, load.expiring, &mut random, history).await?;
     }
     Ok(())
 }
@@ -105,6 +103,7 @@ async fn one_change<G: Engine, R: Recorder>(
     key: &[u8],
     bytes: u64,
     choice: u64,
+    expiring: bool,
     random: &mut Random,
     history: &R,
 ) -> Result<(), CacheError> {
@@ -113,7 +112,9 @@ async fn one_change<G: Engine, R: Recorder>(
         0..=6 => {
             let value = unique_value(client, step, bytes);
             let pending = history.begin(client, key, Call::set(value.clone()));
-            let outcome = cache.set(key, &value, &SetOptions::default()).await?;
+            let soon = expiring && random.below(2) == 0;
+            let expiry = if soon { Expiry::InMs(1 + random.below(3)) } else { Expiry::Never };
+            let outcome = cache.set(key, &value, &SetOptions { expiry, ..SetOptions::default() }).await?;
             history.end(pending, Outcome::Set { stored: true, seen: Seen::Nothing, token: Some(outcome.token) });
         }
         7 => {
@@ -182,7 +183,8 @@ async fn one_change<G: Engine, R: Recorder>(
         }
         _ => {
             let pending = history.begin(client, key, Call::Expire { expiry_ms: None });
-            let expiry = if random.below(2) == 0 { Expiry::Never } else { Expiry::InMs(1 << 40) };
+            let later_ms = if expiring { 1 + random.below(4) } else { 1 << 40 };
+            let expiry = if random.below(2) == 0 { Expiry::Never } else { Expiry::InMs(later_ms) };
             let outcome = cache.expire(key, expiry, atoll_cache::ExpireCondition::default()).await?;
             let seen = Seen::presence(outcome != atoll_cache::ExpireOutcome::Absent);
             history.end(pending, Outcome::Seen(seen));

@@ -1,45 +1,55 @@
 //! A `forge` pool on the simulated fabric, so small that everything happens all the time, and clients that play on it.
 
-#![allow(dead_code, reason = "every test binary uses its part")]
-
-use crate::load::{self, Load};
+use super::client::{Client, Hesitant, open_hole};
+use super::load::{self, Load};
 use atoll_cache::forge::layout::{BUCKET_SLOTS, ForgeLayout};
 use atoll_cache::forge::{Forge, ForgeOptions, ForgePool, Hole, Queue};
 use atoll_cache::{Cache, CacheError};
-use atoll_fabric::batch::Operation;
-use atoll_fabric::{Address, Batch, Endpoint, Identity, Limits, VerbError};
+use atoll_fabric::{Address, Endpoint};
 use atoll_pool::PoolSettings;
 use atoll_sim::history::{Checked, Evictions};
-use atoll_sim::{History, Random, Sim, SimEndpoint, SimOptions, Strategy};
+use atoll_sim::{History, Random, Sim, SimOptions, Strategy};
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
 use std::rc::Rc;
 
 /// A pool, how many clients it has, and what the simulation is like.
 #[derive(Clone, Debug)]
-pub(crate) struct Case {
-    pub(crate) options: ForgeOptions,
-    pub(crate) chunk_bytes: u32,
-    pub(crate) chunks: u64,
-    pub(crate) group_objects_max: u32,
-    pub(crate) objects_max: u64,
-    pub(crate) slots: u64,
+pub struct Case {
+    /// The engine's own choices.
+    pub options: ForgeOptions,
+    /// Bytes of a chunk.
+    pub chunk_bytes: u32,
+    /// Chunks of the heap.
+    pub chunks: u64,
+    /// Most objects of a group.
+    pub group_objects_max: u32,
+    /// Most objects; 0 for no limit.
+    pub objects_max: u64,
+    /// Slots of the index.
+    pub slots: u64,
     /// Log2 of the rings' nodes, if it is not to follow from the chunks.
-    pub(crate) ring_log2: Option<u32>,
+    pub ring_log2: Option<u32>,
     /// Where both cursors of both rings stand when the first client comes.
-    pub(crate) ring_position: u32,
-    pub(crate) clients: u32,
-    pub(crate) load: Load,
-    pub(crate) evictions: Evictions,
-    pub(crate) strategy: Strategy,
-    pub(crate) steps_max: u64,
+    pub ring_position: u32,
+    /// Clients that play.
+    pub clients: u32,
+    /// What each does, if it plays no part of its own.
+    pub load: Load,
+    /// Which evictions the history may show.
+    pub evictions: Evictions,
+    /// Whose step is next.
+    pub strategy: Strategy,
+    /// A run of more steps is a livelock.
+    pub steps_max: u64,
     /// How often a client may leave and come back.
-    pub(crate) rejoins: usize,
+    pub rejoins: usize,
     /// How long client 0 waits at most before it publishes a record.
-    pub(crate) hesitation_ns: u64,
+    pub hesitation_ns: u64,
     /// Whether the pool is walked afterwards; not where a test has poked what that looks at.
-    pub(crate) verified: bool,
-    pub(crate) hole: Option<Hole>,
+    pub verified: bool,
+    /// The hole that is open.
+    pub hole: Option<Hole>,
 }
 
 impl Default for Case {
@@ -54,7 +64,7 @@ impl Default for Case {
             ring_log2: None,
             ring_position: 0,
             clients: 3,
-            load: Load { keys: 5, operations: 60, value_bytes_max: 300, lookups: 40, mixed: true },
+            load: Load { keys: 5, operations: 60, value_bytes_max: 300, lookups: 40, mixed: true, expiring: false },
             evictions: Evictions::Anytime,
             strategy: Strategy::FromSeed,
             steps_max: 30_000_000,
@@ -66,107 +76,9 @@ impl Default for Case {
     }
 }
 
-/// One client of a case, as its part sees it.
-pub(crate) struct Client {
-    pub(crate) number: u32,
-    pub(crate) seed: u64,
-    pub(crate) cache: Cache<Forge<Hesitant>>,
-    pub(crate) history: Rc<History>,
-    hole: Option<Hole>,
-    epoch_ms: u64,
-    /// What its endpoint's clock shows when the simulation begins.
-    origin_ns: u64,
-    /// Endpoints for the times that it comes back.
-    spares: Vec<Hesitant>,
-}
-
-impl Client {
-    /// A stream of its own.
-    pub(crate) fn random(&self) -> Random {
-        Random::stream(self.seed, 5000 + u64::from(self.number))
-    }
-
-    /// The time that no client knows, in milliseconds since the Unix epoch.
-    pub(crate) fn true_ms(&self) -> u64 {
-        self.epoch_ms + (self.cache.engine().endpoint().now_ns() - self.origin_ns) / 1_000_000
-    }
-
-    /// Leaves the pool and joins it again, as another incarnation.
-    pub(crate) async fn rejoin(&mut self) -> Result<(), CacheError> {
-        self.cache.engine_mut().leave().await?;
-        let endpoint = self.spares.pop().expect("a case says how often its clients come back");
-        let pool = self.cache.engine().pool().clone();
-        let mut forge = Forge::join(&pool, endpoint).await.expect("the place that it left is free");
-        if let Some(hole) = self.hole {
-            forge.open_hole(hole);
-        }
-        self.cache = Cache::new(forge);
-        Ok(())
-    }
-}
-
-/// The simulator's endpoint, with a client that may think before it publishes what it has decided: between a look at a slot and
-/// the compare-and-swap of it.
-pub(crate) struct Hesitant {
-    inner: SimEndpoint,
-    hesitation_ns: u64,
-}
-
-impl Endpoint for Hesitant {
-    async fn post(&self, batch: &mut Batch) -> Result<(), VerbError> {
-        let is = |wanted: fn(&Operation) -> bool| batch.verbs().iter().any(|verb| wanted(&verb.operation));
-        let publishes = is(|operation| matches!(operation, Operation::Write { .. }))
-            && is(|operation| matches!(operation, Operation::CompareAndSwap { .. }));
-        if publishes && self.hesitation_ns > 0 {
-            self.inner.pause(self.random() % self.hesitation_ns).await;
-        }
-        self.inner.post(batch).await
-    }
-
-    fn post_unawaited(&self, batch: &mut Batch) {
-        self.inner.post_unawaited(batch);
-    }
-
-    fn flush(&self) -> impl Future<Output = Result<(), VerbError>> {
-        self.inner.flush()
-    }
-
-    fn pause(&self, ns: u64) -> impl Future<Output = ()> {
-        self.inner.pause(ns)
-    }
-
-    fn now_ns(&self) -> u64 {
-        self.inner.now_ns()
-    }
-
-    fn unix_ms(&self) -> u64 {
-        self.inner.unix_ms()
-    }
-
-    fn random(&self) -> u64 {
-        self.inner.random()
-    }
-
-    fn limits(&self) -> Limits {
-        self.inner.limits()
-    }
-
-    fn identity(&self) -> Identity {
-        self.inner.identity()
-    }
-
-    fn fence(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>> {
-        self.inner.fence(who)
-    }
-
-    fn fabric(&self) -> &'static str {
-        self.inner.fabric()
-    }
-}
-
 impl Case {
     /// A case whose every number comes from the seed.
-    pub(crate) fn drawn(seed: u64) -> Self {
+    pub fn drawn(seed: u64) -> Self {
         let mut random = Random::stream(seed, 7);
         let paper = random.below(4) == 0;
         let options = if paper { ForgeOptions::paper() } else { ForgeOptions::default() };
@@ -185,13 +97,14 @@ impl Case {
                 value_bytes_max: random.pick(&[40, 200, 900]),
                 lookups: random.pick(&[20, 50]),
                 mixed: random.below(4) > 0,
+                expiring: random.below(3) == 0,
             },
             ..Self::default()
         }
     }
 
     /// The pool's settings: as much capacity as the wanted chunks and the metadata need.
-    pub(crate) fn settings(&self) -> PoolSettings {
+    pub fn settings(&self) -> PoolSettings {
         let heap = self.chunks * u64::from(self.chunk_bytes);
         let base = PoolSettings {
             capacity_bytes: heap,
@@ -214,7 +127,7 @@ impl Case {
     }
 
     /// A simulation with the case's pool in it.
-    pub(crate) fn formatted(&self, seed: u64) -> Result<(Sim, Rc<ForgePoolWords>), String> {
+    pub fn formatted(&self, seed: u64) -> Result<(Sim, Rc<ForgePoolWords>), String> {
         let settings = self.settings();
         let mut options = SimOptions::new(seed, settings.capacity_bytes);
         (options.steps_max, options.strategy) = (self.steps_max, self.strategy);
@@ -231,7 +144,7 @@ impl Case {
 
     /// Lets every client play its part in `sim`, each a process of its own with its own map of hotness. The first error is the
     /// case's.
-    pub(crate) fn play<F>(&self, sim: &Sim, history: &Rc<History>, part: impl Fn(Client) -> F) -> Result<(), String>
+    pub fn play<F>(&self, sim: &Sim, history: &Rc<History>, part: impl Fn(Client) -> F) -> Result<(), String>
     where
         F: Future<Output = Result<Client, CacheError>> + 'static,
         Self: Sized,
@@ -276,9 +189,7 @@ impl Case {
         let joined = sim.block_on(async move {
             let pool = ForgePool::open(&endpoint, bytes).await?;
             let mut forge = Forge::join(&pool, endpoint).await?;
-            if let Some(hole) = hole {
-                forge.open_hole(hole);
-            }
+            open_hole(&mut forge, hole);
             Ok::<_, atoll_pool::PoolError>(Client {
                 number,
                 seed,
@@ -294,7 +205,7 @@ impl Case {
     }
 
     /// What a walk over the quiet pool finds wrong first.
-    pub(crate) fn verify(&self, sim: &Sim) -> Result<(), String> {
+    pub fn verify(&self, sim: &Sim) -> Result<(), String> {
         let Client { mut cache, .. } = Self { hole: None, ..self.clone() }.join(sim, u32::MAX, &Rc::default())?;
         let report = sim.block_on(async move {
             let report = cache.engine_mut().verify().await?;
@@ -306,7 +217,7 @@ impl Case {
     }
 
     /// Plays the case's load under a seed; what was wrong, if anything was.
-    pub(crate) fn run(&self, seed: u64) -> Result<Checked, String> {
+    pub fn run(&self, seed: u64) -> Result<Checked, String> {
         let load = self.load.clone();
         self.run_part(seed, move |mut client| {
             let load = load.clone();
@@ -318,7 +229,7 @@ impl Case {
     }
 
     /// Plays a part of one's own under a seed, then walks the pool and checks the history.
-    pub(crate) fn run_part<F>(&self, seed: u64, part: impl Fn(Client) -> F) -> Result<Checked, String>
+    pub fn run_part<F>(&self, seed: u64, part: impl Fn(Client) -> F) -> Result<Checked, String>
     where
         F: Future<Output = Result<Client, CacheError>> + 'static,
     {
@@ -336,8 +247,9 @@ impl Case {
 }
 
 /// The words of a pool, for tests that poke them.
-pub(crate) struct ForgePoolWords {
-    pub(crate) pool: std::sync::Arc<ForgePool>,
+pub struct ForgePoolWords {
+    /// The pool.
+    pub pool: std::sync::Arc<ForgePool>,
 }
 
 impl ForgePoolWords {
@@ -346,13 +258,13 @@ impl ForgePoolWords {
     }
 
     /// Where the index's slots are.
-    pub(crate) fn slots(&self) -> impl Iterator<Item = Address> {
+    pub fn slots(&self) -> impl Iterator<Item = Address> {
         let layout = self.layout();
         (0..u64::from(self.pool.settings().buckets) * BUCKET_SLOTS as u64).map(move |slot| layout.slot(slot))
     }
 
     /// Makes both rings look as if so many groups had passed through them.
-    pub(crate) fn turn_rings(&self, sim: &Sim, position: u32) {
+    pub fn turn_rings(&self, sim: &Sim, position: u32) {
         let layout = self.layout();
         let ring_log2 = self.pool.settings().ring_log2;
         for queue in Queue::ALL {

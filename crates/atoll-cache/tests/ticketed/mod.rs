@@ -1,9 +1,9 @@
 //! Histories of clients in several processes: every stamp is a ticket from one word that all share, and what a client recorded goes to
 //! whoever checks it as a string of words.
 
-use super::Recorder;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::{Address, Batch, Endpoint, run_ready};
+use atoll_lab::simulated::load::Recorder;
 use atoll_sim::history::{Call, Condition, Event, Outcome, Seen};
 use atoll_sim::linearizability::Span;
 use std::cell::RefCell;

@@ -1,0 +1,45 @@
+//! Hints to the fabric before a batch of operations: what they will touch begins to come near while the first of them runs, so that the waits for
+//! memory overlap instead of following each other.
+//!
+//! | what is expected | once it is known |
+//! |---|---|
+//! | the bucket of every key | the key |
+//! | the record of its first candidate, and the counters of that one's chunk | the bucket, READ for this |
+//!
+//! All of it may be wrong by the time that an operation comes: each READs its bucket again.
+
+use super::Forge;
+use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};
+use arrayvec::ArrayVec;
+use atoll_fabric::{Endpoint, Intent};
+
+/// Keys whose buckets are under way at a time: with their records they fit into a first-level cache.
+const KEYS_AT_ONCE: usize = 16;
+
+impl<E: Endpoint> Forge<E> {
+    /// Says to the fabric what operations on these keys will touch.
+    pub(super) async fn expect_keys(&mut self, keys: &[&[u8]]) {
+        for keys in keys.chunks(KEYS_AT_ONCE) {
+            let mut hashes = ArrayVec::<_, KEYS_AT_ONCE>::new();
+            for key in keys {
+                let hash = self.key_hash(key);
+                if !self.endpoint.expect(self.shared.layout.bucket(hash.bucket), BUCKET_BYTES, Intent::Read) {
+                    return;
+                }
+                hashes.push(hash);
+            }
+            for hash in hashes {
+                // An error shows itself again to the operation that it is of concern to.
+                if self.read_bucket(hash).await.is_err() {
+                    return;
+                }
+                let mut slots = (0..BUCKET_SLOTS).map(|index| self.seen(hash, index).0);
+                let Some(slot) = slots.find(|slot| slot.may_be(hash.fingerprint)) else { continue };
+                if let Some((at, bytes, chunk)) = self.record_span(slot) {
+                    self.endpoint.expect(at, bytes as u64, Intent::Read);
+                    self.shared.hotness.expect(chunk);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Promise 4 of `forge` on the simulated fabric: clients die and stand still anywhere, and nothing wrong is served, nobody waits for ever, and
+//! everything that they held comes back.
+//!
+//! | hole ([`Hole`]) | closed by | test |
+//! |---|---|---|
+//! | `LeakedChunks` | owners in descriptors, and repair | `what_a_dead_client_held_comes_back` |
+//! | `LeakedExtents` | the sweep of a repair | `extents_that_a_dead_client_wrote_or_was_about_to_free_come_back` |
+//! | `OrphanedGroup` | the same, for groups on their way into a queue | `a_group_that_a_dead_client_was_putting_into_a_queue_gets_there` |
+//! | `PendingForever` | a repair clears slots that were never decided | `a_slot_that_a_dead_client_did_not_decide_is_free_again` |
+//! | `UnfencedRepair` | the fence | `what_a_client_that_stands_still_could_still_write_is_not_reused` |
+//! | `IdleEvictor` | letting any client evict | `any_client_makes_room_when_the_one_that_evicts_is_dead` |
+//!
+//! A ticket of a ring that is never filled is a case of `forge_holes`; a repair finds what it strands, too.
+
+use atoll_cache::forge::Hole;
+use atoll_lab::simulated::Turmoil;
+use atoll_sim::history::Evictions;
+use atoll_sim::{Fencing, for_each_seed};
+use std::cell::Cell;
+
+#[test]
+fn promise_4_whoever_dies_wherever_nothing_is_wrong_and_nothing_is_lost() {
+    let kills = Cell::new(0);
+    for_each_seed(300, |seed| {
+        let turmoil = Turmoil::drawn(seed);
+        match turmoil.run(seed) {
+            Ok(ran) => kills.set(kills.get() + ran.kills),
+            Err(error) => panic!(
+                "seed {seed}: {error}\n{turmoil:?}\n\
+                 replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cache --test forge_crashes"
+            ),
+        }
+    });
+    println!("{} kills", kills.get());
+}
+
+/// Runs drawn cases of one kind of hole: none fails while it is closed (see above), some do once it is open.
+fn show(hole: Hole, seeds: u64, change: impl Fn(&mut Turmoil)) {
+    let run = |seed, hole| {
+        let mut turmoil = Turmoil::drawn(seed);
+        change(&mut turmoil);
+        turmoil.case.hole = hole;
+        turmoil.run(seed)
+    };
+    for_each_seed(seeds, |seed| {
+        if let Err(error) = run(seed, None) {
+            panic!("seed {seed}, no hole open: {error}");
+        }
+    });
+    let shown: Vec<(u64, String)> = (0..seeds).filter_map(|seed| Some((seed, run(seed, Some(hole)).err()?))).collect();
+    println!("{hole:?}: shown by {} of {seeds} seeds", shown.len());
+    let Some((seed, error)) = shown.first() else { panic!("{hole:?} is open and no seed shows it") };
+    println!("  seed {seed}: {}", error.lines().next().unwrap_or_default());
+}
+
+fn deadly(turmoil: &mut Turmoil) {
+    turmoil.faults.kills_max = 4;
+    turmoil.faults.steps_between = 200;
+}
+
+/// So little room that every client evicts all the time.
+fn tight(turmoil: &mut Turmoil) {
+    turmoil.case.chunks = 18;
+    turmoil.case.evictions = Evictions::Anytime;
+    turmoil.case.load.operations = 60;
+}
+
+/// A crashed client's free space, its blocks in flight and its partly filled groups.
+#[test]
+fn what_a_dead_client_held_comes_back() {
+    show(Hole::LeakedChunks, 100, deadly);
+}
+
+#[test]
+fn extents_that_a_dead_client_wrote_or_was_about_to_free_come_back() {
+    show(Hole::LeakedExtents, 300, |turmoil| {
+        deadly(turmoil);
+        turmoil.case.chunk_bytes = 256;
+        turmoil.case.load.value_bytes_max = 900;
+    });
+}
+
+#[test]
+fn a_group_that_a_dead_client_was_putting_into_a_queue_gets_there() {
+    show(Hole::OrphanedGroup, 300, |turmoil| {
+        deadly(turmoil);
+        turmoil.case.group_objects_max = 1;
+    });
+}
+
+/// The locks that the prototypes leave behind are our pending slots.
+#[test]
+fn a_slot_that_a_dead_client_did_not_decide_is_free_again() {
+    show(Hole::PendingForever, 300, deadly);
+}
+
+#[test]
+fn what_a_client_that_stands_still_could_still_write_is_not_reused() {
+    show(Hole::UnfencedRepair, 300, |turmoil| {
+        turmoil.faults.pauses_max = 6;
+        turmoil.faults.steps_between = 200;
+        turmoil.faults.ns_max = 1_000_000;
+        turmoil.fencing = Fencing::Observed;
+        turmoil.times.suspect_ns = 5_000;
+        turmoil.times.look_ns = 1_000;
+    });
+}
+
+#[test]
+fn any_client_makes_room_when_the_one_that_evicts_is_dead() {
+    show(Hole::IdleEvictor, 100, |turmoil| {
+        deadly(turmoil);
+        tight(turmoil);
+    });
+}

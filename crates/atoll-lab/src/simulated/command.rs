@@ -1,0 +1,23 @@
+//! The command `sim`, for a binary to mount.
+
+use super::swarm::{ReplayCommand, SwarmCommand};
+use crate::LabError;
+
+/// Simulations: what goes wrong when anything may
+#[derive(Clone, Debug, clap::Subcommand)]
+pub enum SimCommand {
+    /// Draw pools, loads, liberties and faults from seeds, and look for what goes wrong
+    Swarm(SwarmCommand),
+    /// Run one drawn case again
+    Replay(ReplayCommand),
+}
+
+impl SimCommand {
+    /// Simulates and prints what came of it.
+    pub fn run(self) -> Result<(), LabError> {
+        match self {
+            Self::Swarm(command) => command.run(),
+            Self::Replay(command) => command.run(),
+        }
+    }
+}

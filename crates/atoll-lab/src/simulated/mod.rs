@@ -1,0 +1,24 @@
+//! A cache on the simulated fabric: pools so small that everything happens all the time, clients that play on them, and what must hold
+//! afterwards.
+//!
+//! | module | concept |
+//! |---|---|
+//! | [`case`] | a pool, its clients and what the simulation is like |
+//! | [`client`] | one client, and what it records |
+//! | [`load`] | what clients do, recorded as a history |
+//! | [`turmoil`] | a case in which things go wrong |
+//! | [`swarm`] | many of those, and one again |
+//! | `command` | the command line |
+
+pub mod case;
+pub mod client;
+mod command;
+pub mod load;
+pub mod swarm;
+pub mod turmoil;
+
+pub use case::{Case, ForgePoolWords};
+pub use client::Client;
+pub use command::SimCommand;
+pub use load::Load;
+pub use turmoil::Turmoil;

@@ -1,0 +1,256 @@
+//! A case in which things go wrong: clients die, stand still, lose their links, and others come in their place.
+//!
+//! What must hold: histories are linearizable (what a dead client had under way may have happened or not), nobody waits for ever, and once
+//! the dead are shut out and one repair has passed, the pool is sound and takes as many objects as ever.
+
+use super::case::Case;
+use super::client::{Hesitant, open_hole};
+use super::load::{self, Load};
+use atoll_cache::forge::layout::ForgeLayout;
+use atoll_cache::forge::{Forge, ForgePool};
+use atoll_cache::{Cache, CacheError, SetOptions};
+use atoll_fabric::{Endpoint, VerbError};
+use atoll_pool::PoolError;
+use atoll_pool::registry::Times;
+use atoll_sim::history::{Checked, Evictions};
+use atoll_sim::{Control, Faults, Fencing, History, Liberties, Random, Sim, SimOptions};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// A case, what goes wrong in it, and how soon clients look after each other.
+#[derive(Clone, Debug)]
+pub struct Turmoil {
+    /// The pool and its clients.
+    pub case: Case,
+    /// What goes wrong.
+    pub faults: Faults,
+    /// Which liberties of the contract are taken.
+    pub liberties: Liberties,
+    /// Whom a fence shuts out.
+    pub fencing: Fencing,
+    /// How soon clients look after each other.
+    pub times: Times,
+    /// Clients that come for those that are killed.
+    pub successors: u32,
+}
+
+/// What a run came to.
+#[derive(Clone, Copy, Debug)]
+pub struct Ran {
+    /// The history.
+    pub checked: Checked,
+    /// Steps of the simulation.
+    pub steps: u64,
+    /// Verbs that took effect.
+    pub verbs: u64,
+    /// Clients killed.
+    pub kills: u64,
+    /// A digest of all events.
+    pub digest: u64,
+}
+
+/// What the clients of a run share with whoever judges it.
+struct Stage {
+    turmoil: Turmoil,
+    seed: u64,
+    bytes: u64,
+    history: Rc<History>,
+    errors: RefCell<Vec<String>>,
+    next_number: Cell<u32>,
+}
+
+/// Steps within which a run comes to its end, a hundred times what one takes: else somebody waits for ever.
+const STEPS_MAX: u64 = 5_000_000;
+/// Looks of the last client at a pool that is not sound yet.
+const LOOKS_MAX: u32 = 20;
+
+impl Turmoil {
+    /// Everything from the seed.
+    pub fn drawn(seed: u64) -> Self {
+        let mut random = Random::stream(seed, 8);
+        let case = Case::drawn(seed);
+        let roomy = random.below(4) == 0;
+        let case = if roomy {
+            // Nothing is evicted, so that a miss tells of a mistake.
+            let load = Load { expiring: false, ..case.load };
+            Case { chunks: 400, slots: 1024, objects_max: 0, evictions: Evictions::Never, load, ..case }
+        } else {
+            case
+        };
+        let load = Load { operations: random.pick(&[10, 30, 60]), ..case.load };
+        let case = Case { load, steps_max: STEPS_MAX, ..case };
+        let fencing = random.pick(&[Fencing::Observed, Fencing::Observed, Fencing::Forced]);
+        let steps_between = random.pick(&[100, 400, 2000]);
+        let mut faults = Faults::host(random.below(5) as u32, random.below(4) as u32, steps_between);
+        faults.ns_max = random.pick(&[10_000, 1_000_000, 100_000_000]);
+        if fencing == Fencing::Forced {
+            // What only a network does.
+            faults.unknowns_max = random.below(3) as u32;
+            faults.link_cuts_max = random.below(2) as u32;
+            faults.slow_nodes_max = random.below(2) as u32;
+        }
+        faults.node_losses_max = u32::from(random.below(40) == 0);
+        faults.clock_jumps_max = random.below(3) as u32;
+        faults.clock_jump_ms_max = 1_000;
+        faults.clock_drift_per_mille_max = random.pick(&[0, 10, 200]);
+        let suspect_ns = random.pick(&[5_000, 50_000, 1_000_000]);
+        let times = Times { look_ns: suspect_ns / 4, suspect_ns, joining_ns: 10 * suspect_ns, help_ns: 4 * suspect_ns };
+        Self { case, faults, liberties: Liberties::all(), fencing, times, successors: 2 + faults.kills_max }
+    }
+
+    fn options(&self, seed: u64) -> SimOptions {
+        let settings = self.settings();
+        SimOptions {
+            steps_max: self.case.steps_max,
+            strategy: self.case.strategy,
+            liberties: self.liberties,
+            faults: self.faults,
+            fencing: self.fencing,
+            ..SimOptions::new(seed, settings.capacity_bytes)
+        }
+    }
+
+    fn settings(&self) -> atoll_pool::PoolSettings {
+        let settings = self.case.settings();
+        let places = 2 * self.successors + 2;
+        atoll_pool::PoolSettings {
+            clients_max: settings.clients_max + places,
+            capacity_bytes: settings.capacity_bytes + 256 * u64::from(places),
+            ..settings
+        }
+    }
+
+    /// Plays the case's load under a seed; what was wrong, if anything was.
+    pub fn run(&self, seed: u64) -> Result<Ran, String> {
+        self.run_on(&Sim::new(self.options(seed)))
+    }
+
+    /// The same with the last so many events in words.
+    pub fn run_traced(&self, seed: u64, events: usize) -> (Result<Ran, String>, String) {
+        let sim = Sim::new(SimOptions { trace_events: events, ..self.options(seed) });
+        let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.run_on(&sim)));
+        let trace = if events > 0 { sim.trace() } else { String::new() };
+        (ran.unwrap_or_else(|_| Err("the run panicked".to_owned())), trace)
+    }
+
+    fn run_on(&self, sim: &Sim) -> Result<Ran, String> {
+        let settings = self.settings();
+        let bytes = settings.capacity_bytes;
+        let endpoint = sim.endpoint("maker");
+        let made = sim.block_on(async move { ForgePool::format(&endpoint, settings).await });
+        let pool = made.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        sim.name_addresses(move |at| {
+            let forge = ForgeLayout::new(pool.pool(), pool.settings()).ok()?;
+            forge.describe(at).or_else(|| pool.pool().layout.describe(at))
+        });
+        let stage = Rc::new(Stage {
+            turmoil: self.clone(),
+            seed: sim.seed(),
+            bytes,
+            history: Rc::new(History::new()),
+            errors: RefCell::default(),
+            next_number: Cell::new(self.case.clients),
+        });
+        for number in 0..self.case.clients {
+            let (stage, control) = (stage.clone(), sim.control());
+            sim.spawn(&format!("client {number}"), live(stage, control, number));
+        }
+        sim.spawn_spared("keeper", keep(stage.clone(), sim.control()));
+        sim.run().map_err(|error| error.to_string())?;
+        if let Some(error) = stage.errors.take().into_iter().next() {
+            return Err(error);
+        }
+        sim.block_on(end(stage.clone(), sim.control())).map_err(|error| error.to_string())??;
+        let checked = stage.history.check_with(self.case.evictions).map_err(|violation| violation.to_string())?;
+        let report = sim.run().map_err(|error| error.to_string())?;
+        let kills = sim.control().killed().len() as u64;
+        Ok(Ran { checked, steps: report.steps, verbs: report.verbs, kills, digest: report.digest })
+    }
+}
+
+impl Stage {
+    /// Joins the pool as a client of its own process.
+    async fn join(&self, control: &Control, name: &str, hole: bool) -> Result<Cache<Forge<Hesitant>>, PoolError> {
+        let endpoint = Hesitant { inner: control.endpoint(name), hesitation_ns: 0 };
+        let pool = ForgePool::open(&endpoint, self.bytes).await?;
+        let mut forge = Forge::join(&pool, endpoint).await?;
+        forge.set_times(self.turmoil.times);
+        open_hole(&mut forge, self.turmoil.case.hole.filter(|_| hole));
+        Ok(Cache::new(forge))
+    }
+}
+
+impl Stage {
+    /// Whether a joiner may end with this error.
+    fn is_fate_of_joiners(&self, error: &PoolError) -> bool {
+        match error {
+            PoolError::Verb(error) => is_fate(error),
+            PoolError::NotAPool => self.turmoil.faults.node_losses_max > 0,
+            _ => false,
+        }
+    }
+}
+
+/// A client's life, if nothing cuts it short.
+async fn live(stage: Rc<Stage>, control: Control, number: u32) {
+    let mut cache = match stage.join(&control, &format!("client {number}"), true).await {
+        Ok(cache) => cache,
+        Err(error) if stage.is_fate_of_joiners(&error) => return,
+        Err(error) => return stage.errors.borrow_mut().push(format!("client {number}: {error}")),
+    };
+    let load = &stage.turmoil.case.load;
+    let mut outcome = load::run(&mut cache, number, stage.seed, load, &stage.history).await;
+    if outcome.is_ok() {
+        outcome = cache.engine_mut().leave().await;
+    }
+    match outcome {
+        // A client that stands still, and has not been shut out, may hold all there is.
+        Ok(()) | Err(CacheError::OutOfMemory) => {}
+        Err(CacheError::Verb(error)) if is_fate(&error) => {}
+        Err(error) => stage.errors.borrow_mut().push(format!("client {number}: {error}")),
+    }
+}
+
+/// Whether a client may end with this error.
+fn is_fate(error: &VerbError) -> bool {
+    matches!(error, VerbError::Fenced | VerbError::OutcomeUnknown | VerbError::PeerDead)
+}
+
+/// Spawns a successor for every client that is killed.
+async fn keep(stage: Rc<Stage>, control: Control) {
+    while control.next_killed().await.is_some() {
+        let number = stage.next_number.get();
+        if number - stage.turmoil.case.clients < stage.turmoil.successors {
+            stage.next_number.set(number + 1);
+            control.spawn(&format!("client {number}"), live(stage.clone(), control.clone(), number));
+        }
+    }
+}
+
+/// After everything: one repair, and the pool is as good as new.
+async fn end(stage: Rc<Stage>, control: Control) -> Result<(), String> {
+    let text = |error: CacheError| format!("after the faults: {error}");
+    let joined = stage.join(&control, "last", true).await;
+    let mut cache = match joined {
+        // The pool went with the node's bytes.
+        Err(error) if stage.is_fate_of_joiners(&error) => return Ok(()),
+        joined => joined.map_err(|error| format!("after the faults: {error}"))?,
+    };
+    for look in 1.. {
+        cache.engine_mut().repair().await.map_err(text)?;
+        let report = cache.engine_mut().verify().await.map_err(text)?;
+        match report.faults.first() {
+            None if !report.counts_estimated => break,
+            _ if look < LOOKS_MAX => cache.engine().endpoint().pause(stage.turmoil.times.joining_ns).await,
+            None => return Err("after the faults: the last client is never alone".to_owned()),
+            Some(fault) => return Err(format!("verify: {fault}")),
+        }
+    }
+    for number in 0..2 * stage.turmoil.case.chunks {
+        let key = format!("after all {number}");
+        cache.set(key.as_bytes(), &[7; 40], &SetOptions::default()).await.map_err(text)?;
+    }
+    let faults = cache.engine_mut().verify().await.map_err(text)?.faults;
+    cache.engine_mut().leave().await.map_err(text)?;
+    faults.first().map_or(Ok(()), |fault| Err(format!("verify: {fault}")))
+}

@@ -1,0 +1,376 @@
+//! What faults do to the world: see [`fault`](crate::fault).
+
+use crate::control::ClientState;
+use crate::fault::{Direction, Drawn, Fault, Fencing};
+use crate::flight::{Failure, Fate};
+use crate::timers::Due;
+use crate::trace::{Mishap, NOBODY, What};
+use crate::world::World;
+use atoll_fabric::batch::Verb;
+use atoll_fabric::{Identity, VerbError};
+use std::task::{Poll, Waker};
+
+impl World {
+    /// Whether an endpoint may post.
+    #[inline]
+    pub(crate) fn standing(&self, port: u32) -> Result<(), VerbError> {
+        let port = &self.ports[port as usize];
+        if port.dead || port.shut || self.dropping { Err(VerbError::Fenced) } else { Ok(()) }
+    }
+
+    /// Whether an endpoint knows all nodes of `verbs` as they are now.
+    #[inline]
+    pub(crate) fn check_losses(&self, port: u32, verbs: &[Verb]) -> Result<(), VerbError> {
+        let lost = |verb: &Verb| self.losses.iter().any(|(node, ports)| *node == verb.at.node() && port < *ports);
+        if !self.losses.is_empty() && verbs.iter().any(lost) { Err(VerbError::PeerDead) } else { Ok(()) }
+    }
+
+    pub(crate) fn fault_after_steps(&mut self, lane: u32, fault: Fault, steps: u64) {
+        let state = &mut self.lanes[lane as usize];
+        state.faults.push((state.steps.saturating_add(steps), fault));
+        state.settle_faults();
+        if steps == 0 {
+            self.due.push(lane);
+            self.attention = true;
+        }
+    }
+
+    pub(crate) fn fault_after_ns(&mut self, lane: u32, fault: Fault, ns: u64) {
+        self.add_timer(ns, Due::Fault(lane, fault));
+    }
+
+    /// The faults of a lane whose step has come.
+    pub(crate) fn strike_due(&mut self, lane: u32) {
+        let state = &mut self.lanes[lane as usize];
+        let steps = state.steps;
+        let due = state.faults.extract_if(.., |(at, _)| *at <= steps);
+        let due: Vec<Fault> = due.map(|(_, fault)| fault).collect();
+        state.settle_faults();
+        due.into_iter().for_each(|fault| self.strike(lane, fault));
+    }
+
+    /// A fault hits a lane now.
+    pub(crate) fn strike(&mut self, lane: u32, fault: Fault) {
+        if self.lanes[lane as usize].done {
+            return;
+        }
+        match fault {
+            Fault::Kill => self.kill(lane),
+            Fault::Pause { ns } => self.pause(lane, ns),
+            Fault::OutcomeUnknown => {
+                let is_awaited = |id: &u32| {
+                    let flight = &self.flights[*id as usize];
+                    let counts = matches!(flight.fate, Fate::Awaited(_) | Fate::Unawaited);
+                    flight.afloat && flight.lane == lane && counts && !flight.lost
+                };
+                match (0..self.flights.len() as u32).find(is_awaited) {
+                    Some(id) => self.forget(id),
+                    None => self.fault_after_steps(lane, fault, 1),
+                }
+            }
+        }
+    }
+
+    /// The seed strikes, if it can: `lane` is about to take a step.
+    #[cold]
+    pub(crate) fn strike_drawn(&mut self, lane: u32) {
+        if !self.lanes[lane as usize].mortal {
+            return;
+        }
+        let Some(drawn) = self.faults.draw(&mut self.fault_random) else {
+            self.fault_at = u64::MAX;
+            return;
+        };
+        self.fault_at = self.steps + 1 + self.fault_random.below(2 * self.faults.steps_between.max(1));
+        let node = self.fault_random.below(self.memory.nodes() as u64) as u8;
+        let ns = self.lasting_ns();
+        match drawn {
+            Drawn::Kill => self.strike(lane, Fault::Kill),
+            Drawn::Pause => self.strike(lane, Fault::Pause { ns }),
+            Drawn::Unknown => self.strike(lane, Fault::OutcomeUnknown),
+            Drawn::NodeLoss => self.lose_node(node),
+            Drawn::LinkCut => {
+                let direction = self.fault_random.pick(&[Direction::Requests, Direction::Responses, Direction::Both]);
+                self.cut_link(lane, node, direction, ns);
+            }
+            Drawn::SlowNode => {
+                let factor = self.fault_random.spread(10);
+                self.slow_node(node, factor, ns);
+            }
+            Drawn::ClockJump => {
+                let max = self.faults.clock_jump_ms_max;
+                let ms = self.fault_random.below(2 * max + 1) as i64 - max as i64;
+                self.jump_clock(lane, ms);
+            }
+        }
+    }
+
+    /// From a microsecond to the longest time that faults last.
+    fn lasting_ns(&mut self) -> u64 {
+        let max_us = (self.faults.ns_max / 1000).max(1);
+        1000 * self.fault_random.spread(max_us.ilog2() + 1).min(max_us)
+    }
+
+    fn kill(&mut self, lane: u32) {
+        let state = &mut self.lanes[lane as usize];
+        (state.done, state.killed, state.woken, state.paused, state.frozen) = (true, true, false, false, false);
+        self.mishap(lane, Mishap::Killed);
+        self.ports.iter_mut().filter(|port| port.lane == lane).for_each(|port| port.dead = true);
+        for id in 0..self.flights.len() as u32 {
+            if self.flights[id as usize].afloat && self.flights[id as usize].lane == lane {
+                self.set_adrift(id);
+            }
+        }
+        self.settle(lane);
+        self.ghost = self.polled == Some(lane);
+        self.doomed.push_back(lane);
+        self.attention = true;
+    }
+
+    /// The task of a killed lane has been dropped.
+    pub(crate) fn bury(&mut self, lane: u32) {
+        self.killed.push(lane);
+        self.tell_watchers();
+    }
+
+    /// Somebody's end may be what watchers wait for.
+    pub(crate) fn tell_watchers(&mut self) {
+        if !self.watchers.is_empty() {
+            (self.woke, self.attention) = (true, true);
+            self.watchers.drain(..).for_each(Waker::wake);
+        }
+    }
+
+    /// The next killed lane of which nobody has been told; none once all have ended who may be killed.
+    pub(crate) fn next_killed(&mut self) -> Poll<Option<u32>> {
+        self.touch();
+        match self.killed.get(self.killed_told) {
+            Some(lane) => {
+                self.killed_told += 1;
+                Poll::Ready(Some(*lane))
+            }
+            None if self.doomed.is_empty() && self.lanes.iter().all(|lane| lane.done || !lane.mortal) => {
+                Poll::Ready(None)
+            }
+            None => Poll::Pending,
+        }
+    }
+
+    fn pause(&mut self, lane: u32, ns: u64) {
+        let frozen = !self.is_guided() && self.fault_random.chance(512);
+        self.mishap(lane, Mishap::Paused { ns, frozen });
+        let for_ever = ns == u64::MAX;
+        if !for_ever {
+            self.add_timer(ns, Due::Resume(lane));
+        }
+        let number = if for_ever { 0 } else { self.timers_made };
+        let state = &mut self.lanes[lane as usize];
+        (state.paused, state.frozen, state.paused_by) = (true, frozen, number);
+        self.settle(lane);
+    }
+
+    pub(crate) fn resume(&mut self, lane: u32) {
+        let state = &mut self.lanes[lane as usize];
+        if state.paused {
+            (state.paused, state.frozen) = (false, false);
+            self.mishap(lane, Mishap::Resumed);
+            self.settle(lane);
+        }
+    }
+
+    pub(crate) fn state(&self, lane: u32) -> ClientState {
+        let state = &self.lanes[lane as usize];
+        match (state.killed, state.done, state.paused) {
+            (true, _, _) => ClientState::Killed,
+            (_, true, _) => ClientState::Ended,
+            (_, _, true) => ClientState::Paused,
+            _ => ClientState::Running,
+        }
+    }
+
+    /// Whoever posted a batch learns that its outcome is unknown.
+    fn forget(&mut self, id: u32) {
+        let flight = &mut self.flights[id as usize];
+        let (lane, port) = (flight.lane, &mut self.ports[flight.endpoint as usize]);
+        match std::mem::replace(&mut flight.fate, Fate::Unknown) {
+            Fate::Awaited(None) => self.wake(lane),
+            Fate::Awaited(Some(waker)) => {
+                (self.woke, self.attention) = (true, true);
+                waker.wake();
+            }
+            Fate::Unawaited => {
+                flight.fate = Fate::Abandoned;
+                port.error.get_or_insert(VerbError::OutcomeUnknown);
+                port.unawaited -= 1;
+                (self.woke, self.attention) = (true, true);
+                port.waiters.drain(..).for_each(Waker::wake);
+            }
+            _ => unreachable!("somebody waits for it"),
+        }
+        self.mishap(lane, Mishap::Unknown { flight: id });
+        self.set_adrift(id);
+    }
+
+    fn set_adrift(&mut self, id: u32) {
+        if self.is_guided() {
+            // What becomes of it is for the guide to choose.
+            return;
+        }
+        self.flights[id as usize].adrift = true;
+        match self.fault_random.below(3) {
+            0 => self.cut(id, Failure::OutcomeUnknown),
+            1 => self.lie_still(id),
+            _ => {}
+        }
+    }
+
+    /// A batch that is adrift would make an effect: whether it may.
+    #[cold]
+    pub(crate) fn drifts_on(&mut self, id: u32) -> bool {
+        match self.fault_random.below(8) {
+            0 => self.cut(id, Failure::OutcomeUnknown),
+            1 => self.lie_still(id),
+            _ => return true,
+        }
+        false
+    }
+
+    fn lie_still(&mut self, id: u32) {
+        let ns = self.lasting_ns();
+        let lane = self.flights[id as usize].lane;
+        self.mishap(lane, Mishap::Adrift { flight: id, ns });
+        self.hold_for(id, ns);
+    }
+
+    /// Nothing more of a batch takes effect; whoever waits for it learns why.
+    pub(crate) fn cut(&mut self, id: u32, error: Failure) {
+        let flight = &mut self.flights[id as usize];
+        flight.cut();
+        let lane = flight.lane;
+        self.mishap(lane, Mishap::Cut { flight: id });
+        self.unmoor(id);
+        self.arrive(id, Some(error));
+    }
+
+    pub(crate) fn cut_all(&mut self, error: Failure, is_hit: impl Fn(&Self, u32) -> bool) {
+        for id in 0..self.flights.len() as u32 {
+            if self.flights[id as usize].afloat && is_hit(self, id) {
+                self.cut(id, error);
+            }
+        }
+    }
+
+    /// The endpoint of an identity.
+    fn identified(&self, who: Identity) -> Option<u32> {
+        let number = who.0[0].checked_sub(1)?;
+        (number < self.ports.len() as u64).then_some(number as u32)
+    }
+
+    /// The lane that posted last by the endpoint of an identity.
+    pub(crate) fn owner(&self, who: Identity) -> Option<u32> {
+        let lane = self.ports[self.identified(who)? as usize].lane;
+        (lane != NOBODY).then_some(lane)
+    }
+
+    /// The endpoint `by` begins to shut out another one: which, and how long that takes; `None` if it cannot.
+    pub(crate) fn begin_fence(&mut self, by: u32, who: Identity) -> Result<Option<(u32, u64)>, VerbError> {
+        self.standing(by)?;
+        let Some(number) = self.identified(who) else { return Ok(None) };
+        let port = &mut self.ports[number as usize];
+        let shut = port.dead || port.dropped || self.fencing == Fencing::Forced;
+        port.shut |= shut;
+        self.mishap(self.polled.unwrap_or(NOBODY), Mishap::Fenced { port: number, shut });
+        Ok(shut.then(|| (number, self.fault_random.spread(14))))
+    }
+
+    /// Nothing of a fenced endpoint takes effect any more.
+    pub(crate) fn end_fence(&mut self, port: u32) {
+        self.cut_all(Failure::Fenced, |world, id| world.flights[id as usize].endpoint == port);
+    }
+
+    pub(crate) fn lose_node(&mut self, node: u8) {
+        self.mishap(NOBODY, Mishap::NodeLost { node });
+        self.losses.retain(|(lost, _)| *lost != node);
+        self.losses.push((node, self.ports.len() as u32));
+        self.memory.zero(node);
+        self.cut_all(Failure::PeerDead, |world, id| world.flights[id as usize].nodes() >> node & 1 == 1);
+    }
+
+    pub(crate) fn cut_link(&mut self, lane: u32, node: u8, direction: Direction, ns: u64) {
+        self.mishap(lane, Mishap::LinkCut { node, direction, ns });
+        let state = &mut self.lanes[lane as usize];
+        state.requests_cut |= u64::from(direction != Direction::Responses) << node;
+        state.responses_cut |= u64::from(direction != Direction::Requests) << node;
+        self.impaired = true;
+        self.add_timer(ns, Due::Heal(lane, node));
+    }
+
+    pub(crate) fn heal_link(&mut self, lane: u32, node: u8) {
+        self.mishap(lane, Mishap::LinkHealed { node });
+        let state = &mut self.lanes[lane as usize];
+        state.requests_cut &= !(1 << node);
+        state.responses_cut &= !(1 << node);
+        self.settle_impaired();
+    }
+
+    pub(crate) fn slow_node(&mut self, node: u8, factor: u64, ns: u64) {
+        self.mishap(NOBODY, Mishap::Slow { node, factor, ns });
+        self.slow.push((node, factor));
+        self.impaired = true;
+        self.add_timer(ns, Due::Fast(node));
+    }
+
+    pub(crate) fn fasten_node(&mut self, node: u8) {
+        self.mishap(NOBODY, Mishap::Fast { node });
+        if let Some(at) = self.slow.iter().position(|(slow, _)| *slow == node) {
+            self.slow.swap_remove(at);
+        }
+        self.settle_impaired();
+    }
+
+    fn settle_impaired(&mut self) {
+        self.impaired =
+            !self.slow.is_empty() || self.lanes.iter().any(|lane| lane.requests_cut | lane.responses_cut != 0);
+    }
+
+    /// A batch sets off while links are cut or nodes slow.
+    #[cold]
+    pub(crate) fn set_off_impaired(&mut self, id: u32) {
+        let flight = &mut self.flights[id as usize];
+        let nodes = flight.nodes();
+        let cut = self.lanes[flight.lane as usize].requests_cut & nodes;
+        if cut != 0 {
+            flight.lost = true;
+            flight.cut_nodes(cut);
+            if flight.is_done() {
+                return self.hold_for(id, self.deadline_ns);
+            }
+        }
+        let factor = self.slow.iter().filter(|(node, _)| nodes >> node & 1 == 1).map(|(_, factor)| *factor).max();
+        if let Some(factor) = factor {
+            let ns = factor.max(1) * self.fault_random.spread(10);
+            self.hold_for(id, ns);
+        }
+    }
+
+    /// Whether the completion of a batch that has taken effect cannot arrive.
+    #[cold]
+    pub(crate) fn loses_completion(&self, id: u32) -> bool {
+        let flight = &self.flights[id as usize];
+        self.lanes[flight.lane as usize].responses_cut & flight.nodes() != 0
+    }
+
+    pub(crate) fn jump_clock(&mut self, lane: u32, ms: i64) {
+        self.mishap(lane, Mishap::ClockJumped { ms });
+        self.ports.iter_mut().filter(|port| port.lane == lane).for_each(|port| port.jumped_ms += ms);
+    }
+
+    pub(crate) fn mishap(&mut self, lane: u32, mishap: Mishap) {
+        self.touch();
+        let (what, word) = mishap.words();
+        self.mix(u64::from(lane) << 32 ^ what.rotate_left(40), word);
+        if self.trace.is_on() {
+            self.trace.push(self.steps, self.now_ns, lane, What::Fault(mishap));
+        }
+    }
+}

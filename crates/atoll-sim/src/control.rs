@@ -1,0 +1,174 @@
+//! What a task of a simulation may do to the simulation: bring up and strike down its clients.
+
+use crate::SimEndpoint;
+use crate::fault::{After, Direction, Fault};
+use crate::sim::Shared;
+use atoll_fabric::{Endpoint, Identity};
+use std::future::Future;
+use std::rc::Rc;
+use std::task::Poll;
+
+/// A client of a simulation: a task, and what it has in flight. Never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientId(pub(crate) u32);
+
+/// What has become of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientState {
+    /// It runs, or waits for something.
+    Running,
+    /// It stands still.
+    Paused,
+    /// Its task has ended.
+    Ended,
+    /// It was killed.
+    Killed,
+}
+
+/// A handle on a simulation for tasks inside it, and for whoever runs it; cheap to clone. See [`Sim::control`](crate::Sim::control).
+///
+/// **Whose an endpoint is**: the client's that polled a post on it last. A scenario that joins a pool from one task and plays from another
+/// need not say so. What a killed task owns goes with it in any case.
+#[derive(Clone)]
+pub struct Control {
+    pub(crate) shared: Rc<Shared>,
+}
+
+impl Control {
+    /// As [`Sim::endpoint`](crate::Sim::endpoint).
+    pub fn endpoint(&self, name: &str) -> SimEndpoint {
+        SimEndpoint::new(self.shared.clone(), name)
+    }
+
+    /// As [`Sim::spawn`](crate::Sim::spawn).
+    pub fn spawn(&self, name: &str, future: impl Future<Output = ()> + 'static) -> ClientId {
+        self.shared.spawn(name, true, future)
+    }
+
+    /// As [`Sim::spawn_spared`](crate::Sim::spawn_spared).
+    pub fn spawn_spared(&self, name: &str, future: impl Future<Output = ()> + 'static) -> ClientId {
+        self.shared.spawn(name, false, future)
+    }
+
+    /// Lets a fault hit a client later. One that has ended by then is not hit.
+    pub fn fault(&self, client: ClientId, fault: Fault, when: After) {
+        let mut world = self.shared.world.borrow_mut();
+        match when {
+            After::Steps(steps) => world.fault_after_steps(client.0, fault, steps),
+            After::Ns(ns) => world.fault_after_ns(client.0, fault, ns),
+        }
+    }
+
+    /// Kills a client. Its task is dropped before anything else happens; posts that its destructors make end in
+    /// [`VerbError::Fenced`](atoll_fabric::VerbError::Fenced) at once. A task that kills itself comes to its next await, which is its last.
+    pub fn kill(&self, client: ClientId) {
+        self.shared.world.borrow_mut().strike(client.0, Fault::Kill);
+    }
+
+    /// Pauses a client until [`Control::resume`].
+    pub fn pause(&self, client: ClientId) {
+        self.shared.world.borrow_mut().strike(client.0, Fault::Pause { ns: u64::MAX });
+    }
+
+    /// Lets a paused client go on.
+    pub fn resume(&self, client: ClientId) {
+        self.shared.world.borrow_mut().resume(client.0);
+    }
+
+    /// Whether a client has neither ended nor been killed.
+    pub fn is_alive(&self, client: ClientId) -> bool {
+        matches!(self.state(client), ClientState::Running | ClientState::Paused)
+    }
+
+    /// What has become of a client.
+    pub fn state(&self, client: ClientId) -> ClientState {
+        let mut world = self.shared.world.borrow_mut();
+        world.touch();
+        world.state(client.0)
+    }
+
+    /// Whose an endpoint is: see [`Control`].
+    pub fn owner(&self, endpoint: &SimEndpoint) -> Option<ClientId> {
+        self.shared.world.borrow().owner(endpoint.identity()).map(ClientId)
+    }
+
+    /// Who stands, or stood, behind an endpoint with that identity: for whoever would learn of whom a registry tells.
+    pub fn identified(&self, who: Identity) -> Option<ClientId> {
+        self.shared.world.borrow().owner(who).map(ClientId)
+    }
+
+    /// A client's name.
+    pub fn name(&self, client: ClientId) -> String {
+        self.shared.world.borrow().lanes[client.0 as usize].name.clone()
+    }
+
+    /// All clients killed so far, in order.
+    pub fn killed(&self) -> Vec<ClientId> {
+        let mut world = self.shared.world.borrow_mut();
+        world.touch();
+        world.killed.iter().map(|lane| ClientId(*lane)).collect()
+    }
+
+    /// Waits for a client to be killed that no call has told of yet; `None` once every client that is not spared has ended. For a spared task that
+    /// spawns successors.
+    pub fn next_killed(&self) -> impl Future<Output = Option<ClientId>> + use<> {
+        let shared = self.shared.clone();
+        std::future::poll_fn(move |context| {
+            let mut world = shared.world.borrow_mut();
+            match world.next_killed() {
+                Poll::Ready(lane) => Poll::Ready(lane.map(ClientId)),
+                Poll::Pending => {
+                    world.watchers.push(context.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+    }
+
+    /// Lets others take steps. Between two operations of a client of an explored case, so that the second may begin late.
+    pub fn turn(&self) -> impl Future<Output = ()> + use<> {
+        let (shared, mut yielded) = (self.shared.clone(), false);
+        std::future::poll_fn(move |_| {
+            let mut world = shared.world.borrow_mut();
+            if std::mem::replace(&mut yielded, true) || world.dropping {
+                return Poll::Ready(());
+            }
+            let lane = world.polled.expect("a spawned task takes turns: see Sim::spawn");
+            world.wake(lane);
+            Poll::Pending
+        })
+    }
+
+    /// In an explored run, says that the present poll does something that others may see past the fabric, the histories and this handle.
+    pub fn touch(&self) {
+        self.shared.world.borrow_mut().touch();
+    }
+
+    /// A memory node loses its bytes: they are zero from now on, and every batch that touches it, by an endpoint made before now, ends in
+    /// [`VerbError::PeerDead`](atoll_fabric::VerbError::PeerDead), also one in flight, of which nothing more takes effect.
+    pub fn lose_node(&self, node: u8) {
+        self.shared.world.borrow_mut().lose_node(node);
+    }
+
+    /// Cuts the link between a client and a node for so long. What is posted then ends in
+    /// [`VerbError::OutcomeUnknown`](atoll_fabric::VerbError::OutcomeUnknown) at its deadline ([`SimOptions::deadline_ns`](crate::SimOptions)).
+    pub fn cut_link(&self, client: ClientId, node: u8, direction: Direction, ns: u64) {
+        self.shared.world.borrow_mut().cut_link(client.0, node, direction, ns);
+    }
+
+    /// Makes every batch to a node take up to `factor` microseconds longer, for `ns`.
+    pub fn slow_node(&self, node: u8, factor: u64, ns: u64) {
+        self.shared.world.borrow_mut().slow_node(node, factor, ns);
+    }
+
+    /// Sets the wall clock of a client ahead, or back.
+    pub fn jump_clock(&self, client: ClientId, ms: i64) {
+        self.shared.world.borrow_mut().jump_clock(client.0, ms);
+    }
+}
+
+impl std::fmt::Debug for Control {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Control").field("seed", &self.shared.seed).finish()
+    }
+}

@@ -1,0 +1,69 @@
+//! What a step of an explored run depends on: two steps of different processes that do not conflict may as well happen the other way round.
+
+use atoll_fabric::Address;
+
+/// What takes steps in an explored run. Each has at most one next step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Process {
+    /// The task of a lane: a step is a poll.
+    Task(u32),
+    /// The batch of a lane that it posted as its so manieth: a step is the effect of a verb, with the last one the completion arrives.
+    Batch(u32, u32),
+    /// Time: a step brings the next timers, when nobody else can take one.
+    Clock,
+    /// The fault of the run: see [`explore`](mod@crate::explore).
+    Fault,
+}
+
+impl Process {
+    /// Whose step it is.
+    pub(crate) fn lane(self) -> Option<u32> {
+        match self {
+            Self::Task(lane) | Self::Batch(lane, _) => Some(lane),
+            Self::Clock | Self::Fault => None,
+        }
+    }
+}
+
+/// What a step touched.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Footprint {
+    /// Words, as first byte and bytes, and whether they were written. A compare-and-swap that failed only reads.
+    pub(crate) words: Option<(Address, u64, bool)>,
+    /// Whether an operation of a history began. Only what begins and what ends are in an order that counts.
+    pub(crate) begins: bool,
+    /// Whether one ended.
+    pub(crate) ends: bool,
+    /// The lane whose task was polled, or was told of a completion.
+    pub(crate) task: Option<u32>,
+    /// The lane whose task was stopped, or goes on.
+    pub(crate) halts: Option<u32>,
+    /// The lane of whose batches one took effect.
+    pub(crate) batch_of: Option<u32>,
+    /// The lane whose batches were cut.
+    pub(crate) cuts: Option<u32>,
+    /// Whether it did something that anybody might see otherwise.
+    pub(crate) everything: bool,
+}
+
+impl Footprint {
+    pub(crate) fn conflicts(&self, other: &Self) -> bool {
+        let same = |one: Option<u32>, two: Option<u32>| one.is_some() && one == two;
+        let words = match (self.words, other.words) {
+            (Some((at, bytes, writes)), Some((other_at, other_bytes, other_writes))) => {
+                (writes || other_writes) && at < other_at.add(other_bytes) && other_at < at.add(bytes)
+            }
+            _ => false,
+        };
+        words
+            || self.everything
+            || other.everything
+            || self.begins && other.ends
+            || self.ends && other.begins
+            || same(self.task, other.task)
+            || same(self.task, other.halts)
+            || same(self.halts, other.task)
+            || same(self.batch_of, other.cuts)
+            || same(self.cuts, other.batch_of)
+    }
+}

@@ -1,0 +1,81 @@
+//! One endpoint's part of the world: its limits, its errors, its clocks.
+
+use crate::Random;
+use crate::trace::NOBODY;
+use crate::world::World;
+use atoll_fabric::VerbError;
+use std::task::Waker;
+
+/// One endpoint's part of the world.
+pub(crate) struct Port {
+    pub(crate) name: String,
+    /// The lane that posted last.
+    pub(crate) lane: u32,
+    /// Whether its client was killed.
+    pub(crate) dead: bool,
+    /// Whether the endpoint was dropped.
+    pub(crate) dropped: bool,
+    /// Whether it was fenced.
+    pub(crate) shut: bool,
+    /// How much too fast its monotone clock is, per mille.
+    pub(crate) drift_per_mille: i64,
+    /// How far its wall clock has jumped.
+    pub(crate) jumped_ms: i64,
+    pub(crate) random: Random,
+    /// What this host's monotone clock showed when the run began.
+    pub(crate) origin_ns: u64,
+    /// How far ahead the wall clock is.
+    pub(crate) skew_ms: i64,
+    pub(crate) in_flight: usize,
+    pub(crate) unawaited: usize,
+    pub(crate) error: Option<VerbError>,
+    /// Posts that wait for room, and flushes.
+    pub(crate) waiters: Vec<Waker>,
+}
+
+impl Port {
+    pub(crate) fn new(name: &str, mut random: Random, drift_per_mille: i64) -> Self {
+        Self {
+            name: name.to_owned(),
+            lane: NOBODY,
+            dead: false,
+            dropped: false,
+            shut: false,
+            drift_per_mille,
+            jumped_ms: 0,
+            origin_ns: random.below(1 << 40),
+            skew_ms: 0,
+            random,
+            in_flight: 0,
+            unawaited: 0,
+            error: None,
+            waiters: Vec::new(),
+        }
+    }
+}
+
+impl World {
+    /// The wall clock of an endpoint.
+    pub(crate) fn unix_ms(&mut self, endpoint: u32, epoch_ms: u64) -> u64 {
+        let max = self.liberties.wall_clock_skew_ms_max;
+        let port = &mut self.ports[endpoint as usize];
+        if max > 0 && (port.skew_ms == 0 || port.random.chance(16)) {
+            port.skew_ms = port.random.below(2 * max + 1) as i64 - max as i64;
+        }
+        (epoch_ms + self.now_ns / 1_000_000).saturating_add_signed(port.skew_ms + port.jumped_ms)
+    }
+
+    /// The monotone clock of an endpoint.
+    pub(crate) fn monotone_ns(&self, endpoint: u32) -> u64 {
+        let port = &self.ports[endpoint as usize];
+        port.origin_ns
+            + self.now_ns / 1000 * (1000 + port.drift_per_mille) as u64
+            + self.now_ns % 1000 * (1000 + port.drift_per_mille) as u64 / 1000
+    }
+
+    /// How much virtual time passes while `ns` pass on the monotone clock of an endpoint; rounded up.
+    pub(crate) fn true_ns(&self, endpoint: u32, ns: u64) -> u64 {
+        let rate = (1000 + self.ports[endpoint as usize].drift_per_mille) as u128;
+        u64::try_from((u128::from(ns) * 1000).div_ceil(rate)).unwrap_or(u64::MAX)
+    }
+}

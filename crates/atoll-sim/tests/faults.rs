@@ -1,0 +1,636 @@
+//! Every fault does what it says, all that it may and nothing more.
+
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, Kind, Ticket, VerbError};
+use atoll_sim::sim::region;
+use atoll_sim::{After, ClientState, Direction, Fault, Faults, Fencing, Liberties, Sim, SimEndpoint, SimOptions};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeSet, HashSet};
+use std::rc::Rc;
+
+fn word(index: u64) -> Address {
+    Address::new(0, 0, 8 * index)
+}
+
+fn simulation(seed: u64) -> Sim {
+    Sim::new(SimOptions::new(seed, 4096))
+}
+
+fn forced(seed: u64) -> Sim {
+    Sim::new(SimOptions { fencing: Fencing::Forced, ..SimOptions::new(seed, 4096) })
+}
+
+async fn read(endpoint: &SimEndpoint, at: Address) -> Result<u64, VerbError> {
+    let mut batch = Batch::new();
+    let ticket = batch.read_word(at);
+    endpoint.post(&mut batch).await?;
+    Ok(batch.word(ticket))
+}
+
+async fn write(endpoint: &SimEndpoint, at: Address, value: u64) -> Result<(), VerbError> {
+    let mut batch = Batch::new();
+    batch.write_word(at, value);
+    endpoint.post(&mut batch).await
+}
+
+async fn add(endpoint: &SimEndpoint, at: Address) -> Result<u64, VerbError> {
+    let mut batch = Batch::new();
+    let ticket = batch.fetch_and_add(at, 1);
+    endpoint.post(&mut batch).await?;
+    Ok(batch.word(ticket))
+}
+
+async fn swap(endpoint: &SimEndpoint, at: Address, expected: u64, desired: u64) -> Result<u64, VerbError> {
+    let mut batch = Batch::new();
+    let ticket: Ticket = batch.compare_and_swap(at, expected, desired);
+    endpoint.post(&mut batch).await?;
+    Ok(batch.word(ticket))
+}
+
+/// Six words, then a word that says that they are there.
+async fn publish(endpoint: &SimEndpoint) -> Result<(), VerbError> {
+    let (mut batch, mut object) = (Batch::new(), Buffer::new());
+    object.resize(48);
+    object.words_mut().fill(1);
+    batch.write(word(8), object);
+    batch.write_word(word(0), 1);
+    endpoint.post(&mut batch).await
+}
+
+#[test]
+fn of_a_dead_clients_batch_every_permitted_subset_takes_effect_and_no_other() {
+    let mut seen = BTreeSet::new();
+    for seed in 0..20_000 {
+        let sim = simulation(seed);
+        let endpoint = sim.endpoint("dies");
+        let client = sim.spawn("dies", async move {
+            publish(&endpoint).await.unwrap();
+        });
+        sim.control().fault(client, Fault::Kill, After::Steps(seed % 10));
+        sim.run().unwrap();
+        let words: Vec<u64> = (8..14).map(|index| sim.peek_word(word(index))).collect();
+        let published = sim.peek_word(word(0)) == 1;
+        assert!(!published || words == [1; 6], "seed {seed}: a WRITE overtook the one before it");
+        seen.insert((words, published));
+    }
+    // All 64 subsets of the words, and all of them with the word behind them.
+    assert_eq!(seen.len(), 65);
+}
+
+#[test]
+fn without_liberties_a_dead_clients_batch_takes_effect_whole_or_not_at_all() {
+    let mut seen = BTreeSet::new();
+    for seed in 0..300 {
+        let sim = Sim::new(SimOptions { liberties: Liberties::none(), ..SimOptions::new(seed, 4096) });
+        let endpoint = sim.endpoint("dies");
+        let client = sim.spawn("dies", async move {
+            publish(&endpoint).await.unwrap();
+        });
+        sim.control().fault(client, Fault::Kill, After::Steps(seed % 4));
+        sim.run().unwrap();
+        seen.insert([8, 9, 10, 11, 12, 13, 0].map(|index| sim.peek_word(word(index))));
+    }
+    assert_eq!(seen, BTreeSet::from([[0; 7], [1; 7]]));
+}
+
+/// Posts when it is dropped, as clients do that leave then.
+struct Leaver {
+    endpoint: SimEndpoint,
+    errors: Rc<RefCell<Vec<VerbError>>>,
+}
+
+impl Drop for Leaver {
+    fn drop(&mut self) {
+        let mut batch = Batch::new();
+        batch.write_word(word(1), 99);
+        self.endpoint.post_unawaited(&mut batch);
+        let leave = async {
+            self.endpoint.pause(1000).await;
+            let write = write(&self.endpoint, word(1), 99).await;
+            let flush = self.endpoint.flush().await;
+            self.errors.borrow_mut().extend([write, flush].into_iter().filter_map(Result::err));
+        };
+        atoll_fabric::endpoint::run_ready(leave);
+    }
+}
+
+#[test]
+fn a_dead_client_does_nothing_any_more_and_its_destructors_are_told() {
+    for seed in 0..200 {
+        let sim = simulation(seed);
+        let (errors, polls) = (Rc::new(RefCell::new(Vec::new())), Rc::new(Cell::new(0)));
+        let leaver = Leaver { endpoint: sim.endpoint("dies"), errors: errors.clone() };
+        let cell = polls.clone();
+        let client = sim.spawn("dies", async move {
+            loop {
+                cell.set(cell.get() + 1);
+                write(&leaver.endpoint, word(0), cell.get()).await.unwrap();
+            }
+        });
+        let (endpoint, control, counted) = (sim.endpoint("kills"), sim.control(), polls.clone());
+        sim.spawn("kills", async move {
+            endpoint.pause(seed * 50).await;
+            control.kill(client);
+            assert!(!control.is_alive(client));
+            let polls = counted.get();
+            endpoint.pause(100_000).await;
+            assert_eq!(counted.get(), polls);
+            assert_eq!((control.state(client), control.killed()), (ClientState::Killed, vec![client]));
+        });
+        sim.run().unwrap();
+        assert_eq!(*errors.borrow(), [VerbError::Fenced, VerbError::Fenced]);
+        assert!(sim.peek_word(word(0)) <= polls.get() && sim.peek_word(word(1)) == 0);
+    }
+}
+
+#[test]
+fn a_client_that_kills_itself_gets_no_further_than_its_next_await() {
+    let sim = simulation(1);
+    let (endpoint, control) = (sim.endpoint("suicide"), sim.control());
+    let me = Rc::new(Cell::new(None));
+    let own = me.clone();
+    let client = sim.spawn("suicide", async move {
+        endpoint.pause(10).await;
+        control.kill(own.get().unwrap());
+        let _ = write(&endpoint, word(0), 1).await;
+        unreachable!("it is dead");
+    });
+    me.set(Some(client));
+    sim.run().unwrap();
+    assert_eq!(sim.peek_word(word(0)), 0);
+}
+
+#[test]
+fn what_a_dead_client_had_in_flight_lands_late_until_a_fence_ends_it() {
+    // What the word was some time after the death, and long after that.
+    let run = |seed, fence: bool| {
+        let sim = simulation(seed);
+        let dying = sim.endpoint("dies");
+        let identity = dying.identity();
+        let client = sim.spawn("dies", async move {
+            let mut batch = Batch::new();
+            batch.write_word(word(0), 1);
+            dying.post_unawaited(&mut batch);
+            dying.pause(u64::MAX / 2).await;
+        });
+        let (endpoint, control) = (sim.endpoint("looks"), sim.control());
+        let seen = sim.block_on(async move {
+            control.kill(client);
+            if fence {
+                assert_eq!(endpoint.fence(identity).await, Ok(true));
+            }
+            let early = read(&endpoint, word(0)).await.unwrap();
+            endpoint.pause(10_000_000_000).await;
+            (early, read(&endpoint, word(0)).await.unwrap())
+        });
+        seen.unwrap()
+    };
+    let seen = |fence: bool| -> HashSet<(u64, u64)> { (0..1000).map(|seed| run(seed, fence)).collect() };
+    assert_eq!(seen(false), HashSet::from([(0, 0), (0, 1), (1, 1)]));
+    assert_eq!(seen(true), HashSet::from([(0, 0), (1, 1)]));
+}
+
+#[test]
+fn on_one_host_only_the_dead_are_fenced_and_over_a_network_the_living_are_shut_out() {
+    for seed in 0..100 {
+        for paused in [false, true] {
+            let sim = simulation(seed);
+            let other = sim.endpoint("lives");
+            let identity = other.identity();
+            let client = sim.spawn("lives", async move {
+                for _ in 0..20 {
+                    add(&other, word(0)).await.unwrap();
+                }
+                // It goes on living, so that only its death makes a fence.
+                other.pause(1_000_000_000).await;
+            });
+            let (endpoint, control) = (sim.endpoint("fences"), sim.control());
+            let fenced = sim.block_on(async move {
+                endpoint.pause(200).await;
+                if paused {
+                    control.pause(client);
+                }
+                let alive = endpoint.fence(identity).await;
+                control.kill(client);
+                let dead = (endpoint.fence(identity).await, endpoint.fence(identity).await);
+                let nobody = endpoint.fence(atoll_fabric::Identity([77, 0, 0, 0])).await;
+                (alive, dead, nobody)
+            });
+            assert_eq!(fenced.unwrap(), (Ok(false), (Ok(true), Ok(true)), Ok(false)));
+        }
+        let sim = forced(seed);
+        let other = sim.endpoint("shut out");
+        let identity = other.identity();
+        let counted = Rc::new(Cell::new(0));
+        let (counts, ended) = (counted.clone(), Rc::new(Cell::new(false)));
+        let end = ended.clone();
+        sim.spawn("shut out", async move {
+            while add(&other, word(0)).await.map_err(|error| assert_eq!(error, VerbError::Fenced)).is_ok() {
+                counts.set(counts.get() + 1);
+            }
+            assert_eq!(add(&other, word(0)).await, Err(VerbError::Fenced));
+            let mut batch = Batch::new();
+            batch.fetch_and_add(word(0), 1);
+            other.post_unawaited(&mut batch);
+            assert_eq!(other.flush().await, Err(VerbError::Fenced));
+            assert_eq!(other.fence(identity).await, Err(VerbError::Fenced));
+            end.set(true);
+        });
+        let endpoint = sim.endpoint("fences");
+        let (before, after) = sim
+            .block_on(async move {
+                endpoint.pause(seed * 10).await;
+                assert_eq!(endpoint.fence(identity).await, Ok(true));
+                let before = read(&endpoint, word(0)).await.unwrap();
+                endpoint.pause(10_000_000).await;
+                (before, read(&endpoint, word(0)).await.unwrap())
+            })
+            .unwrap();
+        assert_eq!(before, after, "seed {seed}: something took effect behind the fence");
+        assert!(ended.get() && (counted.get()..=counted.get() + 1).contains(&after));
+    }
+}
+
+#[test]
+fn an_endpoint_that_was_dropped_counts_as_dead() {
+    let sim = simulation(1);
+    let gone = sim.endpoint("gone");
+    let identity = gone.identity();
+    drop(gone);
+    let endpoint = sim.endpoint("fences");
+    assert_eq!(sim.block_on(async move { endpoint.fence(identity).await }).unwrap(), Ok(true));
+}
+
+#[test]
+fn a_paused_client_stands_still_while_others_go_on_and_resumes() {
+    let mut frozen = [0; 2];
+    for seed in 0..200 {
+        let sim = simulation(seed);
+        let (paused, steps) = (sim.endpoint("paused"), Rc::new(Cell::new(0)));
+        let counter = steps.clone();
+        let client = sim.spawn("paused", async move {
+            for _ in 0..100 {
+                counter.set(counter.get() + 1);
+                add(&paused, word(0)).await.unwrap();
+            }
+        });
+        sim.control().fault(client, Fault::Pause { ns: 50_000_000 }, After::Steps(seed % 50));
+        let (endpoint, control) = (sim.endpoint("goes on"), sim.control());
+        let before = sim.block_on(async move {
+            while control.state(client) == ClientState::Running {
+                endpoint.pause(1000).await;
+            }
+            assert_eq!(control.state(client), ClientState::Paused);
+            // What goes on has landed then.
+            endpoint.pause(10_000_000).await;
+            let (polls, adds) = (steps.get(), read(&endpoint, word(0)).await.unwrap());
+            endpoint.pause(20_000_000).await;
+            assert_eq!(steps.get(), polls, "a paused task was polled");
+            if seed % 2 == 0 {
+                control.resume(client);
+                endpoint.pause(10_000_000).await;
+                assert!(read(&endpoint, word(0)).await.unwrap() > adds.min(99));
+            }
+            (polls, adds)
+        });
+        let (polls, adds) = before.unwrap();
+        // A batch in flight stood still or went on.
+        frozen[usize::from(adds == polls)] += 1;
+        assert_eq!(sim.peek_word(word(0)), 100);
+        assert!(seed % 2 == 0 || sim.now_ns() >= 50_000_000);
+    }
+    assert!(frozen.iter().all(|runs| *runs > 10), "{frozen:?}");
+}
+
+/// Takes the lock at word 0, which holds its owner; adds to word 1 without an atomic; releases. Whoever waits too long fences the owner, if it can,
+/// and takes over.
+async fn locked_add(endpoint: &SimEndpoint, takes_over: bool) -> Result<(), VerbError> {
+    let me = endpoint.identity().0[0];
+    let mut spins = 0;
+    let mut expected = 0;
+    loop {
+        let found = swap(endpoint, word(0), expected, me).await?;
+        if found == expected {
+            break;
+        }
+        expected = 0;
+        spins += 1;
+        endpoint.pause(1000).await;
+        if takes_over && spins % 20 == 0 && endpoint.fence(atoll_fabric::Identity([found, 0, 0, 0])).await? {
+            expected = found;
+        }
+    }
+    let value = read(endpoint, word(1)).await?;
+    write(endpoint, word(1), value + 1).await?;
+    swap(endpoint, word(0), me, 0).await.map(drop)
+}
+
+fn locked(sim: &Sim, takes_over: bool) -> Rc<Cell<u64>> {
+    let done = Rc::new(Cell::new(0));
+    for number in 0..4 {
+        let (endpoint, done) = (sim.endpoint(&format!("client {number}")), done.clone());
+        sim.spawn(&format!("client {number}"), async move {
+            for _ in 0..10 {
+                if locked_add(&endpoint, takes_over).await.is_err() {
+                    return;
+                }
+                done.set(done.get() + 1);
+            }
+        });
+    }
+    done
+}
+
+#[test]
+fn a_killed_lock_holder_is_fenced_and_nobody_waits_for_ever_nor_loses_an_update() {
+    let faults = Faults { ns_max: 1_000_000, ..Faults::host(2, 2, 100) };
+    let options = |seed| SimOptions { steps_max: 200_000, faults, ..SimOptions::new(seed, 64) };
+    let (mut kills, mut stuck) = (0, 0);
+    for seed in 0..500 {
+        let sim = Sim::new(options(seed));
+        let done = locked(&sim, true);
+        sim.run().unwrap();
+        let dead = sim.control().killed().len() as u64;
+        kills += dead;
+        // What a dead one was at may have been counted or not.
+        let sum = sim.peek_word(word(1));
+        assert!(
+            (done.get()..=done.get() + dead).contains(&sum),
+            "seed {seed}: {sum} of {} and {dead} dead",
+            done.get()
+        );
+
+        let sim = Sim::new(options(seed));
+        locked(&sim, false);
+        stuck += u64::from(sim.run().is_err());
+    }
+    assert!(kills > 300 && stuck > 50, "{kills} kills, {stuck} stuck without fences");
+}
+
+#[test]
+fn an_update_behind_an_unfenced_takeover_is_lost_by_some_seed() {
+    // As above, but the lock is taken from whoever is slow, alive or not.
+    let faults = Faults { ns_max: 1_000_000, ..Faults::host(0, 3, 50) };
+    let wrong = (0..300).filter(|seed| {
+        let sim = Sim::new(SimOptions { faults, ..SimOptions::new(*seed, 64) });
+        for number in 0..3 {
+            let endpoint = sim.endpoint("breaks locks");
+            sim.spawn(&format!("client {number}"), async move {
+                for _ in 0..10 {
+                    let (me, mut expected, mut spins) = (endpoint.identity().0[0], 0, 0);
+                    while swap(&endpoint, word(0), expected, me).await.unwrap() != expected {
+                        endpoint.pause(1000).await;
+                        spins += 1;
+                        expected = if spins % 20 == 0 { read(&endpoint, word(0)).await.unwrap() } else { 0 };
+                    }
+                    let value = read(&endpoint, word(1)).await.unwrap();
+                    write(&endpoint, word(1), value + 1).await.unwrap();
+                    swap(&endpoint, word(0), me, 0).await.unwrap();
+                }
+            });
+        }
+        sim.run().unwrap();
+        sim.peek_word(word(1)) != 30
+    });
+    assert!(wrong.count() > 10);
+}
+
+#[test]
+fn an_outcome_is_unknown_and_the_effect_comes_never_or_late_until_a_fence() {
+    let run = |seed, fence: bool| {
+        let sim = forced(seed);
+        let lost = sim.endpoint("loses");
+        let identity = lost.identity();
+        let outcome = Rc::new(Cell::new(false));
+        let known = outcome.clone();
+        let client = sim.spawn("loses", async move {
+            let (mut batch, mut buffer) = (Batch::new(), Buffer::new());
+            buffer.resize(16);
+            buffer.words_mut().fill(7);
+            let written = batch.write(word(2), buffer);
+            batch.fetch_and_add(word(0), 1);
+            let result = lost.post(&mut batch).await;
+            known.set(result == Err(VerbError::OutcomeUnknown));
+            // The fabric may keep the buffer, but the batch is still one of the same verbs.
+            batch.take(written);
+        });
+        sim.control().fault(client, Fault::OutcomeUnknown, After::Steps(1 + seed % 4));
+        let (endpoint, known) = (sim.endpoint("looks"), outcome.clone());
+        let seen = sim.block_on(async move {
+            while !known.get() && endpoint.now_ns() < u64::MAX / 2 && read(&endpoint, word(0)).await.unwrap() == 0 {
+                endpoint.pause(10).await;
+            }
+            if fence {
+                endpoint.fence(identity).await.unwrap();
+            }
+            let early = read(&endpoint, word(0)).await.unwrap();
+            endpoint.pause(10_000_000_000).await;
+            (early, read(&endpoint, word(0)).await.unwrap())
+        });
+        (outcome.get(), seen.unwrap())
+    };
+    let seen = |fence: bool| -> BTreeSet<(u64, u64)> {
+        (0..1000).map(|seed| run(seed, fence)).filter(|(unknown, _)| *unknown).map(|(_, seen)| seen).collect()
+    };
+    assert_eq!(seen(false), BTreeSet::from([(0, 0), (0, 1), (1, 1)]));
+    assert_eq!(seen(true), BTreeSet::from([(0, 0), (1, 1)]));
+}
+
+fn two_nodes(seed: u64) -> Sim {
+    Sim::new(SimOptions::with_nodes(seed, vec![vec![region(4096, Kind::Host)], vec![region(4096, Kind::Host)]]))
+}
+
+#[test]
+fn a_lost_node_has_zero_bytes_and_is_dead_to_all_who_knew_it() {
+    for seed in 0..200 {
+        let sim = two_nodes(seed);
+        let far = Address::new(1, 0, 0);
+        sim.poke_word(far, 5);
+        let (endpoint, control) = (sim.endpoint("knew it"), sim.control());
+        let errors = Rc::new(Cell::new(0));
+        let counted = errors.clone();
+        sim.spawn("knew it", async move {
+            for _ in 0..200 {
+                add(&endpoint, word(0)).await.unwrap();
+                if let Err(error) = add(&endpoint, far).await {
+                    assert_eq!(error, VerbError::PeerDead);
+                    counted.set(counted.get() + 1);
+                }
+            }
+        });
+        let endpoint = sim.endpoint("pulls the plug");
+        let after = sim.block_on(async move {
+            endpoint.pause(seed * 20).await;
+            control.lose_node(1);
+            let fresh = control.endpoint("new");
+            let first = read(&fresh, far).await;
+            endpoint.pause(100_000_000).await;
+            (first, read(&fresh, far).await, read(&endpoint, far).await)
+        });
+        assert_eq!(after.unwrap(), (Ok(0), Ok(0), Err(VerbError::PeerDead)));
+        assert!(errors.get() > 0 && sim.peek_word(word(0)) == 200);
+    }
+}
+
+#[test]
+fn a_cut_link_loses_requests_or_responses_and_heals() {
+    for seed in 0..200 {
+        for direction in [Direction::Requests, Direction::Responses, Direction::Both] {
+            let sim = two_nodes(seed);
+            let (endpoint, control, far) = (sim.endpoint("cut off"), sim.control(), Address::new(1, 0, 0));
+            let client = sim.spawn("cut off", async move {
+                endpoint.pause(1000).await;
+                assert_eq!(add(&endpoint, far).await, Err(VerbError::OutcomeUnknown));
+                let mut batch = Batch::new();
+                batch.fetch_and_add(far, 1);
+                endpoint.post_unawaited(&mut batch);
+                add(&endpoint, word(0)).await.unwrap();
+                assert_eq!(endpoint.flush().await, Err(VerbError::OutcomeUnknown));
+                // One batch to both nodes: the near one is reached.
+                batch.fetch_and_add(far, 1);
+                batch.fetch_and_add(word(0), 1);
+                assert_eq!(endpoint.post(&mut batch).await, Err(VerbError::OutcomeUnknown));
+                endpoint.pause(1_000_000_000).await;
+                add(&endpoint, far).await.unwrap();
+            });
+            control.cut_link(client, 1, direction, 500_000_000);
+            sim.run().unwrap();
+            let reached = if direction == Direction::Responses { 3 } else { 0 };
+            assert_eq!((sim.peek_word(far), sim.peek_word(word(0))), (reached + 1, 2), "{direction:?}");
+        }
+    }
+}
+
+#[test]
+fn a_slow_node_is_slow_for_a_while() {
+    let sim = two_nodes(3);
+    let (endpoint, control) = (sim.endpoint("waits"), sim.control());
+    let times = sim.block_on(async move {
+        control.slow_node(1, 1000, 10_000_000);
+        let mut times = [0; 3];
+        for (time, node) in times.iter_mut().zip([0, 1, 1]) {
+            let begun_ns = endpoint.now_ns();
+            for _ in 0..20 {
+                add(&endpoint, Address::new(node, 0, 0)).await.unwrap();
+            }
+            *time = endpoint.now_ns() - begun_ns;
+            if node == 1 {
+                endpoint.pause(20_000_000).await;
+            }
+        }
+        times
+    });
+    let [near, slow, healed] = times.unwrap();
+    assert!(slow > 10 * near && slow > 10 * healed, "{near} {slow} {healed}");
+}
+
+#[test]
+fn clocks_drift_and_jump_within_their_bounds() {
+    let faults = Faults { clock_drift_per_mille_max: 5, ..Faults::none() };
+    let sim = Sim::new(SimOptions { faults, liberties: Liberties::none(), ..SimOptions::new(1, 64) });
+    let mut rates = HashSet::new();
+    for number in 0..20 {
+        let (endpoint, control) = (sim.endpoint(&number.to_string()), sim.control());
+        let (rate, jump) = sim
+            .block_on(async move {
+                let begun_ns = endpoint.now_ns();
+                endpoint.pause(1_000_000_000).await;
+                let own_ns = endpoint.now_ns() - begun_ns;
+                let before = endpoint.unix_ms();
+                add(&endpoint, word(0)).await.unwrap();
+                control.jump_clock(control.owner(&endpoint).unwrap(), -3_600_000);
+                (own_ns, before - endpoint.unix_ms())
+            })
+            .unwrap();
+        // A pause is one of the client's own clock.
+        assert!((1_000_000_000..1_000_100_000).contains(&rate), "{rate}");
+        assert_eq!(jump, 3_600_000);
+        rates.insert(sim.now_ns() % 1_000_000_000 / 1_000_000);
+    }
+    assert!(rates.len() > 3, "{rates:?}");
+}
+
+/// Clients that add to a word, and a driver that replaces the dead.
+fn replaced(seed: u64) -> (Sim, u64) {
+    let faults = Faults { kills_max: 3, pauses_max: 3, unknowns_max: 3, steps_between: 40, ..Faults::none() };
+    let sim = Sim::new(SimOptions { faults, fencing: Fencing::Forced, ..SimOptions::new(seed, 64) });
+    async fn play(endpoint: SimEndpoint) {
+        for _ in 0..30 {
+            match add(&endpoint, word(0)).await {
+                Ok(_) | Err(VerbError::OutcomeUnknown) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+    for number in 0..3 {
+        sim.spawn(&format!("client {number}"), play(sim.endpoint(&format!("client {number}"))));
+    }
+    let (control, successors) = (sim.control(), Rc::new(Cell::new(0)));
+    let count = successors.clone();
+    sim.spawn_spared("driver", async move {
+        while let Some(dead) = control.next_killed().await {
+            let name = format!("successor of {}", control.name(dead));
+            control.spawn(&name, play(control.endpoint(&name)));
+            count.set(count.get() + 1);
+        }
+    });
+    sim.run().unwrap();
+    let successors = successors.get();
+    (sim, successors)
+}
+
+#[test]
+fn drawn_faults_repeat_keep_to_their_numbers_and_the_dead_have_successors() {
+    let mut kills = 0;
+    for seed in 0..300 {
+        let (sim, successors) = replaced(seed);
+        let (again, _) = replaced(seed);
+        let report = |sim: &Sim| sim.run().unwrap();
+        assert_eq!(report(&sim), report(&again));
+        let dead = sim.control().killed().len() as u64;
+        assert!(dead <= 3 && successors == dead);
+        // Everything but what the dead and the unlucky were at.
+        let sum = sim.peek_word(word(0));
+        assert!((90 - 3..=90 + 30 * dead).contains(&sum), "seed {seed}: {sum} with {dead} dead");
+        kills += dead;
+    }
+    assert!(kills > 300, "{kills}");
+}
+
+#[test]
+fn a_trace_tells_verbs_by_name_and_faults() {
+    let sim = Sim::new(SimOptions { trace_events: 1000, liberties: Liberties::none(), ..SimOptions::new(1, 4096) });
+    sim.name_addresses(|at| (at.offset() < 64).then(|| format!("slot {}", at.offset() / 8)));
+    let endpoint = sim.endpoint("anna");
+    let identity = endpoint.identity();
+    let client = sim.spawn("anna", async move {
+        swap(&endpoint, word(3), 0, 7).await.unwrap();
+        swap(&endpoint, word(3), 0, 8).await.unwrap();
+        add(&endpoint, word(100)).await.unwrap();
+        publish(&endpoint).await.unwrap();
+        endpoint.pause(u64::MAX).await;
+    });
+    let (endpoint, control) = (sim.endpoint("bert"), sim.control());
+    sim.block_on(async move {
+        endpoint.pause(1_000_000).await;
+        control.pause(client);
+        control.resume(client);
+        control.kill(client);
+        endpoint.fence(identity).await.unwrap();
+    })
+    .unwrap();
+    let trace = sim.trace();
+    for line in [
+        "anna: polled",
+        "anna: CAS slot 3 [0:0+0x18] from 0x0 to 0x7",
+        "anna: CAS slot 3 [0:0+0x18] from 0x0 to 0x8 REFUSED, is 0x7",
+        "anna: FAA 0:0+0x320 from 0x0 to 0x1",
+        "anna: WRITE 0:0+0x40 48 bytes, the first word 0x1",
+        "anna: WRITE slot 0 [0:0+0x0] becomes 0x1",
+        "anna: PAUSED",
+        "anna: RESUMED",
+        "anna: KILLED",
+        "block_on: FENCES anna",
+    ] {
+        assert!(trace.contains(line), "no `{line}` in {trace}");
+    }
+}
