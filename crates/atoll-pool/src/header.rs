@@ -6,13 +6,13 @@
 //! word  3  chunks                           word  4  clients at most
 //! word  5  objects at most (0: no limit)    word  6  objects of a group at most
 //! word  7  engine                           word  8..16  the engine's settings
-//! word 16  seed of the key hash             word 17  boot id of the host that formatted it, hashed
+//! word 16  seed of the key hash             word 17  boot id of the host: see `boot`
 //! word 18  bytes of the engine area
-//! word 31  checksum of words 0..31
+//! word 31  checksum of words 0..31, word 17 as zero
 //! word 32.. the control words, each on a line of its own: see `layout`
 //! ```
 //!
-//! Words 0..32 are data, written once; the magic last, so that a region is a pool only when it is whole. What is read is trusted only
+//! Words 0..32 are data, written once but for word 17; the magic last, so that a region is a pool only when it is whole. What is read is trusted only
 //! after the checksum and every bound have been checked.
 
 use crate::{Layout, Pool};
@@ -141,9 +141,16 @@ impl PoolSettings {
 }
 
 fn checksum(words: &[u64]) -> u64 {
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let but_boot = words.iter().enumerate().map(|(index, word)| if index == BOOT_WORD { 0 } else { *word });
+    let bytes: Vec<u8> = but_boot.flat_map(u64::to_le_bytes).collect();
     rapidhash::v3::rapidhash_v3(&bytes)
 }
+/// Which word is the boot id.
+const BOOT_WORD: usize = 17;
+/// The boot id.
+pub(crate) const BOOT: Address = Address::new(0, 0, 8 * BOOT_WORD as u64);
+/// Bytes of the header.
+pub(crate) const HEADER_BYTES: u64 = 8 * WORDS as u64;
 const HEADER: Address = Address::new(0, 0, 0);
 
 pub(crate) async fn write<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<(), PoolError> {
@@ -159,7 +166,7 @@ pub(crate) async fn write<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<(), 
     words[7] = settings.engine;
     words[8..16].copy_from_slice(&settings.engine_settings);
     words[16] = settings.hash_seed;
-    words[17] = atoll_fabric::shm::boot();
+    words[BOOT_WORD] = atoll_fabric::shm::boot();
     words[18] = pool.layout.engine_bytes;
     words[31] = checksum(&words[..31]);
     let mut buffer = Buffer::new();
@@ -167,13 +174,18 @@ pub(crate) async fn write<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<(), 
     buffer.words_mut().copy_from_slice(&words[1..]);
     let mut batch = Batch::new();
     batch.write(HEADER.add(8), buffer);
-    batch.write_word(pool.layout.free_chunks(), pool.layout.chunks.into());
-    batch.write_word(pool.layout.clock(), endpoint.unix_ms());
+    add_beginnings(&mut batch, endpoint, pool);
     endpoint.post(&mut batch).await?;
     let mut batch = Batch::new();
     batch.write_word(HEADER, MAGIC);
     endpoint.post(&mut batch).await?;
     Ok(())
+}
+
+/// Adds the WRITEs of the words that are not zero in a new pool, besides the header.
+pub(crate) fn add_beginnings<E: Endpoint>(batch: &mut Batch, endpoint: &E, pool: &Pool) {
+    batch.write_word(pool.layout.free_chunks(), pool.layout.chunks.into());
+    batch.write_word(pool.layout.clock(), endpoint.unix_ms());
 }
 
 pub(crate) async fn read<E: Endpoint>(endpoint: &E, region_bytes: u64) -> Result<Pool, PoolError> {

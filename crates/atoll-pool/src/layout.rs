@@ -10,7 +10,8 @@
 //!
 //! Control words: clock (atomics only), free chunks (atomics only; a hint), allocation cursor (atomics only), resident objects
 //! (atomics only; kept only where objects are limited), clients ever (atomics only), write tokens handed out (atomics only), clients shut out
-//! (atomics only), how many of those the last count of everything has seen (atomics only).
+//! (atomics only), how many of those the last count of everything has seen (atomics only), joins and whether the pool was closed (atomics only;
+//! see `boot`).
 
 use crate::registry::{ACCOUNT_BYTES, SIGNAL_BYTES};
 use crate::{ChunkId, PoolError, PoolSettings};
@@ -126,6 +127,11 @@ impl Layout {
         Self::control(7)
     }
 
+    /// Joins so far, and whether the pool was closed: see [`boot`](crate::boot).
+    pub const fn closing(&self) -> Address {
+        Self::control(8)
+    }
+
     /// A client's signal: its state, protection and lease.
     pub fn signal(&self, slot: u32) -> Address {
         Address::new(0, 0, REGISTRY + u64::from(slot) * SIGNAL_BYTES)
@@ -159,7 +165,7 @@ impl Layout {
 
     /// What is at an address, for whoever follows a trace. The engine area is the engine's to name.
     pub fn describe(&self, at: Address) -> Option<String> {
-        const CONTROLS: [&str; 8] = [
+        const CONTROLS: [&str; 9] = [
             "clock",
             "free chunks",
             "allocation cursor",
@@ -168,6 +174,7 @@ impl Layout {
             "tokens",
             "deaths",
             "deaths counted",
+            "closing",
         ];
         let offset = at.offset();
         let within = |start: u64, end: u64, bytes: u64, name: &str, words: &[&str]| {

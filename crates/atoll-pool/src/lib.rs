@@ -12,11 +12,13 @@
 //! |---|---|
 //! | [`header`] | the settings on which all processes agree, checked on open |
 //! | [`layout`] | where everything is |
+//! | [`boot`] | a region that outlives its host's boot |
 //! | [`registry`] | who is a client: incarnations, what they protect, how the dead are shut out |
 //! | [`chunks`] | the heap's chunks: who owns which, allocation by atomics alone |
 //! | [`clock`] | the pool's clock, which judges expiry |
 #![forbid(unsafe_code)]
 
+pub mod boot;
 pub mod chunks;
 pub mod clock;
 pub mod header;

@@ -4,6 +4,7 @@
 //! of one key are linearizable, where a miss is an eviction; after a miss no older value of that key comes back; a set does not fail while
 //! something can be evicted.
 
+use crate::Pool;
 use atoll_cache::forge::Forge;
 use atoll_cache::{
     CacheError, ExpireCondition, ExpireOutcome, Expiry, Meta, Number, SetOptions, SetOutcome, Stats, Value,
@@ -19,14 +20,16 @@ pub struct Cache {
     client: Client,
     /// The value of the last hit, whose memory is used again.
     value: Value,
+    /// Dropped after the client: whoever is the last to leave closes the pool.
+    _pool: Pool,
 }
 
 impl Cache {
-    pub(crate) fn new(client: Client) -> Self {
-        Self { client, value: Value::new() }
+    pub(crate) fn new(client: Client, pool: Pool) -> Self {
+        Self { client, value: Value::new(), _pool: pool }
     }
 
-    /// The client underneath.
+    /// The client underneath. A named pool outlives a reboot of its host only if a [`Pool`] is kept until the client is dropped.
     pub fn into_client(self) -> Client {
         self.client
     }

@@ -6,8 +6,9 @@ use atoll_cache::forge::repair::Repaired;
 use atoll_cache::forge::verify::Report;
 use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
 use atoll_fabric::region::Region;
-use atoll_fabric::shm::{ProcessState, ShmEndpoint, ShmError, ShmRegion};
+use atoll_fabric::shm::{ProcessState, RegionLock, ShmEndpoint, ShmError, ShmRegion};
 use atoll_fabric::{Clock, run_ready};
+use atoll_pool::boot::{self, Found};
 use atoll_pool::registry::{Place, Roll};
 use atoll_pool::{ChunkId, ChunkState, Incarnation, PlaceState, PoolError, chunks, registry};
 use std::fmt;
@@ -161,10 +162,57 @@ impl ClientInfo {
 
 /// A pool that this process has open. Cheap to clone; threads share it and take clients of their own.
 #[derive(Clone)]
-pub struct Pool {
+pub struct Pool(Arc<Opened>);
+
+/// What all handles and clients of one process share.
+struct Opened {
     region: Arc<ShmRegion>,
     forge: Arc<ForgePool>,
     clock: Clock,
+    reformatted: bool,
+}
+
+impl Opened {
+    fn endpoint(&self) -> ShmEndpoint {
+        ShmEndpoint::with_regions(vec![self.region.clone()], self.clock.clone())
+    }
+
+    /// Joins, and makes sure that a pool which had been closed is known not to be before anything else changes.
+    fn join(&self) -> Result<Forge<ShmEndpoint>, OpenError> {
+        let forge = run_ready(Forge::join(&self.forge, self.endpoint()))?;
+        let layout = &self.forge.pool().layout;
+        if run_ready(boot::count_join(forge.endpoint(), layout)).map_err(PoolError::Verb)? {
+            self.region.sync()?;
+        }
+        Ok(forge)
+    }
+
+    /// Closes the pool if nobody is in it: then it goes on after a reboot.
+    fn close(&self) -> Result<(), OpenError> {
+        let (endpoint, pool) = (self.endpoint(), self.forge.pool());
+        let closing = || run_ready(boot::closing(&endpoint, pool)).map_err(PoolError::Verb);
+        if closing()?.is_none() {
+            return Ok(());
+        }
+        // One that joins alone counts anew what the dead left miscounted.
+        drop(run_ready(Forge::join(&self.forge, self.endpoint()))?);
+        if let Some(word) = closing()? {
+            self.region.sync()?;
+            if run_ready(boot::close(&endpoint, &pool.layout, word)).map_err(PoolError::Verb)? {
+                self.region.sync()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        if self.region.name().is_some() {
+            // A pool that cannot be closed is made anew after a reboot, as after a crash.
+            let _ = self.close();
+        }
+    }
 }
 
 impl Pool {
@@ -175,7 +223,8 @@ impl Pool {
         Self::format(ShmRegion::anonymous(options.capacity_bytes)?, options)
     }
 
-    /// A new pool that other processes can open: `shm:/NAME`, or the path of a file. It stays until it is removed or the host reboots.
+    /// A new pool that other processes can open: `shm:/NAME`, which stays until it is removed or the host reboots; or the path of a file, which
+    /// stays until it is removed.
     pub fn create(name: &str, options: &PoolOptions) -> Result<Self, OpenError> {
         options.settings().check()?;
         let pool = Self::format(ShmRegion::create(name, options.capacity_bytes / 8 * 8)?, options);
@@ -189,15 +238,32 @@ impl Pool {
         let (region, clock) = (Arc::new(region), Clock::host());
         let endpoint = ShmEndpoint::with_regions(vec![region.clone()], clock.clone());
         let forge = run_ready(ForgePool::format(&endpoint, options.settings()))?;
-        Ok(Self { region, forge, clock })
+        Ok(Self(Arc::new(Opened { region, forge, clock, reformatted: false })))
     }
 
     /// Opens a pool that somebody created.
+    ///
+    /// A file that was formatted before the host was rebooted goes on if everybody had left it; else nobody knows how much of it reached the
+    /// disk, and it is made anew with the same settings: see [`Pool::was_reformatted`].
     pub fn open(name: &str) -> Result<Self, OpenError> {
+        let this_boot = atoll_fabric::shm::boot();
+        // Whoever makes a pool anew is alone with it.
+        let lock = RegionLock::shared(name)?;
         let (region, clock) = (Arc::new(ShmRegion::open(name)?), Clock::host());
         let endpoint = ShmEndpoint::with_regions(vec![region.clone()], clock.clone());
         let forge = run_ready(ForgePool::open(&endpoint, region.attributes().bytes))?;
-        Ok(Self { region, forge, clock })
+        drop(lock);
+        let mut found = Found::Present;
+        if !run_ready(boot::is_present(&endpoint, this_boot)).map_err(PoolError::Verb)? {
+            let _lock = RegionLock::alone(name)?;
+            found = run_ready(boot::take_over(&endpoint, forge.pool(), this_boot))?;
+        }
+        Ok(Self(Arc::new(Opened { region, forge, clock, reformatted: found == Found::Reformatted })))
+    }
+
+    /// Whether opening it found it in use before a reboot, and emptied it.
+    pub fn was_reformatted(&self) -> bool {
+        self.0.reformatted
     }
 
     /// Removes a pool's name. Processes that have it open keep using its memory until they close it.
@@ -206,39 +272,39 @@ impl Pool {
     }
 
     fn endpoint(&self) -> ShmEndpoint {
-        ShmEndpoint::with_regions(vec![self.region.clone()], self.clock.clone())
+        self.0.endpoint()
     }
 
     /// A new client, for one thread.
     pub fn client(&self) -> Result<Cache, OpenError> {
-        Ok(Cache::new(atoll_cache::Cache::new(run_ready(Forge::join(&self.forge, self.endpoint()))?)))
+        Ok(Cache::new(atoll_cache::Cache::new(self.0.join()?), self.clone()))
     }
 
     /// Bytes of the whole pool.
     pub fn capacity_bytes(&self) -> u64 {
-        self.forge.pool().settings.capacity_bytes
+        self.0.forge.pool().settings.capacity_bytes
     }
 
     /// Bytes of chunks that are in use, and of the metadata.
     pub fn used_bytes(&self) -> u64 {
-        let layout = &self.forge.pool().layout;
+        let layout = &self.0.forge.pool().layout;
         let free = run_ready(chunks::free_chunks(&self.endpoint(), layout)).unwrap_or(0);
         self.capacity_bytes() - free.min(layout.chunks.into()) * layout.chunk_bytes
     }
 
     /// The name under which other processes open it.
     pub fn name(&self) -> Option<&str> {
-        self.region.name()
+        self.0.region.name()
     }
 
     /// What the pool was made with: name and value.
     pub fn settings(&self) -> Vec<(&'static str, String)> {
-        self.forge.describe_settings()
+        self.0.forge.describe_settings()
     }
 
     /// Who uses it, and how full it is.
     pub fn info(&self) -> Result<PoolInfo, CacheError> {
-        let (endpoint, pool) = (self.endpoint(), self.forge.pool());
+        let (endpoint, pool) = (self.endpoint(), self.0.forge.pool());
         let clients = run_ready(registry::places(&endpoint, pool))?.iter().filter_map(ClientInfo::of).collect();
         let quarantined_bytes = self.quarantined_bytes(&endpoint)?;
         Ok(PoolInfo {
@@ -253,7 +319,7 @@ impl Pool {
 
     /// Bytes of chunks whose owners do not run.
     fn quarantined_bytes(&self, endpoint: &ShmEndpoint) -> Result<u64, CacheError> {
-        let pool = self.forge.pool();
+        let pool = self.0.forge.pool();
         let descriptors = run_ready(chunks::descriptors(endpoint, &pool.layout, ChunkId(0), pool.layout.chunks))?;
         // Looked at after the chunks: an owner that is not there now is not alive.
         let running: Vec<Place> = run_ready(registry::places(endpoint, pool))?
@@ -273,7 +339,7 @@ impl Pool {
 
     /// Reclaims now what clients that died held; clients that run do it by themselves.
     pub fn repair(&self) -> Result<Repaired, RepairError> {
-        let mut forge = run_ready(Forge::join(&self.forge, self.endpoint())).map_err(OpenError::Pool)?;
+        let mut forge = self.0.join()?;
         let repaired = run_ready(forge.repair())?;
         run_ready(forge.leave())?;
         Ok(repaired)
@@ -282,7 +348,7 @@ impl Pool {
     /// Kills the processes of clients that are stopped, if this user may, and waits until they are dead; how many clients they had. What they held is then
     /// reclaimed by whoever looks.
     pub fn kill_stopped(&self) -> Result<u64, CacheError> {
-        let places = run_ready(registry::places(&self.endpoint(), self.forge.pool()))?;
+        let places = run_ready(registry::places(&self.endpoint(), self.0.forge.pool()))?;
         let is_stopped =
             |place: &Place| ClientInfo::of(place).is_some_and(|client| client.state == ClientState::Stopped);
         let stopped: Vec<_> =
@@ -298,6 +364,6 @@ impl Pool {
 
     /// Walks every invariant of the pool and says what is wrong. Nobody may use the pool meanwhile.
     pub fn verify(&self) -> Result<Report, CacheError> {
-        run_ready(Forge::auditor(&self.forge, self.endpoint()).verify())
+        run_ready(Forge::auditor(&self.0.forge, self.endpoint()).verify())
     }
 }

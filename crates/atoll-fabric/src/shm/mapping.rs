@@ -190,6 +190,13 @@ impl Mapping {
         Ok(Self { base, bytes })
     }
 
+    /// Brings what was written to the file's disk.
+    pub(super) fn sync(&self, name: &str) -> Result<(), ShmError> {
+        // SAFETY: the span is our own mapping; the call reads it and changes nothing.
+        let rc = unsafe { libc::msync(self.base.as_ptr().cast::<c_void>(), self.bytes, libc::MS_SYNC) };
+        if rc == 0 { Ok(()) } else { Err(system(name, "bring it to the disk", io::Error::last_os_error())) }
+    }
+
     fn advise(&self, advice: i32) -> io::Result<()> {
         // SAFETY: the span is our own mapping, and the advice used here never discards its contents.
         let rc = unsafe { libc::madvise(self.base.as_ptr().cast::<c_void>(), self.bytes, advice) };

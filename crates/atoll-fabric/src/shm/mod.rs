@@ -8,10 +8,12 @@
 //! everything is in order, and what completed is visible to whatever is posted later); read-modify-write instructions are full
 //! fences themselves.
 
+mod lock;
 mod mapping;
 mod process;
 mod words;
 
+pub use lock::RegionLock;
 pub use mapping::ShmError;
 pub use process::{ProcessState, boot};
 
@@ -49,6 +51,14 @@ impl ShmRegion {
     /// Opens a region that somebody created.
     pub fn open(name: &str) -> Result<Self, ShmError> {
         Ok(Self { mapping: Mapping::open(name)?, name: Some(name.to_owned()) })
+    }
+
+    /// Brings everything that was written to the file's disk, if it is on one.
+    pub fn sync(&self) -> Result<(), ShmError> {
+        match &self.name {
+            Some(name) => self.mapping.sync(name),
+            None => Ok(()),
+        }
     }
 
     /// Removes the region's name. Processes that have it open keep its memory until they close it.

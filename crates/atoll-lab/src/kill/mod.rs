@@ -2,13 +2,13 @@
 //!
 //! | module | concept |
 //! |---|---|
-//! | [`authority`] | what all processes know of the truth, and when a value is wrong |
-//! | [`value`] | values that say what they are |
-//! | [`load`] | one client's operations, each checked |
-//! | [`waits`] | how long operations took |
-//! | [`part`] | one process |
-//! | [`crew`] | all processes, and their successors |
-//! | [`report`] | what comes of it |
+//! | `authority` | what all processes know of the truth, and when a value is wrong |
+//! | `value` | values that say what they are |
+//! | `load` | one client's operations, each checked |
+//! | `waits` | how long operations took |
+//! | `part` | one process |
+//! | `crew` | all processes, and their successors |
+//! | `report` | what comes of it |
 //!
 //! | share of the time | what happens |
 //! |---|---|

@@ -38,6 +38,15 @@ impl Command {
     }
 }
 
+/// Opens a pool, and says on standard error if that emptied it.
+fn open_pool(name: &str) -> Result<crate::Pool, crate::OpenError> {
+    let pool = crate::Pool::open(name)?;
+    if pool.was_reformatted() {
+        eprintln!("{name} was in use when its host went down: it was made anew with the same settings, and is empty");
+    }
+    Ok(pool)
+}
+
 /// A number of bytes as people write it: `1GiB`, `512M`, `1000000`.
 fn parse_bytes(text: &str) -> Result<u64, String> {
     let bytes: bytesize::ByteSize =

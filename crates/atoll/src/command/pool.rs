@@ -1,6 +1,6 @@
 //! `atoll pool`: make, look at, check, repair and remove pools of shared memory.
 
-use super::parse_bytes;
+use super::{open_pool, parse_bytes};
 use crate::{ClientInfo, Pool, PoolOptions, Repaired};
 use atoll_cache::forge::ForgeOptions;
 use atoll_pool::Incarnation;
@@ -122,7 +122,7 @@ impl CreateCommand {
 }
 
 fn info(command: &NameCommand) -> Result<(), Box<dyn Error>> {
-    let pool = Pool::open(&command.name)?;
+    let pool = open_pool(&command.name)?;
     let info = pool.info()?;
     if command.json {
         let settings: serde_json::Map<_, _> =
@@ -157,7 +157,7 @@ fn info(command: &NameCommand) -> Result<(), Box<dyn Error>> {
 
 impl RepairCommand {
     fn run(self) -> Result<(), Box<dyn Error>> {
-        let pool = Pool::open(&self.name)?;
+        let pool = open_pool(&self.name)?;
         let killed = if self.kill_stopped { pool.kill_stopped()? } else { 0 };
         let repaired = pool.repair()?;
         let left = pool.info()?;
@@ -184,7 +184,7 @@ impl RepairCommand {
 }
 
 fn verify(command: &NameCommand) -> Result<(), Box<dyn Error>> {
-    let pool = Pool::open(&command.name)?;
+    let pool = open_pool(&command.name)?;
     let progress = ProgressBar::new_spinner().with_message("walking the pool");
     progress.enable_steady_tick(Duration::from_millis(200));
     let report = pool.verify()?;

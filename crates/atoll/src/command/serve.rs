@@ -1,6 +1,6 @@
 //! `atoll serve`: a cache for Redis clients, over a pool of its own or a named one.
 
-use super::parse_bytes;
+use super::{open_pool, parse_bytes};
 use crate::{Pool, PoolOptions};
 use atoll_server::{PoolFacts, Server, ServerOptions};
 use clap::Args;
@@ -52,7 +52,7 @@ impl ServeCommand {
             ..ServerOptions::default()
         };
         let pool = match &self.pool {
-            Some(name) => Pool::open(name)?,
+            Some(name) => open_pool(name)?,
             None => Pool::anonymous(&PoolOptions::default().capacity_bytes(self.capacity))?,
         };
         let used = pool.clone();
@@ -71,7 +71,8 @@ impl ServeCommand {
             pool.capacity_bytes(),
             self.threads,
         );
-        Ok(server.run(move |_| pool.client().map(crate::Cache::into_client))?)
+        // The pool is closed behind the last client.
+        Ok(server.run(|_| pool.client().map(crate::Cache::into_client))?)
     }
 
     fn print_config(&self) {
