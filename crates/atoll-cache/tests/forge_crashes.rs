@@ -14,6 +14,7 @@
 
 use atoll_cache::forge::Hole;
 use atoll_lab::simulated::Turmoil;
+use atoll_lab::simulated::explored::SmallCase;
 use atoll_sim::history::Evictions;
 use atoll_sim::{Fencing, for_each_seed};
 use std::cell::Cell;
@@ -112,4 +113,15 @@ fn any_client_makes_room_when_the_one_that_evicts_is_dead() {
         deadly(turmoil);
         tight(turmoil);
     });
+}
+
+/// Not drawn but all: see `atoll sim explore`, which has larger ones, too.
+#[test]
+fn promise_4_holds_in_every_interleaving_of_small_cases() {
+    for name in ["replace-look", "delete-look", "insert-look", "replace-delete", "insert-look-kill", "delete-look-kill"]
+    {
+        let explored = SmallCase::named(name).expect("the list has it").explore(100_000, None);
+        println!("{name}: {explored}");
+        assert!(explored.exhausted && explored.failure.is_none(), "{name}: {explored}");
+    }
 }

@@ -37,7 +37,7 @@ pub enum VerbError {
     /// This endpoint was fenced: none of its verbs takes effect any more.
     #[error("this client was shut out of the pool because it stood still: join again")]
     Fenced,
-    /// This process is a fork of the one that made the endpoint, which alone may use it.
+    /// This process is a fork of the one that made the endpoint, which alone may use it, but for a READ.
     #[error("this process is a fork of the one that opened the pool: open the pool again after the fork")]
     Forked,
 }

@@ -27,7 +27,8 @@
 //! Every transition is one compare-and-swap of word 0. The generation counts the reuses of a chunk.
 //!
 //! The count of free chunks follows the transitions unawaited. Whoever dies in between leaves it wrong; until it is counted anew, searches
-//! that distrust it correct it: one that finds nothing lowers it, and one looks a little further although it says that there is nothing.
+//! that distrust it correct it: one that finds nothing lowers it, and now and then one looks a little further although it says that there is
+//! nothing.
 
 use crate::{Incarnation, Layout, read_word};
 use atoll_fabric::{Batch, Buffer, Endpoint, VerbError};
@@ -111,17 +112,28 @@ impl Chunk {
 /// Descriptors that one search READs at once.
 const SEARCH: u32 = 16;
 
+/// How far a search for a free chunk trusts the count of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FreeCount {
+    /// It is right.
+    Trusted,
+    /// It may be too high: a search that finds nothing lowers it.
+    Distrusted,
+    /// It may be too low, too: look at some descriptors even if it says that none is free.
+    Ignored,
+}
+
 /// Rounds of a search that looks although the count says that nothing is free.
 const ROUNDS_ANYWAY: u32 = 4;
 
 /// Takes a free chunk, for `state`; gives its number and generation. `None` if none was found: there is none, or others were faster at
-/// every one. `distrust` the count of free chunks: look at some descriptors even if it says that none is free, and correct it if none is.
+/// every one.
 pub async fn allocate<E: Endpoint>(
     endpoint: &E,
     layout: &Layout,
     owner: Incarnation,
     state: ChunkState,
-    distrust: bool,
+    count: FreeCount,
 ) -> Result<Option<(ChunkId, u32)>, VerbError> {
     let mut descriptors = Buffer::new();
     let mut hint = None;
@@ -132,7 +144,7 @@ pub async fn allocate<E: Endpoint>(
         endpoint.post(&mut batch).await?;
         let (free, cursor) = (batch.word(free), batch.word(cursor));
         let says_none = free as i64 <= 0;
-        if says_none && (!distrust || round == ROUNDS_ANYWAY) {
+        if says_none && (count != FreeCount::Ignored || round == ROUNDS_ANYWAY) {
             return Ok(None);
         }
         hint = if round == 0 { Some(free) } else { hint.filter(|before| *before == free) };
@@ -160,7 +172,7 @@ pub async fn allocate<E: Endpoint>(
         endpoint.post(&mut batch).await?;
     }
     // All were looked at, and nobody allocated or freed meanwhile: the hint is too high.
-    if let Some(hint) = hint.filter(|_| distrust) {
+    if let Some(hint) = hint.filter(|_| count != FreeCount::Trusted) {
         let mut batch = Batch::new();
         batch.compare_and_swap(layout.free_chunks(), hint, 0);
         endpoint.post(&mut batch).await?;

@@ -22,6 +22,7 @@ use super::slot::{KeyHash, RecordLength, Slot, UNIT_BYTES};
 use super::{Forge, Hole};
 use crate::CacheError;
 use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint};
+use atoll_pool::chunks::FreeCount;
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks};
 
 /// An object of a group that is on its way out.
@@ -231,8 +232,8 @@ impl<E: Endpoint> Forge<E> {
             return Ok(false);
         }
         if !self.open_room(to, header.record_bytes()).await? {
-            let layout = &self.shared.pool.layout;
-            match chunks::allocate(&self.endpoint, layout, self.me(), ChunkState::Open, self.distrust).await? {
+            let count = if self.distrust { FreeCount::Distrusted } else { FreeCount::Trusted };
+            match self.allocate(count).await? {
                 Some(chunk) => self.stock.push(chunk),
                 None => return Ok(false),
             }

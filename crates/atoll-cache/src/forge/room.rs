@@ -12,6 +12,7 @@ use super::ring::{Cursors, Node};
 use super::{Forge, Hole};
 use crate::CacheError;
 use atoll_fabric::{Batch, Endpoint};
+use atoll_pool::chunks::FreeCount;
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks, read_word, registry};
 
 /// Tries, each after a pause, before a writer gives up because others hold everything.
@@ -20,6 +21,8 @@ const TRIES_MAX: u32 = 2_000;
 const ROUNDS_MAX: u32 = 3;
 /// Groups cleaned for each chunk that is needed: of those a quarter dead, so many give one chunk.
 const CLEANS_MAX: u32 = 4;
+/// Since somebody has died, one search in so many looks for free chunks although the pool counts none.
+const LOOKS_ANYWAY: u64 = 64;
 /// Descriptors looked through for each chunk that is needed.
 const CLEAN_LOOK: u32 = 32;
 
@@ -65,10 +68,12 @@ impl<E: Endpoint> Forge<E> {
         let (before, mut effort, mut tried, mut cleaned) = (self.stock.len(), 0, 0, 0);
         self.recheck_waiting().await?;
         while self.stock.len() <= before {
-            let layout = &self.shared.pool.layout;
-            if let Some(chunk) =
-                chunks::allocate(&self.endpoint, layout, self.me(), ChunkState::Open, self.distrust).await?
-            {
+            let count = match self.distrust {
+                false => FreeCount::Trusted,
+                true if tried > 0 || self.endpoint.random().is_multiple_of(LOOKS_ANYWAY) => FreeCount::Ignored,
+                true => FreeCount::Distrusted,
+            };
+            if let Some(chunk) = self.allocate(count).await? {
                 self.stock.push(chunk);
                 return Ok(());
             }
@@ -100,6 +105,12 @@ impl<E: Endpoint> Forge<E> {
             }
         }
         Ok(())
+    }
+
+    /// Takes a free chunk, if there is one.
+    pub(super) async fn allocate(&mut self, count: FreeCount) -> Result<Option<(ChunkId, u32)>, CacheError> {
+        let layout = &self.shared.pool.layout;
+        Ok(chunks::allocate(&self.endpoint, layout, self.me(), ChunkState::Open, count).await?)
     }
 
     /// Counts an object against the limit, evicting until there is room.

@@ -8,10 +8,12 @@ use super::client::Client;
 use crate::LabError;
 use atoll_cache::forge::ForgePool;
 use atoll_cache::{CacheError, Condition};
+use atoll_fabric::Endpoint;
 use atoll_sim::explore::{self, Decisions, Explored, ExploredFault};
 use atoll_sim::history::Evictions;
 use atoll_sim::{ExploreOptions, History, Sim};
 use clap::Args;
+use std::cell::RefCell;
 use std::rc::Rc;
 
 /// One operation of an explored client.
@@ -36,8 +38,6 @@ pub struct SmallCase {
     before: &'static [Step],
     clients: &'static [&'static [Step]],
     fault: ExploredFault,
-    /// As in [`ExploreOptions`].
-    preemptions_max: Option<u32>,
     /// Chunks of the pool; few where there is to be an eviction.
     chunks: u64,
 }
@@ -46,44 +46,55 @@ pub struct SmallCase {
 const LARGE: usize = 300;
 /// Chunks enough for everything.
 const ROOMY: u64 = 24;
-const WHOLE: Option<u32> = None;
 
 /// All of them.
 pub const SMALL_CASES: &[SmallCase] = &[
+    SmallCase {
+        name: "replace-look",
+        what: "one client replaces a value, another looks twice",
+        before: &[Set("k", 10)],
+        clients: &[&[Set("k", 20)], &[Get("k"), Get("k")]],
+        fault: ExploredFault::None,
+        chunks: ROOMY,
+    },
+    SmallCase {
+        name: "delete-look",
+        what: "one client removes a key, another looks twice",
+        before: &[Set("k", 10)],
+        clients: &[&[Delete("k")], &[Get("k"), Get("k")]],
+        fault: ExploredFault::None,
+        chunks: ROOMY,
+    },
+    SmallCase {
+        name: "insert-look",
+        what: "one client sets a new key, another looks twice",
+        before: &[],
+        clients: &[&[Set("k", 10)], &[Get("k"), Get("k")]],
+        fault: ExploredFault::None,
+        chunks: ROOMY,
+    },
+    SmallCase {
+        name: "large-look",
+        what: "one client replaces a large value by another, one looks",
+        before: &[Set("k", LARGE)],
+        clients: &[&[Set("k", LARGE + 1)], &[Get("k")]],
+        fault: ExploredFault::None,
+        chunks: ROOMY,
+    },
+    SmallCase {
+        name: "replace-delete",
+        what: "one client replaces a value, another removes the key",
+        before: &[Set("k", 10)],
+        clients: &[&[Set("k", 20)], &[Delete("k")]],
+        fault: ExploredFault::None,
+        chunks: ROOMY,
+    },
     SmallCase {
         name: "insert-insert",
         what: "two clients set the same new key",
         before: &[],
         clients: &[&[Set("k", 10)], &[Set("k", 10)]],
         fault: ExploredFault::None,
-        preemptions_max: WHOLE,
-        chunks: ROOMY,
-    },
-    SmallCase {
-        name: "insert-insert-kill",
-        what: "two clients set the same new key, and one dies",
-        before: &[],
-        clients: &[&[Set("k", 10)], &[Set("k", 10), Get("k")]],
-        fault: ExploredFault::Kill,
-        preemptions_max: Some(2),
-        chunks: ROOMY,
-    },
-    SmallCase {
-        name: "insert-once",
-        what: "two clients set a new key if it is absent, and look",
-        before: &[],
-        clients: &[&[SetIfAbsent("k"), Get("k")], &[SetIfAbsent("k"), Get("k")]],
-        fault: ExploredFault::None,
-        preemptions_max: Some(3),
-        chunks: ROOMY,
-    },
-    SmallCase {
-        name: "replace-look",
-        what: "one client replaces a value twice, another looks twice",
-        before: &[Set("k", 10)],
-        clients: &[&[Set("k", 20), Set("k", 30)], &[Get("k"), Get("k")]],
-        fault: ExploredFault::None,
-        preemptions_max: WHOLE,
         chunks: ROOMY,
     },
     SmallCase {
@@ -92,53 +103,63 @@ pub const SMALL_CASES: &[SmallCase] = &[
         before: &[Increment("n")],
         clients: &[&[Increment("n")], &[Increment("n")]],
         fault: ExploredFault::None,
-        preemptions_max: WHOLE,
         chunks: ROOMY,
     },
     SmallCase {
-        name: "increment-increment-kill",
-        what: "two clients increment a number, and one dies",
-        before: &[Increment("n")],
-        clients: &[&[Increment("n")], &[Increment("n"), Get("n")]],
-        fault: ExploredFault::Kill,
-        preemptions_max: Some(2),
+        name: "insert-once",
+        what: "two clients set a new key if it is absent",
+        before: &[],
+        clients: &[&[SetIfAbsent("k")], &[SetIfAbsent("k")]],
+        fault: ExploredFault::None,
         chunks: ROOMY,
     },
     SmallCase {
-        name: "replace-delete-pause",
-        what: "one client replaces a value, another removes the key and sets it again, and one stands still",
+        name: "replace-look-kill",
+        what: "one client replaces a value, another looks, and one dies",
         before: &[Set("k", 10)],
-        clients: &[&[Set("k", 20)], &[Delete("k"), Set("k", 30)]],
-        fault: ExploredFault::Pause,
-        preemptions_max: Some(1),
+        clients: &[&[Set("k", 20)], &[Get("k")]],
+        fault: ExploredFault::Kill,
         chunks: ROOMY,
     },
     SmallCase {
-        name: "large-kill",
-        what: "one client replaces a large value by another and dies, one looks",
+        name: "insert-look-kill",
+        what: "one client sets a new key, another looks, and one dies",
+        before: &[],
+        clients: &[&[Set("k", 10)], &[Get("k")]],
+        fault: ExploredFault::Kill,
+        chunks: ROOMY,
+    },
+    SmallCase {
+        name: "delete-look-kill",
+        what: "one client removes a key, another looks, and one dies",
+        before: &[Set("k", 10)],
+        clients: &[&[Delete("k")], &[Get("k")]],
+        fault: ExploredFault::Kill,
+        chunks: ROOMY,
+    },
+    SmallCase {
+        name: "replace-look-pause",
+        what: "one client replaces a value, another looks, and one stands still",
+        before: &[Set("k", 10)],
+        clients: &[&[Set("k", 20)], &[Get("k")]],
+        fault: ExploredFault::Pause,
+        chunks: ROOMY,
+    },
+    SmallCase {
+        name: "large-look-kill",
+        what: "one client replaces a large value by another, one looks, and one dies",
         before: &[Set("k", LARGE)],
         clients: &[&[Set("k", LARGE + 1)], &[Get("k")]],
         fault: ExploredFault::Kill,
-        preemptions_max: Some(1),
         chunks: ROOMY,
     },
     SmallCase {
         name: "evict-look-kill",
-        what: "one client evicts to set further keys and dies, another looks at a key that may be evicted",
+        what: "one client evicts to set a further key, another looks at one that may be evicted, and one dies",
         before: &[Set("a", 60), Set("b", 60), Set("c", 60), Set("d", 60), Set("e", 60), Set("f", 60)],
-        clients: &[&[Set("g", 60), Set("h", 60)], &[Get("a"), Set("a", 60)]],
+        clients: &[&[Set("g", 60), Set("h", 60)], &[Get("a")]],
         fault: ExploredFault::Kill,
-        preemptions_max: Some(1),
         chunks: 8,
-    },
-    SmallCase {
-        name: "three-kill",
-        what: "three clients set, increment and remove one key, and one dies",
-        before: &[Increment("n")],
-        clients: &[&[Increment("n")], &[Delete("n")], &[Get("n")]],
-        fault: ExploredFault::Kill,
-        preemptions_max: Some(1),
-        chunks: ROOMY,
     },
 ];
 
@@ -152,7 +173,7 @@ impl SmallCase {
         Case {
             chunk_bytes: 256,
             chunks: self.chunks,
-            group_objects_max: 2,
+            group_objects_max: 16,
             slots: 16,
             clients: self.clients.len() as u32 + 1,
             evictions: if self.chunks == ROOMY { Evictions::Never } else { Evictions::Anytime },
@@ -160,18 +181,18 @@ impl SmallCase {
         }
     }
 
-    fn options(&self, runs_max: u64) -> ExploreOptions {
+    fn options(&self, runs_max: u64, preemptions_max: Option<u32>) -> ExploreOptions {
         ExploreOptions {
             fault: self.fault,
-            preemptions_max: self.preemptions_max,
+            preemptions_max,
             runs_max,
             ..ExploreOptions::new(self.case().settings().capacity_bytes)
         }
     }
 
-    /// Runs every interleaving, up to `runs_max` of them.
-    pub fn explore(&self, runs_max: u64) -> Explored {
-        explore::explore(&self.options(runs_max), |sim| self.run(sim))
+    /// Runs every interleaving, up to `runs_max` of them; with a bound on preemptions, if one is given (see [`ExploreOptions`]).
+    pub fn explore(&self, runs_max: u64, preemptions_max: Option<u32>) -> Explored {
+        explore::explore(&self.options(runs_max, preemptions_max), |sim| self.run(sim))
     }
 
     fn run(&self, sim: &Sim) -> Result<(), String> {
@@ -191,18 +212,24 @@ impl SmallCase {
             first.cache.engine_mut().leave().await
         });
         prepared.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        let done = Rc::new(RefCell::new(Vec::new()));
         for (mut client, steps) in clients.into_iter().zip(self.clients) {
-            let control = sim.control();
+            let (control, done) = (sim.control(), done.clone());
             sim.spawn(&format!("client {}", client.number), async move {
                 for step in *steps {
                     control.turn().await;
                     play(&mut client, *step).await.expect("nothing of this fails");
                 }
-                client.cache.engine_mut().leave().await.expect("a client can leave");
+                // Until what is in flight has landed the client can die with it.
+                client.cache.engine().endpoint().pause(1_000_000).await;
+                done.borrow_mut().push(client);
             });
         }
         sim.run().map_err(|error| error.to_string())?;
-        self.judge(sim, &case, &history)
+        let judged = self.judge(sim, &case, &history);
+        // They are of no use any more, and may be dropped in a task alone.
+        sim.block_on(async move { drop(done.take()) }).map_err(|error| error.to_string())?;
+        judged
     }
 
     fn judge(&self, sim: &Sim, case: &Case, history: &Rc<History>) -> Result<(), String> {
@@ -247,6 +274,9 @@ pub struct ExploreCommand {
     /// Interleavings at most, of each case
     #[arg(long, default_value_t = 1_000_000)]
     runs_max: u64,
+    /// Switches from a client that could go on to another one, at most; without it, all runs that differ in what matters
+    #[arg(long)]
+    preemptions: Option<u32>,
     /// Run only this one again, and print its events
     #[arg(long, value_name = "DECISIONS")]
     replay: Option<Decisions>,
@@ -273,13 +303,13 @@ impl ExploreCommand {
             }
         };
         if let (Some(decisions), [case]) = (&self.replay, &cases[..]) {
-            let (result, trace) = explore::replay(&case.options(1), decisions, |sim| case.run(sim));
+            let (result, trace) = explore::replay(&case.options(1, self.preemptions), decisions, |sim| case.run(sim));
             println!("{}", trace.trim_start_matches('\n'));
             return result.map_err(LabError::Failed);
         }
         let (mut failed, mut reports) = (0, Vec::new());
         for case in cases {
-            let explored = case.explore(self.runs_max);
+            let explored = case.explore(self.runs_max, self.preemptions);
             failed += usize::from(explored.failure.is_some());
             if self.json {
                 reports.push(report(case, &explored));
