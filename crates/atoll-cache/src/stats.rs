@@ -15,7 +15,7 @@ pub struct Stats {
     pub removes: u64,
     /// Objects evicted to make room, of which the next ones are parts.
     pub evictions: u64,
-    /// Objects evicted because both buckets of a key were full.
+    /// Objects evicted because the bucket of a key was full.
     pub evictions_index: u64,
     /// Expired objects whose room was taken back.
     pub expirations: u64,

@@ -12,7 +12,7 @@ pub enum Hole {
     Generation,
     /// An insertion does not look again for its key (closed by pending slots).
     DuplicateKey,
-    /// A change trusts a slot's word although the chunk behind it may have been reused (closed by intents).
+    /// A change trusts a slot's word although the chunk behind it may have been reused (closed by protections).
     Protection,
     /// A change that loses its compare-and-swap reports success (closed by beginning anew).
     LostUpdate,

@@ -132,7 +132,7 @@ const STOCK_KEPT: usize = 4;
 /// Memory of groups that were closed: their maps and expiries, empty.
 type GroupMemory = Vec<(Vec<MapEntry>, Vec<(u64, u64)>)>;
 
-/// What a client's intent says.
+/// What a client's signal protects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protection {
     /// Nothing.
@@ -172,7 +172,7 @@ pub struct Forge<E: Endpoint> {
     old: Value,
     /// Tokens that nobody else has, for the next writes.
     tokens: std::ops::Range<u64>,
-    /// What this client's intent says, as far as it matters.
+    /// What this client's signal protects, as far as it matters.
     protection: Protection,
     operations_to_look: u32,
     operations_per_look: u32,
