@@ -269,7 +269,7 @@ impl Endpoint for ShmEndpoint {
         ready(self.execute_all(batch, true))
     }
 
-    #[inline]
+    #[inline(always)]
     fn read(&self, at: Address, mut into: Buffer) -> impl Future<Output = Result<Buffer, VerbError>> {
         // A fork may read: it changes nothing. Everything else that it posts is refused.
         ready(match self.words(at, into.len() as u64) {
