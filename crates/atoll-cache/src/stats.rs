@@ -31,6 +31,10 @@ pub struct Stats {
     pub conflicts: u64,
     /// Lookups begun anew because what they read was being reused.
     pub rereads: u64,
+    /// Objects found where the address cache said.
+    pub addresses_right: u64,
+    /// Objects that were not there any more.
+    pub addresses_stale: u64,
     /// Objects dropped because their bytes were not what was written.
     pub damaged: u64,
     /// Clients found dead and shut out.
@@ -48,7 +52,7 @@ impl Stats {
     }
 
     /// Name and number of every counter, for whoever prints them.
-    pub fn named(&self) -> [(&'static str, u64); 18] {
+    pub fn named(&self) -> [(&'static str, u64); 20] {
         [
             ("hits", self.hits),
             ("misses_absent", self.misses_absent),
@@ -64,6 +68,8 @@ impl Stats {
             ("regroups", self.regroups),
             ("conflicts", self.conflicts),
             ("rereads", self.rereads),
+            ("addresses_right", self.addresses_right),
+            ("addresses_stale", self.addresses_stale),
             ("damaged", self.damaged),
             ("clients_fenced", self.clients_fenced),
             ("repairs", self.repairs),

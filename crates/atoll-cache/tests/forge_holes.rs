@@ -14,6 +14,7 @@
 //! | `IdleEvictor` | letting any client evict | `writers_need_no_other_client_to_be_busy` |
 //! | `StaleNode` | the generation in the ring's nodes | `a_node_of_a_cleaned_group_does_not_take_the_next_one` |
 //! | `UntakenExpiry` | taking an expired object away before telling that it has expired | `what_has_expired_for_one_never_comes_back_for_another` |
+//! | `UncheckedAddress` | a READ of the slot beside that of the record | `a_lookup_where_an_object_was_gives_nothing_that_was_replaced` |
 //! | `TrustedBytes` | checking every address and length against the heap | `hostile_slot_words_are_never_followed_out_of_the_heap` |
 //!
 //! `cargo test -p atoll-cache --test forge_holes -- --nocapture` prints how many seeds show each.
@@ -89,6 +90,12 @@ fn a_lookup_never_gives_a_record_of_a_later_life_of_its_chunk() {
         });
         checked.map(drop)
     });
+}
+
+/// Every other client remembers addresses.
+#[test]
+fn a_lookup_where_an_object_was_gives_nothing_that_was_replaced() {
+    show(Hole::UncheckedAddress, 100, Case::drawn, drawn_load);
 }
 
 /// A pool with room for everything, so that a miss is a mistake: insertions and deletions of a few keys in one bucket.

@@ -128,6 +128,12 @@ pub trait Endpoint {
     /// What the fabric can take at once.
     fn limits(&self) -> Limits;
 
+    /// Whether a round trip costs no more than a look at memory of one's own, so that it does not pay to remember what it gave.
+    #[inline]
+    fn is_near(&self) -> bool {
+        false
+    }
+
     /// Who stands behind this endpoint.
     fn identity(&self) -> Identity;
 

@@ -157,6 +157,10 @@ impl Endpoint for Broken {
         self.inner.limits()
     }
 
+    fn is_near(&self) -> bool {
+        self.inner.is_near()
+    }
+
     fn identity(&self) -> Identity {
         self.inner.identity()
     }

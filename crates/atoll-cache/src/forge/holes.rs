@@ -28,6 +28,8 @@ pub enum Hole {
     StaleNode,
     /// Whoever finds an object expired leaves it where it is (closed by taking it away first).
     UntakenExpiry,
+    /// A lookup believes the address that it remembers (closed by a READ of the slot in the same batch).
+    UncheckedAddress,
     /// Addresses and lengths from the pool are used unchecked (closed by checking them against the heap).
     TrustedBytes,
     /// What a dead client had in its hands stays lost (closed by owners in descriptors, and repair).

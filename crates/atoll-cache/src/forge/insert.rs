@@ -104,6 +104,7 @@ impl<E: Endpoint> Forge<E> {
             self.unplace(new);
             return Ok(false);
         }
+        self.addresses.learn(hash, slot, word);
         // Whoever took a live object's place added one and removed one.
         self.reserved = false;
         self.count_objects(1);

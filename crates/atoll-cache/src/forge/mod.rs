@@ -11,6 +11,7 @@
 //! | [`slot`] | the index entry: one word |
 //! | [`object`] | the record: header, key, value |
 //! | `lookup` | the way of a GET |
+//! | [`addresses`] | where objects were, for a GET in one round trip and a change in two |
 //! | `update` | the way of every change, by way of `search` (find the object), `insert` (a new key), `unlink` (how an object goes) |
 //! | [`group`] | open groups and the two-way index map |
 //! | [`ring`] | the FIFO of groups |
@@ -31,6 +32,7 @@
 //!
 //! A client is one [`Forge`]: one thread's endpoint and its open groups. Clients of one process share a [`ForgePool`].
 
+pub mod addresses;
 mod evict;
 mod expect;
 mod extent;
@@ -58,6 +60,7 @@ pub use layout::Queue;
 pub use settings::{ForgeOptions, ForgeSettings, Rule};
 
 use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
+use addresses::{ADDRESS_CACHE_BYTES, Addresses};
 use atoll_fabric::{Batch, Buffer, Endpoint, VerbError};
 use atoll_pool::registry::{PlaceState, Times, Watch};
 use atoll_pool::{ChunkId, Incarnation, Member, Pool, PoolClock, PoolError, PoolSettings, registry};
@@ -192,6 +195,8 @@ pub struct Forge<E: Endpoint> {
     untold: repair::Repaired,
     /// Whether somebody has died since everything was counted.
     distrust: bool,
+    /// Where objects were, if this client remembers that.
+    addresses: Addresses,
     /// What its operations say once the fabric has failed this client: a verb of it may still land, so that nothing that it holds can be used by it
     /// any more.
     lost: Option<VerbError>,
@@ -244,6 +249,7 @@ impl<E: Endpoint> Forge<E> {
 
     fn new(shared: &Arc<ForgePool>, endpoint: E, member: Option<Member>) -> Self {
         let window_objects = shared.settings.window * shared.pool.settings.group_objects_max;
+        let addresses = Addresses::new(if endpoint.is_near() { 0 } else { ADDRESS_CACHE_BYTES });
         let operations_per_round = (window_objects / 8).clamp(1, OPERATIONS_PER_ROUND_MAX);
         Self {
             clean_cursor: (endpoint.random() % u64::from(shared.pool.layout.chunks)) as u32,
@@ -275,6 +281,7 @@ impl<E: Endpoint> Forge<E> {
             watch: Watch::default(),
             untold: repair::Repaired::default(),
             distrust: false,
+            addresses,
             lost: None,
             stats: Stats::default(),
             holes: OpenHoles::NONE,

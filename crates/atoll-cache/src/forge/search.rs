@@ -88,40 +88,51 @@ impl<E: Endpoint> Forge<E> {
             if !word.may_be(hash.fingerprint) || word.is_pending() != pending || skip == Some(slot) {
                 continue;
             }
-            let Some((now, chunk)) = self.read_protected(slot, word).await? else {
-                self.drop_damaged(slot, word).await?;
-                return Ok(Search::Anew);
-            };
-            let late = self.endpoint.now_ns().wrapping_sub(begun_ns) > REUSE_NS;
-            if now != word || late {
-                return Ok(Search::Anew);
-            }
-            let record = std::mem::take(&mut self.record);
-            let judged = self.judge(word, &record).map(|record| (record.header, record.large(), record.key == key));
-            let Some((header, large, is_ours)) = judged else {
-                self.record = record;
-                self.drop_damaged(slot, word).await?;
-                return Ok(Search::Anew);
-            };
-            let searched = match large {
-                None if is_ours => {
-                    if want == Want::Value {
-                        let value = &record.bytes()[HEADER_BYTES + key.len()..HEADER_BYTES + header.body_bytes()];
-                        self.old.assign(value, Meta::of(&header));
-                    }
-                    Search::Found(Found { slot, word, chunk, header, large: None })
-                }
-                None => Search::Absent,
-                Some(body) => {
-                    self.search_large(Found { slot, word, chunk, header, large: None }, body, key, want).await?
-                }
-            };
-            self.record = record;
+            let searched = self.search_slot(slot, word, key, want, begun_ns).await?;
             if !matches!(searched, Search::Absent) {
                 return Ok(searched);
             }
         }
         Ok(Search::Absent)
+    }
+
+    /// Protects what a slot with this word points to and looks whether it is the key's object; `Absent` if it is another key's.
+    pub(super) async fn search_slot(
+        &mut self,
+        slot: u64,
+        word: Slot,
+        key: &[u8],
+        want: Want,
+        begun_ns: u64,
+    ) -> Result<Search, CacheError> {
+        let Some((now, chunk)) = self.read_protected(slot, word).await? else {
+            self.drop_damaged(slot, word).await?;
+            return Ok(Search::Anew);
+        };
+        let late = self.endpoint.now_ns().wrapping_sub(begun_ns) > REUSE_NS;
+        if now != word || late {
+            return Ok(Search::Anew);
+        }
+        let record = std::mem::take(&mut self.record);
+        let judged = self.judge(word, &record).map(|record| (record.header, record.large(), record.key == key));
+        let Some((header, large, is_ours)) = judged else {
+            self.record = record;
+            self.drop_damaged(slot, word).await?;
+            return Ok(Search::Anew);
+        };
+        let searched = match large {
+            None if is_ours => {
+                if want == Want::Value {
+                    let value = &record.bytes()[HEADER_BYTES + key.len()..HEADER_BYTES + header.body_bytes()];
+                    self.old.assign(value, Meta::of(&header));
+                }
+                Search::Found(Found { slot, word, chunk, header, large: None })
+            }
+            None => Search::Absent,
+            Some(body) => self.search_large(Found { slot, word, chunk, header, large: None }, body, key, want).await?,
+        };
+        self.record = record;
+        Ok(searched)
     }
 
     /// Completes a large object whose record is protected, if its key is the wanted one; `Absent` if it is another.

@@ -75,11 +75,16 @@ impl<E: Endpoint> Forge<E> {
 
     async fn try_change<C: Change>(&mut self, hash: KeyHash, key: &[u8], change: &mut C) -> Result<Try, CacheError> {
         let begun_ns = self.endpoint.now_ns();
-        self.read_bucket(hash).await?;
-        let found = match self.search(hash, key, change.wants(), false, None, begun_ns).await? {
-            Search::Anew => return Ok(Try::Anew),
-            Search::Found(found) => Some(found),
-            Search::Absent => None,
+        let found = match self.search_known(hash, key, change.wants()).await? {
+            Some(found) => Some(found),
+            None => {
+                self.read_bucket(hash).await?;
+                match self.search(hash, key, change.wants(), false, None, begun_ns).await? {
+                    Search::Anew => return Ok(Try::Anew),
+                    Search::Found(found) => Some(found),
+                    Search::Absent => None,
+                }
+            }
         };
         let now_ms = self.pool_ms(begun_ns).await?;
         let live = found.as_ref().filter(|found| !found.header.is_expired(now_ms));
@@ -97,7 +102,10 @@ impl<E: Endpoint> Forge<E> {
             }
             (Verdict::Leave, _) => Ok(Try::Done(present_token)),
             (Verdict::Remove, None) => Ok(Try::Done(None)),
-            (Verdict::Remove, Some(found)) => self.try_remove(found).await,
+            (Verdict::Remove, Some(found)) => {
+                self.addresses.forget(hash);
+                self.try_remove(found).await
+            }
             (Verdict::Expire { .. }, None) => Ok(Try::Done(None)),
             (Verdict::Expire { expiry_ms }, Some(found)) => {
                 if found.large.is_none() && change.wants() == Want::Meta {
@@ -251,9 +259,11 @@ impl<E: Endpoint> Forge<E> {
         self.endpoint.post(&mut batch).await?;
         self.outgoing = batch.take(written);
         if !batch.swapped(swap) {
+            self.addresses.forget(hash);
             self.unplace(new);
             return Ok(self.is_open(Hole::LostUpdate));
         }
+        self.addresses.learn(hash, found.slot, word);
         self.bury(found, same_body).await?;
         Ok(true)
     }

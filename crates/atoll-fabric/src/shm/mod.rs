@@ -300,6 +300,11 @@ impl Endpoint for ShmEndpoint {
         true
     }
 
+    #[inline]
+    fn is_near(&self) -> bool {
+        true
+    }
+
     async fn flush(&self) -> Result<(), VerbError> {
         fence(Ordering::SeqCst);
         self.unawaited_error.take().map_or(Ok(()), Err)

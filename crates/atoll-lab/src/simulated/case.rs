@@ -1,6 +1,6 @@
 //! A `forge` pool on the simulated fabric, so small that everything happens all the time, and clients that play on it.
 
-use super::client::{Client, Hesitant, open_hole};
+use super::client::{Client, Hesitant, prepare};
 use super::load::{self, Load};
 use atoll_cache::forge::layout::{BUCKET_SLOTS, ForgeLayout};
 use atoll_cache::forge::{Forge, ForgeOptions, ForgePool, Hole, Queue};
@@ -189,7 +189,7 @@ impl Case {
         let joined = sim.block_on(async move {
             let pool = ForgePool::open(&endpoint, bytes).await?;
             let mut forge = Forge::join(&pool, endpoint).await?;
-            open_hole(&mut forge, hole);
+            prepare(&mut forge, hole);
             Ok::<_, atoll_pool::PoolError>(Client {
                 number,
                 seed,

@@ -4,7 +4,7 @@
 //! the dead are shut out and one repair has passed, the pool is sound and takes as many objects as ever.
 
 use super::case::Case;
-use super::client::{Hesitant, open_hole};
+use super::client::{Hesitant, prepare};
 use super::load::{self, Load};
 use atoll_cache::forge::layout::ForgeLayout;
 use atoll_cache::forge::{Forge, ForgePool};
@@ -175,7 +175,7 @@ impl Stage {
         let pool = ForgePool::open(&endpoint, self.bytes).await?;
         let mut forge = Forge::join(&pool, endpoint).await?;
         forge.set_times(self.turmoil.times);
-        open_hole(&mut forge, self.turmoil.case.hole.filter(|_| hole));
+        prepare(&mut forge, self.turmoil.case.hole.filter(|_| hole));
         Ok(Cache::new(forge))
     }
 }

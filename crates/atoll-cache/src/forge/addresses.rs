@@ -1,0 +1,225 @@
+//! The address cache: where this client last saw the objects of keys, so that it need not look in their buckets.
+//!
+//! ```text
+//! a set    +---------------------------+-----+---------------------------+
+//!          | key | slot number | word  | ... |                           |    4 entries of 24 bytes, the last used first
+//!          +---------------------------+-----+---------------------------+
+//! ```
+//!
+//! An entry is a guess, never a truth: whoever uses it READs the slot in the same batch as the record and goes on only if the slot's word is what it was.
+//! Then the record is the slot's, whatever happened in between, and is judged like any other.
+//!
+//! | operation | without | with a right guess | with a wrong one |
+//! |---|---|---|---|
+//! | GET | READ bucket; READ record | READ slot, READ record | one round trip more |
+//! | change | READ bucket; WRITE protection, READ slot, READ record; ... | WRITE protection, READ slot, READ record; ... | the same |
+//!
+//! It pays where a round trip costs more than a lookup in memory: it is off on fabrics that are [near](atoll_fabric::Endpoint::is_near).
+
+use super::lookup::Candidate;
+use super::search::{Found, Search};
+use super::slot::{KeyHash, Slot};
+use super::{Forge, Hole};
+use crate::{CacheError, Lookup, Meta, Value, Want};
+use atoll_fabric::{Batch, Endpoint};
+
+/// Memory of a client's address cache where it is on by default: addresses of 700 000 keys.
+pub const ADDRESS_CACHE_BYTES: usize = 16 << 20;
+const WAYS: usize = 4;
+const SET_BYTES: usize = WAYS * std::mem::size_of::<Known>();
+
+/// Where a key's object was.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known {
+    key: u64,
+    pub(super) slot: u64,
+    /// Free in an entry that is not used.
+    pub(super) word: Slot,
+}
+
+const UNUSED: Known = Known { key: 0, slot: 0, word: Slot::EMPTY };
+const _: () = assert!(std::mem::size_of::<Known>() == 24);
+
+/// The addresses that a client knows.
+#[derive(Debug, Default)]
+pub(super) struct Addresses {
+    /// Empty if it is off, else a power of two of them.
+    sets: Vec<[Known; WAYS]>,
+}
+
+impl Addresses {
+    /// One of at most `bytes`; fewer than a set's switch it off.
+    pub(super) fn new(bytes: usize) -> Self {
+        let sets = bytes / SET_BYTES;
+        let sets = if sets == 0 { 0 } else { 1 << sets.ilog2() };
+        Self { sets: vec![[UNUSED; WAYS]; sets] }
+    }
+
+    #[inline]
+    pub(super) fn is_on(&self) -> bool {
+        !self.sets.is_empty()
+    }
+
+    fn key(hash: KeyHash) -> u64 {
+        u64::from(hash.bucket) << 23 | u64::from(hash.fingerprint) << 15 | u64::from(hash.more)
+    }
+
+    fn set(&mut self, key: u64) -> &mut [Known; WAYS] {
+        // Buckets are spread evenly by the hash already; the fingerprint tells keys of one bucket apart.
+        let at = (key >> 15).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let mask = self.sets.len() - 1;
+        &mut self.sets[at as usize & mask]
+    }
+
+    /// What is known of the key, which counts as its use.
+    pub(super) fn find(&mut self, hash: KeyHash) -> Option<Known> {
+        if !self.is_on() {
+            return None;
+        }
+        let key = Self::key(hash);
+        let set = self.set(key);
+        let at = set.iter().position(|known| known.key == key && !known.word.is_free())?;
+        set[..=at].rotate_right(1);
+        Some(set[0])
+    }
+
+    /// The key's object is there, in place of what was known of it, or of the set's key that was not used for longest.
+    pub(super) fn learn(&mut self, hash: KeyHash, slot: u64, word: Slot) {
+        if !self.is_on() {
+            return;
+        }
+        let key = Self::key(hash);
+        let set = self.set(key);
+        let at = set.iter().position(|known| known.key == key).unwrap_or(WAYS - 1);
+        set[..=at].rotate_right(1);
+        set[0] = Known { key, slot, word };
+    }
+
+    /// The key's object is not where it was.
+    pub(super) fn forget(&mut self, hash: KeyHash) {
+        if !self.is_on() {
+            return;
+        }
+        let key = Self::key(hash);
+        let set = self.set(key);
+        if let Some(at) = set.iter().position(|known| known.key == key) {
+            set[at..].rotate_left(1);
+            set[WAYS - 1] = UNUSED;
+        }
+    }
+}
+
+impl<E: Endpoint> Forge<E> {
+    /// Lets this client remember the addresses of objects in up to `bytes` of memory of its own; 0 switches that off.
+    pub fn set_address_cache(&mut self, bytes: usize) {
+        self.addresses = Addresses::new(bytes);
+    }
+
+    /// Looks `key` up where its object was; `None` if it is not there any more, or is not known.
+    pub(super) async fn lookup_known(
+        &mut self,
+        hash: KeyHash,
+        key: &[u8],
+        into: &mut Value,
+        counted: bool,
+    ) -> Result<Option<Lookup>, CacheError> {
+        let Some(known) = self.addresses.find(hash) else { return Ok(None) };
+        let Some((at, bytes, chunk)) = self.record_span(known.word) else {
+            self.addresses.forget(hash);
+            return Ok(None);
+        };
+        self.shared.hotness.expect(chunk);
+        let begun_ns = self.endpoint.now_ns();
+        (into.start, into.meta) = (0, Meta::default());
+        let mut buffer = std::mem::take(&mut into.buffer);
+        buffer.resize(bytes);
+        let mut batch = Batch::new();
+        let now = batch.read_word(self.shared.layout.slot(known.slot));
+        let read = batch.read(at, buffer);
+        self.endpoint.post(&mut batch).await?;
+        into.buffer = batch.take(read);
+        let same = batch.word(now) == known.word.0 || self.is_open(Hole::UncheckedAddress);
+        let candidate = match same {
+            true => self.judge_candidate(known.word, key, into, begun_ns).await?,
+            false => Candidate::Reused,
+        };
+        let Candidate::Ours(header) = candidate else {
+            self.addresses.forget(hash);
+            self.stats.addresses_stale += 1;
+            return Ok(None);
+        };
+        into.meta = Meta::of(&header);
+        if header.expiry_ms.is_some() && self.expired_at(&header, begun_ns).await?.is_some() {
+            // Rare, and for the way that takes it away.
+            self.addresses.forget(hash);
+            return Ok(None);
+        }
+        self.stats.addresses_right += 1;
+        if counted {
+            self.count_hit(known.word, &header);
+        }
+        Ok(Some(Lookup::Hit))
+    }
+
+    /// As a search, under protection, for an object that is where it was.
+    pub(super) async fn search_known(
+        &mut self,
+        hash: KeyHash,
+        key: &[u8],
+        want: Want,
+    ) -> Result<Option<Found>, CacheError> {
+        let Some(known) = self.addresses.find(hash) else { return Ok(None) };
+        let begun_ns = self.endpoint.now_ns();
+        if let Search::Found(found) = self.search_slot(known.slot, known.word, key, want, begun_ns).await? {
+            self.stats.addresses_right += 1;
+            return Ok(Some(found));
+        }
+        self.addresses.forget(hash);
+        self.stats.addresses_stale += 1;
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hash(number: u64) -> KeyHash {
+        KeyHash::new(number.wrapping_mul(0x9e37_79b9_7f4a_7c15), 1000)
+    }
+
+    fn word(number: u64) -> Slot {
+        Slot(1 << 56 | number)
+    }
+
+    #[test]
+    fn the_last_used_keys_stay_within_the_memory() {
+        let mut addresses = Addresses::new(100 * SET_BYTES);
+        assert_eq!(addresses.sets.len(), 64);
+        (0..10_000).for_each(|number| addresses.learn(hash(number), number, word(number)));
+        let known = (0..10_000).filter(|number| addresses.find(hash(*number)).is_some()).count();
+        assert!(known <= 64 * WAYS && known > 48 * WAYS, "{known}");
+        let last = addresses.find(hash(9_999)).unwrap();
+        assert_eq!((last.slot, last.word), (9_999, word(9_999)));
+    }
+
+    #[test]
+    fn what_is_learned_again_replaces_and_what_is_forgotten_is_gone() {
+        let mut addresses = Addresses::new(SET_BYTES);
+        for slot in 0..3 {
+            addresses.learn(hash(7), slot, word(slot));
+        }
+        assert_eq!(addresses.find(hash(7)).unwrap().slot, 2);
+        assert_eq!(addresses.sets[0].iter().filter(|known| !known.word.is_free()).count(), 1);
+        addresses.forget(hash(7));
+        assert!(addresses.find(hash(7)).is_none());
+    }
+
+    #[test]
+    fn one_without_memory_knows_nothing() {
+        let mut addresses = Addresses::new(SET_BYTES - 1);
+        addresses.learn(hash(7), 1, word(1));
+        addresses.forget(hash(7));
+        assert!(!addresses.is_on() && addresses.find(hash(7)).is_none());
+    }
+}
