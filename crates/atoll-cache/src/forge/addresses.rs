@@ -84,10 +84,15 @@ impl Addresses {
     }
 
     /// The key's object is there, in place of what was known of it, or of the set's key that was not used for longest.
+    #[inline]
     pub(super) fn learn(&mut self, hash: KeyHash, slot: u64, word: Slot) {
-        if !self.is_on() {
-            return;
+        if self.is_on() {
+            self.put(hash, slot, word);
         }
+    }
+
+    #[cold]
+    fn put(&mut self, hash: KeyHash, slot: u64, word: Slot) {
         let key = Self::key(hash);
         let set = self.set(key);
         let at = set.iter().position(|known| known.key == key).unwrap_or(WAYS - 1);

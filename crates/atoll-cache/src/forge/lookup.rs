@@ -15,7 +15,7 @@
 //! found was absent at a moment between the READs.
 
 use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};
-use super::object::{HEADER_BYTES, Header, Record};
+use super::object::{HEADER_BYTES, Header, LargeBody, Record};
 use super::slot::{KeyHash, Slot};
 use super::{Forge, Hole};
 use crate::{CacheError, Lookup, Meta, Value};
@@ -39,6 +39,12 @@ pub(super) enum Candidate {
     Other,
     /// Not sound any more.
     Reused,
+}
+
+/// A candidate, or a large object of which only the record is known so far.
+enum Judged {
+    Is(Candidate),
+    Large(Header, Box<LargeBody>),
 }
 
 impl Meta {
@@ -114,7 +120,8 @@ impl<E: Endpoint> Forge<E> {
         }
         let hash = self.key_hash(key);
         if self.addresses.is_on()
-            && let Some(lookup) = self.lookup_known(hash, key, into, counted).await?
+            // Boxed, so that it costs nothing where it is off.
+            && let Some(lookup) = Box::pin(self.lookup_known(hash, key, into, counted)).await?
         {
             return Ok(lookup);
         }
@@ -193,7 +200,11 @@ impl<E: Endpoint> Forge<E> {
         let mut buffer = std::mem::take(&mut into.buffer);
         buffer.resize(bytes);
         into.buffer = self.endpoint.read(at, buffer).await?;
-        self.judge_candidate(slot, key, into, begun_ns).await
+        match self.judge_record(slot, key, into, begun_ns) {
+            Judged::Is(candidate) => Ok(candidate),
+            // Boxed, as all that is rare on this way: its state would make every lookup's larger.
+            Judged::Large(header, body) => Box::pin(self.judge_body(header, body, key, into)).await,
+        }
     }
 
     /// Judges the record in `into`, completing a large object.
@@ -205,31 +216,49 @@ impl<E: Endpoint> Forge<E> {
         into: &mut Value,
         begun_ns: u64,
     ) -> Result<Candidate, CacheError> {
-        if self.is_open(Hole::Validation) {
-            return Ok(self.believe(key, into));
+        match self.judge_record(slot, key, into, begun_ns) {
+            Judged::Is(candidate) => Ok(candidate),
+            Judged::Large(header, body) => Box::pin(self.judge_body(header, body, key, into)).await,
         }
-        let Some(record) = self.judge(slot, &into.buffer) else { return Ok(Candidate::Reused) };
+    }
+
+    /// Judges the record in `into`.
+    #[inline(always)]
+    fn judge_record(&self, slot: Slot, key: &[u8], into: &mut Value, begun_ns: u64) -> Judged {
+        if self.is_open(Hole::Validation) {
+            return Judged::Is(self.believe(key, into));
+        }
+        let Some(record) = self.judge(slot, &into.buffer) else { return Judged::Is(Candidate::Reused) };
         let (header, is_ours) = (record.header, record.key == key);
         if let Some(body) = record.large() {
             if body.key_hash != self.shared.hasher.hash(key) || header.key_bytes != key.len() {
-                return Ok(Candidate::Other);
+                return Judged::Is(Candidate::Other);
             }
             // Late or not is asked of the record alone: from here on its checksum of the body binds what is read, however long that takes.
-            if matches!(self.timely(header, begun_ns), Candidate::Reused) {
-                return Ok(Candidate::Reused);
-            }
-            // Boxed, as all that is rare on this way: its state would make every lookup's larger.
-            let body = Box::pin(self.read_body(&header, &body, std::mem::take(&mut into.buffer)));
-            let Some(buffer) = body.await? else {
-                return Ok(Candidate::Reused);
+            return match self.timely(header, begun_ns) {
+                Candidate::Ours(header) => Judged::Large(header, Box::new(body)),
+                late => Judged::Is(late),
             };
-            into.buffer = buffer;
-            into.start = header.key_bytes;
-            let same = &into.buffer.bytes()[..header.key_bytes] == key;
-            return Ok(if same { Candidate::Ours(header) } else { Candidate::Other });
         }
         into.start = HEADER_BYTES + header.key_bytes;
-        Ok(if is_ours { self.timely(header, begun_ns) } else { Candidate::Other })
+        Judged::Is(if is_ours { self.timely(header, begun_ns) } else { Candidate::Other })
+    }
+
+    /// READs a large object's key and value, and judges them.
+    async fn judge_body(
+        &mut self,
+        header: Header,
+        body: Box<LargeBody>,
+        key: &[u8],
+        into: &mut Value,
+    ) -> Result<Candidate, CacheError> {
+        let Some(buffer) = self.read_body(&header, &body, std::mem::take(&mut into.buffer)).await? else {
+            return Ok(Candidate::Reused);
+        };
+        into.buffer = buffer;
+        into.start = header.key_bytes;
+        let same = &into.buffer.bytes()[..header.key_bytes] == key;
+        Ok(if same { Candidate::Ours(header) } else { Candidate::Other })
     }
 
     #[inline]
