@@ -6,6 +6,7 @@ use crate::LabError;
 use crate::fleet::ProcessCommand;
 use crate::hit_ratio::HitRatioCommand;
 use crate::kill::KillCommand;
+use crate::load::LoadCommand;
 use crate::micro::MicroCommand;
 
 /// Experiments
@@ -17,6 +18,8 @@ pub enum LabCommand {
     Micro(MicroCommand),
     /// Kill and stop processes of a pool under load at random, and check that nothing is wrong, lost or slower
     Kill(KillCommand),
+    /// Look at a load: its operations, sizes, times to live, frequencies
+    Load(LoadCommand),
     /// Be a process of an experiment
     #[command(hide = true)]
     Process(ProcessCommand),
@@ -29,6 +32,7 @@ impl LabCommand {
             Self::HitRatio(command) => command.run(),
             Self::Micro(command) => command.run(),
             Self::Kill(command) => command.run(),
+            Self::Load(command) => command.run(),
             Self::Process(command) => command.run(),
         }
     }

@@ -6,6 +6,7 @@
 //! | module | concept |
 //! |---|---|
 //! | [`trace`] | request traces: files in two formats, generated loads |
+//! | [`load`] | what clients ask: YCSB, loads like Twitter's, traces; one interface |
 //! | [`zipf`] | the generated load whose keys follow Zipf's law |
 //! | [`random`] | seeded random words |
 //! | [`deployment`] | where the lab meets an engine; the list of engines |
@@ -32,6 +33,7 @@ pub mod hit_ratio;
 mod interrupt;
 pub mod kill;
 mod latency;
+pub mod load;
 pub mod micro;
 mod progress;
 pub mod random;

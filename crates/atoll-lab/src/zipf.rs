@@ -3,7 +3,11 @@
 //! The key of rank r (1 is the hottest) is asked for with a probability proportional to 1 / r^THETA. Ranks are drawn exactly, in
 //! constant time and memory for any THETA, by the rejection-inversion of Hörmann and Derflinger ("Rejection-inversion to generate
 //! variates from monotone discrete distributions", ACM TOMACS 6(3), 1996). Hot ranks are scattered over the space of keys by a
-//! bijection, so that no two share a key and neighbours in rank are not neighbours in the index. The same seed gives the same load.
+//! bijection, so that no two share a key and neighbours in rank are not neighbours in the index.
+//!
+//! The same seed gives the same load on every machine. Logarithms and exponentials therefore come from `libm`, which is the same code
+//! everywhere, and not from the platform; `rand_distr` has the same algorithm, but which mathematics it uses depends on what else
+//! is built with it.
 
 use crate::random::{Random, mix};
 use crate::trace::{Operation, Request};
@@ -50,13 +54,13 @@ impl ZipfRanks {
 
     #[inline]
     fn density(&self, x: f64) -> f64 {
-        (-self.theta * x.ln()).exp()
+        libm::exp(-self.theta * libm::log(x))
     }
 
     /// (x^(1-theta) - 1) / (1-theta), and ln x in the limit.
     #[inline]
     fn integral(&self, x: f64) -> f64 {
-        let log = x.ln();
+        let log = libm::log(x);
         expm1_ratio((1.0 - self.theta) * log) * log
     }
 
@@ -64,7 +68,7 @@ impl ZipfRanks {
     fn integral_inverse(&self, y: f64) -> f64 {
         // Rounding may carry the argument out of the domain of ln_1p by an ulp.
         let t = (y * (1.0 - self.theta)).max(-1.0);
-        (ln1p_ratio(t) * y).exp()
+        libm::exp(ln1p_ratio(t) * y)
     }
 
     /// A rank, the hottest being 1.
@@ -85,13 +89,13 @@ impl ZipfRanks {
 /// (e^t - 1) / t, by its series where the quotient loses its digits.
 #[inline]
 fn expm1_ratio(t: f64) -> f64 {
-    if t.abs() > 1e-8 { t.exp_m1() / t } else { 1.0 + t * 0.5 * (1.0 + t / 3.0) }
+    if t.abs() > 1e-8 { libm::expm1(t) / t } else { 1.0 + t * 0.5 * (1.0 + t / 3.0) }
 }
 
 /// ln(1 + t) / t, by its series where the quotient loses its digits.
 #[inline]
 fn ln1p_ratio(t: f64) -> f64 {
-    if t.abs() > 1e-8 { t.ln_1p() / t } else { 1.0 - t * (0.5 - t / 3.0) }
+    if t.abs() > 1e-8 { libm::log1p(t) / t } else { 1.0 - t * (0.5 - t / 3.0) }
 }
 
 /// The load, as a source of requests.
