@@ -43,10 +43,10 @@ impl LoadCommand {
             return Ok(());
         }
         for (name, what) in names {
-            println!("{name:<22}{what}");
+            println!("{name:<26}{what}");
         }
-        println!("{:<22}Zipf's law over so many keys", "zipf:KEYS,THETA,REQUESTS");
-        println!("{:<22}a trace, oracleGeneral or Twitter CSV, zstd or plain", "FILE");
+        println!("{:<26}Zipf's law over so many keys", "zipf:KEYS,THETA,REQUESTS");
+        println!("{:<26}a trace, oracleGeneral or Twitter CSV, zstd or plain", "FILE");
         if self.options.traces.is_none() {
             println!("With --traces DIR also the traces of that folder, and twitter-1 to twitter-54.");
         }

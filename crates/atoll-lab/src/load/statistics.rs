@@ -51,7 +51,7 @@ pub struct Statistics {
     pub hottest: f64,
     /// The line through ln rank and ln frequency; `None` for fewer than two objects.
     pub zipf: Option<fit::Fit>,
-    /// The time of the last request on the load's clock, in seconds.
+    /// From the first request to the last on the load's clock, in seconds.
     pub duration_s: f64,
 }
 
@@ -64,13 +64,15 @@ struct Counts {
     scans: [u64; 2],
     key_bytes: [u64; 2],
     value_bytes: [u64; 2],
-    time_ns: u64,
+    /// Times of the first request and the latest.
+    times_ns: Option<[u64; 2]>,
 }
 
 impl Counts {
     fn add(&mut self, request: &super::Request) {
         self.requests += 1;
-        self.time_ns = self.time_ns.max(request.time_ns);
+        let [first, latest] = self.times_ns.unwrap_or([request.time_ns; 2]);
+        self.times_ns = Some([first, latest.max(request.time_ns)]);
         *self.operations.entry(request.kind.name()).or_default() += 1;
         if request.kind == super::Kind::Scan {
             self.scans = [self.scans[0] + 1, self.scans[1] + u64::from(request.keys)];
@@ -114,7 +116,7 @@ impl Counts {
             frequency_mean: requests / objects,
             hottest: frequencies.last_key_value().map_or(0.0, |(frequency, _)| *frequency as f64 / requests),
             zipf: fit::fit(frequencies.iter().rev().map(|(frequency, count)| (*frequency as f64, *count as f64))),
-            duration_s: self.time_ns as f64 / 1e9,
+            duration_s: self.times_ns.map_or(0, |[first, latest]| latest - first) as f64 / 1e9,
         }
     }
 }

@@ -4,34 +4,46 @@
 //!
 //! ```text
 //! 0             single           single + 2 * repeated                          requests
-//! +-------------+----------------+--------------------------------------------------+
-//! | one for     | two for each   | the excess: each for a repeated object, by       |
-//! | each single | repeated       | Zipf's law over these with a solved exponent     |
-//! +-------------+----------------+--------------------------------------------------+
+//! +-------------+----------------+---------------------------------------------------+
+//! | one for     | two for each   | the excess: each for a repeated object, by Zipf's |
+//! | each single | repeated       | or Mandelbrot's law over these, solved for        |
+//! +-------------+----------------+---------------------------------------------------+
 //! ```
 //!
 //! So the single objects, and no others, come once; and requests over objects is the mean frequency. Neither depends on chance. A random
 //! bijection of the places puts the requests into the order in which they are made; where a place's object is found takes no memory.
 //!
-//! The exponent is solved for by bisection, so that the line fitted through ln rank and ln frequency of *all* objects ([`fit`]),
-//! which is what the table has, comes out with the slope that is asked for. Frequencies of objects with few excess requests are
-//! taken as Poisson-distributed for that. Where no exponent gives that slope the nearest one is taken: the mean frequency and the
-//! one-hit wonders win over the skew.
+//! The law of the excess gives rank r of the repeated objects the weight 1 / (r + shift)^exponent. Both are solved for, so that the line
+//! fitted through ln rank and ln frequency of *all* objects ([`fit`]), which is what the table has, comes out with the slope that is
+//! asked for: Zipf's law (shift 0) with the least exponent that does, else the least shift (doubled each time) with which one
+//! does. A shift is needed where the slope is steeper than the mean frequency allows a power law over all ranks to be; what is
+//! too much for the tail is then taken from the head. Frequencies of objects with few excess requests are taken as
+//! Poisson-distributed for that. Where no law gives the slope the nearest one is taken: the mean frequency and the one-hit wonders
+//! win over the skew.
 
 use crate::load::fit::fit;
 use crate::random::{Random, mix};
 use crate::zipf::ZipfRanks;
 
 /// The steepest exponent that is tried.
-const EXPONENT_MAX: f64 = 6.0;
+const EXPONENT_MAX: f64 = 8.0;
 /// Between exponents that are tried before the bisection.
-const EXPONENT_STEP: f64 = 0.05;
-/// The exponent where nothing is known of the skew: Zipf's own.
-const EXPONENT_UNKNOWN: f64 = 1.0;
+const EXPONENT_STEP: f64 = 0.1;
+/// Where nothing is known of the skew: Zipf's law as he found it.
+const LAW_UNKNOWN: Law = Law { exponent: 1.0, shift: 0.0 };
 /// Ranks up to this are taken one by one when frequencies are foreseen, later ones in growing parts.
 const RANKS_ALONE: u64 = 128;
 /// Objects with a larger mean excess than this are foreseen to have that excess.
 const POISSON_MEAN_MAX: f64 = 100.0;
+
+/// The law of the excess.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Law {
+    /// How fast weights fall.
+    pub exponent: f64,
+    /// Added to every rank.
+    pub shift: f64,
+}
 
 /// What a population shall be like.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +54,7 @@ pub struct Wanted {
     pub frequency_mean: f64,
     /// The share of the objects that come once.
     pub one_hit_wonders: f64,
-    /// The fitted exponent; `None` if any will do.
+    /// The fitted exponent; `None` if any will do, and 0 for an excess that is spread evenly.
     pub alpha: Option<f64>,
 }
 
@@ -53,8 +65,7 @@ pub struct Population {
     single: u64,
     repeated: u64,
     excess: Option<ZipfRanks>,
-    /// The exponent of the excess.
-    exponent: f64,
+    law: Law,
     /// The fitted exponent that is foreseen.
     alpha: Option<f64>,
     seed: u64,
@@ -74,18 +85,18 @@ impl Population {
         }
         let repeated = objects - single;
         let excess = requests - single - 2 * repeated;
-        let foreseen = |exponent| foresee(single, repeated, excess, exponent);
-        let exponent = match wanted.alpha {
-            Some(alpha) if excess > 0 => solve(alpha, foreseen),
-            _ => EXPONENT_UNKNOWN,
+        let foreseen = |law| foresee(single, repeated, excess, law);
+        let law = match wanted.alpha {
+            Some(alpha) if excess > 0 && repeated > 1 => solve(alpha, repeated, foreseen),
+            _ => LAW_UNKNOWN,
         };
         Self {
             requests,
             single,
             repeated,
-            excess: (excess > 0).then(|| ZipfRanks::new(repeated, exponent)),
-            exponent,
-            alpha: foreseen(exponent),
+            excess: (excess > 0).then(|| ZipfRanks::shifted(repeated, law.exponent, law.shift)),
+            law,
+            alpha: foreseen(law),
             seed: mix(seed),
         }
     }
@@ -100,9 +111,9 @@ impl Population {
         self.single + self.repeated
     }
 
-    /// The solved exponent of the excess.
-    pub fn exponent(&self) -> f64 {
-        self.exponent
+    /// The law of the excess.
+    pub fn law(&self) -> Law {
+        self.law
     }
 
     /// The exponent that a fit through all objects will have; `None` for fewer than two objects.
@@ -127,35 +138,47 @@ impl Population {
     }
 }
 
-/// The exponent for which `foreseen` gives `alpha`, on the side where it grows with the exponent; else the nearest.
-fn solve(alpha: f64, foreseen: impl Fn(f64) -> Option<f64>) -> f64 {
-    let at = |exponent| foreseen(exponent).unwrap_or(0.0);
-    let (mut best, mut best_at) = (0.0, at(0.0));
-    if best_at >= alpha {
-        return 0.0;
+/// The law for which `foreseen` gives `alpha`, else the nearest.
+fn solve(alpha: f64, repeated: u64, foreseen: impl Fn(Law) -> Option<f64>) -> Law {
+    let off = |law| foreseen(law).unwrap_or(0.0) - alpha;
+    let mut nearest = Law { exponent: 0.0, shift: 0.0 };
+    if alpha <= 0.0 {
+        return nearest;
     }
-    for step in 1..=(EXPONENT_MAX / EXPONENT_STEP) as u32 {
-        let exponent = f64::from(step) * EXPONENT_STEP;
-        let here = at(exponent);
-        if here >= alpha {
-            let (mut low, mut high) = (exponent - EXPONENT_STEP, exponent);
-            for _ in 0..20 {
-                let middle = low.midpoint(high);
-                if at(middle) < alpha { low = middle } else { high = middle }
+    let mut nearest_off = off(nearest);
+    let mut shift = 0.0;
+    while shift <= repeated as f64 {
+        let (mut low, mut low_off) = (0.0, off(Law { exponent: 0.0, shift }));
+        for step in 1..=(EXPONENT_MAX / EXPONENT_STEP) as u32 {
+            let high = f64::from(step) * EXPONENT_STEP;
+            let high_off = off(Law { exponent: high, shift });
+            if low_off.signum() != high_off.signum() {
+                return bisect(low, high, shift, off);
             }
-            return high;
+            if high_off.abs() < nearest_off.abs() {
+                (nearest, nearest_off) = (Law { exponent: high, shift }, high_off);
+            }
+            (low, low_off) = (high, high_off);
         }
-        if here > best_at {
-            (best, best_at) = (exponent, here);
-        }
+        shift = if shift == 0.0 { 1.0 } else { shift * 2.0 };
     }
-    best
+    nearest
+}
+
+/// The law between the two exponents where `off` changes its sign.
+fn bisect(mut low: f64, mut high: f64, shift: f64, off: impl Fn(Law) -> f64) -> Law {
+    let sign = off(Law { exponent: low, shift }).signum();
+    for _ in 0..20 {
+        let middle = low.midpoint(high);
+        if off(Law { exponent: middle, shift }).signum() == sign { low = middle } else { high = middle }
+    }
+    Law { exponent: high, shift }
 }
 
 /// The fit through all objects that is to be expected.
-fn foresee(single: u64, repeated: u64, excess: u64, exponent: f64) -> Option<f64> {
+fn foresee(single: u64, repeated: u64, excess: u64, law: Law) -> Option<f64> {
     let parts = parts(repeated);
-    let weights: Vec<f64> = parts.iter().map(|part| weight(*part, exponent)).collect();
+    let weights: Vec<f64> = parts.iter().map(|part| weight(*part, law)).collect();
     let total: f64 = weights.iter().sum();
     let mut groups = vec![(1.0, single as f64)];
     // Counts of objects by their excess, where that is small.
@@ -190,15 +213,17 @@ fn parts(ranks: u64) -> Vec<(u64, u64)> {
     parts
 }
 
-/// The sum of r^-exponent over a part: by the midpoint rule where ranks are not alone.
-fn weight((from, to): (u64, u64), exponent: f64) -> f64 {
+/// The sum of the weights of a part: by the midpoint rule where ranks are not alone.
+fn weight((from, to): (u64, u64), law: Law) -> f64 {
+    // In units of the first rank, so that nothing underflows.
+    let at = |rank: f64| (rank + law.shift) / (1.0 + law.shift);
     if to - from == 1 {
-        return libm::pow(from as f64, -exponent);
+        return libm::pow(at(from as f64), -law.exponent);
     }
-    let (a, b) = (from as f64 - 0.5, to as f64 - 0.5);
-    let power = 1.0 - exponent;
+    let (a, b) = (at(from as f64 - 0.5), at(to as f64 - 0.5));
+    let power = 1.0 - law.exponent;
     if power.abs() < 1e-9 {
-        return libm::log(b / a);
+        return libm::log(b / a) * (1.0 + law.shift);
     }
-    (libm::pow(b, power) - libm::pow(a, power)) / power
+    (libm::pow(b, power) - libm::pow(a, power)) / power * (1.0 + law.shift)
 }
