@@ -8,6 +8,7 @@ use crate::hit_ratio::HitRatioCommand;
 use crate::kill::KillCommand;
 use crate::load::LoadCommand;
 use crate::micro::MicroCommand;
+use crate::report::ReportCommand;
 
 /// Experiments
 #[derive(Clone, Debug, clap::Subcommand)]
@@ -20,6 +21,8 @@ pub enum LabCommand {
     Kill(KillCommand),
     /// Look at a load: its operations, sizes, times to live, frequencies
     Load(LoadCommand),
+    /// Make one page of the results in a folder, and tables
+    Report(ReportCommand),
     /// Be a process of an experiment
     #[command(hide = true)]
     Process(ProcessCommand),
@@ -33,6 +36,7 @@ impl LabCommand {
             Self::Micro(command) => command.run(),
             Self::Kill(command) => command.run(),
             Self::Load(command) => command.run(),
+            Self::Report(command) => command.run(),
             Self::Process(command) => command.run(),
         }
     }
