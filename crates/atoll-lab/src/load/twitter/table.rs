@@ -72,7 +72,7 @@ pub fn read(folder: &Path) -> Result<Vec<Row>, LabError> {
 fn row(line: Line) -> Option<Row> {
     let row = Row {
         cluster: line.cluster,
-        category: *["storage", "computation", "transient"].get(line.category.checked_sub(1)? as usize)?,
+        category: ["storage", "computation", "transient"].get(line.category.checked_sub(1)? as usize)?,
         key_bytes: line.key_size?,
         value_bytes: line.value_size?,
         requests_per_s: line.rate_kqps? * 1000.0,
