@@ -95,7 +95,7 @@ where
         false => String::new(),
     };
     let (caption_x, caption_y) = (figure.x.caption(), figure.y.caption());
-    let letters = ("sans-serif", 13).into_font().color(&TEXT);
+    let letters = ("sans-serif", 16).into_font().color(&TEXT);
     let mut mesh = chart.configure_mesh();
     mesh.axis_style(TEXT.mix(0.6)).bold_line_style(TEXT.mix(0.13)).light_line_style(TRANSPARENT);
     mesh.label_style(letters.clone()).axis_desc_style(letters).x_desc(caption_x).y_desc(caption_y);
