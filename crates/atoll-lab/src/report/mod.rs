@@ -2,7 +2,7 @@
 //! and the numbers as CSV.
 //!
 //! An experiment's results are one JSON file in a folder, `NAME.json`. `report.html` shows all of the folder, and each figure has its
-//! `NAME-N.csv` (figures count from 1). [`write`] makes them all; [`ReportCommand`] makes page and tables from JSON files that are there.
+//! `NAME-N.csv` (figures count from 1). [`write()`] makes them all; [`ReportCommand`] makes page and tables from JSON files that are there.
 //!
 //! A figure shows what was measured beside what the paper prints. Nothing is rounded in the JSON and the CSV.
 

@@ -14,7 +14,7 @@
 //! bijection of the places puts the requests into the order in which they are made; where a place's object is found takes no memory.
 //!
 //! The law of the excess gives rank r of the repeated objects the weight 1 / (r + shift)^exponent. Both are solved for, so that the line
-//! fitted through ln rank and ln frequency of *all* objects ([`fit`]), which is what the table has, comes out with the slope that is
+//! fitted through ln rank and ln frequency of *all* objects ([`fit`](crate::load::fit)), which is what the table has, comes out with the slope that is
 //! asked for: Zipf's law (shift 0) with the least exponent that does, else the least shift (doubled each time) with which one
 //! does. A shift is needed where the slope is steeper than the mean frequency allows a power law over all ranks to be; what is
 //! too much for the tail is then taken from the head. Frequencies of objects with few excess requests are taken as
