@@ -6,7 +6,9 @@ use crate::LabError;
 use crate::fleet::ProcessCommand;
 use crate::hit_ratio::HitRatioCommand;
 use crate::kill::KillCommand;
+use crate::load::LoadCommand;
 use crate::micro::MicroCommand;
+use crate::report::ReportCommand;
 
 /// Experiments
 #[derive(Clone, Debug, clap::Subcommand)]
@@ -17,6 +19,10 @@ pub enum LabCommand {
     Micro(MicroCommand),
     /// Kill and stop processes of a pool under load at random, and check that nothing is wrong, lost or slower
     Kill(KillCommand),
+    /// Look at a load: its operations, sizes, times to live, frequencies
+    Load(LoadCommand),
+    /// Make one page of the results in a folder, and tables
+    Report(ReportCommand),
     /// Be a process of an experiment
     #[command(hide = true)]
     Process(ProcessCommand),
@@ -29,6 +35,8 @@ impl LabCommand {
             Self::HitRatio(command) => command.run(),
             Self::Micro(command) => command.run(),
             Self::Kill(command) => command.run(),
+            Self::Load(command) => command.run(),
+            Self::Report(command) => command.run(),
             Self::Process(command) => command.run(),
         }
     }

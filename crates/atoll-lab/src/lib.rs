@@ -6,6 +6,7 @@
 //! | module | concept |
 //! |---|---|
 //! | [`trace`] | request traces: files in two formats, generated loads |
+//! | [`load`] | what clients ask: YCSB, loads like Twitter's, traces; one interface |
 //! | [`zipf`] | the generated load whose keys follow Zipf's law |
 //! | [`random`] | seeded random words |
 //! | [`deployment`] | where the lab meets an engine; the list of engines |
@@ -13,6 +14,7 @@
 //! | [`replay`] | a trace on a cache |
 //! | [`hit_ratio`] | an engine on a folder of traces, beside the oracle's algorithms |
 //! | [`micro`] | single operations, beside other caches |
+//! | [`report`] | results as a page with plots |
 //! | [`simulated`] | cases of a cache on the simulated fabric |
 //! | [`kill`] | processes of a pool are killed and stopped; nothing may be wrong or lost |
 //! | `fleet` | the processes of an experiment |
@@ -32,11 +34,13 @@ pub mod hit_ratio;
 mod interrupt;
 pub mod kill;
 mod latency;
+pub mod load;
 pub mod micro;
 mod progress;
 pub mod random;
 pub mod reference;
 pub mod replay;
+pub mod report;
 pub mod simulated;
 pub mod trace;
 pub mod zipf;

@@ -136,11 +136,7 @@ pub(crate) fn decode(path: &Path) -> Result<Arc<[u64]>, TraceError> {
     let mut trace = Trace::open_file(path)?;
     let (mut request, mut keys) = (Request::default(), Vec::new());
     while trace.read(&mut request)? {
-        let key = request
-            .key
-            .first_chunk()
-            .map_or_else(|| rapidhash::v3::rapidhash_v3(&request.key), |id| u64::from_le_bytes(*id));
-        keys.push(key);
+        keys.push(request.key_number());
     }
     Ok(keys.into())
 }

@@ -25,7 +25,7 @@ use twitter_csv::TwitterCsv;
 pub const TIME_S_MAX: u64 = 1 << 33;
 
 /// What a client asked for, in the words of memcached.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
     /// Read.
     #[default]
@@ -53,22 +53,29 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// Every operation with its name.
+    const NAMES: [(Self, &str); 11] = [
+        (Self::Get, "get"),
+        (Self::Gets, "gets"),
+        (Self::Set, "set"),
+        (Self::Add, "add"),
+        (Self::Replace, "replace"),
+        (Self::Cas, "cas"),
+        (Self::Append, "append"),
+        (Self::Prepend, "prepend"),
+        (Self::Delete, "delete"),
+        (Self::Incr, "incr"),
+        (Self::Decr, "decr"),
+    ];
+
     /// The operation of that name, in small letters.
     pub fn named(name: &[u8]) -> Option<Self> {
-        Some(match name {
-            b"get" => Self::Get,
-            b"gets" => Self::Gets,
-            b"set" => Self::Set,
-            b"add" => Self::Add,
-            b"replace" => Self::Replace,
-            b"cas" => Self::Cas,
-            b"append" => Self::Append,
-            b"prepend" => Self::Prepend,
-            b"delete" => Self::Delete,
-            b"incr" => Self::Incr,
-            b"decr" => Self::Decr,
-            _ => return None,
-        })
+        Self::NAMES.iter().find(|(_, known)| known.as_bytes() == name).map(|(operation, _)| *operation)
+    }
+
+    /// Its name, in small letters.
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(operation, _)| *operation == self).expect("every operation has a name").1
     }
 
     /// What it does to a cache that a replay fills.
@@ -116,6 +123,14 @@ pub struct Request {
 }
 
 impl Request {
+    /// The key as a number: itself where the source has numbers, else a hash of it.
+    pub fn key_number(&self) -> u64 {
+        match <[u8; 8]>::try_from(&*self.key) {
+            Ok(id) => u64::from_le_bytes(id),
+            Err(_) => rapidhash::v3::rapidhash_v3(&self.key),
+        }
+    }
+
     /// Makes `id` the key.
     pub(crate) fn set_key(&mut self, id: u64) {
         self.key.clear();

@@ -1,0 +1,224 @@
+//! Results of experiments as a page that a person would rather look at: plots and numbers in one HTML file without anything from outside,
+//! and the numbers as CSV.
+//!
+//! An experiment's results are one JSON file in a folder, `NAME.json`. `report.html` shows all of the folder, and each figure has its
+//! `NAME-N.csv` (figures count from 1). [`write()`] makes them all; [`ReportCommand`] makes page and tables from JSON files that are there.
+//!
+//! A figure shows what was measured beside what the paper prints. Nothing is rounded in the JSON and the CSV.
+
+mod page;
+mod plot;
+
+use crate::LabError;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// The page's file.
+pub const PAGE_FILE: &str = "report.html";
+
+/// One experiment's results.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Experiment {
+    /// What files are called: small letters, digits and `-`.
+    pub name: String,
+    /// For people, in a few words.
+    pub title: String,
+    /// What was measured and how, in a paragraph.
+    pub what: String,
+    /// The plots.
+    pub figures: Vec<Figure>,
+}
+
+/// One plot.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// For people, in a few words.
+    pub title: String,
+    /// The axis along.
+    pub x: Axis,
+    /// The axis upwards.
+    pub y: Axis,
+    /// The lines, or with categories along the groups of bars.
+    pub series: Vec<Series>,
+}
+
+/// An axis.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Axis {
+    /// What it shows.
+    pub label: String,
+    /// Its unit; empty for a plain number.
+    #[serde(default)]
+    pub unit: String,
+    /// Whether distances are ratios. All values are then above 0.
+    #[serde(default)]
+    pub logarithmic: bool,
+    /// Names of the places 0, 1, 2 and so on, for an axis of things instead of numbers. Only the axis along may have them.
+    #[serde(default)]
+    pub categories: Vec<String>,
+}
+
+impl Axis {
+    /// Label and unit.
+    fn caption(&self) -> String {
+        if self.unit.is_empty() { self.label.clone() } else { format!("{} ({})", self.label, self.unit) }
+    }
+
+    /// What stands at `value`: its category, else the number.
+    fn at(&self, value: f64) -> String {
+        self.categories.get(value as usize).cloned().unwrap_or_else(|| number(value))
+    }
+}
+
+/// What belongs together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// What it is.
+    pub name: String,
+    /// In the order in which they are joined.
+    pub points: Vec<Point>,
+}
+
+/// One result.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Where it stands; a category's number where there are categories.
+    pub x: f64,
+    /// What was measured.
+    pub y: f64,
+    /// What the paper prints for it, in the same unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paper: Option<f64>,
+}
+
+impl Point {
+    /// What was measured over what the paper prints.
+    pub fn ratio(&self) -> Option<f64> {
+        self.paper.filter(|paper| *paper != 0.0).map(|paper| self.y / paper)
+    }
+}
+
+/// Four significant digits, whole numbers as they are.
+fn number(value: f64) -> String {
+    if value == value.trunc() && value.abs() < 1e9 {
+        return format!("{value}");
+    }
+    let digits = 3 - value.abs().log10().floor().clamp(-9.0, 3.0) as i32;
+    format!("{value:.*}", digits.max(0) as usize)
+}
+
+impl Experiment {
+    /// Why the results cannot be shown, if they cannot.
+    fn check(&self) -> Result<(), String> {
+        let named = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
+        if self.name.is_empty() || !self.name.chars().all(named) {
+            return Err(format!("the name {:?} is not of small letters, digits and -", self.name));
+        }
+        self.figures.iter().try_for_each(Figure::check)
+    }
+}
+
+impl Figure {
+    fn check(&self) -> Result<(), String> {
+        let wrong = |what: &str| Err(format!("the figure {:?} has {what}", self.title));
+        let (places, limit) = (self.x.categories.len(), |axis: &Axis| if axis.logarithmic { 0.0 } else { f64::MIN });
+        for point in self.series.iter().flat_map(|series| &series.points) {
+            let ys = [Some(point.y), point.paper];
+            if !point.x.is_finite() || ys.iter().flatten().any(|y| !y.is_finite()) {
+                return wrong("a value that is not finite");
+            }
+            if point.x <= limit(&self.x) || ys.iter().flatten().any(|y| *y <= limit(&self.y)) {
+                return wrong("a value of 0 or less on a logarithmic axis");
+            }
+            if places > 0 && (point.x.fract() != 0.0 || !(0.0..places as f64).contains(&point.x)) {
+                return wrong("a point at no category");
+            }
+        }
+        Ok(())
+    }
+
+    fn csv(&self) -> Result<Vec<u8>, csv::Error> {
+        let mut table = csv::Writer::from_writer(Vec::new());
+        table.write_record(["series", &self.x.caption(), &self.y.caption(), "paper", "ratio to paper"])?;
+        for series in &self.series {
+            for point in &series.points {
+                let x = self.x.categories.get(point.x as usize).cloned().unwrap_or_else(|| point.x.to_string());
+                let optional = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+                let row = [series.name.clone(), x, point.y.to_string(), optional(point.paper), optional(point.ratio())];
+                table.write_record(&row)?;
+            }
+        }
+        Ok(table.into_inner().expect("memory takes it all"))
+    }
+}
+
+fn put(path: &Path, bytes: &[u8]) -> Result<(), LabError> {
+    std::fs::write(path, bytes).map_err(|error| LabError::Folder { path: path.to_owned(), what: error.to_string() })
+}
+
+/// Writes the experiment's results into `folder`, which is made if it is not there: JSON, tables, and the page of all results there.
+pub fn write(folder: &Path, experiment: &Experiment) -> Result<(), LabError> {
+    let wrong = |what| LabError::Folder { path: folder.to_owned(), what };
+    experiment.check().map_err(wrong)?;
+    std::fs::create_dir_all(folder).map_err(|error| wrong(error.to_string()))?;
+    let json = serde_json::to_vec_pretty(experiment).expect("an experiment is plain data");
+    put(&folder.join(format!("{}.json", experiment.name)), &json)?;
+    rebuild(folder).map(|_| ())
+}
+
+/// Writes page and tables of all results in `folder`; gives the page's path.
+pub fn rebuild(folder: &Path) -> Result<PathBuf, LabError> {
+    let experiments = read(folder)?;
+    for experiment in &experiments {
+        for (index, figure) in experiment.figures.iter().enumerate() {
+            let path = folder.join(format!("{}-{}.csv", experiment.name, index + 1));
+            let table =
+                figure.csv().map_err(|error| LabError::Folder { path: path.clone(), what: error.to_string() })?;
+            put(&path, &table)?;
+        }
+    }
+    let path = folder.join(PAGE_FILE);
+    put(&path, page::render(&experiments)?.as_bytes())?;
+    Ok(path)
+}
+
+/// All results in `folder`, by name.
+fn read(folder: &Path) -> Result<Vec<Experiment>, LabError> {
+    let wrong = |path: &Path, what: String| LabError::Folder { path: path.to_owned(), what };
+    let entries = std::fs::read_dir(folder).map_err(|error| wrong(folder, error.to_string()))?;
+    let mut experiments: Vec<Experiment> = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(|error| wrong(folder, error.to_string()))?.path();
+        if path.extension().is_none_or(|extension| extension != "json") {
+            continue;
+        }
+        let bytes = std::fs::read(&path).map_err(|error| wrong(&path, error.to_string()))?;
+        let experiment: Experiment = serde_json::from_slice(&bytes)
+            .map_err(|error| wrong(&path, format!("no results of an experiment: {error}")))?;
+        experiment.check().map_err(|what| wrong(&path, what))?;
+        experiments.push(experiment);
+    }
+    if experiments.is_empty() {
+        return Err(wrong(folder, "no results (*.json) here; write some with an experiment's --out".to_owned()));
+    }
+    experiments.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(experiments)
+}
+
+/// Make one page of the results in a folder, and tables
+#[derive(Clone, Debug, clap::Args)]
+pub struct ReportCommand {
+    /// Folder of results, one NAME.json an experiment
+    dir: PathBuf,
+}
+
+impl ReportCommand {
+    /// Writes page and tables and says where the page is.
+    pub fn run(self) -> Result<(), LabError> {
+        println!("{}", rebuild(&self.dir)?.display());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

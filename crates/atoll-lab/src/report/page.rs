@@ -1,0 +1,88 @@
+//! The page: one HTML file, well-formed as XML too, in which everything is.
+
+use super::{Experiment, Figure, number, plot};
+use crate::LabError;
+use std::fmt::{self, Write};
+
+const STYLE: &str = "
+:root { color-scheme: light dark; --text: #1d2129; --faint: #667085; --back: #ffffff; --card: #f6f7f9; --line: #d8dce3; }
+@media (prefers-color-scheme: dark) {
+  :root { --text: #e6e8ec; --faint: #98a2b3; --back: #14161a; --card: #1c1f25; --line: #343a44; }
+}
+body { margin: 0 auto; padding: 2rem 1rem; max-width: 60rem; background: var(--back); color: var(--text);
+  font: 16px/1.5 system-ui, sans-serif; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.3rem; margin-top: 3rem; } h3 { font-size: 1.05rem; margin: 0; }
+p, .faint { color: var(--faint); } a { color: inherit; }
+figure { margin: 1.5rem 0; padding: 1rem; background: var(--card); border: 1px solid var(--line); border-radius: 8px; }
+svg { display: block; width: 100%; height: auto; }
+.legend { display: flex; flex-wrap: wrap; gap: .25rem 1.25rem; margin: .5rem 0; font-size: .9rem; }
+.legend i { display: inline-block; width: .8em; height: .8em; margin-right: .4em; border-radius: 2px; }
+.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
+th, td { padding: .2rem .8rem; border-bottom: 1px solid var(--line); text-align: right; }
+th:first-child, td:first-child { text-align: left; } summary { cursor: pointer; }
+";
+
+/// `text` where HTML expects text.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// The page of these experiments.
+pub(super) fn render(experiments: &[Experiment]) -> Result<String, LabError> {
+    let mut page = String::new();
+    write_page(&mut page, experiments)
+        .map_err(|error| LabError::Failed(format!("the report cannot be drawn: {error}")))?;
+    Ok(page)
+}
+
+fn write_page(page: &mut String, experiments: &[Experiment]) -> Result<(), Box<dyn std::error::Error>> {
+    let head = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
+        <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>Atoll: results</title>\n";
+    writeln!(page, "{head}<style>{STYLE}</style>\n</head>\n<body>\n<h1>Atoll: results</h1>\n<ul>")?;
+    for Experiment { name, title, .. } in experiments {
+        writeln!(page, "<li><a href=\"#{name}\">{}</a></li>", escaped(title))?;
+    }
+    writeln!(page, "</ul>")?;
+    for experiment in experiments {
+        let Experiment { name, title, what, figures } = experiment;
+        writeln!(page, "<section id=\"{name}\">\n<h2>{}</h2>\n<p>{}</p>", escaped(title), escaped(what))?;
+        for (index, figure) in figures.iter().enumerate() {
+            writeln!(page, "<figure id=\"{name}-{}\">\n<h3>{}</h3>", index + 1, escaped(&figure.title))?;
+            writeln!(page, "{}", plot::svg(figure)?)?;
+            legend(page, figure)?;
+            writeln!(page, "<details>\n<summary>Numbers</summary>")?;
+            table(page, figure)?;
+            writeln!(page, "</details>\n</figure>")?;
+        }
+        writeln!(page, "</section>")?;
+    }
+    writeln!(page, "</body>\n</html>")?;
+    Ok(())
+}
+
+fn legend(page: &mut String, figure: &Figure) -> fmt::Result {
+    writeln!(page, "<div class=\"legend\">")?;
+    for (index, series) in figure.series.iter().enumerate() {
+        let colour = plot::colour(index);
+        writeln!(page, "<span><i style=\"background: {colour}\"></i>{}</span>", escaped(&series.name))?;
+    }
+    if figure.series.iter().flat_map(|series| &series.points).any(|point| point.paper.is_some()) {
+        writeln!(page, "<span class=\"faint\">hollow: what the paper prints</span>")?;
+    }
+    writeln!(page, "</div>")
+}
+
+fn table(page: &mut String, figure: &Figure) -> fmt::Result {
+    let captions = [figure.x.caption(), figure.y.caption()].map(|caption| escaped(&caption));
+    writeln!(page, "<div class=\"wide\"><table>\n<tr><th>series</th><th>{}</th><th>{}</th>", captions[0], captions[1])?;
+    writeln!(page, "<th>paper</th><th>ratio</th></tr>")?;
+    for series in &figure.series {
+        for point in &series.points {
+            let optional = |value: Option<f64>| value.map(number).unwrap_or_default();
+            let cells = [number(point.y), optional(point.paper), optional(point.ratio())].join("</td><td>");
+            let at = escaped(&figure.x.at(point.x));
+            writeln!(page, "<tr><td>{}</td><td>{at}</td><td>{cells}</td></tr>", escaped(&series.name))?;
+        }
+    }
+    writeln!(page, "</table></div>")
+}

@@ -1,0 +1,133 @@
+//! A figure as SVG: lines over numbers, groups of bars over categories. What the paper prints is hollow, in the colour of its series.
+//!
+//! Axes and letters have the colour of the text around, so that the plot is legible on a dark and on a light page.
+
+use super::{Axis, Figure, Point, number};
+use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
+use plotters::prelude::*;
+use std::error::Error;
+
+/// Colours of series, legible on dark and light.
+const COLOURS: [(u8, u8, u8); 8] = [
+    (59, 130, 246),
+    (234, 106, 20),
+    (16, 165, 115),
+    (225, 60, 100),
+    (160, 90, 240),
+    (190, 140, 10),
+    (10, 160, 190),
+    (130, 130, 130),
+];
+/// Stands for the colour of the text in what plotters writes; no series has it.
+const TEXT: RGBColor = RGBColor(1, 2, 3);
+const SIZE: (u32, u32) = (760, 400);
+/// The part of a category's place that its bars take.
+const GROUP: f64 = 0.8;
+
+/// The colour of the series of that number.
+pub(super) fn colour(series: usize) -> String {
+    let (red, green, blue) = COLOURS[series % COLOURS.len()];
+    format!("#{red:02X}{green:02X}{blue:02X}")
+}
+
+fn shade(series: usize) -> RGBColor {
+    let (red, green, blue) = COLOURS[series % COLOURS.len()];
+    RGBColor(red, green, blue)
+}
+
+/// The plot as an SVG element.
+pub(super) fn svg(figure: &Figure) -> Result<String, Box<dyn Error>> {
+    let mut text = String::new();
+    let xs = || figure.series.iter().flat_map(|series| &series.points).map(|point| point.x);
+    let ys = || figure.series.iter().flat_map(|series| &series.points).flat_map(|point| [Some(point.y), point.paper]);
+    let (x, y) = if figure.x.categories.is_empty() {
+        (range(&figure.x, xs(), false), range(&figure.y, ys().flatten(), true))
+    } else {
+        (-0.5..figure.x.categories.len() as f64 - 0.5, range(&figure.y, ys().flatten(), true))
+    };
+    match (figure.x.logarithmic, figure.y.logarithmic) {
+        (false, false) => draw(figure, x, y.clone(), y.start, &mut text)?,
+        (true, false) => draw(figure, x.log_scale().base(2.0), y.clone(), y.start, &mut text)?,
+        (false, true) => draw(figure, x, y.clone().log_scale(), y.start, &mut text)?,
+        (true, true) => draw(figure, x.log_scale().base(2.0), y.clone().log_scale(), y.start, &mut text)?,
+    }
+    // Scales to the page; a reader of the page by ear gets the title.
+    let size = format!("<svg width=\"{}\" height=\"{}\" ", SIZE.0, SIZE.1);
+    let text = text.replacen(&size, "<svg role=\"img\" ", 1);
+    Ok(text.replace("\"#010203\"", "\"currentColor\""))
+}
+
+/// What an axis spans.
+fn range(axis: &Axis, values: impl Iterator<Item = f64>, upwards: bool) -> std::ops::Range<f64> {
+    let (low, high) =
+        values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
+    if low > high {
+        return if axis.logarithmic { 1.0..10.0 } else { 0.0..1.0 };
+    }
+    match (axis.logarithmic, upwards) {
+        (true, true) => low * 0.8..high * 1.25,
+        (true, false) => low * 0.95..high * 1.05,
+        // Heights are compared, so that they begin at 0.
+        (false, true) => low.min(0.0)..if high > 0.0 { high * 1.08 } else { 1.0 },
+        (false, false) if low == high => low - 0.5..high + 0.5,
+        (false, false) => low - 0.02 * (high - low)..high + 0.02 * (high - low),
+    }
+}
+
+fn draw<X, Y>(figure: &Figure, x: X, y: Y, floor: f64, text: &mut String) -> Result<(), Box<dyn Error>>
+where
+    X: AsRangedCoord<Value = f64>,
+    Y: AsRangedCoord<Value = f64>,
+    X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+    Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+{
+    let root = SVGBackend::with_string(text, SIZE).into_drawing_area();
+    let mut chart = ChartBuilder::on(&root)
+        .margin(8)
+        .set_label_area_size(LabelAreaPosition::Left, 76)
+        .set_label_area_size(LabelAreaPosition::Bottom, 46)
+        .build_cartesian_2d(x, y)?;
+    let places = &figure.x.categories;
+    // With as many labels as places plotters puts one at each whole number.
+    let at_x = |value: &f64| match places.is_empty() {
+        true => number(*value),
+        false if value.fract() == 0.0 && *value >= 0.0 => places.get(*value as usize).cloned().unwrap_or_default(),
+        false => String::new(),
+    };
+    let (caption_x, caption_y) = (figure.x.caption(), figure.y.caption());
+    let letters = ("sans-serif", 16).into_font().color(&TEXT);
+    let mut mesh = chart.configure_mesh();
+    mesh.axis_style(TEXT.mix(0.6)).bold_line_style(TEXT.mix(0.13)).light_line_style(TRANSPARENT);
+    mesh.label_style(letters.clone()).axis_desc_style(letters).x_desc(caption_x).y_desc(caption_y);
+    mesh.x_label_formatter(&at_x).y_label_formatter(&|value| number(*value)).y_labels(8);
+    if places.is_empty() {
+        mesh.x_labels(9);
+    } else {
+        mesh.disable_x_mesh().x_labels(2 * places.len() + 1);
+    }
+    mesh.draw()?;
+    for (index, series) in figure.series.iter().enumerate() {
+        let colour = shade(index);
+        if places.is_empty() {
+            let measured = series.points.iter().map(|point| (point.x, point.y));
+            chart.draw_series(LineSeries::new(measured.clone(), colour.stroke_width(2)))?;
+            chart.draw_series(measured.map(|at| Circle::new(at, 4, colour.filled())))?;
+            let printed = series.points.iter().filter_map(|point| Some((point.x, point.paper?)));
+            chart.draw_series(LineSeries::new(printed.clone(), colour.mix(0.5).stroke_width(1)))?;
+            chart.draw_series(printed.map(|at| Circle::new(at, 5, colour.stroke_width(2))))?;
+            continue;
+        }
+        let width = GROUP / figure.series.len() as f64;
+        let corners = |point: &Point, to: f64, slack: f64| {
+            let left = point.x - GROUP / 2.0 + width * index as f64;
+            [(left + width * slack, floor), (left + width * (1.0 - slack), to)]
+        };
+        let measured = series.points.iter().map(|point| Rectangle::new(corners(point, point.y, 0.06), colour.filled()));
+        chart.draw_series(measured)?;
+        let printed = series.points.iter().filter_map(|point| Some(corners(point, point.paper?, 0.2)));
+        chart.draw_series(printed.map(|corners| Rectangle::new(corners, TEXT.stroke_width(2))))?;
+    }
+    drop(chart);
+    root.present()?;
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! The page holds the plots and the numbers.
+
+use super::*;
+use roxmltree::{Document, Node, ParsingOptions};
+
+fn experiment() -> Experiment {
+    let point = |x, y, paper| Point { x, y, paper };
+    let axis = |label: &str, unit: &str| Axis { label: label.to_owned(), unit: unit.to_owned(), ..Axis::default() };
+    let lines = Figure {
+        title: "Throughput & <latency>".to_owned(),
+        x: Axis { logarithmic: true, ..axis("threads", "") },
+        y: axis("throughput", "Mops"),
+        series: vec![
+            Series {
+                name: "forge".to_owned(),
+                points: vec![
+                    point(16.0, 3.25, Some(3.5)),
+                    point(64.0, 11.126, Some(12.0)),
+                    point(256.0, 20.0, Some(22.5)),
+                ],
+            },
+            Series { name: "a \"baseline\"".to_owned(), points: vec![point(16.0, 1.5, None), point(256.0, 2.5, None)] },
+        ],
+    };
+    let categories = ["A", "B", "C"].map(str::to_owned).to_vec();
+    let bars = Figure {
+        title: "Hit ratio".to_owned(),
+        x: Axis { categories, ..axis("YCSB", "") },
+        y: axis("hit ratio", "%"),
+        series: ["forge", "ditto"]
+            .map(|name| Series {
+                name: name.to_owned(),
+                points: (0..3).map(|place| point(f64::from(place), 60.0 + f64::from(place), Some(61.0))).collect(),
+            })
+            .to_vec(),
+    };
+    let logarithms = Figure { y: Axis { logarithmic: true, ..lines.y.clone() }, ..lines.clone() };
+    let empty = Figure { series: Vec::new(), ..logarithms.clone() };
+    Experiment {
+        name: "forge-fig13".to_owned(),
+        title: "FORGE Fig. 13".to_owned(),
+        what: "YCSB with 20 % cache.".to_owned(),
+        figures: vec![lines, bars, logarithms, empty],
+    }
+}
+
+fn text(node: Node) -> String {
+    node.descendants().filter_map(|part| part.is_text().then(|| part.text()).flatten()).collect()
+}
+
+#[test]
+fn the_page_has_every_plot_and_every_number_and_nothing_from_outside() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), &experiment()).unwrap();
+    let page = std::fs::read_to_string(folder.path().join(PAGE_FILE)).unwrap();
+    let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
+    let document = Document::parse_with_options(&page, options).unwrap();
+    let named = |node: Node, name: &str| node.descendants().filter(|part| part.has_tag_name(name)).count();
+    let figures: Vec<Node> = document.descendants().filter(|node| node.has_tag_name("figure")).collect();
+    assert_eq!(figures.len(), 4);
+    for (figure, shown) in experiment().figures.iter().zip(&figures) {
+        let text = text(*shown);
+        assert!(text.contains(&figure.title) && text.contains(&figure.y.caption()), "{text}");
+        assert_eq!(shown.descendants().filter(|node| node.tag_name().name() == "svg").count(), 1);
+        let points: usize = figure.series.iter().map(|series| series.points.len()).sum();
+        assert_eq!(named(*shown, "tr"), 1 + points);
+    }
+    let marks = |node: &Node, name: &str| node.descendants().filter(|part| part.tag_name().name() == name).count();
+    // Five points measured and three printed; six bars of each, beside the background.
+    assert_eq!(marks(&figures[0], "circle"), 8);
+    assert!(marks(&figures[1], "rect") >= 12);
+    let numbers = text(figures[0]);
+    for number in ["11.13", "20", "22.5", "0.9286", "256"] {
+        assert!(numbers.contains(number), "{number} in {numbers}");
+    }
+    let places = figures[1].descendants().find(|node| node.tag_name().name() == "svg").map(text).unwrap();
+    assert!(["A", "B", "C"].iter().all(|place| places.contains(place)), "{places}");
+    let outside =
+        ["href", "src"].iter().flat_map(|name| document.descendants().filter_map(move |node| node.attribute(*name)));
+    assert!(outside.into_iter().all(|link| link.starts_with('#')));
+    assert!(!page.contains("url(") && !page.contains("@import") && !page.contains("<script"));
+}
+
+#[test]
+fn results_survive_as_json_and_tables_have_all_digits() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), &experiment()).unwrap();
+    assert_eq!(read(folder.path()).unwrap(), [experiment()]);
+    let mut table = csv::Reader::from_path(folder.path().join("forge-fig13-1.csv")).unwrap();
+    assert_eq!(
+        table.headers().unwrap(),
+        ["series", "threads", "throughput (Mops)", "paper", "ratio to paper"].as_slice()
+    );
+    let rows: Vec<_> = table.records().map(Result::unwrap).collect();
+    assert_eq!(rows.len(), 5);
+    assert_eq!(&rows[1][2], "11.126");
+    assert_eq!((&rows[3][0], &rows[3][3]), ("a \"baseline\"", ""));
+    let bars = std::fs::read_to_string(folder.path().join("forge-fig13-2.csv")).unwrap();
+    assert!(bars.contains("ditto,C,62,61,"), "{bars}");
+}
+
+#[test]
+fn a_second_experiment_joins_the_page() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), &experiment()).unwrap();
+    write(folder.path(), &Experiment { name: "other".to_owned(), ..experiment() }).unwrap();
+    let page = std::fs::read_to_string(rebuild(folder.path()).unwrap()).unwrap();
+    assert!(page.contains("id=\"forge-fig13\"") && page.contains("id=\"other\""));
+}
+
+#[test]
+fn what_cannot_be_shown_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(rebuild(folder.path()).unwrap_err().to_string().contains("no results"));
+    let mut wrong = experiment();
+    wrong.figures[0].series[0].points[0].x = 0.0;
+    assert!(write(folder.path(), &wrong).unwrap_err().to_string().contains("logarithmic"));
+    wrong = experiment();
+    wrong.figures[1].series[0].points[0].x = 3.0;
+    assert!(write(folder.path(), &wrong).unwrap_err().to_string().contains("category"));
+    wrong = Experiment { name: "../x".to_owned(), ..experiment() };
+    assert!(write(folder.path(), &wrong).unwrap_err().to_string().contains("small letters"));
+    std::fs::write(folder.path().join("x.json"), "{}").unwrap();
+    assert!(rebuild(folder.path()).unwrap_err().to_string().contains("no results of an experiment"));
+}
