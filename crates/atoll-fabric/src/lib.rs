@@ -11,6 +11,7 @@
 //! | [`batch`] | verbs posted at once, and their results |
 //! | [`endpoint`] | the contract |
 //! | [`prefetch`](mod@prefetch) | a hint to the processor |
+//! | [`purpose`] | what verbs are sent for, where a fabric counts |
 //! | [`region`] | a span of memory that endpoints reach, and its attributes |
 //! | [`clock`] | where an endpoint's time comes from |
 //! | [`shm`] | one host: loads, stores and atomic instructions on a shared mapping |
@@ -25,6 +26,7 @@ pub mod clock;
 pub mod conformance;
 pub mod endpoint;
 pub mod prefetch;
+pub mod purpose;
 pub mod region;
 pub mod shm;
 
@@ -34,4 +36,5 @@ pub use buffer::Buffer;
 pub use clock::Clock;
 pub use endpoint::{Endpoint, Identity, Intent, Limits, VerbError, run_ready};
 pub use prefetch::prefetch;
+pub use purpose::Purpose;
 pub use region::{Domain, Kind, Lifetime, RegionAttributes};

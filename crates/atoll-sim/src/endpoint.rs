@@ -1,9 +1,10 @@
 //! One client's access to the simulated fabric.
 
 use crate::flight::Fate;
+use crate::network::CpuCosts;
 use crate::sim::Shared;
 use crate::world::World;
-use atoll_fabric::{Batch, Endpoint, Identity, Limits, RegionAttributes, VerbError};
+use atoll_fabric::{Batch, Endpoint, Identity, Limits, Purpose, RegionAttributes, VerbError};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -16,8 +17,8 @@ pub struct SimEndpoint {
 }
 
 impl SimEndpoint {
-    pub(crate) fn new(shared: Rc<Shared>, name: &str) -> Self {
-        let number = shared.world.borrow_mut().add_port(name, shared.seed);
+    pub(crate) fn new(shared: Rc<Shared>, name: &str, compute_node: u16) -> Self {
+        let number = shared.world.borrow_mut().add_port(name, shared.seed, compute_node);
         Self { shared, number }
     }
 
@@ -29,6 +30,22 @@ impl SimEndpoint {
     /// How many steps the simulation has taken: the time that histories are written in.
     pub fn steps(&self) -> u64 {
         self.shared.world.borrow().steps
+    }
+
+    /// Virtual nanoseconds since the simulation was made; in a timed run, as far as this client's processor has come.
+    pub fn virtual_ns(&self) -> u64 {
+        self.shared.world.borrow().now_ns
+    }
+
+    /// In a timed run, charges the client's processor: for work that does not pass the fabric, such as hashing a key. See
+    /// [`CpuCosts`](crate::network::CpuCosts).
+    pub fn charge_ps(&self, ps: u64) {
+        self.shared.world.borrow_mut().charge_ps(ps);
+    }
+
+    /// In a timed run, what the steps of a protocol cost.
+    pub fn cpu_costs(&self) -> Option<CpuCosts> {
+        self.shared.world.borrow().timed.as_ref().map(|timed| timed.cpu())
     }
 
     #[inline]
@@ -88,6 +105,13 @@ impl Endpoint for SimEndpoint {
             port.waiters.push(context.waker().clone());
             Poll::Pending
         })
+    }
+
+    fn purpose(&self, purpose: Purpose) -> Purpose {
+        match &mut self.shared.world.borrow_mut().timed {
+            None => purpose,
+            Some(timed) => timed.swap_purpose(self.number, purpose),
+        }
     }
 
     fn pause(&self, ns: u64) -> impl Future<Output = ()> {
@@ -200,6 +224,7 @@ impl Future for Post<'_, '_> {
             Fate::Landed | Fate::Failed(_) => {
                 flight.disembark(this.batch.verbs_mut());
                 let fate = std::mem::replace(&mut flight.fate, Fate::Landed);
+                world.charge_results(this.batch.verbs());
                 world.release(id);
                 this.flight = None;
                 return Poll::Ready(if let Fate::Failed(error) = fate { Err(error.into()) } else { Ok(()) });
