@@ -4,7 +4,8 @@ use crate::flight::Fate;
 use crate::network::CpuCosts;
 use crate::sim::Shared;
 use crate::world::World;
-use atoll_fabric::{Batch, Endpoint, Identity, Limits, Purpose, RegionAttributes, VerbError};
+use atoll_fabric::batch::{Operation, Verb};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity, Limits, Purpose, RegionAttributes, VerbError};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -49,15 +50,15 @@ impl SimEndpoint {
     }
 
     #[inline]
-    fn check(&self, world: &World, batch: &Batch) -> Result<(), VerbError> {
+    fn check(&self, world: &World, verbs: &[Verb]) -> Result<(), VerbError> {
         world.standing(self.number)?;
         let limits = world.limits;
-        assert!(batch.len() <= limits.batch_verbs_max, "a batch of {} verbs: see Endpoint::limits", batch.len());
-        for verb in batch.verbs() {
+        assert!(verbs.len() <= limits.batch_verbs_max, "a batch of {} verbs: see Endpoint::limits", verbs.len());
+        for verb in verbs {
             assert!(verb.len() <= limits.verb_bytes_max, "a verb of {} bytes: see Endpoint::limits", verb.len());
         }
-        world.memory.check(batch.verbs())?;
-        world.check_losses(self.number, batch.verbs())
+        world.memory.check(verbs)?;
+        world.check_losses(self.number, verbs)
     }
 }
 
@@ -71,12 +72,20 @@ impl std::fmt::Debug for SimEndpoint {
 impl Endpoint for SimEndpoint {
     #[inline]
     fn post(&self, batch: &mut Batch) -> impl Future<Output = Result<(), VerbError>> {
-        Post { endpoint: self, batch, flight: None }
+        Post { endpoint: self, verbs: batch.verbs_mut(), flight: None }
+    }
+
+    /// Without the room that a batch has for many.
+    async fn read(&self, at: Address, into: Buffer) -> Result<Buffer, VerbError> {
+        let mut verbs = [Verb { at, fenced: false, operation: Operation::Read { into } }];
+        Post { endpoint: self, verbs: &mut verbs, flight: None }.await?;
+        let [Verb { operation: Operation::Read { into }, .. }] = verbs else { unreachable!("a verb stays what it is") };
+        Ok(into)
     }
 
     fn post_unawaited(&self, batch: &mut Batch) {
         let mut world = self.shared.world.borrow_mut();
-        let checked = self.check(&world, batch);
+        let checked = self.check(&world, batch.verbs());
         match checked {
             _ if world.ghost => {}
             Ok(()) if batch.is_empty() => {}
@@ -189,7 +198,7 @@ impl Drop for SimEndpoint {
 /// A post that is waited for. Dropping it leaves the batch in flight, with its buffers.
 struct Post<'e, 'b> {
     endpoint: &'e SimEndpoint,
-    batch: &'b mut Batch,
+    verbs: &'b mut [Verb],
     /// Set from the first poll, if there was room, to the end.
     flight: Option<u32>,
 }
@@ -205,8 +214,8 @@ impl Future for Post<'_, '_> {
             return Poll::Pending;
         }
         let Some(id) = this.flight else {
-            this.endpoint.check(&world, this.batch)?;
-            if this.batch.is_empty() {
+            this.endpoint.check(&world, this.verbs)?;
+            if this.verbs.is_empty() {
                 return Poll::Ready(Ok(()));
             }
             let limit = world.limits.batches_max;
@@ -216,21 +225,21 @@ impl Future for Post<'_, '_> {
                 return Poll::Pending;
             }
             let fate = Fate::Awaited(shared.foreign_waker(world.polled, context));
-            this.flight = Some(world.launch(*number, this.batch.verbs_mut(), fate));
+            this.flight = Some(world.launch(*number, this.verbs, fate));
             return Poll::Pending;
         };
         let flight = world.flight_mut(id);
         match &flight.fate {
             Fate::Landed | Fate::Failed(_) => {
-                flight.disembark(this.batch.verbs_mut());
+                flight.disembark(this.verbs);
                 let fate = std::mem::replace(&mut flight.fate, Fate::Landed);
-                world.charge_results(this.batch.verbs());
+                world.charge_results(this.verbs);
                 world.release(id);
                 this.flight = None;
                 return Poll::Ready(if let Fate::Failed(error) = fate { Err(error.into()) } else { Ok(()) });
             }
             Fate::Unknown => {
-                flight.strand(this.batch.verbs_mut());
+                flight.strand(this.verbs);
                 flight.fate = Fate::Abandoned;
                 this.flight = None;
                 return Poll::Ready(Err(VerbError::OutcomeUnknown));

@@ -329,7 +329,7 @@ impl Sim {
         self.set_end_ps(u64::MAX);
         match ran {
             Ok(_) => Ok(true),
-            Err(SimError::Deadlock { .. }) if self.shared.world.borrow().has_more() => Ok(false),
+            Err(SimError::Deadlock { .. }) if self.shared.world.borrow_mut().has_more() => Ok(false),
             Err(error) => Err(error),
         }
     }

@@ -103,7 +103,7 @@ impl Timed {
             compute_nodes: network.compute_nodes,
             nic_of,
             kinds: nodes.iter().map(|regions| regions.iter().map(|region| region.kind).collect()).collect(),
-            events: Events::default(),
+            events: Events::new(),
             ready: VecDeque::new(),
             now_ps: 0,
             busy_until: Vec::new(),
@@ -353,8 +353,8 @@ impl World {
     }
 
     /// Whether something is still to happen in a timed run.
-    pub(crate) fn has_more(&self) -> bool {
-        self.timed.as_ref().is_some_and(|timed| timed.events.next_at().is_some())
+    pub(crate) fn has_more(&mut self) -> bool {
+        self.timed.as_mut().is_some_and(|timed| timed.events.next_at().is_some())
     }
 
     fn poll_timed(&mut self, lane: u32) -> Next {
