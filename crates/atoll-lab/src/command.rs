@@ -7,6 +7,7 @@ use crate::fleet::ProcessCommand;
 use crate::hit_ratio::HitRatioCommand;
 use crate::kill::KillCommand;
 use crate::micro::MicroCommand;
+use crate::validation::ValidateCommand;
 
 /// Experiments
 #[derive(Clone, Debug, clap::Subcommand)]
@@ -17,6 +18,8 @@ pub enum LabCommand {
     Micro(MicroCommand),
     /// Kill and stop processes of a pool under load at random, and check that nothing is wrong, lost or slower
     Kill(KillCommand),
+    /// Hold the simulated networks against every figure that the papers print of their hardware
+    Validate(ValidateCommand),
     /// Be a process of an experiment
     #[command(hide = true)]
     Process(ProcessCommand),
@@ -29,6 +32,7 @@ impl LabCommand {
             Self::HitRatio(command) => command.run(),
             Self::Micro(command) => command.run(),
             Self::Kill(command) => command.run(),
+            Self::Validate(command) => command.run(),
             Self::Process(command) => command.run(),
         }
     }

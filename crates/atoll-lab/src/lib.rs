@@ -13,6 +13,7 @@
 //! | [`replay`] | a trace on a cache |
 //! | [`hit_ratio`] | an engine on a folder of traces, beside the oracle's algorithms |
 //! | [`micro`] | single operations, beside other caches |
+//! | [`validation`] | the simulated networks beside what the papers print of theirs |
 //! | [`simulated`] | cases of a cache on the simulated fabric |
 //! | [`kill`] | processes of a pool are killed and stopped; nothing may be wrong or lost |
 //! | `fleet` | the processes of an experiment |
@@ -39,6 +40,7 @@ pub mod reference;
 pub mod replay;
 pub mod simulated;
 pub mod trace;
+pub mod validation;
 pub mod zipf;
 
 pub use command::LabCommand;

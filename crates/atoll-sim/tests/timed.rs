@@ -77,7 +77,7 @@ fn these_digits_are_the_same_on_every_machine() {
     sim.block_on(async move { endpoint.read(AT, Buffer::new()).await.unwrap() }).unwrap();
     let profile = profiles::CX5_100G;
     let kib_ps = 1024 * 8 * 10;
-    let (request_ps, response_ps) = (46 * kib_ps / 1024, 34 * kib_ps / 1024);
+    let (request_ps, response_ps) = (42 * kib_ps / 1024, 30 * kib_ps / 1024);
     let ways_ps = 2 * (profile.wire_ps + profile.switch_ps + request_ps + response_ps);
     let processor_ps = profile.client.batch_ps + profile.client.verb_ps + profile.client.completion_ps;
     let engines_ps = profile.issue.read_ps + profile.serve.read_ps;
@@ -210,7 +210,7 @@ fn traffic_says_what_was_sent_for_what_and_which_limit_was_reached() {
     let memory_node = traffic.nics[3];
     assert_eq!(memory_node.verbs[VerbKind::Read as usize], 12_000);
     assert_eq!(memory_node.verbs[VerbKind::FetchAndAdd as usize], 12_000);
-    assert_eq!(memory_node.bytes_in, 12_000 * (30 + 16 + 30 + 28));
+    assert_eq!(memory_node.bytes_in, 12_000 * (26 + 16 + 26 + 28));
     let (nic, limit, per_mille) = traffic.busiest().unwrap();
     assert_eq!((nic, limit), (3, Limit::Serve));
     assert!((900..=1000).contains(&per_mille), "{per_mille}");

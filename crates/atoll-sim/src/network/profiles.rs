@@ -7,15 +7,16 @@
 //! |---|---|---|
 //! | `cx3-56g` | SELCC, section 7: ConnectX-3 FDR | HERD (SIGCOMM 2014), section 3; Kalia et al. (ATC 2016) for atomics |
 //! | `cx4-100g` | DiFache, section 7: ConnectX-4 | `cx5-100g`, by the quotient of the data sheets' message rates |
-//! | `cx5-100g` | FORGE, section 6.1: ConnectX-5 | FORGE, Fig. 2 and section 4.4 |
+//! | `cx5-100g` | FORGE, section 6.1: ConnectX-5 | FORGE, Fig. 2 and section 5.2 |
 //! | `cx6-100g` | Ditto, section 5.1: ConnectX-6 | Ditto, Fig. 25 |
 //! | `cxl` | memory behind a CXL switch | loads of 350 ns |
 //! | `tcp-25g` | an agent thread on 25 Gbit Ethernet | assumed; 30 us a round trip |
 //!
 //! **What an atomic costs the READs beside it.** FORGE prints two figures about that, and no engine that works one after another meets both: READs
 //! fall by 4.3 times beside atomics (Fig. 2b; how many of each is not said, equal shares are assumed here), and 2 WRITEs, a READ and a CAS take
-//! together 2/107 + 1/88 + 1/20 us (section 4.4). With `h` for how long an atomic holds the engine, the first says `1 + h/11.364 = 4.3`, so 37.5 ns,
-//! the second `18.69 + 11.36 + h = 80.06`, so 50 ns. 43.2 ns makes both wrong by the same share.
+//! together 2/107 + 1/88 + 1/20 us (section 5.2). With `h` for how long an atomic holds the engine, the first says `1 + h/11.364 = 4.3`, so 37.5 ns,
+//! the second `18.69 + 11.36 + h = 80.06`, so 50 ns. 43 ns makes both wrong by the same share, a little under a tenth. Device memory, where READs fall 2.4 to
+//! 3 times less, is foretold well by either.
 
 use super::profile::{AtomicTimes, ClientTimes, EngineTimes, Profile, verb_ps};
 
@@ -42,25 +43,25 @@ pub const CX5_100G: Profile = Profile {
         atomic_device_ps: verb_ps(107),
     },
     serve: EngineTimes {
-        // FORGE, section 4.4 and Fig. 2a: 88 Mops.
+        // FORGE, section 5.2 and Fig. 2a: 88 Mops.
         read_ps: verb_ps(88),
         // The same: 107 Mops.
         write_ps: verb_ps(107),
-        // Derived from Fig. 2b and section 4.4: see above.
-        atomic_host_ps: 43_200,
+        // Derived from Fig. 2b and section 5.2: see above.
+        atomic_host_ps: 43_000,
         // Derived: on the chip an atomic is a message as a WRITE is.
         atomic_device_ps: verb_ps(107),
     },
     serve_batch_ps: 0,
-    // FORGE, section 4.4: 20 Mops. The turn is assumed: a read over PCIe (`host_read_ps`), and 200 ns for the write behind it.
+    // FORGE, section 5.2: 20 Mops. The turn is assumed: a read over PCIe (`host_read_ps`), and 200 ns for the write behind it.
     atomics_host: AtomicTimes { gap_ps: verb_ps(20), turn_ps: 550_000 },
     // FORGE, section 2.2: 4.9 times as many. The turn is assumed.
     atomics_device: AtomicTimes { gap_ps: verb_ps(98), turn_ps: 20_000 },
     // FORGE, section 6.1.
     link_bits_per_s: 100 * GBIT,
-    // InfiniBand: the largest MTU; LRH, BTH, an extended header, and two checksums.
+    // InfiniBand: the largest MTU; LRH 8, BTH 12, and checksums of 4 and 2 bytes.
     mtu_bytes: 4096,
-    header_bytes: 30,
+    header_bytes: 26,
     // Assumed, so that a small READ takes some 1.7 us, as is usual for this generation; FORGE prints no latency of a verb.
     wire_ps: 250_000,
     // Data sheet of a 100 Gbit InfiniBand switch: 90 ns.
@@ -81,9 +82,9 @@ pub const CX4_100G: Profile = Profile {
     serve: scaled(CX5_100G.serve, 4, 3),
     atomics_host: AtomicTimes { gap_ps: CX5_100G.atomics_host.gap_ps * 4 / 3, turn_ps: 550_000 },
     atomics_device: AtomicTimes { gap_ps: CX5_100G.atomics_device.gap_ps * 4 / 3, turn_ps: 20_000 },
-    // The usual MTU over Ethernet; with Ethernet, IP, UDP and InfiniBand headers and the gap between frames.
+    // The usual MTU over Ethernet; preamble and gap 20, Ethernet 18, IP 20, UDP 8, BTH 12 and a checksum of 4 bytes.
     mtu_bytes: 1024,
-    header_bytes: 90,
+    header_bytes: 82,
     // Data sheet of a 100 Gbit Ethernet switch: 300 ns.
     switch_ps: 300_000,
     // ConnectX-4 has no memory for users.
@@ -106,7 +107,7 @@ pub const CX6_100G: Profile = Profile {
     atomics_device: AtomicTimes { gap_ps: 18_330, turn_ps: 20_000 },
     // Over Ethernet: Ditto, section 5.1. As for `cx4-100g`.
     mtu_bytes: 1024,
-    header_bytes: 90,
+    header_bytes: 82,
     switch_ps: 300_000,
     ..CX5_100G
 };
@@ -125,8 +126,8 @@ pub const CX3_56G: Profile = Profile {
         // HERD, section 3: 26 million READs and 35 million WRITEs a second come in.
         read_ps: verb_ps(26),
         write_ps: verb_ps(35),
-        // Derived: the share of the unit's gap that `cx5-100g` has, 43.2 of 50.
-        atomic_host_ps: verb_ps(27) * 10 * 432 / 500,
+        // Derived: the share of the unit's gap that `cx5-100g` has, 43 of 50.
+        atomic_host_ps: verb_ps(27) * 10 * 43 / 50,
         atomic_device_ps: verb_ps(35),
     },
     // Kalia et al., 2016: about 2.7 million a second.

@@ -12,12 +12,11 @@ use atoll_fabric::batch::Verb;
 use atoll_fabric::{Address, Kind, Purpose};
 use std::collections::VecDeque;
 
-/// Bytes of a request or a response besides its payload and the header of every packet: InfiniBand's extended headers.
-const READ_REQUEST_BYTES: u64 = 16;
-const WRITE_REQUEST_BYTES: u64 = 16;
-const ATOMIC_REQUEST_BYTES: u64 = 28;
+/// InfiniBand's extended headers, in bytes: once a message, besides the header of every packet.
+const EXTENDED_BYTES: u64 = 16;
+const ATOMIC_EXTENDED_BYTES: u64 = 28;
 const ACKNOWLEDGE_BYTES: u64 = 4;
-const ATOMIC_RESPONSE_BYTES: u64 = 12;
+const ATOMIC_ACKNOWLEDGE_BYTES: u64 = 12;
 
 /// What a timed run has besides the world of every run.
 pub(crate) struct Timed {
@@ -152,9 +151,27 @@ impl Timed {
     }
 
     #[inline]
-    fn wire(&self, payload_bytes: u64) -> Wire {
-        let bytes = self.profile.wire_bytes(payload_bytes);
+    fn wire(&self, extended_bytes: u64, payload_bytes: u64) -> Wire {
+        let bytes = extended_bytes + self.profile.wire_bytes(payload_bytes);
         Wire { bytes, ps: bytes * self.link_kib_ps / 1024 }
+    }
+
+    #[inline]
+    fn request_wire(&self, verb: VerbKind, bytes: u64) -> Wire {
+        match verb {
+            VerbKind::Read => self.wire(EXTENDED_BYTES, 0),
+            VerbKind::Write => self.wire(EXTENDED_BYTES, bytes),
+            _ => self.wire(ATOMIC_EXTENDED_BYTES, 0),
+        }
+    }
+
+    #[inline]
+    fn response_wire(&self, verb: VerbKind, bytes: u64) -> Wire {
+        match verb {
+            VerbKind::Read => self.wire(ACKNOWLEDGE_BYTES, bytes),
+            VerbKind::Write => self.wire(ACKNOWLEDGE_BYTES, 0),
+            _ => self.wire(ATOMIC_ACKNOWLEDGE_BYTES, 0),
+        }
     }
 
     #[inline]
@@ -172,7 +189,7 @@ impl Timed {
     /// brought in the order of time. Nothing sends messages yet: they use the servers that WRITEs use.
     #[cfg_attr(not(test), expect(dead_code, reason = "messages come to the fabric with their own change"))]
     pub(crate) fn message(&mut self, at: u64, from: u16, to: u16, bytes: u64) -> u64 {
-        let (wire, way_ps) = (self.wire(bytes), self.way_ps(from, to));
+        let (wire, way_ps) = (self.wire(EXTENDED_BYTES, bytes), self.way_ps(from, to));
         let profile = &self.profile;
         let sent = self.nics[from as usize].send_request(at, VerbKind::Write, Kind::Host, wire, profile);
         self.nics[to as usize].take_message(sent + way_ps, wire, profile) + profile.completion_ps
@@ -239,7 +256,7 @@ impl Timed {
             }
             still &= !(1 << index);
             let (kind, memory) = (VerbKind::of(&verb.operation), self.kind(verb.at));
-            let wire = self.wire(request_bytes(kind, verb.len()));
+            let wire = self.request_wire(kind, verb.len());
             let sent = self.nics[nic as usize].send_request(self.now_ps, kind, memory, wire, &self.profile);
             let come = sent + self.way_ps(nic, self.nic_of[verb.at.node() as usize]);
             self.events.add(come, Event::Request(id, index as u8));
@@ -253,13 +270,9 @@ impl Timed {
         let (at, bytes) = (verb.at, verb.len());
         let (kind, memory) = (VerbKind::of(&verb.operation), self.kind(at));
         let begins_batch = !flight.touches((1 << index) - 1, at.node());
-        let wire = self.wire(request_bytes(kind, bytes));
+        let wire = self.request_wire(kind, bytes);
         let number = self.nic_of[at.node() as usize];
-        let response = self.wire(match kind {
-            VerbKind::Read => ACKNOWLEDGE_BYTES + bytes,
-            VerbKind::Write => ACKNOWLEDGE_BYTES,
-            _ => ATOMIC_RESPONSE_BYTES,
-        });
+        let response = self.response_wire(kind, bytes);
         let profile = &self.profile;
         let nic = &mut self.nics[number as usize];
         let served = nic.serve_request(self.now_ps, kind, memory, begins_batch, wire, profile);
@@ -277,11 +290,7 @@ impl Timed {
     /// A response has come back.
     fn response(&mut self, id: u32, index: u8, flight: &Flight) {
         let verb = flight.verb(index as usize);
-        let wire = self.wire(match VerbKind::of(&verb.operation) {
-            VerbKind::Read => ACKNOWLEDGE_BYTES + verb.len(),
-            VerbKind::Write => ACKNOWLEDGE_BYTES,
-            _ => ATOMIC_RESPONSE_BYTES,
-        });
+        let wire = self.response_wire(VerbKind::of(&verb.operation), verb.len());
         let nic = self.journeys[id as usize].nic;
         let come = self.nics[nic as usize].receive(self.now_ps, wire);
         let journey = &mut self.journeys[id as usize];
@@ -292,14 +301,6 @@ impl Timed {
         } else if journey.unsent != 0 {
             self.send(id, flight);
         }
-    }
-}
-
-fn request_bytes(kind: VerbKind, bytes: u64) -> u64 {
-    match kind {
-        VerbKind::Read => READ_REQUEST_BYTES,
-        VerbKind::Write => WRITE_REQUEST_BYTES + bytes,
-        _ => ATOMIC_REQUEST_BYTES,
     }
 }
 
