@@ -3,6 +3,7 @@
 //! `lab process`.
 
 use crate::LabError;
+use crate::costs::CostsCommand;
 use crate::fleet::ProcessCommand;
 use crate::hit_ratio::HitRatioCommand;
 use crate::kill::KillCommand;
@@ -20,6 +21,8 @@ pub enum LabCommand {
     Kill(KillCommand),
     /// Hold the simulated networks against every figure that the papers print of their hardware
     Validate(ValidateCommand),
+    /// Measure what the steps of a protocol cost this machine's processor, as the table that simulated clients use
+    Costs(CostsCommand),
     /// Be a process of an experiment
     #[command(hide = true)]
     Process(ProcessCommand),
@@ -33,6 +36,7 @@ impl LabCommand {
             Self::Micro(command) => command.run(),
             Self::Kill(command) => command.run(),
             Self::Validate(command) => command.run(),
+            Self::Costs(command) => command.run(),
             Self::Process(command) => command.run(),
         }
     }

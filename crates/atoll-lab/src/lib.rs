@@ -13,6 +13,7 @@
 //! | [`replay`] | a trace on a cache |
 //! | [`hit_ratio`] | an engine on a folder of traces, beside the oracle's algorithms |
 //! | [`micro`] | single operations, beside other caches |
+//! | [`costs`] | what a protocol's steps cost the processor, for simulated clients |
 //! | [`validation`] | the simulated networks beside what the papers print of theirs |
 //! | [`simulated`] | cases of a cache on the simulated fabric |
 //! | [`kill`] | processes of a pool are killed and stopped; nothing may be wrong or lost |
@@ -24,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 mod command;
+pub mod costs;
 pub mod deployment;
 mod error;
 #[cfg(test)]

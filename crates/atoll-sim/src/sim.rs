@@ -231,6 +231,7 @@ impl Sim {
 
     /// As [`Sim::new`], with somebody who chooses the steps.
     pub(crate) fn guided(options: SimOptions, guided: Guided) -> Self {
+        assert!(options.network.is_none(), "a case is explored without a network: time would decide its steps");
         let sim = Self::new(options);
         sim.shared.world.borrow_mut().guided = Some(Box::new(guided));
         sim

@@ -1,6 +1,7 @@
 //! Timed runs: what they promise of time, order and limits.
 
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Kind, Purpose, purpose::Scope};
+use atoll_sim::network::bound::VerbShape;
 use atoll_sim::network::traffic::{Limit, VerbKind};
 use atoll_sim::network::{CpuCosts, Home, Network, Profile, Stop, profiles};
 use atoll_sim::sim::region;
@@ -252,6 +253,34 @@ fn every_profile_has_its_name_and_a_small_read_takes_what_its_kind_of_network_ta
         assert!(ns.contains(&sim.now_ns()), "{}: {} ns", profile.name, sim.now_ns());
     }
     assert_eq!(Profile::named("token-ring"), None);
+}
+
+#[test]
+fn many_clients_reach_the_bound_of_their_verbs_and_no_more() {
+    const PROFILE: Profile = profiles::CX5_100G;
+    let read = |bytes| VerbShape { verb: VerbKind::Read, bytes, memory: Kind::Host };
+    for (first, second) in [(128, 304), (8, 8), (128, 8)] {
+        let sim = timed(network(3));
+        for client in 0..256 {
+            let endpoint = sim.endpoint_on("", client % 3);
+            sim.spawn("", async move {
+                loop {
+                    for bytes in [first, second] {
+                        let mut buffer = Buffer::new();
+                        buffer.resize(bytes as usize);
+                        endpoint.read(AT, buffer).await.unwrap();
+                    }
+                }
+            });
+        }
+        sim.run_until(100_000).unwrap();
+        let before = sim.traffic().unwrap();
+        sim.run_until(300_000).unwrap();
+        let passed = sim.traffic().unwrap().since(&before);
+        let (limit, ps) = PROFILE.operation_ps(&[read(first), read(second)])[0];
+        let (most, gets) = (passed.ns * 1000 / ps, passed.nics[3].verbs[VerbKind::Read as usize] / 2);
+        assert!(gets <= most + 1 && gets > most * 98 / 100, "{gets} of {most}, limited by {limit:?}");
+    }
 }
 
 #[test]

@@ -19,10 +19,11 @@
 //! Engines, links and atomics units are servers: each knows only from when on it is free. That is exact as long as requests come in the order of time,
 //! so there is an event wherever a verb comes to a NIC: one per batch at the doorbell, two per verb, and one per batch at its completion.
 //!
-//! Two shortcuts, both below the time of a small packet at each server that they touch:
+//! Two shortcuts:
 //! - A verb takes effect when it comes to the memory node's NIC, before its wait for the engine. The engine serves in that order, so no other verb can tell.
-//! - A response takes its turn on the link outwards when the engine is done, and spends the time of the memory access afterwards. Responses of one kind have
-//!   the same access time, which may as well come before or after; only the small answers of WRITEs and atomics could have gone earlier or later.
+//! - A response takes its turn on the link outwards when the engine is done, and spends the time of the memory access afterwards. All READs of host memory
+//!   have the same access time, for which before and after are the same. The small answers to WRITEs and atomics so find the queue that the link will have one access
+//!   time later, which under a steady load is as long.
 //!
 //! **Order in a batch**: verbs to one node go one behind the other; a fenced one is held back at the client's NIC until the responses to all before it, to
 //! its node, are there. All other traffic contends.
@@ -33,6 +34,7 @@
 //! |---|---|
 //! | [`profile`], [`profiles`] | what a network costs; those known by name |
 //! | [`cpu`] | what the steps of a protocol cost the client's processor |
+//! | [`bound`] | the most that a memory node gives for an operation's verbs |
 //! | [`traffic`] | what has passed, and which limit was reached |
 //! | [`service`] | a memory node's processor, for messages |
 //! | [`stop`] | when clients end |
@@ -41,6 +43,7 @@
 //! | `timed` | the world in a timed run |
 
 mod atomics;
+pub mod bound;
 pub mod cpu;
 mod events;
 mod nic;

@@ -1,7 +1,7 @@
 //! A NIC: its engines, its link, its atomics unit, and what has passed them.
 
 use super::atomics::Atomics;
-use super::profile::{EngineTimes, Profile};
+use super::profile::Profile;
 use super::server::Server;
 use super::traffic::{NicTraffic, VerbKind};
 use atoll_fabric::{Address, Kind};
@@ -16,16 +16,6 @@ pub(crate) struct Nic {
     verbs: [u64; VerbKind::ALL.len()],
     bytes_in: u64,
     bytes_out: u64,
-}
-
-#[inline]
-fn engine_ps(times: &EngineTimes, verb: VerbKind, memory: Kind) -> u64 {
-    match (verb, memory) {
-        (VerbKind::Read, _) => times.read_ps,
-        (VerbKind::Write, _) => times.write_ps,
-        (_, Kind::Host) => times.atomic_host_ps,
-        (_, Kind::Device) => times.atomic_device_ps,
-    }
 }
 
 impl Nic {
@@ -45,7 +35,7 @@ impl Nic {
     /// A request leaves: gives when its last byte has.
     #[inline]
     pub(crate) fn send_request(&mut self, at: u64, verb: VerbKind, memory: Kind, wire: Wire, profile: &Profile) -> u64 {
-        let issued = self.issue.serve(at, engine_ps(&profile.issue, verb, memory));
+        let issued = self.issue.serve(at, profile.issue.of(verb, memory));
         self.send(issued, wire)
     }
 
@@ -63,7 +53,7 @@ impl Nic {
         let come = self.receive(at, wire);
         self.verbs[verb as usize] += 1;
         let batch_ps = if begins_batch { profile.serve_batch_ps } else { 0 };
-        self.serve.serve(come, batch_ps + engine_ps(&profile.serve, verb, memory))
+        self.serve.serve(come, batch_ps + profile.serve.of(verb, memory))
     }
 
     /// A message has come: gives when the engine is done with it.
@@ -75,8 +65,7 @@ impl Nic {
     /// An atomic leaves the engine `at`: gives when its result is there.
     #[inline]
     pub(crate) fn execute_atomic(&mut self, at: u64, word: Address, memory: Kind, profile: &Profile) -> u64 {
-        let times = if memory == Kind::Host { profile.atomics_host } else { profile.atomics_device };
-        self.atomics.execute(at, word, times)
+        self.atomics.execute(at, word, profile.atomics(memory))
     }
 
     /// Bytes leave: gives when the last one has.

@@ -3,6 +3,9 @@
 //! All times are whole picoseconds, so that a run gives the same digits on every machine. A rate of `n` million verbs a second is a time of
 //! `1_000_000 / n` ps ([`verb_ps`]).
 
+use super::traffic::VerbKind;
+use atoll_fabric::Kind;
+
 /// The time between two verbs of a server that does so many million in a second, in picoseconds; rounded to the nearest.
 pub const fn verb_ps(million_per_s: u64) -> u64 {
     (1_000_000 + million_per_s / 2) / million_per_s
@@ -82,12 +85,54 @@ pub struct Profile {
     pub device_bytes_max: u64,
 }
 
+/// InfiniBand's extended headers, in bytes: once a message, besides the header of every packet.
+const EXTENDED_BYTES: u64 = 16;
+const ATOMIC_EXTENDED_BYTES: u64 = 28;
+const ACKNOWLEDGE_BYTES: u64 = 4;
+const ATOMIC_ACKNOWLEDGE_BYTES: u64 = 12;
+
+impl EngineTimes {
+    #[inline]
+    pub(crate) fn of(&self, verb: VerbKind, memory: Kind) -> u64 {
+        match (verb, memory) {
+            (VerbKind::Read, _) => self.read_ps,
+            (VerbKind::Write, _) => self.write_ps,
+            (_, Kind::Host) => self.atomic_host_ps,
+            (_, Kind::Device) => self.atomic_device_ps,
+        }
+    }
+}
+
 impl Profile {
     /// Bytes on the wire for a payload of so many.
     #[inline]
-    pub(crate) fn wire_bytes(&self, payload_bytes: u64) -> u64 {
+    fn wire_bytes(&self, payload_bytes: u64) -> u64 {
         let packets = if payload_bytes <= self.mtu_bytes { 1 } else { payload_bytes.div_ceil(self.mtu_bytes) };
         payload_bytes + packets * self.header_bytes
+    }
+
+    /// Bytes of a verb's request on the wire, with all headers.
+    #[inline]
+    pub fn request_bytes(&self, verb: VerbKind, bytes: u64) -> u64 {
+        match verb {
+            VerbKind::Read => EXTENDED_BYTES + self.wire_bytes(0),
+            VerbKind::Write => EXTENDED_BYTES + self.wire_bytes(bytes),
+            _ => ATOMIC_EXTENDED_BYTES + self.wire_bytes(0),
+        }
+    }
+
+    /// Bytes of the response, with all headers.
+    #[inline]
+    pub fn response_bytes(&self, verb: VerbKind, bytes: u64) -> u64 {
+        match verb {
+            VerbKind::Read => ACKNOWLEDGE_BYTES + self.wire_bytes(bytes),
+            VerbKind::Write => ACKNOWLEDGE_BYTES + self.wire_bytes(0),
+            _ => ATOMIC_ACKNOWLEDGE_BYTES + self.wire_bytes(0),
+        }
+    }
+
+    pub(crate) fn atomics(&self, memory: Kind) -> AtomicTimes {
+        if memory == Kind::Host { self.atomics_host } else { self.atomics_device }
     }
 
     /// How long 1024 bytes take on the link.

@@ -12,12 +12,6 @@ use atoll_fabric::batch::Verb;
 use atoll_fabric::{Address, Kind, Purpose};
 use std::collections::VecDeque;
 
-/// InfiniBand's extended headers, in bytes: once a message, besides the header of every packet.
-const EXTENDED_BYTES: u64 = 16;
-const ATOMIC_EXTENDED_BYTES: u64 = 28;
-const ACKNOWLEDGE_BYTES: u64 = 4;
-const ATOMIC_ACKNOWLEDGE_BYTES: u64 = 12;
-
 /// What a timed run has besides the world of every run.
 pub(crate) struct Timed {
     profile: Profile,
@@ -151,27 +145,8 @@ impl Timed {
     }
 
     #[inline]
-    fn wire(&self, extended_bytes: u64, payload_bytes: u64) -> Wire {
-        let bytes = extended_bytes + self.profile.wire_bytes(payload_bytes);
+    fn wire(&self, bytes: u64) -> Wire {
         Wire { bytes, ps: bytes * self.link_kib_ps / 1024 }
-    }
-
-    #[inline]
-    fn request_wire(&self, verb: VerbKind, bytes: u64) -> Wire {
-        match verb {
-            VerbKind::Read => self.wire(EXTENDED_BYTES, 0),
-            VerbKind::Write => self.wire(EXTENDED_BYTES, bytes),
-            _ => self.wire(ATOMIC_EXTENDED_BYTES, 0),
-        }
-    }
-
-    #[inline]
-    fn response_wire(&self, verb: VerbKind, bytes: u64) -> Wire {
-        match verb {
-            VerbKind::Read => self.wire(ACKNOWLEDGE_BYTES, bytes),
-            VerbKind::Write => self.wire(ACKNOWLEDGE_BYTES, 0),
-            _ => self.wire(ATOMIC_ACKNOWLEDGE_BYTES, 0),
-        }
     }
 
     #[inline]
@@ -187,9 +162,9 @@ impl Timed {
 
     /// Charges the way of a message of `bytes` between two NICs, which leaves `at`, and gives when it can be taken at the other end. Messages and verbs are
     /// brought in the order of time. Nothing sends messages yet: they use the servers that WRITEs use.
-    #[cfg_attr(not(test), expect(dead_code, reason = "messages come to the fabric with their own change"))]
+    #[cfg_attr(not(test), expect(dead_code, reason = "no fabric sends messages yet"))]
     pub(crate) fn message(&mut self, at: u64, from: u16, to: u16, bytes: u64) -> u64 {
-        let (wire, way_ps) = (self.wire(EXTENDED_BYTES, bytes), self.way_ps(from, to));
+        let (wire, way_ps) = (self.wire(self.profile.request_bytes(VerbKind::Write, bytes)), self.way_ps(from, to));
         let profile = &self.profile;
         let sent = self.nics[from as usize].send_request(at, VerbKind::Write, Kind::Host, wire, profile);
         self.nics[to as usize].take_message(sent + way_ps, wire, profile) + profile.completion_ps
@@ -256,7 +231,7 @@ impl Timed {
             }
             still &= !(1 << index);
             let (kind, memory) = (VerbKind::of(&verb.operation), self.kind(verb.at));
-            let wire = self.request_wire(kind, verb.len());
+            let wire = self.wire(self.profile.request_bytes(kind, verb.len()));
             let sent = self.nics[nic as usize].send_request(self.now_ps, kind, memory, wire, &self.profile);
             let come = sent + self.way_ps(nic, self.nic_of[verb.at.node() as usize]);
             self.events.add(come, Event::Request(id, index as u8));
@@ -270,9 +245,9 @@ impl Timed {
         let (at, bytes) = (verb.at, verb.len());
         let (kind, memory) = (VerbKind::of(&verb.operation), self.kind(at));
         let begins_batch = !flight.touches((1 << index) - 1, at.node());
-        let wire = self.request_wire(kind, bytes);
+        let wire = self.wire(self.profile.request_bytes(kind, bytes));
         let number = self.nic_of[at.node() as usize];
-        let response = self.response_wire(kind, bytes);
+        let response = self.wire(self.profile.response_bytes(kind, bytes));
         let profile = &self.profile;
         let nic = &mut self.nics[number as usize];
         let served = nic.serve_request(self.now_ps, kind, memory, begins_batch, wire, profile);
@@ -290,7 +265,7 @@ impl Timed {
     /// A response has come back.
     fn response(&mut self, id: u32, index: u8, flight: &Flight) {
         let verb = flight.verb(index as usize);
-        let wire = self.response_wire(VerbKind::of(&verb.operation), verb.len());
+        let wire = self.wire(self.profile.response_bytes(VerbKind::of(&verb.operation), verb.len()));
         let nic = self.journeys[id as usize].nic;
         let come = self.nics[nic as usize].receive(self.now_ps, wire);
         let journey = &mut self.journeys[id as usize];
@@ -407,5 +382,33 @@ impl World {
     pub(crate) fn wake_timed(&mut self, lane: u32) {
         let timed = self.timed.as_mut().expect("a timed run");
         timed.poll_at(lane, timed.now_ps);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::profiles::CX5_100G;
+    use crate::sim::region;
+
+    fn timed() -> Timed {
+        let network = Network::new(CX5_100G, 2);
+        Timed::new(&SimOptions::timed(1, vec![vec![region(4096, Kind::Host)]], network.clone()), &network)
+    }
+
+    #[test]
+    fn a_message_takes_its_way_and_the_second_waits_behind_the_first_where_both_pass() {
+        let mut timed = timed();
+        let bytes = 16 + 26 + 100;
+        let link_ps = bytes * timed.link_kib_ps / 1024;
+        let way_ps = CX5_100G.wire_ps + CX5_100G.switch_ps;
+        let engines_ps = CX5_100G.issue.write_ps + CX5_100G.serve.write_ps;
+        let alone_ps = engines_ps + 2 * link_ps + way_ps + CX5_100G.completion_ps;
+        assert_eq!(timed.message(1_000_000, 0, 2, 100), 1_000_000 + alone_ps);
+        let slowest_ps = link_ps.max(CX5_100G.issue.write_ps);
+        assert_eq!(timed.message(1_000_000, 0, 2, 100), 1_000_000 + alone_ps + slowest_ps);
+        assert_eq!(timed.message(1_000_000, 1, 0, 100), 1_000_000 + alone_ps, "another pair of NICs");
+        let traffic = timed.traffic();
+        assert_eq!((traffic.nics[0].bytes_out, traffic.nics[0].bytes_in, traffic.nics[2].bytes_in), (284, 142, 284));
     }
 }
