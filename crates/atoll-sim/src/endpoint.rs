@@ -39,7 +39,7 @@ impl SimEndpoint {
     }
 
     /// In a timed run, charges the client's processor: for work that does not pass the fabric, such as hashing a key. See
-    /// [`CpuCosts`](crate::network::CpuCosts).
+    /// [`CpuCosts`].
     pub fn charge_ps(&self, ps: u64) {
         self.shared.world.borrow_mut().charge_ps(ps);
     }

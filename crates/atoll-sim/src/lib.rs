@@ -29,7 +29,7 @@
 //! | `flight` | a batch between its post and its completion |
 //! | `memory` | the bytes |
 //!
-//! That is one way to run. The other is *timed*: with a [`Network`](network::Network) in the options, nothing is left to chance and every verb costs what it
+//! That is one way to run. The other is *timed*: with a [`Network`] in the options, nothing is left to chance and every verb costs what it
 //! costs on a known network, so that the throughput of hundreds of clients on many nodes can be read off virtual time. See [`network`].
 #![forbid(unsafe_code)]
 

@@ -279,7 +279,8 @@ fn many_clients_reach_the_bound_of_their_verbs_and_no_more() {
         let passed = sim.traffic().unwrap().since(&before);
         let (limit, ps) = PROFILE.operation_ps(&[read(first), read(second)])[0];
         let (most, gets) = (passed.ns * 1000 / ps, passed.nics[3].verbs[VerbKind::Read as usize] / 2);
-        assert!(gets <= most + 1 && gets > most * 98 / 100, "{gets} of {most}, limited by {limit:?}");
+        // What has come is counted before it is served: of 256 clients, by 128 GETs more or less.
+        assert!(gets <= most + 128 && gets > most * 98 / 100, "{gets} of {most}, limited by {limit:?}");
     }
 }
 
