@@ -1,6 +1,6 @@
 //! The network model held against every figure that the papers print of their hardware.
 //!
-//! Some figures a profile was made from, the others it foretells: [`Row::used`] says which. All rows are within 10 %, by the test below.
+//! Some figures a profile was made from, the others it foretells: [`Row`] says which. All rows are within 10 %, by the test below.
 
 mod figures;
 mod load;

@@ -6,6 +6,7 @@ use super::traffic::{EndpointTraffic, Traffic, VerbKind};
 use super::{CpuCosts, Home, Network, Profile};
 use crate::SimOptions;
 use crate::flight::{Fate, Flight};
+use crate::memory::Memory;
 use crate::world::{Next, World};
 use crate::{Liberties, Strategy};
 use atoll_fabric::batch::Verb;
@@ -211,7 +212,7 @@ impl Timed {
     }
 
     /// Sends what may leave of a batch.
-    fn send(&mut self, id: u32, flight: &Flight) {
+    fn send(&mut self, id: u32, flight: &Flight, memory: &Memory) {
         let Journey { nic, unsent, unanswered, .. } = self.journeys[id as usize];
         // Of each node, a bit: a verb to it is held back, so that those behind it are, too.
         let mut held = 0_u64;
@@ -230,6 +231,7 @@ impl Timed {
                 continue;
             }
             still &= !(1 << index);
+            memory.expect(verb.at, verb.len());
             let (kind, memory) = (VerbKind::of(&verb.operation), self.kind(verb.at));
             let wire = self.wire(self.profile.request_bytes(kind, verb.len()));
             let sent = self.nics[nic as usize].send_request(self.now_ps, kind, memory, wire, &self.profile);
@@ -263,7 +265,7 @@ impl Timed {
     }
 
     /// A response has come back.
-    fn response(&mut self, id: u32, index: u8, flight: &Flight) {
+    fn response(&mut self, id: u32, index: u8, flight: &Flight, memory: &Memory) {
         let verb = flight.verb(index as usize);
         let wire = self.wire(self.profile.response_bytes(VerbKind::of(&verb.operation), verb.len()));
         let nic = self.journeys[id as usize].nic;
@@ -274,7 +276,7 @@ impl Timed {
         if journey.unanswered == 0 {
             self.events.add(journey.answered_at + self.profile.completion_ps, Event::Completion(id));
         } else if journey.unsent != 0 {
-            self.send(id, flight);
+            self.send(id, flight, memory);
         }
     }
 }
@@ -317,12 +319,12 @@ impl World {
             self.now_ns = at / 1000;
             match event {
                 Event::Poll(lane) => timed.ready.push_back(lane),
-                Event::Doorbell(id) => timed.send(id, &self.flights[id as usize]),
+                Event::Doorbell(id) => timed.send(id, &self.flights[id as usize], &self.memory),
                 Event::Request(id, index) => {
                     timed.request(id, index, &self.flights[id as usize]);
                     self.effect_timed(id, index);
                 }
-                Event::Response(id, index) => timed.response(id, index, &self.flights[id as usize]),
+                Event::Response(id, index) => timed.response(id, index, &self.flights[id as usize], &self.memory),
                 Event::Completion(id) => self.arrive(id, None),
             }
         }
