@@ -1,6 +1,6 @@
 //! The contract between protocols and fabrics.
 
-use crate::{Address, Batch, Buffer};
+use crate::{Address, Batch, Buffer, Purpose};
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -111,6 +111,13 @@ pub trait Endpoint {
     fn expect(&self, at: Address, bytes: u64, intent: Intent) -> bool {
         let _ = (at, bytes, intent);
         false
+    }
+
+    /// From now on, what is posted is for `purpose`; gives what it was before. Nothing but a fabric's counts depends on it, and most fabrics do
+    /// not count. Protocols open a [`Scope`](crate::purpose::Scope) instead.
+    #[inline]
+    fn purpose(&self, purpose: Purpose) -> Purpose {
+        purpose
     }
 
     /// Lets `ns` nanoseconds pass, so that another client can make progress.

@@ -12,6 +12,7 @@
 //! | [`endpoint`] | the contract |
 //! | [`message`] | small messages between endpoints, beside the verbs |
 //! | [`prefetch`](mod@prefetch) | a hint to the processor |
+//! | [`purpose`] | what verbs are sent for, where a fabric counts |
 //! | [`region`] | a span of memory that endpoints reach, and its attributes |
 //! | [`clock`] | where an endpoint's time comes from |
 //! | [`shm`] | one host: loads, stores and atomic instructions on a shared mapping |
@@ -27,6 +28,7 @@ pub mod conformance;
 pub mod endpoint;
 pub mod message;
 pub mod prefetch;
+pub mod purpose;
 pub mod region;
 pub mod shm;
 
@@ -37,4 +39,5 @@ pub use clock::Clock;
 pub use endpoint::{Endpoint, Identity, Intent, Limits, VerbError, run_ready};
 pub use message::{MAILBOX_MESSAGES_MAX, MESSAGE_BYTES_MAX, Mailbox, Message, MessageError, Messenger};
 pub use prefetch::prefetch;
+pub use purpose::Purpose;
 pub use region::{Domain, Kind, Lifetime, RegionAttributes};

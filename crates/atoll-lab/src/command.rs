@@ -3,12 +3,14 @@
 //! `lab process`.
 
 use crate::LabError;
+use crate::costs::CostsCommand;
 use crate::fleet::ProcessCommand;
 use crate::hit_ratio::HitRatioCommand;
 use crate::kill::KillCommand;
 use crate::load::LoadCommand;
 use crate::micro::MicroCommand;
 use crate::report::ReportCommand;
+use crate::validation::ValidateCommand;
 
 /// Experiments
 #[derive(Clone, Debug, clap::Subcommand)]
@@ -23,6 +25,10 @@ pub enum LabCommand {
     Load(LoadCommand),
     /// Make one page of the results in a folder, and tables
     Report(ReportCommand),
+    /// Hold the simulated networks against every figure that the papers print of their hardware
+    Validate(ValidateCommand),
+    /// Measure what the steps of a protocol cost this machine's processor, as the table that simulated clients use
+    Costs(CostsCommand),
     /// Be a process of an experiment
     #[command(hide = true)]
     Process(ProcessCommand),
@@ -37,6 +43,8 @@ impl LabCommand {
             Self::Kill(command) => command.run(),
             Self::Load(command) => command.run(),
             Self::Report(command) => command.run(),
+            Self::Validate(command) => command.run(),
+            Self::Costs(command) => command.run(),
             Self::Process(command) => command.run(),
         }
     }

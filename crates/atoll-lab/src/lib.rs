@@ -15,6 +15,8 @@
 //! | [`hit_ratio`] | an engine on a folder of traces, beside the oracle's algorithms |
 //! | [`micro`] | single operations, beside other caches |
 //! | [`report`] | results as a page with plots |
+//! | [`costs`] | what a protocol's steps cost the processor, for simulated clients |
+//! | [`validation`] | the simulated networks beside what the papers print of theirs |
 //! | [`simulated`] | cases of a cache on the simulated fabric |
 //! | [`kill`] | processes of a pool are killed and stopped; nothing may be wrong or lost |
 //! | `fleet` | the processes of an experiment |
@@ -25,6 +27,7 @@
 #![forbid(unsafe_code)]
 
 mod command;
+pub mod costs;
 pub mod deployment;
 mod error;
 #[cfg(test)]
@@ -43,6 +46,7 @@ pub mod replay;
 pub mod report;
 pub mod simulated;
 pub mod trace;
+pub mod validation;
 pub mod zipf;
 
 pub use command::LabCommand;

@@ -2,7 +2,7 @@
 
 use crate::control::ClientState;
 use crate::fault::{Direction, Drawn, Fault, Faults, Fencing};
-use crate::flight::{Failure, Fate};
+use crate::flight::{Failure, Fate, Flight};
 use crate::timers::Due;
 use crate::trace::{Mishap, NOBODY, What};
 use crate::world::World;
@@ -24,6 +24,12 @@ impl World {
     pub(crate) fn check_losses(&self, port: u32, verbs: &[Verb]) -> Result<(), VerbError> {
         let lost = |verb: &Verb| self.losses.iter().any(|(node, ports)| *node == verb.at.node() && port < *ports);
         if !self.losses.is_empty() && verbs.iter().any(lost) { Err(VerbError::PeerDead) } else { Ok(()) }
+    }
+
+    /// # Panics
+    /// In a timed run, which has no faults.
+    pub(crate) fn assert_untimed(&self) {
+        assert!(self.timed.is_none(), "a timed run has no faults: leave SimOptions::network as it is");
     }
 
     pub(crate) fn fault_after_steps(&mut self, lane: u32, fault: Fault, steps: u64) {
@@ -293,6 +299,11 @@ impl World {
 
     /// Nothing of a fenced endpoint takes effect any more.
     pub(crate) fn end_fence(&mut self, port: u32) {
+        if self.timed.is_some() {
+            // What is on its way goes on, and takes no effect any more.
+            let of_port = |flight: &&mut Flight| flight.afloat && flight.endpoint == port;
+            return self.flights.iter_mut().filter(of_port).for_each(Flight::cut);
+        }
         self.cut_all(Failure::Fenced, |world, id| world.flights[id as usize].endpoint == port);
     }
 

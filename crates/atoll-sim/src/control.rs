@@ -2,6 +2,7 @@
 
 use crate::SimEndpoint;
 use crate::fault::{After, Direction, Fault};
+use crate::network::Traffic;
 use crate::sim::Shared;
 use atoll_fabric::{Endpoint, Identity, Mailbox};
 use std::future::Future;
@@ -25,7 +26,8 @@ pub enum ClientState {
     Killed,
 }
 
-/// A handle on a simulation for tasks inside it, and for whoever runs it; cheap to clone. See [`Sim::control`](crate::Sim::control).
+/// A handle on a simulation for tasks inside it, and for whoever runs it; cheap to clone. See [`Sim::control`](crate::Sim::control). A timed run has no
+/// faults: whoever asks for one panics.
 ///
 /// **Whose an endpoint is**: the client's that polled a post on it last. A scenario that joins a pool from one task and plays from another
 /// need not say so. What a killed task owns goes with it in any case.
@@ -37,7 +39,17 @@ pub struct Control {
 impl Control {
     /// As [`Sim::endpoint`](crate::Sim::endpoint).
     pub fn endpoint(&self, name: &str) -> SimEndpoint {
-        SimEndpoint::new(self.shared.clone(), name)
+        self.endpoint_on(name, 0)
+    }
+
+    /// As [`Sim::endpoint_on`](crate::Sim::endpoint_on).
+    pub fn endpoint_on(&self, name: &str, compute_node: u16) -> SimEndpoint {
+        SimEndpoint::new(self.shared.clone(), name, compute_node)
+    }
+
+    /// As [`Sim::traffic`](crate::Sim::traffic): for a task that ends a warm-up.
+    pub fn traffic(&self) -> Option<Traffic> {
+        self.shared.world.borrow().timed.as_ref().map(|timed| timed.traffic())
     }
 
     /// As [`Sim::spawn`](crate::Sim::spawn).
@@ -53,6 +65,7 @@ impl Control {
     /// Lets a fault hit a client later. One that has ended by then is not hit.
     pub fn fault(&self, client: ClientId, fault: Fault, when: After) {
         let mut world = self.shared.world.borrow_mut();
+        world.assert_untimed();
         match when {
             After::Steps(steps) => world.fault_after_steps(client.0, fault, steps),
             After::Ns(ns) => world.fault_after_ns(client.0, fault, ns),
@@ -62,12 +75,16 @@ impl Control {
     /// Kills a client. Its task is dropped before anything else happens; posts that its destructors make end in
     /// [`VerbError::Fenced`](atoll_fabric::VerbError::Fenced) at once. A task that kills itself comes to its next await, which is its last.
     pub fn kill(&self, client: ClientId) {
-        self.shared.world.borrow_mut().strike(client.0, Fault::Kill);
+        let mut world = self.shared.world.borrow_mut();
+        world.assert_untimed();
+        world.strike(client.0, Fault::Kill);
     }
 
     /// Pauses a client until [`Control::resume`].
     pub fn pause(&self, client: ClientId) {
-        self.shared.world.borrow_mut().strike(client.0, Fault::Pause { ns: u64::MAX });
+        let mut world = self.shared.world.borrow_mut();
+        world.assert_untimed();
+        world.strike(client.0, Fault::Pause { ns: u64::MAX });
     }
 
     /// Lets a paused client go on.
@@ -147,13 +164,17 @@ impl Control {
     /// A memory node loses its bytes: they are zero from now on, and every batch that touches it, by an endpoint made before now, ends in
     /// [`VerbError::PeerDead`](atoll_fabric::VerbError::PeerDead), also one in flight, of which nothing more takes effect.
     pub fn lose_node(&self, node: u8) {
-        self.shared.world.borrow_mut().lose_node(node);
+        let mut world = self.shared.world.borrow_mut();
+        world.assert_untimed();
+        world.lose_node(node);
     }
 
     /// Cuts the link between a client and a node for so long. What is posted then ends in
     /// [`VerbError::OutcomeUnknown`](atoll_fabric::VerbError::OutcomeUnknown) at its deadline ([`SimOptions::deadline_ns`](crate::SimOptions)).
     pub fn cut_link(&self, client: ClientId, node: u8, direction: Direction, ns: u64) {
-        self.shared.world.borrow_mut().cut_link(client.0, node, direction, ns);
+        let mut world = self.shared.world.borrow_mut();
+        world.assert_untimed();
+        world.cut_link(client.0, node, direction, ns);
     }
 
     /// Messages from one mailbox to another that set off in the next `ns` are lost; those the other way are not.
@@ -163,7 +184,9 @@ impl Control {
 
     /// Makes every batch to a node take up to `factor` microseconds longer, for `ns`.
     pub fn slow_node(&self, node: u8, factor: u64, ns: u64) {
-        self.shared.world.borrow_mut().slow_node(node, factor, ns);
+        let mut world = self.shared.world.borrow_mut();
+        world.assert_untimed();
+        world.slow_node(node, factor, ns);
     }
 
     /// The faults are over: the seed draws no more, faults to come do not come, the paused go on, links are whole and nodes fast again. For whoever

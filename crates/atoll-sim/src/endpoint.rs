@@ -1,9 +1,11 @@
 //! One client's access to the simulated fabric.
 
 use crate::flight::Fate;
+use crate::network::CpuCosts;
 use crate::sim::Shared;
 use crate::world::World;
-use atoll_fabric::{Batch, Endpoint, Identity, Limits, RegionAttributes, VerbError};
+use atoll_fabric::batch::{Operation, Verb};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity, Limits, Purpose, RegionAttributes, VerbError};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -16,8 +18,8 @@ pub struct SimEndpoint {
 }
 
 impl SimEndpoint {
-    pub(crate) fn new(shared: Rc<Shared>, name: &str) -> Self {
-        let number = shared.world.borrow_mut().add_port(name, shared.seed);
+    pub(crate) fn new(shared: Rc<Shared>, name: &str, compute_node: u16) -> Self {
+        let number = shared.world.borrow_mut().add_port(name, shared.seed, compute_node);
         Self { shared, number }
     }
 
@@ -39,16 +41,32 @@ impl SimEndpoint {
         self.shared.world.borrow().steps
     }
 
+    /// Virtual nanoseconds since the simulation was made; in a timed run, as far as this client's processor has come.
+    pub fn virtual_ns(&self) -> u64 {
+        self.shared.world.borrow().now_ns
+    }
+
+    /// In a timed run, charges the client's processor: for work that does not pass the fabric, such as hashing a key. See
+    /// [`CpuCosts`].
+    pub fn charge_ps(&self, ps: u64) {
+        self.shared.world.borrow_mut().charge_ps(ps);
+    }
+
+    /// In a timed run, what the steps of a protocol cost.
+    pub fn cpu_costs(&self) -> Option<CpuCosts> {
+        self.shared.world.borrow().timed.as_ref().map(|timed| timed.cpu())
+    }
+
     #[inline]
-    fn check(&self, world: &World, batch: &Batch) -> Result<(), VerbError> {
+    fn check(&self, world: &World, verbs: &[Verb]) -> Result<(), VerbError> {
         world.standing(self.number)?;
         let limits = world.limits;
-        assert!(batch.len() <= limits.batch_verbs_max, "a batch of {} verbs: see Endpoint::limits", batch.len());
-        for verb in batch.verbs() {
+        assert!(verbs.len() <= limits.batch_verbs_max, "a batch of {} verbs: see Endpoint::limits", verbs.len());
+        for verb in verbs {
             assert!(verb.len() <= limits.verb_bytes_max, "a verb of {} bytes: see Endpoint::limits", verb.len());
         }
-        world.memory.check(batch.verbs())?;
-        world.check_losses(self.number, batch.verbs())
+        world.memory.check(verbs)?;
+        world.check_losses(self.number, verbs)
     }
 }
 
@@ -62,12 +80,20 @@ impl std::fmt::Debug for SimEndpoint {
 impl Endpoint for SimEndpoint {
     #[inline]
     fn post(&self, batch: &mut Batch) -> impl Future<Output = Result<(), VerbError>> {
-        Post { endpoint: self, batch, flight: None }
+        Post { endpoint: self, verbs: batch.verbs_mut(), flight: None }
+    }
+
+    /// Without the room that a batch has for many.
+    async fn read(&self, at: Address, into: Buffer) -> Result<Buffer, VerbError> {
+        let mut verbs = [Verb { at, fenced: false, operation: Operation::Read { into } }];
+        Post { endpoint: self, verbs: &mut verbs, flight: None }.await?;
+        let [Verb { operation: Operation::Read { into }, .. }] = verbs else { unreachable!("a verb stays what it is") };
+        Ok(into)
     }
 
     fn post_unawaited(&self, batch: &mut Batch) {
         let mut world = self.shared.world.borrow_mut();
-        let checked = self.check(&world, batch);
+        let checked = self.check(&world, batch.verbs());
         match checked {
             _ if world.ghost => {}
             Ok(()) if batch.is_empty() => {}
@@ -96,6 +122,13 @@ impl Endpoint for SimEndpoint {
             port.waiters.push(context.waker().clone());
             Poll::Pending
         })
+    }
+
+    fn purpose(&self, purpose: Purpose) -> Purpose {
+        match &mut self.shared.world.borrow_mut().timed {
+            None => purpose,
+            Some(timed) => timed.swap_purpose(self.number, purpose),
+        }
     }
 
     fn pause(&self, ns: u64) -> impl Future<Output = ()> {
@@ -178,7 +211,7 @@ impl Drop for SimEndpoint {
 /// A post that is waited for. Dropping it leaves the batch in flight, with its buffers.
 struct Post<'e, 'b> {
     endpoint: &'e SimEndpoint,
-    batch: &'b mut Batch,
+    verbs: &'b mut [Verb],
     /// Set from the first poll, if there was room, to the end.
     flight: Option<u32>,
 }
@@ -194,8 +227,8 @@ impl Future for Post<'_, '_> {
             return Poll::Pending;
         }
         let Some(id) = this.flight else {
-            this.endpoint.check(&world, this.batch)?;
-            if this.batch.is_empty() {
+            this.endpoint.check(&world, this.verbs)?;
+            if this.verbs.is_empty() {
                 return Poll::Ready(Ok(()));
             }
             let limit = world.limits.batches_max;
@@ -205,20 +238,21 @@ impl Future for Post<'_, '_> {
                 return Poll::Pending;
             }
             let fate = Fate::Awaited(shared.foreign_waker(world.polled, context));
-            this.flight = Some(world.launch(*number, this.batch.verbs_mut(), fate));
+            this.flight = Some(world.launch(*number, this.verbs, fate));
             return Poll::Pending;
         };
         let flight = world.flight_mut(id);
         match &flight.fate {
             Fate::Landed | Fate::Failed(_) => {
-                flight.disembark(this.batch.verbs_mut());
+                flight.disembark(this.verbs);
                 let fate = std::mem::replace(&mut flight.fate, Fate::Landed);
+                world.charge_results(this.verbs);
                 world.release(id);
                 this.flight = None;
                 return Poll::Ready(if let Fate::Failed(error) = fate { Err(error.into()) } else { Ok(()) });
             }
             Fate::Unknown => {
-                flight.strand(this.batch.verbs_mut());
+                flight.strand(this.verbs);
                 flight.fate = Fate::Abandoned;
                 this.flight = None;
                 return Poll::Ready(Err(VerbError::OutcomeUnknown));

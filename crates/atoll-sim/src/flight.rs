@@ -249,6 +249,43 @@ impl Flight {
         }
     }
 
+    /// Its verbs, in program order.
+    #[inline]
+    pub(crate) fn verbs(&self) -> impl ExactSizeIterator<Item = &Verb> {
+        self.verbs.iter().map(|flying| &flying.verb)
+    }
+
+    /// Verb number `index`.
+    #[inline]
+    pub(crate) fn verb(&self, index: usize) -> &Verb {
+        &self.verbs[index].verb
+    }
+
+    /// Whether one of the verbs of `bits` is to `node`.
+    #[inline]
+    pub(crate) fn touches(&self, bits: u32, node: u8) -> bool {
+        bits != 0 && self.verbs().enumerate().any(|(index, verb)| bits >> index & 1 == 1 && verb.at.node() == node)
+    }
+
+    /// Lets verb number `index` take effect whole, unless the batch was cut; in a timed run.
+    #[inline]
+    pub(crate) fn effect(
+        &mut self,
+        index: usize,
+        memory: &mut Memory,
+        temper: &Temper,
+        random: &mut Random,
+    ) -> Option<Effect> {
+        if self.pending >> index & 1 == 0 {
+            return None;
+        }
+        let flying = &mut self.verbs[index];
+        let (wholly, kind, word) = flying.step(memory, temper, random);
+        debug_assert!(wholly, "nothing tears in a timed run");
+        self.pending &= !(1 << index);
+        Some(Effect { verb: index as u8, kind, at: flying.verb.at, word })
+    }
+
     /// Drops what is in it.
     pub(crate) fn clear(&mut self) {
         self.verbs.clear();

@@ -20,6 +20,7 @@
 //! | [`linearizability`] | the search for an order that explains a history |
 //! | `excerpt` | a history that went wrong, cut to what a reader can take in |
 //! | [`seeds`] | a scenario over many seeds, and the command that replays one |
+//! | [`network`] | timed runs: what verbs cost, on networks known by name |
 //! | [`random`] | the seeded randomness of it all |
 //! | `world` | everything that changes during a run |
 //! | `afflictions` | what faults do to it |
@@ -29,7 +30,8 @@
 //! | `messages` | messages between endpoints, on their way |
 //! | `memory` | the bytes |
 //!
-//! Verbs cost nothing yet. Costs will come in where the world lets time pass for a step.
+//! That is one way to run. The other is *timed*: with a [`Network`] in the options, nothing is left to chance and every verb costs what it
+//! costs on a known network, so that the throughput of hundreds of clients on many nodes can be read off virtual time. See [`network`].
 #![forbid(unsafe_code)]
 
 mod afflictions;
@@ -48,6 +50,7 @@ pub mod liberties;
 pub mod linearizability;
 mod memory;
 mod messages;
+pub mod network;
 mod port;
 pub mod random;
 pub mod schedule;
@@ -65,6 +68,7 @@ pub use explore::{ExploreOptions, Explored, ExploredFault, explore, replay};
 pub use fault::{After, Direction, Fault, Faults, Fencing};
 pub use history::History;
 pub use liberties::Liberties;
+pub use network::Network;
 pub use random::Random;
 pub use schedule::Strategy;
 pub use seeds::for_each_seed;

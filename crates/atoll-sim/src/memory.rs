@@ -1,7 +1,7 @@
 //! The bytes: regions of words on nodes.
 
 use atoll_fabric::batch::Verb;
-use atoll_fabric::{Address, RegionAttributes, VerbError};
+use atoll_fabric::{Address, RegionAttributes, VerbError, prefetch};
 
 struct Region {
     attributes: RegionAttributes,
@@ -41,6 +41,16 @@ impl Memory {
     pub(crate) fn words_mut(&mut self, at: Address, bytes: u64) -> Option<&mut [u64]> {
         let region = self.nodes.get_mut(at.node() as usize)?.get_mut(at.region() as usize)?;
         region.words.get_mut(Self::range(at, bytes)?)
+    }
+
+    /// Has the first lines of what a verb will touch brought near: in a large region every verb would wait for them.
+    #[inline]
+    pub(crate) fn expect(&self, at: Address, bytes: u64) {
+        const LINE_WORDS: usize = 8;
+        const LINES_MAX: usize = 8;
+        if let Some(words) = self.words(at, bytes) {
+            words.iter().step_by(LINE_WORDS).take(LINES_MAX).for_each(prefetch);
+        }
     }
 
     #[inline]

@@ -3,6 +3,7 @@
 use crate::control::{ClientId, Control};
 use crate::fault::{Faults, Fencing};
 use crate::guided::Guided;
+use crate::network::{Network, Traffic};
 use crate::world::{Next, World};
 use crate::{Liberties, SimEndpoint, Strategy, Strict, seeds};
 use atoll_fabric::{Address, BATCH_VERBS_MAX, Domain, Kind, Lifetime, Limits, RegionAttributes};
@@ -41,12 +42,24 @@ pub struct SimOptions {
     pub epoch_ms: u64,
     /// How many of the last events a failing run prints; `ATOLL_SIM_TRACE` overrides it.
     pub trace_events: usize,
+    /// In a timed run, the network; `None` for a run in which chance decides. The two do not mix: see [`SimOptions::timed`].
+    pub network: Option<Network>,
 }
 
 impl SimOptions {
     /// One node with one host region of `bytes`, everything else as it is by default: all liberties, no faults, strategy by the seed.
     pub fn new(seed: u64, bytes: u64) -> Self {
         Self::with_nodes(seed, vec![vec![region(bytes, Kind::Host)]])
+    }
+
+    /// A timed run on `network`: without liberties and faults. See [`network`](crate::network).
+    pub fn timed(seed: u64, nodes: Vec<Vec<RegionAttributes>>, network: Network) -> Self {
+        Self {
+            liberties: Liberties::none(),
+            steps_max: u64::MAX,
+            network: Some(network),
+            ..Self::with_nodes(seed, nodes)
+        }
     }
 
     /// Several nodes and regions; see [`region`].
@@ -63,6 +76,7 @@ impl SimOptions {
             limits: Limits { batch_verbs_max: BATCH_VERBS_MAX, batches_max: 16, verb_bytes_max: 1 << 20 },
             steps_max: 20_000_000,
             epoch_ms: 1_700_000_000_000,
+            network: None,
             trace_events: std::env::var("ATOLL_SIM_TRACE").ok().and_then(|text| text.parse().ok()).unwrap_or(0),
         }
     }
@@ -217,6 +231,7 @@ impl Sim {
 
     /// As [`Sim::new`], with somebody who chooses the steps.
     pub(crate) fn guided(options: SimOptions, guided: Guided) -> Self {
+        assert!(options.network.is_none(), "a case is explored without a network: time would decide its steps");
         let sim = Self::new(options);
         sim.shared.world.borrow_mut().guided = Some(Box::new(guided));
         sim
@@ -232,9 +247,17 @@ impl Sim {
         self.shared.seed
     }
 
-    /// A new client's endpoint.
+    /// A new client's endpoint; in a timed run on the first compute node.
     pub fn endpoint(&self, name: &str) -> SimEndpoint {
-        SimEndpoint::new(self.shared.clone(), name)
+        self.endpoint_on(name, 0)
+    }
+
+    /// A new client's endpoint on a compute node of the network; in a run without one, anywhere.
+    ///
+    /// # Panics
+    /// If the network has no such compute node.
+    pub fn endpoint_on(&self, name: &str, compute_node: u16) -> SimEndpoint {
+        SimEndpoint::new(self.shared.clone(), name, compute_node)
     }
 
     /// Adds a client: `future` and all that it posts. The seed's faults may hit it. Tasks add clients through [`Control::spawn`].
@@ -294,6 +317,32 @@ impl Sim {
             digest: world.digest,
             strategy: world.scheduler.strategy(),
         })
+    }
+
+    /// In a timed run, as [`Sim::run`] until a virtual time, when what is still to happen is left for a later run. Gives whether all tasks have
+    /// ended by then.
+    ///
+    /// # Panics
+    /// If the run is not timed.
+    pub fn run_until(&self, virtual_ns: u64) -> Result<bool, SimError> {
+        self.set_end_ps(virtual_ns.saturating_mul(1000));
+        let ran = self.run();
+        self.set_end_ps(u64::MAX);
+        match ran {
+            Ok(_) => Ok(true),
+            Err(SimError::Deadlock { .. }) if self.shared.world.borrow_mut().has_more() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn set_end_ps(&self, end_ps: u64) {
+        let mut world = self.shared.world.borrow_mut();
+        world.timed.as_mut().expect("only a timed run stops at a time: see SimOptions::timed").end_ps = end_ps;
+    }
+
+    /// In a timed run, what has passed the network until now.
+    pub fn traffic(&self) -> Option<Traffic> {
+        self.shared.world.borrow().timed.as_ref().map(|timed| timed.traffic())
     }
 
     /// Runs `future` as a client of its own together with all others, and gives its output.

@@ -12,6 +12,7 @@ use crate::lane::Lane;
 use crate::liberties::Temper;
 use crate::memory::Memory;
 use crate::messages::PostOffice;
+use crate::network::timed::Timed;
 use crate::port::Port;
 use crate::schedule::Scheduler;
 use crate::sim::SimOptions;
@@ -42,8 +43,8 @@ pub(crate) struct World {
     pub(crate) verbs: u64,
     pub(crate) digest: u64,
     pub(crate) trace: Trace,
-    temper: Temper,
-    random: Random,
+    pub(crate) temper: Temper,
+    pub(crate) random: Random,
     pub(crate) flights: Vec<Flight>,
     flights_free: Vec<u32>,
     /// The lanes that can run, in no order.
@@ -81,6 +82,8 @@ pub(crate) struct World {
     pub(crate) deadline_ns: u64,
     /// In an explored run, who chooses its steps.
     pub(crate) guided: Option<Box<Guided>>,
+    /// In a timed run, its network.
+    pub(crate) timed: Option<Box<Timed>>,
 }
 
 /// What the executor does next.
@@ -145,18 +148,25 @@ impl World {
             impaired: false,
             deadline_ns: options.deadline_ns,
             guided: None,
+            timed: options.network.as_ref().map(|network| Box::new(Timed::new(options, network))),
         }
     }
 
     pub(crate) fn add_lane(&mut self, name: &str, mortal: bool) -> u32 {
         let lane = self.lanes.len() as u32;
         self.lanes.push(Lane::new(name, mortal));
+        if let Some(timed) = &mut self.timed {
+            timed.add_lane();
+        }
         self.scheduler.add_lane(self.steps, &mut self.random);
         self.wake(lane);
         lane
     }
 
-    pub(crate) fn add_port(&mut self, name: &str, seed: u64) -> u32 {
+    pub(crate) fn add_port(&mut self, name: &str, seed: u64, compute_node: u16) -> u32 {
+        if let Some(timed) = &mut self.timed {
+            timed.add_port(compute_node);
+        }
         let drift_max = self.faults.clock_drift_per_mille_max.min(999);
         let drift_per_mille = self.fault_random.below(2 * u64::from(drift_max) + 1) as i64 - i64::from(drift_max);
         let random = Random::stream(seed, 1 + self.ports.len() as u64);
@@ -168,6 +178,9 @@ impl World {
     pub(crate) fn advance(&mut self, steps_end: u64) -> Next {
         if self.guided.is_some() {
             return self.advance_guided(steps_end);
+        }
+        if self.timed.is_some() {
+            return self.advance_timed(steps_end);
         }
         loop {
             if self.attention
@@ -190,7 +203,7 @@ impl World {
                 return Next::Bound;
             }
             self.steps += 1;
-            // The place where costs will come in: a step takes no time of its own yet, only so much that clocks move.
+            // A step takes no time of its own, only so much that clocks move: what verbs cost is for timed runs.
             self.now_ns += 1 + (self.random.word() >> 58);
             let lane = self.scheduler.pick(&self.runnable, self.steps, &mut self.random);
             if self.steps >= self.fault_at {
@@ -338,7 +351,9 @@ impl World {
             Fate::Unknown => flight.fate = Fate::Failed(Failure::OutcomeUnknown),
             Fate::Landed | Fate::Failed(_) => unreachable!("a batch lands once"),
         }
-        self.settle(lane);
+        if self.timed.is_none() {
+            self.settle(lane);
+        }
     }
 
     /// Keeps a batch back for a while.
@@ -393,6 +408,10 @@ impl World {
 
     /// Wakes the task of a lane after `ns`.
     pub(crate) fn wake_in(&mut self, lane: u32, ns: u64) {
+        if let Some(timed) = &mut self.timed {
+            // The pause begins when its client has done what it was charged for.
+            return timed.poll_at(lane, (self.now_ns.saturating_add(ns)).saturating_mul(1000));
+        }
         self.add_timer(ns, Due::Task(lane));
     }
 
@@ -401,6 +420,12 @@ impl World {
         let state = &mut self.lanes[lane as usize];
         if !state.done {
             let enabled = !std::mem::replace(&mut state.woken, true);
+            if self.timed.is_some() {
+                if enabled {
+                    self.wake_timed(lane);
+                }
+                return;
+            }
             self.settle(lane);
             if enabled {
                 self.enables(Process::Task(lane));
@@ -448,6 +473,10 @@ impl World {
         port.lane = lane;
         port.in_flight += 1;
         port.unawaited += usize::from(unawaited);
+        if self.timed.is_some() {
+            self.launch_timed(lane, endpoint, id);
+            return id;
+        }
         state.flights.push(id);
         let number = state.launches - 1;
         self.settle(lane);

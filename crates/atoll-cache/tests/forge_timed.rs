@@ -1,0 +1,66 @@
+//! The engine on a simulated network in virtual time: the same protocol code, with what its verbs cost.
+
+use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
+use atoll_cache::{Cache, SetOptions, Value};
+use atoll_fabric::{Kind, Purpose};
+use atoll_sim::network::traffic::Posted;
+use atoll_sim::network::{Network, profiles};
+use atoll_sim::sim::region;
+use atoll_sim::{Sim, SimOptions};
+use std::rc::Rc;
+
+const CLIENTS: u16 = 24;
+const COMPUTE_NODES: u16 = 3;
+const KEYS: u64 = 100;
+const GETS: u64 = 200;
+
+/// What GETs posted that all hit, and how long all of it took.
+fn gets_that_hit() -> (Posted, u64) {
+    let base = ForgeOptions::default().for_capacity(8 << 20);
+    let settings = atoll_pool::PoolSettings { clients_max: u32::from(CLIENTS) + 2, ..base };
+    let nodes = vec![vec![region(settings.capacity_bytes, Kind::Host)]];
+    let sim = Sim::new(SimOptions::timed(1, nodes, Network::new(profiles::CX5_100G, COMPUTE_NODES)));
+    let endpoint = sim.endpoint("maker");
+    let pool = sim.block_on(async move { ForgePool::format(&endpoint, settings).await.unwrap() }).unwrap();
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|number| {
+            let (pool, endpoint) = (pool.clone(), sim.endpoint_on("client", number % COMPUTE_NODES));
+            let cache = sim.block_on(async move { Cache::new(Forge::join(&pool, endpoint).await.unwrap()) });
+            Rc::new(std::cell::RefCell::new(Some(cache.unwrap())))
+        })
+        .collect();
+    let run = |gets: bool| {
+        for client in &clients {
+            let place = client.clone();
+            let mut cache = client.take().unwrap();
+            sim.spawn("client", async move {
+                let mut value = Value::new();
+                for number in 0..if gets { GETS } else { KEYS } {
+                    let key = (number % KEYS).to_le_bytes();
+                    if gets {
+                        assert!(cache.get(&key, &mut value).await.unwrap());
+                    } else {
+                        cache.set(&key, &[7; 100], &SetOptions::default()).await.unwrap();
+                    }
+                }
+                *place.borrow_mut() = Some(cache);
+            });
+        }
+        sim.run().unwrap();
+        sim.traffic().unwrap()
+    };
+    let before = run(false);
+    let passed = run(true).since(&before);
+    // Leaving takes a task of the simulation.
+    clients.into_iter().for_each(|client| std::mem::forget(client.take()));
+    (passed.of(Purpose::Request), passed.ns)
+}
+
+#[test]
+fn a_get_that_hits_takes_two_round_trips_and_the_time_of_two() {
+    let (posted, ns) = gets_that_hit();
+    let gets = u64::from(CLIENTS) * GETS;
+    assert!((2 * gets..2 * gets + gets / 10).contains(&posted.round_trips), "{posted:?} for {gets} GETs");
+    assert!((2 * 1500..2 * 2500).contains(&(ns / GETS)), "{} ns each", ns / GETS);
+    assert_eq!(gets_that_hit(), (posted, ns), "the same seed, the same digits");
+}

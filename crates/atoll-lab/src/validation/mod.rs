@@ -1,0 +1,103 @@
+//! The network model held against every figure that the papers print of their hardware.
+//!
+//! Some figures a profile was made from, the others it foretells: [`Row`] says which. All rows are within 10 %, by the test below.
+
+mod figures;
+mod load;
+
+use crate::LabError;
+use atoll_sim::network::Profile;
+use serde::Serialize;
+use std::fmt::Write;
+use std::ops::RangeInclusive;
+
+/// A figure of a paper beside the model's.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The profile's name.
+    pub profile: &'static str,
+    /// What was measured, with its unit.
+    pub what: &'static str,
+    /// Where the paper prints it.
+    pub source: &'static str,
+    /// What it prints; of a range, the end that is nearer to the model, or the model's figure if that is in the range.
+    pub paper: f64,
+    /// What the model gives.
+    pub model: f64,
+    /// The model's over the paper's.
+    pub ratio: f64,
+    /// Whether a number of the profile comes from this figure. The others are foretold.
+    pub used: bool,
+}
+
+impl Row {
+    fn new(
+        profile: &Profile,
+        what: &'static str,
+        source: &'static str,
+        paper: RangeInclusive<f64>,
+        model: f64,
+    ) -> Self {
+        let paper = model.clamp(*paper.start(), *paper.end());
+        Self { profile: profile.name, what, source, paper, model, ratio: model / paper, used: false }
+    }
+
+    fn used(self) -> Self {
+        Self { used: true, ..self }
+    }
+}
+
+/// Measures the model: some seconds.
+pub fn run() -> Vec<Row> {
+    [figures::cx5_100g(), figures::cx4_100g(), figures::cx6_100g(), figures::links(), figures::latencies()].concat()
+}
+
+/// Hold the simulated networks against every figure that the papers print of their hardware
+#[derive(Clone, Debug, clap::Args)]
+pub struct ValidateCommand {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// All rows.
+#[derive(Serialize)]
+struct Report {
+    rows: Vec<Row>,
+}
+
+impl ValidateCommand {
+    /// Measures and prints the rows.
+    pub fn run(self) -> Result<(), LabError> {
+        let rows = run();
+        if self.json {
+            println!("{}", serde_json::to_string(&Report { rows }).expect("a report is plain data"));
+        } else {
+            print!("{}", render(&rows));
+        }
+        Ok(())
+    }
+}
+
+fn render(rows: &[Row]) -> String {
+    let mut text = String::new();
+    let _ = writeln!(text, "{:<66}{:>10}{:>10}{:>8}", "", "paper", "model", "ratio");
+    for row in rows {
+        let mark = if row.used { "" } else { "  foretold" };
+        let Row { profile, what, source, paper, model, ratio, .. } = row;
+        let _ = writeln!(text, "{profile:<11}{what:<55}{paper:>10.2}{model:>10.2}{ratio:>8.3}{mark}  ({source})");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_figure_that_a_paper_prints_is_met_within_ten_percent() {
+        let rows = run();
+        let wrong: Vec<&Row> = rows.iter().filter(|row| !(0.9..=1.1).contains(&row.ratio)).collect();
+        assert!(wrong.is_empty(), "{}\n{wrong:#?}", render(&rows));
+    }
+}

@@ -1,0 +1,91 @@
+//! What verbs cost: a run in virtual time, on a network of NICs with limits.
+//!
+//! A simulation with a [`Network`] is *timed*. Chance decides nothing in it but what clients draw themselves: no liberty is taken, no fault
+//! happens, no strategy chooses. A client is a thread with a processor of its own, whose time is virtual, too. The way of a verb:
+//!
+//! ```text
+//!   client's processor   polls its task, makes the batch, copies: CpuCosts and ClientTimes
+//!         |              doorbell_ps
+//!   compute node's NIC   issue engine (one verb after another) -> link out
+//!         |              wire_ps + switch_ps
+//!   memory node's NIC    link in -> serve engine (by verb) -> [atomics unit] : here the verb takes effect
+//!         |                                                -> link out (then host_read_ps, or the atomic's turn)
+//!         |              wire_ps + switch_ps
+//!   compute node's NIC   link in
+//!         |              completion_ps, once all verbs of the batch have come so far
+//!   client's processor   finds the completion, copies, goes on
+//! ```
+//!
+//! Engines, links and atomics units are servers: each knows only from when on it is free. That is exact as long as requests come in the order of time,
+//! so there is an event wherever a verb comes to a NIC: one per batch at the doorbell, two per verb, and one per batch at its completion.
+//!
+//! Two shortcuts:
+//! - A verb takes effect when it comes to the memory node's NIC, before its wait for the engine. The engine serves in that order, so no other verb can tell.
+//! - A response takes its turn on the link outwards when the engine is done, and spends the time of the memory access afterwards. All READs of host memory
+//!   have the same access time, for which before and after are the same. The small answers to WRITEs and atomics so find the queue that the link will have one access
+//!   time later, which under a steady load is as long.
+//!
+//! **Order in a batch**: verbs to one node go one behind the other; a fenced one is held back at the client's NIC until the responses to all before it, to
+//! its node, are there. All other traffic contends.
+//!
+//! What is not in it: loss, congestion control, caches of NICs for queue pairs and translations, limits of outstanding READs.
+//!
+//! | module | concept |
+//! |---|---|
+//! | [`profile`], [`profiles`] | what a network costs; those known by name |
+//! | [`cpu`] | what the steps of a protocol cost the client's processor |
+//! | [`bound`] | the most that a memory node gives for an operation's verbs |
+//! | [`traffic`] | what has passed, and which limit was reached |
+//! | [`service`] | a memory node's processor, for messages |
+//! | [`stop`] | when clients end |
+//! | `nic`, `server`, `atomics` | a NIC and its parts |
+//! | `events` | what is to happen, by time |
+//! | `timed` | the world in a timed run |
+
+mod atomics;
+pub mod bound;
+pub mod cpu;
+mod events;
+mod nic;
+pub mod profile;
+pub mod profiles;
+mod server;
+pub mod service;
+pub mod stop;
+pub(crate) mod timed;
+pub mod traffic;
+
+pub use cpu::CpuCosts;
+pub use profile::Profile;
+pub use service::Service;
+pub use stop::Stop;
+pub use traffic::Traffic;
+
+/// Behind which NIC the regions of a node of [`SimOptions::nodes`](crate::SimOptions) are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Home {
+    /// One of its own: a memory node.
+    Own,
+    /// That of a compute node, which exports regions.
+    ComputeNode(u16),
+}
+
+/// The network of a timed run.
+#[derive(Clone, Debug)]
+pub struct Network {
+    /// What it costs.
+    pub profile: Profile,
+    /// What the steps of protocols cost clients.
+    pub cpu: CpuCosts,
+    /// Compute nodes, each with one NIC. Endpoints sit on them: [`Sim::endpoint_on`](crate::Sim::endpoint_on).
+    pub compute_nodes: u16,
+    /// By node of the simulation; nodes beyond the list have their own NIC.
+    pub homes: Vec<Home>,
+}
+
+impl Network {
+    /// Memory nodes with NICs of their own, and so many compute nodes; steps cost what was measured.
+    pub fn new(profile: Profile, compute_nodes: u16) -> Self {
+        Self { profile, cpu: CpuCosts::measured(), compute_nodes, homes: Vec::new() }
+    }
+}

@@ -1,0 +1,56 @@
+//! The processor of a memory node: few slow cores that serve messages.
+//!
+//! One-sided verbs pass it by. Messages to a memory node (an allocation by RPC, CliqueMap's SETs) do not.
+
+/// Cores that share one queue, first come first served; the core that is free first takes the next message.
+#[derive(Clone, Debug)]
+pub struct Service {
+    /// From when on each core is free, in picoseconds.
+    free_at: Vec<u64>,
+    message_ps: u64,
+    busy_ps: u64,
+    messages: u64,
+}
+
+impl Service {
+    /// A processor of `cores`, each of which takes `message_ns` for a message.
+    ///
+    /// # Panics
+    /// If there is no core.
+    pub fn new(cores: usize, message_ns: u64) -> Self {
+        assert!(cores > 0, "a processor has a core");
+        Self { free_at: vec![0; cores], message_ps: message_ns * 1000, busy_ps: 0, messages: 0 }
+    }
+
+    /// Serves a message that comes `at_ps`, and gives when it has been handled, in picoseconds. Messages are brought in the order of their times.
+    pub fn charge(&mut self, at_ps: u64) -> u64 {
+        let free = self.free_at.iter_mut().min().expect("there is a core");
+        *free = (*free).max(at_ps) + self.message_ps;
+        (self.busy_ps, self.messages) = (self.busy_ps + self.message_ps, self.messages + 1);
+        *free
+    }
+
+    /// The share of the cores' time until `until_ps` that messages took, per mille.
+    pub fn busy_per_mille(&self, until_ps: u64) -> u64 {
+        self.busy_ps * 1000 / (until_ps * self.free_at.len() as u64).max(1)
+    }
+
+    /// Messages so far.
+    pub fn messages(&self) -> u64 {
+        self.messages
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_cores_serve_two_at_once_and_the_third_waits_for_the_first_that_is_free() {
+        let mut service = Service::new(2, 1000);
+        assert_eq!([service.charge(0), service.charge(200_000)], [1_000_000, 1_200_000]);
+        assert_eq!(service.charge(300_000), 2_000_000);
+        assert_eq!(service.charge(5_000_000), 6_000_000);
+        assert_eq!((service.messages(), service.busy_per_mille(4_000_000)), (4, 500));
+    }
+}

@@ -1,0 +1,416 @@
+//! The world in a timed run: events in the order of virtual time.
+
+use super::events::{Event, Events};
+use super::nic::{Nic, Wire};
+use super::traffic::{EndpointTraffic, Traffic, VerbKind};
+use super::{CpuCosts, Home, Network, Profile};
+use crate::SimOptions;
+use crate::flight::{Fate, Flight};
+use crate::memory::Memory;
+use crate::world::{Next, World};
+use crate::{Liberties, Strategy};
+use atoll_fabric::batch::Verb;
+use atoll_fabric::{Address, Kind, Purpose};
+use std::collections::VecDeque;
+
+/// What a timed run has besides the world of every run.
+pub(crate) struct Timed {
+    profile: Profile,
+    link_kib_ps: u64,
+    cpu: CpuCosts,
+    nics: Vec<Nic>,
+    compute_nodes: u16,
+    /// By node of the simulation, its NIC.
+    nic_of: Vec<u16>,
+    /// By node and region, what memory it is.
+    kinds: Vec<Vec<Kind>>,
+    events: Events,
+    /// Lanes that are to be polled now.
+    ready: VecDeque<u32>,
+    /// The time of the last event, in picoseconds.
+    pub(crate) now_ps: u64,
+    /// By lane, until when its processor is busy.
+    pub(crate) busy_until: Vec<u64>,
+    /// By batch.
+    journeys: Vec<Journey>,
+    /// By endpoint.
+    ports: Vec<PortTraffic>,
+    /// No event after this time happens.
+    pub(crate) end_ps: u64,
+}
+
+/// Where the verbs of a batch are.
+#[derive(Clone, Copy, Debug, Default)]
+struct Journey {
+    /// The compute node's NIC.
+    nic: u16,
+    /// A bit for each verb that has not left, and for each whose response has not come.
+    unsent: u32,
+    unanswered: u32,
+    /// When the last response had come.
+    answered_at: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct PortTraffic {
+    compute_node: u16,
+    purpose: Purpose,
+    traffic: EndpointTraffic,
+}
+
+impl Timed {
+    /// # Panics
+    /// If the options ask for chance, or for what the profile does not have.
+    pub(crate) fn new(options: &SimOptions, network: &Network) -> Self {
+        let SimOptions { liberties, faults, strategy, nodes, .. } = options;
+        assert!(*liberties == Liberties::none(), "a timed run takes no liberties: see SimOptions::timed");
+        assert!(!faults.any(), "a timed run has no faults: leave SimOptions::faults as it is, or SimOptions::network");
+        assert!(*strategy == Strategy::FromSeed, "time decides whose step is next in a timed run, not a strategy");
+        assert!(network.compute_nodes > 0, "clients sit on compute nodes: a network has at least one");
+        let device_bytes_max = network.profile.device_bytes_max;
+        for regions in nodes {
+            let bytes: u64 =
+                regions.iter().filter(|region| region.kind == Kind::Device).map(|region| region.bytes).sum();
+            assert!(
+                bytes <= device_bytes_max,
+                "{bytes} bytes of device memory on a node: a NIC of {} has {device_bytes_max}",
+                network.profile.name
+            );
+        }
+        let mut nics = usize::from(network.compute_nodes);
+        let mut home = |node| match network.homes.get(node) {
+            None | Some(Home::Own) => {
+                nics += 1;
+                nics as u16 - 1
+            }
+            Some(Home::ComputeNode(number)) => {
+                assert!(*number < network.compute_nodes, "compute node {number} of {}", network.compute_nodes);
+                *number
+            }
+        };
+        let nic_of = (0..nodes.len()).map(&mut home).collect();
+        Self {
+            profile: network.profile,
+            link_kib_ps: network.profile.link_kib_ps(),
+            cpu: network.cpu,
+            nics: (0..nics).map(|_| Nic::new()).collect(),
+            compute_nodes: network.compute_nodes,
+            nic_of,
+            kinds: nodes.iter().map(|regions| regions.iter().map(|region| region.kind).collect()).collect(),
+            events: Events::new(),
+            ready: VecDeque::new(),
+            now_ps: 0,
+            busy_until: Vec::new(),
+            journeys: Vec::new(),
+            ports: Vec::new(),
+            end_ps: u64::MAX,
+        }
+    }
+
+    pub(crate) fn add_lane(&mut self) {
+        self.busy_until.push(self.now_ps);
+    }
+
+    /// # Panics
+    /// If there is no such compute node.
+    pub(crate) fn add_port(&mut self, compute_node: u16) {
+        assert!(compute_node < self.compute_nodes, "compute node {compute_node} of {}", self.compute_nodes);
+        self.ports.push(PortTraffic { compute_node, ..PortTraffic::default() });
+    }
+
+    pub(crate) fn swap_purpose(&mut self, port: u32, purpose: Purpose) -> Purpose {
+        std::mem::replace(&mut self.ports[port as usize].purpose, purpose)
+    }
+
+    pub(crate) fn cpu(&self) -> CpuCosts {
+        self.cpu
+    }
+
+    pub(crate) fn traffic(&self) -> Traffic {
+        Traffic {
+            ns: self.now_ps / 1000,
+            nics: self.nics.iter().map(Nic::traffic).collect(),
+            endpoints: self.ports.iter().map(|port| port.traffic).collect(),
+        }
+    }
+
+    /// A lane's task is to be polled `at`, or once its processor is free.
+    #[inline]
+    pub(crate) fn poll_at(&mut self, lane: u32, at: u64) {
+        let at = at.max(self.busy_until[lane as usize]);
+        if at <= self.now_ps {
+            self.ready.push_back(lane);
+        } else {
+            self.events.add(at, Event::Poll(lane));
+        }
+    }
+
+    #[inline]
+    fn wire(&self, bytes: u64) -> Wire {
+        Wire { bytes, ps: bytes * self.link_kib_ps / 1024 }
+    }
+
+    #[inline]
+    fn kind(&self, at: Address) -> Kind {
+        self.kinds[at.node() as usize][at.region() as usize]
+    }
+
+    /// One way between two NICs; a NIC reaches itself without the switch.
+    #[inline]
+    fn way_ps(&self, from: u16, to: u16) -> u64 {
+        if from == to { 0 } else { self.profile.wire_ps + self.profile.switch_ps }
+    }
+
+    /// Charges the way of a message of `bytes` between two NICs, which leaves `at`, and gives when it can be taken at the other end. Messages and verbs are
+    /// brought in the order of time. Nothing sends messages yet: they use the servers that WRITEs use.
+    #[cfg_attr(not(test), expect(dead_code, reason = "no fabric sends messages yet"))]
+    pub(crate) fn message(&mut self, at: u64, from: u16, to: u16, bytes: u64) -> u64 {
+        let (wire, way_ps) = (self.wire(self.profile.request_bytes(VerbKind::Write, bytes)), self.way_ps(from, to));
+        let profile = &self.profile;
+        let sent = self.nics[from as usize].send_request(at, VerbKind::Write, Kind::Host, wire, profile);
+        self.nics[to as usize].take_message(sent + way_ps, wire, profile) + profile.completion_ps
+    }
+
+    /// A client rings the doorbell for a batch: its processor is charged, the rest is events.
+    fn post(&mut self, lane: u32, port: u32, id: u32, flight: &Flight) {
+        if self.journeys.len() <= id as usize {
+            self.journeys.resize(id as usize + 1, Journey::default());
+        }
+        let all = u32::MAX >> (32 - flight.verbs().len());
+        let port = &mut self.ports[port as usize];
+        self.journeys[id as usize] = Journey { nic: port.compute_node, unsent: all, unanswered: all, answered_at: 0 };
+        let (mut count, mut bytes, mut written) = (0, 0, 0);
+        for verb in flight.verbs() {
+            count += 1;
+            bytes += verb.len();
+            written += if VerbKind::of(&verb.operation) == VerbKind::Write { verb.len() } else { 0 };
+        }
+        let posted = &mut port.traffic.purposes[port.purpose as usize];
+        posted.batches += 1;
+        posted.verbs += count;
+        posted.bytes += bytes;
+        if matches!(flight.fate, Fate::Awaited(_)) {
+            posted.round_trips += 1 + fences_that_wait(flight);
+        }
+        let (cpu, client) = (&self.cpu, &self.profile.client);
+        let takes_ps =
+            cpu.batch_ps + client.batch_ps + count * (cpu.verb_ps + client.verb_ps) + written * client.kib_ps / 1024;
+        let rung = &mut self.busy_until[lane as usize];
+        *rung += takes_ps;
+        self.events.add(*rung + self.profile.doorbell_ps, Event::Doorbell(id));
+    }
+
+    /// A client takes the results of a batch.
+    fn take_results(&mut self, lane: u32, verbs: &[Verb]) {
+        let (cpu, client) = (&self.cpu, &self.profile.client);
+        let (count, mut read_bytes) = (verbs.len() as u64, 0);
+        for verb in verbs {
+            read_bytes += if VerbKind::of(&verb.operation) == VerbKind::Read { verb.len() } else { 0 };
+        }
+        self.busy_until[lane as usize] +=
+            client.completion_ps + count * cpu.completion_ps + read_bytes * client.kib_ps / 1024;
+    }
+
+    /// Sends what may leave of a batch.
+    fn send(&mut self, id: u32, flight: &Flight, memory: &Memory) {
+        let Journey { nic, unsent, unanswered, .. } = self.journeys[id as usize];
+        // Of each node, a bit: a verb to it is held back, so that those behind it are, too.
+        let mut held = 0_u64;
+        let mut left = unsent;
+        let mut still = unsent;
+        while left != 0 {
+            let index = left.trailing_zeros();
+            left &= left - 1;
+            let verb = flight.verb(index as usize);
+            let node = 1_u64 << verb.at.node();
+            if held & node == 0 && verb.fenced {
+                let earlier = unanswered & ((1 << index) - 1);
+                held |= if flight.touches(earlier, verb.at.node()) { node } else { 0 };
+            }
+            if held & node != 0 {
+                continue;
+            }
+            still &= !(1 << index);
+            memory.expect(verb.at, verb.len());
+            let (kind, memory) = (VerbKind::of(&verb.operation), self.kind(verb.at));
+            let wire = self.wire(self.profile.request_bytes(kind, verb.len()));
+            let sent = self.nics[nic as usize].send_request(self.now_ps, kind, memory, wire, &self.profile);
+            let come = sent + self.way_ps(nic, self.nic_of[verb.at.node() as usize]);
+            self.events.add(come, Event::Request(id, index as u8));
+        }
+        self.journeys[id as usize].unsent = still;
+    }
+
+    /// A verb has come to its node.
+    fn request(&mut self, id: u32, index: u8, flight: &Flight) {
+        let verb = flight.verb(index as usize);
+        let (at, bytes) = (verb.at, verb.len());
+        let (kind, memory) = (VerbKind::of(&verb.operation), self.kind(at));
+        let begins_batch = !flight.touches((1 << index) - 1, at.node());
+        let wire = self.wire(self.profile.request_bytes(kind, bytes));
+        let number = self.nic_of[at.node() as usize];
+        let response = self.wire(self.profile.response_bytes(kind, bytes));
+        let profile = &self.profile;
+        let nic = &mut self.nics[number as usize];
+        let served = nic.serve_request(self.now_ps, kind, memory, begins_batch, wire, profile);
+        let access_ps = match kind {
+            VerbKind::Read if memory == Kind::Device => profile.device_read_ps,
+            VerbKind::Read => profile.host_read_ps,
+            VerbKind::Write => 0,
+            _ => nic.execute_atomic(served, at, memory, profile) - served,
+        };
+        let sent = nic.send(served, response);
+        let to = self.journeys[id as usize].nic;
+        self.events.add(sent + access_ps + self.way_ps(number, to), Event::Response(id, index));
+    }
+
+    /// A response has come back.
+    fn response(&mut self, id: u32, index: u8, flight: &Flight, memory: &Memory) {
+        let verb = flight.verb(index as usize);
+        let wire = self.wire(self.profile.response_bytes(VerbKind::of(&verb.operation), verb.len()));
+        let nic = self.journeys[id as usize].nic;
+        let come = self.nics[nic as usize].receive(self.now_ps, wire);
+        let journey = &mut self.journeys[id as usize];
+        journey.unanswered &= !(1 << index);
+        journey.answered_at = journey.answered_at.max(come);
+        if journey.unanswered == 0 {
+            self.events.add(journey.answered_at + self.profile.completion_ps, Event::Completion(id));
+        } else if journey.unsent != 0 {
+            self.send(id, flight, memory);
+        }
+    }
+}
+
+/// How many times one after another a fence holds verbs of the batch back: of the node at which it is most often.
+fn fences_that_wait(flight: &Flight) -> u64 {
+    if !flight.verbs().any(|verb| verb.fenced) {
+        return 0;
+    }
+    let to_node = |node| flight.verbs().filter(move |verb| verb.at.node() == node);
+    let waits = |verb: &Verb| to_node(verb.at.node()).skip(1).filter(|verb| verb.fenced).count() as u64;
+    flight.verbs().map(waits).max().unwrap_or(0)
+}
+
+impl World {
+    /// Lets events happen until a task is to be polled.
+    pub(crate) fn advance_timed(&mut self, steps_end: u64) -> Next {
+        loop {
+            if self.attention
+                && let Some(next) = self.attend()
+            {
+                return next;
+            }
+            let timed = self.timed.as_mut().expect("a timed run");
+            if let Some(lane) = timed.ready.pop_front() {
+                if self.lanes[lane as usize].done {
+                    continue;
+                }
+                return self.poll_timed(lane);
+            }
+            if timed.events.next_at().is_none_or(|at| at > timed.end_ps) {
+                return Next::Idle;
+            }
+            if self.steps >= steps_end {
+                return Next::Bound;
+            }
+            self.steps += 1;
+            let Some((at, event)) = timed.events.take() else { return Next::Idle };
+            timed.now_ps = at;
+            self.now_ns = at / 1000;
+            match event {
+                Event::Poll(lane) => timed.ready.push_back(lane),
+                Event::Doorbell(id) => timed.send(id, &self.flights[id as usize], &self.memory),
+                Event::Request(id, index) => {
+                    timed.request(id, index, &self.flights[id as usize]);
+                    self.effect_timed(id, index);
+                }
+                Event::Response(id, index) => timed.response(id, index, &self.flights[id as usize], &self.memory),
+                Event::Completion(id) => self.arrive(id, None),
+            }
+        }
+    }
+
+    /// Whether something is still to happen in a timed run.
+    pub(crate) fn has_more(&mut self) -> bool {
+        self.timed.as_mut().is_some_and(|timed| timed.events.next_at().is_some())
+    }
+
+    fn poll_timed(&mut self, lane: u32) -> Next {
+        let timed = self.timed.as_mut().expect("a timed run");
+        let busy_until = &mut timed.busy_until[lane as usize];
+        *busy_until = timed.now_ps.max(*busy_until) + timed.cpu.poll_ps;
+        self.now_ns = *busy_until / 1000;
+        self.lanes[lane as usize].woken = false;
+        self.record(lane, u32::MAX, None);
+        Next::Poll(lane)
+    }
+
+    /// A verb takes effect, unless its batch was cut by a fence.
+    fn effect_timed(&mut self, id: u32, index: u8) {
+        let flight = &mut self.flights[id as usize];
+        let lane = flight.lane;
+        if let Some(effect) = flight.effect(index as usize, &mut self.memory, &self.temper, &mut self.random) {
+            self.verbs += 1;
+            self.record(lane, id, Some(effect));
+        }
+    }
+
+    /// Sends a batch off that has boarded its flight.
+    pub(crate) fn launch_timed(&mut self, lane: u32, endpoint: u32, id: u32) {
+        let flight = &self.flights[id as usize];
+        let timed = self.timed.as_mut().expect("a timed run");
+        timed.post(lane, endpoint, id, flight);
+        self.now_ns = timed.busy_until[lane as usize] / 1000;
+    }
+
+    /// Charges the processor of the client that is being polled.
+    pub(crate) fn charge_ps(&mut self, ps: u64) {
+        let (Some(timed), Some(lane)) = (&mut self.timed, self.polled) else { return };
+        let busy_until = &mut timed.busy_until[lane as usize];
+        *busy_until += ps;
+        self.now_ns = *busy_until / 1000;
+    }
+
+    /// The results of a batch are taken by its client.
+    #[inline]
+    pub(crate) fn charge_results(&mut self, verbs: &[Verb]) {
+        let (Some(timed), Some(lane)) = (&mut self.timed, self.polled) else { return };
+        timed.take_results(lane, verbs);
+        self.now_ns = timed.busy_until[lane as usize] / 1000;
+    }
+
+    /// A lane that was asleep is to be polled as soon as its processor is free.
+    #[inline]
+    pub(crate) fn wake_timed(&mut self, lane: u32) {
+        let timed = self.timed.as_mut().expect("a timed run");
+        timed.poll_at(lane, timed.now_ps);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::profiles::CX5_100G;
+    use crate::sim::region;
+
+    fn timed() -> Timed {
+        let network = Network::new(CX5_100G, 2);
+        Timed::new(&SimOptions::timed(1, vec![vec![region(4096, Kind::Host)]], network.clone()), &network)
+    }
+
+    #[test]
+    fn a_message_takes_its_way_and_the_second_waits_behind_the_first_where_both_pass() {
+        let mut timed = timed();
+        let bytes = 16 + 26 + 100;
+        let link_ps = bytes * timed.link_kib_ps / 1024;
+        let way_ps = CX5_100G.wire_ps + CX5_100G.switch_ps;
+        let engines_ps = CX5_100G.issue.write_ps + CX5_100G.serve.write_ps;
+        let alone_ps = engines_ps + 2 * link_ps + way_ps + CX5_100G.completion_ps;
+        assert_eq!(timed.message(1_000_000, 0, 2, 100), 1_000_000 + alone_ps);
+        let slowest_ps = link_ps.max(CX5_100G.issue.write_ps);
+        assert_eq!(timed.message(1_000_000, 0, 2, 100), 1_000_000 + alone_ps + slowest_ps);
+        assert_eq!(timed.message(1_000_000, 1, 0, 100), 1_000_000 + alone_ps, "another pair of NICs");
+        let traffic = timed.traffic();
+        assert_eq!((traffic.nics[0].bytes_out, traffic.nics[0].bytes_in, traffic.nics[2].bytes_in), (284, 142, 284));
+    }
+}
