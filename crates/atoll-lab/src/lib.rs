@@ -14,6 +14,7 @@
 //! | [`replay`] | a trace on a cache |
 //! | [`hit_ratio`] | an engine on a folder of traces, beside the oracle's algorithms |
 //! | [`micro`] | single operations, beside other caches |
+//! | [`experiments`] | the papers' figures, measured in virtual time |
 //! | [`report`] | results as a page with plots |
 //! | [`costs`] | what a protocol's steps cost the processor, for simulated clients |
 //! | [`validation`] | the simulated networks beside what the papers print of theirs |
@@ -30,6 +31,7 @@ mod command;
 pub mod costs;
 pub mod deployment;
 mod error;
+pub mod experiments;
 #[cfg(test)]
 mod fixtures;
 mod fleet;
