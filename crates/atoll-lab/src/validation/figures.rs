@@ -108,7 +108,7 @@ pub(super) fn cx6_100g() -> Vec<Row> {
 /// The links, by READs of 64 KiB.
 pub(super) fn links() -> Vec<Row> {
     let of = |profile: &Profile, source, gbit_per_s: f64| {
-        let clients = Clients { count: 64, operations: only(&[read(1 << 16)]) };
+        let clients = Clients { count: 16, operations: only(&[read(1 << 16)]) };
         let reached = reached(*profile, CpuCosts::measured(), 4, &[clients]);
         Row::new(profile, "link, Gbit/s", source, gbit_per_s..=gbit_per_s, reached.out_gbit_per_s()).used()
     };

@@ -22,6 +22,8 @@ pub(crate) enum Event {
     Doorbell(u32),
     /// A verb of a batch has come to the NIC of its node.
     Request(u32, u8),
+    /// A node's memory has answered a verb of a batch.
+    Ready(u32, u8),
     /// The response to a verb of a batch has come to its compute node's NIC.
     Response(u32, u8),
     /// The completion of a batch can be seen by its client.
