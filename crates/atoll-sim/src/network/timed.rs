@@ -249,7 +249,6 @@ impl Timed {
         let begins_batch = !flight.touches((1 << index) - 1, at.node());
         let wire = self.wire(self.profile.request_bytes(kind, bytes));
         let number = self.nic_of[at.node() as usize];
-        let response = self.wire(self.profile.response_bytes(kind, bytes));
         let profile = &self.profile;
         let nic = &mut self.nics[number as usize];
         let served = nic.serve_request(self.now_ps, kind, memory, begins_batch, wire, profile);
@@ -259,9 +258,16 @@ impl Timed {
             VerbKind::Write => 0,
             _ => nic.execute_atomic(served, at, memory, profile) - served,
         };
-        let sent = nic.send(served, response);
-        let to = self.journeys[id as usize].nic;
-        self.events.add(sent + access_ps + self.way_ps(number, to), Event::Response(id, index));
+        self.events.add(served + access_ps, Event::Ready(id, index));
+    }
+
+    /// The memory has answered a verb: its response leaves.
+    fn ready(&mut self, id: u32, index: u8, flight: &Flight) {
+        let verb = flight.verb(index as usize);
+        let wire = self.wire(self.profile.response_bytes(VerbKind::of(&verb.operation), verb.len()));
+        let (from, to) = (self.nic_of[verb.at.node() as usize], self.journeys[id as usize].nic);
+        let sent = self.nics[from as usize].send(self.now_ps, wire);
+        self.events.add(sent + self.way_ps(from, to), Event::Response(id, index));
     }
 
     /// A response has come back.
@@ -324,6 +330,7 @@ impl World {
                     timed.request(id, index, &self.flights[id as usize]);
                     self.effect_timed(id, index);
                 }
+                Event::Ready(id, index) => timed.ready(id, index, &self.flights[id as usize]),
                 Event::Response(id, index) => timed.response(id, index, &self.flights[id as usize], &self.memory),
                 Event::Completion(id) => self.arrive(id, None),
             }
