@@ -28,6 +28,10 @@ pub(crate) enum Event {
     Response(u32, u8),
     /// The completion of a batch can be seen by its client.
     Completion(u32),
+    /// A message has been rung in at its sender's NIC, has come to its receiver's, and can be seen there.
+    MailOut(u32),
+    MailIn(u32),
+    Mail(u32),
 }
 
 const SLOTS: usize = 4096;
