@@ -2,7 +2,8 @@
 //!
 //! What [`Messenger`](atoll_fabric::Messenger) permits is done here: a message is lost, arrives more than once, or takes up to seconds, so that others
 //! overtake it. How often comes from the seed, from a stream of its own, so that a run without messages is the same as ever. In an explored run
-//! messages arrive at once: there the interleavings of verbs are what is looked for.
+//! messages arrive at once: there the interleavings of verbs are what is looked for. In a timed run they take the way of a WRITE, and their turn at the
+//! receiver's processor, if the endpoint is [a memory node's](crate::Sim::endpoint_at).
 
 use crate::sim::Shared;
 use crate::timers::Due;
@@ -58,6 +59,24 @@ impl PostOffice {
     }
 }
 
+impl PostOffice {
+    fn add(&mut self, mail: Mail) -> u32 {
+        let id = self.mails_free.pop().unwrap_or_else(|| {
+            self.mails.push(None);
+            self.mails.len() as u32 - 1
+        });
+        self.mails[id as usize] = Some(mail);
+        id
+    }
+
+    /// From which endpoint to which a message is on its way, and its length.
+    pub(crate) fn on_the_way(&self, id: u32) -> ((u32, u32), u64) {
+        let mail = self.mails[id as usize].as_ref().expect("a message is there until it has arrived");
+        let from = port_of(mail.message.from).expect("an endpoint sent it");
+        ((from, mail.to), mail.message.bytes.len() as u64)
+    }
+}
+
 /// How long a message takes that is not delayed.
 const WAY_NS: u64 = 1000;
 
@@ -75,6 +94,10 @@ impl World {
         if self.is_guided() {
             return self.arrive_at(to, number, message);
         }
+        if self.timed.is_some() {
+            let id = self.post.add(Mail { number, to, message });
+            return self.launch_mail(from, id, bytes.len() as u64);
+        }
         if self.is_cut(message.from, mailbox_of(to)) || self.post.random.chance(self.post.lose) {
             return self.mishap(lane, Mishap::MessageLost { message: number });
         }
@@ -85,17 +108,7 @@ impl World {
         for _ in 0..copies {
             let late = self.post.random.chance(self.post.delay);
             let ns = if late { self.post.random.spread(self.post.delay_bits_max) } else { 0 };
-            let mail = Some(Mail { number, to, message: message.clone() });
-            let id = match self.post.mails_free.pop() {
-                Some(id) => {
-                    self.post.mails[id as usize] = mail;
-                    id
-                }
-                None => {
-                    self.post.mails.push(mail);
-                    self.post.mails.len() as u32 - 1
-                }
-            };
+            let id = self.post.add(Mail { number, to, message: message.clone() });
             self.add_timer(WAY_NS + ns, Due::Mail(id));
         }
     }

@@ -3,7 +3,7 @@
 use crate::control::{ClientId, Control};
 use crate::fault::{Faults, Fencing};
 use crate::guided::Guided;
-use crate::network::{Network, Traffic};
+use crate::network::{Network, Service, Traffic};
 use crate::world::{Next, World};
 use crate::{Liberties, SimEndpoint, Strategy, Strict, seeds};
 use atoll_fabric::{Address, BATCH_VERBS_MAX, Domain, Kind, Lifetime, Limits, RegionAttributes};
@@ -258,6 +258,23 @@ impl Sim {
     /// If the network has no such compute node.
     pub fn endpoint_on(&self, name: &str, compute_node: u16) -> SimEndpoint {
         SimEndpoint::new(self.shared.clone(), name, compute_node)
+    }
+
+    /// The endpoint of a memory node's own processor, which `service` says how fast takes messages; in a run without a network, one as any.
+    ///
+    /// # Panics
+    /// If the simulation has no such node.
+    pub fn endpoint_at(&self, name: &str, node: u8, service: Service) -> SimEndpoint {
+        let endpoint = self.endpoint(name);
+        if let Some(timed) = &mut self.shared.world.borrow_mut().timed {
+            timed.move_port(endpoint.number(), node, service);
+        }
+        endpoint
+    }
+
+    /// How busy the processor behind such an endpoint has been until now, per mille; `None` for others.
+    pub fn service_busy_per_mille(&self, endpoint: &SimEndpoint) -> Option<u64> {
+        self.shared.world.borrow().timed.as_ref()?.service_busy_per_mille(endpoint.number())
     }
 
     /// Adds a client: `future` and all that it posts. The seed's faults may hit it. Tasks add clients through [`Control::spawn`].

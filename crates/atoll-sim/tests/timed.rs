@@ -1,9 +1,9 @@
 //! Timed runs: what they promise of time, order and limits.
 
-use atoll_fabric::{Address, Batch, Buffer, Endpoint, Kind, Purpose, purpose::Scope};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, Kind, Messenger, Purpose, purpose::Scope};
 use atoll_sim::network::bound::VerbShape;
 use atoll_sim::network::traffic::{Limit, VerbKind};
-use atoll_sim::network::{CpuCosts, Home, Network, Profile, Stop, profiles};
+use atoll_sim::network::{CpuCosts, Home, Network, Profile, Service, Stop, profiles};
 use atoll_sim::sim::region;
 use atoll_sim::{Liberties, Sim, SimOptions};
 use std::cell::{Cell, RefCell};
@@ -303,4 +303,67 @@ fn a_kill_is_refused() {
 #[should_panic(expected = "device memory on a node: a NIC of cx5-100g has 262144")]
 fn more_device_memory_than_a_nic_has_is_refused() {
     Sim::new(SimOptions::timed(1, vec![vec![region(1 << 20, Kind::Device)]], network(1)));
+}
+
+#[test]
+fn a_message_takes_the_way_of_a_write_and_messages_wait_for_each_other() {
+    let arrivals_ns = |count: u64| {
+        let sim = timed(network(2));
+        let (sender, receiver) = (sim.endpoint_on("sender", 0), sim.endpoint_on("receiver", 1));
+        let to = receiver.mailbox();
+        sim.spawn("sender", async move {
+            for number in 0..count {
+                sender.send(to, &number.to_le_bytes().repeat(64)).unwrap();
+            }
+        });
+        let arrivals = sim.block_on(async move {
+            let mut arrivals = Vec::new();
+            for number in 0..count {
+                let message = receiver.receive().await;
+                assert_eq!(message.bytes, number.to_le_bytes().repeat(64), "in order, without liberties");
+                arrivals.push(receiver.virtual_ns());
+            }
+            arrivals
+        });
+        arrivals.unwrap()
+    };
+    let profile = profiles::CX5_100G;
+    let way_ps = profile.doorbell_ps + profile.wire_ps + profile.switch_ps + profile.completion_ps;
+    let alone_ns = arrivals_ns(1)[0];
+    assert!((way_ps / 1000..way_ps / 1000 + 300).contains(&alone_ns), "{alone_ns}");
+    let many = arrivals_ns(100);
+    // The sender's processor makes one after another; the link takes less for 512 bytes.
+    let apart_ns = (CpuCosts::measured().batch_ps + profile.client.batch_ps) / 1000;
+    let found_ns = (many[99] - many[0]) / 99;
+    assert!(found_ns.abs_diff(apart_ns) <= 2, "{found_ns} ns apart, and the sender takes {apart_ns}");
+}
+
+#[test]
+fn a_memory_nodes_processor_serves_as_many_messages_as_its_cores_can() {
+    for cores in [1, 2] {
+        let sim = timed(network(2));
+        let processor = sim.endpoint_at("processor", 1, Service::new(cores, 1000));
+        let to = processor.mailbox();
+        for client in 0..16 {
+            let endpoint = sim.endpoint_on("client", client % 2);
+            sim.spawn("client", async move {
+                for _ in 0..100 {
+                    endpoint.send(to, b"a request").unwrap();
+                    endpoint.receive().await;
+                }
+            });
+        }
+        let busy = sim.block_on(async move {
+            for _ in 0..1600 {
+                let request = processor.receive().await;
+                processor.send(request.from, b"an answer").unwrap();
+            }
+            (processor.virtual_ns(), processor)
+        });
+        let (ns, processor) = busy.unwrap();
+        let least_ns = 1600 * 1000 / cores as u64;
+        assert!((least_ns..least_ns + 5000).contains(&ns), "{cores} cores took {ns} ns for 1600 messages");
+        assert!(sim.service_busy_per_mille(&processor).unwrap() > 980);
+        assert_eq!(sim.traffic().unwrap().of(Purpose::default()).messages, 3200);
+    }
 }

@@ -32,15 +32,15 @@ pub(super) fn cx5_100g() -> Vec<Row> {
     let (fall, fall_device) = (reads / beside(Kind::Host), reads / beside(Kind::Device));
     let sets = forge(&[only(&[write(8), write(8), read(8), swap(Kind::Host)])]).mops();
     let row = |what, source, paper, model| Row::new(&CX5_100G, what, source, paper, model);
-    let equal = "Fig. 2b, section 2.2; as many clients READ as swap";
+    let equal = "FORGE, Fig. 2b, section 2.2; as many clients READ as swap";
     vec![
         row("READ, Mops", "FORGE, Fig. 2a, section 5.2", 88.0..=88.0, reads).used(),
         row("WRITE, Mops", "FORGE, Fig. 2a, section 5.2", 107.0..=107.0, writes).used(),
         row("CAS in host memory, Mops", "FORGE, Fig. 2a, section 5.2", 20.0..=20.0, swaps).used(),
         row("FAA in host memory, Mops", "FORGE, Fig. 2a, section 2.2", 20.0..=20.0, adds).used(),
         row("CAS in device over host memory", "FORGE, section 2.2", 4.9..=4.9, swaps_device / swaps).used(),
-        row("READ over CAS", "FORGE, section 2.2", 4.0..=5.0, reads / swaps),
-        row("WRITE over CAS", "FORGE, section 2.2", 4.0..=5.0, writes / swaps),
+        row("READ over CAS", "FORGE, section 2.2", 4.0..=5.0, reads / swaps).used(),
+        row("WRITE over CAS", "FORGE, section 2.2", 4.0..=5.0, writes / swaps).used(),
         row("fall of READs beside CAS", equal, 4.3..=4.3, fall).used(),
         row("fall of READs, host over device memory", equal, 2.4..=3.0, fall / fall_device),
         // The paper prints the formula, and 12 for its value.
@@ -108,7 +108,7 @@ pub(super) fn cx6_100g() -> Vec<Row> {
 /// The links, by READs of 64 KiB.
 pub(super) fn links() -> Vec<Row> {
     let of = |profile: &Profile, source, gbit_per_s: f64| {
-        let clients = Clients { count: 64, operations: only(&[read(1 << 16)]) };
+        let clients = Clients { count: 16, operations: only(&[read(1 << 16)]) };
         let reached = reached(*profile, CpuCosts::measured(), 4, &[clients]);
         Row::new(profile, "link, Gbit/s", source, gbit_per_s..=gbit_per_s, reached.out_gbit_per_s()).used()
     };

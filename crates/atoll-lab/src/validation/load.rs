@@ -11,8 +11,9 @@ use std::rc::Rc;
 
 const HOST_BYTES: u64 = 1 << 26;
 const DEVICE_BYTES: u64 = 1 << 17;
-const WARM_UP_NS: u64 = 100_000;
-const MEASURED_NS: u64 = 1_000_000;
+/// Longer than any queue of these loads.
+const WARM_UP_NS: u64 = 500_000;
+const MEASURED_NS: u64 = 2_000_000;
 
 /// A verb to a random place of the memory node.
 #[derive(Clone, Copy, Debug)]

@@ -1,12 +1,14 @@
 //! What is to happen, in the order of virtual time; at the same time in the order in which it was decided.
 //!
 //! ```text
-//!   wheel   | slot | slot | slot | ... 4096 of them, 16 ns each: what happens within 67 us, a slot in no order until its time has come
-//!   later   a heap: what happens after that, a pause for example
+//!   present  the slot whose time it is, in order
+//!   wheel    | slot | slot | slot | ... 4096 of them, 16 ns each: what happens within 67 us; a slot is a list in no order
+//!   later    a heap: what happens after that, a pause for example
 //! ```
 //!
-//! Most events are a few hundred to a few thousand nanoseconds away, so that adding and taking one costs the same however many there are. Invariant: nothing in
-//! `later` is within the wheel's reach.
+//! Most events are a few hundred to a few thousand nanoseconds away, so that adding and taking one costs the same however many there are. The lists of all
+//! slots share one pool of entries, which stays in the processor's nearest cache. Invariants: the wheel has nothing of the present slot, and nothing in `later` is within
+//! the wheel's reach.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,10 +22,16 @@ pub(crate) enum Event {
     Doorbell(u32),
     /// A verb of a batch has come to the NIC of its node.
     Request(u32, u8),
+    /// A node's memory has answered a verb of a batch.
+    Ready(u32, u8),
     /// The response to a verb of a batch has come to its compute node's NIC.
     Response(u32, u8),
     /// The completion of a batch can be seen by its client.
     Completion(u32),
+    /// A message has been rung in at its sender's NIC, has come to its receiver's, and can be seen there.
+    MailOut(u32),
+    MailIn(u32),
+    Mail(u32),
 }
 
 const SLOTS: usize = 4096;
@@ -33,13 +41,28 @@ const SLOT_BITS: u32 = 14;
 /// Time, number, event: numbers differ, so that the event itself never decides.
 type Entry = (u64, u64, Event);
 
+/// The end of a list.
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy)]
+struct Listed {
+    entry: Entry,
+    next: u32,
+}
+
 /// Events to come.
 pub(crate) struct Events {
-    slots: Vec<Vec<Entry>>,
-    /// A bit for each slot that is not empty.
-    occupied: [u64; SLOTS / 64],
-    /// The slot of the last event taken, counted from time 0; it is in order, the last entry first to happen.
+    /// The number of the present slot, counted from time 0.
     current: u64,
+    /// Its events, the last one first to happen.
+    present: Vec<Entry>,
+    /// By slot, the first of its list in the pool.
+    slots: Vec<u32>,
+    /// A bit for each slot whose list is not empty.
+    occupied: [u64; SLOTS / 64],
+    pool: Vec<Listed>,
+    /// The first of the list of entries that are not in use.
+    free: u32,
     later: BinaryHeap<Reverse<Entry>>,
     made: u64,
 }
@@ -47,9 +70,12 @@ pub(crate) struct Events {
 impl Events {
     pub(crate) fn new() -> Self {
         Self {
-            slots: (0..SLOTS).map(|_| Vec::new()).collect(),
-            occupied: [0; SLOTS / 64],
             current: 0,
+            present: Vec::new(),
+            slots: vec![NONE; SLOTS],
+            occupied: [0; SLOTS / 64],
+            pool: Vec::new(),
+            free: NONE,
             later: BinaryHeap::new(),
             made: 0,
         }
@@ -66,52 +92,64 @@ impl Events {
     fn place(&mut self, entry: Entry) {
         let number = entry.0 >> SLOT_BITS;
         debug_assert!(number >= self.current, "time goes forward");
-        if number - self.current >= SLOTS as u64 {
-            self.later.push(Reverse(entry));
-            return;
-        }
-        let index = number as usize % SLOTS;
-        self.occupied[index / 64] |= 1 << (index % 64);
-        let slot = &mut self.slots[index];
         if number == self.current {
-            let place = slot.partition_point(|other| *other > entry);
-            slot.insert(place, entry);
+            let place = self.present.partition_point(|other| *other > entry);
+            self.present.insert(place, entry);
+        } else if number - self.current < SLOTS as u64 {
+            self.list(number as usize % SLOTS, entry);
         } else {
-            slot.push(entry);
+            self.later.push(Reverse(entry));
         }
+    }
+
+    #[inline]
+    fn list(&mut self, slot: usize, entry: Entry) {
+        let listed = Listed { entry, next: self.slots[slot] };
+        if self.free == NONE {
+            self.slots[slot] = self.pool.len() as u32;
+            self.pool.push(listed);
+        } else {
+            let place = &mut self.pool[self.free as usize];
+            self.slots[slot] = std::mem::replace(&mut self.free, place.next);
+            *place = listed;
+        }
+        self.occupied[slot / 64] |= 1 << (slot % 64);
     }
 
     /// The time of the next one.
     #[inline]
     pub(crate) fn next_at(&mut self) -> Option<u64> {
-        if self.slots[self.current as usize % SLOTS].is_empty() {
+        if self.present.is_empty() {
             self.turn()?;
         }
-        self.slots[self.current as usize % SLOTS].last().map(|(at, ..)| *at)
+        self.present.last().map(|(at, ..)| *at)
     }
 
     /// Takes the next one, with its time.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<(u64, Event)> {
         self.next_at()?;
-        let index = self.current as usize % SLOTS;
-        let (at, _, event) = self.slots[index].pop()?;
-        if self.slots[index].is_empty() {
-            self.occupied[index / 64] &= !(1 << (index % 64));
-        }
-        Some((at, event))
+        self.present.pop().map(|(at, _, event)| (at, event))
     }
 
     /// Turns the wheel to the next slot that is not empty.
     fn turn(&mut self) -> Option<()> {
         let in_later = self.later.peek().map(|Reverse((at, ..))| at >> SLOT_BITS);
-        // Invariant: what is in the wheel comes before what is not.
         self.current = self.next_in_wheel().or(in_later)?;
+        let slot = self.current as usize % SLOTS;
+        let mut next = std::mem::replace(&mut self.slots[slot], NONE);
+        self.occupied[slot / 64] &= !(1 << (slot % 64));
+        while next != NONE {
+            let Listed { entry, next: behind } = self.pool[next as usize];
+            self.present.push(entry);
+            self.pool[next as usize].next = std::mem::replace(&mut self.free, next);
+            next = behind;
+        }
+        self.present.sort_unstable_by(|one, other| other.cmp(one));
         while self.later.peek().is_some_and(|Reverse((at, ..))| (at >> SLOT_BITS) - self.current < SLOTS as u64) {
             let Some(Reverse(entry)) = self.later.pop() else { break };
             self.place(entry);
         }
-        self.slots[self.current as usize % SLOTS].sort_unstable_by(|one, other| other.cmp(one));
         Some(())
     }
 

@@ -9,7 +9,7 @@
 //!   compute node's NIC   issue engine (one verb after another) -> link out
 //!         |              wire_ps + switch_ps
 //!   memory node's NIC    link in -> serve engine (by verb) -> [atomics unit] : here the verb takes effect
-//!         |                                                -> link out (then host_read_ps, or the atomic's turn)
+//!         |              host_read_ps, or the atomic's turn -> link out
 //!         |              wire_ps + switch_ps
 //!   compute node's NIC   link in
 //!         |              completion_ps, once all verbs of the batch have come so far
@@ -17,13 +17,11 @@
 //! ```
 //!
 //! Engines, links and atomics units are servers: each knows only from when on it is free. That is exact as long as requests come in the order of time,
-//! so there is an event wherever a verb comes to a NIC: one per batch at the doorbell, two per verb, and one per batch at its completion.
+//! so there is an event wherever a verb comes to a server that others come to from elsewhere: one per batch at the doorbell, three per verb (at the memory
+//! node's NIC, when its memory has answered, back at the compute node's NIC), and one per batch at its completion.
 //!
-//! Two shortcuts:
-//! - A verb takes effect when it comes to the memory node's NIC, before its wait for the engine. The engine serves in that order, so no other verb can tell.
-//! - A response takes its turn on the link outwards when the engine is done, and spends the time of the memory access afterwards. All READs of host memory
-//!   have the same access time, for which before and after are the same. The small answers to WRITEs and atomics so find the queue that the link will have one access
-//!   time later, which under a steady load is as long.
+//! One thing happens earlier than it would: a verb takes effect when it comes to the memory node's NIC, before its wait for the engine. The engine serves in that
+//! order, so no other verb can tell.
 //!
 //! **Order in a batch**: verbs to one node go one behind the other; a fenced one is held back at the client's NIC until the responses to all before it, to
 //! its node, are there. All other traffic contends.

@@ -5,7 +5,7 @@
 //!
 //! | profile | the network of | rates from |
 //! |---|---|---|
-//! | `cx3-56g` | SELCC, section 7: ConnectX-3 FDR | HERD (SIGCOMM 2014), section 3; Kalia et al. (ATC 2016) for atomics |
+//! | `cx3-56g` | SELCC, section 7: ConnectX-3 FDR | HERD (SIGCOMM 2014), section 3; Kalia et al. (ATC 2016) for atomics: no row of the validation checks them |
 //! | `cx4-100g` | DiFache, section 7: ConnectX-4 | `cx5-100g`, by the quotient of the data sheets' message rates |
 //! | `cx5-100g` | FORGE, section 6.1: ConnectX-5 | FORGE, Fig. 2 and section 5.2 |
 //! | `cx6-100g` | Ditto, section 5.1: ConnectX-6 | Ditto, Fig. 25 |

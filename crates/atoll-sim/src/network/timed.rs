@@ -3,7 +3,7 @@
 use super::events::{Event, Events};
 use super::nic::{Nic, Wire};
 use super::traffic::{EndpointTraffic, Traffic, VerbKind};
-use super::{CpuCosts, Home, Network, Profile};
+use super::{CpuCosts, Home, Network, Profile, Service};
 use crate::SimOptions;
 use crate::flight::{Fate, Flight};
 use crate::memory::Memory;
@@ -51,9 +51,11 @@ struct Journey {
     answered_at: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct PortTraffic {
-    compute_node: u16,
+    nic: u16,
+    /// The processor that takes its messages, if it is not its client's own.
+    service: Option<Service>,
     purpose: Purpose,
     traffic: EndpointTraffic,
 }
@@ -115,7 +117,19 @@ impl Timed {
     /// If there is no such compute node.
     pub(crate) fn add_port(&mut self, compute_node: u16) {
         assert!(compute_node < self.compute_nodes, "compute node {compute_node} of {}", self.compute_nodes);
-        self.ports.push(PortTraffic { compute_node, ..PortTraffic::default() });
+        self.ports.push(PortTraffic { nic: compute_node, ..PortTraffic::default() });
+    }
+
+    /// # Panics
+    /// If there is no such memory node.
+    pub(crate) fn move_port(&mut self, port: u32, node: u8, service: Service) {
+        let nic = *self.nic_of.get(usize::from(node)).expect("the simulation has the node");
+        (self.ports[port as usize].nic, self.ports[port as usize].service) = (nic, Some(service));
+    }
+
+    /// How busy the processor behind an endpoint has been until now, per mille.
+    pub(crate) fn service_busy_per_mille(&self, port: u32) -> Option<u64> {
+        Some(self.ports[port as usize].service.as_ref()?.busy_per_mille(self.now_ps))
     }
 
     pub(crate) fn swap_purpose(&mut self, port: u32, purpose: Purpose) -> Purpose {
@@ -161,14 +175,37 @@ impl Timed {
         if from == to { 0 } else { self.profile.wire_ps + self.profile.switch_ps }
     }
 
-    /// Charges the way of a message of `bytes` between two NICs, which leaves `at`, and gives when it can be taken at the other end. Messages and verbs are
-    /// brought in the order of time. Nothing sends messages yet: they use the servers that WRITEs use.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no fabric sends messages yet"))]
-    pub(crate) fn message(&mut self, at: u64, from: u16, to: u16, bytes: u64) -> u64 {
-        let (wire, way_ps) = (self.wire(self.profile.request_bytes(VerbKind::Write, bytes)), self.way_ps(from, to));
-        let profile = &self.profile;
-        let sent = self.nics[from as usize].send_request(at, VerbKind::Write, Kind::Host, wire, profile);
-        self.nics[to as usize].take_message(sent + way_ps, wire, profile) + profile.completion_ps
+    /// A client, or a memory node's processor, sends a message of `bytes`: its processor is charged, the rest is events.
+    fn post_mail(&mut self, lane: u32, port: u32, id: u32, bytes: u64) {
+        let port = &mut self.ports[port as usize];
+        let posted = &mut port.traffic.purposes[port.purpose as usize];
+        posted.messages += 1;
+        posted.bytes += bytes;
+        let rung = &mut self.busy_until[lane as usize];
+        *rung += self.cpu.batch_ps + self.profile.client.batch_ps;
+        self.events.add(*rung + self.profile.doorbell_ps, Event::MailOut(id));
+    }
+
+    fn mail_wire(&self, bytes: u64) -> Wire {
+        self.wire(self.profile.request_bytes(VerbKind::Write, bytes))
+    }
+
+    /// A message leaves: it takes what a WRITE takes.
+    fn mail_out(&mut self, id: u32, (from, to): (u32, u32), bytes: u64) {
+        let (wire, from) = (self.mail_wire(bytes), self.ports[from as usize].nic);
+        let way_ps = self.way_ps(from, self.ports[to as usize].nic);
+        let nic = &mut self.nics[from as usize];
+        let sent = nic.send_request(self.now_ps, VerbKind::Write, Kind::Host, wire, &self.profile);
+        self.events.add(sent + way_ps, Event::MailIn(id));
+    }
+
+    /// A message has come to its receiver's NIC, and takes its turn there and at the receiver's processor, if that serves messages.
+    fn mail_in(&mut self, id: u32, to: u32, bytes: u64) {
+        let (wire, port) = (self.mail_wire(bytes), &mut self.ports[to as usize]);
+        let taken = self.nics[port.nic as usize].take_message(self.now_ps, wire, &self.profile);
+        let seen = taken + self.profile.completion_ps;
+        let served = port.service.as_mut().map_or(seen, |service| service.charge(seen));
+        self.events.add(served, Event::Mail(id));
     }
 
     /// A client rings the doorbell for a batch: its processor is charged, the rest is events.
@@ -178,7 +215,7 @@ impl Timed {
         }
         let all = u32::MAX >> (32 - flight.verbs().len());
         let port = &mut self.ports[port as usize];
-        self.journeys[id as usize] = Journey { nic: port.compute_node, unsent: all, unanswered: all, answered_at: 0 };
+        self.journeys[id as usize] = Journey { nic: port.nic, unsent: all, unanswered: all, answered_at: 0 };
         let (mut count, mut bytes, mut written) = (0, 0, 0);
         for verb in flight.verbs() {
             count += 1;
@@ -249,7 +286,6 @@ impl Timed {
         let begins_batch = !flight.touches((1 << index) - 1, at.node());
         let wire = self.wire(self.profile.request_bytes(kind, bytes));
         let number = self.nic_of[at.node() as usize];
-        let response = self.wire(self.profile.response_bytes(kind, bytes));
         let profile = &self.profile;
         let nic = &mut self.nics[number as usize];
         let served = nic.serve_request(self.now_ps, kind, memory, begins_batch, wire, profile);
@@ -259,9 +295,16 @@ impl Timed {
             VerbKind::Write => 0,
             _ => nic.execute_atomic(served, at, memory, profile) - served,
         };
-        let sent = nic.send(served, response);
-        let to = self.journeys[id as usize].nic;
-        self.events.add(sent + access_ps + self.way_ps(number, to), Event::Response(id, index));
+        self.events.add(served + access_ps, Event::Ready(id, index));
+    }
+
+    /// The memory has answered a verb: its response leaves.
+    fn ready(&mut self, id: u32, index: u8, flight: &Flight) {
+        let verb = flight.verb(index as usize);
+        let wire = self.wire(self.profile.response_bytes(VerbKind::of(&verb.operation), verb.len()));
+        let (from, to) = (self.nic_of[verb.at.node() as usize], self.journeys[id as usize].nic);
+        let sent = self.nics[from as usize].send(self.now_ps, wire);
+        self.events.add(sent + self.way_ps(from, to), Event::Response(id, index));
     }
 
     /// A response has come back.
@@ -324,8 +367,18 @@ impl World {
                     timed.request(id, index, &self.flights[id as usize]);
                     self.effect_timed(id, index);
                 }
+                Event::Ready(id, index) => timed.ready(id, index, &self.flights[id as usize]),
                 Event::Response(id, index) => timed.response(id, index, &self.flights[id as usize], &self.memory),
                 Event::Completion(id) => self.arrive(id, None),
+                Event::MailOut(id) => {
+                    let (ports, bytes) = self.post.on_the_way(id);
+                    timed.mail_out(id, ports, bytes);
+                }
+                Event::MailIn(id) => {
+                    let ((_, to), bytes) = self.post.on_the_way(id);
+                    timed.mail_in(id, to, bytes);
+                }
+                Event::Mail(id) => self.deliver(id),
             }
         }
     }
@@ -363,6 +416,14 @@ impl World {
         self.now_ns = timed.busy_until[lane as usize] / 1000;
     }
 
+    /// Sends a message off.
+    pub(crate) fn launch_mail(&mut self, endpoint: u32, id: u32, bytes: u64) {
+        let lane = self.polled.expect("a message is sent by a spawned task: see Sim::spawn");
+        let timed = self.timed.as_mut().expect("a timed run");
+        timed.post_mail(lane, endpoint, id, bytes);
+        self.now_ns = timed.busy_until[lane as usize] / 1000;
+    }
+
     /// Charges the processor of the client that is being polled.
     pub(crate) fn charge_ps(&mut self, ps: u64) {
         let (Some(timed), Some(lane)) = (&mut self.timed, self.polled) else { return };
@@ -384,33 +445,5 @@ impl World {
     pub(crate) fn wake_timed(&mut self, lane: u32) {
         let timed = self.timed.as_mut().expect("a timed run");
         timed.poll_at(lane, timed.now_ps);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::network::profiles::CX5_100G;
-    use crate::sim::region;
-
-    fn timed() -> Timed {
-        let network = Network::new(CX5_100G, 2);
-        Timed::new(&SimOptions::timed(1, vec![vec![region(4096, Kind::Host)]], network.clone()), &network)
-    }
-
-    #[test]
-    fn a_message_takes_its_way_and_the_second_waits_behind_the_first_where_both_pass() {
-        let mut timed = timed();
-        let bytes = 16 + 26 + 100;
-        let link_ps = bytes * timed.link_kib_ps / 1024;
-        let way_ps = CX5_100G.wire_ps + CX5_100G.switch_ps;
-        let engines_ps = CX5_100G.issue.write_ps + CX5_100G.serve.write_ps;
-        let alone_ps = engines_ps + 2 * link_ps + way_ps + CX5_100G.completion_ps;
-        assert_eq!(timed.message(1_000_000, 0, 2, 100), 1_000_000 + alone_ps);
-        let slowest_ps = link_ps.max(CX5_100G.issue.write_ps);
-        assert_eq!(timed.message(1_000_000, 0, 2, 100), 1_000_000 + alone_ps + slowest_ps);
-        assert_eq!(timed.message(1_000_000, 1, 0, 100), 1_000_000 + alone_ps, "another pair of NICs");
-        let traffic = timed.traffic();
-        assert_eq!((traffic.nics[0].bytes_out, traffic.nics[0].bytes_in, traffic.nics[2].bytes_in), (284, 142, 284));
     }
 }

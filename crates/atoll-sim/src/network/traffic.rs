@@ -104,7 +104,9 @@ pub struct Posted {
     pub batches: u64,
     /// Verbs.
     pub verbs: u64,
-    /// Bytes that the verbs moved, without headers.
+    /// Messages.
+    pub messages: u64,
+    /// Bytes that verbs and messages moved, without headers.
     pub bytes: u64,
 }
 
@@ -114,6 +116,7 @@ impl Posted {
             round_trips: self.round_trips - earlier.round_trips,
             batches: self.batches - earlier.batches,
             verbs: self.verbs - earlier.verbs,
+            messages: self.messages - earlier.messages,
             bytes: self.bytes - earlier.bytes,
         }
     }
@@ -123,6 +126,7 @@ impl Posted {
         self.round_trips += other.round_trips;
         self.batches += other.batches;
         self.verbs += other.verbs;
+        self.messages += other.messages;
         self.bytes += other.bytes;
     }
 }
