@@ -12,6 +12,7 @@ use crate::load::LoadCommand;
 use crate::micro::MicroCommand;
 use crate::report::ReportCommand;
 use crate::validation::ValidateCommand;
+use crate::verbs::VerbsCommand;
 
 /// Experiments
 #[derive(Clone, Debug, clap::Subcommand)]
@@ -26,6 +27,8 @@ pub enum LabCommand {
     List(ListCommand),
     /// Run an experiment in virtual time, beside what its paper prints
     Run(RunCommand),
+    /// Count round trips, verbs and bytes of single operations on a simulated network
+    Verbs(VerbsCommand),
     /// Look at a load: its operations, sizes, times to live, frequencies
     Load(LoadCommand),
     /// Make one page of the results in a folder, and tables
@@ -48,6 +51,7 @@ impl LabCommand {
             Self::Kill(command) => command.run(),
             Self::List(command) => command.run(),
             Self::Run(command) => command.run(),
+            Self::Verbs(command) => command.run(),
             Self::Load(command) => command.run(),
             Self::Report(command) => command.run(),
             Self::Validate(command) => command.run(),

@@ -18,6 +18,7 @@
 //! | [`report`] | results as a page with plots |
 //! | [`costs`] | what a protocol's steps cost the processor, for simulated clients |
 //! | [`validation`] | the simulated networks beside what the papers print of theirs |
+//! | [`verbs`] | round trips, verbs and bytes of single operations |
 //! | [`simulated`] | cases of a cache on the simulated fabric |
 //! | [`kill`] | processes of a pool are killed and stopped; nothing may be wrong or lost |
 //! | `fleet` | the processes of an experiment |
@@ -49,6 +50,7 @@ pub mod report;
 pub mod simulated;
 pub mod trace;
 pub mod validation;
+pub mod verbs;
 pub mod zipf;
 
 pub use command::LabCommand;

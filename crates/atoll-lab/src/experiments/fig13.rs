@@ -7,7 +7,7 @@ use crate::load::{Load, LoadOptions, ycsb};
 use crate::{LabError, report};
 use atoll_fabric::Kind;
 use atoll_sim::network::bound::VerbShape;
-use atoll_sim::network::traffic::{Limit, VerbKind};
+use atoll_sim::network::traffic::VerbKind;
 use std::sync::Arc;
 
 const WORKLOADS: [&str; 5] = ["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e"];
@@ -80,7 +80,8 @@ impl Experiment for Ycsb {
     }
 }
 
-fn load(name: &str, keys: u64, requests: u64, options: &Options) -> Result<Arc<dyn Load>, LabError> {
+/// A workload of YCSB; of E fewer requests, since a scan is many GETs.
+pub(super) fn load(name: &str, keys: u64, requests: u64, options: &Options) -> Result<Arc<dyn Load>, LabError> {
     let requests = if name == "ycsb-e" { requests / 20 } else { requests };
     Ok(LoadOptions { keys, requests: Some(requests), seed: options.seed, ..LoadOptions::named(name) }.open()?.into())
 }
@@ -115,11 +116,7 @@ fn limits(setup: &Setup, at_cache_size: &Measured, cached: &Measured, known: &Me
         (ycsb::OBJECT_BYTES - crate::load::KEY_BYTES) as usize,
     );
     let bucket = atoll_cache::forge::layout::BUCKET_BYTES;
-    let bound = |reads: &[VerbShape]| {
-        let (limit, ps): (Limit, u64) = setup.profile.operation_ps(reads)[0];
-        let _ = limit;
-        1e6 / ps as f64
-    };
+    let bound = |reads: &[VerbShape]| 1e6 / setup.profile.operation_ps(reads)[0].1 as f64;
     let (two, slot_and_object, object) =
         (bound(&[read(bucket), read(record)]), bound(&[read(8), read(record)]), bound(&[read(record)]));
     let rows = [

@@ -1,12 +1,12 @@
 //! FORGE, Fig. 3a: where the traffic of a cache in the pool comes from.
 
+use super::fig13::load;
 use super::point::{Measured, measure_all};
 use super::setup::Setup;
 use super::{Experiment, Options, shape};
-use crate::load::{LoadOptions, ycsb};
+use crate::load::ycsb;
 use crate::{LabError, report};
 use atoll_fabric::Purpose;
-use std::sync::Arc;
 
 const THREADS: u16 = 16;
 const CACHE_PERCENT: u64 = 10;
@@ -35,8 +35,7 @@ impl Experiment for Traffic {
         let (keys, requests) = options.scaled((1_000_000, 3_000_000), (20_000, 60_000));
         let mut setups = Vec::new();
         for name in WORKLOADS {
-            let load = LoadOptions { keys, requests: Some(requests), seed: options.seed, ..LoadOptions::named(name) };
-            let load: Arc<dyn crate::load::Load> = load.open()?.into();
+            let load = load(name, keys, requests, options)?;
             let cache_bytes = keys * u64::from(ycsb::OBJECT_BYTES) * CACHE_PERCENT / 100;
             setups.push(Setup::new(load, THREADS, cache_bytes, ycsb::OBJECT_BYTES, options.seed));
         }
@@ -66,7 +65,7 @@ impl Experiment for Traffic {
             name: self.name().to_owned(),
             title: self.what().to_owned(),
             what: format!(
-                "{keys} keys of {} bytes, {requests} requests (scans: before they become GETs). The paper says neither which YCSB workload its Fig. 3a shows nor \
+                "{keys} keys of {} bytes, {requests} requests, of YCSB E a twentieth, since a scan is fifty GETs. The paper says neither which YCSB workload its Fig. 3a shows nor \
                  whether traffic is verbs or bytes: all workloads and both are here. It prints the shares of LRU, SIEVE and Ditto, whose housekeeping is 86.6 %, \
                  85.3 % and 63.9 %; FORGE's own share is in the picture only. Regrouping counts as eviction, as it must in the paper, which has no collection in \
                  YCSB; the SET after a miss counts as a request. Upkeep is leases and looking after other clients, which the paper does not have.",
@@ -85,13 +84,12 @@ fn shares(name: &str, measured: &Measured, of: &dyn Fn(&Measured, Purpose) -> u6
 
 /// Everything that is no request, in percent.
 fn housekeeping(measured: &[Measured]) -> report::Figure {
-    let share = |measured: &Measured, of: &dyn Fn(Purpose) -> u64| {
+    let share = |of: &dyn Fn(Purpose) -> u64| {
         let total: u64 = Purpose::ALL.iter().map(|purpose| of(*purpose)).sum();
-        let _ = measured;
         100.0 - of(Purpose::Request) as f64 * 100.0 / total.max(1) as f64
     };
-    let verbs = measured.iter().map(|each| share(each, &|purpose| each.traffic.of(purpose).verbs)).enumerate();
-    let bytes = measured.iter().map(|each| share(each, &|purpose| each.traffic.of(purpose).bytes)).enumerate();
+    let verbs = measured.iter().map(|each| share(&|purpose| each.traffic.of(purpose).verbs)).enumerate();
+    let bytes = measured.iter().map(|each| share(&|purpose| each.traffic.of(purpose).bytes)).enumerate();
     let hits = measured.iter().map(Measured::hit_percent).enumerate();
     report::Figure {
         title: "Housekeeping and hits".to_owned(),

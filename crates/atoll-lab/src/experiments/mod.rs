@@ -98,3 +98,56 @@ pub fn named(name: &str) -> Result<&'static dyn Experiment, LabError> {
     let unknown = || LabError::Options(format!("there is no experiment {name}: see atoll lab list"));
     ALL.into_iter().find(|experiment| experiment.name() == name).ok_or_else(unknown)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures;
+
+    fn quick(traces: PathBuf) -> Options {
+        Options { quick: true, traces, seed: 1, workers: 2 }
+    }
+
+    #[test]
+    fn every_experiment_runs_and_its_results_can_be_shown() {
+        let Some(traces) = fixtures::traces() else { return };
+        let folder = tempfile::tempdir().unwrap();
+        for experiment in ALL {
+            let result = experiment.run(&quick(traces.clone())).unwrap();
+            assert_eq!(result.name, experiment.name());
+            report::write(folder.path(), &result).unwrap();
+            let mut points = result.figures.iter().flat_map(|figure| &figure.series).flat_map(|series| &series.points);
+            assert!(points.all(|point| point.y.is_finite() && point.y >= 0.0), "{}", table::render(&result));
+            assert!(table::render(&result).contains(experiment.name()));
+        }
+        assert!(folder.path().join(report::PAGE_FILE).is_file());
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_digits_however_many_points_run_at_a_time() {
+        let load = crate::load::LoadOptions {
+            keys: 2_000,
+            requests: Some(8_000),
+            ..crate::load::LoadOptions::named("ycsb-a")
+        };
+        let load: std::sync::Arc<dyn crate::load::Load> = load.open().unwrap().into();
+        let setup = setup::Setup::new(load, 8, 1 << 18, 256, 7);
+        let digits = |workers| -> Vec<(u64, u64, u64)> {
+            let measured = point::measure_all(&[setup.clone(), setup.clone()], workers).unwrap();
+            measured.iter().map(|each| (each.requests, each.hits, each.ns)).collect()
+        };
+        let once = digits(1);
+        assert_eq!(once[0], once[1]);
+        assert_eq!(digits(2), once);
+        assert!(once[0].0 > 6_000 && once[0].1 > 0, "{once:?}");
+    }
+
+    #[test]
+    fn names_are_told_apart_and_an_unknown_one_is_refused() {
+        let mut names: Vec<_> = ALL.iter().map(|experiment| experiment.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), ALL.len());
+        assert!(named("forge-fig99").err().unwrap().to_string().contains("atoll lab list"));
+    }
+}

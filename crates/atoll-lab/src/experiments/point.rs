@@ -26,7 +26,8 @@ use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
 
 /// One of the requests of every thread in so many is warm-up (FORGE 6.1: the first 20 %).
 const WARM_UP_ONE_IN: u64 = 5;
@@ -76,13 +77,16 @@ impl Measured {
 pub fn measure_all(setups: &[Setup], workers: usize) -> Result<Vec<Measured>, LabError> {
     let progress = Progress::new(setups.iter().map(|setup| setup.load.requests()).sum(), "points");
     let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let busy_ns = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for _ in 0..workers.clamp(1, setups.len().max(1)) {
             scope.spawn(|| {
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     let Some(setup) = setups.get(number) else { break };
+                    let since = Instant::now();
                     let measured = measure(setup);
+                    busy_ns.fetch_add(since.elapsed().as_nanos() as u64, Ordering::Relaxed);
                     progress.advance(setup.load.requests());
                     results.lock().expect("no point panics while it has it").push((number, measured));
                 }
@@ -91,7 +95,12 @@ pub fn measure_all(setups: &[Setup], workers: usize) -> Result<Vec<Measured>, La
     });
     let mut results = results.into_inner().expect("no point panics while it has it");
     results.sort_by_key(|(number, _)| *number);
-    results.into_iter().map(|(_, measured)| measured).collect()
+    let measured = results.into_iter().map(|(_, measured)| measured).collect::<Result<Vec<Measured>, LabError>>()?;
+    let verbs: u64 = measured.iter().map(|measured| measured.verbs_simulated).sum();
+    let (points, seconds) = (setups.len(), busy_ns.into_inner() as f64 / 1e9);
+    // To standard error, since it is not the same twice.
+    eprintln!("{points} points, {verbs} verbs: {:.2} million a second on a processor", verbs as f64 / 1e6 / seconds);
+    Ok(measured)
 }
 
 /// Threads between phases: a task takes its client and puts it back.
