@@ -41,7 +41,7 @@ impl Experiment for FixedSizes {
     }
 
     fn run(&self, options: &Options) -> Result<report::Experiment, LabError> {
-        let threads = options.scaled(THREADS, 16);
+        let threads = options.scaled(THREADS, 4);
         let traces = &TRACES[..options.scaled(TRACES.len(), 2)];
         let (mut setups, mut loads) = (Vec::new(), Vec::new());
         for (name, requests_max) in traces {

@@ -33,7 +33,7 @@ impl Experiment for RealSizes {
     }
 
     fn run(&self, options: &Options) -> Result<report::Experiment, LabError> {
-        let threads = options.scaled(THREADS, 16);
+        let threads = options.scaled(THREADS, 4);
         let chosen = &LOADS[..options.scaled(LOADS.len(), 2)];
         let (mut setups, mut loads) = (Vec::new(), Vec::new());
         for (name, requests_max) in chosen {
