@@ -27,7 +27,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
 
 /// One of the requests of every thread in so many is warm-up (FORGE 6.1: the first 20 %).
 const WARM_UP_ONE_IN: u64 = 5;
@@ -84,9 +83,9 @@ pub fn measure_all(setups: &[Setup], workers: usize) -> Result<Vec<Measured>, La
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     let Some(setup) = setups.get(number) else { break };
-                    let since = Instant::now();
+                    let before_ns = processor_ns();
                     let measured = measure(setup);
-                    busy_ns.fetch_add(since.elapsed().as_nanos() as u64, Ordering::Relaxed);
+                    busy_ns.fetch_add(processor_ns() - before_ns, Ordering::Relaxed);
                     progress.advance(setup.load.requests());
                     results.lock().expect("no point panics while it has it").push((number, measured));
                 }
@@ -99,8 +98,17 @@ pub fn measure_all(setups: &[Setup], workers: usize) -> Result<Vec<Measured>, La
     let verbs: u64 = measured.iter().map(|measured| measured.verbs_simulated).sum();
     let (points, seconds) = (setups.len(), busy_ns.into_inner() as f64 / 1e9);
     // To standard error, since it is not the same twice.
-    eprintln!("{points} points, {verbs} verbs: {:.2} million a second on a processor", verbs as f64 / 1e6 / seconds);
+    if seconds > 0.0 {
+        let per_second = verbs as f64 / 1e6 / seconds;
+        eprintln!("{points} points, {verbs} verbs: {per_second:.2} million in a second of a processor");
+    }
     Ok(measured)
+}
+
+/// For how long this thread has had a processor, whatever else the machine does; 0 where the system does not tell.
+fn processor_ns() -> u64 {
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    told.split_whitespace().next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
 }
 
 /// Threads between phases: a task takes its client and puts it back.
