@@ -161,7 +161,7 @@ fn a_slot_word_that_comes_back_is_not_taken_for_the_old_one() {
 async fn turn_free_generations(client: &mut Client) -> Result<(), CacheError> {
     let forge = client.cache.engine();
     let layout = &forge.pool().pool().layout;
-    for number in 0..layout.chunks {
+    for number in 0..layout.chunks() {
         let mut batch = Batch::new();
         let at = layout.descriptor(ChunkId(number));
         let read = batch.read_word(at);

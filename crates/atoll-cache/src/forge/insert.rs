@@ -85,12 +85,12 @@ impl<E: Endpoint> Forge<E> {
         let certain = self.is_open(Hole::DuplicateKey);
         let first = if certain { word } else { word.pending() };
         let mut batch = Batch::new();
-        let written = self.add_record_write(&mut batch, place);
+        let written = self.write_record_before(&mut batch, place, address).await?;
         let swap = batch.compare_and_swap(address, before.0, first.0);
         let begun_ns = self.endpoint.now_ns();
         let read = self.add_bucket_read(&mut batch, hash);
         self.endpoint.post(&mut batch).await?;
-        self.outgoing = batch.take(written);
+        self.outgoing = written.take(&mut batch);
         self.bucket = batch.take(read);
         if !batch.swapped(swap) {
             self.unplace(new);

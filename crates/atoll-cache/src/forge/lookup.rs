@@ -86,9 +86,10 @@ impl<E: Endpoint> Forge<E> {
             let chunk = ChunkId((offset / layout.chunk_bytes) as u32);
             return Some((layout.chunk(ChunkId(0)).add(offset), slot.length().bytes() as usize, chunk));
         }
-        let chunk = layout.checked_chunk(u32::try_from(offset / layout.chunk_bytes).ok()?)?;
-        let room = layout.chunk_bytes - offset % layout.chunk_bytes;
-        Some((layout.chunk(ChunkId(0)).add(offset), slot.length().bytes().min(room) as usize, chunk))
+        let (number, within) = layout.divide(offset);
+        let chunk = layout.checked_chunk(u32::try_from(number).ok()?)?;
+        let room = layout.chunk_bytes - within;
+        Some((layout.chunk(chunk).add(within), slot.length().bytes().min(room) as usize, chunk))
     }
 
     /// Whether a record that was read belongs to the slot, to another key's slot, or to neither any more. `body` is for large objects.
@@ -167,7 +168,7 @@ impl<E: Endpoint> Forge<E> {
         into: &mut Value,
         begun_ns: u64,
     ) -> Result<Candidate, CacheError> {
-        let Some((at, bytes, chunk)) = self.record_span(slot) else { return Ok(Candidate::Reused) };
+        let Some((at, bytes, chunk)) = self.find_record(slot).await? else { return Ok(Candidate::Reused) };
         self.shared.hotness.expect(chunk);
         // Whatever comes of it, the last hit's value is gone.
         (into.start, into.meta) = (0, Meta::default());
@@ -250,7 +251,7 @@ impl<E: Endpoint> Forge<E> {
         }
         if counted {
             self.stats.hits += 1;
-            let chunk = self.shared.format.heap_offset(slot) / self.shared.pool.layout.chunk_bytes;
+            let (chunk, _) = self.shared.pool.layout.divide(self.shared.format.heap_offset(slot));
             let max = self.shared.settings.options.frequency_max;
             self.shared.hotness.touch(ChunkId(chunk as u32), header.number, header.generation, max);
         }

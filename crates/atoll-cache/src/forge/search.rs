@@ -43,7 +43,7 @@ impl<E: Endpoint> Forge<E> {
         slot: u64,
         word: Slot,
     ) -> Result<Option<(Slot, ChunkId)>, CacheError> {
-        let Some((at, bytes, chunk)) = self.record_span(word) else { return Ok(None) };
+        let Some((at, bytes, chunk)) = self.find_record(word).await? else { return Ok(None) };
         if self.protection == Protection::Ending {
             self.endpoint.flush().await?;
         }
@@ -53,11 +53,17 @@ impl<E: Endpoint> Forge<E> {
         self.endpoint.expect(self.shared.pool.layout.descriptor(chunk).add(16), 8, Intent::Write);
         let mut record = std::mem::take(&mut self.record);
         record.resize(bytes);
+        let slot = self.shared.layout.slot(slot);
         let mut batch = Batch::new();
         if !self.is_open(Hole::Protection) {
             self.member().protect(&mut batch, chunk);
+            // The protection is on the home: elsewhere nothing is READ behind it but what is posted later.
+            if slot.node() != 0 || at.node() != 0 {
+                self.endpoint.post(&mut batch).await?;
+                batch.clear();
+            }
         }
-        let now = batch.read_word(self.shared.layout.slot(slot));
+        let now = batch.read_word(slot);
         let read = batch.read(at, record);
         self.endpoint.post(&mut batch).await?;
         self.record = batch.take(read);

@@ -13,12 +13,13 @@ use super::extent::chunks_needed;
 use super::group::Place;
 use super::layout::Queue;
 use super::lookup::ATTEMPTS_MAX;
+use super::nodes::Earlier;
 use super::object::{self, HEADER_BYTES, Header};
 use super::search::{Found, Large, Search};
 use super::slot::{KeyHash, RecordLength, Slot};
 use super::{Forge, Hole};
 use crate::{CacheError, Change, Meta, Old, Verdict, Want};
-use atoll_fabric::{Batch, Endpoint};
+use atoll_fabric::{Address, Batch, Endpoint};
 
 /// What one try at a change gave.
 enum Try {
@@ -229,9 +230,17 @@ impl<E: Endpoint> Forge<E> {
         self.give_place_back(new.queue, &new.header);
     }
 
-    pub(super) fn add_record_write(&mut self, batch: &mut Batch, place: Place) -> atoll_fabric::Ticket {
+    /// WRITEs the encoded record to its place, before the slot is changed that will point to it.
+    #[inline]
+    pub(super) async fn write_record_before(
+        &mut self,
+        batch: &mut Batch,
+        place: Place,
+        slot: Address,
+    ) -> Result<Earlier, CacheError> {
         let at = self.shared.pool.layout.chunk(place.chunk).add(place.offset_bytes);
-        batch.write(at, std::mem::take(&mut self.outgoing))
+        let record = std::mem::take(&mut self.outgoing);
+        Ok(self.write_before(batch, at, record, slot).await?)
     }
 
     async fn try_replace(
@@ -245,11 +254,12 @@ impl<E: Endpoint> Forge<E> {
     ) -> Result<bool, CacheError> {
         let place = self.place(new, found.slot, hash);
         let word = self.encode(hash, key, value, new, place);
+        let slot = self.shared.layout.slot(found.slot);
         let mut batch = Batch::new();
-        let written = self.add_record_write(&mut batch, place);
-        let swap = batch.compare_and_swap(self.shared.layout.slot(found.slot), found.word.0, word.0);
+        let written = self.write_record_before(&mut batch, place, slot).await?;
+        let swap = batch.compare_and_swap(slot, found.word.0, word.0);
         self.endpoint.post(&mut batch).await?;
-        self.outgoing = batch.take(written);
+        self.outgoing = written.take(&mut batch);
         if !batch.swapped(swap) {
             self.unplace(new);
             return Ok(self.is_open(Hole::LostUpdate));
