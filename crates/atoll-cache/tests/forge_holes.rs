@@ -14,6 +14,7 @@
 //! | `IdleEvictor` | letting any client evict | `writers_need_no_other_client_to_be_busy` |
 //! | `StaleNode` | the generation in the ring's nodes | `a_node_of_a_cleaned_group_does_not_take_the_next_one` |
 //! | `UntakenExpiry` | taking an expired object away before telling that it has expired | `what_has_expired_for_one_never_comes_back_for_another` |
+//! | `UnknownNode` | looking for new memory nodes before a word is taken for damaged | `a_chunk_of_a_node_that_came_meanwhile_is_no_damage` |
 //! | `TrustedBytes` | checking every address and length against the heap | `hostile_slot_words_are_never_followed_out_of_the_heap` |
 //!
 //! `cargo test -p atoll-cache --test forge_holes -- --nocapture` prints how many seeds show each.
@@ -307,6 +308,21 @@ fn a_node_of_a_cleaned_group_does_not_take_the_next_one() {
         });
         checked.map(drop)
     });
+}
+
+/// Clients without a free chunk find the node that came; the others meet its chunks in slots and queues.
+#[test]
+fn a_chunk_of_a_node_that_came_meanwhile_is_no_damage() {
+    let load = Load { keys: 40, operations: 60, value_bytes_max: 400, lookups: 40, mixed: true, expiring: false };
+    let case = |seed| Case {
+        chunks: 18,
+        nodes: 1 + (seed % 3) as u32,
+        growth_chunks: 60,
+        group_objects_max: 1,
+        load: load.clone(),
+        ..Case::default()
+    };
+    show(Hole::UnknownNode, 100, case, drawn_load);
 }
 
 /// What expired for one client must not be found, or given a later end, by another whose clock is behind.

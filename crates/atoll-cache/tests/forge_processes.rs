@@ -114,9 +114,9 @@ fn promise_1_histories_of_several_processes_and_threads_are_linearizable() {
     for round in 0..8 {
         let case = Case { clients: PROCESSES * THREADS, ..Case::drawn(round) };
         let (nodes, growth_chunks) = (1 + round as u32 % 3, 20 * (round % 2));
-        let case = Case { chunks: case.chunks + 24, nodes, growth_chunks, ..case };
+        let case = Case { chunks: case.chunks + 48, nodes, growth_chunks, ..case };
         let named = Named::new(&format!("history-{round}"), case.settings());
-        let growth = (growth_chunks > 0).then(|| case.growth_bytes().next_multiple_of(4096));
+        let growth = (growth_chunks > 0).then(|| case.growth_bytes());
         named.play(&format!("history {round}"), PROCESSES, growth);
         named.verify();
         let events = (0..PROCESSES * THREADS).flat_map(|client| decode(&std::fs::read(named.history(client)).unwrap()));

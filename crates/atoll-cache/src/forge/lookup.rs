@@ -325,7 +325,7 @@ impl<E: Endpoint> Forge<E> {
             let candidate = slots.find(|slot| slot.may_be(hash.fingerprint) && !slot.is_pending());
             let Some(slot) = candidate else { continue };
             candidates[index] = Some(slot);
-            if let Some((at, bytes, _)) = self.record_span(slot) {
+            if let Some((at, bytes, _)) = self.find_record(slot).await? {
                 (values[index].start, values[index].meta) = (0, Meta::default());
                 let mut buffer = std::mem::take(&mut values[index].buffer);
                 buffer.resize(bytes);

@@ -14,8 +14,8 @@
 //! A client may meet a chunk of a node that it does not know yet, in a slot, a queue or a list of extents. It looks for new nodes before it takes
 //! such a word for damaged.
 
-use super::Forge;
 use super::slot::Slot;
+use super::{Forge, Hole};
 use crate::CacheError;
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Ticket, VerbError};
 use atoll_pool::{ChunkId, PoolError, nodes};
@@ -49,7 +49,7 @@ impl<E: Endpoint> Forge<E> {
         words: Buffer,
         then: Address,
     ) -> Result<Earlier, VerbError> {
-        if at.node() == then.node() {
+        if at.node() == then.node() || self.is_open(Hole::UnorderedNodes) {
             return Ok(Earlier::Added(batch.write(at, words)));
         }
         let mut first = Batch::new();
@@ -62,7 +62,7 @@ impl<E: Endpoint> Forge<E> {
     #[inline]
     pub(super) async fn find_record(&mut self, slot: Slot) -> Result<Option<(Address, usize, ChunkId)>, CacheError> {
         match self.record_span(slot) {
-            None if self.shared.pool.layout.may_grow() => {
+            None if self.shared.pool.layout.may_grow() && !self.is_open(Hole::UnknownNode) => {
                 Box::pin(self.learn_nodes()).await?;
                 Ok(self.record_span(slot))
             }
@@ -72,7 +72,7 @@ impl<E: Endpoint> Forge<E> {
 
     /// The chunk with this number, also if it is on a node that this client does not know yet.
     pub(super) async fn find_chunk(&mut self, number: u32) -> Result<Option<ChunkId>, CacheError> {
-        if self.shared.pool.layout.checked_chunk(number).is_none() {
+        if self.shared.pool.layout.checked_chunk(number).is_none() && !self.is_open(Hole::UnknownNode) {
             self.learn_nodes().await?;
         }
         Ok(self.shared.pool.layout.checked_chunk(number))

@@ -58,7 +58,7 @@ impl<E: Endpoint> Forge<E> {
         if !self.is_open(Hole::Protection) {
             self.member().protect(&mut batch, chunk);
             // The protection is on the home: elsewhere nothing is READ behind it but what is posted later.
-            if slot.node() != 0 || at.node() != 0 {
+            if (slot.node() != 0 || at.node() != 0) && !self.is_open(Hole::UnorderedNodes) {
                 self.endpoint.post(&mut batch).await?;
                 batch.clear();
             }
