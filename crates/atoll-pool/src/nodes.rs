@@ -182,6 +182,11 @@ pub(crate) fn member_number(words: &[u64]) -> Option<u64> {
     (words[0] << 8 == MAGIC << 8).then_some(words[2])
 }
 
+/// Whether a region that begins with this word is a further node's, or nobody's yet.
+pub fn is_member_or_empty(first_word: u64) -> bool {
+    first_word == 0 || first_word << 8 == MAGIC << 8
+}
+
 /// What is wrong with a header that should be `expected`.
 fn compare(found: &[u64], expected: &[u64; WORDS]) -> Option<String> {
     if found == expected {
