@@ -1,18 +1,24 @@
 //! A pool of shared memory as one process has it open.
 
+mod nodes;
+mod options;
+
+pub use nodes::{GrowError, NodeInfo};
+pub use options::PoolOptions;
+
+use self::nodes::{endpoint, make_node, nodes_of, remove_node};
 use crate::Cache;
 use atoll_cache::CacheError;
 use atoll_cache::forge::repair::Repaired;
 use atoll_cache::forge::verify::Report;
-use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
+use atoll_cache::forge::{Forge, ForgePool};
 use atoll_fabric::region::Region;
 use atoll_fabric::shm::{ProcessState, RegionLock, ShmEndpoint, ShmError, ShmNodes, ShmRegion};
-use atoll_fabric::{Address, Clock, run_ready};
+use atoll_fabric::{Clock, run_ready};
 use atoll_pool::boot::{self, Found};
 use atoll_pool::chunks::Descriptor;
-use atoll_pool::header::{CAPACITY_BYTES_MAX, NODES_MAX_DEFAULT};
 use atoll_pool::registry::{Place, Roll};
-use atoll_pool::{ChunkId, ChunkState, Incarnation, PlaceState, PoolError, PoolSettings, chunks, nodes, registry};
+use atoll_pool::{ChunkId, ChunkState, Incarnation, PlaceState, PoolError, PoolSettings, chunks, registry};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -39,121 +45,8 @@ pub enum RepairError {
     Cache(#[from] CacheError),
 }
 
-/// Why a pool could not be given more memory. It is what it was.
-#[derive(Debug, thiserror::Error)]
-pub enum GrowError {
-    /// No client could be had.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// What clients that died left behind could not be looked after first.
-    #[error(transparent)]
-    Cache(#[from] CacheError),
-}
-
-impl From<ShmError> for GrowError {
-    fn from(error: ShmError) -> Self {
-        Self::Open(error.into())
-    }
-}
-
-impl From<PoolError> for GrowError {
-    fn from(error: PoolError) -> Self {
-        Self::Open(error.into())
-    }
-}
-
 /// A killed process that is not dead after this time hangs in the kernel.
 const DEATH_PATIENCE: Duration = Duration::from_secs(5);
-
-/// What a new pool is to be like.
-#[derive(Clone, Debug)]
-pub struct PoolOptions {
-    capacity_bytes: u64,
-    capacity_bytes_max: Option<u64>,
-    nodes: u32,
-    nodes_max: Option<u32>,
-    clients_max: Option<u32>,
-    forge: ForgeOptions,
-}
-
-impl Default for PoolOptions {
-    /// 1 GiB on one memory node, the default engine settings.
-    fn default() -> Self {
-        Self {
-            capacity_bytes: 1 << 30,
-            capacity_bytes_max: None,
-            nodes: 1,
-            nodes_max: None,
-            clients_max: None,
-            forge: ForgeOptions::default(),
-        }
-    }
-}
-
-impl PoolOptions {
-    /// Bytes of the whole pool, metadata included; the hard limit until it [grows](Pool::grow).
-    pub fn capacity_bytes(self, capacity_bytes: u64) -> Self {
-        Self { capacity_bytes, ..self }
-    }
-
-    /// The most bytes to which the pool may ever grow: the index and all tables are made for them. By default what it is made with, so that a pool that
-    /// never grows pays nothing.
-    pub fn capacity_bytes_max(self, capacity_bytes_max: u64) -> Self {
-        Self { capacity_bytes_max: Some(capacity_bytes_max), ..self }
-    }
-
-    /// Memory nodes that the capacity is spread over, each a region of its own. By default 1.
-    pub fn nodes(self, nodes: u32) -> Self {
-        Self { nodes, ..self }
-    }
-
-    /// Most memory nodes, those that will be added among them: up to 64. By default 16 in a pool that may grow.
-    pub fn nodes_max(self, nodes_max: u32) -> Self {
-        Self { nodes_max: Some(nodes_max), ..self }
-    }
-
-    /// Most clients (threads) at a time. By default 64, fewer in pools below 2 MiB.
-    pub fn clients_max(self, clients_max: u32) -> Self {
-        Self { clients_max: Some(clients_max), ..self }
-    }
-
-    /// Expected bytes of an object with its key, by which the index is sized (default 288). Objects much smaller than that fill the index
-    /// before the memory.
-    pub fn object_bytes_mean(mut self, bytes: u32) -> Self {
-        self.forge.object_bytes_mean = bytes.saturating_add(atoll_cache::forge::object::HEADER_BYTES as u32);
-        self
-    }
-
-    /// The engine's own choices.
-    pub fn forge(self, forge: ForgeOptions) -> Self {
-        Self { forge, ..self }
-    }
-
-    /// What the header will say, checked.
-    fn settings(&self) -> Result<PoolSettings, PoolError> {
-        // Beyond what is possible the check says so; nothing is computed from it before.
-        let capacity_bytes_max = self.capacity_bytes_max.unwrap_or(self.capacity_bytes);
-        let Some(growth_bytes_max) = capacity_bytes_max.checked_sub(self.capacity_bytes) else {
-            let wanted = format!("at least the capacity, {}", self.capacity_bytes);
-            return Err(PoolError::Setting { what: "the most bytes", found: capacity_bytes_max, wanted });
-        };
-        let bytes_max = u64::from(atoll_pool::header::NODES_MAX) * CAPACITY_BYTES_MAX;
-        if capacity_bytes_max > bytes_max {
-            let wanted = format!("at most {bytes_max}");
-            return Err(PoolError::Setting { what: "the most bytes", found: capacity_bytes_max, wanted });
-        }
-        let mut settings = self.forge.for_growth(self.capacity_bytes, growth_bytes_max);
-        settings.clients_max = self.clients_max.unwrap_or(settings.clients_max);
-        if self.nodes > 0 {
-            settings = settings.spread(self.nodes);
-        }
-        let nodes_max =
-            if growth_bytes_max > 0 { NODES_MAX_DEFAULT.max(self.nodes.saturating_add(1)) } else { self.nodes };
-        (settings.nodes, settings.nodes_max) = (self.nodes, self.nodes_max.unwrap_or(nodes_max));
-        settings.check()?;
-        Ok(settings)
-    }
-}
 
 /// What `pool info` tells.
 #[derive(Clone, Debug)]
@@ -172,21 +65,6 @@ pub struct PoolInfo {
     pub clients: Vec<ClientInfo>,
     /// Bytes of chunks that belong to clients which do not run, and may be reused only once those are dead and repaired.
     pub quarantined_bytes: u64,
-}
-
-/// A memory node of a pool.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeInfo {
-    /// Its number; 0 is the pool's home.
-    pub number: u8,
-    /// The name of its region; `None` for a pool of this process alone.
-    pub region: Option<String>,
-    /// Bytes of its region.
-    pub bytes: u64,
-    /// Its chunks.
-    pub chunks: u64,
-    /// Those of them that are free.
-    pub chunks_free: u64,
 }
 
 /// What can be seen of a client.
@@ -302,41 +180,6 @@ impl Opened {
     }
 }
 
-fn endpoint(home: &Arc<ShmRegion>, nodes: &Arc<ShmNodes>, clock: &Clock) -> ShmEndpoint {
-    ShmEndpoint::with_regions(vec![home.clone()], clock.clone()).with_nodes(nodes.clone())
-}
-
-/// The nodes of a pool whose home is `name`, none of them mapped yet.
-fn nodes_of(name: Option<&str>) -> Arc<ShmNodes> {
-    Arc::new(match name {
-        Some(name) => ShmNodes::named(name),
-        None => ShmNodes::new(|_| Err(ShmError::Absent("a memory node of another process".to_owned()))),
-    })
-}
-
-/// The region of a node that this process makes, and which nobody else may be making. What another left there that died at it goes.
-fn make_node(home: Option<&str>, node: u8, bytes: u64) -> Result<ShmRegion, ShmError> {
-    let Some(home) = home else { return ShmRegion::anonymous(bytes) };
-    let name = ShmNodes::name(home, node);
-    remove_node(&name)?;
-    ShmRegion::create(&name, bytes)
-}
-
-/// Removes the region of a node, if that is what has this name; whether it was there.
-fn remove_node(name: &str) -> Result<bool, ShmError> {
-    let region = match ShmRegion::open(name) {
-        Err(ShmError::Absent(_)) => return Ok(false),
-        // Its maker had not come to giving it a size.
-        Err(ShmError::BadSize { bytes: 0, .. }) => return ShmRegion::remove(name).map(|()| true),
-        region => Arc::new(region?),
-    };
-    let first = run_ready(atoll_pool::read_word(&ShmEndpoint::new(region), Address::new(0, 0, 0)));
-    match first {
-        Ok(word) if nodes::is_member_or_empty(word) => ShmRegion::remove(name).map(|()| true),
-        _ => Err(ShmError::Exists(name.to_owned())),
-    }
-}
-
 impl Drop for Opened {
     fn drop(&mut self) {
         if self.region.name().is_some() {
@@ -426,50 +269,6 @@ impl Pool {
         }
     }
 
-    /// Adds a memory node of at most so many bytes, while others use the pool; gives the node. They begin to use it as they come to look for room, within a
-    /// tenth of a second. Dies the process meanwhile, the pool is what it was, or has the node; what is left of a region goes with the next call,
-    /// or with the pool.
-    pub fn grow(&self, bytes: u64) -> Result<NodeInfo, GrowError> {
-        let mut forge = self.0.join()?;
-        // One that died while it added a node still has its claim until it is known to be dead.
-        run_ready(forge.repair())?;
-        let (pool, me) = (self.0.forge.pool(), forge.me());
-        let claim = run_ready(nodes::claim(forge.endpoint(), pool, me, bytes))?;
-        if let Err(error) = self.add_node(forge.endpoint(), &claim) {
-            run_ready(claim.release(forge.endpoint(), pool)).map_err(PoolError::Verb)?;
-            return Err(error);
-        }
-        run_ready(forge.leave())?;
-        let number = claim.node;
-        let region = self.name().map(|home| ShmNodes::name(home, number));
-        let chunks = claim.chunks.into();
-        Ok(NodeInfo { number, region, bytes: claim.bytes, chunks, chunks_free: chunks })
-    }
-
-    fn add_node(&self, forge: &ShmEndpoint, claim: &nodes::Claim) -> Result<(), GrowError> {
-        let (home, pool) = (self.name(), self.0.forge.pool());
-        let region = Arc::new(make_node(home, claim.node, claim.bytes)?);
-        let prepared = || -> Result<u32, GrowError> {
-            // By an endpoint that has this region alone: should this fail, the process has no mapping of a region that nobody has.
-            let alone = nodes_of(None);
-            alone.insert(claim.node, region.clone()).expect("it has no node yet");
-            let identity = run_ready(claim.prepare(&endpoint(&self.0.region, &alone, &self.0.clock), pool))?;
-            // On a disk, what the home names is there before the home names it.
-            region.sync()?;
-            Ok(identity)
-        };
-        let identity = prepared().inspect_err(|_| {
-            if let Some(home) = home {
-                let _ = ShmRegion::remove(&ShmNodes::name(home, claim.node));
-            }
-        })?;
-        // Threads of this process that learn of the node find it mapped.
-        let _ = self.0.nodes.insert(claim.node, region.clone());
-        run_ready(claim.publish(forge, pool, identity))?;
-        self.0.region.sync()?;
-        Ok(())
-    }
-
     fn endpoint(&self) -> ShmEndpoint {
         self.0.endpoint()
     }
@@ -505,7 +304,7 @@ impl Pool {
     pub fn info(&self) -> Result<PoolInfo, CacheError> {
         let (endpoint, pool) = (self.endpoint(), self.0.forge.pool());
         // A region that cannot be had shows itself to whoever uses it.
-        let _ = run_ready(nodes::learn(&endpoint, pool));
+        let _ = run_ready(atoll_pool::nodes::learn(&endpoint, pool));
         let clients = run_ready(registry::places(&endpoint, pool))?.iter().filter_map(ClientInfo::of).collect();
         let all = pool.layout.chunks();
         let descriptors = run_ready(chunks::descriptors(&endpoint, &pool.layout, ChunkId(0), all))?;
@@ -519,24 +318,6 @@ impl Pool {
             clients,
             quarantined_bytes,
         })
-    }
-
-    fn nodes(&self, descriptors: &[Descriptor]) -> Vec<NodeInfo> {
-        let layout = &self.0.forge.pool().layout;
-        let is_free = |descriptor: &&Descriptor| descriptor.chunk.is_some_and(|chunk| chunk.state == ChunkState::Free);
-        let node = |number: u8| {
-            let chunks = layout.chunks_of(number)?;
-            let of_node = descriptors.get(chunks.start as usize..chunks.end as usize)?;
-            let region = if number == 0 { &self.0.region } else { self.0.nodes.region(number)? };
-            Some(NodeInfo {
-                number,
-                region: region.name().map(str::to_owned),
-                bytes: region.attributes().bytes,
-                chunks: chunks.len() as u64,
-                chunks_free: of_node.iter().filter(is_free).count() as u64,
-            })
-        };
-        (0..layout.nodes_known()).filter_map(node).collect()
     }
 
     /// Bytes of chunks whose owners do not run.

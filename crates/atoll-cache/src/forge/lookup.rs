@@ -168,7 +168,11 @@ impl<E: Endpoint> Forge<E> {
         into: &mut Value,
         begun_ns: u64,
     ) -> Result<Candidate, CacheError> {
-        let Some((at, bytes, chunk)) = self.find_record(slot).await? else { return Ok(Candidate::Reused) };
+        let Some((at, bytes, chunk)) = self.record_span(slot) else {
+            // A client that does not know the chunk's node begins anew with it.
+            Box::pin(self.learn_nodes()).await?;
+            return Ok(Candidate::Reused);
+        };
         self.shared.hotness.expect(chunk);
         // Whatever comes of it, the last hit's value is gone.
         (into.start, into.meta) = (0, Meta::default());
