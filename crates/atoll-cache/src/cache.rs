@@ -123,6 +123,11 @@ impl<G: Engine> Cache<G> {
         &mut self.engine
     }
 
+    /// The engine, without what this type does around it.
+    pub fn into_engine(self) -> G {
+        self.engine
+    }
+
     /// Looks `key` up; on a hit, `true`, and its value is in `into`.
     #[inline]
     pub async fn get(&mut self, key: &[u8], into: &mut Value) -> Result<bool, CacheError> {

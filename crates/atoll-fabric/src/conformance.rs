@@ -8,11 +8,15 @@
 //! |---|---|
 //! | `transfers` | one client: what verbs do, and what becomes of bad ones |
 //! | `litmus` | several clients: what the contract says of order, atomicity and completion |
+//! | `fences` | whoever is shut out changes nothing |
+//! | `messages` | for fabrics with messages: whole, from whom they say, behind what completed before them |
 
+mod fences;
 mod litmus;
+mod messages;
 mod transfers;
 
-use crate::{Address, Batch, Endpoint};
+use crate::{Address, Batch, Endpoint, Messenger};
 use std::future::Future;
 use std::pin::Pin;
 
@@ -52,10 +56,18 @@ pub fn run<F: Fixture>(fixture: &F) {
     }
 }
 
-/// All cases.
+/// Runs the cases of messages, which not every fabric has.
+pub fn run_messages<F: Fixture<Endpoint: Messenger>>(fixture: &F) {
+    for case in messages::cases() {
+        fixture.run(&case);
+    }
+}
+
+/// All cases but those of messages.
 pub fn cases<E: Endpoint + 'static>() -> Vec<Case<E>> {
     let mut cases = transfers::cases();
     cases.extend(litmus::cases());
+    cases.extend(fences::cases());
     cases
 }
 

@@ -10,6 +10,7 @@
 //! | [`buffer`] | memory lent to the fabric for the time of a verb |
 //! | [`batch`] | verbs posted at once, and their results |
 //! | [`endpoint`] | the contract |
+//! | [`message`] | small messages between endpoints, beside the verbs |
 //! | [`prefetch`](mod@prefetch) | a hint to the processor |
 //! | [`region`] | a span of memory that endpoints reach, and its attributes |
 //! | [`clock`] | where an endpoint's time comes from |
@@ -24,6 +25,7 @@ pub mod buffer;
 pub mod clock;
 pub mod conformance;
 pub mod endpoint;
+pub mod message;
 pub mod prefetch;
 pub mod region;
 pub mod shm;
@@ -33,5 +35,6 @@ pub use batch::{BATCH_VERBS_MAX, Batch, Ticket};
 pub use buffer::Buffer;
 pub use clock::Clock;
 pub use endpoint::{Endpoint, Identity, Intent, Limits, VerbError, run_ready};
+pub use message::{MAILBOX_MESSAGES_MAX, MESSAGE_BYTES_MAX, Mailbox, Message, MessageError, Messenger};
 pub use prefetch::prefetch;
 pub use region::{Domain, Kind, Lifetime, RegionAttributes};

@@ -352,6 +352,7 @@ impl World {
             self.resume(lane);
         }
         self.slow.clear();
+        self.heal_messages();
         self.impaired = false;
     }
 

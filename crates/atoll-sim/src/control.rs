@@ -3,7 +3,7 @@
 use crate::SimEndpoint;
 use crate::fault::{After, Direction, Fault};
 use crate::sim::Shared;
-use atoll_fabric::{Endpoint, Identity};
+use atoll_fabric::{Endpoint, Identity, Mailbox};
 use std::future::Future;
 use std::rc::Rc;
 use std::task::Poll;
@@ -154,6 +154,11 @@ impl Control {
     /// [`VerbError::OutcomeUnknown`](atoll_fabric::VerbError::OutcomeUnknown) at its deadline ([`SimOptions::deadline_ns`](crate::SimOptions)).
     pub fn cut_link(&self, client: ClientId, node: u8, direction: Direction, ns: u64) {
         self.shared.world.borrow_mut().cut_link(client.0, node, direction, ns);
+    }
+
+    /// Messages from one mailbox to another that set off in the next `ns` are lost; those the other way are not.
+    pub fn cut_messages(&self, from: Mailbox, to: Mailbox, ns: u64) {
+        self.shared.world.borrow_mut().cut_messages(from, to, ns);
     }
 
     /// Makes every batch to a node take up to `factor` microseconds longer, for `ns`.

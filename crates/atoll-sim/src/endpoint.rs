@@ -21,6 +21,14 @@ impl SimEndpoint {
         Self { shared, number }
     }
 
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
     /// The attributes of a region, if it is there.
     pub fn attributes(&self, node: u8, region: u8) -> Option<RegionAttributes> {
         self.shared.world.borrow().memory.attributes(node, region)

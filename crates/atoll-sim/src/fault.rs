@@ -7,6 +7,7 @@
 //! | outcome unknown | a post ends at its deadline; of its effects any permitted subset still takes place, now or much later |
 //! | node loss | the bytes of a memory node are zero, and every verb to it by endpoints made before ends in "peer dead" |
 //! | link cut | for a time, requests of a client to a node are lost (no effect), or the responses (effect, outcome unknown) |
+//! | messages cut | for a time, messages from one client to another are lost; from a scenario only |
 //! | slow node | for a time, batches to a node take long |
 //! | clock | monotone clocks run at rates of their own; a wall clock jumps |
 //!
@@ -18,7 +19,8 @@
 //! a task says so ([`Control`](crate::Control)). All of them are events of the trace and of the digest. They draw from a stream of randomness
 //! of their own, so that a run without faults is the same whatever faults there are.
 //!
-//! The fabric has no messages between nodes yet, so none are lost, doubled or delayed here.
+//! That messages are lost, doubled, late and out of order is no fault: the contract permits it, so it is a [liberty](crate::Liberties), and taken in
+//! runs without any fault.
 
 use crate::Random;
 

@@ -26,6 +26,7 @@
 //! | `lane`, `port`, `timers` | its clients, its endpoints, what happens at a time |
 //! | `trace` | the last events, for whoever follows a run |
 //! | `flight` | a batch between its post and its completion |
+//! | `messages` | messages between endpoints, on their way |
 //! | `memory` | the bytes |
 //!
 //! Verbs cost nothing yet. Costs will come in where the world lets time pass for a step.
@@ -46,6 +47,7 @@ mod lane;
 pub mod liberties;
 pub mod linearizability;
 mod memory;
+mod messages;
 mod port;
 pub mod random;
 pub mod schedule;

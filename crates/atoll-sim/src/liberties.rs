@@ -21,6 +21,12 @@ pub struct Liberties {
     pub late_unawaited: bool,
     /// A completion arrives long after the effects.
     pub late_completion: bool,
+    /// Messages are lost.
+    pub lose_messages: bool,
+    /// Messages arrive more than once.
+    pub double_messages: bool,
+    /// Messages take long, each by itself, so that they overtake each other.
+    pub delay_messages: bool,
     /// Every endpoint's wall clock is wrong by up to so many milliseconds, and jumps within that; 0 for right ones. The monotone clocks
     /// of endpoints have different origins in any case.
     pub wall_clock_skew_ms_max: u64,
@@ -36,6 +42,9 @@ impl Liberties {
             delay: true,
             late_unawaited: true,
             late_completion: true,
+            lose_messages: true,
+            double_messages: true,
+            delay_messages: true,
             wall_clock_skew_ms_max: 20,
         }
     }
@@ -49,6 +58,9 @@ impl Liberties {
             delay: false,
             late_unawaited: false,
             late_completion: false,
+            lose_messages: false,
+            double_messages: false,
+            delay_messages: false,
             wall_clock_skew_ms_max: 0,
         }
     }

@@ -3,7 +3,8 @@
 use crate::Random;
 use crate::trace::NOBODY;
 use crate::world::World;
-use atoll_fabric::VerbError;
+use atoll_fabric::{Message, VerbError};
+use std::collections::VecDeque;
 use std::task::Waker;
 
 /// One endpoint's part of the world.
@@ -29,6 +30,10 @@ pub(crate) struct Port {
     pub(crate) in_flight: usize,
     pub(crate) unawaited: usize,
     pub(crate) error: Option<VerbError>,
+    /// Messages that have arrived.
+    pub(crate) inbox: VecDeque<Message>,
+    /// Who waits for one.
+    pub(crate) receivers: Vec<Waker>,
     /// Posts that wait for room, and flushes.
     pub(crate) waiters: Vec<Waker>,
 }
@@ -49,6 +54,8 @@ impl Port {
             in_flight: 0,
             unawaited: 0,
             error: None,
+            inbox: VecDeque::new(),
+            receivers: Vec::new(),
             waiters: Vec::new(),
         }
     }

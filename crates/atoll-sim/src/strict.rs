@@ -19,6 +19,9 @@ pub enum Switch {
     Delay,
     LateUnawaited,
     LateCompletion,
+    LoseMessages,
+    DoubleMessages,
+    DelayMessages,
     WallClockSkew,
     Kills,
     Pauses,
@@ -32,13 +35,16 @@ pub enum Switch {
 
 impl Switch {
     /// All of them, with the names by which users know them.
-    pub const ALL: [(Self, &'static str); 15] = [
+    pub const ALL: [(Self, &'static str); 18] = [
         (Self::Interleave, "interleave"),
         (Self::Reorder, "reorder"),
         (Self::Tear, "tear"),
         (Self::Delay, "delay"),
         (Self::LateUnawaited, "late-unawaited"),
         (Self::LateCompletion, "late-completion"),
+        (Self::LoseMessages, "lose-messages"),
+        (Self::DoubleMessages, "double-messages"),
+        (Self::DelayMessages, "delay-messages"),
         (Self::WallClockSkew, "wall-clock-skew"),
         (Self::Kills, "kills"),
         (Self::Pauses, "pauses"),
@@ -58,6 +64,9 @@ impl Switch {
             Self::Delay => liberties.delay,
             Self::LateUnawaited => liberties.late_unawaited,
             Self::LateCompletion => liberties.late_completion,
+            Self::LoseMessages => liberties.lose_messages,
+            Self::DoubleMessages => liberties.double_messages,
+            Self::DelayMessages => liberties.delay_messages,
             Self::WallClockSkew => liberties.wall_clock_skew_ms_max > 0,
             Self::Kills => faults.kills_max > 0,
             Self::Pauses => faults.pauses_max > 0,
@@ -78,6 +87,9 @@ impl Switch {
             Self::Delay => liberties.delay = false,
             Self::LateUnawaited => liberties.late_unawaited = false,
             Self::LateCompletion => liberties.late_completion = false,
+            Self::LoseMessages => liberties.lose_messages = false,
+            Self::DoubleMessages => liberties.double_messages = false,
+            Self::DelayMessages => liberties.delay_messages = false,
             Self::WallClockSkew => liberties.wall_clock_skew_ms_max = 0,
             Self::Kills => faults.kills_max = 0,
             Self::Pauses => faults.pauses_max = 0,

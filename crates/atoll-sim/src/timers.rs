@@ -33,6 +33,8 @@ impl Ord for Timer {
 
 /// What a timer brings.
 pub(crate) enum Due {
+    /// A message arrives.
+    Mail(u32),
     /// A batch that was held back goes on.
     Flight(u32),
     /// The task of a lane has waited long enough.

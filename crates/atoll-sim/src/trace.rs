@@ -2,7 +2,7 @@
 
 use crate::fault::Direction;
 use crate::flight::Effect;
-use atoll_fabric::Address;
+use atoll_fabric::{Address, Mailbox};
 use std::collections::VecDeque;
 use std::fmt::Write;
 
@@ -57,6 +57,10 @@ pub(crate) enum Mishap {
     Slow { node: u8, factor: u64, ns: u64 },
     Fast { node: u8 },
     ClockJumped { ms: i64 },
+    MessagesCut { from: Mailbox, to: Mailbox, ns: u64 },
+    Sent { message: u64, to: u32 },
+    MessageLost { message: u64 },
+    Arrived { message: u64, from: u32 },
 }
 
 /// No lane.
@@ -79,6 +83,10 @@ impl Mishap {
             Self::Slow { node, factor, ns } => (11 | u64::from(node) << 8 | factor << 16, ns),
             Self::Fast { node } => (12, u64::from(node)),
             Self::ClockJumped { ms } => (13, ms as u64),
+            Self::MessagesCut { from, to, ns } => (17 | from.0 << 8 ^ to.0 << 36, ns),
+            Self::Sent { message, to } => (14 | u64::from(to) << 8, message),
+            Self::MessageLost { message } => (15, message),
+            Self::Arrived { message, from } => (16 | u64::from(from) << 8, message),
         }
     }
 
@@ -99,6 +107,10 @@ impl Mishap {
             Self::Slow { node, factor, ns } => format!("node {node} SLOW by {factor} for {ns} ns"),
             Self::Fast { node } => format!("node {node} no longer slow"),
             Self::ClockJumped { ms } => format!("WALL CLOCK JUMPED by {ms} ms"),
+            Self::MessagesCut { from, to, ns } => format!("MESSAGES from {from:?} to {to:?} CUT for {ns} ns"),
+            Self::Sent { message, to } => format!("sends message {message} to {}", port_name(to)),
+            Self::MessageLost { message } => format!("message {message} LOST"),
+            Self::Arrived { message, from } => format!("gets message {message} from {}", port_name(from)),
         }
     }
 }

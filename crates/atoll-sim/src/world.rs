@@ -11,6 +11,7 @@ use crate::guided::Guided;
 use crate::lane::Lane;
 use crate::liberties::Temper;
 use crate::memory::Memory;
+use crate::messages::PostOffice;
 use crate::port::Port;
 use crate::schedule::Scheduler;
 use crate::sim::SimOptions;
@@ -30,6 +31,7 @@ pub(crate) struct World {
     pub(crate) scheduler: Scheduler,
     pub(crate) lanes: Vec<Lane>,
     pub(crate) ports: Vec<Port>,
+    pub(crate) post: PostOffice,
     /// The lane whose task is being polled.
     pub(crate) polled: Option<u32>,
     /// Whether that one was killed during the poll, so that nothing may come of it any more.
@@ -107,6 +109,7 @@ impl World {
             scheduler,
             lanes: Vec::new(),
             ports: Vec::new(),
+            post: PostOffice::new(options.liberties, options.seed),
             polled: None,
             ghost: false,
             now_ns: 0,
@@ -372,6 +375,7 @@ impl World {
             Due::Fault(lane, fault) => self.strike(lane, fault),
             Due::Heal(lane, node) => self.heal_link(lane, node),
             Due::Fast(node) => self.fasten_node(node),
+            Due::Mail(id) => self.deliver(id),
             Due::Flight(id) => {
                 let flight = &mut self.flights[id as usize];
                 if flight.held != timer.number {

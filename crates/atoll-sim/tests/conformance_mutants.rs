@@ -25,8 +25,10 @@ enum Mutant {
     PartialErrors,
     /// A flush ends at once.
     NoFlush,
-    /// Fences are ignored.
+    /// Fences between verbs are ignored.
     NoFence,
+    /// Nobody is shut out, and everybody is said to be.
+    NobodyShutOut,
 }
 
 struct Broken {
@@ -160,7 +162,8 @@ impl Endpoint for Broken {
     }
 
     fn fence(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>> {
-        self.inner.fence(who)
+        let nobody = self.mutant == Mutant::NobodyShutOut;
+        async move { if nobody { Ok(true) } else { self.inner.fence(who).await } }
     }
 
     fn fabric(&self) -> &'static str {
@@ -217,6 +220,7 @@ fn a_fabric_that_breaks_a_promise_fails_the_case_that_names_it() {
         (Mutant::NoFlush, "what_was_flushed_is_seen_by_whatever_is_posted_later"),
         (Mutant::NoFlush, "an_error_of_an_unawaited_post_surfaces_at_the_next_flush"),
         (Mutant::NoFence, "a_fenced_verb_waits_for_all_before_it"),
+        (Mutant::NobodyShutOut, "a_client_that_is_shut_out_changes_nothing"),
     ];
     let missed: Vec<_> = caught.iter().filter(|(mutant, case)| !is_caught(case, *mutant)).collect();
     let _ = std::panic::take_hook();

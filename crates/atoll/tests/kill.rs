@@ -2,12 +2,16 @@
 //!
 //! A worker is this test binary again, told by its environment which pool to load. It prints a line when it has a client.
 
+#![forbid(unsafe_code)]
+
 mod binary;
 
 use atoll::{Cache, CacheError, ClientState, Pool, PoolOptions};
 use atoll_fabric::VerbError;
+use atoll_fabric::shm::fork::in_fork;
 use binary::{PoolName, Serving, printed};
 use redis::Commands;
+use rustix::process::{Pid, Signal};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -31,10 +35,8 @@ impl Worker {
         Self(child)
     }
 
-    fn signal(&self, signal: i32) {
-        // SAFETY: signals the child of this value, which nobody has reaped yet; no memory of this process is involved.
-        let sent = unsafe { libc::kill(self.0.id() as libc::pid_t, signal) };
-        assert_eq!(sent, 0);
+    fn signal(&self, signal: Signal) {
+        rustix::process::kill_process(Pid::from_child(&self.0), signal).unwrap();
     }
 
     fn kill(mut self) {
@@ -139,7 +141,7 @@ fn what_a_stopped_process_holds_is_left_alone_and_it_goes_on_when_it_is_resumed(
         cache.get(b"rounds").unwrap().map(|text| std::str::from_utf8(text).unwrap().parse::<u64>().unwrap())
     };
     load_until(&mut survivor, |cache| rounds(cache).is_some());
-    worker.signal(libc::SIGSTOP);
+    worker.signal(Signal::STOP);
     load_until(&mut survivor, |_| states(&pool) == [ClientState::Running, ClientState::Stopped]);
     let before = pool.info().unwrap();
     // Longer than a client may stand still unsuspected.
@@ -154,9 +156,9 @@ fn what_a_stopped_process_holds_is_left_alone_and_it_goes_on_when_it_is_resumed(
     let shown = printed(&["pool", "info", &name.0]);
     assert!(shown.contains(&format!("pid {} stopped", worker.0.id())), "{shown}");
     survivor.delete(b"rounds").unwrap();
-    worker.signal(libc::SIGCONT);
+    worker.signal(Signal::CONT);
     load_until(&mut survivor, |cache| rounds(cache).is_some());
-    worker.signal(libc::SIGSTOP);
+    worker.signal(Signal::STOP);
     load_until(&mut survivor, |_| states(&pool)[1] == ClientState::Stopped);
     drop(survivor);
     let shown = printed(&["pool", "repair", &name.0, "--kill-stopped", "--json"]);
@@ -171,24 +173,16 @@ fn a_fork_is_told_so_changes_nothing_and_may_open_the_pool_anew() {
     let mut cache = pool.client().unwrap();
     cache.set(b"key", b"of the parent").unwrap();
     let is_refused = |result: Result<(), CacheError>| matches!(result, Err(CacheError::Verb(VerbError::Forked)));
-    // SAFETY: the child touches nothing that a thread of the test harness may hold locked but the allocator, which the C library hands over whole, and
-    // leaves by `_exit`.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
+    let status = in_fork(|| {
         let told = is_refused(cache.set(b"key", b"of the child")) && is_refused(cache.get(b"key").map(drop));
         let anew = || {
             let mut anew = Pool::open(&name.0).ok()?.client().ok()?;
             anew.set(b"other", b"of the child").ok()?;
             Some(anew.get(b"key").ok()?? == b"of the parent")
         };
-        let status = if told && anew() == Some(true) { 7 } else { 8 };
-        // SAFETY: ends the child without running what belongs to the parent.
-        unsafe { libc::_exit(status) };
-    }
-    let mut status = 0;
-    // SAFETY: waits for the child forked above.
-    unsafe { libc::waitpid(child, &mut status, 0) };
-    assert_eq!(libc::WEXITSTATUS(status), 7);
+        if told && anew() == Some(true) { 7 } else { 8 }
+    });
+    assert_eq!(status.unwrap(), 7);
     assert_eq!(cache.get(b"key").unwrap(), Some(&b"of the parent"[..]));
     assert_eq!(cache.get(b"other").unwrap(), Some(&b"of the child"[..]));
     drop(cache);

@@ -123,7 +123,7 @@ impl ForgePool {
 }
 
 /// Operations between two looks at the eviction windows, at most. The paper looks every 100 us; a client that does nothing has nothing to tell.
-const OPERATIONS_PER_LOOK_MAX: u32 = 256;
+const OPERATIONS_PER_ROUND_MAX: u32 = 256;
 
 /// Write tokens of one block.
 const TOKENS_AT_ONCE: u64 = 1 << 20;
@@ -175,8 +175,8 @@ pub struct Forge<E: Endpoint> {
     tokens: std::ops::Range<u64>,
     /// What this client's signal protects, as far as it matters.
     protection: Protection,
-    operations_to_look: u32,
-    operations_per_look: u32,
+    operations_to_round: u32,
+    operations_per_round: u32,
     clean_cursor: u32,
     /// Where the small queue's head was when last seen, and how many of its steps a ghost lasts.
     small_head: u32,
@@ -245,7 +245,7 @@ impl<E: Endpoint> Forge<E> {
 
     fn new(shared: &Arc<ForgePool>, endpoint: E, member: Option<Member>) -> Self {
         let window_objects = shared.settings.window * shared.pool.settings.group_objects_max;
-        let operations_per_look = (window_objects / 8).clamp(1, OPERATIONS_PER_LOOK_MAX);
+        let operations_per_round = (window_objects / 8).clamp(1, OPERATIONS_PER_ROUND_MAX);
         Self {
             clean_cursor: (endpoint.random() % u64::from(shared.pool.layout.chunks())) as u32,
             shared: shared.clone(),
@@ -265,8 +265,8 @@ impl<E: Endpoint> Forge<E> {
             old: Value::new(),
             tokens: 0..0,
             protection: Protection::None,
-            operations_to_look: operations_per_look,
-            operations_per_look,
+            operations_to_round: operations_per_round,
+            operations_per_round,
             small_head: 0,
             ghost_age_groups: 0,
             reserved: false,
@@ -345,7 +345,7 @@ impl<E: Endpoint> Forge<E> {
         if !matches!(error, VerbError::Unreachable { .. }) {
             // A fork must be told what it is, not to join again.
             let told = if *error == VerbError::Forked { VerbError::Forked } else { VerbError::Fenced };
-            (self.lost, self.operations_to_look) = (Some(told), 1);
+            (self.lost, self.operations_to_round) = (Some(told), 1);
         }
     }
 
@@ -372,18 +372,30 @@ impl<E: Endpoint> Forge<E> {
         Box::pin(self.clock.now_ms(&self.endpoint, &self.shared.pool.layout, now_ns)).await
     }
 
-    /// What every operation does first: now and then, tell the pool of accesses to groups that are about to be evicted.
+    /// Counts an operation, and says whether it is one that makes a [round](Self::make_round) first.
+    #[inline]
+    fn is_round_due(&mut self) -> bool {
+        self.operations_to_round -= 1;
+        self.operations_to_round == 0
+    }
+
+    /// What an operation does first now and then: tells the pool of accesses to groups that are about to be evicted, and tends.
+    #[cold]
+    async fn make_round(&mut self) -> Result<(), CacheError> {
+        self.operations_to_round = self.operations_per_round;
+        if let Some(error) = &self.lost {
+            self.operations_to_round = 1;
+            return Err(CacheError::Verb(error.clone()));
+        }
+        self.flush_hotness().await?;
+        self.tend().await
+    }
+
+    /// What every operation that writes does first.
     #[inline]
     async fn begin(&mut self) -> Result<(), CacheError> {
-        self.operations_to_look -= 1;
-        if self.operations_to_look == 0 {
-            self.operations_to_look = self.operations_per_look;
-            if let Some(error) = &self.lost {
-                self.operations_to_look = 1;
-                return Err(CacheError::Verb(error.clone()));
-            }
-            Box::pin(self.flush_hotness()).await?;
-            Box::pin(self.tend()).await?;
+        if self.is_round_due() {
+            Box::pin(self.make_round()).await?;
         }
         Ok(())
     }

@@ -153,7 +153,7 @@ impl<'a> Record<'a> {
     }
 
     /// The record at the start of `words`, if there is a whole and unharmed one. `words` may be longer than the record.
-    #[inline]
+    #[inline(always)]
     pub fn decode(words: &'a Buffer, hasher: &Hasher) -> Option<Self> {
         let (bytes, words) = (words.bytes(), words.words());
         if words.len() < HEADER_BYTES / 8 {

@@ -8,6 +8,8 @@
 //! everything is in order, and what completed is visible to whatever is posted later); read-modify-write instructions are full
 //! fences themselves.
 
+#[cfg(any(test, feature = "fork"))]
+pub mod fork;
 mod lock;
 mod mapping;
 mod nodes;
@@ -285,7 +287,7 @@ impl Endpoint for ShmEndpoint {
         ready(self.execute_all(batch, true))
     }
 
-    #[inline]
+    #[inline(always)]
     fn read(&self, at: Address, mut into: Buffer) -> impl Future<Output = Result<Buffer, VerbError>> {
         // A fork may read: it changes nothing. Everything else that it posts is refused.
         ready(match self.words(at, into.len() as u64) {
@@ -402,19 +404,13 @@ mod tests {
             crate::run_ready(endpoint.post(&mut batch)).map(|()| batch.word(found))
         };
         assert_eq!(add(&endpoint), Ok(0));
-        // SAFETY: the child runs code that takes no lock of the test harness, and leaves by `_exit`.
-        let child = unsafe { libc::fork() };
-        if child == 0 {
+        let status = fork::in_fork(|| {
             let refused = add(&endpoint) == Err(VerbError::Forked);
-            let again = add(&ShmEndpoint::new(region)) == Ok(1);
-            // SAFETY: ends the child without running what belongs to the parent.
-            unsafe { libc::_exit(if refused && again { 7 } else { 8 }) };
-        }
-        let mut status = 0;
-        // SAFETY: waits for the child forked above.
-        unsafe { libc::waitpid(child, &mut status, 0) };
+            let again = add(&ShmEndpoint::new(region.clone())) == Ok(1);
+            if refused && again { 7 } else { 8 }
+        });
         ShmRegion::remove(&name).unwrap();
-        assert_eq!(libc::WEXITSTATUS(status), 7);
+        assert_eq!(status.unwrap(), 7);
         assert_eq!(add(&endpoint), Ok(2), "the parent goes on");
     }
 

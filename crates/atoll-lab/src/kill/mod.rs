@@ -5,6 +5,7 @@
 //! | `authority` | what all processes know of the truth, and when a value is wrong |
 //! | `value` | values that say what they are |
 //! | `load` | one client's operations, each checked |
+//! | `lies` | tests of the checks: caches that lie are caught |
 //! | `waits` | how long operations took |
 //! | `part` | one process |
 //! | `crew` | all processes, and their successors |
@@ -22,6 +23,8 @@
 
 mod authority;
 mod crew;
+#[cfg(test)]
+mod lies;
 mod load;
 mod part;
 mod report;

@@ -1,0 +1,61 @@
+//! What the contract says of fences: whoever is said to be shut out changes nothing any more.
+
+use super::{Case, fetch_and_add, nothing, read, wait_for, word, write};
+use crate::{Endpoint, Identity, VerbError};
+
+pub(super) fn cases<E: Endpoint + 'static>() -> Vec<Case<E>> {
+    vec![Case {
+        name: "a_client_that_is_shut_out_changes_nothing",
+        clients: 2,
+        play: |e, c, _| match c {
+            0 => Box::pin(change(e)),
+            _ => Box::pin(shut_out(e)),
+        },
+        verify: nothing,
+    }]
+}
+
+const COUNTER: u64 = 0;
+const STOP: u64 = 8;
+const KNOWN: u64 = 16;
+const IDENTITY: u64 = 24;
+
+/// Adds to the counter until it is told to stop, or shut out.
+async fn change<E: Endpoint>(endpoint: E) {
+    for (index, part) in (0..).zip(endpoint.identity().0) {
+        write(&endpoint, word(IDENTITY + index), part).await;
+    }
+    write(&endpoint, word(KNOWN), 1).await;
+    loop {
+        let mut batch = crate::Batch::new();
+        batch.fetch_and_add(word(COUNTER), 1);
+        let stop = batch.read_word(word(STOP));
+        match endpoint.post(&mut batch).await {
+            Ok(()) if batch.word(stop) == 1 => return,
+            Ok(()) => {}
+            Err(VerbError::Fenced) => return,
+            Err(error) => panic!("only a fence ends this client: {error}"),
+        }
+        endpoint.pause(10).await;
+    }
+}
+
+async fn shut_out<E: Endpoint>(endpoint: E) {
+    wait_for(&endpoint, word(KNOWN), 1).await;
+    wait_for(&endpoint, word(COUNTER), 2).await;
+    let mut who = Identity::default();
+    for (index, part) in (0..).zip(&mut who.0) {
+        *part = read(&endpoint, word(IDENTITY + index)).await;
+    }
+    if endpoint.fence(who).await.expect("nothing is wrong with the fabric") {
+        let before = read(&endpoint, word(COUNTER)).await;
+        for _ in 0..20 {
+            endpoint.pause(10_000).await;
+            assert_eq!(read(&endpoint, word(COUNTER)).await, before, "a client that was shut out added to a word");
+        }
+        assert!(endpoint.fence(who).await.expect("asking again is harmless"), "a fence was taken back");
+    }
+    // Whoever cannot be shut out is told to stop, so that the case ends.
+    write(&endpoint, word(STOP), 1).await;
+    fetch_and_add(&endpoint, word(COUNTER), 0).await;
+}

@@ -1,0 +1,60 @@
+//! Small messages between endpoints, beside the verbs: for what needs a CPU at the other side.
+//!
+//! | may happen | never happens |
+//! |---|---|
+//! | a message is lost, at any time and to anybody | a message arrives in parts, or changed |
+//! | it arrives twice or more often | it arrives at another mailbox, or from another than its sender |
+//! | it arrives late, after messages that were sent later, and after its sender's death | it is invented |
+//!
+//! A message that arrives was sent after every verb that its sender had seen completed, which are visible to whoever receives it. Of verbs in
+//! flight it says nothing. Whoever needs an answer asks again after a time, and whoever is asked may be asked twice.
+
+use std::future::Future;
+
+/// Most bytes of a message: what a datagram of the smallest of the networks takes.
+pub const MESSAGE_BYTES_MAX: usize = 4096;
+/// Messages that wait at a mailbox, at most; further ones are lost.
+pub const MAILBOX_MESSAGES_MAX: usize = 1024;
+
+/// Where an endpoint receives its messages. It can be stored in a region for others to find; a wrong one is nobody's, and what is
+/// sent there is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Mailbox(pub u64);
+
+/// A message that has arrived. Its bytes are somebody else's, not to be trusted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Who sent it.
+    pub from: Mailbox,
+    /// What was sent.
+    pub bytes: Vec<u8>,
+}
+
+/// Why a message was not sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MessageError {
+    /// It is too long.
+    #[error("a message of {bytes} bytes: at most {MESSAGE_BYTES_MAX} can be sent")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+    },
+    /// This endpoint was fenced.
+    #[error("this client was shut out of the pool because it stood still: join again")]
+    Fenced,
+}
+
+/// An endpoint that sends and receives messages.
+pub trait Messenger {
+    /// Where this endpoint receives; nobody else does, and nobody will after it.
+    fn mailbox(&self) -> Mailbox;
+
+    /// Sends `bytes` to `to`, without waiting. That this succeeds says nothing of whether they arrive.
+    fn send(&self, to: Mailbox, bytes: &[u8]) -> Result<(), MessageError>;
+
+    /// Waits for the next message. Dropping the future loses none.
+    fn receive(&self) -> impl Future<Output = Message>;
+
+    /// As [`Messenger::receive`] for at most `ns` nanoseconds; `None` if nothing came.
+    fn receive_within(&self, ns: u64) -> impl Future<Output = Option<Message>>;
+}

@@ -1,0 +1,205 @@
+//! Messages between endpoints, on their way.
+//!
+//! What [`Messenger`](atoll_fabric::Messenger) permits is done here: a message is lost, arrives more than once, or takes up to seconds, so that others
+//! overtake it. How often comes from the seed, from a stream of its own, so that a run without messages is the same as ever. In an explored run
+//! messages arrive at once: there the interleavings of verbs are what is looked for.
+
+use crate::sim::Shared;
+use crate::timers::Due;
+use crate::trace::{Mishap, NOBODY};
+use crate::world::World;
+use crate::{Liberties, Random, SimEndpoint};
+use atoll_fabric::{Endpoint, MAILBOX_MESSAGES_MAX, MESSAGE_BYTES_MAX, Mailbox, Message, MessageError, Messenger};
+use std::future::Future;
+use std::task::{Poll, Waker};
+
+/// Messages on their way, and how they fare.
+pub(crate) struct PostOffice {
+    /// By the number in their timers; `None` once arrived.
+    mails: Vec<Option<Mail>>,
+    mails_free: Vec<u32>,
+    sent: u64,
+    /// Chances in 1024.
+    lose: u32,
+    double: u32,
+    delay: u32,
+    /// The longest delay is two to the power of this, in nanoseconds.
+    delay_bits_max: u32,
+    random: Random,
+    /// Between whom nothing arrives that sets off before a time: from, to, until.
+    cuts: Vec<(Mailbox, Mailbox, u64)>,
+}
+
+struct Mail {
+    /// Which message of the run it is.
+    number: u64,
+    to: u32,
+    message: Message,
+}
+
+impl PostOffice {
+    pub(crate) fn new(liberties: Liberties, seed: u64) -> Self {
+        let mut random = Random::stream(seed, u64::MAX - 1);
+        let mut drawn = |taken: bool, chances: &[u32]| {
+            let chance = random.pick(chances);
+            if taken { chance } else { 0 }
+        };
+        Self {
+            mails: Vec::new(),
+            mails_free: Vec::new(),
+            sent: 0,
+            lose: drawn(liberties.lose_messages, &[0, 16, 128, 512]),
+            double: drawn(liberties.double_messages, &[0, 16, 256, 768]),
+            delay: drawn(liberties.delay_messages, &[16, 256, 1024]),
+            delay_bits_max: drawn(true, &[10, 14, 21, 31]),
+            random,
+            cuts: Vec::new(),
+        }
+    }
+}
+
+/// How long a message takes that is not delayed.
+const WAY_NS: u64 = 1000;
+
+impl World {
+    /// A message sets off from an endpoint.
+    fn send(&mut self, from: u32, to: Mailbox, bytes: &[u8]) {
+        let number = self.post.sent;
+        self.post.sent += 1;
+        let lane = self.polled.unwrap_or(NOBODY);
+        let Some(to) = port_of(to).filter(|to| (*to as usize) < self.ports.len()) else {
+            return self.mishap(lane, Mishap::MessageLost { message: number });
+        };
+        self.mishap(lane, Mishap::Sent { message: number, to });
+        let message = Message { from: mailbox_of(from), bytes: bytes.to_vec() };
+        if self.is_guided() {
+            return self.arrive_at(to, number, message);
+        }
+        if self.is_cut(message.from, mailbox_of(to)) || self.post.random.chance(self.post.lose) {
+            return self.mishap(lane, Mishap::MessageLost { message: number });
+        }
+        let mut copies = 1;
+        while copies < 4 && self.post.random.chance(self.post.double) {
+            copies += 1;
+        }
+        for _ in 0..copies {
+            let late = self.post.random.chance(self.post.delay);
+            let ns = if late { self.post.random.spread(self.post.delay_bits_max) } else { 0 };
+            let mail = Some(Mail { number, to, message: message.clone() });
+            let id = match self.post.mails_free.pop() {
+                Some(id) => {
+                    self.post.mails[id as usize] = mail;
+                    id
+                }
+                None => {
+                    self.post.mails.push(mail);
+                    self.post.mails.len() as u32 - 1
+                }
+            };
+            self.add_timer(WAY_NS + ns, Due::Mail(id));
+        }
+    }
+
+    /// Messages from one mailbox to another are lost for `ns`.
+    pub(crate) fn cut_messages(&mut self, from: Mailbox, to: Mailbox, ns: u64) {
+        self.mishap(NOBODY, Mishap::MessagesCut { from, to, ns });
+        let until_ns = self.now_ns.saturating_add(ns);
+        self.post.cuts.push((from, to, until_ns));
+    }
+
+    /// Nobody's messages are cut any more.
+    pub(crate) fn heal_messages(&mut self) {
+        self.post.cuts.clear();
+    }
+
+    fn is_cut(&mut self, from: Mailbox, to: Mailbox) -> bool {
+        let now_ns = self.now_ns;
+        self.post.cuts.retain(|(_, _, until_ns)| *until_ns > now_ns);
+        self.post.cuts.iter().any(|cut| (cut.0, cut.1) == (from, to))
+    }
+
+    /// A message has come to the end of its way.
+    pub(crate) fn deliver(&mut self, id: u32) {
+        let mail = self.post.mails[id as usize].take().expect("a message arrives once for each timer");
+        self.post.mails_free.push(id);
+        self.arrive_at(mail.to, mail.number, mail.message);
+    }
+
+    fn arrive_at(&mut self, to: u32, number: u64, message: Message) {
+        let port = &self.ports[to as usize];
+        let lane = port.lane;
+        if port.dead || port.dropped || port.inbox.len() >= MAILBOX_MESSAGES_MAX {
+            return self.mishap(lane, Mishap::MessageLost { message: number });
+        }
+        let from = port_of(message.from).expect("an endpoint sent it");
+        self.mishap(lane, Mishap::Arrived { message: number, from });
+        let port = &mut self.ports[to as usize];
+        port.inbox.push_back(message);
+        self.woke |= !port.receivers.is_empty();
+        self.attention |= self.woke;
+        port.receivers.drain(..).for_each(Waker::wake);
+    }
+}
+
+fn mailbox_of(port: u32) -> Mailbox {
+    Mailbox(u64::from(port) + 1)
+}
+
+fn port_of(mailbox: Mailbox) -> Option<u32> {
+    u32::try_from(mailbox.0.checked_sub(1)?).ok()
+}
+
+impl Messenger for SimEndpoint {
+    fn mailbox(&self) -> Mailbox {
+        mailbox_of(self.number())
+    }
+
+    fn send(&self, to: Mailbox, bytes: &[u8]) -> Result<(), MessageError> {
+        let mut world = self.shared().world.borrow_mut();
+        if world.standing(self.number()).is_err() {
+            return Err(MessageError::Fenced);
+        }
+        if bytes.len() > MESSAGE_BYTES_MAX {
+            return Err(MessageError::TooLong { bytes: bytes.len() });
+        }
+        if !world.ghost {
+            world.send(self.number(), to, bytes);
+        }
+        Ok(())
+    }
+
+    fn receive(&self) -> impl Future<Output = Message> {
+        std::future::poll_fn(|context| receive(self.shared(), self.number(), context.waker()))
+    }
+
+    async fn receive_within(&self, ns: u64) -> Option<Message> {
+        let mut late = std::pin::pin!(self.pause(ns));
+        let mut message = std::pin::pin!(self.receive());
+        std::future::poll_fn(|context| match message.as_mut().poll(context) {
+            Poll::Ready(message) => Poll::Ready(Some(message)),
+            Poll::Pending => late.as_mut().poll(context).map(|()| None),
+        })
+        .await
+    }
+}
+
+fn receive(shared: &Shared, number: u32, waker: &Waker) -> Poll<Message> {
+    let mut world = shared.world.borrow_mut();
+    if world.ghost {
+        return Poll::Pending;
+    }
+    let lane = world.polled.expect("a message is received by a spawned task: see Sim::spawn");
+    world.touch();
+    let port = &mut world.ports[number as usize];
+    // Whoever waits here is whose the endpoint is, as with a post.
+    port.lane = lane;
+    match port.inbox.pop_front() {
+        Some(message) => Poll::Ready(message),
+        None => {
+            if !port.receivers.iter().any(|known| known.will_wake(waker)) {
+                port.receivers.push(waker.clone());
+            }
+            Poll::Pending
+        }
+    }
+}
