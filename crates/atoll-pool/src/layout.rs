@@ -130,7 +130,8 @@ impl Layout {
             (home_bytes / u64::from(settings.chunk_bytes)).min(u32::MAX.into()) as u32,
         );
         let Some(mut best) = fits(low) else {
-            let wanted = format!("more: {CHUNKS_MIN} chunks of {} bytes must fit", settings.chunk_bytes);
+            let growth = if settings.growth_bytes_max > 0 { ", or less to grow by" } else { "" };
+            let wanted = format!("more{growth}: {CHUNKS_MIN} chunks of {} bytes must fit", settings.chunk_bytes);
             return Err(PoolError::Setting { what: "the capacity in bytes", found: settings.capacity_bytes, wanted });
         };
         while low < high {
