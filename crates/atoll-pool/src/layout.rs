@@ -269,6 +269,9 @@ impl Layout {
         self.further_chunk(chunk)
     }
 
+    /// Out of the way of the one-node case, which it would slow down if it were inlined.
+    #[cold]
+    #[inline(never)]
     fn further_chunk(&self, chunk: ChunkId) -> Address {
         let (node, index) = self.nodes.find(chunk);
         let heap = if node == 0 { self.heap } else { self.member_heap(node) };

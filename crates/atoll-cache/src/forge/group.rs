@@ -24,6 +24,7 @@
 
 use super::Forge;
 use super::layout::Queue;
+use super::nodes::Earlier;
 use super::object::Header;
 use super::ring::Node;
 use super::slot::{KeyHash, UNIT_BYTES};
@@ -223,7 +224,10 @@ impl<E: Endpoint> Forge<E> {
         let contents = Contents { objects: group.map.len() as u16, queue };
         let mut batch = Batch::new();
         let at = layout.chunk(group.chunk).add(layout.chunk_bytes - 8 * group.map.len() as u64);
-        let written = self.write_before(&mut batch, at, map, descriptor).await?;
+        let written = match self.is_in_order(at, descriptor) {
+            true => Earlier::Added(batch.write(at, map)),
+            false => Box::pin(self.write_first(at, map)).await?,
+        };
         batch.write_word(descriptor.add(8), contents.word());
         batch.write_word(descriptor.add(24), group.quarter_expired_ms());
         let queued = Chunk { state: ChunkState::Queued, ..from };

@@ -15,6 +15,7 @@
 
 use super::layout::{BUCKET_SLOTS, Queue};
 use super::lookup::ATTEMPTS_MAX;
+use super::nodes::Earlier;
 use super::search::{Found, Search};
 use super::slot::{KeyHash, Slot};
 use super::update::New;
@@ -85,7 +86,11 @@ impl<E: Endpoint> Forge<E> {
         let certain = self.is_open(Hole::DuplicateKey);
         let first = if certain { word } else { word.pending() };
         let mut batch = Batch::new();
-        let written = self.write_record_before(&mut batch, place, address).await?;
+        let (at, record) = self.outgoing_record(place);
+        let written = match self.is_in_order(at, address) {
+            true => Earlier::Added(batch.write(at, record)),
+            false => Box::pin(self.write_first(at, record)).await?,
+        };
         let swap = batch.compare_and_swap(address, before.0, first.0);
         let begun_ns = self.endpoint.now_ns();
         let read = self.add_bucket_read(&mut batch, hash);

@@ -126,6 +126,9 @@ impl ForgeLayout {
         self.further_bucket(bucket)
     }
 
+    /// Out of the way of the one-node case, which it would slow down if it were inlined.
+    #[cold]
+    #[inline(never)]
     fn further_bucket(&self, bucket: u32) -> Address {
         let (node, index) = (bucket / self.node_buckets, bucket % self.node_buckets);
         Layout::engine_share(node as u8).add(u64::from(index) * BUCKET_BYTES)

@@ -16,6 +16,7 @@
 
 use super::group::{Contents, MapEntry};
 use super::layout::{BUCKET_SLOTS, Queue};
+use super::nodes::Earlier;
 use super::object::{self, Header, Record};
 use super::ring::{Head, Node};
 use super::slot::{KeyHash, RecordLength, Slot, UNIT_BYTES};
@@ -181,7 +182,10 @@ impl<E: Endpoint> Forge<E> {
         let mut batch = Batch::new();
         let at = layout.chunk(group.chunk).add(layout.chunk_bytes - 8 * group.objects.len() as u64);
         let descriptor = layout.descriptor(group.chunk);
-        let written = self.write_before(&mut batch, at, map, descriptor).await?;
+        let written = match self.is_in_order(at, descriptor) {
+            true => Earlier::Added(batch.write(at, map)),
+            false => Box::pin(self.write_first(at, map)).await?,
+        };
         let swap = batch.compare_and_swap(descriptor, group.state.word(), queued.word());
         self.endpoint.post(&mut batch).await?;
         self.scratch = written.take(&mut batch);
@@ -253,7 +257,10 @@ impl<E: Endpoint> Forge<E> {
         let copy = self.shared.format.live(word.fingerprint(), length, heap_offset, place.generation);
         let mut batch = Batch::new();
         let (at, slot) = (layout.chunk(place.chunk).add(place.offset_bytes), self.shared.layout.slot(slot));
-        let written = self.write_before(&mut batch, at, record, slot).await?;
+        let written = match self.is_in_order(at, slot) {
+            true => Earlier::Added(batch.write(at, record)),
+            false => Box::pin(self.write_first(at, record)).await?,
+        };
         let swap = batch.compare_and_swap(slot, word.0, copy.0);
         self.endpoint.post(&mut batch).await?;
         self.record = written.take(&mut batch);

@@ -40,22 +40,19 @@ impl Earlier {
 }
 
 impl<E: Endpoint> Forge<E> {
-    /// WRITEs `words` to `at` before a verb at `then`: in `batch`, which is empty so far, if both are on one node, else now.
+    /// Whether a WRITE to `at` takes effect before a verb at `then` behind it in one batch. Else it is written [first](Self::write_first).
     #[inline]
-    pub(super) async fn write_before(
-        &self,
-        batch: &mut Batch,
-        at: Address,
-        words: Buffer,
-        then: Address,
-    ) -> Result<Earlier, VerbError> {
-        if at.node() == then.node() || self.is_open(Hole::UnorderedNodes) {
-            return Ok(Earlier::Added(batch.write(at, words)));
-        }
-        let mut first = Batch::new();
-        let written = first.write(at, words);
-        self.endpoint.post(&mut first).await?;
-        Ok(Earlier::Done(first.take(written)))
+    pub(super) fn is_in_order(&self, at: Address, then: Address) -> bool {
+        at.node() == then.node() || self.is_open(Hole::UnorderedNodes)
+    }
+
+    /// WRITEs `words` to `at` now. To be boxed: the batch in it would make every operation's state larger.
+    #[cold]
+    pub(super) async fn write_first(&self, at: Address, words: Buffer) -> Result<Earlier, VerbError> {
+        let mut batch = Batch::new();
+        let written = batch.write(at, words);
+        self.endpoint.post(&mut batch).await?;
+        Ok(Earlier::Done(batch.take(written)))
     }
 
     /// Where a slot's record is, as [`Forge::record_span`] has it, also if it is on a node that this client does not know yet.

@@ -19,7 +19,7 @@ use super::search::{Found, Large, Search};
 use super::slot::{KeyHash, RecordLength, Slot};
 use super::{Forge, Hole};
 use crate::{CacheError, Change, Meta, Old, Verdict, Want};
-use atoll_fabric::{Address, Batch, Endpoint};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 
 /// What one try at a change gave.
 enum Try {
@@ -230,17 +230,11 @@ impl<E: Endpoint> Forge<E> {
         self.give_place_back(new.queue, &new.header);
     }
 
-    /// WRITEs the encoded record to its place, before the slot is changed that will point to it.
+    /// Where the encoded record goes, and the record. It is WRITTEN before the slot is changed that will point to it.
     #[inline]
-    pub(super) async fn write_record_before(
-        &mut self,
-        batch: &mut Batch,
-        place: Place,
-        slot: Address,
-    ) -> Result<Earlier, CacheError> {
+    pub(super) fn outgoing_record(&mut self, place: Place) -> (Address, Buffer) {
         let at = self.shared.pool.layout.chunk(place.chunk).add(place.offset_bytes);
-        let record = std::mem::take(&mut self.outgoing);
-        Ok(self.write_before(batch, at, record, slot).await?)
+        (at, std::mem::take(&mut self.outgoing))
     }
 
     async fn try_replace(
@@ -256,7 +250,11 @@ impl<E: Endpoint> Forge<E> {
         let word = self.encode(hash, key, value, new, place);
         let slot = self.shared.layout.slot(found.slot);
         let mut batch = Batch::new();
-        let written = self.write_record_before(&mut batch, place, slot).await?;
+        let (at, record) = self.outgoing_record(place);
+        let written = match self.is_in_order(at, slot) {
+            true => Earlier::Added(batch.write(at, record)),
+            false => Box::pin(self.write_first(at, record)).await?,
+        };
         let swap = batch.compare_and_swap(slot, found.word.0, word.0);
         self.endpoint.post(&mut batch).await?;
         self.outgoing = written.take(&mut batch);

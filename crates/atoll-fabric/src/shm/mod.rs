@@ -157,7 +157,9 @@ impl ShmEndpoint {
         Self { nodes: Some(nodes), ..self }
     }
 
-    /// Start and length of a region that is not node 0's first one.
+    /// Start and length of a region that is not node 0's first one. Out of the way of the others, which it would slow down if it were inlined.
+    #[cold]
+    #[inline(never)]
     fn further_region(&self, at: Address) -> Option<(NonNull<u8>, u64)> {
         let region = match (at.node(), at.region()) {
             (0, region) => self.regions.get(region as usize)?,
