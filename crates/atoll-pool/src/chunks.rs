@@ -174,7 +174,7 @@ pub async fn allocate<E: Endpoint>(
     // All were looked at, and nobody allocated or freed meanwhile: the hint is too high. Unless it tells of chunks that this process does not know.
     let hint = hint.filter(|_| count != FreeCount::Trusted);
     if let Some(hint) = hint
-        && !nodes::has_more(endpoint, layout).await?
+        && !Box::pin(nodes::has_more(endpoint, layout)).await?
     {
         let mut batch = Batch::new();
         batch.compare_and_swap(layout.free_chunks(), hint, 0);

@@ -222,12 +222,11 @@ impl<E: Endpoint> Forge<E> {
         }
         let descriptor = layout.descriptor(group.chunk);
         let contents = Contents { objects: group.map.len() as u16, queue };
-        let mut batch = Batch::new();
         let at = layout.chunk(group.chunk).add(layout.chunk_bytes - 8 * group.map.len() as u64);
-        let written = match self.is_in_order(at, descriptor) {
-            true => Earlier::Added(batch.write(at, map)),
-            false => Box::pin(self.write_first(at, map)).await?,
-        };
+        let is_in_order = self.is_in_order(at, descriptor);
+        let map = if is_in_order { map } else { Box::pin(self.write_first(at, map)).await? };
+        let mut batch = Batch::new();
+        let written = Earlier::add(&mut batch, at, map, is_in_order);
         batch.write_word(descriptor.add(8), contents.word());
         batch.write_word(descriptor.add(24), group.quarter_expired_ms());
         let queued = Chunk { state: ChunkState::Queued, ..from };

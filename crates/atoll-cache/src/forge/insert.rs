@@ -85,12 +85,11 @@ impl<E: Endpoint> Forge<E> {
         let address = self.shared.layout.slot(slot);
         let certain = self.is_open(Hole::DuplicateKey);
         let first = if certain { word } else { word.pending() };
-        let mut batch = Batch::new();
         let (at, record) = self.outgoing_record(place);
-        let written = match self.is_in_order(at, address) {
-            true => Earlier::Added(batch.write(at, record)),
-            false => Box::pin(self.write_first(at, record)).await?,
-        };
+        let is_in_order = self.is_in_order(at, address);
+        let record = if is_in_order { record } else { Box::pin(self.write_first(at, record)).await? };
+        let mut batch = Batch::new();
+        let written = Earlier::add(&mut batch, at, record, is_in_order);
         let swap = batch.compare_and_swap(address, before.0, first.0);
         let begun_ns = self.endpoint.now_ns();
         let read = self.add_bucket_read(&mut batch, hash);

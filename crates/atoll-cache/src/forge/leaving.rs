@@ -179,13 +179,12 @@ impl<E: Endpoint> Forge<E> {
             *word = MapEntry { carry: leaver.carry, ..leaver.entry }.word();
         }
         let queued = Chunk { state: ChunkState::Queued, ..group.state };
-        let mut batch = Batch::new();
         let at = layout.chunk(group.chunk).add(layout.chunk_bytes - 8 * group.objects.len() as u64);
         let descriptor = layout.descriptor(group.chunk);
-        let written = match self.is_in_order(at, descriptor) {
-            true => Earlier::Added(batch.write(at, map)),
-            false => Box::pin(self.write_first(at, map)).await?,
-        };
+        let is_in_order = self.is_in_order(at, descriptor);
+        let map = if is_in_order { map } else { Box::pin(self.write_first(at, map)).await? };
+        let mut batch = Batch::new();
+        let written = Earlier::add(&mut batch, at, map, is_in_order);
         let swap = batch.compare_and_swap(descriptor, group.state.word(), queued.word());
         self.endpoint.post(&mut batch).await?;
         self.scratch = written.take(&mut batch);
@@ -255,12 +254,11 @@ impl<E: Endpoint> Forge<E> {
         let length = if header.large { RecordLength::LARGE } else { RecordLength::of(header.record_bytes()) };
         let heap_offset = u64::from(place.chunk.0) * layout.chunk_bytes + place.offset_bytes;
         let copy = self.shared.format.live(word.fingerprint(), length, heap_offset, place.generation);
-        let mut batch = Batch::new();
         let (at, slot) = (layout.chunk(place.chunk).add(place.offset_bytes), self.shared.layout.slot(slot));
-        let written = match self.is_in_order(at, slot) {
-            true => Earlier::Added(batch.write(at, record)),
-            false => Box::pin(self.write_first(at, record)).await?,
-        };
+        let is_in_order = self.is_in_order(at, slot);
+        let record = if is_in_order { record } else { Box::pin(self.write_first(at, record)).await? };
+        let mut batch = Batch::new();
+        let written = Earlier::add(&mut batch, at, record, is_in_order);
         let swap = batch.compare_and_swap(slot, word.0, copy.0);
         self.endpoint.post(&mut batch).await?;
         self.record = written.take(&mut batch);

@@ -183,7 +183,7 @@ impl<E: Endpoint> Forge<E> {
     ) -> Result<Candidate, CacheError> {
         let Some((at, bytes, chunk)) = self.record_span(slot) else {
             // A client that does not know the chunk's node begins anew with it.
-            Box::pin(self.learn_nodes()).await?;
+            self.learn_nodes().await?;
             return Ok(Candidate::Reused);
         };
         self.shared.hotness.expect(chunk);

@@ -29,6 +29,12 @@ pub(super) enum Earlier {
 }
 
 impl Earlier {
+    /// Adds the WRITE of `words` to `at`, unless it has been made [first](Forge::write_first).
+    #[inline]
+    pub(super) fn add(batch: &mut Batch, at: Address, words: Buffer, is_in_order: bool) -> Self {
+        if is_in_order { Self::Added(batch.write(at, words)) } else { Self::Done(words) }
+    }
+
     /// The buffer, once the batch has been posted.
     #[inline]
     pub(super) fn take(self, batch: &mut Batch) -> Buffer {
@@ -46,13 +52,22 @@ impl<E: Endpoint> Forge<E> {
         at.node() == then.node() || self.is_open(Hole::UnorderedNodes)
     }
 
-    /// WRITEs `words` to `at` now. To be boxed: the batch in it would make every operation's state larger.
+    /// WRITEs `words` to `at` now, and gives them back. To be boxed, and awaited while the caller has no batch of its own: either would make every
+    /// operation's state larger, which is moved as often as one begins.
     #[cold]
-    pub(super) async fn write_first(&self, at: Address, words: Buffer) -> Result<Earlier, VerbError> {
+    pub(super) async fn write_first(&self, at: Address, words: Buffer) -> Result<Buffer, VerbError> {
         let mut batch = Batch::new();
         let written = batch.write(at, words);
         self.endpoint.post(&mut batch).await?;
-        Ok(Earlier::Done(batch.take(written)))
+        Ok(batch.take(written))
+    }
+
+    /// Protects `chunk` now, as [`Forge::write_first`] does its WRITE.
+    #[cold]
+    pub(super) async fn protect_first(&self, chunk: ChunkId) -> Result<(), VerbError> {
+        let mut batch = Batch::new();
+        self.member().protect(&mut batch, chunk);
+        self.endpoint.post(&mut batch).await
     }
 
     /// Where a slot's record is, as [`Forge::record_span`] has it, also if it is on a node that this client does not know yet.
@@ -60,7 +75,7 @@ impl<E: Endpoint> Forge<E> {
     pub(super) async fn find_record(&mut self, slot: Slot) -> Result<Option<(Address, usize, ChunkId)>, CacheError> {
         match self.record_span(slot) {
             None if self.shared.pool.layout.may_grow() && !self.is_open(Hole::UnknownNode) => {
-                Box::pin(self.learn_nodes()).await?;
+                self.learn_nodes().await?;
                 Ok(self.record_span(slot))
             }
             span => Ok(span),
@@ -80,7 +95,8 @@ impl<E: Endpoint> Forge<E> {
         if !self.shared.pool.layout.may_grow() {
             return Ok(false);
         }
-        nodes::learn(&self.endpoint, &self.shared.pool).await.map_err(|error| match error {
+        // Boxed, as all that is rare: its state would make every operation's larger.
+        Box::pin(nodes::learn(&self.endpoint, &self.shared.pool)).await.map_err(|error| match error {
             PoolError::Verb(error) => CacheError::Verb(error),
             _ => CacheError::Damaged { what: "a memory node's region is not the one that was added to the pool" },
         })

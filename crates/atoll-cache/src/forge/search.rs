@@ -54,14 +54,16 @@ impl<E: Endpoint> Forge<E> {
         let mut record = std::mem::take(&mut self.record);
         record.resize(bytes);
         let slot = self.shared.layout.slot(slot);
+        // The protection is on the home: elsewhere nothing is READ behind it but what is posted later.
+        let home = self.shared.pool.layout.clock();
+        let is_in_order = self.is_in_order(home, slot) && self.is_in_order(home, at);
+        let is_protected = !self.is_open(Hole::Protection);
+        if is_protected && !is_in_order {
+            Box::pin(self.protect_first(chunk)).await?;
+        }
         let mut batch = Batch::new();
-        if !self.is_open(Hole::Protection) {
+        if is_protected && is_in_order {
             self.member().protect(&mut batch, chunk);
-            // The protection is on the home: elsewhere nothing is READ behind it but what is posted later.
-            if (slot.node() != 0 || at.node() != 0) && !self.is_open(Hole::UnorderedNodes) {
-                self.endpoint.post(&mut batch).await?;
-                batch.clear();
-            }
         }
         let now = batch.read_word(slot);
         let read = batch.read(at, record);

@@ -249,12 +249,11 @@ impl<E: Endpoint> Forge<E> {
         let place = self.place(new, found.slot, hash);
         let word = self.encode(hash, key, value, new, place);
         let slot = self.shared.layout.slot(found.slot);
-        let mut batch = Batch::new();
         let (at, record) = self.outgoing_record(place);
-        let written = match self.is_in_order(at, slot) {
-            true => Earlier::Added(batch.write(at, record)),
-            false => Box::pin(self.write_first(at, record)).await?,
-        };
+        let is_in_order = self.is_in_order(at, slot);
+        let record = if is_in_order { record } else { Box::pin(self.write_first(at, record)).await? };
+        let mut batch = Batch::new();
+        let written = Earlier::add(&mut batch, at, record, is_in_order);
         let swap = batch.compare_and_swap(slot, found.word.0, word.0);
         self.endpoint.post(&mut batch).await?;
         self.outgoing = written.take(&mut batch);
