@@ -1,7 +1,7 @@
 //! FORGE, Fig. 14: real traces with objects of one size.
 
 use super::point::measure_all;
-use super::setup::{Footprint, Setup};
+use super::setup::{Footprint, Setup, cache_bytes_min};
 use super::tenants::{OneSize, Tenants};
 use super::{Experiment, Options, shape};
 use crate::load::{Load, LoadOptions, ycsb};
@@ -10,9 +10,6 @@ use std::sync::Arc;
 
 pub(super) const THREADS: u16 = 128;
 pub(super) const CACHE_PERCENTS: [u64; 3] = [5, 10, 20];
-/// Bytes that a load's keys and values have at least, so that a cache of 5 % has room for what 128 threads hold open.
-const FOOTPRINT_BYTES_MIN: u64 = 160 << 20;
-
 /// Traces of the kinds that the paper has, and the most requests of a tenant.
 const TRACES: [(&str, u64); 4] =
     [("cloudphysics_io", u64::MAX), ("msn_fs", u64::MAX), ("arc_p3", 2_000_000), ("scarab_recs", u64::MAX)];
@@ -20,19 +17,20 @@ const TRACES: [(&str, u64); 4] =
 /// The experiment.
 pub(super) struct FixedSizes;
 
-/// The load for as many tenants as it takes to fill the caches.
-pub(super) fn populated(load: Arc<dyn Load>, options: &Options) -> Arc<dyn Load> {
-    let bytes = Footprint::of(&*load).bytes.max(1);
-    let tenants = options.scaled(FOOTPRINT_BYTES_MIN, 8 << 20).div_ceil(bytes);
+/// The load for as many tenants as it takes that a cache of `percent` has room for what so many threads hold open.
+pub(super) fn populated(load: Arc<dyn Load>, threads: u16, percent: u64) -> Arc<dyn Load> {
+    let footprint = Footprint::of(&*load);
+    let bytes = cache_bytes_min(footprint.object_bytes(), threads) * 100 / percent;
+    let tenants = bytes.div_ceil(footprint.bytes.max(1));
     if tenants < 2 { load } else { Arc::new(Tenants { load, tenants }) }
 }
 
 /// A trace with objects of the paper's size.
-pub(super) fn fixed(name: &str, requests_max: u64, options: &Options) -> Result<Arc<dyn Load>, LabError> {
+pub(super) fn fixed(name: &str, requests_max: u64, threads: u16, options: &Options) -> Result<Arc<dyn Load>, LabError> {
     let requests = Some(options.scaled(requests_max, 20_000));
     let load =
         LoadOptions { traces: Some(options.traces.clone()), requests, ..LoadOptions::named(name) }.open()?.into();
-    Ok(populated(Arc::new(OneSize { load, object_bytes: ycsb::OBJECT_BYTES }), options))
+    Ok(populated(Arc::new(OneSize { load, object_bytes: ycsb::OBJECT_BYTES }), threads, CACHE_PERCENTS[0]))
 }
 
 impl Experiment for FixedSizes {
@@ -49,7 +47,7 @@ impl Experiment for FixedSizes {
         let traces = &TRACES[..options.scaled(TRACES.len(), 2)];
         let (mut setups, mut loads) = (Vec::new(), Vec::new());
         for (name, requests_max) in traces {
-            let load = fixed(name, *requests_max, options)?;
+            let load = fixed(name, *requests_max, threads, options)?;
             let footprint = Footprint::of(&*load);
             for percent in CACHE_PERCENTS {
                 let cache_bytes = footprint.bytes * percent / 100;

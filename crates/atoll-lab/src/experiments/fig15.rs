@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// Clusters of Twitter's whose objects are small, of middle size and large; and a block trace with its lengths. The most requests of a tenant.
 const LOADS: [(&str, u64); 4] =
-    [("twitter-19", 3_000_000), ("twitter-45", 3_000_000), ("twitter-7", 1_000_000), ("cloudphysics_io", u64::MAX)];
+    [("twitter-19", 3_000_000), ("twitter-54", 3_000_000), ("twitter-35", 1_500_000), ("cloudphysics_io", u64::MAX)];
 
 /// The experiment.
 pub(super) struct RealSizes;
@@ -20,7 +20,7 @@ pub(super) fn real(name: &str, requests_max: u64, options: &Options) -> Result<A
     let requests = Some(options.scaled(requests_max, 40_000.min(requests_max)));
     let load =
         LoadOptions { traces: Some(options.traces.clone()), requests, seed: options.seed, ..LoadOptions::named(name) };
-    Ok(populated(load.open()?.into(), options))
+    Ok(load.open()?.into())
 }
 
 impl Experiment for RealSizes {
@@ -37,7 +37,7 @@ impl Experiment for RealSizes {
         let chosen = &LOADS[..options.scaled(LOADS.len(), 2)];
         let (mut setups, mut loads) = (Vec::new(), Vec::new());
         for (name, requests_max) in chosen {
-            let load = real(name, *requests_max, options)?;
+            let load = populated(real(name, *requests_max, options)?, threads, CACHE_PERCENTS[0]);
             let footprint = Footprint::of(&*load);
             for percent in CACHE_PERCENTS {
                 let cache_bytes = footprint.bytes * percent / 100;

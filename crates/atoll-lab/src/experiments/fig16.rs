@@ -1,5 +1,6 @@
 //! FORGE, Fig. 16: more memory nodes, more threads.
 
+use super::fig14::populated;
 use super::fig15::real;
 use super::point::{Measured, measure_all};
 use super::setup::{Footprint, Setup};
@@ -10,7 +11,7 @@ const CACHE_PERCENT: u64 = 20;
 const THREADS: [u16; 3] = [100, 200, 300];
 const MEMORY_NODES: [u32; 3] = [1, 2, 3];
 /// Of the loads of Fig. 15 the one with large objects, as the paper's Meta workload has them; requests of a tenant.
-const LOAD: (&str, u64) = ("twitter-7", 1_000_000);
+const LOAD: (&str, u64) = ("twitter-35", 1_500_000);
 
 /// The experiment.
 pub(super) struct MemoryNodes;
@@ -25,10 +26,10 @@ impl Experiment for MemoryNodes {
     }
 
     fn run(&self, options: &Options) -> Result<report::Experiment, LabError> {
-        let load = real(LOAD.0, LOAD.1, options)?;
+        let threads = options.scaled(THREADS, [2, 4, 6]);
+        let load = populated(real(LOAD.0, LOAD.1, options)?, threads[2], CACHE_PERCENT);
         let footprint = Footprint::of(&*load);
         let (bytes, object_bytes) = (footprint.bytes * CACHE_PERCENT / 100, footprint.object_bytes());
-        let threads = options.scaled(THREADS, [4, 8, 12]);
         let mut setups = Vec::new();
         for nodes in MEMORY_NODES {
             for threads in threads {

@@ -28,7 +28,7 @@ impl Experiment for Sensitivity {
         let threads = options.scaled(THREADS, 4);
         let mut setups = Vec::new();
         for (name, requests_max) in TRACES {
-            let load = fixed(name, requests_max, options)?;
+            let load = fixed(name, requests_max, threads, options)?;
             let footprint = Footprint::of(&*load);
             let (bytes, object_bytes) = (footprint.bytes * CACHE_PERCENT / 100, footprint.object_bytes());
             let base = Setup::new(load, threads, bytes, object_bytes, options.seed);

@@ -17,7 +17,7 @@
 //! - **Cache size**: all memory of the pool with its metadata and what clients hold open, as a share of the bytes of all keys and values that the load
 //!   asks for. The paper's sizes are of the objects alone.
 //! - **Groups**: of at most 64 objects, as in the paper, in chunks of the power of two below what these need (16 KiB for objects of 256 bytes, which holds 54),
-//!   or of less where the cache would have fewer than sixteen chunks a thread.
+//!   or of less where the cache would have fewer than sixteen chunks a thread, but at least eight objects.
 //! - **Numbers of keys and requests** are scaled down from the paper's 100 million requests, so that all experiments together end within minutes; each
 //!   experiment says to what. The paper does not print its number of keys.
 //! - **Repeatable**: the same options give the same digits.

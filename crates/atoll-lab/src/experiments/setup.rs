@@ -15,6 +15,8 @@ pub const GROUP_OBJECTS: u32 = 64;
 const CHUNK_BYTES: std::ops::RangeInclusive<u64> = 512..=64 << 10;
 /// Chunks for each thread below which chunks become smaller: a thread holds two open groups and some chunks in stock.
 const CHUNKS_PER_THREAD: u64 = 16;
+/// Objects of a chunk below which chunks do not become smaller: objects longer than half a chunk would be cut in pieces.
+const CHUNK_OBJECTS_MIN: u32 = 8;
 /// What a record of a small object has besides key and value, and its places in map and index.
 const OVERHEAD_BYTES: u32 = 48;
 
@@ -55,11 +57,23 @@ impl Setup {
     }
 }
 
-/// Settings of a pool of `cache_bytes`, metadata included, for groups of at most so many objects. Chunks have the power of two below what a group needs.
-pub fn pool(cache_bytes: u64, object_bytes: u32, threads: u16, group_objects: u32) -> PoolSettings {
+/// The power of two below what a group of so many objects needs, in bytes.
+fn chunk_bytes(object_bytes: u32, group_objects: u32) -> u64 {
     let group_bytes = u64::from(group_objects) * (u64::from(object_bytes) + u64::from(OVERHEAD_BYTES));
-    let fair_bytes = cache_bytes / (CHUNKS_PER_THREAD * u64::from(threads));
-    let chunk_bytes = 1 << group_bytes.min(fair_bytes).clamp(*CHUNK_BYTES.start(), *CHUNK_BYTES.end()).ilog2();
+    1 << group_bytes.clamp(*CHUNK_BYTES.start(), *CHUNK_BYTES.end()).ilog2()
+}
+
+/// The smallest cache that so many threads can share: with less, they hold most of it open.
+pub fn cache_bytes_min(object_bytes: u32, threads: u16) -> u64 {
+    CHUNKS_PER_THREAD * u64::from(threads) * chunk_bytes(object_bytes, CHUNK_OBJECTS_MIN)
+}
+
+/// Settings of a pool of `cache_bytes`, metadata included, for groups of at most so many objects.
+pub fn pool(cache_bytes: u64, object_bytes: u32, threads: u16, group_objects: u32) -> PoolSettings {
+    let wanted = chunk_bytes(object_bytes, group_objects);
+    let least = chunk_bytes(object_bytes, CHUNK_OBJECTS_MIN).min(wanted);
+    let fair = (cache_bytes / (CHUNKS_PER_THREAD * u64::from(threads))).max(1);
+    let chunk_bytes = (1 << fair.ilog2()).clamp(least, wanted) as u32;
     let options = ForgeOptions { object_bytes_mean: object_bytes + OVERHEAD_BYTES, ..ForgeOptions::default() };
     let slots = 2 * cache_bytes / u64::from(options.object_bytes_mean);
     let settings = PoolSettings {
