@@ -13,9 +13,9 @@ pub enum Purpose {
     Request,
     /// Telling the pool which objects are hot.
     Hotness,
-    /// Finding victims and removing them.
+    /// Making room: queueing full groups, finding victims, removing them, and regrouping those of them that stay.
     Eviction,
-    /// Moving what stays, so that the room around it can be used again.
+    /// Counting what is dead, and moving what lives out of groups of which much is dead.
     Collection,
     /// Membership, leases, repair: what a deployment costs that does nothing.
     Upkeep,

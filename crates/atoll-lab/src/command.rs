@@ -4,6 +4,7 @@
 
 use crate::LabError;
 use crate::costs::CostsCommand;
+use crate::experiments::{ListCommand, RunCommand};
 use crate::fleet::ProcessCommand;
 use crate::hit_ratio::HitRatioCommand;
 use crate::kill::KillCommand;
@@ -11,6 +12,7 @@ use crate::load::LoadCommand;
 use crate::micro::MicroCommand;
 use crate::report::ReportCommand;
 use crate::validation::ValidateCommand;
+use crate::verbs::VerbsCommand;
 
 /// Experiments
 #[derive(Clone, Debug, clap::Subcommand)]
@@ -21,6 +23,12 @@ pub enum LabCommand {
     Micro(MicroCommand),
     /// Kill and stop processes of a pool under load at random, and check that nothing is wrong, lost or slower
     Kill(KillCommand),
+    /// List the experiments
+    List(ListCommand),
+    /// Run an experiment in virtual time, beside what its paper prints
+    Run(RunCommand),
+    /// Count round trips, verbs and bytes of single operations on a simulated network
+    Verbs(VerbsCommand),
     /// Look at a load: its operations, sizes, times to live, frequencies
     Load(LoadCommand),
     /// Make one page of the results in a folder, and tables
@@ -41,6 +49,9 @@ impl LabCommand {
             Self::HitRatio(command) => command.run(),
             Self::Micro(command) => command.run(),
             Self::Kill(command) => command.run(),
+            Self::List(command) => command.run(),
+            Self::Run(command) => command.run(),
+            Self::Verbs(command) => command.run(),
             Self::Load(command) => command.run(),
             Self::Report(command) => command.run(),
             Self::Validate(command) => command.run(),

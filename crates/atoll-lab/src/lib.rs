@@ -14,9 +14,11 @@
 //! | [`replay`] | a trace on a cache |
 //! | [`hit_ratio`] | an engine on a folder of traces, beside the oracle's algorithms |
 //! | [`micro`] | single operations, beside other caches |
+//! | [`experiments`] | the papers' figures, measured in virtual time |
 //! | [`report`] | results as a page with plots |
 //! | [`costs`] | what a protocol's steps cost the processor, for simulated clients |
 //! | [`validation`] | the simulated networks beside what the papers print of theirs |
+//! | [`verbs`] | round trips, verbs and bytes of single operations |
 //! | [`simulated`] | cases of a cache on the simulated fabric |
 //! | [`kill`] | processes of a pool are killed and stopped; nothing may be wrong or lost |
 //! | `fleet` | the processes of an experiment |
@@ -30,6 +32,7 @@ mod command;
 pub mod costs;
 pub mod deployment;
 mod error;
+pub mod experiments;
 #[cfg(test)]
 mod fixtures;
 mod fleet;
@@ -47,6 +50,7 @@ pub mod report;
 pub mod simulated;
 pub mod trace;
 pub mod validation;
+pub mod verbs;
 pub mod zipf;
 
 pub use command::LabCommand;

@@ -29,7 +29,8 @@ use super::object::Header;
 use super::ring::Node;
 use super::slot::{KeyHash, UNIT_BYTES};
 use crate::CacheError;
-use atoll_fabric::{Batch, Endpoint, Intent};
+use atoll_fabric::purpose::Scope;
+use atoll_fabric::{Batch, Endpoint, Intent, Purpose};
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks};
 
 /// An entry of the two-way index map: from an object in a group back to its slot.
@@ -192,7 +193,15 @@ impl<E: Endpoint> Forge<E> {
 
     /// Closes the open group of `queue` and puts it into the queue. A group without objects goes back to the stock.
     pub(super) async fn close_group(&mut self, queue: Queue, segment: u8) -> Result<(), CacheError> {
-        let Some(mut group) = self.groups[queue as usize].take() else { return Ok(()) };
+        let Some(group) = self.groups[queue as usize].take() else { return Ok(()) };
+        // A group is queued so that it can be evicted.
+        let before = self.endpoint.purpose(Purpose::Eviction);
+        let closed = self.close(queue, segment, group).await;
+        self.endpoint.purpose(before);
+        closed
+    }
+
+    async fn close(&mut self, queue: Queue, segment: u8, mut group: OpenGroup) -> Result<(), CacheError> {
         if group.map.is_empty() {
             self.stock.push((group.chunk, group.generation));
             self.group_memory.push((group.map, group.expiries));
@@ -268,12 +277,14 @@ impl<E: Endpoint> Forge<E> {
         }
         let mut batch = Batch::new();
         batch.fetch_and_add(self.shared.pool.layout.descriptor(chunk).add(16), bytes);
+        let _scope = Scope::new(&self.endpoint, Purpose::Collection);
         self.endpoint.post_unawaited(&mut batch);
     }
 
     /// Gives up the chunks in the stock beyond the first few.
     pub(super) async fn free_stock_beyond(&mut self, kept: usize) -> Result<(), CacheError> {
         while self.stock.len() > kept {
+            let _scope = Scope::new(&self.endpoint, Purpose::Eviction);
             let Some((chunk, generation)) = self.stock.pop() else { break };
             let open = Chunk::owned(ChunkState::Open, self.me(), generation);
             chunks::free(&self.endpoint, &self.shared.pool.layout, chunk, open).await?;

@@ -20,7 +20,7 @@ use super::Forge;
 use super::layout::Queue;
 use crate::CacheError;
 use arrayvec::ArrayVec;
-use atoll_fabric::{Address, BATCH_VERBS_MAX, Batch, Endpoint, prefetch};
+use atoll_fabric::{Address, BATCH_VERBS_MAX, Batch, Endpoint, Purpose, prefetch};
 use atoll_pool::ChunkId;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -86,6 +86,13 @@ impl HotnessMap {
 impl<E: Endpoint> Forge<E> {
     /// Looks whether groups have entered a queue's eviction window, and adds this process's counts of theirs to the pool.
     pub(super) async fn flush_hotness(&mut self) -> Result<(), CacheError> {
+        let before = self.endpoint.purpose(Purpose::Hotness);
+        let flushed = self.flush_windows().await;
+        self.endpoint.purpose(before);
+        flushed
+    }
+
+    async fn flush_windows(&mut self) -> Result<(), CacheError> {
         let cursors = self.cursors().await?;
         self.note_cursors(cursors);
         for queue in Queue::ALL {

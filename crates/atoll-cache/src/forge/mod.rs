@@ -63,7 +63,8 @@ pub use settings::{ForgeOptions, ForgeSettings, Rule};
 
 use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
 use addresses::{ADDRESS_CACHE_BYTES, Addresses};
-use atoll_fabric::{Batch, Buffer, Endpoint, VerbError};
+use atoll_fabric::purpose::Scope;
+use atoll_fabric::{Batch, Buffer, Endpoint, Purpose, VerbError};
 use atoll_pool::registry::{PlaceState, Times, Watch};
 use atoll_pool::{ChunkId, Incarnation, Member, Pool, PoolClock, PoolError, PoolSettings, registry};
 use group::{MapEntry, OpenGroup};
@@ -375,6 +376,7 @@ impl<E: Endpoint> Forge<E> {
         if let Some(ms) = self.clock.running_ms(now_ns) {
             return Ok(ms);
         }
+        let _scope = Scope::new(&self.endpoint, Purpose::Upkeep);
         // Boxed, as all that is rare: its state would make every operation's larger.
         Box::pin(self.clock.now_ms(&self.endpoint, &self.shared.pool.layout, now_ns)).await
     }

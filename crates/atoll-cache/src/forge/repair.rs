@@ -32,7 +32,7 @@ use super::ring::Standing;
 use super::slot::{KeyHash, Slot, UNIT_BYTES};
 use super::{Forge, Hole};
 use crate::CacheError;
-use atoll_fabric::{Batch, Buffer, Endpoint};
+use atoll_fabric::{Batch, Buffer, Endpoint, Purpose};
 use atoll_pool::registry::{self, Place, PlaceState, Roll};
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks, read_word};
 use std::collections::{HashMap, HashSet};
@@ -77,6 +77,13 @@ impl<E: Endpoint> Forge<E> {
     /// Tells the others that this client is alive, and looks after those that may not be. Operations do this by themselves; a client that does
     /// nothing for long should be made to, every [`Times::look_ns`](registry::Times).
     pub async fn tend(&mut self) -> Result<(), CacheError> {
+        let before = self.endpoint.purpose(Purpose::Upkeep);
+        let tended = self.renew_and_look().await;
+        self.endpoint.purpose(before);
+        tended
+    }
+
+    async fn renew_and_look(&mut self) -> Result<(), CacheError> {
         let Some(member) = &mut self.member else { return Ok(()) };
         member.renew(&self.endpoint);
         let now_ns = self.endpoint.now_ns();

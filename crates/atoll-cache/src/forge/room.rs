@@ -11,7 +11,7 @@ use super::layout::Queue;
 use super::ring::{Cursors, Node};
 use super::{Forge, Hole};
 use crate::CacheError;
-use atoll_fabric::{Batch, Endpoint};
+use atoll_fabric::{Batch, Endpoint, Purpose};
 use atoll_pool::chunks::FreeCount;
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks, read_word, registry};
 
@@ -34,6 +34,13 @@ fn pause_ns(tried: u32) -> u64 {
 impl<E: Endpoint> Forge<E> {
     /// Fills the stock to `chunks`, and one more for objects that will be regrouped.
     pub(super) async fn restock(&mut self, chunks: usize) -> Result<(), CacheError> {
+        let before = self.endpoint.purpose(Purpose::Eviction);
+        let restocked = self.fill_stock(chunks).await;
+        self.endpoint.purpose(before);
+        restocked
+    }
+
+    async fn fill_stock(&mut self, chunks: usize) -> Result<(), CacheError> {
         for round in 1.. {
             match self.obtain_chunks(chunks).await {
                 // Writers of large values who keep from each other what they have so far: those who give it up let another one end first.
@@ -121,6 +128,13 @@ impl<E: Endpoint> Forge<E> {
 
     /// Counts an object against the limit, evicting until there is room.
     pub(super) async fn reserve_object(&mut self) -> Result<(), CacheError> {
+        let before = self.endpoint.purpose(Purpose::Eviction);
+        let reserved = self.make_room_for_object().await;
+        self.endpoint.purpose(before);
+        reserved
+    }
+
+    async fn make_room_for_object(&mut self) -> Result<(), CacheError> {
         let (at, max) = (self.shared.pool.layout.resident_objects(), self.shared.pool.settings.objects_max);
         let (mut effort, mut tried) = (0, 0);
         loop {
@@ -253,6 +267,13 @@ impl<E: Endpoint> Forge<E> {
 
     /// Looks at the next few descriptors and cleans the group there that has most dead in it, if that is a quarter; whether it did.
     async fn clean(&mut self) -> Result<bool, CacheError> {
+        let before = self.endpoint.purpose(Purpose::Collection);
+        let cleaned = self.clean_next().await;
+        self.endpoint.purpose(before);
+        cleaned
+    }
+
+    async fn clean_next(&mut self) -> Result<bool, CacheError> {
         let layout = self.shared.pool.layout.clone();
         let ring = 1u32 << self.shared.settings.ring_log2;
         // A cleaned group leaves its node in the ring: with many of those the queue must move first.

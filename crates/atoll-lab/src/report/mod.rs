@@ -60,12 +60,12 @@ pub struct Axis {
 
 impl Axis {
     /// Label and unit.
-    fn caption(&self) -> String {
+    pub(crate) fn caption(&self) -> String {
         if self.unit.is_empty() { self.label.clone() } else { format!("{} ({})", self.label, self.unit) }
     }
 
     /// What stands at `value`: its category, else the number.
-    fn at(&self, value: f64) -> String {
+    pub(crate) fn at(&self, value: f64) -> String {
         self.categories.get(value as usize).cloned().unwrap_or_else(|| number(value))
     }
 }
@@ -99,7 +99,7 @@ impl Point {
 }
 
 /// Four significant digits, whole numbers as they are.
-fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     if value == value.trunc() && value.abs() < 1e9 {
         return format!("{value}");
     }

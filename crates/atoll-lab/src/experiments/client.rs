@@ -1,0 +1,172 @@
+//! A thread of a point: it does one request after the other and tells what came of them.
+
+use crate::LabError;
+use crate::latency::Latencies;
+use crate::load::{Kind, Request, Stream};
+use crate::trace::Effect;
+use atoll_cache::forge::Forge;
+use atoll_cache::{Cache, CacheError, Condition, Expiry, SetOptions, Value};
+use atoll_fabric::Endpoint;
+use atoll_sim::SimEndpoint;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// What the threads of a point counted.
+pub(super) struct Tally {
+    pub(super) requests: u64,
+    pub(super) gets: u64,
+    pub(super) hits: u64,
+    pub(super) latencies: Latencies,
+    /// When the first thread had no request left; nothing is counted from then on.
+    pub(super) ended_ns: Option<u64>,
+    /// The first failure.
+    pub(super) failed: Option<LabError>,
+}
+
+impl Tally {
+    pub(super) fn new() -> Self {
+        Self { requests: 0, gets: 0, hits: 0, latencies: Latencies::new(), ended_ns: None, failed: None }
+    }
+}
+
+/// A thread.
+pub(super) struct Client {
+    pub(super) cache: Cache<Forge<SimEndpoint>>,
+    pub(super) stream: Stream,
+    pub(super) miss_penalty_ns: u64,
+    key: Vec<u8>,
+    value: Value,
+    /// What values are cut from; grows to the longest.
+    content: Vec<u8>,
+    tally: Rc<RefCell<Tally>>,
+}
+
+impl Client {
+    pub(super) fn new(
+        cache: Cache<Forge<SimEndpoint>>,
+        stream: Stream,
+        miss_penalty_ns: u64,
+        tally: &Rc<RefCell<Tally>>,
+    ) -> Self {
+        let (key, value, content, tally) = (Vec::new(), Value::new(), Vec::new(), tally.clone());
+        Self { cache, stream, miss_penalty_ns, key, value, content, tally }
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.cache.engine().endpoint().virtual_ns()
+    }
+
+    /// Does up to `requests` requests, fewer if somebody else is at the end before.
+    pub(super) async fn play(&mut self, requests: u64) {
+        if let Err(error) = self.try_play(requests).await {
+            self.tally.borrow_mut().failed.get_or_insert(error.into());
+        }
+        let now_ns = self.now_ns();
+        self.tally.borrow_mut().ended_ns.get_or_insert(now_ns);
+    }
+
+    async fn try_play(&mut self, requests: u64) -> Result<(), CacheError> {
+        for _ in 0..requests {
+            if self.tally.borrow().ended_ns.is_some() {
+                break;
+            }
+            let Some(request) = self.stream.next() else { break };
+            self.request(&request).await?;
+        }
+        Ok(())
+    }
+
+    /// Sets every key of `keys`, without counting.
+    pub(super) async fn preload(&mut self, keys: Stream) -> Result<(), CacheError> {
+        for request in keys {
+            request.key(&mut self.key);
+            self.set(&request, Condition::Always).await?;
+        }
+        Ok(())
+    }
+
+    /// Looks every key of `keys` up, without counting.
+    pub(super) async fn look_up(&mut self, keys: Stream) -> Result<(), CacheError> {
+        for request in keys {
+            request.key(&mut self.key);
+            self.cache.get(&self.key, &mut self.value).await?;
+        }
+        Ok(())
+    }
+
+    async fn request(&mut self, request: &Request) -> Result<(), CacheError> {
+        if request.kind == Kind::Scan {
+            for step in 0..u64::from(request.keys) {
+                let one = Request { key: request.key + step, ..*request };
+                let begun_ns = self.now_ns();
+                one.key(&mut self.key);
+                self.get_or_fill(&one).await?;
+                self.count(begun_ns);
+            }
+            return Ok(());
+        }
+        let begun_ns = self.now_ns();
+        request.key(&mut self.key);
+        match request.kind {
+            Kind::Plain(operation) => match operation.effect() {
+                Effect::Look => self.get_or_fill(request).await?,
+                Effect::Write => self.set(request, Condition::Always).await?,
+                Effect::WriteIfAbsent => self.set(request, Condition::IfAbsent).await?,
+                Effect::Remove => drop(self.cache.delete(&self.key).await?),
+            },
+            Kind::Insert => self.set(request, Condition::Always).await?,
+            Kind::ReadModifyWrite => {
+                self.get_or_fill(request).await?;
+                self.set(request, Condition::Always).await?;
+            }
+            Kind::Scan => unreachable!("done above"),
+        }
+        self.count(begun_ns);
+        Ok(())
+    }
+
+    fn count(&self, begun_ns: u64) {
+        let now_ns = self.now_ns();
+        let mut tally = self.tally.borrow_mut();
+        if tally.ended_ns.is_none() {
+            tally.requests += 1;
+            tally.latencies.record(now_ns - begun_ns);
+        }
+    }
+
+    async fn get_or_fill(&mut self, request: &Request) -> Result<(), CacheError> {
+        let hit = self.cache.get(&self.key, &mut self.value).await?;
+        {
+            let mut tally = self.tally.borrow_mut();
+            if tally.ended_ns.is_none() {
+                tally.gets += 1;
+                tally.hits += u64::from(hit);
+            }
+        }
+        if hit {
+            return Ok(());
+        }
+        if self.miss_penalty_ns > 0 {
+            self.cache.engine().endpoint().pause(self.miss_penalty_ns).await;
+        }
+        self.set(request, Condition::Always).await
+    }
+
+    async fn set(&mut self, request: &Request, condition: Condition) -> Result<(), CacheError> {
+        let expiry = match request.ttl_s {
+            0 => Expiry::Never,
+            ttl_s => Expiry::InMs(u64::from(ttl_s) * 1000),
+        };
+        let bytes = request.value_bytes as usize;
+        if bytes > self.cache.value_bytes_max() {
+            // It cannot be cached; what the key had before is not its value any more.
+            self.cache.delete(&self.key).await?;
+            return Ok(());
+        }
+        if self.content.len() < bytes {
+            self.content.resize(bytes, b'v');
+        }
+        self.cache.set(&self.key, &self.content[..bytes], &SetOptions { condition, expiry }).await?;
+        Ok(())
+    }
+}

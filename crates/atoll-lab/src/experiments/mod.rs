@@ -1,0 +1,155 @@
+//! Experiments: the papers' figures, measured in virtual time by the protocol code that also runs on real memory.
+//!
+//! `atoll lab list` names them, `atoll lab run NAME` runs one. Each is a file with a type that implements [`Experiment`], and a line in [`ALL`].
+//!
+//! What holds for all of them, after FORGE's section 6.1 where it says something:
+//!
+//! - **Testbed**: three compute nodes and, unless said otherwise, one memory node, on the profile `cx5-100g`. Threads are spread over the compute nodes;
+//!   those of one node share a process. A thread has a processor of its own.
+//! - **Closed loop**: a thread has one operation outstanding and begins the next when that has ended.
+//! - **Warm-up**: the first fifth of every thread's requests is not counted, as in the paper. The cache is empty before it.
+//! - **End**: counting ends when the first thread has no request left, so that all of them are at work all the time.
+//! - **On-demand fill**: a GET that misses is followed by a SET of the key. The SET is not counted as a request; its time is part of the GET's latency and of
+//!   the run, its verbs are part of the traffic.
+//! - **Hit ratio**: GETs that hit over all GETs.
+//! - **SCAN**: as many GETs of consecutive keys, one after the other, each of which counts as a request. The paper does not say how it counts them. A
+//!   read-modify-write is a GET and a SET and counts once.
+//! - **Cache size**: all memory of the pool with its metadata and what clients hold open, as a share of the bytes of all keys and values that the load
+//!   asks for. The paper's sizes are of the objects alone.
+//! - **Groups**: of at most 64 objects, as in the paper, in chunks of the power of two below what these need (16 KiB for objects of 256 bytes, which holds 54),
+//!   or of less where the cache would have fewer than sixteen chunks a thread.
+//! - **Numbers of keys and requests** are scaled down from the paper's 100 million requests, so that all experiments together end within minutes; each
+//!   experiment says to what. The paper does not print its number of keys.
+//! - **Repeatable**: the same options give the same digits.
+//!
+//! Beside a result stands what the paper's text or tables print for it. Its plots are pictures, of which nothing is read off: most
+//! results have nothing beside them.
+//!
+//! | module | concept |
+//! |---|---|
+//! | [`setup`] | what a point of an experiment runs on; the pool of a size |
+//! | [`point`] | a point, run: the simulation, its phases, what was counted |
+//! | `client` | a thread of a point |
+//! | [`tenants`] | traces of few keys, for several tenants; objects of one size |
+//! | [`shape`] | results brought into figures |
+//! | `table` | figures as text |
+//! | `command` | the command line |
+
+mod client;
+mod command;
+mod fig13;
+mod fig14;
+mod fig15;
+mod fig16;
+mod fig17;
+mod fig3;
+pub mod point;
+pub mod setup;
+pub mod shape;
+mod table;
+pub mod tenants;
+
+pub use command::{ListCommand, RunCommand};
+
+use crate::LabError;
+use crate::report;
+use std::path::PathBuf;
+
+/// How an experiment is to be run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// A small version that takes seconds and says nothing about the full one: to see that it works.
+    pub quick: bool,
+    /// The folder of traces.
+    pub traces: PathBuf,
+    /// Seed of loads and simulations.
+    pub seed: u64,
+    /// Points that run at a time, each on a thread.
+    pub workers: usize,
+}
+
+impl Options {
+    /// `full`, or `quick` in a quick run.
+    pub fn scaled<T>(&self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
+    }
+}
+
+/// An experiment.
+pub trait Experiment: Sync {
+    /// What it is called: `forge-fig13`. The same name as its results have.
+    fn name(&self) -> &'static str;
+
+    /// What it shows, in a line.
+    fn what(&self) -> &'static str;
+
+    /// Runs it.
+    ///
+    /// The implementer runs all points through [`point::measure_all`], which shows progress; states in the results' `what` everything that differs from what
+    /// this module says of all experiments; sets [`report::Point::paper`] only to what the paper's text or tables print; and reports what was measured,
+    /// whatever it is. The caller may run it any number of times: the same options give the same results.
+    fn run(&self, options: &Options) -> Result<report::Experiment, LabError>;
+}
+
+/// All of them, in the order of `atoll lab list`.
+pub const ALL: [&dyn Experiment; 6] =
+    [&fig3::Traffic, &fig13::Ycsb, &fig14::FixedSizes, &fig15::RealSizes, &fig16::MemoryNodes, &fig17::Sensitivity];
+
+/// The experiment of that name.
+pub fn named(name: &str) -> Result<&'static dyn Experiment, LabError> {
+    let unknown = || LabError::Options(format!("there is no experiment {name}: see atoll lab list"));
+    ALL.into_iter().find(|experiment| experiment.name() == name).ok_or_else(unknown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures;
+
+    fn quick(traces: PathBuf) -> Options {
+        Options { quick: true, traces, seed: 1, workers: 2 }
+    }
+
+    #[test]
+    fn every_experiment_runs_and_its_results_can_be_shown() {
+        let Some(traces) = fixtures::traces() else { return };
+        let folder = tempfile::tempdir().unwrap();
+        for experiment in ALL {
+            let result = experiment.run(&quick(traces.clone())).unwrap();
+            assert_eq!(result.name, experiment.name());
+            report::write(folder.path(), &result).unwrap();
+            let mut points = result.figures.iter().flat_map(|figure| &figure.series).flat_map(|series| &series.points);
+            assert!(points.all(|point| point.y.is_finite() && point.y >= 0.0), "{}", table::render(&result));
+            assert!(table::render(&result).contains(experiment.name()));
+        }
+        assert!(folder.path().join(report::PAGE_FILE).is_file());
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_digits_however_many_points_run_at_a_time() {
+        let load = crate::load::LoadOptions {
+            keys: 2_000,
+            requests: Some(8_000),
+            ..crate::load::LoadOptions::named("ycsb-a")
+        };
+        let load: std::sync::Arc<dyn crate::load::Load> = load.open().unwrap().into();
+        let setup = setup::Setup::new(load, 8, 1 << 18, 256, 7);
+        let digits = |workers| -> Vec<(u64, u64, u64)> {
+            let measured = point::measure_all(&[setup.clone(), setup.clone()], workers).unwrap();
+            measured.iter().map(|each| (each.requests, each.hits, each.ns)).collect()
+        };
+        let once = digits(1);
+        assert_eq!(once[0], once[1]);
+        assert_eq!(digits(2), once);
+        assert!(once[0].0 > 6_000 && once[0].1 > 0, "{once:?}");
+    }
+
+    #[test]
+    fn names_are_told_apart_and_an_unknown_one_is_refused() {
+        let mut names: Vec<_> = ALL.iter().map(|experiment| experiment.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), ALL.len());
+        assert!(named("forge-fig99").err().unwrap().to_string().contains("atoll lab list"));
+    }
+}

@@ -1,0 +1,98 @@
+//! What a point of an experiment runs on: network, pool, threads, load.
+
+use crate::load::Load;
+use atoll_cache::forge::ForgeOptions;
+use atoll_pool::PoolSettings;
+use atoll_sim::network::{Profile, profiles};
+use rapidhash::RapidHashMap;
+use std::sync::Arc;
+
+/// Compute nodes of FORGE's testbed.
+pub const COMPUTE_NODES: u16 = 3;
+/// Objects of a group (FORGE 6.1).
+pub const GROUP_OBJECTS: u32 = 64;
+
+const CHUNK_BYTES: std::ops::RangeInclusive<u64> = 512..=64 << 10;
+/// Chunks for each thread below which chunks become smaller: a thread holds two open groups and some chunks in stock.
+const CHUNKS_PER_THREAD: u64 = 16;
+/// What a record of a small object has besides key and value, and its places in map and index.
+const OVERHEAD_BYTES: u32 = 48;
+
+/// A point of an experiment.
+#[derive(Clone)]
+pub struct Setup {
+    /// The network.
+    pub profile: Profile,
+    /// The pool.
+    pub pool: PoolSettings,
+    /// Client threads, over [`COMPUTE_NODES`].
+    pub threads: u16,
+    /// What they ask.
+    pub load: Arc<dyn Load>,
+    /// Whether the load's keys are set, and every thread has looked each up once, before the first request. Else the cache is empty.
+    pub warm: bool,
+    /// Memory of each thread's address cache; 0 switches it off.
+    pub address_cache_bytes: usize,
+    /// How long a thread waits after a miss before it sets the key.
+    pub miss_penalty_ns: u64,
+    /// Seed of the simulation.
+    pub seed: u64,
+}
+
+impl Setup {
+    /// FORGE's testbed with a cache of `cache_bytes` for objects of `object_bytes` in the mean.
+    pub fn new(load: Arc<dyn Load>, threads: u16, cache_bytes: u64, object_bytes: u32, seed: u64) -> Self {
+        Self {
+            profile: profiles::CX5_100G,
+            pool: pool(cache_bytes, object_bytes, threads, GROUP_OBJECTS),
+            threads,
+            load,
+            warm: false,
+            address_cache_bytes: 0,
+            miss_penalty_ns: 0,
+            seed,
+        }
+    }
+}
+
+/// Settings of a pool of `cache_bytes`, metadata included, for groups of at most so many objects. Chunks have the power of two below what a group needs.
+pub fn pool(cache_bytes: u64, object_bytes: u32, threads: u16, group_objects: u32) -> PoolSettings {
+    let group_bytes = u64::from(group_objects) * (u64::from(object_bytes) + u64::from(OVERHEAD_BYTES));
+    let fair_bytes = cache_bytes / (CHUNKS_PER_THREAD * u64::from(threads));
+    let chunk_bytes = 1 << group_bytes.min(fair_bytes).clamp(*CHUNK_BYTES.start(), *CHUNK_BYTES.end()).ilog2();
+    let options = ForgeOptions { object_bytes_mean: object_bytes + OVERHEAD_BYTES, ..ForgeOptions::default() };
+    let slots = 2 * cache_bytes / u64::from(options.object_bytes_mean);
+    let settings = PoolSettings {
+        chunk_bytes,
+        // No chunk has more records than units of sixteen bytes.
+        group_objects_max: group_objects.min(chunk_bytes / 16),
+        clients_max: u32::from(threads) + u32::from(COMPUTE_NODES) + 1,
+        ..PoolSettings::for_capacity(cache_bytes)
+    };
+    options.settings(settings, slots)
+}
+
+/// What a load asks for altogether.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Footprint {
+    /// Different keys.
+    pub objects: u64,
+    /// Bytes of their keys and values, each as it was asked for last.
+    pub bytes: u64,
+}
+
+impl Footprint {
+    /// That of all requests of a load, of which a scan counts as its first key.
+    pub fn of(load: &dyn Load) -> Self {
+        let mut sizes = RapidHashMap::default();
+        for request in load.stream(0, 1) {
+            sizes.insert(request.key, u64::from(request.key_bytes.max(8)) + u64::from(request.value_bytes));
+        }
+        Self { objects: sizes.len() as u64, bytes: sizes.values().sum() }
+    }
+
+    /// Bytes of an object in the mean.
+    pub fn object_bytes(&self) -> u32 {
+        (self.bytes / self.objects.max(1)).min(u64::from(u32::MAX)) as u32
+    }
+}

@@ -1,0 +1,116 @@
+//! Loads made of another one: objects of one size, and several tenants with the same requests for keys of their own.
+
+use crate::load::{Load, Request, Stream};
+use std::sync::Arc;
+
+/// A load whose objects all have so many bytes of key and value.
+pub struct OneSize {
+    /// The load.
+    pub load: Arc<dyn Load>,
+    /// Key and value together.
+    pub object_bytes: u32,
+}
+
+impl Load for OneSize {
+    fn what(&self) -> String {
+        format!("{}, objects of {} bytes", self.load.what(), self.object_bytes)
+    }
+
+    fn requests(&self) -> u64 {
+        self.load.requests()
+    }
+
+    fn keys_loaded(&self) -> u64 {
+        self.load.keys_loaded()
+    }
+
+    fn preload(&self, client: u64, clients: u64) -> Stream {
+        one_size(self.load.preload(client, clients), self.object_bytes)
+    }
+
+    fn stream(&self, client: u64, clients: u64) -> Stream {
+        one_size(self.load.stream(client, clients), self.object_bytes)
+    }
+}
+
+fn one_size(stream: Stream, object_bytes: u32) -> Stream {
+    Box::new(stream.map(move |request| Request {
+        key_bytes: crate::load::KEY_BYTES,
+        value_bytes: object_bytes.saturating_sub(crate::load::KEY_BYTES),
+        ..request
+    }))
+}
+
+/// So many tenants of one cache, each of which makes all requests of the load, for keys of its own. A trace of few keys so becomes a load for many threads with
+/// the same hit ratios at the same shares of its footprint. Clients are dealt to the tenants in turn.
+pub struct Tenants {
+    /// The load of each.
+    pub load: Arc<dyn Load>,
+    /// How many.
+    pub tenants: u64,
+}
+
+impl Tenants {
+    fn keys_of(&self, tenant: u64, stream: Stream) -> Stream {
+        // Injective: a multiplication by an odd number is, and so is adding to it. Keys of two tenants meet as rarely as random ones.
+        let step = (2 * tenant + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) & !1;
+        match tenant {
+            0 => stream,
+            _ => {
+                Box::new(stream.map(move |request| Request {
+                    key: request.key.wrapping_mul(step | 1).wrapping_add(step),
+                    ..request
+                }))
+            }
+        }
+    }
+}
+
+impl Load for Tenants {
+    fn what(&self) -> String {
+        format!("{} tenants of {}", self.tenants, self.load.what())
+    }
+
+    fn requests(&self) -> u64 {
+        self.tenants * self.load.requests()
+    }
+
+    fn preload(&self, _client: u64, _clients: u64) -> Stream {
+        Box::new(std::iter::empty())
+    }
+
+    fn stream(&self, client: u64, clients: u64) -> Stream {
+        assert!(client < clients, "client {client} of {clients}");
+        if clients < self.tenants {
+            // Fewer clients than tenants: each is several.
+            let mut all: Stream = Box::new(std::iter::empty());
+            for tenant in (client..self.tenants).step_by(clients as usize) {
+                all = Box::new(all.chain(self.keys_of(tenant, self.load.stream(0, 1))));
+            }
+            return all;
+        }
+        let tenant = client % self.tenants;
+        let mates = (clients - tenant).div_ceil(self.tenants);
+        self.keys_of(tenant, self.load.stream(client / self.tenants, mates))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::LoadOptions;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn tenants_share_no_key_and_lose_no_request() {
+        let load: Arc<dyn Load> = LoadOptions::named("zipf:100,1,1001").open().unwrap().into();
+        let tenants = Tenants { load, tenants: 3 };
+        for clients in [1, 2, 3, 7] {
+            let requests: Vec<Request> = (0..clients).flat_map(|client| tenants.stream(client, clients)).collect();
+            assert_eq!(requests.len() as u64, tenants.requests());
+            let keys: BTreeSet<u64> = requests.iter().map(|request| request.key).collect();
+            let alone: BTreeSet<u64> = tenants.load.stream(0, 1).map(|request| request.key).collect();
+            assert_eq!(keys.len(), 3 * alone.len());
+        }
+    }
+}
