@@ -24,6 +24,7 @@
 //! | `walk` | scan, flush, random key |
 //! | [`repair`] | what a client that died held comes back |
 //! | [`verify`] | every invariant of a quiet pool |
+//! | [`variants`] | the engine without one or the other technique |
 //! | [`holes`] | what the prototypes get wrong, switchable in tests |
 //!
 //! Departures from the paper, each explained where it is: the slot is one word (`slot`); the map is written when a group closes (`group`); counters of
@@ -52,17 +53,19 @@ pub mod settings;
 pub mod slot;
 mod unlink;
 mod update;
+pub mod variants;
 pub mod verify;
 mod walk;
 
 pub use holes::{Hole, OpenHoles};
 pub use layout::Queue;
 pub use settings::{ForgeOptions, ForgeSettings, Rule};
+pub use variants::Variant;
 
 use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
 use addresses::{ADDRESS_CACHE_BYTES, Addresses};
 use atoll_fabric::purpose::Scope;
-use atoll_fabric::{Batch, Buffer, Endpoint, Purpose, VerbError};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, Purpose, VerbError};
 use atoll_pool::registry::{PlaceState, Times, Watch};
 use atoll_pool::{ChunkId, Incarnation, Member, Pool, PoolClock, PoolError, PoolSettings, registry};
 use group::{MapEntry, OpenGroup};
@@ -203,6 +206,9 @@ pub struct Forge<E: Endpoint> {
     lost: Option<VerbError>,
     stats: Stats,
     holes: OpenHoles,
+    /// What this client does without, and where the area of that is.
+    variant: Variant,
+    variant_area: Address,
 }
 
 impl<E: Endpoint> Forge<E> {
@@ -286,6 +292,8 @@ impl<E: Endpoint> Forge<E> {
             lost: None,
             stats: Stats::default(),
             holes: OpenHoles::NONE,
+            variant: Variant::default(),
+            variant_area: Address::new(0, 0, 0),
         }
     }
 
