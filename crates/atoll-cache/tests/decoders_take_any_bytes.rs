@@ -31,7 +31,12 @@ fn header(random: &mut Random) -> Vec<u8> {
     (words[0], words[2], words[3], words[4]) = (1 << 20, settings.capacity_bytes, settings.chunk_bytes.into(), 100);
     (words[5], words[7], words[8]) = (settings.clients_max.into(), settings.group_objects_max.into(), settings.engine);
     words[9..17].copy_from_slice(&settings.engine_settings);
-    words[19] = atoll_cache::forge::layout::engine_bytes(&settings, 100);
+    let area = atoll_cache::forge::layout::engine_area(&settings);
+    (words[19], words[20], words[23]) = (area.home_bytes, 1 | 4 << 32, area.share_bytes);
+    if random.below(2) == 0 {
+        // Several nodes, and more to come.
+        (words[20], words[21], words[22], words[23]) = (3 | 4 << 32, 1 << 18, 1 << 20, area.home_bytes);
+    }
     let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     for _ in 0..random.below(4) {
         let at = random.below(33) as usize;

@@ -9,6 +9,7 @@
 //! | `PendingForever` | a repair clears slots that were never decided | `a_slot_that_a_dead_client_did_not_decide_is_free_again` |
 //! | `UnfencedRepair` | the fence | `what_a_client_that_stands_still_could_still_write_is_not_reused` |
 //! | `IdleEvictor` | letting any client evict | `any_client_makes_room_when_the_one_that_evicts_is_dead` |
+//! | `UnorderedNodes` | awaiting what must be there before a verb on another node | `what_one_node_says_of_another_was_there_before` |
 //!
 //! A ticket of a ring that is never filled is a case of `forge_holes`; a repair finds what it strands, too.
 
@@ -112,6 +113,16 @@ fn any_client_makes_room_when_the_one_that_evicts_is_dead() {
     show(Hole::IdleEvictor, 100, |turmoil| {
         deadly(turmoil);
         tight(turmoil);
+    });
+}
+
+/// A slot that points to a record which its writer never wrote.
+#[test]
+fn what_one_node_says_of_another_was_there_before() {
+    show(Hole::UnorderedNodes, 300, |turmoil| {
+        deadly(turmoil);
+        turmoil.case.nodes = 3;
+        turmoil.case.load.lookups = 10;
     });
 }
 

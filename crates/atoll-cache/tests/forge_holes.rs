@@ -15,6 +15,7 @@
 //! | `StaleNode` | the generation in the ring's nodes | `a_node_of_a_cleaned_group_does_not_take_the_next_one` |
 //! | `UntakenExpiry` | taking an expired object away before telling that it has expired | `what_has_expired_for_one_never_comes_back_for_another` |
 //! | `UncheckedAddress` | a READ of the slot beside that of the record | `a_lookup_where_an_object_was_gives_nothing_that_was_replaced` |
+//! | `UnknownNode` | looking for new memory nodes before a word is taken for damaged | `a_chunk_of_a_node_that_came_meanwhile_is_no_damage` |
 //! | `TrustedBytes` | checking every address and length against the heap | `hostile_slot_words_are_never_followed_out_of_the_heap` |
 //!
 //! `cargo test -p atoll-cache --test forge_holes -- --nocapture` prints how many seeds show each.
@@ -168,7 +169,7 @@ fn a_slot_word_that_comes_back_is_not_taken_for_the_old_one() {
 async fn turn_free_generations(client: &mut Client) -> Result<(), CacheError> {
     let forge = client.cache.engine();
     let layout = &forge.pool().pool().layout;
-    for number in 0..layout.chunks {
+    for number in 0..layout.chunks() {
         let mut batch = Batch::new();
         let at = layout.descriptor(ChunkId(number));
         let read = batch.read_word(at);
@@ -314,6 +315,21 @@ fn a_node_of_a_cleaned_group_does_not_take_the_next_one() {
         });
         checked.map(drop)
     });
+}
+
+/// Clients without a free chunk find the node that came; the others meet its chunks in slots and queues.
+#[test]
+fn a_chunk_of_a_node_that_came_meanwhile_is_no_damage() {
+    let load = Load { keys: 40, operations: 60, value_bytes_max: 400, lookups: 40, mixed: true, expiring: false };
+    let case = |seed| Case {
+        chunks: 18,
+        nodes: 1 + (seed % 3) as u32,
+        growth_chunks: 60,
+        group_objects_max: 1,
+        load: load.clone(),
+        ..Case::default()
+    };
+    show(Hole::UnknownNode, 100, case, drawn_load);
 }
 
 /// What expired for one client must not be found, or given a later end, by another whose clock is behind.

@@ -6,7 +6,7 @@
 use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
 use atoll_cache::{Cache, SetOptions, Value};
 use atoll_fabric::run_ready;
-use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
+use atoll_fabric::shm::{ShmEndpoint, ShmNodes, ShmRegion};
 use atoll_lab::simulated::Load;
 use atoll_pool::PoolSettings;
 use atoll_sim::{History, Random};
@@ -23,16 +23,17 @@ const PART: &str = "ATOLL_TEST_PART";
 /// A pool in a named region, and what belongs to it. The names go when the test is over, also when it fails.
 struct Named {
     name: String,
-    capacity_bytes: u64,
+    home_bytes: u64,
 }
 
 impl Named {
     fn new(test: &str, settings: PoolSettings) -> Self {
-        let named =
-            Self { name: format!("shm:/atoll-{test}-{}", std::process::id()), capacity_bytes: settings.capacity_bytes };
+        let name = format!("shm:/atoll-{test}-{}", std::process::id());
+        let named = Self { name, home_bytes: settings.home_bytes() };
         ShmRegion::create(&named.tickets(), Ticketed::REGION_BYTES).unwrap();
-        let region = Arc::new(ShmRegion::create(&named.name, settings.capacity_bytes).unwrap());
-        run_ready(ForgePool::format(&ShmEndpoint::new(region), settings)).unwrap();
+        ShmRegion::create(&named.name, settings.home_bytes()).unwrap();
+        (1..settings.nodes as u8).for_each(|node| named.create_node(node, settings.member_bytes));
+        run_ready(ForgePool::format(&named.endpoint(), settings)).unwrap();
         named
     }
 
@@ -46,29 +47,49 @@ impl Named {
         std::env::temp_dir().join(format!("{name}-{client}"))
     }
 
-    fn region(&self) -> Arc<ShmRegion> {
-        Arc::new(ShmRegion::open(&self.name).unwrap())
+    fn create_node(&self, node: u8, bytes: u64) {
+        ShmRegion::create(&ShmNodes::name(&self.name, node), bytes).unwrap();
     }
 
-    /// Runs `processes` processes that play the part, and waits for them.
-    fn play(&self, part: &str, processes: u32) {
+    /// The endpoint of a process of its own: nothing of it is shared with others here.
+    fn endpoint(&self) -> ShmEndpoint {
+        let home = Arc::new(ShmRegion::open(&self.name).unwrap());
+        ShmEndpoint::new(home).with_nodes(Arc::new(ShmNodes::named(&self.name)))
+    }
+
+    /// Adds a memory node while others use the pool.
+    fn grow(&self, bytes: u64) {
+        let endpoint = self.endpoint();
+        run_ready(async {
+            let pool = ForgePool::open(&endpoint, self.home_bytes).await.unwrap();
+            let mut forge = Forge::join(&pool, endpoint).await.unwrap();
+            self.create_node(pool.pool().layout.nodes_known(), bytes);
+            forge.grow(bytes).await.unwrap();
+        });
+    }
+
+    /// Runs `processes` processes that play the part, and waits for them. A node with `growth_bytes` is added while they play.
+    fn play(&self, part: &str, processes: u32, growth_bytes: Option<u64>) {
         let children: Vec<Child> = (0..processes)
             .map(|process| {
                 let mut command = Command::new(std::env::current_exe().unwrap());
                 command.args(["--exact", "a_process_that_another_test_started", "--nocapture"]);
-                let part = format!("{part} {process} {}", self.capacity_bytes);
+                let part = format!("{part} {process} {}", self.home_bytes);
                 command.stdout(Stdio::null()).env(REGION, &self.name).env(PART, part).spawn().unwrap()
             })
             .collect();
+        if let Some(bytes) = growth_bytes {
+            self.grow(bytes);
+        }
         for mut child in children {
             assert!(child.wait().unwrap().success(), "a process that played `{part}` failed");
         }
     }
 
     fn verify(&self) {
-        let endpoint = ShmEndpoint::new(self.region());
+        let endpoint = self.endpoint();
         run_ready(async {
-            let pool = ForgePool::open(&endpoint, self.capacity_bytes).await.unwrap();
+            let pool = ForgePool::open(&endpoint, self.home_bytes).await.unwrap();
             let mut forge = Forge::join(&pool, endpoint).await.unwrap();
             let report = forge.verify().await.unwrap();
             assert_eq!(report.faults, Vec::<String>::new());
@@ -78,6 +99,7 @@ impl Named {
 
 impl Drop for Named {
     fn drop(&mut self) {
+        (1..8).for_each(|node| drop(ShmRegion::remove(&ShmNodes::name(&self.name, node))));
         let _ = ShmRegion::remove(&self.name);
         let _ = ShmRegion::remove(&self.tickets());
         (0..PROCESSES * THREADS).for_each(|client| drop(std::fs::remove_file(self.history(client))));
@@ -91,9 +113,11 @@ const THREADS: u32 = 2;
 fn promise_1_histories_of_several_processes_and_threads_are_linearizable() {
     for round in 0..8 {
         let case = Case { clients: PROCESSES * THREADS, ..Case::drawn(round) };
-        let case = Case { chunks: case.chunks + 24, ..case };
+        let (nodes, growth_chunks) = (1 + round as u32 % 3, 20 * (round % 2));
+        let case = Case { chunks: case.chunks + 48, nodes, growth_chunks, ..case };
         let named = Named::new(&format!("history-{round}"), case.settings());
-        named.play(&format!("history {round}"), PROCESSES);
+        let growth = (growth_chunks > 0).then(|| case.growth_bytes());
+        named.play(&format!("history {round}"), PROCESSES, growth);
         named.verify();
         let events = (0..PROCESSES * THREADS).flat_map(|client| decode(&std::fs::read(named.history(client)).unwrap()));
         let checked = History::from_events(events.collect()).check().unwrap();
@@ -105,15 +129,16 @@ fn promise_1_histories_of_several_processes_and_threads_are_linearizable() {
 #[test]
 fn promise_5_no_set_fails_whatever_the_sizes_and_the_capacity_holds() {
     for (round, options) in [ForgeOptions::default(), ForgeOptions::paper()].into_iter().enumerate() {
-        let named = Named::new(&format!("sizes-{round}"), options.for_capacity(24 << 20));
-        named.play(&format!("sizes {round}"), PROCESSES);
+        let settings = options.for_growth(20 << 20, 4 << 20).spread(1 + round as u32);
+        let named = Named::new(&format!("sizes-{round}"), settings);
+        named.play(&format!("sizes {round}"), PROCESSES, Some(4 << 20));
         named.verify();
         // Everything is in the region, whose size no write can change.
         let layout_end = run_ready(async {
-            let endpoint = ShmEndpoint::new(named.region());
-            ForgePool::open(&endpoint, named.capacity_bytes).await.unwrap().pool().layout.end()
+            let endpoint = named.endpoint();
+            ForgePool::open(&endpoint, named.home_bytes).await.unwrap().pool().layout.end()
         });
-        assert!(layout_end <= named.capacity_bytes);
+        assert!(layout_end <= named.home_bytes);
     }
 }
 
@@ -122,19 +147,21 @@ fn promise_5_no_set_fails_whatever_the_sizes_and_the_capacity_holds() {
 fn a_process_that_another_test_started() {
     let Ok(name) = std::env::var(REGION) else { return };
     let part = std::env::var(PART).unwrap();
-    let [part, round, process, capacity_bytes] = part.split(' ').collect::<Vec<_>>()[..] else {
+    let [part, round, process, home_bytes] = part.split(' ').collect::<Vec<_>>()[..] else {
         panic!("`{part}` is no part")
     };
     let (round, process): (u64, u32) = (round.parse().unwrap(), process.parse().unwrap());
-    let named = Named { name, capacity_bytes: capacity_bytes.parse().unwrap() };
+    let named = Named { name, home_bytes: home_bytes.parse().unwrap() };
     let named = std::mem::ManuallyDrop::new(named);
-    let endpoint = ShmEndpoint::new(named.region());
-    let pool = run_ready(ForgePool::open(&endpoint, named.capacity_bytes)).unwrap();
+    let home = Arc::new(ShmRegion::open(&named.name).unwrap());
+    let nodes = Arc::new(ShmNodes::named(&named.name));
+    let endpoint = || ShmEndpoint::new(home.clone()).with_nodes(nodes.clone());
+    let pool = run_ready(ForgePool::open(&endpoint(), named.home_bytes)).unwrap();
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
-            let (client, pool, named) = (process * THREADS + thread, &pool, &*named);
+            let (client, pool, named, endpoint) = (process * THREADS + thread, &pool, &*named, endpoint());
             scope.spawn(move || {
-                let forge = run_ready(Forge::join(pool, ShmEndpoint::new(named.region()))).unwrap();
+                let forge = run_ready(Forge::join(pool, endpoint)).unwrap();
                 let cache = Cache::new(forge);
                 match part {
                     "history" => record_history(named, cache, client, round),

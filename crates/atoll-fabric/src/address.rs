@@ -30,6 +30,12 @@ impl Address {
         Self((node as u64) << (OFFSET_BITS + REGION_BITS) | (region as u64) << OFFSET_BITS | offset)
     }
 
+    /// Whether it is in the first region of node 0, where most is.
+    #[inline]
+    pub const fn is_home(self) -> bool {
+        self.0 >> OFFSET_BITS == 0
+    }
+
     /// The node that holds the byte.
     #[inline]
     pub const fn node(self) -> u8 {

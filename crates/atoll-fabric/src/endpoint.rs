@@ -28,6 +28,14 @@ pub enum VerbError {
         /// Bytes that the verb wanted.
         bytes: u64,
     },
+    /// The control plane knows of no region of this node, or cannot have it.
+    #[error("memory node {node} cannot be reached: {why}")]
+    NodeAbsent {
+        /// The node.
+        node: u8,
+        /// What was tried, and what came of it.
+        why: String,
+    },
     /// The target is gone for good; none of the batch's verbs will take effect from now on.
     #[error("the memory node is gone: open the pool again once it is back")]
     PeerDead,
@@ -118,6 +126,16 @@ pub trait Endpoint {
     #[inline]
     fn purpose(&self, purpose: Purpose) -> Purpose {
         purpose
+    }
+
+    /// Makes sure that verbs of this endpoint reach `node`, which somebody says is there now: on one host its region is mapped. Of the control plane:
+    /// it may take long, and is never asked for a node that was reached before. By default every node is reached from the start.
+    ///
+    /// # Errors
+    /// [`VerbError::NodeAbsent`] if there is no such node.
+    fn reach(&self, node: u8) -> impl Future<Output = Result<(), VerbError>> {
+        let _ = node;
+        std::future::ready(Ok(()))
     }
 
     /// Lets `ns` nanoseconds pass, so that another client can make progress.

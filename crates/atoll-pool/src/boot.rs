@@ -12,7 +12,7 @@
 //! |---|---|
 //! | this boot | nothing: who has died is repaired |
 //! | another boot, closed | the boot id becomes this one's |
-//! | another boot, not closed | everything but the header is made as new, then the boot id becomes this one's |
+//! | another boot, not closed | everything but the headers and the nodes that there are is made as new, then the boot id becomes this one's |
 //!
 //! Whoever does the last two holds the region's lock; the boot id comes last, so that one that dies before is followed by another that does all of it.
 //!
@@ -23,7 +23,8 @@
 //!
 //! Who joins takes a place before it counts: either the look sees the place or the swap fails.
 
-use crate::{Layout, PlaceState, Pool, PoolError, header, read_word, registry};
+use crate::nodes::MEMBER_HEADER_BYTES;
+use crate::{Layout, PlaceState, Pool, PoolError, header, layout, nodes, read_word, registry};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
 
 const CLOSED: u64 = 1;
@@ -54,6 +55,7 @@ pub async fn take_over<E: Endpoint>(endpoint: &E, pool: &Pool, boot: u64) -> Res
     let closed = read_word(endpoint, pool.layout.closing()).await? & CLOSED != 0;
     if !closed {
         clear(endpoint, &pool.layout).await?;
+        nodes::forget_claims(endpoint, pool).await?;
         let mut batch = Batch::new();
         header::add_beginnings(&mut batch, endpoint, pool);
         endpoint.post(&mut batch).await?;
@@ -64,19 +66,29 @@ pub async fn take_over<E: Endpoint>(endpoint: &E, pool: &Pool, boot: u64) -> Res
     Ok(if closed { Found::Closed } else { Found::Reformatted })
 }
 
-/// Makes everything behind the header zero.
+/// Makes everything zero but headers and the table of nodes.
 async fn clear<E: Endpoint>(endpoint: &E, layout: &Layout) -> Result<(), VerbError> {
-    let (mut at, end) = (header::HEADER_BYTES, layout.end());
+    clear_span(endpoint, Address::new(0, 0, header::HEADER_BYTES), layout::NODES).await?;
+    clear_span(endpoint, Address::new(0, 0, layout.registry()), layout.end()).await?;
+    for node in 1..layout.nodes_known() {
+        let chunks = layout.chunks_of(node).map_or(0, |chunks| chunks.len() as u32);
+        clear_span(endpoint, Address::new(node, 0, MEMBER_HEADER_BYTES), layout.member_end(node, chunks)).await?;
+    }
+    Ok(())
+}
+
+/// Makes the bytes from `at` up to the offset `end` of its region zero.
+async fn clear_span<E: Endpoint>(endpoint: &E, mut at: Address, end: u64) -> Result<(), VerbError> {
     let most = ZEROES_BYTES.min(endpoint.limits().verb_bytes_max / 8 * 8);
-    while at < end {
-        let bytes = most.min(end - at);
+    while at.offset() < end {
+        let bytes = most.min(end - at.offset());
         let mut zeroes = Buffer::new();
         zeroes.resize(bytes as usize);
         zeroes.words_mut().fill(0);
         let mut batch = Batch::new();
-        batch.write(Address::new(0, 0, at), zeroes);
+        batch.write(at, zeroes);
         endpoint.post(&mut batch).await?;
-        at += bytes;
+        at = at.add(bytes);
     }
     Ok(())
 }

@@ -30,10 +30,10 @@
 //! that distrust it correct it: one that finds nothing lowers it, and now and then one looks a little further although it says that there is
 //! nothing.
 
-use crate::{Incarnation, Layout, read_word};
+use crate::{Incarnation, Layout, nodes, read_word};
 use atoll_fabric::{Batch, Buffer, Endpoint, VerbError};
 
-/// A chunk's number, below the layout's `chunks`.
+/// A chunk's number, below the layout's `chunks_max`. Chunks of all nodes are numbered through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChunkId(pub u32);
 
@@ -137,7 +137,8 @@ pub async fn allocate<E: Endpoint>(
 ) -> Result<Option<(ChunkId, u32)>, VerbError> {
     let mut descriptors = Buffer::new();
     let mut hint = None;
-    for round in 0..=layout.chunks / SEARCH + 1 {
+    let chunks = layout.chunks();
+    for round in 0..=chunks / SEARCH + 1 {
         let mut batch = Batch::new();
         let free = batch.read_word(layout.free_chunks());
         let cursor = batch.read_word(layout.allocation_cursor());
@@ -148,8 +149,7 @@ pub async fn allocate<E: Endpoint>(
             return Ok(None);
         }
         hint = if round == 0 { Some(free) } else { hint.filter(|before| *before == free) };
-        let first = (cursor % u64::from(layout.chunks)) as u32;
-        let count = SEARCH.min(layout.chunks - first);
+        let Run { first, count, positions } = run(layout.nodes_known(), chunks, cursor);
         descriptors.resize(count as usize * 32);
         descriptors = endpoint.read(layout.descriptor(ChunkId(first)), descriptors).await?;
         for index in 0..count {
@@ -168,16 +168,51 @@ pub async fn allocate<E: Endpoint>(
             }
         }
         let mut batch = Batch::new();
-        batch.compare_and_swap(layout.allocation_cursor(), cursor, cursor.wrapping_add(count.into()));
+        batch.compare_and_swap(layout.allocation_cursor(), cursor, cursor.wrapping_add(positions.into()));
         endpoint.post(&mut batch).await?;
     }
-    // All were looked at, and nobody allocated or freed meanwhile: the hint is too high.
-    if let Some(hint) = hint.filter(|_| count != FreeCount::Trusted) {
+    // All were looked at, and nobody allocated or freed meanwhile: the hint is too high. Unless it tells of chunks that this process does not know.
+    let hint = hint.filter(|_| count != FreeCount::Trusted);
+    if let Some(hint) = hint
+        && !Box::pin(nodes::has_more(endpoint, layout)).await?
+    {
         let mut batch = Batch::new();
         batch.compare_and_swap(layout.free_chunks(), hint, 0);
         endpoint.post(&mut batch).await?;
     }
     Ok(None)
+}
+
+/// Descriptors that a search looks at next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    first: u32,
+    /// 0 if there are none at this position.
+    count: u32,
+    /// How far the cursor goes on.
+    positions: u32,
+}
+
+/// What the allocation cursor points to. With several nodes the cursor goes through the chunks in strides of runs, about the golden
+/// section of them all, so that what is allocated in turn, and what is free, is spread over the nodes.
+fn run(nodes: u8, chunks: u32, cursor: u64) -> Run {
+    if nodes == 1 {
+        let position = (cursor % u64::from(chunks)) as u32;
+        let count = SEARCH.min(chunks - position);
+        return Run { first: position, count, positions: count };
+    }
+    let runs = u64::from(chunks.div_ceil(SEARCH));
+    let golden = (runs * 618 / 1000).max(1);
+    let stride = (golden..).find(|stride| gcd(*stride, runs) == 1).expect("a prime is ahead");
+    // The last run may be short: the cursor passes what is missing of it, too.
+    let (turn, within) = (cursor / u64::from(SEARCH) % runs, (cursor % u64::from(SEARCH)) as u32);
+    let first = (turn * stride % runs) as u32 * SEARCH + within;
+    let positions = SEARCH - within;
+    Run { first: first.min(chunks - 1), count: positions.min(chunks.saturating_sub(first)), positions }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// Changes a chunk's state from what `from` says, if it is still that.
@@ -227,7 +262,7 @@ pub async fn descriptors<E: Endpoint>(
     first: ChunkId,
     count: u32,
 ) -> Result<Vec<Descriptor>, VerbError> {
-    let count = count.min(layout.chunks.saturating_sub(first.0));
+    let count = count.min(layout.chunks().saturating_sub(first.0));
     let mut buffer = Buffer::new();
     buffer.resize(count as usize * 32);
     let words = endpoint.read(layout.descriptor(first), buffer).await?;
@@ -248,6 +283,25 @@ pub async fn free_chunks<E: Endpoint>(endpoint: &E, layout: &Layout) -> Result<u
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_turn_of_the_cursor_passes_every_chunk_once_whatever_the_nodes() {
+        for (nodes, chunks) in [(1u8, 8u32), (1, 100), (2, 8), (2, 33), (3, 160), (3, 1000), (2, 4097)] {
+            let (mut seen, mut cursor, mut firsts) = (vec![0; chunks as usize], 0, Vec::new());
+            let turn = if nodes == 1 { chunks } else { chunks.next_multiple_of(SEARCH) };
+            while cursor < u64::from(turn) {
+                let run = run(nodes, chunks, cursor);
+                (run.first..run.first + run.count).for_each(|chunk| seen[chunk as usize] += 1);
+                firsts.push(run.first);
+                cursor += u64::from(run.positions);
+            }
+            assert!(seen.iter().all(|times| *times == 1), "{nodes} {chunks}");
+            if nodes > 1 && firsts.len() > 8 {
+                let half = firsts[..8].iter().filter(|first| **first < chunks / 2).count();
+                assert!((3..=5).contains(&half), "{firsts:?}");
+            }
+        }
+    }
 
     #[test]
     fn a_chunk_word_says_what_was_put_in() {

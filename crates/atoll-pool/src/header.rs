@@ -3,11 +3,13 @@
 //! ```text
 //! word  0  magic "ATOLLPL" + format version (one byte)
 //! word  1  capacity, bytes                  word  2  bytes of a chunk
-//! word  3  chunks                           word  4  clients at most
+//! word  3  chunks of the home               word  4  clients at most
 //! word  5  objects at most (0: no limit)    word  6  objects of a group at most
 //! word  7  engine                           word  8..16  the engine's settings
 //! word 16  seed of the key hash             word 17  boot id of the host: see `boot`
-//! word 18  bytes of the engine area
+//! word 18  bytes of the engine area         word 19  nodes 32 | nodes at most 32
+//! word 20  bytes of each further node       word 21  bytes that may be added at most
+//! word 22  bytes of a node's engine share   word 23  the pool's id
 //! word 31  checksum of words 0..31, word 17 as zero
 //! word 32.. the control words, each on a line of its own: see `layout`
 //! ```
@@ -15,11 +17,12 @@
 //! Words 0..32 are data, written once but for word 17; the magic last, so that a region is a pool only when it is whole. What is read is trusted only
 //! after the checksum and every bound have been checked.
 
-use crate::{Layout, Pool};
+use crate::layout::EngineArea;
+use crate::{Layout, Pool, nodes};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
 
 /// The format that this version reads and writes.
-pub const FORMAT_VERSION: u8 = 2;
+pub const FORMAT_VERSION: u8 = 3;
 const MAGIC: u64 = u64::from_le_bytes(*b"ATOLLPL\0") | (FORMAT_VERSION as u64) << 56;
 const WORDS: usize = 32;
 
@@ -29,8 +32,12 @@ pub const CHUNK_BYTES: std::ops::RangeInclusive<u32> = 256..=(64 << 10);
 pub const CLIENTS_MAX: u32 = 4000;
 /// Most objects of a group: an object's number in its group has 12 bits.
 pub const GROUP_OBJECTS_MAX: u32 = 4095;
-/// Largest pool: 4 TiB a node.
+/// Largest memory node: 4 TiB.
 pub const CAPACITY_BYTES_MAX: u64 = 4 << 40;
+/// Most memory nodes of a pool.
+pub const NODES_MAX: u32 = 64;
+/// Most memory nodes of a pool that may grow, if nothing else is said.
+pub const NODES_MAX_DEFAULT: u32 = 16;
 
 /// Why a region is no pool, or cannot become one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -74,6 +81,28 @@ pub enum PoolError {
         /// Places in the registry.
         clients_max: u32,
     },
+    /// A memory node's region is not the one that the pool has.
+    #[error("the region of memory node {node} {what}: put the right one back, or remove the pool and create it anew")]
+    Member {
+        /// The node.
+        node: u8,
+        /// What the region is instead.
+        what: String,
+    },
+    /// The region belongs to a pool whose home is another one.
+    #[error("this is memory node {node} of a pool, not its home: open the pool by the name that it was created with")]
+    NotTheHome {
+        /// The node's number.
+        node: u64,
+    },
+    /// Nothing more can be added.
+    #[error("the pool cannot grow by {wanted_bytes} bytes: {why}")]
+    Growth {
+        /// What was wanted.
+        wanted_bytes: u64,
+        /// What is in the way, and what to do.
+        why: String,
+    },
     /// The fabric failed.
     #[error(transparent)]
     Verb(#[from] VerbError),
@@ -82,8 +111,16 @@ pub enum PoolError {
 /// What all processes agree on, fixed when the pool is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolSettings {
-    /// Bytes of the whole region: the hard limit of everything in it.
+    /// Bytes of all regions that the pool is made with: the hard limit of everything in it until memory nodes are added.
     pub capacity_bytes: u64,
+    /// Memory nodes that the pool is made with; the engine's index is spread over them.
+    pub nodes: u32,
+    /// Most memory nodes that there may ever be.
+    pub nodes_max: u32,
+    /// Of the capacity, bytes of each node but the home. 0 with one node.
+    pub member_bytes: u64,
+    /// Bytes that nodes may add at most; index, rings and tables are made for them.
+    pub growth_bytes_max: u64,
     /// Bytes of a chunk, which holds a group of objects; a power of two.
     pub chunk_bytes: u32,
     /// Most clients (threads) at a time.
@@ -107,6 +144,10 @@ impl PoolSettings {
         let chunk_bytes = 1 << (31 - chunk_bytes.leading_zeros());
         Self {
             capacity_bytes: capacity_bytes / 8 * 8,
+            nodes: 1,
+            nodes_max: 1,
+            member_bytes: 0,
+            growth_bytes_max: 0,
             chunk_bytes,
             clients_max: (capacity_bytes / u64::from(chunk_bytes) / 8).clamp(2, 64) as u32,
             objects_max: 0,
@@ -115,6 +156,25 @@ impl PoolSettings {
             engine_settings: [0; 8],
             hash_seed: 0,
         }
+    }
+
+    /// The same capacity over so many memory nodes of equal size.
+    pub fn spread(self, nodes: u32) -> Self {
+        let member_bytes = if nodes > 1 { self.capacity_bytes / u64::from(nodes) / 8 * 8 } else { 0 };
+        Self { nodes, nodes_max: self.nodes_max.max(nodes), member_bytes, ..self }
+    }
+
+    /// The same, made so that nodes with up to so many bytes can be added.
+    pub fn growing(self, growth_bytes_max: u64) -> Self {
+        let growing = growth_bytes_max > 0;
+        let nodes_max =
+            if growing { self.nodes_max.max(self.nodes + 1).max(NODES_MAX_DEFAULT) } else { self.nodes_max };
+        Self { growth_bytes_max, nodes_max, ..self }
+    }
+
+    /// Bytes of the home's region.
+    pub fn home_bytes(&self) -> u64 {
+        self.capacity_bytes.saturating_sub(u64::from(self.nodes.saturating_sub(1)).saturating_mul(self.member_bytes))
     }
 
     /// Checks every bound; the layout checks that it all fits.
@@ -132,9 +192,30 @@ impl PoolSettings {
         if !(1..=group_objects_max).contains(&self.group_objects_max) {
             return bad("the objects of a group", self.group_objects_max.into(), format!("1 to {group_objects_max}"));
         }
-        if self.capacity_bytes > CAPACITY_BYTES_MAX || !self.capacity_bytes.is_multiple_of(8) {
-            let wanted = format!("a multiple of 8 up to {CAPACITY_BYTES_MAX}");
+        if !(1..=NODES_MAX).contains(&self.nodes_max) {
+            return bad("the most memory nodes", self.nodes_max.into(), format!("1 to {NODES_MAX}"));
+        }
+        if !(1..=self.nodes_max).contains(&self.nodes) {
+            return bad("the number of memory nodes", self.nodes.into(), format!("1 to {}", self.nodes_max));
+        }
+        let node_bytes = self.home_bytes().max(self.member_bytes);
+        if node_bytes > CAPACITY_BYTES_MAX || !self.capacity_bytes.is_multiple_of(8) {
+            let wanted = format!("a multiple of 8 up to {CAPACITY_BYTES_MAX} for each memory node");
             return bad("the capacity in bytes", self.capacity_bytes, wanted);
+        }
+        let further = u64::from(self.nodes - 1);
+        let is_divided = match further {
+            0 => self.member_bytes == 0,
+            _ => self.member_bytes.is_multiple_of(8) && further * self.member_bytes < self.capacity_bytes,
+        };
+        if !is_divided {
+            let wanted = "a multiple of 8 that leaves the home something of the capacity".to_owned();
+            return bad("the bytes of a further memory node", self.member_bytes, wanted);
+        }
+        let growth_bytes_max = u64::from(self.nodes_max - self.nodes) * CAPACITY_BYTES_MAX;
+        if self.growth_bytes_max > growth_bytes_max {
+            let wanted = format!("at most {growth_bytes_max} for {} further memory nodes", self.nodes_max - self.nodes);
+            return bad("the bytes that may be added", self.growth_bytes_max, wanted);
         }
         Ok(())
     }
@@ -147,6 +228,8 @@ fn checksum(words: &[u64]) -> u64 {
 }
 /// Which word is the boot id.
 const BOOT_WORD: usize = 17;
+/// Which word is the pool's id.
+const ID_WORD: usize = 23;
 /// The boot id.
 pub(crate) const BOOT: Address = Address::new(0, 0, 8 * BOOT_WORD as u64);
 /// Bytes of the header.
@@ -159,7 +242,7 @@ pub(crate) async fn write<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<(), 
     words[0] = MAGIC;
     words[1] = settings.capacity_bytes;
     words[2] = settings.chunk_bytes.into();
-    words[3] = pool.layout.chunks.into();
+    words[3] = pool.layout.home_chunks.into();
     words[4] = settings.clients_max.into();
     words[5] = settings.objects_max;
     words[6] = settings.group_objects_max.into();
@@ -167,7 +250,12 @@ pub(crate) async fn write<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<(), 
     words[8..16].copy_from_slice(&settings.engine_settings);
     words[16] = settings.hash_seed;
     words[BOOT_WORD] = atoll_fabric::shm::boot();
-    words[18] = pool.layout.engine_bytes;
+    words[18] = pool.layout.engine_area.home_bytes;
+    words[19] = u64::from(settings.nodes) | u64::from(settings.nodes_max) << 32;
+    words[20] = settings.member_bytes;
+    words[21] = settings.growth_bytes_max;
+    words[22] = pool.layout.engine_area.share_bytes;
+    words[ID_WORD] = pool.id;
     words[31] = checksum(&words[..31]);
     let mut buffer = Buffer::new();
     buffer.resize(8 * (WORDS - 1));
@@ -184,7 +272,7 @@ pub(crate) async fn write<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<(), 
 
 /// Adds the WRITEs of the words that are not zero in a new pool, besides the header.
 pub(crate) fn add_beginnings<E: Endpoint>(batch: &mut Batch, endpoint: &E, pool: &Pool) {
-    batch.write_word(pool.layout.free_chunks(), pool.layout.chunks.into());
+    batch.write_word(pool.layout.free_chunks(), pool.layout.chunks().into());
     batch.write_word(pool.layout.clock(), endpoint.unix_ms());
 }
 
@@ -214,6 +302,9 @@ pub fn seal(words: &mut [u64]) {
 pub fn decode(words: &[u64], region_bytes: u64) -> Result<Pool, PoolError> {
     let damaged = |what| PoolError::Damaged { what };
     let words: &[u64; WORDS] = words.try_into().map_err(|_| PoolError::NotAPool)?;
+    if let Some(node) = nodes::member_number(&words[..]) {
+        return Err(PoolError::NotTheHome { node });
+    }
     if words[0] << 8 != MAGIC << 8 {
         return Err(PoolError::NotAPool);
     }
@@ -226,6 +317,10 @@ pub fn decode(words: &[u64], region_bytes: u64) -> Result<Pool, PoolError> {
     let small = |word: u64| u32::try_from(word).map_err(|_| damaged("a number out of range"));
     let settings = PoolSettings {
         capacity_bytes: words[1],
+        nodes: words[19] as u32,
+        nodes_max: (words[19] >> 32) as u32,
+        member_bytes: words[20],
+        growth_bytes_max: words[21],
         chunk_bytes: small(words[2])?,
         clients_max: small(words[4])?,
         objects_max: words[5],
@@ -235,9 +330,10 @@ pub fn decode(words: &[u64], region_bytes: u64) -> Result<Pool, PoolError> {
         hash_seed: words[16],
     };
     settings.check().map_err(|_| damaged("a setting out of range"))?;
-    let layout = Layout::new(&settings, small(words[3])?, words[18]).ok_or(damaged("layout"))?;
-    if layout.end() > settings.capacity_bytes || settings.capacity_bytes > region_bytes {
+    let area = EngineArea { home_bytes: words[18], share_bytes: words[22] };
+    let layout = Layout::new(&settings, small(words[3])?, area).ok_or(damaged("layout"))?;
+    if layout.end() > settings.home_bytes() || settings.home_bytes() > region_bytes {
         return Err(damaged("the region is smaller than its pool"));
     }
-    Ok(Pool { settings, layout })
+    Ok(Pool { settings, layout, id: words[ID_WORD] })
 }

@@ -1,71 +1,137 @@
 //! Where everything is.
 //!
 //! ```text
-//! 0        256                1024      signals       accounts     chunk table     engine area        heap
-//! +--------+------------------+---------+-------------+------------+---------------+------------------+------------------+
-//! | header | control words    |  (pad)  | 64 B a      | 128 B a    | 32 B a chunk  | as the engine    | chunks, aligned  |
-//! |        | one a line       |         | client      | client     |               | needs            | to their size    |
-//! +--------+------------------+---------+-------------+------------+---------------+------------------+------------------+
+//! node 0, the pool's home
+//! 0        256             896      1024 up   accounts  chunk table  engine area      heap
+//! +--------+---------------+--------+---------+---------+------------+----------------+-----------------+
+//! | header | control words | nodes, | signals | 128 B a | 32 B a     | as the engine  | chunks, aligned |
+//! |        | one a line    | 8 B a  | 64 B a  | client  | chunk      | needs          | to a line       |
+//! +--------+---------------+--------+---------+---------+------------+----------------+-----------------+
+//!
+//! a further node
+//! 0        128                   heap
+//! +--------+---------------------+-------------------------------+
+//! | header | the engine's share  | chunks                        |
+//! +--------+---------------------+-------------------------------+
 //! ```
+//!
+//! Chunks are numbered through: first the home's, then node 1's, and so on. The tables are made for as many chunks and nodes as there may ever be. Nodes
+//! that were there when the pool was made have a share of the engine's words; one that came later has chunks alone.
 //!
 //! Control words: clock (atomics only), free chunks (atomics only; a hint), allocation cursor (atomics only), resident objects
 //! (atomics only; kept only where objects are limited), clients ever (atomics only), write tokens handed out (atomics only), clients shut out
 //! (atomics only), how many of those the last count of everything has seen (atomics only), joins and whether the pool was closed (atomics only;
 //! see `boot`).
 
+use crate::nodes::{KnownNodes, MEMBER_HEADER_BYTES};
 use crate::registry::{ACCOUNT_BYTES, SIGNAL_BYTES};
 use crate::{ChunkId, PoolError, PoolSettings};
 use atoll_fabric::Address;
+use std::sync::Arc;
 
 const LINE: u64 = 64;
 const CONTROL: u64 = 256;
-const REGISTRY: u64 = 1024;
+/// First byte of the table of nodes.
+pub(crate) const NODES: u64 = 896;
+const REGISTRY_MIN: u64 = 1024;
 /// Bytes of a chunk's descriptor.
 pub const DESCRIPTOR_BYTES: u64 = 32;
 /// A pool with fewer chunks is of no use.
 pub const CHUNKS_MIN: u32 = 8;
 
-/// Offsets of everything, derived from the settings alone.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What an engine needs for its words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EngineArea {
+    /// Bytes on the home.
+    pub home_bytes: u64,
+    /// Bytes on each further node that is there when the pool is made.
+    pub share_bytes: u64,
+}
+
+/// Where everything is: derived from the settings alone, but for the nodes that have come since the pool was made. Clones know the same nodes.
+#[derive(Clone, Debug)]
 pub struct Layout {
-    /// Chunks of the heap.
-    pub chunks: u32,
-    /// Bytes of a chunk.
+    /// Most chunks that there may ever be.
+    pub chunks_max: u32,
+    /// Bytes of a chunk; a power of two.
     pub chunk_bytes: u64,
-    /// Bytes of the engine area.
-    pub engine_bytes: u64,
+    /// The engine's words.
+    pub engine_area: EngineArea,
+    /// Chunks of the home.
+    pub(crate) home_chunks: u32,
+    /// Nodes that have a share of the engine's words.
+    first_nodes: u8,
+    /// Nodes that there may ever be.
+    pub(crate) nodes_max: u8,
+    registry: u64,
     accounts: u64,
     table: u64,
     engine: u64,
     heap: u64,
+    pub(crate) nodes: Arc<KnownNodes>,
+}
+
+/// Chunks of each further node that is there when the pool is made.
+pub(crate) fn member_chunks(settings: &PoolSettings, area: EngineArea) -> u32 {
+    let heap_bytes = settings.member_bytes.saturating_sub(member_heap(area.share_bytes));
+    u32::try_from(heap_bytes / u64::from(settings.chunk_bytes)).unwrap_or(u32::MAX)
+}
+
+/// Where the heap of a further node begins that has so many bytes of the engine's words.
+fn member_heap(share_bytes: u64) -> u64 {
+    MEMBER_HEADER_BYTES.saturating_add(share_bytes).checked_next_multiple_of(LINE).unwrap_or(u64::MAX)
 }
 
 impl Layout {
-    /// The layout for so many chunks; `None` if it overflows.
-    pub(crate) fn new(settings: &PoolSettings, chunks: u32, engine_bytes: u64) -> Option<Self> {
-        if chunks < CHUNKS_MIN {
+    /// The layout for so many chunks on the home; `None` if it overflows.
+    pub(crate) fn new(settings: &PoolSettings, home_chunks: u32, engine_area: EngineArea) -> Option<Self> {
+        let further = settings.nodes - 1;
+        let member_chunks = if further > 0 { member_chunks(settings, engine_area) } else { 0 };
+        let first_chunks = home_chunks.checked_add(member_chunks.checked_mul(further)?)?;
+        let growth = u32::try_from(settings.growth_bytes_max / u64::from(settings.chunk_bytes)).ok()?;
+        let chunks_max = first_chunks.checked_add(growth)?;
+        if home_chunks == 0 || first_chunks < CHUNKS_MIN || (further > 0 && member_chunks == 0) {
             return None;
         }
         let clients = u64::from(settings.clients_max);
         let chunk_bytes = u64::from(settings.chunk_bytes);
-        let accounts = REGISTRY + clients * SIGNAL_BYTES;
+        let registry = (NODES + 8 * u64::from(settings.nodes_max)).next_multiple_of(LINE).max(REGISTRY_MIN);
+        let accounts = registry + clients * SIGNAL_BYTES;
         let table = accounts + clients * ACCOUNT_BYTES;
-        let engine = (table + u64::from(chunks) * DESCRIPTOR_BYTES).next_multiple_of(LINE);
-        let heap = engine.checked_add(engine_bytes)?.checked_next_multiple_of(LINE)?;
-        heap.checked_add(u64::from(chunks) * chunk_bytes)?;
-        Some(Self { chunks, chunk_bytes, engine_bytes, accounts, table, engine, heap })
+        let engine = (table + u64::from(chunks_max) * DESCRIPTOR_BYTES).next_multiple_of(LINE);
+        let heap = engine.checked_add(engine_area.home_bytes)?.checked_next_multiple_of(LINE)?;
+        heap.checked_add(u64::from(home_chunks) * chunk_bytes)?;
+        let nodes = Arc::new(KnownNodes::home(home_chunks));
+        let (first_nodes, nodes_max) = (settings.nodes as u8, settings.nodes_max as u8);
+        Some(Self {
+            chunks_max,
+            chunk_bytes,
+            engine_area,
+            home_chunks,
+            first_nodes,
+            nodes_max,
+            registry,
+            accounts,
+            table,
+            engine,
+            heap,
+            nodes,
+        })
     }
 
     /// The layout with the most chunks that fit the capacity.
-    pub fn plan(settings: &PoolSettings, engine_area: impl Fn(u32) -> u64) -> Result<Self, PoolError> {
+    pub fn plan(settings: &PoolSettings, engine_area: EngineArea) -> Result<Self, PoolError> {
         settings.check()?;
-        let fits = |chunks: u32| {
-            Self::new(settings, chunks, engine_area(chunks)).filter(|layout| layout.end() <= settings.capacity_bytes)
-        };
-        let (mut low, mut high) =
-            (CHUNKS_MIN, (settings.capacity_bytes / u64::from(settings.chunk_bytes)).min(u32::MAX.into()) as u32);
+        let home_bytes = settings.home_bytes();
+        let fits = |chunks: u32| Self::new(settings, chunks, engine_area).filter(|layout| layout.end() <= home_bytes);
+        let further = (settings.nodes - 1).saturating_mul(member_chunks(settings, engine_area));
+        let (mut low, mut high) = (
+            CHUNKS_MIN.saturating_sub(further).max(1),
+            (home_bytes / u64::from(settings.chunk_bytes)).min(u32::MAX.into()) as u32,
+        );
         let Some(mut best) = fits(low) else {
-            let wanted = format!("more: {CHUNKS_MIN} chunks of {} bytes must fit", settings.chunk_bytes);
+            let growth = if settings.growth_bytes_max > 0 { ", or less to grow by" } else { "" };
+            let wanted = format!("more{growth}: {CHUNKS_MIN} chunks of {} bytes must fit", settings.chunk_bytes);
             return Err(PoolError::Setting { what: "the capacity in bytes", found: settings.capacity_bytes, wanted });
         };
         while low < high {
@@ -78,9 +144,35 @@ impl Layout {
         Ok(best)
     }
 
-    /// First byte behind the heap.
+    /// First byte behind the home's heap.
     pub fn end(&self) -> u64 {
-        self.heap + u64::from(self.chunks) * self.chunk_bytes
+        self.heap + u64::from(self.home_chunks) * self.chunk_bytes
+    }
+
+    /// Bytes of a further node's region in front of its heap.
+    pub fn member_heap(&self, node: u8) -> u64 {
+        member_heap(if node < self.first_nodes { self.engine_area.share_bytes } else { 0 })
+    }
+
+    /// Bytes of a further node's region with so many chunks.
+    pub fn member_end(&self, node: u8, chunks: u32) -> u64 {
+        self.member_heap(node).saturating_add(u64::from(chunks) * self.chunk_bytes)
+    }
+
+    /// Chunks that this process knows of: all that there are, unless a node has come since it last looked ([`nodes::learn`](crate::nodes::learn)).
+    #[inline]
+    pub fn chunks(&self) -> u32 {
+        self.nodes.chunks()
+    }
+
+    /// Chunks that a further node brought, if this process knows it; of node 0 the home's.
+    pub fn chunks_of(&self, node: u8) -> Option<std::ops::Range<u32>> {
+        self.nodes.chunks_of(node)
+    }
+
+    /// The node of a chunk.
+    pub fn node_of(&self, chunk: ChunkId) -> u8 {
+        if chunk.0 < self.home_chunks { 0 } else { self.nodes.find(chunk).0 }
     }
 
     const fn control(index: u64) -> Address {
@@ -132,9 +224,19 @@ impl Layout {
         Self::control(8)
     }
 
+    /// What is known of a memory node: see [`nodes`](crate::nodes).
+    pub const fn node(&self, node: u8) -> Address {
+        Address::new(0, 0, NODES + 8 * node as u64)
+    }
+
+    /// First byte behind the table of nodes.
+    pub(crate) fn registry(&self) -> u64 {
+        self.registry
+    }
+
     /// A client's signal: its state, protection and lease.
     pub fn signal(&self, slot: u32) -> Address {
-        Address::new(0, 0, REGISTRY + u64::from(slot) * SIGNAL_BYTES)
+        Address::new(0, 0, self.registry + u64::from(slot) * SIGNAL_BYTES)
     }
 
     /// A client's account: its identity and what it has counted.
@@ -152,18 +254,47 @@ impl Layout {
         Address::new(0, 0, self.engine)
     }
 
-    /// First byte of a chunk.
+    /// First byte of a further node's share of the engine's words.
     #[inline]
+    pub const fn engine_share(node: u8) -> Address {
+        Address::new(node, 0, MEMBER_HEADER_BYTES)
+    }
+
+    /// First byte of a chunk.
+    #[inline(always)]
     pub fn chunk(&self, chunk: ChunkId) -> Address {
-        Address::new(0, 0, self.heap + u64::from(chunk.0) * self.chunk_bytes)
+        if chunk.0 < self.home_chunks {
+            return Address::new(0, 0, self.heap + u64::from(chunk.0) * self.chunk_bytes);
+        }
+        self.further_chunk(chunk)
     }
 
-    /// Bytes of the heap.
+    /// Out of the way of the one-node case, which it would slow down if it were inlined.
+    #[cold]
+    #[inline(never)]
+    fn further_chunk(&self, chunk: ChunkId) -> Address {
+        let (node, index) = self.nodes.find(chunk);
+        let heap = if node == 0 { self.heap } else { self.member_heap(node) };
+        Address::new(node, 0, heap + u64::from(index) * self.chunk_bytes)
+    }
+
+    /// The number of the chunk that so many bytes of heap are in front of, unchecked, and how far into it they reach.
+    #[inline(always)]
+    pub fn divide(&self, heap_offset: u64) -> (u64, u64) {
+        (heap_offset >> self.chunk_bytes.trailing_zeros(), heap_offset & (self.chunk_bytes - 1))
+    }
+
+    /// Bytes of all heaps that this process knows of.
     pub fn heap_bytes(&self) -> u64 {
-        u64::from(self.chunks) * self.chunk_bytes
+        u64::from(self.chunks()) * self.chunk_bytes
     }
 
-    /// What is at an address, for whoever follows a trace. The engine area is the engine's to name.
+    /// Bytes of all heaps that there may ever be.
+    pub fn heap_bytes_max(&self) -> u64 {
+        u64::from(self.chunks_max) * self.chunk_bytes
+    }
+
+    /// What is at an address, for whoever follows a trace. The engine's words are the engine's to name.
     pub fn describe(&self, at: Address) -> Option<String> {
         const CONTROLS: [&str; 9] = [
             "clock",
@@ -177,36 +308,38 @@ impl Layout {
             "closing",
         ];
         let offset = at.offset();
-        let within = |start: u64, end: u64, bytes: u64, name: &str, words: &[&str]| {
+        let within = |start: u64, end: u64, first: u64, bytes: u64, name: &str, words: &[&str]| {
             (start..end).contains(&offset).then(|| {
-                let (index, word) = ((offset - start) / bytes, (offset - start) % bytes / 8);
+                let (index, word) = (first + (offset - start) / bytes, (offset - start) % bytes / 8);
                 let word = words.get(word as usize).map_or_else(|| format!("+{}", 8 * word), |word| (*word).to_owned());
                 format!("{name} {index} {word}")
             })
         };
+        if !at.is_home() {
+            let (node, chunks) = (at.node(), self.chunks_of(at.node())?);
+            let (start, end) = (self.member_heap(node), self.member_end(node, chunks.len() as u32));
+            return within(start, end, chunks.start.into(), self.chunk_bytes, "in chunk", &[]);
+        }
         if offset < CONTROL {
             return Some(format!("header word {}", offset / 8));
         }
-        if offset < REGISTRY {
+        if offset < NODES {
             return CONTROLS.get(((offset - CONTROL) / LINE) as usize).map(|name| (*name).to_owned());
         }
-        within(REGISTRY, self.accounts, SIGNAL_BYTES, "signal", &["state", "protection", "lease"])
-            .or_else(|| within(self.accounts, self.table, ACCOUNT_BYTES, "account", &[]))
+        let descriptor = &["state", "contents", "dead bytes", "expired"];
+        within(NODES, self.registry, 0, 8, "node", &["state"])
             .or_else(|| {
-                within(
-                    self.table,
-                    self.engine,
-                    DESCRIPTOR_BYTES,
-                    "chunk",
-                    &["state", "contents", "dead bytes", "expired"],
-                )
+                within(self.registry, self.accounts, 0, SIGNAL_BYTES, "signal", &["state", "protection", "lease"])
             })
-            .or_else(|| within(self.heap, self.end(), self.chunk_bytes, "in chunk", &[]))
+            .or_else(|| within(self.accounts, self.table, 0, ACCOUNT_BYTES, "account", &[]))
+            .or_else(|| within(self.table, self.engine, 0, DESCRIPTOR_BYTES, "chunk", descriptor))
+            .or_else(|| within(self.heap, self.end(), 0, self.chunk_bytes, "in chunk", &[]))
     }
 
-    /// The chunk with this number, if there is one.
+    /// The chunk with this number, if this process knows of it.
+    #[inline]
     pub fn checked_chunk(&self, number: u32) -> Option<ChunkId> {
-        (number < self.chunks).then_some(ChunkId(number))
+        (number < self.home_chunks || number < self.chunks()).then_some(ChunkId(number))
     }
 }
 
@@ -218,15 +351,45 @@ mod tests {
     fn a_plan_fills_the_capacity_and_never_passes_it() {
         for capacity in [1 << 20, 3_000_000, 64 << 20, 1 << 30, 1 << 40] {
             let settings = PoolSettings::for_capacity(capacity);
-            let layout = Layout::plan(&settings, |chunks| u64::from(chunks) * 1000).unwrap();
+            let area = EngineArea { home_bytes: capacity / 10, share_bytes: 0 };
+            let layout = Layout::plan(&settings, area).unwrap();
             assert!(layout.end() <= capacity);
             assert!(capacity - layout.end() < 2 * layout.chunk_bytes + 2000, "{capacity}");
+            assert_eq!(layout.chunks(), layout.chunks_max);
+        }
+    }
+
+    #[test]
+    fn every_chunk_of_a_spread_pool_is_inside_its_node_and_nobody_elses() {
+        for nodes in 2..5u32 {
+            let settings = PoolSettings::for_capacity(3_000_000).spread(nodes);
+            let area = EngineArea { home_bytes: 100_000, share_bytes: 20_000 };
+            let layout = Layout::plan(&settings, area).unwrap();
+            assert!(layout.end() <= settings.home_bytes());
+            let members = member_chunks(&settings, area);
+            for node in 1..nodes as u8 {
+                layout.nodes.add(node, members);
+                assert!(layout.member_end(node, members) <= settings.member_bytes);
+            }
+            assert_eq!(layout.chunks(), layout.chunks_max);
+            let mut before = Address::new(0, 0, 0);
+            for chunk in (0..layout.chunks()).map(ChunkId) {
+                let at = layout.chunk(chunk);
+                assert_eq!((at.node(), at.region()), (layout.node_of(chunk), 0));
+                assert!(layout.chunks_of(at.node()).unwrap().contains(&chunk.0));
+                let room = if at.node() == before.node() { layout.chunk_bytes } else { layout.member_heap(at.node()) };
+                assert!(
+                    at.offset() >= room
+                        && (before.offset() == 0 || at.node() > before.node() || at == before.add(room))
+                );
+                before = at;
+            }
         }
     }
 
     #[test]
     fn a_capacity_below_the_least_is_refused_with_what_to_do() {
         let settings = PoolSettings { capacity_bytes: 4096, ..PoolSettings::for_capacity(1 << 20) };
-        assert!(matches!(Layout::plan(&settings, |_| 0), Err(PoolError::Setting { .. })));
+        assert!(matches!(Layout::plan(&settings, EngineArea::default()), Err(PoolError::Setting { .. })));
     }
 }

@@ -1,11 +1,15 @@
 //! Memory nodes' regions: layout, allocation, membership.
 //!
-//! A pool is one region, formatted once and opened by any number of processes.
+//! A pool is one region or several, one on each memory node, formatted once and opened by any number of processes. Node 0 is its home, which says
+//! what there is; more nodes may come later.
 //!
 //! ```text
 //! +--------+-----------------------------+-------------+-------------+----------------------+
 //! | header | registry: signals, accounts | chunk table | engine area |         heap         |
 //! +--------+-----------------------------+-------------+-------------+----------------------+
+//! +--------+--------------+-----------------------------------------------------------------+
+//! | header | engine share |                              heap                               |
+//! +--------+--------------+-----------------------------------------------------------------+
 //! ```
 //!
 //! | module | concept |
@@ -14,6 +18,7 @@
 //! | [`layout`] | where everything is |
 //! | [`boot`] | a region that outlives its host's boot |
 //! | [`registry`] | who is a client: incarnations, what they protect, how the dead are shut out |
+//! | [`nodes`] | the memory nodes: what there is of them, and how one is added |
 //! | [`chunks`] | the heap's chunks: who owns which, allocation by atomics alone |
 //! | [`clock`] | the pool's clock, which judges expiry |
 #![forbid(unsafe_code)]
@@ -23,41 +28,47 @@ pub mod chunks;
 pub mod clock;
 pub mod header;
 pub mod layout;
+pub mod nodes;
 pub mod registry;
 
 pub use chunks::{Chunk, ChunkId, ChunkState};
 pub use clock::PoolClock;
 pub use header::{PoolError, PoolSettings};
-pub use layout::Layout;
+pub use layout::{EngineArea, Layout};
 pub use registry::{Incarnation, Member, PlaceState};
 
 use atoll_fabric::{Batch, Endpoint, VerbError};
 
-/// A formatted pool: its settings and layout, checked. Plain data; every thread uses it with its own endpoint.
+/// A formatted pool: its settings and layout, checked. Every thread uses it with its own endpoint.
 #[derive(Clone, Debug)]
 pub struct Pool {
     /// What all processes agree on.
     pub settings: PoolSettings,
     /// Where everything is.
     pub layout: Layout,
+    /// What the regions of its nodes know each other by: random, made with the pool.
+    pub id: u64,
 }
 
 impl Pool {
-    /// Formats an all-zero region. `engine_area` gives the bytes that the engine needs for so many chunks.
+    /// Formats all-zero regions, which the endpoint reaches.
     pub async fn format<E: Endpoint>(
         endpoint: &E,
         settings: PoolSettings,
-        engine_area: impl Fn(u32) -> u64,
+        engine_area: EngineArea,
     ) -> Result<Self, PoolError> {
         let layout = Layout::plan(&settings, engine_area)?;
-        let pool = Self { settings, layout };
+        let pool = Self { settings, layout, id: endpoint.random() };
+        nodes::write_first(endpoint, &pool).await?;
         header::write(endpoint, &pool).await?;
         Ok(pool)
     }
 
-    /// Opens a region that was formatted, checking every word of the header.
-    pub async fn open<E: Endpoint>(endpoint: &E, region_bytes: u64) -> Result<Self, PoolError> {
-        header::read(endpoint, region_bytes).await
+    /// Opens a pool that was formatted, checking every word of all headers. `home_bytes` is the size of node 0's region.
+    pub async fn open<E: Endpoint>(endpoint: &E, home_bytes: u64) -> Result<Self, PoolError> {
+        let pool = header::read(endpoint, home_bytes).await?;
+        nodes::learn(endpoint, &pool).await?;
+        Ok(pool)
     }
 }
 

@@ -13,7 +13,7 @@ fn main() -> Result<(), ServeError> {
     let facts = PoolFacts {
         fabric: "none".to_owned(),
         engine: "model".to_owned(),
-        capacity_bytes: 0,
+        capacity_bytes: Box::new(|| 0),
         used_bytes: Box::new(|| 0),
     };
     atoll_server::serve(options, facts, |_| Ok::<_, Infallible>(Cache::new(Model::new(Clock::host()))))

@@ -8,8 +8,8 @@ pub struct PoolFacts {
     pub fabric: String,
     /// The engine that was chosen: `forge`.
     pub engine: String,
-    /// Bytes that the pool holds at most.
-    pub capacity_bytes: u64,
+    /// Gives the bytes that the pool holds at most, which grow with every memory node that is added. Called as the next.
+    pub capacity_bytes: Box<dyn Fn() -> u64 + Send + Sync>,
     /// Gives the bytes of the pool that are in use. Called for each `INFO` and each reading of the metrics, from any thread.
     pub used_bytes: Box<dyn Fn() -> u64 + Send + Sync>,
 }
@@ -19,7 +19,7 @@ impl fmt::Debug for PoolFacts {
         f.debug_struct("PoolFacts")
             .field("fabric", &self.fabric)
             .field("engine", &self.engine)
-            .field("capacity_bytes", &self.capacity_bytes)
+            .field("capacity_bytes", &(self.capacity_bytes)())
             .finish_non_exhaustive()
     }
 }

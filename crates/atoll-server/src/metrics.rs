@@ -68,7 +68,8 @@ fn write_metrics(text: &mut String, shared: &Shared) -> fmt::Result {
     writeln!(text, "atoll_info{{version=\"{version}\",fabric=\"{fabric}\",engine=\"{engine}\"}} 1")?;
     let seconds = shared.started.elapsed().as_secs();
     number(text, "atoll_uptime_seconds", "gauge", "Seconds since the server started.", seconds)?;
-    number(text, "atoll_pool_capacity_bytes", "gauge", "Bytes that the pool holds at most.", facts.capacity_bytes)?;
+    let capacity_bytes = (facts.capacity_bytes)();
+    number(text, "atoll_pool_capacity_bytes", "gauge", "Bytes that the pool holds at most.", capacity_bytes)?;
     number(text, "atoll_pool_used_bytes", "gauge", "Bytes of the pool in use.", totals.used_bytes)?;
     number(text, "atoll_objects", "gauge", "Objects in the pool.", totals.objects)?;
     let clients = shared.clients.load(Relaxed) as u64;

@@ -38,4 +38,4 @@ pub use atoll_cache::{
     Stats, VALUE_BYTES_MAX, Value,
 };
 pub use cache::Cache;
-pub use pool::{ClientInfo, ClientState, OpenError, Pool, PoolInfo, PoolOptions, RepairError};
+pub use pool::{ClientInfo, ClientState, GrowError, NodeInfo, OpenError, Pool, PoolInfo, PoolOptions, RepairError};

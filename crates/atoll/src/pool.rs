@@ -1,16 +1,24 @@
 //! A pool of shared memory as one process has it open.
 
+mod nodes;
+mod options;
+
+pub use nodes::{GrowError, NodeInfo};
+pub use options::PoolOptions;
+
+use self::nodes::{endpoint, make_node, nodes_of, remove_node};
 use crate::Cache;
 use atoll_cache::CacheError;
 use atoll_cache::forge::repair::Repaired;
 use atoll_cache::forge::verify::Report;
-use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
+use atoll_cache::forge::{Forge, ForgePool};
 use atoll_fabric::region::Region;
-use atoll_fabric::shm::{ProcessState, RegionLock, ShmEndpoint, ShmError, ShmRegion};
+use atoll_fabric::shm::{ProcessState, RegionLock, ShmEndpoint, ShmError, ShmNodes, ShmRegion};
 use atoll_fabric::{Clock, run_ready};
 use atoll_pool::boot::{self, Found};
+use atoll_pool::chunks::Descriptor;
 use atoll_pool::registry::{Place, Roll};
-use atoll_pool::{ChunkId, ChunkState, Incarnation, PlaceState, PoolError, chunks, registry};
+use atoll_pool::{ChunkId, ChunkState, Incarnation, PlaceState, PoolError, PoolSettings, chunks, registry};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -40,51 +48,6 @@ pub enum RepairError {
 /// A killed process that is not dead after this time hangs in the kernel.
 const DEATH_PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a new pool is to be like.
-#[derive(Clone, Debug)]
-pub struct PoolOptions {
-    capacity_bytes: u64,
-    clients_max: Option<u32>,
-    forge: ForgeOptions,
-}
-
-impl Default for PoolOptions {
-    /// 1 GiB, the default engine settings.
-    fn default() -> Self {
-        Self { capacity_bytes: 1 << 30, clients_max: None, forge: ForgeOptions::default() }
-    }
-}
-
-impl PoolOptions {
-    /// Bytes of the whole pool, metadata included; the hard limit.
-    pub fn capacity_bytes(self, capacity_bytes: u64) -> Self {
-        Self { capacity_bytes, ..self }
-    }
-
-    /// Most clients (threads) at a time. By default 64, fewer in pools below 2 MiB.
-    pub fn clients_max(self, clients_max: u32) -> Self {
-        Self { clients_max: Some(clients_max), ..self }
-    }
-
-    /// Expected bytes of an object with its key, by which the index is sized (default 288). Objects much smaller than that fill the index
-    /// before the memory.
-    pub fn object_bytes_mean(mut self, bytes: u32) -> Self {
-        self.forge.object_bytes_mean = bytes.saturating_add(atoll_cache::forge::object::HEADER_BYTES as u32);
-        self
-    }
-
-    /// The engine's own choices.
-    pub fn forge(self, forge: ForgeOptions) -> Self {
-        Self { forge, ..self }
-    }
-
-    fn settings(&self) -> atoll_pool::PoolSettings {
-        let mut settings = self.forge.for_capacity(self.capacity_bytes);
-        settings.clients_max = self.clients_max.unwrap_or(settings.clients_max);
-        settings
-    }
-}
-
 /// What `pool info` tells.
 #[derive(Clone, Debug)]
 pub struct PoolInfo {
@@ -96,6 +59,8 @@ pub struct PoolInfo {
     pub chunks_free: u64,
     /// All chunks.
     pub chunks: u64,
+    /// The memory nodes that they are on, the pool's home first.
+    pub nodes: Vec<NodeInfo>,
     /// The clients, and those that died and are not repaired yet.
     pub clients: Vec<ClientInfo>,
     /// Bytes of chunks that belong to clients which do not run, and may be reused only once those are dead and repaired.
@@ -166,7 +131,10 @@ pub struct Pool(Arc<Opened>);
 
 /// What all handles and clients of one process share.
 struct Opened {
+    /// The home.
     region: Arc<ShmRegion>,
+    /// The other nodes.
+    nodes: Arc<ShmNodes>,
     forge: Arc<ForgePool>,
     clock: Clock,
     reformatted: bool,
@@ -174,7 +142,13 @@ struct Opened {
 
 impl Opened {
     fn endpoint(&self) -> ShmEndpoint {
-        ShmEndpoint::with_regions(vec![self.region.clone()], self.clock.clone())
+        endpoint(&self.region, &self.nodes, &self.clock)
+    }
+
+    /// Brings everything to the disk, the home last.
+    fn sync(&self) -> Result<(), ShmError> {
+        self.nodes.mapped().try_for_each(|(_, region)| region.sync())?;
+        self.region.sync()
     }
 
     /// Joins, and makes sure that a pool which had been closed is known not to be before anything else changes.
@@ -182,7 +156,7 @@ impl Opened {
         let forge = run_ready(Forge::join(&self.forge, self.endpoint()))?;
         let layout = &self.forge.pool().layout;
         if run_ready(boot::count_join(forge.endpoint(), layout)).map_err(PoolError::Verb)? {
-            self.region.sync()?;
+            self.sync()?;
         }
         Ok(forge)
     }
@@ -197,9 +171,9 @@ impl Opened {
         // One that joins alone counts anew what the dead left miscounted.
         drop(run_ready(Forge::join(&self.forge, self.endpoint()))?);
         if let Some(word) = closing()? {
-            self.region.sync()?;
+            self.sync()?;
             if run_ready(boot::close(&endpoint, &pool.layout, word)).map_err(PoolError::Verb)? {
-                self.region.sync()?;
+                self.sync()?;
             }
         }
         Ok(())
@@ -219,26 +193,37 @@ impl Pool {
     /// A pool of this process alone.
     pub fn anonymous(options: &PoolOptions) -> Result<Self, OpenError> {
         // Settings that are not possible are told before any memory is taken.
-        options.settings().check()?;
-        Self::format(ShmRegion::anonymous(options.capacity_bytes)?, options)
+        let settings = options.settings()?;
+        Self::format(ShmRegion::anonymous(settings.home_bytes())?, settings)
     }
 
     /// A new pool that other processes can open: `shm:/NAME`, which stays until it is removed or the host reboots; or the path of a file, which
-    /// stays until it is removed.
+    /// stays until it is removed. Memory nodes besides the first are regions with `+1`, `+2` and so on behind that.
+    ///
+    /// A process that dies while it makes a pool leaves names that hold no pool; [`Pool::remove`] removes them.
     pub fn create(name: &str, options: &PoolOptions) -> Result<Self, OpenError> {
-        options.settings().check()?;
-        let pool = Self::format(ShmRegion::create(name, options.capacity_bytes / 8 * 8)?, options);
+        let settings = options.settings()?;
+        if name.starts_with("shm:") && name.contains('+') {
+            return Err(ShmError::BadName(name.to_owned()).into());
+        }
+        // Whoever makes the home alone makes the other nodes.
+        let home = ShmRegion::create(name, settings.home_bytes())?;
+        let pool = Self::format(home, settings);
         if pool.is_err() {
-            ShmRegion::remove(name)?;
+            Self::remove(name)?;
         }
         pool
     }
 
-    fn format(region: ShmRegion, options: &PoolOptions) -> Result<Self, OpenError> {
+    fn format(region: ShmRegion, settings: PoolSettings) -> Result<Self, OpenError> {
         let (region, clock) = (Arc::new(region), Clock::host());
-        let endpoint = ShmEndpoint::with_regions(vec![region.clone()], clock.clone());
-        let forge = run_ready(ForgePool::format(&endpoint, options.settings()))?;
-        Ok(Self(Arc::new(Opened { region, forge, clock, reformatted: false })))
+        let nodes = nodes_of(region.name());
+        for node in 1..settings.nodes as u8 {
+            let made = Arc::new(make_node(region.name(), node, settings.member_bytes)?);
+            nodes.insert(node, made).expect("nobody else knows of these nodes");
+        }
+        let forge = run_ready(ForgePool::format(&endpoint(&region, &nodes, &clock), settings))?;
+        Ok(Self(Arc::new(Opened { region, nodes, forge, clock, reformatted: false })))
     }
 
     /// Opens a pool that somebody created.
@@ -249,8 +234,8 @@ impl Pool {
         let this_boot = atoll_fabric::shm::boot();
         // Whoever makes a pool anew is alone with it.
         let lock = RegionLock::shared(name)?;
-        let (region, clock) = (Arc::new(ShmRegion::open(name)?), Clock::host());
-        let endpoint = ShmEndpoint::with_regions(vec![region.clone()], clock.clone());
+        let (region, nodes, clock) = (Arc::new(ShmRegion::open(name)?), nodes_of(Some(name)), Clock::host());
+        let endpoint = endpoint(&region, &nodes, &clock);
         let forge = run_ready(ForgePool::open(&endpoint, region.attributes().bytes))?;
         drop(lock);
         let mut found = Found::Present;
@@ -258,7 +243,7 @@ impl Pool {
             let _lock = RegionLock::alone(name)?;
             found = run_ready(boot::take_over(&endpoint, forge.pool(), this_boot))?;
         }
-        Ok(Self(Arc::new(Opened { region, forge, clock, reformatted: found == Found::Reformatted })))
+        Ok(Self(Arc::new(Opened { region, nodes, forge, clock, reformatted: found == Found::Reformatted })))
     }
 
     /// Whether opening it found it in use before a reboot, and emptied it.
@@ -266,9 +251,22 @@ impl Pool {
         self.0.reformatted
     }
 
-    /// Removes a pool's name. Processes that have it open keep using its memory until they close it.
+    /// Removes a pool's names. Processes that have it open keep using its memory until they close it.
     pub fn remove(name: &str) -> Result<(), OpenError> {
-        Ok(ShmRegion::remove(name)?)
+        // The home last: whoever dies in between leaves something that can be removed by its name.
+        let mut removed = false;
+        for node in 1..atoll_pool::header::NODES_MAX as u8 {
+            match remove_node(&ShmNodes::name(name, node)) {
+                Ok(was_there) => removed |= was_there,
+                // A name like that which is somebody else's, or no name at all.
+                Err(ShmError::Exists(_) | ShmError::BadSize { .. } | ShmError::BadName(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        match ShmRegion::remove(name) {
+            Err(ShmError::Absent(_)) if removed => Ok(()),
+            outcome => Ok(outcome?),
+        }
     }
 
     fn endpoint(&self) -> ShmEndpoint {
@@ -280,16 +278,16 @@ impl Pool {
         Ok(Cache::new(atoll_cache::Cache::new(self.0.join()?), self.clone()))
     }
 
-    /// Bytes of the whole pool.
+    /// Bytes of the whole pool, with the memory nodes that this process knows of.
     pub fn capacity_bytes(&self) -> u64 {
-        self.0.forge.pool().settings.capacity_bytes
+        self.0.forge.pool().capacity_bytes()
     }
 
     /// Bytes of chunks that are in use, and of the metadata.
     pub fn used_bytes(&self) -> u64 {
         let layout = &self.0.forge.pool().layout;
         let free = run_ready(chunks::free_chunks(&self.endpoint(), layout)).unwrap_or(0);
-        self.capacity_bytes() - free.min(layout.chunks.into()) * layout.chunk_bytes
+        self.capacity_bytes() - free.min(layout.chunks().into()) * layout.chunk_bytes
     }
 
     /// The name under which other processes open it.
@@ -305,22 +303,26 @@ impl Pool {
     /// Who uses it, and how full it is.
     pub fn info(&self) -> Result<PoolInfo, CacheError> {
         let (endpoint, pool) = (self.endpoint(), self.0.forge.pool());
+        // A region that cannot be had shows itself to whoever uses it.
+        let _ = run_ready(atoll_pool::nodes::learn(&endpoint, pool));
         let clients = run_ready(registry::places(&endpoint, pool))?.iter().filter_map(ClientInfo::of).collect();
-        let quarantined_bytes = self.quarantined_bytes(&endpoint)?;
+        let all = pool.layout.chunks();
+        let descriptors = run_ready(chunks::descriptors(&endpoint, &pool.layout, ChunkId(0), all))?;
+        let quarantined_bytes = self.quarantined_bytes(&endpoint, &descriptors)?;
         Ok(PoolInfo {
             settings: self.settings(),
             objects: run_ready(registry::objects(&endpoint, pool))?,
             chunks_free: run_ready(chunks::free_chunks(&endpoint, &pool.layout))?,
-            chunks: pool.layout.chunks.into(),
+            chunks: all.into(),
+            nodes: self.nodes(&descriptors),
             clients,
             quarantined_bytes,
         })
     }
 
     /// Bytes of chunks whose owners do not run.
-    fn quarantined_bytes(&self, endpoint: &ShmEndpoint) -> Result<u64, CacheError> {
+    fn quarantined_bytes(&self, endpoint: &ShmEndpoint, descriptors: &[Descriptor]) -> Result<u64, CacheError> {
         let pool = self.0.forge.pool();
-        let descriptors = run_ready(chunks::descriptors(endpoint, &pool.layout, ChunkId(0), pool.layout.chunks))?;
         // Looked at after the chunks: an owner that is not there now is not alive.
         let running: Vec<Place> = run_ready(registry::places(endpoint, pool))?
             .into_iter()

@@ -278,3 +278,27 @@ fn the_experiment_that_kills_processes_finds_nothing_wrong() {
     }
     assert!(!shown.contains("\"kills\":0,"), "{shown}");
 }
+
+#[test]
+fn growers_that_are_killed_anywhere_leave_a_pool_that_grows_again() {
+    let name = PoolName::new("kill-growers");
+    printed(&["pool", "create", &name.0, "--capacity", "16MiB", "--nodes", "2", "--capacity-max", "80MiB"]);
+    let worker = Worker::start(&name, 2);
+    for delay_us in (0..12).map(|round| 3000 * round) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_atoll"));
+        command.args(["pool", "grow", &name.0, "--by", "4MiB"]).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut grower = command.spawn().unwrap();
+        std::thread::sleep(Duration::from_micros(delay_us));
+        grower.kill().unwrap();
+        grower.wait().unwrap();
+    }
+    let pool = Pool::open(&name.0).unwrap();
+    let before = pool.info().unwrap().nodes.len();
+    printed(&["pool", "grow", &name.0, "--by", "4MiB"]);
+    let after = pool.info().unwrap().nodes;
+    assert_eq!(after.len(), before + 1, "{after:?}");
+    worker.kill();
+    pool.repair().unwrap();
+    assert_eq!(pool.verify().unwrap().faults, Vec::<String>::new());
+    println!("{before} nodes were there after the kills");
+}

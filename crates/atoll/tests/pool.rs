@@ -105,3 +105,94 @@ fn a_full_pool_spends_at_most_a_quarter_beside_keys_and_values() {
     println!("capacity / (resident objects x (key + value)) = {overhead:.4}");
     assert!(overhead <= 1.25, "{overhead}");
 }
+
+/// Objects in the pool, by the clients' own way of looking.
+fn hits(cache: &mut atoll::Cache, keys: std::ops::Range<u32>) -> usize {
+    keys.filter(|key| cache.get(&key.to_le_bytes()).unwrap().is_some()).count()
+}
+
+fn fill(cache: &mut atoll::Cache, keys: std::ops::Range<u32>) {
+    keys.for_each(|key| cache.set(&key.to_le_bytes(), &[7; 500]).unwrap());
+}
+
+#[test]
+fn a_pool_on_two_nodes_is_filled_grows_while_it_is_used_and_is_removed_whole() {
+    let name = PoolName::new("grown");
+    let options = ["--capacity", "4MiB", "--nodes", "2", "--capacity-max", "12MiB", "--json"];
+    printed(&[&["pool", "create", &name.0], &options[..6]].concat());
+    let pool = atoll::Pool::open(&name.0).unwrap();
+    let mut cache = pool.client().unwrap();
+    fill(&mut cache, 0..20_000);
+    let before = hits(&mut cache, 0..20_000);
+    let info = pool.info().unwrap();
+    assert_eq!(info.nodes.len(), 2);
+    assert!(info.nodes.iter().all(|node| node.chunks_free < node.chunks / 4), "both are filled: {:?}", info.nodes);
+
+    let grown = printed(&["pool", "grow", &name.0, "--by", "6MiB", "--json"]);
+    assert!(grown.contains("\"number\": 2"), "{grown}");
+    assert!(refused(&["pool", "grow", &name.0, "--by", "3MiB"]).contains("--capacity-max"));
+    // The client that was there all the time finds the node as it looks for room.
+    fill(&mut cache, 20_000..60_000);
+    let after = hits(&mut cache, 0..60_000);
+    assert!(after > 2 * before, "{before} objects, then {after}");
+    let info = pool.info().unwrap();
+    assert!(info.nodes.len() == 3 && info.nodes[2].chunks_free < info.nodes[2].chunks / 4, "{:?}", info.nodes);
+    assert!((9 << 20..=10 << 20).contains(&pool.capacity_bytes()), "{}", pool.capacity_bytes());
+    drop((cache, pool));
+
+    let shown = printed(&["pool", "info", &name.0]);
+    for node in 0..3 {
+        assert!(shown.contains(&format!("node {node} {}", name.0)), "{shown}");
+    }
+    assert!(printed(&["pool", "verify", &name.0]).contains("sound"));
+    assert!(refused(&["pool", "info", &format!("{}+1", name.0)]).contains("memory node 1 of a pool"));
+    printed(&["pool", "remove", &name.0]);
+    let region = name.0.replace("shm:/", "/dev/shm/atoll.");
+    for file in [region.clone(), format!("{region}+1"), format!("{region}+2")] {
+        assert!(!std::path::Path::new(&file).exists(), "{file}");
+    }
+}
+
+#[test]
+fn a_region_that_is_not_the_pools_is_told_from_its_own() {
+    let name = PoolName::new("members");
+    let other = PoolName::new("members-other");
+    for name in [&name.0, &other.0] {
+        printed(&["pool", "create", name, "--capacity", "1MiB", "--nodes", "3"]);
+    }
+    let file = |name: &PoolName, node| format!("{}+{node}", name.0.replace("shm:/", "/dev/shm/atoll."));
+    let (first, second) = (std::fs::read(file(&name, 1)).unwrap(), std::fs::read(file(&name, 2)).unwrap());
+    let said = |bytes: Option<&[u8]>, what: &str| {
+        match bytes {
+            Some(bytes) => std::fs::write(file(&name, 2), bytes).unwrap(),
+            None => std::fs::remove_file(file(&name, 2)).unwrap(),
+        }
+        let said = refused(&["pool", "info", &name.0]);
+        assert!(said.contains("memory node 2") && said.contains(what), "{what}: {said}");
+    };
+    said(Some(&first), "is memory node 1 of this pool");
+    said(Some(&std::fs::read(file(&other, 2)).unwrap()), "belongs to another pool");
+    said(Some(&vec![0; second.len()]), "holds nothing");
+    said(Some(&second[..second.len() / 2]), "is too small");
+    let mut damaged = second.clone();
+    damaged[24] ^= 1;
+    said(Some(&damaged), "is damaged");
+    said(None, "does not exist");
+    std::fs::write(file(&name, 2), &second).unwrap();
+    printed(&["pool", "verify", &name.0]);
+}
+
+#[test]
+fn what_a_grower_left_that_died_is_gone_with_the_next_growth_or_the_pool() {
+    let name = PoolName::new("half-grown");
+    printed(&["pool", "create", &name.0, "--capacity", "1MiB", "--capacity-max", "4MiB"]);
+    let file = format!("{}+1", name.0.replace("shm:/", "/dev/shm/atoll."));
+    std::fs::write(&file, vec![0; 1 << 20]).unwrap();
+    assert!(printed(&["pool", "info", &name.0]).contains("node 0"));
+    printed(&["pool", "grow", &name.0, "--by", "2MiB"]);
+    assert!(std::fs::metadata(&file).unwrap().len() > 1 << 20);
+    let left = file.replace("+1", "+2");
+    std::fs::write(&left, [0; 0]).unwrap();
+    printed(&["pool", "remove", &name.0]);
+    assert!(!std::path::Path::new(&file).exists() && !std::path::Path::new(&left).exists());
+}

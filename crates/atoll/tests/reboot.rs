@@ -126,3 +126,36 @@ fn of_many_that_open_it_at_once_one_makes_it_anew() {
         std::mem::forget(Pool::open(&file.0).unwrap().client().unwrap());
     }
 }
+
+#[test]
+fn all_nodes_of_a_pool_go_on_after_a_reboot_or_are_empty_together() {
+    let path = std::env::temp_dir().join(format!("atoll-reboot-nodes-{}", std::process::id()));
+    let file = PoolFile(path.to_str().unwrap().to_owned());
+    let options = PoolOptions::default().capacity_bytes(4 << 20).nodes(2).capacity_bytes_max(8 << 20).clients_max(5);
+    let pool = Pool::create(&file.0, &options).unwrap();
+    pool.grow(3 << 20).unwrap();
+    let fill = |pool: &Pool| {
+        let mut cache = pool.client().unwrap();
+        (0..20_000u32).for_each(|key| cache.set(&key.to_le_bytes(), &[7; 300]).unwrap());
+        cache
+    };
+    drop(fill(&pool));
+    let objects = pool.info().unwrap().objects;
+    drop(pool);
+    file.reboot();
+    let pool = Pool::open(&file.0).unwrap();
+    assert!(!pool.was_reformatted() && pool.info().unwrap().objects == objects);
+    assert_eq!(pool.verify().unwrap().faults, Vec::<String>::new());
+    std::mem::forget(fill(&pool));
+    drop(pool);
+    file.reboot();
+    let pool = Pool::open(&file.0).unwrap();
+    assert!(pool.was_reformatted());
+    let info = pool.info().unwrap();
+    assert_eq!((info.objects, info.nodes.len(), info.chunks_free), (0, 3, info.chunks));
+    assert_eq!(pool.verify().unwrap().faults, Vec::<String>::new());
+    drop(fill(&pool));
+    assert_eq!(pool.verify().unwrap().faults, Vec::<String>::new());
+    drop(pool);
+    Pool::remove(&file.0).unwrap();
+}

@@ -74,17 +74,10 @@ impl<E: Endpoint> Forge<E> {
     pub(super) async fn extents(&mut self, header: &Header, body: &LargeBody) -> Result<Option<Extents>, CacheError> {
         let layout = self.shared.pool.layout.clone();
         let (bodies, lists) = chunks_needed(header.body_bytes(), layout.chunk_bytes);
-        if bodies > layout.chunks as usize || lists > LARGE_EXTENTS {
+        if bodies > layout.chunks_max as usize || lists > LARGE_EXTENTS {
             return Ok(None);
         }
-        let checked = |words: &[u64]| -> Option<Vec<Extent>> {
-            let extent = |word: &u64| {
-                let chunk = layout.checked_chunk(*word as u32)?;
-                Some(Extent { chunk, generation: (*word >> 32) as u32 })
-            };
-            words.iter().map(extent).collect()
-        };
-        let listed = checked(&body.extents[..if lists == 0 { bodies } else { lists }]);
+        let listed = self.listed(&body.extents[..if lists == 0 { bodies } else { lists }]).await?;
         let Some(listed) = listed else { return Ok(None) };
         if lists == 0 {
             return Ok(Some(Extents { body: listed, lists: Vec::new() }));
@@ -96,7 +89,19 @@ impl<E: Endpoint> Forge<E> {
             let buffer = self.endpoint.read(layout.chunk(list.chunk), buffer).await?;
             words.extend_from_slice(buffer.words());
         }
-        Ok(checked(&words).map(|body| Extents { body, lists: listed }))
+        Ok(self.listed(&words).await?.map(|body| Extents { body, lists: listed }))
+    }
+
+    /// The extents that these words name; `None` if one of them names no chunk.
+    async fn listed(&mut self, words: &[u64]) -> Result<Option<Vec<Extent>>, CacheError> {
+        let last = words.iter().map(|word| *word as u32).max();
+        if let Some(last) = last
+            && self.find_chunk(last).await?.is_none()
+        {
+            return Ok(None);
+        }
+        let extent = |word: &u64| Extent { chunk: ChunkId(*word as u32), generation: (*word >> 32) as u32 };
+        Ok(Some(words.iter().map(extent).collect()))
     }
 
     /// READs key and value of a large object, each chunk straight to its place in `buffer`; `None` if their checksum is another.

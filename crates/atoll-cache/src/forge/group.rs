@@ -24,6 +24,7 @@
 
 use super::Forge;
 use super::layout::Queue;
+use super::nodes::Earlier;
 use super::object::Header;
 use super::ring::Node;
 use super::slot::{KeyHash, UNIT_BYTES};
@@ -230,15 +231,18 @@ impl<E: Endpoint> Forge<E> {
         }
         let descriptor = layout.descriptor(group.chunk);
         let contents = Contents { objects: group.map.len() as u16, queue };
+        let at = layout.chunk(group.chunk).add(layout.chunk_bytes - 8 * group.map.len() as u64);
+        let is_in_order = self.is_in_order(at, descriptor);
+        let map = if is_in_order { map } else { Box::pin(self.write_first(at, map)).await? };
         let mut batch = Batch::new();
-        let written = batch.write(layout.chunk(group.chunk).add(layout.chunk_bytes - 8 * group.map.len() as u64), map);
+        let written = Earlier::add(&mut batch, at, map, is_in_order);
         batch.write_word(descriptor.add(8), contents.word());
         batch.write_word(descriptor.add(24), group.quarter_expired_ms());
         let queued = Chunk { state: ChunkState::Queued, ..from };
         // After a WRITE everything is in order: whoever finds the group queued finds its map.
         let swap = batch.compare_and_swap(descriptor, from.word(), queued.word());
         self.endpoint.post(&mut batch).await?;
-        self.scratch = batch.take(written);
+        self.scratch = written.take(&mut batch);
         if !batch.swapped(swap) {
             return Err(CacheError::Damaged { what: "somebody else changed the state of a group" });
         }

@@ -42,6 +42,10 @@ pub enum Hole {
     PendingForever,
     /// What a client held is reclaimed although it may still write (closed by the fence).
     UnfencedRepair,
+    /// Verbs of one batch to several memory nodes are taken to be in order (closed by awaiting what comes first).
+    UnorderedNodes,
+    /// A chunk of a memory node that was added meanwhile is taken for a damaged word (closed by looking for new nodes first).
+    UnknownNode,
 }
 
 /// The holes that are open.

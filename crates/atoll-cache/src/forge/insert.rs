@@ -15,6 +15,7 @@
 
 use super::layout::{BUCKET_SLOTS, Queue};
 use super::lookup::ATTEMPTS_MAX;
+use super::nodes::Earlier;
 use super::search::{Found, Search};
 use super::slot::{KeyHash, Slot};
 use super::update::New;
@@ -84,13 +85,16 @@ impl<E: Endpoint> Forge<E> {
         let address = self.shared.layout.slot(slot);
         let certain = self.is_open(Hole::DuplicateKey);
         let first = if certain { word } else { word.pending() };
+        let (at, record) = self.outgoing_record(place);
+        let is_in_order = self.is_in_order(at, address);
+        let record = if is_in_order { record } else { Box::pin(self.write_first(at, record)).await? };
         let mut batch = Batch::new();
-        let written = self.add_record_write(&mut batch, place);
+        let written = Earlier::add(&mut batch, at, record, is_in_order);
         let swap = batch.compare_and_swap(address, before.0, first.0);
         let begun_ns = self.endpoint.now_ns();
         let read = self.add_bucket_read(&mut batch, hash);
         self.endpoint.post(&mut batch).await?;
-        self.outgoing = batch.take(written);
+        self.outgoing = written.take(&mut batch);
         self.bucket = batch.take(read);
         if !batch.swapped(swap) {
             self.unplace(new);

@@ -6,14 +6,19 @@
 //! |  small  |  main   |    small    |    main     |   small    |    main    | buckets of 16 slots  |
 //! +---------+---------+-------------+-------------+------------+------------+----------------------+
 //! |<- hot and small: device memory, where there is some ->|
+//!
+//! +---------------------------+
+//! |  index, the node's share  |     on each further node that was there when the pool was made
+//! +---------------------------+
 //! ```
 //!
 //! Cursors: one word, tail 32 | head 32, atomics only. Frequencies: for each of the ring's last `4 * window` positions one array of
-//! 16-bit counters, four to a word, atomics only. Rings: see `ring`. Index: see `slot`; atomics only.
+//! 16-bit counters, four to a word, atomics only. Rings: see `ring`. Index: see `slot`; atomics only. Every node has equally many buckets, in the
+//! order of their numbers; a hash chooses among all.
 
 use super::settings::ForgeSettings;
 use atoll_fabric::Address;
-use atoll_pool::{Pool, PoolError, PoolSettings};
+use atoll_pool::{EngineArea, Layout, Pool, PoolError, PoolSettings};
 
 /// Slots of a bucket. A key has one bucket: of sixteen slots, filled to half (the other half are ghosts), one in some thousand keys finds it
 /// full, and every lookup touches one place of the index.
@@ -52,13 +57,16 @@ pub struct ForgeLayout {
     frequency_bytes: u64,
     ring_bytes: u64,
     buckets: u32,
+    /// Buckets of each node but the last, which may have fewer: all of them, with one node.
+    node_buckets: u32,
 }
 
 impl ForgeLayout {
     /// The layout in `pool`, after checking that its engine area is large enough.
     pub fn new(pool: &Pool, settings: &ForgeSettings) -> Result<Self, PoolError> {
         let layout = Self::sized(pool.layout.engine(), &pool.settings, settings);
-        if layout.bytes() > pool.layout.engine_bytes {
+        let (needed, area) = (layout.area(), pool.layout.engine_area);
+        if needed.home_bytes > area.home_bytes || needed.share_bytes > area.share_bytes {
             return Err(PoolError::Damaged { what: "the engine area is too small" });
         }
         Ok(layout)
@@ -74,6 +82,7 @@ impl ForgeLayout {
             frequency_bytes,
             ring_bytes: 8 << settings.ring_log2,
             buckets: settings.buckets,
+            node_buckets: settings.buckets.div_ceil(pool.nodes),
         }
     }
 
@@ -85,8 +94,10 @@ impl ForgeLayout {
         (self.rings() + 2 * self.ring_bytes).next_multiple_of(BUCKET_BYTES)
     }
 
-    fn bytes(&self) -> u64 {
-        self.index() + u64::from(self.buckets) * BUCKET_BYTES
+    fn area(&self) -> EngineArea {
+        let index_bytes = u64::from(self.node_buckets) * BUCKET_BYTES;
+        let is_spread = self.node_buckets < self.buckets;
+        EngineArea { home_bytes: self.index() + index_bytes, share_bytes: if is_spread { index_bytes } else { 0 } }
     }
 
     /// The packed cursors of a queue.
@@ -107,14 +118,40 @@ impl ForgeLayout {
     }
 
     /// A bucket of the index.
-    #[inline]
+    #[inline(always)]
     pub fn bucket(&self, bucket: u32) -> Address {
-        self.base.add(self.index() + u64::from(bucket) * BUCKET_BYTES)
+        if bucket < self.node_buckets {
+            return self.base.add(self.index() + u64::from(bucket) * BUCKET_BYTES);
+        }
+        self.further_bucket(bucket)
+    }
+
+    /// Out of the way of the one-node case, which it would slow down if it were inlined.
+    #[cold]
+    #[inline(never)]
+    fn further_bucket(&self, bucket: u32) -> Address {
+        let (node, index) = (bucket / self.node_buckets, bucket % self.node_buckets);
+        Layout::engine_share(node as u8).add(u64::from(index) * BUCKET_BYTES)
+    }
+
+    /// How many buckets from this one on, it included, lie in one piece.
+    pub fn buckets_in_a_piece(&self, bucket: u32) -> u32 {
+        (self.node_buckets - bucket % self.node_buckets).min(self.buckets.saturating_sub(bucket))
     }
 
     /// What is at an address of the engine area, for whoever follows a trace.
     pub fn describe(&self, at: Address) -> Option<String> {
-        let offset = at.offset().checked_sub(self.base.offset()).filter(|offset| *offset < self.bytes())?;
+        let slot_name = |first: u32, offset: u64| {
+            let slot = u64::from(first) * BUCKET_SLOTS as u64 + offset / 8;
+            format!("slot {slot} (bucket {})", slot / BUCKET_SLOTS as u64)
+        };
+        let area = self.area();
+        if !at.is_home() {
+            let share = Layout::engine_share(at.node());
+            let offset = at.offset().checked_sub(share.offset()).filter(|offset| *offset < area.share_bytes)?;
+            return Some(slot_name(u32::from(at.node()) * self.node_buckets, offset));
+        }
+        let offset = at.offset().checked_sub(self.base.offset()).filter(|offset| *offset < area.home_bytes)?;
         let queue = |index: u64| if index == 0 { "small" } else { "main" };
         Some(if offset < 2 * LINE {
             format!("cursors {}", queue(offset / LINE))
@@ -125,23 +162,56 @@ impl ForgeLayout {
             let offset = offset - self.rings();
             format!("ring {} {}", queue(offset / self.ring_bytes), offset % self.ring_bytes / 8)
         } else {
-            let slot = (offset - self.index()) / 8;
-            format!("slot {slot} (bucket {})", slot / BUCKET_SLOTS as u64)
+            slot_name(0, offset - self.index())
         })
     }
 
     /// A slot of the index by its number: bucket * 16 + place.
     #[inline]
     pub fn slot(&self, slot: u64) -> Address {
-        self.base.add(self.index() + slot * 8)
+        let (bucket, place) = (slot / BUCKET_SLOTS as u64, slot % BUCKET_SLOTS as u64);
+        // A slot's number has at most 34 bits, or was checked against the index.
+        self.bucket(bucket as u32).add(place * 8)
     }
 }
 
-/// Bytes of engine area that a pool with these settings needs for so many chunks. (The number of chunks bounds the ring, which the settings
-/// already size.)
-pub fn engine_bytes(settings: &PoolSettings, _chunks: u32) -> u64 {
+/// What a pool with these settings needs for the engine's words. (How many chunks there are bounds the ring, which the settings already size.)
+pub fn engine_area(settings: &PoolSettings) -> EngineArea {
     match ForgeSettings::decode(settings) {
-        Ok(forge) => ForgeLayout::sized(Address::new(0, 0, 0), settings, &forge).bytes(),
-        Err(_) => 0,
+        Ok(forge) => ForgeLayout::sized(Address::new(0, 0, 0), settings, &forge).area(),
+        Err(_) => EngineArea::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forge::ForgeOptions;
+
+    #[test]
+    fn buckets_lie_in_pieces_one_a_node_and_slots_in_their_buckets() {
+        for (nodes, slots) in [(1, 64), (2, 64), (3, 160), (4, 48), (3, 16 * 1000)] {
+            let settings = ForgeOptions::default().settings(PoolSettings::for_capacity(8 << 20), slots).spread(nodes);
+            let forge = ForgeSettings::decode(&settings).unwrap();
+            let layout = ForgeLayout::sized(Address::new(0, 0, 4096), &settings, &forge);
+            let (mut pieces, mut first, area) = (0, 0, engine_area(&settings));
+            while first < forge.buckets {
+                let piece = layout.buckets_in_a_piece(first);
+                for bucket in first..first + piece {
+                    let at = layout.bucket(bucket);
+                    assert_eq!(at, layout.bucket(first).add(u64::from(bucket - first) * BUCKET_BYTES));
+                    assert_eq!(layout.slot(u64::from(bucket) * 16 + 5), at.add(40));
+                    assert_eq!(layout.describe(at.add(8)), Some(format!("slot {} (bucket {bucket})", bucket * 16 + 1)));
+                    let end = if at.is_home() {
+                        4096 + area.home_bytes
+                    } else {
+                        Layout::engine_share(1).offset() + area.share_bytes
+                    };
+                    assert!(at.offset() + BUCKET_BYTES <= end);
+                }
+                (pieces, first) = (pieces + 1, first + piece);
+            }
+            assert_eq!(pieces, nodes.min(forge.buckets), "{nodes} nodes, {slots} slots");
+        }
     }
 }

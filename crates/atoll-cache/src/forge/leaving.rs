@@ -16,6 +16,7 @@
 
 use super::group::{Contents, MapEntry};
 use super::layout::{BUCKET_SLOTS, Queue};
+use super::nodes::Earlier;
 use super::object::{self, Header, Record};
 use super::ring::{Head, Node};
 use super::slot::{KeyHash, RecordLength, Slot, UNIT_BYTES};
@@ -81,7 +82,7 @@ impl<E: Endpoint> Forge<E> {
 
     async fn own_head(&mut self, queue: Queue, head: &Head) -> Result<Option<LeavingGroup>, CacheError> {
         let Head { node, position, .. } = *head;
-        if self.shared.pool.layout.checked_chunk(node.chunk.0).is_none() {
+        if self.find_chunk(node.chunk.0).await?.is_none() {
             return Ok(None);
         }
         let descriptor = chunks::descriptors(&self.endpoint, &self.shared.pool.layout, node.chunk, 1).await?[0];
@@ -199,12 +200,15 @@ impl<E: Endpoint> Forge<E> {
             *word = MapEntry { carry: leaver.carry, ..leaver.entry }.word();
         }
         let queued = Chunk { state: ChunkState::Queued, ..group.state };
+        let at = layout.chunk(group.chunk).add(layout.chunk_bytes - 8 * group.objects.len() as u64);
+        let descriptor = layout.descriptor(group.chunk);
+        let is_in_order = self.is_in_order(at, descriptor);
+        let map = if is_in_order { map } else { Box::pin(self.write_first(at, map)).await? };
         let mut batch = Batch::new();
-        let written =
-            batch.write(layout.chunk(group.chunk).add(layout.chunk_bytes - 8 * group.objects.len() as u64), map);
-        let swap = batch.compare_and_swap(layout.descriptor(group.chunk), group.state.word(), queued.word());
+        let written = Earlier::add(&mut batch, at, map, is_in_order);
+        let swap = batch.compare_and_swap(descriptor, group.state.word(), queued.word());
         self.endpoint.post(&mut batch).await?;
-        self.scratch = batch.take(written);
+        self.scratch = written.take(&mut batch);
         if !batch.swapped(swap) {
             return Err(CacheError::Damaged { what: "somebody else changed the state of a leaving group" });
         }
@@ -278,11 +282,14 @@ impl<E: Endpoint> Forge<E> {
         let length = if header.large { RecordLength::LARGE } else { RecordLength::of(header.record_bytes()) };
         let heap_offset = u64::from(place.chunk.0) * layout.chunk_bytes + place.offset_bytes;
         let copy = self.shared.format.live(word.fingerprint(), length, heap_offset, place.generation);
+        let (at, slot) = (layout.chunk(place.chunk).add(place.offset_bytes), self.shared.layout.slot(slot));
+        let is_in_order = self.is_in_order(at, slot);
+        let record = if is_in_order { record } else { Box::pin(self.write_first(at, record)).await? };
         let mut batch = Batch::new();
-        let written = batch.write(layout.chunk(place.chunk).add(place.offset_bytes), record);
-        let swap = batch.compare_and_swap(self.shared.layout.slot(slot), word.0, copy.0);
+        let written = Earlier::add(&mut batch, at, record, is_in_order);
+        let swap = batch.compare_and_swap(slot, word.0, copy.0);
         self.endpoint.post(&mut batch).await?;
-        self.record = batch.take(written);
+        self.record = written.take(&mut batch);
         if batch.swapped(swap) {
             self.stats.regroups += 1;
             if header.large {

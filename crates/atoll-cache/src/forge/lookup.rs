@@ -61,7 +61,7 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Where a key's bucket is, and this client's buffer for it.
-    #[inline]
+    #[inline(always)]
     fn bucket_span(&mut self, hash: KeyHash) -> (Address, Buffer) {
         let mut buffer = std::mem::take(&mut self.bucket);
         buffer.resize(BUCKET_BYTES as usize);
@@ -90,7 +90,7 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Where a slot's record is, and how many bytes to READ; `None` if the word points outside the heap.
-    #[inline]
+    #[inline(always)]
     pub(super) fn record_span(&self, slot: Slot) -> Option<(Address, usize, ChunkId)> {
         let layout = &self.shared.pool.layout;
         let offset = self.shared.format.heap_offset(slot);
@@ -98,9 +98,10 @@ impl<E: Endpoint> Forge<E> {
             let chunk = ChunkId((offset / layout.chunk_bytes) as u32);
             return Some((layout.chunk(ChunkId(0)).add(offset), slot.length().bytes() as usize, chunk));
         }
-        let chunk = layout.checked_chunk(u32::try_from(offset / layout.chunk_bytes).ok()?)?;
-        let room = layout.chunk_bytes - offset % layout.chunk_bytes;
-        Some((layout.chunk(ChunkId(0)).add(offset), slot.length().bytes().min(room) as usize, chunk))
+        let (number, within) = layout.divide(offset);
+        let chunk = layout.checked_chunk(u32::try_from(number).ok()?)?;
+        let room = layout.chunk_bytes - within;
+        Some((layout.chunk(chunk).add(within), slot.length().bytes().min(room) as usize, chunk))
     }
 
     /// Whether a record that was read belongs to the slot, to another key's slot, or to neither any more. `body` is for large objects.
@@ -193,7 +194,11 @@ impl<E: Endpoint> Forge<E> {
         into: &mut Value,
         begun_ns: u64,
     ) -> Result<Candidate, CacheError> {
-        let Some((at, bytes, chunk)) = self.record_span(slot) else { return Ok(Candidate::Reused) };
+        let Some((at, bytes, chunk)) = self.record_span(slot) else {
+            // A client that does not know the chunk's node begins anew with it.
+            Box::pin(self.learn_nodes()).await?;
+            return Ok(Candidate::Reused);
+        };
         self.shared.hotness.expect(chunk);
         // Whatever comes of it, the last hit's value is gone.
         (into.start, into.meta) = (0, Meta::default());
@@ -288,10 +293,10 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Counts an access to the object in the slot.
-    #[inline]
+    #[inline(always)]
     pub(super) fn count_hit(&mut self, slot: Slot, header: &Header) {
         self.stats.hits += 1;
-        let chunk = self.shared.format.heap_offset(slot) / self.shared.pool.layout.chunk_bytes;
+        let (chunk, _) = self.shared.pool.layout.divide(self.shared.format.heap_offset(slot));
         let max = self.shared.settings.options.frequency_max;
         self.shared.hotness.touch(ChunkId(chunk as u32), header.number, header.generation, max);
         if self.variant.eager_hotness {
@@ -369,7 +374,7 @@ impl<E: Endpoint> Forge<E> {
             let candidate = slots.find(|slot| slot.may_be(hash.fingerprint) && !slot.is_pending());
             let Some(slot) = candidate else { continue };
             candidates[index] = Some(slot);
-            if let Some((at, bytes, _)) = self.record_span(slot) {
+            if let Some((at, bytes, _)) = self.find_record(slot).await? {
                 (values[index].start, values[index].meta) = (0, Meta::default());
                 let mut buffer = std::mem::take(&mut values[index].buffer);
                 buffer.resize(bytes);

@@ -19,6 +19,7 @@
 //! | `room` | how room is made: a free chunk, cleaning, eviction |
 //! | `evict` | which objects go |
 //! | `leaving` | a group on its way out |
+//! | `nodes` | several memory nodes: what is in order between them, and chunks that come later |
 //! | `expect` | hints to the fabric, before a batch of operations |
 //! | `extent` | objects larger than a chunk |
 //! | `walk` | scan, flush, random key |
@@ -44,6 +45,7 @@ mod insert;
 pub mod layout;
 mod leaving;
 mod lookup;
+mod nodes;
 pub mod object;
 pub mod repair;
 pub mod ring;
@@ -86,26 +88,25 @@ pub struct ForgePool {
 }
 
 impl ForgePool {
-    /// Formats an all-zero region with settings made by [`ForgeOptions`]. A hash seed of 0 stands for a random one.
+    /// Formats all-zero regions with settings made by [`ForgeOptions`]. A hash seed of 0 stands for a random one.
     pub async fn format<E: Endpoint>(endpoint: &E, settings: PoolSettings) -> Result<Arc<Self>, PoolError> {
         let hash_seed = if settings.hash_seed == 0 { endpoint.random() } else { settings.hash_seed };
         let settings = PoolSettings { hash_seed, ..settings };
-        let bytes = settings.clone();
-        let pool = Pool::format(endpoint, settings, move |chunks| layout::engine_bytes(&bytes, chunks)).await?;
-        Self::new(pool)
+        let area = layout::engine_area(&settings);
+        Self::new(Pool::format(endpoint, settings, area).await?)
     }
 
-    /// Opens a pool that somebody formatted.
-    pub async fn open<E: Endpoint>(endpoint: &E, region_bytes: u64) -> Result<Arc<Self>, PoolError> {
-        Self::new(Pool::open(endpoint, region_bytes).await?)
+    /// Opens a pool that somebody formatted. `home_bytes` is the size of node 0's region.
+    pub async fn open<E: Endpoint>(endpoint: &E, home_bytes: u64) -> Result<Arc<Self>, PoolError> {
+        Self::new(Pool::open(endpoint, home_bytes).await?)
     }
 
     fn new(pool: Pool) -> Result<Arc<Self>, PoolError> {
         let settings = ForgeSettings::decode(&pool.settings)?;
         let layout = ForgeLayout::new(&pool, &settings)?;
-        let format = SlotFormat::new(pool.layout.heap_bytes());
+        let format = SlotFormat::new(pool.layout.heap_bytes_max());
         let hasher = Hasher::new(pool.settings.hash_seed);
-        let hotness = HotnessMap::new(pool.layout.chunks, pool.settings.group_objects_max);
+        let hotness = HotnessMap::new(pool.layout.chunks_max, pool.settings.group_objects_max);
         Ok(Arc::new(Self { pool, settings, layout, format, hasher, hotness }))
     }
 
@@ -259,7 +260,7 @@ impl<E: Endpoint> Forge<E> {
         let addresses = Addresses::new(if endpoint.is_near() { 0 } else { ADDRESS_CACHE_BYTES });
         let operations_per_round = (window_objects / 8).clamp(1, OPERATIONS_PER_ROUND_MAX);
         Self {
-            clean_cursor: (endpoint.random() % u64::from(shared.pool.layout.chunks)) as u32,
+            clean_cursor: (endpoint.random() % u64::from(shared.pool.layout.chunks())) as u32,
             shared: shared.clone(),
             endpoint,
             member,

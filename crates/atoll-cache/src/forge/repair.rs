@@ -99,6 +99,7 @@ impl<E: Endpoint> Forge<E> {
             return Ok(());
         }
         self.looked_ns = now_ns;
+        self.learn_nodes().await?;
         self.look(false).await?;
         Ok(())
     }
@@ -187,9 +188,11 @@ impl<E: Endpoint> Forge<E> {
     }
 
     pub(super) async fn all_descriptors(&mut self) -> Result<Vec<chunks::Descriptor>, CacheError> {
+        self.learn_nodes().await?;
         let layout = self.shared.pool.layout.clone();
-        let mut descriptors = Vec::with_capacity(layout.chunks as usize);
-        while (descriptors.len() as u32) < layout.chunks {
+        let all = layout.chunks();
+        let mut descriptors = Vec::with_capacity(all as usize);
+        while (descriptors.len() as u32) < all {
             let first = ChunkId(descriptors.len() as u32);
             descriptors.extend(chunks::descriptors(&self.endpoint, &layout, first, DESCRIPTORS_AT_ONCE).await?);
         }
@@ -379,7 +382,7 @@ impl<E: Endpoint> Forge<E> {
             let mut extents = HashSet::new();
             let mut damaged = Vec::new();
             for (word, slot) in &slots {
-                let Some((at, bytes, _)) = self.record_span(*word) else {
+                let Some((at, bytes, _)) = self.find_record(*word).await? else {
                     damaged.push((*slot, *word));
                     continue;
                 };
@@ -466,7 +469,7 @@ impl<E: Endpoint> Forge<E> {
         let buckets = self.shared.settings.buckets;
         let (mut first, mut live) = (0, 0);
         while first < buckets {
-            let count = 1024.min(buckets - first);
+            let count = 1024.min(self.shared.layout.buckets_in_a_piece(first));
             let mut buffer = Buffer::new();
             buffer.resize(BUCKET_BYTES as usize * count as usize);
             let words = self.endpoint.read(self.shared.layout.bucket(first), buffer).await?;

@@ -116,8 +116,14 @@ impl<E: Endpoint> Forge<E> {
 
     /// Takes a free chunk, if there is one.
     pub(super) async fn allocate(&mut self, count: FreeCount) -> Result<Option<(ChunkId, u32)>, CacheError> {
-        let layout = &self.shared.pool.layout;
-        Ok(chunks::allocate(&self.endpoint, layout, self.me(), ChunkState::Open, count).await?)
+        loop {
+            let layout = &self.shared.pool.layout;
+            let found = chunks::allocate(&self.endpoint, layout, self.me(), ChunkState::Open, count).await?;
+            // None that this client knows of: perhaps a memory node was added.
+            if found.is_some() || !self.learn_nodes().await? {
+                return Ok(found);
+            }
+        }
     }
 
     /// Counts an object against the limit, evicting until there is room.
@@ -274,8 +280,9 @@ impl<E: Endpoint> Forge<E> {
         if self.cursors().await?.iter().any(|cursors: &Cursors| cursors.len() > ring / 2) {
             return Ok(false);
         }
-        let first = ChunkId(self.clean_cursor % layout.chunks);
-        self.clean_cursor = (first.0 + CLEAN_LOOK.min(layout.chunks - first.0)) % layout.chunks;
+        let all = layout.chunks();
+        let first = ChunkId(self.clean_cursor % all);
+        self.clean_cursor = (first.0 + CLEAN_LOOK.min(all - first.0)) % all;
         let descriptors = chunks::descriptors(&self.endpoint, &layout, first, CLEAN_LOOK).await?;
         let now_ns = self.endpoint.now_ns();
         let now_ms = self.pool_ms(now_ns).await?;

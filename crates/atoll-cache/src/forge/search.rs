@@ -43,7 +43,7 @@ impl<E: Endpoint> Forge<E> {
         slot: u64,
         word: Slot,
     ) -> Result<Option<(Slot, ChunkId)>, CacheError> {
-        let Some((at, bytes, chunk)) = self.record_span(word) else { return Ok(None) };
+        let Some((at, bytes, chunk)) = self.find_record(word).await? else { return Ok(None) };
         if self.protection == Protection::Ending {
             self.endpoint.flush().await?;
         }
@@ -53,11 +53,19 @@ impl<E: Endpoint> Forge<E> {
         self.endpoint.expect(self.shared.pool.layout.descriptor(chunk).add(16), 8, Intent::Write);
         let mut record = std::mem::take(&mut self.record);
         record.resize(bytes);
+        let slot = self.shared.layout.slot(slot);
+        // The protection is on the home: elsewhere nothing is READ behind it but what is posted later.
+        let home = self.shared.pool.layout.clock();
+        let is_in_order = self.is_in_order(home, slot) && self.is_in_order(home, at);
+        let is_protected = !self.is_open(Hole::Protection);
+        if is_protected && !is_in_order {
+            Box::pin(self.protect_first(chunk)).await?;
+        }
         let mut batch = Batch::new();
-        if !self.is_open(Hole::Protection) {
+        if is_protected && is_in_order {
             self.member().protect(&mut batch, chunk);
         }
-        let now = batch.read_word(self.shared.layout.slot(slot));
+        let now = batch.read_word(slot);
         let read = batch.read(at, record);
         self.endpoint.post(&mut batch).await?;
         self.record = batch.take(read);

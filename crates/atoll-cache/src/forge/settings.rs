@@ -76,9 +76,15 @@ impl ForgeOptions {
 
     /// Settings for a pool of so many bytes.
     pub fn for_capacity(&self, capacity_bytes: u64) -> PoolSettings {
+        self.for_growth(capacity_bytes, 0)
+    }
+
+    /// Settings for a pool of so many bytes, to which so many may be added: its index and rings are made for all of them.
+    pub fn for_growth(&self, capacity_bytes: u64, growth_bytes_max: u64) -> PoolSettings {
         // Half of the slots hold objects and the others their ghosts.
-        let slots = 2 * capacity_bytes / u64::from(self.object_bytes_mean.max(48));
-        self.settings(PoolSettings::for_capacity(capacity_bytes), slots)
+        let bytes_max = capacity_bytes.saturating_add(growth_bytes_max);
+        let slots = bytes_max.saturating_mul(2) / u64::from(self.object_bytes_mean.max(48));
+        self.settings(PoolSettings::for_capacity(capacity_bytes).growing(growth_bytes_max), slots)
     }
 
     /// Settings for a pool of at most so many objects with records of up to `record_bytes`, for experiments that count objects.
@@ -98,7 +104,7 @@ impl ForgeOptions {
         };
         let mut settings = self.settings(settings, slots);
         let metadata =
-            super::layout::engine_bytes(&settings, chunks as u32) + 4096 + chunks * 32 + u64::from(clients_max) * 192;
+            super::layout::engine_area(&settings).home_bytes + 4096 + chunks * 32 + u64::from(clients_max) * 192;
         settings.capacity_bytes = (metadata + (chunks + 1) * u64::from(chunk_bytes)).next_multiple_of(4096);
         settings
     }
@@ -107,8 +113,9 @@ impl ForgeOptions {
     pub fn settings(&self, mut settings: PoolSettings, slots: u64) -> PoolSettings {
         let buckets = slots.div_ceil(BUCKET_SLOTS as u64).clamp(2, BUCKETS_MAX);
         let chunks = settings.capacity_bytes / u64::from(settings.chunk_bytes);
+        let chunks_max = chunks + settings.growth_bytes_max / u64::from(settings.chunk_bytes);
         let ring_log2 =
-            (4 * chunks + u64::from(settings.clients_max) + 64).next_power_of_two().trailing_zeros().min(29);
+            (4 * chunks_max + u64::from(settings.clients_max) + 64).next_power_of_two().trailing_zeros().min(29);
         let window = (chunks / 32).clamp(2, 16);
         settings.engine = ENGINE_FORGE;
         settings.engine_settings = [0; 8];

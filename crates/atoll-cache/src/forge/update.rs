@@ -13,12 +13,13 @@ use super::extent::chunks_needed;
 use super::group::Place;
 use super::layout::Queue;
 use super::lookup::ATTEMPTS_MAX;
+use super::nodes::Earlier;
 use super::object::{self, HEADER_BYTES, Header};
 use super::search::{Found, Large, Search};
 use super::slot::{KeyHash, RecordLength, Slot};
 use super::{Forge, Hole};
 use crate::{CacheError, Change, Meta, Old, Verdict, Want};
-use atoll_fabric::{Batch, Endpoint};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 
 /// What one try at a change gave.
 enum Try {
@@ -243,9 +244,11 @@ impl<E: Endpoint> Forge<E> {
         self.give_place_back(new.queue, &new.header);
     }
 
-    pub(super) fn add_record_write(&mut self, batch: &mut Batch, place: Place) -> atoll_fabric::Ticket {
+    /// Where the encoded record goes, and the record. It is WRITTEN before the slot is changed that will point to it.
+    #[inline]
+    pub(super) fn outgoing_record(&mut self, place: Place) -> (Address, Buffer) {
         let at = self.shared.pool.layout.chunk(place.chunk).add(place.offset_bytes);
-        batch.write(at, std::mem::take(&mut self.outgoing))
+        (at, std::mem::take(&mut self.outgoing))
     }
 
     async fn try_replace(
@@ -259,11 +262,15 @@ impl<E: Endpoint> Forge<E> {
     ) -> Result<bool, CacheError> {
         let place = self.place(new, found.slot, hash);
         let word = self.encode(hash, key, value, new, place);
+        let slot = self.shared.layout.slot(found.slot);
+        let (at, record) = self.outgoing_record(place);
+        let is_in_order = self.is_in_order(at, slot);
+        let record = if is_in_order { record } else { Box::pin(self.write_first(at, record)).await? };
         let mut batch = Batch::new();
-        let written = self.add_record_write(&mut batch, place);
-        let swap = batch.compare_and_swap(self.shared.layout.slot(found.slot), found.word.0, word.0);
+        let written = Earlier::add(&mut batch, at, record, is_in_order);
+        let swap = batch.compare_and_swap(slot, found.word.0, word.0);
         self.endpoint.post(&mut batch).await?;
-        self.outgoing = batch.take(written);
+        self.outgoing = written.take(&mut batch);
         if !batch.swapped(swap) {
             self.addresses.forget(hash);
             self.unplace(new);

@@ -62,7 +62,8 @@ impl Variant {
 
     /// Bytes of the area that variants of a pool with these settings need.
     pub fn area_bytes(settings: &PoolSettings) -> Result<u64, PoolError> {
-        let chunks = settings.capacity_bytes / u64::from(settings.chunk_bytes.max(1));
+        let bytes = settings.capacity_bytes.saturating_add(settings.growth_bytes_max);
+        let chunks = bytes / u64::from(settings.chunk_bytes.max(1));
         Ok(counters_offset(&ForgeSettings::decode(settings)?) + chunks * counter_bytes(settings))
     }
 }

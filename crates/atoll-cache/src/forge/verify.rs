@@ -152,7 +152,7 @@ impl<E: Endpoint> Forge<E> {
         let buckets = self.shared.settings.buckets;
         let mut first = 0;
         while first < buckets {
-            let count = 1024.min(buckets - first);
+            let count = 1024.min(self.shared.layout.buckets_in_a_piece(first));
             let mut buffer = Buffer::new();
             buffer.resize(BUCKET_BYTES as usize * count as usize);
             let mut batch = Batch::new();
@@ -176,7 +176,7 @@ impl<E: Endpoint> Forge<E> {
             walk.report.fault(|| format!("slot {slot} is pending"));
             return Ok(());
         }
-        let Some((at, bytes, chunk)) = self.record_span(word) else {
+        let Some((at, bytes, chunk)) = self.find_record(word).await? else {
             walk.report.fault(|| format!("slot {slot} points outside the heap"));
             return Ok(());
         };
@@ -239,9 +239,12 @@ impl ForgePool {
     pub fn describe_settings(&self) -> Vec<(&'static str, String)> {
         let (pool, forge) = (&self.pool.settings, &self.settings);
         vec![
-            ("capacity_bytes", pool.capacity_bytes.to_string()),
+            ("capacity_bytes", self.pool.capacity_bytes().to_string()),
+            ("growth_bytes_max", pool.growth_bytes_max.to_string()),
+            ("nodes", self.pool.layout.nodes_known().to_string()),
+            ("nodes_max", pool.nodes_max.to_string()),
             ("chunk_bytes", pool.chunk_bytes.to_string()),
-            ("chunks", self.pool.layout.chunks.to_string()),
+            ("chunks", self.pool.layout.chunks().to_string()),
             ("clients_max", pool.clients_max.to_string()),
             ("objects_max", pool.objects_max.to_string()),
             ("group_objects_max", pool.group_objects_max.to_string()),

@@ -17,14 +17,21 @@ const BUCKETS_AT_ONCE: u64 = 16;
 impl<E: Endpoint> Forge<E> {
     /// The words of up to sixteen buckets from `bucket` on.
     async fn bucket_words(&mut self, bucket: u64) -> Result<Vec<Slot>, CacheError> {
-        let count = BUCKETS_AT_ONCE.min(u64::from(self.shared.settings.buckets) - bucket);
-        let mut buffer = std::mem::take(&mut self.scratch);
-        buffer.resize((BUCKET_BYTES * count) as usize);
-        let mut batch = Batch::new();
-        let read = batch.read(self.shared.layout.bucket(bucket as u32), buffer);
-        self.endpoint.post(&mut batch).await?;
-        self.scratch = batch.take(read);
-        Ok(self.scratch.words().iter().map(|word| Slot(*word)).collect())
+        let end = self.shared.settings.buckets.min(bucket as u32 + BUCKETS_AT_ONCE as u32);
+        let mut first = bucket as u32;
+        let mut words = Vec::with_capacity(BUCKETS_AT_ONCE as usize * BUCKET_SLOTS);
+        while first < end {
+            let count = self.shared.layout.buckets_in_a_piece(first).min(end - first);
+            let mut buffer = std::mem::take(&mut self.scratch);
+            buffer.resize(BUCKET_BYTES as usize * count as usize);
+            let mut batch = Batch::new();
+            let read = batch.read(self.shared.layout.bucket(first), buffer);
+            self.endpoint.post(&mut batch).await?;
+            self.scratch = batch.take(read);
+            words.extend(self.scratch.words().iter().map(|word| Slot(*word)));
+            first += count;
+        }
+        Ok(words)
     }
 
     /// The key of a live slot, if its object is sound and not expired; the value's place is used for the record.

@@ -10,6 +10,7 @@ use atoll_cache::forge::object::{HEADER_BYTES, Hasher, LARGE_RECORD_BYTES, Recor
 use atoll_cache::forge::ring::Node;
 use atoll_cache::forge::slot::{KeyHash, RecordLength, Slot, SlotFormat, UNIT_BYTES};
 use atoll_fabric::Buffer;
+use atoll_pool::nodes::NodeState;
 use atoll_pool::{Chunk, header};
 
 fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
@@ -28,11 +29,15 @@ pub fn pool_header(bytes: &[u8]) {
     header.resize(32, 0);
     header::seal(&mut header);
     let Ok(pool) = header::decode(&header, region_bytes) else { return };
-    assert!(pool.layout.end() <= region_bytes && pool.layout.chunks >= atoll_pool::layout::CHUNKS_MIN);
+    assert!(pool.layout.end() <= region_bytes && pool.layout.chunks_max >= atoll_pool::layout::CHUNKS_MIN);
     let Ok(settings) = ForgeSettings::decode(&pool.settings) else { return };
     if let Ok(forge) = ForgeLayout::new(&pool, &settings) {
         let last = forge.slot(u64::from(settings.buckets) * layout::BUCKET_SLOTS as u64 - 1);
-        assert!(last.offset() + 8 <= pool.layout.chunk(atoll_pool::ChunkId(0)).offset());
+        let heap = match last.node() {
+            0 => pool.layout.chunk(atoll_pool::ChunkId(0)).offset(),
+            node => pool.layout.member_heap(node),
+        };
+        assert!(u32::from(last.node()) < pool.settings.nodes && last.offset() + 8 <= heap);
     }
 }
 
@@ -92,6 +97,9 @@ pub fn slot_words(bytes: &[u8]) {
         assert!(live.is_live() && format.has_generation(live, word as u32) && !live.is_large());
         assert_eq!(MapEntry::from_word(word).word(), word);
         let _ = (Contents::from_word(word), Node::from_word(word));
+        if let Some(node) = NodeState::from_word(word) {
+            assert_eq!(node.word(), word);
+        }
         if let Some(chunk) = Chunk::from_word(word) {
             assert_eq!(chunk.word(), word);
         }

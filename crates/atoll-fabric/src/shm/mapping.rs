@@ -57,13 +57,16 @@ pub enum ShmError {
 /// The smallest region, one page.
 const BYTES_MIN: u64 = 4096;
 
-/// The file behind a region's name: `shm:/NAME` is `/dev/shm/atoll.NAME`, anything with a slash is a path.
+/// The file behind a region's name: `shm:/NAME` is `/dev/shm/atoll.NAME`, anything with a slash is a path. A NAME may end in `+N`, for node N of
+/// a pool.
 pub(super) fn path_of(name: &str) -> Result<PathBuf, ShmError> {
     let bad = || ShmError::BadName(name.to_owned());
     if let Some(short) = name.strip_prefix("shm:") {
         let short = short.strip_prefix('/').unwrap_or(short);
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-        if short.is_empty() || short.len() > 200 || !short.chars().all(plain) {
+        let is_node = |number: &str| number.parse::<u8>().is_ok();
+        let (name, ending) = short.split_once('+').map_or((short, None), |(name, node)| (name, Some(node)));
+        if name.is_empty() || name.len() > 200 || !name.chars().all(plain) || !ending.is_none_or(is_node) {
             return Err(bad());
         }
         Ok(Path::new("/dev/shm").join(format!("atoll.{short}")))

@@ -12,11 +12,13 @@
 pub mod fork;
 mod lock;
 mod mapping;
+mod nodes;
 mod process;
 mod words;
 
 pub use lock::RegionLock;
 pub use mapping::ShmError;
+pub use nodes::{NODES_MAX, ShmNodes};
 pub use process::{ProcessState, boot};
 
 use crate::batch::{BATCH_VERBS_MAX, Operation, Verb};
@@ -93,11 +95,14 @@ impl std::fmt::Debug for ShmRegion {
     }
 }
 
-/// One thread's access to the regions of this host; region `i` of the list is `Address` region `i` of node 0.
+/// One thread's access to the regions of this host; region `i` of the list is `Address` region `i` of node 0. Further nodes have one region
+/// each ([`ShmNodes`]).
 pub struct ShmEndpoint {
     /// Never empty.
     regions: Vec<Arc<ShmRegion>>,
-    /// Start and length of region 0, which nearly every verb is for.
+    /// Those of further nodes, if there can be any.
+    nodes: Option<Arc<ShmNodes>>,
+    /// Start and length of node 0's region 0, which nearly every verb is for.
     base: NonNull<u8>,
     bytes: u64,
     clock: Clock,
@@ -129,6 +134,7 @@ impl ShmEndpoint {
         let (guard, process) = ForkGuard::new();
         Self {
             regions,
+            nodes: None,
             base,
             bytes,
             clock,
@@ -146,21 +152,33 @@ impl ShmEndpoint {
         self
     }
 
-    /// The words at `at`, if they are words of a region.
-    #[inline]
-    fn words(&self, at: Address, bytes: u64) -> Option<Words> {
-        let (base, region_bytes) = if at.region() == 0 {
-            (self.base, self.bytes)
-        } else {
-            let mapping = &self.regions.get(at.region() as usize)?.mapping;
-            (mapping.base(), mapping.bytes())
+    /// The same endpoint, which reaches further memory nodes, too.
+    pub fn with_nodes(self, nodes: Arc<ShmNodes>) -> Self {
+        Self { nodes: Some(nodes), ..self }
+    }
+
+    /// Start and length of a region that is not node 0's first one. Out of the way of the others, which it would slow down if it were inlined.
+    #[cold]
+    #[inline(never)]
+    fn further_region(&self, at: Address) -> Option<(NonNull<u8>, u64)> {
+        let region = match (at.node(), at.region()) {
+            (0, region) => self.regions.get(region as usize)?,
+            (node, 0) => self.nodes.as_ref()?.region(node)?,
+            _ => return None,
         };
+        Some((region.mapping.base(), region.mapping.bytes()))
+    }
+
+    /// The words at `at`, if they are words of a region.
+    #[inline(always)]
+    fn words(&self, at: Address, bytes: u64) -> Option<Words> {
+        let (base, region_bytes) = if at.is_home() { (self.base, self.bytes) } else { self.further_region(at)? };
         let fits = at.offset().checked_add(bytes.next_multiple_of(8)).is_some_and(|end| end <= region_bytes);
-        if !fits || !at.offset().is_multiple_of(8) || at.node() != 0 {
+        if !fits || !at.offset().is_multiple_of(8) {
             return None;
         }
-        // SAFETY: the span lies in the mapping, which lives as long as `self`; offsets and the base are multiples of 8;
-        // every access to a mapping in this crate goes through `Words`.
+        // SAFETY: the span lies in the mapping, which lives as long as `self` (which holds the region, or the nodes that hold it and
+        // never let go of one); offsets and the base are multiples of 8; every access to a mapping in this crate goes through `Words`.
         Some(unsafe { Words::new(base.add(at.offset() as usize), bytes.div_ceil(8) as usize) })
     }
 
@@ -336,6 +354,14 @@ impl Endpoint for ShmEndpoint {
         x ^= x >> 27;
         self.random.set(x);
         x.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    async fn reach(&self, node: u8) -> Result<(), VerbError> {
+        match &self.nodes {
+            _ if node == 0 => Ok(()),
+            Some(nodes) => nodes.reach(node),
+            None => Err(VerbError::NodeAbsent { node, why: "this endpoint was made for one node".to_owned() }),
+        }
     }
 
     fn limits(&self) -> Limits {

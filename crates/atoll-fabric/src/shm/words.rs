@@ -52,7 +52,7 @@ impl Words {
     }
 
     /// Loads every word, in no promised order against other words.
-    #[inline]
+    #[inline(always)]
     pub(super) fn load_into(&self, words: &mut [u64]) {
         assert_eq!(words.len(), self.count);
         for (index, word) in words.iter_mut().enumerate() {

@@ -72,8 +72,9 @@ impl Experiment for Ycsb {
                 "{keys} keys of {} bytes; {requests} requests, of YCSB E a twentieth, since a scan is fifty GETs. The paper's text prints no absolute number of this figure. YCSB C \
                  at {most} threads stands beside the throughput that the model allows one memory node for a GET's READs alone: bucket and object; with the address \
                  cache slot and object, and the object alone, which no validated GET reaches. With all keys cached there are {warm_keys} of them; for the address cache \
-                 every thread has looked each up before.",
+                 every thread has looked each up before. At {most} threads the busiest server of a NIC is {}.",
                 ycsb::OBJECT_BYTES,
+                busiest(&lines),
             ),
             figures,
         })
@@ -158,6 +159,15 @@ fn limits(setup: &Setup, at_cache_size: &Measured, cached: &Measured, known: &Me
         ],
     };
     vec![throughput, share]
+}
+
+/// What holds each workload back at the most threads.
+fn busiest(lines: &[&[Measured]]) -> String {
+    let one = |(name, measured): (&&str, &&[Measured])| {
+        let (limit, percent) = measured.last()?.busiest()?;
+        Some(format!("in {name} {limit:?} ({percent:.0} % of the time)"))
+    };
+    WORKLOADS.iter().zip(lines).filter_map(one).collect::<Vec<_>>().join(", ")
 }
 
 fn round_trips(measured: &Measured) -> f64 {

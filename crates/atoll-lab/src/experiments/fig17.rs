@@ -25,7 +25,7 @@ impl Experiment for Sensitivity {
     }
 
     fn run(&self, options: &Options) -> Result<report::Experiment, LabError> {
-        let threads = options.scaled(THREADS, 16);
+        let threads = options.scaled(THREADS, 4);
         let mut setups = Vec::new();
         for (name, requests_max) in TRACES {
             let load = fixed(name, requests_max, options)?;
@@ -58,7 +58,7 @@ impl Experiment for Sensitivity {
             name: self.name().to_owned(),
             title: self.what().to_owned(),
             what: "Traces as in forge-fig14, in place of the paper's CPhy and IBM: one with many hits and one with few. Groups have at most so many objects, and chunks are \
-                   the power of two below what these need, at most 16 KiB, which groups of 128 therefore do not reach. The paper's text prints no absolute number of this figure."
+                   the power of two below what these need, so that they hold a little fewer. The paper's text prints no absolute number of this figure."
                 .to_owned(),
             figures,
         })

@@ -1,7 +1,7 @@
 //! What a point of an experiment runs on: network, pool, threads, load.
 
 use crate::load::Load;
-use atoll_cache::forge::ForgeOptions;
+use atoll_cache::forge::{ForgeOptions, Variant};
 use atoll_pool::PoolSettings;
 use atoll_sim::network::{Profile, profiles};
 use rapidhash::RapidHashMap;
@@ -12,7 +12,7 @@ pub const COMPUTE_NODES: u16 = 3;
 /// Objects of a group (FORGE 6.1).
 pub const GROUP_OBJECTS: u32 = 64;
 
-const CHUNK_BYTES: std::ops::RangeInclusive<u32> = 512..=16 << 10;
+const CHUNK_BYTES: std::ops::RangeInclusive<u64> = 512..=64 << 10;
 /// Chunks for each thread below which chunks become smaller: a thread holds two open groups and some chunks in stock.
 const CHUNKS_PER_THREAD: u64 = 16;
 /// What a record of a small object has besides key and value, and its places in map and index.
@@ -35,6 +35,8 @@ pub struct Setup {
     pub address_cache_bytes: usize,
     /// How long a thread waits after a miss before it sets the key.
     pub miss_penalty_ns: u64,
+    /// What all threads' engines do without.
+    pub variant: Variant,
     /// Seed of the simulation.
     pub seed: u64,
 }
@@ -50,24 +52,34 @@ impl Setup {
             warm: false,
             address_cache_bytes: 0,
             miss_penalty_ns: 0,
+            variant: Variant::default(),
             seed,
         }
     }
 }
 
-/// Settings of a pool of `cache_bytes`, metadata included.
+/// Settings of a pool of `cache_bytes`, metadata included, for groups of at most so many objects. Chunks have the power of two below what a group needs.
 pub fn pool(cache_bytes: u64, object_bytes: u32, threads: u16, group_objects: u32) -> PoolSettings {
-    let group_bytes = (group_objects * (object_bytes + OVERHEAD_BYTES)).max(*CHUNK_BYTES.start());
-    let wanted = (group_bytes.next_power_of_two() / 2).max(*CHUNK_BYTES.start());
-    let most = u64::from(wanted.min(*CHUNK_BYTES.end()).max(if group_objects > GROUP_OBJECTS { wanted } else { 0 }));
-    let chunk_bytes =
-        (cache_bytes / (CHUNKS_PER_THREAD * u64::from(threads))).clamp(u64::from(*CHUNK_BYTES.start()), most);
-    let chunk_bytes = 1 << chunk_bytes.ilog2();
-    let options = ForgeOptions { object_bytes_mean: object_bytes + OVERHEAD_BYTES, ..ForgeOptions::default() };
+    pool_of(ForgeOptions::default(), cache_bytes, object_bytes, threads, group_objects)
+}
+
+/// The same, with other choices than the default ones.
+pub fn pool_of(
+    choices: ForgeOptions,
+    cache_bytes: u64,
+    object_bytes: u32,
+    threads: u16,
+    group_objects: u32,
+) -> PoolSettings {
+    let group_bytes = u64::from(group_objects) * (u64::from(object_bytes) + u64::from(OVERHEAD_BYTES));
+    let fair_bytes = cache_bytes / (CHUNKS_PER_THREAD * u64::from(threads));
+    let chunk_bytes = 1 << group_bytes.min(fair_bytes).clamp(*CHUNK_BYTES.start(), *CHUNK_BYTES.end()).ilog2();
+    let options = ForgeOptions { object_bytes_mean: object_bytes + OVERHEAD_BYTES, ..choices };
     let slots = 2 * cache_bytes / u64::from(options.object_bytes_mean);
     let settings = PoolSettings {
         chunk_bytes,
-        group_objects_max: group_objects,
+        // No chunk has more records than units of sixteen bytes.
+        group_objects_max: group_objects.min(chunk_bytes / 16),
         clients_max: u32::from(threads) + u32::from(COMPUTE_NODES) + 1,
         ..PoolSettings::for_capacity(cache_bytes)
     };

@@ -10,7 +10,10 @@ pub(super) fn render(experiment: &Experiment) -> String {
         let _ = writeln!(text, "{line}");
     }
     for figure in &experiment.figures {
-        let _ = writeln!(text, "\n{} ({})", figure.title, figure.y.caption());
+        let caption = figure.y.caption();
+        let (title, unit) = (&figure.title, &figure.y.unit);
+        let same = title.to_lowercase() == figure.y.label.to_lowercase();
+        let _ = writeln!(text, "\n{title} ({})", if same { unit } else { &caption });
         render_figure(&mut text, figure);
     }
     text

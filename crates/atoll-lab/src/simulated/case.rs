@@ -2,11 +2,12 @@
 
 use super::client::{Client, Hesitant, prepare};
 use super::load::{self, Load};
-use atoll_cache::forge::layout::{BUCKET_SLOTS, ForgeLayout};
+use atoll_cache::forge::layout::{self, BUCKET_SLOTS, ForgeLayout};
 use atoll_cache::forge::{Forge, ForgeOptions, ForgePool, Hole, Queue, Variant};
 use atoll_cache::{Cache, CacheError};
-use atoll_fabric::{Address, Endpoint, Kind};
+use atoll_fabric::{Address, Endpoint, Kind, RegionAttributes};
 use atoll_pool::PoolSettings;
+use atoll_pool::nodes::MEMBER_HEADER_BYTES;
 use atoll_sim::history::{Checked, Evictions};
 use atoll_sim::sim::region;
 use atoll_sim::{History, Random, Sim, SimOptions, Strategy};
@@ -24,8 +25,12 @@ pub struct Case {
     pub options: ForgeOptions,
     /// Bytes of a chunk.
     pub chunk_bytes: u32,
-    /// Chunks of the heap.
+    /// Chunks of the heap that the pool is made with.
     pub chunks: u64,
+    /// Memory nodes that it is made with; the chunks are spread over them.
+    pub nodes: u32,
+    /// Chunks of a memory node that is added at some moment of the run; 0 for none.
+    pub growth_chunks: u64,
     /// Most objects of a group.
     pub group_objects_max: u32,
     /// Most objects; 0 for no limit.
@@ -64,6 +69,8 @@ impl Default for Case {
             options: ForgeOptions::default(),
             chunk_bytes: 512,
             chunks: 24,
+            nodes: 1,
+            growth_chunks: 0,
             group_objects_max: 6,
             objects_max: 0,
             slots: 64,
@@ -90,7 +97,10 @@ impl Case {
         let paper = random.below(4) == 0;
         let options = if paper { ForgeOptions::paper() } else { ForgeOptions::default() };
         let clients = 2 + random.below(3) as u32;
+        let mut spread = Random::stream(seed, 12);
         Self {
+            nodes: spread.pick(&[1, 1, 1, 2, 3]),
+            growth_chunks: spread.pick(&[0, 0, 8, 20]),
             options: ForgeOptions { small_percent: random.pick(&[10, 20, 50]), ..options },
             chunk_bytes: random.pick(&[256, 512, 1024]),
             chunks: random.pick(&[18, 24, 40]),
@@ -113,8 +123,12 @@ impl Case {
     /// The pool's settings: as much capacity as the wanted chunks and the metadata need.
     pub fn settings(&self) -> PoolSettings {
         let heap = self.chunks * u64::from(self.chunk_bytes);
+        let growth_bytes_max = self.growth_chunks * u64::from(self.chunk_bytes);
         let base = PoolSettings {
             capacity_bytes: heap,
+            nodes: self.nodes,
+            nodes_max: self.nodes + u32::from(growth_bytes_max > 0),
+            growth_bytes_max,
             chunk_bytes: self.chunk_bytes,
             clients_max: self.clients + 2,
             objects_max: self.objects_max,
@@ -126,17 +140,33 @@ impl Case {
             settings.engine_settings[0] &= !(0xff << 32);
             settings.engine_settings[0] |= u64::from(ring_log2) << 32;
         }
-        let metadata = atoll_cache::forge::layout::engine_bytes(&settings, 0) + 2048 + self.chunks * 32;
-        PoolSettings {
-            capacity_bytes: (heap + metadata + u64::from(self.clients) * 256).next_multiple_of(8),
-            ..settings
-        }
+        let area = layout::engine_area(&settings);
+        let metadata = area.home_bytes + 2048 + (self.chunks + self.growth_chunks) * 32;
+        let further = u64::from(self.nodes - 1);
+        let member_heap = self.chunks / u64::from(self.nodes) * u64::from(self.chunk_bytes);
+        let home_bytes = heap - further * member_heap + metadata + u64::from(self.clients) * 256;
+        settings.member_bytes =
+            if further > 0 { (MEMBER_HEADER_BYTES + area.share_bytes + member_heap).next_multiple_of(64) } else { 0 };
+        PoolSettings { capacity_bytes: home_bytes.next_multiple_of(8) + further * settings.member_bytes, ..settings }
+    }
+
+    /// Bytes of the memory node that is added.
+    pub fn growth_bytes(&self) -> u64 {
+        MEMBER_HEADER_BYTES + self.growth_chunks * u64::from(self.chunk_bytes)
+    }
+
+    /// The regions that a pool with these settings needs, the one of a node that will be added among them.
+    pub fn regions(&self, settings: &PoolSettings) -> Vec<Vec<RegionAttributes>> {
+        let further = (1..self.nodes).map(|_| settings.member_bytes);
+        let added = (self.growth_chunks > 0).then(|| self.growth_bytes());
+        let bytes = std::iter::once(settings.home_bytes()).chain(further).chain(added);
+        bytes.map(|bytes| vec![region(bytes, Kind::Host)]).collect()
     }
 
     /// A simulation with the case's pool in it.
     pub fn formatted(&self, seed: u64) -> Result<(Sim, Rc<ForgePoolWords>), String> {
         let settings = self.settings();
-        let mut options = SimOptions::new(seed, settings.capacity_bytes);
+        let mut options = SimOptions::with_nodes(seed, self.regions(&settings));
         (options.steps_max, options.strategy) = (self.steps_max, self.strategy);
         if self.variant != Variant::default() {
             let bytes = Variant::area_bytes(&settings).map_err(|error| error.to_string())?;
@@ -173,6 +203,21 @@ impl Case {
                 }
             }
         }
+        if self.growth_chunks > 0 {
+            let mut grower = match self.join(sim, self.clients, history) {
+                Ok(grower) => grower,
+                Err(error) => {
+                    clients.into_iter().for_each(std::mem::forget);
+                    return Err(error);
+                }
+            };
+            let (errors, bytes) = (errors.clone(), self.growth_bytes());
+            sim.spawn("grower", async move {
+                if let Err(error) = grow(&mut grower, bytes).await {
+                    errors.borrow_mut().push(format!("the grower: {error}"));
+                }
+            });
+        }
         for client in clients {
             let (errors, number) = (errors.clone(), client.number);
             let part = part(client);
@@ -194,7 +239,7 @@ impl Case {
         let hesitation_ns = if number == 0 { self.hesitation_ns } else { 0 };
         let hesitant = |name: String| Hesitant { inner: sim.endpoint(&name), hesitation_ns };
         let endpoint = hesitant(format!("client {number}"));
-        let (bytes, hole, history, seed) = (self.settings().capacity_bytes, self.hole, history.clone(), sim.seed());
+        let (bytes, hole, history, seed) = (self.settings().home_bytes(), self.hole, history.clone(), sim.seed());
         let variant = self.variant;
         let (origin_ns, epoch_ms) = (endpoint.now_ns() - sim.now_ns(), SimOptions::new(0, 8).epoch_ms);
         let spares = (0..self.rejoins).map(|time| hesitant(format!("client {number}, {time} to go"))).collect();
@@ -250,13 +295,39 @@ impl Case {
         // Clients of a run that came to no end cannot leave the pool any more, which they do when they are dropped.
         let sim = ManuallyDrop::new(sim);
         let history = Rc::new(History::new());
-        self.play(&sim, &history, part)?;
+        self.play(&sim, &history, |client| {
+            let played = part(client);
+            async move {
+                let client = played.await?;
+                // Nobody writes to this pool but clients: what one of them drops as damaged was sound.
+                match client.cache.stats().damaged {
+                    0 => Ok(client),
+                    _ => Err(CacheError::Damaged { what: "a sound object was dropped" }),
+                }
+            }
+        })?;
         if self.verified {
             self.verify(&sim)?;
         }
         drop(ManuallyDrop::into_inner(sim));
         history.check_with(self.evictions).map_err(|violation| violation.to_string())
     }
+}
+
+/// A run's growth comes within so many nanoseconds of its clients' start.
+const GROWTH_NS_MAX: u64 = 200_000;
+
+/// Adds a memory node at some moment.
+async fn grow(grower: &mut Client, bytes: u64) -> Result<(), String> {
+    let when_ns = grower.random().below(GROWTH_NS_MAX);
+    let forge = grower.cache.engine_mut();
+    forge.endpoint().pause(when_ns).await;
+    let nodes = forge.pool().pool().layout.nodes_known();
+    // It is there when the case's clients come a second time.
+    if u32::from(nodes) < forge.pool().pool().settings.nodes_max {
+        forge.grow(bytes).await.map_err(|error| error.to_string())?;
+    }
+    forge.leave().await.map_err(|error| error.to_string())
 }
 
 /// The words of a pool, for tests that poke them.

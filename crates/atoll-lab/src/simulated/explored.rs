@@ -182,12 +182,15 @@ impl SmallCase {
     }
 
     fn options(&self, runs_max: u64, preemptions_max: Option<u32>) -> ExploreOptions {
-        ExploreOptions {
+        let settings = self.case().settings();
+        let mut options = ExploreOptions {
             fault: self.fault,
             preemptions_max,
             runs_max,
-            ..ExploreOptions::new(self.case().settings().capacity_bytes)
-        }
+            ..ExploreOptions::new(settings.home_bytes())
+        };
+        options.sim.nodes = self.case().regions(&settings);
+        options
     }
 
     /// Runs every interleaving, up to `runs_max` of them; with a bound on preemptions, if one is given (see [`ExploreOptions`]).

@@ -61,6 +61,8 @@ struct Stage {
 
 /// Steps within which a run comes to its end, a hundred times what one takes: else somebody waits for ever.
 const STEPS_MAX: u64 = 5_000_000;
+/// A node is added within so many nanoseconds of the clients' start.
+const GROWTH_NS_MAX: u64 = 200_000;
 /// Looks of the last client at a pool that is not sound yet.
 const LOOKS_MAX: u32 = 20;
 
@@ -106,7 +108,7 @@ impl Turmoil {
             liberties: self.liberties,
             faults: self.faults,
             fencing: self.fencing,
-            ..SimOptions::new(seed, settings.capacity_bytes)
+            ..SimOptions::with_nodes(seed, self.case.regions(&settings))
         }
     }
 
@@ -135,7 +137,7 @@ impl Turmoil {
 
     fn run_on(&self, sim: &Sim) -> Result<Ran, String> {
         let settings = self.settings();
-        let bytes = settings.capacity_bytes;
+        let bytes = settings.home_bytes();
         let endpoint = sim.endpoint("maker");
         let made = sim.block_on(async move { ForgePool::format(&endpoint, settings).await });
         let pool = made.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
@@ -154,6 +156,9 @@ impl Turmoil {
         for number in 0..self.case.clients {
             let (stage, control) = (stage.clone(), sim.control());
             sim.spawn(&format!("client {number}"), live(stage, control, number));
+        }
+        if self.case.growth_chunks > 0 {
+            sim.spawn("grower", grow(stage.clone(), sim.control()));
         }
         sim.spawn_spared("keeper", keep(stage.clone(), sim.control()));
         sim.run().map_err(|error| error.to_string())?;
@@ -185,7 +190,7 @@ impl Stage {
     fn is_fate_of_joiners(&self, error: &PoolError) -> bool {
         match error {
             PoolError::Verb(error) => is_fate(error),
-            PoolError::NotAPool => self.turmoil.faults.node_losses_max > 0,
+            PoolError::NotAPool | PoolError::Member { .. } => self.turmoil.faults.node_losses_max > 0,
             _ => false,
         }
     }
@@ -207,7 +212,28 @@ async fn live(stage: Rc<Stage>, control: Control, number: u32) {
         // A client that stands still, and has not been shut out, may hold all there is.
         Ok(()) | Err(CacheError::OutOfMemory) => {}
         Err(CacheError::Verb(error)) if is_fate(&error) => {}
+        // The node was lost while it was being added.
+        Err(CacheError::Damaged { .. }) if stage.turmoil.faults.node_losses_max > 0 => {}
         Err(error) => stage.errors.borrow_mut().push(format!("client {number}: {error}")),
+    }
+}
+
+/// Adds a memory node at some moment, if nothing cuts that short.
+async fn grow(stage: Rc<Stage>, control: Control) {
+    let outcome = async {
+        let mut cache = stage.join(&control, "grower", false).await?;
+        let forge = cache.engine_mut();
+        let when_ns = forge.endpoint().random() % GROWTH_NS_MAX;
+        forge.endpoint().pause(when_ns).await;
+        forge.grow(stage.turmoil.case.growth_bytes()).await?;
+        // What goes wrong on leaving has nothing to do with it.
+        drop(forge.leave().await);
+        Ok(())
+    };
+    if let Err(error) = outcome.await
+        && !stage.is_fate_of_joiners(&error)
+    {
+        stage.errors.borrow_mut().push(format!("the grower: {error}"));
     }
 }
 
@@ -245,6 +271,13 @@ async fn end(stage: Rc<Stage>, control: Control) -> Result<(), String> {
             None => return Err("after the faults: the last client is never alone".to_owned()),
             Some(fault) => return Err(format!("verify: {fault}")),
         }
+    }
+    let growth_bytes = stage.turmoil.case.growth_bytes();
+    let pool = cache.engine().pool().clone();
+    if u32::from(pool.pool().layout.nodes_known()) < pool.pool().settings.nodes_max {
+        // Whoever was to add the node died at it, and left nothing in the way.
+        let grown = cache.engine_mut().grow(growth_bytes).await;
+        grown.map_err(|error| format!("after the faults: {error}"))?;
     }
     for number in 0..2 * stage.turmoil.case.chunks {
         let key = format!("after all {number}");

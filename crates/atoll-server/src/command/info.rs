@@ -67,7 +67,8 @@ fn clients(text: &mut String, shared: &Shared, _: &Totals) -> std::fmt::Result {
 }
 
 fn memory(text: &mut String, shared: &Shared, totals: &Totals) -> std::fmt::Result {
-    write!(text, "used_memory:{}\r\nmaxmemory:{}\r\n", totals.used_bytes, shared.facts.capacity_bytes)?;
+    let capacity_bytes = (shared.facts.capacity_bytes)();
+    write!(text, "used_memory:{}\r\nmaxmemory:{capacity_bytes}\r\n", totals.used_bytes)?;
     write!(text, "maxmemory_policy:allkeys-lfu\r\n")
 }
 
@@ -93,7 +94,8 @@ fn keyspace(text: &mut String, _: &Shared, totals: &Totals) -> std::fmt::Result 
 fn atoll(text: &mut String, shared: &Shared, totals: &Totals) -> std::fmt::Result {
     let facts = &shared.facts;
     write!(text, "fabric:{}\r\nengine:{}\r\n", facts.fabric, facts.engine)?;
-    write!(text, "pool_capacity_bytes:{}\r\npool_used_bytes:{}\r\n", facts.capacity_bytes, totals.used_bytes)?;
+    let capacity_bytes = (facts.capacity_bytes)();
+    write!(text, "pool_capacity_bytes:{capacity_bytes}\r\npool_used_bytes:{}\r\n", totals.used_bytes)?;
     write!(text, "objects:{}\r\n", totals.objects)?;
     totals.stats.iter().try_for_each(|(name, number)| write!(text, "{name}:{number}\r\n"))
 }

@@ -27,7 +27,7 @@ pub(crate) fn facts() -> PoolFacts {
     PoolFacts {
         fabric: "none".to_owned(),
         engine: "model".to_owned(),
-        capacity_bytes: 1 << 30,
+        capacity_bytes: Box::new(|| 1 << 30),
         used_bytes: Box::new(|| 12345),
     }
 }

@@ -1,7 +1,7 @@
 //! `atoll pool`: make, look at, check, repair and remove pools of shared memory.
 
 use super::{open_pool, parse_bytes};
-use crate::{ClientInfo, Pool, PoolOptions, Repaired};
+use crate::{ClientInfo, NodeInfo, Pool, PoolOptions, Repaired};
 use atoll_cache::forge::ForgeOptions;
 use atoll_pool::Incarnation;
 use clap::{Args, Subcommand, ValueEnum};
@@ -15,6 +15,8 @@ use std::time::Duration;
 pub enum PoolCommand {
     /// Make a pool that other processes can open
     Create(CreateCommand),
+    /// Add a memory node to a pool that was made to grow (--capacity-max), while others use it
+    Grow(GrowCommand),
     /// Show what a pool was made with, who uses it and how full it is
     Info(NameCommand),
     /// Walk every invariant of a pool that nobody uses at the moment, and say what is wrong
@@ -33,6 +35,15 @@ pub struct CreateCommand {
     /// Bytes of the whole pool; its pages are reserved now
     #[arg(long, value_parser = parse_bytes, default_value = "1GiB")]
     capacity: u64,
+    /// Memory nodes that the capacity is spread over: regions with +1, +2, ... behind the pool's name
+    #[arg(long, default_value_t = 1)]
+    nodes: u32,
+    /// Bytes to which the pool may grow (`atoll pool grow`): index and tables are made for them [default: the capacity]
+    #[arg(long, value_parser = parse_bytes)]
+    capacity_max: Option<u64>,
+    /// Most memory nodes, those that are added among them [default: 16 in a pool that may grow]
+    #[arg(long)]
+    nodes_max: Option<u32>,
     /// Most clients (threads of all processes) at a time
     #[arg(long)]
     clients_max: Option<u32>,
@@ -58,6 +69,19 @@ enum EngineChoice {
     Forge,
     /// As the paper has it: eight groups merged into one, virtual segments, no ghosts
     ForgePaper,
+}
+
+/// Options of `atoll pool grow`.
+#[derive(Args, Debug)]
+pub struct GrowCommand {
+    /// shm:/NAME, or the path of a file
+    name: String,
+    /// Bytes of the new memory node; its pages are reserved now
+    #[arg(long, value_parser = parse_bytes)]
+    by: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Options of commands on one pool.
@@ -94,6 +118,7 @@ impl PoolCommand {
     pub(super) fn run(self) -> Result<(), Box<dyn Error>> {
         match self {
             Self::Create(command) => command.run(),
+            Self::Grow(command) => command.run(),
             Self::Info(command) => info(&command),
             Self::Verify(command) => verify(&command),
             Self::Repair(command) => command.run(),
@@ -112,13 +137,42 @@ impl CreateCommand {
         forge.ghosts &= !self.no_ghosts;
         let mut options =
             PoolOptions::default().capacity_bytes(self.capacity).forge(forge).object_bytes_mean(self.object_bytes_mean);
+        options = options.nodes(self.nodes);
         if let Some(clients_max) = self.clients_max {
             options = options.clients_max(clients_max);
         }
+        if let Some(capacity_max) = self.capacity_max {
+            options = options.capacity_bytes_max(capacity_max);
+        }
+        if let Some(nodes_max) = self.nodes_max {
+            options = options.nodes_max(nodes_max);
+        }
         let pool = Pool::create(&self.name, &options)?;
+        println!("{} holds {} bytes on {} memory node(s)", self.name, pool.capacity_bytes(), self.nodes);
+        Ok(())
+    }
+}
+
+impl GrowCommand {
+    fn run(self) -> Result<(), Box<dyn Error>> {
+        let pool = open_pool(&self.name)?;
+        let node = pool.grow(self.by)?;
+        if self.json {
+            println!("{:#}", json!({ "node": shown_node(&node), "capacity_bytes": pool.capacity_bytes() }));
+            return Ok(());
+        }
+        let NodeInfo { number, chunks, bytes, .. } = node;
+        println!("memory node {number} adds {chunks} chunks in {bytes} bytes");
         println!("{} holds {} bytes", self.name, pool.capacity_bytes());
         Ok(())
     }
+}
+
+fn shown_node(node: &NodeInfo) -> serde_json::Value {
+    json!({
+        "number": node.number, "region": node.region, "bytes": node.bytes, "chunks": node.chunks,
+        "chunks_free": node.chunks_free,
+    })
 }
 
 fn info(command: &NameCommand) -> Result<(), Box<dyn Error>> {
@@ -132,8 +186,9 @@ fn info(command: &NameCommand) -> Result<(), Box<dyn Error>> {
             json!({ "slot": slot, "epoch": epoch, "pid": client.pid, "state": client.state.to_string() })
         };
         let clients: Vec<_> = info.clients.iter().map(shown).collect();
+        let nodes: Vec<_> = info.nodes.iter().map(shown_node).collect();
         let shown = json!({
-            "name": command.name, "fabric": "shm", "settings": settings, "objects": info.objects,
+            "name": command.name, "fabric": "shm", "settings": settings, "nodes": nodes, "objects": info.objects,
             "chunks": info.chunks, "chunks_free": info.chunks_free, "clients": clients,
             "quarantined_bytes": info.quarantined_bytes,
         });
@@ -146,6 +201,10 @@ fn info(command: &NameCommand) -> Result<(), Box<dyn Error>> {
     }
     println!("  {:<18} {}", "objects", info.objects);
     println!("  {:<18} {} of {}", "chunks_free", info.chunks_free, info.chunks);
+    for NodeInfo { number, region, bytes, chunks, chunks_free } in &info.nodes {
+        let region = region.as_deref().unwrap_or("of this process");
+        println!("    node {number} {region}: {bytes} bytes, {chunks_free} of {chunks} chunks free");
+    }
     println!("  {:<18} {}", "quarantined_bytes", info.quarantined_bytes);
     println!("  {:<18} {}", "clients", info.clients.len());
     for ClientInfo { incarnation, pid, state } in &info.clients {

@@ -55,11 +55,11 @@ impl ServeCommand {
             Some(name) => open_pool(name)?,
             None => Pool::anonymous(&PoolOptions::default().capacity_bytes(self.capacity))?,
         };
-        let used = pool.clone();
+        let (used, capacity) = (pool.clone(), pool.clone());
         let facts = PoolFacts {
             fabric: "shm".to_owned(),
             engine: "forge".to_owned(),
-            capacity_bytes: pool.capacity_bytes(),
+            capacity_bytes: Box::new(move || capacity.capacity_bytes()),
             used_bytes: Box::new(move || used.used_bytes()),
         };
         let server = Server::bind(options, facts)?;

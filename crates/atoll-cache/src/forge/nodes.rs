@@ -1,0 +1,113 @@
+//! Several memory nodes: what is in order between them, and chunks that come later.
+//!
+//! Verbs of one batch are in order on one node alone. What must be there before a verb elsewhere is posted and awaited first, for a round trip more:
+//!
+//! | must be there | before | else |
+//! |---|---|---|
+//! | a record | the slot that points to it | a client that died in between leaves a slot that points to nothing |
+//! | a group's map | the state Queued of its chunk | an evictor reads another group's map |
+//! | a protection | the look at the slot that makes it count | the chunk is reused between them |
+//!
+//! On one node, where everything is in one batch, nothing changes. All other words that an operation changes together (a chunk's state and its
+//! contents, a queue's cursors and its nodes) are on the home.
+//!
+//! A client may meet a chunk of a node that it does not know yet, in a slot, a queue or a list of extents. It looks for new nodes before it takes
+//! such a word for damaged.
+
+use super::slot::Slot;
+use super::{Forge, Hole};
+use crate::CacheError;
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, Ticket, VerbError};
+use atoll_pool::{ChunkId, PoolError, nodes};
+
+/// A WRITE that takes effect before a verb which is added to the batch afterwards.
+pub(super) enum Earlier {
+    /// In the same batch.
+    Added(Ticket),
+    /// It has; this is its buffer.
+    Done(Buffer),
+}
+
+impl Earlier {
+    /// Adds the WRITE of `words` to `at`, unless it has been made [first](Forge::write_first).
+    #[inline]
+    pub(super) fn add(batch: &mut Batch, at: Address, words: Buffer, is_in_order: bool) -> Self {
+        if is_in_order { Self::Added(batch.write(at, words)) } else { Self::Done(words) }
+    }
+
+    /// The buffer, once the batch has been posted.
+    #[inline]
+    pub(super) fn take(self, batch: &mut Batch) -> Buffer {
+        match self {
+            Self::Added(ticket) => batch.take(ticket),
+            Self::Done(buffer) => buffer,
+        }
+    }
+}
+
+impl<E: Endpoint> Forge<E> {
+    /// Whether a WRITE to `at` takes effect before a verb at `then` behind it in one batch. Else it is written [first](Self::write_first).
+    #[inline]
+    pub(super) fn is_in_order(&self, at: Address, then: Address) -> bool {
+        at.node() == then.node() || self.is_open(Hole::UnorderedNodes)
+    }
+
+    /// WRITEs `words` to `at` now, and gives them back. To be boxed, and awaited while the caller has no batch of its own: either would make every
+    /// operation's state larger, which is moved as often as one begins.
+    #[cold]
+    pub(super) async fn write_first(&self, at: Address, words: Buffer) -> Result<Buffer, VerbError> {
+        let mut batch = Batch::new();
+        let written = batch.write(at, words);
+        self.endpoint.post(&mut batch).await?;
+        Ok(batch.take(written))
+    }
+
+    /// Protects `chunk` now, as [`Forge::write_first`] does its WRITE.
+    #[cold]
+    pub(super) async fn protect_first(&self, chunk: ChunkId) -> Result<(), VerbError> {
+        let mut batch = Batch::new();
+        self.member().protect(&mut batch, chunk);
+        self.endpoint.post(&mut batch).await
+    }
+
+    /// Where a slot's record is, as [`Forge::record_span`] has it, also if it is on a node that this client does not know yet.
+    #[inline]
+    pub(super) async fn find_record(&mut self, slot: Slot) -> Result<Option<(Address, usize, ChunkId)>, CacheError> {
+        match self.record_span(slot) {
+            None if self.shared.pool.layout.may_grow() && !self.is_open(Hole::UnknownNode) => {
+                self.learn_nodes().await?;
+                Ok(self.record_span(slot))
+            }
+            span => Ok(span),
+        }
+    }
+
+    /// The chunk with this number, also if it is on a node that this client does not know yet.
+    pub(super) async fn find_chunk(&mut self, number: u32) -> Result<Option<ChunkId>, CacheError> {
+        if self.shared.pool.layout.checked_chunk(number).is_none() && !self.is_open(Hole::UnknownNode) {
+            self.learn_nodes().await?;
+        }
+        Ok(self.shared.pool.layout.checked_chunk(number))
+    }
+
+    /// Looks for memory nodes that this process does not know; whether there were any.
+    pub(super) async fn learn_nodes(&mut self) -> Result<bool, CacheError> {
+        if !self.shared.pool.layout.may_grow() {
+            return Ok(false);
+        }
+        // Boxed, as all that is rare: its state would make every operation's larger.
+        Box::pin(nodes::learn(&self.endpoint, &self.shared.pool)).await.map_err(|error| match error {
+            PoolError::Verb(error) => CacheError::Verb(error),
+            _ => CacheError::Damaged { what: "a memory node's region is not the one that was added to the pool" },
+        })
+    }
+
+    /// Adds a memory node with at most so many bytes, on a fabric whose regions are all there; gives its number. Elsewhere the region is made between
+    /// [`nodes::claim`] and [`Claim::prepare`](nodes::Claim::prepare).
+    pub async fn grow(&mut self, bytes: u64) -> Result<u8, PoolError> {
+        let claim = nodes::claim(&self.endpoint, &self.shared.pool, self.me(), bytes).await?;
+        let identity = claim.prepare(&self.endpoint, &self.shared.pool).await?;
+        claim.publish(&self.endpoint, &self.shared.pool, identity).await?;
+        Ok(claim.node)
+    }
+}

@@ -1,0 +1,435 @@
+//! The memory nodes: what there is of them, and how one is added while clients run.
+//!
+//! ```text
+//! the table, on the home: a word for each node from 1 on        atomics only (written plainly while the pool is formatted)
+//!
+//!   free      0 2 | 0 62
+//!   claimed   1 2 | 0 2 | owner's slot 12 | owner's epoch, low 16 | 0 32
+//!   ready     2 2 | identity 30 | chunks 32
+//!
+//! a further node's header, 64 B     word 0  magic "ATOLLMN" + format version (one byte)      word 1  the pool's id
+//!                                   word 2  the node's number                                word 3  chunks
+//!                                   word 4  identity                                         word 7  checksum of words 0..7
+//! ```
+//!
+//! | from | to | by | when |
+//! |---|---|---|---|
+//! | free | claimed | a client that adds a node | all nodes before are ready; it alone may now make the region |
+//! | claimed | claimed | another client that adds a node | the owner was shut out; what it made of the region is removed first |
+//! | claimed | free | its owner | the region could not be made |
+//! | claimed | ready | its owner | the region is there, with its header: from now on the node's chunks are the pool's |
+//!
+//! Nodes become ready in the order of their numbers and stay so; their chunks are numbered in that order, and their descriptors, which are on the home,
+//! were zero (free) all the time. So a process knows a beginning of what there is. It looks for more when it opens the pool, now and then when
+//! it looks after other clients, when it finds no free chunk, and whenever it meets a chunk that it does not know.
+//!
+//! A client that dies while it adds a node leaves a claimed word, and perhaps a region that nobody sees. If it dies between the last swap and counting
+//! the chunks as free, the count is wrong until everything is counted anew, as after every death.
+
+use crate::header::{FORMAT_VERSION, NODES_MAX};
+use crate::layout::{self, NODES};
+use crate::registry::{self, Roll};
+use crate::{ChunkId, Incarnation, Layout, Pool, PoolError, read_word};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Bytes in front of what a further node holds; its header is the first half of them.
+pub const MEMBER_HEADER_BYTES: u64 = 128;
+const MAGIC: u64 = u64::from_le_bytes(*b"ATOLLMN\0") | (FORMAT_VERSION as u64) << 56;
+const WORDS: usize = 8;
+const IDENTITY_MASK: u64 = (1 << 30) - 1;
+
+/// What the table says of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeState {
+    /// There is none.
+    Free,
+    /// A client is about to add it.
+    Claimed {
+        /// The client's place.
+        slot: u32,
+        /// Low bits of its epoch.
+        epoch: u16,
+    },
+    /// It is there.
+    Ready {
+        /// What its region's header says, too: 30 bits that the regions of a pool know each other by.
+        identity: u32,
+        /// Its chunks.
+        chunks: u32,
+    },
+}
+
+impl NodeState {
+    fn claimed(owner: Incarnation) -> Self {
+        Self::Claimed { slot: owner.slot, epoch: owner.epoch as u16 }
+    }
+
+    /// The same as a word.
+    pub fn word(self) -> u64 {
+        match self {
+            Self::Free => 0,
+            Self::Claimed { slot, epoch } => 1 << 62 | u64::from(slot & 0xfff) << 48 | u64::from(epoch) << 32,
+            Self::Ready { identity, chunks } => {
+                2 << 62 | (u64::from(identity) & IDENTITY_MASK) << 32 | u64::from(chunks)
+            }
+        }
+    }
+
+    /// What a word says; `None` if no client wrote it.
+    pub fn from_word(word: u64) -> Option<Self> {
+        let state = match word >> 62 {
+            0 => Self::Free,
+            1 => Self::Claimed { slot: (word >> 48) as u32 & 0xfff, epoch: (word >> 32) as u16 },
+            2 => Self::Ready { identity: (word >> 32 & IDENTITY_MASK) as u32, chunks: word as u32 },
+            _ => return None,
+        };
+        (state.word() == word).then_some(state)
+    }
+}
+
+/// The nodes that a process knows, for all its threads. Only grows.
+#[derive(Debug)]
+pub(crate) struct KnownNodes {
+    /// How many, the home among them.
+    count: AtomicU32,
+    /// Chunks of all of them.
+    chunks: AtomicU32,
+    /// For each known node one more than its last chunk.
+    ends: [AtomicU32; NODES_MAX as usize],
+}
+
+impl KnownNodes {
+    pub(crate) fn home(chunks: u32) -> Self {
+        let ends = [const { AtomicU32::new(0) }; NODES_MAX as usize];
+        ends[0].store(chunks, Ordering::Relaxed);
+        Self { count: AtomicU32::new(1), chunks: AtomicU32::new(chunks), ends }
+    }
+
+    #[inline]
+    pub(crate) fn chunks(&self) -> u32 {
+        self.chunks.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn count(&self) -> u8 {
+        self.count.load(Ordering::Acquire) as u8
+    }
+
+    fn end(&self, node: u8) -> u32 {
+        self.ends[usize::from(node)].load(Ordering::Relaxed)
+    }
+
+    /// Adds the next node. Of several threads that learn of it at once all add the same.
+    pub(crate) fn add(&self, node: u8, chunks: u32) {
+        let end = self.end(node - 1) + chunks;
+        self.ends[usize::from(node)].store(end, Ordering::Relaxed);
+        // Who sees the sums sees what they are of.
+        self.count.fetch_max(u32::from(node) + 1, Ordering::Release);
+        self.chunks.fetch_max(end, Ordering::Release);
+    }
+
+    pub(crate) fn chunks_of(&self, node: u8) -> Option<Range<u32>> {
+        let start = if node == 0 { 0 } else { self.end(node - 1) };
+        (node < self.count()).then(|| start..self.end(node))
+    }
+
+    /// The node of a chunk, and which one of that node's it is. For one that is not known: beyond the end of the last node.
+    pub(crate) fn find(&self, chunk: ChunkId) -> (u8, u32) {
+        let last = self.count() - 1;
+        let node = (0..last).find(|node| chunk.0 < self.end(*node)).unwrap_or(last);
+        (node, chunk.0 - if node == 0 { 0 } else { self.end(node - 1) })
+    }
+}
+
+impl Layout {
+    /// Nodes that this process knows, the home among them.
+    pub fn nodes_known(&self) -> u8 {
+        self.nodes.count()
+    }
+
+    /// Whether there may be nodes that this process does not know.
+    #[inline]
+    pub fn may_grow(&self) -> bool {
+        self.chunks() < self.chunks_max && self.nodes_known() < self.nodes_max
+    }
+}
+
+impl Pool {
+    /// Bytes of all regions that this process knows.
+    pub fn capacity_bytes(&self) -> u64 {
+        let added = (self.settings.nodes as u8..self.layout.nodes_known()).filter_map(|node| {
+            let chunks = self.layout.chunks_of(node)?.len() as u32;
+            Some(self.layout.member_end(node, chunks))
+        });
+        self.settings.capacity_bytes + added.sum::<u64>()
+    }
+}
+
+fn checksum(words: &[u64]) -> u64 {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    rapidhash::v3::rapidhash_v3(&bytes)
+}
+
+fn member_words(pool: &Pool, node: u8, chunks: u32, identity: u32) -> [u64; WORDS] {
+    let mut words = [MAGIC, pool.id, node.into(), chunks.into(), identity.into(), 0, 0, 0];
+    words[WORDS - 1] = checksum(&words[..WORDS - 1]);
+    words
+}
+
+/// The node's number, if these are the first words of a further node's region.
+pub(crate) fn member_number(words: &[u64]) -> Option<u64> {
+    (words[0] << 8 == MAGIC << 8).then_some(words[2])
+}
+
+/// Whether a region that begins with this word is a further node's, or nobody's yet.
+pub fn is_member_or_empty(first_word: u64) -> bool {
+    first_word == 0 || first_word << 8 == MAGIC << 8
+}
+
+/// What is wrong with a header that should be `expected`.
+fn compare(found: &[u64], expected: &[u64; WORDS]) -> Option<String> {
+    if found == expected {
+        return None;
+    }
+    Some(match () {
+        () if found[0] == 0 => "holds nothing".to_owned(),
+        () if found[0] << 8 != MAGIC << 8 => "is no memory node of a pool".to_owned(),
+        () if found[0] != MAGIC => format!("has format {}, this version reads {FORMAT_VERSION}", found[0] >> 56),
+        () if found[WORDS - 1] != checksum(&found[..WORDS - 1]) => "is damaged".to_owned(),
+        () if found[1] != expected[1] => "belongs to another pool".to_owned(),
+        () if found[2] != expected[2] => format!("is memory node {} of this pool", found[2]),
+        () => "is not the one that was added".to_owned(),
+    })
+}
+
+/// WRITEs a further node's header, its magic last.
+async fn write_header<E: Endpoint>(
+    endpoint: &E,
+    pool: &Pool,
+    node: u8,
+    chunks: u32,
+    identity: u32,
+) -> Result<(), VerbError> {
+    let words = member_words(pool, node, chunks, identity);
+    let mut buffer = Buffer::new();
+    buffer.resize(8 * (WORDS - 1));
+    buffer.words_mut().copy_from_slice(&words[1..]);
+    let mut batch = Batch::new();
+    batch.write(Address::new(node, 0, 8), buffer);
+    batch.write_word(Address::new(node, 0, 0), words[0]);
+    endpoint.post(&mut batch).await
+}
+
+/// Makes the nodes that a pool is formatted with, all but the home.
+pub(crate) async fn write_first<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<(), PoolError> {
+    let chunks = layout::member_chunks(&pool.settings, pool.layout.engine_area);
+    for node in 1..pool.settings.nodes as u8 {
+        let identity = (endpoint.random() & IDENTITY_MASK) as u32;
+        reach(endpoint, node).await?;
+        write_header(endpoint, pool, node, chunks, identity).await?;
+        let mut batch = Batch::new();
+        batch.write_word(pool.layout.node(node), NodeState::Ready { identity, chunks }.word());
+        endpoint.post(&mut batch).await?;
+        pool.layout.nodes.add(node, chunks);
+    }
+    Ok(())
+}
+
+async fn reach<E: Endpoint>(endpoint: &E, node: u8) -> Result<(), PoolError> {
+    endpoint.reach(node).await.map_err(|error| match error {
+        VerbError::NodeAbsent { node, why } => PoolError::Member { node, what: format!("cannot be had ({why})") },
+        error => PoolError::Verb(error),
+    })
+}
+
+/// Looks for nodes that this process does not know, and reaches and checks their regions; whether there were any.
+pub async fn learn<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<bool, PoolError> {
+    let layout = &pool.layout;
+    let mut learned = false;
+    loop {
+        let node = layout.nodes_known();
+        let is_first = u32::from(node) < pool.settings.nodes;
+        if !is_first && !layout.may_grow() {
+            return Ok(learned);
+        }
+        let state = NodeState::from_word(read_word(endpoint, layout.node(node)).await?);
+        let Some(NodeState::Ready { identity, chunks }) = state else {
+            return if is_first { Err(PoolError::Damaged { what: "the table of memory nodes" }) } else { Ok(learned) };
+        };
+        if chunks == 0 || chunks > layout.chunks_max - layout.chunks() {
+            return Err(PoolError::Damaged { what: "a memory node with an impossible number of chunks" });
+        }
+        reach(endpoint, node).await?;
+        check(endpoint, pool, node, chunks, identity).await?;
+        layout.nodes.add(node, chunks);
+        learned = true;
+    }
+}
+
+/// Whether there is a node that this process does not know.
+pub(crate) async fn has_more<E: Endpoint>(endpoint: &E, layout: &Layout) -> Result<bool, VerbError> {
+    Ok(layout.may_grow() && read_word(endpoint, layout.node(layout.nodes_known())).await? >> 62 == 2)
+}
+
+/// Checks that a region is the one that the table means.
+async fn check<E: Endpoint>(endpoint: &E, pool: &Pool, node: u8, chunks: u32, identity: u32) -> Result<(), PoolError> {
+    let mut buffer = Buffer::new();
+    buffer.resize(8 * WORDS);
+    let found = match endpoint.read(Address::new(node, 0, 0), buffer).await {
+        Err(VerbError::Unreachable { .. }) => {
+            return Err(PoolError::Member { node, what: "is not there".to_owned() });
+        }
+        outcome => outcome?,
+    };
+    if let Some(what) = compare(found.words(), &member_words(pool, node, chunks, identity)) {
+        return Err(PoolError::Member { node, what });
+    }
+    let last = Address::new(node, 0, pool.layout.member_end(node, chunks) - 8);
+    match read_word(endpoint, last).await {
+        Err(VerbError::Unreachable { .. }) => Err(PoolError::Member { node, what: "is too small".to_owned() }),
+        outcome => Ok(outcome.map(drop)?),
+    }
+}
+
+/// A node that a client is about to add.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Its number.
+    pub node: u8,
+    /// Its chunks.
+    pub chunks: u32,
+    /// Bytes that its region must have.
+    pub bytes: u64,
+    owner: Incarnation,
+}
+
+/// Claims the next node for `me`, with at most so many bytes. Whoever died at it has been shut out before.
+///
+/// # Errors
+/// [`PoolError::Growth`] if the pool was not made for so much more, has all its nodes, or somebody else is adding one.
+pub async fn claim<E: Endpoint>(endpoint: &E, pool: &Pool, me: Incarnation, bytes: u64) -> Result<Claim, PoolError> {
+    let refused = |why: String| PoolError::Growth { wanted_bytes: bytes, why };
+    loop {
+        learn(endpoint, pool).await?;
+        let (layout, settings) = (&pool.layout, &pool.settings);
+        let node = layout.nodes_known();
+        if u32::from(node) >= settings.nodes_max {
+            return Err(refused(format!(
+                "it has its {} memory nodes; create it anew with more capacity (--capacity-max, --nodes-max)",
+                settings.nodes_max
+            )));
+        }
+        let chunks = bytes.saturating_sub(layout.member_end(node, 0)) / layout.chunk_bytes;
+        let room = layout.chunks_max - layout.chunks();
+        if chunks == 0 && room > 0 {
+            return Err(refused(format!("choose at least {}", layout.member_end(node, 1))));
+        }
+        let Some(chunks) = u32::try_from(chunks).ok().filter(|chunks| (1..=room).contains(chunks)) else {
+            let room_bytes = u64::from(room) * layout.chunk_bytes;
+            return Err(refused(format!(
+                "it was made for at most {room_bytes} more; add that, or create it anew with more (--capacity-max)"
+            )));
+        };
+        let word = read_word(endpoint, layout.node(node)).await?;
+        match NodeState::from_word(word) {
+            Some(NodeState::Free) => {}
+            Some(NodeState::Ready { .. }) => continue,
+            Some(NodeState::Claimed { slot, epoch }) => {
+                let roll = Roll::of(&registry::places(endpoint, pool).await?);
+                if roll.has(slot, epoch) {
+                    return Err(refused(
+                        "another client is adding a memory node; try again when it is there".to_owned(),
+                    ));
+                }
+            }
+            None => return Err(PoolError::Damaged { what: "the table of memory nodes" }),
+        }
+        if swap(endpoint, layout.node(node), word, NodeState::claimed(me)).await? {
+            return Ok(Claim { node, chunks, bytes: layout.member_end(node, chunks), owner: me });
+        }
+    }
+}
+
+async fn swap<E: Endpoint>(endpoint: &E, at: Address, from: u64, to: NodeState) -> Result<bool, VerbError> {
+    let mut batch = Batch::new();
+    let swap = batch.compare_and_swap(at, from, to.word());
+    endpoint.post(&mut batch).await?;
+    Ok(batch.swapped(swap))
+}
+
+impl Claim {
+    fn word(&self) -> u64 {
+        NodeState::claimed(self.owner).word()
+    }
+
+    /// Writes the header of the region, all zero or left by one that was shut out, which the endpoint reaches; gives its identity. Where regions
+    /// outlive the host's boot, the region is brought to the disk before the node is published.
+    pub async fn prepare<E: Endpoint>(&self, endpoint: &E, pool: &Pool) -> Result<u32, PoolError> {
+        let identity = (endpoint.random() & IDENTITY_MASK) as u32;
+        reach(endpoint, self.node).await?;
+        write_header(endpoint, pool, self.node, self.chunks, identity).await?;
+        Ok(identity)
+    }
+
+    /// Makes the node's chunks the pool's.
+    pub async fn publish<E: Endpoint>(&self, endpoint: &E, pool: &Pool, identity: u32) -> Result<(), PoolError> {
+        let ready = NodeState::Ready { identity, chunks: self.chunks };
+        if !swap(endpoint, pool.layout.node(self.node), self.word(), ready).await? {
+            // Somebody has taken the claim from a client that was shut out.
+            return Err(PoolError::Verb(VerbError::Fenced));
+        }
+        let mut batch = Batch::new();
+        batch.fetch_and_add(pool.layout.free_chunks(), self.chunks.into());
+        endpoint.post(&mut batch).await?;
+        learn(endpoint, pool).await?;
+        Ok(())
+    }
+
+    /// Gives the claim up: the region could not be made, and is not there.
+    pub async fn release<E: Endpoint>(&self, endpoint: &E, pool: &Pool) -> Result<(), VerbError> {
+        swap(endpoint, pool.layout.node(self.node), self.word(), NodeState::Free).await.map(drop)
+    }
+}
+
+/// Frees claims; for a pool that nobody uses and that is made anew.
+pub(crate) async fn forget_claims<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<(), VerbError> {
+    for node in pool.layout.nodes_known()..pool.settings.nodes_max as u8 {
+        let word = read_word(endpoint, pool.layout.node(node)).await?;
+        if word != 0 {
+            swap(endpoint, pool.layout.node(node), word, NodeState::Free).await?;
+        }
+    }
+    Ok(())
+}
+
+const _: () = assert!(MEMBER_HEADER_BYTES >= 8 * WORDS as u64 && NODES.is_multiple_of(64));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_word_says_what_was_put_in() {
+        let owner = Incarnation { slot: 0xfff, epoch: 0xdead_beef };
+        let ready = NodeState::Ready { identity: (1 << 30) - 1, chunks: u32::MAX };
+        for state in [NodeState::Free, NodeState::claimed(owner), ready] {
+            assert_eq!(NodeState::from_word(state.word()), Some(state));
+        }
+        assert_eq!((NodeState::from_word(u64::MAX), NodeState::from_word(1)), (None, None));
+    }
+
+    #[test]
+    fn chunks_are_numbered_through_and_found_again() {
+        let known = KnownNodes::home(5);
+        known.add(1, 3);
+        known.add(2, 4);
+        known.add(2, 4);
+        assert_eq!((known.count(), known.chunks()), (3, 12));
+        let found: Vec<_> = (0..12).map(|chunk| known.find(ChunkId(chunk))).collect();
+        assert_eq!(found[..6], [(0, 0), (0, 1), (0, 2), (0, 3), (0, 4), (1, 0)]);
+        assert_eq!(found[6..], [(1, 1), (1, 2), (2, 0), (2, 1), (2, 2), (2, 3)]);
+        assert_eq!((known.chunks_of(1), known.chunks_of(2), known.chunks_of(3)), (Some(5..8), Some(8..12), None));
+        assert_eq!(known.find(ChunkId(40)), (2, 32), "not known: beyond the end");
+    }
+}

@@ -1,0 +1,95 @@
+//! What a new pool is to be like.
+
+use atoll_cache::forge::ForgeOptions;
+use atoll_pool::header::{CAPACITY_BYTES_MAX, NODES_MAX, NODES_MAX_DEFAULT};
+use atoll_pool::{PoolError, PoolSettings};
+
+/// What a new pool is to be like.
+#[derive(Clone, Debug)]
+pub struct PoolOptions {
+    capacity_bytes: u64,
+    capacity_bytes_max: Option<u64>,
+    nodes: u32,
+    nodes_max: Option<u32>,
+    clients_max: Option<u32>,
+    forge: ForgeOptions,
+}
+
+impl Default for PoolOptions {
+    /// 1 GiB on one memory node, the default engine settings.
+    fn default() -> Self {
+        Self {
+            capacity_bytes: 1 << 30,
+            capacity_bytes_max: None,
+            nodes: 1,
+            nodes_max: None,
+            clients_max: None,
+            forge: ForgeOptions::default(),
+        }
+    }
+}
+
+impl PoolOptions {
+    /// Bytes of the whole pool, metadata included; the hard limit until it [grows](Pool::grow).
+    pub fn capacity_bytes(self, capacity_bytes: u64) -> Self {
+        Self { capacity_bytes, ..self }
+    }
+
+    /// The most bytes to which the pool may ever grow: the index and all tables are made for them. By default what it is made with, so that a pool that
+    /// never grows pays nothing.
+    pub fn capacity_bytes_max(self, capacity_bytes_max: u64) -> Self {
+        Self { capacity_bytes_max: Some(capacity_bytes_max), ..self }
+    }
+
+    /// Memory nodes that the capacity is spread over, each a region of its own. By default 1.
+    pub fn nodes(self, nodes: u32) -> Self {
+        Self { nodes, ..self }
+    }
+
+    /// Most memory nodes, those that will be added among them: up to 64. By default 16 in a pool that may grow.
+    pub fn nodes_max(self, nodes_max: u32) -> Self {
+        Self { nodes_max: Some(nodes_max), ..self }
+    }
+
+    /// Most clients (threads) at a time. By default 64, fewer in pools below 2 MiB.
+    pub fn clients_max(self, clients_max: u32) -> Self {
+        Self { clients_max: Some(clients_max), ..self }
+    }
+
+    /// Expected bytes of an object with its key, by which the index is sized (default 288). Objects much smaller than that fill the index
+    /// before the memory.
+    pub fn object_bytes_mean(mut self, bytes: u32) -> Self {
+        self.forge.object_bytes_mean = bytes.saturating_add(atoll_cache::forge::object::HEADER_BYTES as u32);
+        self
+    }
+
+    /// The engine's own choices.
+    pub fn forge(self, forge: ForgeOptions) -> Self {
+        Self { forge, ..self }
+    }
+
+    /// What the header will say, checked.
+    pub(super) fn settings(&self) -> Result<PoolSettings, PoolError> {
+        // Beyond what is possible the check says so; nothing is computed from it before.
+        let capacity_bytes_max = self.capacity_bytes_max.unwrap_or(self.capacity_bytes);
+        let Some(growth_bytes_max) = capacity_bytes_max.checked_sub(self.capacity_bytes) else {
+            let wanted = format!("at least the capacity, {}", self.capacity_bytes);
+            return Err(PoolError::Setting { what: "the most bytes", found: capacity_bytes_max, wanted });
+        };
+        let bytes_max = u64::from(NODES_MAX) * CAPACITY_BYTES_MAX;
+        if capacity_bytes_max > bytes_max {
+            let wanted = format!("at most {bytes_max}");
+            return Err(PoolError::Setting { what: "the most bytes", found: capacity_bytes_max, wanted });
+        }
+        let mut settings = self.forge.for_growth(self.capacity_bytes, growth_bytes_max);
+        settings.clients_max = self.clients_max.unwrap_or(settings.clients_max);
+        if self.nodes > 0 {
+            settings = settings.spread(self.nodes);
+        }
+        let nodes_max =
+            if growth_bytes_max > 0 { NODES_MAX_DEFAULT.max(self.nodes.saturating_add(1)) } else { self.nodes };
+        (settings.nodes, settings.nodes_max) = (self.nodes, self.nodes_max.unwrap_or(nodes_max));
+        settings.check()?;
+        Ok(settings)
+    }
+}
