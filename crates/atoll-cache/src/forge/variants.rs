@@ -48,7 +48,7 @@ pub struct Variant {
     /// through its records for their keys, and READs the bucket of each.
     pub whole_groups: bool,
     /// Without the hotness-aware queue (FORGE 5.4, 5.5: two queues, virtual segments, groups that are mostly active put back). Here all groups pass through one
-    /// queue once; what was hot in those that are evicted together becomes a group at its tail. Ghosts are an option of the pool.
+    /// queue; what was hot in those that are evicted goes to its tail in a new group, like what is new. Ghosts are an option of the pool.
     pub plain_queue: bool,
     /// Without lazy synchronization of hotness (FORGE 5.2, where accesses are counted at home until the group nears the queue's head). Here every hit adds one to
     /// the object's counter in the pool at once, by a fetch-and-add that nobody waits for.

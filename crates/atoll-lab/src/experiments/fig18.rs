@@ -72,7 +72,7 @@ impl Experiment for Ablation {
     }
 
     fn run(&self, options: &Options) -> Result<report::Experiment, LabError> {
-        let (keys, requests, threads) = options.scaled((1_400_000, 2_000_000, 256), (20_000, 40_000, 16));
+        let (keys, requests, threads) = options.scaled((1_400_000, 2_000_000, 256), (10_000, 20_000, 8));
         let steps = steps();
         let mut setups = Vec::new();
         for (_, variant, choices) in &steps {
@@ -156,5 +156,50 @@ fn gains(metric: usize, lines: &[&[Measured]]) -> report::Figure {
         x: shape::categories("technique", TECHNIQUES.map(|(name, _)| name)),
         y: shape::axis(if is_latency { "times lower" } else { "times higher" }, ""),
         series,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiments::point::measure;
+    use atoll_fabric::Purpose;
+    use std::path::PathBuf;
+
+    #[test]
+    fn every_step_saves_what_its_technique_is_for() {
+        let (keys, threads) = (10_000, 8);
+        let options = Options { quick: true, traces: PathBuf::new(), seed: 1, workers: 1 };
+        let cache_bytes = keys * u64::from(ycsb::OBJECT_BYTES) * CACHE_PERCENT / 100;
+        let measured = |variant: Variant| {
+            let load = load("ycsb-a", keys, 20_000, &options).unwrap();
+            let pool = pool_of(ForgeOptions::paper(), cache_bytes, ycsb::OBJECT_BYTES, threads, GROUP_OBJECTS);
+            let base = Setup::new(load, threads, cache_bytes, ycsb::OBJECT_BYTES, options.seed);
+            measure(&Setup { pool, variant, ..base }).unwrap()
+        };
+        let posted = |measured: &Measured, purpose| measured.traffic.of(purpose);
+        let full = measured(Variant::default());
+        let eager = measured(Variant { eager_hotness: true, ..Variant::default() });
+        assert!(posted(&eager, Purpose::Hotness).verbs >= eager.hits, "one for every hit");
+        assert!(posted(&full, Purpose::Hotness).verbs < full.hits);
+        let locked = measured(Variant { locked_index: true, ..Variant::default() });
+        let a_request = |each: &Measured| posted(each, Purpose::Request).round_trips as f64 / each.requests as f64;
+        // Half of them are changes, and so is what fills after misses.
+        assert!(a_request(&locked) > a_request(&full) + 0.5, "{} and {}", a_request(&locked), a_request(&full));
+        let per_eviction = |each: &Measured, count: &dyn Fn(&Measured) -> u64| {
+            let groups = each.stats.iter().find(|(name, _)| *name == "groups_evicted").unwrap().1;
+            count(each) as f64 / groups as f64
+        };
+        let bytes = |each: &Measured| posted(each, Purpose::Eviction).bytes;
+        let whole = measured(Variant { whole_groups: true, ..Variant::default() });
+        let (more, less) = (per_eviction(&whole, &bytes), per_eviction(&full, &bytes));
+        assert!(more > less, "{more} and {less} bytes");
+        let round_trips = |each: &Measured| posted(each, Purpose::Eviction).round_trips;
+        let queued = measured(Variant { locked_queues: true, ..Variant::default() });
+        let (more, less) = (per_eviction(&queued, &round_trips), per_eviction(&full, &round_trips));
+        // The lock and a look at the cursor, when a group goes in and when it goes out.
+        assert!(more > less + 2.0, "{more} and {less} round trips");
+        let plain = measured(Variant { plain_queue: true, ..Variant::default() });
+        assert_eq!(plain.stats.iter().find(|(name, _)| *name == "groups_reinserted").unwrap().1, 0);
     }
 }
