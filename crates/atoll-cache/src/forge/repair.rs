@@ -166,11 +166,9 @@ impl<E: Endpoint> Forge<E> {
         let stolen = self.steal(&descriptors, &roll, &nodes).await?;
         // Nobody but their owner puts nodes of these groups into a ring: those that are there now are all.
         let nodes = if stolen.is_empty() { Vec::new() } else { self.all_nodes().await? };
-        for standing in nodes {
-            let is_stolen = stolen.iter().any(|(chunk, _)| *chunk == standing.head.node.chunk);
-            if is_stolen {
-                self.empty_node(standing.queue, standing.head.position, standing.head.word).await?;
-            }
+        let chunks: HashSet<ChunkId> = stolen.iter().map(|(chunk, _)| *chunk).collect();
+        for standing in nodes.iter().filter(|standing| chunks.contains(&standing.head.node.chunk)) {
+            self.empty_node(standing.queue, standing.head.position, standing.head.word).await?;
         }
         for (chunk, leaving) in stolen {
             repaired.chunks += 1;

@@ -11,8 +11,11 @@ use atoll_cache::forge::{ForgeOptions, Variant};
 const WORKLOADS: [&str; 5] = ["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e"];
 const CACHE_PERCENT: u64 = 20;
 
+/// A technique: its name, and what switches it on.
+type Technique = (&'static str, fn(&mut Variant));
+
 /// What is added step by step to the baseline, in the paper's order.
-const TECHNIQUES: [(&str, fn(&mut Variant)); 5] = [
+const TECHNIQUES: [Technique; 5] = [
     ("+ lock-free index", |variant| variant.locked_index = false),
     ("+ contention-free FIFO", |variant| variant.locked_queues = false),
     ("+ lightweight regrouping", |variant| variant.whole_groups = false),

@@ -151,13 +151,15 @@ async fn play(mut client: Client, requests: u64) -> (Client, Result<(), CacheErr
 
 impl<'s> Point<'s> {
     fn new(setup: &'s Setup) -> Result<Self, LabError> {
-        let mut nodes = vec![vec![region(setup.pool.capacity_bytes, Kind::Host)]];
+        let bytes = setup.pool.home_bytes();
+        let further = (1..setup.pool.nodes).map(|_| setup.pool.member_bytes);
+        let regions = std::iter::once(bytes).chain(further).map(|bytes| vec![region(bytes, Kind::Host)]);
+        let mut nodes: Vec<_> = regions.collect();
         if setup.variant != Variant::default() {
             nodes[0].push(region(Variant::area_bytes(&setup.pool)?, Kind::Host));
         }
         let sim = Sim::new(SimOptions::timed(setup.seed, nodes, Network::new(setup.profile, COMPUTE_NODES)));
         let (endpoint, settings) = (sim.endpoint("maker"), setup.pool.clone());
-        let bytes = settings.capacity_bytes;
         ran(sim.block_on(async move { ForgePool::format(&endpoint, settings).await.map(drop) }))??;
         let mut pools = Vec::new();
         for node in 0..COMPUTE_NODES {

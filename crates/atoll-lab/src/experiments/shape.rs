@@ -23,8 +23,11 @@ pub fn series(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f6
     Series { name: name.into(), points: points.into_iter().map(|(x, y)| point(x, y)).collect() }
 }
 
+/// Something measured: its name, its unit, and how it is got from a point.
+pub type Metric = (&'static str, &'static str, fn(&Measured) -> f64);
+
 /// What FORGE's figures show of a point.
-pub const METRICS: [(&str, &str, fn(&Measured) -> f64); 4] = [
+pub const METRICS: [Metric; 4] = [
     ("throughput", "Mops/s", Measured::mops),
     ("P50 latency", "us", |measured| measured.latency_us(50.0)),
     ("P99 latency", "us", |measured| measured.latency_us(99.0)),
@@ -33,7 +36,7 @@ pub const METRICS: [(&str, &str, fn(&Measured) -> f64); 4] = [
 
 /// One figure for each of [`METRICS`]: a series for each name, with `results[series][x]` at the places `xs`.
 pub fn figures(x: &Axis, xs: &[f64], names: &[String], results: &[&[Measured]]) -> Vec<Figure> {
-    let figure = |(label, unit, metric): (&str, &str, fn(&Measured) -> f64)| {
+    let figure = |(label, unit, metric): Metric| {
         let lines = names.iter().zip(results).map(|(name, measured)| {
             series(name.clone(), xs.iter().zip(*measured).map(|(x, measured)| (*x, metric(measured))))
         });

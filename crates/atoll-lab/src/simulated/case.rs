@@ -12,7 +12,6 @@ use atoll_sim::history::{Checked, Evictions};
 use atoll_sim::sim::region;
 use atoll_sim::{History, Random, Sim, SimOptions, Strategy};
 use std::cell::RefCell;
-use std::mem::ManuallyDrop;
 use std::rc::Rc;
 
 /// Where variants of the engine have what they need besides the pool.
@@ -292,8 +291,6 @@ impl Case {
         F: Future<Output = Result<Client, CacheError>> + 'static,
     {
         let (sim, _) = self.formatted(seed)?;
-        // Clients of a run that came to no end cannot leave the pool any more, which they do when they are dropped.
-        let sim = ManuallyDrop::new(sim);
         let history = Rc::new(History::new());
         self.play(&sim, &history, |client| {
             let played = part(client);
@@ -309,7 +306,7 @@ impl Case {
         if self.verified {
             self.verify(&sim)?;
         }
-        drop(ManuallyDrop::into_inner(sim));
+        drop(sim);
         history.check_with(self.evictions).map_err(|violation| violation.to_string())
     }
 }
