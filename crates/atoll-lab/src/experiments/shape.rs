@@ -36,6 +36,11 @@ pub const METRICS: [Metric; 4] = [
 
 /// One figure for each of [`METRICS`]: a series for each name, with `results[series][x]` at the places `xs`.
 pub fn figures(x: &Axis, xs: &[f64], names: &[String], results: &[&[Measured]]) -> Vec<Figure> {
+    figures_of(&METRICS, x, xs, names, results)
+}
+
+/// The same for other metrics.
+pub fn figures_of(metrics: &[Metric], x: &Axis, xs: &[f64], names: &[String], results: &[&[Measured]]) -> Vec<Figure> {
     let figure = |(label, unit, metric): Metric| {
         let lines = names.iter().zip(results).map(|(name, measured)| {
             series(name.clone(), xs.iter().zip(*measured).map(|(x, measured)| (*x, metric(measured))))
@@ -43,5 +48,5 @@ pub fn figures(x: &Axis, xs: &[f64], names: &[String], results: &[&[Measured]]) 
         let title = label[..1].to_uppercase() + &label[1..];
         Figure { title, x: x.clone(), y: axis(label, unit), series: lines.collect() }
     };
-    METRICS.into_iter().map(figure).collect()
+    metrics.iter().copied().map(figure).collect()
 }
