@@ -97,7 +97,7 @@ impl<E: Endpoint> Forge<E> {
         if all_stay && effort <= EFFORT_HOT {
             return self.put_back(group, Queue::Main, 0).await;
         }
-        self.empty_group(group, Queue::Main).await
+        self.empty_group(group, self.queue_of_hot()).await
     }
 
     /// The paper's rule: the hottest objects of all groups become one group.
@@ -105,7 +105,7 @@ impl<E: Endpoint> Forge<E> {
         let mut merged = Vec::with_capacity(groups.len());
         for group in groups {
             let active = group.live().filter(|leaver| leaver.frequency > 0).count();
-            if 2 * active > group.objects.len() && effort <= EFFORT_HOT {
+            if 2 * active > group.objects.len() && effort <= EFFORT_HOT && !self.variant.plain_queue {
                 self.put_back(group, Queue::Main, 0).await?;
             } else {
                 merged.push(group);
@@ -128,13 +128,22 @@ impl<E: Endpoint> Forge<E> {
             leaver.carry = 0;
         }
         let stays = merged.iter().flat_map(|group| &group.objects).filter(|leaver| leaver.stays).count() as u64;
-        // A merged group is one by itself: what is open for the main queue so far is closed first.
-        self.close_group(Queue::Main, 0).await?;
+        // A merged group is one by itself: what is open for its queue so far is closed first.
+        let to = self.queue_of_hot();
+        self.close_group(to, 0).await?;
         for group in merged {
-            self.empty_group(group, Queue::Main).await?;
+            self.empty_group(group, to).await?;
         }
-        let segment = self.segment(16 * sum / stays.max(1), stays);
-        self.close_group(Queue::Main, segment).await
+        let segment = match self.variant.plain_queue {
+            true => 0,
+            false => self.segment(16 * sum / stays.max(1), stays),
+        };
+        self.close_group(to, segment).await
+    }
+
+    /// Where objects go that have proven themselves.
+    fn queue_of_hot(&self) -> Queue {
+        if self.variant.plain_queue { Queue::Small } else { Queue::Main }
     }
 
     /// The virtual segment of a merged group with this mean frequency, in sixteenths, against the running mean of such groups.

@@ -86,6 +86,9 @@ impl HotnessMap {
 impl<E: Endpoint> Forge<E> {
     /// Looks whether groups have entered a queue's eviction window, and adds this process's counts of theirs to the pool.
     pub(super) async fn flush_hotness(&mut self) -> Result<(), CacheError> {
+        if self.variant.eager_hotness {
+            return Ok(());
+        }
         let before = self.endpoint.purpose(Purpose::Hotness);
         let flushed = self.flush_windows().await;
         self.endpoint.purpose(before);
@@ -149,7 +152,8 @@ impl<E: Endpoint> Forge<E> {
         generation: u16,
         objects: usize,
     ) -> Result<Vec<u16>, CacheError> {
-        let at = self.shared.layout.frequencies(queue, position);
+        let eager = self.variant.eager_hotness;
+        let at = if eager { self.chunk_counters(chunk) } else { self.shared.layout.frequencies(queue, position) };
         let mut buffer = std::mem::take(&mut self.scratch);
         buffer.resize((2 * objects).next_multiple_of(8));
         let mut batch = Batch::new();
@@ -158,7 +162,11 @@ impl<E: Endpoint> Forge<E> {
         let mut buffer = batch.take(read);
         self.swap_for_zero(at, buffer.words_mut()).await?;
         let flushed = |number: usize| (buffer.words()[number / 4] >> (16 * (number % 4))) as u16;
-        let at_home = |number: usize| u16::from(self.shared.hotness.take(chunk, number, generation));
+        let at_home = |number: usize| match u16::from(self.shared.hotness.take(chunk, number, generation)) {
+            // All of it is in the pool already.
+            _ if eager => 0,
+            count => count,
+        };
         let frequencies = (0..objects).map(|number| flushed(number).saturating_add(at_home(number))).collect();
         self.scratch = buffer;
         Ok(frequencies)

@@ -45,6 +45,16 @@ pub(super) struct LeavingGroup {
     pub(super) state: Chunk,
     pub(super) queue: Queue,
     pub(super) objects: Vec<Leaver>,
+    /// All of the chunk, if it was READ whole; else empty.
+    bytes: Buffer,
+}
+
+/// What was READ of a group that a client owns.
+pub(super) struct LeavingParts {
+    /// Each object's entry of the map, and the word of its slot, if that points to it.
+    pub(super) entries: Vec<(MapEntry, Option<Slot>)>,
+    /// All of the chunk, or nothing.
+    pub(super) bytes: Buffer,
 }
 
 impl LeavingGroup {
@@ -122,51 +132,62 @@ impl<E: Endpoint> Forge<E> {
             return Ok(None);
         };
         frequencies.resize(objects, 0);
-        let mut map = std::mem::take(&mut self.scratch);
-        map.resize(8 * objects);
-        let at = layout.chunk(chunk).add(layout.chunk_bytes - 8 * objects as u64);
-        let map = self.endpoint.read(at, map).await?;
+        let whole = match self.variant.whole_groups {
+            true => Box::pin(self.read_whole_group(chunk, leaving.generation, objects)).await?,
+            false => None,
+        };
+        let parts = match whole {
+            Some(parts) => parts,
+            None => self.read_map(chunk, leaving.generation, objects).await?,
+        };
         if dead_bytes != 0 {
             // Subtracted, not cleared: somebody may be adding to it.
             let mut batch = Batch::new();
             batch.fetch_and_add(layout.descriptor(chunk).add(16), dead_bytes.wrapping_neg());
             self.endpoint.post_unawaited(&mut batch);
         }
-        let slots = u64::from(self.shared.settings.buckets) * BUCKET_SLOTS as u64;
-        let mut leavers: Vec<Leaver> = map
-            .words()
-            .iter()
-            .rev()
-            .zip(frequencies)
-            .map(|(word, hits)| {
-                let entry = MapEntry::from_word(*word);
-                let frequency = hits.saturating_add(u16::from(entry.carry));
-                Leaver { entry, word: None, frequency, stays: false, carry: 0 }
-            })
-            .collect();
+        let leavers = parts.entries.into_iter().zip(frequencies).map(|((entry, word), hits)| {
+            let frequency = hits.saturating_add(u16::from(entry.carry));
+            Leaver { entry, word, frequency, stays: false, carry: 0 }
+        });
+        let queue = Contents::from_word(contents).queue;
+        Ok(Some(LeavingGroup { chunk, state: leaving, queue, objects: leavers.collect(), bytes: parts.bytes }))
+    }
+
+    /// READs the map of a group that this client owns, and its objects' slots.
+    async fn read_map(&mut self, chunk: ChunkId, generation: u32, objects: usize) -> Result<LeavingParts, CacheError> {
+        let layout = &self.shared.pool.layout;
+        let mut map = std::mem::take(&mut self.scratch);
+        map.resize(8 * objects);
+        let at = layout.chunk(chunk).add(layout.chunk_bytes - 8 * objects as u64);
+        let map = self.endpoint.read(at, map).await?;
+        let mut entries: Vec<_> =
+            map.words().iter().rev().map(|word| (MapEntry::from_word(*word), None::<Slot>)).collect();
         self.scratch = map;
-        for part in leavers.chunks_mut(BATCH_VERBS_MAX) {
+        let slots = u64::from(self.shared.settings.buckets) * BUCKET_SLOTS as u64;
+        for part in entries.chunks_mut(BATCH_VERBS_MAX) {
             let mut batch = Batch::new();
             let reads: arrayvec::ArrayVec<_, BATCH_VERBS_MAX> = part
                 .iter()
-                .map(|leaver| {
-                    (leaver.entry.slot < slots).then(|| batch.read_word(self.shared.layout.slot(leaver.entry.slot)))
-                })
+                .map(|(entry, _)| (entry.slot < slots).then(|| batch.read_word(self.shared.layout.slot(entry.slot))))
                 .collect();
             self.endpoint.post(&mut batch).await?;
-            for (leaver, read) in part.iter_mut().zip(reads) {
+            for ((entry, found), read) in part.iter_mut().zip(reads) {
                 let Some(read) = read else { continue };
                 let word = Slot(batch.word(read));
-                let offset =
-                    u64::from(chunk.0) * layout.chunk_bytes + u64::from(leaver.entry.offset_units) * UNIT_BYTES;
-                let is_here = word.is_live()
-                    && self.shared.format.heap_offset(word) == offset
-                    && self.shared.format.has_generation(word, leaving.generation);
-                leaver.word = is_here.then_some(word);
+                *found = self.points_to(word, chunk, generation, entry).then_some(word);
             }
         }
-        let queue = Contents::from_word(contents).queue;
-        Ok(Some(LeavingGroup { chunk, state: leaving, queue, objects: leavers }))
+        Ok(LeavingParts { entries, bytes: Buffer::new() })
+    }
+
+    /// Whether a slot's word points to the entry's object.
+    pub(super) fn points_to(&self, word: Slot, chunk: ChunkId, generation: u32, entry: &MapEntry) -> bool {
+        let offset =
+            u64::from(chunk.0) * self.shared.pool.layout.chunk_bytes + u64::from(entry.offset_units) * UNIT_BYTES;
+        word.is_live()
+            && self.shared.format.heap_offset(word) == offset
+            && self.shared.format.has_generation(word, generation)
     }
 
     /// Puts a group whole into a queue again, with its objects' frequencies brought down.
@@ -224,7 +245,14 @@ impl<E: Endpoint> Forge<E> {
         let Some((at, bytes, _)) = self.record_span(word) else { return Ok(false) };
         let mut buffer = std::mem::take(&mut self.record);
         buffer.resize(bytes);
-        self.record = self.endpoint.read(at, buffer).await?;
+        self.record = match group.bytes.is_empty() {
+            true => self.endpoint.read(at, buffer).await?,
+            false => {
+                let offset = usize::from(leaver.entry.offset_units) * UNIT_BYTES as usize;
+                buffer.bytes_mut().copy_from_slice(&group.bytes.bytes()[offset..offset + bytes]);
+                buffer
+            }
+        };
         let header = Record::decode(&self.record, &self.shared.hasher).map(|record| record.header);
         let Some(header) = header else {
             // This client owns the chunk, so that nobody can have reused it.

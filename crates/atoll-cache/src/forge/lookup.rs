@@ -299,6 +299,9 @@ impl<E: Endpoint> Forge<E> {
         let (chunk, _) = self.shared.pool.layout.divide(self.shared.format.heap_offset(slot));
         let max = self.shared.settings.options.frequency_max;
         self.shared.hotness.touch(ChunkId(chunk as u32), header.number, header.generation, max);
+        if self.variant.eager_hotness {
+            self.count_in_pool(ChunkId(chunk as u32), header.number);
+        }
     }
 
     /// Looks many keys up: the buckets of 32 keys in one batch, then their first candidates in one. A key that is not decided by

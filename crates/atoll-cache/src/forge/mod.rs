@@ -25,6 +25,7 @@
 //! | `walk` | scan, flush, random key |
 //! | [`repair`] | what a client that died held comes back |
 //! | [`verify`] | every invariant of a quiet pool |
+//! | [`variants`] | the engine without one or the other technique |
 //! | [`holes`] | what the prototypes get wrong, switchable in tests |
 //!
 //! Departures from the paper, each explained where it is: the slot is one word (`slot`); the map is written when a group closes (`group`); counters of
@@ -54,17 +55,19 @@ pub mod settings;
 pub mod slot;
 mod unlink;
 mod update;
+pub mod variants;
 pub mod verify;
 mod walk;
 
 pub use holes::{Hole, OpenHoles};
 pub use layout::Queue;
 pub use settings::{ForgeOptions, ForgeSettings, Rule};
+pub use variants::Variant;
 
 use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
 use addresses::{ADDRESS_CACHE_BYTES, Addresses};
 use atoll_fabric::purpose::Scope;
-use atoll_fabric::{Batch, Buffer, Endpoint, Purpose, VerbError};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, Purpose, VerbError};
 use atoll_pool::registry::{PlaceState, Times, Watch};
 use atoll_pool::{ChunkId, Incarnation, Member, Pool, PoolClock, PoolError, PoolSettings, registry};
 use group::{MapEntry, OpenGroup};
@@ -204,6 +207,9 @@ pub struct Forge<E: Endpoint> {
     lost: Option<VerbError>,
     stats: Stats,
     holes: OpenHoles,
+    /// What this client does without, and where the area of that is.
+    variant: Variant,
+    variant_area: Address,
 }
 
 impl<E: Endpoint> Forge<E> {
@@ -287,6 +293,8 @@ impl<E: Endpoint> Forge<E> {
             lost: None,
             stats: Stats::default(),
             holes: OpenHoles::NONE,
+            variant: Variant::default(),
+            variant_area: Address::new(0, 0, 0),
         }
     }
 

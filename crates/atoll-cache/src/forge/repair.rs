@@ -60,10 +60,18 @@ pub struct Repaired {
 }
 
 /// Records of a chunk, from the first on.
-struct Parsed {
+pub(super) struct Parsed {
     header: Header,
     offset_bytes: u64,
-    hash: KeyHash,
+    pub(super) hash: KeyHash,
+}
+
+impl Parsed {
+    /// Its entry of a map, if its slot is that one.
+    pub(super) fn map_entry(&self, slot: u64) -> MapEntry {
+        let offset_units = (self.offset_bytes / UNIT_BYTES) as u16;
+        MapEntry { slot, offset_units, carry: 0, large: self.header.large, more: self.hash.more }
+    }
 }
 
 /// What the index has for a record.
@@ -237,14 +245,8 @@ impl<E: Endpoint> Forge<E> {
         let records = self.parse(&mut buffer, leaving.generation);
         let mut group = OpenGroup { chunk, generation: leaving.generation, ..OpenGroup::default() };
         let mut settled = Settled::default();
-        for Parsed { header, offset_bytes, hash } in &records {
-            let entry = |slot| MapEntry {
-                slot,
-                offset_units: (offset_bytes / UNIT_BYTES) as u16,
-                carry: 0,
-                large: header.large,
-                more: hash.more,
-            };
+        for record in &records {
+            let Parsed { header, offset_bytes, hash } = record;
             let slot = match self.indexed(chunk, *offset_bytes, leaving.generation, *hash).await? {
                 Indexed::Live(slot) => {
                     settled.objects += 1;
@@ -267,7 +269,7 @@ impl<E: Endpoint> Forge<E> {
                     u64::from(hash.bucket) * BUCKET_SLOTS as u64
                 }
             };
-            group.map.push(entry(slot));
+            group.map.push(record.map_entry(slot));
             group.used_bytes = offset_bytes + header.record_bytes();
         }
         if settled.objects > 0 {
@@ -282,7 +284,7 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// The records of a chunk of this generation.
-    fn parse(&self, chunk: &mut Buffer, generation: u32) -> Vec<Parsed> {
+    pub(super) fn parse(&self, chunk: &mut Buffer, generation: u32) -> Vec<Parsed> {
         let (settings, buckets) = (&self.shared.pool.settings, self.shared.settings.buckets);
         let chunk_bytes = chunk.len();
         let (mut records, mut offset) = (Vec::new(), 0);

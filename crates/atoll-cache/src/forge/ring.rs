@@ -34,7 +34,7 @@ use super::layout::Queue;
 use super::{Forge, Hole};
 use crate::CacheError;
 use atoll_fabric::{Batch, Buffer, Endpoint};
-use atoll_pool::ChunkId;
+use atoll_pool::{ChunkId, read_word};
 
 const FILLED: u64 = 1 << 63;
 /// Laps of a ring so short that a position has more bits of them than a node.
@@ -145,14 +145,41 @@ impl<E: Endpoint> Forge<E> {
         Ok(words.map(|word| Cursors::from_word(batch.word(word))))
     }
 
+    /// Takes a ticket: adds `by` to the cursors, and gives what they were.
+    async fn take_ticket(&mut self, queue: Queue, by: u64) -> Result<Cursors, CacheError> {
+        let at = self.shared.layout.cursors(queue);
+        loop {
+            let mut batch = Batch::new();
+            if !self.variant.locked_queues {
+                let ticket = batch.fetch_and_add(at, by);
+                self.endpoint.post(&mut batch).await?;
+                return Ok(Cursors::from_word(batch.word(ticket)));
+            }
+            // Under the queue's lock nobody but one who catches up moves them.
+            let before = read_word(&self.endpoint, at).await?;
+            let swap = batch.compare_and_swap(at, before, before.wrapping_add(by));
+            self.endpoint.post(&mut batch).await?;
+            if batch.swapped(swap) {
+                return Ok(Cursors::from_word(before));
+            }
+        }
+    }
+
     /// Puts a group at the tail.
     pub(super) async fn enqueue(&mut self, queue: Queue, node: Node) -> Result<(), CacheError> {
+        if !self.variant.locked_queues {
+            return self.put_at_tail(queue, node).await;
+        }
+        Box::pin(self.lock(self.queue_lock(queue))).await?;
+        let put = self.put_at_tail(queue, node).await;
+        self.unlock(self.queue_lock(queue));
+        put
+    }
+
+    async fn put_at_tail(&mut self, queue: Queue, node: Node) -> Result<(), CacheError> {
         // The ring is twice as long as the pool has chunks, so that some ticket of the next lap finds its node empty.
         for _ in 0..4u64 << self.shared.settings.ring_log2 {
-            let mut batch = Batch::new();
-            let ticket = batch.fetch_and_add(self.shared.layout.cursors(queue), 1 << 32);
-            self.endpoint.post(&mut batch).await?;
-            let position = Cursors::from_word(batch.word(ticket)).tail;
+            let position = self.take_ticket(queue, 1 << 32).await?.tail;
             let lap = self.lap(position);
             let mut batch = Batch::new();
             let swap = batch.compare_and_swap(self.node_address(queue, position), u64::from(lap) << 48, node.word(lap));
@@ -167,11 +194,17 @@ impl<E: Endpoint> Forge<E> {
     /// Takes the ticket at the head and READs its node. `None` if the queue was empty, or the position was: the caller looks at the cursors again
     /// before it concludes anything. The node is still in the ring: see [`Forge::empty_node`].
     pub(super) async fn dequeue(&mut self, queue: Queue) -> Result<Option<Head>, CacheError> {
-        let cursors = self.shared.layout.cursors(queue);
-        let mut batch = Batch::new();
-        let ticket = batch.fetch_and_add(cursors, 1);
-        self.endpoint.post(&mut batch).await?;
-        let position = Cursors::from_word(batch.word(ticket)).head;
+        if !self.variant.locked_queues {
+            return self.take_from_head(queue).await;
+        }
+        Box::pin(self.lock(self.queue_lock(queue))).await?;
+        let taken = self.take_from_head(queue).await;
+        self.unlock(self.queue_lock(queue));
+        taken
+    }
+
+    async fn take_from_head(&mut self, queue: Queue) -> Result<Option<Head>, CacheError> {
+        let position = self.take_ticket(queue, 1).await?.head;
         let address = self.node_address(queue, position);
         loop {
             let mut batch = Batch::new();

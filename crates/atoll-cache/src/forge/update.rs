@@ -45,8 +45,14 @@ impl<E: Endpoint> Forge<E> {
         let hash = self.key_hash(key);
         let mut outcome = Err(CacheError::Damaged { what: "an object that stays unsound" });
         for attempt in 0..ATTEMPTS_MAX {
+            if self.variant.locked_index {
+                Box::pin(self.lock(self.bucket_lock(hash))).await?;
+            }
             let tried = self.try_change(hash, key, change).await;
             self.unprotect();
+            if self.variant.locked_index {
+                self.unlock(self.bucket_lock(hash));
+            }
             let step = match tried {
                 Ok(Try::Done(token)) => {
                     outcome = Ok(token);

@@ -42,6 +42,7 @@ mod fig14;
 mod fig15;
 mod fig16;
 mod fig17;
+mod fig18;
 mod fig3;
 pub mod point;
 pub mod setup;
@@ -92,8 +93,15 @@ pub trait Experiment: Sync {
 }
 
 /// All of them, in the order of `atoll lab list`.
-pub const ALL: [&dyn Experiment; 6] =
-    [&fig3::Traffic, &fig13::Ycsb, &fig14::FixedSizes, &fig15::RealSizes, &fig16::MemoryNodes, &fig17::Sensitivity];
+pub const ALL: [&dyn Experiment; 7] = [
+    &fig3::Traffic,
+    &fig13::Ycsb,
+    &fig14::FixedSizes,
+    &fig15::RealSizes,
+    &fig16::MemoryNodes,
+    &fig17::Sensitivity,
+    &fig18::Ablation,
+];
 
 /// The experiment of that name.
 pub fn named(name: &str) -> Result<&'static dyn Experiment, LabError> {

@@ -14,9 +14,9 @@ use crate::LabError;
 use crate::latency::Latencies;
 use crate::load::Stream;
 use crate::progress::Progress;
-use atoll_cache::forge::{Forge, ForgePool};
+use atoll_cache::forge::{Forge, ForgePool, Variant};
 use atoll_cache::{Cache, CacheError, Stats};
-use atoll_fabric::Kind;
+use atoll_fabric::{Address, Kind};
 use atoll_sim::network::traffic::Limit;
 use atoll_sim::network::{Network, Traffic};
 use atoll_sim::sim::region;
@@ -30,6 +30,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// One of the requests of every thread in so many is warm-up (FORGE 6.1: the first 20 %).
 const WARM_UP_ONE_IN: u64 = 5;
+
+/// Where variants of the engine have what they need besides the pool.
+const VARIANT_AREA: Address = Address::new(0, 1, 0);
 
 /// What came of a point.
 pub struct Measured {
@@ -150,7 +153,11 @@ impl<'s> Point<'s> {
     fn new(setup: &'s Setup) -> Result<Self, LabError> {
         let bytes = setup.pool.home_bytes();
         let further = (1..setup.pool.nodes).map(|_| setup.pool.member_bytes);
-        let nodes = std::iter::once(bytes).chain(further).map(|bytes| vec![region(bytes, Kind::Host)]).collect();
+        let regions = std::iter::once(bytes).chain(further).map(|bytes| vec![region(bytes, Kind::Host)]);
+        let mut nodes: Vec<_> = regions.collect();
+        if setup.variant != Variant::default() {
+            nodes[0].push(region(Variant::area_bytes(&setup.pool)?, Kind::Host));
+        }
         let sim = Sim::new(SimOptions::timed(setup.seed, nodes, Network::new(setup.profile, COMPUTE_NODES)));
         let (endpoint, settings) = (sim.endpoint("maker"), setup.pool.clone());
         ran(sim.block_on(async move { ForgePool::format(&endpoint, settings).await.map(drop) }))??;
@@ -170,6 +177,7 @@ impl<'s> Point<'s> {
         let (pool, endpoint) = (pool.clone(), self.sim.endpoint_on("client", thread % COMPUTE_NODES));
         let mut forge = ran(self.sim.block_on(async move { Forge::join(&pool, endpoint).await }))??;
         forge.set_address_cache(self.setup.address_cache_bytes);
+        forge.set_variant(self.setup.variant, VARIANT_AREA);
         let stream = self.setup.load.stream(thread.into(), self.setup.threads.into());
         let client = Client::new(Cache::new(forge), stream, self.setup.miss_penalty_ns, &self.tally);
         self.places.push(Rc::new(RefCell::new(Some(client))));

@@ -1,7 +1,7 @@
 //! What a point of an experiment runs on: network, pool, threads, load.
 
 use crate::load::Load;
-use atoll_cache::forge::ForgeOptions;
+use atoll_cache::forge::{ForgeOptions, Variant};
 use atoll_pool::PoolSettings;
 use atoll_sim::network::{Profile, profiles};
 use rapidhash::RapidHashMap;
@@ -37,6 +37,8 @@ pub struct Setup {
     pub address_cache_bytes: usize,
     /// How long a thread waits after a miss before it sets the key.
     pub miss_penalty_ns: u64,
+    /// What all threads' engines do without.
+    pub variant: Variant,
     /// Seed of the simulation.
     pub seed: u64,
 }
@@ -52,6 +54,7 @@ impl Setup {
             warm: false,
             address_cache_bytes: 0,
             miss_penalty_ns: 0,
+            variant: Variant::default(),
             seed,
         }
     }
@@ -70,11 +73,22 @@ pub fn cache_bytes_min(object_bytes: u32, threads: u16) -> u64 {
 
 /// Settings of a pool of `cache_bytes`, metadata included, for groups of at most so many objects.
 pub fn pool(cache_bytes: u64, object_bytes: u32, threads: u16, group_objects: u32) -> PoolSettings {
+    pool_of(ForgeOptions::default(), cache_bytes, object_bytes, threads, group_objects)
+}
+
+/// The same, with other choices than the default ones.
+pub fn pool_of(
+    choices: ForgeOptions,
+    cache_bytes: u64,
+    object_bytes: u32,
+    threads: u16,
+    group_objects: u32,
+) -> PoolSettings {
     let wanted = chunk_bytes(object_bytes, group_objects);
     let least = chunk_bytes(object_bytes, CHUNK_OBJECTS_MIN).min(wanted);
     let fair = (cache_bytes / (CHUNKS_PER_THREAD * u64::from(threads))).max(1);
     let chunk_bytes = (1 << fair.ilog2()).clamp(least, wanted) as u32;
-    let options = ForgeOptions { object_bytes_mean: object_bytes + OVERHEAD_BYTES, ..ForgeOptions::default() };
+    let options = ForgeOptions { object_bytes_mean: object_bytes + OVERHEAD_BYTES, ..choices };
     let slots = 2 * cache_bytes / u64::from(options.object_bytes_mean);
     let settings = PoolSettings {
         chunk_bytes,

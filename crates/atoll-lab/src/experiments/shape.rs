@@ -23,10 +23,10 @@ pub fn series(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f6
     Series { name: name.into(), points: points.into_iter().map(|(x, y)| point(x, y)).collect() }
 }
 
-/// What a figure shows of a point: its name, its unit, and how it is read off.
+/// Something measured: its name, its unit, and how it is got from a point.
 pub type Metric = (&'static str, &'static str, fn(&Measured) -> f64);
 
-/// What FORGE's figures show.
+/// What FORGE's figures show of a point.
 pub const METRICS: [Metric; 4] = [
     ("throughput", "Mops/s", Measured::mops),
     ("P50 latency", "us", |measured| measured.latency_us(50.0)),
@@ -36,6 +36,11 @@ pub const METRICS: [Metric; 4] = [
 
 /// One figure for each of [`METRICS`]: a series for each name, with `results[series][x]` at the places `xs`.
 pub fn figures(x: &Axis, xs: &[f64], names: &[String], results: &[&[Measured]]) -> Vec<Figure> {
+    figures_of(&METRICS, x, xs, names, results)
+}
+
+/// The same for other metrics.
+pub fn figures_of(metrics: &[Metric], x: &Axis, xs: &[f64], names: &[String], results: &[&[Measured]]) -> Vec<Figure> {
     let figure = |(label, unit, metric): Metric| {
         let lines = names.iter().zip(results).map(|(name, measured)| {
             series(name.clone(), xs.iter().zip(*measured).map(|(x, measured)| (*x, metric(measured))))
@@ -43,5 +48,5 @@ pub fn figures(x: &Axis, xs: &[f64], names: &[String], results: &[&[Measured]]) 
         let title = label[..1].to_uppercase() + &label[1..];
         Figure { title, x: x.clone(), y: axis(label, unit), series: lines.collect() }
     };
-    METRICS.into_iter().map(figure).collect()
+    metrics.iter().copied().map(figure).collect()
 }

@@ -3,7 +3,7 @@
 use super::client::{Client, Hesitant, prepare};
 use super::load::{self, Load};
 use atoll_cache::forge::layout::{self, BUCKET_SLOTS, ForgeLayout};
-use atoll_cache::forge::{Forge, ForgeOptions, ForgePool, Hole, Queue};
+use atoll_cache::forge::{Forge, ForgeOptions, ForgePool, Hole, Queue, Variant};
 use atoll_cache::{Cache, CacheError};
 use atoll_fabric::{Address, Endpoint, Kind, RegionAttributes};
 use atoll_pool::PoolSettings;
@@ -13,6 +13,9 @@ use atoll_sim::sim::region;
 use atoll_sim::{History, Random, Sim, SimOptions, Strategy};
 use std::cell::RefCell;
 use std::rc::Rc;
+
+/// Where variants of the engine have what they need besides the pool.
+const AREA: Address = Address::new(0, 1, 0);
 
 /// A pool, how many clients it has, and what the simulation is like.
 #[derive(Clone, Debug)]
@@ -55,6 +58,8 @@ pub struct Case {
     pub verified: bool,
     /// The hole that is open.
     pub hole: Option<Hole>,
+    /// What all clients do without.
+    pub variant: Variant,
 }
 
 impl Default for Case {
@@ -79,6 +84,7 @@ impl Default for Case {
             hesitation_ns: 0,
             verified: true,
             hole: None,
+            variant: Variant::default(),
         }
     }
 }
@@ -161,6 +167,10 @@ impl Case {
         let settings = self.settings();
         let mut options = SimOptions::with_nodes(seed, self.regions(&settings));
         (options.steps_max, options.strategy) = (self.steps_max, self.strategy);
+        if self.variant != Variant::default() {
+            let bytes = Variant::area_bytes(&settings).map_err(|error| error.to_string())?;
+            options.nodes[0].push(region(bytes, Kind::Host));
+        }
         let sim = Sim::new(options);
         let endpoint = sim.endpoint("maker");
         let pool = sim.block_on(async move { ForgePool::format(&endpoint, settings).await });
@@ -229,12 +239,14 @@ impl Case {
         let hesitant = |name: String| Hesitant { inner: sim.endpoint(&name), hesitation_ns };
         let endpoint = hesitant(format!("client {number}"));
         let (bytes, hole, history, seed) = (self.settings().home_bytes(), self.hole, history.clone(), sim.seed());
+        let variant = self.variant;
         let (origin_ns, epoch_ms) = (endpoint.now_ns() - sim.now_ns(), SimOptions::new(0, 8).epoch_ms);
         let spares = (0..self.rejoins).map(|time| hesitant(format!("client {number}, {time} to go"))).collect();
         let joined = sim.block_on(async move {
             let pool = ForgePool::open(&endpoint, bytes).await?;
             let mut forge = Forge::join(&pool, endpoint).await?;
             prepare(&mut forge, hole);
+            forge.set_variant(variant, AREA);
             Ok::<_, atoll_pool::PoolError>(Client {
                 number,
                 seed,

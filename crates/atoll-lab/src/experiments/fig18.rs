@@ -1,0 +1,217 @@
+//! FORGE, Fig. 18: what each of its techniques is worth, one after the other.
+
+use super::fig13::load;
+use super::point::{Measured, measure_all};
+use super::setup::{GROUP_OBJECTS, Setup, pool_of};
+use super::shape::Metric;
+use super::{Experiment, Options, shape};
+use crate::load::ycsb;
+use crate::{LabError, report};
+use atoll_cache::forge::{ForgeOptions, Variant};
+
+const WORKLOADS: [&str; 5] = ["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e"];
+const CACHE_PERCENT: u64 = 20;
+
+/// What is measured: also the slowest operations of a thousand, among which are those that wait for a queue.
+const METRICS: [Metric; 5] = {
+    let [throughput, p50, p99, hit_ratio] = shape::METRICS;
+    [throughput, p50, p99, hit_ratio, ("P99.9 latency", "us", |measured| measured.latency_us(99.9))]
+};
+
+/// A technique: its name, and what switches it on.
+type Technique = (&'static str, fn(&mut Variant));
+
+/// What is added step by step to the baseline, in the paper's order.
+const TECHNIQUES: [Technique; 5] = [
+    ("+ lock-free index", |variant| variant.locked_index = false),
+    ("+ contention-free FIFO", |variant| variant.locked_queues = false),
+    ("+ lightweight regrouping", |variant| variant.whole_groups = false),
+    ("+ hotness-aware queue", |variant| variant.plain_queue = false),
+    ("+ lazy synchronization", |variant| variant.eager_hotness = false),
+];
+
+/// What the paper's section 6.7 prints of a technique's gain in one of [`METRICS`], as factors; of a latency by how much lower it is.
+struct Printed {
+    metric: usize,
+    technique: usize,
+    /// Over all workloads.
+    least: Option<f64>,
+    most: Option<f64>,
+    /// Of one workload.
+    one: Option<(usize, f64)>,
+}
+
+const fn printed(
+    metric: usize,
+    technique: usize,
+    least: Option<f64>,
+    most: Option<f64>,
+    one: Option<(usize, f64)>,
+) -> Printed {
+    Printed { metric, technique, least, most, one }
+}
+
+const PRINTED: [Printed; 10] = [
+    // "21.5x", "6.7x" in YCSB A, for which it is "especially critical": taken for the most.
+    printed(0, 0, None, Some(21.5), Some((0, 21.5))),
+    printed(1, 0, None, Some(6.7), Some((0, 6.7))),
+    // "23.1 %-57.5 %", "1.25-10.36x", "peak gains observed in YCSB E".
+    printed(0, 1, Some(1.231), Some(1.575), Some((4, 1.575))),
+    printed(2, 1, Some(1.25), Some(10.36), Some((4, 10.36))),
+    // "32.6 %-55.8 %"; latencies cut by "20.0 %-65.2 % and 45.2 %-61.0 %".
+    printed(0, 2, Some(1.326), Some(1.558), None),
+    printed(1, 2, Some(1.0 / 0.800), Some(1.0 / 0.348), None),
+    printed(2, 2, Some(1.0 / 0.548), Some(1.0 / 0.390), None),
+    // "1.12-1.21x" in A to D, "1.06x" in E.
+    printed(3, 3, Some(1.06), Some(1.21), Some((4, 1.06))),
+    // "Up to 18.9 % and 33.3 %".
+    printed(0, 4, None, Some(1.189), None),
+    printed(1, 4, None, Some(1.0 / 0.667), None),
+];
+
+/// The experiment.
+pub(super) struct Ablation;
+
+impl Experiment for Ablation {
+    fn name(&self) -> &'static str {
+        "forge-fig18"
+    }
+
+    fn what(&self) -> &'static str {
+        "FORGE Fig. 18: its techniques one by one, YCSB A to E, 20 % cache, 256 threads"
+    }
+
+    fn run(&self, options: &Options) -> Result<report::Experiment, LabError> {
+        let (keys, requests, threads) = options.scaled((1_400_000, 2_000_000, 256), (10_000, 20_000, 8));
+        let steps = steps();
+        let mut setups = Vec::new();
+        for (_, variant, choices) in &steps {
+            for name in WORKLOADS {
+                let cache_bytes = keys * u64::from(ycsb::OBJECT_BYTES) * CACHE_PERCENT / 100;
+                let pool = pool_of(choices.clone(), cache_bytes, ycsb::OBJECT_BYTES, threads, GROUP_OBJECTS);
+                let load = load(name, keys, requests, options)?;
+                let base = Setup::new(load, threads, cache_bytes, ycsb::OBJECT_BYTES, options.seed);
+                setups.push(Setup { pool, variant: *variant, ..base });
+            }
+        }
+        let measured = measure_all(&setups, options.workers)?;
+        let lines: Vec<&[Measured]> = measured.chunks(WORKLOADS.len()).collect();
+        let names: Vec<String> = steps.iter().map(|(name, ..)| name.clone()).collect();
+        let places: Vec<f64> = (0..WORKLOADS.len()).map(|place| place as f64).collect();
+        let mut figures =
+            shape::figures_of(&METRICS, &shape::categories("workload", WORKLOADS), &places, &names, &lines);
+        figures.extend((0..METRICS.len()).map(|metric| gains(metric, &lines)));
+        Ok(report::Experiment {
+            name: self.name().to_owned(),
+            title: self.what().to_owned(),
+            what: format!(
+                "{keys} keys of {} bytes, {requests} requests, of YCSB E a twentieth, since a scan is fifty GETs; {threads} threads. All steps but the last have the paper's \
+                 rule: eight groups are evicted together, and what was hot in them becomes a group. The baseline locks the bucket in every change and the queue whenever a group \
+                 is put in or taken out, reads evicted groups whole and finds their objects by key, has one plain queue, and adds every hit to a counter in the pool. \
+                 Ours differ from the paper's baseline, of which it says no more, in this: our slot is one word, so that all that a lock of its bucket adds is the lock; a lock \
+                 that is held is looked at again after 0 to 1 us, up to 32 us after further looks; of a group that is read whole all buckets are read together; lazy \
+                 synchronization has no device memory. Groups go in and out once in some hundred operations, so that waiting for a queue shows beyond the P99, and all \
+                 others are faster while many threads wait: latencies rise when the queue's lock goes. The last step, which the paper does not have, is our own rule with \
+                 ghosts. Gains are over the step before: of throughput and hit ratio the quotient, of latencies its inverse.",
+                ycsb::OBJECT_BYTES,
+            ),
+            figures,
+        })
+    }
+}
+
+/// Name, switches and choices of every step.
+fn steps() -> Vec<(String, Variant, ForgeOptions)> {
+    let mut variant = Variant::BASELINE;
+    let mut steps = vec![("baseline".to_owned(), variant, ForgeOptions::paper())];
+    for (name, add) in TECHNIQUES {
+        add(&mut variant);
+        steps.push((name.to_owned(), variant, ForgeOptions::paper()));
+    }
+    steps.push(("+ our rule".to_owned(), variant, ForgeOptions::default()));
+    steps
+}
+
+/// Each technique's gain over the step before in one metric, on every workload, and the least and the most of them.
+fn gains(metric: usize, lines: &[&[Measured]]) -> report::Figure {
+    let (label, _, value) = METRICS[metric];
+    let is_latency = label.contains("latency");
+    let gain = |technique: usize, workload: usize| {
+        let (before, after) = (value(&lines[technique][workload]), value(&lines[technique + 1][workload]));
+        let (more, less) = if is_latency { (before, after) } else { (after, before) };
+        if less > 0.0 { more / less } else { 0.0 }
+    };
+    let on_all = |technique| (0..WORKLOADS.len()).map(move |workload| gain(technique, workload));
+    let told = |technique| PRINTED.iter().find(move |it| (it.metric, it.technique) == (metric, technique));
+    let line = |name: &str, gain: &dyn Fn(usize) -> f64, paper: &dyn Fn(&Printed) -> Option<f64>| report::Series {
+        name: name.to_owned(),
+        points: (0..TECHNIQUES.len())
+            .map(|technique| report::Point {
+                x: technique as f64,
+                y: gain(technique),
+                paper: told(technique).and_then(paper),
+            })
+            .collect(),
+    };
+    let mut series: Vec<_> = WORKLOADS
+        .iter()
+        .enumerate()
+        .map(|(workload, name)| {
+            let of_one = |told: &Printed| told.one.filter(|(one, _)| *one == workload).map(|(_, factor)| factor);
+            line(name, &|technique| gain(technique, workload), &of_one)
+        })
+        .collect();
+    series.push(line("least", &|technique| on_all(technique).fold(f64::INFINITY, f64::min), &|told| told.least));
+    series.push(line("most", &|technique| on_all(technique).fold(0.0, f64::max), &|told| told.most));
+    report::Figure {
+        title: format!("Gain in {label}"),
+        x: shape::categories("technique", TECHNIQUES.map(|(name, _)| name)),
+        y: shape::axis(if is_latency { "times lower" } else { "times higher" }, ""),
+        series,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiments::point::measure;
+    use atoll_fabric::Purpose;
+    use std::path::PathBuf;
+
+    #[test]
+    fn every_step_saves_what_its_technique_is_for() {
+        let (keys, threads) = (10_000, 8);
+        let options = Options { quick: true, traces: PathBuf::new(), seed: 1, workers: 1 };
+        let cache_bytes = keys * u64::from(ycsb::OBJECT_BYTES) * CACHE_PERCENT / 100;
+        let measured = |variant: Variant| {
+            let load = load("ycsb-a", keys, 20_000, &options).unwrap();
+            let pool = pool_of(ForgeOptions::paper(), cache_bytes, ycsb::OBJECT_BYTES, threads, GROUP_OBJECTS);
+            let base = Setup::new(load, threads, cache_bytes, ycsb::OBJECT_BYTES, options.seed);
+            measure(&Setup { pool, variant, ..base }).unwrap()
+        };
+        let posted = |measured: &Measured, purpose| measured.traffic.of(purpose);
+        let full = measured(Variant::default());
+        let eager = measured(Variant { eager_hotness: true, ..Variant::default() });
+        assert!(posted(&eager, Purpose::Hotness).verbs >= eager.hits, "one for every hit");
+        assert!(posted(&full, Purpose::Hotness).verbs < full.hits);
+        let locked = measured(Variant { locked_index: true, ..Variant::default() });
+        let a_request = |each: &Measured| posted(each, Purpose::Request).round_trips as f64 / each.requests as f64;
+        // Half of them are changes, and so is what fills after misses.
+        assert!(a_request(&locked) > a_request(&full) + 0.5, "{} and {}", a_request(&locked), a_request(&full));
+        let per_eviction = |each: &Measured, count: &dyn Fn(&Measured) -> u64| {
+            let groups = each.stats.iter().find(|(name, _)| *name == "groups_evicted").unwrap().1;
+            count(each) as f64 / groups as f64
+        };
+        let bytes = |each: &Measured| posted(each, Purpose::Eviction).bytes;
+        let whole = measured(Variant { whole_groups: true, ..Variant::default() });
+        let (more, less) = (per_eviction(&whole, &bytes), per_eviction(&full, &bytes));
+        assert!(more > less, "{more} and {less} bytes");
+        let round_trips = |each: &Measured| posted(each, Purpose::Eviction).round_trips;
+        let queued = measured(Variant { locked_queues: true, ..Variant::default() });
+        let (more, less) = (per_eviction(&queued, &round_trips), per_eviction(&full, &round_trips));
+        // The lock and a look at the cursor, when a group goes in and when it goes out.
+        assert!(more > less + 2.0, "{more} and {less} round trips");
+        let plain = measured(Variant { plain_queue: true, ..Variant::default() });
+        assert_eq!(plain.stats.iter().find(|(name, _)| *name == "groups_reinserted").unwrap().1, 0);
+    }
+}
