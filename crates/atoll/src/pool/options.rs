@@ -30,7 +30,7 @@ impl Default for PoolOptions {
 }
 
 impl PoolOptions {
-    /// Bytes of the whole pool, metadata included; the hard limit until it [grows](Pool::grow).
+    /// Bytes of the whole pool, metadata included; the hard limit until it [grows](crate::Pool::grow).
     pub fn capacity_bytes(self, capacity_bytes: u64) -> Self {
         Self { capacity_bytes, ..self }
     }
