@@ -27,8 +27,8 @@
 //! Every transition is one compare-and-swap of word 0. The generation counts the reuses of a chunk.
 //!
 //! The count of free chunks follows the transitions unawaited. Whoever dies in between leaves it wrong; until it is counted anew, searches
-//! that distrust it correct it: one that finds nothing lowers it, and now and then one looks a little further although it says that there is
-//! nothing.
+//! that distrust it do not go through everything for what it promises, and now and then one looks a little further although it says that there is
+//! nothing. A last resort goes through everything, and lowers the count if it finds nothing.
 
 use crate::{Incarnation, Layout, nodes, read_word};
 use atoll_fabric::{Batch, Buffer, Endpoint, VerbError};
@@ -117,13 +117,13 @@ const SEARCH: u32 = 16;
 pub enum FreeCount {
     /// It is right.
     Trusted,
-    /// It may be too high: a search that finds nothing lowers it.
+    /// It may be too high: look at some descriptors only.
     Distrusted,
     /// It may be too low, too: look at some descriptors even if it says that none is free.
     Ignored,
 }
 
-/// Rounds of a search that looks although the count says that nothing is free.
+/// Rounds of a search that looks although the count says that nothing is free, or says anything and is distrusted.
 const ROUNDS_ANYWAY: u32 = 4;
 
 /// Takes a free chunk, for `state`; gives its number and generation. `None` if none was found: there is none, or others were faster at
@@ -145,7 +145,10 @@ pub async fn allocate<E: Endpoint>(
         endpoint.post(&mut batch).await?;
         let (free, cursor) = (batch.word(free), batch.word(cursor));
         let says_none = free as i64 <= 0;
-        if says_none && (count != FreeCount::Ignored || round == ROUNDS_ANYWAY) {
+        // While others allocate and free, a count that is too high cannot be lowered, and a walk through all descriptors for nothing costs more than
+        // an eviction.
+        let looked_enough = round == ROUNDS_ANYWAY && (says_none || count == FreeCount::Distrusted);
+        if says_none && count != FreeCount::Ignored || looked_enough {
             return Ok(None);
         }
         hint = if round == 0 { Some(free) } else { hint.filter(|before| *before == free) };

@@ -4,9 +4,10 @@ use super::*;
 use crate::fixtures;
 use crate::load::Statistics;
 
-/// Rows whose exponent no frequencies of this shape have together with their mean and one-hit wonders: an exponent of 0 beside many
-/// one-hit wonders (31, 32, 35, 38, 39), and steep ones beside many (17, 54).
-const CONTRADICTORY: [u32; 7] = [17, 31, 32, 35, 38, 39, 54];
+/// Rows whose exponent the generator does not reach together with their mean and one-hit wonders, as it turned out. 31, 32, 35, 38 and 39 contradict
+/// themselves: an exponent of 0 is level, and their many one-hit wonders alone make a slope. For 17 and 54 no law of this family was found that is steep
+/// enough: they come to 1.92 of 2.11 and to 1.32 of 1.61.
+const UNREACHED: [u32; 7] = [17, 31, 32, 35, 38, 39, 54];
 /// An exponent of 0 (cluster 10) is met but for the few one-hit wonders.
 const ZERO_OFF: f64 = 0.005;
 const REQUESTS_TRIED: u64 = 400_000;
@@ -56,10 +57,10 @@ fn assert_like(row: &Row, load: &Twitter, statistics: &Statistics) {
     assert_skew(row, load);
 }
 
-/// The table's exponent is met to four digits, but for rows that contradict themselves.
+/// The table's exponent is met to four digits, but for rows where it cannot be reached.
 fn assert_skew(row: &Row, load: &Twitter) {
     match row.alpha {
-        Some(alpha) if !CONTRADICTORY.contains(&row.cluster) => {
+        Some(alpha) if !UNREACHED.contains(&row.cluster) => {
             near(
                 "exponent",
                 row.cluster,
