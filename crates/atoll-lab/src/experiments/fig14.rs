@@ -1,29 +1,19 @@
 //! FORGE, Fig. 14: real traces with objects of one size.
 
-use super::point::measure_all;
-use super::setup::{Footprint, Setup, cache_bytes_min};
-use super::tenants::{OneSize, Tenants};
-use super::{Experiment, Options, shape};
+use super::cache_sizes::{CACHE_PERCENTS, figures, threads};
+use super::setup::Footprint;
+use super::tenants::{OneSize, populated};
+use super::{Experiment, Options};
 use crate::load::{Load, LoadOptions, ycsb};
 use crate::{LabError, report};
 use std::sync::Arc;
 
-pub(super) const THREADS: u16 = 128;
-pub(super) const CACHE_PERCENTS: [u64; 3] = [5, 10, 20];
 /// Traces of the kinds that the paper has, and the most requests of a tenant.
 const TRACES: [(&str, u64); 4] =
     [("cloudphysics_io", u64::MAX), ("msn_fs", u64::MAX), ("arc_p3", 2_000_000), ("scarab_recs", u64::MAX)];
 
 /// The experiment.
 pub(super) struct FixedSizes;
-
-/// The load for as many tenants as it takes that a cache of `percent` has room for what so many threads hold open.
-pub(super) fn populated(load: Arc<dyn Load>, threads: u16, percent: u64) -> Arc<dyn Load> {
-    let footprint = Footprint::of(&*load);
-    let bytes = cache_bytes_min(footprint.object_bytes(), threads) * 100 / percent;
-    let tenants = bytes.div_ceil(footprint.bytes.max(1));
-    if tenants < 2 { load } else { Arc::new(Tenants { load, tenants }) }
-}
 
 /// A trace with objects of the paper's size.
 pub(super) fn fixed(name: &str, requests_max: u64, threads: u16, options: &Options) -> Result<Arc<dyn Load>, LabError> {
@@ -43,22 +33,15 @@ impl Experiment for FixedSizes {
     }
 
     fn run(&self, options: &Options) -> Result<report::Experiment, LabError> {
-        let threads = options.scaled(THREADS, 4);
+        let threads = threads(options);
         let traces = &TRACES[..options.scaled(TRACES.len(), 2)];
-        let (mut setups, mut loads) = (Vec::new(), Vec::new());
+        let (mut loads, mut told) = (Vec::new(), Vec::new());
         for (name, requests_max) in traces {
             let load = fixed(name, *requests_max, threads, options)?;
-            let footprint = Footprint::of(&*load);
-            for percent in CACHE_PERCENTS {
-                let cache_bytes = footprint.bytes * percent / 100;
-                setups.push(Setup::new(load.clone(), threads, cache_bytes, footprint.object_bytes(), options.seed));
-            }
-            loads.push(format!("{}: {} requests for {} keys", load.what(), load.requests(), footprint.objects));
+            let keys = Footprint::of(&*load).objects;
+            told.push(format!("{}: {} requests for {keys} keys", load.what(), load.requests()));
+            loads.push((*name, load));
         }
-        let measured = measure_all(&setups, options.workers)?;
-        let lines: Vec<_> = measured.chunks(CACHE_PERCENTS.len()).collect();
-        let names: Vec<String> = traces.iter().map(|(name, _)| (*name).to_owned()).collect();
-        let x = shape::categories("cache", CACHE_PERCENTS.map(|percent| format!("{percent} %")));
         Ok(report::Experiment {
             name: self.name().to_owned(),
             title: self.what().to_owned(),
@@ -67,9 +50,9 @@ impl Experiment for FixedSizes {
                  kinds, block I/O and key-value, bounded in length. A trace of few keys is run by several tenants, each with keys of its own, so that 128 threads find \
                  room. Of this figure the paper's text prints one number, about 96 % hits of all systems in CPhy with 20 % cache; it is not set beside the trace of CloudPhysics that is \
                  here, two hours of one disk, of which 43 % of the requests are the first of their key.",
-                loads.join("; "),
+                told.join("; "),
             ),
-            figures: shape::figures(&x, &[0.0, 1.0, 2.0], &names, &lines),
+            figures: figures(&loads, options)?,
         })
     }
 }

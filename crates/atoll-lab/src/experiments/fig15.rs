@@ -1,9 +1,9 @@
 //! FORGE, Fig. 15: loads with objects of real sizes.
 
-use super::fig14::{CACHE_PERCENTS, THREADS, populated};
-use super::point::measure_all;
-use super::setup::{Footprint, Setup};
-use super::{Experiment, Options, shape};
+use super::cache_sizes::{CACHE_PERCENTS, figures, threads};
+use super::setup::Footprint;
+use super::tenants::populated;
+use super::{Experiment, Options};
 use crate::load::{Load, LoadOptions};
 use crate::{LabError, report};
 use std::sync::Arc;
@@ -33,35 +33,24 @@ impl Experiment for RealSizes {
     }
 
     fn run(&self, options: &Options) -> Result<report::Experiment, LabError> {
-        let threads = options.scaled(THREADS, 4);
         let chosen = &LOADS[..options.scaled(LOADS.len(), 2)];
-        let (mut setups, mut loads) = (Vec::new(), Vec::new());
+        let (mut loads, mut told) = (Vec::new(), Vec::new());
         for (name, requests_max) in chosen {
-            let load = populated(real(name, *requests_max, options)?, threads, CACHE_PERCENTS[0]);
-            let footprint = Footprint::of(&*load);
-            for percent in CACHE_PERCENTS {
-                let cache_bytes = footprint.bytes * percent / 100;
-                setups.push(Setup::new(load.clone(), threads, cache_bytes, footprint.object_bytes(), options.seed));
-            }
-            let (what, requests, keys) = (load.what(), load.requests(), footprint.objects);
-            loads.push(format!(
-                "{what}: {requests} requests for {keys} keys of {} bytes in the mean",
-                footprint.object_bytes()
-            ));
+            let load = populated(real(name, *requests_max, options)?, threads(options), CACHE_PERCENTS[0]);
+            let (what, requests, footprint) = (load.what(), load.requests(), Footprint::of(&*load));
+            let (keys, bytes) = (footprint.objects, footprint.object_bytes());
+            told.push(format!("{what}: {requests} requests for {keys} keys of {bytes} bytes in the mean"));
+            loads.push((*name, load));
         }
-        let measured = measure_all(&setups, options.workers)?;
-        let lines: Vec<_> = measured.chunks(CACHE_PERCENTS.len()).collect();
-        let names: Vec<String> = chosen.iter().map(|(name, _)| (*name).to_owned()).collect();
-        let x = shape::categories("cache", CACHE_PERCENTS.map(|percent| format!("{percent} %")));
         Ok(report::Experiment {
             name: self.name().to_owned(),
             title: self.what().to_owned(),
             what: format!(
                 "{}. The paper has traces of Meta and Twitter, which are not here: these loads have the published statistics of clusters of Twitter's, \
                  and one is a block trace with its lengths. A load of few keys is run by several tenants, each with keys of its own. The paper's text prints no absolute number of this figure. Hit ratios are of GETs.",
-                loads.join("; "),
+                told.join("; "),
             ),
-            figures: shape::figures(&x, &[0.0, 1.0, 2.0], &names, &lines),
+            figures: figures(&loads, options)?,
         })
     }
 }

@@ -1,9 +1,9 @@
 //! FORGE, Fig. 16: more memory nodes, more threads.
 
-use super::fig14::populated;
 use super::fig15::real;
 use super::point::{Measured, measure_all};
 use super::setup::{Footprint, Setup};
+use super::tenants::populated;
 use super::{Experiment, Options, shape};
 use crate::{LabError, report};
 

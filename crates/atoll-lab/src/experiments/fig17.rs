@@ -1,6 +1,7 @@
 //! FORGE, Fig. 17: how much the size of groups and the time of a miss matter.
 
-use super::fig14::{THREADS, fixed};
+use super::cache_sizes::threads;
+use super::fig14::fixed;
 use super::point::measure_all;
 use super::setup::{Footprint, Setup, pool};
 use super::{Experiment, Options, shape};
@@ -25,7 +26,7 @@ impl Experiment for Sensitivity {
     }
 
     fn run(&self, options: &Options) -> Result<report::Experiment, LabError> {
-        let threads = options.scaled(THREADS, 4);
+        let threads = threads(options);
         let mut setups = Vec::new();
         for (name, requests_max) in TRACES {
             let load = fixed(name, requests_max, threads, options)?;

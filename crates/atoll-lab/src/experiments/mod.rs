@@ -30,11 +30,13 @@
 //! | [`setup`] | what a point of an experiment runs on; the pool of a size |
 //! | [`point`] | a point, run: the simulation, its phases, what was counted |
 //! | `client` | a thread of a point |
+//! | `cache_sizes` | loads over the sizes of the cache |
 //! | [`tenants`] | traces of few keys, for several tenants; objects of one size |
 //! | [`shape`] | results brought into figures |
 //! | `table` | figures as text |
 //! | `command` | the command line |
 
+mod cache_sizes;
 mod client;
 mod command;
 mod fig13;

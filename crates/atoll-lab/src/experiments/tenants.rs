@@ -1,5 +1,6 @@
 //! Loads made of another one: objects of one size, and several tenants with the same requests for keys of their own.
 
+use super::setup::{Footprint, cache_bytes_min};
 use crate::load::{Load, Request, Stream};
 use std::sync::Arc;
 
@@ -93,6 +94,14 @@ impl Load for Tenants {
         let mates = (clients - tenant).div_ceil(self.tenants);
         self.keys_of(tenant, self.load.stream(client / self.tenants, mates))
     }
+}
+
+/// The load for as many tenants as it takes that a cache of `percent` has room for what so many threads hold open.
+pub(super) fn populated(load: Arc<dyn Load>, threads: u16, percent: u64) -> Arc<dyn Load> {
+    let footprint = Footprint::of(&*load);
+    let bytes = cache_bytes_min(footprint.object_bytes(), threads) * 100 / percent;
+    let tenants = bytes.div_ceil(footprint.bytes.max(1));
+    if tenants < 2 { load } else { Arc::new(Tenants { load, tenants }) }
 }
 
 #[cfg(test)]

@@ -312,7 +312,7 @@ impl Case {
 }
 
 /// A run's growth comes within so many nanoseconds of its clients' start.
-const GROWTH_NS_MAX: u64 = 200_000;
+pub(super) const GROWTH_NS_MAX: u64 = 200_000;
 
 /// Adds a memory node at some moment.
 async fn grow(grower: &mut Client, bytes: u64) -> Result<(), String> {

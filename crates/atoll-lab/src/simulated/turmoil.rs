@@ -3,7 +3,7 @@
 //! What must hold: histories are linearizable (what a dead client had under way may have happened or not), nobody waits for ever, and once
 //! the dead are shut out and one repair has passed, the pool is sound and takes as many objects as ever.
 
-use super::case::Case;
+use super::case::{Case, GROWTH_NS_MAX};
 use super::client::{Hesitant, prepare};
 use super::load::{self, Load};
 use atoll_cache::forge::layout::ForgeLayout;
@@ -61,8 +61,6 @@ struct Stage {
 
 /// Steps within which a run comes to its end, a hundred times what one takes: else somebody waits for ever.
 const STEPS_MAX: u64 = 5_000_000;
-/// A node is added within so many nanoseconds of the clients' start.
-const GROWTH_NS_MAX: u64 = 200_000;
 /// Looks of the last client at a pool that is not sound yet.
 const LOOKS_MAX: u32 = 20;
 
