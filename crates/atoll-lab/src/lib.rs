@@ -23,6 +23,7 @@
 //! | [`kill`] | processes of a pool are killed and stopped; nothing may be wrong or lost |
 //! | `fleet` | the processes of an experiment |
 //! | `interrupt` | ctrl-c |
+//! | `scheduled` | what the kernel counts of a thread |
 //! | `latency` | latencies in a histogram that can be sent between processes |
 //! | `progress` | the bar on the terminal |
 //! | `command` | the command line |
@@ -47,6 +48,7 @@ pub mod random;
 pub mod reference;
 pub mod replay;
 pub mod report;
+mod scheduled;
 pub mod simulated;
 pub mod trace;
 pub mod validation;

@@ -14,6 +14,7 @@ use crate::LabError;
 use crate::latency::Latencies;
 use crate::load::Stream;
 use crate::progress::Progress;
+use crate::scheduled::Scheduled;
 use atoll_cache::forge::{Forge, ForgePool, Variant};
 use atoll_cache::{Cache, CacheError, Stats};
 use atoll_fabric::{Address, Kind};
@@ -83,12 +84,13 @@ pub fn measure_all(setups: &[Setup], workers: usize) -> Result<Vec<Measured>, La
     std::thread::scope(|scope| {
         for _ in 0..workers.clamp(1, setups.len().max(1)) {
             scope.spawn(|| {
+                let scheduled = Scheduled::this_thread();
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     let Some(setup) = setups.get(number) else { break };
-                    let before_ns = processor_ns();
+                    let before_ns = scheduled.ns().0;
                     let measured = measure(setup);
-                    busy_ns.fetch_add(processor_ns() - before_ns, Ordering::Relaxed);
+                    busy_ns.fetch_add(scheduled.ns().0 - before_ns, Ordering::Relaxed);
                     progress.advance(setup.load.requests());
                     results.lock().expect("no point panics while it has it").push((number, measured));
                 }
@@ -106,12 +108,6 @@ pub fn measure_all(setups: &[Setup], workers: usize) -> Result<Vec<Measured>, La
         eprintln!("{points} points, {verbs} verbs: {per_second:.2} million in a second of a processor");
     }
     Ok(measured)
-}
-
-/// For how long this thread has had a processor, whatever else the machine does; 0 where the system does not tell.
-fn processor_ns() -> u64 {
-    let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    told.split_whitespace().next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
 }
 
 /// Threads between phases: a task takes its client and puts it back.

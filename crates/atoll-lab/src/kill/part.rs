@@ -3,10 +3,11 @@
 use super::authority::{Authority, Total};
 use super::load::{Load, Writer};
 use super::value::Keys;
-use super::waits::{Measured, Scheduled, Waits};
+use super::waits::{Measured, Waits};
 use crate::LabError;
 use crate::deployment::{Deployment, Experiment, Plan, on_engine};
 use crate::fleet::Post;
+use crate::scheduled::Scheduled;
 use atoll_cache::{CacheError, Stats};
 use atoll_fabric::Clock;
 use serde::{Deserialize, Serialize};

@@ -1,12 +1,11 @@
 //! How long operations took, and how long of that the thread waited for the cache and not for a core.
 //!
 //! On a machine with fewer cores than busy threads, most of the longest latencies are the scheduler's. The kernel counts, thread by thread, the time that one
-//! was ready and had no core (`/proc/thread-self/schedstat`, the second number); what remains of an operation's time is the operation's.
+//! was ready and had no core (see `scheduled`); what remains of an operation's time is the operation's.
 
 use crate::latency::Latencies;
+use crate::scheduled::Scheduled;
 use serde::{Deserialize, Serialize};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
 /// What one thread measured.
@@ -26,31 +25,13 @@ pub(super) struct Waits {
     scheduled: Scheduled,
 }
 
-/// What the scheduler counts of the thread that made this.
-pub(super) struct Scheduled(Option<File>);
-
-impl Scheduled {
-    pub(super) fn this_thread() -> Self {
-        Self(File::open("/proc/thread-self/schedstat").ok())
-    }
-
-    /// Nanoseconds on a core, and ready without one; 0 where the kernel does not count.
-    pub(super) fn ns(&self) -> (u64, u64) {
-        let mut text = [0; 64];
-        let read = self.0.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()).unwrap_or(0);
-        let mut fields = std::str::from_utf8(&text[..read]).unwrap_or_default().split_whitespace();
-        let mut field = || fields.next().and_then(|field| field.parse().ok()).unwrap_or(0);
-        (field(), field())
-    }
-}
-
 /// An operation under way: when it began, and for how long its thread had been without a core by then.
 pub(super) type Begun = Option<(Instant, u64)>;
 
 impl Waits {
     /// Measures nothing.
     pub(super) fn none() -> Self {
-        Self { measured: None, scheduled: Scheduled(None) }
+        Self { measured: None, scheduled: Scheduled::nothing() }
     }
 
     /// Measures the operations of the calling thread.
