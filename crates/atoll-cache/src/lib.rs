@@ -10,13 +10,17 @@
 //! | [`value`] | the bytes of a hit, and what is known of them |
 //! | [`stats`] | what a client counts |
 //! | [`forge`] | the engine `forge` |
+//! | [`objects`] | what engines have in common that keep every object by itself |
+//! | `extent` | objects that need chunks of their own |
 //! | [`model`] | the reference engine: one ordinary map, for tests |
 #![forbid(unsafe_code)]
 
 pub mod cache;
 pub mod engine;
+mod extent;
 pub mod forge;
 pub mod model;
+pub mod objects;
 pub mod stats;
 pub mod value;
 

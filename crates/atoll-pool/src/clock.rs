@@ -31,6 +31,13 @@ impl PoolClock {
         (self.fresh && age_ns < REFRESH_NS).then_some(self.known_ms.saturating_add(age_ns / 1_000_000))
     }
 
+    /// The time by the running copy in microseconds, however old that is: for what need not be exact. Of two clients of one host it may differ by
+    /// [`SKEW_MS`].
+    #[inline]
+    pub fn about_us(&self, now_ns: u64) -> u64 {
+        self.known_ms.saturating_mul(1000).saturating_add(now_ns.wrapping_sub(self.read_ns) / 1000)
+    }
+
     /// The time, reading the word if the copy is older than [`REFRESH_NS`]. `now_ns` is the endpoint's monotone clock.
     #[inline]
     pub async fn now_ms<E: Endpoint>(&mut self, endpoint: &E, layout: &Layout, now_ns: u64) -> Result<u64, VerbError> {

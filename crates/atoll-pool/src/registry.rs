@@ -433,3 +433,34 @@ impl Watch {
         now_ns.wrapping_sub(seen.2)
     }
 }
+
+/// Waits for the operations that are under way when it begins: everybody's but the one's who waits.
+///
+/// A client moves its lease between operations only. Once it has moved, or the client is gone, no operation of before is under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grace {
+    unseen: Vec<(Incarnation, u64)>,
+}
+
+impl Grace {
+    /// Begins now. Not for clients that move their leases in the middle of an operation and go on with what they had read.
+    pub async fn begin<E: Endpoint>(endpoint: &E, pool: &Pool, me: Incarnation) -> Result<Self, VerbError> {
+        let taken = places(endpoint, pool).await?.into_iter().filter(|place| place.state == PlaceState::Taken);
+        let others = taken.filter(|place| place.incarnation.slot != me.slot);
+        Ok(Self { unseen: others.map(|place| (place.incarnation, place.lease)).collect() })
+    }
+
+    /// Whether all have been between operations since.
+    pub async fn is_over<E: Endpoint>(&mut self, endpoint: &E, pool: &Pool) -> Result<bool, VerbError> {
+        if self.unseen.is_empty() {
+            return Ok(true);
+        }
+        let places = places(endpoint, pool).await?;
+        self.unseen.retain(|(who, lease)| {
+            places.iter().any(|place| {
+                place.state == PlaceState::Taken && place.incarnation == *who && place.lease == *lease
+            })
+        });
+        Ok(self.unseen.is_empty())
+    }
+}

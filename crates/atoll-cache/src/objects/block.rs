@@ -1,0 +1,157 @@
+//! What lies in a block: the words of the extension, then a record (see [`crate::forge::object`]), then nothing of meaning.
+//!
+//! A record's `generation` is the block's tag at the time. A dead record, whose number is [`DEAD_NUMBER`], has no key, and for a value the bucket in
+//! which a slot names the dead block, so that from any block a look into one bucket tells whether it is named.
+
+use super::class::Class;
+use super::slot::{Block, Content, KeyHash, Slot};
+use super::{Core, Hole};
+use crate::Meta;
+use crate::forge::object::{self, Header, LargeBody, Record};
+use atoll_fabric::{Address, Buffer, Endpoint};
+
+/// The number of a dead record.
+const DEAD_NUMBER: u16 = 0x800;
+
+/// What the record of a block says, whichever slot names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lying {
+    /// The bucket in which a slot names the block, if one does.
+    pub(super) bucket: u32,
+    /// The block's tag then.
+    pub(super) tag: u16,
+    /// The checksum of the record: another record has another.
+    pub(super) checksum: u64,
+}
+
+impl Meta {
+    pub(super) fn of_record(header: &Header) -> Self {
+        Self { expiry_ms: header.expiry_ms, token: header.token, value_bytes: header.value_bytes }
+    }
+}
+
+impl<E: Endpoint> Core<E> {
+    /// The parts of `key`'s hash.
+    #[inline]
+    pub(super) fn key_hash(&self, key: &[u8]) -> KeyHash {
+        KeyHash::new(self.shared.hasher.hash(key), self.shared.settings.buckets)
+    }
+
+    /// Bytes of the extension.
+    #[inline]
+    pub(super) fn extension_bytes(&self) -> usize {
+        self.shared.settings.extension_bytes as usize
+    }
+
+    /// The class of blocks for a record of so many bytes.
+    pub(super) fn class_for(&self, header: &Header) -> Option<Class> {
+        let class = Class::of(header.record_bytes() + self.shared.settings.extension_bytes)?;
+        (class.bytes() <= self.shared.pool.layout.chunk_bytes).then_some(class)
+    }
+
+    /// Whether an object is one whose key and value lie in chunks of their own.
+    pub(super) fn is_large(&self, key_bytes: usize, value_bytes: usize) -> bool {
+        let bytes = object::small_record_bytes(key_bytes, value_bytes) + self.shared.settings.extension_bytes;
+        bytes > self.shared.pool.layout.chunk_bytes / 2
+    }
+
+    /// Moves the window of a block that was read to its record, and gives the record if it is the slot's own.
+    #[inline]
+    pub(super) fn judge<'r>(&self, word: Slot, block: &'r mut Buffer) -> Option<Record<'r>> {
+        let (extension, bytes) = (self.extension_bytes(), block.len());
+        block.narrow(extension, bytes.saturating_sub(extension));
+        let record = Record::decode(block, &self.shared.hasher)?;
+        let header = &record.header;
+        let same = header.generation == word.tag() && header.number & DEAD_NUMBER == 0 && header.large == word.is_large();
+        (same || self.is_open(Hole::Tag)).then_some(record)
+    }
+
+    /// What lies in the block of so many bytes from `start` on, if it is a whole record of any time.
+    pub(super) fn lying(&self, block: &mut Buffer, start: usize, bytes: usize) -> Option<Lying> {
+        let extension = self.extension_bytes();
+        block.narrow(start + extension, bytes.saturating_sub(extension));
+        let record = Record::decode(block, &self.shared.hasher)?;
+        let (header, buckets) = (record.header, self.shared.settings.buckets);
+        let bucket = if header.number & DEAD_NUMBER != 0 {
+            let value = record_value(block, &header)?;
+            u32::from_le_bytes(value.try_into().ok()?)
+        } else {
+            let hash = record.large().map_or_else(|| self.shared.hasher.hash(record.key), |body| body.key_hash);
+            KeyHash::new(hash, buckets).bucket
+        };
+        let checksum = block.words()[0];
+        (bucket < buckets).then_some(Lying { bucket, tag: header.generation, checksum })
+    }
+
+    /// Encodes an object's record for a block into `outgoing`, and gives its slot word.
+    #[expect(clippy::too_many_arguments, reason = "all of an object and its place")]
+    pub(super) fn encode(
+        &mut self,
+        hash: KeyHash,
+        key: &[u8],
+        value: &[u8],
+        header: &Header,
+        large: Option<&LargeBody>,
+        extension: &[u64],
+        place: (Block, Class, u16),
+    ) -> Slot {
+        let (block, class, tag) = place;
+        let header = Header { number: 0, main: false, generation: tag, ..*header };
+        let content = match large {
+            Some(body) => {
+                object::encode_large(&mut self.outgoing, &self.shared.hasher, &header, body);
+                Content::Large
+            }
+            None => {
+                object::encode_small(&mut self.outgoing, &self.shared.hasher, &header, key, value);
+                Content::Small
+            }
+        };
+        self.put_extension_before(extension);
+        Slot::live(hash.fingerprint, class, content, block, tag)
+    }
+
+    /// Encodes a dead record into `outgoing`.
+    pub(super) fn encode_dead(&mut self, bucket: u32, tag: u16) {
+        let header = Header {
+            key_bytes: 0,
+            value_bytes: 4,
+            number: DEAD_NUMBER,
+            main: false,
+            large: false,
+            expiry_ms: None,
+            generation: tag,
+            token: 0,
+        };
+        object::encode_small(&mut self.outgoing, &self.shared.hasher, &header, &[], &bucket.to_le_bytes());
+        self.put_extension_before(&[]);
+    }
+
+    /// Moves the encoded record behind the words of its extension; those that are not given are zero.
+    fn put_extension_before(&mut self, extension: &[u64]) {
+        let words = self.extension_bytes() / 8;
+        if words == 0 {
+            return;
+        }
+        let (record_words, record_bytes) = (self.outgoing.words().len(), self.outgoing.len());
+        self.outgoing.resize(8 * (words + record_words));
+        let all = self.outgoing.words_mut();
+        all.copy_within(..record_words, words);
+        for (index, word) in all[..words].iter_mut().enumerate() {
+            *word = extension.get(index).copied().unwrap_or(0);
+        }
+        self.outgoing.resize(8 * words + record_bytes);
+    }
+
+    /// Where the encoded record goes, and the record.
+    pub(super) fn outgoing_record(&mut self, block: Block) -> Option<(Address, Buffer)> {
+        let (at, _) = self.block_span(block)?;
+        Some((at, std::mem::take(&mut self.outgoing)))
+    }
+}
+
+/// The value of a small record whose window is at its beginning.
+fn record_value<'r>(record: &'r Buffer, header: &Header) -> Option<&'r [u8]> {
+    let start = object::HEADER_BYTES + header.key_bytes;
+    record.bytes().get(start..start + header.value_bytes)
+}

@@ -1,0 +1,392 @@
+//! The way of every change.
+//!
+//! | step | verbs |
+//! |---|---|
+//! | find the object | READ the bucket's slots; READ the block of each with the key's fingerprint |
+//! | decide | |
+//! | overwrite | in one batch WRITE the new block, WRITE the cell that tells of the old one, CAS the slot |
+//! | insert | see `insert` |
+//! | remove | CAS the slot to the same block, dead |
+//!
+//! A compare-and-swap that fails begins the operation anew: somebody else was faster. The word that it expects comes back at the same slot only after
+//! every operation has ended that could remember it, so one that succeeds found what was read.
+
+use super::insert::Displaced;
+use super::layout::BUCKET_SLOTS;
+use super::lookup::ATTEMPTS_MAX;
+use super::replacement::{Accessed, Replacement};
+use super::slot::{KeyHash, Slot};
+use super::stock::Held;
+use super::unlink::Listed;
+use super::{Core, Hole, Objects};
+use crate::forge::object::{HEADER_BYTES, Header, LargeBody};
+use crate::{CacheError, Change, Meta, Old, Verdict, Want};
+use atoll_fabric::{Batch, Endpoint};
+
+/// What a large object's record lists.
+pub(super) type Large = Option<Box<(LargeBody, super::extent::Extents)>>;
+
+/// An object found.
+pub(super) struct Found {
+    pub(super) slot: u64,
+    pub(super) word: Slot,
+    pub(super) header: Header,
+    pub(super) large: Large,
+    pub(super) extension: super::lookup::Extension,
+}
+
+/// What a search for a key gave.
+pub(super) enum Search {
+    Found(Found),
+    Absent,
+    Anew,
+}
+
+/// How an attempt ended.
+enum Try {
+    /// Done; the token of what is there now.
+    Done(Option<u64>),
+    /// Somebody else was faster.
+    Anew,
+    /// A block of this class, and so many fresh chunks, are wanted first.
+    Short(super::class::Class, usize),
+    /// The object is to be counted against the limit first.
+    Unreserved,
+}
+
+/// A new record, and what is to be told of it.
+pub(super) struct New<'v> {
+    pub(super) header: Header,
+    pub(super) large: Large,
+    pub(super) key: &'v [u8],
+    pub(super) value: &'v [u8],
+    pub(super) hash: KeyHash,
+}
+
+impl<E: Endpoint> Core<E> {
+    /// Looks for the key's object in the bucket that was read. `skip` is a slot of the caller's own. With [`Want::Value`] the value is in `old`; of a
+    /// small object the record is in `record` in any case.
+    pub(super) async fn search(
+        &mut self,
+        hash: KeyHash,
+        key: &[u8],
+        want: Want,
+        pending: bool,
+        skip: Option<u64>,
+    ) -> Result<Search, CacheError> {
+        for place in 0..BUCKET_SLOTS {
+            let (word, slot) = self.seen(hash, place);
+            if !word.may_be(hash.fingerprint) || word.is_pending() != pending || skip == Some(slot) {
+                continue;
+            }
+            let searched = self.search_slot(slot, word, key, want).await?;
+            if !matches!(searched, Search::Absent) {
+                return Ok(searched);
+            }
+        }
+        Ok(Search::Absent)
+    }
+
+    async fn search_slot(&mut self, slot: u64, word: Slot, key: &[u8], want: Want) -> Result<Search, CacheError> {
+        let Some((at, bytes, _)) = self.find_record(word).await? else {
+            self.drop_damaged(slot, word).await?;
+            return Ok(Search::Anew);
+        };
+        let mut buffer = std::mem::take(&mut self.record);
+        buffer.resize(bytes);
+        let mut record = self.endpoint.read(at, buffer).await?;
+        let extension = record.words().iter().copied().take(self.extension_bytes() / 8).collect();
+        let judged = self.judge(word, &mut record).map(|record| (record.header, record.large(), record.key == key));
+        let Some((header, large, is_ours)) = judged else {
+            self.record = record;
+            // Damaged, if the slot stays what it was.
+            self.drop_damaged(slot, word).await?;
+            return Ok(Search::Anew);
+        };
+        let found = Found { slot, word, header, large: None, extension };
+        let searched = match large {
+            None if is_ours => {
+                if want == Want::Value {
+                    let value = &record.bytes()[HEADER_BYTES + key.len()..HEADER_BYTES + header.body_bytes()];
+                    self.old.assign(value, Meta::of_record(&header));
+                }
+                Search::Found(found)
+            }
+            None => Search::Absent,
+            Some(body) => Box::pin(self.search_large(found, body, key, want)).await?,
+        };
+        self.record = record;
+        Ok(searched)
+    }
+
+    /// Completes a large object, if its key is the wanted one; `Absent` if it is another.
+    async fn search_large(
+        &mut self,
+        found: Found,
+        body: LargeBody,
+        key: &[u8],
+        want: Want,
+    ) -> Result<Search, CacheError> {
+        if body.key_hash != self.shared.hasher.hash(key) || found.header.key_bytes != key.len() {
+            return Ok(Search::Absent);
+        }
+        let Some(extents) = self.extents(&found.header, &body).await? else {
+            self.drop_damaged(found.slot, found.word).await?;
+            return Ok(Search::Anew);
+        };
+        // Without a wish for the value only the key is read, and `old` holds an empty value.
+        let bytes = if want == Want::Value { found.header.body_bytes() } else { key.len() };
+        let buffer = std::mem::take(&mut self.old.buffer);
+        self.old.buffer = self.read_extents(&extents, bytes, buffer).await?;
+        (self.old.start, self.old.meta) =
+            (key.len(), Meta { value_bytes: bytes - key.len(), ..Meta::of_record(&found.header) });
+        // While the slot is what it was, the extents are its object's.
+        if self.slot_word(found.slot).await? != found.word {
+            return Ok(Search::Anew);
+        }
+        if self.old.buffer.bytes()[..key.len()] != *key {
+            return Ok(Search::Absent);
+        }
+        // Something else than a client wrote to the pool: a change must not seal that with a new checksum.
+        if want == Want::Value && self.shared.hasher.hash(self.old.buffer.bytes()) != body.checksum {
+            self.drop_damaged(found.slot, found.word).await?;
+            return Ok(Search::Anew);
+        }
+        Ok(Search::Found(Found { large: Some(Box::new((body, extents))), ..found }))
+    }
+
+    /// Encodes a new record for a block; its slot word.
+    pub(super) fn encode_new(&mut self, new: &New<'_>, extension: &[u64], held: Held, tag: u16) -> Slot {
+        let body = new.large.as_ref().map(|large| large.0);
+        let place = (held.block, held.class, tag);
+        self.encode(new.hash, new.key, new.value, &new.header, body.as_ref(), extension, place)
+    }
+}
+
+impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
+    /// Applies a change.
+    pub(super) async fn apply<C: Change>(&mut self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
+        let hash = self.core.key_hash(key);
+        let mut outcome = Err(CacheError::Damaged { what: "an object that stays unsound" });
+        for attempt in 0..ATTEMPTS_MAX {
+            let step = match self.try_change(hash, key, change).await {
+                Ok(Try::Done(token)) => {
+                    outcome = Ok(token);
+                    break;
+                }
+                Ok(Try::Anew) => {
+                    self.core.stats.conflicts += 1;
+                    // Two clients that undo each other's steps part after pauses of different lengths.
+                    if attempt >= 4 {
+                        let pause_ns = self.core.endpoint.random() % (100 << attempt.min(10));
+                        self.core.endpoint.pause(pause_ns).await;
+                    }
+                    Ok(())
+                }
+                Ok(Try::Short(class, chunks)) => Box::pin(self.restock(class, chunks)).await,
+                Ok(Try::Unreserved) => Box::pin(self.reserve_object()).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = step {
+                outcome = Err(error);
+                break;
+            }
+        }
+        self.core.release_reservation();
+        outcome
+    }
+
+    async fn try_change<C: Change>(&mut self, hash: KeyHash, key: &[u8], change: &mut C) -> Result<Try, CacheError> {
+        let begun_ns = self.core.endpoint.now_ns();
+        self.core.read_bucket(hash).await?;
+        let found = match self.core.search(hash, key, change.wants(), false, None).await? {
+            Search::Anew => return Ok(Try::Anew),
+            Search::Found(found) => Some(found),
+            Search::Absent => None,
+        };
+        let now_ms = self.core.pool_ms(begun_ns).await?;
+        let live = found.as_ref().filter(|found| !found.header.is_expired(now_ms));
+        if found.is_some() && live.is_none() {
+            let core = &mut self.core;
+            core.clock.advance(&core.endpoint, &core.shared.pool.layout, now_ms).await?;
+        }
+        let value = if live.is_some() && change.wants() == Want::Value { self.core.old.bytes() } else { &[] };
+        let verdict = change.decide(now_ms, live.map(|found| Old { meta: Meta::of_record(&found.header), value }));
+        let present_token = live.map(|found| found.header.token);
+        match (verdict, found) {
+            // Whoever tells that an object has expired takes it away first: somebody who found it live a moment ago must not bring it back.
+            (Verdict::Leave, Some(found)) if present_token.is_none() && !self.core.is_open(Hole::UntakenExpiry) => {
+                let removed = self.unlink(found.slot, found.word).await?;
+                self.core.stats.expirations += u64::from(removed);
+                Ok(if removed { Try::Done(None) } else { Try::Anew })
+            }
+            (Verdict::Leave, _) => Ok(Try::Done(present_token)),
+            (Verdict::Remove | Verdict::Expire { .. }, None) => Ok(Try::Done(None)),
+            (Verdict::Remove, Some(found)) => {
+                let removed = self.unlink(found.slot, found.word).await?;
+                self.core.stats.removes += u64::from(removed);
+                Ok(if removed || self.core.is_open(Hole::LostUpdate) { Try::Done(None) } else { Try::Anew })
+            }
+            (Verdict::Expire { expiry_ms }, Some(found)) => {
+                if found.large.is_none() && change.wants() == Want::Meta {
+                    let bytes = HEADER_BYTES + key.len()..HEADER_BYTES + found.header.body_bytes();
+                    let Core { old, record, .. } = &mut self.core;
+                    old.assign(&record.bytes()[bytes], Meta::of_record(&found.header));
+                }
+                let value = std::mem::take(&mut self.core.old);
+                let header = Header { expiry_ms, ..found.header };
+                let new = New { header, large: None, key, value: value.bytes(), hash };
+                let tried = self.try_put(new, Some(found), true).await;
+                self.core.old = value;
+                tried
+            }
+            (Verdict::Put { expiry_ms }, found) => {
+                let value = change.value();
+                let token = self.core.next_token().await?;
+                let header = Header {
+                    key_bytes: key.len(),
+                    value_bytes: value.len(),
+                    number: 0,
+                    main: false,
+                    large: false,
+                    expiry_ms,
+                    generation: 0,
+                    token,
+                };
+                self.try_put(New { header, large: None, key, value, hash }, found, false).await
+            }
+        }
+    }
+
+    /// Writes a new record and publishes it, in the found object's slot or in a free one. `same_body`: only the header changes.
+    async fn try_put(&mut self, mut new: New<'_>, found: Option<Found>, same_body: bool) -> Result<Try, CacheError> {
+        let core = &mut self.core;
+        let chunk_bytes = core.shared.pool.layout.chunk_bytes;
+        new.header.large = core.is_large(new.key.len(), new.value.len().max(new.header.value_bytes));
+        let class = core.class_for(&new.header).ok_or(CacheError::Damaged { what: "a record larger than its limit" })?;
+        let fresh_chunks = match new.header.large && !same_body {
+            true => {
+                let (bodies, lists) = super::extent::chunks_needed(new.header.body_bytes(), chunk_bytes);
+                bodies + lists
+            }
+            false => 0,
+        };
+        if !core.has_block(class) || core.chunks.len() < fresh_chunks || !core.stock.has_cell() {
+            return Ok(Try::Short(class, fresh_chunks));
+        }
+        if found.is_none() && !core.reserved && core.shared.pool.settings.objects_max > 0 {
+            return Ok(Try::Unreserved);
+        }
+        let Some(held) = core.pop_block(class) else { return Ok(Try::Short(class, fresh_chunks)) };
+        let Some(tag) = core.tag_for(held).await? else { return Ok(Try::Anew) };
+        new.large = match (&found, new.header.large) {
+            (_, false) => None,
+            (Some(found), true) if same_body => found.large.clone(),
+            _ => {
+                let (extents, body) = core.write_extents(new.hash, new.key, new.value).await?;
+                Some(Box::new((body, extents)))
+            }
+        };
+        let is_new_body = !same_body;
+        let published = match found {
+            Some(found) => self.try_replace(&new, found, held, tag, same_body).await?,
+            None => self.try_insert(&new, held, tag).await?,
+        };
+        let core = &mut self.core;
+        if published {
+            core.published(held).await?;
+            if let Some(large) = new.large.as_ref().filter(|_| is_new_body) {
+                core.bind_extents(&large.1);
+            }
+            core.stats.puts += 1;
+            return Ok(Try::Done(Some(new.header.token)));
+        }
+        core.keep(held, tag);
+        if let Some(large) = new.large.as_ref().filter(|_| is_new_body) {
+            core.free_extents(&large.1).await?;
+        }
+        if core.is_open(Hole::LostUpdate) {
+            return Ok(Try::Done(Some(new.header.token)));
+        }
+        Ok(Try::Anew)
+    }
+
+    async fn try_replace(
+        &mut self,
+        new: &New<'_>,
+        found: Found,
+        held: Held,
+        tag: u16,
+        same_body: bool,
+    ) -> Result<bool, CacheError> {
+        let core = &mut self.core;
+        let word = core.encode_new(new, &found.extension, held, tag);
+        let slot = core.shared.layout.slot(found.slot);
+        let Some((at, record)) = core.outgoing_record(held.block) else { return Ok(false) };
+        let mut batch = Batch::new();
+        let written = core.write_before(&mut batch, at, record, slot).await?;
+        let Some(taking) = core.begin_taking(&mut batch, found.slot, found.word).await? else { return Ok(false) };
+        let swap = batch.compare_and_swap(slot, found.word.0, word.0);
+        core.endpoint.post(&mut batch).await?;
+        core.outgoing = written.take(&mut batch);
+        let Some(old) = core.end_taking(taking, batch.swapped(swap)) else { return Ok(false) };
+        core.stock.put(old);
+        let dead: Listed = found.large.filter(|_| !same_body).map(|large| large.1);
+        if let Some(extents) = dead {
+            core.free_extents(&extents).await?;
+        }
+        core.tell_expiry(found.slot, new, found.header.expiry_ms);
+        let (slot, bytes) = (found.slot, new.header.record_bytes());
+        let accessed = Accessed { slot, word, hash: new.hash, bytes, extension: &found.extension };
+        self.replacement.accessed(&mut self.core, accessed).await?;
+        Ok(true)
+    }
+
+    /// Inserts; whether it is the only one of its key.
+    async fn try_insert(&mut self, new: &New<'_>, held: Held, tag: u16) -> Result<bool, CacheError> {
+        let Some(inserted) = self.core.insert(new, held, tag).await? else { return Ok(false) };
+        if let Displaced::Object(word) = inserted.displaced {
+            self.core.stats.evictions += 1;
+            self.core.stats.evictions_index += 1;
+            self.replacement.removed(&mut self.core, inserted.slot, word).await?;
+        }
+        if !inserted.published {
+            return Ok(false);
+        }
+        self.core.count_objects(1);
+        self.core.reserved = false;
+        let accessed = Accessed {
+            slot: inserted.slot,
+            word: inserted.word,
+            hash: new.hash,
+            bytes: new.header.record_bytes(),
+            extension: &[],
+        };
+        let (before, counter, expiry_ms) = (inserted.before, inserted.counter, new.header.expiry_ms);
+        self.replacement.inserted(&mut self.core, accessed, before, counter, expiry_ms).await?;
+        Ok(true)
+    }
+
+    /// What is known of a key's object, if it is present.
+    pub(super) async fn present(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
+        let hash = self.core.key_hash(key);
+        for _ in 0..ATTEMPTS_MAX {
+            let begun_ns = self.core.endpoint.now_ns();
+            self.core.read_bucket(hash).await?;
+            match self.core.search(hash, key, Want::Meta, false, None).await? {
+                Search::Anew => self.core.stats.rereads += 1,
+                Search::Absent => return Ok(None),
+                Search::Found(found) => {
+                    let now_ms = self.core.pool_ms(begun_ns).await?;
+                    if !found.header.is_expired(now_ms) {
+                        return Ok(Some(Meta::of_record(&found.header)));
+                    }
+                    if self.take_expired(found.slot, found.word, now_ms).await? {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+        Err(CacheError::Damaged { what: "an object that stays unsound" })
+    }
+}

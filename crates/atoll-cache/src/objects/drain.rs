@@ -1,0 +1,262 @@
+//! How a whole chunk is emptied, without moving anything: to be cut for another class, to hold a large value, or because its owner died.
+//!
+//! | step | verbs |
+//! |---|---|
+//! | own the chunk | CAS Queued -> Leaving |
+//! | say so | FAA drains: clients that see it give up blocks of such chunks that they hold |
+//! | look at every block | READ the chunk; READ the bucket that its record tells |
+//! | unname it | CAS the slot -> empty: an object there is evicted |
+//! | wait for hands | READ all cells: none names a block of the chunk |
+//! | look again | READ the chunk and the buckets: the same records, and nothing names them |
+//! | use it | WRITE the tag to go on from, CAS Leaving -> Open or Free |
+//!
+//! Why twice: whoever holds a block gives it up, or writes a new record into it before a slot names it again. A record that is the same at both looks was not
+//! replaced; if no slot named its block at the first look and no cell in between, nobody had it in hand.
+//!
+//! A chunk whose blocks are in the hands of a client that does nothing waits; its drainer goes on to others. Nothing goes back to Queued, because somebody may have
+//! given a block up.
+
+use super::block::Lying;
+use super::class::Class;
+use super::layout::{BUCKET_SLOTS, CELLS, SLOTS_BYTES};
+use super::slab::FreshChunk;
+use super::slot::{Block, Slot};
+use super::stock::Cell;
+use super::{Core, Hole};
+use crate::CacheError;
+use atoll_fabric::{Batch, Buffer, Endpoint};
+use atoll_pool::registry::Grace;
+use atoll_pool::{Chunk, ChunkId, ChunkState, chunks, read_word};
+
+/// A chunk that this client empties.
+#[derive(Debug)]
+pub(super) struct Emptied {
+    pub(super) chunk: ChunkId,
+    /// Its state: Open until others have been told, then Leaving.
+    owned: Chunk,
+    is_told: bool,
+    /// The rest of a chunk whose tags are to begin anew.
+    grace: Option<Grace>,
+}
+
+impl Emptied {
+    /// Begins with a chunk that this client owns.
+    pub(super) fn begun(chunk: ChunkId, owned: Chunk) -> Self {
+        Self { chunk, owned, is_told: false, grace: None }
+    }
+}
+
+/// The blocks of a chunk, as they lie there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Blocks {
+    class: Option<Class>,
+    lying: Vec<Option<Lying>>,
+    /// The highest tag that any of them has, or the chunk began with.
+    tag: u16,
+}
+
+/// Buckets READ in one batch.
+const BUCKETS_AT_ONCE: usize = 16;
+/// Looks at a chunk in one go.
+const LOOKS: u32 = 4;
+
+impl<E: Endpoint> Core<E> {
+    /// Whether a block's chunk is being emptied.
+    pub(super) async fn is_leaving(&mut self, block: Block) -> Result<bool, CacheError> {
+        let Some((_, chunk)) = self.block_span(block) else { return Ok(true) };
+        let word = read_word(&self.endpoint, self.shared.pool.layout.descriptor(chunk)).await?;
+        Ok(Chunk::from_word(word).is_some_and(|chunk| chunk.state == ChunkState::Leaving))
+    }
+
+    /// Gives blocks up whose chunks others have begun to empty since this client last looked.
+    pub(super) async fn look_for_drains(&mut self) -> Result<(), CacheError> {
+        let drains = read_word(&self.endpoint, self.shared.layout.drains()).await?;
+        if drains != self.drains_seen {
+            self.give_up_drained().await?;
+            self.drains_seen = drains;
+        }
+        Ok(())
+    }
+
+    /// Begins to empty a chunk that is in use; whether this client does now.
+    pub(super) async fn begin_draining(&mut self, chunk: ChunkId) -> Result<bool, CacheError> {
+        let layout = self.shared.pool.layout.clone();
+        let word = read_word(&self.endpoint, layout.descriptor(chunk)).await?;
+        let Some(found) = Chunk::from_word(word).filter(|chunk| chunk.state == ChunkState::Queued) else {
+            return Ok(false);
+        };
+        let leaving = Chunk::owned(ChunkState::Leaving, self.me(), found.generation);
+        if !chunks::transition(&self.endpoint, &layout, chunk, word, leaving).await? {
+            return Ok(false);
+        }
+        self.stats.groups_cleaned += 1;
+        self.waiting.push(Emptied::begun(chunk, leaving));
+        self.recheck_waiting(false).await?;
+        Ok(true)
+    }
+
+    /// Goes on with the chunks that this client empties. Those that are empty become fresh chunks, or free ones.
+    pub(super) async fn recheck_waiting(&mut self, freed: bool) -> Result<(), CacheError> {
+        for mut emptied in std::mem::take(&mut self.waiting) {
+            let Some(tag) = self.go_on(&mut emptied).await? else {
+                self.waiting.push(emptied);
+                continue;
+            };
+            let layout = self.shared.pool.layout.clone();
+            let tag_at = layout.descriptor(emptied.chunk).add(24);
+            let mut batch = Batch::new();
+            batch.write_word(tag_at, tag.into());
+            self.endpoint.post(&mut batch).await?;
+            self.searches_left_out = 0;
+            if freed {
+                chunks::free(&self.endpoint, &layout, emptied.chunk, emptied.owned).await?;
+                continue;
+            }
+            let generation = emptied.owned.generation.wrapping_add(1);
+            let open = Chunk { state: ChunkState::Open, generation, ..emptied.owned };
+            if chunks::transition(&self.endpoint, &layout, emptied.chunk, emptied.owned.word(), open).await? {
+                self.chunks.push(FreshChunk { chunk: emptied.chunk, generation });
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on with one chunk; once it is empty, the tag that its next life goes on from.
+    async fn go_on(&mut self, emptied: &mut Emptied) -> Result<Option<u16>, CacheError> {
+        let layout = self.shared.pool.layout.clone();
+        if let Some(grace) = &mut emptied.grace {
+            return Ok(grace.is_over(&self.endpoint, &self.shared.pool).await?.then_some(0));
+        }
+        if emptied.owned.state == ChunkState::Open {
+            let leaving = Chunk { state: ChunkState::Leaving, ..emptied.owned };
+            chunks::transition(&self.endpoint, &layout, emptied.chunk, emptied.owned.word(), leaving).await?;
+            emptied.owned = leaving;
+        }
+        if !std::mem::replace(&mut emptied.is_told, true) {
+            let mut batch = Batch::new();
+            batch.fetch_and_add(self.shared.layout.drains(), 1);
+            self.endpoint.post(&mut batch).await?;
+        }
+        self.give_up_own(emptied.chunk);
+        for _ in 0..LOOKS {
+            let blocks = self.blocks(emptied.chunk).await?;
+            let unnamed = self.unname(emptied.chunk, &blocks).await?;
+            if self.is_open(Hole::EarlyReuse) {
+                return Ok(Some(blocks.tag));
+            }
+            self.tell_cells().await?;
+            if self.is_in_hands(emptied.chunk).await? {
+                return Ok(None);
+            }
+            if unnamed > 0 {
+                continue;
+            }
+            let again = self.blocks(emptied.chunk).await?;
+            if again != blocks || self.unname(emptied.chunk, &again).await? > 0 {
+                continue;
+            }
+            if again.tag <= self.shared.settings.tag_mask / 2 {
+                return Ok(Some(again.tag));
+            }
+            // Its tags begin anew: nobody may remember those of before.
+            let grace = Grace::begin(&self.endpoint, &self.shared.pool, self.me()).await?;
+            emptied.grace = Some(grace);
+            return Ok(None);
+        }
+        Ok(None)
+    }
+
+    /// Forgets blocks of this client's own stock that are of the chunk.
+    fn give_up_own(&mut self, chunk: ChunkId) {
+        let chunk_bytes = self.shared.pool.layout.chunk_bytes;
+        let is_in = |block: Block| block.heap_offset() / chunk_bytes == u64::from(chunk.0);
+        for held in self.stock.take_out(is_in) {
+            self.let_go(held);
+        }
+    }
+
+    /// READs a chunk's blocks.
+    async fn blocks(&mut self, chunk: ChunkId) -> Result<Blocks, CacheError> {
+        let layout = self.shared.pool.layout.clone();
+        let descriptor = chunks::descriptors(&self.endpoint, &layout, chunk, 1).await?[0];
+        let class = u8::try_from(descriptor.contents).ok().and_then(Class::from_code);
+        let mut blocks = Blocks { class, lying: Vec::new(), tag: descriptor.engine as u16 };
+        let Some(class) = class else { return Ok(blocks) };
+        let mut buffer = std::mem::take(&mut self.scratch);
+        buffer.resize(layout.chunk_bytes as usize);
+        let mut buffer = self.endpoint.read(layout.chunk(chunk), buffer).await?;
+        for index in 0..class.blocks(layout.chunk_bytes) {
+            let bytes = class.bytes() as usize;
+            let lying = self.lying(&mut buffer, index as usize * bytes, bytes);
+            blocks.tag = blocks.tag.max(lying.map_or(0, |lying| lying.tag));
+            blocks.lying.push(lying);
+        }
+        self.scratch = buffer;
+        Ok(blocks)
+    }
+
+    /// Makes every slot empty that names a block of the chunk; how many there were.
+    async fn unname(&mut self, chunk: ChunkId, blocks: &Blocks) -> Result<u64, CacheError> {
+        let Some(class) = blocks.class else { return Ok(0) };
+        let chunk_bytes = self.shared.pool.layout.chunk_bytes;
+        let block_at = |index: usize| Block::at(u64::from(chunk.0) * chunk_bytes + index as u64 * class.bytes());
+        let lying: Vec<(Block, u32)> = blocks
+            .lying
+            .iter()
+            .enumerate()
+            .filter_map(|(index, lying)| Some((block_at(index), lying.as_ref()?.bucket)))
+            .collect();
+        let mut named = Vec::new();
+        for some in lying.chunks(BUCKETS_AT_ONCE) {
+            let mut batch = Batch::new();
+            for (_, bucket) in some {
+                let mut buffer = Buffer::new();
+                buffer.resize(SLOTS_BYTES as usize);
+                batch.read(self.shared.layout.bucket(*bucket), buffer);
+            }
+            self.endpoint.post(&mut batch).await?;
+            for (index, (block, bucket)) in some.iter().enumerate() {
+                let slots = batch.take_nth(index);
+                let names = slots.words().iter().map(|word| Slot(*word)).enumerate();
+                let first = u64::from(*bucket) * BUCKET_SLOTS as u64;
+                named.extend(names.filter(|(_, word)| word.names(*block)).map(|(place, word)| (first + place as u64, word)));
+            }
+        }
+        for (slot, word) in &named {
+            let extents = if word.is_live() { self.extents_of(*slot, *word).await? } else { Some(None) };
+            let Some(extents) = extents else { continue };
+            if !self.swap_slot(*slot, *word, Slot::EMPTY).await? || !word.is_live() {
+                continue;
+            }
+            self.stats.evictions += 1;
+            self.count_removed(1);
+            if let Some(extents) = extents {
+                self.free_extents(&extents).await?;
+            }
+        }
+        Ok(named.len() as u64)
+    }
+
+    /// Whether somebody's cell names a block of the chunk.
+    async fn is_in_hands(&mut self, chunk: ChunkId) -> Result<bool, CacheError> {
+        let chunk_bytes = self.shared.pool.layout.chunk_bytes;
+        let cells = self.all_cells().await?;
+        let is_in = |cell: Cell| cell.block.heap_offset() / chunk_bytes == u64::from(chunk.0);
+        Ok(cells.iter().any(|word| Cell::from_word(*word).is_some_and(is_in)))
+    }
+
+    /// The cells of all clients that ever were.
+    pub(super) async fn all_cells(&mut self) -> Result<Vec<u64>, CacheError> {
+        let ever = read_word(&self.endpoint, self.shared.pool.layout.members_ever()).await?;
+        let clients = ever.min(self.shared.pool.settings.clients_max.into()) as u32;
+        let mut words = Vec::with_capacity(clients as usize * CELLS);
+        for first in (0..clients).step_by(64) {
+            let count = (clients - first).min(64) as usize;
+            let mut buffer = Buffer::new();
+            buffer.resize(8 * CELLS * count);
+            let buffer = self.endpoint.read(self.shared.layout.cells(first), buffer).await?;
+            words.extend_from_slice(buffer.words());
+        }
+        Ok(words)
+    }
+}

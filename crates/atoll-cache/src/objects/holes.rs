@@ -1,0 +1,66 @@
+//! The holes of Ditto's published prototype, by name, so that a simulation can open each one and show what goes wrong.
+//!
+//! Without the feature `holes` (tests only) no hole can be opened and the questions cost nothing.
+
+/// A hole of the notes that the table of objects closes. The doc says what closes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Hole {
+    /// A lookup checks nothing of what it read (closed by checksum, key and tag of the record).
+    Validation,
+    /// A lookup takes a record of another tag for its own (closed by the tag in the slot).
+    Tag,
+    /// An insertion does not look again for its key (closed by pending slots).
+    DuplicateKey,
+    /// A change that loses its compare-and-swap reports success (closed by beginning anew).
+    LostUpdate,
+    /// Whoever finds an object expired leaves it where it is (closed by taking it away first).
+    UntakenExpiry,
+    /// Addresses and lengths from the pool are used unchecked (closed by checking them against the heap).
+    TrustedBytes,
+    /// A client takes a block without telling of it, so that it is lost if that one dies (closed by cells).
+    UntoldTaking,
+    /// What a dead client had in its hands stays lost (closed by repair).
+    LeakedBlocks,
+    /// A chunk that a dead client filled or emptied stays lost (closed by owners in descriptors, and repair).
+    LeakedChunks,
+    /// Extents that a dead client wrote, or was about to free, stay lost (closed by the sweep of a repair).
+    LeakedExtents,
+    /// A chunk is used anew although a block of it may be in somebody's hands (closed by reading all cells).
+    EarlyReuse,
+    /// A block's tags begin anew although somebody may remember one of before (closed by a rest).
+    WrappedTag,
+    /// What a client held is reclaimed although it may still write (closed by the fence).
+    UnfencedRepair,
+    /// Verbs of one batch to several memory nodes are taken to be in order (closed by awaiting what comes first).
+    UnorderedNodes,
+    /// A chunk of a memory node that was added meanwhile is taken for a damaged word (closed by looking for new nodes first).
+    UnknownNode,
+}
+
+/// The holes that are open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenHoles(#[cfg_attr(not(feature = "holes"), allow(dead_code))] u32);
+
+impl OpenHoles {
+    /// None, as in every product.
+    pub const NONE: Self = Self(0);
+
+    /// This one.
+    #[cfg(feature = "holes")]
+    pub const fn only(hole: Hole) -> Self {
+        Self(1 << hole as u32)
+    }
+
+    /// Whether `hole` is open.
+    #[inline(always)]
+    pub const fn has(self, hole: Hole) -> bool {
+        #[cfg(feature = "holes")]
+        return self.0 & 1 << hole as u32 != 0;
+        #[cfg(not(feature = "holes"))]
+        {
+            let _ = hole;
+            false
+        }
+    }
+}

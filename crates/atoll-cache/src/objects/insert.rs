@@ -1,0 +1,159 @@
+//! Inserting a key that is not there.
+//!
+//! An insertion is pending until it has seen that it is the only one of its key, with these rules for what else it sees:
+//!
+//! | other slot with the key | then |
+//! |---|---|
+//! | live | withdraw (CAS pending -> empty) and begin anew: it is a replacement now |
+//! | pending | make it empty by CAS, whoever it belongs to, and look again |
+//! | none | CAS pending -> live; if that fails somebody made it empty: begin anew |
+//!
+//! Of two insertions whichever became pending later sees the other, so at most one slot of a key is ever live. A block whose pending slot was made empty
+//! stays its inserter's. A client that stops while pending leaves a slot that nobody sees and that the next insertion of the key, or a repair,
+//! clears.
+//!
+//! It takes its key's own history entry's place; else an empty one; else the oldest history entry's; else that of a dead block, or of a live object, which is
+//! an eviction: those blocks it takes.
+
+use super::change::{New, Search};
+use super::layout::BUCKET_SLOTS;
+use super::lookup::ATTEMPTS_MAX;
+use super::slot::{KeyHash, Slot};
+use super::stock::Held;
+use super::{Core, Hole};
+use crate::{CacheError, Want};
+use atoll_fabric::{Batch, Buffer, Endpoint};
+
+/// What was in an insertion's place.
+pub(super) enum Displaced {
+    Nothing,
+    /// A live object, by its word.
+    Object(Slot),
+}
+
+/// What came of an insertion whose compare-and-swap succeeded.
+pub(super) struct Inserted {
+    pub(super) slot: u64,
+    pub(super) word: Slot,
+    /// What its slot was before.
+    pub(super) before: Slot,
+    pub(super) displaced: Displaced,
+    /// Word 0 of the slot's access information.
+    pub(super) counter: u64,
+    /// Whether it is the only one of its key, and live.
+    pub(super) published: bool,
+}
+
+impl<E: Endpoint> Core<E> {
+    fn choose_place(&self, hash: KeyHash) -> usize {
+        let places = || (0..BUCKET_SLOTS).map(|place| (place, self.seen(hash, place).0));
+        if let Some((own, _)) = places().find(|(_, word)| word.history_of(hash).is_some()) {
+            return own;
+        }
+        let rank = |word: Slot| match word.any_history() {
+            _ if word == Slot::EMPTY => (0, 0),
+            // The id that is farthest behind.
+            Some((_, id)) => (1, u64::MAX - self.history_age(id)),
+            None if word.is_dead() => (2, 0),
+            None => (3, 0),
+        };
+        let (best, word) = places().min_by_key(|(_, word)| rank(*word)).expect("a bucket has slots");
+        if rank(word).0 < 3 {
+            return best;
+        }
+        // It is full: any object will do that is not pending and has no extents to free; the random one is the fairest.
+        let start = self.endpoint.random() as usize % BUCKET_SLOTS;
+        let usable = |place: &usize| self.seen(hash, *place).0.is_live() && !self.seen(hash, *place).0.is_large();
+        (0..BUCKET_SLOTS).map(|place| (place + start) % BUCKET_SLOTS).find(usable).unwrap_or(start)
+    }
+
+    /// Inserts the record into the bucket that was read; `None` if the place that it chose has changed.
+    pub(super) async fn insert(
+        &mut self,
+        new: &New<'_>,
+        held: Held,
+        tag: u16,
+    ) -> Result<Option<Inserted>, CacheError> {
+        let hash = new.hash;
+        let (before, slot) = self.seen(hash, self.choose_place(hash));
+        if before.is_pending() {
+            return Ok(None);
+        }
+        if before.is_large() && before.is_live() {
+            // Its extents are to be freed: the place is taken at the next attempt.
+            if self.bury(slot, before).await? {
+                self.stats.evictions += 1;
+                self.stats.evictions_index += 1;
+            }
+            return Ok(None);
+        }
+        let word = self.encode_new(new, &[], held, tag);
+        let address = self.shared.layout.slot(slot);
+        let certain = self.is_open(Hole::DuplicateKey);
+        let first = if certain { word } else { word.pending() };
+        let Some((at, record)) = self.outgoing_record(held.block) else { return Ok(None) };
+        let mut batch = Batch::new();
+        let written = self.write_before(&mut batch, at, record, address).await?;
+        let mut taking = None;
+        if !before.is_free() {
+            taking = self.begin_taking(&mut batch, slot, before).await?;
+            if taking.is_none() {
+                return Ok(None);
+            }
+        }
+        let swap = batch.compare_and_swap(address, before.0, first.0);
+        let mut bucket: Buffer = std::mem::take(&mut self.bucket);
+        bucket.resize(super::layout::SLOTS_BYTES as usize);
+        let read = batch.read(self.shared.layout.bucket(hash.bucket), bucket);
+        let counter = batch.read_word(self.shared.layout.access(slot));
+        self.endpoint.post(&mut batch).await?;
+        self.outgoing = written.take(&mut batch);
+        self.bucket = batch.take(read);
+        let (swapped, counter) = (batch.swapped(swap), batch.word(counter));
+        if let Some(taken) = taking.and_then(|taking| self.end_taking(taking, swapped)) {
+            self.stock.put(taken);
+        }
+        if !swapped {
+            return Ok(None);
+        }
+        let displaced = if before.is_live() { Displaced::Object(before) } else { Displaced::Nothing };
+        if before.is_live() {
+            self.count_removed(1);
+        }
+        let published = certain || self.decide_pending(hash, new.key, slot, word).await?;
+        Ok(Some(Inserted { slot, word, before, displaced, counter, published }))
+    }
+
+    /// Decides this client's pending slot; whether it is live now. The bucket has been READ after it became pending.
+    async fn decide_pending(
+        &mut self,
+        hash: KeyHash,
+        key: &[u8],
+        slot: u64,
+        word: Slot,
+    ) -> Result<bool, CacheError> {
+        for _ in 0..ATTEMPTS_MAX {
+            let live = self.search(hash, key, Want::Meta, false, Some(slot)).await?;
+            let mut look_again = matches!(live, Search::Anew);
+            if matches!(live, Search::Found(_)) {
+                self.swap_slot(slot, word.pending(), Slot::EMPTY).await?;
+                return Ok(false);
+            }
+            if !look_again {
+                match self.search(hash, key, Want::Meta, true, Some(slot)).await? {
+                    Search::Absent => {}
+                    Search::Anew => look_again = true,
+                    Search::Found(other) => {
+                        self.swap_slot(other.slot, other.word, Slot::EMPTY).await?;
+                        look_again = true;
+                    }
+                }
+            }
+            if !look_again {
+                return self.swap_slot(slot, word.pending(), word).await;
+            }
+            self.read_bucket(hash).await?;
+        }
+        Err(CacheError::Damaged { what: "an object that stays unsound" })
+    }
+}

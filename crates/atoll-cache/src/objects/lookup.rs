@@ -1,0 +1,304 @@
+//! The way of a GET: READ the slots of the key's bucket, READ the block, check the record. Two round trips, no lock; what it tells the pool of the
+//! access it does not wait for.
+//!
+//! | what the block READ says | then |
+//! |---|---|
+//! | a whole record of the slot's tag, this key | hit, as of the moment when the bucket was READ |
+//! | the same, another key | an equal fingerprint: the next slot |
+//! | torn, or of another tag | the block was used anew meanwhile: begin anew |
+//!
+//! A tag that comes back at the same place has waited for every operation that could remember it (see `stock`), so a record that passes is
+//! the slot's own. A key that is present throughout stays in one slot, so a bucket READ word by word in any order cannot miss it.
+
+use super::layout::{BUCKET_SLOTS, SLOTS_BYTES};
+use super::replacement::{Accessed, Replacement};
+use super::slot::{KeyHash, Slot};
+use super::{Core, Hole, Objects};
+use crate::forge::object::{HEADER_BYTES, Header, LargeBody, Record};
+use crate::{CacheError, Lookup, Meta, Value};
+use atoll_fabric::{Batch, Endpoint};
+
+/// Beginnings after which an operation that finds only unsound records gives up: the pool is damaged.
+pub(super) const ATTEMPTS_MAX: u32 = 10_000;
+/// Beginnings after which a lookup asks whether what it finds is damaged.
+const REREADS_MAX: u32 = 16;
+/// Keys looked up in one round of batches.
+const KEYS_AT_ONCE: usize = atoll_fabric::BATCH_VERBS_MAX;
+
+/// What a slot turned out to be.
+pub(super) enum Candidate {
+    /// The key's object; its record, or of a large object key and value, is in the buffer.
+    Ours(Header),
+    /// Another key's.
+    Other,
+    /// Not sound any more.
+    Reused,
+}
+
+/// Words of an extension, copied before the buffer's window moves to the record.
+pub(super) type Extension = arrayvec::ArrayVec<u64, { super::settings::EXTENSION_WORDS_MAX as usize }>;
+
+impl<E: Endpoint> Core<E> {
+    /// READs the slots of a key's bucket.
+    #[inline]
+    pub(super) async fn read_bucket(&mut self, hash: KeyHash) -> Result<(), CacheError> {
+        let mut buffer = std::mem::take(&mut self.bucket);
+        buffer.resize(SLOTS_BYTES as usize);
+        self.bucket = self.endpoint.read(self.shared.layout.bucket(hash.bucket), buffer).await?;
+        Ok(())
+    }
+
+    /// The word of a place of the bucket that was read, and the number of its slot.
+    #[inline]
+    pub(super) fn seen(&self, hash: KeyHash, place: usize) -> (Slot, u64) {
+        (Slot(self.bucket.words()[place]), u64::from(hash.bucket) * BUCKET_SLOTS as u64 + place as u64)
+    }
+
+    /// A slot's word now.
+    pub(super) async fn slot_word(&mut self, slot: u64) -> Result<Slot, CacheError> {
+        let mut batch = Batch::new();
+        let word = batch.read_word(self.shared.layout.slot(slot));
+        self.endpoint.post(&mut batch).await?;
+        Ok(Slot(batch.word(word)))
+    }
+
+    /// READs a slot's block, and its extents if it is large, into `into` and judges it.
+    pub(super) async fn read_candidate(
+        &mut self,
+        word: Slot,
+        key: &[u8],
+        into: &mut Value,
+        extension: &mut Extension,
+    ) -> Result<Candidate, CacheError> {
+        let Some((at, bytes, _)) = self.find_record(word).await? else { return Ok(Candidate::Reused) };
+        (into.start, into.meta) = (0, Meta::default());
+        let mut buffer = std::mem::take(&mut into.buffer);
+        buffer.resize(bytes);
+        into.buffer = self.endpoint.read(at, buffer).await?;
+        self.judge_candidate(word, key, into, extension).await
+    }
+
+    /// Judges the block in `into`, completing a large object.
+    pub(super) async fn judge_candidate(
+        &mut self,
+        word: Slot,
+        key: &[u8],
+        into: &mut Value,
+        extension: &mut Extension,
+    ) -> Result<Candidate, CacheError> {
+        let words = self.extension_bytes() / 8;
+        extension.clear();
+        extension.extend(into.buffer.words().iter().copied().take(words));
+        if self.is_open(Hole::Validation) {
+            return Ok(self.believe(key, into));
+        }
+        let Some(record) = self.judge(word, &mut into.buffer) else { return Ok(Candidate::Reused) };
+        let (header, is_ours) = (record.header, record.key == key);
+        let Some(body) = record.large() else {
+            into.start = HEADER_BYTES + header.key_bytes;
+            return Ok(if is_ours { Candidate::Ours(header) } else { Candidate::Other });
+        };
+        if body.key_hash != self.shared.hasher.hash(key) || header.key_bytes != key.len() {
+            return Ok(Candidate::Other);
+        }
+        // Boxed, as all that is rare: its state would make every lookup's larger.
+        Box::pin(self.judge_body(header, body, key, into)).await
+    }
+
+    async fn judge_body(
+        &mut self,
+        header: Header,
+        body: LargeBody,
+        key: &[u8],
+        into: &mut Value,
+    ) -> Result<Candidate, CacheError> {
+        let Some(buffer) = self.read_body(&header, &body, std::mem::take(&mut into.buffer)).await? else {
+            return Ok(Candidate::Reused);
+        };
+        into.buffer = buffer;
+        into.start = header.key_bytes;
+        let same = &into.buffer.bytes()[..header.key_bytes] == key;
+        Ok(if same { Candidate::Ours(header) } else { Candidate::Other })
+    }
+
+    /// As the prototypes do: whatever is there, if its key looks right.
+    fn believe(&self, key: &[u8], into: &mut Value) -> Candidate {
+        let (extension, bytes) = (self.extension_bytes(), into.buffer.len());
+        into.buffer.narrow(extension, bytes - extension);
+        let header = Record::unchecked_header(&into.buffer);
+        let end = HEADER_BYTES + header.key_bytes + header.value_bytes;
+        if into.buffer.bytes().get(HEADER_BYTES..HEADER_BYTES + header.key_bytes) != Some(key)
+            || end > into.buffer.len()
+        {
+            return Candidate::Other;
+        }
+        into.start = HEADER_BYTES + header.key_bytes;
+        Candidate::Ours(header)
+    }
+}
+
+impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
+    /// Looks `key` up and counts the access.
+    pub(super) async fn lookup(&mut self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
+        let hash = self.core.key_hash(key);
+        for attempt in 0..ATTEMPTS_MAX {
+            let begun_ns = self.core.endpoint.now_ns();
+            self.core.read_bucket(hash).await?;
+            if let Some(lookup) = self.lookup_seen(hash, key, into, begun_ns).await? {
+                return Ok(lookup);
+            }
+            self.core.stats.rereads += 1;
+            if attempt >= REREADS_MAX {
+                Box::pin(self.core.examine(hash)).await?;
+            }
+        }
+        Err(CacheError::Damaged { what: "an object that stays unsound" })
+    }
+
+    /// Goes through the places that were seen; `None` to begin anew.
+    async fn lookup_seen(
+        &mut self,
+        hash: KeyHash,
+        key: &[u8],
+        into: &mut Value,
+        begun_ns: u64,
+    ) -> Result<Option<Lookup>, CacheError> {
+        let mut extension = Extension::new();
+        for place in 0..BUCKET_SLOTS {
+            let (word, slot) = self.core.seen(hash, place);
+            if !word.may_be(hash.fingerprint) || word.is_pending() {
+                continue;
+            }
+            match self.core.read_candidate(word, key, into, &mut extension).await? {
+                Candidate::Ours(header) => return self.found(hash, slot, word, header, into, &extension, begun_ns).await,
+                Candidate::Other => {}
+                Candidate::Reused => return Ok(None),
+            }
+        }
+        self.note_absent(hash).await?;
+        Ok(Some(Lookup::Absent))
+    }
+
+    async fn note_absent(&mut self, hash: KeyHash) -> Result<(), CacheError> {
+        self.core.stats.misses_absent += 1;
+        let seen = std::mem::take(&mut self.core.bucket);
+        let noted = self.replacement.missed(&mut self.core, hash, &seen).await;
+        self.core.bucket = seen;
+        noted
+    }
+
+    /// The key's object is in `into`: a hit, unless it has expired.
+    #[expect(clippy::too_many_arguments, reason = "all of what was found")]
+    async fn found(
+        &mut self,
+        hash: KeyHash,
+        slot: u64,
+        word: Slot,
+        header: Header,
+        into: &mut Value,
+        extension: &Extension,
+        begun_ns: u64,
+    ) -> Result<Option<Lookup>, CacheError> {
+        into.meta = Meta::of_record(&header);
+        if header.expiry_ms.is_some() {
+            let now_ms = self.core.pool_ms(begun_ns).await?;
+            if header.is_expired(now_ms) {
+                if !Box::pin(self.take_expired(slot, word, now_ms)).await? {
+                    return Ok(None);
+                }
+                self.core.stats.misses_expired += 1;
+                return Ok(Some(Lookup::Expired));
+            }
+        }
+        self.core.stats.hits += 1;
+        let accessed = Accessed { slot, word, hash, bytes: header.record_bytes(), extension };
+        self.replacement.accessed(&mut self.core, accessed).await?;
+        Ok(Some(Lookup::Hit))
+    }
+
+    /// Looks many keys up: the buckets of 32 keys in one batch, then their first candidates in one. A key that is not decided by
+    /// its first candidate is looked up alone.
+    pub(super) async fn lookup_many<F>(&mut self, keys: &[&[u8]], mut found: F) -> Result<(), CacheError>
+    where
+        F: FnMut(usize, Lookup, &Value),
+    {
+        let mut values: Vec<Value> = std::mem::take(&mut self.core.values_at_once);
+        values.resize_with(KEYS_AT_ONCE, Value::new);
+        let mut extension = Extension::new();
+        for (round, keys) in keys.chunks(KEYS_AT_ONCE).enumerate() {
+            let begun_ns = self.core.endpoint.now_ns();
+            let candidates = self.core.first_candidates(keys, &mut values).await?;
+            for (index, key) in keys.iter().enumerate() {
+                let value = &mut values[index];
+                let mut lookup = None;
+                if let Some((slot, word)) = candidates[index]
+                    && let Candidate::Ours(header) =
+                        self.core.judge_candidate(word, key, value, &mut extension).await?
+                {
+                    let hash = self.core.key_hash(key);
+                    lookup = self.found(hash, slot, word, header, value, &extension, begun_ns).await?;
+                }
+                let lookup = match lookup {
+                    Some(lookup) => lookup,
+                    None => self.lookup(key, value).await?,
+                };
+                found(round * KEYS_AT_ONCE + index, lookup, value);
+            }
+        }
+        for value in &mut values {
+            value.shrink_beyond(1 << 16);
+        }
+        self.core.values_at_once = values;
+        Ok(())
+    }
+}
+
+impl<E: Endpoint> Core<E> {
+    /// READs the buckets of several keys at once, then the block of each key's first candidate into its value.
+    async fn first_candidates(
+        &mut self,
+        keys: &[&[u8]],
+        values: &mut [Value],
+    ) -> Result<Vec<Option<(u64, Slot)>>, CacheError> {
+        let mut buckets = std::mem::take(&mut self.buckets_at_once);
+        buckets.resize_with(KEYS_AT_ONCE, atoll_fabric::Buffer::new);
+        let mut batch = Batch::new();
+        let hashes: Vec<KeyHash> = keys.iter().map(|key| self.key_hash(key)).collect();
+        for (hash, bucket) in hashes.iter().zip(&mut buckets) {
+            let mut buffer = std::mem::take(bucket);
+            buffer.resize(SLOTS_BYTES as usize);
+            batch.read(self.shared.layout.bucket(hash.bucket), buffer);
+        }
+        self.endpoint.post(&mut batch).await?;
+        for (index, bucket) in buckets.iter_mut().enumerate().take(keys.len()) {
+            *bucket = batch.take_nth(index);
+        }
+        let first = |(hash, bucket): (&KeyHash, &atoll_fabric::Buffer)| {
+            let mut words = bucket.words().iter().map(|word| Slot(*word)).enumerate();
+            let (place, word) = words.find(|(_, word)| word.may_be(hash.fingerprint) && !word.is_pending())?;
+            self.record_span(word)?;
+            Some((u64::from(hash.bucket) * BUCKET_SLOTS as u64 + place as u64, word))
+        };
+        let candidates: Vec<Option<(u64, Slot)>> = hashes.iter().zip(&buckets).map(first).collect();
+        let mut batch = Batch::new();
+        let mut tickets = Vec::with_capacity(keys.len());
+        for (candidate, value) in candidates.iter().zip(values.iter_mut()) {
+            (value.start, value.meta) = (0, Meta::default());
+            tickets.push(candidate.and_then(|(_, word)| self.record_span(word)).map(|(at, bytes, _)| {
+                let mut buffer = std::mem::take(&mut value.buffer);
+                buffer.resize(bytes);
+                batch.read(at, buffer)
+            }));
+        }
+        if !batch.is_empty() {
+            self.endpoint.post(&mut batch).await?;
+        }
+        for (ticket, value) in tickets.into_iter().zip(values) {
+            if let Some(ticket) = ticket {
+                value.buffer = batch.take(ticket);
+            }
+        }
+        self.buckets_at_once = buckets;
+        Ok(candidates)
+    }
+}

@@ -1,0 +1,510 @@
+//! The table of objects: what all engines have in common that keep every object by itself.
+//!
+//! An index of buckets whose slots point to blocks of 64 bytes and more, cut from chunks by size classes, with access information beside the slots; every
+//! operation of a cache on it; room made by taking the block of an object that is to go. Which one goes is the engine's: its
+//! [`Replacement`]. After Shen et al., "Ditto: An Elastic and Adaptive Memory-Disaggregated Caching System" (SOSP 2023), section 4.2.
+//!
+//! | module | concept |
+//! |---|---|
+//! | [`settings`] | what clients of a pool agree on |
+//! | [`layout`] | where the words are |
+//! | [`slot`] | the index entry: one word |
+//! | [`access`] | how the object of a slot is used |
+//! | [`class`] | size classes of blocks |
+//! | [`replacement`] | what an engine adds |
+//! | `stock` | blocks in a client's hands |
+//! | `slab` | chunks that a client cuts into blocks |
+//! | `block` | what lies in a block |
+//! | `lookup` | the way of a GET |
+//! | `change` | the way of every change, by way of `insert` (a new key) and `unlink` (how an object goes) |
+//! | `room` | how room is made: samples, victims |
+//! | `drain` | how a whole chunk is emptied |
+//! | `extent` | objects larger than half a chunk |
+//! | `walk` | scan, flush, random key |
+//! | `nodes` | several memory nodes |
+//! | [`repair`] | what a client that died held comes back |
+//! | [`verify`] | every invariant of a quiet pool |
+//! | [`holes`] | what the prototype gets wrong, switchable in tests |
+//!
+//! A client is one [`Objects`]: one thread's endpoint, its blocks, and its replacement. Clients of one process share an [`ObjectsPool`].
+
+pub mod access;
+mod block;
+mod change;
+pub mod class;
+mod drain;
+mod extent;
+pub mod holes;
+mod insert;
+pub mod layout;
+mod lookup;
+mod nodes;
+pub mod repair;
+pub mod replacement;
+mod room;
+pub mod settings;
+mod slab;
+pub mod slot;
+pub mod stock;
+mod unlink;
+pub mod verify;
+mod walk;
+
+pub use holes::{Hole, OpenHoles};
+pub use replacement::Replacement;
+pub use settings::{ObjectsOptions, ObjectsSettings};
+
+use crate::forge::object::Hasher;
+use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
+use atoll_fabric::purpose::Scope;
+use atoll_fabric::{Batch, Buffer, Endpoint, Purpose, VerbError};
+use atoll_pool::registry::{PlaceState, Times, Watch};
+use atoll_pool::{Incarnation, Member, Pool, PoolClock, PoolError, PoolSettings, registry};
+use class::CLASSES;
+use layout::ObjectsLayout;
+use slab::Slab;
+use std::sync::Arc;
+use stock::Stock;
+
+/// A pool as one process has it open.
+pub struct ObjectsPool {
+    pub(crate) pool: Pool,
+    pub(crate) settings: ObjectsSettings,
+    pub(crate) layout: ObjectsLayout,
+    hasher: Hasher,
+}
+
+impl ObjectsPool {
+    /// Formats all-zero regions with settings made by [`ObjectsOptions`]. A hash seed of 0 stands for a random one.
+    pub async fn format<E: Endpoint>(endpoint: &E, settings: PoolSettings) -> Result<Arc<Self>, PoolError> {
+        let hash_seed = if settings.hash_seed == 0 { endpoint.random() } else { settings.hash_seed };
+        let settings = PoolSettings { hash_seed, ..settings };
+        let area = layout::engine_area(&settings);
+        Self::new(Pool::format(endpoint, settings, area).await?)
+    }
+
+    /// Opens a pool that somebody formatted. `home_bytes` is the size of node 0's region.
+    pub async fn open<E: Endpoint>(endpoint: &E, home_bytes: u64) -> Result<Arc<Self>, PoolError> {
+        Self::new(Pool::open(endpoint, home_bytes).await?)
+    }
+
+    fn new(pool: Pool) -> Result<Arc<Self>, PoolError> {
+        let settings = ObjectsSettings::decode(&pool.settings)?;
+        let layout = ObjectsLayout::new(&pool, &settings)?;
+        let heap_bytes = pool.layout.heap_bytes_max();
+        if heap_bytes > slot::HEAP_BYTES_MAX {
+            let wanted = format!("at most {} for this engine", slot::HEAP_BYTES_MAX);
+            return Err(PoolError::Setting { what: "the capacity in bytes", found: heap_bytes, wanted });
+        }
+        let hasher = Hasher::new(pool.settings.hash_seed);
+        Ok(Arc::new(Self { pool, settings, layout, hasher }))
+    }
+
+    /// The pool's settings and layout.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// The engine's settings.
+    pub fn settings(&self) -> &ObjectsSettings {
+        &self.settings
+    }
+
+    /// The engine's layout.
+    pub fn layout(&self) -> &ObjectsLayout {
+        &self.layout
+    }
+
+    /// The longest value that fits: a quarter of the heap, so that a new value fits beside the old one and what clients hold.
+    pub fn value_bytes_max(&self) -> usize {
+        let layout = &self.pool.layout;
+        let listed = extent::body_bytes_max(layout.chunk_bytes);
+        let quarter = usize::try_from((layout.heap_bytes() / 4).min(listed)).unwrap_or(usize::MAX);
+        quarter.saturating_sub(crate::KEY_BYTES_MAX.min(quarter / 4)).min(crate::VALUE_BYTES_MAX)
+    }
+
+    /// Objects that the index is made for: half of its slots.
+    pub fn objects_expected(&self) -> u64 {
+        let limit = self.pool.settings.objects_max;
+        if limit > 0 { limit } else { u64::from(self.settings.buckets) * layout::BUCKET_SLOTS as u64 / 2 }
+    }
+}
+
+/// Operations between two rounds, at most.
+const OPERATIONS_PER_ROUND: u32 = 256;
+/// Write tokens of one block.
+const TOKENS_AT_ONCE: u64 = 1 << 20;
+/// Blocks of a class that a client keeps between operations.
+const STOCK_KEPT: usize = 2;
+
+/// What a client has, but for its replacement.
+pub struct Core<E: Endpoint> {
+    pub(crate) shared: Arc<ObjectsPool>,
+    pub(crate) endpoint: E,
+    /// `None` for an auditor, and after it has left.
+    member: Option<Member>,
+    clock: PoolClock,
+    stock: Stock,
+    /// The chunk that this client cuts into blocks, for each class.
+    slabs: [Option<Slab>; CLASSES],
+    /// Chunks that this client owns in state Open and has not begun to cut.
+    chunks: Vec<slab::FreshChunk>,
+    /// Chunks that this client emptied and that wait to be free.
+    waiting: Vec<drain::Emptied>,
+    /// The slots of the bucket of the operation under way.
+    bucket: Buffer,
+    /// A block read.
+    record: Buffer,
+    /// A record to write.
+    outgoing: Buffer,
+    /// A sample.
+    sample: Buffer,
+    /// Any other span.
+    scratch: Buffer,
+    /// The value that a change replaces.
+    old: Value,
+    buckets_at_once: Vec<Buffer>,
+    values_at_once: Vec<Value>,
+    /// Tokens that nobody else has, for the next writes.
+    tokens: std::ops::Range<u64>,
+    operations_to_round: u32,
+    /// Whether an object was counted against the limit for the operation under way.
+    reserved: bool,
+    /// How many chunks had been emptied when this client last looked.
+    drains_seen: u64,
+    looked_ns: u64,
+    times: Times,
+    watch: Watch,
+    /// What this client reclaimed when it joined, until a repair that was asked for tells of it.
+    untold: repair::Repaired,
+    /// Whether somebody has died since everything was counted.
+    distrust: bool,
+    /// The highest history id that this client knows to have been given out, plus one.
+    history_seen: u64,
+    /// Searches for a free chunk that are left out, since the last one found none.
+    searches_left_out: u32,
+    /// What its operations say once the fabric has failed this client.
+    lost: Option<VerbError>,
+    pub(crate) stats: Stats,
+    holes: OpenHoles,
+}
+
+/// A client of a pool.
+pub struct Objects<E: Endpoint, R: Replacement<E>> {
+    core: Core<E>,
+    replacement: R,
+}
+
+impl<E: Endpoint> Core<E> {
+    fn new(shared: &Arc<ObjectsPool>, endpoint: E, member: Option<Member>) -> Self {
+        Self {
+            shared: shared.clone(),
+            endpoint,
+            member,
+            clock: PoolClock::default(),
+            stock: Stock::new(),
+            slabs: [const { None }; CLASSES],
+            chunks: Vec::new(),
+            waiting: Vec::new(),
+            bucket: Buffer::new(),
+            record: Buffer::new(),
+            outgoing: Buffer::new(),
+            sample: Buffer::new(),
+            scratch: Buffer::new(),
+            old: Value::new(),
+            buckets_at_once: Vec::new(),
+            values_at_once: Vec::new(),
+            tokens: 0..0,
+            operations_to_round: OPERATIONS_PER_ROUND,
+            reserved: false,
+            drains_seen: 0,
+            looked_ns: 0,
+            times: Times::default(),
+            watch: Watch::default(),
+            untold: repair::Repaired::default(),
+            distrust: false,
+            history_seen: 0,
+            searches_left_out: 0,
+            lost: None,
+            stats: Stats::default(),
+            holes: OpenHoles::NONE,
+        }
+    }
+
+    #[inline(always)]
+    fn is_open(&self, hole: Hole) -> bool {
+        self.holes.has(hole)
+    }
+
+    fn member(&self) -> &Member {
+        self.member.as_ref().expect("a client that has left does nothing any more")
+    }
+
+    /// Who this client is in the pool.
+    pub(crate) fn me(&self) -> Incarnation {
+        self.member().incarnation
+    }
+
+    fn count_objects(&self, by: i64) {
+        self.member().count_objects(&self.endpoint, by);
+    }
+
+    /// Microseconds of the pool's clock, about: for access information.
+    pub(crate) fn about_us(&self) -> u64 {
+        self.clock.about_us(self.endpoint.now_ns())
+    }
+
+    /// The pool's time.
+    async fn pool_ms(&mut self, now_ns: u64) -> Result<u64, VerbError> {
+        if let Some(ms) = self.clock.running_ms(now_ns) {
+            return Ok(ms);
+        }
+        let _scope = Scope::new(&self.endpoint, Purpose::Upkeep);
+        Box::pin(self.clock.now_ms(&self.endpoint, &self.shared.pool.layout, now_ns)).await
+    }
+
+    /// A token that no other write has: the pool hands them out in blocks.
+    async fn next_token(&mut self) -> Result<u64, VerbError> {
+        if let Some(token) = self.tokens.next() {
+            return Ok(token);
+        }
+        let mut batch = Batch::new();
+        let block = batch.fetch_and_add(self.shared.pool.layout.tokens(), TOKENS_AT_ONCE);
+        self.endpoint.post(&mut batch).await?;
+        // Zero stands for no token.
+        let first = batch.word(block).saturating_add(1);
+        self.tokens = first.saturating_add(1)..first.saturating_add(TOKENS_AT_ONCE);
+        Ok(first)
+    }
+
+    /// After a failure of the fabric a verb of this client may still land, and what it holds is not its own any more.
+    #[cold]
+    fn note_failure(&mut self, error: &VerbError) {
+        if !matches!(error, VerbError::Unreachable { .. }) {
+            // A fork must be told what it is, not to join again.
+            let told = if *error == VerbError::Forked { VerbError::Forked } else { VerbError::Fenced };
+            (self.lost, self.operations_to_round) = (Some(told), 1);
+        }
+    }
+}
+
+impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
+    /// Joins the pool as a new client. That the pool is for this engine is the caller's to check.
+    pub async fn join(shared: &Arc<ObjectsPool>, endpoint: E) -> Result<Self, PoolError> {
+        let replacement = R::new(shared, &endpoint)?;
+        let member = match Member::join(&endpoint, &shared.pool).await {
+            // Those that died may keep the living out: what stands still meanwhile is asked after.
+            Err(PoolError::Full { .. }) => {
+                registry::fence_still(&endpoint, &shared.pool, Times::default().suspect_ns).await?;
+                Member::join(&endpoint, &shared.pool).await?
+            }
+            joined => joined?,
+        };
+        let mut objects = Self { core: Core::new(shared, endpoint, Some(member)), replacement };
+        objects.core.looked_ns = objects.core.endpoint.now_ns();
+        objects.settle_in().await.map_err(|error| match error {
+            CacheError::Verb(error) => PoolError::Verb(error),
+            _ => PoolError::Damaged { what: "what a client that died left behind" },
+        })?;
+        Ok(objects)
+    }
+
+    /// A client that took the place of one that was shut out reclaims what that one held; one that is alone after somebody died counts anew.
+    async fn settle_in(&mut self) -> Result<(), CacheError> {
+        let core = &mut self.core;
+        let now_ns = core.endpoint.now_ns();
+        core.pool_ms(now_ns).await?;
+        core.look_for_drains().await?;
+        core.inherit_cells().await?;
+        let places = registry::places(&core.endpoint, &core.shared.pool).await?;
+        if core.stock.has_foreign() || core.member().took_over || places.iter().any(|place| place.state == PlaceState::Fenced) {
+            let mut repaired = repair::Repaired::default();
+            Box::pin(core.reclaim(&mut repaired)).await?;
+            core.untold = repaired;
+            return Ok(());
+        }
+        Box::pin(core.recount()).await.map(drop)
+    }
+
+    /// One that only looks at the pool, without a place in it: for [`Objects::verify`].
+    pub fn auditor(shared: &Arc<ObjectsPool>, endpoint: E) -> Result<Self, PoolError> {
+        let replacement = R::new(shared, &endpoint)?;
+        Ok(Self { core: Core::new(shared, endpoint, None), replacement })
+    }
+
+    /// Sets how often this client looks after the others, and how long one may stand still.
+    pub fn set_times(&mut self, times: Times) {
+        self.core.times = times;
+    }
+
+    /// Opens a hole, to show in a simulation what it does.
+    #[cfg(feature = "holes")]
+    pub fn open_hole(&mut self, hole: Hole) {
+        self.core.holes = OpenHoles::only(hole);
+    }
+
+    /// The pool, as this process has it open.
+    pub fn pool(&self) -> &Arc<ObjectsPool> {
+        &self.core.shared
+    }
+
+    /// The client's endpoint.
+    pub fn endpoint(&self) -> &E {
+        &self.core.endpoint
+    }
+
+    /// Who this client is in the pool.
+    pub fn me(&self) -> Incarnation {
+        self.core.me()
+    }
+
+    /// Which objects go.
+    pub fn replacement(&self) -> &R {
+        &self.replacement
+    }
+
+    /// Which objects go, for choices of this client.
+    pub fn replacement_mut(&mut self) -> &mut R {
+        &mut self.replacement
+    }
+
+    /// Puts everything that this client holds back into the pool and gives up its place.
+    pub async fn leave(&mut self) -> Result<(), CacheError> {
+        if self.core.member.is_none() {
+            return Ok(());
+        }
+        if self.core.lost.is_some() {
+            // Others repair it, once it is shut out.
+            self.core.member = None;
+            return Ok(());
+        }
+        self.replacement.round(&mut self.core).await?;
+        self.core.put_everything_back().await?;
+        self.core.endpoint.flush().await?;
+        if let Some(member) = self.core.member.take() {
+            member.leave(&self.core.endpoint).await?;
+        }
+        Ok(())
+    }
+
+    /// Tells the others that this client is alive, and looks after those that may not be. Operations do this by themselves; a client that does
+    /// nothing for long should be made to, every [`Times::look_ns`](registry::Times).
+    pub async fn tend(&mut self) -> Result<(), CacheError> {
+        let before = self.core.endpoint.purpose(Purpose::Upkeep);
+        let tended = self.core.tend().await;
+        self.core.endpoint.purpose(before);
+        tended
+    }
+
+    /// Looks after everybody now, as [`tend`](Self::tend) does when somebody stands still.
+    pub async fn repair(&mut self) -> Result<repair::Repaired, CacheError> {
+        self.core.repair().await
+    }
+
+    /// Walks the pool. Nobody else may use it meanwhile, or what is under way is reported as faults.
+    pub async fn verify(&mut self) -> Result<verify::Report, CacheError> {
+        self.core.verify().await
+    }
+
+    /// What an operation does first: counts itself, and now and then makes a round.
+    #[inline]
+    async fn begin(&mut self) -> Result<(), CacheError> {
+        self.core.operations_to_round -= 1;
+        if self.core.operations_to_round == 0 {
+            Box::pin(self.make_round()).await?;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    async fn make_round(&mut self) -> Result<(), CacheError> {
+        self.core.operations_to_round = OPERATIONS_PER_ROUND;
+        if let Some(error) = &self.core.lost {
+            self.core.operations_to_round = 1;
+            return Err(CacheError::Verb(error.clone()));
+        }
+        self.replacement.round(&mut self.core).await?;
+        self.tend().await
+    }
+}
+
+impl<E: Endpoint, R: Replacement<E>> Drop for Objects<E, R> {
+    /// Leaves the pool if the fabric needs no waiting; over one that does, call [`Objects::leave`] before. In a thread that panics it does not touch
+    /// what it holds, which may be half done, and leaves that to a repair.
+    fn drop(&mut self) {
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        if !std::thread::panicking() {
+            let _ = std::pin::pin!(self.leave()).as_mut().poll(&mut context);
+        } else if let Some(member) = self.core.member.take() {
+            let _ = std::pin::pin!(member.abandon(&self.core.endpoint)).as_mut().poll(&mut context);
+        }
+    }
+}
+
+impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
+    async fn get(&mut self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
+        self.begin().await?;
+        self.lookup(key, into).await
+    }
+
+    async fn get_many<F: FnMut(usize, Lookup, &Value)>(&mut self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
+        self.begin().await?;
+        self.lookup_many(keys, found).await
+    }
+
+    async fn peek(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
+        self.begin().await?;
+        self.present(key).await
+    }
+
+    async fn update<C: Change>(&mut self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
+        self.begin().await?;
+        let outcome = self.apply(key, change).await;
+        if let Err(CacheError::Verb(error)) = &outcome {
+            self.core.note_failure(error);
+        }
+        self.core.old.shrink_beyond(1 << 20);
+        self.core.outgoing.shrink_beyond(1 << 20);
+        // What this client does not need now is better in everybody's hands.
+        if outcome.is_ok() {
+            self.core.give_back_beyond(STOCK_KEPT).await?;
+        }
+        outcome
+    }
+
+    async fn scan<F: FnMut(&[u8])>(&mut self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
+        self.begin().await?;
+        self.walk_keys(cursor, count, each).await
+    }
+
+    async fn random_key(&mut self) -> Result<Option<Vec<u8>>, CacheError> {
+        self.begin().await?;
+        self.some_key().await
+    }
+
+    async fn flush(&mut self) -> Result<u64, CacheError> {
+        self.begin().await?;
+        self.remove_all().await
+    }
+
+    async fn objects(&mut self) -> Result<u64, CacheError> {
+        Ok(registry::objects(&self.core.endpoint, &self.core.shared.pool).await?)
+    }
+
+    async fn now_ms(&mut self) -> Result<u64, CacheError> {
+        let now_ns = self.core.endpoint.now_ns();
+        Ok(self.core.pool_ms(now_ns).await?)
+    }
+
+    async fn tend(&mut self) -> Result<(), CacheError> {
+        Objects::tend(self).await
+    }
+
+    fn value_bytes_max(&self) -> usize {
+        self.core.shared.value_bytes_max()
+    }
+
+    fn stats(&self) -> &Stats {
+        &self.core.stats
+    }
+}

@@ -1,0 +1,491 @@
+//! What a client that died held comes back.
+//!
+//! Every client now and then looks at the others' leases. One that stands still is asked after: if the fabric has shut it out, its place
+//! becomes Fenced (see `atoll_pool::registry`) and whoever did that reclaims what it held; if that one dies, too, others do, after a while. Until the fence
+//! nothing that a suspect could still write is touched.
+//!
+//! | what is found | what the client may have been doing | what is done |
+//! |---|---|---|
+//! | a chunk Open or Leaving, owner dead | cutting it, emptying it, keeping it in stock | own it (CAS -> Leaving), empty it (see `drain`) |
+//! | Extent, owner dead | writing a large object, or publishing it | Bound if an object has it, else free |
+//! | Bound, no object has it | freeing the extents of an object it made dead | free |
+//! | a cell of a dead client | taking a block, holding it, inserting | the block is put back, if nobody has it |
+//! | a wrong count | anything | counted anew by a client that is alone |
+//!
+//! Whether anybody has the block of a dead client's cell: if a living client's cell names it, too, that one has it, or had it before, or is just losing it; it is
+//! asked again later unless its tag and its state say that it has it. Else the bucket that the block's record tells is looked at: a slot that names the block
+//! has it, but for a pending one, which is the dead client's insertion. Else, if the record is still the same, nobody has it, and it is put into
+//! a bucket as a dead block. One client at a time does this: the one that the repairer's word names, while it lives.
+//!
+//! Every step is one compare-and-swap from what was seen, so that a repairer may die anywhere and another one go on.
+
+use super::class::Class;
+use super::layout::{BUCKET_SLOTS, CELLS};
+use super::replacement::Replacement;
+use super::slot::{KeyHash, Slot};
+use super::stock::{Cell, CellState};
+use super::{Core, Hole, Objects};
+use crate::CacheError;
+use crate::extent::Extent;
+use atoll_fabric::{Batch, Buffer, Endpoint, VerbError};
+use atoll_pool::registry::{self, Place, PlaceState, Roll};
+use atoll_pool::{Chunk, ChunkId, ChunkState, PoolError, chunks, read_word};
+use std::collections::{HashMap, HashSet};
+
+/// Descriptors READ at once.
+const DESCRIPTORS_AT_ONCE: u32 = 1024;
+/// Looks at a bucket whose objects change under the look, or at a block.
+const LOOKS_MAX: u32 = 1_000;
+
+/// What a look at the other clients came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Repaired {
+    /// Clients that were shut out.
+    pub clients: u64,
+    /// Chunks that had belonged to a dead client.
+    pub chunks: u64,
+    /// Blocks that had been in a dead client's hands.
+    pub blocks: u64,
+    /// Extents that no object had.
+    pub extents: u64,
+    /// Whether everything was counted anew.
+    pub recounted: bool,
+}
+
+/// What became of the block of a dead client's cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Settled {
+    /// It was put back.
+    PutBack,
+    /// Somebody has it.
+    Had,
+    /// That cannot be said yet.
+    Unknown,
+}
+
+impl<E: Endpoint> Core<E> {
+    /// Tells the others that this client is alive, and looks after those that may not be.
+    pub(super) async fn tend(&mut self) -> Result<(), CacheError> {
+        if self.member.is_none() {
+            return Ok(());
+        }
+        self.look_for_drains().await?;
+        self.tell_cells().await?;
+        if let Some(member) = &mut self.member {
+            member.renew(&self.endpoint);
+        }
+        if !self.waiting.is_empty() {
+            Box::pin(self.recheck_waiting(true)).await?;
+        }
+        let now_ns = self.endpoint.now_ns();
+        if now_ns.wrapping_sub(self.looked_ns) < self.times.look_ns {
+            return Ok(());
+        }
+        self.looked_ns = now_ns;
+        self.learn_nodes().await?;
+        Box::pin(self.look(false)).await?;
+        Ok(())
+    }
+
+    /// Looks after everybody now: asks the fabric about all other clients, whether they stand still or not, and reclaims what the dead ones held.
+    /// For fabrics on which a fence does not harm the living, as on one host. Tells also of what this client reclaimed when it joined.
+    pub(super) async fn repair(&mut self) -> Result<Repaired, CacheError> {
+        let joining = std::mem::take(&mut self.untold);
+        let now = self.look(true).await?;
+        Ok(Repaired {
+            clients: joining.clients + now.clients,
+            chunks: joining.chunks + now.chunks,
+            blocks: joining.blocks + now.blocks,
+            extents: joining.extents + now.extents,
+            recounted: joining.recounted || now.recounted,
+        })
+    }
+
+    async fn look(&mut self, everybody: bool) -> Result<Repaired, CacheError> {
+        let mut repaired = Repaired::default();
+        let (me, now_ns) = (self.me(), self.endpoint.now_ns());
+        let places = registry::places(&self.endpoint, &self.shared.pool).await?;
+        let mut left_behind = everybody || self.stock.has_foreign();
+        for place in places.iter().filter(|place| place.incarnation.slot != me.slot) {
+            let still_ns = self.watch.still_ns(place, now_ns);
+            let pool = &self.shared.pool;
+            match place.state {
+                PlaceState::Taken if everybody || still_ns >= self.times.suspect_ns => {
+                    let fenced = match self.is_open(Hole::UnfencedRepair) {
+                        true => registry::declare_dead(&self.endpoint, pool, place).await?,
+                        false => registry::fence(&self.endpoint, pool, place).await?,
+                    };
+                    if fenced {
+                        repaired.clients += 1;
+                        left_behind = true;
+                    }
+                }
+                PlaceState::Joining if still_ns >= self.times.joining_ns => {
+                    registry::free(&self.endpoint, pool, place).await?;
+                }
+                PlaceState::Fenced if everybody || still_ns >= self.times.help_ns => left_behind = true,
+                _ => {}
+            }
+        }
+        self.stats.clients_fenced += repaired.clients;
+        if left_behind {
+            Box::pin(self.reclaim(&mut repaired)).await?;
+        } else {
+            let (deaths, counted) = self.deaths().await?;
+            self.distrust = deaths != counted;
+        }
+        Ok(repaired)
+    }
+
+    /// Reclaims what clients that are not alive held, and frees their places.
+    pub(super) async fn reclaim(&mut self, repaired: &mut Repaired) -> Result<(), CacheError> {
+        self.stats.repairs += 1;
+        // A client that is shut out later may own what this look does not see: its place is left to the next one.
+        let before = registry::places(&self.endpoint, &self.shared.pool).await?;
+        let descriptors = self.all_descriptors().await?;
+        let roll = Roll::of(&registry::places(&self.endpoint, &self.shared.pool).await?);
+        repaired.chunks += self.steal(&descriptors, &roll).await?;
+        repaired.extents += self.sweep_extents(&descriptors, &roll).await?;
+        if self.become_repairer().await? {
+            let settled = self.settle_cells(&before, repaired).await;
+            self.end_repair().await?;
+            for place in settled? {
+                registry::free(&self.endpoint, &self.shared.pool, &place).await?;
+            }
+        }
+        self.recheck_waiting(true).await?;
+        self.stats.chunks_repaired += repaired.chunks + repaired.extents;
+        repaired.recounted = self.recount().await?;
+        Ok(())
+    }
+
+    pub(super) async fn all_descriptors(&mut self) -> Result<Vec<chunks::Descriptor>, CacheError> {
+        self.learn_nodes().await?;
+        let layout = self.shared.pool.layout.clone();
+        let all = layout.chunks();
+        let mut descriptors = Vec::with_capacity(all as usize);
+        while (descriptors.len() as u32) < all {
+            let first = ChunkId(descriptors.len() as u32);
+            descriptors.extend(chunks::descriptors(&self.endpoint, &layout, first, DESCRIPTORS_AT_ONCE).await?);
+        }
+        Ok(descriptors)
+    }
+
+    /// Makes this client the owner of every chunk that a dead owner was cutting or emptying, to be emptied; how many.
+    async fn steal(&mut self, descriptors: &[chunks::Descriptor], roll: &Roll) -> Result<u64, CacheError> {
+        let mut stolen = 0;
+        for (index, descriptor) in descriptors.iter().enumerate() {
+            let (Some(found), chunk) = (descriptor.chunk, ChunkId(index as u32)) else { continue };
+            let is_dead = !roll.has(found.owner_slot, found.owner_epoch);
+            if !matches!(found.state, ChunkState::Open | ChunkState::Leaving)
+                || !is_dead
+                || self.is_open(Hole::LeakedChunks)
+            {
+                continue;
+            }
+            let leaving = Chunk::owned(ChunkState::Leaving, self.me(), found.generation);
+            if chunks::transition(&self.endpoint, &self.shared.pool.layout, chunk, found.word(), leaving).await? {
+                self.waiting.push(super::drain::Emptied::begun(chunk, leaving));
+                stolen += 1;
+            }
+        }
+        Ok(stolen)
+    }
+
+    /// Makes this client the repairer, unless another one that is alive is.
+    async fn become_repairer(&mut self) -> Result<bool, CacheError> {
+        let at = self.shared.layout.repairer();
+        let me = self.me();
+        let mine = u64::from(me.slot + 1) << 32 | u64::from(me.epoch);
+        let word = read_word(&self.endpoint, at).await?;
+        if word != 0 && word != mine {
+            let places = registry::places(&self.endpoint, &self.shared.pool).await?;
+            let is_alive = places.iter().any(|place| {
+                let name = u64::from(place.incarnation.slot + 1) << 32 | u64::from(place.incarnation.epoch);
+                name == word && place.state.is_alive()
+            });
+            if is_alive {
+                return Ok(false);
+            }
+        }
+        let mut batch = Batch::new();
+        let swap = batch.compare_and_swap(at, word, mine);
+        self.endpoint.post(&mut batch).await?;
+        Ok(batch.swapped(swap))
+    }
+
+    async fn end_repair(&mut self) -> Result<(), VerbError> {
+        let me = self.me();
+        let mut batch = Batch::new();
+        let mine = u64::from(me.slot + 1) << 32 | u64::from(me.epoch);
+        batch.compare_and_swap(self.shared.layout.repairer(), mine, 0);
+        self.endpoint.post(&mut batch).await
+    }
+
+    /// Settles the cells of all that are not alive, and what the last client of this one's place left; gives the Fenced places that are settled.
+    async fn settle_cells(&mut self, before: &[Place], repaired: &mut Repaired) -> Result<Vec<Place>, CacheError> {
+        let places = registry::places(&self.endpoint, &self.shared.pool).await?;
+        let lives = |slot| places.iter().any(|place| place.incarnation.slot == slot && place.state.is_alive());
+        let is_alive: Vec<bool> = (0..self.shared.pool.settings.clients_max).map(lives).collect();
+        let mut done = Vec::new();
+        let mine = self.me().slot;
+        for slot in 0..self.shared.pool.settings.clients_max {
+            // In its own cells it settles what the place's last client left there.
+            if is_alive[slot as usize] && (slot != mine || !self.stock.has_foreign()) {
+                continue;
+            }
+            let was = before.iter().find(|place| place.incarnation.slot == slot);
+            let is_settled = self.settle_cells_of(slot, &is_alive, repaired).await?;
+            done.extend(was.filter(|place| is_settled && place.state == PlaceState::Fenced).copied());
+        }
+        Ok(done)
+    }
+
+    async fn settle_cells_of(
+        &mut self,
+        client: u32,
+        is_alive: &[bool],
+        repaired: &mut Repaired,
+    ) -> Result<bool, CacheError> {
+        let at = self.shared.layout.cells(client);
+        let mut buffer = Buffer::new();
+        buffer.resize(8 * CELLS);
+        let cells = self.endpoint.read(at, buffer).await?;
+        let (mut is_settled, is_mine) = (true, client == self.me().slot);
+        for (index, word) in cells.words().iter().enumerate().filter(|(_, word)| **word != 0) {
+            if is_mine && !self.stock.is_foreign(index) {
+                continue;
+            }
+            let settled = match Cell::from_word(*word) {
+                None => Settled::Had,
+                Some(_) if self.is_open(Hole::LeakedBlocks) => Settled::Had,
+                Some(cell) => self.settle_block(cell, is_alive).await?,
+            };
+            repaired.blocks += u64::from(settled == Settled::PutBack);
+            if settled == Settled::Unknown {
+                is_settled = false;
+                continue;
+            }
+            let mut batch = Batch::new();
+            batch.write_word(at.add(8 * index as u64), 0);
+            self.endpoint.post(&mut batch).await?;
+            if is_mine {
+                self.stock.disinherit(index);
+            }
+        }
+        Ok(is_settled)
+    }
+
+    /// Puts the block of a dead client's cell back, if nobody has it.
+    async fn settle_block(&mut self, cell: Cell, is_alive: &[bool]) -> Result<Settled, CacheError> {
+        if self.block_span(cell.block).is_none() {
+            self.learn_nodes().await?;
+        }
+        let Some((at, chunk)) = self.block_span(cell.block) else { return Ok(Settled::Had) };
+        for _ in 0..LOOKS_MAX {
+            let descriptor = chunks::descriptors(&self.endpoint, &self.shared.pool.layout, chunk, 1).await?[0];
+            let class = u8::try_from(descriptor.contents).ok().and_then(Class::from_code);
+            let in_use =
+                descriptor.chunk.is_some_and(|chunk| matches!(chunk.state, ChunkState::Open | ChunkState::Queued));
+            // Of a chunk that is emptied, it is the one's who empties it.
+            let Some(class) = class.filter(|_| in_use) else { return Ok(Settled::Had) };
+            if let Some(settled) = self.had_by_the_living(cell, is_alive).await? {
+                return Ok(settled);
+            }
+            let lying = self.read_block(at, class).await?;
+            let bucket = match &lying {
+                Some(lying) => lying.bucket,
+                // Torn: whoever had it was writing it.
+                None => (self.endpoint.random() % u64::from(self.shared.settings.buckets)) as u32,
+            };
+            if lying.is_some() {
+                let hash = KeyHash { bucket, fingerprint: 0, mark: 0 };
+                self.read_bucket(hash).await?;
+                let named = (0..BUCKET_SLOTS).map(|place| self.seen(hash, place)).find(|(word, _)| word.names(cell.block));
+                if let Some((word, slot)) = named {
+                    if !word.is_pending() {
+                        return Ok(Settled::Had);
+                    }
+                    if self.had_by_the_living(cell, is_alive).await?.is_none() {
+                        self.swap_slot(slot, word, Slot::EMPTY).await?;
+                    }
+                    continue;
+                }
+            }
+            if let Some(settled) = self.had_by_the_living(cell, is_alive).await? {
+                return Ok(settled);
+            }
+            if self.read_block(at, class).await? != lying {
+                continue;
+            }
+            let tag = lying.map_or(cell.tag, |lying| lying.tag);
+            let tag = if lying.is_none() { self.shared.settings.next_tag(tag) } else { tag };
+            for _ in 0..64 {
+                let bucket = (self.endpoint.random() % u64::from(self.shared.settings.buckets)) as u32;
+                if self.place_dead(bucket, class, cell.block, tag).await? {
+                    return Ok(Settled::PutBack);
+                }
+            }
+            return Ok(Settled::Unknown);
+        }
+        Ok(Settled::Unknown)
+    }
+
+    async fn read_block(
+        &mut self,
+        at: atoll_fabric::Address,
+        class: Class,
+    ) -> Result<Option<super::block::Lying>, CacheError> {
+        let mut buffer = std::mem::take(&mut self.record);
+        buffer.resize(class.bytes() as usize);
+        let mut buffer = self.endpoint.read(at, buffer).await?;
+        let lying = self.lying(&mut buffer, 0, class.bytes() as usize);
+        self.record = buffer;
+        Ok(lying)
+    }
+
+    /// What the cells of the living say of the block: that one of them has it, or that one may. `None` if they do not name it.
+    async fn had_by_the_living(&mut self, cell: Cell, is_alive: &[bool]) -> Result<Option<Settled>, CacheError> {
+        let cells = self.all_cells().await?;
+        let mine = self.me().slot as usize;
+        let of_block = |(index, word): (usize, &u64)| {
+            let (client, cell_index) = (index / CELLS, index % CELLS);
+            let is_left = client == mine && self.stock.is_foreign(cell_index);
+            let is_living = is_alive.get(client).copied().unwrap_or(false) && !is_left;
+            Cell::from_word(*word).filter(|other| is_living && other.block == cell.block)
+        };
+        let found = cells.iter().enumerate().find_map(of_block);
+        Ok(found.map(|other| {
+            let age = other.tag.wrapping_sub(cell.tag) & self.shared.settings.tag_mask;
+            let is_newer = age <= self.shared.settings.tag_mask / 2;
+            if other.state == CellState::Won && is_newer { Settled::Had } else { Settled::Unknown }
+        }))
+    }
+
+    /// Frees extents that no object has, and binds those of dead owners that one has.
+    async fn sweep_extents(&mut self, descriptors: &[chunks::Descriptor], roll: &Roll) -> Result<u64, CacheError> {
+        let mut by_bucket: HashMap<u64, Vec<(Extent, Chunk)>> = HashMap::new();
+        for (index, descriptor) in descriptors.iter().enumerate() {
+            let Some(found) = descriptor.chunk else { continue };
+            let unsure = match found.state {
+                ChunkState::Extent => !roll.has(found.owner_slot, found.owner_epoch),
+                state => state == ChunkState::Bound,
+            };
+            if unsure && !self.is_open(Hole::LeakedExtents) {
+                let extent = Extent { chunk: ChunkId(index as u32), generation: found.generation };
+                by_bucket.entry(descriptor.contents).or_default().push((extent, found));
+            }
+        }
+        let mut freed = 0;
+        let mut buckets: Vec<_> = by_bucket.into_iter().collect();
+        buckets.sort_unstable_by_key(|(bucket, _)| *bucket);
+        for (bucket, extents) in buckets {
+            let had = match u32::try_from(bucket).ok().filter(|bucket| *bucket < self.shared.settings.buckets) {
+                Some(bucket) => self.extents_of_bucket(bucket).await?,
+                // A damaged word: no object is there.
+                None => Some(HashSet::new()),
+            };
+            let Some(had) = had else { continue };
+            for (extent, found) in extents {
+                if !had.contains(&extent) {
+                    freed += u64::from(self.free_extent(extent).await?);
+                } else if found.state == ChunkState::Extent {
+                    let bound = Chunk { state: ChunkState::Bound, ..found };
+                    let layout = &self.shared.pool.layout;
+                    chunks::transition(&self.endpoint, layout, extent.chunk, found.word(), bound).await?;
+                }
+            }
+        }
+        Ok(freed)
+    }
+
+    /// The extents that objects of a bucket have at one moment; `None` if the bucket does not stand still for that.
+    async fn extents_of_bucket(&mut self, bucket: u32) -> Result<Option<HashSet<Extent>>, CacheError> {
+        let hash = KeyHash { bucket, fingerprint: 0, mark: 0 };
+        for _ in 0..LOOKS_MAX {
+            self.read_bucket(hash).await?;
+            let large = |core: &Self| -> Vec<(Slot, u64)> {
+                let seen = (0..BUCKET_SLOTS).map(|place| core.seen(hash, place));
+                seen.filter(|(word, _)| word.is_live() && word.is_large()).collect()
+            };
+            let slots = large(self);
+            let mut extents = HashSet::new();
+            for (word, slot) in &slots {
+                if let Some(Some(listed)) = self.extents_of(*slot, *word).await? {
+                    extents.extend(listed.all());
+                }
+            }
+            self.read_bucket(hash).await?;
+            if large(self) == slots {
+                return Ok(Some(extents));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Counts everything anew if this client is alone and somebody has died since the last time; whether it did.
+    pub(super) async fn recount(&mut self) -> Result<bool, CacheError> {
+        let layout = self.shared.pool.layout.clone();
+        let (deaths, counted) = self.deaths().await?;
+        let before = registry::places(&self.endpoint, &self.shared.pool).await?;
+        self.distrust = deaths != counted;
+        let me = self.me().slot;
+        let is_alone = before.iter().all(|place| place.incarnation.slot == me || !place.state.is_alive());
+        if !self.distrust || !is_alone {
+            return Ok(false);
+        }
+        self.endpoint.flush().await?;
+        let objects = self.count_live_slots().await?;
+        let free = self.all_descriptors().await?;
+        let is_free = |each: &&chunks::Descriptor| each.chunk.is_some_and(|chunk| chunk.state == ChunkState::Free);
+        let free = free.iter().filter(is_free).count() as u64;
+        let counted_objects = registry::objects_exact(&self.endpoint, &self.shared.pool).await?;
+        let counted_free = read_word(&self.endpoint, layout.free_chunks()).await?;
+        let resident = read_word(&self.endpoint, layout.resident_objects()).await?;
+        let after = registry::places(&self.endpoint, &self.shared.pool).await?;
+        let states = |places: &[Place]| -> Vec<_> { places.iter().map(|p| (p.state, p.incarnation)).collect() };
+        if states(&before) != states(&after) {
+            return Ok(false);
+        }
+        // Added, not written: somebody may have come just now.
+        let mut batch = Batch::new();
+        batch.fetch_and_add(layout.free_chunks(), free.wrapping_sub(counted_free));
+        if self.shared.pool.settings.objects_max > 0 {
+            batch.fetch_and_add(layout.resident_objects(), objects.wrapping_sub(resident));
+        }
+        batch.compare_and_swap(layout.deaths_counted(), counted, deaths);
+        self.endpoint.post(&mut batch).await?;
+        self.distrust = false;
+        self.count_objects(objects.wrapping_sub(counted_objects) as i64);
+        self.endpoint.flush().await?;
+        Ok(true)
+    }
+
+    /// Clients shut out so far, and how many of those the last count has seen.
+    pub(super) async fn deaths(&mut self) -> Result<(u64, u64), CacheError> {
+        let mut batch = Batch::new();
+        let deaths = batch.read_word(self.shared.pool.layout.deaths());
+        let counted = batch.read_word(self.shared.pool.layout.deaths_counted());
+        self.endpoint.post(&mut batch).await?;
+        Ok((batch.word(deaths), batch.word(counted)))
+    }
+
+    async fn count_live_slots(&mut self) -> Result<u64, CacheError> {
+        let buckets = self.shared.settings.buckets;
+        let (mut first, mut live) = (0, 0);
+        while first < buckets {
+            let words = self.bucket_words(first).await?;
+            live += words.iter().filter(|word| word.is_live()).count() as u64;
+            first += (words.len() / BUCKET_SLOTS) as u32;
+        }
+        Ok(live)
+    }
+}
+
+impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
+    /// Adds a memory node with at most so many bytes, on a fabric whose regions are all there; gives its number. Elsewhere the region is made between
+    /// [`claim`](atoll_pool::nodes::claim) and [`Claim::prepare`](atoll_pool::nodes::Claim::prepare).
+    pub async fn grow(&mut self, bytes: u64) -> Result<u8, PoolError> {
+        self.core.grow(bytes).await
+    }
+}

@@ -1,0 +1,95 @@
+//! What an engine adds to the table of objects: which of them go.
+
+use super::slot::{KeyHash, Slot};
+use super::{Core, ObjectsPool};
+use crate::CacheError;
+use atoll_fabric::{Buffer, Endpoint};
+use atoll_pool::PoolError;
+
+/// An object that was accessed.
+#[derive(Clone, Copy, Debug)]
+pub struct Accessed<'b> {
+    /// Its slot's number.
+    pub slot: u64,
+    /// Its slot's word.
+    pub word: Slot,
+    /// Its key's hash.
+    pub hash: KeyHash,
+    /// Bytes of its record.
+    pub bytes: u64,
+    /// The words of its extension, as they were READ or, of one that was just inserted, zero.
+    pub extension: &'b [u64],
+}
+
+/// An object that is to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Victim {
+    /// Its slot's number.
+    pub slot: u64,
+    /// Its slot's word.
+    pub word: Slot,
+    /// What the slot becomes: a history entry, or empty.
+    pub then: Slot,
+}
+
+/// One object that could go, as a sample has it.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate {
+    /// Its slot's number.
+    pub slot: u64,
+    /// Its slot's word, live.
+    pub word: Slot,
+    /// Its access information.
+    pub access: super::access::Access,
+    /// Its key's hash, as far as slot and access information tell; `None` if the information is not its own.
+    pub hash: Option<KeyHash>,
+}
+
+/// Which objects go: one client's side of it.
+///
+/// Everything here may be approximate: whatever a replacement does, lookups and changes stay right.
+#[allow(async_fn_in_trait)]
+pub trait Replacement<E: Endpoint>: Sized {
+    /// For a new client of the pool.
+    fn new(shared: &ObjectsPool, endpoint: &E) -> Result<Self, PoolError>;
+
+    /// Notes a hit or an overwriting. What it tells the pool it does not wait for.
+    async fn accessed(&mut self, core: &mut Core<E>, object: Accessed<'_>) -> Result<(), CacheError>;
+
+    /// Notes that a key was looked up and is absent. `seen` has the slots of its bucket.
+    async fn missed(&mut self, core: &mut Core<E>, hash: KeyHash, seen: &Buffer) -> Result<(), CacheError> {
+        let _ = (core, hash, seen);
+        Ok(())
+    }
+
+    /// Notes that an object was inserted. `before` is what its slot was, and `counter` word 0 of the slot's access information.
+    async fn inserted(
+        &mut self,
+        core: &mut Core<E>,
+        object: Accessed<'_>,
+        before: Slot,
+        counter: u64,
+        expiry_ms: Option<u64>,
+    ) -> Result<(), CacheError>;
+
+    /// Notes that an object is gone that was not this client's victim: removed, expired, or dropped.
+    async fn removed(&mut self, core: &mut Core<E>, slot: u64, word: Slot) -> Result<(), CacheError> {
+        let _ = (core, slot, word);
+        Ok(())
+    }
+
+    /// Chooses among the objects of a sample, which are not empty. `None` if it does not choose by samples.
+    async fn choose(&mut self, core: &mut Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError>;
+
+    /// Chooses a victim without a sample; `None` if there is none, or it chooses by samples.
+    async fn victim(&mut self, core: &mut Core<E>) -> Result<Option<Victim>, CacheError> {
+        let _ = core;
+        Ok(None)
+    }
+
+    /// What is due now and then: telling the pool what was counted at home.
+    async fn round(&mut self, core: &mut Core<E>) -> Result<(), CacheError> {
+        let _ = core;
+        Ok(())
+    }
+}

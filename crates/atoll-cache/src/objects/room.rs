@@ -1,0 +1,452 @@
+//! How room is made: a block at hand, one of a free chunk, one of a dead or expired object, or that of an object which is to go.
+//!
+//! Whoever needs a block does this itself; nobody waits for another client. A sample is one READ: a random bucket, slots and access information. Dead
+//! blocks and expired objects in it go first. Of the others the replacement chooses among those whose blocks fit: of the class, or of one
+//! that is larger by a quarter at most.
+//!
+//! Where sizes differ, chunks must pass from one class to another. Now and then (once for the blocks of so many chunks as [`DRAIN_EVERY`]), when the best
+//! choice among all is of another class, or when no sample has a block that fits, the chunk of the chosen object is emptied and cut anew. So each
+//! class loses chunks as it has them and gains as it is written: its share of the memory becomes its share of the bytes written, as in one
+//! queue for all.
+
+use super::access::{Access, hash_of};
+use super::change::New;
+use super::class::Class;
+use super::layout::{ACCESS_BYTES, BUCKET_BYTES, BUCKET_SLOTS};
+use super::replacement::{Candidate, Replacement, Victim};
+use super::slot::{HISTORY_IDS, KeyHash, Slot};
+use super::{Core, Objects};
+use crate::CacheError;
+use atoll_fabric::{Batch, Endpoint, Purpose};
+use atoll_pool::read_word;
+
+/// Tries, each after a pause, before a writer gives up because nothing can be taken.
+const TRIES_MAX: u32 = 2_000;
+/// Samples without a block that fits, after which a chunk is emptied.
+const MISFITS_MAX: u32 = 3;
+/// A chunk is emptied once for the blocks of so many chunks.
+const DRAIN_EVERY: u64 = 4;
+
+/// How long a writer waits after so many tries: all of them together take two seconds, in which the dead are found and repaired.
+fn pause_ns(tried: u32) -> u64 {
+    1_000 * u64::from(tried.min(1_000))
+}
+
+/// What a look at one bucket gave.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sample {
+    /// Slots with dead blocks, and with expired objects.
+    free: arrayvec::ArrayVec<(u64, Slot), BUCKET_SLOTS>,
+    /// Live objects.
+    pub(super) candidates: arrayvec::ArrayVec<Candidate, BUCKET_SLOTS>,
+}
+
+/// How an attempt to make room ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Made {
+    /// There is more room.
+    Progress,
+    /// Somebody else was faster.
+    Stale,
+    /// Nothing that was seen can go.
+    Nothing,
+    /// Nothing that was seen is of use for the class.
+    Misfit,
+}
+
+impl<E: Endpoint> Core<E> {
+    /// How many history ids have been given out since this one, as far as this client knows.
+    pub(crate) fn history_age(&self, id: u64) -> u64 {
+        let age = self.history_seen.wrapping_sub(1).wrapping_sub(id) % HISTORY_IDS;
+        // One that this client does not know of yet is young.
+        if age > HISTORY_IDS / 2 { 0 } else { age }
+    }
+
+    /// A history id for a victim.
+    pub(crate) async fn next_history_id(&mut self) -> Result<u64, CacheError> {
+        let mut batch = Batch::new();
+        let id = batch.fetch_and_add(self.shared.layout.history(), 1);
+        self.endpoint.post(&mut batch).await?;
+        let id = batch.word(id);
+        self.note_history(id);
+        Ok(id)
+    }
+
+    /// Notes that an id was given out.
+    pub(crate) fn note_history(&mut self, id: u64) {
+        self.history_seen = self.history_seen.max(id.wrapping_add(1));
+    }
+
+    /// Tells the pool of an object's new expiry.
+    pub(super) fn tell_expiry(&mut self, slot: u64, new: &New<'_>, before: Option<u64>) {
+        if new.header.expiry_ms != before {
+            let mut batch = Batch::new();
+            let word = super::access::expiry_word(new.header.expiry_ms, new.hash.mark);
+            batch.write_word(self.shared.layout.access(slot).add(24), word);
+            self.endpoint.post_unawaited(&mut batch);
+        }
+    }
+
+    /// Looks at a random bucket.
+    pub(super) async fn sample(&mut self) -> Result<Sample, CacheError> {
+        let bucket = (self.endpoint.random() % u64::from(self.shared.settings.buckets)) as u32;
+        let mut buffer = std::mem::take(&mut self.sample);
+        buffer.resize(BUCKET_BYTES as usize);
+        self.sample = self.endpoint.read(self.shared.layout.bucket(bucket), buffer).await?;
+        let now_ns = self.endpoint.now_ns();
+        let (now_ms, now_us) = (self.pool_ms(now_ns).await?, self.about_us());
+        let mut sample = Sample::default();
+        let words = self.sample.words();
+        for place in 0..BUCKET_SLOTS {
+            let (slot, word) = (u64::from(bucket) * BUCKET_SLOTS as u64 + place as u64, Slot(words[place]));
+            if word.is_dead() && !word.is_pending() {
+                sample.free.push((slot, word));
+            }
+            if !word.is_live() {
+                continue;
+            }
+            let start = BUCKET_SLOTS + place * (ACCESS_BYTES / 8) as usize;
+            let information = &words[start..start + (ACCESS_BYTES / 8) as usize];
+            let hash = hash_of(bucket, word.fingerprint(), information);
+            let mut access = Access::decode(information, now_us);
+            if hash.is_some() && access.is_expired(now_ms) {
+                sample.free.push((slot, word));
+                continue;
+            }
+            if access.bytes == 0 {
+                access.bytes = word.class(self.shared.settings.large_class).bytes();
+            }
+            sample.candidates.push(Candidate { slot, word, access, hash });
+        }
+        Ok(sample)
+    }
+
+    fn fits(&self, word: Slot, wanted: Class) -> bool {
+        let class = word.class(self.shared.settings.large_class);
+        class == wanted || class > wanted && class.bytes() <= wanted.bytes() * 5 / 4
+    }
+
+    /// Takes a block into the stock, and frees the extents of a large object; whether the slot was unchanged.
+    async fn take(&mut self, slot: u64, word: Slot, then: Slot) -> Result<bool, CacheError> {
+        let extents = if word.is_live() { self.extents_of(slot, word).await? } else { Some(None) };
+        let Some(extents) = extents else { return Ok(false) };
+        let Some(held) = self.take_block(slot, word, then).await? else { return Ok(false) };
+        self.stock.put(held);
+        if word.is_live() {
+            self.count_removed(1);
+        }
+        if let Some(extents) = extents {
+            self.free_extents(&extents).await?;
+        }
+        Ok(true)
+    }
+
+    /// Gives a reservation back that the operation did not use.
+    pub(super) fn release_reservation(&mut self) {
+        if std::mem::take(&mut self.reserved) {
+            let mut batch = Batch::new();
+            batch.fetch_and_add(self.shared.pool.layout.resident_objects(), u64::MAX);
+            self.endpoint.post_unawaited(&mut batch);
+        }
+    }
+
+    /// Gives blocks of classes with more than `kept` of them back.
+    pub(super) async fn give_back_beyond(&mut self, kept: usize) -> Result<(), CacheError> {
+        while let Some(index) = self.stock.surplus(kept) {
+            if !self.give_back(index).await? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a block of the stock back: a slot of some bucket names it, dead. `false` if no bucket that was looked at has room.
+    async fn give_back(&mut self, index: usize) -> Result<bool, CacheError> {
+        let held = self.stock.all()[index];
+        for _ in 0..64 {
+            let bucket = (self.endpoint.random() % u64::from(self.shared.settings.buckets)) as u32;
+            if self.place_dead(bucket, held.class, held.block, held.tag).await? {
+                self.stock.remove(index);
+                self.let_go(held);
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Names a block that nothing names in a bucket, as a dead one; whether there was room.
+    pub(super) async fn place_dead(
+        &mut self,
+        bucket: u32,
+        class: Class,
+        block: super::slot::Block,
+        tag: u16,
+    ) -> Result<bool, CacheError> {
+        let hash = KeyHash { bucket, fingerprint: 0, mark: 0 };
+        self.read_bucket(hash).await?;
+        let places = (0..BUCKET_SLOTS).map(|place| self.seen(hash, place)).filter(|(word, _)| word.is_free());
+        // An empty one before a history entry, an old entry before a young one.
+        let age = |word: Slot| word.any_history().map_or(u64::MAX, |(_, id)| self.history_age(id));
+        let Some((word, slot)) = places.max_by_key(|(word, _)| age(*word)) else { return Ok(false) };
+        self.encode_dead(bucket, tag);
+        let Some((at, record)) = self.outgoing_record(block) else { return Ok(false) };
+        let address = self.shared.layout.slot(slot);
+        let mut batch = Batch::new();
+        let written = self.write_before(&mut batch, at, record, address).await?;
+        let swap = batch.compare_and_swap(address, word.0, Slot::dead(class, block, tag).0);
+        self.endpoint.post(&mut batch).await?;
+        self.outgoing = written.take(&mut batch);
+        Ok(batch.swapped(swap))
+    }
+
+    /// Puts everything that this client holds back into the pool.
+    pub(super) async fn put_everything_back(&mut self) -> Result<(), CacheError> {
+        for slab in &mut self.slabs {
+            if let Some(slab) = slab.take() {
+                let open = atoll_pool::Chunk::owned(
+                    atoll_pool::ChunkState::Open,
+                    self.member.as_ref().expect("it has not left").incarnation,
+                    slab.generation,
+                );
+                self.waiting.push(super::drain::Emptied::begun(slab.chunk, open));
+            }
+        }
+        // Blocks of a slab are its chunk's.
+        self.stock.forget_slabs();
+        self.stock.end_aging();
+        self.free_fresh_chunks().await?;
+        for tried in 1..=TRIES_MAX {
+            self.give_back_beyond(0).await?;
+            self.recheck_waiting(true).await?;
+            self.tell_cells().await?;
+            if self.waiting.is_empty() && self.stock.all().is_empty() {
+                break;
+            }
+            self.endpoint.pause(pause_ns(tried)).await;
+            Box::pin(self.tend()).await?;
+        }
+        self.free_fresh_chunks().await
+    }
+}
+
+impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
+    /// Makes sure that a block of this class is at hand, a cell, and so many fresh chunks.
+    pub(super) async fn restock(&mut self, class: Class, chunks: usize) -> Result<(), CacheError> {
+        let before = self.core.endpoint.purpose(Purpose::Eviction);
+        let restocked = self.fill_stock(class, chunks).await;
+        self.core.endpoint.purpose(before);
+        restocked
+    }
+
+    async fn fill_stock(&mut self, class: Class, chunks: usize) -> Result<(), CacheError> {
+        if !self.core.stock.has_cell() {
+            self.core.give_back_beyond(0).await?;
+        }
+        for round in 1.. {
+            match self.obtain_chunks(chunks).await {
+                // Writers of large values who keep from each other what they have so far: those who give it up let another one end first.
+                Err(CacheError::OutOfMemory) if round < 3 => {
+                    self.core.free_fresh_chunks().await?;
+                    let pause_ns = self.core.endpoint.random() % (round * 10_000_000);
+                    self.core.endpoint.pause(pause_ns).await;
+                }
+                outcome => {
+                    outcome?;
+                    break;
+                }
+            }
+        }
+        self.obtain_block(class, chunks).await
+    }
+
+    async fn obtain_block(&mut self, class: Class, chunks_kept: usize) -> Result<(), CacheError> {
+        let (mut tried, mut misfits) = (0, 0);
+        loop {
+            self.core.recheck_aging().await?;
+            if self.core.has_block(class) {
+                return Ok(());
+            }
+            self.core.recheck_waiting(false).await?;
+            if self.core.chunks.len() <= chunks_kept {
+                self.core.obtain_free_chunk_beyond(chunks_kept).await?;
+            }
+            if self.core.chunks.len() > chunks_kept && self.core.open_slab(class).await? {
+                continue;
+            }
+            if !self.core.stock.has_cell() {
+                self.core.give_back_beyond(0).await?;
+            }
+            match self.make_room(class, misfits >= MISFITS_MAX).await? {
+                Made::Progress => misfits = 0,
+                Made::Misfit => misfits += 1,
+                Made::Stale => {}
+                Made::Nothing => {
+                    tried += 1;
+                    if tried >= TRIES_MAX {
+                        return Err(CacheError::OutOfMemory);
+                    }
+                    // An index that holds little has many empty buckets: those cost no pause at first.
+                    if tried > 16 {
+                        self.core.searches_left_out = 0;
+                        self.core.endpoint.pause(pause_ns(tried)).await;
+                        Box::pin(self.core.tend()).await?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes one block of use for the class; with `drained`, or now and then, by emptying a chunk.
+    async fn make_room(&mut self, class: Class, drained: bool) -> Result<Made, CacheError> {
+        let sample = self.core.sample().await?;
+        for (slot, word) in &sample.free {
+            if self.core.fits(*word, class) {
+                let taken = self.core.take(*slot, *word, Slot::EMPTY).await?;
+                if taken && word.is_live() {
+                    self.core.stats.expirations += 1;
+                    self.replacement.removed(&mut self.core, *slot, *word).await?;
+                }
+                return Ok(if taken { Made::Progress } else { Made::Stale });
+            }
+        }
+        let blocks = class.blocks(self.core.shared.pool.layout.chunk_bytes);
+        if drained || self.core.endpoint.random().is_multiple_of(DRAIN_EVERY * blocks) {
+            let of_all = self.choose(&sample.candidates).await?;
+            let chosen = of_all.map(|victim| victim.word).or(sample.free.first().map(|(_, word)| *word));
+            if let Some(word) = chosen.filter(|word| drained || !self.core.fits(*word, class)) {
+                return self.empty_chunk_of(of_all, word).await;
+            }
+        }
+        let fitting: arrayvec::ArrayVec<Candidate, BUCKET_SLOTS> =
+            sample.candidates.iter().filter(|candidate| self.core.fits(candidate.word, class)).copied().collect();
+        let Some(victim) = self.choose(&fitting).await? else {
+            let is_empty = sample.candidates.is_empty() && sample.free.is_empty();
+            return Ok(if is_empty { Made::Nothing } else { Made::Misfit });
+        };
+        if !self.core.fits(victim.word, class) {
+            return Ok(Made::Misfit);
+        }
+        self.evict(victim).await
+    }
+
+    /// The replacement's choice: among the objects of a sample, or as it finds one.
+    async fn choose(&mut self, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
+        if !candidates.is_empty()
+            && let Some(victim) = self.replacement.choose(&mut self.core, candidates).await?
+        {
+            return Ok(Some(victim));
+        }
+        self.replacement.victim(&mut self.core).await
+    }
+
+    async fn evict(&mut self, victim: Victim) -> Result<Made, CacheError> {
+        let evicted = self.core.take(victim.slot, victim.word, victim.then).await?;
+        self.core.stats.evictions += u64::from(evicted);
+        Ok(if evicted { Made::Progress } else { Made::Stale })
+    }
+
+    /// Makes a chunk free: that in which the block of this slot's word lies, or one of a large object's.
+    async fn empty_chunk_of(&mut self, victim: Option<Victim>, word: Slot) -> Result<Made, CacheError> {
+        if let Some(victim) = victim.filter(|victim| victim.word.is_large()) {
+            let evicted = self.core.bury(victim.slot, victim.word).await?;
+            self.core.stats.evictions += u64::from(evicted);
+            return Ok(if evicted { Made::Progress } else { Made::Stale });
+        }
+        let Some((_, chunk)) = self.core.block_span(word.block()) else { return Ok(Made::Stale) };
+        Ok(if Box::pin(self.core.begin_draining(chunk)).await? { Made::Progress } else { Made::Stale })
+    }
+
+    async fn obtain_chunks(&mut self, chunks: usize) -> Result<(), CacheError> {
+        let mut tried = 0;
+        while self.core.chunks.len() < chunks {
+            self.core.recheck_waiting(false).await?;
+            if self.core.allocate_chunk(self.core.chunks.len() + 1).await? {
+                continue;
+            }
+            let sample = self.core.sample().await?;
+            let chosen = self.choose(&sample.candidates).await?;
+            let word = chosen.map(|victim| victim.word).or(sample.free.first().map(|(_, word)| *word));
+            let made = match word {
+                Some(word) if self.core.waiting.len() < 4 => self.empty_chunk_of(chosen, word).await?,
+                _ => Made::Nothing,
+            };
+            if made != Made::Progress {
+                tried += 1;
+                if tried >= TRIES_MAX {
+                    return Err(CacheError::OutOfMemory);
+                }
+                self.core.endpoint.pause(pause_ns(tried)).await;
+                Box::pin(self.core.tend()).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts an object against the limit, evicting until there is room.
+    pub(super) async fn reserve_object(&mut self) -> Result<(), CacheError> {
+        let before = self.core.endpoint.purpose(Purpose::Eviction);
+        let reserved = self.make_room_for_object().await;
+        self.core.endpoint.purpose(before);
+        reserved
+    }
+
+    async fn make_room_for_object(&mut self) -> Result<(), CacheError> {
+        let at = self.core.shared.pool.layout.resident_objects();
+        let max = self.core.shared.pool.settings.objects_max;
+        let mut tried = 0;
+        loop {
+            let mut batch = Batch::new();
+            let resident = batch.fetch_and_add(at, 1);
+            self.core.endpoint.post(&mut batch).await?;
+            if batch.word(resident) < max {
+                self.core.reserved = true;
+                return Ok(());
+            }
+            let mut batch = Batch::new();
+            batch.fetch_and_add(at, u64::MAX);
+            self.core.endpoint.post(&mut batch).await?;
+            if !self.evict_one().await? {
+                tried += 1;
+                if tried >= 16 * TRIES_MAX {
+                    return Err(CacheError::OutOfMemory);
+                }
+                if tried > 64 {
+                    self.core.endpoint.pause(pause_ns(tried / 16)).await;
+                    Box::pin(self.core.tend()).await?;
+                }
+            }
+        }
+    }
+
+    /// Evicts one object, whatever its class; whether it did.
+    async fn evict_one(&mut self) -> Result<bool, CacheError> {
+        if !self.core.stock.has_cell() {
+            self.core.give_back_beyond(0).await?;
+        }
+        let sample = self.core.sample().await?;
+        if let Some((slot, word)) = sample.free.iter().find(|(_, word)| word.is_live()) {
+            let taken = self.core.take(*slot, *word, Slot::EMPTY).await?;
+            if taken {
+                self.core.stats.expirations += 1;
+                self.replacement.removed(&mut self.core, *slot, *word).await?;
+            }
+            return Ok(taken);
+        }
+        let Some(victim) = self.choose(&sample.candidates).await? else { return Ok(false) };
+        Ok(self.evict(victim).await? == Made::Progress)
+    }
+
+    /// Evicts until no more objects are resident than may be: what a client that died had not counted may have been too many.
+    pub(super) async fn evict_to_limit(&mut self) -> Result<(), CacheError> {
+        let max = self.core.shared.pool.settings.objects_max;
+        for _ in 0..TRIES_MAX {
+            let resident = read_word(&self.core.endpoint, self.core.shared.pool.layout.resident_objects()).await?;
+            if max == 0 || resident <= max {
+                break;
+            }
+            self.evict_one().await?;
+            self.core.endpoint.flush().await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,132 @@
+//! What clients of a pool agree on, kept in the pool header's eight engine words.
+//!
+//! ```text
+//! word 0   index buckets 32 | bits of a tag 8 | extension words 8
+//! word 1   bytes of the replacement's area
+//! word 2.. the replacement's own
+//! ```
+
+use super::class::Class;
+use super::layout::{self, BUCKET_SLOTS};
+use super::slot::HEAP_BYTES_MAX;
+use crate::forge::object::LARGE_RECORD_BYTES;
+use atoll_pool::{PoolError, PoolSettings};
+
+/// Most buckets of an index.
+pub const BUCKETS_MAX: u64 = 1 << 30;
+/// Most words of an extension.
+pub const EXTENSION_WORDS_MAX: u64 = 8;
+/// Words of the pool's settings that belong to the replacement.
+pub const REPLACEMENT_WORDS: usize = 6;
+/// Smallest chunk: the record of a large object must fit.
+pub const CHUNK_BYTES_MIN: u32 = 512;
+
+/// Choices of a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectsOptions {
+    /// The engine's number in the pool header.
+    pub engine: u64,
+    /// Words beside every object that the replacement wants.
+    pub extension_words: u64,
+    /// Bytes of pool that the replacement wants for itself, given the slots of the index.
+    pub area_bytes: fn(slots: u64) -> u64,
+    /// The replacement's own choices.
+    pub replacement: [u64; REPLACEMENT_WORDS],
+    /// Bits of a block's tag: 16, or less to make it wrap soon in a test.
+    pub tag_bits: u32,
+    /// Expected bytes of an object (key, value and header), by which the index is sized.
+    pub object_bytes_mean: u32,
+    /// Slots for each expected object: one for itself, the others for history.
+    pub slots_per_object: u64,
+}
+
+impl ObjectsOptions {
+    /// Settings for a pool of so many bytes, to which so many may be added.
+    pub fn for_growth(&self, capacity_bytes: u64, growth_bytes_max: u64) -> PoolSettings {
+        let bytes_max = capacity_bytes.saturating_add(growth_bytes_max);
+        let slots = bytes_max.saturating_mul(self.slots_per_object) / u64::from(self.object_bytes_mean.max(96));
+        self.settings(PoolSettings::for_capacity(capacity_bytes).growing(growth_bytes_max), slots)
+    }
+
+    /// Settings for a pool of at most so many objects with records of up to `record_bytes`, for experiments that count objects.
+    pub fn for_objects(&self, objects_max: u64, clients_max: u32, record_bytes: u32) -> PoolSettings {
+        let block = Class::of(u64::from(record_bytes) + 8 * self.extension_words).map_or(32 << 10, Class::bytes);
+        let chunk_bytes = (16 * block).next_power_of_two().clamp(CHUNK_BYTES_MIN.into(), 64 << 10) as u32;
+        // What clients hold, half-used chunks, and as much again, so that blocks are no limit.
+        let blocks = 2 * objects_max + 64 * u64::from(clients_max) + 256;
+        let chunks = blocks / (u64::from(chunk_bytes) / block) + 4 * u64::from(clients_max) + 16;
+        let settings = PoolSettings {
+            chunk_bytes,
+            clients_max,
+            objects_max,
+            group_objects_max: 1,
+            ..PoolSettings::for_capacity((chunks + 1) * u64::from(chunk_bytes))
+        };
+        let mut settings = self.settings(settings, self.slots_per_object * objects_max + 64);
+        let metadata = layout::engine_area(&settings).home_bytes + 4096 + chunks * 32 + u64::from(clients_max) * 192;
+        settings.capacity_bytes = (metadata + (chunks + 1) * u64::from(chunk_bytes)).next_multiple_of(4096);
+        settings
+    }
+
+    /// Writes the choices into a pool's settings, for an index of `slots`.
+    pub fn settings(&self, mut settings: PoolSettings, slots: u64) -> PoolSettings {
+        let buckets = slots.div_ceil(BUCKET_SLOTS as u64).clamp(2, BUCKETS_MAX);
+        settings.engine = self.engine;
+        settings.chunk_bytes = settings.chunk_bytes.max(CHUNK_BYTES_MIN);
+        settings.group_objects_max = settings.group_objects_max.min(settings.chunk_bytes / 16);
+        settings.engine_settings = [0; 8];
+        settings.engine_settings[0] = buckets | u64::from(self.tag_bits) << 32 | self.extension_words << 40;
+        settings.engine_settings[1] = (self.area_bytes)(buckets * BUCKET_SLOTS as u64);
+        settings.engine_settings[2..].copy_from_slice(&self.replacement);
+        settings
+    }
+}
+
+/// The choices of a pool, decoded and checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectsSettings {
+    /// The engine's number in the pool header.
+    pub engine: u64,
+    /// Buckets of the index, at least 2.
+    pub buckets: u32,
+    /// Bits of a tag that count.
+    pub tag_mask: u16,
+    /// Bytes of the extension in front of every record.
+    pub extension_bytes: u64,
+    /// Bytes of the replacement's area.
+    pub area_bytes: u64,
+    /// The replacement's own words, unchecked.
+    pub replacement: [u64; REPLACEMENT_WORDS],
+    /// The class of blocks for records of large objects.
+    pub large_class: Class,
+}
+
+impl ObjectsSettings {
+    /// What a pool's settings say. Which engine it is for is the caller's to check.
+    pub fn decode(settings: &PoolSettings) -> Result<Self, PoolError> {
+        let [word, area_bytes, replacement @ ..] = settings.engine_settings;
+        let (buckets, tag_bits, extension_words) = (word & 0xffff_ffff, word >> 32 & 0xff, word >> 40 & 0xff);
+        let extension_bytes = 8 * extension_words;
+        let possible = (2..=BUCKETS_MAX).contains(&buckets)
+            && (1..=16).contains(&tag_bits)
+            && extension_words <= EXTENSION_WORDS_MAX
+            && settings.chunk_bytes >= CHUNK_BYTES_MIN
+            && area_bytes < HEAP_BYTES_MAX;
+        let large_class = Class::of(LARGE_RECORD_BYTES + extension_bytes).filter(|_| possible);
+        let Some(large_class) = large_class else { return Err(PoolError::Damaged { what: "the engine's settings" }) };
+        Ok(Self {
+            engine: settings.engine,
+            buckets: buckets as u32,
+            tag_mask: ((1u32 << tag_bits) - 1) as u16,
+            extension_bytes,
+            area_bytes,
+            replacement,
+            large_class,
+        })
+    }
+
+    /// The tag after this one.
+    pub fn next_tag(&self, tag: u16) -> u16 {
+        tag.wrapping_add(1) & self.tag_mask
+    }
+}

@@ -1,0 +1,154 @@
+//! Chunks that a client cuts into blocks: Open while some of them have never been published, then Queued, which here means no more than in use.
+//!
+//! A chunk's descriptor has the class of its blocks as contents, and as the engine's other word the highest tag that a block of it has had, from which
+//! the tags of its next life go on.
+
+use super::Core;
+use super::class::Class;
+use super::slot::{Block, UNIT_BYTES};
+use super::stock::Held;
+use crate::CacheError;
+use atoll_fabric::{Batch, Endpoint};
+use atoll_pool::chunks::FreeCount;
+use atoll_pool::{Chunk, ChunkId, ChunkState, chunks};
+
+/// A chunk that this client owns as Open and has not begun to cut.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FreshChunk {
+    pub(super) chunk: ChunkId,
+    pub(super) generation: u32,
+}
+
+/// A chunk that this client cuts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slab {
+    pub(super) chunk: ChunkId,
+    pub(super) generation: u32,
+    /// The next block to hand out.
+    next: u64,
+    /// Blocks that were handed out and have not been published yet.
+    unpublished: u64,
+    /// The tag that its blocks begin with.
+    tag: u16,
+}
+
+/// Searches for a free chunk left out after one that found none.
+const SEARCHES_LEFT_OUT: u32 = 15;
+/// Since somebody has died, one search in so many looks for free chunks although the pool counts none.
+const LOOKS_ANYWAY: u64 = 64;
+
+impl<E: Endpoint> Core<E> {
+    /// Whether there is a block of this class at hand.
+    pub(super) fn has_block(&self, class: Class) -> bool {
+        self.stock.count(class) > 0 || self.slab_has_room(class)
+    }
+
+    fn slab_has_room(&self, class: Class) -> bool {
+        let blocks = class.blocks(self.shared.pool.layout.chunk_bytes);
+        self.slabs[class.index()].is_some_and(|slab| slab.next < blocks)
+    }
+
+    /// A block at hand.
+    pub(super) fn pop_block(&mut self, class: Class) -> Option<Held> {
+        if let Some(held) = self.stock.pop(class) {
+            return Some(held);
+        }
+        let chunk_bytes = self.shared.pool.layout.chunk_bytes;
+        let slab = self.slabs[class.index()].as_mut().filter(|slab| slab.next < class.blocks(chunk_bytes))?;
+        let block = Block::at(u64::from(slab.chunk.0) * chunk_bytes + slab.next * class.bytes());
+        slab.next += 1;
+        slab.unpublished += 1;
+        Some(Held { block, class, tag: slab.tag, cell: None })
+    }
+
+    /// Notes that a slot names the block now.
+    pub(super) async fn published(&mut self, held: Held) -> Result<(), CacheError> {
+        if held.cell.is_some() {
+            self.let_go(held);
+            return Ok(());
+        }
+        let blocks = held.class.blocks(self.shared.pool.layout.chunk_bytes);
+        let Some(slab) = &mut self.slabs[held.class.index()] else { return Ok(()) };
+        slab.unpublished -= 1;
+        if slab.next < blocks || slab.unpublished > 0 {
+            return Ok(());
+        }
+        let slab = *slab;
+        self.slabs[held.class.index()] = None;
+        let open = Chunk::owned(ChunkState::Open, self.me(), slab.generation);
+        let used = Chunk { state: ChunkState::Queued, ..open };
+        if !chunks::transition(&self.endpoint, &self.shared.pool.layout, slab.chunk, open.word(), used).await? {
+            return Err(CacheError::Damaged { what: "somebody else changed the state of an open chunk" });
+        }
+        Ok(())
+    }
+
+    /// Begins to cut a fresh chunk, if there is one and no other is being cut; whether it did.
+    pub(super) async fn open_slab(&mut self, class: Class) -> Result<bool, CacheError> {
+        if self.slabs[class.index()].is_some() {
+            return Ok(false);
+        }
+        let Some(FreshChunk { chunk, generation }) = self.chunks.pop() else { return Ok(false) };
+        let descriptor = self.shared.pool.layout.descriptor(chunk);
+        let mut batch = Batch::new();
+        batch.write_word(descriptor.add(8), class.code().into());
+        let tag = batch.read_word(descriptor.add(24));
+        self.endpoint.post(&mut batch).await?;
+        let tag = batch.word(tag) as u16 & self.shared.settings.tag_mask;
+        self.slabs[class.index()] = Some(Slab { chunk, generation, next: 0, unpublished: 0, tag });
+        Ok(true)
+    }
+
+    /// Makes sure that there are more fresh chunks than so many, if the pool has free ones.
+    pub(super) async fn obtain_free_chunk_beyond(&mut self, kept: usize) -> Result<bool, CacheError> {
+        if self.chunks.len() > kept {
+            return Ok(true);
+        }
+        if self.searches_left_out > 0 {
+            self.searches_left_out -= 1;
+            return Ok(false);
+        }
+        self.allocate_chunk(kept + 1).await
+    }
+
+    /// Takes a free chunk, looking for so many that there are `wanted`; whether there is one more now.
+    pub(super) async fn allocate_chunk(&mut self, wanted: usize) -> Result<bool, CacheError> {
+        if self.chunks.len() >= wanted {
+            return Ok(true);
+        }
+        let count = match self.distrust {
+            false => FreeCount::Trusted,
+            true if self.endpoint.random().is_multiple_of(LOOKS_ANYWAY) => FreeCount::Ignored,
+            true => FreeCount::Distrusted,
+        };
+        loop {
+            let layout = &self.shared.pool.layout;
+            let found = chunks::allocate(&self.endpoint, layout, self.me(), ChunkState::Open, count).await?;
+            match found {
+                Some((chunk, generation)) => {
+                    self.chunks.push(FreshChunk { chunk, generation });
+                    self.searches_left_out = 0;
+                    return Ok(true);
+                }
+                // None that this client knows of: perhaps a memory node was added.
+                None if self.learn_nodes().await? => {}
+                None => {
+                    self.searches_left_out = SEARCHES_LEFT_OUT;
+                    return Ok(false);
+                }
+            }
+        }
+    }
+
+    /// Gives fresh chunks back.
+    pub(super) async fn free_fresh_chunks(&mut self) -> Result<(), CacheError> {
+        for fresh in std::mem::take(&mut self.chunks) {
+            let open = Chunk::owned(ChunkState::Open, self.me(), fresh.generation);
+            chunks::free(&self.endpoint, &self.shared.pool.layout, fresh.chunk, open).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Blocks lie at multiples of a unit, and a chunk is a multiple of one.
+const _: () = assert!((super::settings::CHUNK_BYTES_MIN as u64).is_multiple_of(UNIT_BYTES));

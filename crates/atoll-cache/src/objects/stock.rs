@@ -1,0 +1,351 @@
+//! Blocks in a client's hands, and the cells that tell of them.
+//!
+//! Every block is named by exactly one slot (live, pending or dead), or is in one client's hands, or belongs to a chunk that one client fills or
+//! empties. A client takes a block from a slot by one compare-and-swap, and before it WRITEs the block into a cell of its own, in the same batch:
+//!
+//! ```text
+//! 63 62 61 60 59                48 47        32 31                    0
+//! +-----+-----------------------+-------------+------------------------+
+//! | st  | 0                     | tag 16      | block 32               |    a cell: 0 none, 1 trying, 2 won
+//! +-----+-----------------------+-------------+------------------------+
+//! ```
+//!
+//! | moment | cell | slot | if the client dies here |
+//! |---|---|---|---|
+//! | before | | word | |
+//! | taken | trying | swapped, or not | a repair looks whether the slot, or another's cell, still names the block; else it is free |
+//! | held | won (written at the next round) | | the same |
+//! | published elsewhere | still won | | the block is found in the index |
+//! | given back as a dead block | still won | dead | the same |
+//! | the next round | 0 | | |
+//!
+//! A cell that names a block which another client took and published since is out of date; its tag is older than the other's. Nothing is decided by the cell
+//! of a client that lives: whoever repairs or empties waits until that one has had its next round.
+
+use super::class::Class;
+use super::layout::CELLS;
+use super::slot::{Block, Slot};
+use super::{Core, Hole};
+use crate::CacheError;
+use atoll_fabric::{Address, Batch, Buffer, Endpoint};
+use atoll_pool::registry::Grace;
+
+const STATE_SHIFT: u32 = 62;
+const TAG_SHIFT: u32 = 32;
+
+/// How far a client has come with a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CellState {
+    /// It may have it.
+    Trying = 1,
+    /// It has, or had, it.
+    Won = 2,
+}
+
+/// What a cell says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// How far its client has come.
+    pub state: CellState,
+    /// The tag of the slot's word that named the block.
+    pub tag: u16,
+    /// The block.
+    pub block: Block,
+}
+
+impl Cell {
+    /// The same as a word.
+    pub fn word(self) -> u64 {
+        (self.state as u64) << STATE_SHIFT | u64::from(self.tag) << TAG_SHIFT | u64::from(self.block.0)
+    }
+
+    /// What a word says; `None` if it names nothing.
+    pub fn from_word(word: u64) -> Option<Self> {
+        let state = match word >> STATE_SHIFT {
+            1 => CellState::Trying,
+            2 => CellState::Won,
+            _ => return None,
+        };
+        Some(Self { state, tag: (word >> TAG_SHIFT) as u16, block: Block(word as u32) })
+    }
+}
+
+/// A block in this client's hands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Held {
+    pub(super) block: Block,
+    pub(super) class: Class,
+    /// How often it has been written, low 16 bits: the next record has the next one.
+    pub(super) tag: u16,
+    /// The cell that tells of it; `None` for one of this client's own slab.
+    pub(super) cell: Option<u8>,
+}
+
+/// What a cell of this client's is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    /// Nothing; the word is 0.
+    Clear,
+    /// Nothing any more; the word still names a block.
+    Stale,
+    /// A block in hands whose word says Trying.
+    Trying,
+    /// A block in hands.
+    Won,
+    /// What the place's last client left there, until that is settled.
+    Foreign,
+}
+
+/// A client's blocks.
+#[derive(Debug)]
+pub(super) struct Stock {
+    held: Vec<Held>,
+    /// Blocks whose tags have wrapped, until no operation can remember the tags of before.
+    aging: Vec<(Held, Grace)>,
+    cells: [Use; CELLS],
+    words: [u64; CELLS],
+}
+
+impl Stock {
+    pub(super) fn new() -> Self {
+        Self { held: Vec::new(), aging: Vec::new(), cells: [Use::Clear; CELLS], words: [0; CELLS] }
+    }
+
+    /// How many blocks of a class there are.
+    pub(super) fn count(&self, class: Class) -> usize {
+        self.held.iter().filter(|held| held.class == class).count()
+    }
+
+    /// All blocks that are not aging.
+    pub(super) fn all(&self) -> &[Held] {
+        &self.held
+    }
+
+    /// Takes the one out that has been there longest.
+    pub(super) fn pop(&mut self, class: Class) -> Option<Held> {
+        let index = self.held.iter().position(|held| held.class == class)?;
+        Some(self.held.remove(index))
+    }
+
+    /// A block of a class with more than `kept` of them, which is not of a slab.
+    pub(super) fn surplus(&self, kept: usize) -> Option<usize> {
+        if self.held.len() <= kept {
+            return None;
+        }
+        let is_surplus = |held: &Held| held.cell.is_some() && self.count(held.class) > kept;
+        self.held.iter().position(is_surplus)
+    }
+
+    pub(super) fn remove(&mut self, index: usize) -> Held {
+        self.held.remove(index)
+    }
+
+    /// Forgets the blocks of slabs, whose chunks are emptied.
+    pub(super) fn forget_slabs(&mut self) {
+        self.held.retain(|held| held.cell.is_some());
+        self.aging.retain(|(held, _)| held.cell.is_some());
+    }
+
+    /// Puts resting blocks back, to be given away: as dead blocks they keep their tags.
+    pub(super) fn end_aging(&mut self) {
+        self.held.extend(self.aging.drain(..).map(|(held, _)| held));
+    }
+
+    pub(super) fn put(&mut self, held: Held) {
+        self.held.push(held);
+    }
+
+    fn free_cell(&self) -> Option<u8> {
+        // One that names something is better used again than cleared.
+        let is_free = |want: Use| self.cells.iter().position(|cell| *cell == want);
+        is_free(Use::Stale).or_else(|| is_free(Use::Clear)).map(|cell| cell as u8)
+    }
+
+    /// Whether another block can be taken.
+    pub(super) fn has_cell(&self) -> bool {
+        self.free_cell().is_some()
+    }
+
+    /// Notes what the place's last client left in its cells.
+    pub(super) fn inherit(&mut self, words: &[u64]) {
+        for (index, word) in words.iter().enumerate().take(CELLS).filter(|(_, word)| **word != 0) {
+            (self.cells[index], self.words[index]) = (Use::Foreign, *word);
+        }
+    }
+
+    /// Whether a cell has what the place's last client left there.
+    pub(super) fn is_foreign(&self, cell: usize) -> bool {
+        self.cells[cell] == Use::Foreign
+    }
+
+    /// Whether any cell has.
+    pub(super) fn has_foreign(&self) -> bool {
+        self.cells.contains(&Use::Foreign)
+    }
+
+    /// Notes that what was left in a cell is settled, and its word 0.
+    pub(super) fn disinherit(&mut self, cell: usize) {
+        (self.cells[cell], self.words[cell]) = (Use::Clear, 0);
+    }
+
+    /// Takes those out that are in some place.
+    pub(super) fn take_out(&mut self, is_there: impl Fn(Block) -> bool) -> Vec<Held> {
+        let mut out: Vec<Held> = self.held.extract_if(.., |held| is_there(held.block)).collect();
+        out.extend(self.aging.extract_if(.., |(held, _)| is_there(held.block)).map(|(held, _)| held));
+        out
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.cells.iter().all(|cell| matches!(cell, Use::Clear | Use::Won | Use::Foreign))
+    }
+}
+
+impl<E: Endpoint> Core<E> {
+    fn cell(&self, cell: u8) -> Address {
+        self.shared.layout.cells(self.me().slot).add(8 * u64::from(cell))
+    }
+
+    /// Takes the block of a slot that has `word`, live or dead, making the slot `then`; `None` if the slot has changed.
+    pub(super) async fn take_block(&mut self, slot: u64, word: Slot, then: Slot) -> Result<Option<Held>, CacheError> {
+        let mut batch = Batch::new();
+        let Some(taking) = self.begin_taking(&mut batch, slot, word).await? else { return Ok(None) };
+        let swap = batch.compare_and_swap(self.shared.layout.slot(slot), word.0, then.0);
+        self.endpoint.post(&mut batch).await?;
+        Ok(self.end_taking(taking, batch.swapped(swap)))
+    }
+
+    /// Adds to a batch, in front of the compare-and-swap that takes the block of a slot, what tells of that. `None` if the word is damaged or this
+    /// client has as many blocks as it may.
+    pub(super) async fn begin_taking(
+        &mut self,
+        batch: &mut Batch,
+        slot: u64,
+        word: Slot,
+    ) -> Result<Option<Held>, CacheError> {
+        let Some(class) = word.checked_class(self.shared.settings.large_class) else { return Ok(None) };
+        let Some(cell) = self.stock.free_cell() else { return Ok(None) };
+        let trying = Cell { state: CellState::Trying, tag: word.tag(), block: word.block() }.word();
+        if !self.is_open(Hole::UntoldTaking) {
+            let at = self.cell(cell);
+            if self.is_in_order(at, self.shared.layout.slot(slot)) {
+                batch.write_word(at, trying);
+            } else {
+                let mut first = Batch::new();
+                first.write_word(at, trying);
+                self.endpoint.post(&mut first).await?;
+            }
+        }
+        self.stock.words[usize::from(cell)] = trying;
+        self.stock.cells[usize::from(cell)] = Use::Stale;
+        Ok(Some(Held { block: word.block(), class, tag: word.tag(), cell: Some(cell) }))
+    }
+
+    /// What came of it.
+    pub(super) fn end_taking(&mut self, taking: Held, taken: bool) -> Option<Held> {
+        let cell = taking.cell.filter(|_| taken)?;
+        self.stock.cells[usize::from(cell)] = Use::Trying;
+        Some(taking)
+    }
+
+    /// Notes that a block is not in this client's hands any more: it is named by a slot.
+    pub(super) fn let_go(&mut self, held: Held) {
+        if let Some(cell) = held.cell {
+            self.stock.cells[usize::from(cell)] = Use::Stale;
+        }
+    }
+
+    /// Puts a block into the stock whose record, with tag `written`, was not published.
+    pub(super) fn keep(&mut self, held: Held, written: u16) {
+        self.stock.put(Held { tag: written, ..held });
+    }
+
+    /// The tag of the next record in this block. A block whose tags begin anew rests until every operation has ended that was under way: `None`.
+    pub(super) async fn tag_for(&mut self, held: Held) -> Result<Option<u16>, CacheError> {
+        let tag = self.shared.settings.next_tag(held.tag);
+        if tag != 0 || self.is_open(Hole::WrappedTag) {
+            return Ok(Some(tag));
+        }
+        let grace = Grace::begin(&self.endpoint, &self.shared.pool, self.me()).await?;
+        self.stock.aging.push((held, grace));
+        Ok(None)
+    }
+
+    /// Puts blocks back into the stock that have rested long enough.
+    pub(super) async fn recheck_aging(&mut self) -> Result<(), CacheError> {
+        for (held, mut grace) in std::mem::take(&mut self.stock.aging) {
+            if grace.is_over(&self.endpoint, &self.shared.pool).await? {
+                // One below the first tag, so that the next is taken for no wrap.
+                self.stock.put(Held { tag: 0, ..held });
+            } else {
+                self.stock.aging.push((held, grace));
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds out what the place's last client left in its cells.
+    pub(super) async fn inherit_cells(&mut self) -> Result<(), CacheError> {
+        let mut words = Buffer::new();
+        words.resize(8 * CELLS);
+        let words = self.endpoint.read(self.cell(0), words).await?;
+        self.stock.inherit(words.words());
+        Ok(())
+    }
+
+    /// Makes this client's cells say what is in its hands, and nothing else.
+    pub(super) async fn tell_cells(&mut self) -> Result<(), CacheError> {
+        if self.stock.is_quiet() {
+            return Ok(());
+        }
+        let mut words = Buffer::new();
+        words.resize(8 * CELLS);
+        for (index, word) in words.words_mut().iter_mut().enumerate() {
+            let told = self.stock.words[index];
+            (self.stock.cells[index], self.stock.words[index]) = match self.stock.cells[index] {
+                Use::Clear | Use::Stale => (Use::Clear, 0),
+                Use::Trying | Use::Won => {
+                    let cell = Cell::from_word(told).map_or(0, |cell| Cell { state: CellState::Won, ..cell }.word());
+                    (Use::Won, cell)
+                }
+                Use::Foreign => (Use::Foreign, told),
+            };
+            *word = self.stock.words[index];
+        }
+        let mut batch = Batch::new();
+        batch.write(self.cell(0), words);
+        self.endpoint.post(&mut batch).await?;
+        Ok(())
+    }
+
+    /// Forgets blocks of chunks that somebody empties: they are that one's.
+    pub(super) async fn give_up_drained(&mut self) -> Result<(), CacheError> {
+        let mut given_up = Vec::new();
+        for index in (0..self.stock.held.len()).rev() {
+            let held = self.stock.held[index];
+            if held.cell.is_some() && self.is_leaving(held.block).await? {
+                given_up.push(self.stock.held.remove(index));
+            }
+        }
+        for index in (0..self.stock.aging.len()).rev() {
+            if self.stock.aging[index].0.cell.is_some() && self.is_leaving(self.stock.aging[index].0.block).await? {
+                given_up.push(self.stock.aging.remove(index).0);
+            }
+        }
+        given_up.into_iter().for_each(|held| self.let_go(held));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_says_what_was_put_in_and_no_other_word_is_one() {
+        for state in [CellState::Trying, CellState::Won] {
+            let cell = Cell { state, tag: 0xfffe, block: Block(u32::MAX) };
+            assert_eq!(Cell::from_word(cell.word()), Some(cell));
+        }
+        assert_eq!((Cell::from_word(0), Cell::from_word(u64::MAX)), (None, None));
+    }
+}
