@@ -10,13 +10,17 @@
 //! | [`value`] | the bytes of a hit, and what is known of them |
 //! | [`stats`] | what a client counts |
 //! | [`forge`] | the engine `forge` |
+//! | [`policy`] | eviction policies as pure functions, one file each |
+//! | [`experts`] | several policies at once, weighed by what they regret |
 //! | [`model`] | the reference engine: one ordinary map, for tests |
 #![forbid(unsafe_code)]
 
 pub mod cache;
 pub mod engine;
+pub mod experts;
 pub mod forge;
 pub mod model;
+pub mod policy;
 pub mod stats;
 pub mod value;
 
