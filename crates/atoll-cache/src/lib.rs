@@ -7,25 +7,36 @@
 //! |---|---|
 //! | [`cache`] | the operations: set with conditions, increment, append, expire, scan |
 //! | [`engine`] | what an engine must offer, and its duties |
+//! | [`pooled`] | engines whose caches live in a pool |
 //! | [`value`] | the bytes of a hit, and what is known of them |
 //! | [`stats`] | what a client counts |
 //! | [`forge`] | the engine `forge` |
+//! | [`ditto`] | the engine `ditto` |
+//! | [`kvs`] | the engine `kvs`: a baseline that tracks nothing |
 //! | [`objects`] | what engines have in common that keep every object by itself |
 //! | `extent` | objects that need chunks of their own |
+//! | [`policy`] | eviction policies as pure functions, one file each |
+//! | [`experts`] | several policies at once, weighed by what they regret |
 //! | [`model`] | the reference engine: one ordinary map, for tests |
 #![forbid(unsafe_code)]
 
 pub mod cache;
+pub mod ditto;
 pub mod engine;
+pub mod experts;
 mod extent;
 pub mod forge;
+pub mod kvs;
 pub mod model;
 pub mod objects;
+pub mod policy;
+pub mod pooled;
 pub mod stats;
 pub mod value;
 
 pub use cache::{Cache, Condition, ExpireCondition, ExpireOutcome, Expiry, Number, SetOptions, SetOutcome};
 pub use engine::{CacheError, Change, Engine, Lookup, Old, Verdict, Want};
+pub use pooled::Pooled;
 pub use stats::Stats;
 pub use value::{Meta, Value};
 

@@ -24,7 +24,7 @@ use atoll_cache::forge::{ForgeOptions, Hole};
 use atoll_cache::{CacheError, Condition, SetOptions};
 use atoll_fabric::{Batch, Endpoint};
 use atoll_lab::simulated::Load;
-use atoll_lab::simulated::{Case, Client, load};
+use atoll_lab::simulated::{Case, Client, Forged, load};
 use atoll_pool::{Chunk, ChunkId, ChunkState};
 use atoll_sim::history::Evictions;
 use atoll_sim::{Random, Strategy, for_each_seed};
@@ -227,7 +227,7 @@ fn many_groups() -> Case {
         chunk_bytes: 256,
         chunks: 10,
         group_objects_max: 1,
-        ring_log2: Some(5),
+        subject: Forged { ring_log2: Some(5), ..Forged::default() },
         load: Load { keys: 8, operations: 60, value_bytes_max: 30, lookups: 10, mixed: false, expiring: false },
         ..Case::default()
     }
@@ -241,8 +241,12 @@ fn a_group_whose_enqueuer_was_slow_is_not_stranded() {
 #[test]
 fn a_group_whose_enqueuer_was_slow_is_not_stranded_at_the_wrap_of_the_cursors() {
     for ring_log2 in [5, 8] {
-        let case =
-            |seed| Case { ring_log2: Some(ring_log2), ring_position: u32::MAX - (seed % 20) as u32, ..many_groups() };
+        let turned = |seed| Forged {
+            ring_log2: Some(ring_log2),
+            ring_position: u32::MAX - (seed % 20) as u32,
+            ..Forged::default()
+        };
+        let case = |seed| Case { subject: turned(seed), ..many_groups() };
         show(Hole::UnfilledNode, 300, case, drawn_load);
     }
 }
@@ -251,7 +255,8 @@ fn a_group_whose_enqueuer_was_slow_is_not_stranded_at_the_wrap_of_the_cursors() 
 #[test]
 fn the_queues_of_a_large_pool_go_on_at_the_wrap_of_the_cursors() {
     for_each_seed(3, |seed| {
-        let case = Case { ring_log2: Some(20), ring_position: u32::MAX - seed as u32, ..many_groups() };
+        let turned = Forged { ring_log2: Some(20), ring_position: u32::MAX - seed as u32, ..Forged::default() };
+        let case = Case { subject: turned, ..many_groups() };
         case.run(seed).unwrap();
     });
 }
@@ -295,7 +300,7 @@ fn writers_need_no_other_client_to_be_busy() {
 #[test]
 fn a_node_of_a_cleaned_group_does_not_take_the_next_one() {
     let case = |seed| Case {
-        options: ForgeOptions { small_percent: 50, ..ForgeOptions::paper() },
+        subject: Forged { options: ForgeOptions { small_percent: 50, ..ForgeOptions::paper() }, ..Forged::default() },
         chunks: 18 + seed % 8,
         group_objects_max: 4,
         ..Case::default()
@@ -345,7 +350,8 @@ fn what_has_expired_for_one_never_comes_back_for_another() {
 fn hostile_slot_words_are_never_followed_out_of_the_heap() {
     let case = |_| Case { clients: 2, steps_max: 60_000_000, ..Case::default() };
     show(Hole::TrustedBytes, 16, case, |case, seed| {
-        let (sim, words) = case.formatted(seed)?;
+        let (sim, pool) = case.formatted(seed)?;
+        let words = ForgePoolWords { pool };
         let history = Rc::default();
         case.play(&sim, &history, |mut client| async move {
             for key in [b"a", b"b", b"c"] {

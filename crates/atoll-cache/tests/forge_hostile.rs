@@ -80,7 +80,8 @@ fn run(seed: u64) -> Result<(), String> {
     let mut random = Random::stream(seed, 3);
     // Each unsound object costs a lookup ten thousand looks, which is a bound.
     let case = Case { steps_max: 400_000_000, clients: 2, ..Case::drawn(seed) };
-    let (sim, words) = case.formatted(seed)?;
+    let (sim, pool) = case.formatted(seed)?;
+    let words = ForgePoolWords { pool };
     // Clients of a run that came to no end cannot leave any more.
     let sim = std::mem::ManuallyDrop::new(sim);
     let history = Rc::default();

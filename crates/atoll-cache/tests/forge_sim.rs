@@ -1,7 +1,7 @@
 //! `forge` on the simulated fabric: promises 1, 5 and the pool's invariants, under every liberty of the contract.
 
 use atoll_cache::{Condition, Value};
-use atoll_lab::simulated::{Case, load};
+use atoll_lab::simulated::{Case, Forged, load};
 use atoll_sim::for_each_seed;
 use std::cell::Cell;
 
@@ -13,7 +13,7 @@ fn replay(seed: u64) -> String {
 fn promise_1_histories_are_linearizable_and_the_pool_is_sound_whatever_the_schedule() {
     let hits = Cell::new(0);
     for_each_seed(1000, |seed| {
-        let case = Case::drawn(seed);
+        let case = Case::<Forged>::drawn(seed);
         match case.run(seed) {
             Ok(checked) => hits.set(hits.get() + checked.hits),
             Err(error) => panic!("seed {seed}: {error}\n{case:?}\n{}", replay(seed)),
@@ -27,7 +27,7 @@ fn promise_1_histories_are_linearizable_and_the_pool_is_sound_whatever_the_sched
 #[test]
 fn promise_1_a_change_of_a_large_object_never_decides_on_bytes_that_were_reused() {
     for_each_seed(1000, |seed| {
-        let case =
+        let case: Case =
             Case { chunk_bytes: 256, chunks: 24 + seed % 8, group_objects_max: 1, clients: 4, ..Case::default() };
         let checked = case.run_part(seed, |mut client| async move {
             let mut random = client.random();

@@ -1,7 +1,7 @@
 //! `forge` without one or the other of its techniques, on the simulated fabric: what it promises does not depend on them.
 
 use atoll_cache::forge::{ForgeOptions, Variant};
-use atoll_lab::simulated::Case;
+use atoll_lab::simulated::{Case, Forged};
 use atoll_sim::for_each_seed;
 use std::cell::Cell;
 
@@ -17,12 +17,12 @@ const NONE: Variant = Variant {
 fn promises_hold(variant: Variant) {
     let hits = Cell::new(0);
     for_each_seed(300, |seed| {
-        let drawn = Case::drawn(seed);
+        let drawn = Case::<Forged>::drawn(seed);
         let options = match variant.plain_queue {
-            true => ForgeOptions { ghosts: false, ..drawn.options.clone() },
-            false => drawn.options.clone(),
+            true => ForgeOptions { ghosts: false, ..drawn.subject.options.clone() },
+            false => drawn.subject.options.clone(),
         };
-        let case = Case { options, variant, ..drawn };
+        let case = Case { subject: Forged { options, variant, ..drawn.subject.clone() }, ..drawn };
         match case.run(seed) {
             Ok(checked) => hits.set(hits.get() + checked.hits),
             Err(error) => panic!(

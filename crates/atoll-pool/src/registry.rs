@@ -457,9 +457,9 @@ impl Grace {
         }
         let places = places(endpoint, pool).await?;
         self.unseen.retain(|(who, lease)| {
-            places.iter().any(|place| {
-                place.state == PlaceState::Taken && place.incarnation == *who && place.lease == *lease
-            })
+            places
+                .iter()
+                .any(|place| place.state == PlaceState::Taken && place.incarnation == *who && place.lease == *lease)
         });
         Ok(self.unseen.is_empty())
     }

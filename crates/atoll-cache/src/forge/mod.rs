@@ -23,6 +23,7 @@
 //! | `expect` | hints to the fabric, before a batch of operations |
 //! | `extent` | objects larger than a chunk |
 //! | `walk` | scan, flush, random key |
+//! | `pooled` | what every engine in a pool can do |
 //! | [`repair`] | what a client that died held comes back |
 //! | [`verify`] | every invariant of a quiet pool |
 //! | [`variants`] | the engine without one or the other technique |
@@ -47,6 +48,7 @@ mod leaving;
 mod lookup;
 mod nodes;
 pub mod object;
+mod pooled;
 pub mod repair;
 pub mod ring;
 mod room;

@@ -46,7 +46,11 @@ fn marked(value: u64, mark: u16) -> u64 {
 /// The whole time of which the word has the low bits, at most half a turn (four years) from `now_us`.
 fn whole(word: u64, now_us: u64) -> u64 {
     let behind = now_us.wrapping_sub(word) & VALUE_MASK;
-    if behind <= VALUE_MASK / 2 { now_us.saturating_sub(behind) } else { now_us.saturating_add(VALUE_MASK + 1 - behind) }
+    if behind <= VALUE_MASK / 2 {
+        now_us.saturating_sub(behind)
+    } else {
+        now_us.saturating_add(VALUE_MASK + 1 - behind)
+    }
 }
 
 /// Word 1 for an access now.
@@ -121,8 +125,7 @@ mod tests {
         words[0] = words[0].wrapping_add(3);
         words[1] = last_access_word(now + 5_000, 0xabcd);
         let access = Access::decode(&words, now + 9_000);
-        let expected =
-            Access { inserted_us: now, last_us: now + 5_000, frequency: 4, expiry_ms: Some(77), bytes: 320 };
+        let expected = Access { inserted_us: now, last_us: now + 5_000, frequency: 4, expiry_ms: Some(77), bytes: 320 };
         assert_eq!((access, Access::mark(&words)), (expected, Some(0xabcd)));
         words[1] = last_access_word(now, 0xabce);
         assert_eq!((Access::decode(&words, now).last_us, Access::mark(&words)), (now, None));

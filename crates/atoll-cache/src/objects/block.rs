@@ -62,7 +62,8 @@ impl<E: Endpoint> Core<E> {
         block.narrow(extension, bytes.saturating_sub(extension));
         let record = Record::decode(block, &self.shared.hasher)?;
         let header = &record.header;
-        let same = header.generation == word.tag() && header.number & DEAD_NUMBER == 0 && header.large == word.is_large();
+        let same =
+            header.generation == word.tag() && header.number & DEAD_NUMBER == 0 && header.large == word.is_large();
         (same || self.is_open(Hole::Tag)).then_some(record)
     }
 

@@ -13,7 +13,7 @@
 
 use super::insert::Displaced;
 use super::layout::BUCKET_SLOTS;
-use super::lookup::ATTEMPTS_MAX;
+use super::lookup::{ATTEMPTS_MAX, Beside};
 use super::replacement::{Accessed, Replacement};
 use super::slot::{KeyHash, Slot};
 use super::stock::Held;
@@ -32,7 +32,7 @@ pub(super) struct Found {
     pub(super) word: Slot,
     pub(super) header: Header,
     pub(super) large: Large,
-    pub(super) extension: super::lookup::Extension,
+    pub(super) beside: Beside,
 }
 
 /// What a search for a key gave.
@@ -94,8 +94,8 @@ impl<E: Endpoint> Core<E> {
         };
         let mut buffer = std::mem::take(&mut self.record);
         buffer.resize(bytes);
-        let mut record = self.endpoint.read(at, buffer).await?;
-        let extension = record.words().iter().copied().take(self.extension_bytes() / 8).collect();
+        let mut beside = Beside::default();
+        let mut record = self.read_block(slot, at, buffer, &mut beside).await?;
         let judged = self.judge(word, &mut record).map(|record| (record.header, record.large(), record.key == key));
         let Some((header, large, is_ours)) = judged else {
             self.record = record;
@@ -103,7 +103,7 @@ impl<E: Endpoint> Core<E> {
             self.drop_damaged(slot, word).await?;
             return Ok(Search::Anew);
         };
-        let found = Found { slot, word, header, large: None, extension };
+        let found = Found { slot, word, header, large: None, beside };
         let searched = match large {
             None if is_ours => {
                 if want == Want::Value {
@@ -263,7 +263,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         let core = &mut self.core;
         let chunk_bytes = core.shared.pool.layout.chunk_bytes;
         new.header.large = core.is_large(new.key.len(), new.value.len().max(new.header.value_bytes));
-        let class = core.class_for(&new.header).ok_or(CacheError::Damaged { what: "a record larger than its limit" })?;
+        let class =
+            core.class_for(&new.header).ok_or(CacheError::Damaged { what: "a record larger than its limit" })?;
         let fresh_chunks = match new.header.large && !same_body {
             true => {
                 let (bodies, lists) = super::extent::chunks_needed(new.header.body_bytes(), chunk_bytes);
@@ -320,7 +321,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         same_body: bool,
     ) -> Result<bool, CacheError> {
         let core = &mut self.core;
-        let word = core.encode_new(new, &found.extension, held, tag);
+        let word = core.encode_new(new, &found.beside.extension, held, tag);
         let slot = core.shared.layout.slot(found.slot);
         let Some((at, record)) = core.outgoing_record(held.block) else { return Ok(false) };
         let mut batch = Batch::new();
@@ -337,7 +338,14 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         }
         core.tell_expiry(found.slot, new, found.header.expiry_ms);
         let (slot, bytes) = (found.slot, new.header.record_bytes());
-        let accessed = Accessed { slot, word, hash: new.hash, bytes, extension: &found.extension };
+        let accessed = Accessed {
+            slot,
+            word,
+            hash: new.hash,
+            bytes,
+            extension: &found.beside.extension,
+            information: found.beside.information(),
+        };
         self.replacement.accessed(&mut self.core, accessed).await?;
         Ok(true)
     }
@@ -361,6 +369,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             hash: new.hash,
             bytes: new.header.record_bytes(),
             extension: &[],
+            information: None,
         };
         let (before, counter, expiry_ms) = (inserted.before, inserted.counter, new.header.expiry_ms);
         self.replacement.inserted(&mut self.core, accessed, before, counter, expiry_ms).await?;

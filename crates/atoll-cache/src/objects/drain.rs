@@ -1,4 +1,4 @@
-//! How a whole chunk is emptied, without moving anything: to be cut for another class, to hold a large value, or because its owner died.
+//! How a whole chunk is emptied, without moving anything: to be cut for another class, or to hold a large value.
 //!
 //! | step | verbs |
 //! |---|---|
@@ -7,11 +7,13 @@
 //! | look at every block | READ the chunk; READ the bucket that its record tells |
 //! | unname it | CAS the slot -> empty: an object there is evicted |
 //! | wait for hands | READ all cells: none names a block of the chunk |
-//! | look again | READ the chunk and the buckets: the same records, and nothing names them |
+//! | look again | READ the buckets, the cells, the chunk: the same records, and nothing names them |
+//! | with extensions, or when tags begin anew: rest | READ signals until every other client has had a round |
 //! | use it | WRITE the tag to go on from, CAS Leaving -> Open or Free |
 //!
-//! Why twice: whoever holds a block gives it up, or writes a new record into it before a slot names it again. A record that is the same at both looks was not
-//! replaced; if no slot named its block at the first look and no cell in between, nobody had it in hand.
+//! Why so often: a client tells in a cell that it takes a block before it does, and until a slot names the block or it has given it up. Somebody may have written
+//! the record that is seen before the first look and name it after that, and be seen no more in the cells: then a slot names the block at the second look, or
+//! somebody has taken it since, who has not written a new record, so that a cell names it. Nobody can pass both looks with one record.
 //!
 //! A chunk whose blocks are in the hands of a client that does nothing waits; its drainer goes on to others. Nothing goes back to Queued, because somebody may have
 //! given a block up.
@@ -35,8 +37,8 @@ pub(super) struct Emptied {
     /// Its state: Open until others have been told, then Leaving.
     owned: Chunk,
     is_told: bool,
-    /// The rest of a chunk whose tags are to begin anew.
-    grace: Option<Grace>,
+    /// The rest of a chunk that must wait for operations under way, and the tag to go on from then.
+    grace: Option<(Grace, u16)>,
 }
 
 impl Emptied {
@@ -48,11 +50,11 @@ impl Emptied {
 
 /// The blocks of a chunk, as they lie there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Blocks {
-    class: Option<Class>,
-    lying: Vec<Option<Lying>>,
+pub(super) struct Blocks {
+    pub(super) class: Option<Class>,
+    pub(super) lying: Vec<Option<Lying>>,
     /// The highest tag that any of them has, or the chunk began with.
-    tag: u16,
+    pub(super) tag: u16,
 }
 
 /// Buckets READ in one batch.
@@ -124,8 +126,9 @@ impl<E: Endpoint> Core<E> {
     /// Goes on with one chunk; once it is empty, the tag that its next life goes on from.
     async fn go_on(&mut self, emptied: &mut Emptied) -> Result<Option<u16>, CacheError> {
         let layout = self.shared.pool.layout.clone();
-        if let Some(grace) = &mut emptied.grace {
-            return Ok(grace.is_over(&self.endpoint, &self.shared.pool).await?.then_some(0));
+        if let Some((grace, tag)) = &mut emptied.grace {
+            let is_over = grace.is_over(&self.endpoint, &self.shared.pool).await?;
+            return Ok(is_over.then_some(*tag));
         }
         if emptied.owned.state == ChunkState::Open {
             let leaving = Chunk { state: ChunkState::Leaving, ..emptied.owned };
@@ -151,16 +154,24 @@ impl<E: Endpoint> Core<E> {
             if unnamed > 0 {
                 continue;
             }
-            let again = self.blocks(emptied.chunk).await?;
-            if again != blocks || self.unname(emptied.chunk, &again).await? > 0 {
+            if self.unname(emptied.chunk, &blocks).await? > 0 {
                 continue;
             }
-            if again.tag <= self.shared.settings.tag_mask / 2 {
+            if self.is_in_hands(emptied.chunk).await? {
+                return Ok(None);
+            }
+            let again = self.blocks(emptied.chunk).await?;
+            if again != blocks {
+                continue;
+            }
+            let begins_anew = again.tag > self.shared.settings.tag_mask / 2;
+            if !begins_anew && self.extension_bytes() == 0 {
                 return Ok(Some(again.tag));
             }
-            // Its tags begin anew: nobody may remember those of before.
+            // Where its tags begin anew, nobody may remember those of before; and a WRITE of an extension that nobody waits for must have landed.
+            self.endpoint.flush().await?;
             let grace = Grace::begin(&self.endpoint, &self.shared.pool, self.me()).await?;
-            emptied.grace = Some(grace);
+            emptied.grace = Some((grace, if begins_anew { 0 } else { again.tag }));
             return Ok(None);
         }
         Ok(None)
@@ -176,7 +187,7 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// READs a chunk's blocks.
-    async fn blocks(&mut self, chunk: ChunkId) -> Result<Blocks, CacheError> {
+    pub(super) async fn blocks(&mut self, chunk: ChunkId) -> Result<Blocks, CacheError> {
         let layout = self.shared.pool.layout.clone();
         let descriptor = chunks::descriptors(&self.endpoint, &layout, chunk, 1).await?[0];
         let class = u8::try_from(descriptor.contents).ok().and_then(Class::from_code);
@@ -195,18 +206,14 @@ impl<E: Endpoint> Core<E> {
         Ok(blocks)
     }
 
-    /// Makes every slot empty that names a block of the chunk; how many there were.
-    async fn unname(&mut self, chunk: ChunkId, blocks: &Blocks) -> Result<u64, CacheError> {
-        let Some(class) = blocks.class else { return Ok(0) };
-        let chunk_bytes = self.shared.pool.layout.chunk_bytes;
-        let block_at = |index: usize| Block::at(u64::from(chunk.0) * chunk_bytes + index as u64 * class.bytes());
-        let lying: Vec<(Block, u32)> = blocks
-            .lying
-            .iter()
-            .enumerate()
-            .filter_map(|(index, lying)| Some((block_at(index), lying.as_ref()?.bucket)))
-            .collect();
+    /// The slots that name a block of the chunk, in the buckets that the blocks' records tell.
+    pub(super) async fn named(&mut self, chunk: ChunkId, blocks: &Blocks) -> Result<Vec<(u64, Slot)>, CacheError> {
         let mut named = Vec::new();
+        let Some(class) = blocks.class else { return Ok(named) };
+        let lying = blocks.lying.iter().enumerate();
+        let lying: Vec<(Block, u32)> = lying
+            .filter_map(|(index, lying)| Some((self.block_of(chunk, class, index), lying.as_ref()?.bucket)))
+            .collect();
         for some in lying.chunks(BUCKETS_AT_ONCE) {
             let mut batch = Batch::new();
             for (_, bucket) in some {
@@ -217,11 +224,18 @@ impl<E: Endpoint> Core<E> {
             self.endpoint.post(&mut batch).await?;
             for (index, (block, bucket)) in some.iter().enumerate() {
                 let slots = batch.take_nth(index);
-                let names = slots.words().iter().map(|word| Slot(*word)).enumerate();
+                let words = slots.words().iter().map(|word| Slot(*word)).enumerate();
                 let first = u64::from(*bucket) * BUCKET_SLOTS as u64;
-                named.extend(names.filter(|(_, word)| word.names(*block)).map(|(place, word)| (first + place as u64, word)));
+                let naming = words.filter(|(_, word)| word.names(*block));
+                named.extend(naming.map(|(place, word)| (first + place as u64, word)));
             }
         }
+        Ok(named)
+    }
+
+    /// Makes every slot empty that names a block of the chunk; how many there were.
+    async fn unname(&mut self, chunk: ChunkId, blocks: &Blocks) -> Result<u64, CacheError> {
+        let named = self.named(chunk, blocks).await?;
         for (slot, word) in &named {
             let extents = if word.is_live() { self.extents_of(*slot, *word).await? } else { Some(None) };
             let Some(extents) = extents else { continue };

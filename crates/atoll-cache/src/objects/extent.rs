@@ -1,10 +1,10 @@
 //! Large objects of this engine, by way of [`crate::extent`].
 
-use super::slot::KeyHash;
 use super::Core;
+use super::slot::KeyHash;
 use crate::CacheError;
-pub(super) use crate::extent::{Extents, body_bytes_max, chunks_needed};
 use crate::extent::ExtentIo;
+pub(super) use crate::extent::{Extents, body_bytes_max, chunks_needed};
 use crate::forge::object::{Header, LargeBody};
 use atoll_fabric::{Buffer, Endpoint};
 

@@ -68,12 +68,7 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Inserts the record into the bucket that was read; `None` if the place that it chose has changed.
-    pub(super) async fn insert(
-        &mut self,
-        new: &New<'_>,
-        held: Held,
-        tag: u16,
-    ) -> Result<Option<Inserted>, CacheError> {
+    pub(super) async fn insert(&mut self, new: &New<'_>, held: Held, tag: u16) -> Result<Option<Inserted>, CacheError> {
         let hash = new.hash;
         let (before, slot) = self.seen(hash, self.choose_place(hash));
         if before.is_pending() {
@@ -125,13 +120,7 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Decides this client's pending slot; whether it is live now. The bucket has been READ after it became pending.
-    async fn decide_pending(
-        &mut self,
-        hash: KeyHash,
-        key: &[u8],
-        slot: u64,
-        word: Slot,
-    ) -> Result<bool, CacheError> {
+    async fn decide_pending(&mut self, hash: KeyHash, key: &[u8], slot: u64, word: Slot) -> Result<bool, CacheError> {
         for _ in 0..ATTEMPTS_MAX {
             let live = self.search(hash, key, Want::Meta, false, Some(slot)).await?;
             let mut look_again = matches!(live, Search::Anew);

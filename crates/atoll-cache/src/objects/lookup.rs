@@ -10,13 +10,14 @@
 //! A tag that comes back at the same place has waited for every operation that could remember it (see `stock`), so a record that passes is
 //! the slot's own. A key that is present throughout stays in one slot, so a bucket READ word by word in any order cannot miss it.
 
-use super::layout::{BUCKET_SLOTS, SLOTS_BYTES};
+use super::access::ACCESS_WORDS;
+use super::layout::{ACCESS_BYTES, BUCKET_SLOTS, SLOTS_BYTES};
 use super::replacement::{Accessed, Replacement};
 use super::slot::{KeyHash, Slot};
 use super::{Core, Hole, Objects};
 use crate::forge::object::{HEADER_BYTES, Header, LargeBody, Record};
 use crate::{CacheError, Lookup, Meta, Value};
-use atoll_fabric::{Batch, Endpoint};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 
 /// Beginnings after which an operation that finds only unsound records gives up: the pool is damaged.
 pub(super) const ATTEMPTS_MAX: u32 = 10_000;
@@ -35,8 +36,21 @@ pub(super) enum Candidate {
     Reused,
 }
 
-/// Words of an extension, copied before the buffer's window moves to the record.
-pub(super) type Extension = arrayvec::ArrayVec<u64, { super::settings::EXTENSION_WORDS_MAX as usize }>;
+/// What lies beside an object, where there are extensions.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Beside {
+    /// The words in front of its record.
+    pub(super) extension: arrayvec::ArrayVec<u64, { super::settings::EXTENSION_WORDS_MAX as usize }>,
+    /// Its slot's access information.
+    pub(super) information: arrayvec::ArrayVec<u64, ACCESS_WORDS>,
+}
+
+impl Beside {
+    /// The access information, if it was READ.
+    pub(super) fn information(&self) -> Option<&[u64]> {
+        (!self.information.is_empty()).then_some(&self.information)
+    }
+}
 
 impl<E: Endpoint> Core<E> {
     /// READs the slots of a key's bucket.
@@ -65,17 +79,45 @@ impl<E: Endpoint> Core<E> {
     /// READs a slot's block, and its extents if it is large, into `into` and judges it.
     pub(super) async fn read_candidate(
         &mut self,
+        slot: u64,
         word: Slot,
         key: &[u8],
         into: &mut Value,
-        extension: &mut Extension,
+        beside: &mut Beside,
     ) -> Result<Candidate, CacheError> {
         let Some((at, bytes, _)) = self.find_record(word).await? else { return Ok(Candidate::Reused) };
         (into.start, into.meta) = (0, Meta::default());
         let mut buffer = std::mem::take(&mut into.buffer);
         buffer.resize(bytes);
-        into.buffer = self.endpoint.read(at, buffer).await?;
-        self.judge_candidate(word, key, into, extension).await
+        into.buffer = self.read_block(slot, at, buffer, beside).await?;
+        self.judge_candidate(word, key, into).await
+    }
+
+    /// READs a block, and what lies beside its object where there are extensions.
+    #[inline]
+    pub(super) async fn read_block(
+        &mut self,
+        slot: u64,
+        at: Address,
+        buffer: Buffer,
+        beside: &mut Beside,
+    ) -> Result<Buffer, CacheError> {
+        beside.extension.clear();
+        beside.information.clear();
+        let words = self.extension_bytes() / 8;
+        if words == 0 {
+            return Ok(self.endpoint.read(at, buffer).await?);
+        }
+        let mut information = Buffer::new();
+        information.resize(ACCESS_BYTES as usize);
+        let mut batch = Batch::new();
+        let block = batch.read(at, buffer);
+        let information = batch.read(self.shared.layout.access(slot), information);
+        self.endpoint.post(&mut batch).await?;
+        let block = batch.take(block);
+        beside.extension.extend(block.words().iter().copied().take(words));
+        beside.information.extend(batch.take(information).words().iter().copied().take(ACCESS_WORDS));
+        Ok(block)
     }
 
     /// Judges the block in `into`, completing a large object.
@@ -84,11 +126,7 @@ impl<E: Endpoint> Core<E> {
         word: Slot,
         key: &[u8],
         into: &mut Value,
-        extension: &mut Extension,
     ) -> Result<Candidate, CacheError> {
-        let words = self.extension_bytes() / 8;
-        extension.clear();
-        extension.extend(into.buffer.words().iter().copied().take(words));
         if self.is_open(Hole::Validation) {
             return Ok(self.believe(key, into));
         }
@@ -163,14 +201,14 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         into: &mut Value,
         begun_ns: u64,
     ) -> Result<Option<Lookup>, CacheError> {
-        let mut extension = Extension::new();
+        let mut beside = Beside::default();
         for place in 0..BUCKET_SLOTS {
             let (word, slot) = self.core.seen(hash, place);
             if !word.may_be(hash.fingerprint) || word.is_pending() {
                 continue;
             }
-            match self.core.read_candidate(word, key, into, &mut extension).await? {
-                Candidate::Ours(header) => return self.found(hash, slot, word, header, into, &extension, begun_ns).await,
+            match self.core.read_candidate(slot, word, key, into, &mut beside).await? {
+                Candidate::Ours(header) => return self.found(hash, slot, word, header, into, &beside, begun_ns).await,
                 Candidate::Other => {}
                 Candidate::Reused => return Ok(None),
             }
@@ -196,7 +234,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         word: Slot,
         header: Header,
         into: &mut Value,
-        extension: &Extension,
+        beside: &Beside,
         begun_ns: u64,
     ) -> Result<Option<Lookup>, CacheError> {
         into.meta = Meta::of_record(&header);
@@ -211,7 +249,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             }
         }
         self.core.stats.hits += 1;
-        let accessed = Accessed { slot, word, hash, bytes: header.record_bytes(), extension };
+        let (extension, information) = (&beside.extension[..], beside.information());
+        let accessed = Accessed { slot, word, hash, bytes: header.record_bytes(), extension, information };
         self.replacement.accessed(&mut self.core, accessed).await?;
         Ok(Some(Lookup::Hit))
     }
@@ -224,19 +263,18 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     {
         let mut values: Vec<Value> = std::mem::take(&mut self.core.values_at_once);
         values.resize_with(KEYS_AT_ONCE, Value::new);
-        let mut extension = Extension::new();
         for (round, keys) in keys.chunks(KEYS_AT_ONCE).enumerate() {
             let begun_ns = self.core.endpoint.now_ns();
             let candidates = self.core.first_candidates(keys, &mut values).await?;
             for (index, key) in keys.iter().enumerate() {
                 let value = &mut values[index];
                 let mut lookup = None;
-                if let Some((slot, word)) = candidates[index]
-                    && let Candidate::Ours(header) =
-                        self.core.judge_candidate(word, key, value, &mut extension).await?
+                // Where there are extensions, more is to be READ.
+                if let Some((slot, word)) = candidates[index].filter(|_| self.core.extension_bytes() == 0)
+                    && let Candidate::Ours(header) = self.core.judge_candidate(word, key, value).await?
                 {
                     let hash = self.core.key_hash(key);
-                    lookup = self.found(hash, slot, word, header, value, &extension, begun_ns).await?;
+                    lookup = self.found(hash, slot, word, header, value, &Beside::default(), begun_ns).await?;
                 }
                 let lookup = match lookup {
                     Some(lookup) => lookup,

@@ -18,10 +18,12 @@
 //! | `lookup` | the way of a GET |
 //! | `change` | the way of every change, by way of `insert` (a new key) and `unlink` (how an object goes) |
 //! | `room` | how room is made: samples, victims |
+//! | `adopt` | what becomes of a chunk that was not cut to its end |
 //! | `drain` | how a whole chunk is emptied |
 //! | `extent` | objects larger than half a chunk |
 //! | `walk` | scan, flush, random key |
 //! | `nodes` | several memory nodes |
+//! | `pooled` | what every engine in a pool can do |
 //! | [`repair`] | what a client that died held comes back |
 //! | [`verify`] | every invariant of a quiet pool |
 //! | [`holes`] | what the prototype gets wrong, switchable in tests |
@@ -29,6 +31,7 @@
 //! A client is one [`Objects`]: one thread's endpoint, its blocks, and its replacement. Clients of one process share an [`ObjectsPool`].
 
 pub mod access;
+mod adopt;
 mod block;
 mod change;
 pub mod class;
@@ -39,6 +42,7 @@ mod insert;
 pub mod layout;
 mod lookup;
 mod nodes;
+mod pooled;
 pub mod repair;
 pub mod replacement;
 mod room;
@@ -149,6 +153,8 @@ pub struct Core<E: Endpoint> {
     slabs: [Option<Slab>; CLASSES],
     /// Chunks that this client owns in state Open and has not begun to cut.
     chunks: Vec<slab::FreshChunk>,
+    /// Chunks that this client owns in state Open and will not cut, with their states.
+    orphans: Vec<(atoll_pool::ChunkId, atoll_pool::Chunk)>,
     /// Chunks that this client emptied and that wait to be free.
     waiting: Vec<drain::Emptied>,
     /// The slots of the bucket of the operation under way.
@@ -181,6 +187,8 @@ pub struct Core<E: Endpoint> {
     distrust: bool,
     /// The highest history id that this client knows to have been given out, plus one.
     history_seen: u64,
+    /// A history id that no victim has yet.
+    history_at_hand: Option<u64>,
     /// Searches for a free chunk that are left out, since the last one found none.
     searches_left_out: u32,
     /// What its operations say once the fabric has failed this client.
@@ -205,6 +213,7 @@ impl<E: Endpoint> Core<E> {
             stock: Stock::new(),
             slabs: [const { None }; CLASSES],
             chunks: Vec::new(),
+            orphans: Vec::new(),
             waiting: Vec::new(),
             bucket: Buffer::new(),
             record: Buffer::new(),
@@ -224,6 +233,7 @@ impl<E: Endpoint> Core<E> {
             untold: repair::Repaired::default(),
             distrust: false,
             history_seen: 0,
+            history_at_hand: None,
             searches_left_out: 0,
             lost: None,
             stats: Stats::default(),
@@ -317,7 +327,10 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         core.look_for_drains().await?;
         core.inherit_cells().await?;
         let places = registry::places(&core.endpoint, &core.shared.pool).await?;
-        if core.stock.has_foreign() || core.member().took_over || places.iter().any(|place| place.state == PlaceState::Fenced) {
+        if core.stock.has_foreign()
+            || core.member().took_over
+            || places.iter().any(|place| place.state == PlaceState::Fenced)
+        {
             let mut repaired = repair::Repaired::default();
             Box::pin(core.reclaim(&mut repaired)).await?;
             core.untold = repaired;

@@ -6,7 +6,8 @@
 //!
 //! | what is found | what the client may have been doing | what is done |
 //! |---|---|---|
-//! | a chunk Open or Leaving, owner dead | cutting it, emptying it, keeping it in stock | own it (CAS -> Leaving), empty it (see `drain`) |
+//! | a chunk Open, owner dead | cutting it, keeping it in stock | own it, put it in use (see `adopt`) |
+//! | a chunk Leaving, owner dead | emptying it | own it, empty it (see `drain`) |
 //! | Extent, owner dead | writing a large object, or publishing it | Bound if an object has it, else free |
 //! | Bound, no object has it | freeing the extents of an object it made dead | free |
 //! | a cell of a dead client | taking a block, holding it, inserting | the block is put back, if nobody has it |
@@ -71,8 +72,15 @@ impl<E: Endpoint> Core<E> {
         }
         self.look_for_drains().await?;
         self.tell_cells().await?;
+        if self.extension_bytes() > 0 {
+            // Whoever waits for this round relies on it that no WRITE of an extension is under way.
+            self.endpoint.flush().await?;
+        }
         if let Some(member) = &mut self.member {
             member.renew(&self.endpoint);
+        }
+        if !self.orphans.is_empty() {
+            Box::pin(self.recheck_orphans()).await?;
         }
         if !self.waiting.is_empty() {
             Box::pin(self.recheck_waiting(true)).await?;
@@ -153,6 +161,7 @@ impl<E: Endpoint> Core<E> {
                 registry::free(&self.endpoint, &self.shared.pool, &place).await?;
             }
         }
+        self.recheck_orphans().await?;
         self.recheck_waiting(true).await?;
         self.stats.chunks_repaired += repaired.chunks + repaired.extents;
         repaired.recounted = self.recount().await?;
@@ -171,7 +180,7 @@ impl<E: Endpoint> Core<E> {
         Ok(descriptors)
     }
 
-    /// Makes this client the owner of every chunk that a dead owner was cutting or emptying, to be emptied; how many.
+    /// Makes this client the owner of every chunk that a dead owner was cutting or emptying, and goes on with it; how many.
     async fn steal(&mut self, descriptors: &[chunks::Descriptor], roll: &Roll) -> Result<u64, CacheError> {
         let mut stolen = 0;
         for (index, descriptor) in descriptors.iter().enumerate() {
@@ -183,10 +192,14 @@ impl<E: Endpoint> Core<E> {
             {
                 continue;
             }
-            let leaving = Chunk::owned(ChunkState::Leaving, self.me(), found.generation);
-            if chunks::transition(&self.endpoint, &self.shared.pool.layout, chunk, found.word(), leaving).await? {
-                self.waiting.push(super::drain::Emptied::begun(chunk, leaving));
-                stolen += 1;
+            let mine = Chunk::owned(found.state, self.me(), found.generation);
+            if !chunks::transition(&self.endpoint, &self.shared.pool.layout, chunk, found.word(), mine).await? {
+                continue;
+            }
+            stolen += 1;
+            match found.state {
+                ChunkState::Open => self.orphans.push((chunk, mine)),
+                _ => self.waiting.push(super::drain::Emptied::begun(chunk, mine)),
             }
         }
         Ok(stolen)
@@ -289,49 +302,56 @@ impl<E: Endpoint> Core<E> {
                 descriptor.chunk.is_some_and(|chunk| matches!(chunk.state, ChunkState::Open | ChunkState::Queued));
             // Of a chunk that is emptied, it is the one's who empties it.
             let Some(class) = class.filter(|_| in_use) else { return Ok(Settled::Had) };
-            if let Some(settled) = self.had_by_the_living(cell, is_alive).await? {
-                return Ok(settled);
-            }
-            let lying = self.read_block(at, class).await?;
-            let bucket = match &lying {
-                Some(lying) => lying.bucket,
-                // Torn: whoever had it was writing it.
-                None => (self.endpoint.random() % u64::from(self.shared.settings.buckets)) as u32,
-            };
-            if lying.is_some() {
-                let hash = KeyHash { bucket, fingerprint: 0, mark: 0 };
-                self.read_bucket(hash).await?;
-                let named = (0..BUCKET_SLOTS).map(|place| self.seen(hash, place)).find(|(word, _)| word.names(cell.block));
-                if let Some((word, slot)) = named {
+            let lying = self.read_lying(at, class).await?;
+            let mut look_again = false;
+            // Twice: `drain` says why.
+            for _ in 0..2 {
+                // If it is torn, whoever had it was writing it, and no slot names it.
+                if let Some((slot, word)) = self.naming(cell.block, lying).await? {
                     if !word.is_pending() {
                         return Ok(Settled::Had);
                     }
-                    if self.had_by_the_living(cell, is_alive).await?.is_none() {
-                        self.swap_slot(slot, word, Slot::EMPTY).await?;
+                    if let Some(settled) = self.had_by_the_living(cell, is_alive).await? {
+                        return Ok(settled);
                     }
-                    continue;
+                    self.swap_slot(slot, word, Slot::EMPTY).await?;
+                    look_again = true;
+                    break;
+                }
+                if let Some(settled) = self.had_by_the_living(cell, is_alive).await? {
+                    return Ok(settled);
                 }
             }
-            if let Some(settled) = self.had_by_the_living(cell, is_alive).await? {
-                return Ok(settled);
-            }
-            if self.read_block(at, class).await? != lying {
+            if look_again || self.read_lying(at, class).await? != lying {
                 continue;
             }
             let tag = lying.map_or(cell.tag, |lying| lying.tag);
             let tag = if lying.is_none() { self.shared.settings.next_tag(tag) } else { tag };
-            for _ in 0..64 {
-                let bucket = (self.endpoint.random() % u64::from(self.shared.settings.buckets)) as u32;
-                if self.place_dead(bucket, class, cell.block, tag).await? {
-                    return Ok(Settled::PutBack);
-                }
+            let is_placed = self.place_dead_anywhere(class, cell.block, tag).await?;
+            if is_placed {
+                return Ok(Settled::PutBack);
             }
+            // Every slot names something: the chunk goes.
+            self.drain_chunk_of(cell.block).await?;
             return Ok(Settled::Unknown);
         }
         Ok(Settled::Unknown)
     }
 
-    async fn read_block(
+    /// The slot that names a block, in the bucket that its record tells.
+    async fn naming(
+        &mut self,
+        block: super::slot::Block,
+        lying: Option<super::block::Lying>,
+    ) -> Result<Option<(u64, Slot)>, CacheError> {
+        let Some(lying) = lying else { return Ok(None) };
+        let hash = KeyHash { bucket: lying.bucket, fingerprint: 0, mark: 0 };
+        self.read_bucket(hash).await?;
+        let mut seen = (0..BUCKET_SLOTS).map(|place| self.seen(hash, place));
+        Ok(seen.find(|(word, _)| word.names(block)).map(|(word, slot)| (slot, word)))
+    }
+
+    async fn read_lying(
         &mut self,
         at: atoll_fabric::Address,
         class: Class,

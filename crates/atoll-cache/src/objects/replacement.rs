@@ -17,8 +17,10 @@ pub struct Accessed<'b> {
     pub hash: KeyHash,
     /// Bytes of its record.
     pub bytes: u64,
-    /// The words of its extension, as they were READ or, of one that was just inserted, zero.
+    /// The words of its extension, as they were READ; empty if it was just inserted, or there are none.
     pub extension: &'b [u64],
+    /// Its access information as it was before, which is READ where there are extensions.
+    pub information: Option<&'b [u64]>,
 }
 
 /// An object that is to go.
@@ -50,6 +52,9 @@ pub struct Candidate {
 /// Everything here may be approximate: whatever a replacement does, lookups and changes stay right.
 #[allow(async_fn_in_trait)]
 pub trait Replacement<E: Endpoint>: Sized {
+    /// Whether victims leave history entries: then a history id comes with every sample.
+    const WANTS_HISTORY: bool = false;
+
     /// For a new client of the pool.
     fn new(shared: &ObjectsPool, endpoint: &E) -> Result<Self, PoolError>;
 

@@ -17,13 +17,17 @@ use super::replacement::{Candidate, Replacement, Victim};
 use super::slot::{HISTORY_IDS, KeyHash, Slot};
 use super::{Core, Objects};
 use crate::CacheError;
-use atoll_fabric::{Batch, Endpoint, Purpose};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, Purpose};
 use atoll_pool::read_word;
 
 /// Tries, each after a pause, before a writer gives up because nothing can be taken.
 const TRIES_MAX: u32 = 2_000;
 /// Samples without a block that fits, after which a chunk is emptied.
 const MISFITS_MAX: u32 = 3;
+/// Tries before a writer waits for others.
+const IDLE_TRIES: u32 = 16;
+/// Chunks that one client empties at a time.
+const DRAINS_MAX: usize = 4;
 /// A chunk is emptied once for the blocks of so many chunks.
 const DRAIN_EVERY: u64 = 4;
 
@@ -45,7 +49,9 @@ pub(super) struct Sample {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Made {
     /// There is more room.
-    Progress,
+    Room,
+    /// There may be soon: a chunk is being emptied.
+    Begun,
     /// Somebody else was faster.
     Stale,
     /// Nothing that was seen can go.
@@ -62,8 +68,11 @@ impl<E: Endpoint> Core<E> {
         if age > HISTORY_IDS / 2 { 0 } else { age }
     }
 
-    /// A history id for a victim.
-    pub(crate) async fn next_history_id(&mut self) -> Result<u64, CacheError> {
+    /// A history id for a victim: the one that came with the sample, or another one.
+    pub(crate) async fn history_id(&mut self) -> Result<u64, CacheError> {
+        if let Some(id) = self.history_at_hand.take() {
+            return Ok(id);
+        }
         let mut batch = Batch::new();
         let id = batch.fetch_and_add(self.shared.layout.history(), 1);
         self.endpoint.post(&mut batch).await?;
@@ -73,8 +82,34 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Notes that an id was given out.
-    pub(crate) fn note_history(&mut self, id: u64) {
+    fn note_history(&mut self, id: u64) {
         self.history_seen = self.history_seen.max(id.wrapping_add(1));
+    }
+
+    /// Tells the pool of an object that was just inserted, without waiting.
+    pub(crate) fn tell_insertion(&self, slot: u64, words: [u64; 4]) {
+        let mut buffer = Buffer::new();
+        buffer.resize(32);
+        buffer.words_mut().copy_from_slice(&words);
+        let mut batch = Batch::new();
+        batch.write(self.shared.layout.access(slot).add(8), buffer);
+        self.endpoint.post_unawaited(&mut batch);
+    }
+
+    /// Where a slot's block is, if the word is not damaged.
+    pub(crate) fn block_at(&self, word: Slot) -> Option<Address> {
+        self.record_span(word).map(|(at, ..)| at)
+    }
+
+    /// WRITEs the words beside an object, without waiting.
+    pub(crate) fn tell_extension(&self, word: Slot, words: &[u64]) {
+        let Some(at) = self.block_at(word) else { return };
+        let mut buffer = Buffer::new();
+        buffer.resize(8 * words.len());
+        buffer.words_mut().copy_from_slice(words);
+        let mut batch = Batch::new();
+        batch.write(at, buffer);
+        self.endpoint.post_unawaited(&mut batch);
     }
 
     /// Tells the pool of an object's new expiry.
@@ -87,12 +122,21 @@ impl<E: Endpoint> Core<E> {
         }
     }
 
-    /// Looks at a random bucket.
-    pub(super) async fn sample(&mut self) -> Result<Sample, CacheError> {
+    /// Looks at a random bucket; `with_history` gets a history id along with it.
+    pub(super) async fn sample(&mut self, with_history: bool) -> Result<Sample, CacheError> {
         let bucket = (self.endpoint.random() % u64::from(self.shared.settings.buckets)) as u32;
         let mut buffer = std::mem::take(&mut self.sample);
         buffer.resize(BUCKET_BYTES as usize);
-        self.sample = self.endpoint.read(self.shared.layout.bucket(bucket), buffer).await?;
+        let mut batch = Batch::new();
+        let read = batch.read(self.shared.layout.bucket(bucket), buffer);
+        let id = (with_history && self.history_at_hand.is_none())
+            .then(|| batch.fetch_and_add(self.shared.layout.history(), 1));
+        self.endpoint.post(&mut batch).await?;
+        self.sample = batch.take(read);
+        if let Some(id) = id {
+            self.history_at_hand = Some(batch.word(id));
+            self.note_history(batch.word(id));
+        }
         let now_ns = self.endpoint.now_ns();
         let (now_ms, now_us) = (self.pool_ms(now_ns).await?, self.about_us());
         let mut sample = Sample::default();
@@ -128,6 +172,10 @@ impl<E: Endpoint> Core<E> {
 
     /// Takes a block into the stock, and frees the extents of a large object; whether the slot was unchanged.
     async fn take(&mut self, slot: u64, word: Slot, then: Slot) -> Result<bool, CacheError> {
+        if self.find_record(word).await?.is_none() {
+            self.drop_damaged(slot, word).await?;
+            return Ok(false);
+        }
         let extents = if word.is_live() { self.extents_of(slot, word).await? } else { Some(None) };
         let Some(extents) = extents else { return Ok(false) };
         let Some(held) = self.take_block(slot, word, then).await? else { return Ok(false) };
@@ -153,25 +201,46 @@ impl<E: Endpoint> Core<E> {
     /// Gives blocks of classes with more than `kept` of them back.
     pub(super) async fn give_back_beyond(&mut self, kept: usize) -> Result<(), CacheError> {
         while let Some(index) = self.stock.surplus(kept) {
-            if !self.give_back(index).await? {
+            if self.give_back(index).await? {
+                continue;
+            }
+            // Every slot names something. What a client may keep it keeps; else the block's chunk goes, or another one.
+            let block = self.stock.all()[index].block;
+            if kept > 0 || !self.drain_chunk_of(block).await? && !self.drain_some_chunk().await? {
                 break;
             }
         }
         Ok(())
     }
 
-    /// Gives a block of the stock back: a slot of some bucket names it, dead. `false` if no bucket that was looked at has room.
-    async fn give_back(&mut self, index: usize) -> Result<bool, CacheError> {
-        let held = self.stock.all()[index];
-        for _ in 0..64 {
-            let bucket = (self.endpoint.random() % u64::from(self.shared.settings.buckets)) as u32;
-            if self.place_dead(bucket, held.class, held.block, held.tag).await? {
-                self.stock.remove(index);
-                self.let_go(held);
+    /// Begins to empty the chunk of a block; whether this client does now.
+    pub(super) async fn drain_chunk_of(&mut self, block: super::slot::Block) -> Result<bool, CacheError> {
+        let Some((_, chunk)) = self.block_span(block) else { return Ok(false) };
+        Box::pin(self.begin_draining(chunk)).await
+    }
+
+    /// Begins to empty the chunk of some block that a slot of a random bucket names.
+    async fn drain_some_chunk(&mut self) -> Result<bool, CacheError> {
+        let sample = self.sample(false).await?;
+        let live = sample.candidates.iter().map(|candidate| candidate.word);
+        let words: Vec<Slot> = sample.free.iter().map(|(_, word)| *word).chain(live).collect();
+        for word in words {
+            if self.drain_chunk_of(word.block()).await? {
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// Gives a block of the stock back: a slot of some bucket names it, dead. `false` if no bucket that was looked at has room.
+    async fn give_back(&mut self, index: usize) -> Result<bool, CacheError> {
+        let held = self.stock.all()[index];
+        let is_placed = self.place_dead_anywhere(held.class, held.block, held.tag).await?;
+        if is_placed {
+            self.stock.remove(index);
+            self.let_go(held);
+        }
+        Ok(is_placed)
     }
 
     /// Names a block that nothing names in a bucket, as a dead one; whether there was room.
@@ -201,25 +270,15 @@ impl<E: Endpoint> Core<E> {
 
     /// Puts everything that this client holds back into the pool.
     pub(super) async fn put_everything_back(&mut self) -> Result<(), CacheError> {
-        for slab in &mut self.slabs {
-            if let Some(slab) = slab.take() {
-                let open = atoll_pool::Chunk::owned(
-                    atoll_pool::ChunkState::Open,
-                    self.member.as_ref().expect("it has not left").incarnation,
-                    slab.generation,
-                );
-                self.waiting.push(super::drain::Emptied::begun(slab.chunk, open));
-            }
-        }
-        // Blocks of a slab are its chunk's.
-        self.stock.forget_slabs();
+        self.end_slabs().await?;
         self.stock.end_aging();
         self.free_fresh_chunks().await?;
         for tried in 1..=TRIES_MAX {
             self.give_back_beyond(0).await?;
+            self.recheck_orphans().await?;
             self.recheck_waiting(true).await?;
             self.tell_cells().await?;
-            if self.waiting.is_empty() && self.stock.all().is_empty() {
+            if self.orphans.is_empty() && self.waiting.is_empty() && self.stock.all().is_empty() {
                 break;
             }
             self.endpoint.pause(pause_ns(tried)).await;
@@ -260,7 +319,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     async fn obtain_block(&mut self, class: Class, chunks_kept: usize) -> Result<(), CacheError> {
-        let (mut tried, mut misfits) = (0, 0);
+        let (mut idle, mut misfits) = (0, 0);
         loop {
             self.core.recheck_aging().await?;
             if self.core.has_block(class) {
@@ -276,29 +335,36 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             if !self.core.stock.has_cell() {
                 self.core.give_back_beyond(0).await?;
             }
+            idle += 1;
             match self.make_room(class, misfits >= MISFITS_MAX).await? {
-                Made::Progress => misfits = 0,
+                Made::Room => (misfits, idle) = (0, 0),
+                Made::Begun => misfits = 0,
                 Made::Misfit => misfits += 1,
-                Made::Stale => {}
-                Made::Nothing => {
-                    tried += 1;
-                    if tried >= TRIES_MAX {
-                        return Err(CacheError::OutOfMemory);
-                    }
-                    // An index that holds little has many empty buckets: those cost no pause at first.
-                    if tried > 16 {
-                        self.core.searches_left_out = 0;
-                        self.core.endpoint.pause(pause_ns(tried)).await;
-                        Box::pin(self.core.tend()).await?;
-                    }
-                }
+                Made::Stale | Made::Nothing => {}
+            }
+            if idle >= TRIES_MAX {
+                return Err(CacheError::OutOfMemory);
+            }
+            // An index that holds little has many empty buckets: those cost no pause at first.
+            if idle > IDLE_TRIES {
+                self.wait_for_others(idle - IDLE_TRIES).await?;
             }
         }
     }
 
+    /// Gives others what this client can spare, and time.
+    async fn wait_for_others(&mut self, tried: u32) -> Result<(), CacheError> {
+        self.core.searches_left_out = 0;
+        self.core.end_slabs().await?;
+        self.core.give_back_beyond(0).await?;
+        self.core.endpoint.pause(pause_ns(tried)).await;
+        // Somebody who died may hold it all.
+        Box::pin(self.core.tend()).await
+    }
+
     /// Takes one block of use for the class; with `drained`, or now and then, by emptying a chunk.
     async fn make_room(&mut self, class: Class, drained: bool) -> Result<Made, CacheError> {
-        let sample = self.core.sample().await?;
+        let sample = self.core.sample(R::WANTS_HISTORY).await?;
         for (slot, word) in &sample.free {
             if self.core.fits(*word, class) {
                 let taken = self.core.take(*slot, *word, Slot::EMPTY).await?;
@@ -306,7 +372,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                     self.core.stats.expirations += 1;
                     self.replacement.removed(&mut self.core, *slot, *word).await?;
                 }
-                return Ok(if taken { Made::Progress } else { Made::Stale });
+                return Ok(if taken { Made::Room } else { Made::Stale });
             }
         }
         let blocks = class.blocks(self.core.shared.pool.layout.chunk_bytes);
@@ -342,7 +408,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     async fn evict(&mut self, victim: Victim) -> Result<Made, CacheError> {
         let evicted = self.core.take(victim.slot, victim.word, victim.then).await?;
         self.core.stats.evictions += u64::from(evicted);
-        Ok(if evicted { Made::Progress } else { Made::Stale })
+        Ok(if evicted { Made::Room } else { Made::Stale })
     }
 
     /// Makes a chunk free: that in which the block of this slot's word lies, or one of a large object's.
@@ -350,10 +416,13 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         if let Some(victim) = victim.filter(|victim| victim.word.is_large()) {
             let evicted = self.core.bury(victim.slot, victim.word).await?;
             self.core.stats.evictions += u64::from(evicted);
-            return Ok(if evicted { Made::Progress } else { Made::Stale });
+            return Ok(if evicted { Made::Room } else { Made::Stale });
         }
         let Some((_, chunk)) = self.core.block_span(word.block()) else { return Ok(Made::Stale) };
-        Ok(if Box::pin(self.core.begin_draining(chunk)).await? { Made::Progress } else { Made::Stale })
+        if self.core.waiting.len() >= DRAINS_MAX {
+            return Ok(Made::Nothing);
+        }
+        Ok(if Box::pin(self.core.begin_draining(chunk)).await? { Made::Begun } else { Made::Stale })
     }
 
     async fn obtain_chunks(&mut self, chunks: usize) -> Result<(), CacheError> {
@@ -363,20 +432,19 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             if self.core.allocate_chunk(self.core.chunks.len() + 1).await? {
                 continue;
             }
-            let sample = self.core.sample().await?;
+            let sample = self.core.sample(R::WANTS_HISTORY).await?;
             let chosen = self.choose(&sample.candidates).await?;
             let word = chosen.map(|victim| victim.word).or(sample.free.first().map(|(_, word)| *word));
             let made = match word {
-                Some(word) if self.core.waiting.len() < 4 => self.empty_chunk_of(chosen, word).await?,
-                _ => Made::Nothing,
+                Some(word) => self.empty_chunk_of(chosen, word).await?,
+                None => Made::Nothing,
             };
-            if made != Made::Progress {
-                tried += 1;
-                if tried >= TRIES_MAX {
-                    return Err(CacheError::OutOfMemory);
-                }
-                self.core.endpoint.pause(pause_ns(tried)).await;
-                Box::pin(self.core.tend()).await?;
+            tried = if made == Made::Room { 0 } else { tried + 1 };
+            if tried >= TRIES_MAX {
+                return Err(CacheError::OutOfMemory);
+            }
+            if tried > IDLE_TRIES {
+                self.wait_for_others(tried - IDLE_TRIES).await?;
             }
         }
         Ok(())
@@ -423,7 +491,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         if !self.core.stock.has_cell() {
             self.core.give_back_beyond(0).await?;
         }
-        let sample = self.core.sample().await?;
+        let sample = self.core.sample(R::WANTS_HISTORY).await?;
         if let Some((slot, word)) = sample.free.iter().find(|(_, word)| word.is_live()) {
             let taken = self.core.take(*slot, *word, Slot::EMPTY).await?;
             if taken {
@@ -433,7 +501,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             return Ok(taken);
         }
         let Some(victim) = self.choose(&sample.candidates).await? else { return Ok(false) };
-        Ok(self.evict(victim).await? == Made::Progress)
+        Ok(self.evict(victim).await? == Made::Room)
     }
 
     /// Evicts until no more objects are resident than may be: what a client that died had not counted may have been too many.

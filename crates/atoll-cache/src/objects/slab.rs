@@ -2,6 +2,8 @@
 //!
 //! A chunk's descriptor has the class of its blocks as contents, and as the engine's other word the highest tag that a block of it has had, from which
 //! the tags of its next life go on.
+//!
+//! A client cuts few chunks at a time, so that in a small pool not all of them are some client's: the more clients there may be, the fewer.
 
 use super::Core;
 use super::class::Class;
@@ -88,6 +90,11 @@ impl<E: Endpoint> Core<E> {
         if self.slabs[class.index()].is_some() {
             return Ok(false);
         }
+        let layout = &self.shared.pool.layout;
+        let slabs_max = (layout.chunks() / (4 * self.shared.pool.settings.clients_max)).max(1) as usize;
+        if self.slabs.iter().flatten().count() >= slabs_max {
+            self.end_slabs().await?;
+        }
         let Some(FreshChunk { chunk, generation }) = self.chunks.pop() else { return Ok(false) };
         let descriptor = self.shared.pool.layout.descriptor(chunk);
         let mut batch = Batch::new();
@@ -97,6 +104,19 @@ impl<E: Endpoint> Core<E> {
         let tag = batch.word(tag) as u16 & self.shared.settings.tag_mask;
         self.slabs[class.index()] = Some(Slab { chunk, generation, next: 0, unpublished: 0, tag });
         Ok(true)
+    }
+
+    /// Puts the chunks in use that this client cuts: what is left of them is everybody's. Not while a block of one is between the stock and a slot.
+    pub(super) async fn end_slabs(&mut self) -> Result<(), CacheError> {
+        let me = self.me();
+        for slab in &mut self.slabs {
+            if let Some(slab) = slab.take() {
+                self.orphans.push((slab.chunk, Chunk::owned(ChunkState::Open, me, slab.generation)));
+            }
+        }
+        // Blocks of a slab are its chunk's.
+        self.stock.forget_slabs();
+        self.recheck_orphans().await
     }
 
     /// Makes sure that there are more fresh chunks than so many, if the pool has free ones.

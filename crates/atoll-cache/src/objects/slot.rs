@@ -240,7 +240,10 @@ mod tests {
             assert!(dead.is_dead() && !dead.is_live() && !dead.is_free() && !dead.may_be(0));
             assert_eq!((dead.block(), dead.tag(), dead.class(large)), (block, tag, class));
             let listed = Slot::live(1, large, Content::Large, block, tag);
-            assert_eq!((listed.is_large(), listed.class(large), listed.buried(large).class(large)), (true, large, large));
+            assert_eq!(
+                (listed.is_large(), listed.class(large), listed.buried(large).class(large)),
+                (true, large, large)
+            );
         }
     }
 

@@ -222,6 +222,9 @@ impl<E: Endpoint> Core<E> {
         slot: u64,
         word: Slot,
     ) -> Result<Option<Held>, CacheError> {
+        if self.find_record(word).await?.is_none() {
+            return Ok(None);
+        }
         let Some(class) = word.checked_class(self.shared.settings.large_class) else { return Ok(None) };
         let Some(cell) = self.stock.free_cell() else { return Ok(None) };
         let trying = Cell { state: CellState::Trying, tag: word.tag(), block: word.block() }.word();

@@ -184,7 +184,8 @@ impl<E: Endpoint> Core<E> {
             && within.is_multiple_of(class.bytes())
             && descriptor.chunk.is_some_and(|chunk| matches!(chunk.state, ChunkState::Open | ChunkState::Queued));
         if !is_of_chunk {
-            walk.report.fault(|| format!("slot {slot} names a block of chunk {} that is none ({descriptor:?})", chunk.0));
+            walk.report
+                .fault(|| format!("slot {slot} names a block of chunk {} that is none ({descriptor:?})", chunk.0));
         }
         let mut buffer = std::mem::take(&mut self.record);
         buffer.resize(bytes);

@@ -59,7 +59,8 @@ impl<E: Endpoint> Core<E> {
     }
 
     async fn drop_damaged_after_look(&mut self, slot: u64, word: Slot) -> Result<(), CacheError> {
-        let large_is_in_flux = word.is_large() && self.extents_of(slot, word).await?.is_some_and(|listed| listed.is_some());
+        let large_is_in_flux =
+            word.is_large() && self.extents_of(slot, word).await?.is_some_and(|listed| listed.is_some());
         if large_is_in_flux { Ok(()) } else { self.drop_damaged(slot, word).await }
     }
 

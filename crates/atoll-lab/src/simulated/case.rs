@@ -1,10 +1,11 @@
-//! A `forge` pool on the simulated fabric, so small that everything happens all the time, and clients that play on it.
+//! A pool on the simulated fabric, so small that everything happens all the time, and clients that play on it.
 
-use super::client::{Client, Hesitant, prepare};
+use super::client::{Client, Hesitant};
 use super::load::{self, Load};
-use atoll_cache::forge::layout::{self, BUCKET_SLOTS, ForgeLayout};
-use atoll_cache::forge::{Forge, ForgeOptions, ForgePool, Hole, Queue, Variant};
-use atoll_cache::{Cache, CacheError};
+use super::subject::{Forged, Subject};
+use atoll_cache::forge::layout::{BUCKET_SLOTS, ForgeLayout};
+use atoll_cache::forge::{ForgePool, Queue};
+use atoll_cache::{Cache, CacheError, Engine, Pooled};
 use atoll_fabric::{Address, Endpoint, Kind, RegionAttributes};
 use atoll_pool::PoolSettings;
 use atoll_pool::nodes::MEMBER_HEADER_BYTES;
@@ -13,15 +14,13 @@ use atoll_sim::sim::region;
 use atoll_sim::{History, Random, Sim, SimOptions, Strategy};
 use std::cell::RefCell;
 use std::rc::Rc;
-
-/// Where variants of the engine have what they need besides the pool.
-const AREA: Address = Address::new(0, 1, 0);
+use std::sync::Arc;
 
 /// A pool, how many clients it has, and what the simulation is like.
 #[derive(Clone, Debug)]
-pub struct Case {
-    /// The engine's own choices.
-    pub options: ForgeOptions,
+pub struct Case<S: Subject = Forged> {
+    /// The engine, and its own choices.
+    pub subject: S,
     /// Bytes of a chunk.
     pub chunk_bytes: u32,
     /// Chunks of the heap that the pool is made with.
@@ -36,10 +35,6 @@ pub struct Case {
     pub objects_max: u64,
     /// Slots of the index.
     pub slots: u64,
-    /// Log2 of the rings' nodes, if it is not to follow from the chunks.
-    pub ring_log2: Option<u32>,
-    /// Where both cursors of both rings stand when the first client comes.
-    pub ring_position: u32,
     /// Clients that play.
     pub clients: u32,
     /// What each does, if it plays no part of its own.
@@ -57,15 +52,13 @@ pub struct Case {
     /// Whether the pool is walked afterwards; not where a test has poked what that looks at.
     pub verified: bool,
     /// The hole that is open.
-    pub hole: Option<Hole>,
-    /// What all clients do without.
-    pub variant: Variant,
+    pub hole: Option<S::Hole>,
 }
 
-impl Default for Case {
+impl<S: Subject> Default for Case<S> {
     fn default() -> Self {
         Self {
-            options: ForgeOptions::default(),
+            subject: S::default(),
             chunk_bytes: 512,
             chunks: 24,
             nodes: 1,
@@ -73,8 +66,6 @@ impl Default for Case {
             group_objects_max: 6,
             objects_max: 0,
             slots: 64,
-            ring_log2: None,
-            ring_position: 0,
             clients: 3,
             load: Load { keys: 5, operations: 60, value_bytes_max: 300, lookups: 40, mixed: true, expiring: false },
             evictions: Evictions::Anytime,
@@ -84,24 +75,22 @@ impl Default for Case {
             hesitation_ns: 0,
             verified: true,
             hole: None,
-            variant: Variant::default(),
         }
     }
 }
 
-impl Case {
+impl<S: Subject> Case<S> {
     /// A case whose every number comes from the seed.
     pub fn drawn(seed: u64) -> Self {
         let mut random = Random::stream(seed, 7);
         let paper = random.below(4) == 0;
-        let options = if paper { ForgeOptions::paper() } else { ForgeOptions::default() };
         let clients = 2 + random.below(3) as u32;
         let mut spread = Random::stream(seed, 12);
         Self {
             nodes: spread.pick(&[1, 1, 1, 2, 3]),
             growth_chunks: spread.pick(&[0, 0, 8, 20]),
-            options: ForgeOptions { small_percent: random.pick(&[10, 20, 50]), ..options },
-            chunk_bytes: random.pick(&[256, 512, 1024]),
+            subject: S::drawn(&mut random, paper),
+            chunk_bytes: random.pick(&S::CHUNK_BYTES),
             chunks: random.pick(&[18, 24, 40]),
             group_objects_max: random.pick(&[1, 2, 4, 12]),
             objects_max: random.pick(&[0, 0, 0, 4, 12]),
@@ -134,12 +123,8 @@ impl Case {
             group_objects_max: self.group_objects_max,
             ..PoolSettings::for_capacity(1 << 20)
         };
-        let mut settings = self.options.settings(base, self.slots);
-        if let Some(ring_log2) = self.ring_log2 {
-            settings.engine_settings[0] &= !(0xff << 32);
-            settings.engine_settings[0] |= u64::from(ring_log2) << 32;
-        }
-        let area = layout::engine_area(&settings);
+        let mut settings = self.subject.settings(base, self.slots);
+        let area = S::engine_area(&settings);
         let metadata = area.home_bytes + 2048 + (self.chunks + self.growth_chunks) * 32;
         let further = u64::from(self.nodes - 1);
         let member_heap = self.chunks / u64::from(self.nodes) * u64::from(self.chunk_bytes);
@@ -163,30 +148,24 @@ impl Case {
     }
 
     /// A simulation with the case's pool in it.
-    pub fn formatted(&self, seed: u64) -> Result<(Sim, Rc<ForgePoolWords>), String> {
+    pub fn formatted(&self, seed: u64) -> Result<(Sim, Arc<Shared<S>>), String> {
         let settings = self.settings();
         let mut options = SimOptions::with_nodes(seed, self.regions(&settings));
         (options.steps_max, options.strategy) = (self.steps_max, self.strategy);
-        if self.variant != Variant::default() {
-            let bytes = Variant::area_bytes(&settings).map_err(|error| error.to_string())?;
-            options.nodes[0].push(region(bytes, Kind::Host));
-        }
+        options.nodes[0].extend(self.subject.further_region(&settings)?);
         let sim = Sim::new(options);
-        let endpoint = sim.endpoint("maker");
-        let pool = sim.block_on(async move { ForgePool::format(&endpoint, settings).await });
+        let endpoint = Hesitant { inner: sim.endpoint("maker"), hesitation_ns: 0 };
+        let pool = sim.block_on(async move { S::Engine::format(&endpoint, settings).await });
         let pool = pool.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
-        let words = ForgePoolWords { pool };
-        if self.ring_position != 0 {
-            words.turn_rings(&sim, self.ring_position);
-        }
-        Ok((sim, Rc::new(words)))
+        self.subject.set_stage(&sim, &pool);
+        Ok((sim, pool))
     }
 
     /// Lets every client play its part in `sim`, each a process of its own with its own map of hotness. The first error is the
     /// case's.
-    pub fn play<F>(&self, sim: &Sim, history: &Rc<History>, part: impl Fn(Client) -> F) -> Result<(), String>
+    pub fn play<F>(&self, sim: &Sim, history: &Rc<History>, part: impl Fn(Client<S>) -> F) -> Result<(), String>
     where
-        F: Future<Output = Result<Client, CacheError>> + 'static,
+        F: Future<Output = Result<Client<S>, CacheError>> + 'static,
         Self: Sized,
     {
         let errors = Rc::new(RefCell::new(Vec::new()));
@@ -234,24 +213,24 @@ impl Case {
         errors.take().into_iter().next().map_or(Ok(()), Err)
     }
 
-    pub(super) fn join(&self, sim: &Sim, number: u32, history: &Rc<History>) -> Result<Client, String> {
+    pub(super) fn join(&self, sim: &Sim, number: u32, history: &Rc<History>) -> Result<Client<S>, String> {
         let hesitation_ns = if number == 0 { self.hesitation_ns } else { 0 };
         let hesitant = |name: String| Hesitant { inner: sim.endpoint(&name), hesitation_ns };
         let endpoint = hesitant(format!("client {number}"));
         let (bytes, hole, history, seed) = (self.settings().home_bytes(), self.hole, history.clone(), sim.seed());
-        let variant = self.variant;
+        let subject = self.subject.clone();
         let (origin_ns, epoch_ms) = (endpoint.now_ns() - sim.now_ns(), SimOptions::new(0, 8).epoch_ms);
         let spares = (0..self.rejoins).map(|time| hesitant(format!("client {number}, {time} to go"))).collect();
         let joined = sim.block_on(async move {
-            let pool = ForgePool::open(&endpoint, bytes).await?;
-            let mut forge = Forge::join(&pool, endpoint).await?;
-            prepare(&mut forge, hole);
-            forge.set_variant(variant, AREA);
+            let pool = S::Engine::open(&endpoint, bytes).await?;
+            let mut engine = S::Engine::join(&pool, endpoint).await?;
+            subject.prepare(&mut engine, hole);
             Ok::<_, atoll_pool::PoolError>(Client {
                 number,
                 seed,
-                cache: Cache::new(forge),
+                cache: Cache::new(engine),
                 history,
+                subject,
                 hole,
                 epoch_ms,
                 origin_ns,
@@ -286,9 +265,9 @@ impl Case {
     }
 
     /// Plays a part of one's own under a seed, then walks the pool and checks the history.
-    pub fn run_part<F>(&self, seed: u64, part: impl Fn(Client) -> F) -> Result<Checked, String>
+    pub fn run_part<F>(&self, seed: u64, part: impl Fn(Client<S>) -> F) -> Result<Checked, String>
     where
-        F: Future<Output = Result<Client, CacheError>> + 'static,
+        F: Future<Output = Result<Client<S>, CacheError>> + 'static,
     {
         let (sim, _) = self.formatted(seed)?;
         let history = Rc::new(History::new());
@@ -297,7 +276,7 @@ impl Case {
             async move {
                 let client = played.await?;
                 // Nobody writes to this pool but clients: what one of them drops as damaged was sound.
-                match client.cache.stats().damaged {
+                match client.cache.engine().stats().damaged {
                     0 => Ok(client),
                     _ => Err(CacheError::Damaged { what: "a sound object was dropped" }),
                 }
@@ -315,22 +294,25 @@ impl Case {
 pub(super) const GROWTH_NS_MAX: u64 = 200_000;
 
 /// Adds a memory node at some moment.
-async fn grow(grower: &mut Client, bytes: u64) -> Result<(), String> {
+async fn grow<S: Subject>(grower: &mut Client<S>, bytes: u64) -> Result<(), String> {
     let when_ns = grower.random().below(GROWTH_NS_MAX);
-    let forge = grower.cache.engine_mut();
-    forge.endpoint().pause(when_ns).await;
-    let nodes = forge.pool().pool().layout.nodes_known();
+    let engine = grower.cache.engine_mut();
+    engine.endpoint().pause(when_ns).await;
+    let pool = S::Engine::pool_of(engine.shared());
     // It is there when the case's clients come a second time.
-    if u32::from(nodes) < forge.pool().pool().settings.nodes_max {
-        forge.grow(bytes).await.map_err(|error| error.to_string())?;
+    if u32::from(pool.layout.nodes_known()) < pool.settings.nodes_max {
+        engine.grow(bytes).await.map_err(|error| error.to_string())?;
     }
-    forge.leave().await.map_err(|error| error.to_string())
+    engine.leave().await.map_err(|error| error.to_string())
 }
 
-/// The words of a pool, for tests that poke them.
+/// A subject's pool, as the process that made it has it open.
+pub type Shared<S> = <<S as Subject>::Engine as Pooled<Hesitant>>::Shared;
+
+/// The words of a `forge` pool, for tests that poke them.
 pub struct ForgePoolWords {
     /// The pool.
-    pub pool: std::sync::Arc<ForgePool>,
+    pub pool: Arc<ForgePool>,
 }
 
 impl ForgePoolWords {

@@ -1,7 +1,7 @@
 //! One client of a simulated case.
 
-use atoll_cache::forge::{Forge, Hole};
-use atoll_cache::{Cache, CacheError, Condition, Number, SetOptions, Value};
+use super::subject::{Forged, Subject};
+use atoll_cache::{Cache, CacheError, Condition, Number, Pooled, SetOptions, Value};
 use atoll_fabric::batch::Operation;
 use atoll_fabric::{Batch, Endpoint, Identity, Limits, VerbError};
 use atoll_sim::history::{self, Call, Outcome, Seen};
@@ -9,16 +9,17 @@ use atoll_sim::{History, Random, SimEndpoint};
 use std::rc::Rc;
 
 /// One client of a case, as its part sees it.
-pub struct Client {
+pub struct Client<S: Subject = Forged> {
     /// Which one it is.
     pub number: u32,
     /// The run's seed.
     pub seed: u64,
     /// Its cache.
-    pub cache: Cache<Forge<Hesitant>>,
+    pub cache: Cache<S::Engine>,
     /// Where it records what it does.
     pub history: Rc<History>,
-    pub(super) hole: Option<Hole>,
+    pub(super) subject: S,
+    pub(super) hole: Option<S::Hole>,
     pub(super) epoch_ms: u64,
     /// What its endpoint's clock shows when the simulation begins.
     pub(super) origin_ns: u64,
@@ -26,7 +27,7 @@ pub struct Client {
     pub(super) spares: Vec<Hesitant>,
 }
 
-impl Client {
+impl<S: Subject> Client<S> {
     /// A stream of its own.
     pub fn random(&self) -> Random {
         Random::stream(self.seed, 5000 + u64::from(self.number))
@@ -41,10 +42,10 @@ impl Client {
     pub async fn rejoin(&mut self) -> Result<(), CacheError> {
         self.cache.engine_mut().leave().await?;
         let endpoint = self.spares.pop().expect("a case says how often its clients come back");
-        let pool = self.cache.engine().pool().clone();
-        let mut forge = Forge::join(&pool, endpoint).await.expect("the place that it left is free");
-        prepare(&mut forge, self.hole);
-        self.cache = Cache::new(forge);
+        let pool = self.cache.engine().shared().clone();
+        let mut engine = S::Engine::join(&pool, endpoint).await.expect("the place that it left is free");
+        self.subject.prepare(&mut engine, self.hole);
+        self.cache = Cache::new(engine);
         Ok(())
     }
 
@@ -99,21 +100,6 @@ impl Client {
         self.history.end(pending, Outcome::Set { stored: outcome.stored, seen, token: None });
         Ok(())
     }
-}
-
-/// Memory of an address cache of two sets, so that keys push each other out.
-const ADDRESS_CACHE_BYTES: usize = 2 * 96;
-
-/// Opens a hole, which without the feature `holes` cannot be done, and lets every other client remember addresses.
-pub(super) fn prepare<E: Endpoint>(forge: &mut Forge<E>, hole: Option<Hole>) {
-    let remembers = !forge.endpoint().identity().0[0].is_multiple_of(2);
-    forge.set_address_cache(if remembers { ADDRESS_CACHE_BYTES } else { 0 });
-    #[cfg(feature = "holes")]
-    if let Some(hole) = hole {
-        forge.open_hole(hole);
-    }
-    #[cfg(not(feature = "holes"))]
-    let _ = (forge, hole);
 }
 
 /// The simulator's endpoint, with a client that may think before it publishes what it has decided: between a look at a slot and

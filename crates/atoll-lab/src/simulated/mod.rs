@@ -4,6 +4,7 @@
 //! | module | concept |
 //! |---|---|
 //! | [`case`] | a pool, its clients and what the simulation is like |
+//! | `subject` | the engines that cases are about |
 //! | [`client`] | one client, and what it records |
 //! | [`load`] | what clients do, recorded as a history |
 //! | [`turmoil`] | a case in which things go wrong |
@@ -16,11 +17,13 @@ pub mod client;
 mod command;
 pub mod explored;
 pub mod load;
+mod subject;
 pub mod swarm;
 pub mod turmoil;
 
-pub use case::{Case, ForgePoolWords};
+pub use case::{Case, ForgePoolWords, Shared};
 pub use client::Client;
 pub use command::SimCommand;
 pub use load::Load;
+pub use subject::{Dittoed, Forged, Stored, Subject};
 pub use turmoil::Turmoil;

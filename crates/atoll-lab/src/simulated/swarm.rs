@@ -2,10 +2,11 @@
 //!
 //! Seed and commit decide a run, on every machine. A run that fails prints the command that replays it; the replay can print every event.
 
+use super::subject::{Dittoed, Forged, Stored, Subject};
 use super::turmoil::{Ran, Turmoil};
 use crate::LabError;
 use crate::progress::Progress;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -15,6 +16,9 @@ use std::time::{Duration, Instant};
 /// Draw pools, loads, liberties and faults from seeds, and look for what goes wrong
 #[derive(Args, Clone, Debug)]
 pub struct SwarmCommand {
+    /// The engine
+    #[arg(long, value_enum, default_value_t)]
+    engine: SimulatedEngine,
     /// For so many minutes
     #[arg(long, default_value_t = 1.0, value_parser = minutes)]
     minutes: f64,
@@ -35,6 +39,9 @@ pub struct SwarmCommand {
 /// Run one drawn case again
 #[derive(Args, Clone, Debug)]
 pub struct ReplayCommand {
+    /// The engine
+    #[arg(long, value_enum, default_value_t)]
+    engine: SimulatedEngine,
     /// Its seed
     #[arg(long)]
     seed: u64,
@@ -51,6 +58,49 @@ fn minutes(text: &str) -> Result<f64, String> {
         Ok(minutes) if minutes > 0.0 && minutes <= 100_000.0 => Ok(minutes),
         _ => Err("write a number of minutes above 0, such as 0.5".to_owned()),
     }
+}
+
+/// The engines, as users name them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SimulatedEngine {
+    /// FORGE
+    #[default]
+    Forge,
+    /// Ditto
+    Ditto,
+    /// A table of objects that tracks nothing and evicts at random
+    Kvs,
+}
+
+impl SimulatedEngine {
+    /// Runs one seed; a panic is a failure like any other.
+    pub fn run_seed(self, seed: u64) -> Result<Ran, String> {
+        match self {
+            Self::Forge => run_seed::<Forged>(seed),
+            Self::Ditto => run_seed::<Dittoed>(seed),
+            Self::Kvs => run_seed::<Stored>(seed),
+        }
+    }
+
+    /// Runs one seed and tells how: the case, how it went, and the last so many events in words.
+    fn replay(self, seed: u64, events: usize) -> (String, Result<Ran, String>, String) {
+        match self {
+            Self::Forge => replay::<Forged>(seed, events),
+            Self::Ditto => replay::<Dittoed>(seed, events),
+            Self::Kvs => replay::<Stored>(seed, events),
+        }
+    }
+
+    fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
+fn replay<S: Subject>(seed: u64, events: usize) -> (String, Result<Ran, String>, String) {
+    let turmoil = Turmoil::<S>::drawn(seed);
+    let (ran, trace) = turmoil.run_traced(seed, events);
+    (format!("{turmoil:#?}"), ran, trace)
 }
 
 /// A seed under which something was wrong.
@@ -86,16 +136,15 @@ pub struct SwarmReport {
 /// Failures after which a swarm ends: they have one cause more often than not.
 const FAILURES_MAX: usize = 10;
 
-/// Runs one seed; a panic is a failure like any other.
-pub fn run_seed(seed: u64) -> Result<Ran, String> {
-    catch_unwind(AssertUnwindSafe(|| Turmoil::drawn(seed).run(seed))).unwrap_or_else(|panic| {
+fn run_seed<S: Subject>(seed: u64) -> Result<Ran, String> {
+    catch_unwind(AssertUnwindSafe(|| Turmoil::<S>::drawn(seed).run(seed))).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         Err(text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default())
     })
 }
 
 /// Runs seeds from `first` on, on so many threads, until the time or the runs are up.
-pub fn swarm(first: u64, runs_max: u64, time: Duration, threads: usize) -> SwarmReport {
+pub fn swarm(engine: SimulatedEngine, first: u64, runs_max: u64, time: Duration, threads: usize) -> SwarmReport {
     let (begun, next) = (Instant::now(), AtomicU64::new(0));
     let progress = Progress::new(time.as_millis() as u64, "seeds");
     let total = Mutex::new((SwarmReport { first_seed: first, ..SwarmReport::default() }, 0u64));
@@ -109,7 +158,7 @@ pub fn swarm(first: u64, runs_max: u64, time: Duration, threads: usize) -> Swarm
                         break;
                     }
                     let seed = first.wrapping_add(run);
-                    let ran = run_seed(seed);
+                    let ran = engine.run_seed(seed);
                     let (report, verbs) = &mut *total.lock().expect("no thread panics here");
                     report.runs += 1;
                     match ran {
@@ -141,7 +190,7 @@ impl SwarmCommand {
         // Seconds leave room for the runs of each.
         let first = self.seed.unwrap_or(since_epoch.as_secs() * 1_000_000);
         let time = Duration::from_secs_f64(60.0 * self.minutes);
-        let report = swarm(first, self.runs.unwrap_or(u64::MAX), time, self.threads.unwrap_or(cores));
+        let report = swarm(self.engine, first, self.runs.unwrap_or(u64::MAX), time, self.threads.unwrap_or(cores));
         if self.json {
             println!("{}", serde_json::to_string_pretty(&report).expect("a report is plain data"));
         } else {
@@ -149,7 +198,8 @@ impl SwarmCommand {
             println!("{} operations checked, {} of them hits", report.operations, report.hits);
             println!("{} verbs a second and thread, joins, walks and checks included", report.verbs_per_s);
             for Failure { seed, what } in &report.failures {
-                println!("seed {seed}: {what}\n  replay: atoll sim replay --seed {seed} --trace");
+                let engine = self.engine.name();
+                println!("seed {seed}: {what}\n  replay: atoll sim replay --engine {engine} --seed {seed} --trace");
             }
         }
         match report.failures.len() {
@@ -162,11 +212,10 @@ impl SwarmCommand {
 impl ReplayCommand {
     /// Runs the seed and prints how it went.
     pub fn run(self) -> Result<(), LabError> {
-        let turmoil = Turmoil::drawn(self.seed);
+        let (turmoil, ran, trace) = self.engine.replay(self.seed, self.trace.unwrap_or(0));
         if !self.json {
-            println!("{turmoil:#?}");
+            println!("{turmoil}");
         }
-        let (ran, trace) = turmoil.run_traced(self.seed, self.trace.unwrap_or(0));
         if self.trace.is_some() {
             println!("{}", trace.trim_start_matches('\n'));
         }

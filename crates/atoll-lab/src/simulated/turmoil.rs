@@ -4,11 +4,10 @@
 //! the dead are shut out and one repair has passed, the pool is sound and takes as many objects as ever.
 
 use super::case::{Case, GROWTH_NS_MAX};
-use super::client::{Hesitant, prepare};
+use super::client::Hesitant;
 use super::load::{self, Load};
-use atoll_cache::forge::layout::ForgeLayout;
-use atoll_cache::forge::{Forge, ForgePool};
-use atoll_cache::{Cache, CacheError, SetOptions};
+use super::subject::{Forged, Subject};
+use atoll_cache::{Cache, CacheError, Pooled, SetOptions};
 use atoll_fabric::{Endpoint, VerbError};
 use atoll_pool::PoolError;
 use atoll_pool::registry::Times;
@@ -19,9 +18,9 @@ use std::rc::Rc;
 
 /// A case, what goes wrong in it, and how soon clients look after each other.
 #[derive(Clone, Debug)]
-pub struct Turmoil {
+pub struct Turmoil<S: Subject = Forged> {
     /// The pool and its clients.
-    pub case: Case,
+    pub case: Case<S>,
     /// What goes wrong.
     pub faults: Faults,
     /// Which liberties of the contract are taken.
@@ -50,8 +49,8 @@ pub struct Ran {
 }
 
 /// What the clients of a run share with whoever judges it.
-struct Stage {
-    turmoil: Turmoil,
+struct Stage<S: Subject> {
+    turmoil: Turmoil<S>,
     seed: u64,
     bytes: u64,
     history: Rc<History>,
@@ -64,11 +63,11 @@ const STEPS_MAX: u64 = 5_000_000;
 /// Looks of the last client at a pool that is not sound yet.
 const LOOKS_MAX: u32 = 20;
 
-impl Turmoil {
+impl<S: Subject> Turmoil<S> {
     /// Everything from the seed.
     pub fn drawn(seed: u64) -> Self {
         let mut random = Random::stream(seed, 8);
-        let case = Case::drawn(seed);
+        let case = Case::<S>::drawn(seed);
         let roomy = random.below(4) == 0;
         let case = if roomy {
             // Nothing is evicted, so that a miss tells of a mistake.
@@ -136,13 +135,10 @@ impl Turmoil {
     fn run_on(&self, sim: &Sim) -> Result<Ran, String> {
         let settings = self.settings();
         let bytes = settings.home_bytes();
-        let endpoint = sim.endpoint("maker");
-        let made = sim.block_on(async move { ForgePool::format(&endpoint, settings).await });
+        let endpoint = Hesitant { inner: sim.endpoint("maker"), hesitation_ns: 0 };
+        let made = sim.block_on(async move { S::Engine::format(&endpoint, settings).await });
         let pool = made.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
-        sim.name_addresses(move |at| {
-            let forge = ForgeLayout::new(pool.pool(), pool.settings()).ok()?;
-            forge.describe(at).or_else(|| pool.pool().layout.describe(at))
-        });
+        sim.name_addresses(move |at| S::Engine::describe(&pool, at));
         let stage = Rc::new(Stage {
             turmoil: self.clone(),
             seed: sim.seed(),
@@ -171,19 +167,19 @@ impl Turmoil {
     }
 }
 
-impl Stage {
+impl<S: Subject> Stage<S> {
     /// Joins the pool as a client of its own process.
-    async fn join(&self, control: &Control, name: &str, hole: bool) -> Result<Cache<Forge<Hesitant>>, PoolError> {
+    async fn join(&self, control: &Control, name: &str, hole: bool) -> Result<Cache<S::Engine>, PoolError> {
         let endpoint = Hesitant { inner: control.endpoint(name), hesitation_ns: 0 };
-        let pool = ForgePool::open(&endpoint, self.bytes).await?;
-        let mut forge = Forge::join(&pool, endpoint).await?;
-        forge.set_times(self.turmoil.times);
-        prepare(&mut forge, self.turmoil.case.hole.filter(|_| hole));
-        Ok(Cache::new(forge))
+        let pool = S::Engine::open(&endpoint, self.bytes).await?;
+        let mut engine = S::Engine::join(&pool, endpoint).await?;
+        engine.set_times(self.turmoil.times);
+        self.turmoil.case.subject.prepare(&mut engine, self.turmoil.case.hole.filter(|_| hole));
+        Ok(Cache::new(engine))
     }
 }
 
-impl Stage {
+impl<S: Subject> Stage<S> {
     /// Whether a joiner may end with this error.
     fn is_fate_of_joiners(&self, error: &PoolError) -> bool {
         match error {
@@ -195,7 +191,7 @@ impl Stage {
 }
 
 /// A client's life, if nothing cuts it short.
-async fn live(stage: Rc<Stage>, control: Control, number: u32) {
+async fn live<S: Subject>(stage: Rc<Stage<S>>, control: Control, number: u32) {
     let mut cache = match stage.join(&control, &format!("client {number}"), true).await {
         Ok(cache) => cache,
         Err(error) if stage.is_fate_of_joiners(&error) => return,
@@ -217,7 +213,7 @@ async fn live(stage: Rc<Stage>, control: Control, number: u32) {
 }
 
 /// Adds a memory node at some moment, if nothing cuts that short.
-async fn grow(stage: Rc<Stage>, control: Control) {
+async fn grow<S: Subject>(stage: Rc<Stage<S>>, control: Control) {
     let outcome = async {
         let mut cache = stage.join(&control, "grower", false).await?;
         let forge = cache.engine_mut();
@@ -241,7 +237,7 @@ fn is_fate(error: &VerbError) -> bool {
 }
 
 /// Spawns a successor for every client that is killed.
-async fn keep(stage: Rc<Stage>, control: Control) {
+async fn keep<S: Subject>(stage: Rc<Stage<S>>, control: Control) {
     while control.next_killed().await.is_some() {
         let number = stage.next_number.get();
         if number - stage.turmoil.case.clients < stage.turmoil.successors {
@@ -252,7 +248,7 @@ async fn keep(stage: Rc<Stage>, control: Control) {
 }
 
 /// After everything: one repair, and the pool is as good as new.
-async fn end(stage: Rc<Stage>, control: Control) -> Result<(), String> {
+async fn end<S: Subject>(stage: Rc<Stage<S>>, control: Control) -> Result<(), String> {
     let text = |error: CacheError| format!("after the faults: {error}");
     let joined = stage.join(&control, "last", true).await;
     let mut cache = match joined {
@@ -271,8 +267,9 @@ async fn end(stage: Rc<Stage>, control: Control) -> Result<(), String> {
         }
     }
     let growth_bytes = stage.turmoil.case.growth_bytes();
-    let pool = cache.engine().pool().clone();
-    if u32::from(pool.pool().layout.nodes_known()) < pool.pool().settings.nodes_max {
+    let shared = cache.engine().shared().clone();
+    let pool = S::Engine::pool_of(&shared);
+    if u32::from(pool.layout.nodes_known()) < pool.settings.nodes_max {
         // Whoever was to add the node died at it, and left nothing in the way.
         let grown = cache.engine_mut().grow(growth_bytes).await;
         grown.map_err(|error| format!("after the faults: {error}"))?;

@@ -1,0 +1,227 @@
+//! Ditto: objects are sampled, several policies say which one should go, and which policy decides is learnt from what they regret.
+//!
+//! After Shen et al., "Ditto: An Elastic and Adaptive Memory-Disaggregated Caching System" (SOSP 2023), on the table of [`objects`](crate::objects).
+//!
+//! | module | concept |
+//! |---|---|
+//! | [`settings`] | what clients of a pool agree on |
+//! | [`counters`] | accesses that the pool does not know yet (section 4.2.2) |
+//! | `shared` | the words that all clients' experts have in common |
+//!
+//! | the paper | here |
+//! |---|---|
+//! | access information beside every slot | behind the slots of its bucket ([`objects::access`](crate::objects::access)) |
+//! | the experts of a history entry in a word of their own | in the slot word |
+//! | the history counter READ with every lookup | known from this client's own evictions; an age that is a little too young costs a little too much regret |
+//! | a regret when a key with a history entry is looked up | when it is inserted, which consumes the entry: no entry is regretted twice |
+//! | weights merged by the memory node's processor | by FAA on one word an expert ([`experts`](crate::experts) says why that is the same): a memory node has none |
+//! | clients' wall clocks compared | the pool's clock, which is within two milliseconds on all of them |
+//! | the cache holds so many objects, the history as many entries | the index is made for so many objects, with as many slots for history |
+
+pub mod counters;
+pub mod settings;
+mod shared;
+
+pub use settings::{DittoOptions, DittoSettings, ENGINE_DITTO};
+
+use crate::CacheError;
+use crate::experts::{self, Experts};
+use crate::objects::access::{self, Access};
+use crate::objects::replacement::{Accessed, Candidate, Replacement, Victim};
+use crate::objects::slot::{EXPERTS_MAX, Slot};
+use crate::objects::{Core, Objects, ObjectsPool};
+use crate::policy::{self, EXTENSION_WORDS_MAX, Ghost};
+use arrayvec::ArrayVec;
+use atoll_fabric::purpose::Scope;
+use atoll_fabric::{Batch, Buffer, Endpoint, Purpose};
+use atoll_pool::PoolError;
+use counters::Counters;
+
+/// A client of a `ditto` pool.
+pub type Ditto<E> = Objects<E, Adaptive>;
+
+/// Words beside an object.
+type Words = ArrayVec<u64, EXTENSION_WORDS_MAX>;
+
+/// One client's side of Ditto: its experts, and what it has counted and not told.
+pub struct Adaptive {
+    settings: DittoSettings,
+    experts: Experts,
+    /// Evictions that a history entry lasts.
+    history: u32,
+    counters: Counters,
+    /// The policies' shared numbers, as this client knows them.
+    globals: ArrayVec<u64, EXPERTS_MAX>,
+    /// Which of them are larger than what the pool was told.
+    untold: bool,
+}
+
+impl Adaptive {
+    /// The weights of the experts, which add up to one, in the order of the pool's policies.
+    pub fn weights(&self) -> &[f64] {
+        self.experts.weights()
+    }
+
+    fn object(access: &Access) -> policy::Object {
+        policy::Object {
+            inserted_us: access.inserted_us,
+            accessed_us: access.last_us,
+            frequency: access.frequency,
+            bytes: access.bytes.max(1),
+        }
+    }
+
+    /// Brings the words beside an object up to date, without waiting.
+    fn tell_extension<E: Endpoint>(&self, core: &Core<E>, object: &Accessed<'_>, access: &policy::Access<'_>) {
+        if self.experts.set().extension_words() == 0 {
+            return;
+        }
+        let mut words: Words = object.extension.iter().copied().take(EXTENSION_WORDS_MAX).collect();
+        while words.len() < self.experts.set().extension_words() {
+            words.push(0);
+        }
+        self.experts.set().accessed(access, &self.globals, &mut words);
+        core.tell_extension(object.word, &words);
+    }
+
+    /// The words beside the candidates' objects, all READ at once.
+    async fn extensions<E: Endpoint>(
+        &self,
+        core: &mut Core<E>,
+        candidates: &[Candidate],
+    ) -> Result<ArrayVec<Words, { crate::objects::layout::BUCKET_SLOTS }>, CacheError> {
+        let words = self.experts.set().extension_words();
+        if words == 0 {
+            return Ok(candidates.iter().map(|_| Words::new()).collect());
+        }
+        let mut batch = Batch::new();
+        let mut tickets = ArrayVec::<_, { crate::objects::layout::BUCKET_SLOTS }>::new();
+        for candidate in candidates {
+            tickets.push(core.block_at(candidate.word).map(|at| {
+                let mut buffer = Buffer::new();
+                buffer.resize(8 * words);
+                batch.read(at, buffer)
+            }));
+        }
+        core.endpoint.post(&mut batch).await?;
+        let zero = || std::iter::repeat_n(0, words).collect::<Words>();
+        let read = tickets.into_iter().map(|ticket| match ticket {
+            Some(ticket) => batch.take(ticket).words().iter().copied().collect(),
+            None => zero(),
+        });
+        Ok(read.collect())
+    }
+}
+
+impl<E: Endpoint> Replacement<E> for Adaptive {
+    const WANTS_HISTORY: bool = true;
+
+    fn new(shared: &ObjectsPool, endpoint: &E) -> Result<Self, PoolError> {
+        let settings = DittoSettings::decode(&shared.settings)?;
+        let experts = Experts::new(settings.experts.clone(), settings.learning);
+        let threshold = if endpoint.is_near() { 1 } else { settings.counter_threshold };
+        let counters = Counters::new(settings.counters, threshold, settings.counter_age_us);
+        let objects = shared.objects_expected().saturating_mul(settings.history_percent) / 100;
+        let history = objects.clamp(1, crate::objects::slot::HISTORY_IDS / 2) as u32;
+        let globals = std::iter::repeat_n(0, settings.experts.len()).collect();
+        Ok(Self { settings, experts, history, counters, globals, untold: false })
+    }
+
+    async fn accessed(&mut self, core: &mut Core<E>, object: Accessed<'_>) -> Result<(), CacheError> {
+        let now_us = core.about_us();
+        let before = core.endpoint.purpose(Purpose::Hotness);
+        let mut batch = Batch::new();
+        let at = core.shared.layout.access(object.slot);
+        batch.write_word(at.add(8), access::last_access_word(now_us, object.hash.mark));
+        if let Some(accesses) = self.counters.count(object.slot, now_us) {
+            batch.fetch_and_add(at, accesses.into());
+        }
+        core.endpoint.post_unawaited(&mut batch);
+        if let Some(information) = object.information {
+            let before = Self::object(&Access::decode(information, now_us));
+            let after = policy::Object { accessed_us: now_us, frequency: before.frequency + 1, ..before };
+            let access = policy::Access { now_us, before: Some(&before), after: &after, ghost: None };
+            self.tell_extension(core, &object, &access);
+        }
+        while let Some((slot, accesses)) = self.counters.due(now_us) {
+            let mut batch = Batch::new();
+            batch.fetch_and_add(core.shared.layout.access(slot), accesses.into());
+            core.endpoint.post_unawaited(&mut batch);
+        }
+        core.endpoint.purpose(before);
+        Ok(())
+    }
+
+    async fn inserted(
+        &mut self,
+        core: &mut Core<E>,
+        object: Accessed<'_>,
+        before: Slot,
+        counter: u64,
+        expiry_ms: Option<u64>,
+    ) -> Result<(), CacheError> {
+        let now_us = core.about_us();
+        // What was counted of the slot's last object is nobody's any more.
+        self.counters.forget(object.slot);
+        let purpose = core.endpoint.purpose(Purpose::Hotness);
+        let words = access::insertion_words(now_us, expiry_ms, object.bytes, counter, object.hash.mark);
+        core.tell_insertion(object.slot, words);
+        let ghost = before.history_of(object.hash).and_then(|(experts, id)| {
+            let counter = id.wrapping_add(core.history_age(id));
+            Ghost::live(experts, counter, id, self.history)
+        });
+        let after =
+            policy::Object { inserted_us: now_us, accessed_us: now_us, frequency: 1, bytes: object.bytes.max(1) };
+        let access = policy::Access { now_us, before: None, after: &after, ghost };
+        self.tell_extension(core, &object, &access);
+        core.endpoint.purpose(purpose);
+        if let Some(ghost) = ghost
+            && self.experts.regret(ghost)
+        {
+            Box::pin(self.merge_weights(core)).await?;
+        }
+        Ok(())
+    }
+
+    async fn choose(&mut self, core: &mut Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
+        let now_us = core.about_us();
+        let extensions = self.extensions(core, candidates).await?;
+        let objects = candidates
+            .iter()
+            .zip(&extensions)
+            .map(|(candidate, extension)| experts::Candidate { object: Self::object(&candidate.access), extension });
+        let objects: ArrayVec<_, { crate::objects::layout::BUCKET_SLOTS }> = objects.collect();
+        let random = core.endpoint.random();
+        let Some(choice) = self.experts.choose(now_us, &self.globals, &objects, random) else { return Ok(None) };
+        let chosen = &candidates[choice.victim];
+        if self.settings.experts.has_globals() {
+            let known = self.globals.clone();
+            let victim = Self::object(&chosen.access);
+            self.experts.set().evicted(now_us, &victim, &mut self.globals, &extensions[choice.victim]);
+            self.untold |= known != self.globals;
+        }
+        let then = match chosen.hash {
+            Some(hash) => {
+                let id = core.history_id().await?;
+                Slot::history(hash, choice.experts, id)
+            }
+            None => Slot::EMPTY,
+        };
+        Ok(Some(Victim { slot: chosen.slot, word: chosen.word, then }))
+    }
+
+    async fn round(&mut self, core: &mut Core<E>) -> Result<(), CacheError> {
+        {
+            let _scope = Scope::new(&core.endpoint, Purpose::Hotness);
+            for (slot, accesses) in self.counters.drain_aged(core.about_us()) {
+                let mut batch = Batch::new();
+                batch.fetch_and_add(core.shared.layout.access(slot), accesses.into());
+                core.endpoint.post_unawaited(&mut batch);
+            }
+        }
+        if self.settings.experts.has_globals() {
+            Box::pin(self.merge_globals(core)).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,176 @@
+//! What clients of a `ditto` pool agree on, in the replacement's words of the pool header.
+//!
+//! ```text
+//! word 0   policies: five bits each, number + 1, from bit 0 up; 0 ends them
+//! word 1   history, percent of the expected objects 32 | counter threshold 16 | batch of regrets 16
+//! word 2   slots whose accesses a client counts at home 32 | their age, microseconds 32
+//! word 3   learning rate, millionths 32 | what is left of a penalty at the history's end, millionths 32
+//! word 4   least weight, millionths 32 | chance of exploring, millionths 32
+//! ```
+
+use crate::experts::{self, ExpertSet};
+use crate::objects::settings::{ObjectsOptions, ObjectsSettings};
+use crate::policy::PolicyId;
+use atoll_pool::{PoolError, PoolSettings};
+
+/// The engine's number in the pool header.
+pub const ENGINE_DITTO: u64 = 2;
+const POLICY_BITS: u32 = 5;
+const MILLION: f64 = 1e6;
+
+/// Choices of a `ditto` pool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DittoOptions {
+    /// The policies that are experts; of one alone nothing is learnt.
+    pub experts: ExpertSet,
+    /// Evictions that a history entry lasts, in percent of the objects that the cache is expected to hold.
+    pub history_percent: u64,
+    /// Accesses of an object that a client far from the pool adds up before it tells them.
+    pub counter_threshold: u32,
+    /// Objects whose accesses a client adds up at most.
+    pub counters: usize,
+    /// For how long, in microseconds.
+    pub counter_age_us: u64,
+    /// How experts learn.
+    pub learning: experts::Settings,
+    /// Expected bytes of an object (key, value and header), by which the index is sized.
+    pub object_bytes_mean: u32,
+    /// Bits of a block's tag: 16, or less to make it wrap soon in a test.
+    pub tag_bits: u32,
+}
+
+impl DittoOptions {
+    /// These experts, and for the rest the paper's parameters (section 5.1).
+    pub fn paper(experts: ExpertSet) -> Self {
+        Self {
+            experts,
+            history_percent: 100,
+            counter_threshold: 10,
+            // 10 MB of 40 bytes.
+            counters: 250_000,
+            counter_age_us: 1_000_000,
+            learning: experts::Settings::default(),
+            object_bytes_mean: 320,
+            tag_bits: 16,
+        }
+    }
+
+    /// The same as choices of the table of objects.
+    pub fn objects(&self) -> ObjectsOptions {
+        let millionths = |share: f64| (share.clamp(0.0, 4000.0) * MILLION).round() as u64;
+        let policies = self.experts.policies().iter().rev();
+        let policies = policies.fold(0, |word, id| word << POLICY_BITS | (u64::from(id.number()) + 1));
+        let learning = &self.learning;
+        ObjectsOptions {
+            engine: ENGINE_DITTO,
+            extension_words: self.experts.extension_words() as u64,
+            area_bytes: |_| super::shared::AREA_BYTES,
+            replacement: [
+                policies,
+                self.history_percent & 0xffff_ffff
+                    | u64::from(self.counter_threshold.min(0xffff)) << 32
+                    | u64::from(learning.batch.min(0xffff)) << 48,
+                self.counters.min(u32::MAX as usize) as u64 | self.counter_age_us.min(u32::MAX.into()) << 32,
+                millionths(learning.learning_rate) | millionths(learning.discount_total) << 32,
+                millionths(learning.weight_min) | millionths(learning.explore) << 32,
+                0,
+            ],
+            tag_bits: self.tag_bits,
+            object_bytes_mean: self.object_bytes_mean,
+            slots_per_object: 2,
+        }
+    }
+
+    /// Settings for a pool of so many bytes.
+    pub fn for_capacity(&self, capacity_bytes: u64) -> PoolSettings {
+        self.objects().for_growth(capacity_bytes, 0)
+    }
+}
+
+impl Default for DittoOptions {
+    fn default() -> Self {
+        Self::paper("lru+lfu".parse().expect("both are policies"))
+    }
+}
+
+/// The choices of a pool, decoded and checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DittoSettings {
+    /// The policies that are experts.
+    pub experts: ExpertSet,
+    /// Evictions that a history entry lasts, in percent of the expected objects.
+    pub history_percent: u64,
+    /// Accesses that are told at once.
+    pub counter_threshold: u32,
+    /// Objects whose accesses are added up at most.
+    pub counters: usize,
+    /// For how long, in microseconds.
+    pub counter_age_us: u64,
+    /// How experts learn.
+    pub learning: experts::Settings,
+}
+
+impl DittoSettings {
+    /// What a pool's settings say.
+    pub fn decode(settings: &ObjectsSettings) -> Result<Self, PoolError> {
+        if settings.engine != ENGINE_DITTO {
+            return Err(PoolError::Engine { found: settings.engine, wanted: ENGINE_DITTO });
+        }
+        let damaged = || PoolError::Damaged { what: "the engine's settings" };
+        let [mut policies, counting, counters, rates, bounds, _] = settings.replacement;
+        let mut ids = Vec::new();
+        while policies != 0 {
+            let number = (policies & ((1 << POLICY_BITS) - 1)) as u8;
+            ids.push(number.checked_sub(1).and_then(PolicyId::from_number).ok_or_else(damaged)?);
+            policies >>= POLICY_BITS;
+        }
+        let experts = ExpertSet::new(ids).map_err(|_| damaged())?;
+        let share = |word: u64| (word & 0xffff_ffff) as f64 / MILLION;
+        let learning = experts::Settings {
+            learning_rate: share(rates),
+            discount_total: share(rates >> 32),
+            weight_min: share(bounds),
+            explore: share(bounds >> 32),
+            batch: (counting >> 48) as u32,
+        };
+        let possible = experts.extension_words() as u64 * 8 <= settings.extension_bytes
+            && settings.area_bytes >= super::shared::AREA_BYTES
+            && learning.discount_total <= 1.0
+            && learning.weight_min * (experts.len() as f64) < 1.0
+            && learning.explore <= 1.0
+            && learning.batch >= 1;
+        if !possible {
+            return Err(damaged());
+        }
+        Ok(Self {
+            experts,
+            history_percent: counting & 0xffff_ffff,
+            counter_threshold: (counting >> 32 & 0xffff) as u32,
+            counters: (counters & 0xffff_ffff) as usize,
+            counter_age_us: counters >> 32,
+            learning,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_survive_the_header_and_impossible_ones_are_refused() {
+        for names in ["lru", "lru+lfu", "fifo+lru+lfu+random"] {
+            let options = DittoOptions { history_percent: 150, ..DittoOptions::paper(names.parse().unwrap()) };
+            let settings = options.for_capacity(8 << 20);
+            let objects = ObjectsSettings::decode(&settings).unwrap();
+            let ditto = DittoSettings::decode(&objects).unwrap();
+            assert_eq!((ditto.experts, ditto.history_percent), (options.experts, 150));
+            assert_eq!((ditto.learning, ditto.counters), (options.learning, 250_000));
+            for bad in [31, 1 << 5 | 1] {
+                let bad = ObjectsSettings { replacement: [bad, 0, 0, 0, 0, 0], ..objects.clone() };
+                assert!(DittoSettings::decode(&bad).is_err());
+            }
+            assert!(DittoSettings::decode(&ObjectsSettings { engine: 1, ..objects }).is_err());
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Words that all clients' experts have in common, in the replacement's area.
+//!
+//! ```text
+//! words 0..12    sums of penalties, one an expert: added to, atomics only
+//! words 12..24   shared numbers of the policies: raised, atomics only
+//! ```
+
+use super::Adaptive;
+use crate::CacheError;
+use crate::objects::Core;
+use crate::objects::slot::EXPERTS_MAX;
+use arrayvec::ArrayVec;
+use atoll_fabric::{Batch, Endpoint, Purpose};
+
+/// Bytes of the area.
+pub(super) const AREA_BYTES: u64 = 16 * EXPERTS_MAX as u64;
+
+impl Adaptive {
+    /// Adds this client's penalties to all clients', and takes the weights that come of all.
+    pub(super) async fn merge_weights<E: Endpoint>(&mut self, core: &mut Core<E>) -> Result<(), CacheError> {
+        let before = core.endpoint.purpose(Purpose::Upkeep);
+        let penalties = self.experts.penalties();
+        let mut batch = Batch::new();
+        let at = core.shared.layout.replacement();
+        let tickets: ArrayVec<_, EXPERTS_MAX> = penalties
+            .iter()
+            .enumerate()
+            .map(|(expert, penalty)| batch.fetch_and_add(at.add(8 * expert as u64), *penalty))
+            .collect();
+        let posted = core.endpoint.post(&mut batch).await;
+        core.endpoint.purpose(before);
+        posted?;
+        let sums = tickets.iter().zip(&penalties).map(|(ticket, penalty)| batch.word(*ticket).wrapping_add(*penalty));
+        self.experts.merged(&sums.collect::<ArrayVec<u64, EXPERTS_MAX>>());
+        Ok(())
+    }
+
+    /// Raises the pool's numbers to this client's, and this client's to the pool's.
+    pub(super) async fn merge_globals<E: Endpoint>(&mut self, core: &mut Core<E>) -> Result<(), CacheError> {
+        let before = core.endpoint.purpose(Purpose::Upkeep);
+        let merged = self.raise_globals(core).await;
+        core.endpoint.purpose(before);
+        merged
+    }
+
+    async fn raise_globals<E: Endpoint>(&mut self, core: &mut Core<E>) -> Result<(), CacheError> {
+        let at = core.shared.layout.replacement().add(8 * EXPERTS_MAX as u64);
+        let mut batch = Batch::new();
+        let count = self.globals.len();
+        let tickets: ArrayVec<_, EXPERTS_MAX> =
+            (0..count).map(|expert| batch.read_word(at.add(8 * expert as u64))).collect();
+        core.endpoint.post(&mut batch).await?;
+        let found: ArrayVec<u64, EXPERTS_MAX> = tickets.iter().map(|ticket| batch.word(*ticket)).collect();
+        let mut batch = Batch::new();
+        for (expert, (known, found)) in self.globals.iter_mut().zip(found).enumerate() {
+            if *known > found && self.untold {
+                // One that fails is told the next time.
+                batch.compare_and_swap(at.add(8 * expert as u64), found, *known);
+            }
+            *known = (*known).max(found);
+        }
+        self.untold = false;
+        if !batch.is_empty() {
+            core.endpoint.post_unawaited(&mut batch);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,122 @@
+//! Several policies at once: which of them decides is learnt from what they regret (Ditto, SOSP 2023, section 4.3; LeCaR, HotStorage 2018).
+//!
+//! Every policy of an [`ExpertSet`] is an expert with a weight. At an eviction each names its candidate, and a draw by the weights says whose leaves
+//! ([`Experts::choose`]). The evicted key's ghost names the experts that wanted it gone. If the key is asked for again while its
+//! ghost lives, they lose weight ([`Experts::regret`]): the younger the ghost, the more.
+//!
+//! | step | this client alone | all clients |
+//! |---|---|---|
+//! | a regret | the local weights are lowered, the penalty is added to the buffer | |
+//! | after [`Settings::batch`] regrets | [`Experts::penalties`] gives one word an expert | each word is added to the pool's by FAA |
+//! | then | [`Experts::merged`] replaces the local weights | by the words that the pool holds now |
+//!
+//! | module | concept |
+//! |---|---|
+//! | [`set`] | which policies, by name; their words beside an object |
+//! | [`weights`] | weights, penalties, and the form in which the pool merges them |
+//!
+//! No clock, no thread and no random number is used here: times and a random word are arguments.
+
+mod set;
+mod weights;
+
+pub use set::{ExpertSet, ExpertSetError};
+pub use weights::{PENALTY_UNIT, Settings, Weights};
+
+use crate::policy::{Ghost, Object, Priority};
+use arrayvec::ArrayVec;
+
+/// Most experts of a set: a ghost has a bit for each.
+pub const EXPERTS_MAX: usize = crate::policy::GHOST_EXPERTS_MAX;
+
+/// One object that may be evicted.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate<'a> {
+    /// What stands beside its slot.
+    pub object: Object,
+    /// The set's words beside the object, [`ExpertSet::extension_words`] of them.
+    pub extension: &'a [u64],
+}
+
+/// What was decided for one eviction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The victim's place among the candidates.
+    pub victim: usize,
+    /// The experts that named it, for its ghost: bit i for expert i.
+    pub experts: u16,
+}
+
+/// One client's experts.
+#[derive(Clone, Debug)]
+pub struct Experts {
+    set: ExpertSet,
+    weights: Weights,
+}
+
+impl Experts {
+    /// The experts of `set`, all of the same weight.
+    pub fn new(set: ExpertSet, settings: Settings) -> Self {
+        let weights = Weights::new(set.len(), settings);
+        Self { set, weights }
+    }
+
+    /// The policies.
+    pub fn set(&self) -> &ExpertSet {
+        &self.set
+    }
+
+    /// The weights, which add up to one.
+    pub fn weights(&self) -> &[f64] {
+        self.weights.all()
+    }
+
+    /// Chooses a victim at `now_us`; `None` if there are no candidates. `globals` are the shared numbers of the policies, and `random` is a
+    /// uniform word.
+    ///
+    /// A caller that finds the victim changed meanwhile takes it out of the candidates and asks again.
+    pub fn choose(&self, now_us: u64, globals: &[u64], candidates: &[Candidate<'_>], random: u64) -> Option<Choice> {
+        assert!(globals.len() == self.set.len(), "one shared number for each expert");
+        // The distinct candidates, each with the experts that name it.
+        let mut named: ArrayVec<Choice, EXPERTS_MAX> = ArrayVec::new();
+        for expert in 0..self.set.len() {
+            let lowest = |candidate: &Candidate<'_>| -> Priority {
+                self.set.priority(expert, now_us, &candidate.object, globals[expert], candidate.extension)
+            };
+            let victim = (0..candidates.len()).min_by_key(|&place| lowest(&candidates[place]))?;
+            match named.iter_mut().find(|choice| choice.victim == victim) {
+                Some(choice) => choice.experts |= 1 << expert,
+                None => named.push(Choice { victim, experts: 1 << expert }),
+            }
+        }
+        let chances = named.iter().map(|choice| self.weights.chance(choice.experts, named.len()));
+        // The upper 53 bits fill a float's mantissa: even steps from 0 to below 1.
+        let mut left = (random >> 11) as f64 / (1_u64 << 53) as f64;
+        for (choice, chance) in named.iter().zip(chances) {
+            left -= chance;
+            if left < 0.0 {
+                return Some(*choice);
+            }
+        }
+        // Chances that were rounded may add up to a little less than one.
+        named.last().copied()
+    }
+
+    /// Lowers the weights of the experts that `ghost` names. True if it is time to send the [`Self::penalties`].
+    pub fn regret(&mut self, ghost: Ghost) -> bool {
+        self.weights.regret(ghost)
+    }
+
+    /// Takes what the regrets since the last call add to the pool's words, one a policy: add each by FAA.
+    pub fn penalties(&mut self) -> ArrayVec<u64, EXPERTS_MAX> {
+        self.weights.penalties()
+    }
+
+    /// Takes the pool's words, as they are after the last [`Self::penalties`] were added, for the weights.
+    pub fn merged(&mut self, sums: &[u64]) {
+        self.weights.merged(sums);
+    }
+}
+
+#[cfg(test)]
+mod tests;

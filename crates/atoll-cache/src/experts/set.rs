@@ -1,0 +1,133 @@
+//! A list of policies, as users write it: `lru+lfu`.
+//!
+//! The words beside an object are dealt out in the order of the list.
+
+use super::EXPERTS_MAX;
+use crate::policy::{Access, EXTENSION_WORDS_MAX, Object, PolicyId, Priority, UnknownPolicy};
+use arrayvec::ArrayVec;
+use std::fmt;
+use std::str::FromStr;
+
+/// Between the names of a set.
+const SEPARATOR: char = '+';
+
+/// At least one policy, none twice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExpertSet {
+    policies: ArrayVec<PolicyId, EXPERTS_MAX>,
+    /// Where the words of each policy begin beside an object; they end within [`EXTENSION_WORDS_MAX`].
+    extension_starts: ArrayVec<usize, EXPERTS_MAX>,
+}
+
+/// Why a list of policies is no set of experts.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ExpertSetError {
+    /// A name is no policy's.
+    #[error(transparent)]
+    Unknown(#[from] UnknownPolicy),
+    /// There is no policy in it.
+    #[error("a set of experts needs at least one policy, such as lru or lru+lfu")]
+    Empty,
+    /// It has more than [`EXPERTS_MAX`].
+    #[error("a set has at most {EXPERTS_MAX} policies; name fewer")]
+    TooMany,
+    /// A policy stands in it twice.
+    #[error("{policy} stands twice in the set; name it once")]
+    Twice {
+        /// The policy.
+        policy: PolicyId,
+    },
+    /// Its policies keep more words beside an object than there are.
+    #[error(
+        "the policies of the set keep {words} words beside each object, and there are {EXTENSION_WORDS_MAX}; name fewer of them"
+    )]
+    Extension {
+        /// How many words.
+        words: usize,
+    },
+}
+
+impl ExpertSet {
+    /// A set of these policies, in this order.
+    pub fn new(policies: impl IntoIterator<Item = PolicyId>) -> Result<Self, ExpertSetError> {
+        let mut set = Self { policies: ArrayVec::new(), extension_starts: ArrayVec::new() };
+        let mut words = 0;
+        for policy in policies {
+            if set.policies.contains(&policy) {
+                return Err(ExpertSetError::Twice { policy });
+            }
+            set.policies.try_push(policy).map_err(|_| ExpertSetError::TooMany)?;
+            set.extension_starts.push(words);
+            words += policy.policy().extension_words();
+        }
+        match words {
+            _ if set.policies.is_empty() => Err(ExpertSetError::Empty),
+            0..=EXTENSION_WORDS_MAX => Ok(set),
+            words => Err(ExpertSetError::Extension { words }),
+        }
+    }
+
+    /// The policies, in the set's order.
+    pub fn policies(&self) -> &[PolicyId] {
+        &self.policies
+    }
+
+    /// How many policies; at least one.
+    #[expect(clippy::len_without_is_empty, reason = "a set is never empty")]
+    pub fn len(&self) -> usize {
+        self.policies.len()
+    }
+
+    /// How many words all of them keep beside an object.
+    pub fn extension_words(&self) -> usize {
+        self.policies.iter().map(|id| id.policy().extension_words()).sum()
+    }
+
+    fn words(&self, expert: usize) -> std::ops::Range<usize> {
+        let start = self.extension_starts[expert];
+        start..start + self.policies[expert].policy().extension_words()
+    }
+
+    /// Brings the words beside an object up to date after `access`. `globals` has one number a policy.
+    pub fn accessed(&self, access: &Access<'_>, globals: &[u64], extension: &mut [u64]) {
+        for (expert, id) in self.policies.iter().enumerate() {
+            id.policy().accessed(access, globals[expert], &mut extension[self.words(expert)]);
+        }
+    }
+
+    /// The priority of an object to one of the policies; `extension` has the words of all of them.
+    pub fn priority(&self, expert: usize, now_us: u64, object: &Object, global: u64, extension: &[u64]) -> Priority {
+        self.policies[expert].policy().priority(now_us, object, global, &extension[self.words(expert)])
+    }
+
+    /// Brings the shared numbers up to date before `victim` leaves; each is at least what it was.
+    pub fn evicted(&self, now_us: u64, victim: &Object, globals: &mut [u64], extension: &[u64]) {
+        for (expert, id) in self.policies.iter().enumerate() {
+            let global = id.policy().evicted(now_us, victim, globals[expert], &extension[self.words(expert)]);
+            globals[expert] = globals[expert].max(global);
+        }
+    }
+
+    /// Whether any of the policies has a shared number.
+    pub fn has_globals(&self) -> bool {
+        self.policies.iter().any(|id| id.policy().has_global())
+    }
+}
+
+impl fmt::Display for ExpertSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<String> = self.policies.iter().map(PolicyId::to_string).collect();
+        f.pad(&names.join("+"))
+    }
+}
+
+impl FromStr for ExpertSet {
+    type Err = ExpertSetError;
+
+    fn from_str(names: &str) -> Result<Self, ExpertSetError> {
+        if names.is_empty() {
+            return Err(ExpertSetError::Empty);
+        }
+        Self::new(names.split(SEPARATOR).map(str::parse).collect::<Result<Vec<PolicyId>, _>>()?)
+    }
+}

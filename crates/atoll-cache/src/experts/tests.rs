@@ -1,0 +1,152 @@
+//! Experts at the edges.
+
+use super::*;
+use crate::policy::EXTENSION_WORDS_MAX;
+
+const HISTORY: u32 = 1000;
+
+fn experts(names: &str, settings: Settings) -> Experts {
+    Experts::new(names.parse().unwrap(), settings)
+}
+
+fn ghost(experts: u16, depth: u32) -> Ghost {
+    Ghost { experts, depth, history: HISTORY }
+}
+
+/// An object that was inserted and last accessed at these times, so often.
+fn candidate(inserted_us: u64, accessed_us: u64, frequency: u64) -> Candidate<'static> {
+    Candidate { object: Object { inserted_us, accessed_us, frequency, bytes: 1 }, extension: &[0; EXTENSION_WORDS_MAX] }
+}
+
+fn approx(a: f64, b: f64) -> bool {
+    (a - b).abs() < 1e-9
+}
+
+#[test]
+fn a_set_is_read_as_it_is_written_and_a_wrong_one_is_refused() {
+    for names in ["lru", "lru+lfu", "fifo+random+lru"] {
+        assert_eq!(names.parse::<ExpertSet>().unwrap().to_string(), names);
+    }
+    assert_eq!("".parse::<ExpertSet>(), Err(ExpertSetError::Empty));
+    assert_eq!(ExpertSet::new([]), Err(ExpertSetError::Empty));
+    assert!(matches!("lru+lru".parse::<ExpertSet>(), Err(ExpertSetError::Twice { .. })));
+    for unknown in ["lru+", "lru,lfu", "best"] {
+        assert!(matches!(unknown.parse::<ExpertSet>(), Err(ExpertSetError::Unknown(_))), "{unknown}");
+    }
+}
+
+#[test]
+fn one_expert_is_always_right() {
+    let mut one = experts("lru", Settings { batch: 2, ..Settings::default() });
+    assert!(!one.regret(ghost(1, 0)) && one.regret(ghost(1, 0)));
+    assert_eq!(one.weights(), [1.0]);
+    let sums = one.penalties();
+    one.merged(&sums);
+    assert_eq!(one.weights(), [1.0]);
+    let candidates = [candidate(1, 9, 1), candidate(5, 6, 7), candidate(2, 8, 1)];
+    for random in [0, 1 << 40, u64::MAX] {
+        assert_eq!(one.choose(10, &[0], &candidates, random), Some(Choice { victim: 1, experts: 1 }));
+    }
+    assert_eq!(one.choose(10, &[0], &[], 0), None);
+}
+
+#[test]
+fn candidates_are_drawn_by_the_weights_of_those_who_name_them() {
+    let three = experts("lru+lfu+fifo", Settings::default());
+    let candidates = [candidate(1, 9, 5), candidate(5, 6, 1)];
+    let drawn = |thirds: f64| three.choose(10, &[0; 3], &candidates, (thirds / 3.0 * u64::MAX as f64) as u64).unwrap();
+    let both = Choice { victim: 1, experts: 0b011 };
+    assert_eq!([drawn(0.0), drawn(1.9)], [both, both]);
+    assert_eq!([drawn(2.1), drawn(3.0)], [Choice { victim: 0, experts: 0b100 }; 2]);
+}
+
+#[test]
+fn exploring_gives_every_candidate_its_chance() {
+    let two = experts("lru+lfu", Settings { explore: 0.1, ..Settings::default() });
+    assert!(approx(two.weights.chance(0b01, 2), 0.5) && approx(two.weights.chance(0b11, 1), 1.0));
+    let mut sure = experts("lru+lfu", Settings { explore: 0.1, ..Settings::default() });
+    for _ in 0..1000 {
+        sure.regret(ghost(0b01, 0));
+    }
+    assert!(approx(sure.weights.chance(0b01, 2), 0.9 * 0.01 + 0.05));
+}
+
+#[test]
+fn a_regret_costs_less_the_older_the_ghost() {
+    let mut two = experts("lru+lfu", Settings::default());
+    two.regret(ghost(0b01, 0));
+    let ratio = two.weights()[0] / two.weights()[1];
+    assert!(approx(ratio, (-0.1_f64).exp()), "{ratio}");
+    let mut two = experts("lru+lfu", Settings::default());
+    two.regret(ghost(0b01, HISTORY / 2));
+    assert!(approx(two.weights()[0] / two.weights()[1], (-0.1 * 0.005_f64.sqrt()).exp()));
+    let mut two = experts("lru+lfu", Settings::default());
+    two.regret(ghost(0b11, 3));
+    two.regret(Ghost { experts: u16::MAX, depth: u32::MAX, history: 0 });
+    assert_eq!(two.weights(), [0.5, 0.5], "all were wrong, so that none is better; bits of no expert mean nothing");
+}
+
+#[test]
+fn weights_stop_at_their_bounds_and_come_back_from_there() {
+    for count in [2, 3, 12] {
+        let mut weights = Weights::new(count, Settings::default());
+        for _ in 0..10_000 {
+            weights.regret(ghost(0b1, 0));
+        }
+        let total: f64 = weights.all().iter().sum();
+        assert!(approx(total, 1.0) && (0.009..0.011).contains(&weights.all()[0]), "{weights:?}");
+        for _ in 0..100 {
+            weights.regret(ghost(u16::MAX - 1, 0));
+        }
+        assert!(weights.all()[0] > 0.85, "{weights:?}");
+    }
+}
+
+#[test]
+fn penalties_of_many_clients_add_up_to_one_clients_weights_in_any_order() {
+    let settings = Settings { learning_rate: 0.01, ..Settings::default() };
+    let mut alone = experts("lru+lfu+fifo", settings);
+    let mut clients = [alone.clone(), alone.clone(), alone.clone()];
+    // Close to the end of a word, so that sums wrap.
+    let mut pool = [u64::MAX - 7; 3];
+    for step in 0..90_u32 {
+        let regret = ghost([0b001, 0b010, 0b101][step as usize % 3], step * 11 % HISTORY);
+        alone.regret(regret);
+        clients[step as usize % 3].regret(regret);
+    }
+    for client in [2, 0, 1] {
+        let penalties = clients[client].penalties();
+        pool.iter_mut().zip(penalties).for_each(|(sum, penalty)| *sum = sum.wrapping_add(penalty));
+    }
+    for client in &mut clients {
+        client.merged(&pool);
+        assert!(
+            client.weights().iter().zip(alone.weights()).all(|(a, b)| (a - b).abs() < 1e-6),
+            "{client:?} {alone:?}"
+        );
+        assert!(client.penalties().iter().all(|&penalty| penalty == 0), "a batch is sent once");
+    }
+}
+
+#[test]
+fn sums_that_ran_apart_come_back_to_the_bounds() {
+    let mut client = experts("lru+lfu", Settings::default());
+    let mut pool = [1_u64 << 40, 0];
+    client.merged(&pool);
+    assert!(approx(client.weights()[0], 0.01) && approx(client.weights()[1], 0.99));
+    pool.iter_mut().zip(client.penalties()).for_each(|(sum, penalty)| *sum = sum.wrapping_add(penalty));
+    let apart = pool[0].wrapping_sub(pool[1]) as i64 as f64 * PENALTY_UNIT;
+    assert!((apart - 99_f64.ln()).abs() < 1e-6, "{apart}");
+    client.merged(&pool);
+    assert!(client.penalties().iter().all(|&penalty| penalty as i64 as f64 * PENALTY_UNIT > -1e-6));
+}
+
+#[test]
+fn any_words_of_the_pool_give_weights() {
+    let mut client = experts("lru+lfu+fifo", Settings::default());
+    for sums in [[0, u64::MAX, 1 << 63], [1 << 63, 0, u64::MAX], [u64::MAX; 3]] {
+        client.merged(&sums);
+        assert!(approx(client.weights().iter().sum(), 1.0) && client.weights().iter().all(|weight| *weight > 0.009));
+        client.penalties();
+    }
+}

@@ -1,0 +1,134 @@
+//! Weights of experts by regret minimisation, and the form in which many clients merge them.
+//!
+//! A regret at depth t in a history of N evictions multiplies the weight of every expert that was wrong by exp(-lambda d^t), with
+//! d = 0.005^(1/N) (Ditto section 4.3.2; LeCaR section 3.2). Then weights are brought between [`Settings::weight_min`] and its
+//! complement, and add up to one.
+//!
+//! **In the pool** there is one word an expert: the sum of lambda d^t over all its regrets by all clients, in units of [`PENALTY_UNIT`].
+//! Ditto sends the sums to the memory node's controller, which multiplies the weights. Our memory nodes only hold bytes, so that clients
+//! add the sums by FAA. It comes to the same:
+//! multiplying factors exp(-a), exp(-b), ... is exp(-(a + b + ...)), addition commutes, and dividing all weights by their total is a factor that they have
+//! in common, which the next reader divides out again. So w = exp(-sum), brought to a total of one, are the weights whatever the order of arrival.
+//!
+//! The bounds are not additive. A reader applies them to what he reads. So that an expert that was wrong for long can come back as fast as
+//! in one client's memory, sums may not run apart further than the bounds allow: a batch carries as well what brings a word that is too far from the
+//! lowest back to its bound. Two clients may do so at once; the next batch repairs it. Words wrap: only their differences mean anything.
+
+use super::EXPERTS_MAX;
+use crate::policy::Ghost;
+use arrayvec::ArrayVec;
+
+/// One unit of the pool's words: 2^-32. Differences to 2^31 can be told apart, and the bounds keep them under ten.
+pub const PENALTY_UNIT: f64 = 1.0 / (1_u64 << 32) as f64;
+
+/// How experts learn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// Lambda: how much a regret with no delay lowers the logarithm of a weight. Ditto and LeCaR differ: 0.1 and 0.45.
+    pub learning_rate: f64,
+    /// What is left of a penalty at the history's end: the discount d is this to the power of 1 / history.
+    pub discount_total: f64,
+    /// The least weight; the largest is one less this. Below 1 / number of experts.
+    pub weight_min: f64,
+    /// The chance that the weights are passed over, and every distinct candidate is as likely as the others.
+    pub explore: f64,
+    /// Regrets after which a client merges its weights with the pool's.
+    pub batch: u32,
+}
+
+impl Default for Settings {
+    /// As Ditto has them (section 5.1), the bounds as in its published prototype.
+    fn default() -> Self {
+        Self { learning_rate: 0.1, discount_total: 0.005, weight_min: 0.01, explore: 0.0, batch: 100 }
+    }
+}
+
+/// One client's weights and what it has yet to tell the others.
+#[derive(Clone, Debug)]
+pub struct Weights {
+    settings: Settings,
+    /// Between the bounds, and one in total; of a single expert: one.
+    weights: ArrayVec<f64, EXPERTS_MAX>,
+    /// Penalties since the last batch was taken.
+    buffer: ArrayVec<f64, EXPERTS_MAX>,
+    /// Regrets since then.
+    buffered: u32,
+    /// What a batch must add for the bounds' sake, as of the last merge: never positive.
+    excess: ArrayVec<f64, EXPERTS_MAX>,
+}
+
+impl Weights {
+    /// Equal weights of `experts` experts, at least one.
+    pub fn new(experts: usize, settings: Settings) -> Self {
+        assert!((1..=EXPERTS_MAX).contains(&experts), "{experts} experts");
+        assert!((0.0..=1.0 / experts as f64).contains(&settings.weight_min), "a bound that the weights cannot keep");
+        let zeros: ArrayVec<f64, EXPERTS_MAX> = std::iter::repeat_n(0.0, experts).collect();
+        let weights = std::iter::repeat_n(1.0 / experts as f64, experts).collect();
+        Self { settings, weights, buffer: zeros.clone(), buffered: 0, excess: zeros }
+    }
+
+    /// The weights.
+    pub fn all(&self) -> &[f64] {
+        &self.weights
+    }
+
+    /// The chance of a candidate that `experts` name, one of `candidates` distinct ones.
+    pub(super) fn chance(&self, experts: u16, candidates: usize) -> f64 {
+        let named = self.weights.iter().enumerate().filter(|(expert, _)| experts >> expert & 1 == 1);
+        let explore = self.settings.explore;
+        (1.0 - explore) * named.map(|(_, weight)| weight).sum::<f64>() + explore / candidates as f64
+    }
+
+    /// Notes a regret. True if a batch is full.
+    pub(super) fn regret(&mut self, ghost: Ghost) -> bool {
+        let share = f64::from(ghost.depth) / f64::from(ghost.history.max(1));
+        let penalty = self.settings.learning_rate * libm::pow(self.settings.discount_total, share);
+        for (expert, weight) in
+            self.weights.iter_mut().enumerate().filter(|(expert, _)| ghost.experts >> expert & 1 == 1)
+        {
+            *weight *= libm::exp(-penalty);
+            self.buffer[expert] += penalty;
+        }
+        self.bound();
+        self.buffered += 1;
+        self.buffered >= self.settings.batch
+    }
+
+    /// Takes the batch, in the units of the pool's words.
+    pub(super) fn penalties(&mut self) -> ArrayVec<u64, EXPERTS_MAX> {
+        self.buffered = 0;
+        let sums = self.buffer.iter_mut().zip(&mut self.excess);
+        sums.map(|(sum, excess)| ((std::mem::take(sum) + std::mem::take(excess)) / PENALTY_UNIT) as i64 as u64)
+            .collect()
+    }
+
+    /// Takes the pool's words for the weights; penalties that are still in the buffer count on top.
+    pub(super) fn merged(&mut self, sums: &[u64]) {
+        assert_eq!(sums.len(), self.weights.len(), "one word for each expert");
+        // Sums relative to the first, whatever lap they are in.
+        let relative = |sum: u64| sum.wrapping_sub(sums[0]) as i64 as f64 * PENALTY_UNIT;
+        let lowest = sums.iter().map(|&sum| relative(sum)).fold(f64::INFINITY, f64::min);
+        let apart_max = libm::log((1.0 - self.settings.weight_min) / self.settings.weight_min);
+        for (expert, &sum) in sums.iter().enumerate() {
+            let above = relative(sum) - lowest;
+            self.excess[expert] = (apart_max - above).min(0.0);
+            self.weights[expert] = libm::exp(-(above.min(apart_max) + self.buffer[expert]));
+        }
+        self.bound();
+    }
+
+    /// Brings the weights to a total of one and between their bounds.
+    fn bound(&mut self) {
+        let (min, max) = (self.settings.weight_min, 1.0 - self.settings.weight_min);
+        if self.weights.len() == 1 {
+            self.weights[0] = 1.0;
+            return;
+        }
+        for _ in 0..2 {
+            let total: f64 = self.weights.iter().sum();
+            self.weights.iter_mut().for_each(|weight| *weight = (*weight / total).clamp(min, max));
+        }
+        let total: f64 = self.weights.iter().sum();
+        self.weights.iter_mut().for_each(|weight| *weight /= total);
+    }
+}

@@ -1,0 +1,70 @@
+//! A key-value store that tracks nothing and evicts at random: the baseline of Ditto (section 3.1) that shows what tracking costs.
+//!
+//! It is the table of [`objects`](crate::objects) alone. Objects that expire are noted as such beside their slots, so that samples find them.
+
+use crate::CacheError;
+use crate::objects::access;
+use crate::objects::replacement::{Accessed, Candidate, Replacement, Victim};
+use crate::objects::settings::{ObjectsOptions, REPLACEMENT_WORDS};
+use crate::objects::slot::Slot;
+use crate::objects::{Core, Objects, ObjectsPool};
+use atoll_fabric::Endpoint;
+use atoll_pool::PoolError;
+
+/// The engine's number in the pool header.
+pub const ENGINE_KVS: u64 = 3;
+
+/// A client of a `kvs` pool.
+pub type Kvs<E> = Objects<E, AtRandom>;
+
+/// Choices of a `kvs` pool.
+pub fn options() -> ObjectsOptions {
+    ObjectsOptions {
+        engine: ENGINE_KVS,
+        extension_words: 0,
+        area_bytes: |_| 0,
+        replacement: [0; REPLACEMENT_WORDS],
+        tag_bits: 16,
+        object_bytes_mean: 320,
+        slots_per_object: 2,
+    }
+}
+
+/// Any object may go.
+#[derive(Debug)]
+pub struct AtRandom;
+
+impl<E: Endpoint> Replacement<E> for AtRandom {
+    fn new(shared: &ObjectsPool, _endpoint: &E) -> Result<Self, PoolError> {
+        match shared.settings().engine {
+            ENGINE_KVS => Ok(Self),
+            found => Err(PoolError::Engine { found, wanted: ENGINE_KVS }),
+        }
+    }
+
+    async fn accessed(&mut self, _core: &mut Core<E>, _object: Accessed<'_>) -> Result<(), CacheError> {
+        Ok(())
+    }
+
+    async fn inserted(
+        &mut self,
+        core: &mut Core<E>,
+        object: Accessed<'_>,
+        _before: Slot,
+        counter: u64,
+        expiry_ms: Option<u64>,
+    ) -> Result<(), CacheError> {
+        if expiry_ms.is_some() {
+            let now_us = core.about_us();
+            let words = access::insertion_words(now_us, expiry_ms, object.bytes, counter, object.hash.mark);
+            core.tell_insertion(object.slot, words);
+        }
+        Ok(())
+    }
+
+    async fn choose(&mut self, core: &mut Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
+        let index = core.endpoint.random() as usize % candidates.len();
+        let chosen = &candidates[index];
+        Ok(Some(Victim { slot: chosen.slot, word: chosen.word, then: Slot::EMPTY }))
+    }
+}

@@ -1,0 +1,94 @@
+//! What becomes of a chunk that its owner had not cut to its end: the owner leaves, or is dead.
+//!
+//! Of its blocks those that a slot names, or that somebody has in hand, stay as they are. The others become dead blocks, each named by a slot of some bucket, and
+//! the chunk is in use like any other. Whether nobody has a block is asked as in `drain`.
+
+use super::Core;
+use super::class::Class;
+use super::slot::{Block, Slot};
+use super::stock::Cell;
+use crate::CacheError;
+use atoll_fabric::Endpoint;
+use atoll_pool::{Chunk, ChunkId, ChunkState, chunks};
+use std::collections::HashSet;
+
+/// Looks for a bucket with room, for each block.
+const BUCKETS_TRIED: u32 = 64;
+
+impl<E: Endpoint> Core<E> {
+    /// Puts a chunk in use that this client owns as `open`; `false` if not all of its blocks could be named.
+    pub(super) async fn adopt(&mut self, chunk: ChunkId, open: Chunk) -> Result<bool, CacheError> {
+        let layout = self.shared.pool.layout.clone();
+        let before = self.blocks(chunk).await?;
+        let Some(class) = before.class else {
+            // Nobody has begun to cut it.
+            chunks::free(&self.endpoint, &layout, chunk, open).await?;
+            return Ok(true);
+        };
+        let (mut had, mut is_settled) = (HashSet::new(), true);
+        for _ in 0..2 {
+            let named = self.named(chunk, &before).await?;
+            let cells = self.all_cells().await?;
+            let in_hands: HashSet<Block> =
+                cells.iter().filter_map(|word| Cell::from_word(*word)).map(|cell| cell.block).collect();
+            for (slot, word) in named {
+                // An insertion of the chunk's owner, who is dead: whoever else inserts has told of the block.
+                if word.is_pending() && !in_hands.contains(&word.block()) {
+                    self.swap_slot(slot, word, Slot::EMPTY).await?;
+                    is_settled = false;
+                }
+                had.insert(word.block());
+            }
+            had.extend(in_hands);
+        }
+        let after = self.blocks(chunk).await?;
+        for (index, lying) in before.lying.iter().enumerate() {
+            let block = self.block_of(chunk, class, index);
+            if had.contains(&block) {
+                continue;
+            }
+            // The highest tag of all: none that anybody may remember of this place is higher. One that was replaced meanwhile is in somebody's hands, or was.
+            is_settled &= after.lying[index] == *lying && self.place_dead_anywhere(class, block, before.tag).await?;
+        }
+        if !is_settled {
+            return Ok(false);
+        }
+        let used = Chunk { state: ChunkState::Queued, ..open };
+        if !chunks::transition(&self.endpoint, &layout, chunk, open.word(), used).await? {
+            return Err(CacheError::Damaged { what: "somebody else changed the state of an open chunk" });
+        }
+        Ok(true)
+    }
+
+    /// Puts chunks in use that this client will not cut. One whose blocks do not all find room is emptied.
+    pub(super) async fn recheck_orphans(&mut self) -> Result<(), CacheError> {
+        for (chunk, open) in std::mem::take(&mut self.orphans) {
+            // The second time for what the first has cleared away.
+            if !self.adopt(chunk, open).await? && !self.adopt(chunk, open).await? {
+                self.waiting.push(super::drain::Emptied::begun(chunk, open));
+            }
+        }
+        Ok(())
+    }
+
+    /// A chunk's block by its number.
+    pub(super) fn block_of(&self, chunk: ChunkId, class: Class, index: usize) -> Block {
+        Block::at(u64::from(chunk.0) * self.shared.pool.layout.chunk_bytes + index as u64 * class.bytes())
+    }
+
+    /// Names a block that nothing names in some bucket, as a dead one; whether one had room.
+    pub(super) async fn place_dead_anywhere(
+        &mut self,
+        class: Class,
+        block: Block,
+        tag: u16,
+    ) -> Result<bool, CacheError> {
+        for _ in 0..BUCKETS_TRIED {
+            let bucket = (self.endpoint.random() % u64::from(self.shared.settings.buckets)) as u32;
+            if self.place_dead(bucket, class, block, tag).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}

@@ -1,0 +1,151 @@
+//! Which object is worth least: eviction policies as pure functions of what a table knows of an object.
+//!
+//! A sampled cache (Ditto, SOSP 2023, section 4.2) has no list and no heap. It looks at some objects, asks a policy for the
+//! [`Priority`] of each, and evicts the lowest. A policy sees what stands beside every slot ([`Object`]); what it needs beyond that it keeps
+//! in up to [`EXTENSION_WORDS_MAX`] words beside the object itself, and in one number that all clients share. It has no state of
+//! its own, no clock and no randomness, so that any client may act for any other.
+//!
+//! To add a policy, write its file here and add its line to [`POLICIES`]. Nothing else names one.
+//!
+//! The engine's duties towards every policy:
+//!
+//! - It calls [`Policy::accessed`] once for every insertion, hit and overwrite, and stores the extension that comes of it. Of
+//!   several writers the last one wins, so that an extension may miss accesses; no policy may rely on having seen them all.
+//! - It calls [`Policy::evicted`] for the victim before the victim is gone, and keeps the larger of the old and the new global
+//!   number. The shared number is merged by maximum as well: all of them only ever grow, and a maximum may be merged late, twice or
+//!   in any order. A client that has not merged yet works with a smaller number, hence a somewhat older age.
+//! - Words that come from the pool may be anything. A policy gives some priority for any of them, and never panics.
+
+mod fifo;
+mod ghost;
+mod lfu;
+mod lru;
+mod priority;
+mod random;
+
+pub use ghost::{GHOST_EXPERTS_MAX, Ghost, HISTORY_ID_BITS, history_depth};
+pub use priority::Priority;
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Every policy, by the number that a pool's header keeps: new ones are appended, and no line moves.
+pub static POLICIES: &[&dyn Policy] = &[&lru::Lru, &lfu::Lfu, &fifo::Fifo, &random::Random];
+
+/// Most words beside an object, over all policies that a cache runs.
+pub const EXTENSION_WORDS_MAX: usize = 4;
+
+/// What stands beside the slot of an object, and its size. Every policy sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Object {
+    /// When it was inserted, in microseconds of the pool's clock.
+    pub inserted_us: u64,
+    /// When it was last accessed, in the same unit; its insertion is an access.
+    pub accessed_us: u64,
+    /// How often it was accessed since it was inserted; its insertion is the first access.
+    pub frequency: u64,
+    /// Its record's size in bytes, at least one.
+    pub bytes: u64,
+}
+
+/// One access to an object.
+#[derive(Clone, Copy, Debug)]
+pub struct Access<'a> {
+    /// The pool's clock in microseconds.
+    pub now_us: u64,
+    /// What stood beside the slot before; `None` if this access inserts the object.
+    pub before: Option<&'a Object>,
+    /// What will stand there after this access.
+    pub after: &'a Object,
+    /// What the table remembers of the key, if this access inserts the object and it remembers anything.
+    pub ghost: Option<Ghost>,
+}
+
+/// A policy. Its files are the plug-ins of this module; the duties on both sides stand there.
+pub trait Policy: fmt::Debug + Sync {
+    /// The name that users type: lower case, with dashes.
+    fn name(&self) -> &'static str;
+
+    /// How many words it keeps beside an object. Always the same number, at most [`EXTENSION_WORDS_MAX`].
+    fn extension_words(&self) -> usize {
+        0
+    }
+
+    /// Brings the object's `extension` up to date after `access`. It has [`Self::extension_words`] words; at an insertion they are zero.
+    /// `global` is the shared number as this client knows it.
+    fn accessed(&self, _access: &Access<'_>, _global: u64, _extension: &mut [u64]) {}
+
+    /// What the object is worth at `now_us`: of the objects compared, the one with the lowest priority is evicted.
+    fn priority(&self, now_us: u64, object: &Object, global: u64, extension: &[u64]) -> Priority;
+
+    /// The shared number after the eviction of an object; starts at zero. The caller takes the larger of this and the old one.
+    fn evicted(&self, _now_us: u64, _victim: &Object, global: u64, _extension: &[u64]) -> u64 {
+        global
+    }
+
+    /// Whether [`Self::evicted`] ever changes the shared number. If not, nobody needs to merge it.
+    fn has_global(&self) -> bool {
+        false
+    }
+}
+
+/// A policy of [`POLICIES`], by number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PolicyId(u8);
+
+impl PolicyId {
+    /// The policy of that number; `None` if there is none, as when a newer version wrote the number.
+    pub fn from_number(number: u8) -> Option<Self> {
+        (usize::from(number) < POLICIES.len()).then_some(Self(number))
+    }
+
+    /// Its number.
+    pub fn number(self) -> u8 {
+        self.0
+    }
+
+    /// The policy.
+    pub fn policy(self) -> &'static dyn Policy {
+        POLICIES[usize::from(self.0)]
+    }
+
+    /// All policies, in the order of the list.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..POLICIES.len() as u8).map(Self)
+    }
+}
+
+impl fmt::Display for PolicyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.policy().name())
+    }
+}
+
+impl fmt::Debug for PolicyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.policy().name())
+    }
+}
+
+/// A name that is no policy's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no policy {name:?}; the policies are {}", names())]
+pub struct UnknownPolicy {
+    /// The name.
+    pub name: String,
+}
+
+fn names() -> String {
+    POLICIES.iter().map(|policy| policy.name()).collect::<Vec<_>>().join(", ")
+}
+
+impl FromStr for PolicyId {
+    type Err = UnknownPolicy;
+
+    fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
+        Self::all().find(|id| id.policy().name() == name).ok_or_else(|| UnknownPolicy { name: name.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,192 @@
+//! The engines that cases are about.
+
+use super::case::{ForgePoolWords, Shared};
+use super::client::Hesitant;
+use atoll_cache::Pooled;
+use atoll_cache::ditto::{Ditto, DittoOptions};
+use atoll_cache::forge::{self, Forge, ForgeOptions, Variant};
+use atoll_cache::kvs::{self, Kvs};
+use atoll_cache::objects;
+use atoll_fabric::{Address, Endpoint, Kind, RegionAttributes};
+use atoll_pool::{EngineArea, PoolSettings};
+use atoll_sim::sim::region;
+use atoll_sim::{Random, Sim};
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// An engine, and its own choices in a case.
+pub trait Subject: Clone + Debug + Default + 'static {
+    /// What can be wrong with it.
+    type Hole: Copy + Debug + 'static;
+    /// One client of it.
+    type Engine: Pooled<Hesitant> + 'static;
+    /// Sizes of chunks that a drawn case has.
+    const CHUNK_BYTES: [u32; 3];
+
+    /// Choices from a stream; `paper` says whether they are to be a paper's.
+    fn drawn(random: &mut Random, paper: bool) -> Self;
+
+    /// The settings of a pool for an index of so many slots.
+    fn settings(&self, base: PoolSettings, slots: u64) -> PoolSettings;
+
+    /// What a pool with these settings needs for the engine's words.
+    fn engine_area(settings: &PoolSettings) -> EngineArea;
+
+    /// A region of the home besides the pool, if it wants one.
+    fn further_region(&self, settings: &PoolSettings) -> Result<Option<RegionAttributes>, String> {
+        let _ = settings;
+        Ok(None)
+    }
+
+    /// What is done to the pool before anybody joins.
+    fn set_stage(&self, sim: &Sim, shared: &Arc<Shared<Self>>) {
+        let _ = (sim, shared);
+    }
+
+    /// Makes a client's own choices, and opens a hole, which without the feature `holes` cannot be done.
+    fn prepare(&self, engine: &mut Self::Engine, hole: Option<Self::Hole>);
+}
+
+/// `forge`.
+#[derive(Clone, Debug, Default)]
+pub struct Forged {
+    /// Its choices.
+    pub options: ForgeOptions,
+    /// Log2 of the rings' nodes, if it is not to follow from the chunks.
+    pub ring_log2: Option<u32>,
+    /// Where both cursors of both rings stand when the first client comes.
+    pub ring_position: u32,
+    /// What all clients do without.
+    pub variant: Variant,
+}
+
+/// Where variants of `forge` have what they need besides the pool.
+const AREA: Address = Address::new(0, 1, 0);
+/// Memory of an address cache of two sets, so that keys push each other out.
+const ADDRESS_CACHE_BYTES: usize = 2 * 96;
+
+impl Subject for Forged {
+    type Hole = forge::Hole;
+    type Engine = Forge<Hesitant>;
+    const CHUNK_BYTES: [u32; 3] = [256, 512, 1024];
+
+    fn drawn(random: &mut Random, paper: bool) -> Self {
+        let options = if paper { ForgeOptions::paper() } else { ForgeOptions::default() };
+        let options = ForgeOptions { small_percent: random.pick(&[10, 20, 50]), ..options };
+        Self { options, ..Self::default() }
+    }
+
+    fn settings(&self, base: PoolSettings, slots: u64) -> PoolSettings {
+        let mut settings = self.options.settings(base, slots);
+        if let Some(ring_log2) = self.ring_log2 {
+            settings.engine_settings[0] &= !(0xff << 32);
+            settings.engine_settings[0] |= u64::from(ring_log2) << 32;
+        }
+        settings
+    }
+
+    fn engine_area(settings: &PoolSettings) -> EngineArea {
+        forge::layout::engine_area(settings)
+    }
+
+    fn further_region(&self, settings: &PoolSettings) -> Result<Option<RegionAttributes>, String> {
+        if self.variant == Variant::default() {
+            return Ok(None);
+        }
+        let bytes = Variant::area_bytes(settings).map_err(|error| error.to_string())?;
+        Ok(Some(region(bytes, Kind::Host)))
+    }
+
+    fn set_stage(&self, sim: &Sim, shared: &Arc<Shared<Self>>) {
+        if self.ring_position != 0 {
+            ForgePoolWords { pool: shared.clone() }.turn_rings(sim, self.ring_position);
+        }
+    }
+
+    fn prepare(&self, engine: &mut Self::Engine, hole: Option<Self::Hole>) {
+        // Every other client remembers addresses.
+        let remembers = !engine.endpoint().identity().0[0].is_multiple_of(2);
+        engine.set_address_cache(if remembers { ADDRESS_CACHE_BYTES } else { 0 });
+        if self.variant != Variant::default() {
+            engine.set_variant(self.variant, AREA);
+        }
+        #[cfg(feature = "holes")]
+        if let Some(hole) = hole {
+            engine.open_hole(hole);
+        }
+        #[cfg(not(feature = "holes"))]
+        let _ = hole;
+    }
+}
+
+/// `ditto`.
+#[derive(Clone, Debug, Default)]
+pub struct Dittoed {
+    /// Its choices.
+    pub options: DittoOptions,
+}
+
+impl Subject for Dittoed {
+    type Hole = objects::Hole;
+    type Engine = Ditto<Hesitant>;
+    const CHUNK_BYTES: [u32; 3] = [512, 1024, 2048];
+
+    fn drawn(random: &mut Random, paper: bool) -> Self {
+        let experts = random.pick(&["lru", "lru+lfu", "fifo+random"]);
+        let mut options = DittoOptions::paper(experts.parse().expect("all of them are policies"));
+        if !paper {
+            options.counters = random.pick(&[0, 2, 8]);
+            options.tag_bits = random.pick(&[3, 4, 16]);
+            options.learning.batch = random.pick(&[1, 3]);
+        }
+        Self { options }
+    }
+
+    fn settings(&self, base: PoolSettings, slots: u64) -> PoolSettings {
+        self.options.objects().settings(base, slots)
+    }
+
+    fn engine_area(settings: &PoolSettings) -> EngineArea {
+        objects::layout::engine_area(settings)
+    }
+
+    fn prepare(&self, engine: &mut Self::Engine, hole: Option<Self::Hole>) {
+        #[cfg(feature = "holes")]
+        if let Some(hole) = hole {
+            engine.open_hole(hole);
+        }
+        #[cfg(not(feature = "holes"))]
+        let _ = (engine, hole);
+    }
+}
+
+/// `kvs`.
+#[derive(Clone, Debug, Default)]
+pub struct Stored;
+
+impl Subject for Stored {
+    type Hole = objects::Hole;
+    type Engine = Kvs<Hesitant>;
+    const CHUNK_BYTES: [u32; 3] = Dittoed::CHUNK_BYTES;
+
+    fn drawn(_random: &mut Random, _paper: bool) -> Self {
+        Self
+    }
+
+    fn settings(&self, base: PoolSettings, slots: u64) -> PoolSettings {
+        kvs::options().settings(base, slots)
+    }
+
+    fn engine_area(settings: &PoolSettings) -> EngineArea {
+        objects::layout::engine_area(settings)
+    }
+
+    fn prepare(&self, engine: &mut Self::Engine, hole: Option<Self::Hole>) {
+        #[cfg(feature = "holes")]
+        if let Some(hole) = hole {
+            engine.open_hole(hole);
+        }
+        #[cfg(not(feature = "holes"))]
+        let _ = (engine, hole);
+    }
+}
