@@ -32,6 +32,14 @@ pub const fn history_depth(counter: u64, id: u64) -> u32 {
     (counter.wrapping_sub(id) & ((1 << HISTORY_ID_BITS) - 1)) as u32
 }
 
+/// What an object that returns while its ghost lives starts with, instead of one access: it has proven itself, as in S3-FIFO, whose main queue takes it.
+const FREQUENCY_RETURNED: u64 = 3;
+
+/// The frequency that an insertion writes beside the slot.
+pub const fn frequency_at_insertion(ghost: Option<Ghost>) -> u64 {
+    if ghost.is_some() { FREQUENCY_RETURNED } else { 1 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

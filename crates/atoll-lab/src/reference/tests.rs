@@ -27,7 +27,7 @@ fn misses(policy: PolicyName, objects_max: u64, keys: &[u64]) -> u64 {
             policy.touch(key);
         } else {
             misses += 1;
-            policy.insert(*key);
+            policy.insert(*key, 1);
             assert!(policy.resident() as u64 <= objects_max);
         }
     }
@@ -70,11 +70,11 @@ fn s3_fifo_agrees_with_the_oracle_but_for_details() {
 fn a_removed_key_makes_room_and_comes_back_as_new() {
     for name in [PolicyName::Fifo, PolicyName::Lru, PolicyName::S3Fifo] {
         let mut policy = name.make(10);
-        (0..10).for_each(|key| assert_eq!(policy.insert(key), None));
+        (0..10).for_each(|key| assert_eq!(policy.insert(key, 1), None));
         policy.remove(&3);
         policy.remove(&99);
         assert!(!policy.contains(&3) && policy.resident() == 9, "{name:?}");
-        assert_eq!(policy.insert(3), None);
-        assert!(policy.insert(11).is_some() && policy.resident() == 10, "{name:?}");
+        assert_eq!(policy.insert(3, 1), None);
+        assert!(policy.insert(11, 1).is_some() && policy.resident() == 10, "{name:?}");
     }
 }
