@@ -25,7 +25,10 @@ mod table;
 mod weights;
 
 pub use set::{ExpertSet, ExpertSetError};
-pub use table::{REMEMBERED_MAX, SAMPLE_BUCKETS, Table};
+pub use table::{HISTORY_PER_OBJECT, REMEMBERED_MAX, SAMPLE_BUCKETS, Table};
+/// The set that is shipped: quick demotion, and for loads where popularity lasts hyperbolic over idle time.
+pub const DEFAULT_SET: &str = "quick-demotion+hyperbolic-idle";
+
 pub use weights::{PENALTY_UNIT, Settings, Weights};
 
 use crate::policy::{Ghost, Object, Priority};

@@ -21,6 +21,9 @@ const BUCKET_SLOTS: usize = 16;
 const SLOTS_PER_OBJECT: usize = 2;
 /// Buckets that an eviction looks at.
 pub const SAMPLE_BUCKETS: usize = 2;
+/// Evictions that a ghost lasts, for every object: as many as there is room for, since a bucket's oldest ghost makes way for a new object anyway. With one
+/// for every object, buckets of few objects would stand half empty, and loops a little longer than the cache would be forgotten.
+pub const HISTORY_PER_OBJECT: u32 = 2;
 /// Candidates that a client remembers from one eviction to the next.
 pub const REMEMBERED_MAX: usize = 8;
 const SEED: u64 = 0x0a70_5a3b_1e5d_0001;
@@ -171,7 +174,7 @@ impl Table {
     /// The ghost in `slot`, while it lives.
     fn ghost(&self, slot: usize) -> Option<Ghost> {
         let Slot::Ghost { experts, id, .. } = self.slots[slot] else { return None };
-        Ghost::live(experts, self.evictions, id, self.objects_max as u32)
+        Ghost::live(experts, self.evictions, id, HISTORY_PER_OBJECT * self.objects_max as u32)
     }
 
     /// Evicts one of the live objects in `slots`, and leaves its ghost there. Gives back the slot and the hash.

@@ -12,7 +12,7 @@ pub struct Ghost {
     pub experts: u16,
     /// Evictions since its own.
     pub depth: u32,
-    /// Evictions that a ghost lasts: the objects that the cache holds, or a share of them. `depth` is below it.
+    /// Evictions that a ghost lasts, by the objects that the cache holds. `depth` is below it.
     pub history: u32,
 }
 

@@ -4,6 +4,7 @@
 //! parallel, each on a cache of its own; the requests of a point go to its clients in turn, from one thread, so that a
 //! point's result does not depend on the machine. A trace is decoded once and freed after its last point.
 
+pub mod choice;
 pub mod oracle;
 mod table;
 
