@@ -150,3 +150,50 @@ fn any_words_of_the_pool_give_weights() {
         client.penalties();
     }
 }
+
+/// Misses of `requests` over keys of a loop, and the table afterwards.
+fn looped(names: &str, settings: Settings, loop_keys: u64, laps: u64, objects_max: usize) -> (u64, Table) {
+    let mut table = Table::new(names.parse().unwrap(), settings, objects_max);
+    let mut misses = 0;
+    for now in 0..loop_keys * laps {
+        // Spread over the buckets, as hashes are.
+        let hash = (now % loop_keys + 1)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(29)
+            .wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        if !table.touch(hash, 1000 * now) {
+            misses += 1;
+            table.insert(hash, 1, 1000 * now);
+        }
+        assert!(table.objects() <= objects_max);
+    }
+    (misses, table)
+}
+
+#[test]
+fn miniatures_find_the_expert_for_a_loop_that_the_first_one_always_misses() {
+    let [lru, mru, both] = ["lru", "mru", "lru+mru"].map(|names| looped(names, Settings::default(), 3000, 20, 2000));
+    assert_eq!(both.1.experts().leader(), 1, "{:?}", both.1.experts().weights());
+    assert!(mru.0 < both.0 && both.0 < lru.0, "{} {} {}", lru.0, mru.0, both.0);
+}
+
+#[test]
+fn an_expert_alone_needs_no_miniature() {
+    let alone = |settings| looped("lfu", settings, 300, 10, 200).0;
+    assert_eq!(alone(Settings::default()), alone(Settings::paper()));
+}
+
+#[test]
+fn a_table_of_one_object_evicts_it() {
+    let mut table = Table::new("lru+lfu".parse().unwrap(), Settings::default(), 1);
+    assert_eq!([table.insert(5, 1, 1), table.insert(6, 1, 2)], [None, Some(5)]);
+    assert!(table.contains(6) && !table.contains(5) && table.is_full());
+    table.remove(6);
+    table.remove(7);
+    assert_eq!((table.objects(), table.insert(8, 1, 3)), (0, None));
+}
+
+#[test]
+fn the_shipped_set_is_a_set_without_words_beside_objects() {
+    assert_eq!(DEFAULT_SET.parse::<ExpertSet>().unwrap().extension_words(), 0);
+}
