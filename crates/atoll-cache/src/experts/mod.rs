@@ -123,9 +123,9 @@ impl Experts {
         assert!(globals.len() == self.set.len(), "one shared number for each expert");
         // The distinct candidates, each with the experts that name it.
         let mut named: ArrayVec<Choice, EXPERTS_MAX> = ArrayVec::new();
-        for expert in 0..self.set.len() {
+        for (expert, &global) in globals.iter().enumerate() {
             let lowest = |candidate: &Candidate<'_>| -> Priority {
-                self.set.priority(expert, now_us, &candidate.object, globals[expert], candidate.extension)
+                self.set.priority(expert, now_us, &candidate.object, global, candidate.extension)
             };
             let victim = (0..candidates.len()).min_by_key(|&place| lowest(&candidates[place]))?;
             match named.iter_mut().find(|choice| choice.victim == victim) {

@@ -138,8 +138,12 @@ fn the_exact_policies_agree_with_the_oracle_but_for_details() {
 /// Traces of at least this many objects, where a sample of some sixteen is one.
 const SAMPLED_OBJECTS_MIN: u64 = 300;
 
-/// Mean and largest distance of the miss ratios of a policy's two forms in percentage points, over some small real traces.
-fn distance_pp(name: PolicyName) -> Option<(f64, f64)> {
+/// Exact forms that freeze: what was popular long ago, or came first, never leaves, and every newcomer leaves at once. A sample without a newcomer
+/// evicts something old instead, and a key that returns starts with three accesses, so that the sampled form does much better.
+const FREEZING: [PolicyName; 4] = [PolicyName::Lfu, PolicyName::Mru, PolicyName::LruK, PolicyName::Lrfu];
+
+/// What the sampled form of a policy misses more than the exact one, in percentage points, on some small real traces.
+fn distances_pp(name: PolicyName) -> Option<Vec<f64>> {
     let folder = fixtures::traces()?;
     let set = name.to_string().parse().unwrap();
     let mut distances = Vec::new();
@@ -150,23 +154,25 @@ fn distance_pp(name: PolicyName) -> Option<(f64, f64)> {
             let exact = misses(name, point.cache_objects, &keys);
             let mut table = Sampled::new(set, Settings::default(), point.cache_objects as usize);
             let sampled = misses_of(&mut table, point.cache_objects, &keys);
-            distances.push(100.0 * (sampled as f64 - exact as f64).abs() / keys.len() as f64);
+            distances.push(100.0 * (sampled as f64 - exact as f64) / keys.len() as f64);
         }
     }
-    let mean = distances.iter().sum::<f64>() / distances.len() as f64;
-    Some((mean, distances.into_iter().fold(0.0, f64::max)))
+    Some(distances)
 }
 
 #[test]
 fn the_sampled_form_of_a_policy_stays_near_its_reference() {
-    // A victim from 24 candidates stands among the lowest 8 % of all objects in 86 of 100 evictions, and never is the lowest of all by
-    // luck alone. For an order by time or count that moves the miss ratio by what the policy gains from its last tenth of objects: a point or two.
+    // The lowest of 24 candidates stands on average among the lowest 4 % of all objects (1 in 25), and among the lowest 12 % in 95 of 100
+    // evictions: what a policy would have kept for a tenth of the cache longer. On these traces a tenth of the cache is worth less than three points.
     for name in PolicyName::all() {
         if name == PolicyName::S3Fifo {
             continue;
         }
-        let Some((mean, largest)) = distance_pp(name) else { return };
-        println!("{name:<12} mean {mean:6.2}  largest {largest:6.2}");
+        let Some(distances) = distances_pp(name) else { return };
+        let least = distances.iter().copied().fold(f64::INFINITY, f64::min);
+        let largest = distances.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        println!("{name:<12} {least:+6.2} to {largest:+6.2} points");
+        assert!(largest <= 3.0 && (least >= -3.0 || FREEZING.contains(&name)), "{name}: {least:+.2} to {largest:+.2}");
     }
 }
 
