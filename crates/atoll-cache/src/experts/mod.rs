@@ -12,10 +12,10 @@
 //!
 //! | module | concept |
 //! |---|---|
-//! | [`set`] | which policies, by name; their words beside an object |
-//! | [`weights`] | weights, penalties, and the form in which the pool merges them |
-//! | [`miniature`] | every expert tried out on some keys: how weights are learnt unless [`Settings::miniature_objects`] is zero |
-//! | [`table`] | a sampled table in ordinary memory, for miniatures and for studies |
+//! | `set` | which policies, by name; their words beside an object |
+//! | `weights` | weights, penalties, and the form in which the pool merges them |
+//! | `miniature` | every expert tried out on some keys: how weights are learnt unless [`Settings::miniature_objects`] is zero |
+//! | `table` | a sampled table in ordinary memory, for miniatures and for studies |
 //!
 //! No clock, no thread and no random number is used here: times and a random word are arguments.
 
