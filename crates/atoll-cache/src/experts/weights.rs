@@ -58,9 +58,9 @@ impl Default for Settings {
             weight_min: 0.01,
             explore: 0.0,
             batch: 100,
-            miniature_objects: 2048,
+            miniature_objects: 4096,
             miniature_rate: 0.005,
-            margin: 0.015,
+            margin: 0.01,
         }
     }
 }
