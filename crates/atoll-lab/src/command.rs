@@ -7,6 +7,7 @@ use crate::costs::CostsCommand;
 use crate::experiments::{ListCommand, RunCommand};
 use crate::fleet::ProcessCommand;
 use crate::hit_ratio::HitRatioCommand;
+use crate::hit_ratio::choice::ChooseCommand;
 use crate::kill::KillCommand;
 use crate::load::LoadCommand;
 use crate::micro::MicroCommand;
@@ -19,6 +20,8 @@ use crate::verbs::VerbsCommand;
 pub enum LabCommand {
     /// Measure an engine's hit ratio on a folder of traces, beside known algorithms
     HitRatio(HitRatioCommand),
+    /// Choose among engines by their hit ratios, for every trace by the others
+    Choose(ChooseCommand),
     /// Measure the latency of single operations and the throughput of two processes, beside other caches
     Micro(MicroCommand),
     /// Kill and stop processes of a pool under load at random, and check that nothing is wrong, lost or slower
@@ -47,6 +50,7 @@ impl LabCommand {
     pub fn run(self) -> Result<(), LabError> {
         match self {
             Self::HitRatio(command) => command.run(),
+            Self::Choose(command) => command.run(),
             Self::Micro(command) => command.run(),
             Self::Kill(command) => command.run(),
             Self::List(command) => command.run(),

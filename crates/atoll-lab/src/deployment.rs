@@ -4,16 +4,19 @@
 //! [`on_engine`]. Nothing else of this crate names an engine.
 
 use crate::LabError;
-use crate::reference::PolicyName;
 use crate::reference::engine::{ReferenceEngine, Shared};
+use crate::reference::sampled::Sampled;
+use crate::reference::{Policy, PolicyName};
+use atoll_cache::experts::{ExpertSet, ExpertSetError, Settings};
 use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
 use atoll_cache::{Cache, CacheError, Engine};
 use atoll_fabric::region::Region;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::{Clock, run_ready};
 use atoll_pool::{PlaceState, PoolSettings, registry};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 /// What limits a cache.
@@ -98,31 +101,74 @@ pub trait Deployment: Sized {
 }
 
 /// The engines, as users name them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+///
+/// | name | engine |
+/// |---|---|
+/// | `forge` | FORGE in a pool of shared memory; the default |
+/// | `forge-paper` | FORGE as the paper has it, without our improvements |
+/// | `reference:lru` | an exact policy in ordinary memory; `fifo`, `lru` and `s3-fifo` may be said without `reference:` |
+/// | `sampled:lru+lfu` | policies, or experts, from samples of a hash table in ordinary memory |
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EngineName {
-    /// FORGE in a pool of shared memory
+    /// FORGE in a pool of shared memory.
     #[default]
     Forge,
-    /// FORGE as the paper has it, without our improvements
+    /// FORGE as the paper has it, without our improvements.
     ForgePaper,
-    /// Exact FIFO in ordinary memory, for comparison
-    Fifo,
-    /// Exact LRU in ordinary memory, for comparison
-    Lru,
-    /// Exact S3-FIFO in ordinary memory, for comparison
-    S3Fifo,
+    /// An exact policy in ordinary memory, for comparison.
+    Reference(PolicyName),
+    /// Experts that see samples of a table, in ordinary memory.
+    Sampled(ExpertSet),
 }
+
+/// Policies that are asked for so often that they need no `reference:`.
+const SHORT: [PolicyName; 3] = [PolicyName::Fifo, PolicyName::Lru, PolicyName::S3Fifo];
 
 impl fmt::Display for EngineName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Forge => "forge",
-            Self::ForgePaper => "forge-paper",
-            Self::Fifo => "fifo",
-            Self::Lru => "lru",
-            Self::S3Fifo => "s3-fifo",
-        })
+        match self {
+            Self::Forge => f.write_str("forge"),
+            Self::ForgePaper => f.write_str("forge-paper"),
+            Self::Reference(policy) if SHORT.contains(policy) => write!(f, "{policy}"),
+            Self::Reference(policy) => write!(f, "reference:{policy}"),
+            Self::Sampled(set) => write!(f, "sampled:{set}"),
+        }
+    }
+}
+
+impl FromStr for EngineName {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match (name, name.split_once(':')) {
+            ("forge", _) => Ok(Self::Forge),
+            ("forge-paper", _) => Ok(Self::ForgePaper),
+            (_, Some(("reference", policy))) => Ok(Self::Reference(policy.parse()?)),
+            (_, Some(("sampled", set))) => {
+                Ok(Self::Sampled(set.parse().map_err(|error: ExpertSetError| error.to_string())?))
+            }
+            _ => {
+                let short = name.parse().ok().filter(|policy| SHORT.contains(policy));
+                let unknown = || {
+                    format!(
+                        "there is no engine {name:?}; there are forge, forge-paper, fifo, lru, s3-fifo, reference:POLICY and sampled:POLICY+POLICY"
+                    )
+                };
+                short.map(Self::Reference).ok_or_else(unknown)
+            }
+        }
+    }
+}
+
+impl Serialize for EngineName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for EngineName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 
@@ -139,7 +185,7 @@ pub trait Experiment {
 pub fn on_engine<E: Experiment>(engine: EngineName, experiment: E) -> Result<E::Output, LabError> {
     match engine {
         EngineName::Forge | EngineName::ForgePaper => experiment.run::<ForgeCache>(),
-        EngineName::Fifo | EngineName::Lru | EngineName::S3Fifo => experiment.run::<ReferenceCache>(),
+        EngineName::Reference(_) | EngineName::Sampled(_) => experiment.run::<ReferenceCache>(),
     }
 }
 
@@ -225,23 +271,21 @@ impl Deployment for ForgeCache {
     }
 }
 
-/// A cache of one process under an exact policy.
+/// A cache of one process under an exact or a sampled policy.
 struct ReferenceCache(Shared);
 
 impl Deployment for ReferenceCache {
     type Engine = ReferenceEngine;
 
     fn create(plan: &Plan, clock: &Clock) -> Result<Self, LabError> {
-        let policy = match plan.engine {
-            EngineName::Fifo => PolicyName::Fifo,
-            EngineName::Lru => PolicyName::Lru,
-            EngineName::S3Fifo => PolicyName::S3Fifo,
+        let (Bound::Objects(objects_max), None) = (plan.bound, &plan.name) else { return Err(LabError::ReferenceOnly) };
+        let objects_max = objects_max as usize;
+        let policy: Box<dyn Policy<Vec<u8>>> = match plan.engine {
+            EngineName::Reference(policy) => policy.make(objects_max),
+            EngineName::Sampled(set) => Box::new(Sampled::new(set, Settings::default(), objects_max)),
             EngineName::Forge | EngineName::ForgePaper => return Err(LabError::ReferenceOnly),
         };
-        match (plan.bound, &plan.name) {
-            (Bound::Objects(objects_max), None) => Ok(Self(Shared::new(policy, objects_max as usize, clock.clone()))),
-            _ => Err(LabError::ReferenceOnly),
-        }
+        Ok(Self(Shared::new(policy, clock.clone())))
     }
 
     fn open(_plan: &Plan, _clock: &Clock) -> Result<Self, LabError> {

@@ -30,7 +30,7 @@ pub enum LabError {
     Pool(#[from] atoll_pool::PoolError),
     /// A reference engine was asked for what only a pool can do.
     #[error(
-        "fifo, lru and s3-fifo are references in one process, limited by objects: give --cache-objects, no --processes above 1, or another engine"
+        "references and sampled policies live in one process, limited by objects: give --cache-objects, no --processes above 1, or another engine"
     )]
     ReferenceOnly,
     /// More objects were resident than the cache may hold.

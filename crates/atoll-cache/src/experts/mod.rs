@@ -12,19 +12,28 @@
 //!
 //! | module | concept |
 //! |---|---|
-//! | [`set`] | which policies, by name; their words beside an object |
-//! | [`weights`] | weights, penalties, and the form in which the pool merges them |
+//! | `set` | which policies, by name; their words beside an object |
+//! | `weights` | weights, penalties, and the form in which the pool merges them |
+//! | `miniature` | every expert tried out on some keys: how weights are learnt unless [`Settings::miniature_objects`] is zero |
+//! | `table` | a sampled table in ordinary memory, for miniatures and for studies |
 //!
 //! No clock, no thread and no random number is used here: times and a random word are arguments.
 
+mod miniature;
 mod set;
+mod table;
 mod weights;
 
 pub use set::{ExpertSet, ExpertSetError};
+pub use table::{HISTORY_PER_OBJECT, REMEMBERED_MAX, SAMPLE_BUCKETS, Table};
+/// The set that is shipped: quick demotion, and for loads where popularity lasts hyperbolic over idle time.
+pub const DEFAULT_SET: &str = "quick-demotion+hyperbolic-idle";
+
 pub use weights::{PENALTY_UNIT, Settings, Weights};
 
 use crate::policy::{Ghost, Object, Priority};
 use arrayvec::ArrayVec;
+use miniature::Miniatures;
 
 /// Most experts of a set: a ghost has a bit for each.
 pub const EXPERTS_MAX: usize = crate::policy::GHOST_EXPERTS_MAX;
@@ -52,13 +61,48 @@ pub struct Choice {
 pub struct Experts {
     set: ExpertSet,
     weights: Weights,
+    /// Present exactly if it is by them that the weights are learnt.
+    miniatures: Option<Miniatures>,
 }
 
 impl Experts {
-    /// The experts of `set`, all of the same weight.
-    pub fn new(set: ExpertSet, settings: Settings) -> Self {
+    /// The experts of `set`, all of the same weight, for a cache of about `objects_max` objects.
+    pub fn new(set: ExpertSet, settings: Settings, objects_max: u64) -> Self {
         let weights = Weights::new(set.len(), settings);
-        Self { set, weights }
+        let miniatures = Miniatures::new(&set, &settings, objects_max);
+        Self { set, weights, miniatures }
+    }
+
+    /// Shows the experts an access of this client to the key of that hash, hit or insertion. True if it is time to send the
+    /// [`Self::penalties`].
+    pub fn observe(&mut self, hash: u64, bytes: u64, now_us: u64) -> bool {
+        let Some(miniatures) = &mut self.miniatures else { return false };
+        let missed = miniatures.access(hash, bytes, now_us);
+        missed != 0 && self.weights.missed(missed)
+    }
+
+    /// The expert with the largest weight, the first of equals.
+    pub fn leader(&self) -> usize {
+        let weights = self.weights();
+        (1..weights.len()).fold(0, |leader, expert| if weights[expert] > weights[leader] { expert } else { leader })
+    }
+
+    /// The places of the candidates that are next after `victim` in the leader's order, for the caller to look at again at his next eviction.
+    pub fn next_victims<const N: usize>(
+        &self,
+        now_us: u64,
+        globals: &[u64],
+        candidates: &[Candidate<'_>],
+        victim: usize,
+    ) -> ArrayVec<usize, N> {
+        let leader = self.leader();
+        let priority = |candidate: &Candidate<'_>| {
+            self.set.priority(leader, now_us, &candidate.object, globals[leader], candidate.extension)
+        };
+        let mut ranked: Vec<(Priority, usize)> =
+            candidates.iter().map(priority).zip(0..).filter(|(_, place)| *place != victim).collect();
+        ranked.sort_unstable();
+        ranked.into_iter().map(|(_, place)| place).take(N).collect()
     }
 
     /// The policies.
@@ -79,15 +123,18 @@ impl Experts {
         assert!(globals.len() == self.set.len(), "one shared number for each expert");
         // The distinct candidates, each with the experts that name it.
         let mut named: ArrayVec<Choice, EXPERTS_MAX> = ArrayVec::new();
-        for expert in 0..self.set.len() {
+        for (expert, &global) in globals.iter().enumerate() {
             let lowest = |candidate: &Candidate<'_>| -> Priority {
-                self.set.priority(expert, now_us, &candidate.object, globals[expert], candidate.extension)
+                self.set.priority(expert, now_us, &candidate.object, global, candidate.extension)
             };
             let victim = (0..candidates.len()).min_by_key(|&place| lowest(&candidates[place]))?;
             match named.iter_mut().find(|choice| choice.victim == victim) {
                 Some(choice) => choice.experts |= 1 << expert,
                 None => named.push(Choice { victim, experts: 1 << expert }),
             }
+        }
+        if self.miniatures.is_some() {
+            return named.into_iter().find(|choice| choice.experts >> self.leader() & 1 == 1);
         }
         let chances = named.iter().map(|choice| self.weights.chance(choice.experts, named.len()));
         // The upper 53 bits fill a float's mantissa: even steps from 0 to below 1.
@@ -102,9 +149,10 @@ impl Experts {
         named.last().copied()
     }
 
-    /// Lowers the weights of the experts that `ghost` names. True if it is time to send the [`Self::penalties`].
+    /// Lowers the weights of the experts that `ghost` names, unless they are learnt from miniatures. True if it is time to send the
+    /// [`Self::penalties`].
     pub fn regret(&mut self, ghost: Ghost) -> bool {
-        self.weights.regret(ghost)
+        self.miniatures.is_none() && self.weights.regret(ghost)
     }
 
     /// Takes what the regrets since the last call add to the pool's words, one a policy: add each by FAA.

@@ -4,7 +4,6 @@
 
 use super::EXPERTS_MAX;
 use crate::policy::{Access, EXTENSION_WORDS_MAX, Object, PolicyId, Priority, UnknownPolicy};
-use arrayvec::ArrayVec;
 use std::fmt;
 use std::str::FromStr;
 
@@ -12,11 +11,13 @@ use std::str::FromStr;
 const SEPARATOR: char = '+';
 
 /// At least one policy, none twice.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ExpertSet {
-    policies: ArrayVec<PolicyId, EXPERTS_MAX>,
+    /// The first `len` are meant; the others repeat the first.
+    policies: [PolicyId; EXPERTS_MAX],
+    len: u8,
     /// Where the words of each policy begin beside an object; they end within [`EXTENSION_WORDS_MAX`].
-    extension_starts: ArrayVec<usize, EXPERTS_MAX>,
+    extension_starts: [u8; EXPERTS_MAX],
 }
 
 /// Why a list of policies is no set of experts.
@@ -50,47 +51,53 @@ pub enum ExpertSetError {
 impl ExpertSet {
     /// A set of these policies, in this order.
     pub fn new(policies: impl IntoIterator<Item = PolicyId>) -> Result<Self, ExpertSetError> {
-        let mut set = Self { policies: ArrayVec::new(), extension_starts: ArrayVec::new() };
-        let mut words = 0;
+        let mut policies = policies.into_iter();
+        let first = policies.next().ok_or(ExpertSetError::Empty)?;
+        let mut set = Self::alone(first);
+        let mut words = first.policy().extension_words();
         for policy in policies {
-            if set.policies.contains(&policy) {
+            if set.policies().contains(&policy) {
                 return Err(ExpertSetError::Twice { policy });
             }
-            set.policies.try_push(policy).map_err(|_| ExpertSetError::TooMany)?;
-            set.extension_starts.push(words);
+            if set.len() == EXPERTS_MAX {
+                return Err(ExpertSetError::TooMany);
+            }
+            (set.policies[set.len()], set.extension_starts[set.len()]) = (policy, words as u8);
+            set.len += 1;
             words += policy.policy().extension_words();
         }
-        match words {
-            _ if set.policies.is_empty() => Err(ExpertSetError::Empty),
-            0..=EXTENSION_WORDS_MAX => Ok(set),
-            words => Err(ExpertSetError::Extension { words }),
-        }
+        if words > EXTENSION_WORDS_MAX { Err(ExpertSetError::Extension { words }) } else { Ok(set) }
+    }
+
+    /// The set of one policy.
+    pub fn alone(policy: PolicyId) -> Self {
+        Self { policies: [policy; EXPERTS_MAX], len: 1, extension_starts: [0; EXPERTS_MAX] }
     }
 
     /// The policies, in the set's order.
     pub fn policies(&self) -> &[PolicyId] {
-        &self.policies
+        &self.policies[..self.len()]
     }
 
     /// How many policies; at least one.
     #[expect(clippy::len_without_is_empty, reason = "a set is never empty")]
     pub fn len(&self) -> usize {
-        self.policies.len()
+        usize::from(self.len)
     }
 
     /// How many words all of them keep beside an object.
     pub fn extension_words(&self) -> usize {
-        self.policies.iter().map(|id| id.policy().extension_words()).sum()
+        self.policies().iter().map(|id| id.policy().extension_words()).sum()
     }
 
     fn words(&self, expert: usize) -> std::ops::Range<usize> {
-        let start = self.extension_starts[expert];
+        let start = usize::from(self.extension_starts[expert]);
         start..start + self.policies[expert].policy().extension_words()
     }
 
     /// Brings the words beside an object up to date after `access`. `globals` has one number a policy.
     pub fn accessed(&self, access: &Access<'_>, globals: &[u64], extension: &mut [u64]) {
-        for (expert, id) in self.policies.iter().enumerate() {
+        for (expert, id) in self.policies().iter().enumerate() {
             id.policy().accessed(access, globals[expert], &mut extension[self.words(expert)]);
         }
     }
@@ -102,7 +109,7 @@ impl ExpertSet {
 
     /// Brings the shared numbers up to date before `victim` leaves; each is at least what it was.
     pub fn evicted(&self, now_us: u64, victim: &Object, globals: &mut [u64], extension: &[u64]) {
-        for (expert, id) in self.policies.iter().enumerate() {
+        for (expert, id) in self.policies().iter().enumerate() {
             let global = id.policy().evicted(now_us, victim, globals[expert], &extension[self.words(expert)]);
             globals[expert] = globals[expert].max(global);
         }
@@ -110,14 +117,20 @@ impl ExpertSet {
 
     /// Whether any of the policies has a shared number.
     pub fn has_globals(&self) -> bool {
-        self.policies.iter().any(|id| id.policy().has_global())
+        self.policies().iter().any(|id| id.policy().has_global())
     }
 }
 
 impl fmt::Display for ExpertSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<String> = self.policies.iter().map(PolicyId::to_string).collect();
+        let names: Vec<String> = self.policies().iter().map(PolicyId::to_string).collect();
         f.pad(&names.join("+"))
+    }
+}
+
+impl fmt::Debug for ExpertSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

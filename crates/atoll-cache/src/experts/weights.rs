@@ -34,12 +34,34 @@ pub struct Settings {
     pub explore: f64,
     /// Regrets after which a client merges its weights with the pool's.
     pub batch: u32,
+    /// Objects in each expert's miniature; zero: weights are learnt from regrets, as in the papers, and victims are drawn by them.
+    pub miniature_objects: u32,
+    /// Lambda of a miniature's miss: how much it lowers the logarithm of a weight.
+    pub miniature_rate: f64,
+    /// By how much a miss of an expert weighs more than one of the set's first.
+    pub margin: f64,
+}
+
+impl Settings {
+    /// Regrets as Ditto has them, without miniatures.
+    pub fn paper() -> Self {
+        Self { miniature_objects: 0, ..Self::default() }
+    }
 }
 
 impl Default for Settings {
-    /// As Ditto has them (section 5.1), the bounds as in its published prototype.
+    /// Miniatures; for regrets the numbers of Ditto (section 5.1), the bounds as in its published prototype.
     fn default() -> Self {
-        Self { learning_rate: 0.1, discount_total: 0.005, weight_min: 0.01, explore: 0.0, batch: 100 }
+        Self {
+            learning_rate: 0.1,
+            discount_total: 0.005,
+            weight_min: 0.01,
+            explore: 0.0,
+            batch: 100,
+            miniature_objects: 4096,
+            miniature_rate: 0.005,
+            margin: 0.01,
+        }
     }
 }
 
@@ -83,11 +105,22 @@ impl Weights {
     pub(super) fn regret(&mut self, ghost: Ghost) -> bool {
         let share = f64::from(ghost.depth) / f64::from(ghost.history.max(1));
         let penalty = self.settings.learning_rate * libm::pow(self.settings.discount_total, share);
-        for (expert, weight) in
-            self.weights.iter_mut().enumerate().filter(|(expert, _)| ghost.experts >> expert & 1 == 1)
-        {
-            *weight *= libm::exp(-penalty);
-            self.buffer[expert] += penalty;
+        self.punish(ghost.experts, |_| penalty)
+    }
+
+    /// Notes misses of the miniatures of `experts`. True if a batch is full.
+    pub(super) fn missed(&mut self, experts: u16) -> bool {
+        let Settings { miniature_rate, margin, .. } = self.settings;
+        self.punish(experts, |expert| if expert == 0 { miniature_rate } else { miniature_rate * (1.0 + margin) })
+    }
+
+    fn punish(&mut self, experts: u16, penalty: impl Fn(usize) -> f64) -> bool {
+        for (expert, weight) in self.weights.iter_mut().enumerate() {
+            if experts >> expert & 1 == 1 {
+                let penalty = penalty(expert);
+                *weight *= libm::exp(-penalty);
+                self.buffer[expert] += penalty;
+            }
         }
         self.bound();
         self.buffered += 1;

@@ -12,7 +12,7 @@ pub struct Ghost {
     pub experts: u16,
     /// Evictions since its own.
     pub depth: u32,
-    /// Evictions that a ghost lasts: the objects that the cache holds, or a share of them. `depth` is below it.
+    /// Evictions that a ghost lasts, by the objects that the cache holds. `depth` is below it.
     pub history: u32,
 }
 
@@ -30,6 +30,14 @@ impl Ghost {
 /// How many evictions ago the eviction of number `id` was, when the counter stands at `counter`.
 pub const fn history_depth(counter: u64, id: u64) -> u32 {
     (counter.wrapping_sub(id) & ((1 << HISTORY_ID_BITS) - 1)) as u32
+}
+
+/// What an object that returns while its ghost lives starts with, instead of one access: it has proven itself, as in S3-FIFO, whose main queue takes it.
+const FREQUENCY_RETURNED: u64 = 3;
+
+/// The frequency that an insertion writes beside the slot.
+pub const fn frequency_at_insertion(ghost: Option<Ghost>) -> u64 {
+    if ghost.is_some() { FREQUENCY_RETURNED } else { 1 }
 }
 
 #[cfg(test)]

@@ -16,21 +16,49 @@
 //!   in any order. A client that has not merged yet works with a smaller number, hence a somewhat older age.
 //! - Words that come from the pool may be anything. A policy gives some priority for any of them, and never panics.
 
+mod ageing;
 mod fifo;
+mod gds;
+mod gdsf;
 mod ghost;
+mod hyperbolic;
+mod hyperbolic_idle;
 mod lfu;
+mod lfuda;
+mod lirs;
+mod lrfu;
 mod lru;
+mod lru_k;
+mod mru;
 mod priority;
+mod quick_demotion;
 mod random;
+mod size;
 
-pub use ghost::{GHOST_EXPERTS_MAX, Ghost, HISTORY_ID_BITS, history_depth};
+pub use ghost::{GHOST_EXPERTS_MAX, Ghost, HISTORY_ID_BITS, frequency_at_insertion, history_depth};
 pub use priority::Priority;
 
 use std::fmt;
 use std::str::FromStr;
 
 /// Every policy, by the number that a pool's header keeps: new ones are appended, and no line moves.
-pub static POLICIES: &[&dyn Policy] = &[&lru::Lru, &lfu::Lfu, &fifo::Fifo, &random::Random];
+pub static POLICIES: &[&dyn Policy] = &[
+    &lru::Lru,
+    &lfu::Lfu,
+    &fifo::Fifo,
+    &random::Random,
+    &mru::Mru,
+    &gds::Gds,
+    &lirs::Lirs,
+    &size::Size,
+    &gdsf::Gdsf,
+    &lrfu::Lrfu,
+    &lru_k::LruK,
+    &lfuda::Lfuda,
+    &hyperbolic::Hyperbolic,
+    &quick_demotion::QuickDemotion,
+    &hyperbolic_idle::HyperbolicIdle,
+];
 
 /// Most words beside an object, over all policies that a cache runs.
 pub const EXTENSION_WORDS_MAX: usize = 4;
@@ -42,7 +70,7 @@ pub struct Object {
     pub inserted_us: u64,
     /// When it was last accessed, in the same unit; its insertion is an access.
     pub accessed_us: u64,
-    /// How often it was accessed since it was inserted; its insertion is the first access.
+    /// How often it was accessed since it was inserted; its insertion is the first access, or counts as [`frequency_at_insertion`] says.
     pub frequency: u64,
     /// Its record's size in bytes, at least one.
     pub bytes: u64,

@@ -4,6 +4,7 @@
 //! parallel, each on a cache of its own; the requests of a point go to its clients in turn, from one thread, so that a
 //! point's result does not depend on the machine. A trace is decoded once and freed after its last point.
 
+pub mod choice;
 pub mod oracle;
 mod table;
 
@@ -32,7 +33,7 @@ pub struct HitRatioCommand {
     /// Folder of *.oracleGeneral.zst with oracle_miss_ratio.csv and README.md
     dir: PathBuf,
     /// The engine
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, default_value_t)]
     engine: EngineName,
     /// Clients that take turns, on one thread
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
@@ -275,6 +276,7 @@ impl<G: Engine> Run<'_, G> {
 mod tests {
     use super::*;
     use crate::fixtures;
+    use crate::reference::PolicyName;
 
     #[test]
     fn lru_through_the_whole_experiment_misses_what_the_oracle_says() {
@@ -283,7 +285,7 @@ mod tests {
         points.retain(|point| ["lirs_cpp", "lirs_multi1", "semicomplete_web"].contains(&&*point.trace));
         assert_eq!(points.len(), 12);
         for clients in [1, 3] {
-            let report = measure(&folder, &points, EngineName::Lru, clients).unwrap();
+            let report = measure(&folder, &points, EngineName::Reference(PolicyName::Lru), clients).unwrap();
             for (row, point) in report.rows.iter().zip(&points) {
                 assert!((row.miss_ratio - point.miss_ratio("LRU").unwrap()).abs() < 1e-6, "{row:?}");
             }

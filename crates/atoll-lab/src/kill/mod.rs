@@ -68,7 +68,7 @@ pub struct KillCommand {
     #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u64).range(16..=1 << 20))]
     capacity_mib: u64,
     /// The engine
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, default_value_t)]
     engine: EngineName,
     /// Seed of who is killed when; moments on a real machine do not repeat
     #[arg(long)]

@@ -33,7 +33,7 @@ const SMALL: u64 = 8;
 #[derive(Clone, Debug, clap::Args)]
 pub struct MicroCommand {
     /// The engine
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, default_value_t)]
     engine: EngineName,
     /// Objects in the cache: 16-byte keys, 256-byte values
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1000..=1 << 31))]

@@ -1,8 +1,8 @@
-//! An engine of one process that keeps objects in an ordinary map and evicts by an exact policy.
+//! An engine of one process that keeps objects in an ordinary map and evicts by an exact policy, or by a sampled one.
 //!
 //! Its clients share one state and live on one thread. It bounds the number of objects, never their bytes.
 
-use super::{Policy, PolicyName};
+use super::Policy;
 use atoll_cache::model::Model;
 use atoll_cache::{CacheError, Change, Engine, Lookup, Meta, Old, Stats, VALUE_BYTES_MAX, Value, Verdict, Want};
 use atoll_fabric::{Clock, run_ready};
@@ -20,9 +20,9 @@ struct State {
 pub struct Shared(Rc<RefCell<State>>);
 
 impl Shared {
-    /// An empty cache of at most `objects_max` objects on `clock`.
-    pub fn new(policy: PolicyName, objects_max: usize, clock: Clock) -> Self {
-        Self(Rc::new(RefCell::new(State { model: Model::new(clock), policy: policy.make(objects_max) })))
+    /// An empty cache on `clock` that evicts by `policy`.
+    pub fn new(policy: Box<dyn Policy<Vec<u8>>>, clock: Clock) -> Self {
+        Self(Rc::new(RefCell::new(State { model: Model::new(clock), policy })))
     }
 }
 
@@ -102,12 +102,13 @@ impl Engine for ReferenceEngine {
         let mut watched = Watched { change, verdict: Verdict::Leave };
         let token = run_ready(state.model.update(key, &mut watched))?;
         let owned = key.to_vec();
+        let bytes = (key.len() + watched.change.value().len()) as u64;
         match watched.verdict {
             Verdict::Put { .. } => {
                 self.stats.puts += 1;
                 if state.policy.contains(&owned) {
                     state.policy.touch(&owned);
-                } else if let Some(victim) = state.policy.insert(owned) {
+                } else if let Some(victim) = state.policy.insert(owned, bytes) {
                     run_ready(state.model.update(&victim, &mut Evict))?;
                     self.stats.evictions += 1;
                 }

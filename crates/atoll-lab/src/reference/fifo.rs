@@ -24,7 +24,7 @@ impl<K: Hash + Eq + Clone> Policy<K> for Fifo<K> {
 
     fn touch(&mut self, _key: &K) {}
 
-    fn insert(&mut self, key: K) -> Option<K> {
+    fn insert(&mut self, key: K, _bytes: u64) -> Option<K> {
         let evicted = if self.order.len() == self.objects_max { self.order.pop() } else { None };
         self.order.push(key);
         evicted

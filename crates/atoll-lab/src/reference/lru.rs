@@ -26,7 +26,7 @@ impl<K: Hash + Eq + Clone> Policy<K> for Lru<K> {
         self.order.push(key.clone());
     }
 
-    fn insert(&mut self, key: K) -> Option<K> {
+    fn insert(&mut self, key: K, _bytes: u64) -> Option<K> {
         let evicted = if self.order.len() == self.objects_max { self.order.pop() } else { None };
         self.order.push(key);
         evicted

@@ -4,16 +4,27 @@
 //! |---|---|
 //! | [`fifo`] | first in, first out |
 //! | [`lru`] | least recently used |
+//! | [`ranked`] | LFU, MRU, SIZE, GDS, GDSF, LFUDA, LRFU, LRU-2: an ordered tree |
+//! | [`lirs`] | LIRS with its stack and queue |
+//! | [`scanned`] | hyperbolic over all objects; random |
 //! | [`s3_fifo`] | S3-FIFO (Yang et al., SOSP 2023), as the oracle has it |
+//! | [`sampled`] | not exact: any policy or experts of `atoll_cache`, from samples of a table |
 //! | [`engine`] | an engine of one process that evicts by such a policy |
 
 pub mod engine;
 pub mod fifo;
+pub mod lirs;
 pub mod lru;
 mod order;
+pub mod ranked;
 pub mod s3_fifo;
+pub mod sampled;
+pub mod scanned;
 
-/// Which of at most so many objects, all of the same size, stay.
+use std::fmt;
+use std::str::FromStr;
+
+/// Which of at most so many objects stay.
 ///
 /// The caller calls `insert` only for a key that is not resident, and removes from its memory what `insert` gives back.
 pub trait Policy<K> {
@@ -23,8 +34,9 @@ pub trait Policy<K> {
     /// Notes an access to `key`, which is resident.
     fn touch(&mut self, key: &K);
 
-    /// Makes `key` resident, and gives back the key that had to leave for it.
-    fn insert(&mut self, key: K) -> Option<K>;
+    /// Makes `key` resident with an object of `bytes`, and gives back the key that had to leave for it. The bytes matter only to
+    /// policies that look at sizes.
+    fn insert(&mut self, key: K, bytes: u64) -> Option<K>;
 
     /// Makes `key` leave, if it is resident.
     fn remove(&mut self, key: &K);
@@ -33,7 +45,7 @@ pub trait Policy<K> {
     fn resident(&self) -> usize;
 }
 
-/// The policies, by name.
+/// The exact policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyName {
     /// [`fifo`].
@@ -42,16 +54,96 @@ pub enum PolicyName {
     Lru,
     /// [`s3_fifo`].
     S3Fifo,
+    /// [`ranked::lfu`].
+    Lfu,
+    /// [`ranked::mru`].
+    Mru,
+    /// [`ranked::size`].
+    Size,
+    /// [`ranked::gds`].
+    Gds,
+    /// [`ranked::gdsf`].
+    Gdsf,
+    /// [`ranked::lfuda`].
+    Lfuda,
+    /// [`ranked::lrfu`].
+    Lrfu,
+    /// [`ranked::lru_2`].
+    LruK,
+    /// [`lirs`].
+    Lirs,
+    /// [`scanned::Scanned::hyperbolic`].
+    Hyperbolic,
+    /// [`scanned::Scanned::random`].
+    Random,
 }
 
+/// The exact policies by name; where there is a sampled form, its name is the same.
+const NAMES: [(PolicyName, &str); 14] = [
+    (PolicyName::Fifo, "fifo"),
+    (PolicyName::Lru, "lru"),
+    (PolicyName::S3Fifo, "s3-fifo"),
+    (PolicyName::Lfu, "lfu"),
+    (PolicyName::Mru, "mru"),
+    (PolicyName::Size, "size"),
+    (PolicyName::Gds, "gds"),
+    (PolicyName::Gdsf, "gdsf"),
+    (PolicyName::Lfuda, "lfuda"),
+    (PolicyName::Lrfu, "lrfu"),
+    (PolicyName::LruK, "lru-k"),
+    (PolicyName::Lirs, "lirs"),
+    (PolicyName::Hyperbolic, "hyperbolic"),
+    (PolicyName::Random, "random"),
+];
+
 impl PolicyName {
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        NAMES.iter().map(|(policy, _)| *policy)
+    }
+
     /// The policy for `objects_max` objects.
     pub fn make<K: std::hash::Hash + Eq + Clone + 'static>(self, objects_max: usize) -> Box<dyn Policy<K>> {
+        fn ranked<K, R>(rank: R, objects_max: usize) -> Box<dyn Policy<K>>
+        where
+            K: std::hash::Hash + Eq + Clone + 'static,
+            R: ranked::Rank + 'static,
+        {
+            Box::new(ranked::Ranked::new(rank, objects_max))
+        }
         match self {
             Self::Fifo => Box::new(fifo::Fifo::new(objects_max)),
             Self::Lru => Box::new(lru::Lru::new(objects_max)),
             Self::S3Fifo => Box::new(s3_fifo::S3Fifo::new(objects_max)),
+            Self::Lfu => ranked(ranked::lfu, objects_max),
+            Self::Mru => ranked(ranked::mru, objects_max),
+            Self::Size => ranked(ranked::size, objects_max),
+            Self::Gds => ranked(ranked::gds, objects_max),
+            Self::Gdsf => ranked(ranked::gdsf, objects_max),
+            Self::Lfuda => ranked(ranked::lfuda, objects_max),
+            Self::Lrfu => ranked(ranked::lrfu, objects_max),
+            Self::LruK => ranked(ranked::lru_2, objects_max),
+            Self::Lirs => Box::new(lirs::Lirs::new(objects_max)),
+            Self::Hyperbolic => Box::new(scanned::Scanned::hyperbolic(objects_max)),
+            Self::Random => Box::new(scanned::Scanned::random(objects_max)),
         }
+    }
+}
+
+impl fmt::Display for PolicyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = NAMES.iter().find(|(policy, _)| policy == self).map_or("", |(_, name)| name);
+        f.pad(name)
+    }
+}
+
+impl FromStr for PolicyName {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let names = || NAMES.map(|(_, name)| name).join(", ");
+        let found = NAMES.iter().find(|(_, other)| *other == name).map(|(policy, _)| *policy);
+        found.ok_or_else(|| format!("there is no exact policy {name:?}; there are {}", names()))
     }
 }
 

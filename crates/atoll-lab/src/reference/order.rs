@@ -49,6 +49,16 @@ impl<K: Hash + Eq + Clone> Order<K> {
         None
     }
 
+    /// The key at the front.
+    pub(super) fn front(&mut self) -> Option<&K> {
+        while let Some((ticket, key)) = self.entries.front()
+            && self.tickets.get(key) != Some(ticket)
+        {
+            self.entries.pop_front();
+        }
+        self.entries.front().map(|(_, key)| key)
+    }
+
     pub(super) fn remove(&mut self, key: &K) -> bool {
         self.tickets.remove(key).is_some()
     }

@@ -91,7 +91,7 @@ impl<K: Hash + Eq + Clone> Policy<K> for S3Fifo<K> {
         }
     }
 
-    fn insert(&mut self, key: K) -> Option<K> {
+    fn insert(&mut self, key: K, _bytes: u64) -> Option<K> {
         // The ghost is asked before it forgets a key for the object that leaves.
         let remembered = self.ghost.remove(&key);
         let full = self.resident() == self.small_max + self.main_max;

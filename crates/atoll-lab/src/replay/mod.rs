@@ -33,7 +33,7 @@ pub struct ReplayCommand {
     #[command(flatten)]
     bound: BoundOptions,
     /// The engine
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, default_value_t)]
     engine: EngineName,
     /// Clients of each process, which take turns on one thread
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]

@@ -1,6 +1,7 @@
 //! What a replay counts.
 
 use super::*;
+use crate::reference::PolicyName;
 use std::io::Write;
 
 fn replay(trace: &str, engine: EngineName, cache_objects: u64, clients: u32) -> Result<(Tally, f64), LabError> {
@@ -20,7 +21,8 @@ fn replay(trace: &str, engine: EngineName, cache_objects: u64, clients: u32) -> 
 fn counts(lines: &str, cache_objects: u64) -> [u64; 4] {
     let mut file = tempfile::NamedTempFile::with_suffix(".csv").unwrap();
     file.write_all(lines.as_bytes()).unwrap();
-    let (tally, _) = replay(file.path().to_str().unwrap(), EngineName::Lru, cache_objects, 1).unwrap();
+    let (tally, _) =
+        replay(file.path().to_str().unwrap(), EngineName::Reference(PolicyName::Lru), cache_objects, 1).unwrap();
     [tally.requests, tally.hits, tally.misses, tally.deletes]
 }
 
@@ -48,7 +50,8 @@ fn objects_expire_in_the_time_of_the_trace_which_never_goes_back() {
 
 #[test]
 fn the_number_of_clients_does_not_change_what_a_shared_cache_hits() {
-    let [one, four] = [1, 4].map(|clients| replay("zipf:2000,0.9,50000", EngineName::Lru, 200, clients).unwrap().0);
+    let [one, four] = [1, 4]
+        .map(|clients| replay("zipf:2000,0.9,50000", EngineName::Reference(PolicyName::Lru), 200, clients).unwrap().0);
     assert_eq!((one.hits, one.misses, one.evictions), (four.hits, four.misses, four.evictions));
     assert_eq!((one.requests, one.objects_max), (50_000, 200));
     assert_eq!(one.misses - one.evictions, 200);
@@ -60,7 +63,9 @@ fn sets_and_gets_of_a_published_trace_miss_as_the_oracle_says() {
     let Some(folder) = crate::fixtures::traces() else { return };
     let trace = folder.join("msn_fs.csv.zst");
     for point in crate::hit_ratio::oracle::read(&folder).unwrap().iter().filter(|point| point.trace == "msn_fs") {
-        for (engine, algorithm) in [(EngineName::Lru, "LRU"), (EngineName::Fifo, "FIFO")] {
+        for (engine, algorithm) in
+            [(EngineName::Reference(PolicyName::Lru), "LRU"), (EngineName::Reference(PolicyName::Fifo), "FIFO")]
+        {
             let (tally, _) = replay(trace.to_str().unwrap(), engine, point.cache_objects, 2).unwrap();
             let miss_ratio = tally.misses as f64 / tally.requests as f64;
             assert!((miss_ratio - point.miss_ratio(algorithm).unwrap()).abs() <= 5.1e-7, "{algorithm} {point:?}");
@@ -71,7 +76,7 @@ fn sets_and_gets_of_a_published_trace_miss_as_the_oracle_says() {
 
 #[test]
 fn the_report_has_exactly_the_published_keys() {
-    let (tally, ops_per_s) = replay("zipf:100,1,1000", EngineName::Fifo, 10, 1).unwrap();
+    let (tally, ops_per_s) = replay("zipf:100,1,1000", EngineName::Reference(PolicyName::Fifo), 10, 1).unwrap();
     let json = serde_json::to_value(ReplayReport::new(&tally, ops_per_s)).unwrap();
     let mut keys: Vec<_> = json.as_object().unwrap().keys().cloned().collect();
     keys.sort();

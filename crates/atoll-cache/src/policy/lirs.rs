@@ -1,0 +1,49 @@
+//! LIRS: the object with the longest inter-reference recency leaves (Jiang and Zhang, "LIRS: an efficient low inter-reference recency set
+//! replacement policy to improve buffer cache performance", SIGMETRICS 2002).
+//!
+//! The paper's stack exists to compare one object's inter-reference recency (the time between its last two accesses) with the recency (the time
+//! since the last) of the objects that have proven themselves. Sampled, the comparison is direct: what an object shows of itself is the larger of
+//! the two, and the largest leaves. The extension word is the inter-reference recency in microseconds:
+//!
+//! | object | the paper | word | shown |
+//! |---|---|---|---|
+//! | accessed once, no ghost | HIR, its distance infinite | 0 | goes before all others, the least recently used first |
+//! | returned while its ghost lived | was in the stack: becomes LIR | 1 | its recency |
+//! | accessed again | LIR, if its distance is below the largest recency of a LIR | the distance | the larger of distance and recency |
+
+use super::{Access, Object, Policy, Priority};
+
+/// No second access yet.
+const ONCE: u64 = 0;
+/// The distance is known to be short, and not how short.
+const SHORT: u64 = 1;
+
+/// The policy.
+#[derive(Debug)]
+pub(super) struct Lirs;
+
+impl Policy for Lirs {
+    fn name(&self) -> &'static str {
+        "lirs"
+    }
+
+    fn extension_words(&self) -> usize {
+        1
+    }
+
+    fn accessed(&self, access: &Access<'_>, _global: u64, extension: &mut [u64]) {
+        extension[0] = match (access.before, access.ghost) {
+            (Some(before), _) => access.now_us.saturating_sub(before.accessed_us).max(SHORT),
+            (None, Some(_)) => SHORT,
+            (None, None) => ONCE,
+        };
+    }
+
+    fn priority(&self, now_us: u64, object: &Object, _global: u64, extension: &[u64]) -> Priority {
+        let shown = match extension[0] {
+            ONCE => u64::MAX,
+            distance_us => distance_us.max(now_us.saturating_sub(object.accessed_us)),
+        };
+        Priority::reversed(shown).then(object.accessed_us)
+    }
+}

@@ -1,0 +1,39 @@
+//! Quick demotion: an object may stay idle the longer, the more often it was accessed, and one that has not proven itself leaves soon.
+//!
+//! What S3-FIFO does with a small queue, a main queue and a ghost (Yang et al., SOSP 2023; the principle in "FIFO can be better than LRU", HotOS 2023), as one
+//! number of an object, which needs no queue: the idle time is divided by a lifetime that the frequency gives, and the largest leaves.
+//!
+//! | frequency | lifetime | as in S3-FIFO |
+//! |---|---|---|
+//! | 1 | 1 | the small queue |
+//! | 2 | 3 | still the small queue: two accesses are often one |
+//! | 3 and more | 20 for each access, of 60 accesses at most | the main queue; a returning key starts here |
+
+use super::{Object, Policy, Priority};
+
+/// Lifetimes of objects with one and two accesses, in that of the first.
+const ONCE: f64 = 1.0;
+const TWICE: f64 = 3.0;
+/// The lifetime that each access gives from the third on.
+const EACH: f64 = 20.0;
+const FREQUENCY_MAX: u64 = 60;
+
+/// The policy.
+#[derive(Debug)]
+pub(super) struct QuickDemotion;
+
+impl Policy for QuickDemotion {
+    fn name(&self) -> &'static str {
+        "quick-demotion"
+    }
+
+    fn priority(&self, now_us: u64, object: &Object, _global: u64, _extension: &[u64]) -> Priority {
+        let lifetime = match object.frequency {
+            0 | 1 => ONCE,
+            2 => TWICE,
+            frequency => EACH * frequency.min(FREQUENCY_MAX) as f64,
+        };
+        let idle_us = now_us.saturating_sub(object.accessed_us).max(1) as f64;
+        Priority::real(-idle_us / lifetime)
+    }
+}
