@@ -7,9 +7,12 @@ use crate::LabError;
 use crate::reference::engine::{ReferenceEngine, Shared};
 use crate::reference::sampled::Sampled;
 use crate::reference::{Policy, PolicyName};
-use atoll_cache::experts::{ExpertSet, ExpertSetError, Settings};
-use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
-use atoll_cache::{Cache, CacheError, Engine};
+use atoll_cache::ditto::{Ditto, DittoOptions};
+use atoll_cache::experts::{DEFAULT_SET, ExpertSet, ExpertSetError, Settings};
+use atoll_cache::forge::{Forge, ForgeOptions};
+use atoll_cache::kvs::{self, Kvs};
+use atoll_cache::objects::ObjectsOptions;
+use atoll_cache::{Cache, CacheError, Engine, Pooled};
 use atoll_fabric::region::Region;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::{Clock, run_ready};
@@ -106,6 +109,9 @@ pub trait Deployment: Sized {
 /// |---|---|
 /// | `forge` | FORGE in a pool of shared memory; the default |
 /// | `forge-paper` | FORGE as the paper has it, without our improvements |
+/// | `ditto` | Ditto in a pool of shared memory; `ditto:lru+lfu` with those experts instead of the shipped ones |
+/// | `ditto-paper:lru+lfu` | Ditto with those experts and the paper's parameters |
+/// | `kvs` | a table of objects that tracks nothing and evicts at random |
 /// | `reference:lru` | an exact policy in ordinary memory; `fifo`, `lru` and `s3-fifo` may be said without `reference:` |
 /// | `sampled:lru+lfu` | policies, or experts, from samples of a hash table in ordinary memory |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -115,6 +121,12 @@ pub enum EngineName {
     Forge,
     /// FORGE as the paper has it, without our improvements.
     ForgePaper,
+    /// Ditto with these experts, learning as is best on real traces.
+    Ditto(ExpertSet),
+    /// Ditto with these experts and the paper's parameters.
+    DittoPaper(ExpertSet),
+    /// A table of objects that tracks nothing and evicts at random.
+    Kvs,
     /// An exact policy in ordinary memory, for comparison.
     Reference(PolicyName),
     /// Experts that see samples of a table, in ordinary memory.
@@ -129,6 +141,10 @@ impl fmt::Display for EngineName {
         match self {
             Self::Forge => f.write_str("forge"),
             Self::ForgePaper => f.write_str("forge-paper"),
+            Self::Ditto(set) if set.to_string() == DEFAULT_SET => f.write_str("ditto"),
+            Self::Ditto(set) => write!(f, "ditto:{set}"),
+            Self::DittoPaper(set) => write!(f, "ditto-paper:{set}"),
+            Self::Kvs => f.write_str("kvs"),
             Self::Reference(policy) if SHORT.contains(policy) => write!(f, "{policy}"),
             Self::Reference(policy) => write!(f, "reference:{policy}"),
             Self::Sampled(set) => write!(f, "sampled:{set}"),
@@ -143,21 +159,28 @@ impl FromStr for EngineName {
         match (name, name.split_once(':')) {
             ("forge", _) => Ok(Self::Forge),
             ("forge-paper", _) => Ok(Self::ForgePaper),
+            ("ditto", _) => Ok(Self::Ditto(experts(DEFAULT_SET)?)),
+            (_, Some(("ditto", set))) => Ok(Self::Ditto(experts(set)?)),
+            ("ditto-paper", _) => Ok(Self::DittoPaper(experts("lru+lfu")?)),
+            (_, Some(("ditto-paper", set))) => Ok(Self::DittoPaper(experts(set)?)),
+            ("kvs", _) => Ok(Self::Kvs),
             (_, Some(("reference", policy))) => Ok(Self::Reference(policy.parse()?)),
-            (_, Some(("sampled", set))) => {
-                Ok(Self::Sampled(set.parse().map_err(|error: ExpertSetError| error.to_string())?))
-            }
+            (_, Some(("sampled", set))) => Ok(Self::Sampled(experts(set)?)),
             _ => {
                 let short = name.parse().ok().filter(|policy| SHORT.contains(policy));
                 let unknown = || {
                     format!(
-                        "there is no engine {name:?}; there are forge, forge-paper, fifo, lru, s3-fifo, reference:POLICY and sampled:POLICY+POLICY"
+                        "there is no engine {name:?}; there are forge, forge-paper, ditto, ditto:POLICY+POLICY, ditto-paper:POLICY+POLICY, kvs, fifo, lru, s3-fifo, reference:POLICY and sampled:POLICY+POLICY"
                     )
                 };
                 short.map(Self::Reference).ok_or_else(unknown)
             }
         }
     }
+}
+
+fn experts(set: &str) -> Result<ExpertSet, String> {
+    set.parse().map_err(|error: ExpertSetError| error.to_string())
 }
 
 impl Serialize for EngineName {
@@ -184,7 +207,9 @@ pub trait Experiment {
 /// Runs `experiment` with the deployment of that engine.
 pub fn on_engine<E: Experiment>(engine: EngineName, experiment: E) -> Result<E::Output, LabError> {
     match engine {
-        EngineName::Forge | EngineName::ForgePaper => experiment.run::<ForgeCache>(),
+        EngineName::Forge | EngineName::ForgePaper => experiment.run::<PooledCache<Forge<ShmEndpoint>>>(),
+        EngineName::Ditto(_) | EngineName::DittoPaper(_) => experiment.run::<PooledCache<Ditto<ShmEndpoint>>>(),
+        EngineName::Kvs => experiment.run::<PooledCache<Kvs<ShmEndpoint>>>(),
         EngineName::Reference(_) | EngineName::Sampled(_) => experiment.run::<ReferenceCache>(),
     }
 }
@@ -192,81 +217,115 @@ pub fn on_engine<E: Experiment>(engine: EngineName, experiment: E) -> Result<E::
 /// Seed of everything random in an experiment.
 const SEED: u64 = 0x0a70_1100;
 
-/// A `forge` pool over shared memory.
-struct ForgeCache {
-    region: Arc<ShmRegion>,
-    pool: Arc<ForgePool>,
-    clock: Clock,
+/// How an engine's pool is made for a plan.
+trait Planned: Pooled<ShmEndpoint> {
+    /// The settings of a pool, but for the seed of the hash.
+    fn settings(plan: &Plan) -> PoolSettings;
 }
 
-impl ForgeCache {
-    /// Every experiment runs from the same seeds: one process's run repeats to the miss.
-    fn endpoint(region: &Arc<ShmRegion>, clock: &Clock) -> ShmEndpoint {
-        ShmEndpoint::with_regions(vec![region.clone()], clock.clone()).seeded(SEED)
-    }
-
+impl Planned for Forge<ShmEndpoint> {
     fn settings(plan: &Plan) -> PoolSettings {
         let options = match plan.engine {
             EngineName::ForgePaper => ForgeOptions::paper(),
             _ => ForgeOptions::default(),
         };
         let clients_max = plan.clients_max + 1;
-        let settings = match plan.bound {
+        match plan.bound {
             Bound::Objects(objects) => options.for_objects(objects, clients_max, 32 + plan.object_bytes as u32),
             Bound::Bytes(bytes) => {
                 let settings = options.for_capacity(bytes);
                 PoolSettings { clients_max: settings.clients_max.max(clients_max), ..settings }
             }
-        };
-        PoolSettings { hash_seed: SEED, ..settings }
+        }
     }
 }
 
-impl Deployment for ForgeCache {
-    type Engine = Forge<ShmEndpoint>;
+/// The settings of a pool with a table of objects.
+fn objects_settings(options: &ObjectsOptions, plan: &Plan) -> PoolSettings {
+    let clients_max = plan.clients_max + 1;
+    match plan.bound {
+        Bound::Objects(objects) => options.for_objects(objects, clients_max, 32 + plan.object_bytes as u32),
+        Bound::Bytes(bytes) => {
+            let settings = options.for_growth(bytes, 0);
+            PoolSettings { clients_max: settings.clients_max.max(clients_max), ..settings }
+        }
+    }
+}
+
+impl Planned for Ditto<ShmEndpoint> {
+    fn settings(plan: &Plan) -> PoolSettings {
+        let options = match plan.engine {
+            EngineName::Ditto(set) => DittoOptions::adaptive(set),
+            EngineName::DittoPaper(set) => DittoOptions::paper(set),
+            _ => DittoOptions::default(),
+        };
+        objects_settings(&options.objects(), plan)
+    }
+}
+
+impl Planned for Kvs<ShmEndpoint> {
+    fn settings(plan: &Plan) -> PoolSettings {
+        objects_settings(&kvs::options(), plan)
+    }
+}
+
+/// An engine's pool over shared memory.
+struct PooledCache<G: Pooled<ShmEndpoint>> {
+    region: Arc<ShmRegion>,
+    shared: Arc<G::Shared>,
+    clock: Clock,
+}
+
+/// Every experiment runs from the same seeds: one process's run repeats to the miss.
+fn endpoint(region: &Arc<ShmRegion>, clock: &Clock) -> ShmEndpoint {
+    ShmEndpoint::with_regions(vec![region.clone()], clock.clone()).seeded(SEED)
+}
+
+impl<G: Planned> Deployment for PooledCache<G> {
+    type Engine = G;
 
     fn create(plan: &Plan, clock: &Clock) -> Result<Self, LabError> {
-        let settings = Self::settings(plan);
+        let settings = PoolSettings { hash_seed: SEED, ..G::settings(plan) };
         let region = Arc::new(match &plan.name {
             Some(name) => ShmRegion::create(name, settings.capacity_bytes)?,
             None => ShmRegion::anonymous(settings.capacity_bytes)?,
         });
-        let pool = run_ready(ForgePool::format(&Self::endpoint(&region, clock), settings))?;
-        Ok(Self { region, pool, clock: clock.clone() })
+        let shared = run_ready(G::format(&endpoint(&region, clock), settings))?;
+        Ok(Self { region, shared, clock: clock.clone() })
     }
 
     fn open(plan: &Plan, clock: &Clock) -> Result<Self, LabError> {
         let name = plan.name.as_deref().ok_or(LabError::ReferenceOnly)?;
         let region = Arc::new(ShmRegion::open(name)?);
-        let pool = run_ready(ForgePool::open(&Self::endpoint(&region, clock), region.attributes().bytes))?;
-        Ok(Self { region, pool, clock: clock.clone() })
+        let shared = run_ready(G::open(&endpoint(&region, clock), region.attributes().bytes))?;
+        Ok(Self { region, shared, clock: clock.clone() })
     }
 
     fn remove(plan: &Plan) -> Result<(), LabError> {
         plan.name.as_deref().map_or(Ok(()), |name| Ok(ShmRegion::remove(name)?))
     }
 
-    fn client(&self) -> Result<Cache<Self::Engine>, LabError> {
-        Ok(Cache::new(run_ready(Forge::join(&self.pool, Self::endpoint(&self.region, &self.clock)))?))
+    fn client(&self) -> Result<Cache<G>, LabError> {
+        Ok(Cache::new(run_ready(G::join(&self.shared, endpoint(&self.region, &self.clock)))?))
     }
 
     fn repair(&self) -> Result<Mended, LabError> {
-        let mut forge = run_ready(Forge::join(&self.pool, Self::endpoint(&self.region, &self.clock)))?;
-        let repaired = run_ready(forge.repair())?;
-        run_ready(forge.leave())?;
-        Ok(Mended { clients: repaired.clients, chunks: repaired.chunks + repaired.extents })
+        let mut engine = run_ready(G::join(&self.shared, endpoint(&self.region, &self.clock)))?;
+        let mended = run_ready(engine.repair())?;
+        run_ready(engine.leave())?;
+        Ok(Mended { clients: mended.clients, chunks: mended.chunks })
     }
 
     fn audit(&self) -> Result<Audit, LabError> {
-        let endpoint = Self::endpoint(&self.region, &self.clock);
-        let places = run_ready(registry::places(&endpoint, self.pool.pool())).map_err(CacheError::Verb)?;
-        let report = run_ready(Forge::auditor(&self.pool, endpoint).verify())?;
-        let [_free, open, _queued, leaving, extent, bound] = report.chunks;
+        let (endpoint, pool) = (endpoint(&self.region, &self.clock), G::pool_of(&self.shared));
+        let places = run_ready(registry::places(&endpoint, pool)).map_err(CacheError::Verb)?;
+        let audit = run_ready(G::auditor(&self.shared, endpoint)?.verify())?;
+        let [_free, open, _queued, leaving, extent, bound] = audit.chunks;
         Ok(Audit {
-            faults: report.faults,
-            objects: report.objects,
+            faults: audit.faults,
+            objects: audit.objects,
             clients: places.iter().filter(|place| place.state != PlaceState::Free).count() as u64,
-            lost_bytes: (open + leaving + extent + bound) * self.pool.pool().layout.chunk_bytes,
+            lost_bytes: (open + leaving + extent + bound) * pool.layout.chunk_bytes,
         })
     }
 }
@@ -283,7 +342,7 @@ impl Deployment for ReferenceCache {
         let policy: Box<dyn Policy<Vec<u8>>> = match plan.engine {
             EngineName::Reference(policy) => policy.make(objects_max),
             EngineName::Sampled(set) => Box::new(Sampled::new(set, Settings::default(), objects_max)),
-            EngineName::Forge | EngineName::ForgePaper => return Err(LabError::ReferenceOnly),
+            _ => return Err(LabError::ReferenceOnly),
         };
         Ok(Self(Shared::new(policy, clock.clone())))
     }

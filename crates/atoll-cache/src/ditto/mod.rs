@@ -25,12 +25,12 @@ mod shared;
 pub use settings::{DittoOptions, DittoSettings, ENGINE_DITTO};
 
 use crate::CacheError;
-use crate::experts::{self, Experts};
+use crate::experts::{self, Experts, REMEMBERED_MAX};
 use crate::objects::access::{self, Access};
-use crate::objects::replacement::{Accessed, Candidate, Replacement, Victim};
+use crate::objects::replacement::{Accessed, CANDIDATES_MAX, Candidate, Replacement, Victim};
 use crate::objects::slot::{EXPERTS_MAX, Slot};
 use crate::objects::{Core, Objects, ObjectsPool};
-use crate::policy::{self, EXTENSION_WORDS_MAX, Ghost};
+use crate::policy::{self, EXTENSION_WORDS_MAX, Ghost, frequency_at_insertion};
 use arrayvec::ArrayVec;
 use atoll_fabric::purpose::Scope;
 use atoll_fabric::{Batch, Buffer, Endpoint, Purpose};
@@ -54,6 +54,8 @@ pub struct Adaptive {
     globals: ArrayVec<u64, EXPERTS_MAX>,
     /// Which of them are larger than what the pool was told.
     untold: bool,
+    /// What came nearest to being evicted the last time.
+    remembered: ArrayVec<(u64, Slot), REMEMBERED_MAX>,
 }
 
 impl Adaptive {
@@ -84,18 +86,31 @@ impl Adaptive {
         core.tell_extension(object.word, &words);
     }
 
+    /// Shows the experts an access of this client.
+    async fn observe<E: Endpoint>(
+        &mut self,
+        core: &mut Core<E>,
+        object: &Accessed<'_>,
+        now_us: u64,
+    ) -> Result<(), CacheError> {
+        if self.experts.observe(object.hash.whole, object.bytes, now_us) {
+            Box::pin(self.merge_weights(core)).await?;
+        }
+        Ok(())
+    }
+
     /// The words beside the candidates' objects, all READ at once.
     async fn extensions<E: Endpoint>(
         &self,
         core: &mut Core<E>,
         candidates: &[Candidate],
-    ) -> Result<ArrayVec<Words, { crate::objects::layout::BUCKET_SLOTS }>, CacheError> {
+    ) -> Result<ArrayVec<Words, CANDIDATES_MAX>, CacheError> {
         let words = self.experts.set().extension_words();
         if words == 0 {
             return Ok(candidates.iter().map(|_| Words::new()).collect());
         }
         let mut batch = Batch::new();
-        let mut tickets = ArrayVec::<_, { crate::objects::layout::BUCKET_SLOTS }>::new();
+        let mut tickets = ArrayVec::<_, CANDIDATES_MAX>::new();
         for candidate in candidates {
             tickets.push(core.block_at(candidate.word).map(|at| {
                 let mut buffer = Buffer::new();
@@ -116,15 +131,25 @@ impl Adaptive {
 impl<E: Endpoint> Replacement<E> for Adaptive {
     const WANTS_HISTORY: bool = true;
 
+    fn sample_buckets(&self) -> usize {
+        self.settings.sample_buckets
+    }
+
+    fn remembered(&self) -> &[(u64, Slot)] {
+        &self.remembered
+    }
+
     fn new(shared: &ObjectsPool, endpoint: &E) -> Result<Self, PoolError> {
         let settings = DittoSettings::decode(&shared.settings)?;
-        let experts = Experts::new(settings.experts.clone(), settings.learning);
+        let experts = Experts::new(settings.experts, settings.learning, shared.objects_expected());
         let threshold = if endpoint.is_near() { 1 } else { settings.counter_threshold };
         let counters = Counters::new(settings.counters, threshold, settings.counter_age_us);
         let objects = shared.objects_expected().saturating_mul(settings.history_percent) / 100;
         let history = objects.clamp(1, crate::objects::slot::HISTORY_IDS / 2) as u32;
         let globals = std::iter::repeat_n(0, settings.experts.len()).collect();
-        Ok(Self { settings, experts, history, counters, globals, untold: false })
+        let remembers = endpoint.is_near() && settings.remembers;
+        let settings = DittoSettings { remembers, ..settings };
+        Ok(Self { settings, experts, history, counters, globals, untold: false, remembered: ArrayVec::new() })
     }
 
     async fn accessed(&mut self, core: &mut Core<E>, object: Accessed<'_>) -> Result<(), CacheError> {
@@ -149,7 +174,7 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
             core.endpoint.post_unawaited(&mut batch);
         }
         core.endpoint.purpose(before);
-        Ok(())
+        self.observe(core, &object, now_us).await
     }
 
     async fn inserted(
@@ -164,14 +189,18 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
         // What was counted of the slot's last object is nobody's any more.
         self.counters.forget(object.slot);
         let purpose = core.endpoint.purpose(Purpose::Hotness);
-        let words = access::insertion_words(now_us, expiry_ms, object.bytes, counter, object.hash.mark);
-        core.tell_insertion(object.slot, words);
         let ghost = before.history_of(object.hash).and_then(|(experts, id)| {
             let counter = id.wrapping_add(core.history_age(id));
             Ghost::live(experts, counter, id, self.history)
         });
-        let after =
-            policy::Object { inserted_us: now_us, accessed_us: now_us, frequency: 1, bytes: object.bytes.max(1) };
+        // The papers' experts count an insertion as one access, whoever comes back.
+        let frequency = if self.settings.learning.miniature_objects > 0 { frequency_at_insertion(ghost) } else { 1 };
+        // As if the counter had stood so much lower.
+        let base = counter.wrapping_sub(frequency.saturating_sub(1));
+        let words = access::insertion_words(now_us, expiry_ms, object.bytes, base, object.hash.mark);
+        core.tell_insertion(object.slot, words);
+        let bytes = object.bytes.max(1);
+        let after = policy::Object { inserted_us: now_us, accessed_us: now_us, frequency, bytes };
         let access = policy::Access { now_us, before: None, after: &after, ghost };
         self.tell_extension(core, &object, &access);
         core.endpoint.purpose(purpose);
@@ -180,7 +209,7 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
         {
             Box::pin(self.merge_weights(core)).await?;
         }
-        Ok(())
+        self.observe(core, &object, now_us).await
     }
 
     async fn choose(&mut self, core: &mut Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
@@ -190,10 +219,15 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
             .iter()
             .zip(&extensions)
             .map(|(candidate, extension)| experts::Candidate { object: Self::object(&candidate.access), extension });
-        let objects: ArrayVec<_, { crate::objects::layout::BUCKET_SLOTS }> = objects.collect();
+        let objects: ArrayVec<_, CANDIDATES_MAX> = objects.collect();
         let random = core.endpoint.random();
         let Some(choice) = self.experts.choose(now_us, &self.globals, &objects, random) else { return Ok(None) };
         let chosen = &candidates[choice.victim];
+        self.remembered.clear();
+        if self.settings.remembers {
+            let next = self.experts.next_victims::<REMEMBERED_MAX>(now_us, &self.globals, &objects, choice.victim);
+            self.remembered.extend(next.iter().map(|place| (candidates[*place].slot, candidates[*place].word)));
+        }
         if self.settings.experts.has_globals() {
             let known = self.globals.clone();
             let victim = Self::object(&chosen.access);

@@ -5,10 +5,12 @@
 //! word 1   history, percent of the expected objects 32 | counter threshold 16 | batch of regrets 16
 //! word 2   slots whose accesses a client counts at home 32 | their age, microseconds 32
 //! word 3   learning rate, millionths 32 | what is left of a penalty at the history's end, millionths 32
-//! word 4   least weight, millionths 32 | chance of exploring, millionths 32
+//! word 4   least weight, millionths 20 | chance of exploring, millionths 20 | rate of a miniature's miss, millionths 20
+//! word 5   objects of a miniature 24 | buckets of a sample 4 | whether clients near the pool remember candidates 4 | margin, millionths 32
 //! ```
 
 use crate::experts::{self, ExpertSet};
+use crate::objects::replacement::SAMPLE_BUCKETS_MAX;
 use crate::objects::settings::{ObjectsOptions, ObjectsSettings};
 use crate::policy::PolicyId;
 use atoll_pool::{PoolError, PoolSettings};
@@ -33,6 +35,10 @@ pub struct DittoOptions {
     pub counter_age_us: u64,
     /// How experts learn.
     pub learning: experts::Settings,
+    /// Random buckets that an eviction looks at: 1 or 2. One holds about eight objects.
+    pub sample_buckets: usize,
+    /// Whether a client near the pool looks again at what came nearest to being evicted the last time.
+    pub remembers: bool,
     /// Expected bytes of an object (key, value and header), by which the index is sized.
     pub object_bytes_mean: u32,
     /// Bits of a block's tag: 16, or less to make it wrap soon in a test.
@@ -49,9 +55,22 @@ impl DittoOptions {
             // 10 MB of 40 bytes.
             counters: 250_000,
             counter_age_us: 1_000_000,
-            learning: experts::Settings::default(),
+            learning: experts::Settings::paper(),
+            sample_buckets: 1,
+            remembers: false,
             object_bytes_mean: 320,
             tag_bits: 16,
+        }
+    }
+
+    /// These experts, learning as is best on real traces: by miniatures, from larger samples.
+    pub fn adaptive(experts: ExpertSet) -> Self {
+        Self {
+            history_percent: 100 * u64::from(experts::HISTORY_PER_OBJECT),
+            learning: experts::Settings::default(),
+            sample_buckets: experts::SAMPLE_BUCKETS,
+            remembers: true,
+            ..Self::paper(experts)
         }
     }
 
@@ -72,8 +91,13 @@ impl DittoOptions {
                     | u64::from(learning.batch.min(0xffff)) << 48,
                 self.counters.min(u32::MAX as usize) as u64 | self.counter_age_us.min(u32::MAX.into()) << 32,
                 millionths(learning.learning_rate) | millionths(learning.discount_total) << 32,
-                millionths(learning.weight_min) | millionths(learning.explore) << 32,
-                0,
+                millionths(learning.weight_min).min(0xf_ffff)
+                    | millionths(learning.explore).min(0xf_ffff) << 20
+                    | millionths(learning.miniature_rate).min(0xf_ffff) << 40,
+                u64::from(learning.miniature_objects.min(0xff_ffff))
+                    | (self.sample_buckets as u64 & 15) << 24
+                    | u64::from(self.remembers) << 28
+                    | millionths(learning.margin) << 32,
             ],
             tag_bits: self.tag_bits,
             object_bytes_mean: self.object_bytes_mean,
@@ -89,7 +113,7 @@ impl DittoOptions {
 
 impl Default for DittoOptions {
     fn default() -> Self {
-        Self::paper("lru+lfu".parse().expect("both are policies"))
+        Self::adaptive(experts::DEFAULT_SET.parse().expect("all of them are policies"))
     }
 }
 
@@ -108,6 +132,10 @@ pub struct DittoSettings {
     pub counter_age_us: u64,
     /// How experts learn.
     pub learning: experts::Settings,
+    /// Random buckets that an eviction looks at.
+    pub sample_buckets: usize,
+    /// Whether a client near the pool looks again at what came nearest to being evicted the last time.
+    pub remembers: bool,
 }
 
 impl DittoSettings {
@@ -117,7 +145,7 @@ impl DittoSettings {
             return Err(PoolError::Engine { found: settings.engine, wanted: ENGINE_DITTO });
         }
         let damaged = || PoolError::Damaged { what: "the engine's settings" };
-        let [mut policies, counting, counters, rates, bounds, _] = settings.replacement;
+        let [mut policies, counting, counters, rates, bounds, sampling] = settings.replacement;
         let mut ids = Vec::new();
         while policies != 0 {
             let number = (policies & ((1 << POLICY_BITS) - 1)) as u8;
@@ -129,16 +157,20 @@ impl DittoSettings {
         let learning = experts::Settings {
             learning_rate: share(rates),
             discount_total: share(rates >> 32),
-            weight_min: share(bounds),
-            explore: share(bounds >> 32),
+            weight_min: share(bounds & 0xf_ffff),
+            explore: share(bounds >> 20 & 0xf_ffff),
             batch: (counting >> 48) as u32,
+            miniature_objects: (sampling & 0xff_ffff) as u32,
+            miniature_rate: share(bounds >> 40 & 0xf_ffff),
+            margin: share(sampling >> 32),
         };
         let possible = experts.extension_words() as u64 * 8 <= settings.extension_bytes
             && settings.area_bytes >= super::shared::AREA_BYTES
             && learning.discount_total <= 1.0
             && learning.weight_min * (experts.len() as f64) < 1.0
             && learning.explore <= 1.0
-            && learning.batch >= 1;
+            && learning.batch >= 1
+            && (1..=SAMPLE_BUCKETS_MAX as u64).contains(&(sampling >> 24 & 15));
         if !possible {
             return Err(damaged());
         }
@@ -149,6 +181,8 @@ impl DittoSettings {
             counters: (counters & 0xffff_ffff) as usize,
             counter_age_us: counters >> 32,
             learning,
+            sample_buckets: (sampling >> 24 & 15) as usize,
+            remembers: sampling >> 28 & 1 != 0,
         })
     }
 }
@@ -159,8 +193,8 @@ mod tests {
 
     #[test]
     fn choices_survive_the_header_and_impossible_ones_are_refused() {
-        for names in ["lru", "lru+lfu", "fifo+lru+lfu+random"] {
-            let options = DittoOptions { history_percent: 150, ..DittoOptions::paper(names.parse().unwrap()) };
+        for names in ["lru", "lru+lfu", "lirs+gds+lru-k"] {
+            let options = DittoOptions { history_percent: 150, ..DittoOptions::adaptive(names.parse().unwrap()) };
             let settings = options.for_capacity(8 << 20);
             let objects = ObjectsSettings::decode(&settings).unwrap();
             let ditto = DittoSettings::decode(&objects).unwrap();

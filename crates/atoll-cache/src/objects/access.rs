@@ -110,7 +110,7 @@ impl Access {
 
 /// The key of a live slot as far as slot and access information tell, for its history entry: `None` if the information is another's.
 pub fn hash_of(bucket: u32, fingerprint: u8, words: &[u64]) -> Option<KeyHash> {
-    Some(KeyHash { bucket, fingerprint, mark: Access::mark(words)? })
+    Some(KeyHash { bucket, fingerprint, mark: Access::mark(words)?, whole: 0 })
 }
 
 #[cfg(test)]

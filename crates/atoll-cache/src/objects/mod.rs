@@ -163,8 +163,8 @@ pub struct Core<E: Endpoint> {
     record: Buffer,
     /// A record to write.
     outgoing: Buffer,
-    /// A sample.
-    sample: Buffer,
+    /// Buffers for samples.
+    samples: Vec<Buffer>,
     /// Any other span.
     scratch: Buffer,
     /// The value that a change replaces.
@@ -218,7 +218,7 @@ impl<E: Endpoint> Core<E> {
             bucket: Buffer::new(),
             record: Buffer::new(),
             outgoing: Buffer::new(),
-            sample: Buffer::new(),
+            samples: Vec::new(),
             scratch: Buffer::new(),
             old: Value::new(),
             buckets_at_once: Vec::new(),
@@ -321,7 +321,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     /// A client that took the place of one that was shut out reclaims what that one held; one that is alone after somebody died counts anew.
     async fn settle_in(&mut self) -> Result<(), CacheError> {
-        let core = &mut self.core;
+        let (core, mut repaired) = (&mut self.core, repair::Repaired::default());
         let now_ns = core.endpoint.now_ns();
         core.pool_ms(now_ns).await?;
         core.look_for_drains().await?;
@@ -331,12 +331,15 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             || core.member().took_over
             || places.iter().any(|place| place.state == PlaceState::Fenced)
         {
-            let mut repaired = repair::Repaired::default();
             Box::pin(core.reclaim(&mut repaired)).await?;
             core.untold = repaired;
-            return Ok(());
+        } else {
+            repaired.recounted = Box::pin(core.recount()).await?;
         }
-        Box::pin(core.recount()).await.map(drop)
+        if repaired.recounted {
+            Box::pin(self.evict_to_limit()).await?;
+        }
+        Ok(())
     }
 
     /// One that only looks at the pool, without a place in it: for [`Objects::verify`].
@@ -411,7 +414,11 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     /// Looks after everybody now, as [`tend`](Self::tend) does when somebody stands still.
     pub async fn repair(&mut self) -> Result<repair::Repaired, CacheError> {
-        self.core.repair().await
+        let repaired = self.core.repair().await?;
+        if repaired.recounted {
+            Box::pin(self.evict_to_limit()).await?;
+        }
+        Ok(repaired)
     }
 
     /// Walks the pool. Nobody else may use it meanwhile, or what is under way is reported as faults.

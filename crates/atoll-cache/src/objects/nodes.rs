@@ -89,14 +89,6 @@ impl<E: Endpoint> Core<E> {
         }
     }
 
-    /// The chunk with this number, also if it is on a node that this client does not know yet.
-    pub(super) async fn find_chunk(&mut self, number: u32) -> Result<Option<ChunkId>, CacheError> {
-        if self.shared.pool.layout.checked_chunk(number).is_none() && !self.is_open(Hole::UnknownNode) {
-            self.learn_nodes().await?;
-        }
-        Ok(self.shared.pool.layout.checked_chunk(number))
-    }
-
     /// Looks for memory nodes that this process does not know; whether there were any.
     pub(super) async fn learn_nodes(&mut self) -> Result<bool, CacheError> {
         if !self.shared.pool.layout.may_grow() {

@@ -345,7 +345,7 @@ impl<E: Endpoint> Core<E> {
         lying: Option<super::block::Lying>,
     ) -> Result<Option<(u64, Slot)>, CacheError> {
         let Some(lying) = lying else { return Ok(None) };
-        let hash = KeyHash { bucket: lying.bucket, fingerprint: 0, mark: 0 };
+        let hash = KeyHash { bucket: lying.bucket, fingerprint: 0, mark: 0, whole: 0 };
         self.read_bucket(hash).await?;
         let mut seen = (0..BUCKET_SLOTS).map(|place| self.seen(hash, place));
         Ok(seen.find(|(word, _)| word.names(block)).map(|(word, slot)| (slot, word)))
@@ -421,7 +421,7 @@ impl<E: Endpoint> Core<E> {
 
     /// The extents that objects of a bucket have at one moment; `None` if the bucket does not stand still for that.
     async fn extents_of_bucket(&mut self, bucket: u32) -> Result<Option<HashSet<Extent>>, CacheError> {
-        let hash = KeyHash { bucket, fingerprint: 0, mark: 0 };
+        let hash = KeyHash { bucket, fingerprint: 0, mark: 0, whole: 0 };
         for _ in 0..LOOKS_MAX {
             self.read_bucket(hash).await?;
             let large = |core: &Self| -> Vec<(Slot, u64)> {

@@ -34,6 +34,13 @@ pub struct Victim {
     pub then: Slot,
 }
 
+/// Most random buckets of a sample.
+pub const SAMPLE_BUCKETS_MAX: usize = 2;
+/// Most slots that a sample looks at besides.
+pub const REMEMBERED_MAX: usize = 8;
+/// Most objects of a sample.
+pub const CANDIDATES_MAX: usize = SAMPLE_BUCKETS_MAX * super::layout::BUCKET_SLOTS + REMEMBERED_MAX;
+
 /// One object that could go, as a sample has it.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
@@ -54,6 +61,16 @@ pub struct Candidate {
 pub trait Replacement<E: Endpoint>: Sized {
     /// Whether victims leave history entries: then a history id comes with every sample.
     const WANTS_HISTORY: bool = false;
+
+    /// Random buckets that a sample looks at, at least one and at most [`SAMPLE_BUCKETS_MAX`].
+    fn sample_buckets(&self) -> usize {
+        1
+    }
+
+    /// Slots with the words that they had, at most [`REMEMBERED_MAX`], that a sample looks at besides.
+    fn remembered(&self) -> &[(u64, Slot)] {
+        &[]
+    }
 
     /// For a new client of the pool.
     fn new(shared: &ObjectsPool, endpoint: &E) -> Result<Self, PoolError>;

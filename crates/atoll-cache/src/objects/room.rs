@@ -1,6 +1,6 @@
 //! How room is made: a block at hand, one of a free chunk, one of a dead or expired object, or that of an object which is to go.
 //!
-//! Whoever needs a block does this itself; nobody waits for another client. A sample is one READ: a random bucket, slots and access information. Dead
+//! Whoever needs a block does this itself; nobody waits for another client. A sample is one READ, or a few in one batch: a random bucket, slots and access information. Dead
 //! blocks and expired objects in it go first. Of the others the replacement chooses among those whose blocks fit: of the class, or of one
 //! that is larger by a quarter at most.
 //!
@@ -9,14 +9,15 @@
 //! class loses chunks as it has them and gains as it is written: its share of the memory becomes its share of the bytes written, as in one
 //! queue for all.
 
-use super::access::{Access, hash_of};
+use super::access::{ACCESS_WORDS, Access, hash_of};
 use super::change::New;
 use super::class::Class;
 use super::layout::{ACCESS_BYTES, BUCKET_BYTES, BUCKET_SLOTS};
-use super::replacement::{Candidate, Replacement, Victim};
+use super::replacement::{CANDIDATES_MAX, Candidate, REMEMBERED_MAX, Replacement, SAMPLE_BUCKETS_MAX, Victim};
 use super::slot::{HISTORY_IDS, KeyHash, Slot};
 use super::{Core, Objects};
 use crate::CacheError;
+use arrayvec::ArrayVec;
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Purpose};
 use atoll_pool::read_word;
 
@@ -40,9 +41,9 @@ fn pause_ns(tried: u32) -> u64 {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sample {
     /// Slots with dead blocks, and with expired objects.
-    free: arrayvec::ArrayVec<(u64, Slot), BUCKET_SLOTS>,
+    free: ArrayVec<(u64, Slot), CANDIDATES_MAX>,
     /// Live objects.
-    pub(super) candidates: arrayvec::ArrayVec<Candidate, BUCKET_SLOTS>,
+    pub(super) candidates: ArrayVec<Candidate, CANDIDATES_MAX>,
 }
 
 /// How an attempt to make room ended.
@@ -122,47 +123,79 @@ impl<E: Endpoint> Core<E> {
         }
     }
 
-    /// Looks at a random bucket; `with_history` gets a history id along with it.
-    pub(super) async fn sample(&mut self, with_history: bool) -> Result<Sample, CacheError> {
-        let bucket = (self.endpoint.random() % u64::from(self.shared.settings.buckets)) as u32;
-        let mut buffer = std::mem::take(&mut self.sample);
-        buffer.resize(BUCKET_BYTES as usize);
+    /// Looks at random buckets, and at slots that are `remembered`; `with_history` gets a history id along with it.
+    pub(super) async fn sample(
+        &mut self,
+        buckets: usize,
+        remembered: &[(u64, Slot)],
+        with_history: bool,
+    ) -> Result<Sample, CacheError> {
         let mut batch = Batch::new();
-        let read = batch.read(self.shared.layout.bucket(bucket), buffer);
+        let mut chosen = ArrayVec::<u32, SAMPLE_BUCKETS_MAX>::new();
+        for _ in 0..buckets.clamp(1, SAMPLE_BUCKETS_MAX) {
+            let bucket = (self.endpoint.random() % u64::from(self.shared.settings.buckets)) as u32;
+            if !chosen.contains(&bucket) {
+                chosen.push(bucket);
+            }
+        }
+        for bucket in &chosen {
+            let mut buffer = self.samples.pop().unwrap_or_default();
+            buffer.resize(BUCKET_BYTES as usize);
+            batch.read(self.shared.layout.bucket(*bucket), buffer);
+        }
+        let others = |slot: &u64| !chosen.contains(&((slot / BUCKET_SLOTS as u64) as u32));
+        let mut again = ArrayVec::<_, REMEMBERED_MAX>::new();
+        for (slot, word) in remembered.iter().filter(|(slot, _)| others(slot)).take(REMEMBERED_MAX) {
+            let mut information = Buffer::new();
+            information.resize(ACCESS_BYTES as usize);
+            let now = batch.read_word(self.shared.layout.slot(*slot));
+            again.push((*slot, *word, now, batch.read(self.shared.layout.access(*slot), information)));
+        }
         let id = (with_history && self.history_at_hand.is_none())
             .then(|| batch.fetch_and_add(self.shared.layout.history(), 1));
         self.endpoint.post(&mut batch).await?;
-        self.sample = batch.take(read);
         if let Some(id) = id {
             self.history_at_hand = Some(batch.word(id));
             self.note_history(batch.word(id));
         }
         let now_ns = self.endpoint.now_ns();
-        let (now_ms, now_us) = (self.pool_ms(now_ns).await?, self.about_us());
+        let times = (self.pool_ms(now_ns).await?, self.about_us());
         let mut sample = Sample::default();
-        let words = self.sample.words();
-        for place in 0..BUCKET_SLOTS {
-            let (slot, word) = (u64::from(bucket) * BUCKET_SLOTS as u64 + place as u64, Slot(words[place]));
-            if word.is_dead() && !word.is_pending() {
-                sample.free.push((slot, word));
+        for (index, bucket) in chosen.iter().enumerate() {
+            let read = batch.take_nth(index);
+            let (words, information) = read.words().split_at(BUCKET_SLOTS);
+            for (place, information) in information.chunks(ACCESS_WORDS).enumerate() {
+                let slot = u64::from(*bucket) * BUCKET_SLOTS as u64 + place as u64;
+                self.sort_in(&mut sample, slot, Slot(words[place]), information, times);
             }
-            if !word.is_live() {
-                continue;
+            self.samples.push(read);
+        }
+        for (slot, word, now, information) in again {
+            if batch.word(now) == word.0 {
+                let information = batch.take(information);
+                self.sort_in(&mut sample, slot, word, information.words(), times);
             }
-            let start = BUCKET_SLOTS + place * (ACCESS_BYTES / 8) as usize;
-            let information = &words[start..start + (ACCESS_BYTES / 8) as usize];
-            let hash = hash_of(bucket, word.fingerprint(), information);
-            let mut access = Access::decode(information, now_us);
-            if hash.is_some() && access.is_expired(now_ms) {
-                sample.free.push((slot, word));
-                continue;
-            }
-            if access.bytes == 0 {
-                access.bytes = word.class(self.shared.settings.large_class).bytes();
-            }
-            sample.candidates.push(Candidate { slot, word, access, hash });
         }
         Ok(sample)
+    }
+
+    /// Puts what a slot holds where it belongs in a sample. `times` are the pool's, in milliseconds and about in microseconds.
+    fn sort_in(&self, sample: &mut Sample, slot: u64, word: Slot, information: &[u64], times: (u64, u64)) {
+        if word.is_dead() && !word.is_pending() {
+            sample.free.push((slot, word));
+        }
+        if !word.is_live() {
+            return;
+        }
+        let hash = hash_of((slot / BUCKET_SLOTS as u64) as u32, word.fingerprint(), information);
+        let mut access = Access::decode(information, times.1);
+        if hash.is_some() && access.is_expired(times.0) {
+            return sample.free.push((slot, word));
+        }
+        if access.bytes == 0 {
+            access.bytes = word.class(self.shared.settings.large_class).bytes();
+        }
+        sample.candidates.push(Candidate { slot, word, access, hash });
     }
 
     fn fits(&self, word: Slot, wanted: Class) -> bool {
@@ -221,7 +254,7 @@ impl<E: Endpoint> Core<E> {
 
     /// Begins to empty the chunk of some block that a slot of a random bucket names.
     async fn drain_some_chunk(&mut self) -> Result<bool, CacheError> {
-        let sample = self.sample(false).await?;
+        let sample = self.sample(1, &[], false).await?;
         let live = sample.candidates.iter().map(|candidate| candidate.word);
         let words: Vec<Slot> = sample.free.iter().map(|(_, word)| *word).chain(live).collect();
         for word in words {
@@ -251,7 +284,7 @@ impl<E: Endpoint> Core<E> {
         block: super::slot::Block,
         tag: u16,
     ) -> Result<bool, CacheError> {
-        let hash = KeyHash { bucket, fingerprint: 0, mark: 0 };
+        let hash = KeyHash { bucket, fingerprint: 0, mark: 0, whole: 0 };
         self.read_bucket(hash).await?;
         let places = (0..BUCKET_SLOTS).map(|place| self.seen(hash, place)).filter(|(word, _)| word.is_free());
         // An empty one before a history entry, an old entry before a young one.
@@ -364,7 +397,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     /// Takes one block of use for the class; with `drained`, or now and then, by emptying a chunk.
     async fn make_room(&mut self, class: Class, drained: bool) -> Result<Made, CacheError> {
-        let sample = self.core.sample(R::WANTS_HISTORY).await?;
+        let sample = self.look_at_some().await?;
         for (slot, word) in &sample.free {
             if self.core.fits(*word, class) {
                 let taken = self.core.take(*slot, *word, Slot::EMPTY).await?;
@@ -383,7 +416,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 return self.empty_chunk_of(of_all, word).await;
             }
         }
-        let fitting: arrayvec::ArrayVec<Candidate, BUCKET_SLOTS> =
+        let fitting: ArrayVec<Candidate, CANDIDATES_MAX> =
             sample.candidates.iter().filter(|candidate| self.core.fits(candidate.word, class)).copied().collect();
         let Some(victim) = self.choose(&fitting).await? else {
             let is_empty = sample.candidates.is_empty() && sample.free.is_empty();
@@ -393,6 +426,12 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             return Ok(Made::Misfit);
         }
         self.evict(victim).await
+    }
+
+    /// A sample as the replacement wants it.
+    async fn look_at_some(&mut self) -> Result<Sample, CacheError> {
+        let (buckets, remembered) = (self.replacement.sample_buckets(), self.replacement.remembered());
+        self.core.sample(buckets, remembered, R::WANTS_HISTORY).await
     }
 
     /// The replacement's choice: among the objects of a sample, or as it finds one.
@@ -432,7 +471,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             if self.core.allocate_chunk(self.core.chunks.len() + 1).await? {
                 continue;
             }
-            let sample = self.core.sample(R::WANTS_HISTORY).await?;
+            let sample = self.look_at_some().await?;
             let chosen = self.choose(&sample.candidates).await?;
             let word = chosen.map(|victim| victim.word).or(sample.free.first().map(|(_, word)| *word));
             let made = match word {
@@ -491,7 +530,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         if !self.core.stock.has_cell() {
             self.core.give_back_beyond(0).await?;
         }
-        let sample = self.core.sample(R::WANTS_HISTORY).await?;
+        let sample = self.look_at_some().await?;
         if let Some((slot, word)) = sample.free.iter().find(|(_, word)| word.is_live()) {
             let taken = self.core.take(*slot, *word, Slot::EMPTY).await?;
             if taken {

@@ -22,7 +22,7 @@ pub const REPLACEMENT_WORDS: usize = 6;
 pub const CHUNK_BYTES_MIN: u32 = 512;
 
 /// Choices of a pool.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct ObjectsOptions {
     /// The engine's number in the pool header.
     pub engine: u64,

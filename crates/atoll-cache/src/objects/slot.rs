@@ -210,6 +210,8 @@ pub struct KeyHash {
     pub fingerprint: u8,
     /// Sixteen other bits: those that access information is marked with, of which a history entry has eight.
     pub mark: u16,
+    /// All of it; 0 where only the parts above are known.
+    pub whole: u64,
 }
 
 impl KeyHash {
@@ -220,6 +222,7 @@ impl KeyHash {
             bucket: (((hash & 0xffff_ffff) * u64::from(buckets)) >> 32) as u32,
             fingerprint: (hash >> 56) as u8,
             mark: (hash >> 32) as u16,
+            whole: hash,
         }
     }
 }
