@@ -394,6 +394,11 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             self.core.member = None;
             return Ok(());
         }
+        let left = self.put_back_and_leave().await;
+        self.noted(left)
+    }
+
+    async fn put_back_and_leave(&mut self) -> Result<(), CacheError> {
         self.replacement.round(&mut self.core).await?;
         self.core.put_everything_back().await?;
         self.core.endpoint.flush().await?;
@@ -403,13 +408,21 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         Ok(())
     }
 
+    /// The same outcome. After a failure of the fabric this client does nothing any more, and does not leave as if it had put everything back.
+    fn noted<T>(&mut self, outcome: Result<T, CacheError>) -> Result<T, CacheError> {
+        if let Err(CacheError::Verb(error)) = &outcome {
+            self.core.note_failure(error);
+        }
+        outcome
+    }
+
     /// Tells the others that this client is alive, and looks after those that may not be. Operations do this by themselves; a client that does
     /// nothing for long should be made to, every [`Times::look_ns`](registry::Times).
     pub async fn tend(&mut self) -> Result<(), CacheError> {
         let before = self.core.endpoint.purpose(Purpose::Upkeep);
         let tended = self.core.tend().await;
         self.core.endpoint.purpose(before);
-        tended
+        self.noted(tended)
     }
 
     /// Looks after everybody now, as [`tend`](Self::tend) does when somebody stands still.
@@ -443,7 +456,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             self.core.operations_to_round = 1;
             return Err(CacheError::Verb(error.clone()));
         }
-        self.replacement.round(&mut self.core).await?;
+        let told = self.replacement.round(&mut self.core).await;
+        self.noted(told)?;
         self.tend().await
     }
 }
@@ -464,47 +478,52 @@ impl<E: Endpoint, R: Replacement<E>> Drop for Objects<E, R> {
 impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
     async fn get(&mut self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
         self.begin().await?;
-        self.lookup(key, into).await
+        let found = self.lookup(key, into).await;
+        self.noted(found)
     }
 
     async fn get_many<F: FnMut(usize, Lookup, &Value)>(&mut self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
         self.begin().await?;
-        self.lookup_many(keys, found).await
+        let looked = self.lookup_many(keys, found).await;
+        self.noted(looked)
     }
 
     async fn peek(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
         self.begin().await?;
-        self.present(key).await
+        let found = self.present(key).await;
+        self.noted(found)
     }
 
     async fn update<C: Change>(&mut self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
         self.begin().await?;
-        let outcome = self.apply(key, change).await;
-        if let Err(CacheError::Verb(error)) = &outcome {
-            self.core.note_failure(error);
-        }
+        let mut outcome = self.apply(key, change).await;
         self.core.old.shrink_beyond(1 << 20);
         self.core.outgoing.shrink_beyond(1 << 20);
         // What this client does not need now is better in everybody's hands.
-        if outcome.is_ok() {
-            self.core.give_back_beyond(STOCK_KEPT).await?;
+        if outcome.is_ok()
+            && let Err(error) = self.core.give_back_beyond(STOCK_KEPT).await
+        {
+            outcome = Err(error);
         }
-        outcome
+        self.noted(outcome)
     }
 
     async fn scan<F: FnMut(&[u8])>(&mut self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
         self.begin().await?;
-        self.walk_keys(cursor, count, each).await
+        let walked = self.walk_keys(cursor, count, each).await;
+        self.noted(walked)
     }
 
     async fn random_key(&mut self) -> Result<Option<Vec<u8>>, CacheError> {
         self.begin().await?;
-        self.some_key().await
+        let found = self.some_key().await;
+        self.noted(found)
     }
 
     async fn flush(&mut self) -> Result<u64, CacheError> {
         self.begin().await?;
-        self.remove_all().await
+        let removed = self.remove_all().await;
+        self.noted(removed)
     }
 
     async fn objects(&mut self) -> Result<u64, CacheError> {
