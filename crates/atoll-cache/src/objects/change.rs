@@ -11,7 +11,6 @@
 //! A compare-and-swap that fails begins the operation anew: somebody else was faster. The word that it expects comes back at the same slot only after
 //! every operation has ended that could remember it, so one that succeeds found what was read.
 
-use super::insert::Displaced;
 use super::layout::BUCKET_SLOTS;
 use super::lookup::{ATTEMPTS_MAX, Beside};
 use super::replacement::{Accessed, Replacement};
@@ -52,6 +51,8 @@ enum Try {
     Short(super::class::Class, usize),
     /// The object is to be counted against the limit first.
     Unreserved,
+    /// One of the objects in this bucket is to go first.
+    Crowded(u32),
 }
 
 /// A new record, and what is to be told of it.
@@ -184,6 +185,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                     Ok(())
                 }
                 Ok(Try::Short(class, chunks)) => Box::pin(self.restock(class, chunks)).await,
+                Ok(Try::Crowded(bucket)) => Box::pin(self.make_room_in(bucket)).await,
                 Ok(Try::Unreserved) => Box::pin(self.reserve_object()).await,
                 Err(error) => Err(error),
             };
@@ -278,6 +280,9 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         if found.is_none() && !core.reserved && core.shared.pool.settings.objects_max > 0 {
             return Ok(Try::Unreserved);
         }
+        if found.is_none() && core.is_crowded(new.hash) {
+            return Ok(Try::Crowded(new.hash.bucket));
+        }
         let Some(held) = core.pop_block(class) else { return Ok(Try::Short(class, fresh_chunks)) };
         let Some(tag) = core.tag_for(held).await? else { return Ok(Try::Anew) };
         new.large = match (&found, new.header.large) {
@@ -325,6 +330,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         let slot = core.shared.layout.slot(found.slot);
         let Some((at, record)) = core.outgoing_record(held.block) else { return Ok(false) };
         let mut batch = Batch::new();
+        core.tell_won(&mut batch, held, at).await?;
         let written = core.write_before(&mut batch, at, record, slot).await?;
         let Some(taking) = core.begin_taking(&mut batch, found.slot, found.word).await? else { return Ok(false) };
         let swap = batch.compare_and_swap(slot, found.word.0, word.0);
@@ -353,11 +359,6 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// Inserts; whether it is the only one of its key.
     async fn try_insert(&mut self, new: &New<'_>, held: Held, tag: u16) -> Result<bool, CacheError> {
         let Some(inserted) = self.core.insert(new, held, tag).await? else { return Ok(false) };
-        if let Displaced::Object(word) = inserted.displaced {
-            self.core.stats.evictions += 1;
-            self.core.stats.evictions_index += 1;
-            self.replacement.removed(&mut self.core, inserted.slot, word).await?;
-        }
         if !inserted.published {
             return Ok(false);
         }

@@ -9,7 +9,8 @@
 //! | wait for hands | READ all cells: none names a block of the chunk |
 //! | look again | READ the buckets, the cells, the chunk: the same records, and nothing names them |
 //! | with extensions, or when tags begin anew: rest | READ signals until every other client has had a round |
-//! | use it | WRITE the tag to go on from, CAS Leaving -> Open or Free |
+//! | make its records void | WRITE zeros, and the tag to go on from |
+//! | use it | CAS Leaving -> Open or Free |
 //!
 //! Why so often: a client tells in a cell that it takes a block before it does, and until a slot names the block or it has given it up. Somebody may have written
 //! the record that is seen before the first look and name it after that, and be seen no more in the cells: then a slot names the block at the second look, or
@@ -106,9 +107,14 @@ impl<E: Endpoint> Core<E> {
             };
             let layout = self.shared.pool.layout.clone();
             let tag_at = layout.descriptor(emptied.chunk).add(24);
+            let mut void = std::mem::take(&mut self.scratch);
+            void.resize(layout.chunk_bytes as usize);
+            void.words_mut().fill(0);
             let mut batch = Batch::new();
             batch.write_word(tag_at, tag.into());
+            let voided = batch.write(layout.chunk(emptied.chunk), void);
             self.endpoint.post(&mut batch).await?;
+            self.scratch = batch.take(voided);
             self.searches_left_out = 0;
             if freed {
                 chunks::free(&self.endpoint, &layout, emptied.chunk, emptied.owned).await?;

@@ -12,8 +12,8 @@
 //! stays its inserter's. A client that stops while pending leaves a slot that nobody sees and that the next insertion of the key, or a repair,
 //! clears.
 //!
-//! It takes its key's own history entry's place; else an empty one; else the oldest history entry's; else that of a dead block, or of a live object, which is
-//! an eviction: those blocks it takes.
+//! It takes its key's own history entry's place; else an empty one; else the oldest history entry's; else that of a dead block, which it takes. Where all are
+//! live, the replacement evicts one of them first.
 
 use super::change::{New, Search};
 use super::layout::BUCKET_SLOTS;
@@ -24,20 +24,12 @@ use super::{Core, Hole};
 use crate::{CacheError, Want};
 use atoll_fabric::{Batch, Buffer, Endpoint};
 
-/// What was in an insertion's place.
-pub(super) enum Displaced {
-    Nothing,
-    /// A live object, by its word.
-    Object(Slot),
-}
-
 /// What came of an insertion whose compare-and-swap succeeded.
 pub(super) struct Inserted {
     pub(super) slot: u64,
     pub(super) word: Slot,
     /// What its slot was before.
     pub(super) before: Slot,
-    pub(super) displaced: Displaced,
     /// Word 0 of the slot's access information.
     pub(super) counter: u64,
     /// Whether it is the only one of its key, and live.
@@ -45,10 +37,11 @@ pub(super) struct Inserted {
 }
 
 impl<E: Endpoint> Core<E> {
-    fn choose_place(&self, hash: KeyHash) -> usize {
+    /// The place that an insertion takes; `None` if all are live.
+    fn choose_place(&self, hash: KeyHash) -> Option<usize> {
         let places = || (0..BUCKET_SLOTS).map(|place| (place, self.seen(hash, place).0));
         if let Some((own, _)) = places().find(|(_, word)| word.history_of(hash).is_some()) {
-            return own;
+            return Some(own);
         }
         let rank = |word: Slot| match word.any_history() {
             _ if word == Slot::EMPTY => (0, 0),
@@ -58,36 +51,26 @@ impl<E: Endpoint> Core<E> {
             None => (3, 0),
         };
         let (best, word) = places().min_by_key(|(_, word)| rank(*word)).expect("a bucket has slots");
-        if rank(word).0 < 3 {
-            return best;
-        }
-        // It is full: any object will do that is not pending and has no extents to free; the random one is the fairest.
-        let start = self.endpoint.random() as usize % BUCKET_SLOTS;
-        let usable = |place: &usize| self.seen(hash, *place).0.is_live() && !self.seen(hash, *place).0.is_large();
-        (0..BUCKET_SLOTS).map(|place| (place + start) % BUCKET_SLOTS).find(usable).unwrap_or(start)
+        (rank(word).0 < 3).then_some(best)
+    }
+
+    /// Whether an insertion into the bucket that was read finds no place.
+    pub(super) fn is_crowded(&self, hash: KeyHash) -> bool {
+        self.choose_place(hash).is_none()
     }
 
     /// Inserts the record into the bucket that was read; `None` if the place that it chose has changed.
     pub(super) async fn insert(&mut self, new: &New<'_>, held: Held, tag: u16) -> Result<Option<Inserted>, CacheError> {
         let hash = new.hash;
-        let (before, slot) = self.seen(hash, self.choose_place(hash));
-        if before.is_pending() {
-            return Ok(None);
-        }
-        if before.is_large() && before.is_live() {
-            // Its extents are to be freed: the place is taken at the next attempt.
-            if self.bury(slot, before).await? {
-                self.stats.evictions += 1;
-                self.stats.evictions_index += 1;
-            }
-            return Ok(None);
-        }
+        let Some(place) = self.choose_place(hash) else { return Ok(None) };
+        let (before, slot) = self.seen(hash, place);
         let word = self.encode_new(new, &[], held, tag);
         let address = self.shared.layout.slot(slot);
         let certain = self.is_open(Hole::DuplicateKey);
         let first = if certain { word } else { word.pending() };
         let Some((at, record)) = self.outgoing_record(held.block) else { return Ok(None) };
         let mut batch = Batch::new();
+        self.tell_won(&mut batch, held, at).await?;
         let written = self.write_before(&mut batch, at, record, address).await?;
         let mut taking = None;
         if !before.is_free() {
@@ -111,12 +94,8 @@ impl<E: Endpoint> Core<E> {
         if !swapped {
             return Ok(None);
         }
-        let displaced = if before.is_live() { Displaced::Object(before) } else { Displaced::Nothing };
-        if before.is_live() {
-            self.count_removed(1);
-        }
         let published = certain || self.decide_pending(hash, new.key, slot, word).await?;
-        Ok(Some(Inserted { slot, word, before, displaced, counter, published }))
+        Ok(Some(Inserted { slot, word, before, counter, published }))
     }
 
     /// Decides this client's pending slot; whether it is live now. The bucket has been READ after it became pending.

@@ -35,7 +35,7 @@ impl<E: Endpoint> Core<E> {
         at.node() == then.node() || self.is_open(Hole::UnorderedNodes)
     }
 
-    /// Adds the WRITE of `words` to `at` to a batch that is empty, or makes it now if `then` is elsewhere.
+    /// Adds the WRITE of `words` to `at` to a batch; posts that if `then` is elsewhere.
     pub(super) async fn write_before(
         &mut self,
         batch: &mut Batch,

@@ -14,7 +14,7 @@
 //! | a wrong count | anything | counted anew by a client that is alone |
 //!
 //! Whether anybody has the block of a dead client's cell: if a living client's cell names it, too, that one has it, or had it before, or is just losing it; it is
-//! asked again later unless its tag and its state say that it has it. Else the bucket that the block's record tells is looked at: a slot that names the block
+//! asked again later unless its tag and its state say that it has it. If the cell says trying, the block's record must have the tag that the client saw. Else the bucket that the block's record tells is looked at: a slot that names the block
 //! has it, but for a pending one, which is the dead client's insertion. Else, if the record is still the same, nobody has it, and it is put into
 //! a bucket as a dead block. One client at a time does this: the one that the repairer's word names, while it lives.
 //!
@@ -303,6 +303,10 @@ impl<E: Endpoint> Core<E> {
             // Of a chunk that is emptied, it is the one's who empties it.
             let Some(class) = class.filter(|_| in_use) else { return Ok(Settled::Had) };
             let lying = self.read_lying(at, class).await?;
+            let has_tag = lying.is_some_and(|lying| lying.tag == cell.tag);
+            if cell.state == CellState::Trying && !has_tag {
+                return Ok(Settled::Had);
+            }
             let mut look_again = false;
             // Twice: `drain` says why.
             for _ in 0..2 {

@@ -130,7 +130,6 @@ impl<E: Endpoint> Core<E> {
         remembered: &[(u64, Slot)],
         with_history: bool,
     ) -> Result<Sample, CacheError> {
-        let mut batch = Batch::new();
         let mut chosen = ArrayVec::<u32, SAMPLE_BUCKETS_MAX>::new();
         for _ in 0..buckets.clamp(1, SAMPLE_BUCKETS_MAX) {
             let bucket = (self.endpoint.random() % u64::from(self.shared.settings.buckets)) as u32;
@@ -138,7 +137,18 @@ impl<E: Endpoint> Core<E> {
                 chosen.push(bucket);
             }
         }
-        for bucket in &chosen {
+        self.sample_of(&chosen, remembered, with_history).await
+    }
+
+    /// Looks at these buckets, and at slots that are `remembered`.
+    async fn sample_of(
+        &mut self,
+        chosen: &[u32],
+        remembered: &[(u64, Slot)],
+        with_history: bool,
+    ) -> Result<Sample, CacheError> {
+        let mut batch = Batch::new();
+        for bucket in chosen {
             let mut buffer = self.samples.pop().unwrap_or_default();
             buffer.resize(BUCKET_BYTES as usize);
             batch.read(self.shared.layout.bucket(*bucket), buffer);
@@ -268,6 +278,13 @@ impl<E: Endpoint> Core<E> {
     /// Gives a block of the stock back: a slot of some bucket names it, dead. `false` if no bucket that was looked at has room.
     async fn give_back(&mut self, index: usize) -> Result<bool, CacheError> {
         let held = self.stock.all()[index];
+        if let Some(at) = self.block_span(held.block).map(|(at, _)| at) {
+            let mut batch = Batch::new();
+            self.tell_won(&mut batch, held, at).await?;
+            if !batch.is_empty() {
+                self.endpoint.post(&mut batch).await?;
+            }
+        }
         let is_placed = self.place_dead_anywhere(held.class, held.block, held.tag).await?;
         if is_placed {
             self.stock.remove(index);
@@ -523,6 +540,37 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 }
             }
         }
+    }
+
+    /// Evicts one of the objects of a bucket in which all slots are live.
+    pub(super) async fn make_room_in(&mut self, bucket: u32) -> Result<(), CacheError> {
+        let before = self.core.endpoint.purpose(Purpose::Eviction);
+        let made = self.evict_from(bucket).await;
+        self.core.endpoint.purpose(before);
+        made
+    }
+
+    async fn evict_from(&mut self, bucket: u32) -> Result<(), CacheError> {
+        if !self.core.stock.has_cell() {
+            self.core.give_back_beyond(0).await?;
+        }
+        let sample = self.core.sample_of(&[bucket], &[], R::WANTS_HISTORY).await?;
+        let chosen = match sample.candidates.as_slice() {
+            [] => None,
+            candidates => self.replacement.choose(&mut self.core, candidates).await?,
+        };
+        // One that does not choose among samples has its say about any of them.
+        let random = self.core.endpoint.random() as usize % sample.candidates.len().max(1);
+        let any = sample.candidates.get(random);
+        let any = any.map(|any| Victim { slot: any.slot, word: any.word, then: Slot::EMPTY });
+        let Some(victim) = chosen.or(any) else { return Ok(()) };
+        if self.evict(victim).await? == Made::Room {
+            self.core.stats.evictions_index += 1;
+            if chosen.is_none() {
+                self.replacement.removed(&mut self.core, victim.slot, victim.word).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Evicts one object, whatever its class; whether it did.

@@ -14,10 +14,13 @@
 //! |---|---|---|---|
 //! | before | | word | |
 //! | taken | trying | swapped, or not | a repair looks whether the slot, or another's cell, still names the block; else it is free |
-//! | held | won (written at the next round) | | the same |
+//! | held | won (written before its first use, or at the next round) | | the same |
 //! | published elsewhere | still won | | the block is found in the index |
 //! | given back as a dead block | still won | dead | the same |
 //! | the next round | 0 | | |
+//!
+//! A cell that says trying of a dead client is that one's only if the block's record still has the tag: whoever empties a chunk makes its records void, and a
+//! client that was slow may have written a cell after that, whose compare-and-swap cannot succeed any more.
 //!
 //! A cell that names a block which another client took and published since is out of date; its tag is older than the other's. Nothing is decided by the cell
 //! of a client that lives: whoever repairs or empties waits until that one has had its next round.
@@ -248,6 +251,24 @@ impl<E: Endpoint> Core<E> {
         let cell = taking.cell.filter(|_| taken)?;
         self.stock.cells[usize::from(cell)] = Use::Trying;
         Some(taking)
+    }
+
+    /// Adds to a batch the WRITE which tells that this client has won the block, before it writes a record into it at `then`.
+    pub(super) async fn tell_won(&mut self, batch: &mut Batch, held: Held, then: Address) -> Result<(), CacheError> {
+        let Some(cell) = held.cell.filter(|cell| self.stock.cells[usize::from(*cell)] == Use::Trying) else {
+            return Ok(());
+        };
+        let index = usize::from(cell);
+        let won = Cell { state: CellState::Won, tag: held.tag, block: held.block };
+        let won = Cell::from_word(self.stock.words[index]).map_or(won, |told| Cell { state: CellState::Won, ..told });
+        (self.stock.cells[index], self.stock.words[index]) = (Use::Won, won.word());
+        let at = self.cell(cell);
+        batch.write_word(at, won.word());
+        if !self.is_in_order(at, then) {
+            self.endpoint.post(batch).await?;
+            batch.clear();
+        }
+        Ok(())
     }
 
     /// Notes that a block is not in this client's hands any more: it is named by a slot.
