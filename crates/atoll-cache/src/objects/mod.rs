@@ -400,10 +400,14 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     async fn put_back_and_leave(&mut self) -> Result<(), CacheError> {
         self.replacement.round(&mut self.core).await?;
-        self.core.put_everything_back().await?;
+        let is_done = self.core.put_everything_back().await?;
         self.core.endpoint.flush().await?;
         if let Some(member) = self.core.member.take() {
-            member.leave(&self.core.endpoint).await?;
+            match is_done {
+                true => member.leave(&self.core.endpoint).await?,
+                // Others repair it.
+                false => member.abandon(&self.core.endpoint).await?,
+            }
         }
         Ok(())
     }

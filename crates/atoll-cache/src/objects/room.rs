@@ -318,23 +318,26 @@ impl<E: Endpoint> Core<E> {
         Ok(batch.swapped(swap))
     }
 
-    /// Puts everything that this client holds back into the pool.
-    pub(super) async fn put_everything_back(&mut self) -> Result<(), CacheError> {
+    /// Puts everything that this client holds back into the pool; `false` if others have what it would take for that.
+    pub(super) async fn put_everything_back(&mut self) -> Result<bool, CacheError> {
         self.end_slabs().await?;
         self.stock.end_aging();
         self.free_fresh_chunks().await?;
+        let mut is_done = false;
         for tried in 1..=TRIES_MAX {
             self.give_back_beyond(0).await?;
             self.recheck_orphans().await?;
             self.recheck_waiting(true).await?;
             self.tell_cells().await?;
-            if self.orphans.is_empty() && self.waiting.is_empty() && self.stock.all().is_empty() {
+            is_done = self.orphans.is_empty() && self.waiting.is_empty() && self.stock.all().is_empty();
+            if is_done {
                 break;
             }
             self.endpoint.pause(pause_ns(tried)).await;
             Box::pin(self.tend()).await?;
         }
-        self.free_fresh_chunks().await
+        self.free_fresh_chunks().await?;
+        Ok(is_done)
     }
 }
 
