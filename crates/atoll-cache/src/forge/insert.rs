@@ -101,7 +101,7 @@ impl<E: Endpoint> Forge<E> {
             return Ok(false);
         }
         if before.is_live() {
-            self.evict_displaced(before);
+            self.evict_displaced(before).await?;
         }
         let published = certain || self.decide_pending(hash, key, slot, word, begun_ns).await?;
         if !published {
@@ -111,18 +111,19 @@ impl<E: Endpoint> Forge<E> {
         self.addresses.learn(hash, slot, word);
         // Whoever took a live object's place added one and removed one.
         self.reserved = false;
-        self.count_objects(1);
+        self.count_objects(1).await?;
         Ok(true)
     }
 
     /// Accounts for an object whose slot an insertion took.
-    fn evict_displaced(&mut self, before: Slot) {
+    async fn evict_displaced(&mut self, before: Slot) -> Result<(), CacheError> {
         self.stats.evictions += 1;
         self.stats.evictions_index += 1;
-        self.count_removed(1);
+        self.count_removed(1).await?;
         if let Some((_, bytes, chunk)) = self.record_span(before) {
             self.count_dead(chunk, bytes as u64);
         }
+        Ok(())
     }
 
     /// Decides this client's pending slot; whether it is live now. The bucket has been READ after it became pending.

@@ -12,6 +12,7 @@
 //! | [`object`] | the record: header, key, value |
 //! | `lookup` | the way of a GET |
 //! | [`addresses`] | where objects were, for a GET in one round trip and a change in two |
+//! | `absence` | what a miss saw, for the insertion that follows |
 //! | `update` | the way of every change, by way of `search` (find the object), `insert` (a new key), `unlink` (how an object goes) |
 //! | [`group`] | open groups and the two-way index map |
 //! | [`ring`] | the FIFO of groups |
@@ -19,6 +20,7 @@
 //! | `room` | how room is made: a free chunk, cleaning, eviction |
 //! | `evict` | which objects go |
 //! | `leaving` | a group on its way out |
+//! | `moving` | what stays of it, copied many objects at a time |
 //! | `nodes` | several memory nodes: what is in order between them, and chunks that come later |
 //! | `expect` | hints to the fabric, before a batch of operations |
 //! | `extent` | objects larger than a chunk |
@@ -34,6 +36,7 @@
 //!
 //! A client is one [`Forge`]: one thread's endpoint and its open groups. Clients of one process share a [`ForgePool`].
 
+mod absence;
 pub mod addresses;
 mod evict;
 mod expect;
@@ -45,6 +48,7 @@ mod insert;
 pub mod layout;
 mod leaving;
 mod lookup;
+mod moving;
 mod nodes;
 pub mod object;
 pub mod repair;
@@ -65,6 +69,7 @@ pub use settings::{ForgeOptions, ForgeSettings, Rule};
 pub use variants::Variant;
 
 use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
+use absence::Absence;
 use addresses::{ADDRESS_CACHE_BYTES, Addresses};
 use atoll_fabric::purpose::Scope;
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Purpose, VerbError};
@@ -74,7 +79,7 @@ use group::{MapEntry, OpenGroup};
 use hotness::HotnessMap;
 use layout::ForgeLayout;
 use object::Hasher;
-use slot::SlotFormat;
+use slot::{Slot, SlotFormat};
 use std::sync::Arc;
 
 /// A `forge` pool as one process has it open.
@@ -176,6 +181,9 @@ pub struct Forge<E: Endpoint> {
     outgoing: Buffer,
     /// Any other span.
     scratch: Buffer,
+    /// Memory for records of a group on its way out that are READ together, and for their copies.
+    stretches: Vec<Buffer>,
+    packed: Buffer,
     /// The value that a change replaces.
     old: Value,
     /// Tokens that nobody else has, for the next writes.
@@ -200,6 +208,11 @@ pub struct Forge<E: Endpoint> {
     untold: repair::Repaired,
     /// Whether somebody has died since everything was counted.
     distrust: bool,
+    /// What the last lookup saw, if it missed.
+    absence: Option<Absence>,
+    remembers_absence: bool,
+    /// The slot of a change that was too late, and the word that it found there: where the next try begins.
+    overtaken: Option<(u64, Slot)>,
     /// Where objects were, if this client remembers that.
     addresses: Addresses,
     /// What its operations say once the fabric has failed this client: a verb of it may still land, so that nothing that it holds can be used by it
@@ -258,6 +271,7 @@ impl<E: Endpoint> Forge<E> {
     fn new(shared: &Arc<ForgePool>, endpoint: E, member: Option<Member>) -> Self {
         let window_objects = shared.settings.window * shared.pool.settings.group_objects_max;
         let addresses = Addresses::new(if endpoint.is_near() { 0 } else { ADDRESS_CACHE_BYTES });
+        let remembers_absence = !endpoint.is_near();
         let operations_per_round = (window_objects / 8).clamp(1, OPERATIONS_PER_ROUND_MAX);
         Self {
             clean_cursor: (endpoint.random() % u64::from(shared.pool.layout.chunks())) as u32,
@@ -275,6 +289,8 @@ impl<E: Endpoint> Forge<E> {
             record: Buffer::new(),
             outgoing: Buffer::new(),
             scratch: Buffer::new(),
+            stretches: Vec::new(),
+            packed: Buffer::new(),
             old: Value::new(),
             tokens: 0..0,
             protection: Protection::None,
@@ -289,6 +305,9 @@ impl<E: Endpoint> Forge<E> {
             watch: Watch::default(),
             untold: repair::Repaired::default(),
             distrust: false,
+            absence: None,
+            overtaken: None,
+            remembers_absence,
             addresses,
             lost: None,
             stats: Stats::default(),
@@ -328,8 +347,9 @@ impl<E: Endpoint> Forge<E> {
         self.member.as_ref().expect("a client that has left does nothing any more")
     }
 
-    fn count_objects(&self, by: i64) {
-        self.member().count_objects(&self.endpoint, by);
+    async fn count_objects(&mut self, by: i64) -> Result<(), VerbError> {
+        let member = self.member.as_mut().expect("a client that has left does nothing any more");
+        member.count_objects(&self.endpoint, by).await
     }
 
     /// Puts everything that this client holds back into the pool and gives up its place.
@@ -434,6 +454,9 @@ impl<E: Endpoint> Drop for Forge<E> {
 impl<E: Endpoint> Engine for Forge<E> {
     #[inline]
     async fn get(&mut self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
+        if self.remembers_absence {
+            return Box::pin(self.lookup_to_fill(key, into)).await;
+        }
         self.lookup(key, into, true).await
     }
 

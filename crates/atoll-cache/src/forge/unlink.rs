@@ -18,13 +18,14 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Counts objects that this client removed or evicted.
-    pub(super) fn count_removed(&mut self, objects: u64) {
-        self.count_objects(-(objects as i64));
+    pub(super) async fn count_removed(&mut self, objects: u64) -> Result<(), CacheError> {
+        self.count_objects(-(objects as i64)).await?;
         if self.shared.pool.settings.objects_max > 0 {
             let mut batch = Batch::new();
             batch.fetch_and_add(self.shared.pool.layout.resident_objects(), objects.wrapping_neg());
             self.endpoint.post_unawaited(&mut batch);
         }
+        Ok(())
     }
 
     /// Takes an expired object away, before anybody is told that it has expired: then nobody who found it live a moment ago can bring it back.
@@ -68,7 +69,7 @@ impl<E: Endpoint> Forge<E> {
         self.endpoint.post(&mut batch).await?;
         let removed = batch.swapped(swap);
         if removed {
-            self.count_removed(1);
+            self.count_removed(1).await?;
             self.bury(Found { slot, word, chunk, header, large }, false).await?;
         }
         self.unprotect();
@@ -87,7 +88,7 @@ impl<E: Endpoint> Forge<E> {
         if batch.swapped(swap) {
             self.stats.damaged += 1;
             if word.is_live() {
-                self.count_removed(1);
+                self.count_removed(1).await?;
             }
         }
         Ok(())

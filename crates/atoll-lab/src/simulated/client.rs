@@ -108,6 +108,7 @@ const ADDRESS_CACHE_BYTES: usize = 2 * 96;
 pub(super) fn prepare<E: Endpoint>(forge: &mut Forge<E>, hole: Option<Hole>) {
     let remembers = !forge.endpoint().identity().0[0].is_multiple_of(2);
     forge.set_address_cache(if remembers { ADDRESS_CACHE_BYTES } else { 0 });
+    forge.set_absence_memory(remembers);
     #[cfg(feature = "holes")]
     if let Some(hole) = hole {
         forge.open_hole(hole);
