@@ -94,6 +94,12 @@ impl Contents {
         u64::from(self.objects) | (self.queue as u64) << 16 | u64::from(self.used_units & USED_UNITS_MAX) << 17
     }
 
+    /// Bytes of all records, dead ones included; all of the chunk if the word says nothing that can be.
+    pub(super) fn used_bytes(self, chunk_bytes: u64) -> u64 {
+        let bytes = u64::from(self.used_units) * UNIT_BYTES;
+        if bytes == 0 || bytes > chunk_bytes { chunk_bytes } else { bytes }
+    }
+
     /// What a word says.
     pub fn from_word(word: u64) -> Self {
         let queue = if word & 1 << 16 == 0 { Queue::Small } else { Queue::Main };

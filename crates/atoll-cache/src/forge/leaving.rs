@@ -190,7 +190,7 @@ impl<E: Endpoint> Forge<E> {
             map.words().iter().rev().map(|word| (MapEntry::from_word(*word), None::<Slot>)).collect();
         self.scratch = map;
         // The paper's rule judges groups by how many of their objects are alive.
-        let few_dead = dead_bytes < layout.chunk_bytes / DEAD_READ_ONE_IN;
+        let few_dead = dead_bytes < contents.used_bytes(layout.chunk_bytes) / DEAD_READ_ONE_IN;
         if few_dead
             && self.shared.settings.options.rule == Rule::Object
             && self.expect_words(&mut entries, chunk, generation, contents)
@@ -284,6 +284,8 @@ impl<E: Endpoint> Forge<E> {
     pub(super) async fn empty_group(&mut self, mut group: LeavingGroup, to: Queue) -> Result<(), CacheError> {
         if self.is_open(Hole::EarlyReuse) {
             self.release_chunk(&group).await?;
+            // To whoever allocates next: this client itself has READ what it moves before it writes to the chunk.
+            self.free_stock_beyond(0).await?;
         }
         let mut leavers = std::mem::take(&mut group.objects);
         if leavers.iter().any(|leaver| leaver.stays) {

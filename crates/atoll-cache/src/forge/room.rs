@@ -25,7 +25,7 @@ const CLEANS_MAX: u32 = 4;
 const LOOKS_ANYWAY: u64 = 64;
 /// Descriptors looked through for each chunk that is needed.
 const CLEAN_LOOK: u32 = 64;
-/// One part in so many of a group must be dead to make it worth cleaning.
+/// One part in so many of a group's records must be dead to make it worth cleaning.
 const CLEAN_DEAD_ONE_IN: u64 = 3;
 
 /// How long a writer waits after so many tries: all of them together take two seconds, in which the dead are found and repaired.
@@ -288,12 +288,13 @@ impl<E: Endpoint> Forge<E> {
         let descriptors = chunks::descriptors(&self.endpoint, &layout, first, CLEAN_LOOK).await?;
         let now_ns = self.endpoint.now_ns();
         let now_ms = self.pool_ms(now_ns).await?;
-        let worthwhile = layout.chunk_bytes / CLEAN_DEAD_ONE_IN;
+        let used =
+            |descriptor: &chunks::Descriptor| Contents::from_word(descriptor.contents).used_bytes(layout.chunk_bytes);
         let dead = |descriptor: &chunks::Descriptor| {
             let expired = descriptor.engine != 0 && descriptor.engine <= now_ms;
             // A hint that went below zero or beyond a chunk is nothing to go by.
             let dead_bytes = Some(descriptor.dead_bytes).filter(|bytes| *bytes <= layout.chunk_bytes).unwrap_or(0);
-            dead_bytes + if expired { worthwhile } else { 0 }
+            dead_bytes + if expired { used(descriptor).div_ceil(CLEAN_DEAD_ONE_IN) } else { 0 }
         };
         let queued =
             |descriptor: &chunks::Descriptor| descriptor.chunk.is_some_and(|chunk| chunk.state == ChunkState::Queued);
@@ -302,7 +303,7 @@ impl<E: Endpoint> Forge<E> {
         let queue = Contents::from_word(descriptor.contents).queue;
         // Half of what a full group holds must be sure to find room.
         let has_room = !self.stock.is_empty() || self.has_room(queue, layout.chunk_bytes / 2);
-        if dead(descriptor) < worthwhile || !has_room {
+        if dead(descriptor) * CLEAN_DEAD_ONE_IN < used(descriptor) || !has_room {
             return Ok(false);
         }
         let chunk = ChunkId(first.0 + index as u32);

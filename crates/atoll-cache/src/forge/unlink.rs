@@ -85,11 +85,11 @@ impl<E: Endpoint> Forge<E> {
         let mut batch = Batch::new();
         let swap = batch.compare_and_swap(self.shared.layout.slot(slot), word.0, 0);
         self.endpoint.post(&mut batch).await?;
-        if batch.swapped(swap) {
+        // A pending slot is anybody's to make empty, and its record may be unsound: an insertion that withdrew and began anew writes to the same place, and its
+        // slot's word is the same again.
+        if batch.swapped(swap) && word.is_live() {
             self.stats.damaged += 1;
-            if word.is_live() {
-                self.count_removed(1).await?;
-            }
+            self.count_removed(1).await?;
         }
         Ok(())
     }
