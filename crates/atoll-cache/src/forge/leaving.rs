@@ -284,8 +284,6 @@ impl<E: Endpoint> Forge<E> {
     pub(super) async fn empty_group(&mut self, mut group: LeavingGroup, to: Queue) -> Result<(), CacheError> {
         if self.is_open(Hole::EarlyReuse) {
             self.release_chunk(&group).await?;
-            // To whoever allocates next: this client itself has READ what it moves before it writes to the chunk.
-            self.free_stock_beyond(0).await?;
         }
         let mut leavers = std::mem::take(&mut group.objects);
         if leavers.iter().any(|leaver| leaver.stays) {

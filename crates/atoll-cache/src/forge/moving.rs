@@ -13,12 +13,12 @@
 //! A slot that has changed meanwhile is left alone. Its copy at the end of a piece gives its place back; one within the piece cannot, and is a dead record
 //! of the group as one that was replaced.
 
-use super::Forge;
 use super::layout::Queue;
 use super::leaving::{Leaver, LeavingGroup};
 use super::nodes::Earlier;
 use super::object::{self, Header, Record};
 use super::slot::{KeyHash, RecordLength, Slot, UNIT_BYTES};
+use super::{Forge, Hole};
 use crate::CacheError;
 use arrayvec::ArrayVec;
 use atoll_fabric::{Address, BATCH_VERBS_MAX, Batch, Buffer, Endpoint};
@@ -69,7 +69,10 @@ impl<E: Endpoint> Forge<E> {
         to: Queue,
     ) -> Result<(), CacheError> {
         let mut piece = Piece { bytes: std::mem::take(&mut self.packed), ..Piece::default() };
-        for part in self.stretches(leavers).chunks(BATCH_VERBS_MAX) {
+        // One by one, as the prototypes do: what is READ together is READ before this client itself writes to a chunk that it has given away.
+        let one_by_one = self.is_open(Hole::EarlyReuse);
+        let stretches_max = if one_by_one { 1 } else { BATCH_VERBS_MAX };
+        for part in self.stretches(leavers).chunks(stretches_max) {
             let mut buffers = self.read_stretches(group, part).await?;
             for (stretch, buffer) in part.iter().zip(&mut buffers) {
                 for &object in &stretch.objects {
@@ -78,6 +81,9 @@ impl<E: Endpoint> Forge<E> {
                 }
             }
             self.stretches.append(&mut buffers);
+            if one_by_one {
+                self.move_piece(group, &mut piece, leavers, to).await?;
+            }
         }
         self.move_piece(group, &mut piece, leavers, to).await?;
         self.packed = piece.bytes;
@@ -96,7 +102,10 @@ impl<E: Endpoint> Forge<E> {
             match stretches.last_mut() {
                 // A map that somebody damaged may have its records in any order.
                 Some(last)
-                    if begin >= last.begin && begin <= last.end + GAP_BYTES_MAX && end - last.begin <= bytes_max =>
+                    if !self.is_open(Hole::EarlyReuse)
+                        && begin >= last.begin
+                        && begin <= last.end + GAP_BYTES_MAX
+                        && end - last.begin <= bytes_max =>
                 {
                     last.end = last.end.max(end);
                     last.objects.push(object);
