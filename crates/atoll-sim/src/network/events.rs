@@ -7,14 +7,14 @@
 //! ```
 //!
 //! Most events are a few hundred to a few thousand nanoseconds away, so that adding and taking one costs the same however many there are. The lists of all
-//! slots share one pool of entries, which stays in the processor's nearest cache. Invariants: the wheel has nothing of the present slot, and nothing in `later` is within
-//! the wheel's reach.
+//! slots share one pool of entries, which stays in the processor's nearest cache. Two levels of bits say which slots have a list, so that the next one is
+//! found by counting zeros. Invariants: the wheel has nothing of the present slot, and nothing in `later` is within the wheel's reach.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 /// What happens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// The task of a lane is polled.
     Poll(u32),
@@ -37,9 +37,52 @@ pub(crate) enum Event {
 const SLOTS: usize = 4096;
 /// A slot is two to the power of this, in picoseconds.
 const SLOT_BITS: u32 = 14;
+/// Slots that share a word of bits; as many words as bits in one, so that a single word says which of them are not 0.
+const WORD_SLOTS: usize = 64;
+const _: () = assert!(SLOTS == WORD_SLOTS * WORD_SLOTS);
 
-/// Time, number, event: numbers differ, so that the event itself never decides.
-type Entry = (u64, u64, Event);
+/// Lists longer than this are sorted by the library's algorithm; most have one entry.
+const INSERTED_MAX: usize = 16;
+
+/// What happens, and when. Entries are in the order of time, then of their making: numbers differ, so that the event itself never decides.
+#[derive(Clone, Copy)]
+struct Entry {
+    at: u64,
+    made: u64,
+    event: Event,
+}
+
+impl Entry {
+    #[inline]
+    fn key(&self) -> (u64, u64) {
+        (self.at, self.made)
+    }
+
+    #[inline]
+    fn is_before(&self, other: &Self) -> bool {
+        self.key() < other.key()
+    }
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Entry {}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key().cmp(&other.key())
+    }
+}
 
 /// The end of a list.
 const NONE: u32 = u32::MAX;
@@ -57,13 +100,17 @@ pub(crate) struct Events {
     /// Its events, the last one first to happen.
     present: Vec<Entry>,
     /// By slot, the first of its list in the pool.
-    slots: Vec<u32>,
+    slots: Box<[u32; SLOTS]>,
     /// A bit for each slot whose list is not empty.
-    occupied: [u64; SLOTS / 64],
+    occupied: [u64; WORD_SLOTS],
+    /// A bit for each word of those that is not 0.
+    occupied_words: u64,
     pool: Vec<Listed>,
     /// The first of the list of entries that are not in use.
     free: u32,
     later: BinaryHeap<Reverse<Entry>>,
+    /// The slot of the first event in there, `u64::MAX` if it is empty.
+    later_from: u64,
     made: u64,
 }
 
@@ -72,11 +119,13 @@ impl Events {
         Self {
             current: 0,
             present: Vec::new(),
-            slots: vec![NONE; SLOTS],
-            occupied: [0; SLOTS / 64],
+            slots: Box::new([NONE; SLOTS]),
+            occupied: [0; WORD_SLOTS],
+            occupied_words: 0,
             pool: Vec::new(),
             free: NONE,
             later: BinaryHeap::new(),
+            later_from: u64::MAX,
             made: 0,
         }
     }
@@ -85,35 +134,47 @@ impl Events {
     #[inline]
     pub(crate) fn add(&mut self, at: u64, event: Event) {
         self.made += 1;
-        self.place((at, self.made, event));
+        self.place(Entry { at, made: self.made, event });
     }
 
     #[inline]
     fn place(&mut self, entry: Entry) {
-        let number = entry.0 >> SLOT_BITS;
+        let number = entry.at >> SLOT_BITS;
         debug_assert!(number >= self.current, "time goes forward");
-        if number == self.current {
-            let place = self.present.partition_point(|other| *other > entry);
-            self.present.insert(place, entry);
-        } else if number - self.current < SLOTS as u64 {
+        let ahead = number.wrapping_sub(self.current);
+        if ahead.wrapping_sub(1) < SLOTS as u64 - 1 {
             self.list(number as usize % SLOTS, entry);
+        } else if ahead == 0 {
+            self.present.push(entry);
+            self.sink_last();
         } else {
+            self.later_from = self.later_from.min(number);
             self.later.push(Reverse(entry));
+        }
+    }
+
+    /// Brings the last entry of the present slot to its place among those before it, which are in order.
+    #[inline]
+    fn sink_last(&mut self) {
+        let mut place = self.present.len() - 1;
+        while place > 0 && self.present[place - 1].is_before(&self.present[place]) {
+            self.present.swap(place - 1, place);
+            place -= 1;
         }
     }
 
     #[inline]
     fn list(&mut self, slot: usize, entry: Entry) {
         let listed = Listed { entry, next: self.slots[slot] };
-        if self.free == NONE {
-            self.slots[slot] = self.pool.len() as u32;
-            self.pool.push(listed);
-        } else {
-            let place = &mut self.pool[self.free as usize];
+        if let Some(place) = self.pool.get_mut(self.free as usize) {
             self.slots[slot] = std::mem::replace(&mut self.free, place.next);
             *place = listed;
+        } else {
+            self.slots[slot] = self.pool.len() as u32;
+            self.pool.push(listed);
         }
-        self.occupied[slot / 64] |= 1 << (slot % 64);
+        self.occupied[slot / WORD_SLOTS] |= 1 << (slot % WORD_SLOTS);
+        self.occupied_words |= 1 << (slot / WORD_SLOTS);
     }
 
     /// The time of the next one.
@@ -122,45 +183,87 @@ impl Events {
         if self.present.is_empty() {
             self.turn()?;
         }
-        self.present.last().map(|(at, ..)| *at)
+        self.present.last().map(|entry| entry.at)
     }
 
-    /// Takes the next one, with its time.
+    /// Takes the next one, with its time, if that is not after `end`.
     #[inline]
-    pub(crate) fn take(&mut self) -> Option<(u64, Event)> {
-        self.next_at()?;
-        self.present.pop().map(|(at, _, event)| (at, event))
+    pub(crate) fn take_until(&mut self, end: u64) -> Option<(u64, Event)> {
+        if self.present.is_empty() {
+            self.turn()?;
+        }
+        let next = self.present.pop_if(|next| next.at <= end)?;
+        Some((next.at, next.event))
     }
 
     /// Turns the wheel to the next slot that is not empty.
+    #[inline]
     fn turn(&mut self) -> Option<()> {
-        let in_later = self.later.peek().map(|Reverse((at, ..))| at >> SLOT_BITS);
-        self.current = self.next_in_wheel().or(in_later)?;
-        let slot = self.current as usize % SLOTS;
-        let mut next = std::mem::replace(&mut self.slots[slot], NONE);
-        self.occupied[slot / 64] &= !(1 << (slot % 64));
-        while next != NONE {
-            let Listed { entry, next: behind } = self.pool[next as usize];
-            self.present.push(entry);
-            self.pool[next as usize].next = std::mem::replace(&mut self.free, next);
-            next = behind;
+        match self.next_in_wheel() {
+            Some((ahead, slot)) => {
+                self.current += ahead;
+                self.unlist(slot);
+            }
+            None if self.later_from == u64::MAX => return None,
+            None => self.current = self.later_from,
         }
-        self.present.sort_unstable_by(|one, other| other.cmp(one));
-        while self.later.peek().is_some_and(|Reverse((at, ..))| (at >> SLOT_BITS) - self.current < SLOTS as u64) {
-            let Some(Reverse(entry)) = self.later.pop() else { break };
-            self.place(entry);
+        if self.later_from.wrapping_sub(self.current) < SLOTS as u64 {
+            self.bring_later();
         }
         Some(())
     }
 
-    fn next_in_wheel(&self) -> Option<u64> {
-        let first = self.current as usize % SLOTS;
-        let above = self.occupied[first / 64] & (u64::MAX << (first % 64));
-        let words = (1..=SLOTS / 64).map(|step| (first / 64 + step) % (SLOTS / 64));
-        let rest = words.map(|word| (word, self.occupied[word]));
-        let (word, bits) = std::iter::once((first / 64, above)).chain(rest).find(|(_, bits)| *bits != 0)?;
-        let index = word * 64 + bits.trailing_zeros() as usize;
-        Some(self.current + ((index + SLOTS - first) % SLOTS) as u64)
+    /// Empties the list of a slot into the present.
+    #[inline]
+    fn unlist(&mut self, slot: usize) {
+        let (word, bit) = (slot / WORD_SLOTS, slot % WORD_SLOTS);
+        self.occupied[word] &= !(1 << bit);
+        self.occupied_words &= !(u64::from(self.occupied[word] == 0) << word);
+        let mut next = std::mem::replace(&mut self.slots[slot], NONE);
+        while next != NONE {
+            let Listed { entry, next: behind } = self.pool[next as usize];
+            self.pool[next as usize].next = std::mem::replace(&mut self.free, next);
+            next = behind;
+            self.present.push(entry);
+            // The list begins with what was made last, which is last to happen more often than not.
+            match self.present.len() {
+                ..=INSERTED_MAX => self.sink_last(),
+                _ if next == NONE => self.present.sort_unstable_by(|one, other| other.cmp(one)),
+                _ => {}
+            }
+        }
+    }
+
+    /// Places what has come within the wheel's reach.
+    #[cold]
+    fn bring_later(&mut self) {
+        loop {
+            self.later_from = self.later.peek().map_or(u64::MAX, |Reverse(entry)| entry.at >> SLOT_BITS);
+            if self.later_from.wrapping_sub(self.current) >= SLOTS as u64 {
+                break;
+            }
+            let Some(Reverse(entry)) = self.later.pop() else { break };
+            self.place(entry);
+        }
+    }
+
+    /// The next slot with a list, and how far ahead it is.
+    #[inline]
+    fn next_in_wheel(&self) -> Option<(u64, usize)> {
+        let here = self.current as usize % SLOTS;
+        let (word, bit) = (here / WORD_SLOTS, here % WORD_SLOTS);
+        let above = self.occupied[word] & (u64::MAX << bit);
+        let slot = if above != 0 {
+            word * WORD_SLOTS + above.trailing_zeros() as usize
+        } else if self.occupied_words != 0 {
+            // The words behind this one in their order, and this one last.
+            let from = (word + 1) % WORD_SLOTS;
+            let word = (from + self.occupied_words.rotate_right(from as u32).trailing_zeros() as usize) % WORD_SLOTS;
+            word * WORD_SLOTS + self.occupied[word].trailing_zeros() as usize
+        } else {
+            return None;
+        };
+        Some((((slot + SLOTS - here) % SLOTS) as u64, slot))
     }
 }
 
@@ -185,14 +288,18 @@ mod tests {
                 heap.push(Reverse((at, made, Event::Poll(round))));
             } else {
                 let expected = heap.pop().map(|Reverse((at, _, event))| (at, event));
-                assert_eq!(events.next_at(), expected.map(|(at, _)| at));
-                assert_eq!(events.take(), expected);
+                let at = expected.map(|(at, _)| at);
+                assert_eq!(events.next_at(), at);
+                if let Some(before) = at.and_then(|at| at.checked_sub(1)) {
+                    assert_eq!(events.take_until(before), None, "nothing happens before its time");
+                }
+                assert_eq!(events.take_until(u64::MAX), expected);
                 now = expected.map_or(now, |(at, _)| at);
             }
         }
         while let Some(Reverse((at, _, event))) = heap.pop() {
-            assert_eq!(events.take(), Some((at, event)));
+            assert_eq!(events.take_until(u64::MAX), Some((at, event)));
         }
-        assert_eq!(events.take(), None);
+        assert_eq!(events.take_until(u64::MAX), None);
     }
 }
