@@ -78,7 +78,7 @@ pub(crate) struct Flight {
 #[derive(Debug)]
 struct FlyingVerb {
     verb: Verb,
-    /// A bit for each verb of the batch that must have taken effect before.
+    /// A bit for each verb of the batch that must have taken effect before; where verbs are reordered.
     after: u32,
     progress: Progress,
 }
@@ -142,22 +142,23 @@ impl Flight {
         debug_assert!(self.verbs.is_empty());
         self.pending = if verbs.len() == 32 { u32::MAX } else { (1 << verbs.len()) - 1 };
         (self.held, self.afloat, self.adrift, self.lost) = (0, true, false, false);
-        for verb in verbs {
+        self.verbs.extend(verbs.iter_mut().map(|verb| {
             let operation = std::mem::replace(&mut verb.operation, Operation::ReadWord { value: 0 });
             let verb = Verb { at: verb.at, fenced: verb.fenced, operation };
-            let after = self.before(&verb, liberties);
-            self.verbs.push(FlyingVerb { verb, after, progress: Progress::None });
+            FlyingVerb { verb, after: 0, progress: Progress::None }
+        }));
+        // In program order nobody asks which verbs must be before which.
+        if liberties.reorder {
+            (0..self.verbs.len()).for_each(|index| self.verbs[index].after = self.before(index));
         }
     }
 
-    /// The verbs so far that must take effect before `later`.
-    fn before(&self, later: &Verb, liberties: Liberties) -> u32 {
-        if !liberties.reorder {
-            return ((1_u64 << self.verbs.len()) - 1) as u32;
-        }
+    /// The verbs that must take effect before verb number `index`.
+    fn before(&self, index: usize) -> u32 {
+        let later = &self.verbs[index].verb;
         let mut before = 0;
         let is_read = is_read(&later.operation);
-        for (index, earlier) in self.verbs.iter().enumerate() {
+        for (index, earlier) in self.verbs[..index].iter().enumerate() {
             let in_order = earlier.verb.at.node() == later.at.node()
                 && (later.fenced
                     || is_write(&earlier.verb.operation)
@@ -170,9 +171,10 @@ impl Flight {
     /// Puts the operations, with their results, back into `verbs`.
     pub(crate) fn disembark(&mut self, verbs: &mut [Verb]) {
         debug_assert_eq!(verbs.len(), self.verbs.len());
-        for (verb, flown) in verbs.iter_mut().zip(self.verbs.drain(..)) {
-            verb.operation = flown.verb.operation;
+        for (verb, flown) in verbs.iter_mut().zip(&mut self.verbs) {
+            std::mem::swap(&mut verb.operation, &mut flown.verb.operation);
         }
+        self.verbs.clear();
     }
 
     /// Whether one more effect is its last.
