@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   present  the slot whose time it is, in order
-//!   wheel    | slot | slot | slot | ... 4096 of them, 16 ns each: what happens within 67 us; a slot is a list in no order
+//!   wheel    | slot | slot | slot | ... 4096 of them, 2 ns each: what happens within 8 us; a slot is a list in no order
 //!   later    a heap: what happens after that, a pause for example
 //! ```
 //!
@@ -73,8 +73,8 @@ impl Packed {
 }
 
 const SLOTS: usize = 4096;
-/// A slot is two to the power of this, in picoseconds.
-const SLOT_BITS: u32 = 14;
+/// A slot is two to the power of this, in picoseconds: so little that most have one event, and so much that a round trip is within the wheel's reach.
+const SLOT_BITS: u32 = 11;
 /// Slots that share a word of bits; as many words as bits in one, so that a single word says which of them are not 0.
 const WORD_SLOTS: usize = 64;
 const _: () = assert!(SLOTS == WORD_SLOTS * WORD_SLOTS);
