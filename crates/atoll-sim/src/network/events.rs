@@ -169,20 +169,29 @@ impl Events {
     }
 
     /// Adds an event, which is not before the last one that was taken.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn add(&mut self, at: u64, event: Event) {
         self.made += 1;
         self.place(at, self.made, Packed::of(event));
     }
 
     /// Takes an entry in its parts: whole it would be passed through memory.
+    #[inline(always)]
     fn place(&mut self, at: u64, made: u64, event: Packed) {
-        let (number, entry) = (at >> SLOT_BITS, Entry { at, made, event });
+        let number = at >> SLOT_BITS;
         debug_assert!(number >= self.current, "time goes forward");
-        let ahead = number.wrapping_sub(self.current);
-        if ahead.wrapping_sub(1) < SLOTS as u64 - 1 {
-            self.list(number as usize % SLOTS, entry);
-        } else if ahead == 0 {
+        if number.wrapping_sub(self.current).wrapping_sub(1) < SLOTS as u64 - 1 {
+            self.list(number as usize % SLOTS, Entry { at, made, event });
+        } else {
+            self.place_outside(at, made, event);
+        }
+    }
+
+    /// Places what is not for the wheel.
+    #[inline(never)]
+    fn place_outside(&mut self, at: u64, made: u64, event: Packed) {
+        let (number, entry) = (at >> SLOT_BITS, Entry { at, made, event });
+        if number == self.current {
             self.present.push(entry);
             self.sink_last();
         } else {
@@ -203,16 +212,22 @@ impl Events {
 
     #[inline(always)]
     fn list(&mut self, slot: usize, entry: Entry) {
-        let listed = Listed { entry, next: self.slots[slot] };
-        if let Some(place) = self.pool.get_mut(self.free as usize) {
-            self.slots[slot] = std::mem::replace(&mut self.free, place.next);
-            *place = listed;
-        } else {
-            self.slots[slot] = self.pool.len() as u32;
-            self.pool.push(listed);
+        if self.free == NONE {
+            self.grow();
         }
+        let (first, place) = (self.free, &mut self.pool[self.free as usize]);
+        self.free = place.next;
+        *place = Listed { entry, next: std::mem::replace(&mut self.slots[slot], first) };
         self.occupied[slot / WORD_SLOTS] |= 1 << (slot % WORD_SLOTS);
         self.occupied_words |= 1 << (slot / WORD_SLOTS);
+    }
+
+    /// One more entry that is not in use.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        self.free = self.pool.len() as u32;
+        self.pool.push(Listed { entry: Entry { at: 0, made: 0, event: Packed(0) }, next: NONE });
     }
 
     /// The time of the next one.
@@ -354,9 +369,9 @@ mod tests {
                         [random.below(4) as usize];
                 made += 1;
                 events.add(at, Event::Poll(round));
-                heap.push(Reverse((at, made, Event::Poll(round))));
+                heap.push(Reverse((at, made, round)));
             } else {
-                let expected = heap.pop().map(|Reverse((at, _, event))| (at, event));
+                let expected = heap.pop().map(|Reverse((at, _, round))| (at, Event::Poll(round)));
                 let at = expected.map(|(at, _)| at);
                 assert_eq!(events.next_at(), at);
                 if let Some(before) = at.and_then(|at| at.checked_sub(1)) {
@@ -366,8 +381,8 @@ mod tests {
                 now = expected.map_or(now, |(at, _)| at);
             }
         }
-        while let Some(Reverse((at, _, event))) = heap.pop() {
-            assert_eq!(events.take_until(u64::MAX), Some((at, event)));
+        while let Some(Reverse((at, _, round))) = heap.pop() {
+            assert_eq!(events.take_until(u64::MAX), Some((at, Event::Poll(round))));
         }
         assert_eq!(events.take_until(u64::MAX), None);
     }

@@ -398,7 +398,8 @@ impl World {
             timed.now_ps = at;
             self.now_ns = at / 1000;
             match event {
-                Event::Poll(lane) => timed.ready.push_back(lane),
+                Event::Poll(lane) if self.lanes[lane as usize].done => {}
+                Event::Poll(lane) => return self.poll_timed(lane),
                 Event::Doorbell(id) => timed.send(id, &self.flights[id as usize], &self.memory),
                 Event::Request(id, index) => {
                     timed.request(id, index);
