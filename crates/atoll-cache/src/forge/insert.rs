@@ -43,7 +43,8 @@ impl<E: Endpoint> Forge<E> {
             return None;
         }
         let young = |position: u32| self.small_head.wrapping_sub(position) <= self.ghost_age_groups;
-        (0..BUCKET_SLOTS).find(|index| self.seen(hash, *index).0.ghost_position(hash).is_some_and(young))
+        let words = self.seen_words().iter();
+        words.map(|word| Slot(*word)).position(|word| word.ghost_position(hash).is_some_and(young))
     }
 
     /// The place in the bucket that an insertion takes: its own ghost's, a free one, the oldest ghost's; else that of a live object.
@@ -52,12 +53,15 @@ impl<E: Endpoint> Forge<E> {
             return index;
         }
         // Free slots before ghosts, old ghosts before young ones.
-        let rank = |index: usize| {
-            let word = self.seen(hash, index).0;
-            let age = word.any_ghost_position().map(|position| u32::MAX - self.small_head.wrapping_sub(position));
-            (!word.is_free(), age.map_or(0, |age| age.max(1)))
+        let small_head = self.small_head;
+        let rank = |(place, word): (usize, &u64)| {
+            let word = Slot(*word);
+            let age = word.any_ghost_position().map(|position| u32::MAX - small_head.wrapping_sub(position));
+            // One number, the place in its low byte, so that the least is found without a branch.
+            u64::from(!word.is_free()) << 40 | u64::from(age.map_or(0, |age| age.max(1))) << 8 | place as u64
         };
-        let best = (0..BUCKET_SLOTS).min_by_key(|index| rank(*index)).expect("a bucket has slots");
+        let least = self.seen_words().iter().enumerate().map(rank).min().expect("a bucket has slots");
+        let best = least as usize % 256;
         if self.seen(hash, best).0.is_free() {
             return best;
         }
