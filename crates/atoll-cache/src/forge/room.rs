@@ -2,8 +2,9 @@
 //!
 //! Whoever needs a chunk does this itself; nobody waits for another client.
 //!
-//! Cleaning takes a group of which a third is dead or a quarter expired, found by looking through the descriptors in turn, and moves everything
-//! live to its queue's open group. For each object's room that this gives it moves two at most; with less dead it would be dearer than it is worth.
+//! Cleaning takes a group of which a quarter is dead or expired, found by looking through the descriptors in turn, and moves everything
+//! live to its queue's open group. With a third YCSB A gains 4 to 15 % of throughput, and loses 0.3 to 0.8 points of hit ratio to what is
+//! dead meanwhile.
 
 use super::evict::Evicted;
 use super::group::Contents;
@@ -19,14 +20,14 @@ use atoll_pool::{Chunk, ChunkId, ChunkState, chunks, read_word, registry};
 const TRIES_MAX: u32 = 2_000;
 /// Times that a writer who needs several chunks begins anew with none.
 const ROUNDS_MAX: u32 = 3;
-/// Groups cleaned for each chunk that is needed: of those a quarter expired, so many give one chunk.
+/// Groups cleaned for each chunk that is needed: of those a quarter dead, so many give one chunk.
 const CLEANS_MAX: u32 = 4;
 /// Since somebody has died, one search in so many looks for free chunks although the pool counts none.
 const LOOKS_ANYWAY: u64 = 64;
 /// Descriptors looked through for each chunk that is needed.
-const CLEAN_LOOK: u32 = 64;
-/// One part in so many of a group's records must be dead to make it worth cleaning.
-const CLEAN_DEAD_ONE_IN: u64 = 3;
+const CLEAN_LOOK: u32 = 32;
+/// One part in so many of a chunk must be dead to make its group worth cleaning.
+const CLEAN_DEAD_ONE_IN: u64 = 4;
 
 /// How long a writer waits after so many tries: all of them together take two seconds, in which the dead are found and repaired.
 fn pause_ns(tried: u32) -> u64 {
@@ -267,7 +268,7 @@ impl<E: Endpoint> Forge<E> {
         self.enqueue(Queue::Small, node).await
     }
 
-    /// Looks at the next few descriptors and cleans the group there that has most dead in it, if that is enough; whether it did.
+    /// Looks at the next few descriptors and cleans the group there that has most dead in it, if that is a quarter; whether it did.
     async fn clean(&mut self) -> Result<bool, CacheError> {
         let before = self.endpoint.purpose(Purpose::Collection);
         let cleaned = self.clean_next().await;
@@ -288,13 +289,12 @@ impl<E: Endpoint> Forge<E> {
         let descriptors = chunks::descriptors(&self.endpoint, &layout, first, CLEAN_LOOK).await?;
         let now_ns = self.endpoint.now_ns();
         let now_ms = self.pool_ms(now_ns).await?;
-        let used =
-            |descriptor: &chunks::Descriptor| Contents::from_word(descriptor.contents).used_bytes(layout.chunk_bytes);
+        let worthwhile = layout.chunk_bytes / CLEAN_DEAD_ONE_IN;
         let dead = |descriptor: &chunks::Descriptor| {
             let expired = descriptor.engine != 0 && descriptor.engine <= now_ms;
             // A hint that went below zero or beyond a chunk is nothing to go by.
             let dead_bytes = Some(descriptor.dead_bytes).filter(|bytes| *bytes <= layout.chunk_bytes).unwrap_or(0);
-            dead_bytes + if expired { used(descriptor).div_ceil(CLEAN_DEAD_ONE_IN) } else { 0 }
+            dead_bytes + if expired { worthwhile } else { 0 }
         };
         let queued =
             |descriptor: &chunks::Descriptor| descriptor.chunk.is_some_and(|chunk| chunk.state == ChunkState::Queued);
@@ -303,7 +303,7 @@ impl<E: Endpoint> Forge<E> {
         let queue = Contents::from_word(descriptor.contents).queue;
         // Half of what a full group holds must be sure to find room.
         let has_room = !self.stock.is_empty() || self.has_room(queue, layout.chunk_bytes / 2);
-        if dead(descriptor) * CLEAN_DEAD_ONE_IN < used(descriptor) || !has_room {
+        if dead(descriptor) < worthwhile || !has_room {
             return Ok(false);
         }
         let chunk = ChunkId(first.0 + index as u32);
