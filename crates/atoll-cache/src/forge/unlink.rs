@@ -77,7 +77,7 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Drops an object whose record is unsound although it cannot have been reused: `slot` still had `word` when the record was READ under
-    /// protection. Something else than a client wrote to the pool, and a lookup would find the same for ever.
+    /// protection. If it is live, something else than a client wrote to the pool, and a lookup would find the same for ever.
     pub(super) async fn drop_damaged(&mut self, slot: u64, word: Slot) -> Result<(), CacheError> {
         if self.is_open(Hole::Protection) || self.is_open(Hole::EarlyReuse) {
             return Ok(());
@@ -85,8 +85,10 @@ impl<E: Endpoint> Forge<E> {
         let mut batch = Batch::new();
         let swap = batch.compare_and_swap(self.shared.layout.slot(slot), word.0, 0);
         self.endpoint.post(&mut batch).await?;
-        // A pending slot is anybody's to make empty, and its record may be unsound: an insertion that withdrew and began anew writes to the same place, and its
-        // slot's word is the same again.
+        // Only a live object is lost, and a sign of damage. The record of a pending slot may be unsound without any: an insertion that withdrew gives its place
+        // back, and beginning anew it may WRITE to the same place again and make the same slot pending with the same word, while this client READs. The swap
+        // is from a pending word, so that it hits an insertion that is not decided, whichever it is: nobody has seen its object, and its inserter, whose own
+        // swap from that word fails now, begins anew.
         if batch.swapped(swap) && word.is_live() {
             self.stats.damaged += 1;
             self.count_removed(1).await?;
