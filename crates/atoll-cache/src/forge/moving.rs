@@ -69,10 +69,7 @@ impl<E: Endpoint> Forge<E> {
         to: Queue,
     ) -> Result<(), CacheError> {
         let mut piece = Piece { bytes: std::mem::take(&mut self.packed), ..Piece::default() };
-        // One by one, as the prototypes do: what is READ together is READ before this client itself writes to a chunk that it has given away.
-        let one_by_one = self.is_open(Hole::EarlyReuse);
-        let stretches_max = if one_by_one { 1 } else { BATCH_VERBS_MAX };
-        for part in self.stretches(leavers).chunks(stretches_max) {
+        for part in self.stretches(leavers).chunks(BATCH_VERBS_MAX) {
             let mut buffers = self.read_stretches(group, part).await?;
             for (stretch, buffer) in part.iter().zip(&mut buffers) {
                 for &object in &stretch.objects {
@@ -81,9 +78,6 @@ impl<E: Endpoint> Forge<E> {
                 }
             }
             self.stretches.append(&mut buffers);
-            if one_by_one {
-                self.move_piece(group, &mut piece, leavers, to).await?;
-            }
         }
         self.move_piece(group, &mut piece, leavers, to).await?;
         self.packed = piece.bytes;
@@ -102,10 +96,7 @@ impl<E: Endpoint> Forge<E> {
             match stretches.last_mut() {
                 // A map that somebody damaged may have its records in any order.
                 Some(last)
-                    if !self.is_open(Hole::EarlyReuse)
-                        && begin >= last.begin
-                        && begin <= last.end + GAP_BYTES_MAX
-                        && end - last.begin <= bytes_max =>
+                    if begin >= last.begin && begin <= last.end + GAP_BYTES_MAX && end - last.begin <= bytes_max =>
                 {
                     last.end = last.end.max(end);
                     last.objects.push(object);
@@ -155,6 +146,10 @@ impl<E: Endpoint> Forge<E> {
         let begin = leaver.entry.offset_units as usize * UNIT_BYTES as usize;
         buffer.narrow(begin - stretch.begin, bytes);
         let Some(header) = Record::decode(buffer, &self.shared.hasher).map(|record| record.header) else {
+            if self.is_open(Hole::EarlyReuse) {
+                // Others have written to it since; who does not look takes that for the object.
+                return Ok(());
+            }
             // This client owns the chunk, so that nobody can have reused it.
             leavers[object].stays = false;
             return self.drop_damaged(leaver.entry.slot, word).await;
