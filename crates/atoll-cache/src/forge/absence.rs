@@ -7,10 +7,9 @@
 //!
 //! Nothing but an insertion may go by it: that a key is not there, or what it has, is told from a fresh look.
 
+use super::Forge;
 use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};
 use super::slot::KeyHash;
-use super::{Forge, Value};
-use crate::{CacheError, Lookup};
 use atoll_fabric::{Buffer, Endpoint};
 
 /// How old a bucket may be that an insertion goes by. It is right or costs a failed try, which is the more likely the older it is: some round trips.
@@ -31,16 +30,10 @@ impl<E: Endpoint> Forge<E> {
         (self.remembers_absence, self.absence) = (is_on, None);
     }
 
-    /// Looks `key` up, and remembers what was seen if it is not there.
-    pub(super) async fn lookup_to_fill(&mut self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
-        let begun_ns = self.endpoint.now_ns();
-        self.absence = None;
-        let lookup = self.lookup(key, into, true).await?;
-        if lookup == Lookup::Absent {
-            let words = self.bucket.words().try_into().expect("the bucket was READ whole");
-            self.absence = Some(Absence { hash: self.key_hash(key), begun_ns, words });
-        }
-        Ok(lookup)
+    /// Remembers the bucket that a lookup, which began at `begun_ns`, has just READ and in which its key is not.
+    #[cold]
+    pub(super) fn remember_absence(&mut self, hash: KeyHash, begun_ns: u64) {
+        self.absence = Some(Absence { hash, begun_ns, words: *self.seen_words() });
     }
 
     /// Makes what the last lookup saw the bucket that was READ, if it was of this key and not long ago: when it began. Serves once.

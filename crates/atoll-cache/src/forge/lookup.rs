@@ -95,11 +95,14 @@ impl<E: Endpoint> Forge<E> {
         self.bucket.words().first_chunk().expect("a bucket is READ whole")
     }
 
-    /// The places of the bucket that was read whose words may be of a key with this hash, in order. All are compared before the first is gone through:
-    /// where among sixteen the fingerprint is nobody foresees, so that asking one after the other would cost a processor more.
+    /// The places of the bucket that was read whose words have the fingerprint of this hash, be they of an object or a ghost, in order. All are compared
+    /// before the first is gone through: where among sixteen the fingerprint is nobody foresees, so that asking one after the other would cost a processor
+    /// more.
     #[inline]
     pub(super) fn candidates(&self, hash: KeyHash) -> impl Iterator<Item = usize> + use<E> {
-        let bits = |bits, (place, word): (usize, &u64)| bits | u32::from(Slot(*word).may_be(hash.fingerprint)) << place;
+        let bits = |bits, (place, word): (usize, &u64)| {
+            bits | u32::from(Slot(*word).fingerprint() == hash.fingerprint) << place
+        };
         let mut left = self.seen_words().iter().enumerate().fold(0, bits);
         std::iter::from_fn(move || {
             let place = (left != 0).then_some(left.trailing_zeros() as usize)?;
@@ -171,9 +174,10 @@ impl<E: Endpoint> Forge<E> {
         begun_ns: u64,
         counted: bool,
     ) -> Result<Option<Lookup>, CacheError> {
-        for place in self.candidates(hash) {
+        // One after the other, not `candidates`: a hit in memory nearby takes a twentieth fewer instructions.
+        for place in 0..BUCKET_SLOTS {
             let (slot, number) = self.seen(hash, place);
-            if slot.is_pending() {
+            if !slot.may_be(hash.fingerprint) || slot.is_pending() {
                 continue;
             }
             match self.read_candidate(slot, key, into, begun_ns).await? {
@@ -200,6 +204,9 @@ impl<E: Endpoint> Forge<E> {
         }
         if counted {
             self.stats.misses_absent += 1;
+            if self.remembers_absence {
+                self.remember_absence(hash, begun_ns);
+            }
         }
         Ok(Some(Lookup::Absent))
     }

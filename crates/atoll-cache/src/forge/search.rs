@@ -92,7 +92,7 @@ impl<E: Endpoint> Forge<E> {
     ) -> Result<Search, CacheError> {
         for place in self.candidates(hash) {
             let (word, slot) = self.seen(hash, place);
-            if word.is_pending() != pending || skip == Some(slot) {
+            if word.is_free() || word.is_pending() != pending || skip == Some(slot) {
                 continue;
             }
             let searched = self.search_slot(slot, word, key, want, begun_ns).await?;

@@ -159,6 +159,7 @@ impl Slot {
     }
 
     /// The fingerprint.
+    #[inline]
     pub fn fingerprint(self) -> u8 {
         (self.0 >> FINGERPRINT_SHIFT) as u8
     }
