@@ -12,6 +12,7 @@
 //! | [`endpoint`] | the contract |
 //! | [`message`] | small messages between endpoints, beside the verbs |
 //! | [`prefetch`](mod@prefetch) | a hint to the processor |
+//! | [`huge_pages`] | a hint to the kernel |
 //! | [`purpose`] | what verbs are sent for, where a fabric counts |
 //! | [`region`] | a span of memory that endpoints reach, and its attributes |
 //! | [`clock`] | where an endpoint's time comes from |
@@ -26,6 +27,7 @@ pub mod buffer;
 pub mod clock;
 pub mod conformance;
 pub mod endpoint;
+pub mod huge_pages;
 pub mod message;
 pub mod prefetch;
 pub mod purpose;
@@ -37,6 +39,7 @@ pub use batch::{BATCH_VERBS_MAX, Batch, Ticket};
 pub use buffer::Buffer;
 pub use clock::Clock;
 pub use endpoint::{Endpoint, Identity, Intent, Limits, VerbError, run_ready};
+pub use huge_pages::prefer_huge_pages;
 pub use message::{MAILBOX_MESSAGES_MAX, MESSAGE_BYTES_MAX, Mailbox, Message, MessageError, Messenger};
 pub use prefetch::prefetch;
 pub use purpose::Purpose;

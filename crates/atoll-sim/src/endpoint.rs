@@ -246,7 +246,7 @@ impl Future for Post<'_, '_> {
             Fate::Landed | Fate::Failed(_) => {
                 flight.disembark(this.verbs);
                 let fate = std::mem::replace(&mut flight.fate, Fate::Landed);
-                world.charge_results(this.verbs);
+                world.charge_results(id);
                 world.release(id);
                 this.flight = None;
                 return Poll::Ready(if let Fate::Failed(error) = fate { Err(error.into()) } else { Ok(()) });

@@ -78,7 +78,7 @@ pub(crate) struct Flight {
 #[derive(Debug)]
 struct FlyingVerb {
     verb: Verb,
-    /// A bit for each verb of the batch that must have taken effect before.
+    /// A bit for each verb of the batch that must have taken effect before; where verbs are reordered.
     after: u32,
     progress: Progress,
 }
@@ -142,24 +142,27 @@ impl Flight {
         debug_assert!(self.verbs.is_empty());
         self.pending = if verbs.len() == 32 { u32::MAX } else { (1 << verbs.len()) - 1 };
         (self.held, self.afloat, self.adrift, self.lost) = (0, true, false, false);
-        for verb in verbs {
+        self.verbs.extend(verbs.iter_mut().map(|verb| {
             let operation = std::mem::replace(&mut verb.operation, Operation::ReadWord { value: 0 });
             let verb = Verb { at: verb.at, fenced: verb.fenced, operation };
-            let after = self.before(&verb, liberties);
-            self.verbs.push(FlyingVerb { verb, after, progress: Progress::None });
+            FlyingVerb { verb, after: 0, progress: Progress::None }
+        }));
+        // In program order nobody asks which verbs must be before which.
+        if liberties.reorder {
+            (0..self.verbs.len()).for_each(|index| self.verbs[index].after = self.before(index));
         }
     }
 
-    /// The verbs so far that must take effect before `later`.
-    fn before(&self, later: &Verb, liberties: Liberties) -> u32 {
+    /// The verbs that must take effect before verb number `index`.
+    fn before(&self, index: usize) -> u32 {
+        let later = &self.verbs[index].verb;
         let mut before = 0;
         let is_read = is_read(&later.operation);
-        for (index, earlier) in self.verbs.iter().enumerate() {
-            let in_order = !liberties.reorder
-                || earlier.verb.at.node() == later.at.node()
-                    && (later.fenced
-                        || is_write(&earlier.verb.operation)
-                        || is_read && !self::is_read(&earlier.verb.operation));
+        for (index, earlier) in self.verbs[..index].iter().enumerate() {
+            let in_order = earlier.verb.at.node() == later.at.node()
+                && (later.fenced
+                    || is_write(&earlier.verb.operation)
+                    || is_read && !self::is_read(&earlier.verb.operation));
             before |= u32::from(in_order) << index;
         }
         before
@@ -168,9 +171,10 @@ impl Flight {
     /// Puts the operations, with their results, back into `verbs`.
     pub(crate) fn disembark(&mut self, verbs: &mut [Verb]) {
         debug_assert_eq!(verbs.len(), self.verbs.len());
-        for (verb, flown) in verbs.iter_mut().zip(self.verbs.drain(..)) {
-            verb.operation = flown.verb.operation;
+        for (verb, flown) in verbs.iter_mut().zip(&mut self.verbs) {
+            std::mem::swap(&mut verb.operation, &mut flown.verb.operation);
         }
+        self.verbs.clear();
     }
 
     /// Whether one more effect is its last.
@@ -269,19 +273,12 @@ impl Flight {
 
     /// Lets verb number `index` take effect whole, unless the batch was cut; in a timed run.
     #[inline]
-    pub(crate) fn effect(
-        &mut self,
-        index: usize,
-        memory: &mut Memory,
-        temper: &Temper,
-        random: &mut Random,
-    ) -> Option<Effect> {
+    pub(crate) fn effect(&mut self, index: usize, memory: &mut Memory) -> Option<Effect> {
         if self.pending >> index & 1 == 0 {
             return None;
         }
         let flying = &mut self.verbs[index];
-        let (wholly, kind, word) = flying.step(memory, temper, random);
-        debug_assert!(wholly, "nothing tears in a timed run");
+        let (kind, word) = flying.take_effect(memory);
         self.pending &= !(1 << index);
         Some(Effect { verb: index as u8, kind, at: flying.verb.at, word })
     }
@@ -327,77 +324,82 @@ impl FlyingVerb {
     /// Whether it has now wholly taken effect, its kind, and its word for the digest.
     #[inline]
     fn step(&mut self, memory: &mut Memory, temper: &Temper, random: &mut Random) -> (bool, u8, u64) {
+        if !self.tears(temper, random) {
+            let (kind, word) = self.take_effect(memory);
+            return (true, kind, word);
+        }
+        let (at, bytes) = (self.verb.at, self.verb.len());
+        let words = memory.words_mut(at, bytes).expect("verbs are checked when they are posted");
+        match &mut self.verb.operation {
+            Operation::Read { into } => {
+                let into = into.words_mut();
+                let last = self.progress.advance(words.len(), random, |word| into[word] = words[word]);
+                (last, b'r', into[0])
+            }
+            Operation::Write { from } => {
+                let from = from.words();
+                let last = self.progress.advance(words.len(), random, |word| words[word] = from[word]);
+                (last, b'w', from[0])
+            }
+            _ => unreachable!("a verb on one word takes effect whole"),
+        }
+    }
+
+    /// Lets it take effect whole; gives its kind, and its word for the digest.
+    #[inline]
+    fn take_effect(&mut self, memory: &mut Memory) -> (u8, u64) {
         let (at, bytes) = (self.verb.at, self.verb.len());
         let words = memory.words_mut(at, bytes).expect("verbs are checked when they are posted");
         match &mut self.verb.operation {
             Operation::ReadWord { value } => {
                 *value = words[0];
-                (true, b'R', *value)
+                (b'R', *value)
             }
             Operation::WriteWord { value } => {
                 words[0] = *value;
-                (true, b'W', *value)
+                (b'W', *value)
             }
             Operation::CompareAndSwap { expected, desired, found } => {
                 *found = words[0];
                 if *found == *expected {
                     words[0] = *desired;
                 }
-                (true, b'C', *found)
+                (b'C', *found)
             }
             Operation::FetchAndAdd { addend, found } => {
                 *found = words[0];
                 words[0] = found.wrapping_add(*addend);
-                (true, b'F', *found)
+                (b'F', *found)
             }
             Operation::Read { into } => {
-                let into = into.words_mut();
-                let whole = self.progress.advance(words.len(), temper, random, |range| {
-                    into[range.clone()].copy_from_slice(&words[range]);
-                });
-                let wholly = matches!(whole, Part::Whole | Part::Last);
-                (wholly, if matches!(whole, Part::Whole) { b'R' } else { b'r' }, into.first().copied().unwrap_or(0))
+                into.words_mut().copy_from_slice(words);
+                (b'R', words.first().copied().unwrap_or(0))
             }
             Operation::Write { from } => {
-                let from = from.words();
-                let whole = self.progress.advance(words.len(), temper, random, |range| {
-                    words[range.clone()].copy_from_slice(&from[range]);
-                });
-                let wholly = matches!(whole, Part::Whole | Part::Last);
-                (wholly, if matches!(whole, Part::Whole) { b'W' } else { b'w' }, from.first().copied().unwrap_or(0))
+                words.copy_from_slice(from.words());
+                (b'W', words.first().copied().unwrap_or(0))
             }
         }
     }
-}
 
-/// Which part of a verb's words a step moved.
-enum Part {
-    Whole,
-    Some,
-    Last,
+    /// Whether it takes effect in parts; decided when it begins to.
+    #[inline]
+    fn tears(&mut self, temper: &Temper, random: &mut Random) -> bool {
+        let words = match &self.verb.operation {
+            Operation::Read { into: buffer } | Operation::Write { from: buffer } => buffer.words().len(),
+            _ => return false,
+        };
+        if matches!(self.progress, Progress::None) {
+            if words < 2 || !random.chance(temper.tear) {
+                return false;
+            }
+            self.progress = Progress::torn(words, random);
+        }
+        true
+    }
 }
 
 impl Progress {
-    /// Calls `mv` for the words that take effect now.
-    #[inline]
-    fn advance(
-        &mut self,
-        words: usize,
-        temper: &Temper,
-        random: &mut Random,
-        mv: impl FnMut(std::ops::Range<usize>),
-    ) -> Part {
-        if matches!(self, Self::None) {
-            if words < 2 || !random.chance(temper.tear) {
-                let mut mv = mv;
-                mv(0..words);
-                return Part::Whole;
-            }
-            *self = Self::torn(words, random);
-        }
-        self.advance_torn(words, random, mv)
-    }
-
     /// An order for the words of a verb that has 2 or more.
     #[cold]
     fn torn(words: usize, random: &mut Random) -> Self {
@@ -427,8 +429,9 @@ impl Progress {
         Self::Strided { next: next as u32, stride: stride as u32, left: words as u32 }
     }
 
+    /// Calls `mv` for the words that take effect now; whether those are the last.
     #[cold]
-    fn advance_torn(&mut self, words: usize, random: &mut Random, mut mv: impl FnMut(std::ops::Range<usize>)) -> Part {
+    fn advance(&mut self, words: usize, random: &mut Random, mut mv: impl FnMut(usize)) -> bool {
         // Within one step the order of words does not matter. One word at a time would make long verbs a matter of hundreds of steps.
         let single = random.chance(256);
         match self {
@@ -440,20 +443,20 @@ impl Progress {
                 *bits &= !now;
                 while now != 0 {
                     let word = now.trailing_zeros() as usize;
-                    mv(word..word + 1);
+                    mv(word);
                     now &= now - 1;
                 }
-                if *bits == 0 { Part::Last } else { Part::Some }
+                *bits == 0
             }
             Self::Strided { next, stride, left } => {
                 let now = if single { 1 } else { 1 + random.below(u64::from(*left)) as u32 };
                 for _ in 0..now {
                     let word = *next as usize;
                     *next = ((word + *stride as usize) % words) as u32;
-                    mv(word..word + 1);
+                    mv(word);
                 }
                 *left -= now;
-                if *left == 0 { Part::Last } else { Part::Some }
+                *left == 0
             }
             Self::None => unreachable!("a torn verb has an order"),
         }

@@ -1,7 +1,10 @@
 //! The bytes: regions of words on nodes.
 
 use atoll_fabric::batch::Verb;
-use atoll_fabric::{Address, RegionAttributes, VerbError, prefetch};
+use atoll_fabric::{Address, RegionAttributes, VerbError, prefer_huge_pages, prefetch};
+
+/// Regions from this size on are brought under huge pages. Smaller ones, as tests make by the thousand, the processor finds without them.
+const HUGE_BYTES_MIN: u64 = 4 << 20;
 
 struct Region {
     attributes: RegionAttributes,
@@ -19,7 +22,11 @@ impl Memory {
     pub(crate) fn new(nodes: &[Vec<RegionAttributes>]) -> Self {
         let region = |attributes: &RegionAttributes| {
             assert!(attributes.bytes.is_multiple_of(8), "a region is a multiple of 8 bytes long");
-            Region { attributes: *attributes, words: vec![0; (attributes.bytes / 8) as usize] }
+            let mut words = vec![0; (attributes.bytes / 8) as usize];
+            if attributes.bytes >= HUGE_BYTES_MIN {
+                prefer_huge_pages(&mut words);
+            }
+            Region { attributes: *attributes, words }
         };
         assert!(nodes.len() <= 64 && nodes.iter().all(|regions| regions.len() <= 64), "at most 64 nodes of 64 regions");
         Self { nodes: nodes.iter().map(|regions| regions.iter().map(region).collect()).collect() }

@@ -145,8 +145,8 @@ pub(crate) struct Shared {
     pub(crate) world: RefCell<World>,
     pub(crate) seed: u64,
     pub(crate) epoch_ms: u64,
-    /// By lane.
-    wakers: RefCell<Vec<Waker>>,
+    /// By lane. Counted here as well, since the counts of wakers themselves are atomic: a poll would pay more for those than for finding its task.
+    wakers: RefCell<Vec<Rc<Waker>>>,
     wakes: Arc<Wakes>,
     /// By lane; `None` once done, and while polled. A simulation that ends drops them, so that they may hold what holds them.
     tasks: RefCell<Vec<Option<Task>>>,
@@ -155,7 +155,8 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn spawn(&self, name: &str, mortal: bool, future: impl Future<Output = ()> + 'static) -> ClientId {
         let lane = self.world.borrow_mut().add_lane(name, mortal);
-        self.wakers.borrow_mut().push(Arc::new(LaneWaker { lane, wakes: self.wakes.clone() }).into());
+        let waker = Waker::from(Arc::new(LaneWaker { lane, wakes: self.wakes.clone() }));
+        self.wakers.borrow_mut().push(Rc::new(waker));
         self.tasks.borrow_mut().push(Some(Box::pin(future)));
         ClientId(lane)
     }

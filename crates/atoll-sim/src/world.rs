@@ -513,12 +513,18 @@ impl World {
         };
         self.mix(what, word);
         if self.trace.is_on() {
-            let what = effect.map_or(What::Polled, |effect| {
-                let verb = self.flights[flight as usize].verb_described(effect.verb);
-                What::Effect { flight, effect, verb }
-            });
-            self.trace.push(self.steps, self.now_ns, lane, what);
+            self.trace_step(lane, flight, effect);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn trace_step(&mut self, lane: u32, flight: u32, effect: Option<Effect>) {
+        let what = effect.map_or(What::Polled, |effect| {
+            let verb = self.flights[flight as usize].verb_described(effect.verb);
+            What::Effect { flight, effect, verb }
+        });
+        self.trace.push(self.steps, self.now_ns, lane, what);
     }
 
     #[inline]

@@ -93,7 +93,7 @@ impl<E: Endpoint> Forge<E> {
             };
         }
         let all_stay =
-            group.queue == Queue::Main && group.objects.iter().all(|leaver| leaver.stays && leaver.word.is_some());
+            group.queue == Queue::Main && group.is_alive() && group.objects.iter().all(|leaver| leaver.stays);
         if all_stay && effort <= EFFORT_HOT {
             return self.put_back(group, Queue::Main, 0).await;
         }

@@ -6,18 +6,20 @@
 //!                    | record 0 | record 1 | record 2 |       | entry 2 | entry 1 | entry 0 |
 //!                    +----------+----------+----------+- - - -+---------+---------+---------+
 //!
-//! an entry of the two-way index map    63        30 29      18 17   16 15   15 14          0
-//!                                      +------------+----------+-------+-------+------------+
-//!                                      | slot number| offset,  | carry | large |  more of   |
-//!                                      |     34     | units 12 |   2   |   1   |  the hash  |
-//!                                      +------------+----------+-------+-------+------------+
+//! an entry of the two-way index map    63        30 29      18 17   16 15   15 14        7 6        0
+//!                                      +------------+----------+-------+-------+-----------+----------+
+//!                                      | slot number| offset,  | carry | large |  finger-  | more of  |
+//!                                      |     34     | units 12 |   2   |   1   |  print 8  | the hash |
+//!                                      +------------+----------+-------+-------+-----------+----------+
 //!
-//! descriptor word 1    objects 16 | queue 1 (from bit 0 up)      word 3    when a quarter of the bytes has expired, ms (0: never)
+//! descriptor word 1    objects 16 | queue 1 | units of all records 13 (from bit 0 up)
+//! descriptor word 3    when a quarter of the bytes has expired, ms (0: never)
 //! ```
 //!
 //! Records are written as they come, without a gap; the map is kept at home and written when the group closes, one WRITE for all: an
 //! eviction is the only reader, and if the client dies before, a repair makes the map anew from the records. `carry` is the frequency that an
-//! object brings from an earlier group.
+//! object brings from an earlier group. Where a record ends the next one begins, so that an entry and its neighbour tell every bit of the slot's word
+//! while that points to the record: an evictor can swap a slot that it has not READ.
 //!
 //! Invariants: only its owner writes to an open chunk; a record that a live slot ever pointed to is never overwritten before the chunk's
 //! generation has gone up; a record that never became live may be overwritten by its owner.
@@ -27,7 +29,7 @@ use super::layout::Queue;
 use super::nodes::Earlier;
 use super::object::Header;
 use super::ring::Node;
-use super::slot::{KeyHash, UNIT_BYTES};
+use super::slot::{GHOST_MORE_MAX, KeyHash, UNIT_BYTES};
 use crate::CacheError;
 use atoll_fabric::purpose::Scope;
 use atoll_fabric::{Batch, Endpoint, Intent, Purpose};
@@ -44,7 +46,9 @@ pub struct MapEntry {
     pub carry: u8,
     /// Whether the object has extents.
     pub large: bool,
-    /// The hash bits of a ghost.
+    /// The key's fingerprint.
+    pub fingerprint: u8,
+    /// The hash bits that a ghost has besides.
     pub more: u16,
 }
 
@@ -55,7 +59,8 @@ impl MapEntry {
             | u64::from(self.offset_units & 0xfff) << 18
             | u64::from(self.carry.min(3)) << 16
             | u64::from(self.large) << 15
-            | u64::from(self.more & 0x7fff)
+            | u64::from(self.fingerprint) << 7
+            | u64::from(self.more & GHOST_MORE_MAX)
     }
 
     /// The entry of a word; every word is one, and its fields are to be checked against the pool.
@@ -65,10 +70,13 @@ impl MapEntry {
             offset_units: (word >> 18) as u16 & 0xfff,
             carry: (word >> 16) as u8 & 3,
             large: word & 1 << 15 != 0,
-            more: word as u16 & 0x7fff,
+            fingerprint: (word >> 7) as u8,
+            more: word as u16 & GHOST_MORE_MAX,
         }
     }
 }
+
+const USED_UNITS_MAX: u16 = 0x1fff;
 
 /// What descriptor word 1 says of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,16 +85,25 @@ pub struct Contents {
     pub objects: u16,
     /// The queue that it was made for.
     pub queue: Queue,
+    /// Where the last record ends, in units.
+    pub used_units: u16,
 }
 
 impl Contents {
     pub(super) fn word(self) -> u64 {
-        u64::from(self.objects) | (self.queue as u64) << 16
+        u64::from(self.objects) | (self.queue as u64) << 16 | u64::from(self.used_units & USED_UNITS_MAX) << 17
+    }
+
+    /// Bytes of all records, dead ones included; all of the chunk if the word says nothing that can be.
+    pub(super) fn used_bytes(self, chunk_bytes: u64) -> u64 {
+        let bytes = u64::from(self.used_units) * UNIT_BYTES;
+        if bytes == 0 || bytes > chunk_bytes { chunk_bytes } else { bytes }
     }
 
     /// What a word says.
     pub fn from_word(word: u64) -> Self {
-        Self { objects: word as u16, queue: if word & 1 << 16 == 0 { Queue::Small } else { Queue::Main } }
+        let queue = if word & 1 << 16 == 0 { Queue::Small } else { Queue::Main };
+        Self { objects: word as u16, queue, used_units: (word >> 17) as u16 & USED_UNITS_MAX }
     }
 }
 
@@ -165,7 +182,9 @@ impl<E: Endpoint> Forge<E> {
             number: group.map.len() as u16,
         };
         let offset_units = (group.used_bytes / UNIT_BYTES) as u16;
-        group.map.push(MapEntry { slot, offset_units, carry, large: header.large, more: hash.more });
+        let KeyHash { fingerprint, more, .. } = hash;
+        let more = more & GHOST_MORE_MAX;
+        group.map.push(MapEntry { slot, offset_units, carry, large: header.large, fingerprint, more });
         group.used_bytes += header.record_bytes();
         group.expiries.extend(header.expiry_ms.map(|expiry_ms| (expiry_ms, header.held_bytes())));
         // The next record will most likely be as long, and goes where nobody has been for long.
@@ -230,7 +249,8 @@ impl<E: Endpoint> Forge<E> {
             *word = entry.word();
         }
         let descriptor = layout.descriptor(group.chunk);
-        let contents = Contents { objects: group.map.len() as u16, queue };
+        let used_units = (group.used_bytes / UNIT_BYTES) as u16;
+        let contents = Contents { objects: group.map.len() as u16, queue, used_units };
         let at = layout.chunk(group.chunk).add(layout.chunk_bytes - 8 * group.map.len() as u64);
         let is_in_order = self.is_in_order(at, descriptor);
         let map = if is_in_order { map } else { Box::pin(self.write_first(at, map)).await? };
@@ -299,9 +319,10 @@ mod tests {
 
     #[test]
     fn a_map_entry_survives_packing_at_its_edges() {
-        let entry = MapEntry { slot: (1 << 34) - 1, offset_units: 4095, carry: 3, large: true, more: 0x7fff };
+        let (slot, offset_units, fingerprint) = ((1 << 34) - 1, 4095, 0xff);
+        let entry = MapEntry { slot, offset_units, carry: 3, large: true, fingerprint, more: 0x7f };
         assert_eq!(MapEntry::from_word(entry.word()), entry);
-        let entry = MapEntry { slot: 0, offset_units: 0, carry: 0, large: false, more: 0 };
+        let entry = MapEntry { slot: 0, offset_units: 0, carry: 0, large: false, fingerprint: 0, more: 0 };
         assert_eq!(MapEntry::from_word(entry.word()), entry);
     }
 }

@@ -43,7 +43,8 @@ impl<E: Endpoint> Forge<E> {
             return None;
         }
         let young = |position: u32| self.small_head.wrapping_sub(position) <= self.ghost_age_groups;
-        (0..BUCKET_SLOTS).find(|index| self.seen(hash, *index).0.ghost_position(hash).is_some_and(young))
+        let words = self.seen_words().iter();
+        words.map(|word| Slot(*word)).position(|word| word.ghost_position(hash).is_some_and(young))
     }
 
     /// The place in the bucket that an insertion takes: its own ghost's, a free one, the oldest ghost's; else that of a live object.
@@ -52,12 +53,15 @@ impl<E: Endpoint> Forge<E> {
             return index;
         }
         // Free slots before ghosts, old ghosts before young ones.
-        let rank = |index: usize| {
-            let word = self.seen(hash, index).0;
-            let age = word.any_ghost_position().map(|position| u32::MAX - self.small_head.wrapping_sub(position));
-            (!word.is_free(), age.map_or(0, |age| age.max(1)))
+        let small_head = self.small_head;
+        let rank = |(place, word): (usize, &u64)| {
+            let word = Slot(*word);
+            let age = word.any_ghost_position().map(|position| u32::MAX - small_head.wrapping_sub(position));
+            // One number, the place in its low byte, so that the least is found without a branch.
+            u64::from(!word.is_free()) << 40 | u64::from(age.map_or(0, |age| age.max(1))) << 8 | place as u64
         };
-        let best = (0..BUCKET_SLOTS).min_by_key(|index| rank(*index)).expect("a bucket has slots");
+        let least = self.seen_words().iter().enumerate().map(rank).min().expect("a bucket has slots");
+        let best = least as usize % 256;
         if self.seen(hash, best).0.is_free() {
             return best;
         }
@@ -101,7 +105,7 @@ impl<E: Endpoint> Forge<E> {
             return Ok(false);
         }
         if before.is_live() {
-            self.evict_displaced(before);
+            self.evict_displaced(before).await?;
         }
         let published = certain || self.decide_pending(hash, key, slot, word, begun_ns).await?;
         if !published {
@@ -111,18 +115,19 @@ impl<E: Endpoint> Forge<E> {
         self.addresses.learn(hash, slot, word);
         // Whoever took a live object's place added one and removed one.
         self.reserved = false;
-        self.count_objects(1);
+        self.count_objects(1).await?;
         Ok(true)
     }
 
     /// Accounts for an object whose slot an insertion took.
-    fn evict_displaced(&mut self, before: Slot) {
+    async fn evict_displaced(&mut self, before: Slot) -> Result<(), CacheError> {
         self.stats.evictions += 1;
         self.stats.evictions_index += 1;
-        self.count_removed(1);
+        self.count_removed(1).await?;
         if let Some((_, bytes, chunk)) = self.record_span(before) {
             self.count_dead(chunk, bytes as u64);
         }
+        Ok(())
     }
 
     /// Decides this client's pending slot; whether it is live now. The bucket has been READ after it became pending.

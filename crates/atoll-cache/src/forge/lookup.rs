@@ -89,6 +89,28 @@ impl<E: Endpoint> Forge<E> {
         (Slot(self.bucket.words()[place]), u64::from(hash.bucket) * BUCKET_SLOTS as u64 + place as u64)
     }
 
+    /// The words of the bucket that was read.
+    #[inline]
+    pub(super) fn seen_words(&self) -> &[u64; BUCKET_SLOTS] {
+        self.bucket.words().first_chunk().expect("a bucket is READ whole")
+    }
+
+    /// The places of the bucket that was read whose words have the fingerprint of this hash, be they of an object or a ghost, in order. All are compared
+    /// before the first is gone through: where among sixteen the fingerprint is nobody foresees, so that asking one after the other would cost a processor
+    /// more.
+    #[inline]
+    pub(super) fn candidates(&self, hash: KeyHash) -> impl Iterator<Item = usize> + use<E> {
+        let bits = |bits, (place, word): (usize, &u64)| {
+            bits | u32::from(Slot(*word).fingerprint() == hash.fingerprint) << place
+        };
+        let mut left = self.seen_words().iter().enumerate().fold(0, bits);
+        std::iter::from_fn(move || {
+            let place = (left != 0).then_some(left.trailing_zeros() as usize)?;
+            left &= left - 1;
+            Some(place)
+        })
+    }
+
     /// Where a slot's record is, and how many bytes to READ; `None` if the word points outside the heap.
     #[inline(always)]
     pub(super) fn record_span(&self, slot: Slot) -> Option<(Address, usize, ChunkId)> {
@@ -152,8 +174,9 @@ impl<E: Endpoint> Forge<E> {
         begun_ns: u64,
         counted: bool,
     ) -> Result<Option<Lookup>, CacheError> {
-        for index in 0..BUCKET_SLOTS {
-            let (slot, number) = self.seen(hash, index);
+        // One after the other, not `candidates`: a hit in memory nearby takes a twentieth fewer instructions.
+        for place in 0..BUCKET_SLOTS {
+            let (slot, number) = self.seen(hash, place);
             if !slot.may_be(hash.fingerprint) || slot.is_pending() {
                 continue;
             }
@@ -181,6 +204,9 @@ impl<E: Endpoint> Forge<E> {
         }
         if counted {
             self.stats.misses_absent += 1;
+            if self.remembers_absence {
+                self.remember_absence(hash, begun_ns);
+            }
         }
         Ok(Some(Lookup::Absent))
     }

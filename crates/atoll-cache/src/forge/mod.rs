@@ -10,8 +10,10 @@
 //! | [`layout`] | where the words are |
 //! | [`slot`] | the index entry: one word |
 //! | [`object`] | the record: header, key, value |
+//! | `operations` | where each operation begins |
 //! | `lookup` | the way of a GET |
 //! | [`addresses`] | where objects were, for a GET in one round trip and a change in two |
+//! | `absence` | what a miss saw, for the insertion that follows |
 //! | `update` | the way of every change, by way of `search` (find the object), `insert` (a new key), `unlink` (how an object goes) |
 //! | [`group`] | open groups and the two-way index map |
 //! | [`ring`] | the FIFO of groups |
@@ -19,6 +21,7 @@
 //! | `room` | how room is made: a free chunk, cleaning, eviction |
 //! | `evict` | which objects go |
 //! | `leaving` | a group on its way out |
+//! | `moving` | what stays of it, copied many objects at a time |
 //! | `nodes` | several memory nodes: what is in order between them, and chunks that come later |
 //! | `expect` | hints to the fabric, before a batch of operations |
 //! | `extent` | objects larger than a chunk |
@@ -35,6 +38,7 @@
 //!
 //! A client is one [`Forge`]: one thread's endpoint and its open groups. Clients of one process share a [`ForgePool`].
 
+mod absence;
 pub mod addresses;
 mod evict;
 mod expect;
@@ -46,8 +50,10 @@ mod insert;
 pub mod layout;
 mod leaving;
 mod lookup;
+mod moving;
 mod nodes;
 pub mod object;
+mod operations;
 mod pooled;
 pub mod repair;
 pub mod ring;
@@ -66,7 +72,8 @@ pub use layout::Queue;
 pub use settings::{ForgeOptions, ForgeSettings, Rule};
 pub use variants::Variant;
 
-use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
+use crate::{CacheError, Stats, Value};
+use absence::Absence;
 use addresses::{ADDRESS_CACHE_BYTES, Addresses};
 use atoll_fabric::purpose::Scope;
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Purpose, VerbError};
@@ -76,7 +83,7 @@ use group::{MapEntry, OpenGroup};
 use hotness::HotnessMap;
 use layout::ForgeLayout;
 use object::Hasher;
-use slot::SlotFormat;
+use slot::{Slot, SlotFormat};
 use std::sync::Arc;
 
 /// A `forge` pool as one process has it open.
@@ -136,8 +143,6 @@ const OPERATIONS_PER_ROUND_MAX: u32 = 256;
 
 /// Write tokens of one block.
 const TOKENS_AT_ONCE: u64 = 1 << 20;
-/// Chunks that a client keeps in stock between operations.
-const STOCK_KEPT: usize = 4;
 
 /// Memory of groups that were closed: their maps and expiries, empty.
 type GroupMemory = Vec<(Vec<MapEntry>, Vec<(u64, u64)>)>;
@@ -178,6 +183,9 @@ pub struct Forge<E: Endpoint> {
     outgoing: Buffer,
     /// Any other span.
     scratch: Buffer,
+    /// Memory for records of a group on its way out that are READ together, and for their copies.
+    stretches: Vec<Buffer>,
+    packed: Buffer,
     /// The value that a change replaces.
     old: Value,
     /// Tokens that nobody else has, for the next writes.
@@ -202,6 +210,11 @@ pub struct Forge<E: Endpoint> {
     untold: repair::Repaired,
     /// Whether somebody has died since everything was counted.
     distrust: bool,
+    /// What the last lookup saw, if it missed.
+    absence: Option<Absence>,
+    remembers_absence: bool,
+    /// The slot of a change that was too late, and the word that it found there: where the next try begins.
+    overtaken: Option<(u64, Slot)>,
     /// Where objects were, if this client remembers that.
     addresses: Addresses,
     /// What its operations say once the fabric has failed this client: a verb of it may still land, so that nothing that it holds can be used by it
@@ -260,6 +273,7 @@ impl<E: Endpoint> Forge<E> {
     fn new(shared: &Arc<ForgePool>, endpoint: E, member: Option<Member>) -> Self {
         let window_objects = shared.settings.window * shared.pool.settings.group_objects_max;
         let addresses = Addresses::new(if endpoint.is_near() { 0 } else { ADDRESS_CACHE_BYTES });
+        let remembers_absence = !endpoint.is_near();
         let operations_per_round = (window_objects / 8).clamp(1, OPERATIONS_PER_ROUND_MAX);
         Self {
             clean_cursor: (endpoint.random() % u64::from(shared.pool.layout.chunks())) as u32,
@@ -277,6 +291,8 @@ impl<E: Endpoint> Forge<E> {
             record: Buffer::new(),
             outgoing: Buffer::new(),
             scratch: Buffer::new(),
+            stretches: Vec::new(),
+            packed: Buffer::new(),
             old: Value::new(),
             tokens: 0..0,
             protection: Protection::None,
@@ -291,6 +307,9 @@ impl<E: Endpoint> Forge<E> {
             watch: Watch::default(),
             untold: repair::Repaired::default(),
             distrust: false,
+            absence: None,
+            overtaken: None,
+            remembers_absence,
             addresses,
             lost: None,
             stats: Stats::default(),
@@ -330,8 +349,9 @@ impl<E: Endpoint> Forge<E> {
         self.member.as_ref().expect("a client that has left does nothing any more")
     }
 
-    fn count_objects(&self, by: i64) {
-        self.member().count_objects(&self.endpoint, by);
+    async fn count_objects(&mut self, by: i64) -> Result<(), VerbError> {
+        let member = self.member.as_mut().expect("a client that has left does nothing any more");
+        member.count_objects(&self.endpoint, by).await
     }
 
     /// Puts everything that this client holds back into the pool and gives up its place.
@@ -430,77 +450,5 @@ impl<E: Endpoint> Drop for Forge<E> {
         } else if let Some(member) = self.member.take() {
             let _ = std::pin::pin!(member.abandon(&self.endpoint)).as_mut().poll(&mut context);
         }
-    }
-}
-
-impl<E: Endpoint> Engine for Forge<E> {
-    #[inline]
-    async fn get(&mut self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
-        self.lookup(key, into, true).await
-    }
-
-    async fn get_many<F: FnMut(usize, Lookup, &Value)>(&mut self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
-        self.lookup_many(keys, found).await
-    }
-
-    async fn expect(&mut self, keys: &[&[u8]]) {
-        self.expect_keys(keys).await;
-    }
-
-    async fn peek(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
-        self.begin().await?;
-        self.present(key).await
-    }
-
-    async fn update<C: Change>(&mut self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
-        self.begin().await?;
-        let outcome = self.apply(key, change).await;
-        if let Err(CacheError::Verb(error)) = &outcome {
-            self.note_failure(error);
-        }
-        self.old.shrink_beyond(1 << 20);
-        self.outgoing.shrink_beyond(1 << 20);
-        if outcome.is_ok() {
-            self.close_full_groups().await?;
-        }
-        // What this client does not need now is better in everybody's hands.
-        self.free_stock_beyond(STOCK_KEPT).await?;
-        if !self.waiting.is_empty() {
-            Box::pin(self.recheck_waiting()).await?;
-        }
-        outcome
-    }
-
-    async fn scan<F: FnMut(&[u8])>(&mut self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
-        self.walk_keys(cursor, count, each).await
-    }
-
-    async fn random_key(&mut self) -> Result<Option<Vec<u8>>, CacheError> {
-        self.some_key().await
-    }
-
-    async fn flush(&mut self) -> Result<u64, CacheError> {
-        self.remove_all().await
-    }
-
-    async fn objects(&mut self) -> Result<u64, CacheError> {
-        Ok(registry::objects(&self.endpoint, &self.shared.pool).await?)
-    }
-
-    async fn now_ms(&mut self) -> Result<u64, CacheError> {
-        let now_ns = self.endpoint.now_ns();
-        Ok(self.pool_ms(now_ns).await?)
-    }
-
-    async fn tend(&mut self) -> Result<(), CacheError> {
-        Forge::tend(self).await
-    }
-
-    fn value_bytes_max(&self) -> usize {
-        self.shared.value_bytes_max()
-    }
-
-    fn stats(&self) -> &Stats {
-        &self.stats
     }
 }

@@ -204,16 +204,21 @@ pub fn encode_large(buffer: &mut Buffer, hasher: &Hasher, header: &Header, body:
     buffer.words_mut()[0] = hasher.hash(&buffer.bytes()[8..end]);
 }
 
-/// Gives a whole record in `buffer` another place: a new number, generation and queue. Its checksum is made anew.
-pub fn relocate(buffer: &mut Buffer, hasher: &Hasher, header: &Header) {
+/// Appends to `copies` a copy of the whole record in `record` for another place: with a new number, generation and queue, as `header` has them. Its
+/// checksum is made anew, and what its units have beyond it is zero.
+pub fn append_copy(copies: &mut Buffer, record: &Buffer, hasher: &Hasher, header: &Header) {
     let end = match header.large {
         true => LARGE_END,
         false => HEADER_BYTES + header.body_bytes(),
     };
-    buffer.resize(end.next_multiple_of(8));
-    buffer.bytes_mut()[end..].fill(0);
-    buffer.words_mut()[1..4].copy_from_slice(&header.words());
-    buffer.words_mut()[0] = hasher.hash(&buffer.bytes()[8..end]);
+    let start = copies.len();
+    copies.resize(start + header.record_bytes() as usize);
+    let copy = &mut copies.bytes_mut()[start..];
+    copy[..end].copy_from_slice(&record.bytes()[..end]);
+    copy[end..].fill(0);
+    let word = start / 8;
+    copies.words_mut()[word + 1..word + 4].copy_from_slice(&header.words());
+    copies.words_mut()[word] = hasher.hash(&copies.bytes()[start + 8..start + end]);
 }
 
 #[cfg(test)]
@@ -245,6 +250,24 @@ mod tests {
             buffer.bytes_mut()[bit / 8] ^= 1 << (bit % 8);
             assert!(Record::decode(&buffer, &hasher).is_none(), "bit {bit}");
             buffer.bytes_mut()[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+
+    #[test]
+    fn copies_lie_one_behind_the_other_and_read_back_at_their_new_places() {
+        let hasher = Hasher::new(7);
+        let (mut record, mut copies) = (Buffer::new(), Buffer::new());
+        let (key, value) = (b"key".as_slice(), [9u8; 50].as_slice());
+        encode_small(&mut record, &hasher, &header(key, value), key, value);
+        let moved = |number| Header { number, main: false, generation: 2, ..header(key, value) };
+        (0..3).for_each(|number| append_copy(&mut copies, &record, &hasher, &moved(number)));
+        let bytes = moved(0).record_bytes() as usize;
+        assert_eq!(copies.len(), 3 * bytes);
+        for number in 0..3 {
+            copies.narrow(usize::from(number) * bytes, bytes);
+            let copy = Record::decode(&copies, &hasher).unwrap();
+            assert_eq!((copy.header, copy.key), (moved(number), key));
+            assert_eq!(copies.bytes()[HEADER_BYTES + key.len()..][..value.len()], *value);
         }
     }
 

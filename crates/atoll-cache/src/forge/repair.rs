@@ -29,7 +29,7 @@ use super::group::{MapEntry, OpenGroup};
 use super::layout::{BUCKET_BYTES, BUCKET_SLOTS, Queue};
 use super::object::{Header, Record};
 use super::ring::Standing;
-use super::slot::{KeyHash, Slot, UNIT_BYTES};
+use super::slot::{GHOST_MORE_MAX, KeyHash, Slot, UNIT_BYTES};
 use super::{Forge, Hole};
 use crate::CacheError;
 use atoll_fabric::{Batch, Buffer, Endpoint, Purpose};
@@ -70,7 +70,8 @@ impl Parsed {
     /// Its entry of a map, if its slot is that one.
     pub(super) fn map_entry(&self, slot: u64) -> MapEntry {
         let offset_units = (self.offset_bytes / UNIT_BYTES) as u16;
-        MapEntry { slot, offset_units, carry: 0, large: self.header.large, more: self.hash.more }
+        let KeyHash { fingerprint, more, .. } = self.hash;
+        MapEntry { slot, offset_units, carry: 0, large: self.header.large, fingerprint, more: more & GHOST_MORE_MAX }
     }
 }
 
@@ -443,7 +444,7 @@ impl<E: Endpoint> Forge<E> {
         batch.compare_and_swap(layout.deaths_counted(), counted, deaths);
         self.endpoint.post(&mut batch).await?;
         self.distrust = false;
-        self.count_objects(objects.wrapping_sub(counted_objects) as i64);
+        self.count_objects(objects.wrapping_sub(counted_objects) as i64).await?;
         self.endpoint.flush().await?;
         self.evict_to_limit().await?;
         Ok(true)

@@ -4,7 +4,6 @@
 //! it cannot have been reused is damaged, and its object is dropped (`unlink`).
 
 use super::extent::Extents;
-use super::layout::BUCKET_SLOTS;
 use super::lookup::{ATTEMPTS_MAX, REUSE_NS};
 use super::object::{HEADER_BYTES, Header, LargeBody};
 use super::slot::{KeyHash, Slot};
@@ -91,9 +90,9 @@ impl<E: Endpoint> Forge<E> {
         skip: Option<u64>,
         begun_ns: u64,
     ) -> Result<Search, CacheError> {
-        for index in 0..BUCKET_SLOTS {
-            let (word, slot) = self.seen(hash, index);
-            if !word.may_be(hash.fingerprint) || word.is_pending() != pending || skip == Some(slot) {
+        for place in self.candidates(hash) {
+            let (word, slot) = self.seen(hash, place);
+            if word.is_free() || word.is_pending() != pending || skip == Some(slot) {
                 continue;
             }
             let searched = self.search_slot(slot, word, key, want, begun_ns).await?;

@@ -8,11 +8,11 @@
 //! +-+----------+-----------+------------------------------+------------------------------+
 //!  p = 1: pending, an insertion that is not decided yet; no lookup sees it
 //!
-//! 63       56 55       48 47        33 32                                              0
-//! +-+--------+-----------+------------+------------------------------------------------+
-//! |0| 0      | finger-   | more of    |  when: position of the small queue's head      |  a ghost: a key evicted from
-//! | |        | print     | the hash 15|  at eviction, low 32 bits, plus bit 32 set     |  the small queue; free to take
-//! +-+--------+-----------+------------+------------------------------------------------+
+//! 63       56 55       48 47 40  39 33 32                                              0
+//! +-+--------+-----------+-----+------+------------------------------------------------+
+//! |0| 0      | finger-   |  0  | more |  when: position of the small queue's head      |  a ghost: a key evicted from
+//! | |        | print     |     |  7   |  at eviction, low 32 bits, plus bit 32 set     |  the small queue; free to take
+//! +-+--------+-----------+-----+------+------------------------------------------------+
 //! ```
 //!
 //! The empty word is 0. A pool of up to 64 GiB has 32 pointer bits and 16 tag bits; the largest (44 pointer bits) has 4. The paper's slot has
@@ -28,6 +28,8 @@ const LENGTH_SHIFT: u32 = 56;
 const FINGERPRINT_SHIFT: u32 = 48;
 const POINTER_AND_TAG_BITS: u32 = 48;
 const GHOST: u64 = 1 << 32;
+/// What a ghost has of [`KeyHash::more`]: with bucket and fingerprint, one insertion in some thousand finds a ghost that is not its own.
+pub(super) const GHOST_MORE_MAX: u16 = 0x7f;
 /// The length code of a record whose key and value are in chunks of their own.
 const LARGE_CODE: u64 = 127;
 /// Codes up to this one count units; those above are eight to a doubling.
@@ -118,7 +120,7 @@ impl Slot {
 
     /// A ghost of a key with this hash, evicted when the small queue's head was at `position`.
     pub fn ghost(hash: KeyHash, position: u32) -> Self {
-        let more = u64::from(hash.more);
+        let more = u64::from(hash.more & GHOST_MORE_MAX);
         Self(u64::from(hash.fingerprint) << FINGERPRINT_SHIFT | more << 33 | GHOST | u64::from(position))
     }
 
@@ -157,6 +159,7 @@ impl Slot {
     }
 
     /// The fingerprint.
+    #[inline]
     pub fn fingerprint(self) -> u8 {
         (self.0 >> FINGERPRINT_SHIFT) as u8
     }
@@ -191,7 +194,7 @@ pub struct KeyHash {
     pub bucket: u32,
     /// Eight bits, in the slot word.
     pub fingerprint: u8,
-    /// Fifteen bits, in ghosts.
+    /// Fifteen bits, the low seven of them in ghosts.
     pub more: u16,
 }
 

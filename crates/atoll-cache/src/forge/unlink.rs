@@ -18,13 +18,14 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Counts objects that this client removed or evicted.
-    pub(super) fn count_removed(&mut self, objects: u64) {
-        self.count_objects(-(objects as i64));
+    pub(super) async fn count_removed(&mut self, objects: u64) -> Result<(), CacheError> {
+        self.count_objects(-(objects as i64)).await?;
         if self.shared.pool.settings.objects_max > 0 {
             let mut batch = Batch::new();
             batch.fetch_and_add(self.shared.pool.layout.resident_objects(), objects.wrapping_neg());
             self.endpoint.post_unawaited(&mut batch);
         }
+        Ok(())
     }
 
     /// Takes an expired object away, before anybody is told that it has expired: then nobody who found it live a moment ago can bring it back.
@@ -68,7 +69,7 @@ impl<E: Endpoint> Forge<E> {
         self.endpoint.post(&mut batch).await?;
         let removed = batch.swapped(swap);
         if removed {
-            self.count_removed(1);
+            self.count_removed(1).await?;
             self.bury(Found { slot, word, chunk, header, large }, false).await?;
         }
         self.unprotect();
@@ -76,7 +77,7 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Drops an object whose record is unsound although it cannot have been reused: `slot` still had `word` when the record was READ under
-    /// protection. Something else than a client wrote to the pool, and a lookup would find the same for ever.
+    /// protection. If it is live, something else than a client wrote to the pool, and a lookup would find the same for ever.
     pub(super) async fn drop_damaged(&mut self, slot: u64, word: Slot) -> Result<(), CacheError> {
         if self.is_open(Hole::Protection) || self.is_open(Hole::EarlyReuse) {
             return Ok(());
@@ -84,11 +85,13 @@ impl<E: Endpoint> Forge<E> {
         let mut batch = Batch::new();
         let swap = batch.compare_and_swap(self.shared.layout.slot(slot), word.0, 0);
         self.endpoint.post(&mut batch).await?;
-        if batch.swapped(swap) {
+        // Only a live object is lost, and a sign of damage. The record of a pending slot may be unsound without any: an insertion that withdrew gives its place
+        // back, and beginning anew it may WRITE to the same place again and make the same slot pending with the same word, while this client READs. The swap
+        // is from a pending word, so that it hits an insertion that is not decided, whichever it is: nobody has seen its object, and its inserter, whose own
+        // swap from that word fails now, begins anew.
+        if batch.swapped(swap) && word.is_live() {
             self.stats.damaged += 1;
-            if word.is_live() {
-                self.count_removed(1);
-            }
+            self.count_removed(1).await?;
         }
         Ok(())
     }

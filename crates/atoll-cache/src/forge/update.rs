@@ -7,7 +7,9 @@
 //! | the key's object, to be removed | CAS slot old -> empty |
 //! | no such object, one to be inserted | WRITE record, CAS slot free -> pending, READ the bucket; then CAS pending -> live: see `insert` |
 //!
-//! A compare-and-swap that fails begins the change anew, on what is there then: no update is lost, to another client or to a regrouping.
+//! An insertion soon after a miss of the key goes by the bucket that the miss saw (see `absence`).
+//!
+//! A compare-and-swap that fails begins the change anew, at the word that it found if that may be the key's, on what is there then: no update is lost, to another client or to a regrouping.
 
 use super::extent::chunks_needed;
 use super::group::Place;
@@ -44,6 +46,7 @@ impl<E: Endpoint> Forge<E> {
     pub(super) async fn apply<C: Change>(&mut self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
         let hash = self.key_hash(key);
         let mut outcome = Err(CacheError::Damaged { what: "an object that stays unsound" });
+        self.overtaken = None;
         for attempt in 0..ATTEMPTS_MAX {
             if self.variant.locked_index {
                 Box::pin(self.lock(self.bucket_lock(hash))).await?;
@@ -82,11 +85,20 @@ impl<E: Endpoint> Forge<E> {
 
     async fn try_change<C: Change>(&mut self, hash: KeyHash, key: &[u8], change: &mut C) -> Result<Try, CacheError> {
         let begun_ns = self.endpoint.now_ns();
-        let found = match self.search_known(hash, key, change.wants()).await? {
+        let recalled_ns = self.recall_absence(hash);
+        let known = match (self.overtaken.take(), recalled_ns) {
+            (Some(place), _) => self.search_overtaken(place, key, change.wants(), begun_ns).await?,
+            (None, Some(_)) => None,
+            (None, None) => self.search_known(hash, key, change.wants()).await?,
+        };
+        let found = match known {
             Some(found) => Some(found),
             None => {
-                self.read_bucket(hash).await?;
-                match self.search(hash, key, change.wants(), false, None, begun_ns).await? {
+                if recalled_ns.is_none() {
+                    self.read_bucket(hash).await?;
+                }
+                let seen_ns = recalled_ns.unwrap_or(begun_ns);
+                match self.search(hash, key, change.wants(), false, None, seen_ns).await? {
                     Search::Anew => return Ok(Try::Anew),
                     Search::Found(found) => Some(found),
                     Search::Absent => None,
@@ -101,6 +113,10 @@ impl<E: Endpoint> Forge<E> {
         let value = if live.is_some() && change.wants() == Want::Value { self.old.bytes() } else { &[] };
         let verdict = change.decide(now_ms, live.map(|found| Old { meta: Meta::of(&found.header), value }));
         let present_token = live.map(|found| found.header.token);
+        if recalled_ns.is_some() && found.is_none() && !matches!(verdict, Verdict::Put { .. }) {
+            // An old look tells nobody that a key is not there.
+            return Ok(Try::Anew);
+        }
         match (verdict, found) {
             // Whoever tells that an object has expired takes it away first: somebody who found it live a moment ago must not bring it back.
             (Verdict::Leave, Some(found)) if present_token.is_none() && !self.is_open(Hole::UntakenExpiry) => {
@@ -143,6 +159,23 @@ impl<E: Endpoint> Forge<E> {
         }
     }
 
+    /// The key's object, if it is where the last try found another word than it had seen.
+    async fn search_overtaken(
+        &mut self,
+        (slot, word): (u64, Slot),
+        key: &[u8],
+        want: Want,
+        begun_ns: u64,
+    ) -> Result<Option<Found>, CacheError> {
+        if word.is_pending() {
+            return Ok(None);
+        }
+        match self.search_slot(slot, word, key, want, begun_ns).await? {
+            Search::Found(found) => Ok(Some(found)),
+            Search::Absent | Search::Anew => Ok(None),
+        }
+    }
+
     async fn try_remove(&mut self, found: Found) -> Result<Try, CacheError> {
         let mut batch = Batch::new();
         let swap = batch.compare_and_swap(self.shared.layout.slot(found.slot), found.word.0, 0);
@@ -151,7 +184,7 @@ impl<E: Endpoint> Forge<E> {
             return Ok(Try::Anew);
         }
         self.stats.removes += 1;
-        self.count_removed(1);
+        self.count_removed(1).await?;
         self.bury(found, false).await?;
         Ok(Try::Done(None))
     }
@@ -272,6 +305,8 @@ impl<E: Endpoint> Forge<E> {
         self.endpoint.post(&mut batch).await?;
         self.outgoing = written.take(&mut batch);
         if !batch.swapped(swap) {
+            let now = Slot(batch.word(swap));
+            self.overtaken = now.may_be(hash.fingerprint).then_some((found.slot, now));
             self.addresses.forget(hash);
             self.unplace(new);
             return Ok(self.is_open(Hole::LostUpdate));

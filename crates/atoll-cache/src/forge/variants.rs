@@ -182,6 +182,6 @@ impl<E: Endpoint> Forge<E> {
                 });
             }
         }
-        Ok(Some(LeavingParts { entries, bytes }))
+        Ok(Some(LeavingParts { entries, is_known: true, bytes }))
     }
 }

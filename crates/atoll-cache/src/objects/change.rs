@@ -362,7 +362,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         if !inserted.published {
             return Ok(false);
         }
-        self.core.count_objects(1);
+        self.core.count_objects(1).await?;
         self.core.reserved = false;
         let accessed = Accessed {
             slot: inserted.slot,

@@ -249,7 +249,7 @@ impl<E: Endpoint> Core<E> {
                 continue;
             }
             self.stats.evictions += 1;
-            self.count_removed(1);
+            self.count_removed(1).await?;
             if let Some(extents) = extents {
                 self.free_extents(&extents).await?;
             }

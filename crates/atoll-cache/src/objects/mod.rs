@@ -255,8 +255,9 @@ impl<E: Endpoint> Core<E> {
         self.member().incarnation
     }
 
-    fn count_objects(&self, by: i64) {
-        self.member().count_objects(&self.endpoint, by);
+    async fn count_objects(&mut self, by: i64) -> Result<(), VerbError> {
+        let member = self.member.as_mut().expect("a client that has left does nothing any more");
+        member.count_objects(&self.endpoint, by).await
     }
 
     /// Microseconds of the pool's clock, about: for access information.

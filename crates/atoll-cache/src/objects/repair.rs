@@ -480,7 +480,7 @@ impl<E: Endpoint> Core<E> {
         batch.compare_and_swap(layout.deaths_counted(), counted, deaths);
         self.endpoint.post(&mut batch).await?;
         self.distrust = false;
-        self.count_objects(objects.wrapping_sub(counted_objects) as i64);
+        self.count_objects(objects.wrapping_sub(counted_objects) as i64).await?;
         self.endpoint.flush().await?;
         Ok(true)
     }

@@ -224,7 +224,7 @@ impl<E: Endpoint> Core<E> {
         let Some(held) = self.take_block(slot, word, then).await? else { return Ok(false) };
         self.stock.put(held);
         if word.is_live() {
-            self.count_removed(1);
+            self.count_removed(1).await?;
         }
         if let Some(extents) = extents {
             self.free_extents(&extents).await?;

@@ -9,13 +9,14 @@ use atoll_fabric::{Batch, Endpoint};
 
 impl<E: Endpoint> Core<E> {
     /// Counts objects that this client removed or evicted.
-    pub(super) fn count_removed(&mut self, objects: u64) {
-        self.count_objects(-(objects as i64));
+    pub(super) async fn count_removed(&mut self, objects: u64) -> Result<(), CacheError> {
+        self.count_objects(-(objects as i64)).await?;
         if self.shared.pool.settings.objects_max > 0 {
             let mut batch = Batch::new();
             batch.fetch_and_add(self.shared.pool.layout.resident_objects(), objects.wrapping_neg());
             self.endpoint.post_unawaited(&mut batch);
         }
+        Ok(())
     }
 
     /// The record of a slot as it is now; `None` if the slot has changed. `Err` in the inner result stands for a record that is damaged.
@@ -53,7 +54,7 @@ impl<E: Endpoint> Core<E> {
         if !self.swap_slot(slot, word, buried).await? {
             return Ok(false);
         }
-        self.count_removed(1);
+        self.count_removed(1).await?;
         if let Some(extents) = extents {
             self.free_extents(&extents).await?;
         }
@@ -92,7 +93,7 @@ impl<E: Endpoint> Core<E> {
         if self.swap_slot(slot, word, then).await? {
             self.stats.damaged += 1;
             if word.is_live() {
-                self.count_removed(1);
+                self.count_removed(1).await?;
             }
         }
         Ok(())

@@ -10,7 +10,7 @@ use crate::memory::Memory;
 use crate::world::{Next, World};
 use crate::{Liberties, Strategy};
 use atoll_fabric::batch::Verb;
-use atoll_fabric::{Address, Kind, Purpose};
+use atoll_fabric::{Address, BATCH_VERBS_MAX, Kind, Purpose};
 use std::collections::VecDeque;
 
 /// What a timed run has besides the world of every run.
@@ -33,6 +33,8 @@ pub(crate) struct Timed {
     pub(crate) busy_until: Vec<u64>,
     /// By batch.
     journeys: Vec<Journey>,
+    /// By batch, and number of the verb in it.
+    legs: Vec<Leg>,
     /// By endpoint.
     ports: Vec<PortTraffic>,
     /// No event after this time happens.
@@ -49,6 +51,35 @@ struct Journey {
     unanswered: u32,
     /// When the last response had come.
     answered_at: u64,
+    /// What its results cost the client.
+    results_ps: u64,
+}
+
+/// What a verb is to the network. Found once, when it is posted: each of its events would find it anew, and wait for where the verb is.
+#[derive(Clone, Copy, Debug)]
+struct Leg {
+    at: Address,
+    request: Wire,
+    response: Wire,
+    /// Its node's NIC.
+    nic: u16,
+    kind: VerbKind,
+    memory: Kind,
+    /// Whether it is the first of its batch to its node.
+    begins_batch: bool,
+}
+
+impl Leg {
+    /// Of no verb: for places that have not been used yet.
+    const NONE: Self = Self {
+        at: Address::new(0, 0, 0),
+        request: Wire { bytes: 0, ps: 0 },
+        response: Wire { bytes: 0, ps: 0 },
+        nic: 0,
+        kind: VerbKind::Read,
+        memory: Kind::Host,
+        begins_batch: false,
+    };
 }
 
 #[derive(Clone, Debug, Default)]
@@ -104,6 +135,7 @@ impl Timed {
             now_ps: 0,
             busy_until: Vec::new(),
             journeys: Vec::new(),
+            legs: Vec::new(),
             ports: Vec::new(),
             end_ps: u64::MAX,
         }
@@ -210,42 +242,66 @@ impl Timed {
 
     /// A client rings the doorbell for a batch: its processor is charged, the rest is events.
     fn post(&mut self, lane: u32, port: u32, id: u32, flight: &Flight) {
+        let verbs = flight.verbs().len();
         if self.journeys.len() <= id as usize {
             self.journeys.resize(id as usize + 1, Journey::default());
+            self.legs.resize(self.journeys.len() * BATCH_VERBS_MAX, Leg::NONE);
         }
-        let all = u32::MAX >> (32 - flight.verbs().len());
-        let port = &mut self.ports[port as usize];
-        self.journeys[id as usize] = Journey { nic: port.nic, unsent: all, unanswered: all, answered_at: 0 };
-        let (mut count, mut bytes, mut written) = (0, 0, 0);
-        for verb in flight.verbs() {
-            count += 1;
+        let (mut nodes, mut is_fenced) = (0_u64, false);
+        let (mut bytes, mut read, mut written) = (0, 0, 0);
+        let first = id as usize * BATCH_VERBS_MAX;
+        for (index, verb) in flight.verbs().enumerate() {
+            let leg = self.leg(verb, nodes);
+            self.legs[first + index] = leg;
+            nodes |= 1 << verb.at.node();
+            is_fenced |= verb.fenced;
             bytes += verb.len();
-            written += if VerbKind::of(&verb.operation) == VerbKind::Write { verb.len() } else { 0 };
+            read += if leg.kind == VerbKind::Read { verb.len() } else { 0 };
+            written += if leg.kind == VerbKind::Write { verb.len() } else { 0 };
         }
+        let (cpu, client, count) = (&self.cpu, &self.profile.client, verbs as u64);
+        let posted_ps =
+            cpu.batch_ps + client.batch_ps + count * (cpu.verb_ps + client.verb_ps) + written * client.kib_ps / 1024;
+        let results_ps = client.completion_ps + count * cpu.completion_ps + read * client.kib_ps / 1024;
+        let port = &mut self.ports[port as usize];
+        let all = u32::MAX >> (32 - verbs);
+        self.journeys[id as usize] =
+            Journey { nic: port.nic, unsent: all, unanswered: all, answered_at: 0, results_ps };
         let posted = &mut port.traffic.purposes[port.purpose as usize];
         posted.batches += 1;
         posted.verbs += count;
         posted.bytes += bytes;
         if matches!(flight.fate, Fate::Awaited(_)) {
-            posted.round_trips += 1 + fences_that_wait(flight);
+            posted.round_trips += 1 + if is_fenced { fences_that_wait(flight) } else { 0 };
         }
-        let (cpu, client) = (&self.cpu, &self.profile.client);
-        let takes_ps =
-            cpu.batch_ps + client.batch_ps + count * (cpu.verb_ps + client.verb_ps) + written * client.kib_ps / 1024;
         let rung = &mut self.busy_until[lane as usize];
-        *rung += takes_ps;
+        *rung += posted_ps;
         self.events.add(*rung + self.profile.doorbell_ps, Event::Doorbell(id));
     }
 
-    /// A client takes the results of a batch.
-    fn take_results(&mut self, lane: u32, verbs: &[Verb]) {
-        let (cpu, client) = (&self.cpu, &self.profile.client);
-        let (count, mut read_bytes) = (verbs.len() as u64, 0);
-        for verb in verbs {
-            read_bytes += if VerbKind::of(&verb.operation) == VerbKind::Read { verb.len() } else { 0 };
+    /// What a verb is to the network; `nodes` has a bit for each node that those before it in its batch are to.
+    #[inline]
+    fn leg(&self, verb: &Verb, nodes: u64) -> Leg {
+        let (kind, bytes, node) = (VerbKind::of(&verb.operation), verb.len(), verb.at.node());
+        Leg {
+            at: verb.at,
+            request: self.wire(self.profile.request_bytes(kind, bytes)),
+            response: self.wire(self.profile.response_bytes(kind, bytes)),
+            nic: self.nic_of[node as usize],
+            kind,
+            memory: self.kind(verb.at),
+            begins_batch: nodes >> node & 1 == 0,
         }
-        self.busy_until[lane as usize] +=
-            client.completion_ps + count * cpu.completion_ps + read_bytes * client.kib_ps / 1024;
+    }
+
+    #[inline]
+    fn leg_of(&self, id: u32, index: u8) -> Leg {
+        self.legs[id as usize * BATCH_VERBS_MAX + usize::from(index)]
+    }
+
+    /// A client takes the results of a batch.
+    fn take_results(&mut self, lane: u32, id: u32) {
+        self.busy_until[lane as usize] += self.journeys[id as usize].results_ps;
     }
 
     /// Sends what may leave of a batch.
@@ -269,26 +325,19 @@ impl Timed {
             }
             still &= !(1 << index);
             memory.expect(verb.at, verb.len());
-            let (kind, memory) = (VerbKind::of(&verb.operation), self.kind(verb.at));
-            let wire = self.wire(self.profile.request_bytes(kind, verb.len()));
-            let sent = self.nics[nic as usize].send_request(self.now_ps, kind, memory, wire, &self.profile);
-            let come = sent + self.way_ps(nic, self.nic_of[verb.at.node() as usize]);
-            self.events.add(come, Event::Request(id, index as u8));
+            let leg = self.leg_of(id, index as u8);
+            let nic_out = &mut self.nics[nic as usize];
+            let sent = nic_out.send_request(self.now_ps, leg.kind, leg.memory, leg.request, &self.profile);
+            self.events.add(sent + self.way_ps(nic, leg.nic), Event::Request(id, index as u8));
         }
         self.journeys[id as usize].unsent = still;
     }
 
     /// A verb has come to its node.
-    fn request(&mut self, id: u32, index: u8, flight: &Flight) {
-        let verb = flight.verb(index as usize);
-        let (at, bytes) = (verb.at, verb.len());
-        let (kind, memory) = (VerbKind::of(&verb.operation), self.kind(at));
-        let begins_batch = !flight.touches((1 << index) - 1, at.node());
-        let wire = self.wire(self.profile.request_bytes(kind, bytes));
-        let number = self.nic_of[at.node() as usize];
-        let profile = &self.profile;
-        let nic = &mut self.nics[number as usize];
-        let served = nic.serve_request(self.now_ps, kind, memory, begins_batch, wire, profile);
+    fn request(&mut self, id: u32, index: u8) {
+        let Leg { at, request, nic, kind, memory, begins_batch, .. } = self.leg_of(id, index);
+        let (profile, nic) = (&self.profile, &mut self.nics[nic as usize]);
+        let served = nic.serve_request(self.now_ps, kind, memory, begins_batch, request, profile);
         let access_ps = match kind {
             VerbKind::Read if memory == Kind::Device => profile.device_read_ps,
             VerbKind::Read => profile.host_read_ps,
@@ -299,36 +348,27 @@ impl Timed {
     }
 
     /// The memory has answered a verb: its response leaves.
-    fn ready(&mut self, id: u32, index: u8, flight: &Flight) {
-        let verb = flight.verb(index as usize);
-        let wire = self.wire(self.profile.response_bytes(VerbKind::of(&verb.operation), verb.len()));
-        let (from, to) = (self.nic_of[verb.at.node() as usize], self.journeys[id as usize].nic);
-        let sent = self.nics[from as usize].send(self.now_ps, wire);
-        self.events.add(sent + self.way_ps(from, to), Event::Response(id, index));
+    fn ready(&mut self, id: u32, index: u8) {
+        let (leg, to) = (self.leg_of(id, index), self.journeys[id as usize].nic);
+        let sent = self.nics[leg.nic as usize].send(self.now_ps, leg.response);
+        self.events.add(sent + self.way_ps(leg.nic, to), Event::Response(id, index));
     }
 
-    /// A response has come back.
-    fn response(&mut self, id: u32, index: u8, flight: &Flight, memory: &Memory) {
-        let verb = flight.verb(index as usize);
-        let wire = self.wire(self.profile.response_bytes(VerbKind::of(&verb.operation), verb.len()));
-        let nic = self.journeys[id as usize].nic;
-        let come = self.nics[nic as usize].receive(self.now_ps, wire);
-        let journey = &mut self.journeys[id as usize];
+    /// A response has come back; whether that lets more of the batch leave.
+    fn response(&mut self, id: u32, index: u8) -> bool {
+        let (leg, journey) = (self.leg_of(id, index), &mut self.journeys[id as usize]);
+        let come = self.nics[journey.nic as usize].receive(self.now_ps, leg.response);
         journey.unanswered &= !(1 << index);
         journey.answered_at = journey.answered_at.max(come);
         if journey.unanswered == 0 {
             self.events.add(journey.answered_at + self.profile.completion_ps, Event::Completion(id));
-        } else if journey.unsent != 0 {
-            self.send(id, flight, memory);
         }
+        journey.unanswered != 0 && journey.unsent != 0
     }
 }
 
 /// How many times one after another a fence holds verbs of the batch back: of the node at which it is most often.
 fn fences_that_wait(flight: &Flight) -> u64 {
-    if !flight.verbs().any(|verb| verb.fenced) {
-        return 0;
-    }
     let to_node = |node| flight.verbs().filter(move |verb| verb.at.node() == node);
     let waits = |verb: &Verb| to_node(verb.at.node()).skip(1).filter(|verb| verb.fenced).count() as u64;
     flight.verbs().map(waits).max().unwrap_or(0)
@@ -350,25 +390,27 @@ impl World {
                 }
                 return self.poll_timed(lane);
             }
-            if timed.events.next_at().is_none_or(|at| at > timed.end_ps) {
-                return Next::Idle;
-            }
-            if self.steps >= steps_end {
+            if self.steps >= steps_end && timed.events.next_at().is_some_and(|at| at <= timed.end_ps) {
                 return Next::Bound;
             }
+            let Some((at, event)) = timed.events.take_until(timed.end_ps) else { return Next::Idle };
             self.steps += 1;
-            let Some((at, event)) = timed.events.take() else { return Next::Idle };
             timed.now_ps = at;
             self.now_ns = at / 1000;
             match event {
-                Event::Poll(lane) => timed.ready.push_back(lane),
+                Event::Poll(lane) if self.lanes[lane as usize].done => {}
+                Event::Poll(lane) => return self.poll_timed(lane),
                 Event::Doorbell(id) => timed.send(id, &self.flights[id as usize], &self.memory),
                 Event::Request(id, index) => {
-                    timed.request(id, index, &self.flights[id as usize]);
+                    timed.request(id, index);
                     self.effect_timed(id, index);
                 }
-                Event::Ready(id, index) => timed.ready(id, index, &self.flights[id as usize]),
-                Event::Response(id, index) => timed.response(id, index, &self.flights[id as usize], &self.memory),
+                Event::Ready(id, index) => timed.ready(id, index),
+                Event::Response(id, index) => {
+                    if timed.response(id, index) {
+                        timed.send(id, &self.flights[id as usize], &self.memory);
+                    }
+                }
                 Event::Completion(id) => self.arrive(id, None),
                 Event::MailOut(id) => {
                     let (ports, bytes) = self.post.on_the_way(id);
@@ -402,7 +444,7 @@ impl World {
     fn effect_timed(&mut self, id: u32, index: u8) {
         let flight = &mut self.flights[id as usize];
         let lane = flight.lane;
-        if let Some(effect) = flight.effect(index as usize, &mut self.memory, &self.temper, &mut self.random) {
+        if let Some(effect) = flight.effect(index as usize, &mut self.memory) {
             self.verbs += 1;
             self.record(lane, id, Some(effect));
         }
@@ -434,9 +476,9 @@ impl World {
 
     /// The results of a batch are taken by its client.
     #[inline]
-    pub(crate) fn charge_results(&mut self, verbs: &[Verb]) {
+    pub(crate) fn charge_results(&mut self, id: u32) {
         let (Some(timed), Some(lane)) = (&mut self.timed, self.polled) else { return };
-        timed.take_results(lane, verbs);
+        timed.take_results(lane, id);
         self.now_ns = timed.busy_until[lane as usize] / 1000;
     }
 

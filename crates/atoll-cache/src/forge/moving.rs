@@ -1,0 +1,238 @@
+//! Moving what stays of a group that is on its way out, many objects at a time.
+//!
+//! | step | verbs | if the client stops here |
+//! |---|---|---|
+//! | look | one batch of READs, one for each stretch of records that lie side by side | nothing has changed |
+//! | pack | none: copies one behind the other, as the open group takes them | the same |
+//! | move | WRITE the copies in one piece, CAS each slot from record to copy | each object is here or there |
+//!
+//! The last step is one batch where records and slots are on one node; else the WRITE is awaited first (see `nodes`). All of a piece is written before
+//! any slot points into it, so that a repair which goes through the open group finds records without a gap, of which those that no slot points to are dead.
+//! A piece never goes on in another chunk: what is packed is moved before its group is closed.
+//!
+//! A slot that has changed meanwhile is left alone. Its copy at the end of a piece gives its place back; one within the piece cannot, and is a dead record
+//! of the group as one that was replaced.
+
+use super::layout::Queue;
+use super::leaving::{Leaver, LeavingGroup};
+use super::nodes::Earlier;
+use super::object::{self, Header, Record};
+use super::slot::{KeyHash, RecordLength, Slot, UNIT_BYTES};
+use super::{Forge, Hole};
+use crate::CacheError;
+use arrayvec::ArrayVec;
+use atoll_fabric::{Address, BATCH_VERBS_MAX, Batch, Buffer, Endpoint};
+use atoll_pool::ChunkId;
+use atoll_pool::chunks::FreeCount;
+
+/// Bytes between two records that are cheaper to READ along than to leave out: a READ takes a NIC as long as so many bytes take its link.
+const GAP_BYTES_MAX: usize = 128;
+/// Bytes of a stretch, unless one record is longer: what a client keeps in memory for it is bounded by a batch of them.
+const STRETCH_BYTES_MAX: usize = 16 << 10;
+/// Copies of a piece: its WRITE and their swaps are one batch.
+const PIECE_OBJECTS_MAX: usize = BATCH_VERBS_MAX - 1;
+
+/// Records that are READ by one verb.
+struct Stretch {
+    /// Bytes from the chunk's start.
+    begin: usize,
+    end: usize,
+    /// Which of the group's objects.
+    objects: Vec<usize>,
+}
+
+/// A copy whose slot still points to the record.
+struct Copy {
+    object: usize,
+    slot: u64,
+    from: Slot,
+    to: Slot,
+    header: Header,
+}
+
+/// Copies that lie one behind the other in an open group, not written yet.
+#[derive(Default)]
+struct Piece {
+    /// Where the first one goes.
+    at: Option<(Address, ChunkId)>,
+    bytes: Buffer,
+    copies: ArrayVec<Copy, PIECE_OBJECTS_MAX>,
+}
+
+impl<E: Endpoint> Forge<E> {
+    /// Copies the objects that stay to the open group of `to` and points their slots there. An object that expired, or for which there is no room, does not
+    /// stay after all.
+    pub(super) async fn move_objects(
+        &mut self,
+        group: &LeavingGroup,
+        leavers: &mut [Leaver],
+        to: Queue,
+    ) -> Result<(), CacheError> {
+        let mut piece = Piece { bytes: std::mem::take(&mut self.packed), ..Piece::default() };
+        for part in self.stretches(leavers).chunks(BATCH_VERBS_MAX) {
+            let mut buffers = self.read_stretches(group, part).await?;
+            for (stretch, buffer) in part.iter().zip(&mut buffers) {
+                for &object in &stretch.objects {
+                    let record = (stretch, &mut *buffer, object);
+                    self.move_object(group, record, leavers, to, &mut piece).await?;
+                }
+            }
+            self.stretches.append(&mut buffers);
+        }
+        self.move_piece(group, &mut piece, leavers, to).await?;
+        self.packed = piece.bytes;
+        Ok(())
+    }
+
+    /// Where the records of the objects that stay lie, those that are near each other together.
+    fn stretches(&self, leavers: &[Leaver]) -> Vec<Stretch> {
+        let bytes_max =
+            STRETCH_BYTES_MAX.min(usize::try_from(self.endpoint.limits().verb_bytes_max).unwrap_or(usize::MAX));
+        let mut stretches: Vec<Stretch> = Vec::new();
+        for (object, leaver) in leavers.iter().enumerate().filter(|(_, leaver)| leaver.stays) {
+            let Some((_, bytes, _)) = leaver.word.and_then(|word| self.record_span(word)) else { continue };
+            let begin = leaver.entry.offset_units as usize * UNIT_BYTES as usize;
+            let end = begin + bytes;
+            match stretches.last_mut() {
+                // A map that somebody damaged may have its records in any order.
+                Some(last)
+                    if begin >= last.begin && begin <= last.end + GAP_BYTES_MAX && end - last.begin <= bytes_max =>
+                {
+                    last.end = last.end.max(end);
+                    last.objects.push(object);
+                }
+                _ => stretches.push(Stretch { begin, end, objects: vec![object] }),
+            }
+        }
+        stretches
+    }
+
+    /// What lies at the stretches, which are no more than a batch has verbs.
+    async fn read_stretches(&mut self, group: &LeavingGroup, stretches: &[Stretch]) -> Result<Vec<Buffer>, CacheError> {
+        let chunk = self.shared.pool.layout.chunk(group.chunk);
+        let mut batch = Batch::new();
+        let mut buffers = Vec::with_capacity(stretches.len());
+        for Stretch { begin, end, .. } in stretches {
+            let mut buffer = self.stretches.pop().unwrap_or_default();
+            buffer.resize(end - begin);
+            match group.bytes.is_empty() {
+                true => _ = batch.read(chunk.add(*begin as u64), buffer),
+                false => {
+                    buffer.bytes_mut().copy_from_slice(&group.bytes.bytes()[*begin..*end]);
+                    buffers.push(buffer);
+                }
+            }
+        }
+        if group.bytes.is_empty() {
+            self.endpoint.post(&mut batch).await?;
+            buffers.extend((0..stretches.len()).map(|nth| batch.take_nth(nth)));
+        }
+        Ok(buffers)
+    }
+
+    /// Packs the copy of one object, moving what is packed when the open group has no more room.
+    async fn move_object(
+        &mut self,
+        group: &LeavingGroup,
+        (stretch, buffer, object): (&Stretch, &mut Buffer, usize),
+        leavers: &mut [Leaver],
+        to: Queue,
+        piece: &mut Piece,
+    ) -> Result<(), CacheError> {
+        let leaver = leavers[object];
+        let Some((word, (_, bytes, _))) = leaver.word.and_then(|word| Some((word, self.record_span(word)?))) else {
+            return Ok(());
+        };
+        let begin = leaver.entry.offset_units as usize * UNIT_BYTES as usize;
+        buffer.narrow(begin - stretch.begin, bytes);
+        let Some(header) = Record::decode(buffer, &self.shared.hasher).map(|record| record.header) else {
+            if self.is_open(Hole::EarlyReuse) {
+                // Others have written to it since; who does not look takes that for the object.
+                return Ok(());
+            }
+            // This client owns the chunk, so that nobody can have reused it.
+            leavers[object].stays = false;
+            return self.drop_damaged(leaver.entry.slot, word).await;
+        };
+        let now_ns = self.endpoint.now_ns();
+        if header.expiry_ms.is_some() && header.is_expired(self.pool_ms(now_ns).await?) {
+            leavers[object].stays = false;
+            return Ok(());
+        }
+        let record_bytes = header.record_bytes();
+        let verb_bytes_max = self.endpoint.limits().verb_bytes_max;
+        let is_long = piece.bytes.len() as u64 + record_bytes > verb_bytes_max && !piece.copies.is_empty();
+        if piece.copies.is_full() || is_long || !self.has_room(to, record_bytes) {
+            self.move_piece(group, piece, leavers, to).await?;
+        }
+        if !self.open_room(to, record_bytes).await? {
+            let count = if self.distrust { FreeCount::Distrusted } else { FreeCount::Trusted };
+            let Some(chunk) = self.allocate(count).await? else {
+                leavers[object].stays = false;
+                return Ok(());
+            };
+            self.stock.push(chunk);
+            self.open_room(to, record_bytes).await?;
+        }
+        let hash = KeyHash { bucket: 0, fingerprint: word.fingerprint(), more: leaver.entry.more };
+        let place = self.take_place(to, leaver.entry.slot, hash, leaver.carry, &header);
+        let layout = &self.shared.pool.layout;
+        piece.at.get_or_insert_with(|| (layout.chunk(place.chunk).add(place.offset_bytes), place.chunk));
+        let header =
+            Header { number: place.number, generation: place.generation as u16, main: to == Queue::Main, ..header };
+        object::append_copy(&mut piece.bytes, buffer, &self.shared.hasher, &header);
+        let length = if header.large { RecordLength::LARGE } else { RecordLength::of(record_bytes) };
+        let heap_offset = u64::from(place.chunk.0) * layout.chunk_bytes + place.offset_bytes;
+        let copy = self.shared.format.live(word.fingerprint(), length, heap_offset, place.generation);
+        piece.copies.push(Copy { object, slot: leaver.entry.slot, from: word, to: copy, header });
+        Ok(())
+    }
+
+    /// Writes what is packed and points the slots there; then nothing is packed.
+    async fn move_piece(
+        &mut self,
+        group: &LeavingGroup,
+        piece: &mut Piece,
+        leavers: &mut [Leaver],
+        to: Queue,
+    ) -> Result<(), CacheError> {
+        let Some((at, chunk)) = piece.at.take() else { return Ok(()) };
+        let slots: ArrayVec<Address, PIECE_OBJECTS_MAX> =
+            piece.copies.iter().map(|copy| self.shared.layout.slot(copy.slot)).collect();
+        let is_in_order = slots.iter().all(|slot| self.is_in_order(at, *slot));
+        let bytes = std::mem::take(&mut piece.bytes);
+        let bytes = if is_in_order { bytes } else { Box::pin(self.write_first(at, bytes)).await? };
+        let mut batch = Batch::new();
+        let written = Earlier::add(&mut batch, at, bytes, is_in_order);
+        let swaps: ArrayVec<_, PIECE_OBJECTS_MAX> = piece
+            .copies
+            .iter()
+            .zip(&slots)
+            .map(|(copy, slot)| batch.compare_and_swap(*slot, copy.from.0, copy.to.0))
+            .collect();
+        self.endpoint.post(&mut batch).await?;
+        piece.bytes = written.take(&mut batch);
+        piece.bytes.resize(0);
+        let mut is_last = true;
+        for (copy, swap) in piece.copies.drain(..).zip(swaps).rev() {
+            if batch.swapped(swap) {
+                is_last = false;
+                self.stats.regroups += 1;
+                if copy.header.large {
+                    self.count_extents(to, copy.header.body_bytes());
+                }
+                continue;
+            }
+            // Somebody replaced or removed it meanwhile; it is not ours to move or to evict.
+            let leaver = &mut leavers[copy.object];
+            leaver.word = self.word_here(Slot(batch.word(swap)), group, &leaver.entry);
+            leaver.stays = leaver.word.is_none();
+            if is_last {
+                self.give_place_back(to, &copy.header);
+            } else {
+                self.count_dead(chunk, copy.header.record_bytes());
+            }
+        }
+        Ok(())
+    }
+}
