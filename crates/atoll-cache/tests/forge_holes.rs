@@ -24,7 +24,7 @@ use atoll_cache::forge::{ForgeOptions, Hole};
 use atoll_cache::{CacheError, Condition, SetOptions};
 use atoll_fabric::{Batch, Endpoint};
 use atoll_lab::simulated::Load;
-use atoll_lab::simulated::{Case, Client, Forged, load};
+use atoll_lab::simulated::{Case, Client, ForgePoolWords, Forged, load};
 use atoll_pool::{Chunk, ChunkId, ChunkState};
 use atoll_sim::history::Evictions;
 use atoll_sim::{Random, Strategy, for_each_seed};

@@ -364,6 +364,15 @@ impl<E: Endpoint> Forge<E> {
             self.member = None;
             return Ok(());
         }
+        let left = self.put_back_and_leave().await;
+        if let Err(CacheError::Verb(error)) = &left {
+            // It is not to leave a second time as if it had put everything back.
+            self.note_failure(error);
+        }
+        left
+    }
+
+    async fn put_back_and_leave(&mut self) -> Result<(), CacheError> {
         for queue in Queue::ALL {
             self.close_group(queue, 0).await?;
         }
