@@ -1,0 +1,32 @@
+//! Every interleaving of small cases on the table of objects: see `atoll sim explore`, which has larger ones, too.
+
+use atoll_lab::simulated::explored::SmallCase;
+use atoll_lab::simulated::{Dittoed, Stored, Subject};
+
+fn explore<S: Subject>(engine: &str, names: &[&str]) {
+    for name in names {
+        let explored = SmallCase::named(name).expect("the list has it").explore::<S>(100_000, None);
+        println!("{engine}, {name}: {explored}");
+        assert!(explored.exhausted && explored.failure.is_none(), "{engine}, {name}: {explored}");
+    }
+}
+
+#[test]
+fn promise_1_holds_in_every_interleaving_of_small_cases_of_kvs() {
+    explore::<Stored>("kvs", &["replace-look", "delete-look", "insert-look", "replace-delete", "insert-insert"]);
+}
+
+#[test]
+fn promise_1_holds_in_every_interleaving_of_small_cases_of_ditto() {
+    explore::<Dittoed>("ditto", &["replace-look", "delete-look", "insert-look", "replace-delete", "insert-insert"]);
+}
+
+#[test]
+fn promise_4_holds_in_every_interleaving_of_small_cases_of_kvs() {
+    explore::<Stored>("kvs", &["replace-look-kill", "insert-look-kill", "delete-look-kill"]);
+}
+
+#[test]
+fn promise_4_holds_in_every_interleaving_of_small_cases_of_ditto() {
+    explore::<Dittoed>("ditto", &["replace-look-kill", "insert-look-kill", "delete-look-kill"]);
+}
