@@ -90,14 +90,14 @@ fn a_lookup_never_gives_another_record_of_its_block() {
     });
 }
 
-/// A pool with room for everything, so that a miss is a mistake: insertions and deletions of a few keys in two buckets.
+/// A pool with room for everything, dead blocks of many classes among it, so that a miss is a mistake: insertions and deletions of a few keys.
 #[test]
 fn two_insertions_of_a_key_never_both_stay() {
     show_case(Hole::DuplicateKey, 200, |_| Case::<Stored> {
         chunk_bytes: 1024,
-        chunks: 80,
+        chunks: 200,
         clients: 5,
-        slots: 32,
+        slots: 1024,
         evictions: Evictions::Never,
         load: Load { keys: 3, operations: 40, value_bytes_max: 30, lookups: 10, mixed: true, expiring: false },
         ..Case::default()
@@ -189,14 +189,14 @@ async fn several_sizes<S: Subject>(mut client: Client<S>) -> Result<Client<S>, C
     Ok(client)
 }
 
-/// Tags of one or two bits, one key, and a client that takes long to publish: its slot's word comes back meanwhile.
+/// Tags of two or three bits, one key, and a client that takes long to publish: its slot's word comes back meanwhile.
 #[test]
 fn a_slot_word_that_comes_back_is_not_taken_for_the_old_one() {
     let subject =
         |bits| Dittoed { options: DittoOptions { tag_bits: bits, counters: 2, ..Dittoed::default().options } };
     show(Hole::WrappedTag, 100, |seed, hole| {
         let case = Case {
-            subject: subject(1 + (seed % 2) as u32),
+            subject: subject(2 + (seed % 2) as u32),
             hesitation_ns: 50_000,
             load: Load { keys: 1, operations: 80, value_bytes_max: 20, lookups: 20, mixed: true, expiring: false },
             hole,
