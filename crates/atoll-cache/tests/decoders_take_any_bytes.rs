@@ -2,6 +2,7 @@
 
 mod decoders;
 
+use atoll_cache::ditto::DittoOptions;
 use atoll_cache::forge::ForgeOptions;
 use atoll_sim::Random;
 
@@ -26,12 +27,19 @@ fn bytes(random: &mut Random, length_max: u64) -> Vec<u8> {
 
 /// A region's length and a sound header, with some words of other kinds.
 fn header(random: &mut Random) -> Vec<u8> {
-    let settings = ForgeOptions::default().for_capacity(1 << 20);
+    let is_forge = random.below(2) == 0;
+    let settings = match is_forge {
+        true => ForgeOptions::default().for_capacity(1 << 20),
+        false => DittoOptions::default().for_capacity(1 << 20),
+    };
     let mut words = [0; 33];
     (words[0], words[2], words[3], words[4]) = (1 << 20, settings.capacity_bytes, settings.chunk_bytes.into(), 100);
     (words[5], words[7], words[8]) = (settings.clients_max.into(), settings.group_objects_max.into(), settings.engine);
     words[9..17].copy_from_slice(&settings.engine_settings);
-    let area = atoll_cache::forge::layout::engine_area(&settings);
+    let area = match is_forge {
+        true => atoll_cache::forge::layout::engine_area(&settings),
+        false => atoll_cache::objects::layout::engine_area(&settings),
+    };
     (words[19], words[20], words[23]) = (area.home_bytes, 1 | 4 << 32, area.share_bytes);
     if random.below(2) == 0 {
         // Several nodes, and more to come.
@@ -58,5 +66,6 @@ fn promise_6_every_decoder_refuses_any_bytes_or_stays_within_its_bounds() {
         decoders::pool_header(&header(&mut random));
         decoders::record(&bytes(&mut random, 400));
         decoders::slot_words(&bytes(&mut random, 100));
+        decoders::object_words(&bytes(&mut random, 100));
     }
 }

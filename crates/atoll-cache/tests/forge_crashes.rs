@@ -14,8 +14,8 @@
 //! A ticket of a ring that is never filled is a case of `forge_holes`; a repair finds what it strands, too.
 
 use atoll_cache::forge::Hole;
-use atoll_lab::simulated::Turmoil;
 use atoll_lab::simulated::explored::SmallCase;
+use atoll_lab::simulated::{Forged, Turmoil};
 use atoll_sim::history::Evictions;
 use atoll_sim::{Fencing, for_each_seed};
 use std::cell::Cell;
@@ -131,7 +131,7 @@ fn what_one_node_says_of_another_was_there_before() {
 fn promise_4_holds_in_every_interleaving_of_small_cases() {
     for name in ["replace-look", "delete-look", "insert-look", "replace-delete", "insert-look-kill", "delete-look-kill"]
     {
-        let explored = SmallCase::named(name).expect("the list has it").explore(100_000, None);
+        let explored = SmallCase::named(name).expect("the list has it").explore::<Forged>(100_000, None);
         println!("{name}: {explored}");
         assert!(explored.exhausted && explored.failure.is_none(), "{name}: {explored}");
     }

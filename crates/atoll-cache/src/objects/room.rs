@@ -558,6 +558,10 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             self.core.give_back_beyond(0).await?;
         }
         let sample = self.core.sample_of(&[bucket], &[], R::WANTS_HISTORY).await?;
+        // Where all have expired there is nothing to choose from.
+        if self.take_expired_of(&sample).await?.is_some() {
+            return Ok(());
+        }
         let chosen = match sample.candidates.as_slice() {
             [] => None,
             candidates => self.replacement.choose(&mut self.core, candidates).await?,
@@ -582,16 +586,22 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             self.core.give_back_beyond(0).await?;
         }
         let sample = self.look_at_some().await?;
-        if let Some((slot, word)) = sample.free.iter().find(|(_, word)| word.is_live()) {
-            let taken = self.core.take(*slot, *word, Slot::EMPTY).await?;
-            if taken {
-                self.core.stats.expirations += 1;
-                self.replacement.removed(&mut self.core, *slot, *word).await?;
-            }
+        if let Some(taken) = self.take_expired_of(&sample).await? {
             return Ok(taken);
         }
         let Some(victim) = self.choose(&sample.candidates).await? else { return Ok(false) };
         Ok(self.evict(victim).await? == Made::Room)
+    }
+
+    /// Takes an expired object of a sample away, if there is one; whether it was unchanged.
+    async fn take_expired_of(&mut self, sample: &Sample) -> Result<Option<bool>, CacheError> {
+        let Some(&(slot, word)) = sample.free.iter().find(|(_, word)| word.is_live()) else { return Ok(None) };
+        let taken = self.core.take(slot, word, Slot::EMPTY).await?;
+        if taken {
+            self.core.stats.expirations += 1;
+            self.replacement.removed(&mut self.core, slot, word).await?;
+        }
+        Ok(Some(taken))
     }
 
     /// Evicts until no more objects are resident than may be: what a client that died had not counted may have been too many.

@@ -3,15 +3,23 @@
 
 #![allow(missing_docs, unreachable_pub, dead_code, reason = "every user takes its part")]
 
+use atoll_cache::ditto::DittoSettings;
 use atoll_cache::forge::ForgeSettings;
 use atoll_cache::forge::group::{Contents, MapEntry};
 use atoll_cache::forge::layout::{self, ForgeLayout};
 use atoll_cache::forge::object::{HEADER_BYTES, Hasher, LARGE_RECORD_BYTES, Record, encode_large, encode_small};
 use atoll_cache::forge::ring::Node;
 use atoll_cache::forge::slot::{KeyHash, RecordLength, Slot, SlotFormat, UNIT_BYTES};
-use atoll_fabric::Buffer;
+use atoll_cache::objects;
+use atoll_cache::objects::ObjectsSettings;
+use atoll_cache::objects::access::{ACCESS_WORDS, Access};
+use atoll_cache::objects::class::Class;
+use atoll_cache::objects::layout::ObjectsLayout;
+use atoll_cache::objects::slot::{EXPERTS_MAX, HEAP_BYTES_MAX, HISTORY_IDS};
+use atoll_cache::objects::stock::Cell;
+use atoll_fabric::{Address, Buffer};
 use atoll_pool::nodes::NodeState;
-use atoll_pool::{Chunk, header};
+use atoll_pool::{Chunk, Pool, header};
 
 fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
     bytes.chunks(8).map(|chunk| {
@@ -30,15 +38,35 @@ pub fn pool_header(bytes: &[u8]) {
     header::seal(&mut header);
     let Ok(pool) = header::decode(&header, region_bytes) else { return };
     assert!(pool.layout.end() <= region_bytes && pool.layout.chunks_max >= atoll_pool::layout::CHUNKS_MIN);
-    let Ok(settings) = ForgeSettings::decode(&pool.settings) else { return };
-    if let Ok(forge) = ForgeLayout::new(&pool, &settings) {
+    if let Ok(settings) = ForgeSettings::decode(&pool.settings)
+        && let Ok(forge) = ForgeLayout::new(&pool, &settings)
+    {
         let last = forge.slot(u64::from(settings.buckets) * layout::BUCKET_SLOTS as u64 - 1);
-        let heap = match last.node() {
-            0 => pool.layout.chunk(atoll_pool::ChunkId(0)).offset(),
-            node => pool.layout.member_heap(node),
-        };
-        assert!(u32::from(last.node()) < pool.settings.nodes && last.offset() + 8 <= heap);
+        is_before_the_heap(&pool, last, 8);
     }
+    if let Ok(settings) = ObjectsSettings::decode(&pool.settings) {
+        assert!(settings.large_class.bytes() <= u64::from(pool.settings.chunk_bytes));
+        if let Ok(ditto) = DittoSettings::decode(&settings) {
+            assert!((1..=EXPERTS_MAX).contains(&ditto.experts.len()));
+            assert!(ditto.experts.extension_words() as u64 * 8 <= settings.extension_bytes);
+            assert!(ditto.learning.batch >= 1 && ditto.sample_buckets >= 1);
+        }
+        if let Ok(objects) = ObjectsLayout::new(&pool, &settings) {
+            let last = objects.access(u64::from(settings.buckets) * objects::layout::BUCKET_SLOTS as u64 - 1);
+            is_before_the_heap(&pool, last, objects::layout::ACCESS_BYTES);
+            let cells = objects.cells(pool.settings.clients_max - 1);
+            is_before_the_heap(&pool, cells, 8 * objects::layout::CELLS as u64);
+        }
+    }
+}
+
+/// What an engine's layout says is there is on a node of the pool, in front of its heap.
+fn is_before_the_heap(pool: &Pool, at: Address, bytes: u64) {
+    let heap = match at.node() {
+        0 => pool.layout.chunk(atoll_pool::ChunkId(0)).offset(),
+        node => pool.layout.member_heap(node),
+    };
+    assert!(u32::from(at.node()) < pool.settings.nodes && at.offset() + bytes <= heap);
 }
 
 /// A record, as it is and with its checksum set right.
@@ -102,6 +130,49 @@ pub fn slot_words(bytes: &[u8]) {
         }
         if let Some(chunk) = Chunk::from_word(word) {
             assert_eq!(chunk.word(), word);
+        }
+    }
+}
+
+/// Every word that a pool of the table of objects keeps: slots, history entries, cells, access information.
+pub fn object_words(bytes: &[u8]) {
+    let words: Vec<u64> = words(bytes).collect();
+    let large_class = Class::of(LARGE_RECORD_BYTES).expect("it is small");
+    for &word in &words {
+        let slot = objects::slot::Slot(word);
+        let buckets = (word >> 32) as u32 | 1;
+        let hash = objects::slot::KeyHash::new(word, buckets);
+        assert!(hash.bucket < buckets);
+        assert!(u32::from(slot.is_free()) + u32::from(slot.is_live()) <= 1);
+        assert!(!(slot.is_live() && (slot.is_dead() || slot.is_pending())));
+        assert!(slot.block().heap_offset() < HEAP_BYTES_MAX && !(slot.is_free() && slot.names(slot.block())));
+        assert!(!slot.may_be(hash.fingerprint) || !(slot.is_free() || slot.is_dead()));
+        if let Some(class) = slot.checked_class(large_class) {
+            assert!((64..=32 << 10).contains(&class.bytes()) && class.index() < objects::class::CLASSES);
+            let dead = slot.buried(large_class);
+            assert!(dead.is_dead() && !dead.is_live() && dead.checked_class(large_class) == Some(class));
+            assert_eq!((dead.block(), dead.tag()), (slot.block(), slot.tag()));
+        }
+        assert!(slot.history_of(hash).is_none() || slot.any_history().is_some());
+        if let Some((experts, id)) = slot.any_history() {
+            assert!(slot.is_free() && experts != 0 && usize::from(experts) < 1 << EXPERTS_MAX && id < HISTORY_IDS);
+        }
+        let entry = objects::slot::Slot::history(hash, word as u16, word);
+        assert!(entry.is_free() && entry.history_of(hash).is_some_and(|(_, id)| id == word % HISTORY_IDS));
+        if let Some(cell) = Cell::from_word(word) {
+            assert_eq!(Cell::from_word(cell.word()), Some(cell));
+        }
+        if let Some(class) = Class::of(word) {
+            assert!(class.bytes() >= word && Class::from_code(class.code()) == Some(class));
+        }
+    }
+    for some in words.windows(ACCESS_WORDS + 1) {
+        let (information, now_us) = (&some[..ACCESS_WORDS], some[ACCESS_WORDS]);
+        let access = Access::decode(information, now_us);
+        assert!(access.frequency >= 1 && access.bytes <= 64 * 0xffff);
+        assert!(access.expiry_ms.is_none_or(|ms| ms > 0 && ms < 1 << 48));
+        if Access::mark(information).is_none() {
+            assert_eq!((access.inserted_us, access.last_us, access.frequency), (now_us, now_us, 1));
         }
     }
 }

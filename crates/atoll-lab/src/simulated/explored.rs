@@ -4,10 +4,11 @@
 //! drawn cases: histories are linearizable, and after a repair the pool is sound.
 
 use super::case::Case;
-use super::client::Client;
+use super::client::{Client, Hesitant};
+use super::subject::{Dittoed, Forged, Stored, Subject};
+use super::swarm::SimulatedEngine;
 use crate::LabError;
-use atoll_cache::forge::ForgePool;
-use atoll_cache::{CacheError, Condition};
+use atoll_cache::{CacheError, Condition, Pooled};
 use atoll_fabric::Endpoint;
 use atoll_sim::explore::{self, Decisions, Explored, ExploredFault};
 use atoll_sim::history::Evictions;
@@ -169,9 +170,9 @@ impl SmallCase {
         SMALL_CASES.iter().find(|case| case.name == name)
     }
 
-    fn case(&self) -> Case {
+    fn case<S: Subject>(&self) -> Case<S> {
         Case {
-            chunk_bytes: 256,
+            chunk_bytes: S::CHUNK_BYTES[0],
             chunks: self.chunks,
             group_objects_max: 16,
             slots: 16,
@@ -181,27 +182,29 @@ impl SmallCase {
         }
     }
 
-    fn options(&self, runs_max: u64, preemptions_max: Option<u32>) -> ExploreOptions {
-        let settings = self.case().settings();
+    fn options<S: Subject>(&self, runs_max: u64, preemptions_max: Option<u32>) -> ExploreOptions {
+        let case = self.case::<S>();
+        let settings = case.settings();
         let mut options = ExploreOptions {
             fault: self.fault,
             preemptions_max,
             runs_max,
             ..ExploreOptions::new(settings.home_bytes())
         };
-        options.sim.nodes = self.case().regions(&settings);
+        options.sim.nodes = case.regions(&settings);
         options
     }
 
     /// Runs every interleaving, up to `runs_max` of them; with a bound on preemptions, if one is given (see [`ExploreOptions`]).
-    pub fn explore(&self, runs_max: u64, preemptions_max: Option<u32>) -> Explored {
-        explore::explore(&self.options(runs_max, preemptions_max), |sim| self.run(sim))
+    pub fn explore<S: Subject>(&self, runs_max: u64, preemptions_max: Option<u32>) -> Explored {
+        explore::explore(&self.options::<S>(runs_max, preemptions_max), |sim| self.run::<S>(sim))
     }
 
-    fn run(&self, sim: &Sim) -> Result<(), String> {
-        let (case, history) = (self.case(), Rc::new(History::new()));
-        let (endpoint, settings) = (sim.endpoint("maker"), case.settings());
-        let made = sim.block_on(async move { ForgePool::format(&endpoint, settings).await.map(drop) });
+    fn run<S: Subject>(&self, sim: &Sim) -> Result<(), String> {
+        let (case, history) = (self.case::<S>(), Rc::new(History::new()));
+        let endpoint = Hesitant { inner: sim.endpoint("maker"), hesitation_ns: 0 };
+        let settings = case.settings();
+        let made = sim.block_on(async move { S::Engine::format(&endpoint, settings).await.map(drop) });
         made.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
         let mut clients = Vec::new();
         for number in 0..case.clients {
@@ -235,7 +238,7 @@ impl SmallCase {
         judged
     }
 
-    fn judge(&self, sim: &Sim, case: &Case, history: &Rc<History>) -> Result<(), String> {
+    fn judge<S: Subject>(&self, sim: &Sim, case: &Case<S>, history: &Rc<History>) -> Result<(), String> {
         let Client { mut cache, .. } = case.join(sim, u32::MAX, &Rc::default())?;
         let verified = sim.block_on(async move {
             cache.engine_mut().repair().await?;
@@ -251,9 +254,10 @@ impl SmallCase {
     }
 }
 
-async fn play(client: &mut Client, step: Step) -> Result<(), CacheError> {
-    let value =
-        |client: &Client, bytes| super::load::unique_value(client.number, client.history.events().len() as u64, bytes);
+async fn play<S: Subject>(client: &mut Client<S>, step: Step) -> Result<(), CacheError> {
+    let value = |client: &Client<S>, bytes| {
+        super::load::unique_value(client.number, client.history.events().len() as u64, bytes)
+    };
     match step {
         Get(key) => client.get(key.as_bytes()).await.map(drop),
         Set(key, bytes) => {
@@ -274,6 +278,9 @@ async fn play(client: &mut Client, step: Step) -> Result<(), CacheError> {
 pub struct ExploreCommand {
     /// Which case; `list` shows them, `all` runs them all
     case: String,
+    /// The engine
+    #[arg(long, value_enum, default_value_t)]
+    engine: SimulatedEngine,
     /// Interleavings at most, of each case
     #[arg(long, default_value_t = 1_000_000)]
     runs_max: u64,
@@ -291,6 +298,14 @@ pub struct ExploreCommand {
 impl ExploreCommand {
     /// Explores and prints what came of it.
     pub fn run(self) -> Result<(), LabError> {
+        match self.engine {
+            SimulatedEngine::Forge => self.run_with::<Forged>(),
+            SimulatedEngine::Ditto => self.run_with::<Dittoed>(),
+            SimulatedEngine::Kvs => self.run_with::<Stored>(),
+        }
+    }
+
+    fn run_with<S: Subject>(self) -> Result<(), LabError> {
         if self.case == "list" {
             for SmallCase { name, what, .. } in SMALL_CASES {
                 println!("{name:<26} {what}");
@@ -306,13 +321,14 @@ impl ExploreCommand {
             }
         };
         if let (Some(decisions), [case]) = (&self.replay, &cases[..]) {
-            let (result, trace) = explore::replay(&case.options(1, self.preemptions), decisions, |sim| case.run(sim));
+            let options = case.options::<S>(1, self.preemptions);
+            let (result, trace) = explore::replay(&options, decisions, |sim| case.run::<S>(sim));
             println!("{}", trace.trim_start_matches('\n'));
             return result.map_err(LabError::Failed);
         }
         let (mut failed, mut reports) = (0, Vec::new());
         for case in cases {
-            let explored = case.explore(self.runs_max, self.preemptions);
+            let explored = case.explore::<S>(self.runs_max, self.preemptions);
             failed += usize::from(explored.failure.is_some());
             if self.json {
                 reports.push(report(case, &explored));

@@ -1,8 +1,9 @@
 //! Promise 6 for bytes: whatever stands in the pool behind its header, a client gives values of the key, misses or errors; it neither panics nor
 //! goes on for ever.
 
-use atoll_cache::{CacheError, SetOptions, Value};
-use atoll_lab::simulated::{Case, Client, ForgePoolWords};
+use atoll_cache::{CacheError, Pooled, SetOptions, Value};
+use atoll_lab::simulated::{Case, Client, Dittoed, Forged, Stored, Subject};
+use atoll_pool::Layout;
 use atoll_sim::{Random, Sim, for_each_seed};
 use std::rc::Rc;
 
@@ -23,8 +24,7 @@ fn hostile_word(random: &mut Random, old: u64, elsewhere: u64) -> u64 {
 }
 
 /// Pokes `count` words, most of them in front of the heap, where the pool's structure is.
-fn vandalise(sim: &Sim, words: &ForgePoolWords, random: &mut Random, count: u64) {
-    let layout = &words.pool.pool().layout;
+fn vandalise(sim: &Sim, layout: &Layout, random: &mut Random, count: u64) {
     let heap = layout.chunk(atoll_pool::ChunkId(0)).offset();
     let any = |random: &mut Random| {
         let end = if random.below(4) == 0 { layout.end() } else { heap };
@@ -49,7 +49,7 @@ fn judged<T>(outcome: Result<T, CacheError>) -> Option<T> {
     }
 }
 
-async fn play(client: &mut Client, operations: u64) {
+async fn play<S: Subject>(client: &mut Client<S>, operations: u64) {
     let mut random = Random::stream(client.seed, 40 + u64::from(client.number));
     let mut value = Value::new();
     for _ in 0..operations {
@@ -73,15 +73,14 @@ async fn play(client: &mut Client, operations: u64) {
 }
 
 fn replay(seed: u64) -> String {
-    format!("replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cache --test forge_hostile")
+    format!("replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cache --test hostile")
 }
 
-fn run(seed: u64) -> Result<(), String> {
+fn run<S: Subject>(seed: u64) -> Result<(), String> {
     let mut random = Random::stream(seed, 3);
     // Each unsound object costs a lookup ten thousand looks, which is a bound.
-    let case = Case { steps_max: 400_000_000, clients: 2, ..Case::drawn(seed) };
+    let case = Case::<S> { steps_max: 400_000_000, clients: 2, ..Case::drawn(seed) };
     let (sim, pool) = case.formatted(seed)?;
-    let words = ForgePoolWords { pool };
     // Clients of a run that came to no end cannot leave any more.
     let sim = std::mem::ManuallyDrop::new(sim);
     let history = Rc::default();
@@ -90,7 +89,7 @@ fn run(seed: u64) -> Result<(), String> {
         Ok(client)
     })?;
     let count = 1 << random.below(9);
-    vandalise(&sim, &words, &mut random, count);
+    vandalise(&sim, &S::Engine::pool_of(&pool).layout, &mut random, count);
     let played = case.play(&sim, &history, |mut client| async move {
         play(&mut client, 6).await;
         judged(client.cache.engine_mut().verify().await);
@@ -105,11 +104,25 @@ fn run(seed: u64) -> Result<(), String> {
     }
 }
 
-#[test]
-fn hostile_bytes_give_values_misses_or_errors_and_every_operation_ends() {
-    for_each_seed(200, |seed| {
-        if let Err(error) = run(seed) {
+fn hold<S: Subject>(seeds: u64) {
+    for_each_seed(seeds, |seed| {
+        if let Err(error) = run::<S>(seed) {
             panic!("seed {seed}: {error}\n{}", replay(seed));
         }
     });
+}
+
+#[test]
+fn hostile_bytes_in_forge_give_values_misses_or_errors_and_every_operation_ends() {
+    hold::<Forged>(200);
+}
+
+#[test]
+fn hostile_bytes_in_ditto_give_values_misses_or_errors_and_every_operation_ends() {
+    hold::<Dittoed>(200);
+}
+
+#[test]
+fn hostile_bytes_in_kvs_give_values_misses_or_errors_and_every_operation_ends() {
+    hold::<Stored>(200);
 }

@@ -1,0 +1,284 @@
+//! The holes of Ditto's published prototype, and those that the table of objects could have of its own, one case each: it passes under every seed
+//! while the hole is closed, and some seed shows the damage once the hole is opened. `kvs` is the same table without what `ditto` adds.
+//!
+//! | hole ([`Hole`]) | closed by | test |
+//! |---|---|---|
+//! | `Validation` | checksum, key and tag in every record | `a_lookup_never_gives_torn_or_foreign_bytes` |
+//! | `Tag` | the tag of the record in the slot | `a_lookup_never_gives_another_record_of_its_block` |
+//! | `DuplicateKey` | pending slots | `two_insertions_of_a_key_never_both_stay` |
+//! | `LostUpdate` | beginning anew after a lost compare-and-swap | `no_update_is_lost_to_another` |
+//! | `UntakenExpiry` | taking an expired object away before telling that it has expired | `what_has_expired_for_one_never_comes_back_for_another` |
+//! | `TrustedBytes` | checking every address and length against the heap | `hostile_slot_words_are_never_followed_out_of_the_heap` |
+//! | `EarlyReuse` | reading all cells before a chunk is used anew | `a_chunk_is_not_used_anew_while_somebody_has_a_block_of_it` |
+//! | `WrappedTag` | a rest for blocks whose tags begin anew | `a_slot_word_that_comes_back_is_not_taken_for_the_old_one` |
+//! | `UnknownNode` | looking for new memory nodes before a word is taken for damaged | `a_block_of_a_node_that_came_meanwhile_is_no_damage` |
+//! | `UntoldTaking` | cells | `a_block_that_a_dead_client_had_taken_comes_back` |
+//! | `LeakedBlocks` | repair of cells | `what_a_dead_client_had_in_its_hands_comes_back` |
+//! | `LeakedChunks` | owners in descriptors, and repair | `chunks_that_a_dead_client_cut_or_emptied_come_back` |
+//! | `LeakedExtents` | the sweep of a repair | `extents_that_a_dead_client_wrote_or_was_about_to_free_come_back` |
+//! | `UnfencedRepair` | the fence | `what_a_client_that_stands_still_could_still_write_is_not_reused` |
+//! | `UnorderedNodes` | awaiting what must be there before a verb on another node | `what_one_node_says_of_another_was_there_before` |
+//!
+//! `cargo test -p atoll-cache --test objects_holes -- --nocapture` prints how many seeds show each.
+
+use atoll_cache::CacheError;
+use atoll_cache::ditto::DittoOptions;
+use atoll_cache::objects::Hole;
+use atoll_cache::objects::layout::BUCKET_SLOTS;
+use atoll_cache::objects::slot::Slot;
+use atoll_lab::simulated::{Case, Client, Dittoed, Load, Stored, Subject, Turmoil, load};
+use atoll_sim::history::Evictions;
+use atoll_sim::{Fencing, Random, Strategy, for_each_seed};
+use std::rc::Rc;
+
+/// Runs `run` under `seeds` seeds with the hole closed, which must always pass, and open, which must not.
+fn show(hole: Hole, seeds: u64, run: impl Fn(u64, Option<Hole>) -> Result<(), String>) {
+    for_each_seed(seeds, |seed| {
+        if let Err(error) = run(seed, None) {
+            panic!(
+                "{hole:?}, seed {seed}, no hole open: {error}\n\
+                 replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cache --test objects_holes"
+            );
+        }
+    });
+    let shown: Vec<(u64, String)> = (0..seeds).filter_map(|seed| Some((seed, run(seed, Some(hole)).err()?))).collect();
+    println!("{hole:?}: shown by {} of {seeds} seeds", shown.len());
+    let Some((seed, error)) = shown.first() else { panic!("{hole:?} is open and no seed shows it") };
+    println!("  seed {seed}: {}", error.lines().next().unwrap_or_default());
+}
+
+/// The same for cases that play their load.
+fn show_case<S: Subject<Hole = Hole>>(hole: Hole, seeds: u64, case: impl Fn(u64) -> Case<S>) {
+    show(hole, seeds, |seed, hole| Case { hole, ..case(seed) }.run(seed).map(drop));
+}
+
+/// The same for drawn cases in which things go wrong.
+fn show_turmoil<S: Subject<Hole = Hole>>(hole: Hole, seeds: u64, change: impl Fn(u64, &mut Turmoil<S>)) {
+    show(hole, seeds, |seed, hole| {
+        let mut turmoil = Turmoil::<S>::drawn(seed);
+        change(seed, &mut turmoil);
+        turmoil.case.hole = hole;
+        turmoil.run(seed).map(drop)
+    });
+}
+
+#[test]
+fn a_lookup_never_gives_torn_or_foreign_bytes() {
+    show_case(Hole::Validation, 100, Case::<Dittoed>::drawn);
+}
+
+/// One key, whose blocks are few: a delayed lookup finds another record of its key where it looks, perhaps one that is written and not published.
+#[test]
+fn a_lookup_never_gives_another_record_of_its_block() {
+    let case = |_| Case::<Stored> { clients: 6, strategy: Strategy::Priorities, ..Case::default() };
+    show(Hole::Tag, 100, |seed, hole| {
+        let checked = Case { hole, ..case(seed) }.run_part(seed, |mut client| async move {
+            let mut random = client.random();
+            for step in 0..100 {
+                if client.number >= 2 {
+                    client.get(b"k").await?;
+                    continue;
+                }
+                if random.below(4) == 0 {
+                    client.delete(b"k").await?;
+                }
+                client.set(b"k", load::unique_value(client.number, step, 30)).await?;
+            }
+            Ok(client)
+        });
+        checked.map(drop)
+    });
+}
+
+/// A pool with room for everything, dead blocks of many classes among it, so that a miss is a mistake: insertions and deletions of a few keys.
+#[test]
+fn two_insertions_of_a_key_never_both_stay() {
+    show_case(Hole::DuplicateKey, 200, |_| Case::<Stored> {
+        chunk_bytes: 1024,
+        chunks: 200,
+        clients: 5,
+        slots: 1024,
+        evictions: Evictions::Never,
+        load: Load { keys: 3, operations: 40, value_bytes_max: 30, lookups: 10, mixed: true, expiring: false },
+        ..Case::default()
+    });
+}
+
+/// Counters among objects that are set all the time.
+#[test]
+fn no_update_is_lost_to_another() {
+    show_case(Hole::LostUpdate, 100, |_| Case::<Dittoed> {
+        chunk_bytes: 1024,
+        load: Load { keys: 4, operations: 60, value_bytes_max: 40, lookups: 20, mixed: true, expiring: false },
+        ..Case::default()
+    });
+}
+
+/// What expired for one client must not be found, or given a later end, by another whose clock is behind.
+#[test]
+fn what_has_expired_for_one_never_comes_back_for_another() {
+    let load = Load { keys: 1, operations: 60, value_bytes_max: 20, lookups: 60, mixed: true, expiring: true };
+    show_case(Hole::UntakenExpiry, 100, |_| Case::<Dittoed> {
+        clients: 4,
+        chunks: 40,
+        load: load.clone(),
+        ..Case::default()
+    });
+}
+
+/// Slots of present keys are made to point anywhere, mostly far outside the region.
+#[test]
+fn hostile_slot_words_are_never_followed_out_of_the_heap() {
+    show(Hole::TrustedBytes, 16, |seed, hole| {
+        let case = Case::<Stored> { clients: 2, steps_max: 60_000_000, hole, ..Case::default() };
+        let (sim, pool) = case.formatted(seed)?;
+        let history = Rc::default();
+        case.play(&sim, &history, |mut client| async move {
+            for key in [b"a", b"b", b"c"] {
+                client.set(key, vec![7; 40]).await?;
+            }
+            Ok(client)
+        })?;
+        let mut random = Random::stream(seed, 9);
+        for slot in 0..u64::from(pool.settings().buckets) * BUCKET_SLOTS as u64 {
+            let (at, word) = (pool.layout().slot(slot), sim.peek_word(pool.layout().slot(slot)));
+            if Slot(word).is_live() {
+                // Class and fingerprint stay, so that lookups come by.
+                sim.poke_word(at, word >> 48 << 48 | random.word() >> random.below(48).max(16));
+            }
+        }
+        case.play(&sim, &history, |mut client| async move {
+            for key in [b"a", b"b", b"c"] {
+                let got = client.get(key).await.map(drop);
+                let set = client.set(key, vec![8; 40]).await;
+                let deleted = client.delete(key).await;
+                for outcome in [got, set, deleted] {
+                    match outcome {
+                        Ok(()) | Err(CacheError::Damaged { .. }) => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+            }
+            Ok(client)
+        })
+    });
+}
+
+/// Values of many sizes in a pool so tight that chunks change their class all the time, and clients that are slow with the blocks that they took.
+#[test]
+fn a_chunk_is_not_used_anew_while_somebody_has_a_block_of_it() {
+    let case = |seed| Case::<Stored> { chunks: 14 + seed % 6, clients: 4, hesitation_ns: 20_000, ..Case::default() };
+    show(Hole::EarlyReuse, 100, |seed, hole| {
+        let checked = Case { hole, ..case(seed) }.run_part(seed, several_sizes);
+        checked.map(drop)
+    });
+}
+
+async fn several_sizes<S: Subject>(mut client: Client<S>) -> Result<Client<S>, CacheError> {
+    let mut random = client.random();
+    for step in 0..80 {
+        let key = [b'a' + random.below(6) as u8];
+        match random.below(4) {
+            0 => drop(client.get(&key).await?),
+            _ => {
+                let bytes = random.pick(&[10, 60, 100, 180, 700]) + random.below(20);
+                client.set(&key, load::unique_value(client.number, step, bytes)).await?;
+            }
+        }
+    }
+    Ok(client)
+}
+
+/// Tags of two or three bits, one key, and a client that takes long to publish: its slot's word comes back meanwhile.
+#[test]
+fn a_slot_word_that_comes_back_is_not_taken_for_the_old_one() {
+    let subject =
+        |bits| Dittoed { options: DittoOptions { tag_bits: bits, counters: 2, ..Dittoed::default().options } };
+    show(Hole::WrappedTag, 100, |seed, hole| {
+        let case = Case {
+            subject: subject(2 + (seed % 2) as u32),
+            hesitation_ns: 50_000,
+            load: Load { keys: 1, operations: 80, value_bytes_max: 20, lookups: 20, mixed: true, expiring: false },
+            hole,
+            ..Case::default()
+        };
+        case.run(seed).map(drop)
+    });
+}
+
+/// Clients without a free chunk find the node that came; the others meet its blocks in slots.
+#[test]
+fn a_block_of_a_node_that_came_meanwhile_is_no_damage() {
+    let load = Load { keys: 40, operations: 60, value_bytes_max: 400, lookups: 40, mixed: true, expiring: false };
+    show_case(Hole::UnknownNode, 60, |seed| Case::<Stored> {
+        chunks: 18,
+        nodes: 1 + (seed % 3) as u32,
+        growth_chunks: 60,
+        load: load.clone(),
+        ..Case::default()
+    });
+}
+
+fn deadly<S: Subject>(turmoil: &mut Turmoil<S>) {
+    turmoil.faults.kills_max = 4;
+    turmoil.faults.steps_between = 200;
+}
+
+/// So little room that every client takes blocks of others all the time.
+fn tight<S: Subject>(turmoil: &mut Turmoil<S>) {
+    turmoil.case.chunks = 18;
+    turmoil.case.evictions = Evictions::Anytime;
+    turmoil.case.load = Load { keys: 8, operations: 60, lookups: 20, ..turmoil.case.load };
+}
+
+#[test]
+fn a_block_that_a_dead_client_had_taken_comes_back() {
+    show_turmoil::<Stored>(Hole::UntoldTaking, 100, |_, turmoil| {
+        deadly(turmoil);
+        tight(turmoil);
+    });
+}
+
+#[test]
+fn what_a_dead_client_had_in_its_hands_comes_back() {
+    show_turmoil::<Stored>(Hole::LeakedBlocks, 100, |_, turmoil| {
+        deadly(turmoil);
+        tight(turmoil);
+    });
+}
+
+#[test]
+fn chunks_that_a_dead_client_cut_or_emptied_come_back() {
+    show_turmoil::<Dittoed>(Hole::LeakedChunks, 60, |_, turmoil| deadly(turmoil));
+}
+
+#[test]
+fn extents_that_a_dead_client_wrote_or_was_about_to_free_come_back() {
+    show_turmoil::<Stored>(Hole::LeakedExtents, 100, |_, turmoil| {
+        deadly(turmoil);
+        turmoil.case.chunk_bytes = 512;
+        turmoil.case.load.value_bytes_max = 900;
+    });
+}
+
+#[test]
+fn what_a_client_that_stands_still_could_still_write_is_not_reused() {
+    show_turmoil::<Stored>(Hole::UnfencedRepair, 150, |_, turmoil| {
+        turmoil.faults.pauses_max = 6;
+        turmoil.faults.steps_between = 200;
+        turmoil.faults.ns_max = 1_000_000;
+        turmoil.fencing = Fencing::Observed;
+        turmoil.times.suspect_ns = 5_000;
+        turmoil.times.look_ns = 1_000;
+    });
+}
+
+/// A slot that points to a block whose record its writer never wrote, or a block taken that no cell tells of.
+#[test]
+fn what_one_node_says_of_another_was_there_before() {
+    show_turmoil::<Stored>(Hole::UnorderedNodes, 150, |_, turmoil| {
+        deadly(turmoil);
+        turmoil.case.nodes = 3;
+        turmoil.case.load.lookups = 10;
+    });
+}

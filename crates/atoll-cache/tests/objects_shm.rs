@@ -1,0 +1,296 @@
+//! The table of objects over shared memory: promises 1, 2, 5 and 6, by one thread and by several.
+
+use atoll_cache::ditto::{Ditto, DittoOptions};
+use atoll_cache::kvs::{self, Kvs};
+use atoll_cache::objects::{ObjectsPool, Replacement};
+use atoll_cache::{Cache, Engine, Expiry, KEY_BYTES_MAX, Number, SetOptions, Value};
+use atoll_fabric::run_ready;
+use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
+use atoll_pool::PoolSettings;
+use atoll_sim::Random;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+struct Host {
+    region: Arc<ShmRegion>,
+    pool: Arc<ObjectsPool>,
+}
+
+impl Host {
+    fn new(settings: PoolSettings) -> Self {
+        let region = Arc::new(ShmRegion::anonymous(settings.home_bytes()).unwrap());
+        let pool = run_ready(ObjectsPool::format(&ShmEndpoint::new(region.clone()), settings)).unwrap();
+        Self { region, pool }
+    }
+
+    fn ditto(capacity_bytes: u64) -> Self {
+        Self::new(DittoOptions::default().for_capacity(capacity_bytes))
+    }
+
+    fn kvs(capacity_bytes: u64) -> Self {
+        Self::new(kvs::options().for_growth(capacity_bytes, 0))
+    }
+
+    fn engine<R: Replacement<ShmEndpoint>>(&self) -> atoll_cache::objects::Objects<ShmEndpoint, R> {
+        let endpoint = ShmEndpoint::new(self.region.clone());
+        run_ready(atoll_cache::objects::Objects::join(&self.pool, endpoint)).unwrap()
+    }
+
+    fn ditto_client(&self) -> Cache<Ditto<ShmEndpoint>> {
+        Cache::new(self.engine())
+    }
+
+    fn kvs_client(&self) -> Cache<Kvs<ShmEndpoint>> {
+        Cache::new(self.engine())
+    }
+
+    fn verify_ditto(&self) {
+        let report = run_ready(self.ditto_client().engine_mut().verify()).unwrap();
+        assert_eq!(report.faults, Vec::<String>::new());
+    }
+
+    fn verify_kvs(&self) {
+        let report = run_ready(self.kvs_client().engine_mut().verify()).unwrap();
+        assert_eq!(report.faults, Vec::<String>::new());
+    }
+}
+
+/// Bytes that tell key and version, so that a torn or foreign value is noticed.
+fn value_of(key: u64, version: u64, bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|index| (key.wrapping_mul(31) + version.wrapping_mul(7) + index as u64) as u8).collect()
+}
+
+async fn set_every_size<G: Engine>(cache: &mut Cache<G>) {
+    let mut value = Value::new();
+    let sizes = [0, 1, 7, 8, 9, 24, 25, 100, 1000, 4000, 16_000, 16_384, 20_000, 32_700, 32_768, 100_000, 5_000_000];
+    for bytes in sizes {
+        let (key, bytes) = (format!("key of {bytes}").into_bytes(), value_of(1, 2, bytes));
+        cache.set(&key, &bytes, &SetOptions::default()).await.unwrap();
+        assert!(cache.get(&key, &mut value).await.unwrap(), "{}", bytes.len());
+        assert_eq!(value.bytes(), bytes);
+        assert_eq!(cache.peek(&key).await.unwrap().unwrap().value_bytes, bytes.len());
+    }
+    let key = vec![7; KEY_BYTES_MAX];
+    cache.set(&key, b"x", &SetOptions::default()).await.unwrap();
+    assert!(cache.get(&key, &mut value).await.unwrap());
+    assert!(cache.set(&[0; KEY_BYTES_MAX + 1], b"x", &SetOptions::default()).await.is_err());
+    assert_eq!(cache.append(&key, &[1; 100_000]).await.unwrap(), 100_001);
+    assert!(cache.delete(&key).await.unwrap());
+    assert!(!cache.get(&key, &mut value).await.unwrap());
+    assert_eq!(cache.objects().await.unwrap(), sizes.len() as u64);
+    assert_eq!(cache.flush().await.unwrap(), sizes.len() as u64);
+}
+
+#[test]
+fn what_was_set_is_found_in_every_size() {
+    let host = Host::ditto(64 << 20);
+    run_ready(set_every_size(&mut host.ditto_client()));
+    host.verify_ditto();
+    let host = Host::kvs(64 << 20);
+    run_ready(set_every_size(&mut host.kvs_client()));
+    host.verify_kvs();
+}
+
+/// Values of the greatest length take a quarter of the heap; what is longer is refused and changes nothing.
+#[test]
+fn promise_6_values_at_the_limit_are_taken_and_longer_ones_refused() {
+    let host = Host::ditto(16 << 20);
+    let mut cache = host.ditto_client();
+    let (mut value, most) = (Value::new(), cache.value_bytes_max());
+    run_ready(async {
+        for step in 0..12u64 {
+            let key = [step as u8 % 3];
+            let bytes = most - (step as usize % 2);
+            cache.set(&key, &value_of(step, 0, bytes), &SetOptions::default()).await.unwrap();
+            assert!(cache.get(&key, &mut value).await.unwrap());
+            assert_eq!(value.bytes(), value_of(step, 0, bytes));
+            let refused = cache.set(&key, &vec![0; most + 1], &SetOptions::default()).await;
+            assert!(refused.is_err(), "{most} bytes and one more");
+            assert!(cache.get(&key, &mut value).await.unwrap(), "what was refused changed something");
+            for small in 0..200u64 {
+                cache.set(&small.to_le_bytes(), &value_of(small, step, 100), &SetOptions::default()).await.unwrap();
+            }
+        }
+    });
+    drop(cache);
+    host.verify_ditto();
+}
+
+#[test]
+fn a_full_pool_keeps_taking_sets_of_skewed_and_shifting_sizes_and_never_serves_a_wrong_value() {
+    let host = Host::ditto(16 << 20);
+    let mut cache = host.ditto_client();
+    let mut versions: HashMap<u64, (u64, usize)> = HashMap::new();
+    let (mut value, mut random, mut hits) = (Value::new(), Random::new(3), 0);
+    for step in 0..40_000u64 {
+        let key = random.below(5000);
+        // The sizes shift from small to large and back.
+        let octaves = if step / 13_000 == 1 { 20 } else { 10 };
+        let octave = random.below(octaves) + 1;
+        let bytes = random.below(1 << octave) as usize;
+        run_ready(async {
+            match random.below(10) {
+                0..=4 => {
+                    let new = value_of(key, step, bytes);
+                    cache.set(&key.to_le_bytes(), &new, &SetOptions::default()).await.unwrap();
+                    versions.insert(key, (step, bytes));
+                }
+                5 => {
+                    cache.delete(&key.to_le_bytes()).await.unwrap();
+                    versions.remove(&key);
+                }
+                _ => {
+                    if cache.get(&key.to_le_bytes(), &mut value).await.unwrap() {
+                        let (version, bytes) = versions[&key];
+                        assert_eq!(value.bytes(), value_of(key, version, bytes));
+                        hits += 1;
+                    }
+                }
+            }
+        });
+    }
+    assert!(hits > 1000, "{hits}");
+    drop(cache);
+    host.verify_ditto();
+}
+
+#[test]
+fn a_pool_limited_in_objects_never_holds_more() {
+    for objects_max in [1, 2, 5, 12, 100, 1000] {
+        let host = Host::new(DittoOptions::default().objects().for_objects(objects_max, 4, 64));
+        let mut clients: Vec<_> = (0..4).map(|_| host.ditto_client()).collect();
+        for step in 0..5000u64 {
+            let client = &mut clients[step as usize % 4];
+            run_ready(async {
+                let key = (step * step) % (3 * objects_max);
+                client.set(&key.to_le_bytes(), b"v", &SetOptions::default()).await.unwrap();
+                assert!(client.objects().await.unwrap() <= objects_max);
+            });
+        }
+        drop(clients);
+        host.verify_ditto();
+    }
+}
+
+/// The index is made for objects of 320 bytes; these have a fifth of that, so that buckets fill long before the heap does.
+#[test]
+fn promise_5_objects_much_smaller_than_expected_fill_the_index_and_no_set_fails() {
+    let host = Host::ditto(4 << 20);
+    let mut cache = host.ditto_client();
+    let (mut value, mut hits) = (Value::new(), 0);
+    run_ready(async {
+        for step in 0..200_000u64 {
+            cache.set(&step.to_le_bytes(), &value_of(step, 0, 8), &SetOptions::default()).await.unwrap();
+            let before = step.saturating_sub(1000);
+            if cache.get(&before.to_le_bytes(), &mut value).await.unwrap() {
+                assert_eq!(value.bytes(), value_of(before, 0, 8));
+                hits += 1;
+            }
+        }
+        let (objects, expected) = (cache.objects().await.unwrap(), host.pool.objects_expected());
+        println!("{objects} objects in an index for {expected}, {hits} hits");
+        assert!(objects > expected, "{objects} objects fill nothing of an index for {expected}");
+    });
+    drop(cache);
+    host.verify_ditto();
+}
+
+/// Objects live for a few milliseconds only: what has expired is a miss, and its bytes come back without a hit.
+#[test]
+fn promise_2_what_has_expired_is_a_miss_and_leaves_room() {
+    let host = Host::ditto(4 << 20);
+    let mut cache = host.ditto_client();
+    let mut value = Value::new();
+    run_ready(async {
+        for round in 0..30u64 {
+            let until = SetOptions { expiry: Expiry::InMs(20), ..SetOptions::default() };
+            for key in 0..3000u64 {
+                cache.set(&(round << 32 | key).to_le_bytes(), &value_of(key, round, 200), &until).await.unwrap();
+            }
+            std::thread::sleep(std::time::Duration::from_millis(40));
+            for key in (0..3000u64).step_by(100) {
+                let found = cache.get(&(round << 32 | key).to_le_bytes(), &mut value).await.unwrap();
+                assert!(!found, "an object was found after its end");
+            }
+        }
+        let stats = cache.stats();
+        println!("{} expirations, {} evictions", stats.expirations, stats.evictions);
+        assert!(stats.expirations > 0);
+    });
+    drop(cache);
+    host.verify_ditto();
+}
+
+/// Sizes of all classes, large values among them, in a pool of few chunks.
+fn set_sizes<G: Engine>(cache: &mut Cache<G>, thread: u64, steps: u64) {
+    let mut random = Random::stream(7, thread);
+    let (mut value, mut hits) = (Value::new(), 0);
+    for step in 0..steps {
+        let key = random.below(300);
+        let octaves = if step / (steps / 3) == 1 { 9 } else { 19 };
+        let octave = random.below(octaves);
+        let bytes = (2 + random.below(1 << octave) as usize).min(cache.value_bytes_max());
+        run_ready(async {
+            match random.below(8) {
+                0..4 => {
+                    let mut new = vec![(key as u8).wrapping_mul(31).wrapping_add(bytes as u8); bytes];
+                    (new[0], new[1]) = (key as u8, thread as u8);
+                    let expiry = if random.below(8) == 0 { Expiry::InMs(1) } else { Expiry::Never };
+                    let options = SetOptions { expiry, ..SetOptions::default() };
+                    cache.set(&key.to_le_bytes(), &new, &options).await.unwrap();
+                }
+                4 => drop(cache.delete(&key.to_le_bytes()).await.unwrap()),
+                _ => {
+                    if cache.get(&key.to_le_bytes(), &mut value).await.unwrap() {
+                        let found = value.bytes();
+                        let fill = (key as u8).wrapping_mul(31).wrapping_add(found.len() as u8);
+                        let is_whole = found[0] == key as u8 && found[2..].iter().all(|byte| *byte == fill);
+                        assert!(is_whole, "a value of {} bytes is torn, or another's", found.len());
+                        hits += 1;
+                    }
+                }
+            }
+        });
+    }
+    assert!(hits > 100, "{hits} hits show little");
+}
+
+#[test]
+fn promise_5_threads_set_many_sizes_in_a_small_pool_and_no_set_fails() {
+    let (ditto, kvs) = (Host::ditto(8 << 20), Host::kvs(8 << 20));
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let (mut first, mut second) = (ditto.ditto_client(), kvs.kvs_client());
+            scope.spawn(move || {
+                set_sizes(&mut first, thread, 4000);
+                set_sizes(&mut second, thread, 4000);
+            });
+        }
+    });
+    ditto.verify_ditto();
+    kvs.verify_kvs();
+}
+
+#[test]
+fn increments_of_threads_add_up_while_blocks_change_hands() {
+    // Room for everything, since an eviction would begin the count anew.
+    let host = Host::ditto(16 << 20);
+    std::thread::scope(|scope| {
+        for thread in 0..3u64 {
+            let mut cache = host.ditto_client();
+            scope.spawn(move || {
+                for step in 0..20_000u64 {
+                    run_ready(async {
+                        cache.increment(b"shared", 1).await.unwrap();
+                        let key = (thread << 32 | step % 1000).to_le_bytes();
+                        cache.set(&key, &[1; 300], &SetOptions::default()).await.unwrap();
+                    });
+                }
+            });
+        }
+    });
+    let mut cache = host.ditto_client();
+    assert_eq!(run_ready(cache.increment(b"shared", 0)).unwrap(), Number::Value(60_000));
+    drop(cache);
+    host.verify_ditto();
+}
