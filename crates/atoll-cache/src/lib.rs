@@ -10,6 +10,7 @@
 //! | [`pooled`] | engines whose caches live in a pool |
 //! | [`value`] | the bytes of a hit, and what is known of them |
 //! | [`stats`] | what a client counts |
+//! | [`chosen`] | whichever engine a pool was made for, behind one type |
 //! | [`forge`] | the engine `forge` |
 //! | [`ditto`] | the engine `ditto` |
 //! | [`kvs`] | the engine `kvs`: a baseline that tracks nothing |
@@ -21,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cache;
+pub mod chosen;
 pub mod ditto;
 pub mod engine;
 pub mod experts;
@@ -35,6 +37,7 @@ pub mod stats;
 pub mod value;
 
 pub use cache::{Cache, Condition, ExpireCondition, ExpireOutcome, Expiry, Number, SetOptions, SetOutcome};
+pub use chosen::{Chosen, ChosenPool, EngineId, EngineOptions};
 pub use engine::{CacheError, Change, Engine, Lookup, Old, Verdict, Want};
 pub use pooled::Pooled;
 pub use stats::Stats;

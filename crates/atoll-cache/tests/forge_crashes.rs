@@ -24,7 +24,7 @@ use std::cell::Cell;
 fn promise_4_whoever_dies_wherever_nothing_is_wrong_and_nothing_is_lost() {
     let kills = Cell::new(0);
     for_each_seed(300, |seed| {
-        let turmoil = Turmoil::drawn(seed);
+        let turmoil: Turmoil = Turmoil::drawn(seed);
         match turmoil.run(seed) {
             Ok(ran) => kills.set(kills.get() + ran.kills),
             Err(error) => panic!(
@@ -39,7 +39,7 @@ fn promise_4_whoever_dies_wherever_nothing_is_wrong_and_nothing_is_lost() {
 /// Runs drawn cases of one kind of hole: none fails while it is closed (see above), some do once it is open.
 fn show(hole: Hole, seeds: u64, change: impl Fn(&mut Turmoil)) {
     let run = |seed, hole| {
-        let mut turmoil = Turmoil::drawn(seed);
+        let mut turmoil: Turmoil = Turmoil::drawn(seed);
         change(&mut turmoil);
         turmoil.case.hole = hole;
         turmoil.run(seed)

@@ -75,6 +75,14 @@ pub enum PoolError {
         /// The engine that wants to use it.
         wanted: u64,
     },
+    /// An engine's pool that this version does not know.
+    #[error(
+        "the pool was made for engine {found}, which this version does not have: open it with the version that made it, or remove the pool and create it anew"
+    )]
+    UnknownEngine {
+        /// The engine in the header.
+        found: u64,
+    },
     /// All places of the registry are taken.
     #[error("the pool has its {clients_max} clients: end one, or create the pool anew with more (--clients-max)")]
     Full {

@@ -13,6 +13,7 @@ fn main() -> Result<(), ServeError> {
     let facts = PoolFacts {
         fabric: "none".to_owned(),
         engine: "model".to_owned(),
+        experts: None,
         capacity_bytes: Box::new(|| 0),
         used_bytes: Box::new(|| 0),
     };

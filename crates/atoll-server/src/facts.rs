@@ -6,8 +6,10 @@ use std::fmt;
 pub struct PoolFacts {
     /// The fabric that was chosen: `shm`, `tcp`, `verbs`.
     pub fabric: String,
-    /// The engine that was chosen: `forge`.
+    /// The engine of the pool: `forge`, `ditto`.
     pub engine: String,
+    /// The policies that say what goes, if the engine has experts: `lru+lfu`.
+    pub experts: Option<String>,
     /// Gives the bytes that the pool holds at most, which grow with every memory node that is added. Called as the next.
     pub capacity_bytes: Box<dyn Fn() -> u64 + Send + Sync>,
     /// Gives the bytes of the pool that are in use. Called for each `INFO` and each reading of the metrics, from any thread.
@@ -19,6 +21,7 @@ impl fmt::Debug for PoolFacts {
         f.debug_struct("PoolFacts")
             .field("fabric", &self.fabric)
             .field("engine", &self.engine)
+            .field("experts", &self.experts)
             .field("capacity_bytes", &(self.capacity_bytes)())
             .finish_non_exhaustive()
     }

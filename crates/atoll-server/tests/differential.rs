@@ -4,7 +4,9 @@
 
 mod common;
 
-use common::{Random, Raw, Running, options, start};
+use atoll_cache::EngineOptions;
+use atoll_cache::ditto::DittoOptions;
+use common::{Random, Raw, Running, options, start, start_on};
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -272,6 +274,15 @@ fn random_commands_get_the_replies_of_redis() {
     for seed in seeds {
         compare(&redis, &ours, seed, "2");
         compare(&redis, &ours, seed, "3");
+    }
+}
+
+#[test]
+fn random_commands_get_the_replies_of_redis_from_every_engine() {
+    let Some(redis) = Redis::start() else { return };
+    for engine in [EngineOptions::default(), EngineOptions::Ditto(DittoOptions::default()), EngineOptions::Kvs] {
+        println!("{engine}:");
+        compare(&redis, &start_on(&engine, options()), 11, "3");
     }
 }
 

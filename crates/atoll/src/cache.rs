@@ -5,15 +5,14 @@
 //! something can be evicted.
 
 use crate::Pool;
-use atoll_cache::forge::Forge;
 use atoll_cache::{
-    CacheError, ExpireCondition, ExpireOutcome, Expiry, Meta, Number, SetOptions, SetOutcome, Stats, Value,
+    CacheError, Chosen, ExpireCondition, ExpireOutcome, Expiry, Meta, Number, SetOptions, SetOutcome, Stats, Value,
 };
 use atoll_fabric::run_ready;
 use atoll_fabric::shm::ShmEndpoint;
 
-/// The cache under the server and the lab, with methods that are futures.
-pub type Client = atoll_cache::Cache<Forge<ShmEndpoint>>;
+/// The cache under the server, whichever engine its pool has, with methods that are futures.
+pub type Client = atoll_cache::Cache<Chosen<ShmEndpoint>>;
 
 /// A client of a pool. Take one for every thread; dropping it gives its place back.
 pub struct Cache {

@@ -21,6 +21,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Which engine keeps the cache is chosen when its pool is made ([`PoolOptions::engine`]); everything else is the same for all of them.
+//!
 //! Two processes share a cache by its name: see `examples/two_processes.rs`.
 //!
 //! Nothing runs in the background: whoever writes makes room, and a client that does nothing owes nobody anything. Operations also look after
@@ -32,10 +34,10 @@ pub mod cache;
 pub mod command;
 pub mod pool;
 
-pub use atoll_cache::forge::repair::Repaired;
+pub use atoll_cache::pooled::{Audit, Mended};
 pub use atoll_cache::{
-    CacheError, Condition, ExpireCondition, ExpireOutcome, Expiry, KEY_BYTES_MAX, Meta, Number, SetOptions, SetOutcome,
-    Stats, VALUE_BYTES_MAX, Value,
+    CacheError, Condition, EngineId, EngineOptions, ExpireCondition, ExpireOutcome, Expiry, KEY_BYTES_MAX, Meta,
+    Number, SetOptions, SetOutcome, Stats, VALUE_BYTES_MAX, Value,
 };
 pub use cache::Cache;
 pub use pool::{ClientInfo, ClientState, GrowError, NodeInfo, OpenError, Pool, PoolInfo, PoolOptions, RepairError};

@@ -8,10 +8,9 @@ pub use options::PoolOptions;
 
 use self::nodes::{endpoint, make_node, nodes_of, remove_node};
 use crate::Cache;
-use atoll_cache::CacheError;
-use atoll_cache::forge::repair::Repaired;
-use atoll_cache::forge::verify::Report;
-use atoll_cache::forge::{Forge, ForgePool};
+use atoll_cache::experts::ExpertSet;
+use atoll_cache::pooled::{Audit, Mended};
+use atoll_cache::{CacheError, Chosen, ChosenPool, EngineId};
 use atoll_fabric::region::Region;
 use atoll_fabric::shm::{ProcessState, RegionLock, ShmEndpoint, ShmError, ShmNodes, ShmRegion};
 use atoll_fabric::{Clock, run_ready};
@@ -135,7 +134,7 @@ struct Opened {
     region: Arc<ShmRegion>,
     /// The other nodes.
     nodes: Arc<ShmNodes>,
-    forge: Arc<ForgePool>,
+    chosen: ChosenPool,
     clock: Clock,
     reformatted: bool,
 }
@@ -152,24 +151,24 @@ impl Opened {
     }
 
     /// Joins, and makes sure that a pool which had been closed is known not to be before anything else changes.
-    fn join(&self) -> Result<Forge<ShmEndpoint>, OpenError> {
-        let forge = run_ready(Forge::join(&self.forge, self.endpoint()))?;
-        let layout = &self.forge.pool().layout;
-        if run_ready(boot::count_join(forge.endpoint(), layout)).map_err(PoolError::Verb)? {
+    fn join(&self) -> Result<Chosen<ShmEndpoint>, OpenError> {
+        let client = run_ready(self.chosen.join(self.endpoint()))?;
+        let layout = &self.chosen.pool().layout;
+        if run_ready(boot::count_join(client.endpoint(), layout)).map_err(PoolError::Verb)? {
             self.sync()?;
         }
-        Ok(forge)
+        Ok(client)
     }
 
     /// Closes the pool if nobody is in it: then it goes on after a reboot.
     fn close(&self) -> Result<(), OpenError> {
-        let (endpoint, pool) = (self.endpoint(), self.forge.pool());
+        let (endpoint, pool) = (self.endpoint(), self.chosen.pool());
         let closing = || run_ready(boot::closing(&endpoint, pool)).map_err(PoolError::Verb);
         if closing()?.is_none() {
             return Ok(());
         }
         // One that joins alone counts anew what the dead left miscounted.
-        drop(run_ready(Forge::join(&self.forge, self.endpoint()))?);
+        drop(run_ready(self.chosen.join(self.endpoint()))?);
         if let Some(word) = closing()? {
             self.sync()?;
             if run_ready(boot::close(&endpoint, &pool.layout, word)).map_err(PoolError::Verb)? {
@@ -222,11 +221,11 @@ impl Pool {
             let made = Arc::new(make_node(region.name(), node, settings.member_bytes)?);
             nodes.insert(node, made).expect("nobody else knows of these nodes");
         }
-        let forge = run_ready(ForgePool::format(&endpoint(&region, &nodes, &clock), settings))?;
-        Ok(Self(Arc::new(Opened { region, nodes, forge, clock, reformatted: false })))
+        let chosen = run_ready(ChosenPool::format(&endpoint(&region, &nodes, &clock), settings))?;
+        Ok(Self(Arc::new(Opened { region, nodes, chosen, clock, reformatted: false })))
     }
 
-    /// Opens a pool that somebody created.
+    /// Opens a pool that somebody created; the engine is the one that it was created with.
     ///
     /// A file that was formatted before the host was rebooted goes on if everybody had left it; else nobody knows how much of it reached the
     /// disk, and it is made anew with the same settings: see [`Pool::was_reformatted`].
@@ -236,14 +235,14 @@ impl Pool {
         let lock = RegionLock::shared(name)?;
         let (region, nodes, clock) = (Arc::new(ShmRegion::open(name)?), nodes_of(Some(name)), Clock::host());
         let endpoint = endpoint(&region, &nodes, &clock);
-        let forge = run_ready(ForgePool::open(&endpoint, region.attributes().bytes))?;
+        let chosen = run_ready(ChosenPool::open(&endpoint, region.attributes().bytes))?;
         drop(lock);
         let mut found = Found::Present;
         if !run_ready(boot::is_present(&endpoint, this_boot)).map_err(PoolError::Verb)? {
             let _lock = RegionLock::alone(name)?;
-            found = run_ready(boot::take_over(&endpoint, forge.pool(), this_boot))?;
+            found = run_ready(boot::take_over(&endpoint, chosen.pool(), this_boot))?;
         }
-        Ok(Self(Arc::new(Opened { region, nodes, forge, clock, reformatted: found == Found::Reformatted })))
+        Ok(Self(Arc::new(Opened { region, nodes, chosen, clock, reformatted: found == Found::Reformatted })))
     }
 
     /// Whether opening it found it in use before a reboot, and emptied it.
@@ -280,12 +279,12 @@ impl Pool {
 
     /// Bytes of the whole pool, with the memory nodes that this process knows of.
     pub fn capacity_bytes(&self) -> u64 {
-        self.0.forge.pool().capacity_bytes()
+        self.0.chosen.pool().capacity_bytes()
     }
 
     /// Bytes of chunks that are in use, and of the metadata.
     pub fn used_bytes(&self) -> u64 {
-        let layout = &self.0.forge.pool().layout;
+        let layout = &self.0.chosen.pool().layout;
         let free = run_ready(chunks::free_chunks(&self.endpoint(), layout)).unwrap_or(0);
         self.capacity_bytes() - free.min(layout.chunks().into()) * layout.chunk_bytes
     }
@@ -295,14 +294,24 @@ impl Pool {
         self.0.region.name()
     }
 
-    /// What the pool was made with: name and value.
+    /// The engine that the pool was made for.
+    pub fn engine(&self) -> EngineId {
+        self.0.chosen.engine()
+    }
+
+    /// The policies that say what goes, if its engine has experts.
+    pub fn experts(&self) -> Option<ExpertSet> {
+        self.0.chosen.experts()
+    }
+
+    /// What the pool was made with: name and value, the engine first.
     pub fn settings(&self) -> Vec<(&'static str, String)> {
-        self.0.forge.describe_settings()
+        self.0.chosen.describe_settings()
     }
 
     /// Who uses it, and how full it is.
     pub fn info(&self) -> Result<PoolInfo, CacheError> {
-        let (endpoint, pool) = (self.endpoint(), self.0.forge.pool());
+        let (endpoint, pool) = (self.endpoint(), self.0.chosen.pool());
         // A region that cannot be had shows itself to whoever uses it.
         let _ = run_ready(atoll_pool::nodes::learn(&endpoint, pool));
         let clients = run_ready(registry::places(&endpoint, pool))?.iter().filter_map(ClientInfo::of).collect();
@@ -322,7 +331,7 @@ impl Pool {
 
     /// Bytes of chunks whose owners do not run.
     fn quarantined_bytes(&self, endpoint: &ShmEndpoint, descriptors: &[Descriptor]) -> Result<u64, CacheError> {
-        let pool = self.0.forge.pool();
+        let pool = self.0.chosen.pool();
         // Looked at after the chunks: an owner that is not there now is not alive.
         let running: Vec<Place> = run_ready(registry::places(endpoint, pool))?
             .into_iter()
@@ -340,17 +349,17 @@ impl Pool {
     }
 
     /// Reclaims now what clients that died held; clients that run do it by themselves.
-    pub fn repair(&self) -> Result<Repaired, RepairError> {
-        let mut forge = self.0.join()?;
-        let repaired = run_ready(forge.repair())?;
-        run_ready(forge.leave())?;
-        Ok(repaired)
+    pub fn repair(&self) -> Result<Mended, RepairError> {
+        let mut client = self.0.join()?;
+        let mended = run_ready(client.repair())?;
+        run_ready(client.leave())?;
+        Ok(mended)
     }
 
     /// Kills the processes of clients that are stopped, if this user may, and waits until they are dead; how many clients they had. What they held is then
     /// reclaimed by whoever looks.
     pub fn kill_stopped(&self) -> Result<u64, CacheError> {
-        let places = run_ready(registry::places(&self.endpoint(), self.0.forge.pool()))?;
+        let places = run_ready(registry::places(&self.endpoint(), self.0.chosen.pool()))?;
         let is_stopped =
             |place: &Place| ClientInfo::of(place).is_some_and(|client| client.state == ClientState::Stopped);
         let stopped: Vec<_> =
@@ -365,7 +374,8 @@ impl Pool {
     }
 
     /// Walks every invariant of the pool and says what is wrong. Nobody may use the pool meanwhile.
-    pub fn verify(&self) -> Result<Report, CacheError> {
-        run_ready(Forge::auditor(&self.0.forge, self.endpoint()).verify())
+    pub fn verify(&self) -> Result<Audit, CacheError> {
+        let auditor = self.0.chosen.auditor(self.endpoint());
+        run_ready(auditor.map_err(|_| CacheError::Damaged { what: "the engine's settings" })?.verify())
     }
 }

@@ -9,7 +9,7 @@ mod binary;
 use atoll::{Cache, CacheError, ClientState, Pool, PoolOptions};
 use atoll_fabric::VerbError;
 use atoll_fabric::shm::fork::in_fork;
-use binary::{PoolName, Serving, printed};
+use binary::{PoolName, Serving, engines, printed};
 use redis::Commands;
 use rustix::process::{Pid, Signal};
 use std::io::{BufRead, BufReader};
@@ -96,11 +96,15 @@ fn load_until(cache: &mut Cache, mut done: impl FnMut(&mut Cache) -> bool) -> Du
     since.elapsed()
 }
 
-fn pool(test: &str, clients_max: u32) -> (PoolName, Pool) {
-    let name = PoolName::new(test);
-    let options = PoolOptions::default().capacity_bytes(16 << 20).clients_max(clients_max);
-    let pool = Pool::create(&name.0, &options).unwrap();
-    (name, pool)
+/// A pool of every engine, one after the other.
+fn pools(test: &str, clients_max: u32) -> impl Iterator<Item = (PoolName, Pool)> {
+    engines().into_iter().map(move |engine| {
+        println!("{engine}:");
+        let name = PoolName::new(&format!("{test}-{}", engine.id()));
+        let options = PoolOptions::default().capacity_bytes(16 << 20).clients_max(clients_max).engine(engine);
+        let pool = Pool::create(&name.0, &options).unwrap();
+        (name, pool)
+    })
 }
 
 fn states(pool: &Pool) -> Vec<ClientState> {
@@ -120,154 +124,161 @@ fn is_whole(pool: &Pool) {
 
 #[test]
 fn what_a_killed_worker_held_comes_back_by_itself_while_a_survivor_goes_on() {
-    let (name, pool) = pool("kill-survivor", 8);
-    let mut survivor = pool.client().unwrap();
-    let worker = Worker::start(&name, 2);
-    load_until(&mut survivor, |cache| cache.get(b"rounds").unwrap().is_some());
-    worker.kill();
-    let repaired = load_until(&mut survivor, |_| states(&pool) == [ClientState::Running]);
-    println!("repaired after {} ms of load", repaired.as_millis());
-    assert_eq!(survivor.stats().clients_fenced, 2);
-    drop(survivor);
-    is_whole(&pool);
+    for (name, pool) in pools("kill-survivor", 8) {
+        let mut survivor = pool.client().unwrap();
+        let worker = Worker::start(&name, 2);
+        load_until(&mut survivor, |cache| cache.get(b"rounds").unwrap().is_some());
+        worker.kill();
+        let repaired = load_until(&mut survivor, |_| states(&pool) == [ClientState::Running]);
+        println!("repaired after {} ms of load", repaired.as_millis());
+        assert_eq!(survivor.stats().clients_fenced, 2);
+        drop(survivor);
+        is_whole(&pool);
+    }
 }
 
 #[test]
 fn what_a_stopped_process_holds_is_left_alone_and_it_goes_on_when_it_is_resumed() {
-    let (name, pool) = pool("kill-stopped", 8);
-    let mut survivor = pool.client().unwrap();
-    let worker = Worker::start(&name, 1);
-    let rounds = |cache: &mut Cache| {
-        cache.get(b"rounds").unwrap().map(|text| std::str::from_utf8(text).unwrap().parse::<u64>().unwrap())
-    };
-    load_until(&mut survivor, |cache| rounds(cache).is_some());
-    worker.signal(Signal::STOP);
-    load_until(&mut survivor, |_| states(&pool) == [ClientState::Running, ClientState::Stopped]);
-    let before = pool.info().unwrap();
-    // Longer than a client may stand still unsuspected.
-    let since = Instant::now();
-    load_until(&mut survivor, |_| since.elapsed() > Duration::from_millis(600));
-    let shown = printed(&["pool", "repair", &name.0, "--json"]);
-    assert!(shown.contains("\"clients\": 0") && shown.contains("\"chunks\": 0"), "{shown}");
-    let info = pool.info().unwrap();
-    assert_eq!(info.quarantined_bytes, before.quarantined_bytes);
-    assert_eq!(info.clients[1], before.clients[1]);
-    assert!(info.quarantined_bytes > 0 && survivor.stats().clients_fenced == 0);
-    let shown = printed(&["pool", "info", &name.0]);
-    assert!(shown.contains(&format!("pid {} stopped", worker.0.id())), "{shown}");
-    survivor.delete(b"rounds").unwrap();
-    worker.signal(Signal::CONT);
-    load_until(&mut survivor, |cache| rounds(cache).is_some());
-    worker.signal(Signal::STOP);
-    load_until(&mut survivor, |_| states(&pool)[1] == ClientState::Stopped);
-    drop(survivor);
-    let shown = printed(&["pool", "repair", &name.0, "--kill-stopped", "--json"]);
-    assert!(shown.contains("\"killed\": 1") && shown.contains("\"quarantined_bytes\": 0"), "{shown}");
-    assert_eq!(states(&pool), []);
-    is_whole(&pool);
+    for (name, pool) in pools("kill-stopped", 8) {
+        let mut survivor = pool.client().unwrap();
+        let worker = Worker::start(&name, 1);
+        let rounds = |cache: &mut Cache| {
+            cache.get(b"rounds").unwrap().map(|text| std::str::from_utf8(text).unwrap().parse::<u64>().unwrap())
+        };
+        load_until(&mut survivor, |cache| rounds(cache).is_some());
+        worker.signal(Signal::STOP);
+        load_until(&mut survivor, |_| states(&pool) == [ClientState::Running, ClientState::Stopped]);
+        let before = pool.info().unwrap();
+        // Longer than a client may stand still unsuspected.
+        let since = Instant::now();
+        load_until(&mut survivor, |_| since.elapsed() > Duration::from_millis(600));
+        let shown = printed(&["pool", "repair", &name.0, "--json"]);
+        assert!(shown.contains("\"clients\": 0") && shown.contains("\"chunks\": 0"), "{shown}");
+        let info = pool.info().unwrap();
+        assert_eq!(info.quarantined_bytes, before.quarantined_bytes);
+        assert_eq!(info.clients[1], before.clients[1]);
+        assert!(info.quarantined_bytes > 0 && survivor.stats().clients_fenced == 0);
+        let shown = printed(&["pool", "info", &name.0]);
+        assert!(shown.contains(&format!("pid {} stopped", worker.0.id())), "{shown}");
+        survivor.delete(b"rounds").unwrap();
+        worker.signal(Signal::CONT);
+        load_until(&mut survivor, |cache| rounds(cache).is_some());
+        worker.signal(Signal::STOP);
+        load_until(&mut survivor, |_| states(&pool)[1] == ClientState::Stopped);
+        drop(survivor);
+        let shown = printed(&["pool", "repair", &name.0, "--kill-stopped", "--json"]);
+        assert!(shown.contains("\"killed\": 1") && shown.contains("\"quarantined_bytes\": 0"), "{shown}");
+        assert_eq!(states(&pool), []);
+        is_whole(&pool);
+    }
 }
 
 #[test]
 fn a_fork_is_told_so_changes_nothing_and_may_open_the_pool_anew() {
-    let (name, pool) = pool("kill-fork", 8);
-    let mut cache = pool.client().unwrap();
-    cache.set(b"key", b"of the parent").unwrap();
-    let is_refused = |result: Result<(), CacheError>| matches!(result, Err(CacheError::Verb(VerbError::Forked)));
-    let status = in_fork(|| {
-        let told = is_refused(cache.set(b"key", b"of the child")) && is_refused(cache.get(b"key").map(drop));
-        let anew = || {
-            let mut anew = Pool::open(&name.0).ok()?.client().ok()?;
-            anew.set(b"other", b"of the child").ok()?;
-            Some(anew.get(b"key").ok()?? == b"of the parent")
-        };
-        if told && anew() == Some(true) { 7 } else { 8 }
-    });
-    assert_eq!(status.unwrap(), 7);
-    assert_eq!(cache.get(b"key").unwrap(), Some(&b"of the parent"[..]));
-    assert_eq!(cache.get(b"other").unwrap(), Some(&b"of the child"[..]));
-    drop(cache);
-    assert_eq!(states(&pool), []);
-    is_whole(&pool);
+    for (name, pool) in pools("kill-fork", 8) {
+        let mut cache = pool.client().unwrap();
+        cache.set(b"key", b"of the parent").unwrap();
+        let is_refused = |result: Result<(), CacheError>| matches!(result, Err(CacheError::Verb(VerbError::Forked)));
+        let status = in_fork(|| {
+            let told = is_refused(cache.set(b"key", b"of the child")) && is_refused(cache.get(b"key").map(drop));
+            let anew = || {
+                let mut anew = Pool::open(&name.0).ok()?.client().ok()?;
+                anew.set(b"other", b"of the child").ok()?;
+                Some(anew.get(b"key").ok()?? == b"of the parent")
+            };
+            if told && anew() == Some(true) { 7 } else { 8 }
+        });
+        assert_eq!(status.unwrap(), 7);
+        assert_eq!(cache.get(b"key").unwrap(), Some(&b"of the parent"[..]));
+        assert_eq!(cache.get(b"other").unwrap(), Some(&b"of the child"[..]));
+        drop(cache);
+        assert_eq!(states(&pool), []);
+        is_whole(&pool);
+    }
 }
 
 #[test]
 fn a_repairer_that_is_killed_is_no_harm() {
-    let (name, pool) = pool("kill-repairer", 8);
-    for round in 0..12u64 {
-        let worker = Worker::start(&name, 2);
-        std::thread::sleep(Duration::from_millis(10));
-        worker.kill();
-        let mut repairer = Command::new(env!("CARGO_BIN_EXE_atoll"));
-        let mut repairer = repairer.args(["pool", "repair", &name.0]).stdout(Stdio::null()).spawn().unwrap();
-        // A pass takes some milliseconds, most of it the start of the process.
-        std::thread::sleep(Duration::from_micros(3000 + 700 * round));
-        repairer.kill().unwrap();
-        repairer.wait().unwrap();
+    for (name, pool) in pools("kill-repairer", 8) {
+        for round in 0..12u64 {
+            let worker = Worker::start(&name, 2);
+            std::thread::sleep(Duration::from_millis(10));
+            worker.kill();
+            let mut repairer = Command::new(env!("CARGO_BIN_EXE_atoll"));
+            let mut repairer = repairer.args(["pool", "repair", &name.0]).stdout(Stdio::null()).spawn().unwrap();
+            // A pass takes some milliseconds, most of it the start of the process.
+            std::thread::sleep(Duration::from_micros(3000 + 700 * round));
+            repairer.kill().unwrap();
+            repairer.wait().unwrap();
+        }
+        pool.repair().unwrap();
+        assert_eq!(states(&pool), []);
+        is_whole(&pool);
     }
-    pool.repair().unwrap();
-    assert_eq!(states(&pool), []);
-    is_whole(&pool);
 }
 
 #[test]
 fn a_new_client_joins_although_dead_ones_have_all_places() {
-    let (name, pool) = pool("kill-places", 3);
-    let worker = Worker::start(&name, 3);
-    assert!(pool.client().is_err(), "there was a place left");
-    worker.kill();
-    assert_eq!(states(&pool), [ClientState::Dead; 3]);
-    let mut cache = pool.client().unwrap();
-    cache.set(b"key", b"value").unwrap();
-    drop(cache);
-    is_whole(&pool);
+    for (name, pool) in pools("kill-places", 3) {
+        let worker = Worker::start(&name, 3);
+        assert!(pool.client().is_err(), "there was a place left");
+        worker.kill();
+        assert_eq!(states(&pool), [ClientState::Dead; 3]);
+        let mut cache = pool.client().unwrap();
+        cache.set(b"key", b"value").unwrap();
+        drop(cache);
+        is_whole(&pool);
+    }
 }
 
 #[test]
 fn a_thread_that_panics_with_a_client_is_repaired_by_another_thread() {
-    let (_name, pool) = pool("kill-panic", 8);
-    let mut survivor = pool.client().unwrap();
-    let mut cache = pool.client().unwrap();
-    let thread = std::thread::spawn(move || {
-        (0..30).for_each(|round| load(&mut cache, round));
-        cache.get_many(&[b"one", b"two"], |_, _| panic!("as this test wants it")).unwrap();
-    });
-    assert!(thread.join().is_err());
-    assert_eq!(states(&pool), [ClientState::Running, ClientState::Dead]);
-    assert!(pool.info().unwrap().quarantined_bytes > 0);
-    let since = Instant::now();
-    while states(&pool) != [ClientState::Running] {
-        assert!(since.elapsed() < PATIENCE, "nobody repairs it");
-        survivor.tend().unwrap();
-        std::thread::sleep(Duration::from_millis(20));
+    for (_name, pool) in pools("kill-panic", 8) {
+        let mut survivor = pool.client().unwrap();
+        let mut cache = pool.client().unwrap();
+        let thread = std::thread::spawn(move || {
+            (0..30).for_each(|round| load(&mut cache, round));
+            cache.get_many(&[b"one", b"two"], |_, _| panic!("as this test wants it")).unwrap();
+        });
+        assert!(thread.join().is_err());
+        assert_eq!(states(&pool), [ClientState::Running, ClientState::Dead]);
+        assert!(pool.info().unwrap().quarantined_bytes > 0);
+        let since = Instant::now();
+        while states(&pool) != [ClientState::Running] {
+            assert!(since.elapsed() < PATIENCE, "nobody repairs it");
+            survivor.tend().unwrap();
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        drop(survivor);
+        is_whole(&pool);
     }
-    drop(survivor);
-    is_whole(&pool);
 }
 
 #[test]
 fn a_server_that_was_killed_goes_on_with_the_data_it_had_and_repairs_while_idle() {
-    let (name, pool) = pool("kill-server", 8);
-    let server = Serving::start(&["--pool", &name.0, "--threads", "2"]);
-    let mut redis = server.connect();
-    let value = |key: u32| vec![key as u8; if key.is_multiple_of(100) { 50_000 } else { 500 }];
-    for key in 0..2000u32 {
-        let () = redis.set(key, value(key)).unwrap();
+    for (name, pool) in pools("kill-server", 8) {
+        let server = Serving::start(&["--pool", &name.0, "--threads", "2"]);
+        let mut redis = server.connect();
+        let value = |key: u32| vec![key as u8; if key.is_multiple_of(100) { 50_000 } else { 500 }];
+        for key in 0..2000u32 {
+            let () = redis.set(key, value(key)).unwrap();
+        }
+        drop(server);
+        assert_eq!(states(&pool), [ClientState::Dead; 2]);
+        let server = Serving::start(&["--pool", &name.0, "--threads", "2"]);
+        let mut redis = server.connect();
+        for key in 0..2000u32 {
+            assert_eq!(redis.get::<_, Option<Vec<u8>>>(key).unwrap(), Some(value(key)), "key {key}");
+        }
+        let since = Instant::now();
+        while states(&pool) != [ClientState::Running; 2] {
+            assert!(since.elapsed() < PATIENCE, "an idle server repairs nothing");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(redis.incr::<_, _, i64>("n", 1).unwrap(), 1);
+        drop(server);
+        is_whole(&pool);
     }
-    drop(server);
-    assert_eq!(states(&pool), [ClientState::Dead; 2]);
-    let server = Serving::start(&["--pool", &name.0, "--threads", "2"]);
-    let mut redis = server.connect();
-    for key in 0..2000u32 {
-        assert_eq!(redis.get::<_, Option<Vec<u8>>>(key).unwrap(), Some(value(key)), "key {key}");
-    }
-    let since = Instant::now();
-    while states(&pool) != [ClientState::Running; 2] {
-        assert!(since.elapsed() < PATIENCE, "an idle server repairs nothing");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    assert_eq!(redis.incr::<_, _, i64>("n", 1).unwrap(), 1);
-    drop(server);
-    is_whole(&pool);
 }
 
 #[test]

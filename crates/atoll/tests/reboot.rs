@@ -3,6 +3,7 @@
 mod binary;
 
 use atoll::{Pool, PoolOptions};
+use binary::engines;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
@@ -14,12 +15,16 @@ const BOOT: u64 = 8 * 17;
 struct PoolFile(String);
 
 impl PoolFile {
-    fn new(test: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("atoll-reboot-{test}-{}", std::process::id()));
-        let options = PoolOptions::default().capacity_bytes(4 << 20).clients_max(5);
-        let file = Self(path.to_str().unwrap().to_owned());
-        Pool::create(&file.0, &options).unwrap();
-        file
+    /// One pool of every engine, one after the other.
+    fn of_every_engine(test: &str) -> impl Iterator<Item = Self> {
+        engines().into_iter().map(move |engine| {
+            println!("{engine}:");
+            let path = std::env::temp_dir().join(format!("atoll-reboot-{test}-{}-{}", engine.id(), std::process::id()));
+            let options = PoolOptions::default().capacity_bytes(4 << 20).clients_max(5).engine(engine);
+            let file = Self(path.to_str().unwrap().to_owned());
+            Pool::create(&file.0, &options).unwrap();
+            file
+        })
     }
 
     fn boot(&self) -> u64 {
@@ -51,79 +56,83 @@ impl Drop for PoolFile {
 
 #[test]
 fn a_pool_that_everybody_had_left_goes_on_after_a_reboot() {
-    let file = PoolFile::new("closed");
-    let boot = file.boot();
-    for key in [b"one", b"two"] {
-        file.set(key);
+    for file in PoolFile::of_every_engine("closed") {
+        let boot = file.boot();
+        for key in [b"one", b"two"] {
+            file.set(key);
+            file.reboot();
+            let pool = Pool::open(&file.0).unwrap();
+            assert!(!pool.was_reformatted());
+            assert_eq!(file.boot(), boot);
+            drop(pool);
+            assert!(file.has(key));
+        }
+        assert!(file.has(b"one"));
         file.reboot();
-        let pool = Pool::open(&file.0).unwrap();
-        assert!(!pool.was_reformatted());
-        assert_eq!(file.boot(), boot);
-        drop(pool);
-        assert!(file.has(key));
+        assert_eq!(Pool::open(&file.0).unwrap().verify().unwrap().faults, Vec::<String>::new());
     }
-    assert!(file.has(b"one"));
-    file.reboot();
-    assert_eq!(Pool::open(&file.0).unwrap().verify().unwrap().faults, Vec::<String>::new());
 }
 
 #[test]
 fn a_pool_that_was_in_use_is_empty_after_a_reboot_and_has_the_settings_it_had() {
-    let file = PoolFile::new("open");
-    file.set(b"key");
-    let before = Pool::open(&file.0).unwrap().settings();
-    // A client that never leaves, as in a crash.
-    let mut cache = Pool::open(&file.0).unwrap().client().unwrap();
-    cache.set(b"other", b"value").unwrap();
-    std::mem::forget(cache);
-    file.reboot();
-    let boot = file.boot();
-    let said = binary::atoll(&["pool", "info", &file.0]);
-    assert!(String::from_utf8_lossy(&said.stderr).contains("made anew"), "{said:?}");
-    assert!(said.status.success() && String::from_utf8_lossy(&said.stdout).contains("objects            0"));
-    assert_ne!(file.boot(), boot);
-    let pool = Pool::open(&file.0).unwrap();
-    assert!(!pool.was_reformatted(), "only once");
-    assert_eq!(pool.settings(), before);
-    assert_eq!(pool.verify().unwrap().faults, Vec::<String>::new());
-    assert!(!file.has(b"key"));
-    file.set(b"key");
-    assert!(file.has(b"key"));
+    for file in PoolFile::of_every_engine("open") {
+        file.set(b"key");
+        let before = Pool::open(&file.0).unwrap().settings();
+        // A client that never leaves, as in a crash.
+        let mut cache = Pool::open(&file.0).unwrap().client().unwrap();
+        cache.set(b"other", b"value").unwrap();
+        std::mem::forget(cache);
+        file.reboot();
+        let boot = file.boot();
+        let said = binary::atoll(&["pool", "info", &file.0]);
+        assert!(String::from_utf8_lossy(&said.stderr).contains("made anew"), "{said:?}");
+        assert!(said.status.success() && String::from_utf8_lossy(&said.stdout).contains("objects            0"));
+        assert_ne!(file.boot(), boot);
+        let pool = Pool::open(&file.0).unwrap();
+        assert!(!pool.was_reformatted(), "only once");
+        assert_eq!(pool.settings(), before);
+        assert_eq!(pool.verify().unwrap().faults, Vec::<String>::new());
+        assert!(!file.has(b"key"));
+        file.set(b"key");
+        assert!(file.has(b"key"));
+    }
 }
 
 #[test]
 fn one_that_joined_a_closed_pool_and_died_has_opened_it() {
-    let file = PoolFile::new("joined");
-    file.set(b"key");
-    std::mem::forget(Pool::open(&file.0).unwrap().client().unwrap());
-    file.reboot();
-    assert!(Pool::open(&file.0).unwrap().was_reformatted());
-    // Nor is a pool closed that one client left and another did not.
-    let stays = Pool::open(&file.0).unwrap();
-    std::mem::forget(stays.client().unwrap());
-    file.set(b"key");
-    drop(stays);
-    file.reboot();
-    assert!(Pool::open(&file.0).unwrap().was_reformatted());
+    for file in PoolFile::of_every_engine("joined") {
+        file.set(b"key");
+        std::mem::forget(Pool::open(&file.0).unwrap().client().unwrap());
+        file.reboot();
+        assert!(Pool::open(&file.0).unwrap().was_reformatted());
+        // Nor is a pool closed that one client left and another did not.
+        let stays = Pool::open(&file.0).unwrap();
+        std::mem::forget(stays.client().unwrap());
+        file.set(b"key");
+        drop(stays);
+        file.reboot();
+        assert!(Pool::open(&file.0).unwrap().was_reformatted());
+    }
 }
 
 #[test]
 fn of_many_that_open_it_at_once_one_makes_it_anew() {
-    let file = PoolFile::new("many");
-    std::mem::forget(Pool::open(&file.0).unwrap().client().unwrap());
-    for _ in 0..5 {
-        file.reboot();
-        let start = || {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_atoll"));
-            command.args(["pool", "repair", &file.0]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
-        };
-        let openers: Vec<_> = (0..4).map(|_| start()).collect();
-        let outputs: Vec<_> = openers.into_iter().map(|opener| opener.wait_with_output().unwrap()).collect();
-        assert!(outputs.iter().all(|output| output.status.success()), "{outputs:?}");
-        let anew = outputs.iter().filter(|output| String::from_utf8_lossy(&output.stderr).contains("made anew"));
-        assert_eq!(anew.count(), 1);
-        assert_eq!(Pool::open(&file.0).unwrap().verify().unwrap().faults, Vec::<String>::new());
+    for file in PoolFile::of_every_engine("many") {
         std::mem::forget(Pool::open(&file.0).unwrap().client().unwrap());
+        for _ in 0..5 {
+            file.reboot();
+            let start = || {
+                let mut command = Command::new(env!("CARGO_BIN_EXE_atoll"));
+                command.args(["pool", "repair", &file.0]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+            };
+            let openers: Vec<_> = (0..4).map(|_| start()).collect();
+            let outputs: Vec<_> = openers.into_iter().map(|opener| opener.wait_with_output().unwrap()).collect();
+            assert!(outputs.iter().all(|output| output.status.success()), "{outputs:?}");
+            let anew = outputs.iter().filter(|output| String::from_utf8_lossy(&output.stderr).contains("made anew"));
+            assert_eq!(anew.count(), 1);
+            assert_eq!(Pool::open(&file.0).unwrap().verify().unwrap().faults, Vec::<String>::new());
+            std::mem::forget(Pool::open(&file.0).unwrap().client().unwrap());
+        }
     }
 }
 

@@ -110,7 +110,8 @@ impl ForgePool {
         Self::new(Pool::open(endpoint, home_bytes).await?)
     }
 
-    fn new(pool: Pool) -> Result<Arc<Self>, PoolError> {
+    /// A pool whose header was read, for this engine.
+    pub(crate) fn new(pool: Pool) -> Result<Arc<Self>, PoolError> {
         let settings = ForgeSettings::decode(&pool.settings)?;
         let layout = ForgeLayout::new(&pool, &settings)?;
         let format = SlotFormat::new(pool.layout.heap_bytes_max());

@@ -63,7 +63,7 @@ use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
 use atoll_fabric::purpose::Scope;
 use atoll_fabric::{Batch, Buffer, Endpoint, Purpose, VerbError};
 use atoll_pool::registry::{PlaceState, Times, Watch};
-use atoll_pool::{Incarnation, Member, Pool, PoolClock, PoolError, PoolSettings, registry};
+use atoll_pool::{Incarnation, Layout, Member, Pool, PoolClock, PoolError, PoolSettings, registry};
 use class::CLASSES;
 use layout::ObjectsLayout;
 use slab::Slab;
@@ -92,14 +92,17 @@ impl ObjectsPool {
         Self::new(Pool::open(endpoint, home_bytes).await?)
     }
 
-    fn new(pool: Pool) -> Result<Arc<Self>, PoolError> {
+    /// Checks a new pool's settings, before there is any memory.
+    pub fn check(settings: &PoolSettings) -> Result<(), PoolError> {
+        ObjectsSettings::decode(settings)?;
+        check_heap(&Layout::plan(settings, layout::engine_area(settings))?)
+    }
+
+    /// A pool whose header was read. Which engine it is for is the caller's to check.
+    pub(crate) fn new(pool: Pool) -> Result<Arc<Self>, PoolError> {
         let settings = ObjectsSettings::decode(&pool.settings)?;
         let layout = ObjectsLayout::new(&pool, &settings)?;
-        let heap_bytes = pool.layout.heap_bytes_max();
-        if heap_bytes > slot::HEAP_BYTES_MAX {
-            let wanted = format!("at most {} for this engine", slot::HEAP_BYTES_MAX);
-            return Err(PoolError::Setting { what: "the capacity in bytes", found: heap_bytes, wanted });
-        }
+        check_heap(&pool.layout)?;
         let hasher = Hasher::new(pool.settings.hash_seed);
         Ok(Arc::new(Self { pool, settings, layout, hasher }))
     }
@@ -132,6 +135,16 @@ impl ObjectsPool {
         let limit = self.pool.settings.objects_max;
         if limit > 0 { limit } else { u64::from(self.settings.buckets) * layout::BUCKET_SLOTS as u64 / 2 }
     }
+}
+
+/// A slot has so many bits for the place of its block.
+fn check_heap(layout: &Layout) -> Result<(), PoolError> {
+    let found = layout.heap_bytes_max();
+    if found <= slot::HEAP_BYTES_MAX {
+        return Ok(());
+    }
+    let wanted = format!("at most {} of them for this engine, growth included, or engine forge", slot::HEAP_BYTES_MAX);
+    Err(PoolError::Setting { what: "the capacity in bytes without the metadata", found, wanted })
 }
 
 /// Operations between two rounds, at most.

@@ -94,6 +94,9 @@ fn keyspace(text: &mut String, _: &Shared, totals: &Totals) -> std::fmt::Result 
 fn atoll(text: &mut String, shared: &Shared, totals: &Totals) -> std::fmt::Result {
     let facts = &shared.facts;
     write!(text, "fabric:{}\r\nengine:{}\r\n", facts.fabric, facts.engine)?;
+    if let Some(experts) = &facts.experts {
+        write!(text, "experts:{experts}\r\n")?;
+    }
     let capacity_bytes = (facts.capacity_bytes)();
     write!(text, "pool_capacity_bytes:{capacity_bytes}\r\npool_used_bytes:{}\r\n", totals.used_bytes)?;
     write!(text, "objects:{}\r\n", totals.objects)?;

@@ -1,12 +1,15 @@
-//! A server over the reference engine, in this process; and raw bytes to and from any server.
+//! A server over the reference engine or one in a pool, in this process; and raw bytes to and from any server.
 #![allow(dead_code)] // Each test file uses a part of it.
 
-use atoll_cache::{Cache, model::Model};
-use atoll_fabric::Clock;
+use atoll_cache::{Cache, ChosenPool, Engine, EngineOptions, model::Model};
+use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
+use atoll_fabric::{Clock, run_ready};
 use atoll_server::{PoolFacts, Server, ServerOptions, Stopper};
 use std::convert::Infallible;
+use std::fmt::Display;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -27,6 +30,7 @@ pub(crate) fn facts() -> PoolFacts {
     PoolFacts {
         fabric: "none".to_owned(),
         engine: "model".to_owned(),
+        experts: None,
         capacity_bytes: Box::new(|| 1 << 30),
         used_bytes: Box::new(|| 12345),
     }
@@ -34,11 +38,29 @@ pub(crate) fn facts() -> PoolFacts {
 
 /// Starts a server over the reference engine.
 pub(crate) fn start(options: ServerOptions) -> Running {
+    start_with(options, |_| Ok::<_, Infallible>(Cache::new(Model::new(Clock::host()))))
+}
+
+/// Starts a server over a pool of 64 MiB for that engine.
+pub(crate) fn start_on(engine: &EngineOptions, options: ServerOptions) -> Running {
+    let settings = engine.for_growth(None, 64 << 20, 0);
+    let (region, clock) = (Arc::new(ShmRegion::anonymous(settings.home_bytes()).unwrap()), Clock::host());
+    let endpoint = move || ShmEndpoint::with_regions(vec![region.clone()], clock.clone());
+    let pool = run_ready(ChosenPool::format(&endpoint(), settings)).unwrap();
+    start_with(options, move |_| run_ready(pool.join(endpoint())).map(Cache::new))
+}
+
+fn start_with<G, E, F>(options: ServerOptions, client: F) -> Running
+where
+    G: Engine + 'static,
+    E: Display,
+    F: Fn(usize) -> Result<Cache<G>, E> + Send + Sync + 'static,
+{
     let server = Server::bind(options, facts()).unwrap();
     let (address, stopper) = (server.address().unwrap(), server.stopper());
     let metrics = server.metrics_address().map(Result::unwrap);
     let thread = std::thread::spawn(move || {
-        server.run(|_| Ok::<_, Infallible>(Cache::new(Model::new(Clock::host())))).unwrap();
+        server.run(client).unwrap();
     });
     Running { address, metrics, stopper, thread: Some(thread) }
 }

@@ -1,5 +1,6 @@
 //! The command line: one file a command.
 
+mod engine;
 mod pool;
 mod serve;
 

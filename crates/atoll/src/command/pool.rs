@@ -1,10 +1,10 @@
 //! `atoll pool`: make, look at, check, repair and remove pools of shared memory.
 
+use super::engine::EngineArgs;
 use super::{open_pool, parse_bytes};
-use crate::{ClientInfo, NodeInfo, Pool, PoolOptions, Repaired};
-use atoll_cache::forge::ForgeOptions;
+use crate::{ClientInfo, Mended, NodeInfo, Pool, PoolOptions};
 use atoll_pool::Incarnation;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use indicatif::ProgressBar;
 use serde_json::json;
 use std::error::Error;
@@ -50,25 +50,8 @@ pub struct CreateCommand {
     /// Expected bytes of an object with its key, by which the index is sized
     #[arg(long, default_value_t = 288)]
     object_bytes_mean: u32,
-    /// How evicted groups are judged
-    #[arg(long, value_enum, default_value_t)]
-    engine: EngineChoice,
-    /// The small queue's share of the pool, in percent (forge: 10, forge-paper: 20)
-    #[arg(long, value_parser = clap::value_parser!(u8).range(0..=100))]
-    small_percent: Option<u8>,
-    /// Leave no ghosts of evicted keys in the index
-    #[arg(long)]
-    no_ghosts: bool,
-}
-
-/// Variants of the engine.
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum EngineChoice {
-    /// Object by object, with ghosts
-    #[default]
-    Forge,
-    /// As the paper has it: eight groups merged into one, virtual segments, no ghosts
-    ForgePaper,
+    #[command(flatten)]
+    engine: EngineArgs,
 }
 
 /// Options of `atoll pool grow`.
@@ -129,15 +112,8 @@ impl PoolCommand {
 
 impl CreateCommand {
     fn run(self) -> Result<(), Box<dyn Error>> {
-        let mut forge = match self.engine {
-            EngineChoice::Forge => ForgeOptions::default(),
-            EngineChoice::ForgePaper => ForgeOptions::paper(),
-        };
-        forge.small_percent = self.small_percent.unwrap_or(forge.small_percent);
-        forge.ghosts &= !self.no_ghosts;
-        let mut options =
-            PoolOptions::default().capacity_bytes(self.capacity).forge(forge).object_bytes_mean(self.object_bytes_mean);
-        options = options.nodes(self.nodes);
+        let mut options = PoolOptions::default().capacity_bytes(self.capacity).nodes(self.nodes);
+        options = options.engine(self.engine.options()?).object_bytes_mean(self.object_bytes_mean);
         if let Some(clients_max) = self.clients_max {
             options = options.clients_max(clients_max);
         }
@@ -148,7 +124,8 @@ impl CreateCommand {
             options = options.nodes_max(nodes_max);
         }
         let pool = Pool::create(&self.name, &options)?;
-        println!("{} holds {} bytes on {} memory node(s)", self.name, pool.capacity_bytes(), self.nodes);
+        let (bytes, nodes, engine) = (pool.capacity_bytes(), self.nodes, pool.engine());
+        println!("{} holds {bytes} bytes on {nodes} memory node(s) for engine {engine}", self.name);
         Ok(())
     }
 }
@@ -218,13 +195,13 @@ impl RepairCommand {
     fn run(self) -> Result<(), Box<dyn Error>> {
         let pool = open_pool(&self.name)?;
         let killed = if self.kill_stopped { pool.kill_stopped()? } else { 0 };
-        let repaired = pool.repair()?;
+        let mended = pool.repair()?;
         let left = pool.info()?;
-        let Repaired { clients, chunks, groups, extents, pending, recounted } = repaired;
+        let Mended { clients, chunks, recounted } = mended;
         if self.json {
             let shown = json!({
-                "killed": killed, "clients": clients, "chunks": chunks, "groups": groups, "extents": extents,
-                "pending": pending, "recounted": recounted, "quarantined_bytes": left.quarantined_bytes,
+                "killed": killed, "clients": clients, "chunks": chunks, "recounted": recounted,
+                "quarantined_bytes": left.quarantined_bytes,
             });
             println!("{shown:#}");
             return Ok(());
@@ -232,8 +209,7 @@ impl RepairCommand {
         if self.kill_stopped {
             println!("{killed} stopped client(s) killed");
         }
-        println!("{clients} dead client(s) shut out; {chunks} chunk(s) back, {groups} of them with live objects");
-        println!("{extents} extent(s) of no object freed, {pending} undecided insertion(s) ended");
+        println!("{clients} dead client(s) shut out; {chunks} chunk(s) back, those of large objects among them");
         println!("{}", if recounted { "everything counted anew" } else { "nothing counted anew" });
         if left.quarantined_bytes > 0 {
             println!("{} bytes stay with clients that are stopped or not visible", left.quarantined_bytes);

@@ -1,7 +1,8 @@
 //! `atoll serve`: a cache for Redis clients, over a pool of its own or a named one.
 
+use super::engine::EngineArgs;
 use super::{open_pool, parse_bytes};
-use crate::{Pool, PoolOptions};
+use crate::{EngineOptions, Pool, PoolOptions};
 use atoll_server::{PoolFacts, Server, ServerOptions};
 use clap::Args;
 use std::error::Error;
@@ -26,6 +27,8 @@ pub struct ServeCommand {
     /// An existing pool to serve instead (shm:/NAME, or the path of a file)
     #[arg(long, value_name = "NAME")]
     pool: Option<String>,
+    #[command(flatten)]
+    engine: EngineArgs,
     /// Threads that serve connections
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
@@ -39,8 +42,14 @@ pub struct ServeCommand {
 
 impl ServeCommand {
     pub(super) fn run(self) -> Result<(), Box<dyn Error>> {
+        let engine = self.engine.options()?;
+        if let (Some(name), Some(given)) = (&self.pool, self.engine.given()) {
+            let why =
+                format!("{given} is for a pool of the server's own, and {name} has its engine since it was created");
+            return Err(format!("{why}: leave it out (`atoll pool info {name}` shows the engine)").into());
+        }
         if self.config {
-            self.print_config();
+            self.print_config(&engine);
             return Ok(());
         }
         let options = ServerOptions {
@@ -53,21 +62,23 @@ impl ServeCommand {
         };
         let pool = match &self.pool {
             Some(name) => open_pool(name)?,
-            None => Pool::anonymous(&PoolOptions::default().capacity_bytes(self.capacity))?,
+            None => Pool::anonymous(&PoolOptions::default().capacity_bytes(self.capacity).engine(engine))?,
         };
         let (used, capacity) = (pool.clone(), pool.clone());
         let facts = PoolFacts {
             fabric: "shm".to_owned(),
-            engine: "forge".to_owned(),
+            engine: pool.engine().to_string(),
+            experts: pool.experts().map(|experts| experts.to_string()),
             capacity_bytes: Box::new(move || capacity.capacity_bytes()),
             used_bytes: Box::new(move || used.used_bytes()),
         };
         let server = Server::bind(options, facts)?;
         println!(
-            "atoll {} serves {} on fabric shm: pool {}, {} bytes, {} thread(s)",
+            "atoll {} serves {} on fabric shm: pool {}, engine {}, {} bytes, {} thread(s)",
             env!("CARGO_PKG_VERSION"),
             server.address()?,
             pool.name().unwrap_or("of its own"),
+            pool.engine(),
             pool.capacity_bytes(),
             self.threads,
         );
@@ -75,7 +86,7 @@ impl ServeCommand {
         Ok(server.run(|_| pool.client().map(crate::Cache::into_client))?)
     }
 
-    fn print_config(&self) {
+    fn print_config(&self, engine: &EngineOptions) {
         let shown = |option: Option<String>| option.unwrap_or_else(|| "none".to_owned());
         println!("address = {}", self.address);
         println!("port = {}", self.port);
@@ -85,6 +96,8 @@ impl ServeCommand {
             if self.pool.is_some() { "that of the pool".to_owned() } else { self.capacity.to_string() }
         );
         println!("pool = {}", self.pool.as_deref().unwrap_or("of its own"));
+        let engine = if self.pool.is_some() { "that of the pool".to_owned() } else { engine.to_string() };
+        println!("engine = {engine}");
         println!("threads = {}", self.threads);
         println!("metrics = {}", shown(self.metrics.map(|address| address.to_string())));
     }

@@ -91,24 +91,24 @@ impl Pool {
     /// tenth of a second. Dies the process meanwhile, the pool is what it was, or has the node; what is left of a region goes with the next call,
     /// or with the pool.
     pub fn grow(&self, bytes: u64) -> Result<NodeInfo, GrowError> {
-        let mut forge = self.0.join()?;
+        let mut client = self.0.join()?;
         // One that died while it added a node still has its claim until it is known to be dead.
-        run_ready(forge.repair())?;
-        let (pool, me) = (self.0.forge.pool(), forge.me());
-        let claim = run_ready(nodes::claim(forge.endpoint(), pool, me, bytes))?;
-        if let Err(error) = self.add_node(forge.endpoint(), &claim) {
-            run_ready(claim.release(forge.endpoint(), pool)).map_err(PoolError::Verb)?;
+        run_ready(client.repair())?;
+        let (pool, me) = (self.0.chosen.pool(), client.me());
+        let claim = run_ready(nodes::claim(client.endpoint(), pool, me, bytes))?;
+        if let Err(error) = self.add_node(client.endpoint(), &claim) {
+            run_ready(claim.release(client.endpoint(), pool)).map_err(PoolError::Verb)?;
             return Err(error);
         }
-        run_ready(forge.leave())?;
+        run_ready(client.leave())?;
         let number = claim.node;
         let region = self.name().map(|home| ShmNodes::name(home, number));
         let chunks = claim.chunks.into();
         Ok(NodeInfo { number, region, bytes: claim.bytes, chunks, chunks_free: chunks })
     }
 
-    fn add_node(&self, forge: &ShmEndpoint, claim: &nodes::Claim) -> Result<(), GrowError> {
-        let (home, pool) = (self.name(), self.0.forge.pool());
+    fn add_node(&self, client: &ShmEndpoint, claim: &nodes::Claim) -> Result<(), GrowError> {
+        let (home, pool) = (self.name(), self.0.chosen.pool());
         let region = Arc::new(make_node(home, claim.node, claim.bytes)?);
         let prepared = || -> Result<u32, GrowError> {
             // By an endpoint that has this region alone: should this fail, the process has no mapping of a region that nobody has.
@@ -126,13 +126,13 @@ impl Pool {
         })?;
         // Threads of this process that learn of the node find it mapped.
         let _ = self.0.nodes.insert(claim.node, region.clone());
-        run_ready(claim.publish(forge, pool, identity))?;
+        run_ready(claim.publish(client, pool, identity))?;
         self.0.region.sync()?;
         Ok(())
     }
 
     pub(super) fn nodes(&self, descriptors: &[Descriptor]) -> Vec<NodeInfo> {
-        let layout = &self.0.forge.pool().layout;
+        let layout = &self.0.chosen.pool().layout;
         let is_free = |descriptor: &&Descriptor| descriptor.chunk.is_some_and(|chunk| chunk.state == ChunkState::Free);
         let node = |number: u8| {
             let chunks = layout.chunks_of(number)?;

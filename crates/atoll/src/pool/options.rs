@@ -1,6 +1,6 @@
 //! What a new pool is to be like.
 
-use atoll_cache::forge::ForgeOptions;
+use atoll_cache::chosen::{self, EngineOptions};
 use atoll_pool::header::{CAPACITY_BYTES_MAX, NODES_MAX, NODES_MAX_DEFAULT};
 use atoll_pool::{PoolError, PoolSettings};
 
@@ -12,11 +12,12 @@ pub struct PoolOptions {
     nodes: u32,
     nodes_max: Option<u32>,
     clients_max: Option<u32>,
-    forge: ForgeOptions,
+    object_bytes_mean: Option<u32>,
+    engine: EngineOptions,
 }
 
 impl Default for PoolOptions {
-    /// 1 GiB on one memory node, the default engine settings.
+    /// 1 GiB on one memory node, the default engine.
     fn default() -> Self {
         Self {
             capacity_bytes: 1 << 30,
@@ -24,7 +25,8 @@ impl Default for PoolOptions {
             nodes: 1,
             nodes_max: None,
             clients_max: None,
-            forge: ForgeOptions::default(),
+            object_bytes_mean: None,
+            engine: EngineOptions::default(),
         }
     }
 }
@@ -58,14 +60,22 @@ impl PoolOptions {
 
     /// Expected bytes of an object with its key, by which the index is sized (default 288). Objects much smaller than that fill the index
     /// before the memory.
-    pub fn object_bytes_mean(mut self, bytes: u32) -> Self {
-        self.forge.object_bytes_mean = bytes.saturating_add(atoll_cache::forge::object::HEADER_BYTES as u32);
-        self
+    pub fn object_bytes_mean(self, bytes: u32) -> Self {
+        Self { object_bytes_mean: Some(bytes), ..self }
     }
 
-    /// The engine's own choices.
-    pub fn forge(self, forge: ForgeOptions) -> Self {
-        Self { forge, ..self }
+    /// The engine, with its own choices; by default `forge`. It is kept in the pool, so that nobody who opens it needs to know.
+    ///
+    /// ```
+    /// use atoll::{EngineOptions, Pool, PoolOptions};
+    ///
+    /// let engine = EngineOptions::ditto("lru+lfu".parse()?);
+    /// let pool = Pool::anonymous(&PoolOptions::default().capacity_bytes(16 << 20).engine(engine))?;
+    /// assert_eq!(pool.engine().to_string(), "ditto");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn engine(self, engine: EngineOptions) -> Self {
+        Self { engine, ..self }
     }
 
     /// What the header will say, checked.
@@ -81,7 +91,7 @@ impl PoolOptions {
             let wanted = format!("at most {bytes_max}");
             return Err(PoolError::Setting { what: "the most bytes", found: capacity_bytes_max, wanted });
         }
-        let mut settings = self.forge.for_growth(self.capacity_bytes, growth_bytes_max);
+        let mut settings = self.engine.for_growth(self.object_bytes_mean, self.capacity_bytes, growth_bytes_max);
         settings.clients_max = self.clients_max.unwrap_or(settings.clients_max);
         if self.nodes > 0 {
             settings = settings.spread(self.nodes);
@@ -90,6 +100,7 @@ impl PoolOptions {
             if growth_bytes_max > 0 { NODES_MAX_DEFAULT.max(self.nodes.saturating_add(1)) } else { self.nodes };
         (settings.nodes, settings.nodes_max) = (self.nodes, self.nodes_max.unwrap_or(nodes_max));
         settings.check()?;
+        chosen::check(&settings)?;
         Ok(settings)
     }
 }

@@ -2,8 +2,15 @@
 
 #![allow(dead_code, reason = "every test uses its part")]
 
+use atoll::EngineOptions;
+use atoll_cache::ditto::DittoOptions;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
+
+/// Every engine that a pool can be made for, with what it is shipped with.
+pub(crate) fn engines() -> [EngineOptions; 3] {
+    [EngineOptions::default(), EngineOptions::Ditto(DittoOptions::default()), EngineOptions::Kvs]
+}
 
 /// Runs `atoll` to its end.
 pub(crate) fn atoll(args: &[&str]) -> Output {

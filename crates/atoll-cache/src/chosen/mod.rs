@@ -1,0 +1,226 @@
+//! Whichever engine a pool was made for, behind one type: for programs whose users choose the engine.
+//!
+//! The engine stands in the pool's header, so that whoever opens a pool need not be told. A client matches on its engine once for each operation, and is
+//! from there on that engine's own code; whoever knows the engine when he compiles uses the engine itself.
+//!
+//! | module | concept |
+//! |---|---|
+//! | `options` | which engines there are, and what a new pool is told of its own |
+//!
+//! To add an engine: its variants here and in `options`, which the compiler asks for one after the other.
+
+mod options;
+
+pub use options::{EngineId, EngineOptions, check};
+
+use crate::ditto::{Ditto, DittoSettings};
+use crate::experts::ExpertSet;
+use crate::forge::{Forge, ForgePool};
+use crate::kvs::Kvs;
+use crate::objects::ObjectsPool;
+use crate::pooled::{Audit, Mended, Pooled};
+use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
+use atoll_fabric::Endpoint;
+use atoll_pool::{Incarnation, Pool, PoolError, PoolSettings};
+use std::sync::Arc;
+
+/// A pool as one process has it open. Cheap to clone.
+#[derive(Clone)]
+pub enum ChosenPool {
+    /// A pool of `forge`.
+    Forge(Arc<ForgePool>),
+    /// A pool of `ditto`.
+    Ditto(Arc<ObjectsPool>),
+    /// A pool of `kvs`.
+    Kvs(Arc<ObjectsPool>),
+}
+
+impl ChosenPool {
+    /// Formats all-zero regions, which the endpoint reaches, with settings made by [`EngineOptions::for_growth`]. A hash seed of 0 stands for a random one.
+    pub async fn format<E: Endpoint>(endpoint: &E, settings: PoolSettings) -> Result<Self, PoolError> {
+        Ok(match EngineId::of(&settings)? {
+            EngineId::Forge => Self::Forge(ForgePool::format(endpoint, settings).await?),
+            EngineId::Ditto => Self::Ditto(ObjectsPool::format(endpoint, settings).await?),
+            EngineId::Kvs => Self::Kvs(ObjectsPool::format(endpoint, settings).await?),
+        })
+    }
+
+    /// Opens a pool that somebody formatted, for the engine that its header names. `home_bytes` is the size of node 0's region.
+    pub async fn open<E: Endpoint>(endpoint: &E, home_bytes: u64) -> Result<Self, PoolError> {
+        let pool = Pool::open(endpoint, home_bytes).await?;
+        Ok(match EngineId::of(&pool.settings)? {
+            EngineId::Forge => Self::Forge(ForgePool::new(pool)?),
+            EngineId::Ditto => {
+                let shared = ObjectsPool::new(pool)?;
+                DittoSettings::decode(shared.settings())?;
+                Self::Ditto(shared)
+            }
+            EngineId::Kvs => Self::Kvs(ObjectsPool::new(pool)?),
+        })
+    }
+
+    /// Joins as a new client.
+    pub async fn join<E: Endpoint>(&self, endpoint: E) -> Result<Chosen<E>, PoolError> {
+        Ok(match self {
+            Self::Forge(shared) => Chosen::Forge(Forge::join(shared, endpoint).await?),
+            Self::Ditto(shared) => Chosen::Ditto(Box::new(Ditto::join(shared, endpoint).await?)),
+            Self::Kvs(shared) => Chosen::Kvs(Box::new(Kvs::join(shared, endpoint).await?)),
+        })
+    }
+
+    /// One that only looks, without a place in the pool: for [`Chosen::verify`].
+    pub fn auditor<E: Endpoint>(&self, endpoint: E) -> Result<Chosen<E>, PoolError> {
+        Ok(match self {
+            Self::Forge(shared) => Chosen::Forge(Forge::auditor(shared, endpoint)),
+            Self::Ditto(shared) => Chosen::Ditto(Box::new(Ditto::auditor(shared, endpoint)?)),
+            Self::Kvs(shared) => Chosen::Kvs(Box::new(Kvs::auditor(shared, endpoint)?)),
+        })
+    }
+
+    /// The pool behind it.
+    pub fn pool(&self) -> &Pool {
+        match self {
+            Self::Forge(shared) => shared.pool(),
+            Self::Ditto(shared) | Self::Kvs(shared) => shared.pool(),
+        }
+    }
+
+    /// The engine that the pool was made for.
+    pub fn engine(&self) -> EngineId {
+        match self {
+            Self::Forge(_) => EngineId::Forge,
+            Self::Ditto(_) => EngineId::Ditto,
+            Self::Kvs(_) => EngineId::Kvs,
+        }
+    }
+
+    /// The policies that say what goes, if it is an engine with experts.
+    pub fn experts(&self) -> Option<ExpertSet> {
+        match self {
+            Self::Ditto(shared) => DittoSettings::decode(shared.settings()).ok().map(|settings| settings.experts),
+            Self::Forge(_) | Self::Kvs(_) => None,
+        }
+    }
+
+    /// What the pool was made with, for people: name and value, the engine and its experts first.
+    pub fn describe_settings(&self) -> Vec<(&'static str, String)> {
+        let mut settings = vec![("engine", self.engine().to_string())];
+        settings.extend(self.experts().map(|experts| ("experts", experts.to_string())));
+        settings.extend(match self {
+            Self::Forge(shared) => shared.describe_settings(),
+            Self::Ditto(shared) | Self::Kvs(shared) => shared.describe_settings(),
+        });
+        settings
+    }
+}
+
+/// A client of a pool, whichever engine that was made for.
+pub enum Chosen<E: Endpoint> {
+    /// Of a pool of `forge`. In place, so that nothing stands between the default engine and its caller.
+    Forge(Forge<E>),
+    /// Of a pool of `ditto`.
+    Ditto(Box<Ditto<E>>),
+    /// Of a pool of `kvs`.
+    Kvs(Box<Kvs<E>>),
+}
+
+/// The same on every engine.
+macro_rules! on_engine {
+    ($chosen:expr, $engine:ident => $done:expr) => {
+        match $chosen {
+            Chosen::Forge($engine) => $done,
+            Chosen::Ditto($engine) => $done,
+            Chosen::Kvs($engine) => $done,
+        }
+    };
+}
+
+impl<E: Endpoint> Chosen<E> {
+    /// The client's endpoint.
+    pub fn endpoint(&self) -> &E {
+        on_engine!(self, engine => engine.endpoint())
+    }
+
+    /// Who this client is in the pool.
+    pub fn me(&self) -> Incarnation {
+        on_engine!(self, engine => engine.me())
+    }
+
+    /// Puts everything that this client holds back into the pool and gives up its place.
+    pub async fn leave(&mut self) -> Result<(), CacheError> {
+        on_engine!(self, engine => engine.leave().await)
+    }
+
+    /// Looks after everybody now, and reclaims what the dead ones held.
+    pub async fn repair(&mut self) -> Result<Mended, CacheError> {
+        match self {
+            Self::Forge(engine) => Pooled::repair(engine).await,
+            Self::Ditto(engine) => Pooled::repair(&mut **engine).await,
+            Self::Kvs(engine) => Pooled::repair(&mut **engine).await,
+        }
+    }
+
+    /// Walks the pool. Nobody else may use it meanwhile, or what is under way is reported as faults.
+    pub async fn verify(&mut self) -> Result<Audit, CacheError> {
+        match self {
+            Self::Forge(engine) => Pooled::verify(engine).await,
+            Self::Ditto(engine) => Pooled::verify(&mut **engine).await,
+            Self::Kvs(engine) => Pooled::verify(&mut **engine).await,
+        }
+    }
+}
+
+impl<E: Endpoint> Engine for Chosen<E> {
+    #[inline]
+    async fn get(&mut self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
+        on_engine!(self, engine => engine.get(key, into).await)
+    }
+
+    async fn get_many<F: FnMut(usize, Lookup, &Value)>(&mut self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
+        on_engine!(self, engine => engine.get_many(keys, found).await)
+    }
+
+    async fn expect(&mut self, keys: &[&[u8]]) {
+        on_engine!(self, engine => engine.expect(keys).await)
+    }
+
+    async fn peek(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
+        on_engine!(self, engine => engine.peek(key).await)
+    }
+
+    async fn update<C: Change>(&mut self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
+        on_engine!(self, engine => engine.update(key, change).await)
+    }
+
+    async fn scan<F: FnMut(&[u8])>(&mut self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
+        on_engine!(self, engine => engine.scan(cursor, count, each).await)
+    }
+
+    async fn random_key(&mut self) -> Result<Option<Vec<u8>>, CacheError> {
+        on_engine!(self, engine => engine.random_key().await)
+    }
+
+    async fn flush(&mut self) -> Result<u64, CacheError> {
+        on_engine!(self, engine => engine.flush().await)
+    }
+
+    async fn objects(&mut self) -> Result<u64, CacheError> {
+        on_engine!(self, engine => engine.objects().await)
+    }
+
+    async fn now_ms(&mut self) -> Result<u64, CacheError> {
+        on_engine!(self, engine => engine.now_ms().await)
+    }
+
+    async fn tend(&mut self) -> Result<(), CacheError> {
+        on_engine!(self, engine => engine.tend().await)
+    }
+
+    fn value_bytes_max(&self) -> usize {
+        on_engine!(self, engine => engine.value_bytes_max())
+    }
+
+    fn stats(&self) -> &Stats {
+        on_engine!(self, engine => engine.stats())
+    }
+}

@@ -1,0 +1,78 @@
+//! `--engine` and what belongs to it, for every command that makes a pool.
+
+use crate::EngineOptions;
+use atoll_cache::ditto::DittoOptions;
+use atoll_cache::experts::ExpertSet;
+use atoll_cache::forge::ForgeOptions;
+use clap::{Args, ValueEnum};
+
+/// The engine of a new pool. Whoever opens the pool finds it there.
+#[derive(Args, Debug)]
+pub(super) struct EngineArgs {
+    /// The engine, which says what goes when room is needed [default: forge]
+    #[arg(long, value_enum)]
+    engine: Option<EngineChoice>,
+    /// Policies that ditto weighs against each other, such as lru+lfu, or one alone
+    #[arg(long, value_name = "POLICY+POLICY")]
+    experts: Option<ExpertSet>,
+    /// The small queue's share of the pool, in percent (forge: 10, forge-paper: 20)
+    #[arg(long, value_parser = clap::value_parser!(u8).range(0..=100))]
+    small_percent: Option<u8>,
+    /// Leave no ghosts of evicted keys in the index of forge
+    #[arg(long)]
+    no_ghosts: bool,
+}
+
+/// The engines as users name them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum EngineChoice {
+    /// Groups in two queues, judged object by object, with ghosts
+    #[default]
+    Forge,
+    /// The same as the paper has it: eight groups merged into one, virtual segments, no ghosts
+    ForgePaper,
+    /// Samples of objects, judged by policies that learn which of them is right
+    Ditto,
+    /// Nothing is tracked and any object may go: to compare with
+    Kvs,
+}
+
+impl EngineArgs {
+    /// The first option that was given of them.
+    pub(super) fn given(&self) -> Option<&'static str> {
+        let given = [
+            ("--engine", self.engine.is_some()),
+            ("--experts", self.experts.is_some()),
+            ("--small-percent", self.small_percent.is_some()),
+            ("--no-ghosts", self.no_ghosts),
+        ];
+        given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+    }
+
+    /// What a new pool is told, or why these do not go together.
+    pub(super) fn options(&self) -> Result<EngineOptions, String> {
+        let engine = self.engine.unwrap_or_default();
+        if self.experts.is_some() && engine != EngineChoice::Ditto {
+            return Err("--experts is for ditto: add --engine ditto, or leave it out".to_owned());
+        }
+        let is_forge = matches!(engine, EngineChoice::Forge | EngineChoice::ForgePaper);
+        if (self.small_percent.is_some() || self.no_ghosts) && !is_forge {
+            return Err(
+                "--small-percent and --no-ghosts are for forge: add --engine forge, or leave them out".to_owned()
+            );
+        }
+        Ok(match engine {
+            EngineChoice::Forge => EngineOptions::Forge(self.forge(ForgeOptions::default())),
+            EngineChoice::ForgePaper => EngineOptions::Forge(self.forge(ForgeOptions::paper())),
+            EngineChoice::Ditto => {
+                EngineOptions::Ditto(self.experts.map_or_else(DittoOptions::default, DittoOptions::adaptive))
+            }
+            EngineChoice::Kvs => EngineOptions::Kvs,
+        })
+    }
+
+    fn forge(&self, shipped: ForgeOptions) -> ForgeOptions {
+        let small_percent = self.small_percent.unwrap_or(shipped.small_percent);
+        ForgeOptions { small_percent, ghosts: shipped.ghosts && !self.no_ghosts, ..shipped }
+    }
+}
