@@ -9,6 +9,8 @@ use super::setup::Setup;
 use super::shape::{METRICS, axis, categories, series};
 use crate::report::{Axis, Figure, Point, Series};
 use atoll_cache::ditto::{DittoOptions, History};
+use atoll_fabric::Purpose;
+use atoll_sim::network::traffic::Posted;
 
 /// Entries of Ditto's history (FORGE 6.1).
 const HISTORY_OBJECTS: u32 = 1024;
@@ -30,7 +32,8 @@ pub(super) fn on_ditto(setup: &Setup, object_bytes: u32) -> Setup {
     Setup { pool: one.pool.clone().spread(nodes), ..one }
 }
 
-/// How much better FORGE is, by metric: on every load the mean over its points, and the least and the most of all points.
+/// How much better FORGE is: its throughput at every point; of every metric the mean over all points, the least and the most; and the verbs that both need for a
+/// request at the last place along, by purpose.
 pub(super) fn figures(
     x: &Axis,
     xs: &[f64],
@@ -73,7 +76,31 @@ pub(super) fn figures(
                 of_all("most", &|all| all.into_iter().fold(0.0, f64::max), &|(_, most)| most),
             ],
         },
+        verbs("Verbs by purpose", names, forge, ditto, &|posted| posted.verbs),
+        verbs("Round trips by purpose", names, forge, ditto, &|posted| posted.round_trips),
     ]
+}
+
+/// What each system posted for a request at the last place along, by purpose.
+fn verbs(
+    title: &str,
+    names: &[String],
+    forge: &[&[Measured]],
+    ditto: &[&[Measured]],
+    count: &dyn Fn(&Posted) -> u64,
+) -> Figure {
+    let line = |system: &str, (name, measured): (&String, &&[Measured])| {
+        let measured = measured.last().expect("every line has a point");
+        let of = |purpose: Purpose| count(&measured.traffic.of(purpose)) as f64 / measured.requests.max(1) as f64;
+        series(format!("{name}, {system}"), Purpose::ALL.iter().enumerate().map(|(x, it)| (x as f64, of(*it))))
+    };
+    let of_forge = names.iter().zip(forge).map(|each| line("forge", each));
+    Figure {
+        title: title.to_owned(),
+        x: categories("purpose", Purpose::ALL.map(Purpose::name)),
+        y: axis("a request", ""),
+        series: of_forge.chain(names.iter().zip(ditto).map(|each| line("ditto", each))).collect(),
+    }
 }
 
 /// By what factor FORGE is better: a latency is the better the lower it is. 1 where Ditto has none of it.
