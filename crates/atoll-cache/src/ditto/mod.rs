@@ -22,7 +22,7 @@ pub mod counters;
 pub mod settings;
 mod shared;
 
-pub use settings::{DittoOptions, DittoSettings, ENGINE_DITTO};
+pub use settings::{DittoOptions, DittoSettings, ENGINE_DITTO, History};
 
 use crate::CacheError;
 use crate::experts::{self, Experts, REMEMBERED_MAX};
@@ -144,7 +144,7 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
         let experts = Experts::new(settings.experts, settings.learning, shared.objects_expected());
         let threshold = if endpoint.is_near() { 1 } else { settings.counter_threshold };
         let counters = Counters::new(settings.counters, threshold, settings.counter_age_us);
-        let objects = shared.objects_expected().saturating_mul(settings.history_percent) / 100;
+        let objects = settings.history.evictions(shared.objects_expected());
         let history = objects.clamp(1, crate::objects::slot::HISTORY_IDS / 2) as u32;
         let globals = std::iter::repeat_n(0, settings.experts.len()).collect();
         let remembers = endpoint.is_near() && settings.remembers;

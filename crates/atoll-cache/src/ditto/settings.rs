@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! word 0   policies: five bits each, number + 1, from bit 0 up; 0 ends them
-//! word 1   history, percent of the expected objects 32 | counter threshold 16 | batch of regrets 16
+//! word 1   history: percent of the expected objects, or objects where the highest bit is set 32 | counter threshold 16 | batch of regrets 16
 //! word 2   slots whose accesses a client counts at home 32 | their age, microseconds 32
 //! word 3   learning rate, millionths 32 | what is left of a penalty at the history's end, millionths 32
 //! word 4   least weight, millionths 20 | chance of exploring, millionths 20 | rate of a miniature's miss, millionths 20
@@ -19,14 +19,48 @@ use atoll_pool::{PoolError, PoolSettings};
 pub const ENGINE_DITTO: u64 = 2;
 const POLICY_BITS: u32 = 5;
 const MILLION: f64 = 1e6;
+/// In the history's half word: the other bits are objects.
+const COUNTED: u64 = 1 << 31;
+
+/// For how many evictions a history entry lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum History {
+    /// So many percent of the objects that the cache is expected to hold.
+    Percent(u32),
+    /// So many, however large the cache is.
+    Objects(u32),
+}
+
+impl History {
+    /// Evictions, for a cache of so many objects.
+    pub fn evictions(self, objects_expected: u64) -> u64 {
+        match self {
+            Self::Percent(percent) => objects_expected.saturating_mul(percent.into()) / 100,
+            Self::Objects(objects) => objects.into(),
+        }
+    }
+
+    /// Half a word of the header. Numbers from 2^31 on are cut there.
+    fn word(self) -> u64 {
+        match self {
+            Self::Percent(percent) => u64::from(percent).min(COUNTED - 1),
+            Self::Objects(objects) => u64::from(objects).min(COUNTED - 1) | COUNTED,
+        }
+    }
+
+    fn of_word(word: u64) -> Self {
+        let number = (word & (COUNTED - 1)) as u32;
+        if word & COUNTED == 0 { Self::Percent(number) } else { Self::Objects(number) }
+    }
+}
 
 /// Choices of a `ditto` pool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DittoOptions {
     /// The policies that are experts; of one alone nothing is learnt.
     pub experts: ExpertSet,
-    /// Evictions that a history entry lasts, in percent of the objects that the cache is expected to hold.
-    pub history_percent: u64,
+    /// For how many evictions a history entry lasts.
+    pub history: History,
     /// Accesses of an object that a client far from the pool adds up before it tells them.
     pub counter_threshold: u32,
     /// Objects whose accesses a client adds up at most.
@@ -50,7 +84,7 @@ impl DittoOptions {
     pub fn paper(experts: ExpertSet) -> Self {
         Self {
             experts,
-            history_percent: 100,
+            history: History::Percent(100),
             counter_threshold: 10,
             // 10 MB of 40 bytes.
             counters: 250_000,
@@ -66,7 +100,7 @@ impl DittoOptions {
     /// These experts, learning as is best on real traces: by miniatures, from larger samples.
     pub fn adaptive(experts: ExpertSet) -> Self {
         Self {
-            history_percent: 100 * u64::from(experts::HISTORY_PER_OBJECT),
+            history: History::Percent(100 * experts::HISTORY_PER_OBJECT),
             learning: experts::Settings::default(),
             sample_buckets: experts::SAMPLE_BUCKETS,
             remembers: true,
@@ -86,7 +120,7 @@ impl DittoOptions {
             area_bytes: |_| super::shared::AREA_BYTES,
             replacement: [
                 policies,
-                self.history_percent & 0xffff_ffff
+                self.history.word()
                     | u64::from(self.counter_threshold.min(0xffff)) << 32
                     | u64::from(learning.batch.min(0xffff)) << 48,
                 self.counters.min(u32::MAX as usize) as u64 | self.counter_age_us.min(u32::MAX.into()) << 32,
@@ -122,8 +156,8 @@ impl Default for DittoOptions {
 pub struct DittoSettings {
     /// The policies that are experts.
     pub experts: ExpertSet,
-    /// Evictions that a history entry lasts, in percent of the expected objects.
-    pub history_percent: u64,
+    /// For how many evictions a history entry lasts.
+    pub history: History,
     /// Accesses that are told at once.
     pub counter_threshold: u32,
     /// Objects whose accesses are added up at most.
@@ -176,7 +210,7 @@ impl DittoSettings {
         }
         Ok(Self {
             experts,
-            history_percent: counting & 0xffff_ffff,
+            history: History::of_word(counting & 0xffff_ffff),
             counter_threshold: (counting >> 32 & 0xffff) as u32,
             counters: (counters & 0xffff_ffff) as usize,
             counter_age_us: counters >> 32,
@@ -194,12 +228,14 @@ mod tests {
     #[test]
     fn choices_survive_the_header_and_impossible_ones_are_refused() {
         for names in ["lru", "lru+lfu", "lirs+gds+lru-k"] {
-            let options = DittoOptions { history_percent: 150, ..DittoOptions::adaptive(names.parse().unwrap()) };
-            let settings = options.for_capacity(8 << 20);
-            let objects = ObjectsSettings::decode(&settings).unwrap();
-            let ditto = DittoSettings::decode(&objects).unwrap();
-            assert_eq!((ditto.experts, ditto.history_percent), (options.experts, 150));
-            assert_eq!((ditto.learning, ditto.counters), (options.learning, 250_000));
+            let options = DittoOptions::adaptive(names.parse().unwrap());
+            for history in [History::Percent(150), History::Objects(1024)] {
+                let settings = DittoOptions { history, ..options.clone() }.for_capacity(8 << 20);
+                let ditto = DittoSettings::decode(&ObjectsSettings::decode(&settings).unwrap()).unwrap();
+                assert_eq!((ditto.experts, ditto.history), (options.experts, history));
+                assert_eq!((ditto.learning, ditto.counters), (options.learning, 250_000));
+            }
+            let objects = ObjectsSettings::decode(&options.for_capacity(8 << 20)).unwrap();
             for bad in [31, 1 << 5 | 1] {
                 let bad = ObjectsSettings { replacement: [bad, 0, 0, 0, 0, 0], ..objects.clone() };
                 assert!(DittoSettings::decode(&bad).is_err());

@@ -1,13 +1,12 @@
 //! A thread of a point: it does one request after the other and tells what came of them.
 
+use super::system::Subject;
 use crate::LabError;
 use crate::latency::Latencies;
 use crate::load::{Kind, Request, Stream};
 use crate::trace::Effect;
-use atoll_cache::forge::Forge;
 use atoll_cache::{Cache, CacheError, Condition, Expiry, SetOptions, Value};
 use atoll_fabric::Endpoint;
-use atoll_sim::SimEndpoint;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -30,8 +29,8 @@ impl Tally {
 }
 
 /// A thread.
-pub(super) struct Client {
-    pub(super) cache: Cache<Forge<SimEndpoint>>,
+pub(super) struct Client<G: Subject> {
+    pub(super) cache: Cache<G>,
     pub(super) stream: Stream,
     pub(super) miss_penalty_ns: u64,
     key: Vec<u8>,
@@ -41,18 +40,13 @@ pub(super) struct Client {
     tally: Rc<RefCell<Tally>>,
 }
 
-impl Client {
-    pub(super) fn new(
-        cache: Cache<Forge<SimEndpoint>>,
-        stream: Stream,
-        miss_penalty_ns: u64,
-        tally: &Rc<RefCell<Tally>>,
-    ) -> Self {
+impl<G: Subject> Client<G> {
+    pub(super) fn new(cache: Cache<G>, stream: Stream, miss_penalty_ns: u64, tally: &Rc<RefCell<Tally>>) -> Self {
         let (key, value, content, tally) = (Vec::new(), Value::new(), Vec::new(), tally.clone());
         Self { cache, stream, miss_penalty_ns, key, value, content, tally }
     }
 
-    fn now_ns(&self) -> u64 {
+    pub(super) fn now_ns(&self) -> u64 {
         self.cache.engine().endpoint().virtual_ns()
     }
 
@@ -94,7 +88,7 @@ impl Client {
         Ok(())
     }
 
-    async fn request(&mut self, request: &Request) -> Result<(), CacheError> {
+    pub(super) async fn request(&mut self, request: &Request) -> Result<(), CacheError> {
         if request.kind == Kind::Scan {
             for step in 0..u64::from(request.keys) {
                 let one = Request { key: request.key + step, ..*request };

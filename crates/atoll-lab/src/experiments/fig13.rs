@@ -1,7 +1,8 @@
 //! FORGE, Fig. 13: YCSB over the number of threads; and how near to the limits of the model a GET comes.
 
 use super::point::{Measured, measure_all};
-use super::setup::Setup;
+use super::setup::{Setup, Start};
+use super::versus::{self, Printed};
 use super::{Experiment, Options, shape};
 use crate::load::{Load, LoadOptions, ycsb};
 use crate::{LabError, report};
@@ -13,6 +14,9 @@ use std::sync::Arc;
 const WORKLOADS: [&str; 5] = ["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e"];
 const THREADS: [u16; 5] = [16, 32, 64, 128, 256];
 const CACHE_PERCENT: u64 = 20;
+
+/// Section 6.2: over Ditto, S3FIFO-DM and GLCache-DM.
+const PRINTED: Printed = [Some((2.0, 8.7)), Some((1.3, 5.9)), Some((3.9, 13.3)), None];
 
 /// The experiment.
 pub(super) struct Ycsb;
@@ -56,12 +60,21 @@ impl Experiment for Ycsb {
         let most = *scale.threads.last().expect("there are threads");
         setups.push(warm(most, 0, &scale, options)?);
         setups.push(warm(most, address_bytes(scale.warm_keys), &scale, options)?);
+        let points = WORKLOADS.len() * scale.threads.len();
+        let beside: Vec<_> = setups[..points].iter().map(|one| versus::on_ditto(one, ycsb::OBJECT_BYTES)).collect();
+        setups.extend(beside);
         let measured = measure_all(&setups, options.workers)?;
-        let (cold, warm) = measured.split_at(measured.len() - 2);
+        let (forge, ditto) = measured.split_at(points + 2);
+        let (cold, warm) = forge.split_at(points);
         let lines: Vec<&[Measured]> = cold.chunks(scale.threads.len()).collect();
+        let beside: Vec<&[Measured]> = ditto.chunks(scale.threads.len()).collect();
         let xs: Vec<f64> = scale.threads.iter().map(|threads| f64::from(*threads)).collect();
         let x = report::Axis { logarithmic: true, ..shape::axis("threads", "") };
-        let mut figures = shape::figures(&x, &xs, &WORKLOADS.map(str::to_owned), &lines);
+        let forge_names = WORKLOADS.map(str::to_owned);
+        let mut names = forge_names.to_vec();
+        names.extend(WORKLOADS.map(|name| format!("{name}, ditto")));
+        let mut figures = shape::figures(&x, &xs, &names, &[&lines[..], &beside[..]].concat());
+        figures.extend(versus::figures(&x, &xs, &forge_names, &lines, &beside, &PRINTED));
         let at_cache_size = lines[2].last().expect("there are threads");
         figures.extend(limits(&setups[0], at_cache_size, &warm[0], &warm[1]));
         let Scale { keys, requests, warm_keys, .. } = scale;
@@ -69,7 +82,8 @@ impl Experiment for Ycsb {
             name: self.name().to_owned(),
             title: self.what().to_owned(),
             what: format!(
-                "{keys} keys of {} bytes; {requests} requests, of YCSB E a twentieth, since a scan is fifty GETs. The paper's text prints no absolute number of this figure. YCSB C \
+                "{keys} keys of {} bytes; {requests} requests, of YCSB E a twentieth, since a scan is fifty GETs. The paper's text prints no absolute number of this figure. Ditto \
+                 has as much memory as FORGE, metadata included; what is printed of FORGE over all its baselines stands beside what is here over Ditto. YCSB C \
                  at {most} threads stands beside the throughput that the model allows one memory node for a GET's READs alone: bucket and object; with the address \
                  cache slot and object, and the object alone, which no validated GET reaches. With all keys cached there are {warm_keys} of them; for the address cache \
                  every thread has looked each up before. At {most} threads the busiest server of a NIC is {}.",
@@ -98,7 +112,7 @@ fn warm(threads: u16, address_cache_bytes: usize, scale: &Scale, options: &Optio
     let load = load("ycsb-c", scale.warm_keys, scale.warm_requests, options)?;
     let cache_bytes = 3 * scale.warm_keys * u64::from(ycsb::OBJECT_BYTES) + u64::from(threads) * (256 << 10);
     let setup = Setup::new(load, threads, cache_bytes, ycsb::OBJECT_BYTES, options.seed);
-    Ok(Setup { warm: true, address_cache_bytes, ..setup })
+    Ok(Setup { start: Start::LookedUp, address_cache_bytes, ..setup })
 }
 
 /// Memory of an address cache that knows every key, although sets of four fill unevenly.

@@ -4,7 +4,7 @@ use super::fig15::real;
 use super::point::{Measured, measure_all};
 use super::setup::{Footprint, Setup};
 use super::tenants::populated;
-use super::{Experiment, Options, shape};
+use super::{Experiment, Options, shape, versus};
 use crate::{LabError, report};
 
 const CACHE_PERCENT: u64 = 20;
@@ -30,38 +30,50 @@ impl Experiment for MemoryNodes {
         let load = populated(real(LOAD.0, LOAD.1, options)?, threads[2], CACHE_PERCENT);
         let footprint = Footprint::of(&*load);
         let (bytes, object_bytes) = (footprint.bytes * CACHE_PERCENT / 100, footprint.object_bytes());
-        let mut setups = Vec::new();
+        let (mut setups, mut beside) = (Vec::new(), Vec::new());
         for nodes in MEMORY_NODES {
             for threads in threads {
                 let one = Setup::new(load.clone(), threads, bytes, object_bytes, options.seed);
-                setups.push(Setup { pool: one.pool.clone().spread(nodes), ..one });
+                let forge = Setup { pool: one.pool.clone().spread(nodes), ..one };
+                beside.push(versus::on_ditto(&forge, object_bytes));
+                setups.push(forge);
             }
         }
+        setups.extend(beside);
         let measured = measure_all(&setups, options.workers)?;
         let lines: Vec<&[Measured]> = measured.chunks(threads.len()).collect();
-        let names = MEMORY_NODES.map(|nodes| if nodes == 1 { "1 node".to_owned() } else { format!("{nodes} nodes") });
+        let forge_names =
+            MEMORY_NODES.map(|nodes| if nodes == 1 { "1 node".to_owned() } else { format!("{nodes} nodes") });
+        let mut names = forge_names.to_vec();
+        names.extend(forge_names.iter().map(|name| format!("{name}, ditto")));
         let x = shape::categories("threads", threads.map(|threads| threads.to_string()));
         let mut figures = shape::figures(&x, &[0.0, 1.0, 2.0], &names, &lines);
-        let gain = |measured: &[Measured]| -> Vec<(f64, f64)> {
-            let over_one = measured.iter().zip(lines[0]).map(|(more, one)| more.mops() / one.mops());
+        let gain = |measured: &[Measured], one: &[Measured]| -> Vec<(f64, f64)> {
+            let over_one = measured.iter().zip(one).map(|(more, one)| more.mops() / one.mops());
             over_one.enumerate().map(|(place, ratio)| (place as f64, ratio)).collect()
         };
         figures.push(report::Figure {
             title: "Throughput over that of one memory node".to_owned(),
-            x,
+            x: x.clone(),
             y: shape::axis("ratio", ""),
             series: names
                 .iter()
-                .zip(&lines)
-                .map(|(name, measured)| shape::series(name.clone(), gain(measured)))
+                .zip(lines.iter().enumerate())
+                .map(|(name, (line, measured))| {
+                    // Each system's own first line is the one of a single node.
+                    let one = lines[line / MEMORY_NODES.len() * MEMORY_NODES.len()];
+                    shape::series(name.clone(), gain(measured, one))
+                })
                 .collect(),
         });
+        let (forge, ditto) = lines.split_at(MEMORY_NODES.len());
+        figures.extend(versus::figures(&x, &[0.0, 1.0, 2.0], &forge_names, forge, ditto, &[None; 4]));
         Ok(report::Experiment {
             name: self.name().to_owned(),
             title: self.what().to_owned(),
             what: format!(
                 "{}: {} requests for {} keys of {object_bytes} bytes in the mean, in place of the paper's Meta workload. The cache has the same size on one node and on three. \
-                 The paper's text prints no absolute number of this figure. Its threads share cores beyond 156 (Hyper-Threading); these do not.",
+                 The paper's text prints no absolute number of this figure, and has no Ditto in it, whose prototype knows one memory node; ours knows several. The paper's threads share cores beyond 156 (Hyper-Threading); these do not.",
                 load.what(),
                 load.requests(),
                 footprint.objects,

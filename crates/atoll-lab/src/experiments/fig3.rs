@@ -3,7 +3,7 @@
 use super::fig13::load;
 use super::point::{Measured, measure_all};
 use super::setup::Setup;
-use super::{Experiment, Options, shape};
+use super::{Experiment, Options, shape, versus};
 use crate::load::ycsb;
 use crate::{LabError, report};
 use atoll_fabric::Purpose;
@@ -39,11 +39,16 @@ impl Experiment for Traffic {
             let cache_bytes = keys * u64::from(ycsb::OBJECT_BYTES) * CACHE_PERCENT / 100;
             setups.push(Setup::new(load, THREADS, cache_bytes, ycsb::OBJECT_BYTES, options.seed));
         }
+        let beside: Vec<_> = setups.iter().map(|one| versus::on_ditto(one, ycsb::OBJECT_BYTES)).collect();
+        setups.extend(beside);
         let measured = measure_all(&setups, options.workers)?;
+        let (forge, ditto) = measured.split_at(WORKLOADS.len());
         let names = Purpose::ALL.map(Purpose::name);
         let figure = |title: &str, y: &str, of: &dyn Fn(&Measured, Purpose) -> u64| {
-            let mut series: Vec<_> =
-                WORKLOADS.iter().zip(&measured).map(|(name, measured)| shares(name, measured, of)).collect();
+            let share = |(name, measured): (String, &Measured)| shares(name, measured, of);
+            let named = |system: &str| WORKLOADS.map(|name| format!("{system} {name}"));
+            let mut series: Vec<_> = named("forge").into_iter().zip(forge).map(share).collect();
+            series.extend(named("ditto").into_iter().zip(ditto).map(share).map(beside_printed));
             series.extend(OTHERS.iter().map(|(name, percents)| {
                 let known =
                     percents.iter().enumerate().filter_map(|(place, percent)| Some((place as f64, (*percent)?)));
@@ -59,7 +64,8 @@ impl Experiment for Traffic {
         let figures = vec![
             figure("Verbs by purpose", "share of verbs", &|measured, purpose| measured.traffic.of(purpose).verbs),
             figure("Bytes by purpose", "share of bytes", &|measured, purpose| measured.traffic.of(purpose).bytes),
-            housekeeping(&measured),
+            housekeeping("Housekeeping and hits", forge),
+            housekeeping("Housekeeping and hits of Ditto", ditto),
         ];
         Ok(report::Experiment {
             name: self.name().to_owned(),
@@ -67,7 +73,7 @@ impl Experiment for Traffic {
             what: format!(
                 "{keys} keys of {} bytes, {requests} requests, of YCSB E a twentieth, since a scan is fifty GETs. The paper says neither which YCSB workload its Fig. 3a shows nor \
                  whether traffic is verbs or bytes: all workloads and both are here. It prints the shares of LRU, SIEVE and Ditto, whose housekeeping is 86.6 %, \
-                 85.3 % and 63.9 %; FORGE's own share is in the picture only. Regrouping counts as eviction, as it must in the paper, which has no collection in \
+                 85.3 % and 63.9 %; FORGE's own share is in the picture only. Of Ditto the printed shares stand beside ours on every workload. Regrouping counts as eviction, as it must in the paper, which has no collection in \
                  YCSB; the SET after a miss counts as a request. Upkeep is leases and looking after other clients, which the paper does not have.",
                 ycsb::OBJECT_BYTES,
             ),
@@ -76,14 +82,21 @@ impl Experiment for Traffic {
     }
 }
 
-fn shares(name: &str, measured: &Measured, of: &dyn Fn(&Measured, Purpose) -> u64) -> report::Series {
+/// The share of Ditto's traffic that the paper prints, which may be of another workload.
+fn beside_printed(mut line: report::Series) -> report::Series {
+    let (_, printed) = OTHERS[2];
+    line.points.iter_mut().zip(printed).for_each(|(point, printed)| point.paper = printed);
+    line
+}
+
+fn shares(name: String, measured: &Measured, of: &dyn Fn(&Measured, Purpose) -> u64) -> report::Series {
     let total: u64 = Purpose::ALL.iter().map(|purpose| of(measured, *purpose)).sum();
     let share = |purpose: Purpose| of(measured, purpose) as f64 * 100.0 / total.max(1) as f64;
-    shape::series(format!("forge {name}"), Purpose::ALL.iter().map(|purpose| (*purpose as u8 as f64, share(*purpose))))
+    shape::series(name, Purpose::ALL.iter().map(|purpose| (*purpose as u8 as f64, share(*purpose))))
 }
 
 /// Everything that is no request, in percent.
-fn housekeeping(measured: &[Measured]) -> report::Figure {
+fn housekeeping(title: &str, measured: &[Measured]) -> report::Figure {
     let share = |of: &dyn Fn(Purpose) -> u64| {
         let total: u64 = Purpose::ALL.iter().map(|purpose| of(*purpose)).sum();
         100.0 - of(Purpose::Request) as f64 * 100.0 / total.max(1) as f64
@@ -92,7 +105,7 @@ fn housekeeping(measured: &[Measured]) -> report::Figure {
     let bytes = measured.iter().map(|each| share(&|purpose| each.traffic.of(purpose).bytes)).enumerate();
     let hits = measured.iter().map(Measured::hit_percent).enumerate();
     report::Figure {
-        title: "Housekeeping and hits".to_owned(),
+        title: title.to_owned(),
         x: shape::categories("workload", WORKLOADS),
         y: shape::axis("share", "%"),
         series: vec![

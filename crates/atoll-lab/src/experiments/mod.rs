@@ -2,7 +2,7 @@
 //!
 //! `atoll lab list` names them, `atoll lab run NAME` runs one. Each is a file with a type that implements [`Experiment`], and a line in [`ALL`].
 //!
-//! What holds for all of them, after FORGE's section 6.1 where it says something:
+//! What holds for all of them, after FORGE's section 6.1 where it says something (what is otherwise in those of Ditto's paper stands in `ditto`):
 //!
 //! - **Testbed**: three compute nodes and, unless said otherwise, one memory node, on the profile `cx5-100g`. Threads are spread over the compute nodes;
 //!   those of one node share a process. A thread has a processor of its own.
@@ -28,10 +28,13 @@
 //! | module | concept |
 //! |---|---|
 //! | [`setup`] | what a point of an experiment runs on; the pool of a size |
+//! | [`system`] | the engines that a point can run on |
 //! | [`point`] | a point, run: the simulation, its phases, what was counted |
 //! | `client` | a thread of a point |
 //! | `cache_sizes` | loads over the sizes of the cache |
 //! | [`tenants`] | traces of few keys, for several tenants; objects of one size |
+//! | `ditto` | the figures of Ditto's paper |
+//! | `versus` | FORGE beside Ditto |
 //! | [`shape`] | results brought into figures |
 //! | `table` | figures as text |
 //! | `command` | the command line |
@@ -39,6 +42,7 @@
 mod cache_sizes;
 mod client;
 mod command;
+mod ditto;
 mod fig13;
 mod fig14;
 mod fig15;
@@ -49,8 +53,10 @@ mod fig3;
 pub mod point;
 pub mod setup;
 pub mod shape;
+pub mod system;
 mod table;
 pub mod tenants;
+mod versus;
 
 pub use command::{ListCommand, RunCommand};
 
@@ -95,7 +101,7 @@ pub trait Experiment: Sync {
 }
 
 /// All of them, in the order of `atoll lab list`.
-pub const ALL: [&dyn Experiment; 7] = [
+pub const ALL: [&dyn Experiment; 13] = [
     &fig3::Traffic,
     &fig13::Ycsb,
     &fig14::FixedSizes,
@@ -103,6 +109,12 @@ pub const ALL: [&dyn Experiment; 7] = [
     &fig16::MemoryNodes,
     &fig17::Sensitivity,
     &fig18::Ablation,
+    &ditto::Tracking,
+    &ditto::Elasticity,
+    &ditto::Ycsb,
+    &ditto::RealTraces,
+    &ditto::Policies,
+    &ditto::Counters,
 ];
 
 /// The experiment of that name.

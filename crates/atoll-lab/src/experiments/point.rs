@@ -9,15 +9,15 @@
 //! | leave | all at once | nothing |
 
 use super::client::{Client, Tally};
-use super::setup::{COMPUTE_NODES, Setup};
+use super::setup::{Setup, Start};
+use super::system::{Subject, Work, on_system};
 use crate::LabError;
 use crate::latency::Latencies;
 use crate::load::Stream;
 use crate::progress::Progress;
 use crate::scheduled::Scheduled;
-use atoll_cache::forge::{Forge, ForgePool, Variant};
 use atoll_cache::{Cache, CacheError, Stats};
-use atoll_fabric::{Address, Kind};
+use atoll_fabric::Kind;
 use atoll_sim::network::traffic::Limit;
 use atoll_sim::network::{Network, Traffic};
 use atoll_sim::sim::region;
@@ -31,9 +31,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// One of the requests of every thread in so many is warm-up (FORGE 6.1: the first 20 %).
 const WARM_UP_ONE_IN: u64 = 5;
-
-/// Where variants of the engine have what they need besides the pool.
-const VARIANT_AREA: Address = Address::new(0, 1, 0);
 
 /// What came of a point.
 pub struct Measured {
@@ -111,21 +108,34 @@ pub fn measure_all(setups: &[Setup], workers: usize) -> Result<Vec<Measured>, La
 }
 
 /// Threads between phases: a task takes its client and puts it back.
-type Place = Rc<RefCell<Option<Client>>>;
+pub(super) type Place<G> = Rc<RefCell<Option<Client<G>>>>;
 
-struct Point<'s> {
+/// A simulation with its pool and the threads that have joined.
+pub(super) struct Point<'s, G: Subject> {
     setup: &'s Setup,
-    sim: Sim,
-    places: Vec<Place>,
-    tally: Rc<RefCell<Tally>>,
+    pub(super) sim: Sim,
+    /// The pool, as each compute node has it open.
+    pub(super) pools: Vec<Arc<G::Shared>>,
+    pub(super) places: Vec<Place<G>>,
+    pub(super) tally: Rc<RefCell<Tally>>,
 }
 
 /// Runs one point.
 pub fn measure(setup: &Setup) -> Result<Measured, LabError> {
-    let mut point = Point::new(setup)?;
-    if setup.warm {
-        point.preload()?;
+    struct One<'s>(&'s Setup);
+    impl Work for One<'_> {
+        type Output = Measured;
+
+        fn run<G: Subject>(self) -> Result<Measured, LabError> {
+            measure_on::<G>(self.0)
+        }
     }
+    on_system(setup.system, One(setup))
+}
+
+fn measure_on<G: Subject>(setup: &Setup) -> Result<Measured, LabError> {
+    let mut point = Point::<G>::new(setup)?;
+    point.preload()?;
     let share = setup.load.requests() / u64::from(setup.threads);
     let warm_up = share / WARM_UP_ONE_IN;
     point.phase(|_, client| play(client, warm_up))?;
@@ -140,50 +150,52 @@ pub fn measure(setup: &Setup) -> Result<Measured, LabError> {
     Ok(Measured { requests, gets, hits, ns, traffic, stats, verbs_simulated, latencies })
 }
 
-async fn play(mut client: Client, requests: u64) -> (Client, Result<(), CacheError>) {
+async fn play<G: Subject>(mut client: Client<G>, requests: u64) -> (Client<G>, Result<(), CacheError>) {
     client.play(requests).await;
     (client, Ok(()))
 }
 
-impl<'s> Point<'s> {
-    fn new(setup: &'s Setup) -> Result<Self, LabError> {
+impl<'s, G: Subject> Point<'s, G> {
+    /// Makes the pool, and lets all threads of the setup join.
+    pub(super) fn new(setup: &'s Setup) -> Result<Self, LabError> {
         let bytes = setup.pool.home_bytes();
         let further = (1..setup.pool.nodes).map(|_| setup.pool.member_bytes);
         let regions = std::iter::once(bytes).chain(further).map(|bytes| vec![region(bytes, Kind::Host)]);
         let mut nodes: Vec<_> = regions.collect();
-        if setup.variant != Variant::default() {
-            nodes[0].push(region(Variant::area_bytes(&setup.pool)?, Kind::Host));
+        let beside_bytes = G::beside_bytes(setup)?;
+        if beside_bytes > 0 {
+            nodes[0].push(region(beside_bytes, Kind::Host));
         }
-        let sim = Sim::new(SimOptions::timed(setup.seed, nodes, Network::new(setup.profile, COMPUTE_NODES)));
+        let sim = Sim::new(SimOptions::timed(setup.seed, nodes, Network::new(setup.profile, setup.compute_nodes)));
         let (endpoint, settings) = (sim.endpoint("maker"), setup.pool.clone());
-        ran(sim.block_on(async move { ForgePool::format(&endpoint, settings).await.map(drop) }))??;
+        ran(sim.block_on(async move { G::format(&endpoint, settings).await.map(drop) }))??;
         let mut pools = Vec::new();
-        for node in 0..COMPUTE_NODES {
+        for node in 0..setup.compute_nodes {
             let endpoint = sim.endpoint_on("opener", node);
-            pools.push(ran(sim.block_on(async move { ForgePool::open(&endpoint, bytes).await }))??);
+            pools.push(ran(sim.block_on(async move { G::open(&endpoint, bytes).await }))??);
         }
-        let mut point = Self { setup, sim, places: Vec::new(), tally: Rc::new(RefCell::new(Tally::new())) };
+        let mut point = Self { setup, sim, pools, places: Vec::new(), tally: Rc::new(RefCell::new(Tally::new())) };
         for thread in 0..setup.threads {
-            point.join(thread, &pools[usize::from(thread % COMPUTE_NODES)])?;
+            point.join(thread)?;
         }
         Ok(point)
     }
 
-    fn join(&mut self, thread: u16, pool: &Arc<ForgePool>) -> Result<(), LabError> {
-        let (pool, endpoint) = (pool.clone(), self.sim.endpoint_on("client", thread % COMPUTE_NODES));
-        let mut forge = ran(self.sim.block_on(async move { Forge::join(&pool, endpoint).await }))??;
-        forge.set_address_cache(self.setup.address_cache_bytes);
-        forge.set_variant(self.setup.variant, VARIANT_AREA);
+    fn join(&mut self, thread: u16) -> Result<(), LabError> {
+        let pool = self.pools[usize::from(thread % self.setup.compute_nodes)].clone();
+        let endpoint = self.sim.endpoint_on("client", thread % self.setup.compute_nodes);
+        let mut engine = ran(self.sim.block_on(async move { G::join(&pool, endpoint).await }))??;
+        engine.prepare(self.setup);
         let stream = self.setup.load.stream(thread.into(), self.setup.threads.into());
-        let client = Client::new(Cache::new(forge), stream, self.setup.miss_penalty_ns, &self.tally);
+        let client = Client::new(Cache::new(engine), stream, self.setup.miss_penalty_ns, &self.tally);
         self.places.push(Rc::new(RefCell::new(Some(client))));
         Ok(())
     }
 
     /// All threads do something of their own, until all have ended.
-    fn phase<F: Future<Output = (Client, Result<(), CacheError>)> + 'static>(
+    fn phase<F: Future<Output = (Client<G>, Result<(), CacheError>)> + 'static>(
         &self,
-        what: impl Fn(u64, Client) -> F,
+        what: impl Fn(u64, Client<G>) -> F,
     ) -> Result<u64, LabError> {
         self.begin();
         for (thread, place) in self.places.iter().enumerate() {
@@ -205,7 +217,11 @@ impl<'s> Point<'s> {
         }
     }
 
-    fn preload(&self) -> Result<(), LabError> {
+    /// Brings about what is to be there before the first request.
+    pub(super) fn preload(&self) -> Result<(), LabError> {
+        if self.setup.start == Start::Empty {
+            return Ok(());
+        }
         let (load, threads) = (self.setup.load.clone(), u64::from(self.setup.threads));
         let keys = |thread, threads| -> Stream { load.preload(thread, threads) };
         self.phase(|thread, mut client| {
@@ -215,6 +231,9 @@ impl<'s> Point<'s> {
                 (client, outcome)
             }
         })?;
+        if self.setup.start == Start::Loaded {
+            return Ok(());
+        }
         self.phase(|_, mut client| {
             let keys = keys(0, 1);
             async move {
@@ -226,7 +245,7 @@ impl<'s> Point<'s> {
     }
 
     /// Everybody leaves the pool; verbs of the whole run.
-    fn leave(&mut self) -> Result<u64, LabError> {
+    pub(super) fn leave(&mut self) -> Result<u64, LabError> {
         let verbs = self.phase(|_, mut client| async move {
             let outcome = client.cache.engine_mut().leave().await;
             (client, outcome)
@@ -241,12 +260,12 @@ impl<'s> Point<'s> {
         self.traffic().ns
     }
 
-    fn traffic(&self) -> Traffic {
+    pub(super) fn traffic(&self) -> Traffic {
         self.sim.traffic().expect("the run is timed")
     }
 
     /// Name and sum of every counter of the engines.
-    fn stats(&self) -> Vec<(&'static str, u64)> {
+    pub(super) fn stats(&self) -> Vec<(&'static str, u64)> {
         let mut sum = Stats::default().named().to_vec();
         for place in &self.places {
             let place = place.borrow();
@@ -258,6 +277,6 @@ impl<'s> Point<'s> {
 }
 
 /// A simulation that does not come to its end is a fault of ours.
-fn ran<T>(outcome: Result<T, atoll_sim::SimError>) -> Result<T, LabError> {
+pub(super) fn ran<T>(outcome: Result<T, atoll_sim::SimError>) -> Result<T, LabError> {
     outcome.map_err(|error| LabError::Failed(error.to_string()))
 }

@@ -1,7 +1,14 @@
 //! What a point of an experiment runs on: network, pool, threads, load.
 
-use crate::load::Load;
+use super::system::System;
+use crate::load::{KEY_BYTES, Load};
+use atoll_cache::ditto::DittoOptions;
+use atoll_cache::forge::object::small_record_bytes;
 use atoll_cache::forge::{ForgeOptions, Variant};
+use atoll_cache::kvs;
+use atoll_cache::objects::ObjectsOptions;
+use atoll_cache::objects::class::Class;
+use atoll_cache::objects::layout::ACCESS_BYTES;
 use atoll_pool::PoolSettings;
 use atoll_sim::network::{Profile, profiles};
 use rapidhash::RapidHashMap;
@@ -20,24 +27,40 @@ const CHUNK_OBJECTS_MIN: u32 = 8;
 /// What a record of a small object has besides key and value, and its places in map and index.
 const OVERHEAD_BYTES: u32 = 48;
 
+/// What is there before the first request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Start {
+    /// The cache is empty.
+    #[default]
+    Empty,
+    /// The load's keys are set.
+    Loaded,
+    /// They are set, and every thread has looked each up once.
+    LookedUp,
+}
+
 /// A point of an experiment.
 #[derive(Clone)]
 pub struct Setup {
     /// The network.
     pub profile: Profile,
+    /// The compute nodes that the threads are spread over.
+    pub compute_nodes: u16,
+    /// The engine, for which the pool is made.
+    pub system: System,
     /// The pool.
     pub pool: PoolSettings,
-    /// Client threads, over [`COMPUTE_NODES`].
+    /// Client threads.
     pub threads: u16,
     /// What they ask.
     pub load: Arc<dyn Load>,
-    /// Whether the load's keys are set, and every thread has looked each up once, before the first request. Else the cache is empty.
-    pub warm: bool,
-    /// Memory of each thread's address cache; 0 switches it off.
+    /// What is there before the first request.
+    pub start: Start,
+    /// Memory of each thread's address cache, which only `forge` has; 0 switches it off.
     pub address_cache_bytes: usize,
     /// How long a thread waits after a miss before it sets the key.
     pub miss_penalty_ns: u64,
-    /// What all threads' engines do without.
+    /// What all threads' engines do without, if they are `forge`.
     pub variant: Variant,
     /// Seed of the simulation.
     pub seed: u64,
@@ -48,22 +71,69 @@ impl Setup {
     pub fn new(load: Arc<dyn Load>, threads: u16, cache_bytes: u64, object_bytes: u32, seed: u64) -> Self {
         Self {
             profile: profiles::CX5_100G,
+            compute_nodes: COMPUTE_NODES,
+            system: System::Forge,
             pool: pool(cache_bytes, object_bytes, threads, GROUP_OBJECTS),
             threads,
             load,
-            warm: false,
+            start: Start::Empty,
             address_cache_bytes: 0,
             miss_penalty_ns: 0,
             variant: Variant::default(),
             seed,
         }
     }
+
+    /// The same point on Ditto, in a pool of `cache_bytes` for the same objects.
+    pub fn on_ditto(self, options: &DittoOptions, cache_bytes: u64, object_bytes: u32) -> Self {
+        let pool = objects_pool(options.objects(), cache_bytes, object_bytes, self.threads);
+        Self { system: System::Ditto, pool, ..self }
+    }
+
+    /// The same point on a table of objects that tracks nothing, in a pool of `cache_bytes` for the same objects.
+    pub fn on_kvs(self, cache_bytes: u64, object_bytes: u32) -> Self {
+        let pool = objects_pool(kvs::options(), cache_bytes, object_bytes, self.threads);
+        Self { system: System::Kvs, pool, ..self }
+    }
+}
+
+/// Bytes of pool that an object of so many bytes takes on the table of objects: its block, and its slots with their access information.
+pub fn objects_footprint(options: &ObjectsOptions, object_bytes: u32) -> u64 {
+    let record = small_record_bytes(KEY_BYTES as usize, object_bytes.saturating_sub(KEY_BYTES) as usize);
+    let block = Class::of(record + 8 * options.extension_words).map_or(u64::from(object_bytes), Class::bytes);
+    block + options.slots_per_object * (8 + ACCESS_BYTES)
+}
+
+/// Settings of a pool of `cache_bytes`, metadata included, on the table of objects: the index is made for as many objects as there is room for.
+fn objects_pool(options: ObjectsOptions, cache_bytes: u64, object_bytes: u32, threads: u16) -> PoolSettings {
+    let expected = cache_bytes / objects_footprint(&options, object_bytes);
+    let settings = PoolSettings {
+        chunk_bytes: fair_chunk_bytes(cache_bytes, object_bytes, threads, GROUP_OBJECTS),
+        group_objects_max: 1,
+        clients_max: clients_max(threads),
+        ..PoolSettings::for_capacity(cache_bytes)
+    };
+    let slots = options.slots_per_object * expected;
+    options.settings(settings, slots)
+}
+
+/// Places of clients for so many threads, and for those that make and open the pool.
+fn clients_max(threads: u16) -> u32 {
+    u32::from(threads) + u32::from(COMPUTE_NODES) + 1
 }
 
 /// The power of two below what a group of so many objects needs, in bytes.
 fn chunk_bytes(object_bytes: u32, group_objects: u32) -> u64 {
     let group_bytes = u64::from(group_objects) * (u64::from(object_bytes) + u64::from(OVERHEAD_BYTES));
     1 << group_bytes.clamp(*CHUNK_BYTES.start(), *CHUNK_BYTES.end()).ilog2()
+}
+
+/// The size of chunks for groups of at most so many objects, of which every thread has its share.
+fn fair_chunk_bytes(cache_bytes: u64, object_bytes: u32, threads: u16, group_objects: u32) -> u32 {
+    let wanted = chunk_bytes(object_bytes, group_objects);
+    let least = chunk_bytes(object_bytes, CHUNK_OBJECTS_MIN).min(wanted);
+    let fair = (cache_bytes / (CHUNKS_PER_THREAD * u64::from(threads))).max(1);
+    (1 << fair.ilog2()).clamp(least, wanted) as u32
 }
 
 /// The smallest cache that so many threads can share: with less, they hold most of it open.
@@ -84,17 +154,14 @@ pub fn pool_of(
     threads: u16,
     group_objects: u32,
 ) -> PoolSettings {
-    let wanted = chunk_bytes(object_bytes, group_objects);
-    let least = chunk_bytes(object_bytes, CHUNK_OBJECTS_MIN).min(wanted);
-    let fair = (cache_bytes / (CHUNKS_PER_THREAD * u64::from(threads))).max(1);
-    let chunk_bytes = (1 << fair.ilog2()).clamp(least, wanted) as u32;
+    let chunk_bytes = fair_chunk_bytes(cache_bytes, object_bytes, threads, group_objects);
     let options = ForgeOptions { object_bytes_mean: object_bytes + OVERHEAD_BYTES, ..choices };
     let slots = 2 * cache_bytes / u64::from(options.object_bytes_mean);
     let settings = PoolSettings {
         chunk_bytes,
         // No chunk has more records than units of sixteen bytes.
         group_objects_max: group_objects.min(chunk_bytes / 16),
-        clients_max: u32::from(threads) + u32::from(COMPUTE_NODES) + 1,
+        clients_max: clients_max(threads),
         ..PoolSettings::for_capacity(cache_bytes)
     };
     options.settings(settings, slots)

@@ -1,0 +1,215 @@
+//! A run in which clients join and leave: throughput in every millisecond of virtual time.
+//!
+//! | phase | clients |
+//! |---|---|
+//! | before | those of the setup |
+//! | more | as many again, all of which join at its beginning |
+//! | after | the first ones again: the others leave at its beginning |
+//!
+//! All phases are of the same length. Operations count where they end.
+
+use super::super::client::Client;
+use super::super::point::{Point, ran};
+use super::super::setup::Setup;
+use super::super::system::{Subject, Work, on_system};
+use crate::LabError;
+use crate::latency::Latencies;
+use crate::load::Stream;
+use atoll_cache::{Cache, CacheError};
+use atoll_fabric::Endpoint;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Phases of a run.
+pub(super) const PHASES: usize = 3;
+const WINDOW_NS: u64 = 1_000_000;
+/// How near to a phase's later throughput a window must be, and all that follow in the phase, to be at its level, in percent.
+const LEVEL_PERCENT: f64 = 5.0;
+
+/// What came of a run.
+pub(super) struct Elastic {
+    /// Operations that ended in each millisecond.
+    pub(super) windows: Vec<u64>,
+    /// Milliseconds of a phase.
+    pub(super) phase_ms: usize,
+    /// Latencies of each phase.
+    latencies: [Latencies; PHASES],
+    /// The slowest join, in nanoseconds: from when a client began to when it could do its first operation.
+    pub(super) join_ns_max: u64,
+    /// The slowest leave.
+    pub(super) leave_ns_max: u64,
+    /// GETs that missed.
+    pub(super) misses: u64,
+    /// Objects that the first clients' engines wrote, evicted or moved.
+    pub(super) objects_moved: u64,
+}
+
+impl Elastic {
+    fn new(phase_ms: usize) -> Self {
+        Self {
+            windows: vec![0; phase_ms * PHASES],
+            phase_ms,
+            latencies: std::array::from_fn(|_| Latencies::new()),
+            join_ns_max: 0,
+            leave_ns_max: 0,
+            misses: 0,
+            objects_moved: 0,
+        }
+    }
+
+    fn record(&mut self, since_ns: u64, begun_ns: u64, ended_ns: u64) {
+        let window = ((ended_ns - since_ns) / WINDOW_NS) as usize;
+        if let Some(count) = self.windows.get_mut(window) {
+            *count += 1;
+            self.latencies[window / self.phase_ms].record(ended_ns - begun_ns);
+        }
+    }
+
+    /// Millions of operations a second in the second half of a phase.
+    pub(super) fn level_mops(&self, phase: usize) -> f64 {
+        let half = &self.windows[phase * self.phase_ms + self.phase_ms / 2..(phase + 1) * self.phase_ms];
+        half.iter().sum::<u64>() as f64 / half.len() as f64 / 1e3
+    }
+
+    /// Milliseconds from the beginning of a phase until throughput is at the level of its second half, and stays there; at least 1, a window.
+    pub(super) fn settled_ms(&self, phase: usize) -> usize {
+        let level = self.level_mops(phase) * 1e3;
+        let windows = &self.windows[phase * self.phase_ms..(phase + 1) * self.phase_ms];
+        let far = |count: &u64| (*count as f64 - level).abs() > level * LEVEL_PERCENT / 100.0;
+        windows.iter().rposition(far).map_or(1, |last| last + 2)
+    }
+
+    /// The latency in microseconds that so many of a hundred operations of a phase did not pass.
+    pub(super) fn latency_us(&self, phase: usize, percent: f64) -> f64 {
+        self.latencies[phase].quantile(percent / 100.0) as f64 / 1e3
+    }
+}
+
+/// Runs `setup` with its threads, and as many again in the middle phase, of which its pool must have room for all. Its keys are loaded before. Phases are of
+/// so many milliseconds.
+pub(super) fn measure(setup: &Setup, phase_ms: usize) -> Result<Elastic, LabError> {
+    struct One<'s>(&'s Setup, usize);
+    impl Work for One<'_> {
+        type Output = Elastic;
+
+        fn run<G: Subject>(self) -> Result<Elastic, LabError> {
+            measure_on::<G>(self.0, self.1)
+        }
+    }
+    on_system(setup.system, One(setup, phase_ms))
+}
+
+fn measure_on<G: Subject>(setup: &Setup, phase_ms: usize) -> Result<Elastic, LabError> {
+    let mut point = Point::<G>::new(setup)?;
+    point.preload()?;
+    let run = Rc::new(RefCell::new(Elastic::new(phase_ms)));
+    let moved_before = objects_moved(&point.stats());
+    let since_ns = point.sim.now_ns();
+    let phase_ns = phase_ms as u64 * WINDOW_NS;
+    let all = 2 * u64::from(setup.threads);
+    for (thread, place) in point.places.iter().enumerate() {
+        let (place, run, tally) = (place.clone(), run.clone(), point.tally.clone());
+        let mut client = place.take().expect("nothing runs yet");
+        client.stream = setup.load.stream(thread as u64, all);
+        point.sim.spawn("client", async move {
+            if let Err(error) = play(&mut client, since_ns, since_ns + PHASES as u64 * phase_ns, &run).await {
+                tally.borrow_mut().failed.get_or_insert(error.into());
+            }
+            *place.borrow_mut() = Some(client);
+        });
+    }
+    for thread in setup.threads..2 * setup.threads {
+        let node = thread % setup.compute_nodes;
+        let guest = Guest::<G> {
+            pool: point.pools[usize::from(node)].clone(),
+            endpoint: point.sim.endpoint_on("guest", node),
+            stream: setup.load.stream(thread.into(), all),
+            miss_penalty_ns: setup.miss_penalty_ns,
+        };
+        let (run, tally) = (run.clone(), point.tally.clone());
+        point.sim.spawn("guest", async move {
+            if let Err(error) = guest.visit(since_ns, phase_ns, &run, &tally).await {
+                tally.borrow_mut().failed.get_or_insert(error);
+            }
+        });
+    }
+    ran(point.sim.run())?;
+    let moved = objects_moved(&point.stats()) - moved_before;
+    let (misses, failed) = {
+        let mut tally = point.tally.borrow_mut();
+        (tally.gets - tally.hits, tally.failed.take())
+    };
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    point.leave()?;
+    drop(point);
+    let run = Rc::into_inner(run).expect("all tasks have ended").into_inner();
+    Ok(Elastic { misses, objects_moved: moved, ..run })
+}
+
+/// Objects that were written, evicted or copied, by the counters of the engines.
+fn objects_moved(stats: &[(&'static str, u64)]) -> u64 {
+    let counts = |name: &&'static str| ["puts", "evictions", "regroups"].contains(name);
+    stats.iter().filter(|(name, _)| counts(name)).map(|(_, count)| count).sum()
+}
+
+/// Does one request after the other until that time.
+async fn play<G: Subject>(
+    client: &mut Client<G>,
+    since_ns: u64,
+    until_ns: u64,
+    run: &Rc<RefCell<Elastic>>,
+) -> Result<(), CacheError> {
+    while client.now_ns() < until_ns {
+        let Some(request) = client.stream.next() else { break };
+        let begun_ns = client.now_ns();
+        client.request(&request).await?;
+        run.borrow_mut().record(since_ns, begun_ns, client.now_ns());
+    }
+    Ok(())
+}
+
+/// A client of the middle phase.
+struct Guest<G: Subject> {
+    pool: std::sync::Arc<G::Shared>,
+    endpoint: atoll_sim::SimEndpoint,
+    stream: Stream,
+    miss_penalty_ns: u64,
+}
+
+impl<G: Subject> Guest<G> {
+    async fn visit(
+        self,
+        since_ns: u64,
+        phase_ns: u64,
+        run: &Rc<RefCell<Elastic>>,
+        tally: &Rc<RefCell<super::super::client::Tally>>,
+    ) -> Result<(), LabError> {
+        self.endpoint.pause(phase_ns).await;
+        let engine = G::join(&self.pool, self.endpoint).await?;
+        let joined_ns = engine.endpoint().virtual_ns() - since_ns - phase_ns;
+        let mut client = Client::new(Cache::new(engine), self.stream, self.miss_penalty_ns, tally);
+        play(&mut client, since_ns, since_ns + 2 * phase_ns, run).await?;
+        let before_ns = client.now_ns();
+        client.cache.engine_mut().leave().await?;
+        let left_ns = client.now_ns() - before_ns;
+        let mut run = run.borrow_mut();
+        run.join_ns_max = run.join_ns_max.max(joined_ns);
+        run.leave_ns_max = run.leave_ns_max.max(left_ns);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phase_is_at_its_level_when_no_later_window_is_far_from_it() {
+        let mut run = Elastic::new(4);
+        run.windows = vec![10, 100, 100, 100, 100, 50, 200, 200, 100, 100, 100, 100];
+        assert_eq!((run.settled_ms(0), run.settled_ms(1), run.settled_ms(2)), (2, 3, 1));
+        assert_eq!(run.level_mops(1), 0.2);
+    }
+}

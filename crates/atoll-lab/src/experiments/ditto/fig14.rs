@@ -1,0 +1,62 @@
+//! Ditto, Fig. 14: YCSB over the number of clients, without misses.
+
+use super::super::point::{Measured, measure_all};
+use super::super::{Experiment, Options, shape};
+use super::{paper, roomy_bytes, setup, verbs_figure, without_misses, ycsb};
+use crate::load::ycsb::OBJECT_BYTES;
+use crate::{LabError, report};
+
+/// Workloads, and what section 5.3 prints of their throughput in Mops: at 256 clients, where the NIC of the memory node is the limit.
+const WORKLOADS: [(&str, f64); 4] = [("ycsb-a", 10.5), ("ycsb-b", 13.1), ("ycsb-c", 13.2), ("ycsb-d", 13.0)];
+const CLIENTS: [u16; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
+
+/// The experiment.
+pub(crate) struct Ycsb;
+
+impl Experiment for Ycsb {
+    fn name(&self) -> &'static str {
+        "ditto-fig14"
+    }
+
+    fn what(&self) -> &'static str {
+        "Ditto Fig. 14: YCSB A to D, 1 to 256 clients, no misses"
+    }
+
+    fn run(&self, options: &Options) -> Result<report::Experiment, LabError> {
+        let (keys, requests) = options.scaled((300_000, 400_000), (2_000, 8_000));
+        let clients = options.scaled(CLIENTS.to_vec(), vec![1, 16]);
+        let mut setups = Vec::new();
+        for (name, _) in WORKLOADS {
+            for clients in &clients {
+                let load = ycsb(name, keys, requests, options)?;
+                // Of YCSB D a twentieth of the requests are new keys.
+                let bytes = roomy_bytes(keys + requests / 20, *clients);
+                setups.push(without_misses(setup(load, &paper("lru+lfu"), *clients, bytes, options.seed)));
+            }
+        }
+        let measured = measure_all(&setups, options.workers)?;
+        let lines: Vec<&[Measured]> = measured.chunks(clients.len()).collect();
+        let names = WORKLOADS.map(|(name, _)| name.to_owned());
+        let xs: Vec<f64> = clients.iter().map(|clients| f64::from(*clients)).collect();
+        let x = report::Axis { logarithmic: true, ..shape::axis("clients", "") };
+        let mut figures = shape::figures(&x, &xs, &names, &lines);
+        if clients.last() == CLIENTS.last() {
+            for (line, (_, mops)) in figures[0].series.iter_mut().zip(WORKLOADS) {
+                line.points.last_mut().expect("there are clients").paper = Some(mops);
+            }
+        }
+        let most: Vec<&Measured> = lines.iter().map(|line| line.last().expect("there are clients")).collect();
+        figures.push(verbs_figure("Verbs at the most clients", &names, &most));
+        Ok(report::Experiment {
+            name: self.name().to_owned(),
+            title: self.what().to_owned(),
+            what: format!(
+                "{keys} keys of {OBJECT_BYTES} bytes in place of 10 million, all of them loaded before; {requests} requests. Shard-LRU and CliqueMap, which the paper's figure \
+                 has too, are not here yet. The profile's rates follow from the printed throughput of YCSB C and a GET of 3 READs, a WRITE and a FAA every eleventh time. Our GET \
+                 has 2 READs: the history counter, which the paper's clients READ with every look-up, ours know from their own evictions. The last figure counts all \
+                 verbs.",
+            ),
+            figures,
+        })
+    }
+}

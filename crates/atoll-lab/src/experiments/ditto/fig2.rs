@@ -1,0 +1,59 @@
+//! Ditto, Fig. 2: what it costs to maintain caching data structures in the pool.
+
+use super::super::point::{Measured, measure_all};
+use super::super::setup::Setup;
+use super::super::{Experiment, Options, shape};
+use super::{roomy_bytes, testbed, verbs_figure, without_misses, ycsb};
+use crate::load::ycsb::OBJECT_BYTES;
+use crate::{LabError, report};
+
+const CLIENTS: [u16; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
+
+/// A system of the figure: its name, and a point with a cache of so many bytes made into one on it.
+type System = (&'static str, fn(Setup, u64) -> Setup);
+
+/// The paper has two with LRU lists as well: one with a lock, and one with 32 lists.
+const SYSTEMS: [System; 1] = [("KVS", |setup, bytes| setup.on_kvs(bytes, OBJECT_BYTES))];
+
+/// The experiment.
+pub(crate) struct Tracking;
+
+impl Experiment for Tracking {
+    fn name(&self) -> &'static str {
+        "ditto-fig2"
+    }
+
+    fn what(&self) -> &'static str {
+        "Ditto Fig. 2: a store that tracks nothing, YCSB C, 1 to 256 clients, no misses"
+    }
+
+    fn run(&self, options: &Options) -> Result<report::Experiment, LabError> {
+        let (keys, requests) = options.scaled((300_000, 400_000), (2_000, 8_000));
+        let clients = options.scaled(CLIENTS.to_vec(), vec![1, 16]);
+        let mut setups = Vec::new();
+        for (_, on) in SYSTEMS {
+            for clients in &clients {
+                let load = ycsb("ycsb-c", keys, requests, options)?;
+                let bytes = roomy_bytes(keys, *clients);
+                setups.push(without_misses(on(testbed(load, *clients, bytes, options.seed), bytes)));
+            }
+        }
+        let measured = measure_all(&setups, options.workers)?;
+        let lines: Vec<&[Measured]> = measured.chunks(clients.len()).collect();
+        let names = SYSTEMS.map(|(name, _)| name.to_owned());
+        let xs: Vec<f64> = clients.iter().map(|clients| f64::from(*clients)).collect();
+        let x = report::Axis { logarithmic: true, ..shape::axis("clients", "") };
+        let mut figures = shape::figures(&x, &xs, &names, &lines);
+        let alone: Vec<&Measured> = lines.iter().map(|line| &line[0]).collect();
+        figures.push(verbs_figure("Verbs of a single client", &names, &alone));
+        Ok(report::Experiment {
+            name: self.name().to_owned(),
+            title: self.what().to_owned(),
+            what: format!(
+                "{keys} keys of {OBJECT_BYTES} bytes in place of 10 million; {requests} requests. The paper's other two systems, with one LRU list and with 32, are not here yet. \
+                 It prints of them that with a single client they have 23 % of the store's throughput and 4.5 times its tail latency, and of the store no absolute number.",
+            ),
+            figures,
+        })
+    }
+}

@@ -1,0 +1,76 @@
+//! The systems that a point can run on: every engine whose cache lives in a pool.
+//!
+//! A system takes part in the experiments by implementing [`Subject`] here, and by having a line in [`System`], in [`on_system`] and a constructor of
+//! [`Setup`](super::setup::Setup).
+
+use super::setup::Setup;
+use crate::LabError;
+use atoll_cache::Pooled;
+use atoll_cache::ditto::Ditto;
+use atoll_cache::forge::{Forge, Variant};
+use atoll_cache::kvs::Kvs;
+use atoll_fabric::Address;
+use atoll_pool::PoolError;
+use atoll_sim::SimEndpoint;
+
+/// Which engine a point runs on. Its choices are in the settings of the pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum System {
+    /// FORGE.
+    #[default]
+    Forge,
+    /// Ditto.
+    Ditto,
+    /// A table of objects that tracks nothing and evicts at random.
+    Kvs,
+}
+
+/// An engine on the simulated network.
+pub(super) trait Subject: Pooled<SimEndpoint> + 'static {
+    /// Bytes of the region that it wants in the home beside the pool; 0 for none.
+    fn beside_bytes(setup: &Setup) -> Result<u64, PoolError> {
+        let _ = setup;
+        Ok(0)
+    }
+
+    /// Makes a thread's own choices, after it has joined.
+    fn prepare(&mut self, setup: &Setup) {
+        let _ = setup;
+    }
+}
+
+/// Where variants of `forge` have what they need besides the pool.
+const VARIANT_AREA: Address = Address::new(0, 1, 0);
+
+impl Subject for Forge<SimEndpoint> {
+    fn beside_bytes(setup: &Setup) -> Result<u64, PoolError> {
+        if setup.variant == Variant::default() { Ok(0) } else { Variant::area_bytes(&setup.pool) }
+    }
+
+    fn prepare(&mut self, setup: &Setup) {
+        self.set_address_cache(setup.address_cache_bytes);
+        self.set_variant(setup.variant, VARIANT_AREA);
+    }
+}
+
+impl Subject for Ditto<SimEndpoint> {}
+
+impl Subject for Kvs<SimEndpoint> {}
+
+/// Something to do with whatever system a point runs on.
+pub(super) trait Work {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    fn run<G: Subject>(self) -> Result<Self::Output, LabError>;
+}
+
+/// Does `work` with the engine of that system.
+pub(super) fn on_system<W: Work>(system: System, work: W) -> Result<W::Output, LabError> {
+    match system {
+        System::Forge => work.run::<Forge<SimEndpoint>>(),
+        System::Ditto => work.run::<Ditto<SimEndpoint>>(),
+        System::Kvs => work.run::<Kvs<SimEndpoint>>(),
+    }
+}
