@@ -112,7 +112,7 @@ const THREADS: u32 = 2;
 #[test]
 fn promise_1_histories_of_several_processes_and_threads_are_linearizable() {
     for round in 0..8 {
-        let case = Case { clients: PROCESSES * THREADS, ..Case::drawn(round) };
+        let case: Case = Case { clients: PROCESSES * THREADS, ..Case::drawn(round) };
         let (nodes, growth_chunks) = (1 + round as u32 % 3, 20 * (round % 2));
         let case = Case { chunks: case.chunks + 48, nodes, growth_chunks, ..case };
         let named = Named::new(&format!("history-{round}"), case.settings());
@@ -175,7 +175,7 @@ fn a_process_that_another_test_started() {
 fn record_history(named: &Named, mut cache: Cache<Forge<ShmEndpoint>>, client: u32, round: u64) {
     let tickets = Arc::new(ShmRegion::open(&named.tickets()).unwrap());
     let recorder = Ticketed::new(tickets);
-    let case = Case::drawn(round);
+    let case: Case = Case::drawn(round);
     let load = Load { keys: 12, operations: 2000, ..case.load };
     run_ready(load::run(&mut cache, client, round, &load, &recorder)).unwrap();
     std::fs::write(named.history(client), recorder.encoded()).unwrap();
