@@ -21,14 +21,15 @@
 //!
 //! `cargo test -p atoll-cache --test objects_holes -- --nocapture` prints how many seeds show each.
 
-use atoll_cache::CacheError;
 use atoll_cache::ditto::DittoOptions;
 use atoll_cache::objects::Hole;
 use atoll_cache::objects::layout::BUCKET_SLOTS;
 use atoll_cache::objects::slot::Slot;
+use atoll_cache::{CacheError, Condition};
 use atoll_lab::simulated::{Case, Client, Dittoed, Load, Stored, Subject, Turmoil, load};
 use atoll_sim::history::Evictions;
 use atoll_sim::{Fencing, Random, Strategy, for_each_seed};
+use std::cell::Cell;
 use std::rc::Rc;
 
 /// Runs `run` under `seeds` seeds with the hole closed, which must always pass, and open, which must not.
@@ -90,16 +91,15 @@ fn a_lookup_never_gives_another_record_of_its_block() {
     });
 }
 
-/// A pool with room for everything, dead blocks of many classes among it, so that a miss is a mistake: insertions and deletions of a few keys.
+/// Insertions and deletions of keys in two buckets, whose free places change all the time: only inserters that choose different places can both stay.
 #[test]
 fn two_insertions_of_a_key_never_both_stay() {
     show_case(Hole::DuplicateKey, 200, |_| Case::<Stored> {
         chunk_bytes: 1024,
-        chunks: 200,
-        clients: 5,
-        slots: 1024,
-        evictions: Evictions::Never,
-        load: Load { keys: 3, operations: 40, value_bytes_max: 30, lookups: 10, mixed: true, expiring: false },
+        chunks: 80,
+        clients: 6,
+        slots: 32,
+        load: Load { keys: 6, operations: 60, value_bytes_max: 30, lookups: 10, mixed: true, expiring: false },
         ..Case::default()
     });
 }
@@ -189,20 +189,32 @@ async fn several_sizes<S: Subject>(mut client: Client<S>) -> Result<Client<S>, C
     Ok(client)
 }
 
-/// Tags of two or three bits, one key, and a client that takes long to publish: its slot's word comes back meanwhile.
+/// Tags of two bits, one key, and a client that takes long to publish: another one uses two blocks in turn, so that its slot's word comes back
+/// meanwhile. Both have a round after every operation, so that no block rests for long.
 #[test]
 fn a_slot_word_that_comes_back_is_not_taken_for_the_old_one() {
-    let subject =
-        |bits| Dittoed { options: DittoOptions { tag_bits: bits, counters: 2, ..Dittoed::default().options } };
+    let options = DittoOptions { tag_bits: 2, ..DittoOptions::default() };
     show(Hole::WrappedTag, 100, |seed, hole| {
-        let case = Case {
-            subject: subject(2 + (seed % 2) as u32),
-            hesitation_ns: 50_000,
-            load: Load { keys: 1, operations: 80, value_bytes_max: 20, lookups: 20, mixed: true, expiring: false },
-            hole,
-            ..Case::default()
-        };
-        case.run(seed).map(drop)
+        let subject = Dittoed { options: options.clone() };
+        let case = Case { subject, chunks: 60, clients: 2, hesitation_ns: 200_000, hole, ..Case::default() };
+        let done = Rc::new(Cell::new(false));
+        let checked = case.run_part(seed, |mut client| {
+            let done = done.clone();
+            async move {
+                let steps = if client.number == 0 { 10 } else { 600 };
+                for step in 0..steps {
+                    if done.get() {
+                        break;
+                    }
+                    let value = load::unique_value(client.number, step, 20);
+                    client.set_returning(b"k", value, Condition::Always).await?;
+                    client.cache.tend().await?;
+                }
+                done.set(true);
+                Ok(client)
+            }
+        });
+        checked.map(drop)
     });
 }
 

@@ -282,7 +282,7 @@ fn increments_of_threads_add_up_while_blocks_change_hands() {
                 for step in 0..20_000u64 {
                     run_ready(async {
                         cache.increment(b"shared", 1).await.unwrap();
-                        let key = (thread << 32 | step % 1000).to_le_bytes();
+                        let key = (thread << 32 | (step % 1000)).to_le_bytes();
                         cache.set(&key, &[1; 300], &SetOptions::default()).await.unwrap();
                     });
                 }
