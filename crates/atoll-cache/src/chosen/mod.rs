@@ -115,6 +115,7 @@ impl ChosenPool {
 }
 
 /// A client of a pool, whichever engine that was made for.
+#[expect(clippy::large_enum_variant, reason = "clients are few and are not moved about")]
 pub enum Chosen<E: Endpoint> {
     /// Of a pool of `forge`. In place, so that nothing stands between the default engine and its caller.
     Forge(Forge<E>),
