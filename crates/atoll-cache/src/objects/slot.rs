@@ -106,7 +106,7 @@ impl Slot {
             u64::from(hash.fingerprint) << FINGERPRINT_SHIFT
                 | u64::from(hash.mark & 0xff) << MORE_SHIFT
                 | experts.max(1) << EXPERTS_SHIFT
-                | id % HISTORY_IDS,
+                | (id % HISTORY_IDS),
         )
     }
 
