@@ -54,7 +54,8 @@ impl Experiment for Ycsb {
                 "{keys} keys of {OBJECT_BYTES} bytes in place of 10 million, all of them loaded before; {requests} requests. Shard-LRU and CliqueMap, which the paper's figure \
                  has too, are not here yet. The profile's rates follow from the printed throughput of YCSB C and a GET of 3 READs, a WRITE and a FAA every eleventh time. Our GET \
                  has 2 READs: the history counter, which the paper's clients READ with every look-up, ours know from their own evictions. The last figure counts all \
-                 verbs.",
+                 verbs. In YCSB A it shows more CAS than SETs: clients that update the same key at a time begin anew, and with fewer keys the hottest ones are asked for more \
+                 often. In YCSB D a client that is ahead of the others asks for keys that they have not inserted yet: these GETs miss.",
             ),
             figures,
         })
