@@ -14,6 +14,8 @@ use std::collections::HashSet;
 
 /// Looks for a bucket with room, for each block.
 const BUCKETS_TRIED: u32 = 64;
+/// Tries before a chunk is emptied of which not all blocks could be named.
+const ADOPTIONS_TRIED: u64 = 8;
 
 impl<E: Endpoint> Core<E> {
     /// Puts a chunk in use that this client owns as `open`; `false` if not all of its blocks could be named.
@@ -63,8 +65,16 @@ impl<E: Endpoint> Core<E> {
     /// Puts chunks in use that this client will not cut. One whose blocks do not all find room is emptied.
     pub(super) async fn recheck_orphans(&mut self) -> Result<(), CacheError> {
         for (chunk, open) in std::mem::take(&mut self.orphans) {
-            // The second time for what the first has cleared away.
-            if !self.adopt(chunk, open).await? && !self.adopt(chunk, open).await? {
+            let mut is_adopted = false;
+            for tried in 0..ADOPTIONS_TRIED {
+                is_adopted = self.adopt(chunk, open).await?;
+                if is_adopted {
+                    break;
+                }
+                // Others are just taking blocks of it, or naming them.
+                self.endpoint.pause(1_000 * tried).await;
+            }
+            if !is_adopted {
                 self.waiting.push(super::drain::Emptied::begun(chunk, open));
             }
         }
