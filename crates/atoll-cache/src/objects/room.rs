@@ -24,7 +24,7 @@ use atoll_pool::read_word;
 /// Tries, each after a pause, before a writer gives up because nothing can be taken.
 const TRIES_MAX: u32 = 2_000;
 /// Samples without a block that fits, after which a chunk is emptied.
-const MISFITS_MAX: u32 = 3;
+const MISFITS_MAX: u32 = 12;
 /// Tries before a writer waits for others.
 const IDLE_TRIES: u32 = 16;
 /// Chunks that one client empties at a time.
