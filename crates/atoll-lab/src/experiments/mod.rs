@@ -151,7 +151,7 @@ mod tests {
     fn the_same_seed_gives_the_same_digits_however_many_points_run_at_a_time() {
         let load = crate::load::LoadOptions {
             keys: 2_000,
-            requests: Some(8_000),
+            requests: Some(16_000),
             ..crate::load::LoadOptions::named("ycsb-a")
         };
         let load: std::sync::Arc<dyn crate::load::Load> = load.open().unwrap().into();
@@ -163,7 +163,8 @@ mod tests {
         let once = digits(1);
         assert_eq!(once[0], once[1]);
         assert_eq!(digits(2), once);
-        assert!(once[0].0 > 6_000 && once[0].1 > 0, "{once:?}");
+        // Of 12800 after the warm-up those that all threads made until the first had none left: a thread that evicts more than others is behind.
+        assert!(once[0].0 > 12_000 && once[0].1 > 0, "{once:?}");
     }
 
     #[test]
