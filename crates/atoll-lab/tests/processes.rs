@@ -44,7 +44,7 @@ fn a_cache_bounded_in_bytes_takes_the_sizes_of_the_trace() {
 fn the_failure_of_a_process_is_told() {
     let output = lab(&["replay", "zipf:100,1,100", "--cache-objects", "10", "--processes", "2", "--engine", "lru"]);
     assert!(!output.status.success());
-    assert!(String::from_utf8_lossy(&output.stderr).contains("references in one process"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("references and sampled policies live in one process"));
     let output = lab(&["lab", "process", "nonsense"]);
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("for the lab itself"));
