@@ -14,7 +14,7 @@
 //! | the experts of a history entry in a word of their own | in the slot word |
 //! | the history counter READ with every lookup | known from this client's own evictions; an age that is a little too young costs a little too much regret |
 //! | a regret when a key with a history entry is looked up | when it is inserted, which consumes the entry: no entry is regretted twice |
-//! | weights merged by the memory node's processor | by FAA on one word an expert ([`experts`](crate::experts) says why that is the same): a memory node has none |
+//! | weights merged by the memory node's processor | by FAA on one word an expert ([`experts`] says why that is the same): a memory node has none |
 //! | clients' wall clocks compared | the pool's clock, which is within two milliseconds on all of them |
 //! | the cache holds so many objects, the history as many entries | the index is made for so many objects, with as many slots for history |
 
