@@ -2,7 +2,7 @@
 //!
 //! One client, no verbs, no pool: what an engine that follows Ditto would hit, in seconds. What it leaves out is what clients do not know of each other.
 //! The table itself is `atoll_cache::experts::Table`, which knows only hashes of 64 bits; two keys of one hash would be one object. The
-//! clock moves [`US_PER_ACCESS`] at every access, as in the hit-ratio experiment.
+//! clock moves `US_PER_ACCESS` at every access, as in the hit-ratio experiment.
 
 use super::Policy;
 use crate::random::mix;
