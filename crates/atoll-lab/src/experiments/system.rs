@@ -1,7 +1,7 @@
 //! The systems that a point can run on: every engine whose cache lives in a pool.
 //!
 //! A system takes part in the experiments by implementing `Subject` here, and by having a line in [`System`], in `on_system` and a constructor of
-//! [`Setup`](super::setup::Setup).
+//! [`Setup`].
 
 use super::setup::Setup;
 use crate::LabError;
