@@ -10,6 +10,7 @@
 //! | `UntakenExpiry` | taking an expired object away before telling that it has expired | `what_has_expired_for_one_never_comes_back_for_another` |
 //! | `TrustedBytes` | checking every address and length against the heap | `hostile_slot_words_are_never_followed_out_of_the_heap` |
 //! | `EarlyReuse` | reading all cells before a chunk is used anew | `a_chunk_is_not_used_anew_while_somebody_has_a_block_of_it` |
+//! | `KeptShelf` | taking a chunk from its shelf before it is emptied | `a_shelf_names_no_block_of_a_chunk_that_is_used_anew` |
 //! | `WrappedTag` | a rest for blocks whose tags begin anew | `a_slot_word_that_comes_back_is_not_taken_for_the_old_one` |
 //! | `UnknownNode` | looking for new memory nodes before a word is taken for damaged | `a_block_of_a_node_that_came_meanwhile_is_no_damage` |
 //! | `UntoldTaking` | cells | `a_block_that_a_dead_client_had_taken_comes_back` |
@@ -169,6 +170,16 @@ fn hostile_slot_words_are_never_followed_out_of_the_heap() {
 fn a_chunk_is_not_used_anew_while_somebody_has_a_block_of_it() {
     let case = |seed| Case::<Stored> { chunks: 14 + seed % 6, clients: 4, hesitation_ns: 20_000, ..Case::default() };
     show(Hole::EarlyReuse, 100, |seed, hole| {
+        let checked = Case { hole, ..case(seed) }.run_part(seed, several_sizes);
+        checked.map(drop)
+    });
+}
+
+/// The same: what one client leaves of a chunk others find on a shelf.
+#[test]
+fn a_shelf_names_no_block_of_a_chunk_that_is_used_anew() {
+    let case = |seed| Case::<Stored> { chunks: 14 + seed % 6, clients: 4, ..Case::default() };
+    show(Hole::KeptShelf, 100, |seed, hole| {
         let checked = Case { hole, ..case(seed) }.run_part(seed, several_sizes);
         checked.map(drop)
     });

@@ -1,6 +1,6 @@
 //! What becomes of a chunk that its owner had not cut to its end: the owner leaves, or is dead.
 //!
-//! Of its blocks those that a slot names, or that somebody has in hand, stay as they are. The others become dead blocks, each named by a slot of some bucket, and
+//! Of its blocks those that a slot or a shelf names, or that somebody has in hand, stay as they are. The others become dead blocks, each named by a slot of some bucket, and
 //! the chunk is in use like any other. Whether nobody has a block is asked as in `drain`.
 
 use super::Core;
@@ -42,6 +42,7 @@ impl<E: Endpoint> Core<E> {
                 had.insert(word.block());
             }
             had.extend(in_hands);
+            had.extend(self.shelved_blocks(chunk, class).await?);
         }
         let after = self.blocks(chunk).await?;
         for (index, lying) in before.lying.iter().enumerate() {

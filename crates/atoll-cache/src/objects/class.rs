@@ -32,6 +32,11 @@ impl Class {
         (1..=CLASSES as u8).contains(&code).then_some(Self(code))
     }
 
+    /// All of them, the smallest first.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (1..=CLASSES as u8).map(Self)
+    }
+
     /// Its number, from 1 on.
     #[inline]
     pub fn code(self) -> u8 {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | own the chunk | CAS Queued -> Leaving |
 //! | say so | FAA drains: clients that see it give up blocks of such chunks that they hold |
+//! | take it from its shelf | READ the class's shelves; CAS -> 0 |
 //! | look at every block | READ the chunk; READ the bucket that its record tells |
 //! | unname it | CAS the slot -> empty: an object there is evicted |
 //! | wait for hands | READ all cells: none names a block of the chunk |
@@ -149,6 +150,9 @@ impl<E: Endpoint> Core<E> {
         self.give_up_own(emptied.chunk);
         for _ in 0..LOOKS {
             let blocks = self.blocks(emptied.chunk).await?;
+            if let Some(class) = blocks.class.filter(|_| !self.is_open(Hole::KeptShelf)) {
+                self.unshelve(emptied.chunk, class).await?;
+            }
             let unnamed = self.unname(emptied.chunk, &blocks).await?;
             if self.is_open(Hole::EarlyReuse) {
                 return Ok(Some(blocks.tag));

@@ -34,6 +34,8 @@ pub enum Hole {
     UnfencedRepair,
     /// Verbs of one batch to several memory nodes are taken to be in order (closed by awaiting what comes first).
     UnorderedNodes,
+    /// A chunk is used anew although a shelf names blocks of it (closed by taking it from its shelf first).
+    KeptShelf,
     /// A chunk of a memory node that was added meanwhile is taken for a damaged word (closed by looking for new nodes first).
     UnknownNode,
 }

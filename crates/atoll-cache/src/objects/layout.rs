@@ -1,11 +1,11 @@
 //! Where the words are, inside the pool's engine area.
 //!
 //! ```text
-//! +---------+--------+---------+-------------+-----------+---------------------------------------------+
-//! | drains  | repair | history | replacement | cells     | index: buckets of 768 B                     |
-//! | 1 line  | 1 line | 1 line  |             | 32 words  | 16 slots of 8 B | 16 x 40 B access          |
-//! |         |        |         |             | a client  |                 |           information     |
-//! +---------+--------+---------+-------------+-----------+---------------------------------------------+
+//! +---------+--------+---------+-------------+-----------+---------+---------------------------------------------+
+//! | drains  | repair | history | replacement | cells     | shelves | index: buckets of 768 B                     |
+//! | 1 line  | 1 line | 1 line  |             | 32 words  | 4 words | 16 slots of 8 B | 16 x 40 B access          |
+//! |         |        |         |             | a client  | a class |                 |           information     |
+//! +---------+--------+---------+-------------+-----------+---------+---------------------------------------------+
 //!
 //! +---------------------------+
 //! |  index, the node's share  |     on each further node that was there when the pool was made
@@ -13,12 +13,14 @@
 //! ```
 //!
 //! Drains: how many chunks somebody has begun to empty, atomics only. Repair: who repairs, atomics only (see `repair`). History: the next history
-//! id, atomics only. Cells: see `stock`; each owned by its client. Slots: atomics only. Access information: see `access`.
+//! id, atomics only. Cells: see `stock`; each owned by its client. Shelves: see `shelf`; atomics only. Slots: atomics only. Access information: see `access`.
 //!
 //! The paper puts each slot's information beside the slot; ours has a bucket's slots together in front of it, so that a lookup READs two lines and
 //! not eleven, and a sample is still one READ.
 
+use super::class::{CLASSES, Class};
 use super::settings::ObjectsSettings;
+use super::shelf::SHELVES;
 use atoll_fabric::Address;
 use atoll_pool::{EngineArea, Layout, Pool, PoolError, PoolSettings};
 
@@ -34,6 +36,7 @@ pub const BUCKET_BYTES: u64 = SLOTS_BYTES + BUCKET_SLOTS as u64 * ACCESS_BYTES;
 pub const CELLS: usize = 32;
 const LINE: u64 = 64;
 const CONTROL_LINES: u64 = 3;
+const SHELVES_BYTES: u64 = 8 * (CLASSES * SHELVES) as u64;
 
 /// Addresses of the engine's words.
 #[derive(Clone, Debug)]
@@ -67,8 +70,12 @@ impl ObjectsLayout {
         }
     }
 
+    fn first_shelf(&self) -> u64 {
+        CONTROL_LINES * LINE + self.area_bytes + self.cells_bytes
+    }
+
     fn index(&self) -> u64 {
-        (CONTROL_LINES * LINE + self.area_bytes + self.cells_bytes).next_multiple_of(LINE)
+        (self.first_shelf() + SHELVES_BYTES).next_multiple_of(LINE)
     }
 
     fn area(&self) -> EngineArea {
@@ -100,6 +107,11 @@ impl ObjectsLayout {
     /// A client's cells.
     pub fn cells(&self, client: u32) -> Address {
         self.base.add(CONTROL_LINES * LINE + self.area_bytes + u64::from(client) * CELLS as u64 * 8)
+    }
+
+    /// A class's shelves.
+    pub fn shelves(&self, class: Class) -> Address {
+        self.base.add(self.first_shelf() + 8 * (class.index() * SHELVES) as u64)
     }
 
     /// A bucket of the index: its slots come first.
@@ -158,9 +170,12 @@ impl ObjectsLayout {
             ["drains", "repairer", "history"][(offset / LINE) as usize].to_owned()
         } else if offset < cells {
             format!("replacement word {}", (offset - replacement) / 8)
-        } else if offset < self.index() {
+        } else if offset < self.first_shelf() {
             let cell = (offset - cells) / 8;
             format!("cell {} of client {}", cell % CELLS as u64, cell / CELLS as u64)
+        } else if offset < self.index() {
+            let shelf = (offset - self.first_shelf()) / 8;
+            format!("shelf {} of class {}", shelf % SHELVES as u64, shelf / SHELVES as u64 + 1)
         } else {
             in_index(0, offset - self.index())
         })

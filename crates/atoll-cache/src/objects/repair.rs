@@ -15,7 +15,7 @@
 //!
 //! Whether anybody has the block of a dead client's cell: if a living client's cell names it, too, that one has it, or had it before, or is just losing it; it is
 //! asked again later unless its tag and its state say that it has it. If the cell says trying, the block's record must have the tag that the client saw. Else the bucket that the block's record tells is looked at: a slot that names the block
-//! has it, but for a pending one, which is the dead client's insertion. Else, if the record is still the same, nobody has it, and it is put into
+//! has it, but for a pending one, which is the dead client's insertion, and so has a shelf that does. Else, if the record is still the same, nobody has it, and it is put into
 //! a bucket as a dead block. One client at a time does this: the one that the repairer's word names, while it lives.
 //!
 //! Every step is one compare-and-swap from what was seen, so that a repairer may die anywhere and another one go on.
@@ -321,6 +321,9 @@ impl<E: Endpoint> Core<E> {
                     self.swap_slot(slot, word, Slot::EMPTY).await?;
                     look_again = true;
                     break;
+                }
+                if self.shelved_blocks(chunk, class).await?.contains(&cell.block) {
+                    return Ok(Settled::Had);
                 }
                 if let Some(settled) = self.had_by_the_living(cell, is_alive).await? {
                     return Ok(settled);

@@ -9,20 +9,18 @@
 //! class loses chunks as it has them and gains as it is written: its share of the memory becomes its share of the bytes written, as in one
 //! queue for all.
 
-use super::access::{ACCESS_WORDS, Access, hash_of};
-use super::change::New;
 use super::class::Class;
-use super::layout::{ACCESS_BYTES, BUCKET_BYTES, BUCKET_SLOTS};
-use super::replacement::{CANDIDATES_MAX, Candidate, REMEMBERED_MAX, Replacement, SAMPLE_BUCKETS_MAX, Victim};
-use super::slot::{HISTORY_IDS, KeyHash, Slot};
+use super::replacement::{CANDIDATES_MAX, Candidate, Replacement, Victim};
+use super::sample::Sample;
+use super::slot::Slot;
 use super::{Core, Objects};
 use crate::CacheError;
 use arrayvec::ArrayVec;
-use atoll_fabric::{Address, Batch, Buffer, Endpoint, Purpose};
+use atoll_fabric::{Batch, Endpoint, Purpose};
 use atoll_pool::read_word;
 
 /// Tries, each after a pause, before a writer gives up because nothing can be taken.
-const TRIES_MAX: u32 = 2_000;
+pub(super) const TRIES_MAX: u32 = 2_000;
 /// Samples without a block that fits, after which a chunk is emptied.
 const MISFITS_MAX: u32 = 12;
 /// Tries before a writer waits for others.
@@ -33,17 +31,8 @@ const DRAINS_MAX: usize = 4;
 const DRAIN_EVERY: u64 = 4;
 
 /// How long a writer waits after so many tries: all of them together take two seconds, in which the dead are found and repaired.
-fn pause_ns(tried: u32) -> u64 {
+pub(super) fn pause_ns(tried: u32) -> u64 {
     1_000 * u64::from(tried.min(1_000))
-}
-
-/// What a look at one bucket gave.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Sample {
-    /// Slots with dead blocks, and with expired objects.
-    free: ArrayVec<(u64, Slot), CANDIDATES_MAX>,
-    /// Live objects.
-    pub(super) candidates: ArrayVec<Candidate, CANDIDATES_MAX>,
 }
 
 /// How an attempt to make room ended.
@@ -62,152 +51,6 @@ enum Made {
 }
 
 impl<E: Endpoint> Core<E> {
-    /// How many history ids have been given out since this one, as far as this client knows.
-    pub(crate) fn history_age(&self, id: u64) -> u64 {
-        let age = self.history_seen.wrapping_sub(1).wrapping_sub(id) % HISTORY_IDS;
-        // One that this client does not know of yet is young.
-        if age > HISTORY_IDS / 2 { 0 } else { age }
-    }
-
-    /// A history id for a victim: the one that came with the sample, or another one.
-    pub(crate) async fn history_id(&mut self) -> Result<u64, CacheError> {
-        if let Some(id) = self.history_at_hand.take() {
-            return Ok(id);
-        }
-        let mut batch = Batch::new();
-        let id = batch.fetch_and_add(self.shared.layout.history(), 1);
-        self.endpoint.post(&mut batch).await?;
-        let id = batch.word(id);
-        self.note_history(id);
-        Ok(id)
-    }
-
-    /// Notes that an id was given out.
-    fn note_history(&mut self, id: u64) {
-        self.history_seen = self.history_seen.max(id.wrapping_add(1));
-    }
-
-    /// Tells the pool of an object that was just inserted, without waiting.
-    pub(crate) fn tell_insertion(&self, slot: u64, words: [u64; 4]) {
-        let mut buffer = Buffer::new();
-        buffer.resize(32);
-        buffer.words_mut().copy_from_slice(&words);
-        let mut batch = Batch::new();
-        batch.write(self.shared.layout.access(slot).add(8), buffer);
-        self.endpoint.post_unawaited(&mut batch);
-    }
-
-    /// Where a slot's block is, if the word is not damaged.
-    pub(crate) fn block_at(&self, word: Slot) -> Option<Address> {
-        self.record_span(word).map(|(at, ..)| at)
-    }
-
-    /// WRITEs the words beside an object, without waiting.
-    pub(crate) fn tell_extension(&self, word: Slot, words: &[u64]) {
-        let Some(at) = self.block_at(word) else { return };
-        let mut buffer = Buffer::new();
-        buffer.resize(8 * words.len());
-        buffer.words_mut().copy_from_slice(words);
-        let mut batch = Batch::new();
-        batch.write(at, buffer);
-        self.endpoint.post_unawaited(&mut batch);
-    }
-
-    /// Tells the pool of an object's new expiry.
-    pub(super) fn tell_expiry(&mut self, slot: u64, new: &New<'_>, before: Option<u64>) {
-        if new.header.expiry_ms != before {
-            let mut batch = Batch::new();
-            let word = super::access::expiry_word(new.header.expiry_ms, new.hash.mark);
-            batch.write_word(self.shared.layout.access(slot).add(24), word);
-            self.endpoint.post_unawaited(&mut batch);
-        }
-    }
-
-    /// Looks at random buckets, and at slots that are `remembered`; `with_history` gets a history id along with it.
-    pub(super) async fn sample(
-        &mut self,
-        buckets: usize,
-        remembered: &[(u64, Slot)],
-        with_history: bool,
-    ) -> Result<Sample, CacheError> {
-        let mut chosen = ArrayVec::<u32, SAMPLE_BUCKETS_MAX>::new();
-        for _ in 0..buckets.clamp(1, SAMPLE_BUCKETS_MAX) {
-            let bucket = (self.endpoint.random() % u64::from(self.shared.settings.buckets)) as u32;
-            if !chosen.contains(&bucket) {
-                chosen.push(bucket);
-            }
-        }
-        self.sample_of(&chosen, remembered, with_history).await
-    }
-
-    /// Looks at these buckets, and at slots that are `remembered`.
-    async fn sample_of(
-        &mut self,
-        chosen: &[u32],
-        remembered: &[(u64, Slot)],
-        with_history: bool,
-    ) -> Result<Sample, CacheError> {
-        let mut batch = Batch::new();
-        for bucket in chosen {
-            let mut buffer = self.samples.pop().unwrap_or_default();
-            buffer.resize(BUCKET_BYTES as usize);
-            batch.read(self.shared.layout.bucket(*bucket), buffer);
-        }
-        let others = |slot: &u64| !chosen.contains(&((slot / BUCKET_SLOTS as u64) as u32));
-        let mut again = ArrayVec::<_, REMEMBERED_MAX>::new();
-        for (slot, word) in remembered.iter().filter(|(slot, _)| others(slot)).take(REMEMBERED_MAX) {
-            let mut information = Buffer::new();
-            information.resize(ACCESS_BYTES as usize);
-            let now = batch.read_word(self.shared.layout.slot(*slot));
-            again.push((*slot, *word, now, batch.read(self.shared.layout.access(*slot), information)));
-        }
-        let id = (with_history && self.history_at_hand.is_none())
-            .then(|| batch.fetch_and_add(self.shared.layout.history(), 1));
-        self.endpoint.post(&mut batch).await?;
-        if let Some(id) = id {
-            self.history_at_hand = Some(batch.word(id));
-            self.note_history(batch.word(id));
-        }
-        let now_ns = self.endpoint.now_ns();
-        let times = (self.pool_ms(now_ns).await?, self.about_us());
-        let mut sample = Sample::default();
-        for (index, bucket) in chosen.iter().enumerate() {
-            let read = batch.take_nth(index);
-            let (words, information) = read.words().split_at(BUCKET_SLOTS);
-            for (place, information) in information.chunks(ACCESS_WORDS).enumerate() {
-                let slot = u64::from(*bucket) * BUCKET_SLOTS as u64 + place as u64;
-                self.sort_in(&mut sample, slot, Slot(words[place]), information, times);
-            }
-            self.samples.push(read);
-        }
-        for (slot, word, now, information) in again {
-            if batch.word(now) == word.0 {
-                let information = batch.take(information);
-                self.sort_in(&mut sample, slot, word, information.words(), times);
-            }
-        }
-        Ok(sample)
-    }
-
-    /// Puts what a slot holds where it belongs in a sample. `times` are the pool's, in milliseconds and about in microseconds.
-    fn sort_in(&self, sample: &mut Sample, slot: u64, word: Slot, information: &[u64], times: (u64, u64)) {
-        if word.is_dead() && !word.is_pending() {
-            sample.free.push((slot, word));
-        }
-        if !word.is_live() {
-            return;
-        }
-        let hash = hash_of((slot / BUCKET_SLOTS as u64) as u32, word.fingerprint(), information);
-        let mut access = Access::decode(information, times.1);
-        if hash.is_some() && access.is_expired(times.0) {
-            return sample.free.push((slot, word));
-        }
-        if access.bytes == 0 {
-            access.bytes = word.class(self.shared.settings.large_class).bytes();
-        }
-        sample.candidates.push(Candidate { slot, word, access, hash });
-    }
-
     fn fits(&self, word: Slot, wanted: Class) -> bool {
         let class = word.class(self.shared.settings.large_class);
         class == wanted || class > wanted && class.bytes() <= wanted.bytes() * 5 / 4
@@ -239,105 +82,6 @@ impl<E: Endpoint> Core<E> {
             batch.fetch_and_add(self.shared.pool.layout.resident_objects(), u64::MAX);
             self.endpoint.post_unawaited(&mut batch);
         }
-    }
-
-    /// Gives blocks of classes with more than `kept` of them back.
-    pub(super) async fn give_back_beyond(&mut self, kept: usize) -> Result<(), CacheError> {
-        while let Some(index) = self.stock.surplus(kept) {
-            if self.give_back(index).await? {
-                continue;
-            }
-            // Every slot names something. What a client may keep it keeps; else the block's chunk goes, or another one.
-            let block = self.stock.all()[index].block;
-            if kept > 0 || !self.drain_chunk_of(block).await? && !self.drain_some_chunk().await? {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Begins to empty the chunk of a block; whether this client does now.
-    pub(super) async fn drain_chunk_of(&mut self, block: super::slot::Block) -> Result<bool, CacheError> {
-        let Some((_, chunk)) = self.block_span(block) else { return Ok(false) };
-        Box::pin(self.begin_draining(chunk)).await
-    }
-
-    /// Begins to empty the chunk of some block that a slot of a random bucket names.
-    async fn drain_some_chunk(&mut self) -> Result<bool, CacheError> {
-        let sample = self.sample(1, &[], false).await?;
-        let live = sample.candidates.iter().map(|candidate| candidate.word);
-        let words: Vec<Slot> = sample.free.iter().map(|(_, word)| *word).chain(live).collect();
-        for word in words {
-            if self.drain_chunk_of(word.block()).await? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Gives a block of the stock back: a slot of some bucket names it, dead. `false` if no bucket that was looked at has room.
-    async fn give_back(&mut self, index: usize) -> Result<bool, CacheError> {
-        let held = self.stock.all()[index];
-        if let Some(at) = self.block_span(held.block).map(|(at, _)| at) {
-            let mut batch = Batch::new();
-            self.tell_won(&mut batch, held, at).await?;
-            if !batch.is_empty() {
-                self.endpoint.post(&mut batch).await?;
-            }
-        }
-        let is_placed = self.place_dead_anywhere(held.class, held.block, held.tag).await?;
-        if is_placed {
-            self.stock.remove(index);
-            self.let_go(held);
-        }
-        Ok(is_placed)
-    }
-
-    /// Names a block that nothing names in a bucket, as a dead one; whether there was room.
-    pub(super) async fn place_dead(
-        &mut self,
-        bucket: u32,
-        class: Class,
-        block: super::slot::Block,
-        tag: u16,
-    ) -> Result<bool, CacheError> {
-        let hash = KeyHash { bucket, fingerprint: 0, mark: 0, whole: 0 };
-        self.read_bucket(hash).await?;
-        let places = (0..BUCKET_SLOTS).map(|place| self.seen(hash, place)).filter(|(word, _)| word.is_free());
-        // An empty one before a history entry, an old entry before a young one.
-        let age = |word: Slot| word.any_history().map_or(u64::MAX, |(_, id)| self.history_age(id));
-        let Some((word, slot)) = places.max_by_key(|(word, _)| age(*word)) else { return Ok(false) };
-        self.encode_dead(bucket, tag);
-        let Some((at, record)) = self.outgoing_record(block) else { return Ok(false) };
-        let address = self.shared.layout.slot(slot);
-        let mut batch = Batch::new();
-        let written = self.write_before(&mut batch, at, record, address).await?;
-        let swap = batch.compare_and_swap(address, word.0, Slot::dead(class, block, tag).0);
-        self.endpoint.post(&mut batch).await?;
-        self.outgoing = written.take(&mut batch);
-        Ok(batch.swapped(swap))
-    }
-
-    /// Puts everything that this client holds back into the pool; `false` if others have what it would take for that.
-    pub(super) async fn put_everything_back(&mut self) -> Result<bool, CacheError> {
-        self.end_slabs().await?;
-        self.stock.end_aging();
-        self.free_fresh_chunks().await?;
-        let mut is_done = false;
-        for tried in 1..=TRIES_MAX {
-            self.give_back_beyond(0).await?;
-            self.recheck_orphans().await?;
-            self.recheck_waiting(true).await?;
-            self.tell_cells().await?;
-            is_done = self.orphans.is_empty() && self.waiting.is_empty() && self.stock.all().is_empty();
-            if is_done {
-                break;
-            }
-            self.endpoint.pause(pause_ns(tried)).await;
-            Box::pin(self.tend()).await?;
-        }
-        self.free_fresh_chunks().await?;
-        Ok(is_done)
     }
 }
 
@@ -379,14 +123,17 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 return Ok(());
             }
             self.core.recheck_waiting(false).await?;
+            if !self.core.stock.has_cell() {
+                self.core.give_back_beyond(0).await?;
+            }
             if self.core.chunks.len() <= chunks_kept {
                 self.core.obtain_free_chunk_beyond(chunks_kept).await?;
             }
-            if self.core.chunks.len() > chunks_kept && self.core.open_slab(class).await? {
-                continue;
-            }
-            if !self.core.stock.has_cell() {
-                self.core.give_back_beyond(0).await?;
+            if self.core.chunks.len() > chunks_kept {
+                let shelves = self.core.shelves(class).await?;
+                if self.core.take_shelved(class, &shelves).await?.is_some() || self.core.open_slab(class).await? {
+                    continue;
+                }
             }
             idle += 1;
             match self.make_room(class, misfits >= MISFITS_MAX).await? {
@@ -417,7 +164,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     /// Takes one block of use for the class; with `drained`, or now and then, by emptying a chunk.
     async fn make_room(&mut self, class: Class, drained: bool) -> Result<Made, CacheError> {
-        let sample = self.look_at_some().await?;
+        let sample = self.look_at_some(Some(class)).await?;
         for (slot, word) in &sample.free {
             if self.core.fits(*word, class) {
                 let taken = self.core.take(*slot, *word, Slot::EMPTY).await?;
@@ -427,6 +174,9 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 }
                 return Ok(if taken { Made::Room } else { Made::Stale });
             }
+        }
+        if let Some(taken) = self.core.take_shelved(class, &sample.shelves).await? {
+            return Ok(if taken { Made::Room } else { Made::Stale });
         }
         let blocks = class.blocks(self.core.shared.pool.layout.chunk_bytes);
         if drained || self.core.endpoint.random().is_multiple_of(DRAIN_EVERY * blocks) {
@@ -448,10 +198,10 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         self.evict(victim).await
     }
 
-    /// A sample as the replacement wants it.
-    async fn look_at_some(&mut self) -> Result<Sample, CacheError> {
+    /// A sample as the replacement wants it, and what is on the shelves of a class.
+    async fn look_at_some(&mut self, class: Option<Class>) -> Result<Sample, CacheError> {
         let (buckets, remembered) = (self.replacement.sample_buckets(), self.replacement.remembered());
-        self.core.sample(buckets, remembered, R::WANTS_HISTORY).await
+        self.core.sample(buckets, remembered, R::WANTS_HISTORY, class).await
     }
 
     /// The replacement's choice: among the objects of a sample, or as it finds one.
@@ -491,7 +241,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             if self.core.allocate_chunk(self.core.chunks.len() + 1).await? {
                 continue;
             }
-            let sample = self.look_at_some().await?;
+            let sample = self.look_at_some(None).await?;
             let chosen = self.choose(&sample.candidates).await?;
             let word = chosen.map(|victim| victim.word).or(sample.free.first().map(|(_, word)| *word));
             let made = match word {
@@ -557,7 +307,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         if !self.core.stock.has_cell() {
             self.core.give_back_beyond(0).await?;
         }
-        let sample = self.core.sample_of(&[bucket], &[], R::WANTS_HISTORY).await?;
+        let sample = self.core.sample_of(&[bucket], &[], R::WANTS_HISTORY, None).await?;
         // Where all have expired there is nothing to choose from.
         if self.take_expired_of(&sample).await?.is_some() {
             return Ok(());
@@ -585,7 +335,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         if !self.core.stock.has_cell() {
             self.core.give_back_beyond(0).await?;
         }
-        let sample = self.look_at_some().await?;
+        let sample = self.look_at_some(None).await?;
         if let Some(taken) = self.take_expired_of(&sample).await? {
             return Ok(taken);
         }

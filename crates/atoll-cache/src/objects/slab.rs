@@ -3,10 +3,12 @@
 //! A chunk's descriptor has the class of its blocks as contents, and as the engine's other word the highest tag that a block of it has had, from which
 //! the tags of its next life go on.
 //!
-//! A client cuts few chunks at a time, so that in a small pool not all of them are some client's: the more clients there may be, the fewer.
+//! A client cuts few chunks at a time, so that in a small pool not all of them are some client's: the more clients there may be, the fewer. The rest of one that it
+//! ends before goes on a shelf (see `shelf`).
 
 use super::Core;
 use super::class::Class;
+use super::shelf::Shelf;
 use super::slot::{Block, UNIT_BYTES};
 use super::stock::Held;
 use crate::CacheError;
@@ -112,14 +114,32 @@ impl<E: Endpoint> Core<E> {
     /// Puts the chunks in use that this client cuts: what is left of them is everybody's. Not while a block of one is between the stock and a slot.
     pub(super) async fn end_slabs(&mut self) -> Result<(), CacheError> {
         let me = self.me();
-        for slab in &mut self.slabs {
-            if let Some(slab) = slab.take() {
-                self.orphans.push((slab.chunk, Chunk::owned(ChunkState::Open, me, slab.generation)));
-            }
-        }
         // Blocks of a slab are its chunk's.
         self.stock.forget_slabs();
+        for class in Class::all() {
+            let Some(slab) = self.slabs[class.index()].take() else { continue };
+            let open = Chunk::owned(ChunkState::Open, me, slab.generation);
+            let has_rest = slab.next < class.blocks(self.shared.pool.layout.chunk_bytes);
+            if has_rest && slab.unpublished == 0 && self.shelve_slab(class, slab, open).await? {
+                continue;
+            }
+            self.orphans.push((slab.chunk, open));
+        }
         self.recheck_orphans().await
+    }
+
+    /// Puts a chunk in use whose further blocks are on a shelf from now on; `false` if no shelf has room.
+    async fn shelve_slab(&mut self, class: Class, slab: Slab, open: Chunk) -> Result<bool, CacheError> {
+        let layout = self.shared.pool.layout.clone();
+        let Ok(next) = u16::try_from(slab.next) else { return Ok(false) };
+        if !self.shelve(class, Shelf { chunk: slab.chunk, next, tag: slab.tag }).await? {
+            return Ok(false);
+        }
+        let used = Chunk { state: ChunkState::Queued, ..open };
+        if !chunks::transition(&self.endpoint, &layout, slab.chunk, open.word(), used).await? {
+            return Err(CacheError::Damaged { what: "somebody else changed the state of an open chunk" });
+        }
+        Ok(true)
     }
 
     /// Makes sure that there are more fresh chunks than so many, if the pool has free ones.

@@ -1,7 +1,7 @@
 //! Blocks in a client's hands, and the cells that tell of them.
 //!
-//! Every block is named by exactly one slot (live, pending or dead), or is in one client's hands, or belongs to a chunk that one client fills or
-//! empties. A client takes a block from a slot by one compare-and-swap, and before it WRITEs the block into a cell of its own, in the same batch:
+//! Every block is named by exactly one slot (live, pending or dead) or shelf (see `shelf`), or is in one client's hands, or belongs to a chunk that one client
+//! fills or empties. A client takes a block from a slot by one compare-and-swap, and before it WRITEs the block into a cell of its own, in the same batch:
 //!
 //! ```text
 //! 63 62 61 60 59                48 47        32 31                    0
@@ -229,11 +229,22 @@ impl<E: Endpoint> Core<E> {
             return Ok(None);
         }
         let Some(class) = word.checked_class(self.shared.settings.large_class) else { return Ok(None) };
+        let held = Held { block: word.block(), class, tag: word.tag(), cell: None };
+        self.begin_taking_at(batch, self.shared.layout.slot(slot), held).await
+    }
+
+    /// The same for whatever word names the block, which is at `named_at`.
+    pub(super) async fn begin_taking_at(
+        &mut self,
+        batch: &mut Batch,
+        named_at: Address,
+        held: Held,
+    ) -> Result<Option<Held>, CacheError> {
         let Some(cell) = self.stock.free_cell() else { return Ok(None) };
-        let trying = Cell { state: CellState::Trying, tag: word.tag(), block: word.block() }.word();
+        let trying = Cell { state: CellState::Trying, tag: held.tag, block: held.block }.word();
         if !self.is_open(Hole::UntoldTaking) {
             let at = self.cell(cell);
-            if self.is_in_order(at, self.shared.layout.slot(slot)) {
+            if self.is_in_order(at, named_at) {
                 batch.write_word(at, trying);
             } else {
                 let mut first = Batch::new();
@@ -243,7 +254,7 @@ impl<E: Endpoint> Core<E> {
         }
         self.stock.words[usize::from(cell)] = trying;
         self.stock.cells[usize::from(cell)] = Use::Stale;
-        Ok(Some(Held { block: word.block(), class, tag: word.tag(), cell: Some(cell) }))
+        Ok(Some(Held { cell: Some(cell), ..held }))
     }
 
     /// What came of it.

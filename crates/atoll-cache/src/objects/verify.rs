@@ -1,7 +1,7 @@
 //! Every invariant of a quiet pool, walked and named.
 //!
 //! - every chunk has a possible state; an Open or Leaving one has an owner in the registry;
-//! - every block of a chunk in use is named by exactly one slot, or one cell of a client; none of a chunk that is not in use is named by a slot;
+//! - every block of a chunk in use is named by exactly one slot or shelf, or one cell of a client; none of a chunk that is not in use is named by a slot;
 //! - every live slot names a whole record of its tag, whose key hashes to that slot's bucket and fingerprint; every dead one a block whose record tells
 //!   its bucket; no key is live twice; no slot is pending;
 //! - every Extent belongs to exactly one live object;
@@ -79,6 +79,7 @@ impl<E: Endpoint> Core<E> {
             }
             first += (words.len() / BUCKET_SLOTS) as u32;
         }
+        self.verify_shelves(&mut walk).await?;
         self.verify_blocks(&mut walk).await?;
         for (index, descriptor) in walk.states.iter().enumerate() {
             let is_extent = descriptor.chunk.is_some_and(|chunk| chunk.state.is_extent());
@@ -129,7 +130,38 @@ impl<E: Endpoint> Core<E> {
         Ok(())
     }
 
-    /// Every block of chunks in use is named by a slot or a cell.
+    /// A shelf names blocks of a chunk in use, which nothing else names and whose records say that they are dead.
+    async fn verify_shelves(&mut self, walk: &mut Walk) -> Result<(), CacheError> {
+        for class in Class::all() {
+            for (index, word) in self.shelves(class).await?.into_iter().enumerate().filter(|(_, word)| *word != 0) {
+                let name = format!("shelf {index} of class {}", class.code());
+                let Some(shelf) = self.sound_shelf(class, word) else {
+                    walk.report.fault(|| format!("{name} is damaged"));
+                    continue;
+                };
+                let descriptor = walk.states[shelf.chunk.0 as usize];
+                let is_in_use = descriptor.chunk.is_some_and(|chunk| chunk.state == ChunkState::Queued);
+                if !is_in_use || descriptor.contents != u64::from(class.code()) {
+                    walk.report.fault(|| format!("{name} names chunk {} that is none ({descriptor:?})", shelf.chunk.0));
+                    continue;
+                }
+                let lying = self.blocks(shelf.chunk).await?.lying;
+                for (number, lying) in lying.iter().enumerate().skip(shelf.next.into()) {
+                    let block = self.block_of(shelf.chunk, class, number);
+                    if let Some(other) = walk.named.insert(block, u64::MAX) {
+                        walk.report.fault(|| format!("{name} and slot {other} name the same block"));
+                    }
+                    if lying.is_none_or(|lying| lying.tag != shelf.tag) {
+                        walk.report.fault(|| format!("{name} names a block whose record does not tell it"));
+                    }
+                    walk.report.dead_blocks += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Every block of chunks in use is named by a slot, a shelf or a cell.
     async fn verify_blocks(&mut self, walk: &mut Walk) -> Result<(), CacheError> {
         let places = registry::places(&self.endpoint, &self.shared.pool).await?;
         let cells = self.all_cells().await?;

@@ -1,0 +1,110 @@
+//! How a client gives back what it holds: blocks become dead ones, which slots name, and chunks free ones.
+
+use super::Core;
+use super::class::Class;
+use super::layout::BUCKET_SLOTS;
+use super::room::{TRIES_MAX, pause_ns};
+use super::slot::{Block, KeyHash, Slot};
+use crate::CacheError;
+use atoll_fabric::{Batch, Endpoint};
+
+impl<E: Endpoint> Core<E> {
+    /// Gives blocks of classes with more than `kept` of them back.
+    pub(super) async fn give_back_beyond(&mut self, kept: usize) -> Result<(), CacheError> {
+        while let Some(index) = self.stock.surplus(kept) {
+            if self.give_back(index).await? {
+                continue;
+            }
+            // Every slot names something. What a client may keep it keeps; else the block's chunk goes, or another one.
+            let block = self.stock.all()[index].block;
+            if kept > 0 || !self.drain_chunk_of(block).await? && !self.drain_some_chunk().await? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins to empty the chunk of a block; whether this client does now.
+    pub(super) async fn drain_chunk_of(&mut self, block: Block) -> Result<bool, CacheError> {
+        let Some((_, chunk)) = self.block_span(block) else { return Ok(false) };
+        Box::pin(self.begin_draining(chunk)).await
+    }
+
+    /// Begins to empty the chunk of some block that a slot of a random bucket names.
+    async fn drain_some_chunk(&mut self) -> Result<bool, CacheError> {
+        let sample = self.sample(1, &[], false, None).await?;
+        let live = sample.candidates.iter().map(|candidate| candidate.word);
+        let words: Vec<Slot> = sample.free.iter().map(|(_, word)| *word).chain(live).collect();
+        for word in words {
+            if self.drain_chunk_of(word.block()).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Gives a block of the stock back: a slot of some bucket names it, dead. `false` if no bucket that was looked at has room.
+    async fn give_back(&mut self, index: usize) -> Result<bool, CacheError> {
+        let held = self.stock.all()[index];
+        if let Some(at) = self.block_span(held.block).map(|(at, _)| at) {
+            let mut batch = Batch::new();
+            self.tell_won(&mut batch, held, at).await?;
+            if !batch.is_empty() {
+                self.endpoint.post(&mut batch).await?;
+            }
+        }
+        let is_placed = self.place_dead_anywhere(held.class, held.block, held.tag).await?;
+        if is_placed {
+            self.stock.remove(index);
+            self.let_go(held);
+        }
+        Ok(is_placed)
+    }
+
+    /// Names a block that nothing names in a bucket, as a dead one; whether there was room.
+    pub(super) async fn place_dead(
+        &mut self,
+        bucket: u32,
+        class: Class,
+        block: Block,
+        tag: u16,
+    ) -> Result<bool, CacheError> {
+        let hash = KeyHash { bucket, fingerprint: 0, mark: 0, whole: 0 };
+        self.read_bucket(hash).await?;
+        let places = (0..BUCKET_SLOTS).map(|place| self.seen(hash, place)).filter(|(word, _)| word.is_free());
+        // An empty one before a history entry, an old entry before a young one.
+        let age = |word: Slot| word.any_history().map_or(u64::MAX, |(_, id)| self.history_age(id));
+        let Some((word, slot)) = places.max_by_key(|(word, _)| age(*word)) else { return Ok(false) };
+        self.encode_dead(bucket, tag);
+        let Some((at, record)) = self.outgoing_record(block) else { return Ok(false) };
+        let address = self.shared.layout.slot(slot);
+        let mut batch = Batch::new();
+        let written = self.write_before(&mut batch, at, record, address).await?;
+        let swap = batch.compare_and_swap(address, word.0, Slot::dead(class, block, tag).0);
+        self.endpoint.post(&mut batch).await?;
+        self.outgoing = written.take(&mut batch);
+        Ok(batch.swapped(swap))
+    }
+
+    /// Puts everything that this client holds back into the pool; `false` if others have what it would take for that.
+    pub(super) async fn put_everything_back(&mut self) -> Result<bool, CacheError> {
+        self.end_slabs().await?;
+        self.stock.end_aging();
+        self.free_fresh_chunks().await?;
+        let mut is_done = false;
+        for tried in 1..=TRIES_MAX {
+            self.give_back_beyond(0).await?;
+            self.recheck_orphans().await?;
+            self.recheck_waiting(true).await?;
+            self.tell_cells().await?;
+            is_done = self.orphans.is_empty() && self.waiting.is_empty() && self.stock.all().is_empty();
+            if is_done {
+                break;
+            }
+            self.endpoint.pause(pause_ns(tried)).await;
+            Box::pin(self.tend()).await?;
+        }
+        self.free_fresh_chunks().await?;
+        Ok(is_done)
+    }
+}

@@ -1,0 +1,142 @@
+//! Samples: random buckets, with their slots and access information, in one READ each.
+
+use super::Core;
+use super::access::{ACCESS_WORDS, Access, hash_of};
+use super::class::Class;
+use super::layout::{ACCESS_BYTES, BUCKET_BYTES, BUCKET_SLOTS};
+use super::replacement::{CANDIDATES_MAX, Candidate, REMEMBERED_MAX, SAMPLE_BUCKETS_MAX};
+use super::shelf::Shelves;
+use super::slot::{HISTORY_IDS, Slot};
+use crate::CacheError;
+use arrayvec::ArrayVec;
+use atoll_fabric::{Batch, Buffer, Endpoint};
+
+/// What a look at some buckets gave.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sample {
+    /// Slots with dead blocks, and with expired objects.
+    pub(super) free: ArrayVec<(u64, Slot), CANDIDATES_MAX>,
+    /// Live objects.
+    pub(super) candidates: ArrayVec<Candidate, CANDIDATES_MAX>,
+    /// The shelves of the class that was asked for.
+    pub(super) shelves: Shelves,
+}
+
+impl<E: Endpoint> Core<E> {
+    /// How many history ids have been given out since this one, as far as this client knows.
+    pub(crate) fn history_age(&self, id: u64) -> u64 {
+        let age = self.history_seen.wrapping_sub(1).wrapping_sub(id) % HISTORY_IDS;
+        // One that this client does not know of yet is young.
+        if age > HISTORY_IDS / 2 { 0 } else { age }
+    }
+
+    /// A history id for a victim: the one that came with the sample, or another one.
+    pub(crate) async fn history_id(&mut self) -> Result<u64, CacheError> {
+        if let Some(id) = self.history_at_hand.take() {
+            return Ok(id);
+        }
+        let mut batch = Batch::new();
+        let id = batch.fetch_and_add(self.shared.layout.history(), 1);
+        self.endpoint.post(&mut batch).await?;
+        let id = batch.word(id);
+        self.note_history(id);
+        Ok(id)
+    }
+
+    /// Notes that an id was given out.
+    fn note_history(&mut self, id: u64) {
+        self.history_seen = self.history_seen.max(id.wrapping_add(1));
+    }
+
+    /// Looks at random buckets, and at slots that are `remembered`; `with_history` gets a history id along with it, and a `class` what is on its
+    /// shelves.
+    pub(super) async fn sample(
+        &mut self,
+        buckets: usize,
+        remembered: &[(u64, Slot)],
+        with_history: bool,
+        class: Option<Class>,
+    ) -> Result<Sample, CacheError> {
+        let mut chosen = ArrayVec::<u32, SAMPLE_BUCKETS_MAX>::new();
+        for _ in 0..buckets.clamp(1, SAMPLE_BUCKETS_MAX) {
+            let bucket = (self.endpoint.random() % u64::from(self.shared.settings.buckets)) as u32;
+            if !chosen.contains(&bucket) {
+                chosen.push(bucket);
+            }
+        }
+        self.sample_of(&chosen, remembered, with_history, class).await
+    }
+
+    /// Looks at these buckets, and at slots that are `remembered`.
+    pub(super) async fn sample_of(
+        &mut self,
+        chosen: &[u32],
+        remembered: &[(u64, Slot)],
+        with_history: bool,
+        class: Option<Class>,
+    ) -> Result<Sample, CacheError> {
+        let mut batch = Batch::new();
+        for bucket in chosen {
+            let mut buffer = self.samples.pop().unwrap_or_default();
+            buffer.resize(BUCKET_BYTES as usize);
+            batch.read(self.shared.layout.bucket(*bucket), buffer);
+        }
+        let others = |slot: &u64| !chosen.contains(&((slot / BUCKET_SLOTS as u64) as u32));
+        let mut again = ArrayVec::<_, REMEMBERED_MAX>::new();
+        for (slot, word) in remembered.iter().filter(|(slot, _)| others(slot)).take(REMEMBERED_MAX) {
+            let mut information = Buffer::new();
+            information.resize(ACCESS_BYTES as usize);
+            let now = batch.read_word(self.shared.layout.slot(*slot));
+            again.push((*slot, *word, now, batch.read(self.shared.layout.access(*slot), information)));
+        }
+        let shelves = class.map(|class| self.read_shelves(&mut batch, class));
+        let id = (with_history && self.history_at_hand.is_none())
+            .then(|| batch.fetch_and_add(self.shared.layout.history(), 1));
+        self.endpoint.post(&mut batch).await?;
+        if let Some(id) = id {
+            self.history_at_hand = Some(batch.word(id));
+            self.note_history(batch.word(id));
+        }
+        let now_ns = self.endpoint.now_ns();
+        let times = (self.pool_ms(now_ns).await?, self.about_us());
+        let mut sample = Sample::default();
+        if let Some(shelves) = shelves {
+            sample.shelves = Self::shelves_read(&batch.take(shelves));
+        }
+        for (index, bucket) in chosen.iter().enumerate() {
+            let read = batch.take_nth(index);
+            let (words, information) = read.words().split_at(BUCKET_SLOTS);
+            for (place, information) in information.chunks(ACCESS_WORDS).enumerate() {
+                let slot = u64::from(*bucket) * BUCKET_SLOTS as u64 + place as u64;
+                self.sort_in(&mut sample, slot, Slot(words[place]), information, times);
+            }
+            self.samples.push(read);
+        }
+        for (slot, word, now, information) in again {
+            if batch.word(now) == word.0 {
+                let information = batch.take(information);
+                self.sort_in(&mut sample, slot, word, information.words(), times);
+            }
+        }
+        Ok(sample)
+    }
+
+    /// Puts what a slot holds where it belongs in a sample. `times` are the pool's, in milliseconds and about in microseconds.
+    fn sort_in(&self, sample: &mut Sample, slot: u64, word: Slot, information: &[u64], times: (u64, u64)) {
+        if word.is_dead() && !word.is_pending() {
+            sample.free.push((slot, word));
+        }
+        if !word.is_live() {
+            return;
+        }
+        let hash = hash_of((slot / BUCKET_SLOTS as u64) as u32, word.fingerprint(), information);
+        let mut access = Access::decode(information, times.1);
+        if hash.is_some() && access.is_expired(times.0) {
+            return sample.free.push((slot, word));
+        }
+        if access.bytes == 0 {
+            access.bytes = word.class(self.shared.settings.large_class).bytes();
+        }
+        sample.candidates.push(Candidate { slot, word, access, hash });
+    }
+}

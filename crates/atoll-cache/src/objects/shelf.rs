@@ -1,0 +1,209 @@
+//! Shelves: chunks with blocks that nothing has named yet, there for everybody.
+//!
+//! A client that ends a chunk before it has cut all of it puts the rest on a shelf of its class, and whoever needs a block of a class that it does not cut
+//! itself takes the next one from there: a rare class costs one chunk, and not one a client.
+//!
+//! ```text
+//! 63           48 47          32 31                    0
+//! +--------------+--------------+------------------------+
+//! | tag 16       | next 16      | chunk + 1, 0 for none  |
+//! +--------------+--------------+------------------------+
+//! ```
+//!
+//! A shelf names all blocks of its chunk from `next` on. Each of them has a dead record with the tag, as one that a slot names has, so that what is told of a dead
+//! block (`stock`, `repair`) holds for it: it is taken as one of a slot is, by one compare-and-swap with a cell WRITTEN in front of it.
+//!
+//! | step | verbs |
+//! |---|---|
+//! | make the rest of an Open chunk dead blocks | WRITE |
+//! | put it on a shelf | READ the class's shelves; CAS 0 -> word |
+//! | the chunk is in use | CAS Open -> Queued |
+//! | take a block | WRITE cell; CAS word -> the next, or 0 |
+//! | whoever empties the chunk | CAS word -> 0, before it looks who has a block |
+
+use super::Core;
+use super::class::Class;
+use super::slot::Block;
+use super::stock::Held;
+use crate::CacheError;
+use arrayvec::ArrayVec;
+use atoll_fabric::{Batch, Buffer, Endpoint, Ticket};
+use atoll_pool::ChunkId;
+
+/// Shelves of a class.
+pub const SHELVES: usize = 4;
+
+/// What a shelf names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shelf {
+    /// The chunk.
+    pub chunk: ChunkId,
+    /// The first of its blocks that the shelf names, counted from 0.
+    pub next: u16,
+    /// The tag of these blocks.
+    pub tag: u16,
+}
+
+impl Shelf {
+    /// The same as a word.
+    pub fn word(self) -> u64 {
+        u64::from(self.tag) << 48 | u64::from(self.next) << 32 | (u64::from(self.chunk.0) + 1)
+    }
+
+    /// What a word says; `None` for an empty shelf.
+    pub fn from_word(word: u64) -> Option<Self> {
+        let chunk = ChunkId((word as u32).checked_sub(1)?);
+        Some(Self { chunk, next: (word >> 32) as u16, tag: (word >> 48) as u16 })
+    }
+
+    /// What it says once its next block is taken, if a chunk has so many.
+    fn without_next(self, blocks: u64) -> u64 {
+        let rest = Self { next: self.next + 1, ..self };
+        if u64::from(rest.next) < blocks { rest.word() } else { 0 }
+    }
+}
+
+/// The words of a class's shelves, as they were READ.
+pub(super) type Shelves = [u64; SHELVES];
+
+impl<E: Endpoint> Core<E> {
+    fn blocks_of(&self, class: Class) -> u64 {
+        class.blocks(self.shared.pool.layout.chunk_bytes)
+    }
+
+    /// READs a class's shelves.
+    pub(super) async fn shelves(&mut self, class: Class) -> Result<Shelves, CacheError> {
+        let mut batch = Batch::new();
+        let read = self.read_shelves(&mut batch, class);
+        self.endpoint.post(&mut batch).await?;
+        Ok(Self::shelves_read(&batch.take(read)))
+    }
+
+    /// Adds a READ of a class's shelves to a batch.
+    pub(super) fn read_shelves(&self, batch: &mut Batch, class: Class) -> Ticket {
+        let mut buffer = Buffer::new();
+        buffer.resize(8 * SHELVES);
+        batch.read(self.shared.layout.shelves(class), buffer)
+    }
+
+    /// What such a READ gave.
+    pub(super) fn shelves_read(buffer: &Buffer) -> Shelves {
+        let mut shelves = [0; SHELVES];
+        shelves.copy_from_slice(&buffer.words()[..SHELVES]);
+        shelves
+    }
+
+    /// Puts what is left of a chunk, which this client owns as Open, on a shelf of its class; `false` if all of them are taken. Nobody has a
+    /// block of it from `next` on.
+    pub(super) async fn shelve(&mut self, class: Class, shelf: Shelf) -> Result<bool, CacheError> {
+        let layout = self.shared.pool.layout.clone();
+        self.encode_dead(0, shelf.tag);
+        let (bytes, blocks) = (class.bytes() as usize, self.blocks_of(class) as usize);
+        let count = blocks - usize::from(shelf.next);
+        let record = std::mem::take(&mut self.outgoing);
+        let mut rest = std::mem::take(&mut self.scratch);
+        rest.resize(count * bytes);
+        rest.words_mut().fill(0);
+        for block in rest.words_mut().chunks_mut(bytes / 8) {
+            block[..record.words().len()].copy_from_slice(record.words());
+        }
+        self.outgoing = record;
+        let mut batch = Batch::new();
+        let written = batch.write(layout.chunk(shelf.chunk).add(u64::from(shelf.next) * class.bytes()), rest);
+        // Awaited: whoever takes a block trusts its record.
+        self.endpoint.post(&mut batch).await?;
+        self.scratch = batch.take(written);
+        let shelves = self.shelves(class).await?;
+        for (index, _) in shelves.iter().enumerate().filter(|(_, word)| **word == 0) {
+            let mut batch = Batch::new();
+            let at = self.shared.layout.shelves(class).add(8 * index as u64);
+            let swap = batch.compare_and_swap(at, 0, shelf.word());
+            self.endpoint.post(&mut batch).await?;
+            if batch.swapped(swap) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Takes a block from one of a class's shelves, as they were seen, into the stock. `None` if there is none, `false` if somebody was faster.
+    pub(super) async fn take_shelved(&mut self, class: Class, seen: &Shelves) -> Result<Option<bool>, CacheError> {
+        let full: ArrayVec<usize, SHELVES> = (0..SHELVES).filter(|index| seen[*index] != 0).collect();
+        if full.is_empty() {
+            return Ok(None);
+        }
+        let index = full[self.endpoint.random() as usize % full.len()];
+        let at = self.shared.layout.shelves(class).add(8 * index as u64);
+        let (word, mut batch) = (seen[index], Batch::new());
+        if let Some(shelf) = Shelf::from_word(word)
+            && shelf.chunk.0 >= self.shared.pool.layout.chunks()
+        {
+            self.learn_nodes().await?;
+        }
+        let Some((held, then)) = self.next_of(class, word) else {
+            // No client wrote it. Nobody can use what it names, which is found by no repair either.
+            batch.compare_and_swap(at, word, 0);
+            self.endpoint.post(&mut batch).await?;
+            return Ok(Some(false));
+        };
+        let Some(taking) = self.begin_taking_at(&mut batch, at, held).await? else { return Ok(None) };
+        let swap = batch.compare_and_swap(at, word, then);
+        self.endpoint.post(&mut batch).await?;
+        let taken = self.end_taking(taking, batch.swapped(swap));
+        taken.into_iter().for_each(|held| self.stock.put(held));
+        Ok(Some(taken.is_some()))
+    }
+
+    /// The next block that a shelf names, and the word after it is taken; `None` if the word is damaged.
+    fn next_of(&self, class: Class, word: u64) -> Option<(Held, u64)> {
+        let shelf = self.sound_shelf(class, word)?;
+        let block = self.block_of(shelf.chunk, class, shelf.next.into());
+        Some((Held { block, class, tag: shelf.tag, cell: None }, shelf.without_next(self.blocks_of(class))))
+    }
+
+    /// What a shelf of a class names, if a client may have written the word.
+    pub(super) fn sound_shelf(&self, class: Class, word: u64) -> Option<Shelf> {
+        let is_sound = |shelf: &Shelf| {
+            shelf.chunk.0 < self.shared.pool.layout.chunks()
+                && u64::from(shelf.next) < self.blocks_of(class)
+                && shelf.tag & !self.shared.settings.tag_mask == 0
+        };
+        Shelf::from_word(word).filter(is_sound)
+    }
+
+    /// Takes a chunk, which this client empties, from its shelf.
+    pub(super) async fn unshelve(&mut self, chunk: ChunkId, class: Class) -> Result<(), CacheError> {
+        let names = |word: &u64| Shelf::from_word(*word).is_some_and(|shelf| shelf.chunk == chunk);
+        loop {
+            let shelves = self.shelves(class).await?;
+            let Some(index) = shelves.iter().position(names) else { return Ok(()) };
+            let mut batch = Batch::new();
+            // One that fails is tried again: somebody has taken a block, and there are only so many.
+            batch.compare_and_swap(self.shared.layout.shelves(class).add(8 * index as u64), shelves[index], 0);
+            self.endpoint.post(&mut batch).await?;
+        }
+    }
+
+    /// The blocks of a chunk that a shelf names.
+    pub(super) async fn shelved_blocks(&mut self, chunk: ChunkId, class: Class) -> Result<Vec<Block>, CacheError> {
+        let shelves = self.shelves(class).await?;
+        let of_chunk = shelves.iter().filter_map(|word| Shelf::from_word(*word)).filter(|shelf| shelf.chunk == chunk);
+        let blocks = self.blocks_of(class) as usize;
+        let named = of_chunk.flat_map(|shelf| usize::from(shelf.next)..blocks);
+        Ok(named.map(|number| self.block_of(chunk, class, number)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shelf_says_what_was_put_on_it_until_the_last_block_is_taken() {
+        let shelf = Shelf { chunk: ChunkId(u32::MAX - 1), next: 1022, tag: 0xfffe };
+        assert_eq!(Shelf::from_word(shelf.word()), Some(shelf));
+        assert_eq!(Shelf::from_word(shelf.without_next(1024)), Some(Shelf { next: 1023, ..shelf }));
+        assert_eq!(Shelf { next: 1023, ..shelf }.without_next(1024), 0);
+        assert_eq!((Shelf::from_word(0), Shelf::from_word(7 << 32)), (None, None));
+    }
+}

@@ -1,0 +1,44 @@
+//! What a client tells the pool about objects, beside their slots and their records, without waiting for it.
+
+use super::Core;
+use super::change::New;
+use super::slot::Slot;
+use atoll_fabric::{Address, Batch, Buffer, Endpoint};
+
+impl<E: Endpoint> Core<E> {
+    /// Tells the pool of an object that was just inserted, without waiting.
+    pub(crate) fn tell_insertion(&self, slot: u64, words: [u64; 4]) {
+        let mut buffer = Buffer::new();
+        buffer.resize(32);
+        buffer.words_mut().copy_from_slice(&words);
+        let mut batch = Batch::new();
+        batch.write(self.shared.layout.access(slot).add(8), buffer);
+        self.endpoint.post_unawaited(&mut batch);
+    }
+
+    /// Where a slot's block is, if the word is not damaged.
+    pub(crate) fn block_at(&self, word: Slot) -> Option<Address> {
+        self.record_span(word).map(|(at, ..)| at)
+    }
+
+    /// WRITEs the words beside an object, without waiting.
+    pub(crate) fn tell_extension(&self, word: Slot, words: &[u64]) {
+        let Some(at) = self.block_at(word) else { return };
+        let mut buffer = Buffer::new();
+        buffer.resize(8 * words.len());
+        buffer.words_mut().copy_from_slice(words);
+        let mut batch = Batch::new();
+        batch.write(at, buffer);
+        self.endpoint.post_unawaited(&mut batch);
+    }
+
+    /// Tells the pool of an object's new expiry.
+    pub(super) fn tell_expiry(&mut self, slot: u64, new: &New<'_>, before: Option<u64>) {
+        if new.header.expiry_ms != before {
+            let mut batch = Batch::new();
+            let word = super::access::expiry_word(new.header.expiry_ms, new.hash.mark);
+            batch.write_word(self.shared.layout.access(slot).add(24), word);
+            self.endpoint.post_unawaited(&mut batch);
+        }
+    }
+}
