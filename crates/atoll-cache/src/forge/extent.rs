@@ -1,232 +1,61 @@
-//! Objects larger than half a chunk: key and value fill chunks of their own, one after the other, and the record lists them.
-//!
-//! Up to sixteen extents are listed in the record itself; for more, the record lists up to sixteen chunks full of such words. An extent is
-//! a chunk and its generation. Its descriptor holds the bucket of its object's key. The chunks are written before the record, by their
-//! owner alone, and never changed. They belong to the key's object, whichever record that has: a copy of the record in another group, or
-//! one with another expiry, has the same extents.
-//!
-//! | the owner | verbs |
-//! |---|---|
-//! | takes a chunk | WRITE descriptor's bucket, CAS Open -> Extent |
-//! | fills it | WRITE chunk |
-//! | publishes the record | see `update` and `insert` |
-//! | tells so | CAS Extent -> Bound, nobody waits for it |
-//!
-//! Whoever makes the object dead frees them (CAS to Free, if the generation is the one listed): whoever still reads them finds the object's slot
-//! changed, or another checksum. A chunk in state Extent whose owner is dead, or in state Bound, that no object of its bucket has, was left behind
-//! by somebody who died, and a repair frees it.
+//! Large objects of this engine, by way of [`crate::extent`].
 
 use super::Forge;
-use super::object::{Header, LARGE_EXTENTS, LargeBody};
+use super::object::{Header, LargeBody};
 use super::slot::KeyHash;
 use crate::CacheError;
-use atoll_fabric::{Batch, Buffer, Endpoint};
-use atoll_pool::{Chunk, ChunkId, ChunkState, chunks};
-
-/// A chunk of a large object, at the time of that object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Extent {
-    pub(super) chunk: ChunkId,
-    pub(super) generation: u32,
-}
-
-impl Extent {
-    fn word(self) -> u64 {
-        u64::from(self.generation) << 32 | u64::from(self.chunk.0)
-    }
-}
-
-/// The chunks of a large object.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Extents {
-    /// Those with key and value, in order.
-    pub(super) body: Vec<Extent>,
-    /// Those with the words of the former, if there are more than the record lists.
-    pub(super) lists: Vec<Extent>,
-}
-
-impl Extents {
-    /// All of them.
-    pub(super) fn all(&self) -> impl Iterator<Item = Extent> {
-        self.body.iter().chain(&self.lists).copied()
-    }
-
-    fn listed(&self) -> [u64; LARGE_EXTENTS] {
-        let listed = if self.lists.is_empty() { &self.body } else { &self.lists };
-        std::array::from_fn(|index| listed.get(index).map_or(0, |extent| extent.word()))
-    }
-}
-
-/// Body and list chunks that an object with so many bytes of key and value needs.
-pub(super) fn chunks_needed(body_bytes: usize, chunk_bytes: u64) -> (usize, usize) {
-    let body = (body_bytes as u64).div_ceil(chunk_bytes) as usize;
-    let lists = if body > LARGE_EXTENTS { body.div_ceil(chunk_bytes as usize / 8) } else { 0 };
-    (body, lists)
-}
-
-/// The longest key and value together that a record's lists can name.
-pub(super) fn body_bytes_max(chunk_bytes: u64) -> u64 {
-    LARGE_EXTENTS as u64 * (chunk_bytes / 8) * chunk_bytes
-}
+use crate::extent::ExtentIo;
+pub(super) use crate::extent::{Extent, Extents, body_bytes_max, chunks_needed};
+use atoll_fabric::{Buffer, Endpoint};
 
 impl<E: Endpoint> Forge<E> {
-    /// The extents of a large object; `None` if what is read is no list of chunks.
-    pub(super) async fn extents(&mut self, header: &Header, body: &LargeBody) -> Result<Option<Extents>, CacheError> {
-        let layout = self.shared.pool.layout.clone();
-        let (bodies, lists) = chunks_needed(header.body_bytes(), layout.chunk_bytes);
-        if bodies > layout.chunks_max as usize || lists > LARGE_EXTENTS {
-            return Ok(None);
-        }
-        let listed = self.listed(&body.extents[..if lists == 0 { bodies } else { lists }]).await?;
-        let Some(listed) = listed else { return Ok(None) };
-        if lists == 0 {
-            return Ok(Some(Extents { body: listed, lists: Vec::new() }));
-        }
-        let mut words = Vec::with_capacity(bodies);
-        for list in &listed {
-            let mut buffer = Buffer::new();
-            buffer.resize(8 * (bodies - words.len()).min(layout.chunk_bytes as usize / 8));
-            let buffer = self.endpoint.read(layout.chunk(list.chunk), buffer).await?;
-            words.extend_from_slice(buffer.words());
-        }
-        Ok(self.listed(&words).await?.map(|body| Extents { body, lists: listed }))
+    fn extent_io(&self) -> ExtentIo<'_, E> {
+        ExtentIo { endpoint: &self.endpoint, pool: &self.shared.pool, hasher: &self.shared.hasher }
     }
 
-    /// The extents that these words name; `None` if one of them names no chunk.
-    async fn listed(&mut self, words: &[u64]) -> Result<Option<Vec<Extent>>, CacheError> {
-        let last = words.iter().map(|word| *word as u32).max();
-        if let Some(last) = last
-            && self.find_chunk(last).await?.is_none()
-        {
-            return Ok(None);
-        }
-        let extent = |word: &u64| Extent { chunk: ChunkId(*word as u32), generation: (*word >> 32) as u32 };
-        Ok(Some(words.iter().map(extent).collect()))
+    pub(super) async fn extents(&self, header: &Header, body: &LargeBody) -> Result<Option<Extents>, CacheError> {
+        self.extent_io().extents(header, body).await
     }
 
-    /// READs key and value of a large object, each chunk straight to its place in `buffer`; `None` if their checksum is another.
     pub(super) async fn read_body(
-        &mut self,
+        &self,
         header: &Header,
         body: &LargeBody,
         buffer: Buffer,
     ) -> Result<Option<Buffer>, CacheError> {
-        let Some(extents) = self.extents(header, body).await? else { return Ok(None) };
-        let bytes = header.body_bytes();
-        let buffer = self.read_extents(&extents, bytes, buffer).await?;
-        Ok((self.shared.hasher.hash(buffer.bytes()) == body.checksum).then_some(buffer))
+        self.extent_io().read_body(header, body, buffer).await
     }
 
-    /// READs the first `bytes` of key and value.
     pub(super) async fn read_extents(
-        &mut self,
+        &self,
         extents: &Extents,
         bytes: usize,
-        mut buffer: Buffer,
+        buffer: Buffer,
     ) -> Result<Buffer, CacheError> {
-        let layout = self.shared.pool.layout.clone();
-        let chunk_bytes = layout.chunk_bytes as usize;
-        buffer.resize(bytes);
-        for (index, extent) in extents.body.iter().enumerate().take(bytes.div_ceil(chunk_bytes)) {
-            let start = index * chunk_bytes;
-            buffer.narrow(start, (bytes - start).min(chunk_bytes).next_multiple_of(8));
-            buffer = self.endpoint.read(layout.chunk(extent.chunk), buffer).await?;
-        }
-        buffer.resize(bytes);
-        Ok(buffer)
+        self.extent_io().read_extents(extents, bytes, buffer).await
     }
 
-    /// Writes key and value into chunks from the stock, which has enough, and turns them into extents.
+    /// Writes key and value into chunks from the stock, which has enough.
     pub(super) async fn write_extents(
         &mut self,
         hash: KeyHash,
         key: &[u8],
         value: &[u8],
     ) -> Result<(Extents, LargeBody), CacheError> {
-        let layout = self.shared.pool.layout.clone();
-        let chunk_bytes = layout.chunk_bytes as usize;
-        let (bodies, lists) = chunks_needed(key.len() + value.len(), layout.chunk_bytes);
-        let mut extents = Extents::default();
-        for index in 0..bodies + lists {
-            let (chunk, generation) = self.stock.pop().expect("the stock was filled before");
-            let open = Chunk::owned(ChunkState::Open, self.me(), generation);
-            let taken = Chunk { state: ChunkState::Extent, ..open };
-            let descriptor = layout.descriptor(chunk);
-            let mut batch = Batch::new();
-            batch.write_word(descriptor.add(8), hash.bucket.into());
-            let swap = batch.compare_and_swap(descriptor, open.word(), taken.word());
-            self.endpoint.post(&mut batch).await?;
-            if !batch.swapped(swap) {
-                return Err(CacheError::Damaged { what: "somebody else changed the state of an open chunk" });
-            }
-            let extent = Extent { chunk, generation };
-            if index < bodies { extents.body.push(extent) } else { extents.lists.push(extent) }
-        }
-        let mut body = std::mem::take(&mut self.outgoing);
-        body.resize((key.len() + value.len()).next_multiple_of(8));
-        body.bytes_mut()[..key.len()].copy_from_slice(key);
-        body.bytes_mut()[key.len()..key.len() + value.len()].copy_from_slice(value);
-        body.bytes_mut()[key.len() + value.len()..].fill(0);
-        let checksum = self.shared.hasher.hash(&body.bytes()[..key.len() + value.len()]);
-        let bytes = body.len();
-        for (index, extent) in extents.body.iter().enumerate() {
-            let start = index * chunk_bytes;
-            body.narrow(start, (bytes - start).min(chunk_bytes));
-            let mut batch = Batch::new();
-            let written = batch.write(layout.chunk(extent.chunk), body);
-            self.endpoint.post(&mut batch).await?;
-            body = batch.take(written);
-        }
-        self.outgoing = body;
-        for (list, extents) in extents.lists.iter().zip(extents.body.chunks(chunk_bytes / 8)) {
-            let mut buffer = Buffer::new();
-            buffer.resize(8 * extents.len());
-            buffer.words_mut().iter_mut().zip(extents).for_each(|(word, extent)| *word = extent.word());
-            let mut batch = Batch::new();
-            batch.write(layout.chunk(list.chunk), buffer);
-            self.endpoint.post(&mut batch).await?;
-        }
-        let body = LargeBody { checksum, key_hash: self.shared.hasher.hash(key), extents: extents.listed() };
+        let (bodies, lists) = chunks_needed(key.len() + value.len(), self.shared.pool.layout.chunk_bytes);
+        let open = self.stock.split_off(self.stock.len() - bodies - lists);
+        let (me, outgoing) = (self.me(), std::mem::take(&mut self.outgoing));
+        let (extents, body, outgoing) =
+            self.extent_io().write_extents(me, open, hash.bucket, key, value, outgoing).await?;
+        self.outgoing = outgoing;
         Ok((extents, body))
     }
 
-    /// Tells that the object of these extents, which this client wrote, is published.
-    pub(super) fn bind_extents(&mut self, extents: &Extents) {
-        let mut batch = Batch::new();
-        for extent in extents.all() {
-            let written = Chunk::owned(ChunkState::Extent, self.me(), extent.generation);
-            let bound = Chunk { state: ChunkState::Bound, ..written };
-            // It fails where somebody has made the object dead already.
-            let descriptor = self.shared.pool.layout.descriptor(extent.chunk);
-            batch.compare_and_swap(descriptor, written.word(), bound.word());
-            if batch.is_full() {
-                self.endpoint.post_unawaited(&mut batch);
-            }
-        }
-        if !batch.is_empty() {
-            self.endpoint.post_unawaited(&mut batch);
-        }
+    pub(super) fn bind_extents(&self, extents: &Extents) {
+        self.extent_io().bind_extents(self.me(), extents);
     }
 
-    /// Frees the extents of an object that is dead.
-    pub(super) async fn free_extents(&mut self, extents: &Extents) -> Result<(), CacheError> {
-        for extent in extents.all() {
-            self.free_extent(extent).await?;
-        }
-        Ok(())
-    }
-
-    /// Frees an extent that no object has; whether it was one still.
-    pub(super) async fn free_extent(&mut self, extent: Extent) -> Result<bool, CacheError> {
-        let layout = self.shared.pool.layout.clone();
-        loop {
-            let descriptor = chunks::descriptors(&self.endpoint, &layout, extent.chunk, 1).await?[0];
-            let still = descriptor.chunk.filter(|c| c.state.is_extent() && c.generation == extent.generation);
-            let Some(chunk) = still else { return Ok(false) };
-            // Its owner may be telling that it is published just now: then look again.
-            if chunks::free(&self.endpoint, &layout, extent.chunk, chunk).await? {
-                return Ok(true);
-            }
-        }
+    pub(super) async fn free_extents(&self, extents: &Extents) -> Result<(), CacheError> {
+        self.extent_io().free_extents(extents).await
     }
 }

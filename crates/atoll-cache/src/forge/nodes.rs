@@ -105,6 +105,15 @@ impl<E: Endpoint> Forge<E> {
     /// Adds a memory node with at most so many bytes, on a fabric whose regions are all there; gives its number. Elsewhere the region is made between
     /// [`nodes::claim`] and [`Claim::prepare`](nodes::Claim::prepare).
     pub async fn grow(&mut self, bytes: u64) -> Result<u8, PoolError> {
+        let grown = self.add_node(bytes).await;
+        // The node may be there and its chunks not be counted: a client that left as if nothing had happened would have nobody count them.
+        if let Err(PoolError::Verb(error)) = &grown {
+            self.note_failure(error);
+        }
+        grown
+    }
+
+    async fn add_node(&mut self, bytes: u64) -> Result<u8, PoolError> {
         let claim = nodes::claim(&self.endpoint, &self.shared.pool, self.me(), bytes).await?;
         let identity = claim.prepare(&self.endpoint, &self.shared.pool).await?;
         claim.publish(&self.endpoint, &self.shared.pool, identity).await?;

@@ -202,6 +202,8 @@ pub struct Core<E: Endpoint> {
     untold: repair::Repaired,
     /// Whether somebody has died since everything was counted.
     distrust: bool,
+    /// Whether it has counted everything anew, and has not looked at the limit of objects since.
+    recounted: bool,
     /// The highest history id that this client knows to have been given out, plus one.
     history_seen: u64,
     /// A history id that no victim has yet.
@@ -249,6 +251,7 @@ impl<E: Endpoint> Core<E> {
             watch: Watch::default(),
             untold: repair::Repaired::default(),
             distrust: false,
+            recounted: false,
             history_seen: 0,
             history_at_hand: None,
             searches_left_out: 0,
@@ -352,10 +355,15 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             Box::pin(core.reclaim(&mut repaired)).await?;
             core.untold = repaired;
         } else {
-            repaired.recounted = Box::pin(core.recount()).await?;
+            Box::pin(core.recount()).await?;
         }
-        if repaired.recounted {
-            Box::pin(self.evict_to_limit()).await?;
+        Box::pin(self.hold_limit()).await
+    }
+
+    /// Evicts what is too much once this client has counted everything anew: those that died had not counted all of it.
+    async fn hold_limit(&mut self) -> Result<(), CacheError> {
+        if std::mem::take(&mut self.core.recounted) {
+            self.evict_to_limit().await?;
         }
         Ok(())
     }
@@ -418,7 +426,11 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     async fn put_back_and_leave(&mut self) -> Result<(), CacheError> {
         self.replacement.round(&mut self.core).await?;
-        let is_done = self.core.put_everything_back().await?;
+        let mut is_done = self.core.put_everything_back().await?;
+        if self.core.recounted {
+            Box::pin(self.hold_limit()).await?;
+            is_done = self.core.put_everything_back().await?;
+        }
         self.core.endpoint.flush().await?;
         if let Some(member) = self.core.member.take() {
             match is_done {
@@ -442,7 +454,10 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// nothing for long should be made to, every [`Times::look_ns`](registry::Times).
     pub async fn tend(&mut self) -> Result<(), CacheError> {
         let before = self.core.endpoint.purpose(Purpose::Upkeep);
-        let tended = self.core.tend().await;
+        let mut tended = self.core.tend().await;
+        if tended.is_ok() && self.core.recounted {
+            tended = Box::pin(self.hold_limit()).await;
+        }
         self.core.endpoint.purpose(before);
         self.noted(tended)
     }
@@ -450,9 +465,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// Looks after everybody now, as [`tend`](Self::tend) does when somebody stands still.
     pub async fn repair(&mut self) -> Result<repair::Repaired, CacheError> {
         let repaired = self.core.repair().await?;
-        if repaired.recounted {
-            Box::pin(self.evict_to_limit()).await?;
-        }
+        Box::pin(self.hold_limit()).await?;
         Ok(repaired)
     }
 

@@ -237,9 +237,7 @@ impl<E: Endpoint> Core<E> {
 
     /// Settles the cells of all that are not alive, and what the last client of this one's place left; gives the Fenced places that are settled.
     async fn settle_cells(&mut self, before: &[Place], repaired: &mut Repaired) -> Result<Vec<Place>, CacheError> {
-        let places = registry::places(&self.endpoint, &self.shared.pool).await?;
-        let lives = |slot| places.iter().any(|place| place.incarnation.slot == slot && place.state.is_alive());
-        let is_alive: Vec<bool> = (0..self.shared.pool.settings.clients_max).map(lives).collect();
+        let is_alive = self.who_is_alive().await?;
         let mut done = Vec::new();
         let mine = self.me().slot;
         for slot in 0..self.shared.pool.settings.clients_max {
@@ -248,31 +246,41 @@ impl<E: Endpoint> Core<E> {
                 continue;
             }
             let was = before.iter().find(|place| place.incarnation.slot == slot);
-            let is_settled = self.settle_cells_of(slot, &is_alive, repaired).await?;
+            let is_settled = self.settle_cells_of(slot, repaired).await?;
             done.extend(was.filter(|place| is_settled && place.state == PlaceState::Fenced).copied());
         }
         Ok(done)
     }
 
-    async fn settle_cells_of(
-        &mut self,
-        client: u32,
-        is_alive: &[bool],
-        repaired: &mut Repaired,
-    ) -> Result<bool, CacheError> {
+    /// Which places have a client that lives.
+    async fn who_is_alive(&mut self) -> Result<Vec<bool>, CacheError> {
+        let places = registry::places(&self.endpoint, &self.shared.pool).await?;
+        let lives = |slot| places.iter().any(|place| place.incarnation.slot == slot && place.state.is_alive());
+        Ok((0..self.shared.pool.settings.clients_max).map(lives).collect())
+    }
+
+    async fn settle_cells_of(&mut self, client: u32, repaired: &mut Repaired) -> Result<bool, CacheError> {
         let at = self.shared.layout.cells(client);
         let mut buffer = Buffer::new();
         buffer.resize(8 * CELLS);
         let cells = self.endpoint.read(at, buffer).await?;
         let (mut is_settled, is_mine) = (true, client == self.me().slot);
-        for (index, word) in cells.words().iter().enumerate().filter(|(_, word)| **word != 0) {
-            if is_mine && !self.stock.is_foreign(index) {
+        // Somebody may have taken the place since it was looked at, and the cells be his: he settles what was left in them.
+        if !is_mine && self.who_is_alive().await?[client as usize] {
+            return Ok(false);
+        }
+        for (index, word) in cells.words().iter().enumerate() {
+            if *word == 0 || is_mine && !self.stock.is_foreign(index) {
+                if is_mine && *word == 0 && self.stock.is_foreign(index) {
+                    // Whoever repaired before had it settled.
+                    self.stock.disinherit(index);
+                }
                 continue;
             }
             let settled = match Cell::from_word(*word) {
                 None => Settled::Had,
                 Some(_) if self.is_open(Hole::LeakedBlocks) => Settled::Had,
-                Some(cell) => self.settle_block(cell, is_alive).await?,
+                Some(cell) => self.settle_block(cell, client).await?,
             };
             repaired.blocks += u64::from(settled == Settled::PutBack);
             if settled == Settled::Unknown {
@@ -290,7 +298,7 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Puts the block of a dead client's cell back, if nobody has it.
-    async fn settle_block(&mut self, cell: Cell, is_alive: &[bool]) -> Result<Settled, CacheError> {
+    async fn settle_block(&mut self, cell: Cell, client: u32) -> Result<Settled, CacheError> {
         if self.block_span(cell.block).is_none() {
             self.learn_nodes().await?;
         }
@@ -315,7 +323,7 @@ impl<E: Endpoint> Core<E> {
                     if !word.is_pending() {
                         return Ok(Settled::Had);
                     }
-                    if let Some(settled) = self.had_by_the_living(cell, is_alive).await? {
+                    if let Some(settled) = self.had_by_the_living(cell, client).await? {
                         return Ok(settled);
                     }
                     self.swap_slot(slot, word, Slot::EMPTY).await?;
@@ -325,7 +333,7 @@ impl<E: Endpoint> Core<E> {
                 if self.shelved_blocks(chunk, class).await?.contains(&cell.block) {
                     return Ok(Settled::Had);
                 }
-                if let Some(settled) = self.had_by_the_living(cell, is_alive).await? {
+                if let Some(settled) = self.had_by_the_living(cell, client).await? {
                     return Ok(settled);
                 }
             }
@@ -371,10 +379,16 @@ impl<E: Endpoint> Core<E> {
         Ok(lying)
     }
 
-    /// What the cells of the living say of the block: that one of them has it, or that one may. `None` if they do not name it.
-    async fn had_by_the_living(&mut self, cell: Cell, is_alive: &[bool]) -> Result<Option<Settled>, CacheError> {
+    /// What the cells of the living say of the block of a dead client's cell: that one of them has it, or that one may. `None` if they do not name it.
+    async fn had_by_the_living(&mut self, cell: Cell, client: u32) -> Result<Option<Settled>, CacheError> {
         let cells = self.all_cells().await?;
+        // Looked at after the cells: whoever WROTE one has joined before that.
+        let is_alive = self.who_is_alive().await?;
         let mine = self.me().slot as usize;
+        if client as usize != mine && is_alive[client as usize] {
+            // Somebody has taken the place, and settles what was left in its cells.
+            return Ok(Some(Settled::Unknown));
+        }
         let of_block = |(index, word): (usize, &u64)| {
             let (client, cell_index) = (index / CELLS, index % CELLS);
             let is_left = client == mine && self.stock.is_foreign(cell_index);
@@ -474,6 +488,7 @@ impl<E: Endpoint> Core<E> {
         if states(&before) != states(&after) {
             return Ok(false);
         }
+        self.recounted = true;
         // Added, not written: somebody may have come just now.
         let mut batch = Batch::new();
         batch.fetch_and_add(layout.free_chunks(), free.wrapping_sub(counted_free));
