@@ -4,6 +4,7 @@
 
 use crate::{CacheError, Engine};
 use atoll_fabric::{Address, Endpoint};
+use atoll_pool::chunks::CHUNK_STATES;
 use atoll_pool::registry::Times;
 use atoll_pool::{Incarnation, Pool, PoolError, PoolSettings};
 use std::sync::Arc;
@@ -28,8 +29,8 @@ pub struct Audit {
     pub objects: u64,
     /// Bytes of their keys and values.
     pub body_bytes: u64,
-    /// Chunks in each state: free, open, queued (or in use), leaving, extent, bound.
-    pub chunks: [u64; 6],
+    /// Chunks in each state: free, open, queued (or in use), leaving, extent, bound, retired.
+    pub chunks: [u64; CHUNK_STATES],
     /// Whether the counts of objects and free chunks may be off by a few, because a client has died since everything was counted and nobody has
     /// been alone since.
     pub counts_estimated: bool,
@@ -79,6 +80,14 @@ pub trait Pooled<E: Endpoint>: Engine + Sized {
 
     /// Walks the pool. Nobody else may use it meanwhile, or what is under way is reported as faults.
     async fn verify(&mut self) -> Result<Audit, CacheError>;
+
+    /// Makes the pool smaller by one chunk, evicting what is in it if none is free; nothing is moved. `discard` is told where it is and how long while nobody
+    /// else has it. An error if all chunks are in use for what cannot be evicted.
+    async fn retire_chunk(&mut self, discard: impl FnOnce(Address, u64)) -> Result<(), CacheError>;
+
+    /// Gives one of the chunks back that were taken out of use; whether there was one. `reserve` is told where it is and how long while nobody else has it, and
+    /// says whether it can be used.
+    async fn restore_chunk(&mut self, reserve: impl FnOnce(Address, u64) -> bool) -> Result<bool, CacheError>;
 
     /// Adds a memory node with at most so many bytes, on a fabric whose regions are all there; gives its number.
     async fn grow(&mut self, bytes: u64) -> Result<u8, PoolError>;

@@ -31,7 +31,7 @@
 //! nothing. A last resort goes through everything, and lowers the count if it finds nothing.
 
 use crate::{Incarnation, Layout, nodes, read_word};
-use atoll_fabric::{Batch, Buffer, Endpoint, VerbError};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
 
 /// A chunk's number, below the layout's `chunks_max`. Chunks of all nodes are numbered through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,7 +53,12 @@ pub enum ChunkState {
     Extent = 4,
     /// A part of a large object that was published.
     Bound = 5,
+    /// Out of use, until somebody gives it back: the pool was made smaller by it.
+    Retired = 6,
 }
+
+/// How many states there are.
+pub const CHUNK_STATES: usize = 7;
 
 /// A chunk's state, as word 0 of its descriptor has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +103,7 @@ impl Chunk {
             3 => ChunkState::Leaving,
             4 => ChunkState::Extent,
             5 => ChunkState::Bound,
+            6 => ChunkState::Retired,
             _ => return None,
         };
         Some(Self {
@@ -243,6 +249,61 @@ pub async fn free<E: Endpoint>(endpoint: &E, layout: &Layout, chunk: ChunkId, fr
         endpoint.post_unawaited(&mut batch);
     }
     Ok(freed)
+}
+
+/// Takes a chunk out of use that `owner` has as Open; whether it had. Its generation is the next one, so that nothing of its last life is found in it.
+/// `discard` is told where it is and how long, while nobody else has it.
+pub async fn retire<E: Endpoint>(
+    endpoint: &E,
+    layout: &Layout,
+    owner: Incarnation,
+    (chunk, generation): (ChunkId, u32),
+    discard: impl FnOnce(Address, u64),
+) -> Result<bool, VerbError> {
+    discard(layout.chunk(chunk), layout.chunk_bytes);
+    let open = Chunk::owned(ChunkState::Open, owner, generation);
+    let generation = generation.wrapping_add(1);
+    let to = Chunk { state: ChunkState::Retired, owner_slot: 0, owner_epoch: 0, generation };
+    transition(endpoint, layout, chunk, open.word(), to).await
+}
+
+/// Gives a chunk back that was retired; whether there was one that this process knows of and `reserve` had a use for it. That is told where it is and how
+/// long, while nobody else has it.
+pub async fn restore<E: Endpoint>(
+    endpoint: &E,
+    layout: &Layout,
+    owner: Incarnation,
+    reserve: impl FnOnce(Address, u64) -> bool,
+) -> Result<bool, VerbError> {
+    let Some((chunk, generation)) = take_retired(endpoint, layout, owner).await? else { return Ok(false) };
+    if reserve(layout.chunk(chunk), layout.chunk_bytes) {
+        return free(endpoint, layout, chunk, Chunk::owned(ChunkState::Open, owner, generation)).await;
+    }
+    retire(endpoint, layout, owner, (chunk, generation), |_, _| ()).await?;
+    Ok(false)
+}
+
+/// Descriptors that a search for retired chunks READs at once.
+const SEARCH_RETIRED: u32 = 1024;
+
+/// Takes a retired chunk, as Open; gives its number and generation. `None` if there is none that this process knows of.
+async fn take_retired<E: Endpoint>(
+    endpoint: &E,
+    layout: &Layout,
+    owner: Incarnation,
+) -> Result<Option<(ChunkId, u32)>, VerbError> {
+    for first in (0..layout.chunks()).step_by(SEARCH_RETIRED as usize) {
+        let some = descriptors(endpoint, layout, ChunkId(first), SEARCH_RETIRED).await?;
+        for (index, descriptor) in some.iter().enumerate() {
+            let Some(found) = descriptor.chunk.filter(|chunk| chunk.state == ChunkState::Retired) else { continue };
+            let chunk = ChunkId(first + index as u32);
+            let open = Chunk::owned(ChunkState::Open, owner, found.generation);
+            if transition(endpoint, layout, chunk, found.word(), open).await? {
+                return Ok(Some((chunk, found.generation)));
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// A chunk's descriptor.

@@ -46,6 +46,8 @@ pub const SIGNAL_BYTES: u64 = 64;
 pub const ACCOUNT_BYTES: u64 = 128;
 const OBJECTS: u64 = 64;
 const IDENTITY_WORDS: usize = 5;
+/// Looks at the counts of objects after the first, while they change.
+const COUNT_LOOKS_MAX: u32 = 8;
 
 /// What a place of the registry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -341,16 +343,35 @@ pub async fn protected_chunks<E: Endpoint>(
 
 /// Objects in the pool: what all clients added less what all removed. Each client that was shut out may have left it wrong by the objects of
 /// one batch, until a client that is alone counts anew.
+///
+/// A READ of many words is not one moment: what one client removed may be missing in it, and what another inserted in its stead be there. So the words are
+/// looked at until they stand still, or a few times, of which the lowest sum counts.
 pub async fn objects<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<u64, VerbError> {
-    // READs of many words are not one moment: a removal may be seen before what it removes.
-    let sum = objects_exact(endpoint, pool).await?;
-    Ok(if (sum as i64) < 0 { 0 } else { sum })
+    let mut counts = object_counts(endpoint, pool).await?;
+    let mut lowest = sum(&counts);
+    for _ in 0..COUNT_LOOKS_MAX {
+        let again = object_counts(endpoint, pool).await?;
+        lowest = lowest.min(sum(&again));
+        if std::mem::replace(&mut counts, again) == counts {
+            return Ok(sum(&counts).max(0) as u64);
+        }
+    }
+    Ok(lowest.max(0) as u64)
 }
 
 /// The same as it is counted, wrapping.
 pub async fn objects_exact<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<u64, VerbError> {
+    Ok(sum(&object_counts(endpoint, pool).await?) as u64)
+}
+
+/// What each client counted.
+async fn object_counts<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<Vec<u64>, VerbError> {
     let accounts = read_places(endpoint, pool, |layout| layout.account(0), ACCOUNT_BYTES).await?;
-    Ok(accounts.words().chunks(16).fold(0u64, |sum, account| sum.wrapping_add(account[OBJECTS as usize / 8])))
+    Ok(accounts.words().chunks(16).map(|account| account[OBJECTS as usize / 8]).collect())
+}
+
+fn sum(counts: &[u64]) -> i64 {
+    counts.iter().fold(0u64, |sum, count| sum.wrapping_add(*count)) as i64
 }
 
 /// All places that were ever taken.

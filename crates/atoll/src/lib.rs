@@ -40,4 +40,7 @@ pub use atoll_cache::{
     Number, SetOptions, SetOutcome, Stats, VALUE_BYTES_MAX, Value,
 };
 pub use cache::Cache;
-pub use pool::{ClientInfo, ClientState, GrowError, NodeInfo, OpenError, Pool, PoolInfo, PoolOptions, RepairError};
+pub use pool::{
+    CHUNKS_LEAST, ClientInfo, ClientState, GrowError, NodeInfo, OpenError, Pool, PoolInfo, PoolOptions, RepairError,
+    ResizeError, Resized,
+};

@@ -2,9 +2,11 @@
 
 mod nodes;
 mod options;
+mod resize;
 
 pub use nodes::{GrowError, NodeInfo};
 pub use options::PoolOptions;
+pub use resize::{CHUNKS_LEAST, ResizeError, Resized};
 
 use self::nodes::{endpoint, make_node, nodes_of, remove_node};
 use crate::Cache;
@@ -58,6 +60,8 @@ pub struct PoolInfo {
     pub chunks_free: u64,
     /// All chunks.
     pub chunks: u64,
+    /// Those that are out of use, because the pool was made smaller.
+    pub chunks_retired: u64,
     /// The memory nodes that they are on, the pool's home first.
     pub nodes: Vec<NodeInfo>,
     /// The clients, and those that died and are not repaired yet.
@@ -323,6 +327,7 @@ impl Pool {
             objects: run_ready(registry::objects(&endpoint, pool))?,
             chunks_free: run_ready(chunks::free_chunks(&endpoint, &pool.layout))?,
             chunks: all.into(),
+            chunks_retired: resize::retired(&descriptors),
             nodes: self.nodes(&descriptors),
             clients,
             quarantined_bytes,

@@ -20,7 +20,7 @@ use crate::kvs::Kvs;
 use crate::objects::ObjectsPool;
 use crate::pooled::{Audit, Mended, Pooled};
 use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
-use atoll_fabric::Endpoint;
+use atoll_fabric::{Address, Endpoint};
 use atoll_pool::{Incarnation, Pool, PoolError, PoolSettings};
 use std::sync::Arc;
 
@@ -150,6 +150,16 @@ impl<E: Endpoint> Chosen<E> {
     /// Puts everything that this client holds back into the pool and gives up its place.
     pub async fn leave(&mut self) -> Result<(), CacheError> {
         on_engine!(self, engine => engine.leave().await)
+    }
+
+    /// Makes the pool smaller by one chunk: see [`Pooled::retire_chunk`].
+    pub async fn retire_chunk(&mut self, discard: impl FnOnce(Address, u64)) -> Result<(), CacheError> {
+        on_engine!(self, engine => engine.retire_chunk(discard).await)
+    }
+
+    /// Gives a retired chunk back: see [`Pooled::restore_chunk`].
+    pub async fn restore_chunk(&mut self, reserve: impl FnOnce(Address, u64) -> bool) -> Result<bool, CacheError> {
+        on_engine!(self, engine => engine.restore_chunk(reserve).await)
     }
 
     /// Looks after everybody now, and reclaims what the dead ones held.

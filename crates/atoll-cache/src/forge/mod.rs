@@ -56,6 +56,7 @@ pub mod object;
 mod operations;
 mod pooled;
 pub mod repair;
+mod resize;
 pub mod ring;
 mod room;
 mod search;

@@ -72,6 +72,14 @@ impl<E: Endpoint> Pooled<E> for Forge<E> {
         })
     }
 
+    async fn retire_chunk(&mut self, discard: impl FnOnce(Address, u64)) -> Result<(), CacheError> {
+        self.retire_chunk(discard).await
+    }
+
+    async fn restore_chunk(&mut self, reserve: impl FnOnce(Address, u64) -> bool) -> Result<bool, CacheError> {
+        self.restore_chunk(reserve).await
+    }
+
     async fn grow(&mut self, bytes: u64) -> Result<u8, PoolError> {
         self.grow(bytes).await
     }

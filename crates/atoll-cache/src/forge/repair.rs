@@ -223,7 +223,7 @@ impl<E: Endpoint> Forge<E> {
                 ChunkState::Queued => {
                     dead && !in_a_ring.contains(&named) && !self.is_open(Hole::OrphanedGroup) || behind.contains(&named)
                 }
-                ChunkState::Free | ChunkState::Extent | ChunkState::Bound => false,
+                ChunkState::Free | ChunkState::Extent | ChunkState::Bound | ChunkState::Retired => false,
             };
             if !left_behind {
                 continue;

@@ -14,6 +14,7 @@ use super::slot::{KeyHash, Slot};
 use super::{Forge, ForgePool};
 use crate::CacheError;
 use atoll_fabric::{Batch, Buffer, Endpoint};
+use atoll_pool::chunks::CHUNK_STATES;
 use atoll_pool::registry::Roll;
 use atoll_pool::{ChunkId, ChunkState, chunks, registry};
 use std::collections::HashMap;
@@ -27,8 +28,8 @@ pub struct Report {
     pub objects: u64,
     /// Bytes of their keys and values.
     pub body_bytes: u64,
-    /// Chunks in each state: free, open, queued, leaving, extent, bound.
-    pub chunks: [u64; 6],
+    /// Chunks in each state: free, open, queued, leaving, extent, bound, retired.
+    pub chunks: [u64; CHUNK_STATES],
     /// Whether the counts of objects and free chunks may be off by a few, because a client has died since everything was counted and nobody has
     /// been alone since.
     pub counts_estimated: bool,

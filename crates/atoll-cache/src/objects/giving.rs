@@ -1,7 +1,7 @@
 //! How a client gives back what it holds: blocks become dead ones, which slots name, and chunks free ones.
 
 use super::Core;
-use super::class::Class;
+use super::class::{CLASSES, Class};
 use super::layout::BUCKET_SLOTS;
 use super::room::{TRIES_MAX, pause_ns};
 use super::slot::{Block, KeyHash, Slot};
@@ -9,9 +9,11 @@ use crate::CacheError;
 use atoll_fabric::{Batch, Endpoint};
 
 impl<E: Endpoint> Core<E> {
-    /// Gives blocks of classes with more than `kept` of them back.
+    /// Gives blocks of classes with more than `kept` of them back, and so many that it keeps at most one for each chunk that the pool has
+    /// for a client: in a small pool what many clients keep would be much of it.
     pub(super) async fn give_back_beyond(&mut self, kept: usize) -> Result<(), CacheError> {
-        while let Some(index) = self.stock.surplus(kept) {
+        let in_all = (self.shared.pool.layout.chunks() / self.shared.pool.settings.clients_max).max(1) as usize;
+        while let Some(index) = self.stock.surplus(kept, in_all.min(kept * CLASSES)) {
             if self.give_back(index).await? {
                 continue;
             }

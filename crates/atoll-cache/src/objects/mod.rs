@@ -46,6 +46,7 @@ mod nodes;
 mod pooled;
 pub mod repair;
 pub mod replacement;
+mod resize;
 mod room;
 mod sample;
 pub mod settings;
@@ -537,6 +538,13 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
         // What this client does not need now is better in everybody's hands.
         if outcome.is_ok()
             && let Err(error) = self.core.give_back_beyond(STOCK_KEPT).await
+        {
+            outcome = Err(error);
+        }
+        if outcome.is_ok()
+            && !self.core.chunks.is_empty()
+            && self.core.slabs_max() == 0
+            && let Err(error) = self.core.free_fresh_chunks().await
         {
             outcome = Err(error);
         }

@@ -126,14 +126,18 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             if !self.core.stock.has_cell() {
                 self.core.give_back_beyond(0).await?;
             }
-            if self.core.chunks.len() <= chunks_kept {
-                self.core.obtain_free_chunk_beyond(chunks_kept).await?;
-            }
-            if self.core.chunks.len() > chunks_kept {
+            // Where a free chunk may be had, what is left of another one goes first; else the sample looks at the shelves, too.
+            let has_chunk = self.core.chunks.len() > chunks_kept;
+            if has_chunk || self.core.searches_left_out == 0 {
                 let shelves = self.core.shelves(class).await?;
-                if self.core.take_shelved(class, &shelves).await?.is_some() || self.core.open_slab(class).await? {
+                if self.core.take_shelved(class, &shelves).await?.is_some() {
                     continue;
                 }
+            }
+            if (has_chunk || self.core.obtain_free_chunk_beyond(chunks_kept).await?)
+                && self.core.open_slab(class).await?
+            {
+                continue;
             }
             idle += 1;
             match self.make_room(class, misfits >= MISFITS_MAX).await? {
@@ -234,7 +238,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         Ok(if Box::pin(self.core.begin_draining(chunk)).await? { Made::Begun } else { Made::Stale })
     }
 
-    async fn obtain_chunks(&mut self, chunks: usize) -> Result<(), CacheError> {
+    pub(super) async fn obtain_chunks(&mut self, chunks: usize) -> Result<(), CacheError> {
         let mut tried = 0;
         while self.core.chunks.len() < chunks {
             self.core.recheck_waiting(false).await?;

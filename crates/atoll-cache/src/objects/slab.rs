@@ -4,7 +4,7 @@
 //! the tags of its next life go on.
 //!
 //! A client cuts few chunks at a time, so that in a small pool not all of them are some client's: the more clients there may be, the fewer. The rest of one that it
-//! ends before goes on a shelf (see `shelf`).
+//! ends before goes on a shelf (see `shelf`); in a small pool with many clients all of it does.
 
 use super::Core;
 use super::class::Class;
@@ -90,13 +90,17 @@ impl<E: Endpoint> Core<E> {
         Ok(())
     }
 
+    /// Chunks that a client may cut at a time. With none, all of them are everybody's.
+    pub(super) fn slabs_max(&self) -> usize {
+        (self.shared.pool.layout.chunks() / (4 * self.shared.pool.settings.clients_max)) as usize
+    }
+
     /// Begins to cut a fresh chunk, if there is one and no other is being cut; whether it did.
     pub(super) async fn open_slab(&mut self, class: Class) -> Result<bool, CacheError> {
         if self.slabs[class.index()].is_some() {
             return Ok(false);
         }
-        let layout = &self.shared.pool.layout;
-        let slabs_max = (layout.chunks() / (4 * self.shared.pool.settings.clients_max)).max(1) as usize;
+        let slabs_max = self.slabs_max();
         if self.slabs.iter().flatten().count() >= slabs_max {
             self.end_slabs().await?;
         }
@@ -108,6 +112,10 @@ impl<E: Endpoint> Core<E> {
         self.endpoint.post(&mut batch).await?;
         let tag = batch.word(tag) as u16 & self.shared.settings.tag_mask;
         self.slabs[class.index()] = Some(Slab { chunk, generation, next: 0, unpublished: 0, tag });
+        if slabs_max == 0 {
+            // Everybody's at once.
+            self.end_slabs().await?;
+        }
         Ok(true)
     }
 

@@ -130,12 +130,13 @@ impl Stock {
         Some(self.held.remove(index))
     }
 
-    /// A block of a class with more than `kept` of them, which is not of a slab.
-    pub(super) fn surplus(&self, kept: usize) -> Option<usize> {
-        if self.held.len() <= kept {
+    /// A block, which is not of a slab, of a class with more than `of_class` of them, or any if there are more than `in_all`.
+    pub(super) fn surplus(&self, of_class: usize, in_all: usize) -> Option<usize> {
+        if self.held.len() <= of_class.min(in_all) {
             return None;
         }
-        let is_surplus = |held: &Held| held.cell.is_some() && self.count(held.class) > kept;
+        let is_too_many = self.held.len() > in_all;
+        let is_surplus = |held: &Held| held.cell.is_some() && (is_too_many || self.count(held.class) > of_class);
         self.held.iter().position(is_surplus)
     }
 

@@ -15,6 +15,7 @@ use super::stock::Cell;
 use super::{Core, ObjectsPool};
 use crate::CacheError;
 use atoll_fabric::{Buffer, Endpoint};
+use atoll_pool::chunks::CHUNK_STATES;
 use atoll_pool::registry::Roll;
 use atoll_pool::{ChunkId, ChunkState, chunks, read_word, registry};
 use std::collections::HashMap;
@@ -30,8 +31,8 @@ pub struct Report {
     pub body_bytes: u64,
     /// Dead blocks, which wait for their next use.
     pub dead_blocks: u64,
-    /// Chunks in each state: free, open, in use, leaving, extent, bound.
-    pub chunks: [u64; 6],
+    /// Chunks in each state: free, open, in use, leaving, extent, bound, retired.
+    pub chunks: [u64; CHUNK_STATES],
     /// Whether the counts of objects and free chunks may be off by a few, because a client has died since everything was counted and nobody has
     /// been alone since.
     pub counts_estimated: bool,

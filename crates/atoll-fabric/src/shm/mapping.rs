@@ -10,6 +10,8 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
+/// Bytes of a page.
+const PAGE_BYTES: u64 = 4096;
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// Why a region could not be created, opened or removed.
@@ -82,6 +84,8 @@ pub(super) struct Mapping {
     /// Aligned to 2 MiB; `bytes` from it are mapped readable and writable until drop.
     base: NonNull<u8>,
     bytes: usize,
+    /// Whether it is no file's.
+    is_anonymous: bool,
 }
 
 // SAFETY: the mapping is plain memory, valid from every thread; all access goes through `Words`, atomically.
@@ -168,7 +172,7 @@ impl Mapping {
         }
         let lead = (start as usize).next_multiple_of(HUGE_PAGE_BYTES) - start as usize;
         let base = start.cast::<u8>().wrapping_add(lead);
-        let mapped_bytes = bytes.next_multiple_of(4096);
+        let mapped_bytes = bytes.next_multiple_of(PAGE_BYTES as usize);
         // SAFETY: `base .. base + mapped_bytes` lies inside the address space reserved above, which nobody else knows of.
         let mapped = unsafe {
             let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -190,7 +194,7 @@ impl Mapping {
             }
         }
         let base = NonNull::new(base).expect("a mapping is not at address zero");
-        Ok(Self { base, bytes })
+        Ok(Self { base, bytes, is_anonymous: file.is_none() })
     }
 
     /// Brings what was written to the file's disk.
@@ -212,6 +216,38 @@ impl Mapping {
             .map_err(|_| ShmError::NoRoom { name: name.to_owned(), bytes: self.bytes() })
     }
 
+    /// Gives the pages that lie whole in a span back to the host, as far as the kernel and the file system can; how many bytes. They read as zeros from
+    /// then on.
+    pub(super) fn discard(&self, start: u64, bytes: u64) -> u64 {
+        let first = start.next_multiple_of(PAGE_BYTES);
+        let last = start.saturating_add(bytes).min(self.bytes()) / PAGE_BYTES * PAGE_BYTES;
+        if first >= last {
+            return 0;
+        }
+        // Of a file its pages go, which all who have it mapped share; of anonymous memory this process's own.
+        let gone = |advice| self.advise_span(first, last - first, advice).is_ok();
+        if gone(libc::MADV_REMOVE) || self.is_anonymous && gone(libc::MADV_DONTNEED) { last - first } else { 0 }
+    }
+
+    /// Makes sure that all pages of a span are there; `false` if the host has none left.
+    pub(super) fn reserve_span(&self, start: u64, bytes: u64) -> bool {
+        let first = start / PAGE_BYTES * PAGE_BYTES;
+        let last =
+            start.saturating_add(bytes).next_multiple_of(PAGE_BYTES).min(self.bytes().next_multiple_of(PAGE_BYTES));
+        first < last && self.advise_span(first, last - first, libc::MADV_POPULATE_WRITE).is_ok()
+    }
+
+    /// For a span of whole pages that lies in the mapping.
+    fn advise_span(&self, start: u64, bytes: u64, advice: i32) -> io::Result<()> {
+        debug_assert!(start.is_multiple_of(PAGE_BYTES) && start + bytes <= self.bytes().next_multiple_of(PAGE_BYTES));
+        // SAFETY: the span lies in our own mapping. Advice that discards its contents makes zeros of them, which for memory that is only ever read and
+        // written as atomic words is a store like any other.
+        let rc = unsafe {
+            libc::madvise(self.base.as_ptr().wrapping_add(start as usize).cast::<c_void>(), bytes as usize, advice)
+        };
+        if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
     /// Best effort: a kernel that cannot leaves small pages, which work as well.
     fn prefer_huge_pages(&self) {
         const MADV_COLLAPSE: i32 = 25;
@@ -223,7 +259,7 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: unmaps exactly what `map` mapped; every `Words` borrows a region that keeps this value alive.
-        unsafe { libc::munmap(self.base.as_ptr().cast::<c_void>(), self.bytes.next_multiple_of(4096)) };
+        unsafe { libc::munmap(self.base.as_ptr().cast::<c_void>(), self.bytes.next_multiple_of(PAGE_BYTES as usize)) };
     }
 }
 

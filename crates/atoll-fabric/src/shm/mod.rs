@@ -65,6 +65,18 @@ impl ShmRegion {
         }
     }
 
+    /// Gives the memory of a span back to the host, as far as it can be: whole pages, on systems of files that have holes. Gives how many bytes. They read as
+    /// zeros from then on, for everybody; whoever writes there gets memory again if the host has some, and is killed if not: see
+    /// [`ShmRegion::reserve`].
+    pub fn discard(&self, offset: u64, bytes: u64) -> u64 {
+        self.mapping.discard(offset, bytes)
+    }
+
+    /// Makes sure that a span, of which memory was given back, has all of it again; `false` if the host has none left.
+    pub fn reserve(&self, offset: u64, bytes: u64) -> bool {
+        self.mapping.reserve_span(offset, bytes)
+    }
+
     /// Removes the region's name. Processes that have it open keep its memory until they close it.
     pub fn remove(name: &str) -> Result<(), ShmError> {
         std::fs::remove_file(mapping::path_of(name)?).map_err(|source| match source.kind() {

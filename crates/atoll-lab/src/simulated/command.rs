@@ -1,6 +1,6 @@
 //! The command `sim`, for a binary to mount.
 
-use super::explored::ExploreCommand;
+use super::explore_command::ExploreCommand;
 use super::swarm::{ReplayCommand, SwarmCommand};
 use crate::LabError;
 

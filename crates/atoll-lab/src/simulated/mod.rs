@@ -10,19 +10,24 @@
 //! | [`turmoil`] | a case in which things go wrong |
 //! | [`explored`] | small cases, of which every interleaving is run |
 //! | [`swarm`] | many of those, and one again |
-//! | `command` | the command line |
+//! | `command`, `explore_command` | the command line |
 
 pub mod case;
 pub mod client;
+#[cfg(feature = "command")]
 mod command;
+#[cfg(feature = "command")]
+mod explore_command;
 pub mod explored;
 pub mod load;
 mod subject;
+#[cfg(feature = "command")]
 pub mod swarm;
 pub mod turmoil;
 
 pub use case::{Case, ForgePoolWords, Shared};
 pub use client::Client;
+#[cfg(feature = "command")]
 pub use command::SimCommand;
 pub use load::Load;
 pub use subject::{Dittoed, Forged, Stored, Subject};

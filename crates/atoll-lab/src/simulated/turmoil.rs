@@ -31,6 +31,8 @@ pub struct Turmoil<S: Subject = Forged> {
     pub times: Times,
     /// Clients that come for those that are killed.
     pub successors: u32,
+    /// Chunks by which somebody makes the pool smaller and then larger again.
+    pub resized_chunks: u64,
 }
 
 /// What a run came to.
@@ -94,7 +96,9 @@ impl<S: Subject> Turmoil<S> {
         faults.clock_drift_per_mille_max = random.pick(&[0, 10, 200]);
         let suspect_ns = random.pick(&[5_000, 50_000, 1_000_000]);
         let times = Times { look_ns: suspect_ns / 4, suspect_ns, joining_ns: 10 * suspect_ns, help_ns: 4 * suspect_ns };
-        Self { case, faults, liberties: Liberties::all(), fencing, times, successors: 2 + faults.kills_max }
+        let resized_chunks = [0, 0, 1, case.chunks / 4][random.below(4) as usize];
+        let (liberties, successors) = (Liberties::all(), 2 + faults.kills_max);
+        Self { case, faults, liberties, fencing, times, successors, resized_chunks }
     }
 
     fn options(&self, seed: u64) -> SimOptions {
@@ -153,6 +157,9 @@ impl<S: Subject> Turmoil<S> {
         }
         if self.case.growth_chunks > 0 {
             sim.spawn("grower", grow(stage.clone(), sim.control()));
+        }
+        if self.resized_chunks > 0 {
+            sim.spawn("resizer", resize(stage.clone(), sim.control()));
         }
         sim.spawn_spared("keeper", keep(stage.clone(), sim.control()));
         sim.run().map_err(|error| error.to_string())?;
@@ -231,6 +238,41 @@ async fn grow<S: Subject>(stage: Rc<Stage<S>>, control: Control) {
     }
 }
 
+/// Makes the pool smaller at some moment and larger again, if nothing cuts that short.
+async fn resize<S: Subject>(stage: Rc<Stage<S>>, control: Control) {
+    let outcome = async {
+        let mut cache = match stage.join(&control, "resizer", false).await {
+            Ok(cache) => cache,
+            Err(PoolError::Verb(error)) => return Err(CacheError::Verb(error)),
+            Err(error) if stage.is_fate_of_joiners(&error) => return Ok(()),
+            Err(error) => {
+                stage.errors.borrow_mut().push(format!("the resizer: {error}"));
+                return Ok(());
+            }
+        };
+        let engine = cache.engine_mut();
+        let when_ns = engine.endpoint().random() % GROWTH_NS_MAX;
+        engine.endpoint().pause(when_ns).await;
+        for _ in 0..stage.turmoil.resized_chunks {
+            match engine.retire_chunk(|_, _| ()).await {
+                // All chunks may be in the hands of somebody who stands still.
+                Err(CacheError::OutOfMemory) => break,
+                retired => retired?,
+            }
+        }
+        let when_ns = engine.endpoint().random() % GROWTH_NS_MAX;
+        engine.endpoint().pause(when_ns).await;
+        while engine.restore_chunk(|_, _| true).await? {}
+        engine.leave().await
+    };
+    match outcome.await {
+        Ok(()) => {}
+        Err(CacheError::Verb(error)) if is_fate(&error) => {}
+        Err(CacheError::Damaged { .. }) if stage.turmoil.faults.node_losses_max > 0 => {}
+        Err(error) => stage.errors.borrow_mut().push(format!("the resizer: {error}")),
+    }
+}
+
 /// Whether a client may end with this error.
 fn is_fate(error: &VerbError) -> bool {
     matches!(error, VerbError::Fenced | VerbError::OutcomeUnknown | VerbError::PeerDead)
@@ -266,6 +308,8 @@ async fn end<S: Subject>(stage: Rc<Stage<S>>, control: Control) -> Result<(), St
             Some(fault) => return Err(format!("verify: {fault}")),
         }
     }
+    // What a resizer that died left out of use.
+    while cache.engine_mut().restore_chunk(|_, _| true).await.map_err(text)? {}
     let growth_bytes = stage.turmoil.case.growth_bytes();
     let shared = cache.engine().shared().clone();
     let pool = S::Engine::pool_of(&shared);

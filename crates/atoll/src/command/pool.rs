@@ -2,7 +2,7 @@
 
 use super::engine::EngineArgs;
 use super::{open_pool, parse_bytes};
-use crate::{ClientInfo, Mended, NodeInfo, Pool, PoolOptions};
+use crate::{ClientInfo, Mended, NodeInfo, Pool, PoolOptions, Resized};
 use atoll_pool::Incarnation;
 use clap::{Args, Subcommand};
 use indicatif::ProgressBar;
@@ -15,8 +15,11 @@ use std::time::Duration;
 pub enum PoolCommand {
     /// Make a pool that other processes can open
     Create(CreateCommand),
-    /// Add a memory node to a pool that was made to grow (--capacity-max), while others use it
+    /// Make a pool larger while others use it: give back what `shrink` took out of use, or add a memory node to a pool that was made to grow
+    /// (--capacity-max)
     Grow(GrowCommand),
+    /// Make a pool smaller while others use it, evicting what has no room any more; the memory goes back to the host
+    Shrink(ShrinkCommand),
     /// Show what a pool was made with, who uses it and how full it is
     Info(NameCommand),
     /// Walk every invariant of a pool that nobody uses at the moment, and say what is wrong
@@ -59,7 +62,20 @@ pub struct CreateCommand {
 pub struct GrowCommand {
     /// shm:/NAME, or the path of a file
     name: String,
-    /// Bytes of the new memory node; its pages are reserved now
+    /// Bytes to give back of those that `shrink` took out of use; if there are none, bytes of a new memory node, whose pages are reserved now
+    #[arg(long, value_parser = parse_bytes)]
+    by: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Options of `atoll pool shrink`.
+#[derive(Args, Debug)]
+pub struct ShrinkCommand {
+    /// shm:/NAME, or the path of a file
+    name: String,
+    /// Bytes to take out of use, in whole chunks
     #[arg(long, value_parser = parse_bytes)]
     by: u64,
     /// Print JSON
@@ -102,6 +118,7 @@ impl PoolCommand {
         match self {
             Self::Create(command) => command.run(),
             Self::Grow(command) => command.run(),
+            Self::Shrink(command) => command.run(),
             Self::Info(command) => info(&command),
             Self::Verify(command) => verify(&command),
             Self::Repair(command) => command.run(),
@@ -130,9 +147,37 @@ impl CreateCommand {
     }
 }
 
+impl ShrinkCommand {
+    fn run(self) -> Result<(), Box<dyn Error>> {
+        let pool = open_pool(&self.name)?;
+        let bar = ProgressBar::new(0).with_message("chunks out of use");
+        let resized = pool.shrink(self.by, |done, of| {
+            bar.set_length(of);
+            bar.set_position(done);
+        });
+        bar.finish_and_clear();
+        let Resized { chunks, bytes, host_bytes } = resized?;
+        if self.json {
+            println!("{:#}", json!({ "chunks": chunks, "bytes": bytes, "host_bytes": host_bytes }));
+        } else {
+            println!("{chunks} chunks with {bytes} bytes are out of use; {host_bytes} bytes went back to the host");
+        }
+        Ok(())
+    }
+}
+
 impl GrowCommand {
     fn run(self) -> Result<(), Box<dyn Error>> {
         let pool = open_pool(&self.name)?;
+        let Resized { chunks, bytes, .. } = pool.restore(self.by)?;
+        if chunks > 0 {
+            if self.json {
+                println!("{:#}", json!({ "restored_chunks": chunks, "restored_bytes": bytes }));
+            } else {
+                println!("{chunks} chunks with {bytes} bytes are in use again");
+            }
+            return Ok(());
+        }
         let node = pool.grow(self.by)?;
         if self.json {
             println!("{:#}", json!({ "node": shown_node(&node), "capacity_bytes": pool.capacity_bytes() }));
@@ -166,7 +211,7 @@ fn info(command: &NameCommand) -> Result<(), Box<dyn Error>> {
         let nodes: Vec<_> = info.nodes.iter().map(shown_node).collect();
         let shown = json!({
             "name": command.name, "fabric": "shm", "settings": settings, "nodes": nodes, "objects": info.objects,
-            "chunks": info.chunks, "chunks_free": info.chunks_free, "clients": clients,
+            "chunks": info.chunks, "chunks_free": info.chunks_free, "chunks_retired": info.chunks_retired, "clients": clients,
             "quarantined_bytes": info.quarantined_bytes,
         });
         println!("{shown:#}");
@@ -178,6 +223,7 @@ fn info(command: &NameCommand) -> Result<(), Box<dyn Error>> {
     }
     println!("  {:<18} {}", "objects", info.objects);
     println!("  {:<18} {} of {}", "chunks_free", info.chunks_free, info.chunks);
+    println!("  {:<18} {}", "chunks_retired", info.chunks_retired);
     for NodeInfo { number, region, bytes, chunks, chunks_free } in &info.nodes {
         let region = region.as_deref().unwrap_or("of this process");
         println!("    node {number} {region}: {bytes} bytes, {chunks_free} of {chunks} chunks free");
@@ -231,9 +277,12 @@ fn verify(command: &NameCommand) -> Result<(), Box<dyn Error>> {
         for fault in &report.faults {
             println!("fault: {fault}");
         }
-        let [free, open, queued, leaving, extent, bound] = report.chunks;
+        let [free, open, queued, leaving, extent, bound, retired] = report.chunks;
         println!("{} objects with {} bytes of keys and values", report.objects, report.body_bytes);
-        println!("chunks: {free} free, {open} open, {queued} queued, {leaving} leaving, {} extents", extent + bound);
+        let extents = extent + bound;
+        println!(
+            "chunks: {free} free, {open} open, {queued} queued, {leaving} leaving, {extents} extents, {retired} retired"
+        );
         println!("{}", if ok { "sound" } else { "NOT SOUND" });
     }
     if ok { Ok(()) } else { Err(format!("{} fault(s)", report.faults.len()).into()) }

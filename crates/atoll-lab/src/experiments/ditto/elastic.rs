@@ -1,10 +1,10 @@
-//! A run in which clients join and leave: throughput in every millisecond of virtual time.
+//! A run in which clients join and leave, or memory goes and comes back: throughput in every millisecond of virtual time.
 //!
-//! | phase | clients |
-//! |---|---|
-//! | before | those of the setup |
-//! | more | as many again, all of which join at its beginning |
-//! | after | the first ones again: the others leave at its beginning |
+//! | phase | [`Change::Clients`] | [`Change::Memory`] |
+//! |---|---|---|
+//! | 1 | those of the setup | the whole pool |
+//! | 2 | as many again, all of which join at its beginning | a part of its chunks goes out of use from its beginning on |
+//! | 3 | the first ones again: the others leave at its beginning | those chunks come back |
 //!
 //! All phases are of the same length. Operations count where they end.
 
@@ -26,6 +26,21 @@ const WINDOW_NS: u64 = 1_000_000;
 /// How near to a phase's later throughput a window must be, and all that follow in the phase, to be at its level, in percent.
 const LEVEL_PERCENT: f64 = 5.0;
 
+/// What changes in the middle phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// As many clients again come and go.
+    Clients,
+    /// So many percent of the pool's chunks go and come back.
+    Memory {
+        /// The percentage.
+        percent: u32,
+    },
+}
+
+/// Operators that make the pool smaller together.
+const OPERATORS: u32 = 8;
+
 /// What came of a run.
 pub(super) struct Elastic {
     /// Operations that ended in each millisecond.
@@ -34,10 +49,13 @@ pub(super) struct Elastic {
     pub(super) phase_ms: usize,
     /// Latencies of each phase.
     latencies: [Latencies; PHASES],
-    /// The slowest join, in nanoseconds: from when a client began to when it could do its first operation.
-    pub(super) join_ns_max: u64,
-    /// The slowest leave.
-    pub(super) leave_ns_max: u64,
+    /// How long the change of the middle phase took, in nanoseconds: the slowest join, from when a client began to when it could do its first operation, or
+    /// until the last chunk was out of use.
+    pub(super) begin_ns_max: u64,
+    /// The same for its end: the slowest leave, or until the last chunk was back.
+    pub(super) end_ns_max: u64,
+    /// Chunks that went out of use.
+    pub(super) retired_chunks: u64,
     /// GETs that missed.
     pub(super) misses: u64,
     /// Objects that the first clients' engines wrote, evicted or moved.
@@ -50,8 +68,9 @@ impl Elastic {
             windows: vec![0; phase_ms * PHASES],
             phase_ms,
             latencies: std::array::from_fn(|_| Latencies::new()),
-            join_ns_max: 0,
-            leave_ns_max: 0,
+            begin_ns_max: 0,
+            end_ns_max: 0,
+            retired_chunks: 0,
             misses: 0,
             objects_moved: 0,
         }
@@ -85,21 +104,21 @@ impl Elastic {
     }
 }
 
-/// Runs `setup` with its threads, and as many again in the middle phase, of which its pool must have room for all. Its keys are loaded before. Phases are of
-/// so many milliseconds.
-pub(super) fn measure(setup: &Setup, phase_ms: usize) -> Result<Elastic, LabError> {
-    struct One<'s>(&'s Setup, usize);
+/// Runs `setup` with its threads and a change in the middle phase; its pool must have room for twice as many clients. Its keys are loaded before. Phases are of so
+/// many milliseconds.
+pub(super) fn measure(setup: &Setup, phase_ms: usize, change: Change) -> Result<Elastic, LabError> {
+    struct One<'s>(&'s Setup, usize, Change);
     impl Work for One<'_> {
         type Output = Elastic;
 
         fn run<G: Subject>(self) -> Result<Elastic, LabError> {
-            measure_on::<G>(self.0, self.1)
+            measure_on::<G>(self.0, self.1, self.2)
         }
     }
-    on_system(setup.system, One(setup, phase_ms))
+    on_system(setup.system, One(setup, phase_ms, change))
 }
 
-fn measure_on<G: Subject>(setup: &Setup, phase_ms: usize) -> Result<Elastic, LabError> {
+fn measure_on<G: Subject>(setup: &Setup, phase_ms: usize, change: Change) -> Result<Elastic, LabError> {
     let mut point = Point::<G>::new(setup)?;
     point.preload()?;
     let run = Rc::new(RefCell::new(Elastic::new(phase_ms)));
@@ -118,7 +137,8 @@ fn measure_on<G: Subject>(setup: &Setup, phase_ms: usize) -> Result<Elastic, Lab
             *place.borrow_mut() = Some(client);
         });
     }
-    for thread in setup.threads..2 * setup.threads {
+    let guests = if change == Change::Clients { setup.threads } else { 0 };
+    for thread in setup.threads..setup.threads + guests {
         let node = thread % setup.compute_nodes;
         let guest = Guest::<G> {
             pool: point.pools[usize::from(node)].clone(),
@@ -132,6 +152,20 @@ fn measure_on<G: Subject>(setup: &Setup, phase_ms: usize) -> Result<Elastic, Lab
                 tally.borrow_mut().failed.get_or_insert(error);
             }
         });
+    }
+    if let Change::Memory { percent } = change {
+        let chunks = u64::from(G::pool_of(&point.pools[0]).layout.chunks()) * u64::from(percent) / 100;
+        for operator in 0..OPERATORS {
+            let node = operator as u16 % setup.compute_nodes;
+            let (pool, endpoint) = (point.pools[usize::from(node)].clone(), point.sim.endpoint_on("operator", node));
+            let share = chunks / u64::from(OPERATORS) + u64::from(u64::from(operator) < chunks % u64::from(OPERATORS));
+            let (run, tally) = (run.clone(), point.tally.clone());
+            point.sim.spawn("operator", async move {
+                if let Err(error) = resize::<G>(pool, endpoint, share, since_ns, phase_ns, &run).await {
+                    tally.borrow_mut().failed.get_or_insert(error);
+                }
+            });
+        }
     }
     ran(point.sim.run())?;
     let moved = objects_moved(&point.stats()) - moved_before;
@@ -195,10 +229,47 @@ impl<G: Subject> Guest<G> {
         client.cache.engine_mut().leave().await?;
         let left_ns = client.now_ns() - before_ns;
         let mut run = run.borrow_mut();
-        run.join_ns_max = run.join_ns_max.max(joined_ns);
-        run.leave_ns_max = run.leave_ns_max.max(left_ns);
+        run.begin_ns_max = run.begin_ns_max.max(joined_ns);
+        run.end_ns_max = run.end_ns_max.max(left_ns);
         Ok(())
     }
+}
+
+/// Takes chunks out of use at the beginning of the middle phase, and gives them back at its end.
+async fn resize<G: Subject>(
+    pool: std::sync::Arc<G::Shared>,
+    endpoint: atoll_sim::SimEndpoint,
+    chunks: u64,
+    since_ns: u64,
+    phase_ns: u64,
+    run: &Rc<RefCell<Elastic>>,
+) -> Result<(), LabError> {
+    let mut engine = G::join(&pool, endpoint).await?;
+    // A client that says nothing for long is taken for dead.
+    let wait_until = async |engine: &mut G, until_ns: u64| -> Result<(), CacheError> {
+        while engine.endpoint().virtual_ns() < until_ns {
+            engine.endpoint().pause(WINDOW_NS.min(until_ns - engine.endpoint().virtual_ns())).await;
+            engine.tend().await?;
+        }
+        Ok(())
+    };
+    wait_until(&mut engine, since_ns + phase_ns).await?;
+    for _ in 0..chunks {
+        engine.retire_chunk(|_, _| ()).await?;
+        run.borrow_mut().retired_chunks += 1;
+    }
+    let retired_ns = engine.endpoint().virtual_ns() - since_ns - phase_ns;
+    wait_until(&mut engine, since_ns + 2 * phase_ns).await?;
+    let mut restored = 0;
+    while restored < chunks && engine.restore_chunk(|_, _| true).await? {
+        restored += 1;
+    }
+    let restored_ns = engine.endpoint().virtual_ns() - since_ns - 2 * phase_ns;
+    engine.leave().await?;
+    let mut run = run.borrow_mut();
+    run.begin_ns_max = run.begin_ns_max.max(retired_ns);
+    run.end_ns_max = run.end_ns_max.max(restored_ns);
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,14 +1,17 @@
-//! Ditto, Fig. 13: clients come and go.
+//! Ditto, Fig. 13: clients come and go, memory goes and comes.
 
 use super::super::setup::Setup;
 use super::super::{Experiment, Options, shape};
-use super::elastic::{self, Elastic, PHASES};
+use super::elastic::{self, Change, Elastic, PHASES};
 use super::{paper, roomy_bytes, setup, without_misses, ycsb};
 use crate::load::ycsb::OBJECT_BYTES;
 use crate::{LabError, report};
 
 const CLIENTS: u16 = 32;
 const PHASE_NAMES: [&str; PHASES] = ["32 clients", "64 clients", "32 clients again"];
+const MEMORY_NAMES: [&str; PHASES] = ["all memory", "three quarters", "all again"];
+/// What of the memory goes and comes back.
+const MEMORY_PERCENT: u32 = 25;
 /// Section 5.2: Mops before, with twice the cores, and after.
 const PRINTED_MOPS: [f64; PHASES] = [5.0, 8.5, 5.0];
 /// Section 5.2: "the median latency stabilizes at 12 us".
@@ -25,7 +28,7 @@ impl Experiment for Elasticity {
     }
 
     fn what(&self) -> &'static str {
-        "Ditto Fig. 13: 32 clients join 32 others at once, and leave again, YCSB C, no misses"
+        "Ditto Fig. 13: 32 clients join 32 others at once, and leave again; a quarter of the memory goes and comes back; YCSB C"
     }
 
     fn run(&self, options: &Options) -> Result<report::Experiment, LabError> {
@@ -34,8 +37,10 @@ impl Experiment for Elasticity {
         let load = ycsb("ycsb-c", keys, 1 << 30, options)?;
         let bytes = roomy_bytes(keys, 2 * clients);
         let room_for_all = setup(load, &paper("lru+lfu"), 2 * clients, bytes, options.seed);
-        let run = elastic::measure(&without_misses(Setup { threads: clients, ..room_for_all }), phase_ms)?;
-        let Elastic { join_ns_max, leave_ns_max, misses, objects_moved, .. } = run;
+        let setup = without_misses(Setup { threads: clients, ..room_for_all });
+        let run = elastic::measure(&setup, phase_ms, Change::Clients)?;
+        let memory = elastic::measure(&setup, phase_ms, Change::Memory { percent: MEMORY_PERCENT })?;
+        let Elastic { begin_ns_max, end_ns_max, misses, objects_moved, .. } = run;
         Ok(report::Experiment {
             name: self.name().to_owned(),
             title: self.what().to_owned(),
@@ -44,18 +49,25 @@ impl Experiment for Elasticity {
                  its end; here {clients} each time. The slowest join took {:.1} us, the slowest leave {:.1} us. Meanwhile {objects_moved} objects were written, evicted or copied, and \
                  {misses} GETs missed. Throughput is at its new level when no later millisecond of the phase is further than 5 % from that of the phase's second half. \
                  Redis' times are those that the paper prints of its migration. Of the paper's Ditto the printed throughput is that of 32 cores, each with coroutines of which neither number nor \
-                 cost is printed: with 5 Mops at 12 us in the median there are 60 operations under way on 32 cores. Ours have one each and nothing to switch. Memory \
-                 that is added and taken away is not in this run.",
-                join_ns_max as f64 / 1e3,
-                leave_ns_max as f64 / 1e3,
+                 cost is printed: with 5 Mops at 12 us in the median there are 60 operations under way on 32 cores. Ours have one each and nothing to switch. \
+                 In a second run {} chunks, {MEMORY_PERCENT} % of all, go out of use in the middle phase and come back at its end: the last one was out of use after {:.1} ms, \
+                 and back after {:.1} ms. No object was moved; {} GETs missed because theirs had been evicted, and were set again at no cost but the SET's.",
+                begin_ns_max as f64 / 1e3,
+                end_ns_max as f64 / 1e3,
+                memory.retired_chunks,
+                memory.begin_ns_max as f64 / 1e6,
+                memory.end_ns_max as f64 / 1e6,
+                memory.misses,
             ),
-            figures: figures(&run, options.quick),
+            figures: figures(&run, &memory, options.quick),
         })
     }
 }
 
-fn figures(run: &Elastic, quick: bool) -> Vec<report::Figure> {
-    let over_time = run.windows.iter().enumerate().map(|(ms, count)| (ms as f64, *count as f64 / 1e3));
+fn figures(run: &Elastic, memory: &Elastic, quick: bool) -> Vec<report::Figure> {
+    let over_time = |run: &Elastic| -> Vec<(f64, f64)> {
+        run.windows.iter().enumerate().map(|(ms, count)| (ms as f64, *count as f64 / 1e3)).collect()
+    };
     let by_phase = |name: &str, of: &dyn Fn(usize) -> f64, printed: &dyn Fn(usize) -> Option<f64>| report::Series {
         name: name.to_owned(),
         points: (0..PHASES)
@@ -63,19 +75,26 @@ fn figures(run: &Elastic, quick: bool) -> Vec<report::Figure> {
             .collect(),
     };
     let phases = || shape::categories("phase", PHASE_NAMES);
-    let changes = || shape::categories("change", ["clients join", "clients leave"]);
+    let changes = || shape::categories("change", ["clients join", "clients leave", "memory goes", "memory comes back"]);
+    let settled = [(run, 1), (run, 2), (memory, 1), (memory, 2)].map(|(run, phase)| run.settled_ms(phase) as f64);
     vec![
         report::Figure {
             title: "Throughput in every millisecond".to_owned(),
             x: shape::axis("time", "ms"),
             y: shape::axis("throughput", "Mops/s"),
-            series: vec![shape::series("ditto", over_time)],
+            series: vec![shape::series("clients", over_time(run)), shape::series("memory", over_time(memory))],
         },
         report::Figure {
             title: "Throughput".to_owned(),
             x: phases(),
             y: shape::axis("throughput", "Mops/s"),
             series: vec![by_phase("ditto", &|phase| run.level_mops(phase), &|phase| Some(PRINTED_MOPS[phase]))],
+        },
+        report::Figure {
+            title: "Throughput as memory goes and comes".to_owned(),
+            x: shape::categories("phase", MEMORY_NAMES),
+            y: shape::axis("throughput", "Mops/s"),
+            series: vec![shape::series("ditto", (0..PHASES).map(|phase| (phase as f64, memory.level_mops(phase))))],
         },
         report::Figure {
             title: "Latency".to_owned(),
@@ -91,7 +110,7 @@ fn figures(run: &Elastic, quick: bool) -> Vec<report::Figure> {
             x: changes(),
             y: shape::axis("time", "ms"),
             series: vec![
-                shape::series("ditto", [1, 2].map(|phase| (phase as f64 - 1.0, run.settled_ms(phase) as f64))),
+                shape::series("ditto", settled.into_iter().enumerate().map(|(change, ms)| (change as f64, ms))),
                 shape::series("Redis (paper)", [0, 1].map(|place| (place as f64, REDIS_MINUTES[place] * 60e3))),
             ],
         },
