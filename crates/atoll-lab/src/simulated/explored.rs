@@ -179,7 +179,7 @@ impl SmallCase {
         }
     }
 
-    fn options<S: Subject>(&self, runs_max: u64, preemptions_max: Option<u32>) -> ExploreOptions {
+    pub(super) fn options<S: Subject>(&self, runs_max: u64, preemptions_max: Option<u32>) -> ExploreOptions {
         let case = self.case::<S>();
         let settings = case.settings();
         let mut options = ExploreOptions {
@@ -197,7 +197,7 @@ impl SmallCase {
         explore::explore(&self.options::<S>(runs_max, preemptions_max), |sim| self.run::<S>(sim))
     }
 
-    fn run<S: Subject>(&self, sim: &Sim) -> Result<(), String> {
+    pub(super) fn run<S: Subject>(&self, sim: &Sim) -> Result<(), String> {
         let (case, history) = (self.case::<S>(), Rc::new(History::new()));
         let endpoint = Hesitant { inner: sim.endpoint("maker"), hesitation_ns: 0 };
         let settings = case.settings();
