@@ -69,7 +69,8 @@ pub struct Chunk {
     pub owner_slot: u32,
     /// Low 16 bits of the owner's epoch.
     pub owner_epoch: u16,
-    /// How often it was reused, wrapping.
+    /// How often it was reused, wrapping. What points into a chunk names the low 16 bits; the others also count how often it was put
+    /// [back](Chunk::back).
     pub generation: u32,
 }
 
@@ -84,6 +85,12 @@ impl Chunk {
     /// A chunk owned by `owner`.
     pub fn owned(state: ChunkState, owner: Incarnation, generation: u32) -> Self {
         Self { state, owner_slot: owner.slot, owner_epoch: owner.epoch as u16, generation }
+    }
+
+    /// The same life of the chunk in a state that it was in before: a word that it did not have then, or whoever saw it then and swaps it now would take it
+    /// for the old one.
+    pub fn back(self, state: ChunkState) -> Self {
+        Self { state, generation: self.generation.wrapping_add(1 << 16), ..self }
     }
 
     /// The same as a word.

@@ -258,7 +258,11 @@ impl<E: Endpoint> Forge<E> {
         let written = Earlier::add(&mut batch, at, map, is_in_order);
         batch.write_word(descriptor.add(8), contents.word());
         batch.write_word(descriptor.add(24), group.quarter_expired_ms());
-        let queued = Chunk { state: ChunkState::Queued, ..from };
+        // A repairer may have seen the group where it was before, and be about to steal it.
+        let queued = match from.state {
+            ChunkState::Leaving => from.back(ChunkState::Queued),
+            _ => Chunk { state: ChunkState::Queued, ..from },
+        };
         // After a WRITE everything is in order: whoever finds the group queued finds its map.
         let swap = batch.compare_and_swap(descriptor, from.word(), queued.word());
         self.endpoint.post(&mut batch).await?;

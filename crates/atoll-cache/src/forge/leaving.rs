@@ -263,7 +263,7 @@ impl<E: Endpoint> Forge<E> {
         for (word, leaver) in map.words_mut().iter_mut().rev().zip(&group.objects) {
             *word = MapEntry { carry: leaver.carry, ..leaver.entry }.word();
         }
-        let queued = Chunk { state: ChunkState::Queued, ..group.state };
+        let queued = group.state.back(ChunkState::Queued);
         let at = layout.chunk(group.chunk).add(layout.chunk_bytes - 8 * group.objects.len() as u64);
         let descriptor = layout.descriptor(group.chunk);
         let is_in_order = self.is_in_order(at, descriptor);

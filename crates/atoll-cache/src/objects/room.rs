@@ -23,6 +23,8 @@ use atoll_pool::read_word;
 pub(super) const TRIES_MAX: u32 = 2_000;
 /// Samples without a block that fits, after which a chunk is emptied.
 const MISFITS_MAX: u32 = 12;
+/// Samples without a large object, after which a chunk is emptied where whole chunks are wanted.
+const SMALL_SAMPLES_MAX: u32 = 3;
 /// Tries before a writer waits for others.
 const IDLE_TRIES: u32 = 16;
 /// Chunks that one client empties at a time.
@@ -239,20 +241,17 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     pub(super) async fn obtain_chunks(&mut self, chunks: usize) -> Result<(), CacheError> {
-        let mut tried = 0;
+        let (mut tried, mut misfits) = (0, 0);
         while self.core.chunks.len() < chunks {
+            let had = self.core.chunks.len();
             self.core.recheck_waiting(false).await?;
             if self.core.allocate_chunk(self.core.chunks.len() + 1).await? {
                 continue;
             }
-            let sample = self.look_at_some(None).await?;
-            let chosen = self.choose(&sample.candidates).await?;
-            let word = chosen.map(|victim| victim.word).or(sample.free.first().map(|(_, word)| *word));
-            let made = match word {
-                Some(word) => self.empty_chunk_of(chosen, word).await?,
-                None => Made::Nothing,
-            };
-            tried = if made == Made::Room { 0 } else { tried + 1 };
+            let made = self.make_chunk(misfits >= SMALL_SAMPLES_MAX).await?;
+            misfits = if made == Made::Misfit { misfits + 1 } else { 0 };
+            let is_progress = made == Made::Room || self.core.chunks.len() > had;
+            tried = if is_progress { 0 } else { tried + 1 };
             if tried >= TRIES_MAX {
                 return Err(CacheError::OutOfMemory);
             }
@@ -261,6 +260,34 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             }
         }
         Ok(())
+    }
+
+    /// Makes a chunk free, or begins to. A large object gives its chunks at once; the chunk of a small one takes all that are in it along, and so it goes
+    /// once for as many small victims as it holds, unless it is to be `drained` because nothing large was seen for long.
+    async fn make_chunk(&mut self, drained: bool) -> Result<Made, CacheError> {
+        let sample = self.look_at_some(None).await?;
+        if let Some(&(slot, word)) = sample.free.iter().find(|(_, word)| word.is_live() && word.is_large()) {
+            let buried = self.core.bury(slot, word).await?;
+            if buried {
+                self.core.stats.expirations += 1;
+                self.replacement.removed(&mut self.core, slot, word).await?;
+            }
+            return Ok(if buried { Made::Room } else { Made::Stale });
+        }
+        let of_all = self.choose(&sample.candidates).await?;
+        let Some(word) = of_all.map(|victim| victim.word).or(sample.free.first().map(|(_, word)| *word)) else {
+            return Ok(Made::Nothing);
+        };
+        let blocks = word.class(self.core.shared.settings.large_class).blocks(self.core.shared.pool.layout.chunk_bytes);
+        if drained || word.is_large() || self.core.endpoint.random().is_multiple_of(blocks) {
+            return self.empty_chunk_of(of_all, word).await;
+        }
+        let large: ArrayVec<Candidate, CANDIDATES_MAX> =
+            sample.candidates.iter().filter(|candidate| candidate.word.is_large()).copied().collect();
+        match self.choose(&large).await? {
+            Some(victim) if victim.word.is_large() => self.empty_chunk_of(Some(victim), victim.word).await,
+            _ => Ok(Made::Misfit),
+        }
     }
 
     /// Counts an object against the limit, evicting until there is room.
