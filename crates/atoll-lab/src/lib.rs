@@ -80,7 +80,7 @@ pub mod verbs;
 pub mod zipf;
 
 #[cfg(feature = "command")]
-pub use command::LabCommand;
+pub use command::{LabCommand, parse_bytes};
 #[cfg(feature = "command")]
 pub use error::LabError;
 #[cfg(feature = "command")]

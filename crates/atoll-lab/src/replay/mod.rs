@@ -55,8 +55,8 @@ struct BoundOptions {
     /// Most objects that may be resident; all have unit size
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
     cache_objects: Option<u64>,
-    /// Bytes of the cache's pool; objects have the trace's sizes
-    #[arg(long, value_name = "B", value_parser = clap::value_parser!(u64).range(1..=1 << 50))]
+    /// Bytes of the cache's pool, such as 64MiB; objects have the trace's sizes
+    #[arg(long, value_name = "B", value_parser = crate::command::parse_bytes)]
     cache_bytes: Option<u64>,
 }
 

@@ -47,10 +47,3 @@ fn open_pool(name: &str) -> Result<crate::Pool, crate::OpenError> {
     }
     Ok(pool)
 }
-
-/// A number of bytes as people write it: `1GiB`, `512M`, `1000000`.
-fn parse_bytes(text: &str) -> Result<u64, String> {
-    let bytes: bytesize::ByteSize =
-        text.parse().map_err(|_| "write a number of bytes, such as 64MiB or 1GiB".to_owned())?;
-    Ok(bytes.as_u64())
-}

@@ -1,8 +1,9 @@
 //! `atoll pool`: make, look at, check, repair and remove pools of shared memory.
 
 use super::engine::EngineArgs;
-use super::{open_pool, parse_bytes};
+use super::open_pool;
 use crate::{ClientInfo, Mended, NodeInfo, Pool, PoolOptions, Resized};
+use atoll_lab::parse_bytes;
 use atoll_pool::Incarnation;
 use clap::{Args, Subcommand};
 use indicatif::ProgressBar;

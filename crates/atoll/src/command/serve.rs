@@ -1,8 +1,9 @@
 //! `atoll serve`: a cache for Redis clients, over a pool of its own or a named one.
 
 use super::engine::EngineArgs;
-use super::{open_pool, parse_bytes};
+use super::open_pool;
 use crate::{EngineOptions, Pool, PoolOptions};
+use atoll_lab::parse_bytes;
 use atoll_server::{PoolFacts, Server, ServerOptions};
 use clap::Args;
 use std::error::Error;

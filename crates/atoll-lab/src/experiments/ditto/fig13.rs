@@ -3,7 +3,7 @@
 use super::super::setup::Setup;
 use super::super::{Experiment, Options, shape};
 use super::elastic::{self, Change, Elastic, PHASES};
-use super::{paper, roomy_bytes, setup, without_misses, ycsb};
+use super::{paper, roomy_bytes, setup, tight_bytes, without_misses, ycsb};
 use crate::load::ycsb::OBJECT_BYTES;
 use crate::{LabError, report};
 
@@ -36,10 +36,13 @@ impl Experiment for Elasticity {
         // Far more requests than anybody gets to in the time.
         let load = ycsb("ycsb-c", keys, 1 << 30, options)?;
         let bytes = roomy_bytes(keys, 2 * clients);
-        let room_for_all = setup(load, &paper("lru+lfu"), 2 * clients, bytes, options.seed);
-        let setup = without_misses(Setup { threads: clients, ..room_for_all });
-        let run = elastic::measure(&setup, phase_ms, Change::Clients)?;
-        let memory = elastic::measure(&setup, phase_ms, Change::Memory { percent: MEMORY_PERCENT })?;
+        let point = |bytes| {
+            let room_for_all = setup(load.clone(), &paper("lru+lfu"), 2 * clients, bytes, options.seed);
+            without_misses(Setup { threads: clients, ..room_for_all })
+        };
+        let run = elastic::measure(&point(bytes), phase_ms, Change::Clients)?;
+        let tight = point(tight_bytes(keys, clients));
+        let memory = elastic::measure(&tight, phase_ms, Change::Memory { percent: MEMORY_PERCENT })?;
         let Elastic { begin_ns_max, end_ns_max, misses, objects_moved, .. } = run;
         Ok(report::Experiment {
             name: self.name().to_owned(),

@@ -65,6 +65,11 @@ fn roomy_bytes(objects: u64, threads: u16) -> u64 {
     cache_bytes(&paper("lru+lfu"), 3 * objects) + u64::from(threads) * HELD_BYTES
 }
 
+/// The bytes of a cache in which so many objects just have room, beside what clients hold.
+fn tight_bytes(objects: u64, threads: u16) -> u64 {
+    cache_bytes(&paper("lru+lfu"), objects + objects / 10) + u64::from(threads) * HELD_BYTES / 8
+}
+
 /// A point at which nothing misses.
 fn without_misses(setup: Setup) -> Setup {
     Setup { start: Start::Loaded, ..setup }
