@@ -242,6 +242,7 @@ impl<E: Endpoint> Forge<E> {
         group: &mut OpenGroup,
         from: Chunk,
     ) -> Result<(), CacheError> {
+        let record = self.group_record(group);
         let layout = &self.shared.pool.layout;
         let mut map = std::mem::take(&mut self.scratch);
         map.resize(8 * group.map.len());
@@ -258,6 +259,9 @@ impl<E: Endpoint> Forge<E> {
         let written = Earlier::add(&mut batch, at, map, is_in_order);
         batch.write_word(descriptor.add(8), contents.word());
         batch.write_word(descriptor.add(24), group.quarter_expired_ms());
+        if let Some((at, words)) = record {
+            batch.write(at, words);
+        }
         let queued = Chunk { state: ChunkState::Queued, ..from };
         // After a WRITE everything is in order: whoever finds the group queued finds its map.
         let swap = batch.compare_and_swap(descriptor, from.word(), queued.word());

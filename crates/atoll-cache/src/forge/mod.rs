@@ -20,6 +20,7 @@
 //! | [`hotness`] | counting accesses |
 //! | `room` | how room is made: a free chunk, cleaning, eviction |
 //! | `evict` | which objects go |
+//! | `learned` | which groups go where trees say so |
 //! | `leaving` | a group on its way out |
 //! | `moving` | what stays of it, copied many objects at a time |
 //! | `nodes` | several memory nodes: what is in order between them, and chunks that come later |
@@ -48,6 +49,7 @@ pub mod holes;
 pub mod hotness;
 mod insert;
 pub mod layout;
+mod learned;
 mod leaving;
 mod lookup;
 mod moving;
@@ -72,6 +74,7 @@ pub use layout::Queue;
 pub use settings::{ForgeOptions, ForgeSettings, Rule};
 pub use variants::Variant;
 
+use crate::glcache::Learner;
 use crate::{CacheError, Stats, Value};
 use absence::Absence;
 use addresses::{ADDRESS_CACHE_BYTES, Addresses};
@@ -82,6 +85,7 @@ use atoll_pool::{ChunkId, Incarnation, Member, Pool, PoolClock, PoolError, PoolS
 use group::{MapEntry, OpenGroup};
 use hotness::HotnessMap;
 use layout::ForgeLayout;
+use learned::Lesson;
 use object::Hasher;
 use slot::{Slot, SlotFormat};
 use std::sync::Arc;
@@ -94,6 +98,8 @@ pub struct ForgePool {
     format: SlotFormat,
     hasher: Hasher,
     hotness: HotnessMap,
+    /// What this process learns, with [`Rule::Learned`].
+    learner: Option<Learner>,
 }
 
 impl ForgePool {
@@ -117,7 +123,9 @@ impl ForgePool {
         let format = SlotFormat::new(pool.layout.heap_bytes_max());
         let hasher = Hasher::new(pool.settings.hash_seed);
         let hotness = HotnessMap::new(pool.layout.chunks_max, pool.settings.group_objects_max);
-        Ok(Arc::new(Self { pool, settings, layout, format, hasher, hotness }))
+        let learner = (settings.options.rule == Rule::Learned)
+            .then(|| Learner::new(pool.layout.chunks_max, pool.settings.group_objects_max));
+        Ok(Arc::new(Self { pool, settings, layout, format, hasher, hotness, learner }))
     }
 
     /// The pool's settings and layout.
@@ -203,6 +211,8 @@ pub struct Forge<E: Endpoint> {
     reserved: bool,
     /// Mean frequency of recently merged groups, in sixteenths ([`Rule::Paper`]).
     merged_mean: u64,
+    /// What it remembers for [`Rule::Learned`].
+    lesson: Lesson,
     /// When this client last looked after the others, how often it does, and what it has seen of their leases.
     looked_ns: u64,
     times: Times,
@@ -303,6 +313,7 @@ impl<E: Endpoint> Forge<E> {
             ghost_age_groups: 0,
             reserved: false,
             merged_mean: 0,
+            lesson: Lesson::default(),
             looked_ns: 0,
             times: Times::default(),
             watch: Watch::default(),
