@@ -212,7 +212,9 @@ pub trait Experiment {
 /// Runs `experiment` with the deployment of that engine.
 pub fn on_engine<E: Experiment>(engine: EngineName, experiment: E) -> Result<E::Output, LabError> {
     match engine {
-        EngineName::Forge | EngineName::ForgePaper | EngineName::GlCacheDm => experiment.run::<PooledCache<Forge<ShmEndpoint>>>(),
+        EngineName::Forge | EngineName::ForgePaper | EngineName::GlCacheDm => {
+            experiment.run::<PooledCache<Forge<ShmEndpoint>>>()
+        }
         EngineName::Ditto(_) | EngineName::DittoPaper(_) => experiment.run::<PooledCache<Ditto<ShmEndpoint>>>(),
         EngineName::Kvs => experiment.run::<PooledCache<Kvs<ShmEndpoint>>>(),
         EngineName::Reference(_) | EngineName::Sampled(_) => experiment.run::<ReferenceCache>(),

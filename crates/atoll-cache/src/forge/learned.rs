@@ -192,8 +192,7 @@ impl<E: Endpoint> Forge<E> {
         if found.is_empty() {
             // So few are queued that every chunk must be looked at, from anywhere on.
             let begin = (self.endpoint.random() % u64::from(runs_max.max(1))) as u32;
-            let runs: Vec<_> =
-                (0..runs_max).map(|nth| ChunkId((begin + nth) % runs_max * RUN_CHUNKS)).collect();
+            let runs: Vec<_> = (0..runs_max).map(|nth| ChunkId((begin + nth) % runs_max * RUN_CHUNKS)).collect();
             for firsts in runs.chunks(RUNS_AT_ONCE) {
                 looked += self.sample_runs(firsts, chunks, &mut found).await?;
                 if found.len() >= SAMPLE_GROUPS * 3 / 4 {

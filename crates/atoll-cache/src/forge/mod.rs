@@ -138,6 +138,11 @@ impl ForgePool {
         &self.settings
     }
 
+    /// What this process learns, if the pool's rule is [`Rule::Learned`].
+    pub fn learner(&self) -> Option<&Learner> {
+        self.learner.as_ref()
+    }
+
     /// The longest value that fits: half of the heap, so that a new value fits beside the old one.
     pub fn value_bytes_max(&self) -> usize {
         let layout = &self.pool.layout;

@@ -83,7 +83,14 @@ impl ForgeOptions {
 
     /// GLCache-DM, as FORGE's section 6.1 describes it: eight groups merged into one, with what FORGE's own techniques give it.
     pub fn glcache() -> Self {
-        Self { rule: Rule::Learned, small_percent: 100, frequency_max: 15, merge_groups: 8, ghosts: false, ..Self::default() }
+        Self {
+            rule: Rule::Learned,
+            small_percent: 100,
+            frequency_max: 15,
+            merge_groups: 8,
+            ghosts: false,
+            ..Self::default()
+        }
     }
 
     /// Settings for a pool of so many bytes.
@@ -145,7 +152,8 @@ impl ForgeOptions {
         if self.rule == Rule::Learned {
             // Metadata that is added later may make room for a few more chunks than the heap alone has.
             let records = (chunks_max + chunks_max / 8 + 16).min(u32::MAX.into());
-            let samples_log2 = chunks.next_power_of_two().trailing_zeros().clamp(*SAMPLES_LOG2.start(), *SAMPLES_LOG2.end());
+            let samples_log2 =
+                chunks.next_power_of_two().trailing_zeros().clamp(*SAMPLES_LOG2.start(), *SAMPLES_LOG2.end());
             settings.engine_settings[2] = records | u64::from(samples_log2) << 32;
         }
         settings

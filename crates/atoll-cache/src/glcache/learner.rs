@@ -17,7 +17,7 @@ const TRAINING_NS_PER_SAMPLE: u64 = 25_000;
 const NEW_ONE_IN: u64 = 4;
 const NEW_MIN: u64 = 32;
 /// A group is watched for one part in so many of the lookups that would turn the cache over.
-const WATCHED_ONE_IN: u64 = 4;
+const WATCHED_ONE_IN: u64 = 2;
 /// Counts are flushed once in one part in so many of those lookups.
 const FLUSHED_ONE_IN: u64 = 8;
 /// Fewer lookups than this are no time.

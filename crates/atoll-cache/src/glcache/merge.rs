@@ -43,8 +43,7 @@ mod tests {
     #[test]
     fn the_best_stay_and_all_of_them_fit_into_one_group() {
         let object = |frequency, bytes, age| Candidate { frequency, bytes, room_bytes: bytes, age };
-        let candidates =
-            [object(0, 10, 1), object(4, 100, 1), object(4, 100, 2), object(1, 10, 1), object(9, 1000, 1)];
+        let candidates = [object(0, 10, 1), object(4, 100, 1), object(4, 100, 2), object(1, 10, 1), object(9, 1000, 1)];
         assert_eq!(keep_best(&candidates, 2, 1 << 20), [3, 1]);
         assert_eq!(keep_best(&candidates, 9, 1 << 20), [3, 1, 2, 4]);
         assert_eq!(keep_best(&candidates, 9, 250), [3, 1, 2]);

@@ -5,7 +5,7 @@
 
 use super::case::Case;
 use super::client::{Client, Hesitant};
-use super::subject::{Dittoed, Forged, Stored, Subject};
+use super::subject::{Dittoed, Forged, Learned, Stored, Subject};
 use super::swarm::SimulatedEngine;
 use crate::LabError;
 use atoll_cache::{CacheError, Condition, Pooled};
@@ -300,6 +300,7 @@ impl ExploreCommand {
     pub fn run(self) -> Result<(), LabError> {
         match self.engine {
             SimulatedEngine::Forge => self.run_with::<Forged>(),
+            SimulatedEngine::GlCacheDm => self.run_with::<Learned>(),
             SimulatedEngine::Ditto => self.run_with::<Dittoed>(),
             SimulatedEngine::Kvs => self.run_with::<Stored>(),
         }
