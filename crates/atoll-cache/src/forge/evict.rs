@@ -63,13 +63,12 @@ impl<E: Endpoint> Forge<E> {
         if groups.is_empty() {
             return Ok(Evicted::Stale);
         }
-        match self.shared.settings.options.rule {
-            Rule::Object => {
-                for group in groups {
-                    self.evict_by_object(group, effort).await?;
-                }
-            }
-            Rule::Paper | Rule::Learned => self.evict_by_merging(groups, effort).await?,
+        if self.shared.settings.options.rule == Rule::Paper {
+            self.evict_by_merging(groups, effort).await?;
+            return Ok(Evicted::Progress);
+        }
+        for group in groups {
+            self.evict_by_object(group, effort).await?;
         }
         Ok(Evicted::Progress)
     }

@@ -15,6 +15,8 @@
 //! counters (the paper packs eight of 8 bits, which can carry into each other when a client is a lap late; these cannot: 1024 clients,
 //! a lap late, with counts of 15 stay below 2^15). The evictor takes the counters by swapping each word for zero: what somebody adds
 //! meanwhile stays, and two evictors of one position, a lap apart, never take the same count twice.
+//!
+//! With the learned rule nobody can foretell which group goes next: counts are flushed at intervals, to counters that every chunk has (see `learned`).
 
 use super::Forge;
 use super::layout::Queue;

@@ -21,6 +21,7 @@
 //! | `room` | how room is made: a free chunk, cleaning, eviction |
 //! | `evict` | which objects go |
 //! | `learned` | which groups go where trees say so |
+//! | `learning` | what there is to learn from |
 //! | `leaving` | a group on its way out |
 //! | `moving` | what stays of it, copied many objects at a time |
 //! | `nodes` | several memory nodes: what is in order between them, and chunks that come later |
@@ -50,6 +51,7 @@ pub mod hotness;
 mod insert;
 pub mod layout;
 mod learned;
+mod learning;
 mod leaving;
 mod lookup;
 mod moving;
@@ -85,7 +87,7 @@ use atoll_pool::{ChunkId, Incarnation, Member, Pool, PoolClock, PoolError, PoolS
 use group::{MapEntry, OpenGroup};
 use hotness::HotnessMap;
 use layout::ForgeLayout;
-use learned::Lesson;
+use learning::Lesson;
 use object::Hasher;
 use slot::{Slot, SlotFormat};
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //!
 //! After Yang et al., "GL-Cache: Group-level learning for efficient and high-performance caching" (FAST'23), brought to a pool of memory as section 6.1 of FORGE's paper
 //! describes its baseline: groups are sampled, trees of gradient boosting predict from seven features what each is worth, and eight of those worth least are merged into
-//! one. Index, rings, regrouping and repair are `forge`'s; the verbs of the rule are in `forge/learned.rs`.
+//! one. Index, rings, regrouping and repair are `forge`'s; the verbs of the rule are in `forge/learned.rs` and `forge/learning.rs`.
 //!
 //! | module | concept |
 //! |---|---|

@@ -163,7 +163,7 @@ impl Watch {
     }
 }
 
-const _: () = assert!(GROUPS_MAX as u64 <= PLACE_MASK - 1);
+const _: () = assert!((GROUPS_MAX as u64) < PLACE_MASK);
 
 #[cfg(test)]
 mod tests {
