@@ -12,6 +12,7 @@
 //! | [`stats`] | what a client counts |
 //! | [`chosen`] | whichever engine a pool was made for, behind one type |
 //! | [`forge`] | the engine `forge` |
+//! | [`glcache`] | the learned rule of `forge`: the baseline GLCache-DM |
 //! | [`ditto`] | the engine `ditto` |
 //! | [`kvs`] | the engine `kvs`: a baseline that tracks nothing |
 //! | [`objects`] | what engines have in common that keep every object by itself |
@@ -28,6 +29,7 @@ pub mod engine;
 pub mod experts;
 mod extent;
 pub mod forge;
+pub mod glcache;
 pub mod kvs;
 pub mod model;
 pub mod objects;

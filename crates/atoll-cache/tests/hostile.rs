@@ -2,7 +2,7 @@
 //! goes on for ever.
 
 use atoll_cache::{CacheError, Pooled, SetOptions, Value};
-use atoll_lab::simulated::{Case, Client, Dittoed, Forged, Stored, Subject};
+use atoll_lab::simulated::{Case, Client, Dittoed, Forged, Learned, Stored, Subject};
 use atoll_pool::Layout;
 use atoll_sim::{Random, Sim, for_each_seed};
 use std::rc::Rc;
@@ -115,6 +115,12 @@ fn hold<S: Subject>(seeds: u64) {
 #[test]
 fn hostile_bytes_in_forge_give_values_misses_or_errors_and_every_operation_ends() {
     hold::<Forged>(200);
+}
+
+/// Records of groups and samples among them: what is learned from noise is a rule like any other.
+#[test]
+fn hostile_bytes_in_glcache_give_values_misses_or_errors_and_every_operation_ends() {
+    hold::<Learned>(200);
 }
 
 #[test]

@@ -138,6 +138,13 @@ pub trait Endpoint {
         std::future::ready(Ok(()))
     }
 
+    /// Work of the protocol's own that takes a processor so long and passes no fabric: where time is simulated, and the work itself takes none of it, this
+    /// client's processor is busy for so long. Elsewhere the work takes what it takes, and this does nothing.
+    #[inline]
+    fn charge(&self, ns: u64) {
+        let _ = ns;
+    }
+
     /// Lets `ns` nanoseconds pass, so that another client can make progress.
     fn pause(&self, ns: u64) -> impl Future<Output = ()>;
 

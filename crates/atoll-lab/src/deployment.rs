@@ -109,6 +109,7 @@ pub trait Deployment: Sized {
 /// |---|---|
 /// | `forge` | FORGE in a pool of shared memory; the default |
 /// | `forge-paper` | FORGE as the paper has it, without our improvements |
+/// | `glcache-dm` | groups of FORGE of which those go that trees say are worth least: the baseline of its section 6.1 |
 /// | `ditto` | Ditto in a pool of shared memory; `ditto:lru+lfu` with those experts instead of the shipped ones |
 /// | `ditto-paper:lru+lfu` | Ditto with those experts and the paper's parameters |
 /// | `kvs` | a table of objects that tracks nothing and evicts at random |
@@ -121,6 +122,8 @@ pub enum EngineName {
     Forge,
     /// FORGE as the paper has it, without our improvements.
     ForgePaper,
+    /// Groups of FORGE, of which those go that trees say are worth least.
+    GlCacheDm,
     /// Ditto with these experts, learning as is best on real traces.
     Ditto(ExpertSet),
     /// Ditto with these experts and the paper's parameters.
@@ -141,6 +144,7 @@ impl fmt::Display for EngineName {
         match self {
             Self::Forge => f.write_str("forge"),
             Self::ForgePaper => f.write_str("forge-paper"),
+            Self::GlCacheDm => f.write_str("glcache-dm"),
             Self::Ditto(set) if set.to_string() == DEFAULT_SET => f.write_str("ditto"),
             Self::Ditto(set) => write!(f, "ditto:{set}"),
             Self::DittoPaper(set) => write!(f, "ditto-paper:{set}"),
@@ -159,6 +163,7 @@ impl FromStr for EngineName {
         match (name, name.split_once(':')) {
             ("forge", _) => Ok(Self::Forge),
             ("forge-paper", _) => Ok(Self::ForgePaper),
+            ("glcache-dm", _) => Ok(Self::GlCacheDm),
             ("ditto", _) => Ok(Self::Ditto(experts(DEFAULT_SET)?)),
             (_, Some(("ditto", set))) => Ok(Self::Ditto(experts(set)?)),
             ("ditto-paper", _) => Ok(Self::DittoPaper(experts("lru+lfu")?)),
@@ -170,7 +175,7 @@ impl FromStr for EngineName {
                 let short = name.parse().ok().filter(|policy| SHORT.contains(policy));
                 let unknown = || {
                     format!(
-                        "there is no engine {name:?}; there are forge, forge-paper, ditto, ditto:POLICY+POLICY, ditto-paper:POLICY+POLICY, kvs, fifo, lru, s3-fifo, reference:POLICY and sampled:POLICY+POLICY"
+                        "there is no engine {name:?}; there are forge, forge-paper, glcache-dm, ditto, ditto:POLICY+POLICY, ditto-paper:POLICY+POLICY, kvs, fifo, lru, s3-fifo, reference:POLICY and sampled:POLICY+POLICY"
                     )
                 };
                 short.map(Self::Reference).ok_or_else(unknown)
@@ -207,7 +212,9 @@ pub trait Experiment {
 /// Runs `experiment` with the deployment of that engine.
 pub fn on_engine<E: Experiment>(engine: EngineName, experiment: E) -> Result<E::Output, LabError> {
     match engine {
-        EngineName::Forge | EngineName::ForgePaper => experiment.run::<PooledCache<Forge<ShmEndpoint>>>(),
+        EngineName::Forge | EngineName::ForgePaper | EngineName::GlCacheDm => {
+            experiment.run::<PooledCache<Forge<ShmEndpoint>>>()
+        }
         EngineName::Ditto(_) | EngineName::DittoPaper(_) => experiment.run::<PooledCache<Ditto<ShmEndpoint>>>(),
         EngineName::Kvs => experiment.run::<PooledCache<Kvs<ShmEndpoint>>>(),
         EngineName::Reference(_) | EngineName::Sampled(_) => experiment.run::<ReferenceCache>(),
@@ -227,6 +234,7 @@ impl Planned for Forge<ShmEndpoint> {
     fn settings(plan: &Plan) -> PoolSettings {
         let options = match plan.engine {
             EngineName::ForgePaper => ForgeOptions::paper(),
+            EngineName::GlCacheDm => ForgeOptions::glcache(),
             _ => ForgeOptions::default(),
         };
         let clients_max = plan.clients_max + 1;

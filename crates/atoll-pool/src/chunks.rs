@@ -326,6 +326,17 @@ pub struct Descriptor {
     pub engine: u64,
 }
 
+impl Descriptor {
+    /// Bytes in the table; those of neighbours lie side by side.
+    pub const BYTES: u64 = crate::layout::DESCRIPTOR_BYTES;
+
+    /// What four words say.
+    pub fn from_words(words: &[u64]) -> Self {
+        let word = |nth: usize| words.get(nth).copied().unwrap_or(0);
+        Self { chunk: Chunk::from_word(word(0)), contents: word(1), dead_bytes: word(2), engine: word(3) }
+    }
+}
+
 /// READs `count` descriptors from `first` on.
 pub async fn descriptors<E: Endpoint>(
     endpoint: &E,
@@ -337,13 +348,7 @@ pub async fn descriptors<E: Endpoint>(
     let mut buffer = Buffer::new();
     buffer.resize(count as usize * 32);
     let words = endpoint.read(layout.descriptor(first), buffer).await?;
-    let descriptor = |words: &[u64]| Descriptor {
-        chunk: Chunk::from_word(words[0]),
-        contents: words[1],
-        dead_bytes: words[2],
-        engine: words[3],
-    };
-    Ok(words.words().chunks(4).map(descriptor).collect())
+    Ok(words.words().chunks(4).map(Descriptor::from_words).collect())
 }
 
 /// Chunks that the hint says are free.

@@ -131,6 +131,10 @@ impl Endpoint for SimEndpoint {
         }
     }
 
+    fn charge(&self, ns: u64) {
+        self.charge_ps(ns.saturating_mul(1000));
+    }
+
     fn pause(&self, ns: u64) -> impl Future<Output = ()> {
         let mut end_ns = None;
         std::future::poll_fn(move |_| {

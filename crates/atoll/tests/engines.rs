@@ -7,8 +7,9 @@ use binary::{PoolName, Serving, engines, printed, refused};
 use redis::Commands;
 
 /// What a user types, and what he is shown of it.
-const TYPED: [(&[&str], &str, Option<&str>); 5] = [
+const TYPED: [(&[&str], &str, Option<&str>); 6] = [
     (&["--engine", "forge"], "forge", None),
+    (&["--engine", "glcache-dm"], "forge", None),
     (&["--engine", "ditto"], "ditto", Some("quick-demotion+hyperbolic-idle")),
     (&["--engine", "ditto", "--experts", "lru+lfu"], "ditto", Some("lru+lfu")),
     (&["--engine", "ditto", "--experts", "lirs+gdsf+lru-k"], "ditto", Some("lirs+gdsf+lru-k")),
@@ -154,7 +155,9 @@ fn what_does_not_go_together_is_refused_with_what_to_do() {
     for options in [&["--experts", "lru"][..], &["--engine", "kvs", "--experts", "lru"]] {
         assert!(said(options).contains("add --engine ditto"), "{options:?}");
     }
-    assert!(said(&["--engine", "ditto", "--no-ghosts"]).contains("are for forge"));
+    for engine in ["ditto", "glcache-dm"] {
+        assert!(said(&["--engine", engine, "--no-ghosts"]).contains("are for forge"));
+    }
     assert!(said(&["--engine", "ditto", "--experts", "lru+nothing"]).contains("quick-demotion"));
     assert!(said(&["--engine", "ditto", "--experts", "lru+lru"]).contains("name it once"));
     assert!(said(&["--engine", "redis"]).contains("forge-paper"));

@@ -11,7 +11,7 @@ use atoll_fabric::Endpoint;
 
 /// Groups that one need for room goes through before it keeps only what is hot, and before it keeps nothing.
 const EFFORT_HOT: u32 = 16;
-const EFFORT_ALL: u32 = 48;
+pub(super) const EFFORT_ALL: u32 = 48;
 
 /// What came of an attempt to evict.
 pub(super) enum Evicted {
@@ -40,8 +40,12 @@ impl<E: Endpoint> Forge<E> {
     /// Takes groups from a queue, judges their objects, and empties them.
     pub(super) async fn evict(&mut self, effort: u32) -> Result<Evicted, CacheError> {
         let cursors = self.cursors().await?;
-        let lengths = cursors.map(Cursors::len);
         self.note_cursors(cursors);
+        if self.shared.settings.options.rule == Rule::Learned {
+            // Boxed, so that it costs the other rules nothing.
+            return Box::pin(self.evict_learned(cursors, effort)).await;
+        }
+        let lengths = cursors.map(Cursors::len);
         let Some(queue) = self.choose_queue(lengths) else { return Ok(Evicted::Nothing) };
         if lengths[queue as usize] > 1 << self.shared.settings.ring_log2 {
             self.catch_up(queue, cursors[queue as usize]).await?;
@@ -59,13 +63,12 @@ impl<E: Endpoint> Forge<E> {
         if groups.is_empty() {
             return Ok(Evicted::Stale);
         }
-        match self.shared.settings.options.rule {
-            Rule::Object => {
-                for group in groups {
-                    self.evict_by_object(group, effort).await?;
-                }
-            }
-            Rule::Paper => self.evict_by_merging(groups, effort).await?,
+        if self.shared.settings.options.rule == Rule::Paper {
+            self.evict_by_merging(groups, effort).await?;
+            return Ok(Evicted::Progress);
+        }
+        for group in groups {
+            self.evict_by_object(group, effort).await?;
         }
         Ok(Evicted::Progress)
     }
@@ -74,6 +77,7 @@ impl<E: Endpoint> Forge<E> {
     pub(super) fn note_cursors(&mut self, cursors: [Cursors; 2]) {
         let groups = u64::from(cursors[0].len()) + u64::from(cursors[1].len());
         self.small_head = cursors[0].head;
+        self.lesson.note_cursors(cursors);
         self.ghost_age_groups = (groups * u64::from(self.shared.settings.options.ghost_age_percent) / 100) as u32;
     }
 

@@ -242,6 +242,7 @@ impl<E: Endpoint> Forge<E> {
         group: &mut OpenGroup,
         from: Chunk,
     ) -> Result<(), CacheError> {
+        let record = self.group_record(group);
         let layout = &self.shared.pool.layout;
         let mut map = std::mem::take(&mut self.scratch);
         map.resize(8 * group.map.len());
@@ -258,6 +259,9 @@ impl<E: Endpoint> Forge<E> {
         let written = Earlier::add(&mut batch, at, map, is_in_order);
         batch.write_word(descriptor.add(8), contents.word());
         batch.write_word(descriptor.add(24), group.quarter_expired_ms());
+        if let Some((at, words)) = record {
+            batch.write(at, words);
+        }
         // A repairer may have seen the group where it was before, and be about to steal it.
         let queued = match from.state {
             ChunkState::Leaving => from.back(ChunkState::Queued),

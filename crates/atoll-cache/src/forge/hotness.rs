@@ -15,6 +15,8 @@
 //! counters (the paper packs eight of 8 bits, which can carry into each other when a client is a lap late; these cannot: 1024 clients,
 //! a lap late, with counts of 15 stay below 2^15). The evictor takes the counters by swapping each word for zero: what somebody adds
 //! meanwhile stays, and two evictors of one position, a lap apart, never take the same count twice.
+//!
+//! With the learned rule nobody can foretell which group goes next: counts are flushed at intervals, to counters that every chunk has (see `learned`).
 
 use super::Forge;
 use super::layout::Queue;
@@ -90,7 +92,10 @@ impl<E: Endpoint> Forge<E> {
             return Ok(());
         }
         let before = self.endpoint.purpose(Purpose::Hotness);
-        let flushed = self.flush_windows().await;
+        let flushed = match self.shared.learner {
+            Some(_) => Box::pin(self.flush_touched()).await,
+            None => self.flush_windows().await,
+        };
         self.endpoint.purpose(before);
         flushed
     }
@@ -113,15 +118,16 @@ impl<E: Endpoint> Forge<E> {
             let first = end.wrapping_sub(new);
             for (index, node) in self.nodes(queue, first, new).await?.into_iter().enumerate() {
                 if let Some(node) = node {
-                    self.flush_group(queue, first.wrapping_add(index as u32), node.chunk, node.generation);
+                    let at = self.shared.layout.frequencies(queue, first.wrapping_add(index as u32));
+                    self.flush_group(at, node.chunk, node.generation);
                 }
             }
         }
         Ok(())
     }
 
-    fn flush_group(&mut self, queue: Queue, position: u32, chunk: ChunkId, generation: u16) {
-        let at = self.shared.layout.frequencies(queue, position);
+    /// Adds this process's counts of a group to the counters that begin there.
+    pub(super) fn flush_group(&mut self, at: Address, chunk: ChunkId, generation: u16) {
         let objects = self.shared.pool.settings.group_objects_max as usize;
         let mut batch = Batch::new();
         for first in (0..objects).step_by(4) {
@@ -153,7 +159,11 @@ impl<E: Endpoint> Forge<E> {
         objects: usize,
     ) -> Result<Vec<u16>, CacheError> {
         let eager = self.variant.eager_hotness;
-        let at = if eager { self.chunk_counters(chunk) } else { self.shared.layout.frequencies(queue, position) };
+        let at = match self.shared.layout.group_counters(chunk) {
+            _ if eager => self.chunk_counters(chunk),
+            Some(at) => at,
+            None => self.shared.layout.frequencies(queue, position),
+        };
         let mut buffer = std::mem::take(&mut self.scratch);
         buffer.resize((2 * objects).next_multiple_of(8));
         let mut batch = Batch::new();

@@ -12,13 +12,26 @@
 //! +---------------------------+
 //! ```
 //!
+//! With the learned rule there is more between rings and index:
+//!
+//! ```text
+//! +---------------------------------+----------------+-------------------------+
+//! | records of groups, one a chunk: | samples so far | samples, 32 bytes each  |
+//! | 24 bytes, counters of 16 bits   | one line       |                         |
+//! +---------------------------------+----------------+-------------------------+
+//! ```
+//!
+//! A record's first three words are owned by who owns the chunk, its counters atomics only; samples so far: atomics only; samples: data, which anybody may WRITE and
+//! which are hints. See `glcache`.
+//!
 //! Cursors: one word, tail 32 | head 32, atomics only. Frequencies: for each of the ring's last `4 * window` positions one array of
 //! 16-bit counters, four to a word, atomics only. Rings: see `ring`. Index: see `slot`; atomics only. Every node has equally many buckets, in the
 //! order of their numbers; a hash chooses among all.
 
 use super::settings::ForgeSettings;
+use crate::glcache::{Sample, Written};
 use atoll_fabric::Address;
-use atoll_pool::{EngineArea, Layout, Pool, PoolError, PoolSettings};
+use atoll_pool::{ChunkId, EngineArea, Layout, Pool, PoolError, PoolSettings};
 
 /// Slots of a bucket. A key has one bucket: of sixteen slots, filled to half (the other half are ghosts), one in some thousand keys finds it
 /// full, and every lookup touches one place of the index.
@@ -56,6 +69,10 @@ pub struct ForgeLayout {
     frequency_positions: u32,
     frequency_bytes: u64,
     ring_bytes: u64,
+    /// Of the learned rule; else there are none.
+    group_records: u32,
+    group_record_bytes: u64,
+    samples_log2: u32,
     buckets: u32,
     /// Buckets of each node but the last, which may have fewer: all of them, with one node.
     node_buckets: u32,
@@ -81,6 +98,9 @@ impl ForgeLayout {
             frequency_positions,
             frequency_bytes,
             ring_bytes: 8 << settings.ring_log2,
+            group_records: settings.group_records,
+            group_record_bytes: Written::BYTES + u64::from(pool.group_objects_max * 2).next_multiple_of(8),
+            samples_log2: settings.samples_log2,
             buckets: settings.buckets,
             node_buckets: settings.buckets.div_ceil(pool.nodes),
         }
@@ -90,8 +110,20 @@ impl ForgeLayout {
         2 * LINE + 2 * u64::from(self.frequency_positions) * self.frequency_bytes
     }
 
+    fn group_table(&self) -> u64 {
+        self.rings() + 2 * self.ring_bytes
+    }
+
+    fn samples_line(&self) -> u64 {
+        (self.group_table() + u64::from(self.group_records) * self.group_record_bytes).next_multiple_of(LINE)
+    }
+
     fn index(&self) -> u64 {
-        (self.rings() + 2 * self.ring_bytes).next_multiple_of(BUCKET_BYTES)
+        let learned_end = match self.group_records {
+            0 => self.group_table(),
+            _ => self.samples_line() + LINE + self.samples() * Sample::BYTES,
+        };
+        learned_end.next_multiple_of(BUCKET_BYTES)
     }
 
     fn area(&self) -> EngineArea {
@@ -115,6 +147,42 @@ impl ForgeLayout {
     /// A queue's ring of nodes.
     pub fn ring(&self, queue: Queue) -> Address {
         self.base.add(self.rings() + queue as u64 * self.ring_bytes)
+    }
+
+    /// Bytes of the record of a group: what its writer knew, and the counters of its objects.
+    pub fn group_record_bytes(&self) -> u64 {
+        self.group_record_bytes
+    }
+
+    /// Chunks whose groups have a record: those with lower numbers.
+    pub fn group_records(&self) -> u32 {
+        self.group_records
+    }
+
+    /// The record of the group in a chunk, if there is one.
+    pub fn group_record(&self, chunk: ChunkId) -> Option<Address> {
+        let at = self.base.add(self.group_table() + u64::from(chunk.0) * self.group_record_bytes);
+        (chunk.0 < self.group_records).then_some(at)
+    }
+
+    /// The counters of the objects of a group that has a record.
+    pub fn group_counters(&self, chunk: ChunkId) -> Option<Address> {
+        Some(self.group_record(chunk)?.add(Written::BYTES))
+    }
+
+    /// How many samples there have been.
+    pub fn samples_so_far(&self) -> Address {
+        self.base.add(self.samples_line())
+    }
+
+    /// Samples that are kept.
+    pub fn samples(&self) -> u64 {
+        1 << self.samples_log2
+    }
+
+    /// Where the sample with this number is, until one that is as many later as are kept takes its place.
+    pub fn sample(&self, number: u64) -> Address {
+        self.base.add(self.samples_line() + LINE + (number & (self.samples() - 1)) * Sample::BYTES)
     }
 
     /// A bucket of the index.
@@ -158,12 +226,24 @@ impl ForgeLayout {
         } else if offset < self.rings() {
             let (index, half) = ((offset - 2 * LINE) / self.frequency_bytes, u64::from(self.frequency_positions));
             format!("frequencies {} {}", queue(index / half), index % half)
-        } else if offset < self.index() {
+        } else if offset < self.group_table() {
             let offset = offset - self.rings();
             format!("ring {} {}", queue(offset / self.ring_bytes), offset % self.ring_bytes / 8)
+        } else if offset < self.index() {
+            self.describe_learned(offset)
         } else {
             slot_name(0, offset - self.index())
         })
+    }
+
+    /// The same for what only the learned rule has.
+    fn describe_learned(&self, offset: u64) -> String {
+        let (records, samples) = (self.group_table(), self.samples_line());
+        match offset {
+            _ if offset < samples => format!("record of group {}", (offset - records) / self.group_record_bytes),
+            _ if offset < samples + LINE => "samples so far".to_owned(),
+            _ => format!("sample {}", (offset - samples - LINE) / Sample::BYTES),
+        }
     }
 
     /// A slot of the index by its number: bucket * 16 + place.

@@ -142,6 +142,9 @@ impl<E: Endpoint> Forge<E> {
             Box::pin(self.make_round()).await?;
         }
         let hash = self.key_hash(key);
+        if counted {
+            self.observe(hash);
+        }
         if self.addresses.is_on()
             // Boxed, so that it costs nothing where it is off.
             && let Some(lookup) = Box::pin(self.lookup_known(hash, key, into, counted)).await?
@@ -327,6 +330,8 @@ impl<E: Endpoint> Forge<E> {
         self.shared.hotness.touch(ChunkId(chunk as u32), header.number, header.generation, max);
         if self.variant.eager_hotness {
             self.count_in_pool(ChunkId(chunk as u32), header.number);
+        } else if let Some(learner) = &self.shared.learner {
+            learner.touch(ChunkId(chunk as u32), header.generation);
         }
     }
 
@@ -348,12 +353,14 @@ impl<E: Endpoint> Forge<E> {
                 let value = &mut values[index];
                 let lookup = match candidates[index] {
                     None => {
+                        self.observe(self.key_hash(key));
                         self.stats.misses_absent += 1;
                         Lookup::Absent
                     }
                     Some(slot) => match self.judge_candidate(slot, key, value, begun_ns).await? {
                         Candidate::Ours(header) if self.expired_at(&header, begun_ns).await?.is_none() => {
                             value.meta = Meta::of(&header);
+                            self.observe(self.key_hash(key));
                             self.count_hit(slot, &header);
                             Lookup::Hit
                         }

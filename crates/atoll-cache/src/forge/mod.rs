@@ -20,6 +20,8 @@
 //! | [`hotness`] | counting accesses |
 //! | `room` | how room is made: a free chunk, cleaning, eviction |
 //! | `evict` | which objects go |
+//! | `learned` | which groups go where trees say so |
+//! | `learning` | what there is to learn from |
 //! | `leaving` | a group on its way out |
 //! | `moving` | what stays of it, copied many objects at a time |
 //! | `nodes` | several memory nodes: what is in order between them, and chunks that come later |
@@ -48,6 +50,8 @@ pub mod holes;
 pub mod hotness;
 mod insert;
 pub mod layout;
+mod learned;
+mod learning;
 mod leaving;
 mod lookup;
 mod moving;
@@ -73,6 +77,7 @@ pub use layout::Queue;
 pub use settings::{ForgeOptions, ForgeSettings, Rule};
 pub use variants::Variant;
 
+use crate::glcache::Learner;
 use crate::{CacheError, Stats, Value};
 use absence::Absence;
 use addresses::{ADDRESS_CACHE_BYTES, Addresses};
@@ -83,6 +88,7 @@ use atoll_pool::{ChunkId, Incarnation, Member, Pool, PoolClock, PoolError, PoolS
 use group::{MapEntry, OpenGroup};
 use hotness::HotnessMap;
 use layout::ForgeLayout;
+use learning::Lesson;
 use object::Hasher;
 use slot::{Slot, SlotFormat};
 use std::sync::Arc;
@@ -95,6 +101,8 @@ pub struct ForgePool {
     format: SlotFormat,
     hasher: Hasher,
     hotness: HotnessMap,
+    /// What this process learns, with [`Rule::Learned`].
+    learner: Option<Learner>,
 }
 
 impl ForgePool {
@@ -118,7 +126,9 @@ impl ForgePool {
         let format = SlotFormat::new(pool.layout.heap_bytes_max());
         let hasher = Hasher::new(pool.settings.hash_seed);
         let hotness = HotnessMap::new(pool.layout.chunks_max, pool.settings.group_objects_max);
-        Ok(Arc::new(Self { pool, settings, layout, format, hasher, hotness }))
+        let learner = (settings.options.rule == Rule::Learned)
+            .then(|| Learner::new(pool.layout.chunks_max, pool.settings.group_objects_max));
+        Ok(Arc::new(Self { pool, settings, layout, format, hasher, hotness, learner }))
     }
 
     /// The pool's settings and layout.
@@ -129,6 +139,11 @@ impl ForgePool {
     /// The engine's settings.
     pub fn settings(&self) -> &ForgeSettings {
         &self.settings
+    }
+
+    /// What this process learns, if the pool's rule is [`Rule::Learned`].
+    pub fn learner(&self) -> Option<&Learner> {
+        self.learner.as_ref()
     }
 
     /// The longest value that fits: half of the heap, so that a new value fits beside the old one.
@@ -204,6 +219,8 @@ pub struct Forge<E: Endpoint> {
     reserved: bool,
     /// Mean frequency of recently merged groups, in sixteenths ([`Rule::Paper`]).
     merged_mean: u64,
+    /// What it remembers for [`Rule::Learned`].
+    lesson: Lesson,
     /// When this client last looked after the others, how often it does, and what it has seen of their leases.
     looked_ns: u64,
     times: Times,
@@ -304,6 +321,7 @@ impl<E: Endpoint> Forge<E> {
             ghost_age_groups: 0,
             reserved: false,
             merged_mean: 0,
+            lesson: Lesson::default(),
             looked_ns: 0,
             times: Times::default(),
             watch: Watch::default(),

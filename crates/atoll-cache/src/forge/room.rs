@@ -309,7 +309,7 @@ impl<E: Endpoint> Forge<E> {
         let chunk = ChunkId(first.0 + index as u32);
         let generation = descriptor.chunk.map_or(0, |chunk| chunk.generation as u16);
         let objects = self.group_objects(descriptor.contents).unwrap_or(0);
-        let frequencies = match self.variant.eager_hotness {
+        let frequencies = match self.counts_by_chunk() {
             true => self.take_frequencies(queue, 0, chunk, generation, objects).await?,
             false => (0..objects)
                 .map(|number| u16::from(self.shared.hotness.count(chunk, number as u16, generation)))

@@ -3,6 +3,7 @@
 //! ```text
 //! word 0   index buckets 32 | log2 of the ring length 8 | eviction window, groups 16
 //! word 1   small queue, percent 8 | hits to promote 8 | frequency cap 8 | groups merged 8 | rule 8 | ghosts 8 | ghost age, percent 16
+//! word 2   records of groups 32 | log2 of the samples kept 8         of the learned rule; else 0
 //! ```
 
 use super::layout::BUCKET_SLOTS;
@@ -14,6 +15,9 @@ pub const ENGINE_FORGE: u64 = 1;
 /// Most buckets of an index: an entry of the two-way map has 34 bits for a slot's number.
 pub const BUCKETS_MAX: u64 = 1 << 30;
 
+/// Samples that a pool keeps to learn from: as many as it has groups, within these.
+const SAMPLES_LOG2: std::ops::RangeInclusive<u32> = 6..=10;
+
 /// How the objects of evicted groups are judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
@@ -23,6 +27,9 @@ pub enum Rule {
     /// As in the paper: eight groups at a time, the hottest objects merged into one group, groups mostly active put back whole,
     /// merged groups in virtual segments by their mean frequency.
     Paper = 1,
+    /// As in GL-Cache: of sampled groups those go of which trees predict the least utility, whatever their place in a queue; what was asked for most in them is
+    /// merged into one group (see [`glcache`](crate::glcache)).
+    Learned = 2,
 }
 
 /// Choices of a `forge` pool.
@@ -67,6 +74,18 @@ impl ForgeOptions {
         Self {
             rule: Rule::Paper,
             small_percent: 20,
+            frequency_max: 15,
+            merge_groups: 8,
+            ghosts: false,
+            ..Self::default()
+        }
+    }
+
+    /// GLCache-DM, as FORGE's section 6.1 describes it: eight groups merged into one, with what FORGE's own techniques give it.
+    pub fn glcache() -> Self {
+        Self {
+            rule: Rule::Learned,
+            small_percent: 100,
             frequency_max: 15,
             merge_groups: 8,
             ghosts: false,
@@ -130,6 +149,13 @@ impl ForgeOptions {
             self.ghost_age_percent.to_le_bytes()[0],
             self.ghost_age_percent.to_le_bytes()[1],
         ]);
+        if self.rule == Rule::Learned {
+            // Metadata that is added later may make room for a few more chunks than the heap alone has.
+            let records = (chunks_max + chunks_max / 8 + 16).min(u32::MAX.into());
+            let samples_log2 =
+                chunks.next_power_of_two().trailing_zeros().clamp(*SAMPLES_LOG2.start(), *SAMPLES_LOG2.end());
+            settings.engine_settings[2] = records | u64::from(samples_log2) << 32;
+        }
         settings
     }
 }
@@ -143,6 +169,10 @@ pub struct ForgeSettings {
     pub ring_log2: u32,
     /// Groups of the eviction window.
     pub window: u32,
+    /// Chunks whose groups have a record, from the first on ([`Rule::Learned`]; else 0).
+    pub group_records: u32,
+    /// Log2 of the samples that the pool keeps to learn from.
+    pub samples_log2: u32,
     /// The rest.
     pub options: ForgeOptions,
 }
@@ -160,12 +190,15 @@ impl ForgeSettings {
         let rule = match rule {
             0 => Rule::Object,
             1 => Rule::Paper,
+            2 => Rule::Learned,
             _ => return Err(damaged),
         };
         let decoded = Self {
             buckets: word as u32,
             ring_log2: (word >> 32) as u32 & 0xff,
             window: (word >> 40) as u32 & 0xffff,
+            group_records: settings.engine_settings[2] as u32,
+            samples_log2: (settings.engine_settings[2] >> 32) as u32,
             options: ForgeOptions {
                 rule,
                 small_percent,
@@ -182,7 +215,11 @@ impl ForgeSettings {
             && (1..=1024).contains(&decoded.window)
             && small_percent <= 100
             && (1..=15).contains(&frequency_max)
-            && (1..=16).contains(&merge_groups);
+            && (1..=16).contains(&merge_groups)
+            && match rule {
+                Rule::Learned => decoded.group_records > 0 && SAMPLES_LOG2.contains(&decoded.samples_log2),
+                Rule::Object | Rule::Paper => settings.engine_settings[2] == 0,
+            };
         if possible { Ok(decoded) } else { Err(damaged) }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::point::{Measured, measure_all};
 use super::setup::{Setup, Start};
-use super::versus::{self, Printed};
+use super::versus::{self, BASELINES, Printed};
 use super::{Experiment, Options, shape};
 use crate::load::{Load, LoadOptions, ycsb};
 use crate::{LabError, report};
@@ -61,20 +61,19 @@ impl Experiment for Ycsb {
         setups.push(warm(most, 0, &scale, options)?);
         setups.push(warm(most, address_bytes(scale.warm_keys), &scale, options)?);
         let points = WORKLOADS.len() * scale.threads.len();
-        let beside: Vec<_> = setups[..points].iter().map(|one| versus::on_ditto(one, ycsb::OBJECT_BYTES)).collect();
-        setups.extend(beside);
+        let cold: Vec<_> = setups[..points].iter().map(|one| (one.clone(), ycsb::OBJECT_BYTES)).collect();
+        setups.extend(versus::beside(&cold));
         let measured = measure_all(&setups, options.workers)?;
-        let (forge, ditto) = measured.split_at(points + 2);
+        let (forge, others) = measured.split_at(points + 2);
         let (cold, warm) = forge.split_at(points);
         let lines: Vec<&[Measured]> = cold.chunks(scale.threads.len()).collect();
-        let beside: Vec<&[Measured]> = ditto.chunks(scale.threads.len()).collect();
+        let all: Vec<&[Measured]> =
+            cold.chunks(scale.threads.len()).chain(others.chunks(scale.threads.len())).collect();
         let xs: Vec<f64> = scale.threads.iter().map(|threads| f64::from(*threads)).collect();
         let x = report::Axis { logarithmic: true, ..shape::axis("threads", "") };
         let forge_names = WORKLOADS.map(str::to_owned);
-        let mut names = forge_names.to_vec();
-        names.extend(WORKLOADS.map(|name| format!("{name}, ditto")));
-        let mut figures = shape::figures(&x, &xs, &names, &[&lines[..], &beside[..]].concat());
-        figures.extend(versus::figures(&x, &xs, &forge_names, &lines, &beside, &PRINTED));
+        let mut figures = shape::figures(&x, &xs, &versus::names(&forge_names), &all);
+        figures.extend(versus::figures(&x, &xs, &forge_names, &all, &[PRINTED; BASELINES.len()]));
         let at_cache_size = lines[2].last().expect("there are threads");
         figures.extend(limits(&setups[0], at_cache_size, &warm[0], &warm[1]));
         let Scale { keys, requests, warm_keys, .. } = scale;
@@ -83,7 +82,7 @@ impl Experiment for Ycsb {
             title: self.what().to_owned(),
             what: format!(
                 "{keys} keys of {} bytes; {requests} requests, of YCSB E a twentieth, since a scan is fifty GETs. The paper's text prints no absolute number of this figure. Ditto \
-                 has as much memory as FORGE, metadata included; what is printed of FORGE over all its baselines stands beside what is here over Ditto. YCSB C \
+                 and GLCache-DM have as much memory as FORGE, metadata included; what is printed of FORGE over all its baselines stands beside what is here over each. YCSB C \
                  at {most} threads stands beside the throughput that the model allows one memory node for a GET's READs alone: bucket and object; with the address \
                  cache slot and object, and the object alone, which no validated GET reaches. With all keys cached there are {warm_keys} of them; for the address cache \
                  every thread has looked each up before. At {most} threads the busiest server of a NIC is {}.",

@@ -4,7 +4,8 @@ use super::fig15::real;
 use super::point::{Measured, measure_all};
 use super::setup::{Footprint, Setup};
 use super::tenants::populated;
-use super::{Experiment, Options, shape, versus};
+use super::versus::{self, BASELINES, Printed};
+use super::{Experiment, Options, shape};
 use crate::{LabError, report};
 
 const CACHE_PERCENT: u64 = 20;
@@ -12,6 +13,9 @@ const THREADS: [u16; 3] = [100, 200, 300];
 const MEMORY_NODES: [u32; 3] = [1, 2, 3];
 /// Of the loads of Fig. 15 the one with large objects, as the paper's Meta workload has them; requests of a tenant.
 const LOAD: (&str, u64) = ("twitter-35", 1_500_000);
+
+/// Section 6.5: over GLCache-DM, its best baseline.
+const PRINTED: [Printed; BASELINES.len()] = [[None; 4], [Some((1.54, 2.02)), None, None, None]];
 
 /// The experiment.
 pub(super) struct MemoryNodes;
@@ -30,22 +34,21 @@ impl Experiment for MemoryNodes {
         let load = populated(real(LOAD.0, LOAD.1, options)?, threads[2], CACHE_PERCENT);
         let footprint = Footprint::of(&*load);
         let (bytes, object_bytes) = (footprint.bytes * CACHE_PERCENT / 100, footprint.object_bytes());
-        let (mut setups, mut beside) = (Vec::new(), Vec::new());
+        let mut points = Vec::new();
         for nodes in MEMORY_NODES {
             for threads in threads {
                 let one = Setup::new(load.clone(), threads, bytes, object_bytes, options.seed);
                 let forge = Setup { pool: one.pool.clone().spread(nodes), ..one };
-                beside.push(versus::on_ditto(&forge, object_bytes));
-                setups.push(forge);
+                points.push((forge, object_bytes));
             }
         }
-        setups.extend(beside);
+        let mut setups: Vec<Setup> = points.iter().map(|(forge, _)| forge.clone()).collect();
+        setups.extend(versus::beside(&points));
         let measured = measure_all(&setups, options.workers)?;
         let lines: Vec<&[Measured]> = measured.chunks(threads.len()).collect();
         let forge_names =
             MEMORY_NODES.map(|nodes| if nodes == 1 { "1 node".to_owned() } else { format!("{nodes} nodes") });
-        let mut names = forge_names.to_vec();
-        names.extend(forge_names.iter().map(|name| format!("{name}, ditto")));
+        let names = versus::names(&forge_names);
         let x = shape::categories("threads", threads.map(|threads| threads.to_string()));
         let mut figures = shape::figures(&x, &[0.0, 1.0, 2.0], &names, &lines);
         let gain = |measured: &[Measured], one: &[Measured]| -> Vec<(f64, f64)> {
@@ -66,8 +69,7 @@ impl Experiment for MemoryNodes {
                 })
                 .collect(),
         });
-        let (forge, ditto) = lines.split_at(MEMORY_NODES.len());
-        figures.extend(versus::figures(&x, &[0.0, 1.0, 2.0], &forge_names, forge, ditto, &[None; 4]));
+        figures.extend(versus::figures(&x, &[0.0, 1.0, 2.0], &forge_names, &lines, &PRINTED));
         Ok(report::Experiment {
             name: self.name().to_owned(),
             title: self.what().to_owned(),

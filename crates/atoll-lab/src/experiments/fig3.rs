@@ -3,7 +3,8 @@
 use super::fig13::load;
 use super::point::{Measured, measure_all};
 use super::setup::Setup;
-use super::{Experiment, Options, shape, versus};
+use super::versus::{self, BASELINES};
+use super::{Experiment, Options, shape};
 use crate::load::ycsb;
 use crate::{LabError, report};
 use atoll_fabric::Purpose;
@@ -39,16 +40,19 @@ impl Experiment for Traffic {
             let cache_bytes = keys * u64::from(ycsb::OBJECT_BYTES) * CACHE_PERCENT / 100;
             setups.push(Setup::new(load, THREADS, cache_bytes, ycsb::OBJECT_BYTES, options.seed));
         }
-        let beside: Vec<_> = setups.iter().map(|one| versus::on_ditto(one, ycsb::OBJECT_BYTES)).collect();
-        setups.extend(beside);
+        let points: Vec<_> = setups.iter().map(|one| (one.clone(), ycsb::OBJECT_BYTES)).collect();
+        setups.extend(versus::beside(&points));
         let measured = measure_all(&setups, options.workers)?;
-        let (forge, ditto) = measured.split_at(WORKLOADS.len());
+        let (forge, others) = measured.split_at(WORKLOADS.len());
         let names = Purpose::ALL.map(Purpose::name);
         let figure = |title: &str, y: &str, of: &dyn Fn(&Measured, Purpose) -> u64| {
             let share = |(name, measured): (String, &Measured)| shares(name, measured, of);
             let named = |system: &str| WORKLOADS.map(|name| format!("{system} {name}"));
             let mut series: Vec<_> = named("forge").into_iter().zip(forge).map(share).collect();
-            series.extend(named("ditto").into_iter().zip(ditto).map(share).map(beside_printed));
+            for (baseline, measured) in BASELINES.iter().zip(others.chunks(WORKLOADS.len())) {
+                let lines = named(baseline.name).into_iter().zip(measured).map(share);
+                series.extend(lines.map(|line| if baseline.name == "ditto" { beside_printed(line) } else { line }));
+            }
             series.extend(OTHERS.iter().map(|(name, percents)| {
                 let known =
                     percents.iter().enumerate().filter_map(|(place, percent)| Some((place as f64, (*percent)?)));
@@ -61,19 +65,21 @@ impl Experiment for Traffic {
                 series,
             }
         };
-        let figures = vec![
+        let mut figures = vec![
             figure("Verbs by purpose", "share of verbs", &|measured, purpose| measured.traffic.of(purpose).verbs),
             figure("Bytes by purpose", "share of bytes", &|measured, purpose| measured.traffic.of(purpose).bytes),
             housekeeping("Housekeeping and hits", forge),
-            housekeeping("Housekeeping and hits of Ditto", ditto),
         ];
+        for (baseline, measured) in BASELINES.iter().zip(others.chunks(WORKLOADS.len())) {
+            figures.push(housekeeping(&format!("Housekeeping and hits of {}", baseline.title), measured));
+        }
         Ok(report::Experiment {
             name: self.name().to_owned(),
             title: self.what().to_owned(),
             what: format!(
                 "{keys} keys of {} bytes, {requests} requests, of YCSB E a twentieth, since a scan is fifty GETs. The paper says neither which YCSB workload its Fig. 3a shows nor \
                  whether traffic is verbs or bytes: all workloads and both are here. It prints the shares of LRU, SIEVE and Ditto, whose housekeeping is 86.6 %, \
-                 85.3 % and 63.9 %; FORGE's own share is in the picture only. Of Ditto the printed shares stand beside ours on every workload. Regrouping counts as eviction, as it must in the paper, which has no collection in \
+                 85.3 % and 63.9 %; FORGE's own share is in the picture only. Of Ditto the printed shares stand beside ours on every workload; GLCache-DM is not in the paper's figure. Regrouping counts as eviction, as it must in the paper, which has no collection in \
                  YCSB; the SET after a miss counts as a request. Upkeep is leases and looking after other clients, which the paper does not have.",
                 ycsb::OBJECT_BYTES,
             ),

@@ -34,7 +34,7 @@
 //! | `cache_sizes` | loads over the sizes of the cache |
 //! | [`tenants`] | traces of few keys, for several tenants; objects of one size |
 //! | `ditto` | the figures of Ditto's paper |
-//! | `versus` | FORGE beside Ditto |
+//! | `versus` | FORGE beside its baselines |
 //! | [`shape`] | results brought into figures |
 //! | `table` | figures as text |
 //! | `command` | the command line |

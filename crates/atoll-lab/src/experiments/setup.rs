@@ -90,6 +90,12 @@ impl Setup {
         Self { system: System::Ditto, pool, ..self }
     }
 
+    /// The same point on GLCache-DM, in a pool of `cache_bytes` for the same objects.
+    pub fn on_glcache(self, cache_bytes: u64, object_bytes: u32) -> Self {
+        let pool = pool_of(ForgeOptions::glcache(), cache_bytes, object_bytes, self.threads, GROUP_OBJECTS);
+        Self { system: System::Forge, pool, ..self }
+    }
+
     /// The same point on a table of objects that tracks nothing, in a pool of `cache_bytes` for the same objects.
     pub fn on_kvs(self, cache_bytes: u64, object_bytes: u32) -> Self {
         let pool = objects_pool(kvs::options(), cache_bytes, object_bytes, self.threads);

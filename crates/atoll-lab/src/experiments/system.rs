@@ -16,7 +16,7 @@ use atoll_sim::SimEndpoint;
 /// Which engine a point runs on. Its choices are in the settings of the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum System {
-    /// FORGE.
+    /// FORGE, and what is a choice of its pool: GLCache-DM.
     #[default]
     Forge,
     /// Ditto.

@@ -1,8 +1,12 @@
-//! FORGE beside Ditto: the same points on both, and by how much the one is better.
+//! FORGE beside its baselines: the same points on all of them, and by how much it is better.
 //!
-//! Ditto has the experts and parameters of its own paper, and the history of 1024 entries that FORGE's section 6.1 gives it. It samples a bucket of sixteen
-//! slots, about half of which hold objects, where the paper's samples have five objects. Both caches have the same memory, metadata included, of
-//! which Ditto has more: 48 bytes a slot, and two slots an object.
+//! A baseline takes part by a line in [`BASELINES`].
+//!
+//! - **Ditto** has the experts and parameters of its own paper, and the history of 1024 entries that FORGE's section 6.1 gives it. It samples a bucket of sixteen
+//!   slots, about half of which hold objects, where the paper's samples have five objects.
+//! - **GLCache-DM** is a rule of FORGE's own groups: see [`glcache`](atoll_cache::glcache).
+//!
+//! All caches have the same memory, metadata included, of which Ditto has more: 48 bytes a slot, and two slots an object.
 
 use super::point::Measured;
 use super::setup::Setup;
@@ -15,8 +19,28 @@ use atoll_sim::network::traffic::Posted;
 /// Entries of Ditto's history (FORGE 6.1).
 const HISTORY_OBJECTS: u32 = 1024;
 
-/// What the paper prints of FORGE over its baselines in each of [`METRICS`]: the least and the most, as factors; of a latency by how much lower it is. Ditto is
-/// one of several baselines, so that its own least may be higher and its own most lower.
+/// A system that FORGE is compared with.
+pub(super) struct Baseline {
+    /// What its lines are called.
+    pub(super) name: &'static str,
+    /// What its figures are called.
+    pub(super) title: &'static str,
+    /// The same point on it, in a cache of the same bytes on one node, for objects of so many bytes.
+    put: fn(Setup, u64, u32) -> Setup,
+}
+
+/// All of them.
+pub(super) const BASELINES: [Baseline; 2] = [
+    Baseline {
+        name: "ditto",
+        title: "Ditto",
+        put: |setup, cache_bytes, object_bytes| setup.on_ditto(&ditto(), cache_bytes, object_bytes),
+    },
+    Baseline { name: "glcache-dm", title: "GLCache-DM", put: Setup::on_glcache },
+];
+
+/// What the paper prints of FORGE over a baseline in each of [`METRICS`]: the least and the most, as factors; of a latency by how much lower it is. Where it
+/// prints them of several baselines together, a baseline's own least may be higher and its own most lower.
 pub(super) type Printed = [Option<(f64, f64)>; METRICS.len()];
 
 /// Ditto as FORGE's section 6.1 has it.
@@ -25,26 +49,55 @@ pub(super) fn ditto() -> DittoOptions {
     DittoOptions { history: History::Objects(HISTORY_OBJECTS), ..DittoOptions::paper(experts) }
 }
 
-/// The same point on Ditto, in a cache of the same bytes on as many nodes, for objects of the same size.
-pub(super) fn on_ditto(setup: &Setup, object_bytes: u32) -> Setup {
-    let (bytes, nodes) = (setup.pool.capacity_bytes, setup.pool.nodes);
-    let one = setup.clone().on_ditto(&ditto(), bytes, object_bytes);
-    Setup { pool: one.pool.clone().spread(nodes), ..one }
+/// The same points, which come with the bytes of an object, on every baseline: all points of the first, then of the next; in caches of the same bytes on as many
+/// nodes.
+pub(super) fn beside(setups: &[(Setup, u32)]) -> Vec<Setup> {
+    let on = |baseline: &Baseline, (setup, object_bytes): &(Setup, u32)| {
+        let (bytes, nodes) = (setup.pool.capacity_bytes, setup.pool.nodes);
+        let one = (baseline.put)(setup.clone(), bytes, *object_bytes);
+        Setup { pool: one.pool.clone().spread(nodes), ..one }
+    };
+    BASELINES.iter().flat_map(|baseline| setups.iter().map(move |each| on(baseline, each))).collect()
 }
 
-/// How much better FORGE is: its throughput at every point; of every metric the mean over all points, the least and the most; and the verbs that both need for a
-/// request at the last place along, by purpose.
+/// The names of FORGE's lines, and of the same lines of every baseline.
+pub(super) fn names(forge: &[String]) -> Vec<String> {
+    let of = |baseline: &'static Baseline| forge.iter().map(move |name| format!("{name}, {}", baseline.name));
+    forge.iter().cloned().chain(BASELINES.iter().flat_map(of)).collect()
+}
+
+/// How much better FORGE is than every baseline: its throughput at every point; of every metric the mean over all points, the least and the most; and the
+/// verbs that all need for a request at the last place along, by purpose. The lines are FORGE's, then every baseline's; `printed` is of each baseline.
 pub(super) fn figures(
     x: &Axis,
     xs: &[f64],
     names: &[String],
-    forge: &[&[Measured]],
-    ditto: &[&[Measured]],
-    printed: &Printed,
+    lines: &[&[Measured]],
+    printed: &[Printed; BASELINES.len()],
 ) -> Vec<Figure> {
+    let (forge, others) = lines.split_at(names.len());
+    let mut figures = Vec::new();
+    for ((baseline, other), printed) in BASELINES.iter().zip(others.chunks(names.len())).zip(printed) {
+        figures.extend(over(baseline, x, xs, names, forge, other, printed));
+    }
+    figures.push(verbs("Verbs by purpose", names, lines, &|posted| posted.verbs));
+    figures.push(verbs("Round trips by purpose", names, lines, &|posted| posted.round_trips));
+    figures
+}
+
+/// How much better FORGE is than one baseline.
+fn over(
+    baseline: &Baseline,
+    x: &Axis,
+    xs: &[f64],
+    names: &[String],
+    forge: &[&[Measured]],
+    other: &[&[Measured]],
+    printed: &Printed,
+) -> [Figure; 2] {
     let lines = |metric: usize| -> Vec<Vec<f64>> {
-        let pairs = forge.iter().zip(ditto);
-        pairs.map(|(forge, ditto)| forge.iter().zip(*ditto).map(|(f, d)| gain(metric, f, d)).collect()).collect()
+        let pairs = forge.iter().zip(other);
+        pairs.map(|(forge, other)| forge.iter().zip(*other).map(|(f, o)| gain(metric, f, o)).collect()).collect()
     };
     let throughput = names.iter().zip(lines(0)).map(|(name, line)| series(name.clone(), xs.iter().copied().zip(line)));
     let all = |metric: usize| lines(metric).concat();
@@ -54,15 +107,15 @@ pub(super) fn figures(
             .map(|metric| Point { x: metric as f64, y: of(all(metric)), paper: printed[metric].map(paper) })
             .collect(),
     };
-    vec![
+    [
         Figure {
-            title: "Throughput of FORGE over Ditto".to_owned(),
+            title: format!("Throughput of FORGE over {}", baseline.title),
             x: x.clone(),
             y: axis("times higher", ""),
             series: throughput.collect(),
         },
         Figure {
-            title: "FORGE over Ditto".to_owned(),
+            title: format!("FORGE over {}", baseline.title),
             x: categories("metric", METRICS.map(|(label, ..)| label)),
             y: axis("times better", ""),
             series: vec![
@@ -76,38 +129,31 @@ pub(super) fn figures(
                 of_all("most", &|all| all.into_iter().fold(0.0, f64::max), &|(_, most)| most),
             ],
         },
-        verbs("Verbs by purpose", names, forge, ditto, &|posted| posted.verbs),
-        verbs("Round trips by purpose", names, forge, ditto, &|posted| posted.round_trips),
     ]
 }
 
 /// What each system posted for a request at the last place along, by purpose.
-fn verbs(
-    title: &str,
-    names: &[String],
-    forge: &[&[Measured]],
-    ditto: &[&[Measured]],
-    count: &dyn Fn(&Posted) -> u64,
-) -> Figure {
-    let line = |system: &str, (name, measured): (&String, &&[Measured])| {
+fn verbs(title: &str, names: &[String], lines: &[&[Measured]], count: &dyn Fn(&Posted) -> u64) -> Figure {
+    let systems = ["forge"].into_iter().chain(BASELINES.iter().map(|baseline| baseline.name));
+    let named = systems.flat_map(|system| names.iter().map(move |name| format!("{name}, {system}")));
+    let line = |(name, measured): (String, &&[Measured])| {
         let measured = measured.last().expect("every line has a point");
         let of = |purpose: Purpose| count(&measured.traffic.of(purpose)) as f64 / measured.requests.max(1) as f64;
-        series(format!("{name}, {system}"), Purpose::ALL.iter().enumerate().map(|(x, it)| (x as f64, of(*it))))
+        series(name, Purpose::ALL.iter().enumerate().map(|(x, it)| (x as f64, of(*it))))
     };
-    let of_forge = names.iter().zip(forge).map(|each| line("forge", each));
     Figure {
         title: title.to_owned(),
         x: categories("purpose", Purpose::ALL.map(Purpose::name)),
         y: axis("a request", ""),
-        series: of_forge.chain(names.iter().zip(ditto).map(|each| line("ditto", each))).collect(),
+        series: named.zip(lines).map(line).collect(),
     }
 }
 
-/// By what factor FORGE is better: a latency is the better the lower it is. 1 where Ditto has none of it.
-fn gain(metric: usize, forge: &Measured, ditto: &Measured) -> f64 {
+/// By what factor FORGE is better: a latency is the better the lower it is. 1 where the other has none of it.
+fn gain(metric: usize, forge: &Measured, other: &Measured) -> f64 {
     let (label, _, value) = METRICS[metric];
-    let (forge, ditto) = (value(forge), value(ditto));
-    let (more, less) = if label.contains("latency") { (ditto, forge) } else { (forge, ditto) };
+    let (forge, other) = (value(forge), value(other));
+    let (more, less) = if label.contains("latency") { (other, forge) } else { (forge, other) };
     if less > 0.0 { more / less } else { 1.0 }
 }
 

@@ -178,7 +178,17 @@ fn the_sampled_form_of_a_policy_stays_near_its_reference() {
 
 #[test]
 fn an_engine_is_read_as_it_is_written() {
-    for name in ["forge", "forge-paper", "fifo", "lru", "s3-fifo", "reference:lfu", "sampled:lru", "sampled:lru+lfu"] {
+    for name in [
+        "forge",
+        "forge-paper",
+        "glcache-dm",
+        "fifo",
+        "lru",
+        "s3-fifo",
+        "reference:lfu",
+        "sampled:lru",
+        "sampled:lru+lfu",
+    ] {
         let engine: EngineName = name.parse().unwrap();
         assert_eq!(engine.to_string(), name);
         let json = serde_json::to_string(&engine).unwrap();

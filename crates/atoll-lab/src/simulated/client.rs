@@ -128,6 +128,10 @@ impl Endpoint for Hesitant {
         self.inner.flush()
     }
 
+    fn charge(&self, ns: u64) {
+        self.inner.charge(ns);
+    }
+
     fn pause(&self, ns: u64) -> impl Future<Output = ()> {
         self.inner.pause(ns)
     }

@@ -120,6 +120,39 @@ impl Subject for Forged {
     }
 }
 
+/// `forge` with the learned rule: GLCache-DM.
+#[derive(Clone, Debug)]
+pub struct Learned(pub Forged);
+
+impl Default for Learned {
+    fn default() -> Self {
+        Self(Forged { options: ForgeOptions::glcache(), ..Forged::default() })
+    }
+}
+
+impl Subject for Learned {
+    type Hole = forge::Hole;
+    type Engine = Forge<Hesitant>;
+    const CHUNK_BYTES: [u32; 3] = Forged::CHUNK_BYTES;
+
+    fn drawn(random: &mut Random, _paper: bool) -> Self {
+        let merge_groups = random.pick(&[1, 2, 8]);
+        Self(Forged { options: ForgeOptions { merge_groups, ..ForgeOptions::glcache() }, ..Forged::default() })
+    }
+
+    fn settings(&self, base: PoolSettings, slots: u64) -> PoolSettings {
+        self.0.settings(base, slots)
+    }
+
+    fn engine_area(settings: &PoolSettings) -> EngineArea {
+        Forged::engine_area(settings)
+    }
+
+    fn prepare(&self, engine: &mut Self::Engine, hole: Option<Self::Hole>) {
+        self.0.prepare(engine, hole);
+    }
+}
+
 /// `ditto`.
 #[derive(Clone, Debug, Default)]
 pub struct Dittoed {

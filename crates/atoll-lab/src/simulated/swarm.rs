@@ -2,7 +2,7 @@
 //!
 //! Seed and commit decide a run, on every machine. A run that fails prints the command that replays it; the replay can print every event.
 
-use super::subject::{Dittoed, Forged, Stored, Subject};
+use super::subject::{Dittoed, Forged, Learned, Stored, Subject};
 use super::turmoil::{Ran, Turmoil};
 use crate::LabError;
 use crate::progress::Progress;
@@ -67,6 +67,10 @@ pub enum SimulatedEngine {
     /// FORGE
     #[default]
     Forge,
+    /// FORGE's groups, of which those go that trees say are worth least
+    #[value(name = "glcache-dm")]
+    #[serde(rename = "glcache-dm")]
+    GlCacheDm,
     /// Ditto
     Ditto,
     /// A table of objects that tracks nothing and evicts at random
@@ -78,6 +82,7 @@ impl SimulatedEngine {
     pub fn run_seed(self, seed: u64) -> Result<Ran, String> {
         match self {
             Self::Forge => run_seed::<Forged>(seed),
+            Self::GlCacheDm => run_seed::<Learned>(seed),
             Self::Ditto => run_seed::<Dittoed>(seed),
             Self::Kvs => run_seed::<Stored>(seed),
         }
@@ -87,6 +92,7 @@ impl SimulatedEngine {
     fn replay(self, seed: u64, events: usize) -> (String, Result<Ran, String>, String) {
         match self {
             Self::Forge => replay::<Forged>(seed, events),
+            Self::GlCacheDm => replay::<Learned>(seed, events),
             Self::Ditto => replay::<Dittoed>(seed, events),
             Self::Kvs => replay::<Stored>(seed, events),
         }

@@ -31,6 +31,9 @@ enum EngineChoice {
     Forge,
     /// The same as the paper has it: eight groups merged into one, virtual segments, no ghosts
     ForgePaper,
+    /// Groups of which those go that trees say are worth least: to compare with
+    #[value(name = "glcache-dm")]
+    GlCacheDm,
     /// Samples of objects, judged by policies that learn which of them is right
     Ditto,
     /// Nothing is tracked and any object may go: to compare with
@@ -64,6 +67,7 @@ impl EngineArgs {
         Ok(match engine {
             EngineChoice::Forge => EngineOptions::Forge(self.forge(ForgeOptions::default())),
             EngineChoice::ForgePaper => EngineOptions::Forge(self.forge(ForgeOptions::paper())),
+            EngineChoice::GlCacheDm => EngineOptions::Forge(ForgeOptions::glcache()),
             EngineChoice::Ditto => {
                 EngineOptions::Ditto(self.experts.map_or_else(DittoOptions::default, DittoOptions::adaptive))
             }

@@ -1,0 +1,240 @@
+//! The verbs of the learned rule: how groups are sampled, and which are taken. What is decided on the way is in [`glcache`](crate::glcache), and says how this differs from
+//! the papers; what there is to learn from is told in `learning`.
+//!
+//! | step of an eviction | verbs |
+//! |---|---|
+//! | sample | READ runs of descriptors and of the groups' records, all in one batch |
+//! | learn | see `learning` |
+//! | own those worth least | as cleaning does: CAS Queued -> Leaving, wherever in a ring its node is |
+//! | take their counts | READ counters; CAS each word that is not zero |
+//! | merge | see `leaving` |
+//!
+//! A group that is taken leaves its node behind, which whoever dequeues it drops (see `ring`). So that rings do not fill with such nodes, an eviction that finds one
+//! half full takes the next few from its head first; a group that is still alive there goes to the tail. A group is never put back with the node that it left still
+//! standing: what is merged is emptied, always.
+
+use super::evict::{EFFORT_ALL, Evicted};
+use super::group::Contents;
+use super::layout::Queue;
+use super::leaving::LeavingGroup;
+use super::ring::Cursors;
+use super::{Forge, Rule};
+use crate::CacheError;
+use crate::glcache::{Candidate, Features, INFERENCE_NS, Written, keep_best};
+use arrayvec::ArrayVec;
+use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Purpose};
+use atoll_pool::chunks::Descriptor;
+use atoll_pool::{ChunkId, ChunkState};
+
+/// Groups that an eviction judges, if there are so many.
+const SAMPLE_GROUPS: usize = 64;
+/// Chunks of a run: neighbours, which are READ at once.
+const RUN_CHUNKS: u32 = 8;
+/// Runs of a batch, of two READs each.
+const RUNS_AT_ONCE: usize = 8;
+/// Batches in which a sample is looked for at random before every chunk is looked at.
+const SAMPLE_ROUNDS: usize = 4;
+/// Nodes that an eviction takes from the head of a ring that is half full.
+const HEADS_AT_ONCE: usize = 32;
+
+/// A queued group that was sampled.
+pub(super) struct Sampled {
+    pub(super) chunk: ChunkId,
+    pub(super) descriptor: Descriptor,
+    pub(super) generation: u32,
+    pub(super) contents: Contents,
+    pub(super) features: Features,
+}
+
+impl<E: Endpoint> Forge<E> {
+    /// Whether the pool has counters for each chunk, and not for the groups near the heads of the queues.
+    pub(super) fn counts_by_chunk(&self) -> bool {
+        self.variant.eager_hotness || self.shared.settings.options.rule == Rule::Learned
+    }
+
+    /// Samples groups, and merges those worth least into one.
+    pub(super) async fn evict_learned(&mut self, cursors: [Cursors; 2], effort: u32) -> Result<Evicted, CacheError> {
+        self.advance_heads(cursors).await?;
+        let sampled = self.sample_groups().await?;
+        if sampled.is_empty() {
+            return Ok(Evicted::Nothing);
+        }
+        let before = self.endpoint.purpose(Purpose::Hotness);
+        let learned = Box::pin(self.learn(&sampled)).await;
+        self.endpoint.purpose(before);
+        learned?;
+        let take = usize::from(self.shared.settings.options.merge_groups).min(sampled.len() / 2).max(1);
+        let mut groups = Vec::with_capacity(take);
+        for place in self.least_first(&sampled) {
+            let Sampled { chunk, descriptor, generation, features, .. } = &sampled[place];
+            let Some(mut group) = self.own_group(*chunk, *descriptor, Vec::new()).await? else { continue };
+            let objects = group.objects.len();
+            let counts = self.take_frequencies(group.queue, 0, *chunk, *generation as u16, objects).await?;
+            for (leaver, count) in group.objects.iter_mut().zip(counts) {
+                leaver.frequency = leaver.frequency.saturating_add(count);
+            }
+            self.stats.groups_evicted += 1;
+            groups.push((group, features.age()));
+            if groups.len() == take {
+                break;
+            }
+        }
+        if groups.is_empty() {
+            return Ok(Evicted::Stale);
+        }
+        self.merge(groups, effort).await?;
+        Ok(Evicted::Progress)
+    }
+
+    /// Takes nodes from the head of a ring that is half full, so that those which taken groups left behind go.
+    async fn advance_heads(&mut self, cursors: [Cursors; 2]) -> Result<(), CacheError> {
+        let ring = 1u32 << self.shared.settings.ring_log2;
+        for queue in Queue::ALL {
+            let cursors = cursors[queue as usize];
+            if cursors.len() > ring {
+                self.catch_up(queue, cursors).await?;
+            } else if cursors.len() > ring / 2 {
+                for _ in 0..HEADS_AT_ONCE {
+                    let Some(head) = self.dequeue(queue).await? else { continue };
+                    let Some(mut group) = self.take_group(queue, head).await? else { continue };
+                    group.objects.iter_mut().for_each(|leaver| leaver.carry = leaver.frequency.min(3) as u8);
+                    self.put_back(group, queue, 0).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Queued groups from random places of the pool, no chunk twice; of any place if there are few.
+    async fn sample_groups(&mut self) -> Result<Vec<Sampled>, CacheError> {
+        let chunks = self.shared.pool.layout.chunks().min(self.shared.layout.group_records());
+        let (mut looked, mut found) = (0, Vec::new());
+        let runs_max = chunks.div_ceil(RUN_CHUNKS);
+        if runs_max as usize > RUNS_AT_ONCE {
+            for _ in 0..SAMPLE_ROUNDS {
+                let random = |_| ChunkId((self.endpoint.random() % u64::from(chunks - RUN_CHUNKS + 1)) as u32);
+                let firsts: ArrayVec<_, RUNS_AT_ONCE> = (0..RUNS_AT_ONCE).map(random).collect();
+                looked += self.sample_runs(&firsts, chunks, &mut found).await?;
+                if found.len() >= SAMPLE_GROUPS * 3 / 4 {
+                    break;
+                }
+            }
+        }
+        if found.is_empty() {
+            // So few are queued that every chunk must be looked at, from anywhere on.
+            let begin = (self.endpoint.random() % u64::from(runs_max.max(1))) as u32;
+            let runs: Vec<_> = (0..runs_max).map(|nth| ChunkId((begin + nth) % runs_max * RUN_CHUNKS)).collect();
+            for firsts in runs.chunks(RUNS_AT_ONCE) {
+                looked += self.sample_runs(firsts, chunks, &mut found).await?;
+                if found.len() >= SAMPLE_GROUPS * 3 / 4 {
+                    break;
+                }
+            }
+        }
+        found.sort_by_key(|sampled| sampled.chunk);
+        let objects: u64 = found.iter().map(|sampled| u64::from(sampled.contents.objects)).sum();
+        found.dedup_by_key(|sampled| sampled.chunk);
+        if let Some(learner) = self.shared.learner.as_ref().filter(|_| looked > 0) {
+            learner.note_resident(objects * u64::from(chunks) / u64::from(looked));
+        }
+        Ok(found)
+    }
+
+    /// READs runs of chunks from each of these on, and adds the queued groups among them; how many chunks it looked at.
+    async fn sample_runs(
+        &mut self,
+        firsts: &[ChunkId],
+        chunks: u32,
+        found: &mut Vec<Sampled>,
+    ) -> Result<u32, CacheError> {
+        let (pool, layout) = (&self.shared.pool.layout, &self.shared.layout);
+        let mut batch = Batch::new();
+        let mut reads = ArrayVec::<_, RUNS_AT_ONCE>::new();
+        for first in firsts {
+            let count = RUN_CHUNKS.min(chunks - first.0);
+            let Some(records) = layout.group_record(*first) else { continue };
+            let mut sized = |at, bytes: u64| {
+                let mut buffer = Buffer::new();
+                buffer.resize(bytes as usize);
+                batch.read(at, buffer)
+            };
+            let descriptors = sized(pool.descriptor(*first), u64::from(count) * Descriptor::BYTES);
+            let records = sized(records, u64::from(count) * layout.group_record_bytes());
+            reads.push((first, count, descriptors, records));
+        }
+        self.endpoint.post(&mut batch).await?;
+        let record_words = layout.group_record_bytes() as usize / 8;
+        let mut looked = 0;
+        for (first, count, descriptors, records) in reads {
+            let (descriptors, records) = (batch.take(descriptors), batch.take(records));
+            looked += count;
+            let descriptors = descriptors.words().chunks(Descriptor::BYTES as usize / 8).map(Descriptor::from_words);
+            for (nth, (descriptor, record)) in descriptors.zip(records.words().chunks(record_words)).enumerate() {
+                let chunk = ChunkId(first.0 + nth as u32);
+                found.extend(self.sampled(chunk, descriptor, record));
+            }
+        }
+        Ok(looked)
+    }
+
+    /// What is known of the group in a chunk, if that is queued.
+    fn sampled(&self, chunk: ChunkId, descriptor: Descriptor, record: &[u64]) -> Option<Sampled> {
+        let queued = descriptor.chunk.filter(|chunk| chunk.state == ChunkState::Queued)?;
+        let contents = Contents::from_word(descriptor.contents);
+        let objects = self.group_objects(descriptor.contents).unwrap_or(0);
+        let (head, counters) = record.split_first_chunk()?;
+        let written = Written::from_words(*head);
+        // A record of another generation is of a group that is gone, or did not get there: nothing is known but the counts.
+        let written = if written.generation == queued.generation { written } else { Written::default() };
+        let lanes = counters.iter().flat_map(|word| (0..4).map(move |lane| (word >> (16 * lane)) as u16));
+        let counts: Vec<u16> = lanes.take(objects).collect();
+        let features = Features::of(&written, self.lesson.groups_now, &counts);
+        Some(Sampled { chunk, descriptor, generation: queued.generation, contents, features })
+    }
+
+    /// The sampled groups by what they are worth, the least first: as the trees predict, or by age as long as there are none.
+    fn least_first(&self, sampled: &[Sampled]) -> Vec<usize> {
+        let features: Vec<Features> = sampled.iter().map(|sampled| sampled.features).collect();
+        let trees = self.shared.learner.as_ref().and_then(|learner| learner.trees(self.endpoint.now_ns()));
+        let predicted = trees.and_then(|trees| {
+            self.endpoint.charge(INFERENCE_NS);
+            trees.predict(&features)
+        });
+        let worth = predicted.unwrap_or_else(|| features.iter().map(|features| -features.age()).collect());
+        let mut places: Vec<usize> = (0..sampled.len()).collect();
+        places.sort_by(|a, b| worth[*a].total_cmp(&worth[*b]));
+        places
+    }
+
+    /// Makes one group of the best objects of several, which come with their ages, and frees these.
+    async fn merge(&mut self, mut groups: Vec<(LeavingGroup, f32)>, effort: u32) -> Result<(), CacheError> {
+        let settings = &self.shared.pool.settings;
+        let (chunk_bytes, merged) = (u64::from(settings.chunk_bytes), groups.len());
+        let mut candidates = Vec::new();
+        let mut leavers = Vec::new();
+        for (group, age) in &mut groups {
+            for leaver in &mut group.objects {
+                (leaver.stays, leaver.carry) = (false, 0);
+                let Some(word) = leaver.word else { continue };
+                let room_bytes = word.length().bytes() + 8;
+                let bytes = if word.is_large() { chunk_bytes } else { room_bytes };
+                candidates.push(Candidate { frequency: leaver.frequency, bytes, room_bytes, age: *age as u32 });
+                leavers.push(leaver);
+            }
+        }
+        // Of several groups one is made; of one, half of it.
+        let share = candidates.len() / merged.max(2);
+        let objects_max = if effort > EFFORT_ALL { 0 } else { share.min(settings.group_objects_max as usize) };
+        for place in keep_best(&candidates, objects_max, chunk_bytes) {
+            leavers[place].stays = true;
+        }
+        // A merged group is one by itself: what is open for its queue so far is closed first.
+        self.close_group(Queue::Main, 0).await?;
+        for (group, _) in groups {
+            self.empty_group(group, Queue::Main).await?;
+        }
+        self.close_group(Queue::Main, 0).await
+    }
+}
+
+const _: () = assert!(2 * RUNS_AT_ONCE <= BATCH_VERBS_MAX);
