@@ -14,6 +14,7 @@
 //! | [`forge`] | the engine `forge` |
 //! | [`ditto`] | the engine `ditto` |
 //! | [`kvs`] | the engine `kvs`: a baseline that tracks nothing |
+//! | [`queues`] | the engines `shard-lru`, `lru-dm`, `sieve-dm`: baselines whose queues lie in the pool |
 //! | [`objects`] | what engines have in common that keep every object by itself |
 //! | `extent` | objects that need chunks of their own |
 //! | [`policy`] | eviction policies as pure functions, one file each |
@@ -33,6 +34,7 @@ pub mod model;
 pub mod objects;
 pub mod policy;
 pub mod pooled;
+pub mod queues;
 pub mod stats;
 pub mod value;
 

@@ -18,6 +18,7 @@
 //! | `lookup` | the way of a GET |
 //! | `change` | the way of every change, by way of `insert` (a new key) and `unlink` (how an object goes) |
 //! | `room` | how room is made: samples, victims |
+//! | `queued` | the same where a queue says which object goes |
 //! | `adopt` | what becomes of a chunk that was not cut to its end |
 //! | `drain` | how a whole chunk is emptied |
 //! | `extent` | objects larger than half a chunk |
@@ -43,6 +44,7 @@ pub mod layout;
 mod lookup;
 mod nodes;
 mod pooled;
+mod queued;
 pub mod repair;
 pub mod replacement;
 mod room;
@@ -202,6 +204,8 @@ pub struct Core<E: Endpoint> {
     history_seen: u64,
     /// A history id that no victim has yet.
     history_at_hand: Option<u64>,
+    /// Victims that a replacement with queues is asked for before the next sample, and how many it was asked for before the last.
+    samples_left_out: (u32, u32),
     /// Searches for a free chunk that are left out, since the last one found none.
     searches_left_out: u32,
     /// What its operations say once the fabric has failed this client.
@@ -247,6 +251,7 @@ impl<E: Endpoint> Core<E> {
             distrust: false,
             history_seen: 0,
             history_at_hand: None,
+            samples_left_out: (0, 0),
             searches_left_out: 0,
             lost: None,
             stats: Stats::default(),

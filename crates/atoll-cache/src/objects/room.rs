@@ -41,14 +41,14 @@ fn pause_ns(tried: u32) -> u64 {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sample {
     /// Slots with dead blocks, and with expired objects.
-    free: ArrayVec<(u64, Slot), CANDIDATES_MAX>,
+    pub(super) free: ArrayVec<(u64, Slot), CANDIDATES_MAX>,
     /// Live objects.
     pub(super) candidates: ArrayVec<Candidate, CANDIDATES_MAX>,
 }
 
 /// How an attempt to make room ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Made {
+pub(super) enum Made {
     /// There is more room.
     Room,
     /// There may be soon: a chunk is being emptied.
@@ -208,7 +208,7 @@ impl<E: Endpoint> Core<E> {
         sample.candidates.push(Candidate { slot, word, access, hash });
     }
 
-    fn fits(&self, word: Slot, wanted: Class) -> bool {
+    pub(super) fn fits(&self, word: Slot, wanted: Class) -> bool {
         let class = word.class(self.shared.settings.large_class);
         class == wanted || class > wanted && class.bytes() <= wanted.bytes() * 5 / 4
     }
@@ -417,19 +417,14 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     /// Takes one block of use for the class; with `drained`, or now and then, by emptying a chunk.
     async fn make_room(&mut self, class: Class, drained: bool) -> Result<Made, CacheError> {
-        let sample = self.look_at_some().await?;
-        for (slot, word) in &sample.free {
-            if self.core.fits(*word, class) {
-                let taken = self.core.take(*slot, *word, Slot::EMPTY).await?;
-                if taken && word.is_live() {
-                    self.core.stats.expirations += 1;
-                    self.replacement.removed(&mut self.core, *slot, *word).await?;
-                }
-                return Ok(if taken { Made::Room } else { Made::Stale });
-            }
+        if R::QUEUES {
+            return self.make_room_by_queue(class, drained).await;
         }
-        let blocks = class.blocks(self.core.shared.pool.layout.chunk_bytes);
-        if drained || self.core.endpoint.random().is_multiple_of(DRAIN_EVERY * blocks) {
+        let sample = self.look_at_some().await?;
+        if let Some(made) = self.take_free_of(&sample, class).await? {
+            return Ok(made);
+        }
+        if drained || self.is_drain_due(class) {
             let of_all = self.choose(&sample.candidates).await?;
             let chosen = of_all.map(|victim| victim.word).or(sample.free.first().map(|(_, word)| *word));
             if let Some(word) = chosen.filter(|word| drained || !self.core.fits(*word, class)) {
@@ -448,14 +443,33 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         self.evict(victim).await
     }
 
+    /// Takes a dead block or an expired object of a sample, if there is one of use for the class.
+    pub(super) async fn take_free_of(&mut self, sample: &Sample, class: Class) -> Result<Option<Made>, CacheError> {
+        let Some(&(slot, word)) = sample.free.iter().find(|(_, word)| self.core.fits(*word, class)) else {
+            return Ok(None);
+        };
+        let taken = self.core.take(slot, word, Slot::EMPTY).await?;
+        if taken && word.is_live() {
+            self.core.stats.expirations += 1;
+            self.replacement.removed(&mut self.core, slot, word).await?;
+        }
+        Ok(Some(if taken { Made::Room } else { Made::Stale }))
+    }
+
+    /// Whether a chunk is to pass to this class now, if the best choice among all is of another one.
+    pub(super) fn is_drain_due(&self, class: Class) -> bool {
+        let blocks = class.blocks(self.core.shared.pool.layout.chunk_bytes);
+        self.core.endpoint.random().is_multiple_of(DRAIN_EVERY * blocks)
+    }
+
     /// A sample as the replacement wants it.
-    async fn look_at_some(&mut self) -> Result<Sample, CacheError> {
+    pub(super) async fn look_at_some(&mut self) -> Result<Sample, CacheError> {
         let (buckets, remembered) = (self.replacement.sample_buckets(), self.replacement.remembered());
         self.core.sample(buckets, remembered, R::WANTS_HISTORY).await
     }
 
     /// The replacement's choice: among the objects of a sample, or as it finds one.
-    async fn choose(&mut self, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
+    pub(super) async fn choose(&mut self, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
         if !candidates.is_empty()
             && let Some(victim) = self.replacement.choose(&mut self.core, candidates).await?
         {
@@ -464,14 +478,14 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         self.replacement.victim(&mut self.core).await
     }
 
-    async fn evict(&mut self, victim: Victim) -> Result<Made, CacheError> {
+    pub(super) async fn evict(&mut self, victim: Victim) -> Result<Made, CacheError> {
         let evicted = self.core.take(victim.slot, victim.word, victim.then).await?;
-        self.core.stats.evictions += u64::from(evicted);
+        self.core.stats.evictions += u64::from(evicted && victim.word.is_live());
         Ok(if evicted { Made::Room } else { Made::Stale })
     }
 
     /// Makes a chunk free: that in which the block of this slot's word lies, or one of a large object's.
-    async fn empty_chunk_of(&mut self, victim: Option<Victim>, word: Slot) -> Result<Made, CacheError> {
+    pub(super) async fn empty_chunk_of(&mut self, victim: Option<Victim>, word: Slot) -> Result<Made, CacheError> {
         if let Some(victim) = victim.filter(|victim| victim.word.is_large()) {
             let evicted = self.core.bury(victim.slot, victim.word).await?;
             self.core.stats.evictions += u64::from(evicted);
@@ -491,20 +505,34 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             if self.core.allocate_chunk(self.core.chunks.len() + 1).await? {
                 continue;
             }
-            let sample = self.look_at_some().await?;
-            let chosen = self.choose(&sample.candidates).await?;
-            let word = chosen.map(|victim| victim.word).or(sample.free.first().map(|(_, word)| *word));
-            let made = match word {
-                Some(word) => self.empty_chunk_of(chosen, word).await?,
-                None => Made::Nothing,
+            let made = match R::QUEUES {
+                true => self.empty_chunk_by_queue().await?,
+                false => self.empty_some_chunk().await?,
             };
             tried = if made == Made::Room { 0 } else { tried + 1 };
-            if tried >= TRIES_MAX {
-                return Err(CacheError::OutOfMemory);
-            }
-            if tried > IDLE_TRIES {
-                self.wait_for_others(tried - IDLE_TRIES).await?;
-            }
+            self.pause_between(tried).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes the chunk of the best choice of a sample free.
+    async fn empty_some_chunk(&mut self) -> Result<Made, CacheError> {
+        let sample = self.look_at_some().await?;
+        let chosen = self.choose(&sample.candidates).await?;
+        let word = chosen.map(|victim| victim.word).or(sample.free.first().map(|(_, word)| *word));
+        match word {
+            Some(word) => self.empty_chunk_of(chosen, word).await,
+            None => Ok(Made::Nothing),
+        }
+    }
+
+    /// Waits after so many tries that gave nothing, or gives up.
+    async fn pause_between(&mut self, tried: u32) -> Result<(), CacheError> {
+        if tried >= TRIES_MAX {
+            return Err(CacheError::OutOfMemory);
+        }
+        if tried > IDLE_TRIES {
+            self.wait_for_others(tried - IDLE_TRIES).await?;
         }
         Ok(())
     }
@@ -585,6 +613,9 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         if !self.core.stock.has_cell() {
             self.core.give_back_beyond(0).await?;
         }
+        if R::QUEUES {
+            return self.evict_one_by_queue().await;
+        }
         let sample = self.look_at_some().await?;
         if let Some(taken) = self.take_expired_of(&sample).await? {
             return Ok(taken);
@@ -594,7 +625,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     /// Takes an expired object of a sample away, if there is one; whether it was unchanged.
-    async fn take_expired_of(&mut self, sample: &Sample) -> Result<Option<bool>, CacheError> {
+    pub(super) async fn take_expired_of(&mut self, sample: &Sample) -> Result<Option<bool>, CacheError> {
         let Some(&(slot, word)) = sample.free.iter().find(|(_, word)| word.is_live()) else { return Ok(None) };
         let taken = self.core.take(slot, word, Slot::EMPTY).await?;
         if taken {
