@@ -7,6 +7,7 @@ use crate::forge::object::HEADER_BYTES;
 use crate::forge::settings::ENGINE_FORGE;
 use crate::kvs::{self, ENGINE_KVS};
 use crate::objects::ObjectsPool;
+use crate::queues::{ENGINE_QUEUES, QueueOptions};
 use atoll_pool::{PoolError, PoolSettings};
 use std::fmt;
 
@@ -19,11 +20,13 @@ pub enum EngineId {
     Ditto,
     /// [`kvs`](crate::kvs).
     Kvs,
+    /// [`queues`](crate::queues).
+    Queues,
 }
 
 impl EngineId {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Forge, Self::Ditto, Self::Kvs];
+    pub const ALL: [Self; 4] = [Self::Forge, Self::Ditto, Self::Kvs, Self::Queues];
 
     /// Its number in the pool header.
     pub fn number(self) -> u64 {
@@ -31,6 +34,7 @@ impl EngineId {
             Self::Forge => ENGINE_FORGE,
             Self::Ditto => ENGINE_DITTO,
             Self::Kvs => ENGINE_KVS,
+            Self::Queues => ENGINE_QUEUES,
         }
     }
 
@@ -47,6 +51,7 @@ impl fmt::Display for EngineId {
             Self::Forge => "forge",
             Self::Ditto => "ditto",
             Self::Kvs => "kvs",
+            Self::Queues => "queues",
         })
     }
 }
@@ -60,6 +65,8 @@ pub enum EngineOptions {
     Ditto(DittoOptions),
     /// [`kvs`](crate::kvs), which has nothing to choose.
     Kvs,
+    /// [`queues`](crate::queues).
+    Queues(QueueOptions),
 }
 
 impl Default for EngineOptions {
@@ -81,6 +88,7 @@ impl EngineOptions {
             Self::Forge(_) => EngineId::Forge,
             Self::Ditto(_) => EngineId::Ditto,
             Self::Kvs => EngineId::Kvs,
+            Self::Queues(_) => EngineId::Queues,
         }
     }
 
@@ -93,9 +101,10 @@ impl EngineOptions {
                 let object_bytes_mean = mean(options.object_bytes_mean);
                 ForgeOptions { object_bytes_mean, ..options.clone() }.for_growth(capacity_bytes, growth_bytes_max)
             }
-            Self::Ditto(_) | Self::Kvs => {
+            Self::Ditto(_) | Self::Kvs | Self::Queues(_) => {
                 let mut options = match self {
                     Self::Ditto(options) => options.objects(),
+                    Self::Queues(options) => options.objects(),
                     _ => kvs::options(),
                 };
                 options.object_bytes_mean = mean(options.object_bytes_mean);
@@ -106,10 +115,11 @@ impl EngineOptions {
 }
 
 impl fmt::Display for EngineOptions {
-    /// The engine, and its experts behind a colon.
+    /// The engine, and its experts behind a colon; of one with queues which they are.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ditto(options) => write!(f, "{}:{}", self.id(), options.experts),
+            Self::Queues(options) => options.fmt(f),
             Self::Forge(_) | Self::Kvs => self.id().fmt(f),
         }
     }
@@ -119,6 +129,6 @@ impl fmt::Display for EngineOptions {
 pub fn check(settings: &PoolSettings) -> Result<(), PoolError> {
     match EngineId::of(settings)? {
         EngineId::Forge => Ok(()),
-        EngineId::Ditto | EngineId::Kvs => ObjectsPool::check(settings),
+        EngineId::Ditto | EngineId::Kvs | EngineId::Queues => ObjectsPool::check(settings),
     }
 }

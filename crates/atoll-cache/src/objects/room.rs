@@ -601,7 +601,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         let Some(victim) = chosen.or(any) else { return Ok(()) };
         if self.evict(victim).await? == Made::Room {
             self.core.stats.evictions_index += 1;
-            if chosen.is_none() {
+            // A queue may have it still.
+            if chosen.is_none() || R::QUEUES {
                 self.replacement.removed(&mut self.core, victim.slot, victim.word).await?;
             }
         }

@@ -1,4 +1,4 @@
-//! Where the words of lists are, in the replacement's area.
+//! Where the words of lists are, in the replacement's area; those of rings: [`RingsArea`].
 //!
 //! ```text
 //! +------------------------+---------------------------------+
@@ -138,4 +138,67 @@ pub(super) fn is_linked(mark: u64, turn: u64) -> bool {
 /// When the node with this mark was linked, by the low bits.
 pub(super) fn linked_us(mark: u64) -> u64 {
     mark & ((1 << TURN_SHIFT) - 1)
+}
+
+const LINE: u64 = 64;
+const RINGS: u64 = 2;
+const RINGS_NODE_BYTES: u64 = 16;
+
+/// Entries of a ring, given the slots of the index: every object finds room in either.
+fn entries(slots: u64) -> u64 {
+    slots.next_power_of_two()
+}
+
+/// Bytes of the area for rings, given the slots of the index.
+pub(super) fn rings_bytes(slots: u64) -> u64 {
+    2 * RINGS * LINE + slots * RINGS_NODE_BYTES + RINGS * 8 * entries(slots)
+}
+
+/// Where the words of rings are, in the replacement's area.
+///
+/// ```text
+/// +----------------------------------------------+-------------------------+-----------------------+
+/// | small head, small tail, main head, main tail | nodes, 16 B for a slot  | small ring, main ring |
+/// | a line each                                  |                         | a word for an entry   |
+/// +----------------------------------------------+-------------------------+-----------------------+
+/// ```
+///
+/// Heads, tails and entries: atomics only (see `ring`). Nodes: data (see `s3_fifo`).
+#[derive(Clone, Debug)]
+pub(super) struct RingsArea {
+    base: Address,
+    slots: u64,
+}
+
+/// Where one ring is.
+#[derive(Clone, Debug)]
+pub(super) struct RingAt {
+    pub(super) head: Address,
+    pub(super) tail: Address,
+    pub(super) base: Address,
+    pub(super) entries: u64,
+}
+
+impl RingsArea {
+    pub(super) fn new(shared: &ObjectsPool, settings: &QueueSettings) -> Self {
+        Self { base: shared.layout().replacement(), slots: settings.slots }
+    }
+
+    /// Slots of the index.
+    pub(super) fn slots(&self) -> u64 {
+        self.slots
+    }
+
+    /// The first ring, or the second.
+    pub(super) fn ring(&self, number: u64) -> RingAt {
+        let entries = entries(self.slots);
+        let nodes_end = 2 * RINGS * LINE + self.slots * RINGS_NODE_BYTES;
+        let head = self.base.add(2 * number * LINE);
+        RingAt { head, tail: head.add(LINE), base: self.base.add(nodes_end + number * 8 * entries), entries }
+    }
+
+    /// The node of a slot.
+    pub(super) fn node(&self, slot: u64) -> Address {
+        self.base.add(2 * RINGS * LINE + slot * RINGS_NODE_BYTES)
+    }
 }

@@ -137,6 +137,8 @@ impl Lru {
     }
 
     pub(super) async fn spared<E: Endpoint>(&mut self, core: &mut Core<E>, slot: u64) -> Result<(), CacheError> {
+        // The next one of this list would be the same.
+        self.wanting = (self.wanting + 1) % self.lists.area.lists();
         self.lists.put_back(core, slot).await
     }
 

@@ -37,10 +37,12 @@ mod area;
 mod list;
 mod lock;
 mod lru;
+mod ring;
+mod s3_fifo;
 pub mod settings;
 mod sieve;
 
-pub use settings::{ENGINE_QUEUES, QueueOptions, QueuePolicy, QueueSettings};
+pub use settings::{ENGINE_QUEUES, LISTS, QueueOptions, QueuePolicy, QueueSettings};
 
 use crate::CacheError;
 use crate::objects::access;
@@ -50,6 +52,7 @@ use crate::objects::{Core, Objects, ObjectsPool};
 use atoll_fabric::{Endpoint, Purpose};
 use atoll_pool::PoolError;
 use lru::Lru;
+use s3_fifo::S3Fifo;
 use sieve::Sieve;
 
 /// A client of a pool with queues.
@@ -61,6 +64,7 @@ pub struct Queue(Policy);
 enum Policy {
     Lru(Lru),
     Sieve(Sieve),
+    S3Fifo(S3Fifo),
 }
 
 /// The same on every policy.
@@ -69,6 +73,7 @@ macro_rules! on_policy {
         match &mut $queue.0 {
             Policy::Lru($policy) => $done,
             Policy::Sieve($policy) => $done,
+            Policy::S3Fifo($policy) => $done,
         }
     };
 }
@@ -86,18 +91,25 @@ macro_rules! for_purpose {
 impl<E: Endpoint> Replacement<E> for Queue {
     const QUEUES: bool = true;
 
-    fn new(shared: &ObjectsPool, _endpoint: &E) -> Result<Self, PoolError> {
+    fn new(shared: &ObjectsPool, endpoint: &E) -> Result<Self, PoolError> {
         let settings = QueueSettings::decode(shared.settings())?;
-        let area = area::Area::new(shared, &settings);
+        let lists = || area::Area::new(shared, &settings);
         Ok(Self(match settings.policy {
-            QueuePolicy::ShardLru => Policy::Lru(Lru::new(area, true)),
-            QueuePolicy::Lru => Policy::Lru(Lru::new(area, false)),
-            QueuePolicy::Sieve => Policy::Sieve(Sieve::new(area)),
+            QueuePolicy::ShardLru => Policy::Lru(Lru::new(lists(), true)),
+            QueuePolicy::Lru => Policy::Lru(Lru::new(lists(), false)),
+            QueuePolicy::Sieve => Policy::Sieve(Sieve::new(lists())),
+            QueuePolicy::S3Fifo => {
+                Policy::S3Fifo(S3Fifo::new(area::RingsArea::new(shared, &settings), endpoint.is_near()))
+            }
         }))
     }
 
     fn making_room(&mut self, hash: KeyHash) {
-        on_policy!(self, policy => policy.making_room(hash));
+        match &mut self.0 {
+            Policy::Lru(lru) => lru.making_room(hash),
+            Policy::Sieve(sieve) => sieve.making_room(hash),
+            Policy::S3Fifo(_) => {}
+        }
     }
 
     async fn accessed(&mut self, core: &mut Core<E>, object: Accessed<'_>) -> Result<(), CacheError> {
@@ -108,7 +120,7 @@ impl<E: Endpoint> Replacement<E> for Queue {
         &mut self,
         core: &mut Core<E>,
         object: Accessed<'_>,
-        _before: Slot,
+        before: Slot,
         counter: u64,
         expiry_ms: Option<u64>,
     ) -> Result<(), CacheError> {
@@ -118,11 +130,28 @@ impl<E: Endpoint> Replacement<E> for Queue {
             let words = access::insertion_words(now_us, expiry_ms, object.bytes, counter, object.hash.mark);
             core.tell_insertion(object.slot, words);
         }
-        for_purpose!(core, Purpose::Eviction, on_policy!(self, policy => policy.inserted(core, object.slot).await))
+        for_purpose!(
+            core,
+            Purpose::Eviction,
+            match &mut self.0 {
+                Policy::Lru(lru) => lru.inserted(core, object.slot).await,
+                Policy::Sieve(sieve) => sieve.inserted(core, object.slot).await,
+                Policy::S3Fifo(s3_fifo) => s3_fifo.inserted(core, &object, before, counter).await,
+            }
+        )
     }
 
     async fn removed(&mut self, core: &mut Core<E>, slot: u64, _word: Slot) -> Result<(), CacheError> {
-        for_purpose!(core, Purpose::Eviction, on_policy!(self, policy => policy.removed(core, slot).await))
+        for_purpose!(
+            core,
+            Purpose::Eviction,
+            match &mut self.0 {
+                Policy::Lru(lru) => lru.removed(core, slot).await,
+                Policy::Sieve(sieve) => sieve.removed(core, slot).await,
+                // Its entry says nothing any more once the slot is of no object, or of another one.
+                Policy::S3Fifo(_) => Ok(()),
+            }
+        )
     }
 
     async fn choose(&mut self, core: &mut Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {

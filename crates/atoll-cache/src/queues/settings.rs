@@ -27,11 +27,13 @@ pub enum QueuePolicy {
     Lru = 2,
     /// SIEVE.
     Sieve = 3,
+    /// S3-FIFO.
+    S3Fifo = 4,
 }
 
 impl QueuePolicy {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::ShardLru, Self::Lru, Self::Sieve];
+    pub const ALL: [Self; 4] = [Self::ShardLru, Self::Lru, Self::Sieve, Self::S3Fifo];
 
     /// Its name, as users write it.
     pub const fn name(self) -> &'static str {
@@ -39,6 +41,7 @@ impl QueuePolicy {
             Self::ShardLru => "shard-lru",
             Self::Lru => "lru-dm",
             Self::Sieve => "sieve-dm",
+            Self::S3Fifo => "s3fifo-dm",
         }
     }
 }
@@ -65,7 +68,7 @@ impl QueueOptions {
         ObjectsOptions {
             engine: ENGINE_QUEUES,
             extension_words: 0,
-            area_bytes: area::lists_bytes,
+            area_bytes: if self.policy == QueuePolicy::S3Fifo { area::rings_bytes } else { area::lists_bytes },
             replacement,
             tag_bits: 16,
             object_bytes_mean: 320,
@@ -76,6 +79,13 @@ impl QueueOptions {
     /// Settings for a pool of so many bytes.
     pub fn for_capacity(&self, capacity_bytes: u64) -> PoolSettings {
         self.objects().for_growth(capacity_bytes, 0)
+    }
+}
+
+impl Default for QueueOptions {
+    /// LRU lists as Ditto's baseline has them.
+    fn default() -> Self {
+        Self::new(QueuePolicy::ShardLru)
     }
 }
 
@@ -150,7 +160,7 @@ mod tests {
 
     #[test]
     fn choices_survive_the_header_and_their_names_and_impossible_ones_are_refused() {
-        let names = ["shard-lru", "shard-lru:1", "shard-lru:64", "lru-dm", "sieve-dm"];
+        let names = ["shard-lru", "shard-lru:1", "shard-lru:64", "lru-dm", "sieve-dm", "s3fifo-dm"];
         for options in names.map(|name| name.parse::<QueueOptions>().unwrap()) {
             let objects = ObjectsSettings::decode(&options.for_capacity(4 << 20)).unwrap();
             assert_eq!(QueueSettings::decode(&objects).unwrap().options(), options);

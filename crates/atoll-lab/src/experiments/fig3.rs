@@ -6,6 +6,7 @@ use super::setup::Setup;
 use super::{Experiment, Options, shape, versus};
 use crate::load::ycsb;
 use crate::{LabError, report};
+use atoll_cache::queues::{QueueOptions, QueuePolicy};
 use atoll_fabric::Purpose;
 
 const THREADS: u16 = 16;
@@ -18,6 +19,9 @@ const OTHERS: [(&str, [Option<f64>; 3]); 3] = [
     ("SIEVE (paper)", [None, Some(37.7), Some(47.6)]),
     ("Ditto (paper)", [Some(36.1), Some(45.9), Some(18.0)]),
 ];
+
+/// The systems with queues, and which of [`OTHERS`] the paper prints of each.
+const QUEUES: [(QueuePolicy, usize); 2] = [(QueuePolicy::ShardLru, 0), (QueuePolicy::Sieve, 1)];
 
 /// The experiment.
 pub(super) struct Traffic;
@@ -39,16 +43,27 @@ impl Experiment for Traffic {
             let cache_bytes = keys * u64::from(ycsb::OBJECT_BYTES) * CACHE_PERCENT / 100;
             setups.push(Setup::new(load, THREADS, cache_bytes, ycsb::OBJECT_BYTES, options.seed));
         }
-        let beside: Vec<_> = setups.iter().map(|one| versus::on_ditto(one, ycsb::OBJECT_BYTES)).collect();
+        let mut beside: Vec<_> = setups.iter().map(|one| versus::on_ditto(one, ycsb::OBJECT_BYTES)).collect();
+        for (policy, _) in QUEUES {
+            beside.extend(setups.iter().map(|one| {
+                let bytes = one.pool.capacity_bytes;
+                one.clone().on_queues(QueueOptions::new(policy), bytes, ycsb::OBJECT_BYTES)
+            }));
+        }
         setups.extend(beside);
         let measured = measure_all(&setups, options.workers)?;
-        let (forge, ditto) = measured.split_at(WORKLOADS.len());
+        let (forge, others) = measured.split_at(WORKLOADS.len());
+        let (ditto, queues) = others.split_at(WORKLOADS.len());
         let names = Purpose::ALL.map(Purpose::name);
         let figure = |title: &str, y: &str, of: &dyn Fn(&Measured, Purpose) -> u64| {
             let share = |(name, measured): (String, &Measured)| shares(name, measured, of);
             let named = |system: &str| WORKLOADS.map(|name| format!("{system} {name}"));
             let mut series: Vec<_> = named("forge").into_iter().zip(forge).map(share).collect();
-            series.extend(named("ditto").into_iter().zip(ditto).map(share).map(beside_printed));
+            series.extend(named("ditto").into_iter().zip(ditto).map(share).map(|line| beside_printed(line, 2)));
+            for ((policy, printed), measured) in QUEUES.iter().zip(queues.chunks(WORKLOADS.len())) {
+                let lines = named(policy.name()).into_iter().zip(measured).map(share);
+                series.extend(lines.map(|line| beside_printed(line, *printed)));
+            }
             series.extend(OTHERS.iter().map(|(name, percents)| {
                 let known =
                     percents.iter().enumerate().filter_map(|(place, percent)| Some((place as f64, (*percent)?)));
@@ -67,13 +82,18 @@ impl Experiment for Traffic {
             housekeeping("Housekeeping and hits", forge),
             housekeeping("Housekeeping and hits of Ditto", ditto),
         ];
+        let of_queues = QUEUES.iter().zip(queues.chunks(WORKLOADS.len())).map(|((policy, _), measured)| {
+            housekeeping(&format!("Housekeeping and hits of {}", policy.name()), measured)
+        });
+        let figures = figures.into_iter().chain(of_queues).collect();
         Ok(report::Experiment {
             name: self.name().to_owned(),
             title: self.what().to_owned(),
             what: format!(
                 "{keys} keys of {} bytes, {requests} requests, of YCSB E a twentieth, since a scan is fifty GETs. The paper says neither which YCSB workload its Fig. 3a shows nor \
                  whether traffic is verbs or bytes: all workloads and both are here. It prints the shares of LRU, SIEVE and Ditto, whose housekeeping is 86.6 %, \
-                 85.3 % and 63.9 %; FORGE's own share is in the picture only. Of Ditto the printed shares stand beside ours on every workload. Regrouping counts as eviction, as it must in the paper, which has no collection in \
+                 85.3 % and 63.9 %; FORGE's own share is in the picture only. Of Ditto, LRU and SIEVE the printed shares stand beside ours on every workload: ours are ditto, \
+                 shard-lru and sieve-dm. Regrouping counts as eviction, as it must in the paper, which has no collection in \
                  YCSB; the SET after a miss counts as a request. Upkeep is leases and looking after other clients, which the paper does not have.",
                 ycsb::OBJECT_BYTES,
             ),
@@ -82,9 +102,9 @@ impl Experiment for Traffic {
     }
 }
 
-/// The share of Ditto's traffic that the paper prints, which may be of another workload.
-fn beside_printed(mut line: report::Series) -> report::Series {
-    let (_, printed) = OTHERS[2];
+/// The shares of a system's traffic that the paper prints, which may be of another workload.
+fn beside_printed(mut line: report::Series, other: usize) -> report::Series {
+    let (_, printed) = OTHERS[other];
     line.points.iter_mut().zip(printed).for_each(|(point, printed)| point.paper = printed);
     line
 }

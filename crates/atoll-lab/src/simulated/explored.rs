@@ -5,7 +5,7 @@
 
 use super::case::Case;
 use super::client::{Client, Hesitant};
-use super::subject::{Dittoed, Forged, Stored, Subject};
+use super::subject::{Dittoed, Forged, Queueing, Stored, Subject};
 use super::swarm::SimulatedEngine;
 use crate::LabError;
 use atoll_cache::{CacheError, Condition, Pooled};
@@ -302,6 +302,7 @@ impl ExploreCommand {
             SimulatedEngine::Forge => self.run_with::<Forged>(),
             SimulatedEngine::Ditto => self.run_with::<Dittoed>(),
             SimulatedEngine::Kvs => self.run_with::<Stored>(),
+            SimulatedEngine::Queues => self.run_with::<Queueing>(),
         }
     }
 

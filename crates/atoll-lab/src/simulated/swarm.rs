@@ -2,7 +2,7 @@
 //!
 //! Seed and commit decide a run, on every machine. A run that fails prints the command that replays it; the replay can print every event.
 
-use super::subject::{Dittoed, Forged, Stored, Subject};
+use super::subject::{Dittoed, Forged, Queueing, Stored, Subject};
 use super::turmoil::{Ran, Turmoil};
 use crate::LabError;
 use crate::progress::Progress;
@@ -71,6 +71,8 @@ pub enum SimulatedEngine {
     Ditto,
     /// A table of objects that tracks nothing and evicts at random
     Kvs,
+    /// A table of objects with queues in the pool: any of them
+    Queues,
 }
 
 impl SimulatedEngine {
@@ -80,6 +82,7 @@ impl SimulatedEngine {
             Self::Forge => run_seed::<Forged>(seed),
             Self::Ditto => run_seed::<Dittoed>(seed),
             Self::Kvs => run_seed::<Stored>(seed),
+            Self::Queues => run_seed::<Queueing>(seed),
         }
     }
 
@@ -89,6 +92,7 @@ impl SimulatedEngine {
             Self::Forge => replay::<Forged>(seed, events),
             Self::Ditto => replay::<Dittoed>(seed, events),
             Self::Kvs => replay::<Stored>(seed, events),
+            Self::Queues => replay::<Queueing>(seed, events),
         }
     }
 
