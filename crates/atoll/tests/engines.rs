@@ -7,12 +7,17 @@ use binary::{PoolName, Serving, engines, printed, refused};
 use redis::Commands;
 
 /// What a user types, and what he is shown of it.
-const TYPED: [(&[&str], &str, Option<&str>); 5] = [
+const TYPED: [(&[&str], &str, Option<&str>); 10] = [
     (&["--engine", "forge"], "forge", None),
     (&["--engine", "ditto"], "ditto", Some("quick-demotion+hyperbolic-idle")),
     (&["--engine", "ditto", "--experts", "lru+lfu"], "ditto", Some("lru+lfu")),
     (&["--engine", "ditto", "--experts", "lirs+gdsf+lru-k"], "ditto", Some("lirs+gdsf+lru-k")),
     (&["--engine", "kvs"], "kvs", None),
+    (&["--engine", "shard-lru"], "shard-lru", None),
+    (&["--engine", "shard-lru:1"], "shard-lru:1", None),
+    (&["--engine", "lru-dm"], "lru-dm", None),
+    (&["--engine", "sieve-dm"], "sieve-dm", None),
+    (&["--engine", "s3fifo-dm"], "s3fifo-dm", None),
 ];
 
 /// The line of a setting, as `pool info` prints it.
@@ -158,7 +163,7 @@ fn what_does_not_go_together_is_refused_with_what_to_do() {
     assert!(said(&["--engine", "ditto", "--experts", "lru+nothing"]).contains("quick-demotion"));
     assert!(said(&["--engine", "ditto", "--experts", "lru+lru"]).contains("name it once"));
     assert!(said(&["--engine", "redis"]).contains("forge-paper"));
-    for engine in ["ditto", "kvs"] {
+    for engine in ["ditto", "kvs", "sieve-dm"] {
         for capacity in [&["--capacity", "1TiB"][..], &["--capacity", "200GiB", "--capacity-max", "600GiB"]] {
             let said = said(&[&["--engine", engine], capacity].concat());
             assert!(said.contains("at most 274877906944") && said.contains("engine forge"), "{said}");

@@ -45,7 +45,7 @@ impl ChosenPool {
             EngineId::Forge => Self::Forge(ForgePool::format(endpoint, settings).await?),
             EngineId::Ditto => Self::Ditto(ObjectsPool::format(endpoint, settings).await?),
             EngineId::Kvs => Self::Kvs(ObjectsPool::format(endpoint, settings).await?),
-            EngineId::Queues => Self::Queues(ObjectsPool::format(endpoint, settings).await?),
+            EngineId::Queues(_) => Self::Queues(ObjectsPool::format(endpoint, settings).await?),
         })
     }
 
@@ -60,11 +60,7 @@ impl ChosenPool {
                 Self::Ditto(shared)
             }
             EngineId::Kvs => Self::Kvs(ObjectsPool::new(pool)?),
-            EngineId::Queues => {
-                let shared = ObjectsPool::new(pool)?;
-                QueueSettings::decode(shared.settings())?;
-                Self::Queues(shared)
-            }
+            EngineId::Queues(_) => Self::Queues(ObjectsPool::new(pool)?),
         })
     }
 
@@ -102,7 +98,10 @@ impl ChosenPool {
             Self::Forge(_) => EngineId::Forge,
             Self::Ditto(_) => EngineId::Ditto,
             Self::Kvs(_) => EngineId::Kvs,
-            Self::Queues(_) => EngineId::Queues,
+            Self::Queues(shared) => {
+                let settings = QueueSettings::decode(shared.settings());
+                EngineId::Queues(settings.map(|settings| settings.options()).unwrap_or_default())
+            }
         }
     }
 
@@ -116,12 +115,7 @@ impl ChosenPool {
 
     /// What the pool was made with, for people: name and value, the engine and its experts first.
     pub fn describe_settings(&self) -> Vec<(&'static str, String)> {
-        let queues = match self {
-            Self::Queues(shared) => QueueSettings::decode(shared.settings()).ok(),
-            _ => None,
-        };
-        let engine = queues.map_or_else(|| self.engine().to_string(), |queues| queues.options().to_string());
-        let mut settings = vec![("engine", engine)];
+        let mut settings = vec![("engine", self.engine().to_string())];
         settings.extend(self.experts().map(|experts| ("experts", experts.to_string())));
         settings.extend(match self {
             Self::Forge(shared) => shared.describe_settings(),

@@ -6,8 +6,8 @@ use crate::forge::ForgeOptions;
 use crate::forge::object::HEADER_BYTES;
 use crate::forge::settings::ENGINE_FORGE;
 use crate::kvs::{self, ENGINE_KVS};
-use crate::objects::ObjectsPool;
-use crate::queues::{ENGINE_QUEUES, QueueOptions};
+use crate::objects::{ObjectsPool, ObjectsSettings};
+use crate::queues::{ENGINE_QUEUES, QueueOptions, QueueSettings};
 use atoll_pool::{PoolError, PoolSettings};
 use std::fmt;
 
@@ -20,13 +20,13 @@ pub enum EngineId {
     Ditto,
     /// [`kvs`](crate::kvs).
     Kvs,
-    /// [`queues`](crate::queues).
-    Queues,
+    /// [`queues`](crate::queues), and which they are.
+    Queues(QueueOptions),
 }
 
 impl EngineId {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Forge, Self::Ditto, Self::Kvs, Self::Queues];
+    /// Those without choices that make another engine of them.
+    const PLAIN: [Self; 3] = [Self::Forge, Self::Ditto, Self::Kvs];
 
     /// Its number in the pool header.
     pub fn number(self) -> u64 {
@@ -34,24 +34,27 @@ impl EngineId {
             Self::Forge => ENGINE_FORGE,
             Self::Ditto => ENGINE_DITTO,
             Self::Kvs => ENGINE_KVS,
-            Self::Queues => ENGINE_QUEUES,
+            Self::Queues(_) => ENGINE_QUEUES,
         }
     }
 
     /// The engine that a pool's settings name.
     pub fn of(settings: &PoolSettings) -> Result<Self, PoolError> {
         let found = settings.engine;
-        Self::ALL.into_iter().find(|id| id.number() == found).ok_or(PoolError::UnknownEngine { found })
+        if found == ENGINE_QUEUES {
+            return Ok(Self::Queues(QueueSettings::decode(&ObjectsSettings::decode(settings)?)?.options()));
+        }
+        Self::PLAIN.into_iter().find(|id| id.number() == found).ok_or(PoolError::UnknownEngine { found })
     }
 }
 
 impl fmt::Display for EngineId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
+            Self::Queues(options) => return options.fmt(f),
             Self::Forge => "forge",
             Self::Ditto => "ditto",
             Self::Kvs => "kvs",
-            Self::Queues => "queues",
         })
     }
 }
@@ -88,7 +91,7 @@ impl EngineOptions {
             Self::Forge(_) => EngineId::Forge,
             Self::Ditto(_) => EngineId::Ditto,
             Self::Kvs => EngineId::Kvs,
-            Self::Queues(_) => EngineId::Queues,
+            Self::Queues(options) => EngineId::Queues(*options),
         }
     }
 
@@ -115,12 +118,11 @@ impl EngineOptions {
 }
 
 impl fmt::Display for EngineOptions {
-    /// The engine, and its experts behind a colon; of one with queues which they are.
+    /// The engine, and its experts behind a colon.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ditto(options) => write!(f, "{}:{}", self.id(), options.experts),
-            Self::Queues(options) => options.fmt(f),
-            Self::Forge(_) | Self::Kvs => self.id().fmt(f),
+            Self::Forge(_) | Self::Kvs | Self::Queues(_) => self.id().fmt(f),
         }
     }
 }
@@ -129,6 +131,6 @@ impl fmt::Display for EngineOptions {
 pub fn check(settings: &PoolSettings) -> Result<(), PoolError> {
     match EngineId::of(settings)? {
         EngineId::Forge => Ok(()),
-        EngineId::Ditto | EngineId::Kvs | EngineId::Queues => ObjectsPool::check(settings),
+        EngineId::Ditto | EngineId::Kvs | EngineId::Queues(_) => ObjectsPool::check(settings),
     }
 }

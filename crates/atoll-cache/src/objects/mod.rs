@@ -459,7 +459,9 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     /// Walks the pool. Nobody else may use it meanwhile, or what is under way is reported as faults.
     pub async fn verify(&mut self) -> Result<verify::Report, CacheError> {
-        self.core.verify().await
+        let mut report = self.core.verify().await?;
+        self.replacement.verify(&mut self.core, &mut report.faults).await?;
+        Ok(report)
     }
 
     /// What an operation does first: counts itself, and now and then makes a round.

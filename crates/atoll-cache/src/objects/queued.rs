@@ -11,11 +11,11 @@
 //!
 //! A victim is out of its queue when the replacement gives it. One that does not go is told of, so that it comes back there.
 
+use super::Objects;
 use super::class::Class;
 use super::replacement::{CANDIDATES_MAX, Candidate, Replacement, Victim};
 use super::room::{Made, Sample};
 use super::slot::Slot;
-use super::Objects;
 use crate::CacheError;
 use arrayvec::ArrayVec;
 use atoll_fabric::Endpoint;

@@ -107,11 +107,6 @@ pub trait Replacement<E: Endpoint>: Sized {
     /// Chooses among the objects of a sample, which are not empty. `None` if it does not choose by samples.
     async fn choose(&mut self, core: &mut Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError>;
 
-    /// Notes that a key with this hash wants room: the next victims are asked for it.
-    fn making_room(&mut self, hash: KeyHash) {
-        let _ = hash;
-    }
-
     /// Chooses a victim without a sample; `None` if there is none, or it chooses by samples. It may be a slot with a dead block. The replacement takes it for
     /// gone, until it is told that it was [spared](Self::spared).
     async fn victim(&mut self, core: &mut Core<E>) -> Result<Option<Victim>, CacheError> {
@@ -129,6 +124,12 @@ pub trait Replacement<E: Endpoint>: Sized {
     async fn stray(&mut self, core: &mut Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
         let _ = (core, candidates);
         Ok(None)
+    }
+
+    /// Says in words what is wrong with what it keeps in a quiet pool.
+    async fn verify(&mut self, core: &mut Core<E>, faults: &mut Vec<String>) -> Result<(), CacheError> {
+        let _ = (core, faults);
+        Ok(())
     }
 
     /// What is due now and then: telling the pool what was counted at home.

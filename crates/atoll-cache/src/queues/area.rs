@@ -10,6 +10,7 @@
 //!           word 2   tail: slot + 1, or 0                                              data, the holder's
 //!           word 3   turn: how often the list was begun anew                           data, the holder's
 //!           word 4   hand: slot + 1, or 0                                              data, the holder's
+//!           word 5   how often the hand has begun at the tail                          data, the holder's
 //!
 //! a node    word 0   prev, towards the head: slot + 1, or 0                            data, the holder's
 //!           word 1   next, towards the tail: slot + 1, or 0                            data, the holder's
@@ -26,13 +27,12 @@
 use super::settings::{LISTS_MAX, QueueSettings};
 use crate::objects::ObjectsPool;
 use crate::objects::layout::BUCKET_SLOTS;
-use crate::objects::slot::KeyHash;
 use atoll_fabric::Address;
 
 const LIST_WORDS: u64 = 8;
 const NODE_WORDS: u64 = 4;
 /// Words of a list that are read.
-pub(super) const LIST_READ_WORDS: usize = 5;
+pub(super) const LIST_READ_WORDS: usize = 6;
 /// The holder's words of a node.
 pub(super) const NODE_DATA_WORDS: usize = 3;
 const TURN_SHIFT: u32 = 48;
@@ -50,6 +50,7 @@ pub(super) mod list_word {
     pub(in super::super) const TAIL: u64 = 2;
     pub(in super::super) const TURN: u64 = 3;
     pub(in super::super) const HAND: u64 = 4;
+    pub(in super::super) const SWEEPS: u64 = 5;
 }
 
 /// Words of a node, by their numbers.
@@ -60,7 +61,7 @@ pub(super) mod node_word {
     pub(in super::super) const VISITED: u64 = 3;
 }
 
-const _: () = assert!(list_word::HAND < LIST_READ_WORDS as u64 && LIST_READ_WORDS as u64 <= LIST_WORDS);
+const _: () = assert!(list_word::SWEEPS < LIST_READ_WORDS as u64 && LIST_READ_WORDS as u64 <= LIST_WORDS);
 const _: () = assert!(node_word::MARK < NODE_DATA_WORDS as u64 && node_word::VISITED < NODE_WORDS);
 
 /// Addresses of the words, and what is within bounds.
@@ -81,14 +82,14 @@ impl Area {
         self.lists
     }
 
+    /// Slots of the index.
+    pub(super) fn slots(&self) -> u64 {
+        self.slots
+    }
+
     /// The list of a slot.
     pub(super) fn list_of(&self, slot: u64) -> u32 {
         (slot / BUCKET_SLOTS as u64 % u64::from(self.lists)) as u32
-    }
-
-    /// The list of a key.
-    pub(super) fn list_of_key(&self, hash: KeyHash) -> u32 {
-        hash.bucket % self.lists
     }
 
     /// The number of a word of a list in the area.

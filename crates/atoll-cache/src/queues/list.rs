@@ -41,6 +41,7 @@ pub(super) struct Locked {
     tail: u64,
     turn: u64,
     hand: u64,
+    sweeps: u64,
     /// Nodes that were READ, as they are with the changes.
     known: Vec<(u64, Node)>,
     /// Words to be written, by their numbers in the area.
@@ -51,14 +52,19 @@ impl Locked {
     pub(super) fn new(list: u32, words: &[u64]) -> Self {
         let word = |number: u64| words.get(number as usize).copied().unwrap_or_default();
         let (head, tail) = (word(list_word::HEAD), word(list_word::TAIL));
-        let (turn, hand) = (word(list_word::TURN), word(list_word::HAND));
-        Self { list, head, tail, turn, hand, known: Vec::new(), edits: Vec::new() }
+        let (turn, hand, sweeps) = (word(list_word::TURN), word(list_word::HAND), word(list_word::SWEEPS));
+        Self { list, head, tail, turn, hand, sweeps, known: Vec::new(), edits: Vec::new() }
     }
 
     /// Remembers a node.
     pub(super) fn know(&mut self, slot: u64, node: Node) {
         self.known.retain(|(other, _)| *other != slot);
         self.known.push((slot, node));
+    }
+
+    /// Forgets all nodes that were READ.
+    pub(super) fn forget(&mut self) {
+        self.known.clear();
     }
 
     /// A node that was READ.
@@ -103,6 +109,17 @@ impl Locked {
             self.hand = link(slot);
             self.edit(area.list_word(self.list, list_word::HAND), self.hand);
         }
+    }
+
+    /// How often the hand has begun at the tail.
+    pub(super) fn sweeps(&self) -> u64 {
+        self.sweeps
+    }
+
+    /// Notes that the hand begins at the tail.
+    pub(super) fn begin_sweep(&mut self, area: &Area) {
+        self.sweeps = self.sweeps.wrapping_add(1);
+        self.edit(area.list_word(self.list, list_word::SWEEPS), self.sweeps);
     }
 
     fn edit(&mut self, number: u64, value: u64) {

@@ -30,6 +30,32 @@ const QUESTION_EVERY: u32 = 64;
 /// Looks at locks of suspects between two questions.
 const LOOKS_PER_QUESTION: u32 = 16;
 
+/// How far victims have come in each list, as one client knows it from its own. The next one is of the list that is farthest behind, so that all lists
+/// together give nearly what one would.
+pub(super) struct Progress(Vec<(u64, u64)>);
+
+impl Progress {
+    pub(super) fn new(lists: u32) -> Self {
+        Self(vec![(0, 0); lists as usize])
+    }
+
+    /// The list that is farthest behind.
+    pub(super) fn last(&self) -> u32 {
+        (0..self.0.len()).min_by_key(|list| self.0[*list]).unwrap_or(0) as u32
+    }
+
+    /// Notes where a list's victim was: in which sweep, and when it had been linked.
+    pub(super) fn note(&mut self, list: u32, at: (u64, u64)) {
+        self.0[list as usize] = at;
+    }
+
+    /// Passes a list over until the others have come as far as any has.
+    pub(super) fn skip(&mut self, list: u32) {
+        let most = self.0.iter().copied().max().unwrap_or_default();
+        self.0[list as usize] = (most.0, most.1 + 1);
+    }
+}
+
 /// Candidates that are looked at together: their nodes and the turns of their lists fit into one batch.
 const LOOKED_AT_MAX: usize = 16;
 
@@ -122,8 +148,8 @@ impl Lists {
             (before, same) = (found, if found == before { same + 1 } else { 1u32 });
             let is_suspect = self.suspects[list as usize] == found;
             self.looks = self.looks.wrapping_add(is_suspect.into());
-            let is_due = same.is_multiple_of(QUESTION_EVERY)
-                || is_suspect && self.looks.is_multiple_of(LOOKS_PER_QUESTION);
+            let is_due =
+                same.is_multiple_of(QUESTION_EVERY) || is_suspect && self.looks.is_multiple_of(LOOKS_PER_QUESTION);
             if is_due && !is_alive(core, found).await? {
                 expected = found;
                 continue;
@@ -162,7 +188,7 @@ impl Lists {
     /// READs a further node of the list and the word of its slot. `visited` is a node that is to be visited no more, and what its word was.
     pub(super) async fn read<E: Endpoint>(
         &self,
-        core: &mut Core<E>,
+        core: &Core<E>,
         locked: &mut Locked,
         slot: u64,
         visited: Option<(u64, u64)>,
@@ -214,9 +240,7 @@ impl Lists {
     pub(super) async fn take_out<E: Endpoint>(&mut self, core: &mut Core<E>, slot: u64) -> Result<(), CacheError> {
         let Some(mut locked) = self.lock(core, self.area.list_of(slot), &[slot]).await? else { return Ok(()) };
         // Whoever puts an object into the slot links the node afterwards, which takes the lock.
-        if locked.has(slot)
-            && !self.slot_word(core, slot).await?.is_live()
-            && locked.unlink(&self.area, slot).is_err()
+        if locked.has(slot) && !self.slot_word(core, slot).await?.is_live() && locked.unlink(&self.area, slot).is_err()
         {
             locked.begin_anew(&self.area);
         }
@@ -265,6 +289,44 @@ impl Lists {
                 Seen { node, is_linked: turn.is_some_and(|turn| area::is_linked(node.mark, turn)) }
             })
             .collect())
+    }
+
+    /// Says what is wrong with lists whose lock nobody has: those that somebody died with are begun anew by whoever comes next.
+    pub(super) async fn verify<E: Endpoint>(&self, core: &Core<E>, faults: &mut Vec<String>) -> Result<(), CacheError> {
+        for list in 0..self.area.lists() {
+            let at = self.area.at(self.area.list_word(list, 0));
+            let read = core.endpoint.read(at, words(LIST_READ_WORDS)).await?;
+            if read.words()[0] == 0
+                && let Some(fault) = self.fault(core, Locked::new(list, read.words())).await?
+            {
+                faults.push(format!("list {list}: {fault}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Walks from the tail to the head.
+    async fn fault<E: Endpoint>(&self, core: &Core<E>, mut locked: Locked) -> Result<Option<String>, CacheError> {
+        let (Ok(head), Ok(tail)) = (locked.head(&self.area), locked.tail(&self.area)) else {
+            return Ok(Some("an end is no slot of it".to_owned()));
+        };
+        let (mut older, mut at) = (None, tail);
+        for _ in 0..=self.area.slots() {
+            let Some(slot) = at else {
+                return Ok((older != head).then(|| format!("it ends at {older:?} and its head is {head:?}")));
+            };
+            self.read(core, &mut locked, slot, None).await?;
+            let node = locked.node(slot);
+            if !locked.has(slot) || node.next != area::link(older) {
+                return Ok(Some(format!("slot {slot} is not linked as its older neighbour {older:?} says")));
+            }
+            let Ok(newer) = self.area.linked(locked.list, node.prev) else {
+                return Ok(Some(format!("slot {slot} links to no slot of it")));
+            };
+            (older, at) = (Some(slot), newer);
+            locked.forget();
+        }
+        Ok(Some("it has no end".to_owned()))
     }
 
     /// A list that is not empty, other than this one; any of them.

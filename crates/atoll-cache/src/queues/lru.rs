@@ -10,12 +10,12 @@
 
 use super::area::{Area, linked_us};
 use super::list::TOGETHER_MAX;
-use super::lock::Lists;
+use super::lock::{Lists, Progress};
 use super::sieve::POPPED_MAX;
 use crate::CacheError;
 use crate::objects::Core;
 use crate::objects::replacement::{Candidate, Victim};
-use crate::objects::slot::{KeyHash, Slot};
+use crate::objects::slot::Slot;
 use atoll_fabric::Endpoint;
 
 /// One client's side.
@@ -23,18 +23,17 @@ pub(super) struct Lru {
     lists: Lists,
     /// By list: slots that were accessed and not moved yet, the last access last.
     noted: Vec<Vec<u64>>,
-    /// The list of the key that wants room.
-    wanting: u32,
+    progress: Progress,
 }
 
 impl Lru {
     pub(super) fn new(area: Area, is_straight: bool) -> Self {
-        let noted = vec![Vec::new(); area.lists() as usize];
-        Self { lists: Lists::new(area, is_straight), noted, wanting: 0 }
+        let (noted, progress) = (vec![Vec::new(); area.lists() as usize], Progress::new(area.lists()));
+        Self { lists: Lists::new(area, is_straight), noted, progress }
     }
 
-    pub(super) fn making_room(&mut self, hash: KeyHash) {
-        self.wanting = self.lists.area.list_of_key(hash);
+    pub(super) fn lists(&self) -> &Lists {
+        &self.lists
     }
 
     pub(super) async fn accessed<E: Endpoint>(&mut self, core: &mut Core<E>, slot: u64) -> Result<(), CacheError> {
@@ -100,10 +99,12 @@ impl Lru {
     }
 
     pub(super) async fn victim<E: Endpoint>(&mut self, core: &mut Core<E>) -> Result<Option<Victim>, CacheError> {
-        if let Some(victim) = self.pop(core, self.wanting).await? {
+        let list = self.progress.last();
+        if let Some(victim) = self.pop(core, list).await? {
             return Ok(Some(victim));
         }
-        match self.lists.other_list(core, self.wanting).await? {
+        self.progress.skip(list);
+        match self.lists.other_list(core, list).await? {
             Some(list) => self.pop(core, list).await,
             None => Ok(None),
         }
@@ -123,10 +124,12 @@ impl Lru {
                 }
             };
             let word = self.lists.read(core, &mut locked, slot, None).await?;
+            let linked = locked.node(slot).mark;
             if !locked.has(slot) || locked.unlink(&self.lists.area, slot).is_err() {
                 locked.begin_anew(&self.lists.area);
                 break;
             }
+            self.progress.note(list, (0, linked_us(linked)));
             if !word.is_free() && !word.is_pending() {
                 victim = Some(Victim { slot, word, then: Slot::EMPTY });
                 break;
@@ -138,7 +141,7 @@ impl Lru {
 
     pub(super) async fn spared<E: Endpoint>(&mut self, core: &mut Core<E>, slot: u64) -> Result<(), CacheError> {
         // The next one of this list would be the same.
-        self.wanting = (self.wanting + 1) % self.lists.area.lists();
+        self.progress.skip(self.lists.area.list_of(slot));
         self.lists.put_back(core, slot).await
     }
 

@@ -30,7 +30,7 @@
 //! | a client tries a lock until it has it | so many times; then it goes on without, and one look is enough as long as the same client has it |
 //! | a client that dies with a lock in hand stops its list | whoever finds that it is not alive takes the lock over |
 //! | lists sharded by the hash of the key | by the bucket, which is its hash: a slot is of one list whatever it holds |
-//! | the list of the victim is not said | that of the key that wants room, so that each list keeps its share; another one if that is empty |
+//! | the list of the victim is not said | the one that is farthest behind, as this client knows them from its own victims: so all together are nearly one list |
 //! | a deleted object leaves its list | the same; its block waits in its slot for the next sample |
 
 mod area;
@@ -47,7 +47,7 @@ pub use settings::{ENGINE_QUEUES, LISTS, QueueOptions, QueuePolicy, QueueSetting
 use crate::CacheError;
 use crate::objects::access;
 use crate::objects::replacement::{Accessed, Candidate, Replacement, Victim};
-use crate::objects::slot::{KeyHash, Slot};
+use crate::objects::slot::Slot;
 use crate::objects::{Core, Objects, ObjectsPool};
 use atoll_fabric::{Endpoint, Purpose};
 use atoll_pool::PoolError;
@@ -102,14 +102,6 @@ impl<E: Endpoint> Replacement<E> for Queue {
                 Policy::S3Fifo(S3Fifo::new(area::RingsArea::new(shared, &settings), endpoint.is_near()))
             }
         }))
-    }
-
-    fn making_room(&mut self, hash: KeyHash) {
-        match &mut self.0 {
-            Policy::Lru(lru) => lru.making_room(hash),
-            Policy::Sieve(sieve) => sieve.making_room(hash),
-            Policy::S3Fifo(_) => {}
-        }
     }
 
     async fn accessed(&mut self, core: &mut Core<E>, object: Accessed<'_>) -> Result<(), CacheError> {
@@ -172,6 +164,15 @@ impl<E: Endpoint> Replacement<E> for Queue {
 
     async fn spared(&mut self, core: &mut Core<E>, victim: Victim) -> Result<(), CacheError> {
         on_policy!(self, policy => policy.spared(core, victim.slot).await)
+    }
+
+    async fn verify(&mut self, core: &mut Core<E>, faults: &mut Vec<String>) -> Result<(), CacheError> {
+        match &self.0 {
+            Policy::Lru(lru) => lru.lists().verify(core, faults).await,
+            Policy::Sieve(sieve) => sieve.lists().verify(core, faults).await,
+            // An entry that is not what it should be is passed over.
+            Policy::S3Fifo(_) => Ok(()),
+        }
     }
 
     async fn round(&mut self, core: &mut Core<E>) -> Result<(), CacheError> {

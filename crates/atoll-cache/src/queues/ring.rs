@@ -119,10 +119,7 @@ impl Ring {
     }
 
     /// Takes the next ticket and what is queued under it. The outer `None`: the ring is empty. The inner one: nothing is queued under this ticket.
-    pub(super) async fn take<E: Endpoint>(
-        &mut self,
-        core: &Core<E>,
-    ) -> Result<Option<Option<(u64, u64)>>, CacheError> {
+    pub(super) async fn take<E: Endpoint>(&mut self, core: &Core<E>) -> Result<Option<Option<(u64, u64)>>, CacheError> {
         if self.len() == 0 {
             return Ok(None);
         }

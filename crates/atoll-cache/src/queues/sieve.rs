@@ -6,11 +6,11 @@
 
 use super::area::{Area, linked_us, node_word};
 use super::list::Locked;
-use super::lock::Lists;
+use super::lock::{Lists, Progress};
 use crate::CacheError;
 use crate::objects::Core;
 use crate::objects::replacement::{Candidate, Victim};
-use crate::objects::slot::{KeyHash, Slot};
+use crate::objects::slot::Slot;
 use atoll_fabric::{Batch, Endpoint};
 
 /// Nodes of objects that are gone which a search for a victim takes out of a list, at most.
@@ -21,17 +21,17 @@ const PASSED_MAX: u32 = 512;
 /// One client's side.
 pub(super) struct Sieve {
     lists: Lists,
-    /// The list of the key that wants room.
-    wanting: u32,
+    progress: Progress,
 }
 
 impl Sieve {
     pub(super) fn new(area: Area) -> Self {
-        Self { lists: Lists::new(area, false), wanting: 0 }
+        let progress = Progress::new(area.lists());
+        Self { lists: Lists::new(area, false), progress }
     }
 
-    pub(super) fn making_room(&mut self, hash: KeyHash) {
-        self.wanting = self.lists.area.list_of_key(hash);
+    pub(super) fn lists(&self) -> &Lists {
+        &self.lists
     }
 
     pub(super) async fn accessed<E: Endpoint>(&mut self, core: &mut Core<E>, slot: u64) -> Result<(), CacheError> {
@@ -64,10 +64,12 @@ impl Sieve {
     }
 
     pub(super) async fn victim<E: Endpoint>(&mut self, core: &mut Core<E>) -> Result<Option<Victim>, CacheError> {
-        if let Some(victim) = self.search(core, self.wanting).await? {
+        let list = self.progress.last();
+        if let Some(victim) = self.search(core, list).await? {
             return Ok(Some(victim));
         }
-        match self.lists.other_list(core, self.wanting).await? {
+        self.progress.skip(list);
+        match self.lists.other_list(core, list).await? {
             Some(list) => self.search(core, list).await,
             None => Ok(None),
         }
@@ -86,7 +88,7 @@ impl Sieve {
 
     /// Moves the hand; `None` if the list is broken, or empty.
     async fn move_hand<E: Endpoint>(
-        &self,
+        &mut self,
         core: &mut Core<E>,
         locked: &mut Locked,
     ) -> Result<Option<Option<Victim>>, CacheError> {
@@ -94,9 +96,11 @@ impl Sieve {
         let (mut popped, mut passed, mut unmarked) = (0, 0, None);
         let Ok(mut hand) = locked.hand(area) else { return Ok(None) };
         loop {
-            let (Some(slot), Ok(_)) = (hand.or(locked.tail(area).ok().flatten()), locked.tail(area)) else {
-                return Ok(None);
-            };
+            let Ok(tail) = locked.tail(area) else { return Ok(None) };
+            let Some(slot) = hand.or(tail) else { return Ok(None) };
+            if hand.is_none() {
+                locked.begin_sweep(area);
+            }
             let word = self.lists.read(core, locked, slot, unmarked.take()).await?;
             let node = locked.node(slot);
             let Ok(prev) = area.linked(locked.list, node.prev) else { return Ok(None) };
@@ -115,6 +119,7 @@ impl Sieve {
             }
             hand = prev;
             locked.set_hand(area, hand);
+            self.progress.note(locked.list, (locked.sweeps(), linked_us(node.mark)));
             if is_object || word.is_dead() && !word.is_pending() {
                 return Ok(Some(Some(Victim { slot, word, then: Slot::EMPTY })));
             }
@@ -127,7 +132,7 @@ impl Sieve {
 
     pub(super) async fn spared<E: Endpoint>(&mut self, core: &mut Core<E>, slot: u64) -> Result<(), CacheError> {
         // The next one of this list would be the same.
-        self.wanting = (self.wanting + 1) % self.lists.area.lists();
+        self.progress.skip(self.lists.area.list_of(slot));
         self.lists.put_back(core, slot).await
     }
 

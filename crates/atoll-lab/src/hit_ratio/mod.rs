@@ -278,6 +278,39 @@ mod tests {
     use crate::fixtures;
     use crate::reference::PolicyName;
 
+    /// Real traces that a test can afford.
+    const TRACES: [&str; 3] = ["cache2k_web12", "lirs_sprite", "lmcache_agents"];
+
+    #[test]
+    fn queues_in_the_pool_hit_nearly_what_their_policies_do() {
+        let Some(folder) = fixtures::traces() else { return };
+        let mut points = oracle::read(&folder).unwrap();
+        points.retain(|point| TRACES.contains(&&*point.trace) && point.cache_objects >= 300);
+        for (engine, algorithm) in [
+            ("shard-lru:1", "LRU"),
+            ("shard-lru", "LRU"),
+            ("lru-dm", "LRU"),
+            ("sieve-dm", "SIEVE"),
+            ("s3fifo-dm", "S3-FIFO"),
+        ] {
+            let report = measure(&folder, &points, engine.parse().unwrap(), 1).unwrap();
+            for (row, point) in report.rows.iter().zip(&points) {
+                let exact = point.miss_ratio(algorithm).unwrap();
+                let points_more = 100.0 * (row.miss_ratio - exact);
+                let (trace, objects) = (&row.trace, row.cache_objects);
+                println!(
+                    "{engine:<12}{trace:<16}{objects:>6} objects: {:5.2} % missed, {algorithm} {:5.2} %, {points_more:+.2}",
+                    100.0 * row.miss_ratio,
+                    100.0 * exact
+                );
+                assert!(
+                    points_more.abs() <= 2.0,
+                    "{engine} on {trace} with {objects} objects: {points_more:+.2} points"
+                );
+            }
+        }
+    }
+
     #[test]
     fn lru_through_the_whole_experiment_misses_what_the_oracle_says() {
         let Some(folder) = fixtures::traces() else { return };
