@@ -113,7 +113,7 @@ pub trait Deployment: Sized {
 /// | `ditto` | Ditto in a pool of shared memory; `ditto:lru+lfu` with those experts instead of the shipped ones |
 /// | `ditto-paper:lru+lfu` | Ditto with those experts and the paper's parameters |
 /// | `kvs` | a table of objects that tracks nothing and evicts at random |
-/// | `shard-lru`, `shard-lru:N`, `lru-dm`, `sieve-dm`, `s3fifo-dm` | a table of objects with queues in the pool |
+/// | `shard-lru`, `lru-dm`, `sieve-dm`, `s3fifo-dm` | a table of objects with queues in the pool; `shard-lru:1` has one list in place of 32, and so on |
 /// | `reference:lru` | an exact policy in ordinary memory; `fifo`, `lru` and `s3-fifo` may be said without `reference:` |
 /// | `sampled:lru+lfu` | policies, or experts, from samples of a hash table in ordinary memory |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -175,7 +175,7 @@ impl FromStr for EngineName {
                 let short = name.parse().ok().filter(|policy| SHORT.contains(policy));
                 let unknown = || {
                     format!(
-                        "there is no engine {name:?}; there are forge, forge-paper, ditto, ditto:POLICY+POLICY, ditto-paper:POLICY+POLICY, kvs, shard-lru, shard-lru:LISTS, lru-dm, sieve-dm, s3fifo-dm, fifo, lru, s3-fifo, reference:POLICY and sampled:POLICY+POLICY"
+                        "there is no engine {name:?}; there are forge, forge-paper, ditto, ditto:POLICY+POLICY, ditto-paper:POLICY+POLICY, kvs, shard-lru, lru-dm, sieve-dm (with :LISTS if not 32), s3fifo-dm, fifo, lru, s3-fifo, reference:POLICY and sampled:POLICY+POLICY"
                     )
                 };
                 let queues = || name.parse().ok().map(Self::Queues);

@@ -46,7 +46,7 @@ impl QueuePolicy {
     }
 }
 
-/// Choices of a pool with queues. As users write them: the policy, and for `shard-lru` a number of lists behind a colon if it is not 32.
+/// Choices of a pool with queues. As users write them: the policy, and if its lists are not 32 their number behind a colon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueOptions {
     /// Which queues.
@@ -108,12 +108,12 @@ impl FromStr for QueueOptions {
             format!("there are no queues {name:?}; there are {names}")
         })?;
         let Some(lists) = lists else { return Ok(Self::new(policy)) };
-        if policy != QueuePolicy::ShardLru {
-            return Err(format!("only shard-lru has a number of lists to choose: write {name}"));
+        if policy == QueuePolicy::S3Fifo {
+            return Err(format!("{name} has no lists: leave the number out"));
         }
         match lists.parse() {
             Ok(lists) if (1..=LISTS_MAX).contains(&lists) => Ok(Self { policy, lists }),
-            _ => Err(format!("shard-lru has 1 to {LISTS_MAX} lists, not {lists:?}")),
+            _ => Err(format!("{name} has 1 to {LISTS_MAX} lists, not {lists:?}")),
         }
     }
 }
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn choices_survive_the_header_and_their_names_and_impossible_ones_are_refused() {
-        let names = ["shard-lru", "shard-lru:1", "shard-lru:64", "lru-dm", "sieve-dm", "s3fifo-dm"];
+        let names = ["shard-lru", "shard-lru:1", "shard-lru:64", "lru-dm", "sieve-dm", "sieve-dm:2", "s3fifo-dm"];
         for options in names.map(|name| name.parse::<QueueOptions>().unwrap()) {
             let objects = ObjectsSettings::decode(&options.for_capacity(4 << 20)).unwrap();
             assert_eq!(QueueSettings::decode(&objects).unwrap().options(), options);
@@ -172,7 +172,7 @@ mod tests {
             assert!(QueueSettings::decode(&ObjectsSettings { area_bytes: 64, ..objects.clone() }).is_err());
             assert!(QueueSettings::decode(&ObjectsSettings { engine: 3, ..objects }).is_err());
         }
-        for bad in ["", "lru", "shard-lru:0", "shard-lru:65", "shard-lru:", "sieve-dm:3"] {
+        for bad in ["", "lru", "shard-lru:0", "shard-lru:65", "shard-lru:", "s3fifo-dm:3"] {
             assert!(bad.parse::<QueueOptions>().is_err(), "{bad}");
         }
     }

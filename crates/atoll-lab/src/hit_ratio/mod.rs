@@ -286,12 +286,14 @@ mod tests {
         let Some(folder) = fixtures::traces() else { return };
         let mut points = oracle::read(&folder).unwrap();
         points.retain(|point| TRACES.contains(&&*point.trace) && point.cache_objects >= 300);
-        for (engine, algorithm) in [
-            ("shard-lru:1", "LRU"),
-            ("shard-lru", "LRU"),
-            ("lru-dm", "LRU"),
-            ("sieve-dm", "SIEVE"),
-            ("s3fifo-dm", "S3-FIFO"),
+        // Many lists are not one; SIEVE's are sometimes better by far.
+        for (engine, algorithm, fewer_max) in [
+            ("shard-lru:1", "LRU", 0.1),
+            ("shard-lru", "LRU", 1.0),
+            ("lru-dm", "LRU", 1.0),
+            ("sieve-dm:1", "SIEVE", 1.0),
+            ("sieve-dm", "SIEVE", 100.0),
+            ("s3fifo-dm", "S3-FIFO", 2.0),
         ] {
             let report = measure(&folder, &points, engine.parse().unwrap(), 1).unwrap();
             for (row, point) in report.rows.iter().zip(&points) {
@@ -304,7 +306,7 @@ mod tests {
                     100.0 * exact
                 );
                 assert!(
-                    points_more.abs() <= 2.0,
+                    points_more <= 2.0 && points_more >= -fewer_max,
                     "{engine} on {trace} with {objects} objects: {points_more:+.2} points"
                 );
             }
