@@ -5,8 +5,8 @@ use atoll_cache::kvs::{self, Kvs};
 use atoll_cache::objects::{ObjectsPool, Replacement};
 use atoll_cache::queues::{QueueOptions, QueuePolicy, Queued};
 use atoll_cache::{Cache, Engine, Expiry, KEY_BYTES_MAX, Number, SetOptions, Value};
-use atoll_fabric::run_ready;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
+use atoll_fabric::{Batch, Endpoint, run_ready};
 use atoll_pool::PoolSettings;
 use atoll_sim::Random;
 use std::collections::HashMap;
@@ -338,6 +338,41 @@ fn a_pool_with_queues_limited_in_objects_never_holds_more() {
         }
         drop(clients);
         host.verify_queues();
+    }
+}
+
+#[test]
+fn promise_4_a_lock_whose_holder_is_gone_is_taken_over_and_nobody_waits_for_ever_for_one_that_is_kept() {
+    const LIST_BYTES: u64 = 64;
+    for policy in [QueuePolicy::ShardLru, QueuePolicy::Lru, QueuePolicy::Sieve] {
+        let host = Host::queues(policy, 1 << 20);
+        let (mut cache, idle) = (host.queues_client(), host.queues_client());
+        let mut value = Value::new();
+        let mut use_it = |cache: &mut Cache<Queued<ShmEndpoint>>, keys: u64| {
+            for key in 0..keys {
+                run_ready(cache.set(&key.to_le_bytes(), &[1; 200], &SetOptions::default())).unwrap();
+                run_ready(cache.get(&(key / 2).to_le_bytes(), &mut value)).unwrap();
+            }
+        };
+        use_it(&mut cache, 5_000);
+        let (me, lists) = (idle.engine().me(), u64::from(QueueOptions::new(policy).lists));
+        let (gone, kept) = (9_999 << 32 | 1, u64::from(me.slot + 1) << 32 | u64::from(me.epoch));
+        let endpoint = ShmEndpoint::new(host.region.clone());
+        let at = |list: u64| host.pool.layout().replacement().add(LIST_BYTES * list);
+        run_ready(cache.engine_mut().tend()).unwrap();
+        for list in 0..lists {
+            let mut batch = Batch::new();
+            batch.compare_and_swap(at(list), 0, if list % 2 == 0 { gone } else { kept });
+            run_ready(endpoint.post(&mut batch)).unwrap();
+        }
+        use_it(&mut cache, 20_000);
+        drop(cache);
+        for list in 0..lists {
+            let found = run_ready(atoll_pool::read_word(&endpoint, at(list))).unwrap();
+            assert_eq!(found, if list % 2 == 0 { 0 } else { kept }, "{}, list {list}", policy.name());
+        }
+        host.verify_queues();
+        drop(idle);
     }
 }
 

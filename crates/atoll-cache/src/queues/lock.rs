@@ -3,7 +3,7 @@
 //! | the lock is | then |
 //! |---|---|
 //! | nobody's | CAS to this client |
-//! | another client's | try again after 5 us (Ditto, section 5.1), so many times; then go on without it, and remember whose it was: while it is still that one's, one look is enough |
+//! | another client's | try again after 5 us (Ditto, section 5.1), for 20 ms; then go on without it, and remember whose it was: while it is still that one's, one look is enough |
 //! | that of a client that is not alive | CAS to this client, and begin the list anew |
 //! | this client's own | its last unlocking has not landed, which it waits for; or an operation was dropped in the middle: begin the list anew |
 //!
@@ -23,8 +23,10 @@ use atoll_pool::registry;
 
 /// How long a client waits that did not get a lock (Ditto, section 5.1).
 const BACKOFF_NS: u64 = 5_000;
-/// Tries before it goes on without: twenty milliseconds.
-const TRIES_MAX: u32 = 4_096;
+/// How long it tries before it goes on without.
+const WAIT_NS_MAX: u64 = 20_000_000;
+/// Tries in that time, at most.
+const TRIES_MAX: u32 = (WAIT_NS_MAX / BACKOFF_NS) as u32;
 /// Tries in a row that find the same client's lock between two questions whether that one is alive.
 const QUESTION_EVERY: u32 = 64;
 /// Looks at locks of suspects between two questions.
@@ -121,7 +123,7 @@ impl Lists {
         let at = self.area.at(self.area.list_word(list, 0));
         // What the lock is to be taken from: from somebody who does not hold it any more, unless it is nobody's.
         let (mut expected, mut tried, mut own) = (0, 0, 0);
-        let (mut before, mut same) = (0, 0);
+        let (mut before, mut same, mut begun_ns) = (0, 0, u64::MAX);
         let mut batch = loop {
             let mut batch = Batch::new();
             let swap = batch.compare_and_swap(at, expected, mine);
@@ -154,7 +156,9 @@ impl Lists {
                 expected = found;
                 continue;
             }
-            if is_suspect || tried >= TRIES_MAX {
+            let now_ns = core.endpoint.now_ns();
+            begun_ns = begun_ns.min(now_ns);
+            if is_suspect || tried >= TRIES_MAX || now_ns - begun_ns >= WAIT_NS_MAX {
                 self.suspects[list as usize] = found;
                 return Ok(None);
             }

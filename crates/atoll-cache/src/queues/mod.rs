@@ -3,7 +3,7 @@
 //!
 //! | name | policy | queue | a hit costs, besides the two READs of the look-up |
 //! |---|---|---|---|
-//! | `shard-lru`, `shard-lru:N` | LRU (Shen et al., Ditto, SOSP 2023, sections 3.1 and 5.1) | 32 or N lists, each behind a lock | the lock, the neighbours, unlinking, linking, the lock: five round trips |
+//! | `shard-lru` | LRU (Shen et al., Ditto, SOSP 2023, sections 3.1 and 5.1) | 32 lists, each behind a lock; `shard-lru:1` has one, and so on | the lock, the neighbours, unlinking, linking, the lock: five round trips |
 //! | `lru-dm` | the same lists (FORGE, section 2.2), with FORGE's batches and its batched hotness (section 6.1) | 32 lists | two round trips for eight objects |
 //! | `sieve-dm` | SIEVE (Zhang et al., NSDI 2024) as FORGE's section 2.2 puts it into a pool | 32 lists | one CAS, which nobody waits for |
 //! | `s3fifo-dm` | S3-FIFO (Yang et al., SOSP 2023) with what FORGE's section 6.1 adds | two rings | one FAA for ten hits, which nobody waits for |
@@ -27,7 +27,7 @@
 //!
 //! | the papers | here |
 //! |---|---|
-//! | a client tries a lock until it has it | so many times; then it goes on without, and one look is enough as long as the same client has it |
+//! | a client tries a lock until it has it | for 20 ms; then it goes on without, and one look is enough as long as the same client has it |
 //! | a client that dies with a lock in hand stops its list | whoever finds that it is not alive takes the lock over |
 //! | lists sharded by the hash of the key | by the bucket, which is its hash: a slot is of one list whatever it holds |
 //! | the list of the victim is not said | the one that is farthest behind, as this client knows them from its own victims: so all together are nearly one list |
