@@ -167,7 +167,7 @@ mod tests {
             assert_eq!(options.to_string().parse(), Ok(options));
             for bad in [0, 99, options.policy as u64, options.policy as u64 | 65 << 8] {
                 let bad = ObjectsSettings { replacement: [bad, 0, 0, 0, 0, 0], ..objects.clone() };
-                assert!(QueueSettings::decode(&bad).is_err(), "{bad}");
+                assert!(QueueSettings::decode(&bad).is_err(), "{bad:?}");
             }
             assert!(QueueSettings::decode(&ObjectsSettings { area_bytes: 64, ..objects.clone() }).is_err());
             assert!(QueueSettings::decode(&ObjectsSettings { engine: 3, ..objects }).is_err());

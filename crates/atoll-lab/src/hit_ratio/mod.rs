@@ -286,12 +286,13 @@ mod tests {
         let Some(folder) = fixtures::traces() else { return };
         let mut points = oracle::read(&folder).unwrap();
         points.retain(|point| TRACES.contains(&&*point.trace) && point.cache_objects >= 300);
-        // Many lists are not one; SIEVE's are sometimes better by far.
+        let mut far = Vec::new();
+        // On loops SIEVE is worst where its order is exact: the few objects that go because their bucket is full save it some misses, and 32 lists many.
         for (engine, algorithm, fewer_max) in [
             ("shard-lru:1", "LRU", 0.1),
             ("shard-lru", "LRU", 1.0),
             ("lru-dm", "LRU", 1.0),
-            ("sieve-dm:1", "SIEVE", 1.0),
+            ("sieve-dm:1", "SIEVE", 5.0),
             ("sieve-dm", "SIEVE", 100.0),
             ("s3fifo-dm", "S3-FIFO", 2.0),
         ] {
@@ -305,12 +306,12 @@ mod tests {
                     100.0 * row.miss_ratio,
                     100.0 * exact
                 );
-                assert!(
-                    points_more <= 2.0 && points_more >= -fewer_max,
-                    "{engine} on {trace} with {objects} objects: {points_more:+.2} points"
-                );
+                if points_more > 2.0 || points_more < -fewer_max {
+                    far.push(format!("{engine} on {trace} with {objects} objects: {points_more:+.2} points"));
+                }
             }
         }
+        assert_eq!(far, Vec::<String>::new());
     }
 
     #[test]
