@@ -79,8 +79,9 @@ impl Experiment for Ycsb {
             title: self.what().to_owned(),
             what: format!(
                 "{keys} keys of {OBJECT_BYTES} bytes in place of 10 million, all of them loaded before; {requests} requests. Shard-LRU stands beside it on YCSB C, with a fourth of the requests; the paper prints \
-                 that Ditto is up to nine times higher than its baselines. CliqueMap, which its figure has too, is not here. The profile's rates follow from the printed throughput of YCSB C and a GET of 3 READs, a WRITE and a FAA every eleventh time. Our GET \
-                 has 2 READs: the history counter, which the paper's clients READ with every look-up, ours know from their own evictions. The last figure counts all \
+                 that Ditto is up to nine times higher than its baselines. How far Shard-LRU falls behind where there are many clients is decided by how long an atomic keeps \
+                 the next one on its word waiting, since most verbs are then swaps of locks that fail; the profile has that time from another NIC. CliqueMap, which its figure has too, is not here. The profile's rates follow from the printed throughput of YCSB C and a GET of 3 READs, a WRITE and a FAA every eleventh time. Our GET \
+                 has 2 READs: the history counter, which the paper's clients READ with every look-up, ours know from their own evictions. The figure of verbs counts all \
                  verbs. In YCSB A it shows more CAS than SETs: clients that update the same key at a time begin anew, and with fewer keys the hottest ones are asked for more \
                  often. In YCSB D a client that is ahead of the others asks for keys that they have not inserted yet: these GETs miss.",
             ),
