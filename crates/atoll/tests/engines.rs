@@ -52,7 +52,7 @@ fn use_it(cache: &mut Cache) {
 fn a_pool_is_opened_checked_repaired_grown_and_removed_without_saying_its_engine_again() {
     for (index, (typed, engine, experts)) in TYPED.into_iter().enumerate() {
         let name = PoolName::new(&format!("engine-{index}"));
-        let create = ["pool", "create", &name.0, "--capacity", "4MiB", "--capacity-max", "12MiB"];
+        let create = ["pool", "create", &name.0, "--capacity", "8MiB", "--capacity-max", "12MiB"];
         let said = printed(&[&create, typed].concat());
         assert!(said.contains(&format!("engine {engine}")), "{said}");
         let pool = Pool::open(&name.0).unwrap();
