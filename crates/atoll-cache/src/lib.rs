@@ -14,7 +14,7 @@
 //! | [`forge`] | the engine `forge` |
 //! | [`ditto`] | the engine `ditto` |
 //! | [`kvs`] | the engine `kvs`: a baseline that tracks nothing |
-//! | [`queues`] | the engines `shard-lru`, `lru-dm`, `sieve-dm`: baselines whose queues lie in the pool |
+//! | [`queues`] | the engines `shard-lru`, `lru-dm`, `sieve-dm`, `s3fifo-dm`: baselines whose queues lie in the pool |
 //! | [`objects`] | what engines have in common that keep every object by itself |
 //! | `extent` | objects that need chunks of their own |
 //! | [`policy`] | eviction policies as pure functions, one file each |

@@ -163,7 +163,7 @@ fn what_does_not_go_together_is_refused_with_what_to_do() {
     assert!(said(&["--engine", "ditto", "--experts", "lru+nothing"]).contains("quick-demotion"));
     assert!(said(&["--engine", "ditto", "--experts", "lru+lru"]).contains("name it once"));
     assert!(said(&["--engine", "redis"]).contains("forge-paper"));
-    for engine in ["ditto", "kvs", "sieve-dm"] {
+    for engine in ["ditto", "kvs"] {
         for capacity in [&["--capacity", "1TiB"][..], &["--capacity", "200GiB", "--capacity-max", "600GiB"]] {
             let said = said(&[&["--engine", engine], capacity].concat());
             assert!(said.contains("at most 274877906944") && said.contains("engine forge"), "{said}");

@@ -25,6 +25,9 @@
 //! choose by samples: dead blocks, expired objects and strays that it finds there go first. So nothing is lost by being in no queue, and no
 //! writer fails because of one.
 //!
+//! A slot costs 32 bytes besides its access information where there are lists, and up to 48 where there are rings; there are two slots for each object that the
+//! pool expects.
+//!
 //! | the papers | here |
 //! |---|---|
 //! | a client tries a lock until it has it | for 20 ms; then it goes on without, and one look is enough as long as the same client has it |
