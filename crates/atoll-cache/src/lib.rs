@@ -15,6 +15,7 @@
 //! | [`glcache`] | the learned rule of `forge`: the baseline GLCache-DM |
 //! | [`ditto`] | the engine `ditto` |
 //! | [`kvs`] | the engine `kvs`: a baseline that tracks nothing |
+//! | [`queues`] | the engines `shard-lru`, `lru-dm`, `sieve-dm`, `s3fifo-dm`: baselines whose queues lie in the pool |
 //! | [`objects`] | what engines have in common that keep every object by itself |
 //! | `extent` | objects that need chunks of their own |
 //! | [`policy`] | eviction policies as pure functions, one file each |
@@ -35,6 +36,7 @@ pub mod model;
 pub mod objects;
 pub mod policy;
 pub mod pooled;
+pub mod queues;
 pub mod stats;
 pub mod value;
 

@@ -2,7 +2,7 @@
 //! goes on for ever.
 
 use atoll_cache::{CacheError, Pooled, SetOptions, Value};
-use atoll_lab::simulated::{Case, Client, Dittoed, Forged, Learned, Stored, Subject};
+use atoll_lab::simulated::{Case, Client, Dittoed, Forged, Learned, Queueing, Stored, Subject};
 use atoll_pool::Layout;
 use atoll_sim::{Random, Sim, for_each_seed};
 use std::rc::Rc;
@@ -131,4 +131,9 @@ fn hostile_bytes_in_ditto_give_values_misses_or_errors_and_every_operation_ends(
 #[test]
 fn hostile_bytes_in_kvs_give_values_misses_or_errors_and_every_operation_ends() {
     hold::<Stored>(200);
+}
+
+#[test]
+fn hostile_bytes_in_queues_give_values_misses_or_errors_and_every_operation_ends() {
+    hold::<Queueing>(200);
 }

@@ -3,9 +3,10 @@
 use atoll_cache::ditto::{Ditto, DittoOptions};
 use atoll_cache::kvs::{self, Kvs};
 use atoll_cache::objects::{ObjectsPool, Replacement};
+use atoll_cache::queues::{QueueOptions, QueuePolicy, Queued};
 use atoll_cache::{Cache, Engine, Expiry, KEY_BYTES_MAX, Number, SetOptions, Value};
-use atoll_fabric::run_ready;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
+use atoll_fabric::{Batch, Endpoint, run_ready};
 use atoll_pool::PoolSettings;
 use atoll_sim::Random;
 use std::collections::HashMap;
@@ -38,6 +39,19 @@ impl Host {
 
     fn ditto_client(&self) -> Cache<Ditto<ShmEndpoint>> {
         Cache::new(self.engine())
+    }
+
+    fn queues(policy: QueuePolicy, capacity_bytes: u64) -> Self {
+        Self::new(QueueOptions::new(policy).for_capacity(capacity_bytes))
+    }
+
+    fn queues_client(&self) -> Cache<Queued<ShmEndpoint>> {
+        Cache::new(self.engine())
+    }
+
+    fn verify_queues(&self) {
+        let report = run_ready(self.queues_client().engine_mut().verify()).unwrap();
+        assert_eq!(report.faults, Vec::<String>::new());
     }
 
     fn kvs_client(&self) -> Cache<Kvs<ShmEndpoint>> {
@@ -89,6 +103,11 @@ fn what_was_set_is_found_in_every_size() {
     let host = Host::kvs(64 << 20);
     run_ready(set_every_size(&mut host.kvs_client()));
     host.verify_kvs();
+    for policy in QueuePolicy::ALL {
+        let host = Host::queues(policy, 64 << 20);
+        run_ready(set_every_size(&mut host.queues_client()));
+        host.verify_queues();
+    }
 }
 
 /// Values of the greatest length take a quarter of the heap; what is longer is refused and changes nothing.
@@ -269,6 +288,92 @@ fn promise_5_threads_set_many_sizes_in_a_small_pool_and_no_set_fails() {
     });
     ditto.verify_ditto();
     kvs.verify_kvs();
+}
+
+#[test]
+fn promise_5_threads_set_many_sizes_in_a_small_pool_with_queues_and_no_set_fails() {
+    for policy in QueuePolicy::ALL {
+        let host = Host::queues(policy, 8 << 20);
+        std::thread::scope(|scope| {
+            for thread in 0..3 {
+                let mut cache = host.queues_client();
+                scope.spawn(move || set_sizes(&mut cache, thread, 2000));
+            }
+        });
+        host.verify_queues();
+    }
+}
+
+/// The index of a pool with queues fills long before its heap does; then its buckets say what goes, and the queues hear of it.
+#[test]
+fn promise_5_queues_of_objects_much_smaller_than_expected_take_every_set_and_stay_sound() {
+    for policy in QueuePolicy::ALL {
+        let host = Host::queues(policy, 1 << 20);
+        let mut cache = host.queues_client();
+        run_ready(async {
+            for step in 0..20_000u64 {
+                cache.set(&step.to_le_bytes(), &value_of(step, 0, 8), &SetOptions::default()).await.unwrap();
+                if step % 7 == 0 {
+                    cache.delete(&step.saturating_sub(50).to_le_bytes()).await.unwrap();
+                }
+            }
+        });
+        drop(cache);
+        host.verify_queues();
+    }
+}
+
+#[test]
+fn a_pool_with_queues_limited_in_objects_never_holds_more() {
+    for (policy, objects_max) in QueuePolicy::ALL.into_iter().flat_map(|policy| [1, 5, 100].map(|max| (policy, max))) {
+        let host = Host::new(QueueOptions::new(policy).objects().for_objects(objects_max, 4, 64));
+        let mut clients: Vec<_> = (0..4).map(|_| host.queues_client()).collect();
+        for step in 0..3000u64 {
+            let client = &mut clients[step as usize % 4];
+            run_ready(async {
+                let key = (step * step) % (3 * objects_max);
+                client.set(&key.to_le_bytes(), b"v", &SetOptions::default()).await.unwrap();
+                assert!(client.objects().await.unwrap() <= objects_max);
+            });
+        }
+        drop(clients);
+        host.verify_queues();
+    }
+}
+
+#[test]
+fn promise_4_a_lock_whose_holder_is_gone_is_taken_over_and_nobody_waits_for_ever_for_one_that_is_kept() {
+    const LIST_BYTES: u64 = 64;
+    for policy in [QueuePolicy::ShardLru, QueuePolicy::Lru, QueuePolicy::Sieve] {
+        let host = Host::queues(policy, 1 << 20);
+        let (mut cache, idle) = (host.queues_client(), host.queues_client());
+        let mut value = Value::new();
+        let mut use_it = |cache: &mut Cache<Queued<ShmEndpoint>>, keys: u64| {
+            for key in 0..keys {
+                run_ready(cache.set(&key.to_le_bytes(), &[1; 200], &SetOptions::default())).unwrap();
+                run_ready(cache.get(&(key / 2).to_le_bytes(), &mut value)).unwrap();
+            }
+        };
+        use_it(&mut cache, 5_000);
+        let (me, lists) = (idle.engine().me(), u64::from(QueueOptions::new(policy).lists));
+        let (gone, kept) = (9_999 << 32 | 1, u64::from(me.slot + 1) << 32 | u64::from(me.epoch));
+        let endpoint = ShmEndpoint::new(host.region.clone());
+        let at = |list: u64| host.pool.layout().replacement().add(LIST_BYTES * list);
+        run_ready(cache.engine_mut().tend()).unwrap();
+        for list in 0..lists {
+            let mut batch = Batch::new();
+            batch.compare_and_swap(at(list), 0, if list % 2 == 0 { gone } else { kept });
+            run_ready(endpoint.post(&mut batch)).unwrap();
+        }
+        use_it(&mut cache, 20_000);
+        drop(cache);
+        for list in 0..lists {
+            let found = run_ready(atoll_pool::read_word(&endpoint, at(list))).unwrap();
+            assert_eq!(found, if list % 2 == 0 { 0 } else { kept }, "{}, list {list}", policy.name());
+        }
+        host.verify_queues();
+        drop(idle);
+    }
 }
 
 #[test]

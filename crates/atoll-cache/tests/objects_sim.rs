@@ -1,7 +1,7 @@
 //! Engines on the table of objects, on the simulated fabric: promises 1, 4, 5 and the pool's invariants, under every liberty of the contract and
 //! whatever goes wrong.
 
-use atoll_lab::simulated::{Case, Dittoed, Stored, Subject, Turmoil};
+use atoll_lab::simulated::{Case, Dittoed, Queueing, Stored, Subject, Turmoil};
 use atoll_sim::for_each_seed;
 use std::cell::Cell;
 
@@ -46,6 +46,11 @@ fn promise_1_kvs_is_linearizable_and_its_pool_is_sound_whatever_the_schedule() {
 }
 
 #[test]
+fn promise_1_queues_are_linearizable_and_their_pool_is_sound_whatever_the_schedule() {
+    promise_1::<Queueing>("queues");
+}
+
+#[test]
 fn promise_4_whoever_dies_wherever_nothing_of_ditto_is_wrong_and_nothing_is_lost() {
     promise_4::<Dittoed>("ditto");
 }
@@ -53,4 +58,9 @@ fn promise_4_whoever_dies_wherever_nothing_of_ditto_is_wrong_and_nothing_is_lost
 #[test]
 fn promise_4_whoever_dies_wherever_nothing_of_kvs_is_wrong_and_nothing_is_lost() {
     promise_4::<Stored>("kvs");
+}
+
+#[test]
+fn promise_4_whoever_dies_wherever_nothing_of_queues_is_wrong_and_nothing_is_lost() {
+    promise_4::<Queueing>("queues");
 }

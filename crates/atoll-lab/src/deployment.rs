@@ -12,6 +12,7 @@ use atoll_cache::experts::{DEFAULT_SET, ExpertSet, ExpertSetError, Settings};
 use atoll_cache::forge::{Forge, ForgeOptions};
 use atoll_cache::kvs::{self, Kvs};
 use atoll_cache::objects::ObjectsOptions;
+use atoll_cache::queues::{QueueOptions, Queued};
 use atoll_cache::{Cache, CacheError, Engine, Pooled};
 use atoll_fabric::region::Region;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
@@ -113,6 +114,7 @@ pub trait Deployment: Sized {
 /// | `ditto` | Ditto in a pool of shared memory; `ditto:lru+lfu` with those experts instead of the shipped ones |
 /// | `ditto-paper:lru+lfu` | Ditto with those experts and the paper's parameters |
 /// | `kvs` | a table of objects that tracks nothing and evicts at random |
+/// | `shard-lru`, `lru-dm`, `sieve-dm`, `s3fifo-dm` | a table of objects with queues in the pool; `shard-lru:1` has one list in place of 32, and so on |
 /// | `reference:lru` | an exact policy in ordinary memory; `fifo`, `lru` and `s3-fifo` may be said without `reference:` |
 /// | `sampled:lru+lfu` | policies, or experts, from samples of a hash table in ordinary memory |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -130,6 +132,8 @@ pub enum EngineName {
     DittoPaper(ExpertSet),
     /// A table of objects that tracks nothing and evicts at random.
     Kvs,
+    /// A table of objects with queues in the pool.
+    Queues(QueueOptions),
     /// An exact policy in ordinary memory, for comparison.
     Reference(PolicyName),
     /// Experts that see samples of a table, in ordinary memory.
@@ -149,6 +153,7 @@ impl fmt::Display for EngineName {
             Self::Ditto(set) => write!(f, "ditto:{set}"),
             Self::DittoPaper(set) => write!(f, "ditto-paper:{set}"),
             Self::Kvs => f.write_str("kvs"),
+            Self::Queues(options) => write!(f, "{options}"),
             Self::Reference(policy) if SHORT.contains(policy) => write!(f, "{policy}"),
             Self::Reference(policy) => write!(f, "reference:{policy}"),
             Self::Sampled(set) => write!(f, "sampled:{set}"),
@@ -175,10 +180,11 @@ impl FromStr for EngineName {
                 let short = name.parse().ok().filter(|policy| SHORT.contains(policy));
                 let unknown = || {
                     format!(
-                        "there is no engine {name:?}; there are forge, forge-paper, glcache-dm, ditto, ditto:POLICY+POLICY, ditto-paper:POLICY+POLICY, kvs, fifo, lru, s3-fifo, reference:POLICY and sampled:POLICY+POLICY"
+                        "there is no engine {name:?}; there are forge, forge-paper, glcache-dm, ditto, ditto:POLICY+POLICY, ditto-paper:POLICY+POLICY, kvs, shard-lru, lru-dm, sieve-dm (with :LISTS if not 32), s3fifo-dm, fifo, lru, s3-fifo, reference:POLICY and sampled:POLICY+POLICY"
                     )
                 };
-                short.map(Self::Reference).ok_or_else(unknown)
+                let queues = || name.parse().ok().map(Self::Queues);
+                short.map(Self::Reference).or_else(queues).ok_or_else(unknown)
             }
         }
     }
@@ -217,6 +223,7 @@ pub fn on_engine<E: Experiment>(engine: EngineName, experiment: E) -> Result<E::
         }
         EngineName::Ditto(_) | EngineName::DittoPaper(_) => experiment.run::<PooledCache<Ditto<ShmEndpoint>>>(),
         EngineName::Kvs => experiment.run::<PooledCache<Kvs<ShmEndpoint>>>(),
+        EngineName::Queues(_) => experiment.run::<PooledCache<Queued<ShmEndpoint>>>(),
         EngineName::Reference(_) | EngineName::Sampled(_) => experiment.run::<ReferenceCache>(),
     }
 }
@@ -274,6 +281,16 @@ impl Planned for Ditto<ShmEndpoint> {
 impl Planned for Kvs<ShmEndpoint> {
     fn settings(plan: &Plan) -> PoolSettings {
         objects_settings(&kvs::options(), plan)
+    }
+}
+
+impl Planned for Queued<ShmEndpoint> {
+    fn settings(plan: &Plan) -> PoolSettings {
+        let options = match plan.engine {
+            EngineName::Queues(options) => options,
+            _ => QueueOptions::default(),
+        };
+        objects_settings(&options.objects(), plan)
     }
 }
 

@@ -7,13 +7,18 @@ use binary::{PoolName, Serving, engines, printed, refused};
 use redis::Commands;
 
 /// What a user types, and what he is shown of it.
-const TYPED: [(&[&str], &str, Option<&str>); 6] = [
+const TYPED: [(&[&str], &str, Option<&str>); 11] = [
     (&["--engine", "forge"], "forge", None),
     (&["--engine", "glcache-dm"], "forge", None),
     (&["--engine", "ditto"], "ditto", Some("quick-demotion+hyperbolic-idle")),
     (&["--engine", "ditto", "--experts", "lru+lfu"], "ditto", Some("lru+lfu")),
     (&["--engine", "ditto", "--experts", "lirs+gdsf+lru-k"], "ditto", Some("lirs+gdsf+lru-k")),
     (&["--engine", "kvs"], "kvs", None),
+    (&["--engine", "shard-lru"], "shard-lru", None),
+    (&["--engine", "shard-lru:1"], "shard-lru:1", None),
+    (&["--engine", "lru-dm"], "lru-dm", None),
+    (&["--engine", "sieve-dm"], "sieve-dm", None),
+    (&["--engine", "s3fifo-dm"], "s3fifo-dm", None),
 ];
 
 /// The line of a setting, as `pool info` prints it.
@@ -48,7 +53,7 @@ fn use_it(cache: &mut Cache) {
 fn a_pool_is_opened_checked_repaired_grown_and_removed_without_saying_its_engine_again() {
     for (index, (typed, engine, experts)) in TYPED.into_iter().enumerate() {
         let name = PoolName::new(&format!("engine-{index}"));
-        let create = ["pool", "create", &name.0, "--capacity", "4MiB", "--capacity-max", "12MiB"];
+        let create = ["pool", "create", &name.0, "--capacity", "8MiB", "--capacity-max", "12MiB"];
         let said = printed(&[&create, typed].concat());
         assert!(said.contains(&format!("engine {engine}")), "{said}");
         let pool = Pool::open(&name.0).unwrap();

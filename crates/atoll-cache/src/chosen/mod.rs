@@ -19,6 +19,7 @@ use crate::forge::{Forge, ForgePool};
 use crate::kvs::Kvs;
 use crate::objects::ObjectsPool;
 use crate::pooled::{Audit, Mended, Pooled};
+use crate::queues::{QueueSettings, Queued};
 use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
 use atoll_fabric::{Address, Endpoint};
 use atoll_pool::{Incarnation, Pool, PoolError, PoolSettings};
@@ -33,6 +34,8 @@ pub enum ChosenPool {
     Ditto(Arc<ObjectsPool>),
     /// A pool of `kvs`.
     Kvs(Arc<ObjectsPool>),
+    /// A pool with queues.
+    Queues(Arc<ObjectsPool>),
 }
 
 impl ChosenPool {
@@ -42,6 +45,7 @@ impl ChosenPool {
             EngineId::Forge => Self::Forge(ForgePool::format(endpoint, settings).await?),
             EngineId::Ditto => Self::Ditto(ObjectsPool::format(endpoint, settings).await?),
             EngineId::Kvs => Self::Kvs(ObjectsPool::format(endpoint, settings).await?),
+            EngineId::Queues(_) => Self::Queues(ObjectsPool::format(endpoint, settings).await?),
         })
     }
 
@@ -56,6 +60,7 @@ impl ChosenPool {
                 Self::Ditto(shared)
             }
             EngineId::Kvs => Self::Kvs(ObjectsPool::new(pool)?),
+            EngineId::Queues(_) => Self::Queues(ObjectsPool::new(pool)?),
         })
     }
 
@@ -65,6 +70,7 @@ impl ChosenPool {
             Self::Forge(shared) => Chosen::Forge(Forge::join(shared, endpoint).await?),
             Self::Ditto(shared) => Chosen::Ditto(Box::new(Ditto::join(shared, endpoint).await?)),
             Self::Kvs(shared) => Chosen::Kvs(Box::new(Kvs::join(shared, endpoint).await?)),
+            Self::Queues(shared) => Chosen::Queues(Box::new(Queued::join(shared, endpoint).await?)),
         })
     }
 
@@ -74,6 +80,7 @@ impl ChosenPool {
             Self::Forge(shared) => Chosen::Forge(Forge::auditor(shared, endpoint)),
             Self::Ditto(shared) => Chosen::Ditto(Box::new(Ditto::auditor(shared, endpoint)?)),
             Self::Kvs(shared) => Chosen::Kvs(Box::new(Kvs::auditor(shared, endpoint)?)),
+            Self::Queues(shared) => Chosen::Queues(Box::new(Queued::auditor(shared, endpoint)?)),
         })
     }
 
@@ -81,7 +88,7 @@ impl ChosenPool {
     pub fn pool(&self) -> &Pool {
         match self {
             Self::Forge(shared) => shared.pool(),
-            Self::Ditto(shared) | Self::Kvs(shared) => shared.pool(),
+            Self::Ditto(shared) | Self::Kvs(shared) | Self::Queues(shared) => shared.pool(),
         }
     }
 
@@ -91,6 +98,10 @@ impl ChosenPool {
             Self::Forge(_) => EngineId::Forge,
             Self::Ditto(_) => EngineId::Ditto,
             Self::Kvs(_) => EngineId::Kvs,
+            Self::Queues(shared) => {
+                let settings = QueueSettings::decode(shared.settings());
+                EngineId::Queues(settings.map(|settings| settings.options()).unwrap_or_default())
+            }
         }
     }
 
@@ -98,7 +109,7 @@ impl ChosenPool {
     pub fn experts(&self) -> Option<ExpertSet> {
         match self {
             Self::Ditto(shared) => DittoSettings::decode(shared.settings()).ok().map(|settings| settings.experts),
-            Self::Forge(_) | Self::Kvs(_) => None,
+            Self::Forge(_) | Self::Kvs(_) | Self::Queues(_) => None,
         }
     }
 
@@ -108,7 +119,7 @@ impl ChosenPool {
         settings.extend(self.experts().map(|experts| ("experts", experts.to_string())));
         settings.extend(match self {
             Self::Forge(shared) => shared.describe_settings(),
-            Self::Ditto(shared) | Self::Kvs(shared) => shared.describe_settings(),
+            Self::Ditto(shared) | Self::Kvs(shared) | Self::Queues(shared) => shared.describe_settings(),
         });
         settings
     }
@@ -123,6 +134,8 @@ pub enum Chosen<E: Endpoint> {
     Ditto(Box<Ditto<E>>),
     /// Of a pool of `kvs`.
     Kvs(Box<Kvs<E>>),
+    /// Of a pool with queues.
+    Queues(Box<Queued<E>>),
 }
 
 /// The same on every engine.
@@ -132,6 +145,7 @@ macro_rules! on_engine {
             Chosen::Forge($engine) => $done,
             Chosen::Ditto($engine) => $done,
             Chosen::Kvs($engine) => $done,
+            Chosen::Queues($engine) => $done,
         }
     };
 }
@@ -168,6 +182,7 @@ impl<E: Endpoint> Chosen<E> {
             Self::Forge(engine) => Pooled::repair(engine).await,
             Self::Ditto(engine) => Pooled::repair(&mut **engine).await,
             Self::Kvs(engine) => Pooled::repair(&mut **engine).await,
+            Self::Queues(engine) => Pooled::repair(&mut **engine).await,
         }
     }
 
@@ -177,6 +192,7 @@ impl<E: Endpoint> Chosen<E> {
             Self::Forge(engine) => Pooled::verify(engine).await,
             Self::Ditto(engine) => Pooled::verify(&mut **engine).await,
             Self::Kvs(engine) => Pooled::verify(&mut **engine).await,
+            Self::Queues(engine) => Pooled::verify(&mut **engine).await,
         }
     }
 }

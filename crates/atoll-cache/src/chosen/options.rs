@@ -6,7 +6,8 @@ use crate::forge::ForgeOptions;
 use crate::forge::object::HEADER_BYTES;
 use crate::forge::settings::ENGINE_FORGE;
 use crate::kvs::{self, ENGINE_KVS};
-use crate::objects::ObjectsPool;
+use crate::objects::{ObjectsPool, ObjectsSettings};
+use crate::queues::{ENGINE_QUEUES, QueueOptions, QueueSettings};
 use atoll_pool::{PoolError, PoolSettings};
 use std::fmt;
 
@@ -19,11 +20,13 @@ pub enum EngineId {
     Ditto,
     /// [`kvs`](crate::kvs).
     Kvs,
+    /// [`queues`](crate::queues), and which they are.
+    Queues(QueueOptions),
 }
 
 impl EngineId {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Forge, Self::Ditto, Self::Kvs];
+    /// Those without choices that make another engine of them.
+    const PLAIN: [Self; 3] = [Self::Forge, Self::Ditto, Self::Kvs];
 
     /// Its number in the pool header.
     pub fn number(self) -> u64 {
@@ -31,19 +34,24 @@ impl EngineId {
             Self::Forge => ENGINE_FORGE,
             Self::Ditto => ENGINE_DITTO,
             Self::Kvs => ENGINE_KVS,
+            Self::Queues(_) => ENGINE_QUEUES,
         }
     }
 
     /// The engine that a pool's settings name.
     pub fn of(settings: &PoolSettings) -> Result<Self, PoolError> {
         let found = settings.engine;
-        Self::ALL.into_iter().find(|id| id.number() == found).ok_or(PoolError::UnknownEngine { found })
+        if found == ENGINE_QUEUES {
+            return Ok(Self::Queues(QueueSettings::decode(&ObjectsSettings::decode(settings)?)?.options()));
+        }
+        Self::PLAIN.into_iter().find(|id| id.number() == found).ok_or(PoolError::UnknownEngine { found })
     }
 }
 
 impl fmt::Display for EngineId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
+            Self::Queues(options) => return options.fmt(f),
             Self::Forge => "forge",
             Self::Ditto => "ditto",
             Self::Kvs => "kvs",
@@ -60,6 +68,8 @@ pub enum EngineOptions {
     Ditto(DittoOptions),
     /// [`kvs`](crate::kvs), which has nothing to choose.
     Kvs,
+    /// [`queues`](crate::queues).
+    Queues(QueueOptions),
 }
 
 impl Default for EngineOptions {
@@ -81,6 +91,7 @@ impl EngineOptions {
             Self::Forge(_) => EngineId::Forge,
             Self::Ditto(_) => EngineId::Ditto,
             Self::Kvs => EngineId::Kvs,
+            Self::Queues(options) => EngineId::Queues(*options),
         }
     }
 
@@ -93,9 +104,10 @@ impl EngineOptions {
                 let object_bytes_mean = mean(options.object_bytes_mean);
                 ForgeOptions { object_bytes_mean, ..options.clone() }.for_growth(capacity_bytes, growth_bytes_max)
             }
-            Self::Ditto(_) | Self::Kvs => {
+            Self::Ditto(_) | Self::Kvs | Self::Queues(_) => {
                 let mut options = match self {
                     Self::Ditto(options) => options.objects(),
+                    Self::Queues(options) => options.objects(),
                     _ => kvs::options(),
                 };
                 options.object_bytes_mean = mean(options.object_bytes_mean);
@@ -110,7 +122,7 @@ impl fmt::Display for EngineOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ditto(options) => write!(f, "{}:{}", self.id(), options.experts),
-            Self::Forge(_) | Self::Kvs => self.id().fmt(f),
+            Self::Forge(_) | Self::Kvs | Self::Queues(_) => self.id().fmt(f),
         }
     }
 }
@@ -119,6 +131,6 @@ impl fmt::Display for EngineOptions {
 pub fn check(settings: &PoolSettings) -> Result<(), PoolError> {
     match EngineId::of(settings)? {
         EngineId::Forge => Ok(()),
-        EngineId::Ditto | EngineId::Kvs => ObjectsPool::check(settings),
+        EngineId::Ditto | EngineId::Kvs | EngineId::Queues(_) => ObjectsPool::check(settings),
     }
 }

@@ -74,6 +74,11 @@ impl Counters {
         std::iter::from_fn(|| self.oldest(before_us)).collect()
     }
 
+    /// All slots.
+    pub fn drain(&mut self) -> Vec<(u64, u32)> {
+        std::iter::from_fn(|| self.oldest(u64::MAX)).collect()
+    }
+
     /// Forgets what was counted of a slot, which has another object now.
     pub fn forget(&mut self, slot: u64) {
         self.counted.remove(&slot);

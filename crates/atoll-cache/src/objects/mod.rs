@@ -18,6 +18,7 @@
 //! | `lookup` | the way of a GET |
 //! | `change` | the way of every change, by way of `insert` (a new key) and `unlink` (how an object goes) |
 //! | `room` | how room is made: samples, victims |
+//! | `queued` | the same where a queue says which object goes |
 //! | `adopt` | what becomes of a chunk that was not cut to its end |
 //! | `drain` | how a whole chunk is emptied |
 //! | `extent` | objects larger than half a chunk |
@@ -44,6 +45,7 @@ pub mod layout;
 mod lookup;
 mod nodes;
 mod pooled;
+mod queued;
 pub mod repair;
 pub mod replacement;
 mod resize;
@@ -209,6 +211,8 @@ pub struct Core<E: Endpoint> {
     history_seen: u64,
     /// A history id that no victim has yet.
     history_at_hand: Option<u64>,
+    /// Victims that a replacement with queues is asked for before the next sample, and how many it was asked for before the last.
+    samples_left_out: (u32, u32),
     /// Searches for a free chunk that are left out, since the last one found none.
     searches_left_out: u32,
     /// What its operations say once the fabric has failed this client.
@@ -255,6 +259,7 @@ impl<E: Endpoint> Core<E> {
             recounted: false,
             history_seen: 0,
             history_at_hand: None,
+            samples_left_out: (0, 0),
             searches_left_out: 0,
             lost: None,
             stats: Stats::default(),
@@ -472,7 +477,9 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     /// Walks the pool. Nobody else may use it meanwhile, or what is under way is reported as faults.
     pub async fn verify(&mut self) -> Result<verify::Report, CacheError> {
-        self.core.verify().await
+        let mut report = self.core.verify().await?;
+        self.replacement.verify(&mut self.core, &mut report.faults).await?;
+        Ok(report)
     }
 
     /// What an operation does first: counts itself, and now and then makes a round.

@@ -62,6 +62,10 @@ pub trait Replacement<E: Endpoint>: Sized {
     /// Whether victims leave history entries: then a history id comes with every sample.
     const WANTS_HISTORY: bool = false;
 
+    /// Whether it has queues: then it is asked for a [`victim`](Self::victim) first, and samples look for what is free and for [strays](Self::stray) now and
+    /// then, and whenever there is no victim.
+    const QUEUES: bool = false;
+
     /// Random buckets that a sample looks at, at least one and at most [`SAMPLE_BUCKETS_MAX`].
     fn sample_buckets(&self) -> usize {
         1
@@ -103,10 +107,29 @@ pub trait Replacement<E: Endpoint>: Sized {
     /// Chooses among the objects of a sample, which are not empty. `None` if it does not choose by samples.
     async fn choose(&mut self, core: &mut Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError>;
 
-    /// Chooses a victim without a sample; `None` if there is none, or it chooses by samples.
+    /// Chooses a victim without a sample; `None` if there is none, or it chooses by samples. It may be a slot with a dead block. The replacement takes it for
+    /// gone, until it is told that it was [spared](Self::spared).
     async fn victim(&mut self, core: &mut Core<E>) -> Result<Option<Victim>, CacheError> {
         let _ = core;
         Ok(None)
+    }
+
+    /// Notes that a victim that was not chosen from a sample did not go: its block is of no use, or somebody else changed its slot.
+    async fn spared(&mut self, core: &mut Core<E>, victim: Victim) -> Result<(), CacheError> {
+        let _ = (core, victim);
+        Ok(())
+    }
+
+    /// An object of a sample that no queue has, so that it would be nobody's victim, if there is one.
+    async fn stray(&mut self, core: &mut Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
+        let _ = (core, candidates);
+        Ok(None)
+    }
+
+    /// Says in words what is wrong with what it keeps in a quiet pool.
+    async fn verify(&mut self, core: &mut Core<E>, faults: &mut Vec<String>) -> Result<(), CacheError> {
+        let _ = (core, faults);
+        Ok(())
     }
 
     /// What is due now and then: telling the pool what was counted at home.

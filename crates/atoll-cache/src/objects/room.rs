@@ -39,7 +39,7 @@ pub(super) fn pause_ns(tried: u32) -> u64 {
 
 /// How an attempt to make room ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Made {
+pub(super) enum Made {
     /// There is more room.
     Room,
     /// There may be soon: a chunk is being emptied.
@@ -53,7 +53,7 @@ enum Made {
 }
 
 impl<E: Endpoint> Core<E> {
-    fn fits(&self, word: Slot, wanted: Class) -> bool {
+    pub(super) fn fits(&self, word: Slot, wanted: Class) -> bool {
         let class = word.class(self.shared.settings.large_class);
         class == wanted || class > wanted && class.bytes() <= wanted.bytes() * 5 / 4
     }
@@ -170,22 +170,14 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     /// Takes one block of use for the class; with `drained`, or now and then, by emptying a chunk.
     async fn make_room(&mut self, class: Class, drained: bool) -> Result<Made, CacheError> {
+        if R::QUEUES {
+            return self.make_room_by_queue(class, drained).await;
+        }
         let sample = self.look_at_some(Some(class)).await?;
-        for (slot, word) in &sample.free {
-            if self.core.fits(*word, class) {
-                let taken = self.core.take(*slot, *word, Slot::EMPTY).await?;
-                if taken && word.is_live() {
-                    self.core.stats.expirations += 1;
-                    self.replacement.removed(&mut self.core, *slot, *word).await?;
-                }
-                return Ok(if taken { Made::Room } else { Made::Stale });
-            }
+        if let Some(made) = self.take_free_of(&sample, class).await? {
+            return Ok(made);
         }
-        if let Some(taken) = self.core.take_shelved(class, &sample.shelves).await? {
-            return Ok(if taken { Made::Room } else { Made::Stale });
-        }
-        let blocks = class.blocks(self.core.shared.pool.layout.chunk_bytes);
-        if drained || self.core.endpoint.random().is_multiple_of(DRAIN_EVERY * blocks) {
+        if drained || self.is_drain_due(class) {
             let of_all = self.choose(&sample.candidates).await?;
             let chosen = of_all.map(|victim| victim.word).or(sample.free.first().map(|(_, word)| *word));
             if let Some(word) = chosen.filter(|word| drained || !self.core.fits(*word, class)) {
@@ -204,14 +196,34 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         self.evict(victim).await
     }
 
+    /// Takes a dead block or an expired object of a sample, or a block from a shelf, if there is one of use for the class.
+    pub(super) async fn take_free_of(&mut self, sample: &Sample, class: Class) -> Result<Option<Made>, CacheError> {
+        let made = |taken| if taken { Made::Room } else { Made::Stale };
+        let Some(&(slot, word)) = sample.free.iter().find(|(_, word)| self.core.fits(*word, class)) else {
+            return Ok(self.core.take_shelved(class, &sample.shelves).await?.map(made));
+        };
+        let taken = self.core.take(slot, word, Slot::EMPTY).await?;
+        if taken && word.is_live() {
+            self.core.stats.expirations += 1;
+            self.replacement.removed(&mut self.core, slot, word).await?;
+        }
+        Ok(Some(made(taken)))
+    }
+
+    /// Whether a chunk is to pass to this class now, if the best choice among all is of another one.
+    pub(super) fn is_drain_due(&self, class: Class) -> bool {
+        let blocks = class.blocks(self.core.shared.pool.layout.chunk_bytes);
+        self.core.endpoint.random().is_multiple_of(DRAIN_EVERY * blocks)
+    }
+
     /// A sample as the replacement wants it, and what is on the shelves of a class.
-    async fn look_at_some(&mut self, class: Option<Class>) -> Result<Sample, CacheError> {
+    pub(super) async fn look_at_some(&mut self, class: Option<Class>) -> Result<Sample, CacheError> {
         let (buckets, remembered) = (self.replacement.sample_buckets(), self.replacement.remembered());
         self.core.sample(buckets, remembered, R::WANTS_HISTORY, class).await
     }
 
     /// The replacement's choice: among the objects of a sample, or as it finds one.
-    async fn choose(&mut self, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
+    pub(super) async fn choose(&mut self, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
         if !candidates.is_empty()
             && let Some(victim) = self.replacement.choose(&mut self.core, candidates).await?
         {
@@ -220,14 +232,14 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         self.replacement.victim(&mut self.core).await
     }
 
-    async fn evict(&mut self, victim: Victim) -> Result<Made, CacheError> {
+    pub(super) async fn evict(&mut self, victim: Victim) -> Result<Made, CacheError> {
         let evicted = self.core.take(victim.slot, victim.word, victim.then).await?;
-        self.core.stats.evictions += u64::from(evicted);
+        self.core.stats.evictions += u64::from(evicted && victim.word.is_live());
         Ok(if evicted { Made::Room } else { Made::Stale })
     }
 
     /// Makes a chunk free: that in which the block of this slot's word lies, or one of a large object's.
-    async fn empty_chunk_of(&mut self, victim: Option<Victim>, word: Slot) -> Result<Made, CacheError> {
+    pub(super) async fn empty_chunk_of(&mut self, victim: Option<Victim>, word: Slot) -> Result<Made, CacheError> {
         if let Some(victim) = victim.filter(|victim| victim.word.is_large()) {
             let evicted = self.core.bury(victim.slot, victim.word).await?;
             self.core.stats.evictions += u64::from(evicted);
@@ -248,7 +260,10 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             if self.core.allocate_chunk(self.core.chunks.len() + 1).await? {
                 continue;
             }
-            let made = self.make_chunk(misfits >= SMALL_SAMPLES_MAX).await?;
+            let made = match R::QUEUES {
+                true => self.empty_chunk_by_queue().await?,
+                false => self.make_chunk(misfits >= SMALL_SAMPLES_MAX).await?,
+            };
             misfits = if made == Made::Misfit { misfits + 1 } else { 0 };
             let is_progress = made == Made::Room || self.core.chunks.len() > had;
             tried = if is_progress { 0 } else { tried + 1 };
@@ -354,7 +369,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         let Some(victim) = chosen.or(any) else { return Ok(()) };
         if self.evict(victim).await? == Made::Room {
             self.core.stats.evictions_index += 1;
-            if chosen.is_none() {
+            // A queue may have it still.
+            if chosen.is_none() || R::QUEUES {
                 self.replacement.removed(&mut self.core, victim.slot, victim.word).await?;
             }
         }
@@ -366,6 +382,9 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         if !self.core.stock.has_cell() {
             self.core.give_back_beyond(0).await?;
         }
+        if R::QUEUES {
+            return self.evict_one_by_queue().await;
+        }
         let sample = self.look_at_some(None).await?;
         if let Some(taken) = self.take_expired_of(&sample).await? {
             return Ok(taken);
@@ -375,7 +394,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     /// Takes an expired object of a sample away, if there is one; whether it was unchanged.
-    async fn take_expired_of(&mut self, sample: &Sample) -> Result<Option<bool>, CacheError> {
+    pub(super) async fn take_expired_of(&mut self, sample: &Sample) -> Result<Option<bool>, CacheError> {
         let Some(&(slot, word)) = sample.free.iter().find(|(_, word)| word.is_live()) else { return Ok(None) };
         let taken = self.core.take(slot, word, Slot::EMPTY).await?;
         if taken {

@@ -7,6 +7,7 @@ use super::versus::{self, BASELINES};
 use super::{Experiment, Options, shape};
 use crate::load::ycsb;
 use crate::{LabError, report};
+use atoll_cache::queues::{QueueOptions, QueuePolicy};
 use atoll_fabric::Purpose;
 
 const THREADS: u16 = 16;
@@ -19,6 +20,9 @@ const OTHERS: [(&str, [Option<f64>; 3]); 3] = [
     ("SIEVE (paper)", [None, Some(37.7), Some(47.6)]),
     ("Ditto (paper)", [Some(36.1), Some(45.9), Some(18.0)]),
 ];
+
+/// The systems with queues, and which of [`OTHERS`] the paper prints of each.
+const QUEUES: [(QueuePolicy, usize); 2] = [(QueuePolicy::ShardLru, 0), (QueuePolicy::Sieve, 1)];
 
 /// The experiment.
 pub(super) struct Traffic;
@@ -42,16 +46,27 @@ impl Experiment for Traffic {
         }
         let points: Vec<_> = setups.iter().map(|one| (one.clone(), ycsb::OBJECT_BYTES)).collect();
         setups.extend(versus::beside(&points));
+        for (policy, _) in QUEUES {
+            setups.extend(points.iter().map(|(one, object_bytes)| {
+                let bytes = one.pool.capacity_bytes;
+                one.clone().on_queues(QueueOptions::new(policy), bytes, *object_bytes)
+            }));
+        }
         let measured = measure_all(&setups, options.workers)?;
         let (forge, others) = measured.split_at(WORKLOADS.len());
+        let (baselines, queues) = others.split_at(BASELINES.len() * WORKLOADS.len());
         let names = Purpose::ALL.map(Purpose::name);
         let figure = |title: &str, y: &str, of: &dyn Fn(&Measured, Purpose) -> u64| {
             let share = |(name, measured): (String, &Measured)| shares(name, measured, of);
             let named = |system: &str| WORKLOADS.map(|name| format!("{system} {name}"));
             let mut series: Vec<_> = named("forge").into_iter().zip(forge).map(share).collect();
-            for (baseline, measured) in BASELINES.iter().zip(others.chunks(WORKLOADS.len())) {
+            for (baseline, measured) in BASELINES.iter().zip(baselines.chunks(WORKLOADS.len())) {
                 let lines = named(baseline.name).into_iter().zip(measured).map(share);
-                series.extend(lines.map(|line| if baseline.name == "ditto" { beside_printed(line) } else { line }));
+                series.extend(lines.map(|line| if baseline.name == "ditto" { beside_printed(line, 2) } else { line }));
+            }
+            for ((policy, printed), measured) in QUEUES.iter().zip(queues.chunks(WORKLOADS.len())) {
+                let lines = named(policy.name()).into_iter().zip(measured).map(share);
+                series.extend(lines.map(|line| beside_printed(line, *printed)));
             }
             series.extend(OTHERS.iter().map(|(name, percents)| {
                 let known =
@@ -70,8 +85,11 @@ impl Experiment for Traffic {
             figure("Bytes by purpose", "share of bytes", &|measured, purpose| measured.traffic.of(purpose).bytes),
             housekeeping("Housekeeping and hits", forge),
         ];
-        for (baseline, measured) in BASELINES.iter().zip(others.chunks(WORKLOADS.len())) {
+        for (baseline, measured) in BASELINES.iter().zip(baselines.chunks(WORKLOADS.len())) {
             figures.push(housekeeping(&format!("Housekeeping and hits of {}", baseline.title), measured));
+        }
+        for ((policy, _), measured) in QUEUES.iter().zip(queues.chunks(WORKLOADS.len())) {
+            figures.push(housekeeping(&format!("Housekeeping and hits of {}", policy.name()), measured));
         }
         Ok(report::Experiment {
             name: self.name().to_owned(),
@@ -79,7 +97,8 @@ impl Experiment for Traffic {
             what: format!(
                 "{keys} keys of {} bytes, {requests} requests, of YCSB E a twentieth, since a scan is fifty GETs. The paper says neither which YCSB workload its Fig. 3a shows nor \
                  whether traffic is verbs or bytes: all workloads and both are here. It prints the shares of LRU, SIEVE and Ditto, whose housekeeping is 86.6 %, \
-                 85.3 % and 63.9 %; FORGE's own share is in the picture only. Of Ditto the printed shares stand beside ours on every workload; GLCache-DM is not in the paper's figure. Regrouping counts as eviction, as it must in the paper, which has no collection in \
+                 85.3 % and 63.9 %; FORGE's own share is in the picture only. Of Ditto, LRU and SIEVE the printed shares stand beside ours on every workload: ours are ditto, \
+                 shard-lru and sieve-dm; GLCache-DM is not in the paper's figure. Regrouping counts as eviction, as it must in the paper, which has no collection in \
                  YCSB; the SET after a miss counts as a request. Upkeep is leases and looking after other clients, which the paper does not have.",
                 ycsb::OBJECT_BYTES,
             ),
@@ -88,9 +107,9 @@ impl Experiment for Traffic {
     }
 }
 
-/// The share of Ditto's traffic that the paper prints, which may be of another workload.
-fn beside_printed(mut line: report::Series) -> report::Series {
-    let (_, printed) = OTHERS[2];
+/// The shares of a system's traffic that the paper prints, which may be of another workload.
+fn beside_printed(mut line: report::Series, other: usize) -> report::Series {
+    let (_, printed) = OTHERS[other];
     line.points.iter_mut().zip(printed).for_each(|(point, printed)| point.paper = printed);
     line
 }

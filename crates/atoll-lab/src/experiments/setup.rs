@@ -9,6 +9,7 @@ use atoll_cache::kvs;
 use atoll_cache::objects::ObjectsOptions;
 use atoll_cache::objects::class::Class;
 use atoll_cache::objects::layout::ACCESS_BYTES;
+use atoll_cache::queues::QueueOptions;
 use atoll_pool::PoolSettings;
 use atoll_sim::network::{Profile, profiles};
 use rapidhash::RapidHashMap;
@@ -101,13 +102,23 @@ impl Setup {
         let pool = objects_pool(kvs::options(), cache_bytes, object_bytes, self.threads);
         Self { system: System::Kvs, pool, ..self }
     }
+
+    /// The same point on queues in the pool, in a pool of `cache_bytes` for the same objects.
+    pub fn on_queues(self, options: QueueOptions, cache_bytes: u64, object_bytes: u32) -> Self {
+        let pool = objects_pool(options.objects(), cache_bytes, object_bytes, self.threads);
+        Self { system: System::Queues, pool, ..self }
+    }
 }
 
-/// Bytes of pool that an object of so many bytes takes on the table of objects: its block, and its slots with their access information.
+/// Slots for which the replacement's area is asked after.
+const AREA_SLOTS: u64 = 1 << 20;
+
+/// Bytes of pool that an object of so many bytes takes on the table of objects: its block, and its slots with their access information and what the
+/// replacement keeps for each.
 pub fn objects_footprint(options: &ObjectsOptions, object_bytes: u32) -> u64 {
     let record = small_record_bytes(KEY_BYTES as usize, object_bytes.saturating_sub(KEY_BYTES) as usize);
     let block = Class::of(record + 8 * options.extension_words).map_or(u64::from(object_bytes), Class::bytes);
-    block + options.slots_per_object * (8 + ACCESS_BYTES)
+    block + options.slots_per_object * (8 + ACCESS_BYTES + (options.area_bytes)(AREA_SLOTS) / AREA_SLOTS)
 }
 
 /// Settings of a pool of `cache_bytes`, metadata included, on the table of objects: the index is made for as many objects as there is room for.

@@ -9,6 +9,7 @@ use atoll_cache::Pooled;
 use atoll_cache::ditto::Ditto;
 use atoll_cache::forge::{Forge, Variant};
 use atoll_cache::kvs::Kvs;
+use atoll_cache::queues::Queued;
 use atoll_fabric::Address;
 use atoll_pool::PoolError;
 use atoll_sim::SimEndpoint;
@@ -23,6 +24,8 @@ pub enum System {
     Ditto,
     /// A table of objects that tracks nothing and evicts at random.
     Kvs,
+    /// A table of objects with queues in the pool, which the pool's settings name.
+    Queues,
 }
 
 /// An engine on the simulated network.
@@ -57,6 +60,8 @@ impl Subject for Ditto<SimEndpoint> {}
 
 impl Subject for Kvs<SimEndpoint> {}
 
+impl Subject for Queued<SimEndpoint> {}
+
 /// Something to do with whatever system a point runs on.
 pub(super) trait Work {
     /// What comes of it.
@@ -72,5 +77,6 @@ pub(super) fn on_system<W: Work>(system: System, work: W) -> Result<W::Output, L
         System::Forge => work.run::<Forge<SimEndpoint>>(),
         System::Ditto => work.run::<Ditto<SimEndpoint>>(),
         System::Kvs => work.run::<Kvs<SimEndpoint>>(),
+        System::Queues => work.run::<Queued<SimEndpoint>>(),
     }
 }

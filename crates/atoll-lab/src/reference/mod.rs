@@ -8,6 +8,7 @@
 //! | [`lirs`] | LIRS with its stack and queue |
 //! | [`scanned`] | hyperbolic over all objects; random |
 //! | [`s3_fifo`] | S3-FIFO (Yang et al., SOSP 2023), as the oracle has it |
+//! | [`sieve`] | SIEVE (Zhang et al., NSDI 2024) |
 //! | [`sampled`] | not exact: any policy or experts of `atoll_cache`, from samples of a table |
 //! | [`engine`] | an engine of one process that evicts by such a policy |
 
@@ -20,6 +21,7 @@ pub mod ranked;
 pub mod s3_fifo;
 pub mod sampled;
 pub mod scanned;
+pub mod sieve;
 
 use std::fmt;
 use std::str::FromStr;
@@ -54,6 +56,8 @@ pub enum PolicyName {
     Lru,
     /// [`s3_fifo`].
     S3Fifo,
+    /// [`sieve`].
+    Sieve,
     /// [`ranked::lfu`].
     Lfu,
     /// [`ranked::mru`].
@@ -79,10 +83,11 @@ pub enum PolicyName {
 }
 
 /// The exact policies by name; where there is a sampled form, its name is the same.
-const NAMES: [(PolicyName, &str); 14] = [
+const NAMES: [(PolicyName, &str); 15] = [
     (PolicyName::Fifo, "fifo"),
     (PolicyName::Lru, "lru"),
     (PolicyName::S3Fifo, "s3-fifo"),
+    (PolicyName::Sieve, "sieve"),
     (PolicyName::Lfu, "lfu"),
     (PolicyName::Mru, "mru"),
     (PolicyName::Size, "size"),
@@ -115,6 +120,7 @@ impl PolicyName {
             Self::Fifo => Box::new(fifo::Fifo::new(objects_max)),
             Self::Lru => Box::new(lru::Lru::new(objects_max)),
             Self::S3Fifo => Box::new(s3_fifo::S3Fifo::new(objects_max)),
+            Self::Sieve => Box::new(sieve::Sieve::new(objects_max)),
             Self::Lfu => ranked(ranked::lfu, objects_max),
             Self::Mru => ranked(ranked::mru, objects_max),
             Self::Size => ranked(ranked::size, objects_max),

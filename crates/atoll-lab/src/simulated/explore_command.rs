@@ -1,7 +1,7 @@
 //! The command `sim explore`.
 
 use super::explored::{SMALL_CASES, SmallCase};
-use super::subject::{Dittoed, Forged, Learned, Stored, Subject};
+use super::subject::{Dittoed, Forged, Learned, Queueing, Stored, Subject};
 use super::swarm::SimulatedEngine;
 use crate::LabError;
 use atoll_sim::explore::{self, Decisions, Explored};
@@ -37,6 +37,7 @@ impl ExploreCommand {
             SimulatedEngine::GlCacheDm => self.run_with::<Learned>(),
             SimulatedEngine::Ditto => self.run_with::<Dittoed>(),
             SimulatedEngine::Kvs => self.run_with::<Stored>(),
+            SimulatedEngine::Queues => self.run_with::<Queueing>(),
         }
     }
 

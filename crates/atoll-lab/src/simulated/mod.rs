@@ -30,5 +30,5 @@ pub use client::Client;
 #[cfg(feature = "command")]
 pub use command::SimCommand;
 pub use load::Load;
-pub use subject::{Dittoed, Forged, Learned, Stored, Subject};
+pub use subject::{Dittoed, Forged, Learned, Queueing, Stored, Subject};
 pub use turmoil::Turmoil;

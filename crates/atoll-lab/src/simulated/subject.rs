@@ -6,7 +6,8 @@ use atoll_cache::Pooled;
 use atoll_cache::ditto::{Ditto, DittoOptions};
 use atoll_cache::forge::{self, Forge, ForgeOptions, Variant};
 use atoll_cache::kvs::{self, Kvs};
-use atoll_cache::objects;
+use atoll_cache::objects::{self, ObjectsOptions};
+use atoll_cache::queues::{QueueOptions, QueuePolicy, Queued};
 use atoll_fabric::{Address, Endpoint, Kind, RegionAttributes};
 use atoll_pool::{EngineArea, PoolSettings};
 use atoll_sim::sim::region;
@@ -210,6 +211,50 @@ impl Subject for Stored {
 
     fn settings(&self, base: PoolSettings, slots: u64) -> PoolSettings {
         kvs::options().settings(base, slots)
+    }
+
+    fn engine_area(settings: &PoolSettings) -> EngineArea {
+        objects::layout::engine_area(settings)
+    }
+
+    fn prepare(&self, engine: &mut Self::Engine, hole: Option<Self::Hole>) {
+        #[cfg(feature = "holes")]
+        if let Some(hole) = hole {
+            engine.open_hole(hole);
+        }
+        #[cfg(not(feature = "holes"))]
+        let _ = (engine, hole);
+    }
+}
+
+/// `shard-lru`, `lru-dm` and their like.
+#[derive(Clone, Debug)]
+pub struct Queueing {
+    /// Which queues.
+    pub options: QueueOptions,
+    /// Bits of a block's tag.
+    pub tag_bits: u32,
+}
+
+impl Default for Queueing {
+    fn default() -> Self {
+        Self { options: QueueOptions::default(), tag_bits: 16 }
+    }
+}
+
+impl Subject for Queueing {
+    type Hole = objects::Hole;
+    type Engine = Queued<Hesitant>;
+    const CHUNK_BYTES: [u32; 3] = Dittoed::CHUNK_BYTES;
+
+    fn drawn(random: &mut Random, _paper: bool) -> Self {
+        let options = QueueOptions::new(random.pick(&QueuePolicy::ALL));
+        let lists = random.pick(&[1, 2, options.lists]);
+        Self { options: QueueOptions { lists, ..options }, tag_bits: random.pick(&[4, 16]) }
+    }
+
+    fn settings(&self, base: PoolSettings, slots: u64) -> PoolSettings {
+        ObjectsOptions { tag_bits: self.tag_bits, ..self.options.objects() }.settings(base, slots)
     }
 
     fn engine_area(settings: &PoolSettings) -> EngineArea {

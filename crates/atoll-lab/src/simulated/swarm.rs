@@ -2,7 +2,7 @@
 //!
 //! Seed and commit decide a run, on every machine. A run that fails prints the command that replays it; the replay can print every event.
 
-use super::subject::{Dittoed, Forged, Learned, Stored, Subject};
+use super::subject::{Dittoed, Forged, Learned, Queueing, Stored, Subject};
 use super::turmoil::{Ran, Turmoil};
 use crate::LabError;
 use crate::progress::Progress;
@@ -75,6 +75,8 @@ pub enum SimulatedEngine {
     Ditto,
     /// A table of objects that tracks nothing and evicts at random
     Kvs,
+    /// A table of objects with queues in the pool: any of them
+    Queues,
 }
 
 impl SimulatedEngine {
@@ -85,6 +87,7 @@ impl SimulatedEngine {
             Self::GlCacheDm => run_seed::<Learned>(seed),
             Self::Ditto => run_seed::<Dittoed>(seed),
             Self::Kvs => run_seed::<Stored>(seed),
+            Self::Queues => run_seed::<Queueing>(seed),
         }
     }
 
@@ -95,6 +98,7 @@ impl SimulatedEngine {
             Self::GlCacheDm => replay::<Learned>(seed, events),
             Self::Ditto => replay::<Dittoed>(seed, events),
             Self::Kvs => replay::<Stored>(seed, events),
+            Self::Queues => replay::<Queueing>(seed, events),
         }
     }
 

@@ -4,6 +4,7 @@ use crate::EngineOptions;
 use atoll_cache::ditto::DittoOptions;
 use atoll_cache::experts::ExpertSet;
 use atoll_cache::forge::ForgeOptions;
+use atoll_cache::queues::{QueueOptions, QueuePolicy};
 use clap::{Args, ValueEnum};
 
 /// The engine of a new pool. Whoever opens the pool finds it there.
@@ -38,6 +39,22 @@ enum EngineChoice {
     Ditto,
     /// Nothing is tracked and any object may go: to compare with
     Kvs,
+    /// 32 LRU lists in the pool behind locks, every step waited for: to compare with
+    ShardLru,
+    /// One such list
+    #[value(name = "shard-lru:1")]
+    ShardLruOne,
+    /// The same 32 lists with fewer round trips, and hits told eight at a time
+    LruDm,
+    /// 32 queues in the pool that a hand goes along: to compare with
+    SieveDm,
+    /// A small queue in front of the main one, rings in the pool that nobody locks: to compare with
+    #[value(name = "s3fifo-dm")]
+    S3FifoDm,
+}
+
+fn queues(policy: QueuePolicy) -> EngineOptions {
+    EngineOptions::Queues(QueueOptions::new(policy))
 }
 
 impl EngineArgs {
@@ -72,6 +89,13 @@ impl EngineArgs {
                 EngineOptions::Ditto(self.experts.map_or_else(DittoOptions::default, DittoOptions::adaptive))
             }
             EngineChoice::Kvs => EngineOptions::Kvs,
+            EngineChoice::ShardLru => queues(QueuePolicy::ShardLru),
+            EngineChoice::ShardLruOne => {
+                EngineOptions::Queues(QueueOptions { lists: 1, ..QueueOptions::new(QueuePolicy::ShardLru) })
+            }
+            EngineChoice::LruDm => queues(QueuePolicy::Lru),
+            EngineChoice::SieveDm => queues(QueuePolicy::Sieve),
+            EngineChoice::S3FifoDm => queues(QueuePolicy::S3Fifo),
         })
     }
 

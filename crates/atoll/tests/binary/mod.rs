@@ -4,12 +4,18 @@
 
 use atoll::EngineOptions;
 use atoll_cache::ditto::DittoOptions;
+use atoll_cache::queues::QueueOptions;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 
 /// Every engine that a pool can be made for, with what it is shipped with.
-pub(crate) fn engines() -> [EngineOptions; 3] {
-    [EngineOptions::default(), EngineOptions::Ditto(DittoOptions::default()), EngineOptions::Kvs]
+pub(crate) fn engines() -> [EngineOptions; 4] {
+    [
+        EngineOptions::default(),
+        EngineOptions::Ditto(DittoOptions::default()),
+        EngineOptions::Kvs,
+        EngineOptions::Queues(QueueOptions::default()),
+    ]
 }
 
 /// Runs `atoll` to its end.

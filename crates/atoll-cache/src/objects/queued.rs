@@ -1,0 +1,165 @@
+//! How room is made where queues say which object goes (see `queues`).
+//!
+//! | step | then |
+//! |---|---|
+//! | now and then look at a random bucket | a dead block, an expired object, or a stray goes |
+//! | ask the replacement for a victim | it goes, if its block is of use |
+//! | it has none | look at a random bucket, and take what the replacement chooses there |
+//!
+//! The looks follow what they find: the next look is after the next victim where the last one found something, and after twice as many as before where it did
+//! not. Where nothing is deleted, nothing expires and nobody dies, one victim in sixteen costs a look.
+//!
+//! A victim is out of its queue when the replacement gives it. One that does not go is told of, so that it comes back there.
+
+use super::Objects;
+use super::class::Class;
+use super::replacement::{CANDIDATES_MAX, Candidate, Replacement, Victim};
+use super::room::Made;
+use super::sample::Sample;
+use super::slot::Slot;
+use crate::CacheError;
+use arrayvec::ArrayVec;
+use atoll_fabric::Endpoint;
+
+/// Most victims between two looks.
+const LEFT_OUT_MAX: u32 = 16;
+
+impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
+    /// A look at a random bucket, if one is due.
+    async fn due_look(&mut self, class: Option<Class>) -> Result<Option<Sample>, CacheError> {
+        let (left, before) = self.core.samples_left_out;
+        if left > 0 {
+            self.core.samples_left_out.0 = left - 1;
+            return Ok(None);
+        }
+        let next = (2 * before).clamp(1, LEFT_OUT_MAX);
+        self.core.samples_left_out = (next, next);
+        Ok(Some(self.look_at_some(class).await?))
+    }
+
+    fn of_use(&self, sample: &Sample, class: Class) -> ArrayVec<Candidate, CANDIDATES_MAX> {
+        sample.candidates.iter().filter(|candidate| self.core.fits(candidate.word, class)).copied().collect()
+    }
+
+    /// Takes one block of use for the class; with `drained`, or now and then, by emptying a chunk.
+    pub(super) async fn make_room_by_queue(&mut self, class: Class, drained: bool) -> Result<Made, CacheError> {
+        if let Some(sample) = self.due_look(Some(class)).await?
+            && let Some(made) = self.take_what_lies_about(&sample, class).await?
+        {
+            self.core.samples_left_out = (0, 0);
+            return Ok(made);
+        }
+        let Some(victim) = self.replacement.victim(&mut self.core).await? else {
+            return self.make_room_without_queue(class, drained).await;
+        };
+        let fits = self.core.fits(victim.word, class);
+        let made = match drained || !fits && self.is_drain_due(class) {
+            true => self.empty_chunk_of(Some(victim), victim.word).await?,
+            false if fits => self.evict(victim).await?,
+            false => Made::Misfit,
+        };
+        self.spare_unless_gone(victim, made).await?;
+        Ok(made)
+    }
+
+    /// Takes what no queue would give: a dead block, an expired object, a stray.
+    async fn take_what_lies_about(&mut self, sample: &Sample, class: Class) -> Result<Option<Made>, CacheError> {
+        if let Some(made) = self.take_free_of(sample, class).await? {
+            return Ok(Some(made));
+        }
+        let fitting = self.of_use(sample, class);
+        if !fitting.is_empty()
+            && let Some(stray) = self.replacement.stray(&mut self.core, &fitting).await?
+        {
+            return Ok(Some(self.evict(stray).await?));
+        }
+        Ok(None)
+    }
+
+    /// The same where no queue gives a victim: all are empty, or somebody keeps their locks.
+    async fn make_room_without_queue(&mut self, class: Class, drained: bool) -> Result<Made, CacheError> {
+        let sample = self.look_at_some(Some(class)).await?;
+        if let Some(made) = self.take_free_of(&sample, class).await? {
+            return Ok(made);
+        }
+        let fitting = self.of_use(&sample, class);
+        let (of_use, of_all) = (self.choose_of(&fitting).await?, self.choose_of(&sample.candidates).await?);
+        match (of_use, of_all.map(|victim| victim.word).or(sample.free.first().map(|(_, word)| *word))) {
+            (Some(victim), _) if !drained => self.evict_from_queue(victim).await,
+            (_, Some(word)) if drained => self.empty_chunk_of(of_all, word).await,
+            (_, None) => Ok(Made::Nothing),
+            _ => Ok(Made::Misfit),
+        }
+    }
+
+    async fn choose_of(&mut self, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
+        if candidates.is_empty() {
+            return Ok(None);
+        }
+        if let Some(chosen) = self.replacement.choose(&mut self.core, candidates).await? {
+            return Ok(Some(chosen));
+        }
+        let any = &candidates[self.core.endpoint.random() as usize % candidates.len()];
+        Ok(Some(Victim { slot: any.slot, word: any.word, then: Slot::EMPTY }))
+    }
+
+    /// Evicts an object that a queue may still have.
+    async fn evict_from_queue(&mut self, victim: Victim) -> Result<Made, CacheError> {
+        let made = self.evict(victim).await?;
+        if made == Made::Room {
+            self.replacement.removed(&mut self.core, victim.slot, victim.word).await?;
+        }
+        Ok(made)
+    }
+
+    async fn spare_unless_gone(&mut self, victim: Victim, made: Made) -> Result<(), CacheError> {
+        // Where a chunk is being emptied, all that is in it goes.
+        if !matches!(made, Made::Room | Made::Begun) {
+            self.replacement.spared(&mut self.core, victim).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes the chunk of a victim free.
+    pub(super) async fn empty_chunk_by_queue(&mut self) -> Result<Made, CacheError> {
+        let Some(victim) = self.replacement.victim(&mut self.core).await? else {
+            let sample = self.look_at_some(None).await?;
+            let chosen = self.choose_of(&sample.candidates).await?;
+            return match chosen.map(|victim| victim.word).or(sample.free.first().map(|(_, word)| *word)) {
+                Some(word) => self.empty_chunk_of(chosen, word).await,
+                None => Ok(Made::Nothing),
+            };
+        };
+        let made = self.empty_chunk_of(Some(victim), victim.word).await?;
+        self.spare_unless_gone(victim, made).await?;
+        Ok(made)
+    }
+
+    /// Evicts one object, whatever its class; whether it did.
+    pub(super) async fn evict_one_by_queue(&mut self) -> Result<bool, CacheError> {
+        if let Some(sample) = self.due_look(None).await? {
+            let mut taken = self.take_expired_of(&sample).await?;
+            if taken.is_none()
+                && !sample.candidates.is_empty()
+                && let Some(stray) = self.replacement.stray(&mut self.core, &sample.candidates).await?
+            {
+                taken = Some(self.evict(stray).await? == Made::Room);
+            }
+            if let Some(taken) = taken {
+                self.core.samples_left_out = (0, 0);
+                return Ok(taken);
+            }
+        }
+        let Some(victim) = self.replacement.victim(&mut self.core).await? else {
+            let sample = self.look_at_some(None).await?;
+            if let Some(taken) = self.take_expired_of(&sample).await? {
+                return Ok(taken);
+            }
+            let Some(victim) = self.choose_of(&sample.candidates).await? else { return Ok(false) };
+            return Ok(self.evict_from_queue(victim).await? == Made::Room);
+        };
+        let made = self.evict(victim).await?;
+        self.spare_unless_gone(victim, made).await?;
+        Ok(made == Made::Room && victim.word.is_live())
+    }
+}

@@ -1,0 +1,175 @@
+//! LRU: what is accessed moves to the head of its list, what goes is at the tail.
+//!
+//! | | `shard-lru` | `lru-dm` |
+//! |---|---|---|
+//! | a hit | lock; READ the list and the node; WRITE the neighbours; WRITE the node and the old head; unlock: each waited for | noted at home; of eight of one list all are moved under one lock, and what is left when a client makes its round |
+//! | the same under one lock | | lock and READ in one batch; WRITE and unlock in one, which nobody waits for |
+//! | an insertion | as a hit | at once, with the hits of its list that were noted |
+//!
+//! A hit on what is at the head changes nothing. A client that does not get the lock leaves the object where it is.
+
+use super::area::{Area, linked_us};
+use super::list::TOGETHER_MAX;
+use super::lock::{Lists, Progress};
+use super::sieve::POPPED_MAX;
+use crate::CacheError;
+use crate::objects::Core;
+use crate::objects::replacement::{Candidate, Victim};
+use crate::objects::slot::Slot;
+use atoll_fabric::Endpoint;
+
+/// One client's side.
+pub(super) struct Lru {
+    lists: Lists,
+    /// By list: slots that were accessed and not moved yet, the last access last.
+    noted: Vec<Vec<u64>>,
+    progress: Progress,
+}
+
+impl Lru {
+    pub(super) fn new(area: Area, is_straight: bool) -> Self {
+        let (noted, progress) = (vec![Vec::new(); area.lists() as usize], Progress::new(area.lists()));
+        Self { lists: Lists::new(area, is_straight), noted, progress }
+    }
+
+    pub(super) fn lists(&self) -> &Lists {
+        &self.lists
+    }
+
+    pub(super) async fn accessed<E: Endpoint>(&mut self, core: &mut Core<E>, slot: u64) -> Result<(), CacheError> {
+        if self.lists.is_straight() || self.note(slot) == TOGETHER_MAX {
+            return self.promote(core, slot).await;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn inserted<E: Endpoint>(&mut self, core: &mut Core<E>, slot: u64) -> Result<(), CacheError> {
+        self.promote(core, slot).await
+    }
+
+    /// Notes an access; how many of the list are noted now.
+    fn note(&mut self, slot: u64) -> usize {
+        let noted = &mut self.noted[self.lists.area.list_of(slot) as usize];
+        noted.retain(|other| *other != slot);
+        noted.push(slot);
+        noted.len()
+    }
+
+    /// Moves a node to the head of its list, behind those of the list that were noted before.
+    async fn promote<E: Endpoint>(&mut self, core: &mut Core<E>, slot: u64) -> Result<(), CacheError> {
+        self.note(slot);
+        self.tell(core, self.lists.area.list_of(slot)).await
+    }
+
+    /// Moves what was noted of a list to its head.
+    async fn tell<E: Endpoint>(&mut self, core: &mut Core<E>, list: u32) -> Result<(), CacheError> {
+        let mut slots = std::mem::take(&mut self.noted[list as usize]);
+        let told = self.move_to_head(core, list, &slots).await;
+        slots.clear();
+        self.noted[list as usize] = slots;
+        told
+    }
+
+    async fn move_to_head<E: Endpoint>(
+        &mut self,
+        core: &mut Core<E>,
+        list: u32,
+        slots: &[u64],
+    ) -> Result<(), CacheError> {
+        let Some(mut locked) = self.lists.lock(core, list, slots).await? else { return Ok(()) };
+        let now_us = core.about_us();
+        for slot in slots {
+            if locked.has(*slot) {
+                if locked.head(&self.lists.area) == Ok(Some(*slot)) {
+                    continue;
+                }
+                if locked.unlink(&self.lists.area, *slot).is_err() {
+                    locked.begin_anew(&self.lists.area);
+                }
+                self.lists.step(core, &mut locked).await?;
+            }
+            locked.link(&self.lists.area, *slot, false, now_us);
+            self.lists.step(core, &mut locked).await?;
+        }
+        self.lists.unlock(core, locked).await
+    }
+
+    pub(super) async fn removed<E: Endpoint>(&mut self, core: &mut Core<E>, slot: u64) -> Result<(), CacheError> {
+        self.lists.take_out(core, slot).await
+    }
+
+    pub(super) async fn victim<E: Endpoint>(&mut self, core: &mut Core<E>) -> Result<Option<Victim>, CacheError> {
+        let list = self.progress.last();
+        if let Some(victim) = self.pop(core, list).await? {
+            return Ok(Some(victim));
+        }
+        self.progress.skip(list);
+        match self.lists.other_list(core, list).await? {
+            Some(list) => self.pop(core, list).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Takes the object at the tail of a list out of it.
+    async fn pop<E: Endpoint>(&mut self, core: &mut Core<E>, list: u32) -> Result<Option<Victim>, CacheError> {
+        let Some(mut locked) = self.lists.lock(core, list, &[]).await? else { return Ok(None) };
+        let mut victim = None;
+        for _ in 0..POPPED_MAX {
+            let slot = match locked.tail(&self.lists.area) {
+                Ok(None) => break,
+                Ok(Some(slot)) => slot,
+                Err(_) => {
+                    locked.begin_anew(&self.lists.area);
+                    break;
+                }
+            };
+            let word = self.lists.read(core, &mut locked, slot, None).await?;
+            let linked = locked.node(slot).mark;
+            if !locked.has(slot) || locked.unlink(&self.lists.area, slot).is_err() {
+                locked.begin_anew(&self.lists.area);
+                break;
+            }
+            self.progress.note(list, (0, linked_us(linked)));
+            if !word.is_free() && !word.is_pending() {
+                victim = Some(Victim { slot, word, then: Slot::EMPTY });
+                break;
+            }
+        }
+        self.lists.unlock(core, locked).await?;
+        Ok(victim)
+    }
+
+    pub(super) async fn spared<E: Endpoint>(&mut self, core: &mut Core<E>, slot: u64) -> Result<(), CacheError> {
+        // The next one of this list would be the same.
+        self.progress.skip(self.lists.area.list_of(slot));
+        self.lists.put_back(core, slot).await
+    }
+
+    /// The one that was accessed least recently, if not a stray.
+    pub(super) async fn choose<E: Endpoint>(
+        &self,
+        core: &Core<E>,
+        candidates: &[Candidate],
+    ) -> Result<Option<usize>, CacheError> {
+        let seen = self.lists.look(core, candidates).await?;
+        Ok((0..seen.len()).min_by_key(|index| (seen[*index].is_linked, linked_us(seen[*index].node.mark))))
+    }
+
+    pub(super) async fn stray<E: Endpoint>(
+        &self,
+        core: &Core<E>,
+        candidates: &[Candidate],
+    ) -> Result<Option<usize>, CacheError> {
+        Ok(self.lists.look(core, candidates).await?.iter().position(|seen| !seen.is_linked))
+    }
+
+    pub(super) async fn round<E: Endpoint>(&mut self, core: &mut Core<E>) -> Result<(), CacheError> {
+        self.lists.settle(core).await?;
+        for list in 0..self.lists.area.lists() {
+            if !self.noted[list as usize].is_empty() {
+                self.tell(core, list).await?;
+            }
+        }
+        Ok(())
+    }
+}

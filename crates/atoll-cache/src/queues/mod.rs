@@ -1,0 +1,184 @@
+//! Caches whose queues of objects lie in the pool: the baselines that Ditto and FORGE compare themselves with, on the table of
+//! [`objects`](crate::objects).
+//!
+//! | name | policy | queue | a hit costs, besides the two READs of the look-up |
+//! |---|---|---|---|
+//! | `shard-lru` | LRU (Shen et al., Ditto, SOSP 2023, sections 3.1 and 5.1) | 32 lists, each behind a lock; `shard-lru:1` has one, and so on | the lock, the neighbours, unlinking, linking, the lock: five round trips |
+//! | `lru-dm` | the same lists (FORGE, section 2.2), with FORGE's batches and its batched hotness (section 6.1) | 32 lists | two round trips for eight objects |
+//! | `sieve-dm` | SIEVE (Zhang et al., NSDI 2024) as FORGE's section 2.2 puts it into a pool | 32 lists | one CAS, which nobody waits for |
+//! | `s3fifo-dm` | S3-FIFO (Yang et al., SOSP 2023) with what FORGE's section 6.1 adds | two rings | one FAA for ten hits, which nobody waits for |
+//!
+//! | module | concept |
+//! |---|---|
+//! | [`settings`] | what clients of a pool agree on |
+//! | `area` | where the words are |
+//! | `lock` | who changes a list |
+//! | `list` | a doubly linked list behind a lock |
+//! | `lru` | the most recently used object is at the head |
+//! | `sieve` | a hand that passes over what was visited |
+//! | `ring` | a queue that nobody locks |
+//! | `s3_fifo` | a small queue in front of the main one |
+//!
+//! What all of them promise: what the table of objects does, whatever a queue says. Which object goes is approximate: a queue that is not what it should be
+//! costs hits and nothing else. A client that dies with a lock in hand, or in the middle of a change, leaves a list that is begun anew empty. An object
+//! that is in no queue is a stray. Every now and then, and whenever no queue gives a victim, a client looks at a random bucket, as engines do that
+//! choose by samples: dead blocks, expired objects and strays that it finds there go first. So nothing is lost by being in no queue, and no
+//! writer fails because of one.
+//!
+//! A slot costs 32 bytes besides its access information where there are lists, and up to 48 where there are rings; there are two slots for each object that the
+//! pool expects.
+//!
+//! | the papers | here |
+//! |---|---|
+//! | a client tries a lock until it has it | for 20 ms; then it goes on without, and one look is enough as long as the same client has it |
+//! | a client that dies with a lock in hand stops its list | whoever finds that it is not alive takes the lock over |
+//! | lists sharded by the hash of the key | by the bucket, which is its hash: a slot is of one list whatever it holds |
+//! | the list of the victim is not said | the one that is farthest behind, as this client knows them from its own victims: so all together are nearly one list |
+//! | a deleted object leaves its list | the same; its block waits in its slot for the next sample |
+
+mod area;
+mod list;
+mod lock;
+mod lru;
+mod ring;
+mod s3_fifo;
+pub mod settings;
+mod sieve;
+
+pub use settings::{ENGINE_QUEUES, LISTS, QueueOptions, QueuePolicy, QueueSettings};
+
+use crate::CacheError;
+use crate::objects::access;
+use crate::objects::replacement::{Accessed, Candidate, Replacement, Victim};
+use crate::objects::slot::Slot;
+use crate::objects::{Core, Objects, ObjectsPool};
+use atoll_fabric::{Endpoint, Purpose};
+use atoll_pool::PoolError;
+use lru::Lru;
+use s3_fifo::S3Fifo;
+use sieve::Sieve;
+
+/// A client of a pool with queues.
+pub type Queued<E> = Objects<E, Queue>;
+
+/// One client's side of the queues: the pool's settings say of which.
+pub struct Queue(Policy);
+
+enum Policy {
+    Lru(Lru),
+    Sieve(Sieve),
+    S3Fifo(S3Fifo),
+}
+
+/// The same on every policy.
+macro_rules! on_policy {
+    ($queue:expr, $policy:ident => $done:expr) => {
+        match &mut $queue.0 {
+            Policy::Lru($policy) => $done,
+            Policy::Sieve($policy) => $done,
+            Policy::S3Fifo($policy) => $done,
+        }
+    };
+}
+
+/// Does something for a purpose.
+macro_rules! for_purpose {
+    ($core:expr, $purpose:expr, $done:expr) => {{
+        let before = $core.endpoint.purpose($purpose);
+        let done = $done;
+        $core.endpoint.purpose(before);
+        done
+    }};
+}
+
+impl<E: Endpoint> Replacement<E> for Queue {
+    const QUEUES: bool = true;
+
+    fn new(shared: &ObjectsPool, endpoint: &E) -> Result<Self, PoolError> {
+        let settings = QueueSettings::decode(shared.settings())?;
+        let lists = || area::Area::new(shared, &settings);
+        Ok(Self(match settings.policy {
+            QueuePolicy::ShardLru => Policy::Lru(Lru::new(lists(), true)),
+            QueuePolicy::Lru => Policy::Lru(Lru::new(lists(), false)),
+            QueuePolicy::Sieve => Policy::Sieve(Sieve::new(lists())),
+            QueuePolicy::S3Fifo => {
+                Policy::S3Fifo(S3Fifo::new(area::RingsArea::new(shared, &settings), endpoint.is_near()))
+            }
+        }))
+    }
+
+    async fn accessed(&mut self, core: &mut Core<E>, object: Accessed<'_>) -> Result<(), CacheError> {
+        for_purpose!(core, Purpose::Hotness, on_policy!(self, policy => policy.accessed(core, object.slot).await))
+    }
+
+    async fn inserted(
+        &mut self,
+        core: &mut Core<E>,
+        object: Accessed<'_>,
+        before: Slot,
+        counter: u64,
+        expiry_ms: Option<u64>,
+    ) -> Result<(), CacheError> {
+        if expiry_ms.is_some() {
+            // Samples find what has expired by this.
+            let now_us = core.about_us();
+            let words = access::insertion_words(now_us, expiry_ms, object.bytes, counter, object.hash.mark);
+            core.tell_insertion(object.slot, words);
+        }
+        for_purpose!(
+            core,
+            Purpose::Eviction,
+            match &mut self.0 {
+                Policy::Lru(lru) => lru.inserted(core, object.slot).await,
+                Policy::Sieve(sieve) => sieve.inserted(core, object.slot).await,
+                Policy::S3Fifo(s3_fifo) => s3_fifo.inserted(core, &object, before, counter).await,
+            }
+        )
+    }
+
+    async fn removed(&mut self, core: &mut Core<E>, slot: u64, _word: Slot) -> Result<(), CacheError> {
+        for_purpose!(
+            core,
+            Purpose::Eviction,
+            match &mut self.0 {
+                Policy::Lru(lru) => lru.removed(core, slot).await,
+                Policy::Sieve(sieve) => sieve.removed(core, slot).await,
+                // Its entry says nothing any more once the slot is of no object, or of another one.
+                Policy::S3Fifo(_) => Ok(()),
+            }
+        )
+    }
+
+    async fn choose(&mut self, core: &mut Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
+        let chosen = Box::pin(async { on_policy!(self, policy => policy.choose(core, candidates).await) }).await?;
+        let chosen = chosen.and_then(|index| candidates.get(index));
+        Ok(chosen.map(|chosen| Victim { slot: chosen.slot, word: chosen.word, then: Slot::EMPTY }))
+    }
+
+    async fn stray(&mut self, core: &mut Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
+        let stray = Box::pin(async { on_policy!(self, policy => policy.stray(core, candidates).await) }).await?;
+        let stray = stray.and_then(|index| candidates.get(index));
+        Ok(stray.map(|stray| Victim { slot: stray.slot, word: stray.word, then: Slot::EMPTY }))
+    }
+
+    async fn victim(&mut self, core: &mut Core<E>) -> Result<Option<Victim>, CacheError> {
+        on_policy!(self, policy => policy.victim(core).await)
+    }
+
+    async fn spared(&mut self, core: &mut Core<E>, victim: Victim) -> Result<(), CacheError> {
+        on_policy!(self, policy => policy.spared(core, victim.slot).await)
+    }
+
+    async fn verify(&mut self, core: &mut Core<E>, faults: &mut Vec<String>) -> Result<(), CacheError> {
+        match &self.0 {
+            Policy::Lru(lru) => lru.lists().verify(core, faults).await,
+            Policy::Sieve(sieve) => sieve.lists().verify(core, faults).await,
+            // An entry that is not what it should be is passed over.
+            Policy::S3Fifo(_) => Ok(()),
+        }
+    }
+
+    async fn round(&mut self, core: &mut Core<E>) -> Result<(), CacheError> {
+        for_purpose!(core, Purpose::Hotness, on_policy!(self, policy => policy.round(core).await))
+    }
+}

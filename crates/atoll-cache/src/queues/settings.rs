@@ -1,0 +1,179 @@
+//! What clients of a pool with queues agree on, in the replacement's words of the pool header.
+//!
+//! ```text
+//! word 0   policy 8 | lists 8
+//! ```
+
+use super::area;
+use crate::objects::settings::{ObjectsOptions, ObjectsSettings, REPLACEMENT_WORDS};
+use atoll_pool::{PoolError, PoolSettings};
+use std::fmt;
+use std::str::FromStr;
+
+/// The engine's number in the pool header.
+pub const ENGINE_QUEUES: u64 = 4;
+/// Lists that are shared out by hash, unless another number is said (Ditto, section 5.1; FORGE, section 2.2).
+pub const LISTS: u32 = 32;
+/// Most lists of a pool.
+pub const LISTS_MAX: u32 = 64;
+
+/// Which queues a pool has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum QueuePolicy {
+    /// LRU lists as Ditto's baseline has them: every step of a hit is waited for.
+    ShardLru = 1,
+    /// The same lists with batches, and hits that are told together.
+    Lru = 2,
+    /// SIEVE.
+    Sieve = 3,
+    /// S3-FIFO.
+    S3Fifo = 4,
+}
+
+impl QueuePolicy {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::ShardLru, Self::Lru, Self::Sieve, Self::S3Fifo];
+
+    /// Its name, as users write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ShardLru => "shard-lru",
+            Self::Lru => "lru-dm",
+            Self::Sieve => "sieve-dm",
+            Self::S3Fifo => "s3fifo-dm",
+        }
+    }
+}
+
+/// Choices of a pool with queues. As users write them: the policy, and if its lists are not 32 their number behind a colon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueOptions {
+    /// Which queues.
+    pub policy: QueuePolicy,
+    /// Lists that the buckets are shared out to, at least 1 and at most [`LISTS_MAX`].
+    pub lists: u32,
+}
+
+impl QueueOptions {
+    /// As the papers have it.
+    pub fn new(policy: QueuePolicy) -> Self {
+        Self { policy, lists: LISTS }
+    }
+
+    /// The same as choices of the table of objects.
+    pub fn objects(&self) -> ObjectsOptions {
+        let mut replacement = [0; REPLACEMENT_WORDS];
+        replacement[0] = self.policy as u64 | u64::from(self.lists) << 8;
+        ObjectsOptions {
+            engine: ENGINE_QUEUES,
+            extension_words: 0,
+            area_bytes: if self.policy == QueuePolicy::S3Fifo { area::rings_bytes } else { area::lists_bytes },
+            replacement,
+            tag_bits: 16,
+            object_bytes_mean: 320,
+            slots_per_object: 2,
+        }
+    }
+
+    /// Settings for a pool of so many bytes.
+    pub fn for_capacity(&self, capacity_bytes: u64) -> PoolSettings {
+        self.objects().for_growth(capacity_bytes, 0)
+    }
+}
+
+impl Default for QueueOptions {
+    /// LRU lists as Ditto's baseline has them.
+    fn default() -> Self {
+        Self::new(QueuePolicy::ShardLru)
+    }
+}
+
+impl fmt::Display for QueueOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.lists {
+            LISTS => f.pad(self.policy.name()),
+            lists => write!(f, "{}:{lists}", self.policy.name()),
+        }
+    }
+}
+
+impl FromStr for QueueOptions {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, lists) = text.split_once(':').map_or((text, None), |(name, lists)| (name, Some(lists)));
+        let policy = QueuePolicy::ALL.into_iter().find(|policy| policy.name() == name).ok_or_else(|| {
+            let names = QueuePolicy::ALL.map(QueuePolicy::name).join(", ");
+            format!("there are no queues {name:?}; there are {names}")
+        })?;
+        let Some(lists) = lists else { return Ok(Self::new(policy)) };
+        if policy == QueuePolicy::S3Fifo {
+            return Err(format!("{name} has no lists: leave the number out"));
+        }
+        match lists.parse() {
+            Ok(lists) if (1..=LISTS_MAX).contains(&lists) => Ok(Self { policy, lists }),
+            _ => Err(format!("{name} has 1 to {LISTS_MAX} lists, not {lists:?}")),
+        }
+    }
+}
+
+/// The choices of a pool, decoded and checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueSettings {
+    /// Which queues.
+    pub policy: QueuePolicy,
+    /// Lists that the buckets are shared out to.
+    pub lists: u32,
+    /// Slots of the index.
+    pub slots: u64,
+}
+
+impl QueueSettings {
+    /// What a pool's settings say.
+    pub fn decode(settings: &ObjectsSettings) -> Result<Self, PoolError> {
+        if settings.engine != ENGINE_QUEUES {
+            return Err(PoolError::Engine { found: settings.engine, wanted: ENGINE_QUEUES });
+        }
+        let damaged = PoolError::Damaged { what: "the engine's settings" };
+        let (number, lists) = (settings.replacement[0] & 0xff, (settings.replacement[0] >> 8 & 0xff) as u32);
+        let Some(policy) = QueuePolicy::ALL.into_iter().find(|policy| *policy as u64 == number) else {
+            return Err(damaged);
+        };
+        let slots = u64::from(settings.buckets) * crate::objects::layout::BUCKET_SLOTS as u64;
+        let wanted = QueueOptions { policy, lists }.objects();
+        if !(1..=LISTS_MAX).contains(&lists) || settings.area_bytes < (wanted.area_bytes)(slots) {
+            return Err(damaged);
+        }
+        Ok(Self { policy, lists, slots })
+    }
+
+    /// The same as they were chosen.
+    pub fn options(&self) -> QueueOptions {
+        QueueOptions { policy: self.policy, lists: self.lists }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_survive_the_header_and_their_names_and_impossible_ones_are_refused() {
+        let names = ["shard-lru", "shard-lru:1", "shard-lru:64", "lru-dm", "sieve-dm", "sieve-dm:2", "s3fifo-dm"];
+        for options in names.map(|name| name.parse::<QueueOptions>().unwrap()) {
+            let objects = ObjectsSettings::decode(&options.for_capacity(4 << 20)).unwrap();
+            assert_eq!(QueueSettings::decode(&objects).unwrap().options(), options);
+            assert_eq!(options.to_string().parse(), Ok(options));
+            for bad in [0, 99, options.policy as u64, options.policy as u64 | 65 << 8] {
+                let bad = ObjectsSettings { replacement: [bad, 0, 0, 0, 0, 0], ..objects.clone() };
+                assert!(QueueSettings::decode(&bad).is_err(), "{bad:?}");
+            }
+            assert!(QueueSettings::decode(&ObjectsSettings { area_bytes: 64, ..objects.clone() }).is_err());
+            assert!(QueueSettings::decode(&ObjectsSettings { engine: 3, ..objects }).is_err());
+        }
+        for bad in ["", "lru", "shard-lru:0", "shard-lru:65", "shard-lru:", "s3fifo-dm:3"] {
+            assert!(bad.parse::<QueueOptions>().is_err(), "{bad}");
+        }
+    }
+}
