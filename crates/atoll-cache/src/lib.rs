@@ -14,6 +14,7 @@
 //! | [`forge`] | the engine `forge` |
 //! | [`ditto`] | the engine `ditto` |
 //! | [`kvs`] | the engine `kvs`: a baseline that tracks nothing |
+//! | [`cliquemap`] | the engines `cliquemap-lru` and `cliquemap-lfu`: baselines whose memory node has a processor |
 //! | [`objects`] | what engines have in common that keep every object by itself |
 //! | `extent` | objects that need chunks of their own |
 //! | [`policy`] | eviction policies as pure functions, one file each |
@@ -23,6 +24,7 @@
 
 pub mod cache;
 pub mod chosen;
+pub mod cliquemap;
 pub mod ditto;
 pub mod engine;
 pub mod experts;

@@ -1,0 +1,111 @@
+//! The way of a GET: READ the key's bucket, READ the record. Two round trips, and nothing that the server sees.
+//!
+//! | what the record READ says | then |
+//! |---|---|
+//! | a whole record of the entry's version, this key | hit, as of the moment when the version's word was READ |
+//! | the same, another key | an equal hash, or an entry that changed hands: the next one |
+//! | torn, or of another version | the span was used anew meanwhile: begin anew |
+//!
+//! Versions never come again, so that a record which passes is the entry's own. A key that is present throughout stays in one entry, so that a bucket READ word
+//! by word in any order cannot miss it.
+
+use super::CliqueMap;
+use super::layout::{BUCKET_BYTES, Entry};
+use super::record::{Header, RECORD_HEADER_BYTES, Record};
+use crate::{CacheError, Lookup, Meta, Value};
+use atoll_fabric::{Endpoint, Messenger};
+
+/// Beginnings after which an operation that finds only unsound records gives up: the pool is damaged.
+pub(super) const ATTEMPTS_MAX: u32 = 10_000;
+
+/// What an entry turned out to be.
+enum Candidate {
+    /// The key's object, which is in the value.
+    Ours(Header),
+    /// Another key's.
+    Other,
+    /// Not what the entry said.
+    Reused,
+}
+
+impl<E: Endpoint + Messenger> CliqueMap<E> {
+    /// Looks `key` up and notes the access.
+    pub(super) async fn lookup(&mut self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
+        let hash = self.shared.hasher.hash(key);
+        let Some(header) = self.look(hash, key, into).await? else {
+            self.stats.misses_absent += 1;
+            return Ok(Lookup::Absent);
+        };
+        if self.is_over(header.expiry_ms).await? {
+            self.stats.misses_expired += 1;
+            return Ok(Lookup::Expired);
+        }
+        self.stats.hits += 1;
+        self.note_access(hash).await?;
+        Ok(Lookup::Hit)
+    }
+
+    /// What is known of `key`'s object.
+    pub(super) async fn peek_now(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
+        let mut value = std::mem::take(&mut self.old);
+        let found = self.look(self.shared.hasher.hash(key), key, &mut value).await;
+        let meta = value.meta;
+        self.old = value;
+        let Some(header) = found? else { return Ok(None) };
+        Ok((!self.is_over(header.expiry_ms).await?).then_some(meta))
+    }
+
+    /// The object of a key, expired or not, in `into`.
+    pub(super) async fn look(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        into: &mut Value,
+    ) -> Result<Option<Header>, CacheError> {
+        let bucket = self.shared.layout.bucket(self.shared.layout.bucket_of(hash));
+        for _ in 0..ATTEMPTS_MAX {
+            let mut buffer = std::mem::take(&mut self.bucket);
+            buffer.resize(BUCKET_BYTES as usize);
+            self.bucket = self.endpoint.read(bucket, buffer).await?;
+            let is_candidate = |entry: &Entry| entry.version != 0 && entry.hash == hash;
+            let candidates: arrayvec::ArrayVec<Entry, { super::layout::BUCKET_ENTRIES }> =
+                Entry::of_bucket(self.bucket.words()).filter(is_candidate).collect();
+            let mut is_sound = true;
+            for entry in candidates {
+                match self.read_candidate(entry, key, into).await? {
+                    Candidate::Ours(header) => return Ok(Some(header)),
+                    Candidate::Other => {}
+                    Candidate::Reused => {
+                        is_sound = false;
+                        break;
+                    }
+                }
+            }
+            if is_sound {
+                return Ok(None);
+            }
+            self.stats.rereads += 1;
+        }
+        Err(CacheError::Damaged { what: "an object that stays unsound" })
+    }
+
+    /// READs an entry's record into `into` and judges it.
+    async fn read_candidate(&mut self, entry: Entry, key: &[u8], into: &mut Value) -> Result<Candidate, CacheError> {
+        let layout = self.shared.layout;
+        let Some(span) = entry.span(layout.heap_bytes) else { return Ok(Candidate::Reused) };
+        (into.start, into.meta) = (0, Meta::default());
+        let mut buffer = std::mem::take(&mut into.buffer);
+        buffer.resize(span.bytes as usize);
+        into.buffer = self.endpoint.read(layout.record(span), buffer).await?;
+        let record = Record::decode(&into.buffer, &self.shared.hasher);
+        Ok(match record.filter(|record| record.header.version == entry.version) {
+            None => Candidate::Reused,
+            Some(record) if record.key != key => Candidate::Other,
+            Some(Record { header, value, .. }) => {
+                into.meta = Meta { expiry_ms: header.expiry_ms, token: header.token, value_bytes: value.len() };
+                into.start = RECORD_HEADER_BYTES + key.len();
+                Candidate::Ours(header)
+            }
+        })
+    }
+}
