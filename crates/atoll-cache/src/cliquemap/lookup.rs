@@ -12,11 +12,23 @@
 use super::CliqueMap;
 use super::layout::{BUCKET_BYTES, Entry};
 use super::record::{Header, RECORD_HEADER_BYTES, Record};
+use super::wire::{Change, Condition, Operation, Outcome};
 use crate::{CacheError, Lookup, Meta, Value};
 use atoll_fabric::{Endpoint, Messenger};
 
 /// Beginnings after which an operation that finds only unsound records gives up: the pool is damaged.
 pub(super) const ATTEMPTS_MAX: u32 = 10_000;
+
+/// What there is of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// Nothing.
+    Absent,
+    /// There was an object whose time was over.
+    Expired,
+    /// An object.
+    Live(Header),
+}
 
 /// What an entry turned out to be.
 enum Candidate {
@@ -32,36 +44,48 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
     /// Looks `key` up and notes the access.
     pub(super) async fn lookup(&mut self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
         let hash = self.shared.hasher.hash(key);
-        let Some(header) = self.look(hash, key, into).await? else {
-            self.stats.misses_absent += 1;
-            return Ok(Lookup::Absent);
-        };
-        if self.is_over(header.expiry_ms).await? {
-            self.stats.misses_expired += 1;
-            return Ok(Lookup::Expired);
+        let found = self.look_for_live(hash, key, into).await?;
+        match found {
+            Found::Absent => self.stats.misses_absent += 1,
+            Found::Expired => self.stats.misses_expired += 1,
+            Found::Live(_) => {
+                self.stats.hits += 1;
+                self.note_access(hash).await?;
+                return Ok(Lookup::Hit);
+            }
         }
-        self.stats.hits += 1;
-        self.note_access(hash).await?;
-        Ok(Lookup::Hit)
+        Ok(if found == Found::Absent { Lookup::Absent } else { Lookup::Expired })
     }
 
     /// What is known of `key`'s object.
     pub(super) async fn peek_now(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
         let mut value = std::mem::take(&mut self.old);
-        let found = self.look(self.shared.hasher.hash(key), key, &mut value).await;
+        let found = self.look_for_live(self.shared.hasher.hash(key), key, &mut value).await;
         let meta = value.meta;
         self.old = value;
-        let Some(header) = found? else { return Ok(None) };
-        Ok((!self.is_over(header.expiry_ms).await?).then_some(meta))
+        Ok(matches!(found?, Found::Live(_)).then_some(meta))
+    }
+
+    /// The object of a key, in `into` if it is live. One whose time is over is removed before anybody is told, by the server as every change: clients' clocks
+    /// differ, and nobody may find it live after somebody has not.
+    pub(super) async fn look_for_live(&mut self, hash: u64, key: &[u8], into: &mut Value) -> Result<Found, CacheError> {
+        loop {
+            let Some(header) = self.look(hash, key, into).await? else { return Ok(Found::Absent) };
+            if !self.is_over(header.expiry_ms).await? {
+                return Ok(Found::Live(header));
+            }
+            let condition = Condition::Version(header.version);
+            let key_bytes = key.len() as u32;
+            let remove = Change { operation: Operation::Remove, condition, expiry_ms: None, key_bytes, value_bytes: 0 };
+            if Box::pin(self.request(&remove, key, &[])).await?.outcome == Outcome::Done {
+                self.stats.expirations += 1;
+                return Ok(Found::Expired);
+            }
+        }
     }
 
     /// The object of a key, expired or not, in `into`.
-    pub(super) async fn look(
-        &mut self,
-        hash: u64,
-        key: &[u8],
-        into: &mut Value,
-    ) -> Result<Option<Header>, CacheError> {
+    async fn look(&mut self, hash: u64, key: &[u8], into: &mut Value) -> Result<Option<Header>, CacheError> {
         let bucket = self.shared.layout.bucket(self.shared.layout.bucket_of(hash));
         for _ in 0..ATTEMPTS_MAX {
             let mut buffer = std::mem::take(&mut self.bucket);

@@ -22,7 +22,8 @@
 //! - A change decided at the client (an increment, a condition) names the version that it was decided on, and is decided again if that is not there any
 //!   more. A plain SET names none and is one round trip.
 //! - Clients that die hold nothing but their place in the registry. Nothing waits for them.
-//! - A client whose request has no answer for [`PATIENCE_NS`] gives up with [`VerbError::OutcomeUnknown`](atoll_fabric::VerbError); GETs need no server.
+//! - A client whose request has no answer for [`PATIENCE_NS`] gives up with [`VerbError::OutcomeUnknown`](atoll_fabric::VerbError). GETs need no server,
+//!   but where they find an object whose time is over: that is removed before they miss.
 //!
 //! **A server that dies loses the cache**: its books are in its own memory. The next one begins with an empty index; changes that were under way end with an
 //! unknown outcome, and GETs miss. Whoever starts it makes sure that the other does nothing any more.
@@ -61,8 +62,8 @@ mod update;
 mod walk;
 pub mod wire;
 
-pub use request::PATIENCE_NS;
 pub use accesses::LOG_PATIENCE_NS;
+pub use request::PATIENCE_NS;
 pub use server::{Server, ServerStats};
 pub use settings::{CliqueMapOptions, CliqueMapSettings, ENGINE_CLIQUEMAP, Policy};
 

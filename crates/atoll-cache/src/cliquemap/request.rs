@@ -26,12 +26,7 @@ pub(super) struct Reached {
 
 impl<E: Endpoint + Messenger> CliqueMap<E> {
     /// Asks for a change; gives what became of it, which is never [`Outcome::Stale`].
-    pub(super) async fn request(
-        &mut self,
-        change: &Change,
-        key: &[u8],
-        value: &[u8],
-    ) -> Result<Answer, CacheError> {
+    pub(super) async fn request(&mut self, change: &Change, key: &[u8], value: &[u8]) -> Result<Answer, CacheError> {
         self.sequence += 1;
         let begun_ns = self.endpoint.now_ns();
         let server = self.reach(begun_ns).await?;
@@ -53,6 +48,11 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
             }
             // It may take long, and others look at the lease.
             self.renew();
+            if self.look_for_server().await?.is_some_and(|found| found != server) {
+                // Whether the server that this was sent to did it died with that server.
+                break;
+            }
+            self.server = Some(server);
             wait_ns = (2 * wait_ns).min(RESEND_NS_MAX);
         }
         self.server = None;

@@ -6,6 +6,7 @@
 //! | depends on what is there | looks at that, lets the change decide, asks for it if that version is still there; if not, anew | 3 |
 
 use super::CliqueMap;
+use super::lookup::Found;
 use super::record::Header;
 use super::wire::{self, Condition, Operation, Outcome};
 use crate::{CacheError, Change, Meta, Old, Value, Verdict};
@@ -56,15 +57,16 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
     ) -> Result<Option<u64>, CacheError> {
         let hash = self.shared.hasher.hash(key);
         loop {
-            let found = self.look(hash, key, old).await?;
-            let is_over = self.is_over(found.and_then(|header| header.expiry_ms)).await?;
-            let live = found.filter(|_| !is_over);
+            let live = match self.look_for_live(hash, key, old).await? {
+                Found::Live(header) => Some(header),
+                Found::Absent | Found::Expired => None,
+            };
             let now_ms = self.pool_ms().await?;
             let shown = live.map(|_| Old { meta: old.meta(), value: old.bytes() });
             let Some((operation, expiry_ms)) = asked(change.decide(now_ms, shown)) else {
                 return Ok(live.map(|header| header.token));
             };
-            let condition = found.map_or(Condition::Absent, |Header { version, .. }| Condition::Version(version));
+            let condition = live.map_or(Condition::Absent, |Header { version, .. }| Condition::Version(version));
             if (operation, condition) == (Operation::Remove, Condition::Absent) {
                 return Ok(None);
             }

@@ -25,5 +25,5 @@ pub use case::{Case, ForgePoolWords, Shared};
 pub use client::Client;
 pub use command::SimCommand;
 pub use load::Load;
-pub use subject::{Dittoed, Forged, Stored, Subject};
+pub use subject::{Attendant, Cliqued, Dittoed, Forged, Stored, Subject};
 pub use turmoil::Turmoil;

@@ -3,6 +3,7 @@
 use super::case::{ForgePoolWords, Shared};
 use super::client::Hesitant;
 use atoll_cache::Pooled;
+use atoll_cache::cliquemap::{self, CliqueMap, CliqueMapOptions, CliqueMapPool, Policy, Server};
 use atoll_cache::ditto::{Ditto, DittoOptions};
 use atoll_cache::forge::{self, Forge, ForgeOptions, Variant};
 use atoll_cache::kvs::{self, Kvs};
@@ -11,8 +12,14 @@ use atoll_fabric::{Address, Endpoint, Kind, RegionAttributes};
 use atoll_pool::{EngineArea, PoolSettings};
 use atoll_sim::sim::region;
 use atoll_sim::{Random, Sim};
+use std::cell::Cell;
 use std::fmt::Debug;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
+
+/// Adds to a simulation whoever has to be there while clients play, such as a memory node's processor, until nobody has the other end any more. Called anew for
+/// every run, one after the other.
+pub type Attendant = Box<dyn Fn(&Sim, Weak<()>)>;
 
 /// An engine, and its own choices in a case.
 pub trait Subject: Clone + Debug + Default + 'static {
@@ -22,6 +29,8 @@ pub trait Subject: Clone + Debug + Default + 'static {
     type Engine: Pooled<Hesitant> + 'static;
     /// Sizes of chunks that a drawn case has.
     const CHUNK_BYTES: [u32; 3];
+    /// Whether its pools have further nodes, and grow.
+    const SPREADS: bool = true;
 
     /// Choices from a stream; `paper` says whether they are to be a paper's.
     fn drawn(random: &mut Random, paper: bool) -> Self;
@@ -41,6 +50,12 @@ pub trait Subject: Clone + Debug + Default + 'static {
     /// What is done to the pool before anybody joins.
     fn set_stage(&self, sim: &Sim, shared: &Arc<Shared<Self>>) {
         let _ = (sim, shared);
+    }
+
+    /// Whoever has to be there while clients play.
+    fn attendant(&self, shared: &Arc<Shared<Self>>) -> Option<Attendant> {
+        let _ = shared;
+        None
     }
 
     /// Makes a client's own choices, and opens a hole, which without the feature `holes` cannot be done.
@@ -190,5 +205,62 @@ impl Subject for Stored {
         }
         #[cfg(not(feature = "holes"))]
         let _ = (engine, hole);
+    }
+}
+
+/// `cliquemap-lru` and `cliquemap-lfu`.
+#[derive(Clone, Debug, Default)]
+pub struct Cliqued {
+    /// Its choices.
+    pub options: CliqueMapOptions,
+}
+
+impl Subject for Cliqued {
+    type Hole = std::convert::Infallible;
+    type Engine = CliqueMap<Hesitant>;
+    const CHUNK_BYTES: [u32; 3] = [256, 512, 1024];
+    const SPREADS: bool = false;
+
+    fn drawn(random: &mut Random, _paper: bool) -> Self {
+        let policy = random.pick(&[Policy::Lru, Policy::Lfu]);
+        Self { options: CliqueMapOptions { policy, ..CliqueMapOptions::default() } }
+    }
+
+    fn settings(&self, base: PoolSettings, slots: u64) -> PoolSettings {
+        self.options.settings(base, slots)
+    }
+
+    fn engine_area(settings: &PoolSettings) -> EngineArea {
+        cliquemap::layout::engine_area(settings)
+    }
+
+    fn attendant(&self, shared: &Arc<CliqueMapPool>) -> Option<Attendant> {
+        let (shared, place) = (shared.clone(), Rc::new(Cell::new(None)));
+        Some(Box::new(move |sim, clients| {
+            let endpoint = Hesitant { inner: sim.endpoint("server"), hesitation_ns: 0 };
+            let (shared, place) = (shared.clone(), place.clone());
+            sim.spawn_spared("server", async move {
+                let server: Option<Server<Hesitant>> = place.take();
+                let mut server = match server {
+                    Some(server) => server,
+                    // The node may be lost before anything has begun.
+                    None => match Server::start(&shared, endpoint).await {
+                        Ok(server) => server,
+                        Err(_) => return,
+                    },
+                };
+                // One whose node is lost is over, and its clients find that out.
+                if server.serve(|| clients.strong_count() > 0).await.is_ok() {
+                    place.set(Some(server));
+                }
+            });
+        }))
+    }
+
+    fn prepare(&self, _engine: &mut Self::Engine, hole: Option<Self::Hole>) {
+        match hole {
+            None => {}
+            Some(hole) => match hole {},
+        }
     }
 }

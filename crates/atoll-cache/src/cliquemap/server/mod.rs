@@ -230,7 +230,11 @@ impl<E: Endpoint + Messenger> Server<E> {
         let token = match (holds, change.operation, found) {
             (false, ..) | (true, Operation::Expire, None) => {
                 self.stats.conflicts += 1;
-                return Ok(Answer { outcome: Outcome::Conflict, token: before.map_or(0, |before| before.token), before });
+                return Ok(Answer {
+                    outcome: Outcome::Conflict,
+                    token: before.map_or(0, |before| before.token),
+                    before,
+                });
             }
             (true, Operation::Put, _) => self.put(hash, key, value, None, change.expiry_ms).await?,
             (true, Operation::Expire, Some(entry)) => match self.value_of(entry).await? {
