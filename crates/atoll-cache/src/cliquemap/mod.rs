@@ -132,6 +132,11 @@ impl CliqueMapPool {
         VALUE_BYTES_MAX_MESSAGES.min(heap_bytes as usize / 4)
     }
 
+    /// The hash by which clients and server know a key.
+    pub fn hash(&self, key: &[u8]) -> u64 {
+        self.hasher.hash(key)
+    }
+
     fn objects_max(&self) -> u64 {
         match self.pool.settings.objects_max {
             0 => u64::MAX,

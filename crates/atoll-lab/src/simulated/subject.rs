@@ -237,18 +237,16 @@ impl Subject for Cliqued {
     fn attendant(&self, shared: &Arc<CliqueMapPool>) -> Option<Attendant> {
         let (shared, place) = (shared.clone(), Rc::new(Cell::new(None)));
         Some(Box::new(move |sim, clients| {
-            let endpoint = Hesitant { inner: sim.endpoint("server"), hesitation_ns: 0 };
-            let (shared, place) = (shared.clone(), place.clone());
+            let (shared, place, server) = (shared.clone(), place.clone(), place.take());
+            let server: Result<Server<Hesitant>, Hesitant> =
+                server.ok_or_else(|| Hesitant { inner: sim.endpoint("server"), hesitation_ns: 0 });
             sim.spawn_spared("server", async move {
-                let server: Option<Server<Hesitant>> = place.take();
-                let mut server = match server {
-                    Some(server) => server,
-                    // The node may be lost before anything has begun.
-                    None => match Server::start(&shared, endpoint).await {
-                        Ok(server) => server,
-                        Err(_) => return,
-                    },
+                let server = match server {
+                    Ok(server) => Ok(server),
+                    Err(endpoint) => Server::start(&shared, endpoint).await,
                 };
+                // The node may be lost before anything has begun.
+                let Ok(mut server) = server else { return };
                 // One whose node is lost is over, and its clients find that out.
                 if server.serve(|| clients.strong_count() > 0).await.is_ok() {
                     place.set(Some(server));
