@@ -136,8 +136,9 @@ impl Bench {
 
     fn accesses(&mut self) -> Message {
         let (head, mut bytes) = (self.head(), Vec::new());
-        let hashes: Vec<u64> = (0..wire::LOG_ACCESSES).map(|_| self.key()).map(|key| self.pool.hash(&key)).collect();
-        wire::encode_accesses(&mut bytes, &head, hashes.into_iter().map(|hash| (1, hash)));
+        let keys: Vec<[u8; 16]> = (0..wire::LOG_ACCESSES).map(|_| self.key()).collect();
+        let hashes = keys.iter().map(|key| self.pool.hash(key));
+        wire::encode_accesses(&mut bytes, &head, hashes.map(|hash| (1, hash)));
         Message { from: CLIENT, bytes }
     }
 

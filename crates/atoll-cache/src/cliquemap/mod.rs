@@ -48,9 +48,11 @@
 //! | `accesses` | what a client tells of its GETs |
 //! | `update` | changes decided at the client |
 //! | `walk` | SCAN, and the walk over a quiet pool |
+//! | `holes` | what could be wrong with it, for tests |
 //! | `pooled` | among the engines whose caches live in a pool |
 
 mod accesses;
+mod holes;
 pub mod layout;
 mod lookup;
 mod pooled;
@@ -63,6 +65,7 @@ mod walk;
 pub mod wire;
 
 pub use accesses::LOG_PATIENCE_NS;
+pub use holes::Hole;
 pub use request::PATIENCE_NS;
 pub use server::{Server, ServerStats};
 pub use settings::{CliqueMapOptions, CliqueMapSettings, ENGINE_CLIQUEMAP, Policy};
@@ -74,6 +77,7 @@ use atoll_fabric::purpose::Scope;
 use atoll_fabric::{Buffer, Endpoint, Messenger, Purpose, VerbError};
 use atoll_pool::registry::Times;
 use atoll_pool::{Incarnation, Member, Pool, PoolClock, PoolError, PoolSettings, registry};
+use holes::OpenHoles;
 use layout::CliqueMapLayout;
 use request::Reached;
 use std::sync::Arc;
@@ -165,6 +169,7 @@ pub struct CliqueMap<E: Endpoint + Messenger> {
     operations_to_round: u32,
     times: Times,
     stats: Stats,
+    holes: OpenHoles,
 }
 
 impl<E: Endpoint + Messenger> CliqueMap<E> {
@@ -183,6 +188,7 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
             operations_to_round: OPERATIONS_PER_ROUND,
             times: Times::default(),
             stats: Stats::default(),
+            holes: OpenHoles::default(),
         }
     }
 
@@ -202,6 +208,12 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
     /// One that only looks at the pool, without a place in it.
     pub fn auditor(shared: &Arc<CliqueMapPool>, endpoint: E) -> Self {
         Self::new(shared, endpoint, None)
+    }
+
+    /// Opens a hole, to show in a simulation what it does.
+    #[cfg(feature = "holes")]
+    pub fn open_hole(&mut self, hole: Hole) {
+        self.holes = OpenHoles::only(hole);
     }
 
     /// The pool, as this process has it open.

@@ -71,19 +71,26 @@ impl<'a> Record<'a> {
     /// The record at the start of `buffer`, if there is a whole and unharmed one. `buffer` may be longer than the record.
     #[inline]
     pub fn decode(buffer: &'a Buffer, hasher: &Hasher) -> Option<Self> {
-        let (bytes, words) = (buffer.bytes(), buffer.words());
-        if bytes.len() < RECORD_HEADER_BYTES {
-            return None;
-        }
-        let (key_bytes, value_bytes) = (words[1] & ((1 << KEY_BITS) - 1), words[1] >> KEY_BITS);
-        let end = RECORD_HEADER_BYTES as u64 + key_bytes + value_bytes;
-        if end > bytes.len() as u64 || words[0] != hasher.hash(&bytes[8..end as usize]) {
-            return None;
-        }
-        let header = Header { version: words[2], token: words[3], expiry_ms: expiry_of(words[4]) };
-        let (key, value) = bytes[RECORD_HEADER_BYTES..end as usize].split_at(key_bytes as usize);
-        Some(Self { header, key, value })
+        let record = unchecked(buffer)?;
+        let end = RECORD_HEADER_BYTES + record.key.len() + record.value.len();
+        (buffer.words()[0] == hasher.hash(&buffer.bytes()[8..end])).then_some(record)
     }
+}
+
+/// What the bytes would say if they were a record's, if there are enough of them; for the hole that trusts them.
+pub(super) fn unchecked(buffer: &Buffer) -> Option<Record<'_>> {
+    let (bytes, words) = (buffer.bytes(), buffer.words());
+    if bytes.len() < RECORD_HEADER_BYTES {
+        return None;
+    }
+    let (key_bytes, value_bytes) = (words[1] & ((1 << KEY_BITS) - 1), words[1] >> KEY_BITS);
+    let end = RECORD_HEADER_BYTES as u64 + key_bytes + value_bytes;
+    if end > bytes.len() as u64 {
+        return None;
+    }
+    let header = Header { version: words[2], token: words[3], expiry_ms: expiry_of(words[4]) };
+    let (key, value) = bytes[RECORD_HEADER_BYTES..end as usize].split_at(key_bytes as usize);
+    Some(Record { header, key, value })
 }
 
 /// Writes a record into `buffer`.

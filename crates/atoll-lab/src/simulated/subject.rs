@@ -213,17 +213,19 @@ impl Subject for Stored {
 pub struct Cliqued {
     /// Its choices.
     pub options: CliqueMapOptions,
+    /// What is wrong with its server.
+    pub server_hole: Option<cliquemap::Hole>,
 }
 
 impl Subject for Cliqued {
-    type Hole = std::convert::Infallible;
+    type Hole = cliquemap::Hole;
     type Engine = CliqueMap<Hesitant>;
     const CHUNK_BYTES: [u32; 3] = [256, 512, 1024];
     const SPREADS: bool = false;
 
     fn drawn(random: &mut Random, _paper: bool) -> Self {
         let policy = random.pick(&[Policy::Lru, Policy::Lfu]);
-        Self { options: CliqueMapOptions { policy, ..CliqueMapOptions::default() } }
+        Self { options: CliqueMapOptions { policy, ..CliqueMapOptions::default() }, server_hole: None }
     }
 
     fn settings(&self, base: PoolSettings, slots: u64) -> PoolSettings {
@@ -235,7 +237,7 @@ impl Subject for Cliqued {
     }
 
     fn attendant(&self, shared: &Arc<CliqueMapPool>) -> Option<Attendant> {
-        let (shared, place) = (shared.clone(), Rc::new(Cell::new(None)));
+        let (shared, place, hole) = (shared.clone(), Rc::new(Cell::new(None)), self.server_hole);
         Some(Box::new(move |sim, clients| {
             let (shared, place, server) = (shared.clone(), place.clone(), place.take());
             let server: Result<Server<Hesitant>, Hesitant> =
@@ -247,6 +249,12 @@ impl Subject for Cliqued {
                 };
                 // The node may be lost before anything has begun.
                 let Ok(mut server) = server else { return };
+                #[cfg(feature = "holes")]
+                if let Some(hole) = hole {
+                    server.open_hole(hole);
+                }
+                #[cfg(not(feature = "holes"))]
+                let _ = hole;
                 // One whose node is lost is over, and its clients find that out.
                 if server.serve(|| clients.strong_count() > 0).await.is_ok() {
                     place.set(Some(server));
@@ -255,10 +263,12 @@ impl Subject for Cliqued {
         }))
     }
 
-    fn prepare(&self, _engine: &mut Self::Engine, hole: Option<Self::Hole>) {
-        match hole {
-            None => {}
-            Some(hole) => match hole {},
+    fn prepare(&self, engine: &mut Self::Engine, hole: Option<Self::Hole>) {
+        #[cfg(feature = "holes")]
+        if let Some(hole) = hole {
+            engine.open_hole(hole);
         }
+        #[cfg(not(feature = "holes"))]
+        let _ = (engine, hole);
     }
 }

@@ -13,10 +13,11 @@ mod room;
 mod sessions;
 mod table;
 
-use super::CliqueMapPool;
+use super::holes::OpenHoles;
 use super::layout::Entry;
 use super::record::{self, Header, Record};
 use super::wire::{self, Accesses, Answer, Change, Condition, Head, Operation, Outcome, Told};
+use super::{CliqueMapPool, Hole};
 use crate::KEY_BYTES_MAX;
 use atoll_fabric::{Batch, Buffer, Endpoint, Mailbox, Message, MessageError, Messenger, VerbError};
 use atoll_pool::{PoolClock, read_word};
@@ -70,6 +71,7 @@ pub struct Server<E: Endpoint + Messenger> {
     record: Buffer,
     outgoing: Vec<u8>,
     stats: ServerStats,
+    holes: OpenHoles,
 }
 
 impl<E: Endpoint + Messenger> Server<E> {
@@ -92,6 +94,7 @@ impl<E: Endpoint + Messenger> Server<E> {
             record: Buffer::new(),
             outgoing: Vec::new(),
             stats: ServerStats::default(),
+            holes: OpenHoles::default(),
         };
         if epoch > 0 {
             server.batch.write_word(layout.mailbox(), 0);
@@ -108,6 +111,12 @@ impl<E: Endpoint + Messenger> Server<E> {
         server.batch.write_word(layout.mailbox(), server.endpoint.mailbox().0);
         server.post().await?;
         Ok(server)
+    }
+
+    /// Opens a hole, to show in a simulation what it does.
+    #[cfg(feature = "holes")]
+    pub fn open_hole(&mut self, hole: Hole) {
+        self.holes = OpenHoles::only(hole);
     }
 
     /// What it has counted.
@@ -170,7 +179,11 @@ impl<E: Endpoint + Messenger> Server<E> {
             self.stats.dropped += 1;
             return Ok(());
         }
-        let answer = match self.session(head).change(head.sequence, change, first, part) {
+        let due = match self.holes.has(Hole::Repeats) && change.parts() == 1 {
+            true => Due::Now(part.to_vec()),
+            false => self.session(head).change(head.sequence, change, first, part),
+        };
+        let answer = match due {
             Due::Nothing => {
                 self.stats.repeats += 1;
                 return Ok(());
@@ -225,7 +238,7 @@ impl<E: Endpoint + Messenger> Server<E> {
         let holds = match (change.condition, found.and_then(|entry| self.table.get(entry))) {
             (Condition::Any, _) | (Condition::Absent, None) => true,
             (Condition::Version(version), Some(object)) => object.version == version,
-            _ => false,
+            _ => self.holes.has(Hole::LostUpdate),
         };
         let token = match (holds, change.operation, found) {
             (false, ..) | (true, Operation::Expire, None) => {
