@@ -44,7 +44,10 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
     /// Looks `key` up and notes the access.
     pub(super) async fn lookup(&mut self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
         let hash = self.shared.hasher.hash(key);
-        let found = self.look_for_live(hash, key, into).await?;
+        let found = match self.holes.has(Hole::UntakenExpiry) {
+            true => self.look_at_expiry(hash, key, into).await?,
+            false => self.look_for_live(hash, key, into).await?,
+        };
         match found {
             Found::Absent => self.stats.misses_absent += 1,
             Found::Expired => self.stats.misses_expired += 1,
@@ -74,9 +77,6 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
             if !self.is_over(header.expiry_ms).await? {
                 return Ok(Found::Live(header));
             }
-            if self.holes.has(Hole::UntakenExpiry) {
-                return Ok(Found::Expired);
-            }
             let condition = Condition::Version(header.version);
             let key_bytes = key.len() as u32;
             let remove = Change { operation: Operation::Remove, condition, expiry_ms: None, key_bytes, value_bytes: 0 };
@@ -85,6 +85,13 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
                 return Ok(Found::Expired);
             }
         }
+    }
+
+    /// As the other, for the hole that leaves what has expired where it is.
+    async fn look_at_expiry(&mut self, hash: u64, key: &[u8], into: &mut Value) -> Result<Found, CacheError> {
+        let Some(header) = self.look(hash, key, into).await? else { return Ok(Found::Absent) };
+        let is_over = self.is_over(header.expiry_ms).await?;
+        Ok(if is_over { Found::Expired } else { Found::Live(header) })
     }
 
     /// The object of a key, expired or not, in `into`.

@@ -5,10 +5,12 @@
 //!
 //! | module | concept |
 //! |---|---|
-//! | `table` | its books of the index, and the order in which objects go |
+//! | `table` | its books of the index |
+//! | `order` | the order in which objects go |
 //! | `room` | which bytes of the heap are free |
 //! | `sessions` | what it remembers of clients |
 
+mod order;
 mod room;
 mod sessions;
 mod table;
@@ -24,7 +26,7 @@ use atoll_pool::{PoolClock, read_word};
 use room::Room;
 use sessions::{Due, Session};
 use std::sync::Arc;
-use table::{Object, Rank, Table};
+use table::{Object, Table};
 
 /// Bits of a version that count a server's changes; those above are the server's epoch.
 const CHANGE_BITS: u32 = 40;
@@ -217,10 +219,7 @@ impl<E: Endpoint + Messenger> Server<E> {
 
     fn take_accesses(&mut self, from: Mailbox, head: &Head, accesses: Accesses<'_>) -> Result<(), VerbError> {
         if head.server_epoch == self.epoch && self.session(head).note(head.sequence) {
-            let now_ns = self.endpoint.now_ns();
-            for (age_us, hash) in accesses.iter() {
-                self.table.access(hash, now_ns.saturating_sub(age_us.saturating_mul(1000)));
-            }
+            accesses.iter().for_each(|(_, hash)| self.table.access(hash));
             self.stats.accesses += accesses.iter().len() as u64;
         }
         wire::encode_noted(&mut self.outgoing, head);
@@ -311,18 +310,17 @@ impl<E: Endpoint + Messenger> Server<E> {
             };
             self.evict(victim, now_ms).await?;
         };
-        let (entry, before) = match self.table.find(hash, key) {
+        let (entry, accesses) = match self.table.find(hash, key) {
             Some(entry) => {
-                let before = self.table.remove(entry).expect("it was found");
+                let (before, accesses) = self.table.remove(entry).expect("it was found");
                 self.room.give(before.span);
-                (entry, Some(before.rank))
+                (entry, accesses)
             }
-            None => (self.vacant_entry(hash).await?, None),
+            None => (self.vacant_entry(hash).await?, 0),
         };
         self.versions += 1;
         let version = u64::from(self.epoch) << CHANGE_BITS | self.versions;
         let token = token.unwrap_or(version);
-        let rank = Rank::accessed(self.shared.settings.policy, before, self.endpoint.now_ns());
         self.make_way(CHANGE_VERBS).await?;
         let (layout, mut record) = (self.shared.layout, std::mem::take(&mut self.record));
         record::encode(&mut record, &self.shared.hasher, &Header { version, token, expiry_ms }, key, value);
@@ -333,7 +331,7 @@ impl<E: Endpoint + Messenger> Server<E> {
         self.batch.write(layout.entry(entry), words);
         let value_bytes = value.len() as u64;
         let key = key.into();
-        self.table.insert(entry, Object { hash, key, version, token, expiry_ms, value_bytes, span, rank });
+        self.table.insert(entry, Object { hash, key, version, token, expiry_ms, value_bytes, span }, accesses);
         self.batch.write_word(layout.objects(), self.table.count());
         self.endpoint.post(&mut self.batch).await?;
         self.record = self.batch.take(written);
@@ -364,7 +362,7 @@ impl<E: Endpoint + Messenger> Server<E> {
 
     /// Strikes an object out; its entry is emptied by what is posted next, before anything else that is.
     async fn remove(&mut self, entry: u32) -> Result<(), VerbError> {
-        if let Some(object) = self.table.remove(entry) {
+        if let Some((object, _)) = self.table.remove(entry) {
             self.room.give(object.span);
             self.make_way(1).await?;
             self.batch.write_word(self.shared.layout.version(entry), 0);

@@ -1,16 +1,13 @@
-//! What the server knows of the objects: its own books of the index, and the order in which objects go.
+//! What the server knows of the objects: its own books of the index.
 //!
-//! The order is exact, in 128 shards by the hash of the key, as in Ditto's CliqueMap (section 5.3), where they keep cores from waiting for each other. Each shard
-//! is an ordered set, of times for LRU, of counts and times for LFU: what a list and a heap give, in one structure. A victim is the first of the shard of the key
-//! that needs room; if that shard has none, of the next one that has.
+//! A victim is the first in the order of the shard of the key that needs room; if that shard has none, of the next one that has. Objects that have expired go
+//! before all others.
 
 use super::super::layout::{BUCKET_ENTRIES, CliqueMapLayout, Span};
 use super::super::settings::Policy;
 use super::super::wire::Present;
+use super::order::{Order, SHARDS};
 use std::collections::BTreeSet;
-
-/// Shards of the order.
-const SHARDS: usize = 128;
 
 /// An object, as the server knows it.
 #[derive(Debug)]
@@ -22,39 +19,17 @@ pub(super) struct Object {
     pub(super) expiry_ms: Option<u64>,
     pub(super) value_bytes: u64,
     pub(super) span: Span,
-    /// Its place in the order of its shard.
-    pub(super) rank: Rank,
 }
 
-/// The lowest goes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Rank {
-    /// Accesses, where they count; else 0.
-    accesses: u64,
-    /// The last access, on the server's clock.
-    at_ns: u64,
-}
-
-impl Rank {
-    /// That of an object after one more access.
-    pub(super) fn accessed(policy: Policy, before: Option<Self>, at_ns: u64) -> Self {
-        let accesses = match policy {
-            Policy::Lru => 0,
-            Policy::Lfu => before.map_or(0, |before| before.accesses) + 1,
-        };
-        Self { accesses, at_ns: before.map_or(0, |before| before.at_ns).max(at_ns) }
-    }
-}
-
-/// Objects by entry of the index, and their orders.
+/// Objects by entry of the index, and the order in which they go.
 #[derive(Debug)]
 pub(super) struct Table {
-    policy: Policy,
     layout: CliqueMapLayout,
+    /// By the number of the entry, the hash of its key: a bucket's are one line. Only where there is an object does it count.
+    hashes: Vec<u64>,
     /// By the number of the entry.
     objects: Vec<Option<Box<Object>>>,
-    /// By the low bits of the hash, the rank and the entry of each object.
-    shards: Vec<BTreeSet<(Rank, u32)>>,
+    order: Order,
     /// When objects expire that do, and their entries.
     expiring: BTreeSet<(u64, u32)>,
     count: u64,
@@ -62,10 +37,11 @@ pub(super) struct Table {
 
 impl Table {
     pub(super) fn new(policy: Policy, layout: CliqueMapLayout) -> Self {
+        let entries = layout.buckets() as usize * BUCKET_ENTRIES;
         let mut objects = Vec::new();
-        objects.resize_with(layout.buckets() as usize * BUCKET_ENTRIES, || None);
-        let shards = vec![BTreeSet::new(); SHARDS];
-        Self { policy, layout, objects, shards, expiring: BTreeSet::new(), count: 0 }
+        objects.resize_with(entries, || None);
+        let order = Order::new(policy, entries as u32);
+        Self { layout, hashes: vec![0; entries], objects, order, expiring: BTreeSet::new(), count: 0 }
     }
 
     /// How many objects there are.
@@ -97,10 +73,15 @@ impl Table {
         Some(Present { token: object.token, expiry_ms: object.expiry_ms, value_bytes: object.value_bytes })
     }
 
+    /// The entries of a bucket whose objects have this hash.
+    fn with_hash(&self, hash: u64) -> impl Iterator<Item = u32> {
+        self.bucket(hash)
+            .filter(move |entry| self.hashes[*entry as usize] == hash && self.objects[*entry as usize].is_some())
+    }
+
     /// The entry of a key's object.
     pub(super) fn find(&self, hash: u64, key: &[u8]) -> Option<u32> {
-        let is_ours = |object: &Object| object.hash == hash && *object.key == *key;
-        self.bucket(hash).find(|entry| self.get(*entry).is_some_and(is_ours))
+        self.with_hash(hash).find(|entry| self.get(*entry).is_some_and(|object| *object.key == *key))
     }
 
     /// An entry of the key's bucket that no object has.
@@ -110,7 +91,7 @@ impl Table {
 
     /// The object of the key's bucket that goes first.
     pub(super) fn victim_in_bucket(&self, hash: u64) -> Option<u32> {
-        self.bucket(hash).filter_map(|entry| Some((self.get(entry)?.rank, entry))).min().map(|(_, entry)| entry)
+        self.bucket(hash).filter(|entry| self.get(*entry).is_some()).min_by_key(|entry| self.order.rank(*entry))
     }
 
     /// The object that goes first, seen from this key; one that has expired before all others.
@@ -120,42 +101,37 @@ impl Table {
         {
             return Some(*entry);
         }
-        let shards = (0..SHARDS).map(|behind| &self.shards[(Self::shard(hash) + behind) % SHARDS]);
-        shards.filter_map(BTreeSet::first).map(|(_, entry)| *entry).next()
+        (0..SHARDS).find_map(|behind| self.order.first((Self::shard(hash) + behind) % SHARDS))
     }
 
-    /// Enters an object whose entry is free.
-    pub(super) fn insert(&mut self, entry: u32, object: Object) {
-        self.shards[Self::shard(object.hash)].insert((object.rank, entry));
+    /// Enters an object whose entry is free, after an access on top of so many before.
+    pub(super) fn insert(&mut self, entry: u32, object: Object, accesses_before: u64) {
+        self.order.insert(Self::shard(object.hash), entry, accesses_before);
         self.expiring.extend(object.expiry_ms.map(|expiry_ms| (expiry_ms, entry)));
         self.count += 1;
+        self.hashes[entry as usize] = object.hash;
         let before = self.objects[entry as usize].replace(Box::new(object));
         debug_assert!(before.is_none());
     }
 
-    /// Strikes an object out.
-    pub(super) fn remove(&mut self, entry: u32) -> Option<Box<Object>> {
+    /// Strikes an object out; gives it with its accesses, where they count.
+    pub(super) fn remove(&mut self, entry: u32) -> Option<(Box<Object>, u64)> {
         let object = self.objects[entry as usize].take()?;
-        self.shards[Self::shard(object.hash)].remove(&(object.rank, entry));
+        let accesses = self.order.remove(Self::shard(object.hash), entry);
         if let Some(expiry_ms) = object.expiry_ms {
             self.expiring.remove(&(expiry_ms, entry));
         }
         self.count -= 1;
-        Some(object)
+        Some((object, accesses))
     }
 
     /// Counts an access of the object with this hash, if there is one; of two that share it, the first.
-    pub(super) fn access(&mut self, hash: u64, at_ns: u64) {
-        let (policy, bucket) = (self.policy, self.bucket(hash));
-        for entry in bucket {
-            let Some(object) = self.objects[entry as usize].as_deref_mut().filter(|object| object.hash == hash) else {
-                continue;
-            };
-            let shard = &mut self.shards[Self::shard(hash)];
-            shard.remove(&(object.rank, entry));
-            object.rank = Rank::accessed(policy, Some(object.rank), at_ns);
-            shard.insert((object.rank, entry));
-            return;
+    pub(super) fn access(&mut self, hash: u64) {
+        let found = self.with_hash(hash).next();
+        if let Some(entry) = found {
+            let shard = Self::shard(hash);
+            let accesses = self.order.remove(shard, entry);
+            self.order.insert(shard, entry, accesses);
         }
     }
 }
