@@ -1,6 +1,6 @@
 //! What a point of an experiment runs on: network, pool, threads, load.
 
-use super::processor::Processor;
+use super::processor::{Processor, ServerCosts};
 use super::system::System;
 use crate::load::{KEY_BYTES, Load};
 use atoll_cache::cliquemap::{CliqueMapOptions, Policy, record};
@@ -105,7 +105,8 @@ impl Setup {
     pub fn on_cliquemap(self, policy: Policy, cache_bytes: u64, object_bytes: u32) -> Self {
         let options = CliqueMapOptions { policy, object_bytes_mean: cliquemap_footprint(object_bytes) as u32 };
         let pool = PoolSettings { clients_max: clients_max(self.threads), ..options.for_capacity(cache_bytes) };
-        Self { system: System::CliqueMap, pool, ..self }
+        let processor = Processor { costs: ServerCosts::measured(policy), ..self.processor };
+        Self { system: System::CliqueMap, pool, processor, ..self }
     }
 }
 
