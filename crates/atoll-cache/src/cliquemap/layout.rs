@@ -113,7 +113,7 @@ impl CliqueMapLayout {
     #[inline]
     pub fn bucket_of(&self, hash: u64) -> u32 {
         // The high half, by multiplication: the low bits choose the server's shard.
-        ((hash >> 32) * u64::from(self.buckets) >> 32) as u32
+        (((hash >> 32) * u64::from(self.buckets)) >> 32) as u32
     }
 
     /// Where the server receives; 0 while there is none.

@@ -8,13 +8,16 @@
 use std::fmt;
 use std::rc::Rc;
 
+/// How long a core takes for a message, in nanoseconds, by its bytes.
+type MessageNs = dyn Fn(&[u8]) -> u64;
+
 /// Cores that share one queue, first come first served; the core that is free first takes the next message.
 #[derive(Clone)]
 pub struct Service {
     /// From when on each core is free, in picoseconds.
     free_at: Vec<u64>,
     /// How long a core takes for a message, in nanoseconds.
-    message_ns: Rc<dyn Fn(&[u8]) -> u64>,
+    message_ns: Rc<MessageNs>,
     busy_ps: u64,
     messages: u64,
 }
