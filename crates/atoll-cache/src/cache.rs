@@ -410,6 +410,10 @@ impl Change for Set<'_> {
     fn value(&self) -> &[u8] {
         self.value
     }
+
+    fn is_blind(&self) -> bool {
+        self.options.condition == Condition::Always && self.options.expiry != Expiry::Keep && self.old_value.is_none()
+    }
 }
 
 struct Remove<'a> {

@@ -96,6 +96,12 @@ pub trait Change {
 
     /// The value to put, read after `decide` gave [`Verdict::Put`].
     fn value(&self) -> &[u8];
+
+    /// Whether the verdict is the same whatever is there, [`Verdict::Put`] or [`Verdict::Remove`]. An engine may then do what `decide` says of nothing
+    /// without a look at what is there, and show `decide` afterwards what was.
+    fn is_blind(&self) -> bool {
+        false
+    }
 }
 
 /// A cache engine, as one client uses it: one thread, one operation at a time.

@@ -16,6 +16,7 @@
 //! | [`ditto`] | the engine `ditto` |
 //! | [`kvs`] | the engine `kvs`: a baseline that tracks nothing |
 //! | [`queues`] | the engines `shard-lru`, `lru-dm`, `sieve-dm`, `s3fifo-dm`: baselines whose queues lie in the pool |
+//! | [`cliquemap`] | the engines `cliquemap-lru` and `cliquemap-lfu`: baselines whose memory node has a processor |
 //! | [`objects`] | what engines have in common that keep every object by itself |
 //! | `extent` | objects that need chunks of their own |
 //! | [`policy`] | eviction policies as pure functions, one file each |
@@ -25,6 +26,7 @@
 
 pub mod cache;
 pub mod chosen;
+pub mod cliquemap;
 pub mod ditto;
 pub mod engine;
 pub mod experts;

@@ -2,6 +2,7 @@
 
 mod decoders;
 
+use atoll_cache::cliquemap::wire;
 use atoll_cache::ditto::DittoOptions;
 use atoll_cache::forge::ForgeOptions;
 use atoll_sim::Random;
@@ -58,6 +59,30 @@ fn header(random: &mut Random) -> Vec<u8> {
     bytes
 }
 
+/// A message of CliqueMap's, with some words of other kinds.
+fn message(random: &mut Random) -> Vec<u8> {
+    let head = wire::Head {
+        client: atoll_pool::Incarnation { slot: 1, epoch: 2 },
+        server_epoch: 3,
+        sequence: random.word() >> random.below(64),
+    };
+    let mut message = Vec::new();
+    if random.below(4) == 0 {
+        wire::encode_accesses(&mut message, &head, (0..random.below(130)).map(|age_us| (age_us, 7)));
+    } else {
+        let (operation, condition) = (wire::Operation::Put, wire::Condition::Version(9));
+        let value = vec![1; random.below(100) as usize];
+        let value_bytes = value.len() as u32;
+        let change = wire::Change { operation, condition, expiry_ms: None, key_bytes: 3, value_bytes };
+        wire::encode_change(&mut message, &head, &change, 0, b"key", &value);
+    }
+    for _ in 0..random.below(3) {
+        let at = random.below(message.len() as u64) as usize;
+        message[at] = random.word() as u8 >> random.below(8);
+    }
+    message
+}
+
 #[test]
 fn promise_6_every_decoder_refuses_any_bytes_or_stays_within_its_bounds() {
     let mut random = Random::new(6);
@@ -67,5 +92,7 @@ fn promise_6_every_decoder_refuses_any_bytes_or_stays_within_its_bounds() {
         decoders::record(&bytes(&mut random, 400));
         decoders::slot_words(&bytes(&mut random, 100));
         decoders::object_words(&bytes(&mut random, 100));
+        decoders::cliquemap(&bytes(&mut random, 100));
+        decoders::cliquemap(&message(&mut random));
     }
 }

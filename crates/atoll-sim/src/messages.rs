@@ -69,6 +69,11 @@ impl PostOffice {
         id
     }
 
+    /// The bytes of a message that is on its way.
+    pub(crate) fn bytes(&self, id: u32) -> &[u8] {
+        &self.mails[id as usize].as_ref().expect("a message is there until it has arrived").message.bytes
+    }
+
     /// From which endpoint to which a message is on its way, and its length.
     pub(crate) fn on_the_way(&self, id: u32) -> ((u32, u32), u64) {
         let mail = self.mails[id as usize].as_ref().expect("a message is there until it has arrived");

@@ -367,3 +367,26 @@ fn a_memory_nodes_processor_serves_as_many_messages_as_its_cores_can() {
         assert_eq!(sim.traffic().unwrap().of(Purpose::default()).messages, 3200);
     }
 }
+
+#[test]
+fn a_memory_nodes_processor_reaches_its_own_memory_without_a_nic_and_others_through_one() {
+    let sim = timed(network(2));
+    let processor = sim.endpoint_at("processor", 1, Service::new(1, 1000));
+    let took = sim.block_on(async move {
+        let mut took = Vec::new();
+        for node in [1, 0] {
+            let (before_ns, mut batch) = (processor.virtual_ns(), Batch::new());
+            batch.write_word(Address::new(node, 0, 64), 7);
+            let read = batch.read_word(Address::new(node, 0, 64));
+            processor.post(&mut batch).await.unwrap();
+            assert_eq!(batch.word(read), 7);
+            took.push(processor.virtual_ns() - before_ns);
+        }
+        took
+    });
+    let took = took.unwrap();
+    assert!(took[0] < 50 && took[1] > 1000, "{took:?} ns");
+    let traffic = sim.traffic().unwrap();
+    let verbs: Vec<u64> = traffic.nics.iter().map(|nic| nic.verbs.iter().sum()).collect();
+    assert_eq!(verbs.iter().sum::<u64>(), 2, "{verbs:?}");
+}

@@ -3,6 +3,9 @@
 
 #![allow(missing_docs, unreachable_pub, dead_code, reason = "every user takes its part")]
 
+use atoll_cache::cliquemap::layout::Entry;
+use atoll_cache::cliquemap::record as cliquemap_record;
+use atoll_cache::cliquemap::{CliqueMapSettings, wire};
 use atoll_cache::ditto::DittoSettings;
 use atoll_cache::forge::ForgeSettings;
 use atoll_cache::forge::group::{Contents, MapEntry};
@@ -43,6 +46,9 @@ pub fn pool_header(bytes: &[u8]) {
     {
         let last = forge.slot(u64::from(settings.buckets) * layout::BUCKET_SLOTS as u64 - 1);
         is_before_the_heap(&pool, last, 8);
+    }
+    if let Ok(settings) = CliqueMapSettings::decode(&pool.settings) {
+        assert!(settings.buckets >= 1 && pool.settings.nodes_max == 1);
     }
     if let Ok(settings) = ObjectsSettings::decode(&pool.settings) {
         assert!(settings.large_class.bytes() <= u64::from(pool.settings.chunk_bytes));
@@ -173,6 +179,45 @@ pub fn object_words(bytes: &[u8]) {
         assert!(access.expiry_ms.is_none_or(|ms| ms > 0 && ms < 1 << 48));
         if Access::mark(information).is_none() {
             assert_eq!((access.inserted_us, access.last_us, access.frequency), (now_us, now_us, 1));
+        }
+    }
+}
+
+/// What CliqueMap's server and clients get from each other: messages, entries, records as they are and with their checksum set right.
+pub fn cliquemap(bytes: &[u8]) {
+    match wire::decode(bytes) {
+        Some((head, wire::Told::Change(change, first, part))) => {
+            assert!(first + part.len() <= change.body_bytes() && part.len() <= wire::PART_BYTES);
+            assert!(first == 0 || first / wire::PART_BYTES < change.parts());
+            let _ = head;
+        }
+        Some((_, wire::Told::Accesses(accesses))) => assert!(accesses.iter().len() <= wire::LOG_ACCESSES),
+        Some((head, wire::Told::Answer(answer))) => {
+            let mut again = Vec::new();
+            wire::encode_answer(&mut again, &head, &answer);
+            assert_eq!(wire::decode(&again), Some((head, wire::Told::Answer(answer))));
+        }
+        Some((_, wire::Told::Noted)) | None => {}
+    }
+    let words: Vec<u64> = words(bytes).collect();
+    let heap_bytes = words.first().map_or(0, |word| word % (1 << 44));
+    for entry in Entry::of_bucket(&words) {
+        if let Some(span) = entry.span(heap_bytes) {
+            assert!(
+                span.offset + span.bytes <= heap_bytes && span.bytes >= cliquemap_record::RECORD_HEADER_BYTES as u64
+            );
+            assert_eq!(Entry::new(entry.hash, entry.version, span), entry);
+        }
+    }
+    let hasher = Hasher::new(7);
+    let mut buffer = Buffer::new();
+    buffer.resize(bytes.len() / 8 * 8);
+    let whole = buffer.len();
+    buffer.bytes_mut().copy_from_slice(&bytes[..whole]);
+    for end in cliquemap_record::RECORD_HEADER_BYTES..=whole {
+        buffer.words_mut()[0] = hasher.hash(&buffer.bytes()[8..end]);
+        if let Some(record) = cliquemap_record::Record::decode(&buffer, &hasher) {
+            assert!(cliquemap_record::RECORD_HEADER_BYTES + record.key.len() + record.value.len() <= whole);
         }
     }
 }

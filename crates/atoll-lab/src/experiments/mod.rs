@@ -28,6 +28,7 @@
 //! | module | concept |
 //! |---|---|
 //! | [`setup`] | what a point of an experiment runs on; the pool of a size |
+//! | [`processor`] | the memory node's cores, for systems that need them |
 //! | [`system`] | the engines that a point can run on |
 //! | [`point`] | a point, run: the simulation, its phases, what was counted |
 //! | `client` | a thread of a point |
@@ -51,6 +52,7 @@ mod fig17;
 mod fig18;
 mod fig3;
 pub mod point;
+pub mod processor;
 pub mod setup;
 pub mod shape;
 pub mod system;
@@ -101,7 +103,7 @@ pub trait Experiment: Sync {
 }
 
 /// All of them, in the order of `atoll lab list`.
-pub const ALL: [&dyn Experiment; 13] = [
+pub const ALL: [&dyn Experiment; 14] = [
     &fig3::Traffic,
     &fig13::Ycsb,
     &fig14::FixedSizes,
@@ -112,6 +114,7 @@ pub const ALL: [&dyn Experiment; 13] = [
     &ditto::Tracking,
     &ditto::Elasticity,
     &ditto::Ycsb,
+    &ditto::Cores,
     &ditto::RealTraces,
     &ditto::Policies,
     &ditto::Counters,

@@ -16,6 +16,7 @@ use crate::latency::Latencies;
 use crate::load::Stream;
 use crate::progress::Progress;
 use crate::scheduled::Scheduled;
+use crate::simulated::Attendant;
 use atoll_cache::{Cache, CacheError, Stats};
 use atoll_fabric::Kind;
 use atoll_sim::network::traffic::Limit;
@@ -118,6 +119,7 @@ pub(super) struct Point<'s, G: Subject> {
     pub(super) pools: Vec<Arc<G::Shared>>,
     pub(super) places: Vec<Place<G>>,
     pub(super) tally: Rc<RefCell<Tally>>,
+    attendant: Option<Attendant>,
 }
 
 /// Runs one point.
@@ -174,7 +176,8 @@ impl<'s, G: Subject> Point<'s, G> {
             let endpoint = sim.endpoint_on("opener", node);
             pools.push(ran(sim.block_on(async move { G::open(&endpoint, bytes).await }))??);
         }
-        let mut point = Self { setup, sim, pools, places: Vec::new(), tally: Rc::new(RefCell::new(Tally::new())) };
+        let (attendant, tally) = (G::attendant(&pools[0], setup), Rc::new(RefCell::new(Tally::new())));
+        let mut point = Self { setup, sim, pools, places: Vec::new(), tally, attendant };
         for thread in 0..setup.threads {
             point.join(thread)?;
         }
@@ -198,8 +201,12 @@ impl<'s, G: Subject> Point<'s, G> {
         what: impl Fn(u64, Client<G>) -> F,
     ) -> Result<u64, LabError> {
         self.begin();
+        let present = Rc::new(());
+        if let Some(attend) = &self.attendant {
+            attend(&self.sim, Rc::downgrade(&present));
+        }
         for (thread, place) in self.places.iter().enumerate() {
-            let (place, tally) = (place.clone(), self.tally.clone());
+            let (place, tally, present) = (place.clone(), self.tally.clone(), present.clone());
             let client = place.take().expect("between phases every thread is at its place");
             let work = what(thread as u64, client);
             self.sim.spawn("client", async move {
@@ -208,8 +215,10 @@ impl<'s, G: Subject> Point<'s, G> {
                     tally.borrow_mut().failed.get_or_insert(error.into());
                 }
                 *place.borrow_mut() = Some(client);
+                drop(present);
             });
         }
+        drop(present);
         let report = ran(self.sim.run())?;
         match self.tally.borrow_mut().failed.take() {
             Some(error) => Err(error),

@@ -1,7 +1,9 @@
 //! What a point of an experiment runs on: network, pool, threads, load.
 
+use super::processor::{Processor, ServerCosts};
 use super::system::System;
 use crate::load::{KEY_BYTES, Load};
+use atoll_cache::cliquemap::{CliqueMapOptions, Policy, record};
 use atoll_cache::ditto::DittoOptions;
 use atoll_cache::forge::object::small_record_bytes;
 use atoll_cache::forge::{ForgeOptions, Variant};
@@ -63,6 +65,8 @@ pub struct Setup {
     pub miss_penalty_ns: u64,
     /// What all threads' engines do without, if they are `forge`.
     pub variant: Variant,
+    /// The memory node's processor, which only CliqueMap needs.
+    pub processor: Processor,
     /// Seed of the simulation.
     pub seed: u64,
 }
@@ -81,6 +85,7 @@ impl Setup {
             address_cache_bytes: 0,
             miss_penalty_ns: 0,
             variant: Variant::default(),
+            processor: Processor::default(),
             seed,
         }
     }
@@ -108,6 +113,14 @@ impl Setup {
         let pool = objects_pool(options.objects(), cache_bytes, object_bytes, self.threads);
         Self { system: System::Queues, pool, ..self }
     }
+
+    /// The same point on CliqueMap, in a pool of `cache_bytes` for the same objects.
+    pub fn on_cliquemap(self, policy: Policy, cache_bytes: u64, object_bytes: u32) -> Self {
+        let options = CliqueMapOptions { policy, object_bytes_mean: cliquemap_footprint(object_bytes) as u32 };
+        let pool = PoolSettings { clients_max: clients_max(self.threads), ..options.for_capacity(cache_bytes) };
+        let processor = Processor { costs: ServerCosts::measured(policy), ..self.processor };
+        Self { system: System::CliqueMap, pool, processor, ..self }
+    }
 }
 
 /// Slots for which the replacement's area is asked after.
@@ -119,6 +132,12 @@ pub fn objects_footprint(options: &ObjectsOptions, object_bytes: u32) -> u64 {
     let record = small_record_bytes(KEY_BYTES as usize, object_bytes.saturating_sub(KEY_BYTES) as usize);
     let block = Class::of(record + 8 * options.extension_words).map_or(u64::from(object_bytes), Class::bytes);
     block + options.slots_per_object * (8 + ACCESS_BYTES + (options.area_bytes)(AREA_SLOTS) / AREA_SLOTS)
+}
+
+/// Bytes of pool that an object of so many bytes takes on CliqueMap: its record, and its entries.
+pub fn cliquemap_footprint(object_bytes: u32) -> u64 {
+    let record = record::record_bytes(KEY_BYTES as usize, object_bytes.saturating_sub(KEY_BYTES) as usize);
+    CliqueMapOptions::default().footprint_bytes(record)
 }
 
 /// Settings of a pool of `cache_bytes`, metadata included, on the table of objects: the index is made for as many objects as there is room for.

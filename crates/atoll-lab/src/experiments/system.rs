@@ -5,7 +5,9 @@
 
 use super::setup::Setup;
 use crate::LabError;
+use crate::simulated::Attendant;
 use atoll_cache::Pooled;
+use atoll_cache::cliquemap::{CliqueMap, CliqueMapPool, Server};
 use atoll_cache::ditto::Ditto;
 use atoll_cache::forge::{Forge, Variant};
 use atoll_cache::kvs::Kvs;
@@ -13,6 +15,9 @@ use atoll_cache::queues::Queued;
 use atoll_fabric::Address;
 use atoll_pool::PoolError;
 use atoll_sim::SimEndpoint;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
 
 /// Which engine a point runs on. Its choices are in the settings of the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +31,8 @@ pub enum System {
     Kvs,
     /// A table of objects with queues in the pool, which the pool's settings name.
     Queues,
+    /// CliqueMap, whose memory node has a processor.
+    CliqueMap,
 }
 
 /// An engine on the simulated network.
@@ -34,6 +41,12 @@ pub(super) trait Subject: Pooled<SimEndpoint> + 'static {
     fn beside_bytes(setup: &Setup) -> Result<u64, PoolError> {
         let _ = setup;
         Ok(0)
+    }
+
+    /// Whoever has to be there while threads are at work.
+    fn attendant(shared: &Arc<Self::Shared>, setup: &Setup) -> Option<Attendant> {
+        let _ = (shared, setup);
+        None
     }
 
     /// Makes a thread's own choices, after it has joined.
@@ -61,6 +74,26 @@ impl Subject for Ditto<SimEndpoint> {}
 impl Subject for Kvs<SimEndpoint> {}
 
 impl Subject for Queued<SimEndpoint> {}
+impl Subject for CliqueMap<SimEndpoint> {
+    fn attendant(shared: &Arc<CliqueMapPool>, setup: &Setup) -> Option<Attendant> {
+        let (shared, place, service) =
+            (shared.clone(), Rc::new(Cell::new(None)), setup.processor.service(&setup.profile));
+        Some(Box::new(move |sim, clients| {
+            let (shared, place, server) = (shared.clone(), place.clone(), place.take());
+            let server: Result<Server<SimEndpoint>, SimEndpoint> =
+                server.ok_or_else(|| sim.endpoint_at("server", 0, service.clone()));
+            sim.spawn("server", async move {
+                let server = match server {
+                    Ok(server) => Ok(server),
+                    Err(endpoint) => Server::start(&shared, endpoint).await,
+                };
+                let mut server = server.expect("nothing fails in a timed run");
+                server.serve(|| clients.strong_count() > 0).await.expect("nothing fails in a timed run");
+                place.set(Some(server));
+            });
+        }))
+    }
+}
 
 /// Something to do with whatever system a point runs on.
 pub(super) trait Work {
@@ -78,5 +111,6 @@ pub(super) fn on_system<W: Work>(system: System, work: W) -> Result<W::Output, L
         System::Ditto => work.run::<Ditto<SimEndpoint>>(),
         System::Kvs => work.run::<Kvs<SimEndpoint>>(),
         System::Queues => work.run::<Queued<SimEndpoint>>(),
+        System::CliqueMap => work.run::<CliqueMap<SimEndpoint>>(),
     }
 }

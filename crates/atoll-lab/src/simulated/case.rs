@@ -87,8 +87,8 @@ impl<S: Subject> Case<S> {
         let clients = 2 + random.below(3) as u32;
         let mut spread = Random::stream(seed, 12);
         Self {
-            nodes: spread.pick(&[1, 1, 1, 2, 3]),
-            growth_chunks: spread.pick(&[0, 0, 8, 20]),
+            nodes: if S::SPREADS { spread.pick(&[1, 1, 1, 2, 3]) } else { 1 },
+            growth_chunks: if S::SPREADS { spread.pick(&[0, 0, 8, 20]) } else { 0 },
             subject: S::drawn(&mut random, paper),
             chunk_bytes: random.pick(&S::CHUNK_BYTES),
             chunks: random.pick(&[18, 24, 40]),
@@ -196,10 +196,15 @@ impl<S: Subject> Case<S> {
                 }
             });
         }
+        let present = Rc::new(());
+        if let Some(attend) = clients.first().and_then(|first| self.subject.attendant(first.cache.engine().shared())) {
+            attend(sim, Rc::downgrade(&present));
+        }
         for client in clients {
-            let (errors, number) = (errors.clone(), client.number);
+            let (errors, number, present) = (errors.clone(), client.number, present.clone());
             let part = part(client);
             sim.spawn(&format!("client {number}"), async move {
+                let _present = present;
                 let outcome = match part.await {
                     Ok(mut client) => client.cache.engine_mut().leave().await,
                     Err(error) => Err(error),
@@ -209,6 +214,7 @@ impl<S: Subject> Case<S> {
                 }
             });
         }
+        drop(present);
         sim.run().map_err(|error| error.to_string())?;
         errors.take().into_iter().next().map_or(Ok(()), Err)
     }

@@ -3,7 +3,7 @@
 use super::subject::{Forged, Subject};
 use atoll_cache::{Cache, CacheError, Condition, Number, Pooled, SetOptions, Value};
 use atoll_fabric::batch::Operation;
-use atoll_fabric::{Batch, Endpoint, Identity, Limits, VerbError};
+use atoll_fabric::{Batch, Endpoint, Identity, Limits, Mailbox, Message, MessageError, Messenger, VerbError};
 use atoll_sim::history::{self, Call, Outcome, Seen};
 use atoll_sim::{History, Random, SimEndpoint};
 use std::rc::Rc;
@@ -166,5 +166,23 @@ impl Endpoint for Hesitant {
 
     fn fabric(&self) -> &'static str {
         self.inner.fabric()
+    }
+}
+
+impl Messenger for Hesitant {
+    fn mailbox(&self) -> Mailbox {
+        self.inner.mailbox()
+    }
+
+    fn send(&self, to: Mailbox, bytes: &[u8]) -> Result<(), MessageError> {
+        self.inner.send(to, bytes)
+    }
+
+    fn receive(&self) -> impl Future<Output = Message> {
+        self.inner.receive()
+    }
+
+    fn receive_within(&self, ns: u64) -> impl Future<Output = Option<Message>> {
+        self.inner.receive_within(ns)
     }
 }

@@ -30,5 +30,5 @@ pub use client::Client;
 #[cfg(feature = "command")]
 pub use command::SimCommand;
 pub use load::Load;
-pub use subject::{Dittoed, Forged, Learned, Queueing, Stored, Subject};
+pub use subject::{Attendant, Cliqued, Dittoed, Forged, Learned, Queueing, Stored, Subject};
 pub use turmoil::Turmoil;

@@ -3,6 +3,7 @@
 use super::case::{ForgePoolWords, Shared};
 use super::client::Hesitant;
 use atoll_cache::Pooled;
+use atoll_cache::cliquemap::{self, CliqueMap, CliqueMapOptions, CliqueMapPool, Policy, Server};
 use atoll_cache::ditto::{Ditto, DittoOptions};
 use atoll_cache::forge::{self, Forge, ForgeOptions, Variant};
 use atoll_cache::kvs::{self, Kvs};
@@ -12,8 +13,14 @@ use atoll_fabric::{Address, Endpoint, Kind, RegionAttributes};
 use atoll_pool::{EngineArea, PoolSettings};
 use atoll_sim::sim::region;
 use atoll_sim::{Random, Sim};
+use std::cell::Cell;
 use std::fmt::Debug;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
+
+/// Adds to a simulation whoever has to be there while clients play, such as a memory node's processor, until nobody has the other end any more. Called anew for
+/// every run, one after the other.
+pub type Attendant = Box<dyn Fn(&Sim, Weak<()>)>;
 
 /// An engine, and its own choices in a case.
 pub trait Subject: Clone + Debug + Default + 'static {
@@ -23,6 +30,8 @@ pub trait Subject: Clone + Debug + Default + 'static {
     type Engine: Pooled<Hesitant> + 'static;
     /// Sizes of chunks that a drawn case has.
     const CHUNK_BYTES: [u32; 3];
+    /// Whether its pools have further nodes, and grow.
+    const SPREADS: bool = true;
 
     /// Choices from a stream; `paper` says whether they are to be a paper's.
     fn drawn(random: &mut Random, paper: bool) -> Self;
@@ -42,6 +51,12 @@ pub trait Subject: Clone + Debug + Default + 'static {
     /// What is done to the pool before anybody joins.
     fn set_stage(&self, sim: &Sim, shared: &Arc<Shared<Self>>) {
         let _ = (sim, shared);
+    }
+
+    /// Whoever has to be there while clients play.
+    fn attendant(&self, shared: &Arc<Shared<Self>>) -> Option<Attendant> {
+        let _ = shared;
+        None
     }
 
     /// Makes a client's own choices, and opens a hole, which without the feature `holes` cannot be done.
@@ -259,6 +274,71 @@ impl Subject for Queueing {
 
     fn engine_area(settings: &PoolSettings) -> EngineArea {
         objects::layout::engine_area(settings)
+    }
+
+    fn prepare(&self, engine: &mut Self::Engine, hole: Option<Self::Hole>) {
+        #[cfg(feature = "holes")]
+        if let Some(hole) = hole {
+            engine.open_hole(hole);
+        }
+        #[cfg(not(feature = "holes"))]
+        let _ = (engine, hole);
+    }
+}
+
+/// `cliquemap-lru` and `cliquemap-lfu`.
+#[derive(Clone, Debug, Default)]
+pub struct Cliqued {
+    /// Its choices.
+    pub options: CliqueMapOptions,
+    /// What is wrong with its server.
+    pub server_hole: Option<cliquemap::Hole>,
+}
+
+impl Subject for Cliqued {
+    type Hole = cliquemap::Hole;
+    type Engine = CliqueMap<Hesitant>;
+    const CHUNK_BYTES: [u32; 3] = [256, 512, 1024];
+    const SPREADS: bool = false;
+
+    fn drawn(random: &mut Random, _paper: bool) -> Self {
+        let policy = random.pick(&[Policy::Lru, Policy::Lfu]);
+        Self { options: CliqueMapOptions { policy, ..CliqueMapOptions::default() }, server_hole: None }
+    }
+
+    fn settings(&self, base: PoolSettings, slots: u64) -> PoolSettings {
+        self.options.settings(base, slots)
+    }
+
+    fn engine_area(settings: &PoolSettings) -> EngineArea {
+        cliquemap::layout::engine_area(settings)
+    }
+
+    fn attendant(&self, shared: &Arc<CliqueMapPool>) -> Option<Attendant> {
+        let (shared, place, hole) = (shared.clone(), Rc::new(Cell::new(None)), self.server_hole);
+        Some(Box::new(move |sim, clients| {
+            let (shared, place, server) = (shared.clone(), place.clone(), place.take());
+            let server: Result<Server<Hesitant>, Hesitant> =
+                server.ok_or_else(|| Hesitant { inner: sim.endpoint("server"), hesitation_ns: 0 });
+            sim.spawn_spared("server", async move {
+                let server = match server {
+                    Ok(server) => Ok(server),
+                    Err(endpoint) => Server::start(&shared, endpoint).await,
+                };
+                // The node may be lost before anything has begun.
+                let Ok(mut server) = server else { return };
+                #[cfg(feature = "holes")]
+                if let Some(hole) = hole {
+                    server.open_hole(hole);
+                }
+                #[cfg(not(feature = "holes"))]
+                let _ = hole;
+                // One whose node is lost is over, and its clients find that out.
+                if server.serve(|| clients.strong_count() > 0).await.is_ok() {
+                    place.set(Some(server));
+                }
+            });
+        }))
     }
 
     fn prepare(&self, engine: &mut Self::Engine, hole: Option<Self::Hole>) {

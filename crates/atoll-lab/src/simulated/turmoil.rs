@@ -142,6 +142,8 @@ impl<S: Subject> Turmoil<S> {
         let endpoint = Hesitant { inner: sim.endpoint("maker"), hesitation_ns: 0 };
         let made = sim.block_on(async move { S::Engine::format(&endpoint, settings).await });
         let pool = made.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        let attendant = self.case.subject.attendant(&pool);
+        let attend = |present: &Rc<()>| attendant.iter().for_each(|attend| attend(sim, Rc::downgrade(present)));
         sim.name_addresses(move |at| S::Engine::describe(&pool, at));
         let stage = Rc::new(Stage {
             turmoil: self.clone(),
@@ -151,22 +153,26 @@ impl<S: Subject> Turmoil<S> {
             errors: RefCell::default(),
             next_number: Cell::new(self.case.clients),
         });
+        let present = Rc::new(());
+        attend(&present);
         for number in 0..self.case.clients {
-            let (stage, control) = (stage.clone(), sim.control());
-            sim.spawn(&format!("client {number}"), live(stage, control, number));
+            let (stage, control, present) = (stage.clone(), sim.control(), present.clone());
+            sim.spawn(&format!("client {number}"), live(stage, control, number, present));
         }
         if self.case.growth_chunks > 0 {
             sim.spawn("grower", grow(stage.clone(), sim.control()));
         }
         if self.resized_chunks > 0 {
-            sim.spawn("resizer", resize(stage.clone(), sim.control()));
+            sim.spawn("resizer", resize(stage.clone(), sim.control(), present.clone()));
         }
-        sim.spawn_spared("keeper", keep(stage.clone(), sim.control()));
+        sim.spawn_spared("keeper", keep(stage.clone(), sim.control(), present));
         sim.run().map_err(|error| error.to_string())?;
         if let Some(error) = stage.errors.take().into_iter().next() {
             return Err(error);
         }
-        sim.block_on(end(stage.clone(), sim.control())).map_err(|error| error.to_string())??;
+        let present = Rc::new(());
+        attend(&present);
+        sim.block_on(end(stage.clone(), sim.control(), present)).map_err(|error| error.to_string())??;
         let checked = stage.history.check_with(self.case.evictions).map_err(|violation| violation.to_string())?;
         let report = sim.run().map_err(|error| error.to_string())?;
         let kills = sim.control().killed().len() as u64;
@@ -197,8 +203,8 @@ impl<S: Subject> Stage<S> {
     }
 }
 
-/// A client's life, if nothing cuts it short.
-async fn live<S: Subject>(stage: Rc<Stage<S>>, control: Control, number: u32) {
+/// A client's life, if nothing cuts it short. While it lasts, the attendant has to be there.
+async fn live<S: Subject>(stage: Rc<Stage<S>>, control: Control, number: u32, _present: Rc<()>) {
     let mut cache = match stage.join(&control, &format!("client {number}"), true).await {
         Ok(cache) => cache,
         Err(error) if stage.is_fate_of_joiners(&error) => return,
@@ -239,7 +245,7 @@ async fn grow<S: Subject>(stage: Rc<Stage<S>>, control: Control) {
 }
 
 /// Makes the pool smaller at some moment and larger again, if nothing cuts that short.
-async fn resize<S: Subject>(stage: Rc<Stage<S>>, control: Control) {
+async fn resize<S: Subject>(stage: Rc<Stage<S>>, control: Control, _present: Rc<()>) {
     let outcome = async {
         let mut cache = match stage.join(&control, "resizer", false).await {
             Ok(cache) => cache,
@@ -279,18 +285,18 @@ fn is_fate(error: &VerbError) -> bool {
 }
 
 /// Spawns a successor for every client that is killed.
-async fn keep<S: Subject>(stage: Rc<Stage<S>>, control: Control) {
+async fn keep<S: Subject>(stage: Rc<Stage<S>>, control: Control, present: Rc<()>) {
     while control.next_killed().await.is_some() {
         let number = stage.next_number.get();
         if number - stage.turmoil.case.clients < stage.turmoil.successors {
             stage.next_number.set(number + 1);
-            control.spawn(&format!("client {number}"), live(stage.clone(), control.clone(), number));
+            control.spawn(&format!("client {number}"), live(stage.clone(), control.clone(), number, present.clone()));
         }
     }
 }
 
 /// After everything: one repair, and the pool is as good as new.
-async fn end<S: Subject>(stage: Rc<Stage<S>>, control: Control) -> Result<(), String> {
+async fn end<S: Subject>(stage: Rc<Stage<S>>, control: Control, _present: Rc<()>) -> Result<(), String> {
     let text = |error: CacheError| format!("after the faults: {error}");
     let joined = stage.join(&control, "last", true).await;
     let mut cache = match joined {

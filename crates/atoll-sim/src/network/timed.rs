@@ -207,14 +207,15 @@ impl Timed {
         if from == to { 0 } else { self.profile.wire_ps + self.profile.switch_ps }
     }
 
-    /// A client, or a memory node's processor, sends a message of `bytes`: its processor is charged, the rest is events.
+    /// A client, or a memory node's processor, sends a message of `bytes`: its processor is charged, unless it is a memory node's, and the rest is events.
     fn post_mail(&mut self, lane: u32, port: u32, id: u32, bytes: u64) {
         let port = &mut self.ports[port as usize];
+        let charged_ps = if port.service.is_some() { 0 } else { self.cpu.batch_ps + self.profile.client.batch_ps };
         let posted = &mut port.traffic.purposes[port.purpose as usize];
         posted.messages += 1;
         posted.bytes += bytes;
         let rung = &mut self.busy_until[lane as usize];
-        *rung += self.cpu.batch_ps + self.profile.client.batch_ps;
+        *rung += charged_ps;
         self.events.add(*rung + self.profile.doorbell_ps, Event::MailOut(id));
     }
 
@@ -232,11 +233,11 @@ impl Timed {
     }
 
     /// A message has come to its receiver's NIC, and takes its turn there and at the receiver's processor, if that serves messages.
-    fn mail_in(&mut self, id: u32, to: u32, bytes: u64) {
-        let (wire, port) = (self.mail_wire(bytes), &mut self.ports[to as usize]);
+    fn mail_in(&mut self, id: u32, to: u32, message: &[u8]) {
+        let (wire, port) = (self.mail_wire(message.len() as u64), &mut self.ports[to as usize]);
         let taken = self.nics[port.nic as usize].take_message(self.now_ps, wire, &self.profile);
         let seen = taken + self.profile.completion_ps;
-        let served = port.service.as_mut().map_or(seen, |service| service.charge(seen));
+        let served = port.service.as_mut().map_or(seen, |service| service.charge(seen, message));
         self.events.add(served, Event::Mail(id));
     }
 
@@ -244,8 +245,7 @@ impl Timed {
     fn post(&mut self, lane: u32, port: u32, id: u32, flight: &Flight) {
         let verbs = flight.verbs().len();
         if self.journeys.len() <= id as usize {
-            self.journeys.resize(id as usize + 1, Journey::default());
-            self.legs.resize(self.journeys.len() * BATCH_VERBS_MAX, Leg::NONE);
+            self.add_journeys(id);
         }
         let (mut nodes, mut is_fenced) = (0_u64, false);
         let (mut bytes, mut read, mut written) = (0, 0, 0);
@@ -277,6 +277,28 @@ impl Timed {
         let rung = &mut self.busy_until[lane as usize];
         *rung += posted_ps;
         self.events.add(*rung + self.profile.doorbell_ps, Event::Doorbell(id));
+    }
+
+    /// Whether a batch is a memory node's processor's, and to its own node alone.
+    #[inline]
+    fn is_at_home(&self, port: u32, flight: &Flight) -> bool {
+        let port = &self.ports[port as usize];
+        port.service.is_some() && flight.verbs().all(|verb| self.nic_of[usize::from(verb.at.node())] == port.nic)
+    }
+
+    /// Such a batch is done now: its time is in that of the message that it is done for.
+    fn do_at_home(&mut self, id: u32) {
+        if self.journeys.len() <= id as usize {
+            self.add_journeys(id);
+        }
+        self.journeys[id as usize] = Journey::default();
+        self.events.add(self.now_ps, Event::Completion(id));
+    }
+
+    #[cold]
+    fn add_journeys(&mut self, id: u32) {
+        self.journeys.resize(id as usize + 1, Journey::default());
+        self.legs.resize(self.journeys.len() * BATCH_VERBS_MAX, Leg::NONE);
     }
 
     /// What a verb is to the network; `nodes` has a bit for each node that those before it in its batch are to.
@@ -417,8 +439,8 @@ impl World {
                     timed.mail_out(id, ports, bytes);
                 }
                 Event::MailIn(id) => {
-                    let ((_, to), bytes) = self.post.on_the_way(id);
-                    timed.mail_in(id, to, bytes);
+                    let ((_, to), _) = self.post.on_the_way(id);
+                    timed.mail_in(id, to, self.post.bytes(id));
                 }
                 Event::Mail(id) => self.deliver(id),
             }
@@ -454,6 +476,12 @@ impl World {
     pub(crate) fn launch_timed(&mut self, lane: u32, endpoint: u32, id: u32) {
         let flight = &self.flights[id as usize];
         let timed = self.timed.as_mut().expect("a timed run");
+        if timed.is_at_home(endpoint, flight) {
+            timed.do_at_home(id);
+            let verbs = flight.verbs().len() as u8;
+            (0..verbs).for_each(|index| self.effect_timed(id, index));
+            return;
+        }
         timed.post(lane, endpoint, id, flight);
         self.now_ns = timed.busy_until[lane as usize] / 1000;
     }

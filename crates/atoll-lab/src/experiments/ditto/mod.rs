@@ -5,6 +5,7 @@
 //! - **Testbed**: eight compute nodes and one memory node, on the profile `cx6-100g`.
 //! - **Ditto**: LRU and LFU as experts with the paper's parameters, unless a figure says otherwise. A sample is a bucket of sixteen slots, about half of which
 //!   hold objects, where the paper's has five objects.
+//! - **CliqueMap**: one core at the memory node, unless a figure says otherwise; what it costs is in `processor`.
 //! - **Clients**: each is one thread with one operation outstanding. The paper's clients run several coroutines on a core, of which it prints no number.
 //! - **Cache size**: of a load that is not to miss, three times what its objects take, so that no bucket is ever full. Of a trace, a share of the
 //!   footprint, where an object counts with its block and its slots: room for that share of the objects, as in the paper.
@@ -12,6 +13,7 @@
 mod elastic;
 mod fig13;
 mod fig14;
+mod fig15;
 mod fig16;
 mod fig2;
 mod fig23;
@@ -20,6 +22,7 @@ mod fig25;
 pub(super) use fig2::Tracking;
 pub(super) use fig13::Elasticity;
 pub(super) use fig14::Ycsb;
+pub(super) use fig15::Cores;
 pub(super) use fig16::RealTraces;
 pub(super) use fig23::Policies;
 pub(super) use fig25::Counters;

@@ -1,0 +1,149 @@
+//! The way of a GET: READ the key's bucket, READ the record. Two round trips, and nothing that the server sees.
+//!
+//! | what the record READ says | then |
+//! |---|---|
+//! | a whole record of the entry's version, this key | hit, as of the moment when the version's word was READ |
+//! | the same, another key | an equal hash, or an entry that changed hands: the next one |
+//! | torn, or of another version | the span was used anew meanwhile: begin anew |
+//!
+//! Versions never come again, so that a record which passes is the entry's own. A key that is present throughout stays in one entry, so that a bucket READ word
+//! by word in any order cannot miss it.
+
+use super::layout::{BUCKET_BYTES, Entry};
+use super::record::{self, Header, RECORD_HEADER_BYTES, Record};
+use super::wire::{Change, Condition, Operation, Outcome};
+use super::{CliqueMap, Hole};
+use crate::{CacheError, Lookup, Meta, Value};
+use atoll_fabric::{Endpoint, Messenger};
+
+/// Beginnings after which an operation that finds only unsound records gives up: the pool is damaged.
+pub(super) const ATTEMPTS_MAX: u32 = 10_000;
+
+/// What there is of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// Nothing.
+    Absent,
+    /// There was an object whose time was over.
+    Expired,
+    /// An object.
+    Live(Header),
+}
+
+/// What an entry turned out to be.
+enum Candidate {
+    /// The key's object, which is in the value.
+    Ours(Header),
+    /// Another key's.
+    Other,
+    /// Not what the entry said.
+    Reused,
+}
+
+impl<E: Endpoint + Messenger> CliqueMap<E> {
+    /// Looks `key` up and notes the access.
+    pub(super) async fn lookup(&mut self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
+        let hash = self.shared.hasher.hash(key);
+        let found = match self.holes.has(Hole::UntakenExpiry) {
+            true => self.look_at_expiry(hash, key, into).await?,
+            false => self.look_for_live(hash, key, into).await?,
+        };
+        match found {
+            Found::Absent => self.stats.misses_absent += 1,
+            Found::Expired => self.stats.misses_expired += 1,
+            Found::Live(_) => {
+                self.stats.hits += 1;
+                self.note_access(hash).await?;
+                return Ok(Lookup::Hit);
+            }
+        }
+        Ok(if found == Found::Absent { Lookup::Absent } else { Lookup::Expired })
+    }
+
+    /// What is known of `key`'s object.
+    pub(super) async fn peek_now(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
+        let mut value = std::mem::take(&mut self.old);
+        let found = self.look_for_live(self.shared.hasher.hash(key), key, &mut value).await;
+        let meta = value.meta;
+        self.old = value;
+        Ok(matches!(found?, Found::Live(_)).then_some(meta))
+    }
+
+    /// The object of a key, in `into` if it is live. One whose time is over is removed before anybody is told, by the server as every change: clients' clocks
+    /// differ, and nobody may find it live after somebody has not.
+    pub(super) async fn look_for_live(&mut self, hash: u64, key: &[u8], into: &mut Value) -> Result<Found, CacheError> {
+        loop {
+            let Some(header) = self.look(hash, key, into).await? else { return Ok(Found::Absent) };
+            if !self.is_over(header.expiry_ms).await? {
+                return Ok(Found::Live(header));
+            }
+            let condition = Condition::Version(header.version);
+            let key_bytes = key.len() as u32;
+            let remove = Change { operation: Operation::Remove, condition, expiry_ms: None, key_bytes, value_bytes: 0 };
+            if Box::pin(self.request(&remove, key, &[])).await?.outcome == Outcome::Done {
+                self.stats.expirations += 1;
+                return Ok(Found::Expired);
+            }
+        }
+    }
+
+    /// As the other, for the hole that leaves what has expired where it is.
+    async fn look_at_expiry(&mut self, hash: u64, key: &[u8], into: &mut Value) -> Result<Found, CacheError> {
+        let Some(header) = self.look(hash, key, into).await? else { return Ok(Found::Absent) };
+        let is_over = self.is_over(header.expiry_ms).await?;
+        Ok(if is_over { Found::Expired } else { Found::Live(header) })
+    }
+
+    /// The object of a key, expired or not, in `into`.
+    async fn look(&mut self, hash: u64, key: &[u8], into: &mut Value) -> Result<Option<Header>, CacheError> {
+        let bucket = self.shared.layout.bucket(self.shared.layout.bucket_of(hash));
+        for _ in 0..ATTEMPTS_MAX {
+            let mut buffer = std::mem::take(&mut self.bucket);
+            buffer.resize(BUCKET_BYTES as usize);
+            self.bucket = self.endpoint.read(bucket, buffer).await?;
+            let is_candidate = |entry: &Entry| entry.version != 0 && entry.hash == hash;
+            let candidates: arrayvec::ArrayVec<Entry, { super::layout::BUCKET_ENTRIES }> =
+                Entry::of_bucket(self.bucket.words()).filter(is_candidate).collect();
+            let mut is_sound = true;
+            for entry in candidates {
+                match self.read_candidate(entry, key, into).await? {
+                    Candidate::Ours(header) => return Ok(Some(header)),
+                    Candidate::Other => {}
+                    Candidate::Reused => {
+                        is_sound = false;
+                        break;
+                    }
+                }
+            }
+            if is_sound {
+                return Ok(None);
+            }
+            self.stats.rereads += 1;
+        }
+        Err(CacheError::Damaged { what: "an object that stays unsound" })
+    }
+
+    /// READs an entry's record into `into` and judges it.
+    async fn read_candidate(&mut self, entry: Entry, key: &[u8], into: &mut Value) -> Result<Candidate, CacheError> {
+        let layout = self.shared.layout;
+        let Some(span) = entry.span(layout.heap_bytes) else { return Ok(Candidate::Reused) };
+        (into.start, into.meta) = (0, Meta::default());
+        let mut buffer = std::mem::take(&mut into.buffer);
+        buffer.resize(span.bytes as usize);
+        into.buffer = self.endpoint.read(layout.record(span), buffer).await?;
+        let record = match self.holes.has(Hole::Validation) {
+            true => record::unchecked(&into.buffer),
+            false => Record::decode(&into.buffer, &self.shared.hasher),
+        };
+        let is_believed = self.holes.has(Hole::Validation);
+        Ok(match record.filter(|record| record.header.version == entry.version || is_believed) {
+            None => Candidate::Reused,
+            Some(record) if record.key != key => Candidate::Other,
+            Some(Record { header, value, .. }) => {
+                into.meta = Meta { expiry_ms: header.expiry_ms, token: header.token, value_bytes: value.len() };
+                into.start = RECORD_HEADER_BYTES + key.len();
+                Candidate::Ours(header)
+            }
+        })
+    }
+}

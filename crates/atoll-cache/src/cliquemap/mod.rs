@@ -1,0 +1,353 @@
+//! CliqueMap (SIGCOMM 2021) as Ditto compares itself with it (section 5.1): the baselines `cliquemap-lru` and `cliquemap-lfu`, whose memory node has a
+//! processor that does every change.
+//!
+//! ```text
+//! GET   client: READ the bucket, READ the record. The record shows itself that it is the entry's
+//! SET   client --- key, value --->  server: evict, WRITE record and entry
+//!              <--- answer ------
+//!       client --- accesses: age, key's hash; when 2 KB are full, or 2 ms old --->  server: order of eviction
+//! ```
+//!
+//! What Ditto's paper and prototype say of it is all that is here: no replication, no quorums, no resizing of the index. CliqueMap's own paper was not
+//! at hand.
+//!
+//! **What it needs.** An endpoint with [messages](Messenger) beside the verbs: the simulated fabric. Shared memory has no messages, so that no pool of one
+//! host can be of this engine. Somebody runs a [`Server`] for as long as clients are to change anything.
+//!
+//! **What it promises** while the server lives:
+//!
+//! - Lookups and changes of a key are linearizable, and a miss is an eviction, whatever becomes of messages. A change takes effect at the server, once, between
+//!   its request and its answer. A request that is sent again carries the same number, by which the server knows it (see `server`'s `sessions`); one of a client
+//!   that died may still be done, as a verb in flight may.
+//! - A change decided at the client (an increment, a condition) names the version that it was decided on, and is decided again if that is not there any
+//!   more. A plain SET names none and is one round trip.
+//! - Clients that die hold nothing but their place in the registry. Nothing waits for them.
+//! - A client whose request has no answer for [`PATIENCE_NS`] gives up with [`VerbError::OutcomeUnknown`](atoll_fabric::VerbError). GETs need no server,
+//!   but where they find an object whose time is over: that is removed before they miss.
+//!
+//! **A server that dies loses the cache**: its books are in its own memory. The next one begins with an empty index; changes that were under way end with an
+//! unknown outcome, and GETs miss. Whoever starts it makes sure that the other does nothing any more.
+//!
+//! **Accesses** are hints: a log that is lost is lost, one that comes twice counts once. A client has one log on its way at a time and waits for the server
+//! before it sends the next, at most [`LOG_PATIENCE_NS`]: a server that does not keep up slows its clients down, which is what the paper's figures show.
+//!
+//! **Memory**: index and records are in the pool and count; the server's books (keys, order, free room) are in its own memory and do not.
+//!
+//! **Limits**: one memory node, whose pool does not grow; values of up to [`VALUE_BYTES_MAX_MESSAGES`] bytes, or a quarter of the heap, in as many messages as
+//! they need.
+//!
+//! | module | concept |
+//! |---|---|
+//! | [`settings`] | what clients and server agree on |
+//! | [`layout`] | where the words are; entries of the index |
+//! | [`record`] | an object in the heap |
+//! | [`wire`] | messages |
+//! | `server` | the memory node's processor |
+//! | `lookup` | the way of a GET |
+//! | `request` | a change on its way, until there is an answer |
+//! | `accesses` | what a client tells of its GETs |
+//! | `update` | changes decided at the client |
+//! | `walk` | SCAN, and the walk over a quiet pool |
+//! | `holes` | what could be wrong with it, for tests |
+//! | `pooled` | among the engines whose caches live in a pool |
+
+mod accesses;
+mod holes;
+pub mod layout;
+mod lookup;
+mod pooled;
+pub mod record;
+mod request;
+mod server;
+pub mod settings;
+mod update;
+mod walk;
+pub mod wire;
+
+pub use accesses::LOG_PATIENCE_NS;
+pub use holes::Hole;
+pub use request::PATIENCE_NS;
+pub use server::{Server, ServerStats};
+pub use settings::{CliqueMapOptions, CliqueMapSettings, ENGINE_CLIQUEMAP, Policy};
+
+use crate::forge::object::Hasher;
+use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
+use accesses::Log;
+use atoll_fabric::purpose::Scope;
+use atoll_fabric::{Buffer, Endpoint, Messenger, Purpose, VerbError};
+use atoll_pool::registry::Times;
+use atoll_pool::{Incarnation, Member, Pool, PoolClock, PoolError, PoolSettings, registry};
+use holes::OpenHoles;
+use layout::CliqueMapLayout;
+use request::Reached;
+use std::sync::Arc;
+
+/// Longest value in bytes, for the number of its messages; a quarter of the heap, if that is less.
+pub const VALUE_BYTES_MAX_MESSAGES: usize = 256 << 10;
+/// Operations between two looks after the lease, at most.
+const OPERATIONS_PER_ROUND: u32 = 256;
+
+/// A pool as one process has it open.
+#[derive(Debug)]
+pub struct CliqueMapPool {
+    pool: Pool,
+    settings: CliqueMapSettings,
+    layout: CliqueMapLayout,
+    hasher: Hasher,
+}
+
+impl CliqueMapPool {
+    /// Formats an all-zero region, which the endpoint reaches. A hash seed of 0 stands for a random one.
+    pub async fn format<E: Endpoint>(endpoint: &E, settings: PoolSettings) -> Result<Arc<Self>, PoolError> {
+        CliqueMapSettings::decode(&settings)?;
+        let hash_seed = if settings.hash_seed == 0 { endpoint.random() } else { settings.hash_seed };
+        let settings = PoolSettings { hash_seed, ..settings };
+        let area = layout::engine_area(&settings);
+        Self::new(Pool::format(endpoint, settings, area).await?)
+    }
+
+    /// Opens a pool that somebody formatted. `home_bytes` is the size of its region.
+    pub async fn open<E: Endpoint>(endpoint: &E, home_bytes: u64) -> Result<Arc<Self>, PoolError> {
+        Self::new(Pool::open(endpoint, home_bytes).await?)
+    }
+
+    fn new(pool: Pool) -> Result<Arc<Self>, PoolError> {
+        let settings = CliqueMapSettings::decode(&pool.settings)?;
+        if pool.layout.engine_area.home_bytes < layout::engine_area(&pool.settings).home_bytes {
+            return Err(PoolError::Damaged { what: "the engine's area" });
+        }
+        let (layout, hasher) = (CliqueMapLayout::new(&pool, &settings), Hasher::new(pool.settings.hash_seed));
+        Ok(Arc::new(Self { pool, settings, layout, hasher }))
+    }
+
+    /// The pool behind it.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// The engine's settings.
+    pub fn settings(&self) -> &CliqueMapSettings {
+        &self.settings
+    }
+
+    /// The longest value that it takes.
+    pub fn value_bytes_max(&self) -> usize {
+        let heap_bytes = self.layout.heap_bytes.min(layout::RECORD_BYTES_MAX);
+        VALUE_BYTES_MAX_MESSAGES.min(heap_bytes as usize / 4)
+    }
+
+    /// The hash by which clients and server know a key.
+    pub fn hash(&self, key: &[u8]) -> u64 {
+        self.hasher.hash(key)
+    }
+
+    fn objects_max(&self) -> u64 {
+        match self.pool.settings.objects_max {
+            0 => u64::MAX,
+            objects_max => objects_max,
+        }
+    }
+}
+
+/// A client of a pool.
+pub struct CliqueMap<E: Endpoint + Messenger> {
+    shared: Arc<CliqueMapPool>,
+    endpoint: E,
+    /// `None` for an auditor, and after it has left.
+    member: Option<Member>,
+    clock: PoolClock,
+    /// The server, once it was looked for.
+    server: Option<Reached>,
+    /// The last change that was sent.
+    sequence: u64,
+    log: Log,
+    /// The bucket of the lookup under way.
+    bucket: Buffer,
+    /// The value that a change replaces.
+    old: Value,
+    outgoing: Vec<u8>,
+    operations_to_round: u32,
+    times: Times,
+    stats: Stats,
+    holes: OpenHoles,
+}
+
+impl<E: Endpoint + Messenger> CliqueMap<E> {
+    fn new(shared: &Arc<CliqueMapPool>, endpoint: E, member: Option<Member>) -> Self {
+        Self {
+            shared: shared.clone(),
+            endpoint,
+            member,
+            clock: PoolClock::default(),
+            server: None,
+            sequence: 0,
+            log: Log::default(),
+            bucket: Buffer::new(),
+            old: Value::new(),
+            outgoing: Vec::new(),
+            operations_to_round: OPERATIONS_PER_ROUND,
+            times: Times::default(),
+            stats: Stats::default(),
+            holes: OpenHoles::default(),
+        }
+    }
+
+    /// Joins the pool as a new client; needs no server.
+    pub async fn join(shared: &Arc<CliqueMapPool>, endpoint: E) -> Result<Self, PoolError> {
+        let member = match Member::join(&endpoint, &shared.pool).await {
+            // Those that died may keep the living out: what stands still meanwhile is asked after.
+            Err(PoolError::Full { .. }) => {
+                registry::fence_still(&endpoint, &shared.pool, Times::default().suspect_ns).await?;
+                Member::join(&endpoint, &shared.pool).await?
+            }
+            joined => joined?,
+        };
+        Ok(Self::new(shared, endpoint, Some(member)))
+    }
+
+    /// One that only looks at the pool, without a place in it.
+    pub fn auditor(shared: &Arc<CliqueMapPool>, endpoint: E) -> Self {
+        Self::new(shared, endpoint, None)
+    }
+
+    /// Opens a hole, to show in a simulation what it does.
+    #[cfg(feature = "holes")]
+    pub fn open_hole(&mut self, hole: Hole) {
+        self.holes = OpenHoles::only(hole);
+    }
+
+    /// The pool, as this process has it open.
+    pub fn pool(&self) -> &Arc<CliqueMapPool> {
+        &self.shared
+    }
+
+    /// The client's endpoint.
+    pub fn endpoint(&self) -> &E {
+        &self.endpoint
+    }
+
+    /// Who this client is in the pool.
+    ///
+    /// # Panics
+    /// If it has left, or is an auditor.
+    pub fn me(&self) -> Incarnation {
+        self.member.as_ref().expect("a client that has left does nothing any more").incarnation
+    }
+
+    /// Gives up the client's place. Accesses that it has not told of are lost.
+    pub async fn leave(&mut self) -> Result<(), CacheError> {
+        if let Some(member) = self.member.take() {
+            member.leave(&self.endpoint).await?;
+        }
+        Ok(())
+    }
+
+    /// What an operation does first.
+    #[inline]
+    async fn begin(&mut self) -> Result<(), CacheError> {
+        self.operations_to_round -= 1;
+        if self.operations_to_round == 0 {
+            Box::pin(self.tend_now()).await?;
+        }
+        Ok(())
+    }
+
+    async fn tend_now(&mut self) -> Result<(), CacheError> {
+        self.operations_to_round = OPERATIONS_PER_ROUND;
+        self.renew();
+        self.tell_if_due().await
+    }
+
+    /// Moves the lease.
+    fn renew(&mut self) {
+        let _scope = Scope::new(&self.endpoint, Purpose::Upkeep);
+        if let Some(member) = &mut self.member {
+            member.renew(&self.endpoint);
+        }
+    }
+
+    /// The pool's time.
+    async fn pool_ms(&mut self) -> Result<u64, VerbError> {
+        let now_ns = self.endpoint.now_ns();
+        if let Some(ms) = self.clock.running_ms(now_ns) {
+            return Ok(ms);
+        }
+        let _scope = Scope::new(&self.endpoint, Purpose::Upkeep);
+        Box::pin(self.clock.now_ms(&self.endpoint, &self.shared.pool.layout, now_ns)).await
+    }
+
+    /// Whether something with this expiry has expired. If so, nobody who looks at the pool's clock from now on finds it live.
+    async fn is_over(&mut self, expiry_ms: Option<u64>) -> Result<bool, VerbError> {
+        let Some(expiry_ms) = expiry_ms else { return Ok(false) };
+        if self.pool_ms().await? < expiry_ms {
+            return Ok(false);
+        }
+        self.clock.advance(&self.endpoint, &self.shared.pool.layout, expiry_ms).await?;
+        Ok(true)
+    }
+}
+
+impl<E: Endpoint + Messenger> Drop for CliqueMap<E> {
+    /// Leaves the pool if the fabric needs no waiting; over one that does, call [`CliqueMap::leave`] before.
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            let _ = std::pin::pin!(self.leave()).as_mut().poll(&mut context);
+        }
+    }
+}
+
+impl<E: Endpoint + Messenger> Engine for CliqueMap<E> {
+    async fn get(&mut self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
+        self.begin().await?;
+        self.lookup(key, into).await
+    }
+
+    async fn peek(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
+        self.begin().await?;
+        self.peek_now(key).await
+    }
+
+    async fn update<C: Change>(&mut self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
+        self.begin().await?;
+        let updated = self.apply(key, change).await;
+        self.old.shrink_beyond(1 << 20);
+        updated
+    }
+
+    async fn scan<F: FnMut(&[u8])>(&mut self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
+        self.begin().await?;
+        self.walk_keys(cursor, count, each).await
+    }
+
+    async fn random_key(&mut self) -> Result<Option<Vec<u8>>, CacheError> {
+        self.begin().await?;
+        self.some_key().await
+    }
+
+    async fn flush(&mut self) -> Result<u64, CacheError> {
+        self.begin().await?;
+        self.remove_all().await
+    }
+
+    async fn objects(&mut self) -> Result<u64, CacheError> {
+        Ok(atoll_pool::read_word(&self.endpoint, self.shared.layout.objects()).await?)
+    }
+
+    async fn now_ms(&mut self) -> Result<u64, CacheError> {
+        Ok(self.pool_ms().await?)
+    }
+
+    /// Moves the lease, and tells of accesses that are 2 ms old.
+    async fn tend(&mut self) -> Result<(), CacheError> {
+        self.tend_now().await
+    }
+
+    fn value_bytes_max(&self) -> usize {
+        self.shared.value_bytes_max()
+    }
+
+    fn stats(&self) -> &Stats {
+        &self.stats
+    }
+}

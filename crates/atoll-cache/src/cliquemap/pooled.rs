@@ -1,0 +1,87 @@
+//! The engine among those whose caches live in a pool.
+
+use super::{CliqueMap, CliqueMapPool};
+use crate::CacheError;
+use crate::pooled::{Audit, Mended, Pooled};
+use atoll_fabric::{Address, Endpoint, Messenger};
+use atoll_pool::registry::{self, Times};
+use atoll_pool::{Incarnation, PlaceState, Pool, PoolError, PoolSettings};
+use std::sync::Arc;
+
+impl<E: Endpoint + Messenger> Pooled<E> for CliqueMap<E> {
+    type Shared = CliqueMapPool;
+
+    async fn format(endpoint: &E, settings: PoolSettings) -> Result<Arc<CliqueMapPool>, PoolError> {
+        CliqueMapPool::format(endpoint, settings).await
+    }
+
+    async fn open(endpoint: &E, home_bytes: u64) -> Result<Arc<CliqueMapPool>, PoolError> {
+        CliqueMapPool::open(endpoint, home_bytes).await
+    }
+
+    async fn join(shared: &Arc<CliqueMapPool>, endpoint: E) -> Result<Self, PoolError> {
+        Self::join(shared, endpoint).await
+    }
+
+    fn auditor(shared: &Arc<CliqueMapPool>, endpoint: E) -> Result<Self, PoolError> {
+        Ok(Self::auditor(shared, endpoint))
+    }
+
+    fn pool_of(shared: &CliqueMapPool) -> &Pool {
+        shared.pool()
+    }
+
+    fn describe(shared: &CliqueMapPool, at: Address) -> Option<String> {
+        shared.layout.describe(at).or_else(|| shared.pool.layout.describe(at))
+    }
+
+    fn shared(&self) -> &Arc<CliqueMapPool> {
+        self.pool()
+    }
+
+    fn endpoint(&self) -> &E {
+        self.endpoint()
+    }
+
+    fn me(&self) -> Incarnation {
+        self.me()
+    }
+
+    fn set_times(&mut self, times: Times) {
+        self.times = times;
+    }
+
+    async fn leave(&mut self) -> Result<(), CacheError> {
+        self.leave().await
+    }
+
+    /// Frees the places of clients that died. They held nothing else.
+    async fn repair(&mut self) -> Result<Mended, CacheError> {
+        let me = self.member.as_ref().map(|member| member.incarnation);
+        let before = registry::places(&self.endpoint, &self.shared.pool).await?;
+        self.endpoint.pause(self.times.suspect_ns).await;
+        let mut clients = 0;
+        for (before, place) in before.iter().zip(registry::places(&self.endpoint, &self.shared.pool).await?) {
+            if *before == place && Some(place.incarnation) != me {
+                clients += u64::from(registry::fence(&self.endpoint, &self.shared.pool, &place).await?);
+            }
+        }
+        for place in registry::places(&self.endpoint, &self.shared.pool).await? {
+            if place.state == PlaceState::Fenced {
+                registry::free(&self.endpoint, &self.shared.pool, &place).await?;
+            }
+        }
+        self.stats.clients_fenced += clients;
+        Ok(Mended { clients, ..Mended::default() })
+    }
+
+    async fn verify(&mut self) -> Result<Audit, CacheError> {
+        self.audit().await
+    }
+
+    /// Never: the server owns the memory of its own node alone.
+    async fn grow(&mut self, bytes: u64) -> Result<u8, PoolError> {
+        let why = "the memory node's processor reaches its own memory alone".to_owned();
+        Err(PoolError::Growth { wanted_bytes: bytes, why })
+    }
+}

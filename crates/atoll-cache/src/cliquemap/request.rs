@@ -1,0 +1,151 @@
+//! A change on its way: sent until there is an answer.
+//!
+//! What is sent again is the same to the byte, so that the server knows it by its number. A client that has no answer for [`PATIENCE_NS`] gives up; a
+//! request of its that is still on its way is dropped once the server has seen a later one.
+
+use super::CliqueMap;
+use super::wire::{self, Answer, Change, Head, Outcome, Told};
+use crate::CacheError;
+use atoll_fabric::purpose::Scope;
+use atoll_fabric::{Batch, Endpoint, Mailbox, MessageError, Messenger, Purpose, VerbError};
+
+/// For how long a client waits for an answer.
+pub const PATIENCE_NS: u64 = 20_000_000_000;
+/// After how long without an answer a request is sent again at first; then after twice as long, up to the other. Longer than a busy server's queue.
+const RESEND_NS: u64 = 20_000_000;
+const RESEND_NS_MAX: u64 = 320_000_000;
+/// How long a client waits before it looks again whether there is a server.
+const LOOK_NS: u64 = 1_000_000;
+
+/// A server, as a client knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reached {
+    pub(super) mailbox: Mailbox,
+    pub(super) epoch: u32,
+}
+
+impl<E: Endpoint + Messenger> CliqueMap<E> {
+    /// Asks for a change; gives what became of it, which is never [`Outcome::Stale`].
+    pub(super) async fn request(&mut self, change: &Change, key: &[u8], value: &[u8]) -> Result<Answer, CacheError> {
+        self.sequence += 1;
+        let begun_ns = self.endpoint.now_ns();
+        let server = self.reach(begun_ns).await?;
+        let head = self.head(server, self.sequence);
+        let mut wait_ns = RESEND_NS;
+        while self.endpoint.now_ns().wrapping_sub(begun_ns) < PATIENCE_NS {
+            for part in 0..change.parts() {
+                let mut message = std::mem::take(&mut self.outgoing);
+                wire::encode_change(&mut message, &head, change, part, key, value);
+                self.outgoing = message;
+                self.send(server)?;
+            }
+            let sent_ns = self.endpoint.now_ns();
+            while let Some(left_ns) = wait_ns.checked_sub(self.endpoint.now_ns().wrapping_sub(sent_ns)) {
+                match self.hear(left_ns).await {
+                    Some((sequence, answer)) if sequence == self.sequence => return self.answered(answer),
+                    _ => {}
+                }
+            }
+            // It may take long, and others look at the lease.
+            self.renew();
+            if self.look_for_server().await?.is_some_and(|found| found != server) {
+                // Whether the server that this was sent to did it died with that server.
+                break;
+            }
+            self.server = Some(server);
+            wait_ns = (2 * wait_ns).min(RESEND_NS_MAX);
+        }
+        self.server = None;
+        Err(VerbError::OutcomeUnknown.into())
+    }
+
+    fn answered(&mut self, answer: Answer) -> Result<Answer, CacheError> {
+        match answer.outcome {
+            Outcome::Stale => {
+                // Whether the server that this was sent to did it died with that server.
+                self.server = None;
+                Err(VerbError::OutcomeUnknown.into())
+            }
+            Outcome::NoRoom => Err(CacheError::OutOfMemory),
+            Outcome::Done | Outcome::Conflict => Ok(answer),
+        }
+    }
+
+    /// The pool's server; waits for one if there is none.
+    pub(super) async fn reach(&mut self, begun_ns: u64) -> Result<Reached, VerbError> {
+        if let Some(server) = self.server {
+            return Ok(server);
+        }
+        while self.endpoint.now_ns().wrapping_sub(begun_ns) < PATIENCE_NS {
+            if let Some(server) = self.look_for_server().await? {
+                return Ok(server);
+            }
+            self.endpoint.pause(LOOK_NS).await;
+        }
+        // Nothing has been asked of anybody.
+        Err(VerbError::PeerDead)
+    }
+
+    /// The pool's server, if there is one now.
+    pub(super) async fn look_for_server(&mut self) -> Result<Option<Reached>, VerbError> {
+        let (layout, mut batch) = (&self.shared.layout, Batch::new());
+        let mailbox = batch.read_word(layout.mailbox());
+        // Behind the mailbox: the epoch is not an earlier server's than that.
+        let epoch = batch.read_word(layout.server_epoch());
+        batch.fence();
+        self.endpoint.post(&mut batch).await?;
+        let (mailbox, epoch) = (batch.word(mailbox), batch.word(epoch) as u32);
+        self.server = (mailbox != 0).then_some(Reached { mailbox: Mailbox(mailbox), epoch });
+        Ok(self.server)
+    }
+
+    pub(super) fn head(&self, server: Reached, sequence: u64) -> Head {
+        Head { client: self.me(), server_epoch: server.epoch, sequence }
+    }
+
+    /// Sends what is outgoing.
+    pub(super) fn send(&self, server: Reached) -> Result<(), VerbError> {
+        match self.endpoint.send(server.mailbox, &self.outgoing) {
+            Ok(()) => Ok(()),
+            Err(MessageError::Fenced) => Err(VerbError::Fenced),
+            Err(error @ MessageError::TooLong { .. }) => unreachable!("{error}"),
+        }
+    }
+
+    /// Waits for at most so long for a message; gives an answer, with its number. What else comes is taken note of.
+    pub(super) async fn hear(&mut self, ns: u64) -> Option<(u64, Answer)> {
+        let message = self.endpoint.receive_within(ns).await?;
+        let server = self.server.filter(|server| server.mailbox == message.from)?;
+        let (head, told) = wire::decode(&message.bytes)?;
+        if head.client != self.me() || head.server_epoch != server.epoch {
+            return None;
+        }
+        match told {
+            Told::Answer(answer) => Some((head.sequence, answer)),
+            Told::Noted => {
+                self.log.noted(head.sequence);
+                None
+            }
+            Told::Change(..) | Told::Accesses(_) => None,
+        }
+    }
+
+    /// Removes every object; how many there were.
+    pub(super) async fn remove_all(&mut self) -> Result<u64, CacheError> {
+        let flush = Change {
+            operation: wire::Operation::Flush,
+            condition: wire::Condition::Any,
+            expiry_ms: None,
+            key_bytes: 0,
+            value_bytes: 0,
+        };
+        let removed = self.request(&flush, &[], &[]).await?.token;
+        self.stats.removes += removed;
+        Ok(removed)
+    }
+
+    /// From now on, what is posted is counted as hints of hotness.
+    pub(super) fn hinting(&self) -> Scope<'_, E> {
+        Scope::new(&self.endpoint, Purpose::Hotness)
+    }
+}

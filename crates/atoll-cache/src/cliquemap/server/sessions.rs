@@ -1,0 +1,100 @@
+//! What the server remembers of each client, so that a message that comes twice, or late, has no effect twice.
+//!
+//! | a change comes with | then |
+//! |---|---|
+//! | an earlier epoch of the place, or another mailbox than its epoch's | it is dropped |
+//! | a sequence number below the last one done | it is dropped: the client has its answer, or has given it up |
+//! | the last one done | the same answer is sent again |
+//! | a higher one | its parts are gathered; once all are there it is done |
+//!
+//! A client has one change under way at a time, so that one answer and one body for each place of the registry are all there is to remember.
+
+use super::super::wire::{Answer, Change, Head, PART_BYTES};
+use atoll_fabric::Mailbox;
+use std::cmp::Ordering;
+
+/// What is remembered of the client at a place.
+#[derive(Debug, Default)]
+pub(super) struct Session {
+    epoch: u32,
+    mailbox: Option<Mailbox>,
+    /// The last change that was done, 0 for none, and the answer to it.
+    done: u64,
+    answer: Option<Answer>,
+    /// The last log of accesses that was noted.
+    noted: u64,
+    gathered: Gathered,
+}
+
+/// The parts that have come of a change.
+#[derive(Debug, Default)]
+struct Gathered {
+    sequence: u64,
+    body: Vec<u8>,
+    /// By part, whether it has come.
+    come: Vec<bool>,
+}
+
+/// What is to be done about a change that came.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    /// Nothing.
+    Nothing,
+    /// To send this answer again.
+    Again(Answer),
+    /// To do it: all of key and value have come.
+    Now(Vec<u8>),
+}
+
+impl Session {
+    /// Whether a message is from the place's client as it is now, who may just have come.
+    pub(super) fn admits(&mut self, from: Mailbox, head: &Head) -> bool {
+        match head.client.epoch.cmp(&self.epoch) {
+            Ordering::Less => false,
+            Ordering::Equal => self.mailbox == Some(from),
+            Ordering::Greater => {
+                *self = Self { epoch: head.client.epoch, mailbox: Some(from), ..Self::default() };
+                true
+            }
+        }
+    }
+
+    /// A part of a change has come.
+    pub(super) fn change(&mut self, sequence: u64, change: &Change, first: usize, part: &[u8]) -> Due {
+        if sequence <= self.done {
+            // Once for all the parts.
+            let again = self.answer.filter(|_| sequence == self.done && first == 0);
+            return again.map_or(Due::Nothing, Due::Again);
+        }
+        if change.parts() == 1 {
+            return Due::Now(part.to_vec());
+        }
+        let gathered = &mut self.gathered;
+        if sequence < gathered.sequence {
+            return Due::Nothing;
+        }
+        if sequence > gathered.sequence {
+            let (body, come) = (vec![0; change.body_bytes()], vec![false; change.parts()]);
+            *gathered = Gathered { sequence, body, come };
+        }
+        // A client whose parts do not fit each other has itself to blame.
+        let Some(place) = gathered.body.get_mut(first..first + part.len()) else { return Due::Nothing };
+        let Some(come) = gathered.come.get_mut(first / PART_BYTES) else { return Due::Nothing };
+        place.copy_from_slice(part);
+        *come = true;
+        let is_whole = gathered.come.iter().all(|come| *come) && gathered.body.len() == change.body_bytes();
+        if is_whole { Due::Now(std::mem::take(gathered).body) } else { Due::Nothing }
+    }
+
+    /// A change is done.
+    pub(super) fn answered(&mut self, sequence: u64, answer: Answer) {
+        (self.done, self.answer) = (sequence, Some(answer));
+    }
+
+    /// A log of accesses has come; whether it is one that has not been noted.
+    pub(super) fn note(&mut self, sequence: u64) -> bool {
+        let is_new = sequence > self.noted;
+        self.noted = self.noted.max(sequence);
+        is_new
+    }
+}

@@ -1,0 +1,339 @@
+//! What clients and server say to each other.
+//!
+//! ```text
+//! every message   word 0  kind 8 | operation or outcome 8 | condition 8 | 0 8 | client's place 32
+//!                 word 1  client's epoch 32 | server's epoch 32
+//!                 word 2  sequence number: each client counts its changes, and its logs of accesses, from 1
+//! a change        word 3  the version that must be there, if the condition is one
+//!                 word 4  expiry, ms since 1970; 0 for never
+//!                 word 5  key length 32 | value length 32
+//!                 word 6  first byte of this part 32
+//!                 then    key and value without a gap, from that byte on: all of it, or as much as the message takes
+//! an answer       word 3  token of what is there now; 0 for nothing. Of a flush: how many objects were removed
+//!                 word 4  token of what was there; 0 for nothing
+//!                 word 5  its expiry
+//!                 word 6  its value's length
+//! accesses        word 3.. for each: its age in microseconds when the message was sent, and the hash of the key
+//! ```
+//!
+//! Words are little-endian. What comes from a mailbox is anybody's: a message that is not wholly one of these is dropped, and lengths are checked
+//! before they are used.
+
+use super::record::{expiry_of, expiry_word};
+use atoll_fabric::MESSAGE_BYTES_MAX;
+use atoll_pool::Incarnation;
+
+/// Bytes of the words that a change and an answer have.
+const CHANGE_BYTES: usize = 56;
+const HEAD_BYTES: usize = 24;
+/// Bytes of key and value that one message takes.
+pub const PART_BYTES: usize = MESSAGE_BYTES_MAX - CHANGE_BYTES;
+/// Bytes of accesses that are sent at once (Ditto's CliqueMap sends them when 2 KB are full).
+pub const LOG_BYTES: usize = 2048;
+/// Bytes of one access.
+pub const ACCESS_BYTES: usize = 16;
+/// Accesses of a full log.
+pub const LOG_ACCESSES: usize = LOG_BYTES / ACCESS_BYTES;
+
+const CHANGE: u8 = 1;
+const ACCESSES: u8 = 2;
+const ANSWER: u8 = 3;
+const NOTED: u8 = 4;
+
+/// What every message tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Whose it is, or to whom it is an answer.
+    pub client: Incarnation,
+    /// The server that it is to, or from.
+    pub server_epoch: u32,
+    /// Which of the client's changes, or logs.
+    pub sequence: u64,
+}
+
+/// What is to be done with a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Operation {
+    /// The value becomes another one.
+    Put = 1,
+    /// Value and token stay, the expiry changes.
+    Expire = 2,
+    /// The object goes.
+    Remove = 3,
+    /// Every object goes.
+    Flush = 4,
+}
+
+/// What must be there for that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// Anything, or nothing.
+    Any,
+    /// Nothing.
+    Absent,
+    /// An object of this version.
+    Version(u64),
+}
+
+/// A request to change something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// What is to be done.
+    pub operation: Operation,
+    /// What must be there.
+    pub condition: Condition,
+    /// When the object is to expire.
+    pub expiry_ms: Option<u64>,
+    /// Length of the key.
+    pub key_bytes: u32,
+    /// Length of the value.
+    pub value_bytes: u32,
+}
+
+impl Change {
+    /// Bytes of key and value together.
+    pub fn body_bytes(&self) -> usize {
+        self.key_bytes as usize + self.value_bytes as usize
+    }
+
+    /// How many messages it takes.
+    pub fn parts(&self) -> usize {
+        self.body_bytes().div_ceil(PART_BYTES).max(1)
+    }
+}
+
+/// What became of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Outcome {
+    /// It is done.
+    Done = 1,
+    /// What had to be there was not; nothing is changed.
+    Conflict = 2,
+    /// There is no room for it, whatever is evicted; nothing is changed.
+    NoRoom = 3,
+    /// It was sent to an earlier server; this one has done nothing, of the earlier one it does not know.
+    Stale = 4,
+}
+
+/// What was there before a change, or is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Present {
+    /// Its token.
+    pub token: u64,
+    /// When it expires.
+    pub expiry_ms: Option<u64>,
+    /// Length of its value.
+    pub value_bytes: u64,
+}
+
+/// The answer to a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// What became of it.
+    pub outcome: Outcome,
+    /// The token of what is there now; of a flush, how many objects were removed. 0 for nothing.
+    pub token: u64,
+    /// What was there before.
+    pub before: Option<Present>,
+}
+
+/// A message that has been checked.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Told<'a> {
+    /// A client wants a change. A message has a part of key and value, from a byte on.
+    Change(Change, usize, &'a [u8]),
+    /// A client tells of accesses.
+    Accesses(Accesses<'a>),
+    /// The server answers a change.
+    Answer(Answer),
+    /// The server has noted a log of accesses.
+    Noted,
+}
+
+/// The accesses of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accesses<'a>(&'a [u8]);
+
+impl Accesses<'_> {
+    /// The age in microseconds and the hash of the key, of each.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (u64, u64)> {
+        self.0.chunks_exact(ACCESS_BYTES).map(|access| (word(access, 0), word(access, 1)))
+    }
+}
+
+/// A word of bytes that have it.
+fn word(bytes: &[u8], index: usize) -> u64 {
+    u64::from_le_bytes(bytes[8 * index..8 * index + 8].try_into().expect("eight bytes"))
+}
+
+/// What a message says, if it is one.
+pub fn decode(bytes: &[u8]) -> Option<(Head, Told<'_>)> {
+    if bytes.len() < HEAD_BYTES {
+        return None;
+    }
+    let [kind, what, condition, zero] = bytes[..4].try_into().expect("four bytes");
+    let (first, epochs) = (word(bytes, 0), word(bytes, 1));
+    let client = Incarnation { slot: (first >> 32) as u32, epoch: epochs as u32 };
+    let head = Head { client, server_epoch: (epochs >> 32) as u32, sequence: word(bytes, 2) };
+    let told = match (kind, zero) {
+        (CHANGE, 0) => decode_change(bytes, what, condition)?,
+        (ACCESSES, 0) if (what, condition) == (0, 0) => {
+            let accesses = &bytes[HEAD_BYTES..];
+            let is_whole = accesses.len().is_multiple_of(ACCESS_BYTES) && accesses.len() <= LOG_BYTES;
+            Told::Accesses(is_whole.then_some(Accesses(accesses))?)
+        }
+        (ANSWER, 0) if condition == 0 => Told::Answer(decode_answer(bytes, what)?),
+        (NOTED, 0) if (what, condition, bytes.len()) == (0, 0, HEAD_BYTES) => Told::Noted,
+        _ => return None,
+    };
+    Some((head, told))
+}
+
+fn decode_change(bytes: &[u8], operation: u8, condition: u8) -> Option<Told<'_>> {
+    let body = bytes.get(CHANGE_BYTES..)?;
+    let operation = match operation {
+        1 => Operation::Put,
+        2 => Operation::Expire,
+        3 => Operation::Remove,
+        4 => Operation::Flush,
+        _ => return None,
+    };
+    let condition = match (condition, word(bytes, 3)) {
+        (0, 0) => Condition::Any,
+        (1, 0) => Condition::Absent,
+        (2, version) if version != 0 => Condition::Version(version),
+        _ => return None,
+    };
+    let (lengths, first) = (word(bytes, 5), word(bytes, 6));
+    let (key_bytes, value_bytes) = (lengths as u32, (lengths >> 32) as u32);
+    let change = Change { operation, condition, expiry_ms: expiry_of(word(bytes, 4)), key_bytes, value_bytes };
+    // Parts are cut in one way only, so that one that comes again is the same.
+    let first = usize::try_from(first).ok()?;
+    let is_a_part = first.is_multiple_of(PART_BYTES)
+        && (first < change.body_bytes() || first == 0)
+        && body.len() == (change.body_bytes() - first).min(PART_BYTES);
+    is_a_part.then_some(Told::Change(change, first, body))
+}
+
+fn decode_answer(bytes: &[u8], outcome: u8) -> Option<Answer> {
+    if bytes.len() != CHANGE_BYTES {
+        return None;
+    }
+    let outcome = match outcome {
+        1 => Outcome::Done,
+        2 => Outcome::Conflict,
+        3 => Outcome::NoRoom,
+        4 => Outcome::Stale,
+        _ => return None,
+    };
+    let before = Present { token: word(bytes, 4), expiry_ms: expiry_of(word(bytes, 5)), value_bytes: word(bytes, 6) };
+    Some(Answer { outcome, token: word(bytes, 3), before: (before.token != 0).then_some(before) })
+}
+
+fn begin(into: &mut Vec<u8>, kind: u8, what: u8, condition: u8, head: &Head) {
+    into.clear();
+    into.extend_from_slice(&[kind, what, condition, 0]);
+    into.extend_from_slice(&head.client.slot.to_le_bytes());
+    into.extend_from_slice(&head.client.epoch.to_le_bytes());
+    into.extend_from_slice(&head.server_epoch.to_le_bytes());
+    into.extend_from_slice(&head.sequence.to_le_bytes());
+}
+
+fn add(into: &mut Vec<u8>, words: &[u64]) {
+    words.iter().for_each(|word| into.extend_from_slice(&word.to_le_bytes()));
+}
+
+/// Writes part number `part` of a change.
+pub fn encode_change(into: &mut Vec<u8>, head: &Head, change: &Change, part: usize, key: &[u8], value: &[u8]) {
+    debug_assert_eq!((key.len(), value.len()), (change.key_bytes as usize, change.value_bytes as usize));
+    let (condition, version) = match change.condition {
+        Condition::Any => (0, 0),
+        Condition::Absent => (1, 0),
+        Condition::Version(version) => (2, version),
+    };
+    begin(into, CHANGE, change.operation as u8, condition, head);
+    let lengths = u64::from(change.key_bytes) | u64::from(change.value_bytes) << 32;
+    let first = part * PART_BYTES;
+    add(into, &[version, expiry_word(change.expiry_ms), lengths, first as u64]);
+    let end = (first + PART_BYTES).min(key.len() + value.len());
+    let of_value = |at: usize| at.saturating_sub(key.len()).min(value.len());
+    into.extend_from_slice(&key[first.min(key.len())..end.min(key.len())]);
+    into.extend_from_slice(&value[of_value(first)..of_value(end)]);
+}
+
+/// Writes the answer to a change.
+pub fn encode_answer(into: &mut Vec<u8>, head: &Head, answer: &Answer) {
+    begin(into, ANSWER, answer.outcome as u8, 0, head);
+    let before = answer.before.map(|before| [before.token, expiry_word(before.expiry_ms), before.value_bytes]);
+    let [token, expiry, value_bytes] = before.unwrap_or_default();
+    add(into, &[answer.token, token, expiry, value_bytes]);
+}
+
+/// Writes a log of accesses: the age in microseconds and the hash of the key, of each.
+pub fn encode_accesses(into: &mut Vec<u8>, head: &Head, accesses: impl Iterator<Item = (u64, u64)>) {
+    begin(into, ACCESSES, 0, 0, head);
+    accesses.for_each(|(age_us, hash)| add(into, &[age_us, hash]));
+}
+
+/// Writes that a log has been noted.
+pub fn encode_noted(into: &mut Vec<u8>, head: &Head) {
+    begin(into, NOTED, 0, 0, head);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: Head = Head { client: Incarnation { slot: 3, epoch: 4 }, server_epoch: 5, sequence: 6 };
+
+    fn change(key: &[u8], value: &[u8], condition: Condition) -> Change {
+        let (key_bytes, value_bytes) = (key.len() as u32, value.len() as u32);
+        Change { operation: Operation::Put, condition, expiry_ms: Some(7), key_bytes, value_bytes }
+    }
+
+    #[test]
+    fn the_parts_of_a_change_make_up_key_and_value() {
+        let mut message = Vec::new();
+        for (key_bytes, value_bytes) in [(0, 0), (1, 0), (16, 240), (PART_BYTES, 1), (PART_BYTES + 1, 3 * PART_BYTES)] {
+            let (key, value) = (vec![1; key_bytes], vec![2; value_bytes]);
+            let change = change(&key, &value, Condition::Version(8));
+            let mut body = Vec::new();
+            for part in 0..change.parts() {
+                encode_change(&mut message, &HEAD, &change, part, &key, &value);
+                assert!(message.len() <= MESSAGE_BYTES_MAX);
+                let Some((head, Told::Change(decoded, first, bytes))) = decode(&message) else { panic!("{message:?}") };
+                assert_eq!((head, decoded, first), (HEAD, change, body.len()));
+                body.extend_from_slice(bytes);
+            }
+            assert_eq!(body, [key, value].concat());
+        }
+    }
+
+    #[test]
+    fn answers_and_accesses_are_read_as_they_were_written() {
+        let mut message = Vec::new();
+        let before = Some(Present { token: 9, expiry_ms: None, value_bytes: 10 });
+        for before in [None, before] {
+            let answer = Answer { outcome: Outcome::Conflict, token: 11, before };
+            encode_answer(&mut message, &HEAD, &answer);
+            assert_eq!(decode(&message), Some((HEAD, Told::Answer(answer))));
+        }
+        let accesses: Vec<(u64, u64)> = (0..LOG_ACCESSES as u64).map(|number| (number, number * number)).collect();
+        encode_accesses(&mut message, &HEAD, accesses.iter().copied());
+        let Some((HEAD, Told::Accesses(told))) = decode(&message) else { panic!("{message:?}") };
+        assert_eq!(told.iter().collect::<Vec<_>>(), accesses);
+        encode_noted(&mut message, &HEAD);
+        assert_eq!(decode(&message), Some((HEAD, Told::Noted)));
+    }
+
+    #[test]
+    fn a_message_cut_short_or_with_more_behind_it_is_none() {
+        let mut message = Vec::new();
+        encode_change(&mut message, &HEAD, &change(b"key", b"value", Condition::Absent), 0, b"key", b"value");
+        assert!((0..message.len()).all(|end| decode(&message[..end]).is_none()));
+        message.push(0);
+        assert_eq!(decode(&message), None);
+    }
+}

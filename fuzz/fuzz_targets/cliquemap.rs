@@ -1,0 +1,6 @@
+#![no_main]
+
+#[path = "../../crates/atoll-cache/tests/decoders/mod.rs"]
+mod decoders;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| decoders::cliquemap(bytes));
