@@ -140,7 +140,9 @@ mod tests {
         let Some(traces) = fixtures::traces() else { return };
         let folder = tempfile::tempdir().unwrap();
         for experiment in ALL {
+            let begun = std::time::Instant::now();
             let result = experiment.run(&quick(traces.clone())).unwrap();
+            println!("{}: {:.1} s", experiment.name(), begun.elapsed().as_secs_f64());
             assert_eq!(result.name, experiment.name());
             report::write(folder.path(), &result).unwrap();
             let mut points = result.figures.iter().flat_map(|figure| &figure.series).flat_map(|series| &series.points);

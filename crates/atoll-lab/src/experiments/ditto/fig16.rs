@@ -1,14 +1,12 @@
-//! Ditto, Fig. 16 and 17: penalized throughput and hit ratio of two experts together, of each alone, and of CliqueMap, on real traces.
+//! Ditto, Fig. 16 and 17: penalized throughput and hit ratio of two experts together and of each alone, on real traces.
 
 use super::super::fig14::fixed;
 use super::super::point::{Measured, measure_all};
-use super::super::setup::{Footprint, Setup, cliquemap_footprint};
+use super::super::setup::{Footprint, Setup};
 use super::super::shape::METRICS;
 use super::super::{Experiment, Options, shape};
-use super::{cache_bytes, paper, setup, testbed};
-use crate::load::ycsb::OBJECT_BYTES;
+use super::{cache_bytes, paper, setup};
 use crate::{LabError, report};
-use atoll_cache::cliquemap::Policy;
 
 /// The paper's kinds: block I/O twice, key-value, and the loads like Twitter's clusters; the most requests of a tenant.
 const LOADS: [(&str, u64); 5] = [
@@ -19,10 +17,8 @@ const LOADS: [(&str, u64); 5] = [
     ("twitter-54", 1_000_000),
 ];
 const CACHE_PERCENTS: [u64; 3] = [5, 10, 20];
-/// Ditto's name, and its experts.
-const DITTOS: [(&str, &str); 3] = [("ditto", "lru+lfu"), ("ditto-lru", "lru"), ("ditto-lfu", "lfu")];
-const CLIQUEMAPS: [Policy; 2] = [Policy::Lru, Policy::Lfu];
-const SYSTEMS: usize = DITTOS.len() + CLIQUEMAPS.len();
+/// Name, and experts.
+const SYSTEMS: [(&str, &str); 3] = [("ditto", "lru+lfu"), ("ditto-lru", "lru"), ("ditto-lfu", "lfu")];
 const CLIENTS: u16 = 64;
 const MISS_PENALTY_NS: u64 = 500_000;
 
@@ -35,7 +31,7 @@ impl Experiment for RealTraces {
     }
 
     fn what(&self) -> &'static str {
-        "Ditto Fig. 16 and 17: real traces, LRU and LFU together, alone and on CliqueMap, 500 us a miss, 64 clients"
+        "Ditto Fig. 16 and 17: real traces, LRU and LFU together and alone, 500 us a miss, 64 clients"
     }
 
     fn run(&self, options: &Options) -> Result<report::Experiment, LabError> {
@@ -46,7 +42,7 @@ impl Experiment for RealTraces {
             let load = fixed(name, *requests_max, clients, options)?;
             let objects = Footprint::of(&*load).objects;
             told.push(format!("{}: {} requests for {objects} keys", load.what(), load.requests()));
-            for (_, experts) in DITTOS {
+            for (_, experts) in SYSTEMS {
                 let ditto = paper(experts);
                 setups.extend(CACHE_PERCENTS.map(|percent| {
                     let bytes = cache_bytes(&ditto, objects * percent / 100);
@@ -54,23 +50,13 @@ impl Experiment for RealTraces {
                     Setup { miss_penalty_ns: MISS_PENALTY_NS, ..one }
                 }));
             }
-            for policy in CLIQUEMAPS {
-                setups.extend(CACHE_PERCENTS.map(|percent| {
-                    let bytes = cliquemap_footprint(OBJECT_BYTES) * objects * percent / 100;
-                    let one = testbed(load.clone(), clients, bytes, options.seed);
-                    let one = one.on_cliquemap(policy, bytes, OBJECT_BYTES);
-                    Setup { miss_penalty_ns: MISS_PENALTY_NS, ..one }
-                }));
-            }
         }
         let measured = measure_all(&setups, options.workers)?;
         let lines: Vec<&[Measured]> = measured.chunks(CACHE_PERCENTS.len()).collect();
         let x = shape::categories("cache", CACHE_PERCENTS.map(|percent| format!("{percent} %")));
-        let dittos = DITTOS.iter().map(|(name, _)| *name);
-        let names: Vec<String> =
-            dittos.chain(CLIQUEMAPS.map(Policy::engine_name)).map(|name| name.to_owned()).collect();
+        let names: Vec<String> = SYSTEMS.iter().map(|(name, _)| (*name).to_owned()).collect();
         let mut figures = Vec::new();
-        for ((load, _), lines) in chosen.iter().zip(lines.chunks(SYSTEMS)) {
+        for ((load, _), lines) in chosen.iter().zip(lines.chunks(SYSTEMS.len())) {
             for mut figure in shape::figures_of(&[METRICS[0], METRICS[3]], &x, &[0.0, 1.0, 2.0], &names, lines) {
                 figure.title = format!("{}, {load}", figure.title);
                 figures.push(figure);
@@ -83,9 +69,8 @@ impl Experiment for RealTraces {
             what: format!(
                 "{}. Objects of 256 bytes, as in the paper. Of its traces none is here: webmail (arc_p3 in its place), an object store of IBM's (scarab_recs), CloudPhysics' \
                  (the public two hours of one disk), Twitter's (loads with the published statistics of clusters). A trace of few keys is run by several tenants, each with keys of \
-                 its own. The paper warms up for 10 seconds and repeats the trace for 20; here the first fifth is the warm-up, and the trace runs once. CliqueMap \
-                 has one core at the memory node, and room for as many objects, of which each counts with its record and its entries of the index; what its server keeps in memory of its own does \
-                 not count. The paper's text prints no number of these figures but that learning costs less than 5 % of the throughput where hit ratios are the same.",
+                 its own. The paper warms up for 10 seconds and repeats the trace for 20; here the first fifth is the warm-up, and the trace runs once. CliqueMap is \
+                 not here yet. The paper's text prints no number of these figures but that learning costs less than 5 % of the throughput where hit ratios are the same.",
                 told.join("; "),
             ),
             figures,
@@ -95,7 +80,7 @@ impl Experiment for RealTraces {
 
 /// How far both experts together are from the better one alone.
 fn distance(loads: &[(&str, u64)], x: &report::Axis, lines: &[&[Measured]]) -> report::Figure {
-    let series = loads.iter().zip(lines.chunks(SYSTEMS)).map(|((name, _), lines)| {
+    let series = loads.iter().zip(lines.chunks(SYSTEMS.len())).map(|((name, _), lines)| {
         let points = (0..CACHE_PERCENTS.len()).map(|place| {
             let hits = |line: usize| lines[line][place].hit_percent();
             let better = hits(1).max(hits(2));
