@@ -127,7 +127,7 @@ fn threads_of_one_process_share_a_pool_of_any_engine() {
 #[test]
 fn a_server_has_the_engine_that_was_asked_for_or_that_of_its_pool() {
     for (typed, engine, experts) in TYPED {
-        let name = PoolName::new(&format!("served-{engine}"));
+        let name = PoolName::new(&format!("served-{engine}").replace(':', "-"));
         printed(&[&["pool", "create", &name.0, "--capacity", "16MiB"], typed].concat());
         for server in [
             Serving::start(&[&["--capacity", "16MiB"], typed].concat()),

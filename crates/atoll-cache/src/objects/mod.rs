@@ -215,6 +215,8 @@ pub struct Core<E: Endpoint> {
     samples_left_out: (u32, u32),
     /// Searches for a free chunk that are left out, since the last one found none.
     searches_left_out: u32,
+    /// Chunks that this client may empty at a time beyond the usual, since it has waited in vain.
+    drains_more: usize,
     /// What its operations say once the fabric has failed this client.
     lost: Option<VerbError>,
     pub(crate) stats: Stats,
@@ -261,6 +263,7 @@ impl<E: Endpoint> Core<E> {
             history_at_hand: None,
             samples_left_out: (0, 0),
             searches_left_out: 0,
+            drains_more: 0,
             lost: None,
             stats: Stats::default(),
             holes: OpenHoles::NONE,

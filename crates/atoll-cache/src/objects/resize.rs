@@ -26,6 +26,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         if !self.core.stock.has_cell() {
             self.core.give_back_beyond(0).await?;
         }
+        self.core.drains_more = 0;
         self.obtain_chunks(1).await?;
         let (me, core) = (self.core.me(), &mut self.core);
         let Some(fresh) = core.chunks.pop() else { return Ok(()) };

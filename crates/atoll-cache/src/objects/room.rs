@@ -27,7 +27,7 @@ const MISFITS_MAX: u32 = 12;
 const SMALL_SAMPLES_MAX: u32 = 3;
 /// Tries before a writer waits for others.
 const IDLE_TRIES: u32 = 16;
-/// Chunks that one client empties at a time.
+/// Chunks that one client empties at a time. While it finds nothing else, more: some may wait for a client that does nothing, which has blocks of them in hand.
 const DRAINS_MAX: usize = 4;
 /// A chunk is emptied once for the blocks of so many chunks.
 const DRAIN_EVERY: u64 = 4;
@@ -90,6 +90,7 @@ impl<E: Endpoint> Core<E> {
 impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// Makes sure that a block of this class is at hand, a cell, and so many fresh chunks.
     pub(super) async fn restock(&mut self, class: Class, chunks: usize) -> Result<(), CacheError> {
+        self.core.drains_more = 0;
         let before = self.core.endpoint.purpose(Purpose::Eviction);
         let restocked = self.fill_stock(class, chunks).await;
         self.core.endpoint.purpose(before);
@@ -160,6 +161,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     /// Gives others what this client can spare, and time.
     async fn wait_for_others(&mut self, tried: u32) -> Result<(), CacheError> {
+        self.core.drains_more = tried as usize;
         self.core.searches_left_out = 0;
         self.core.end_slabs().await?;
         self.core.give_back_beyond(0).await?;
@@ -246,7 +248,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             return Ok(if evicted { Made::Room } else { Made::Stale });
         }
         let Some((_, chunk)) = self.core.block_span(word.block()) else { return Ok(Made::Stale) };
-        if self.core.waiting.len() >= DRAINS_MAX {
+        if self.core.waiting.len() >= DRAINS_MAX + self.core.drains_more {
             return Ok(Made::Nothing);
         }
         Ok(if Box::pin(self.core.begin_draining(chunk)).await? { Made::Begun } else { Made::Stale })
