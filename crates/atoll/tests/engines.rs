@@ -43,9 +43,15 @@ fn use_it(cache: &mut Cache) {
     assert!(cache.exists(b"soon").unwrap());
     std::thread::sleep(std::time::Duration::from_millis(50));
     assert_eq!(cache.get(b"soon").unwrap(), None);
-    assert!(matches!(cache.increment(b"n", 5).unwrap(), atoll::Number::Value(5)));
-    assert_eq!(cache.append(b"n", b"0").unwrap(), 2);
-    assert_eq!(cache.take(b"n").unwrap(), Some(&b"50"[..]));
+    // Any object may be evicted between any two operations, though hardly ever this one.
+    let was_kept = (0..10).any(|_| {
+        cache.take(b"n").unwrap();
+        assert!(matches!(cache.increment(b"n", 5).unwrap(), atoll::Number::Value(5)));
+        let bytes = cache.append(b"n", b"0").unwrap();
+        assert!(bytes == 2 || bytes == 1, "{bytes}");
+        cache.take(b"n").unwrap() == Some(&b"50"[..])
+    });
+    assert!(was_kept);
     assert!(cache.stats().evictions > 0);
 }
 
