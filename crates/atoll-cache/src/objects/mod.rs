@@ -558,6 +558,14 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
         {
             outcome = Err(error);
         }
+        // One that does nothing for long from now on would keep chunks from being emptied with what its cells still say. Where a WRITE costs next to nothing they say
+        // at once what is so.
+        if outcome.is_ok()
+            && self.core.endpoint.is_near()
+            && let Err(error) = self.core.tell_cells().await
+        {
+            outcome = Err(error);
+        }
         self.noted(outcome)
     }
 
