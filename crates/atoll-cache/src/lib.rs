@@ -19,6 +19,7 @@
 //! | [`cliquemap`] | the engines `cliquemap-lru` and `cliquemap-lfu`: baselines whose memory node has a processor |
 //! | [`objects`] | what engines have in common that keep every object by itself |
 //! | `extent` | objects that need chunks of their own |
+//! | [`open_holes`] | which holes a test has opened |
 //! | [`policy`] | eviction policies as pure functions, one file each |
 //! | [`experts`] | several policies at once, weighed by what they regret |
 //! | [`model`] | the reference engine: one ordinary map, for tests |
@@ -36,6 +37,7 @@ pub mod glcache;
 pub mod kvs;
 pub mod model;
 pub mod objects;
+pub mod open_holes;
 pub mod policy;
 pub mod pooled;
 pub mod queues;

@@ -11,6 +11,9 @@
 //! | `TrustedBytes` | checking every address and length against the heap | `hostile_slot_words_are_never_followed_out_of_the_heap` |
 //! | `EarlyReuse` | reading all cells before a chunk is used anew | `a_chunk_is_not_used_anew_while_somebody_has_a_block_of_it` |
 //! | `KeptShelf` | taking a chunk from its shelf before it is emptied | `a_shelf_names_no_block_of_a_chunk_that_is_used_anew` |
+//! | `TornLook` | comparing the bytes of a block that is being written, and looking between the looks at the cells | `two_torn_looks_at_a_block_are_not_one` |
+//! | `StrayExtension` | a rest before a chunk of objects with extensions is used anew | `words_beside_an_object_are_never_written_into_another` |
+//! | `UntoldOperation` | saying that an operation begins, before it looks at anything | `words_beside_an_object_are_never_written_into_another` |
 //! | `WrappedTag` | a rest for blocks whose tags begin anew | `a_slot_word_that_comes_back_is_not_taken_for_the_old_one` |
 //! | `UnknownNode` | looking for new memory nodes before a word is taken for damaged | `a_block_of_a_node_that_came_meanwhile_is_no_damage` |
 //! | `UntoldTaking` | cells | `a_block_that_a_dead_client_had_taken_comes_back` |
@@ -185,16 +188,51 @@ fn a_shelf_names_no_block_of_a_chunk_that_is_used_anew() {
     });
 }
 
+/// The same, with a round after every operation, so that no cell keeps what it said of a block.
+#[test]
+fn two_torn_looks_at_a_block_are_not_one() {
+    let case = |seed| Case::<Stored> { chunks: 14 + seed % 6, clients: 4, ..Case::default() };
+    show(Hole::TornLook, 1500, |seed, hole| {
+        let checked = Case { hole, ..case(seed) }.run_part(seed, |mut client| async move {
+            let mut random = client.random();
+            for step in 0..100 {
+                let bytes = if client.number == 0 { random.pick(&[60, 700]) } else { 180 };
+                let key = [b'a' + random.below(3) as u8];
+                client.set(&key, load::unique_value(client.number, step, bytes)).await?;
+                client.cache.tend().await?;
+            }
+            Ok(client)
+        });
+        checked.map(drop)
+    });
+}
+
+/// What a lookup tells beside an object it does not wait for.
+#[test]
+fn words_beside_an_object_are_never_written_into_another() {
+    let options = DittoOptions { experts: "lru-k".parse().unwrap(), ..DittoOptions::default() };
+    for hole in [Hole::StrayExtension, Hole::UntoldOperation] {
+        show(hole, 1000, |seed, hole| {
+            let subject = Dittoed { options: options.clone() };
+            let strategy = Strategy::Priorities;
+            let case = Case { subject, chunks: 18 + seed % 6, clients: 4, strategy, hole, ..Case::default() };
+            case.run_part(seed, several_sizes).map(drop)
+        });
+    }
+}
+
+async fn set_some_size<S: Subject>(client: &mut Client<S>, random: &mut Random, step: u64) -> Result<(), CacheError> {
+    let key = [b'a' + random.below(6) as u8];
+    let bytes = random.pick(&[10, 60, 100, 180, 700]) + random.below(20);
+    client.set(&key, load::unique_value(client.number, step, bytes)).await
+}
+
 async fn several_sizes<S: Subject>(mut client: Client<S>) -> Result<Client<S>, CacheError> {
     let mut random = client.random();
     for step in 0..80 {
-        let key = [b'a' + random.below(6) as u8];
         match random.below(4) {
-            0 => drop(client.get(&key).await?),
-            _ => {
-                let bytes = random.pick(&[10, 60, 100, 180, 700]) + random.below(20);
-                client.set(&key, load::unique_value(client.number, step, bytes)).await?;
-            }
+            0 => drop(client.get(&[b'a' + random.below(6) as u8]).await?),
+            _ => set_some_size(&mut client, &mut random, step).await?,
         }
     }
     Ok(client)

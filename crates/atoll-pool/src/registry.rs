@@ -3,7 +3,7 @@
 //! ```text
 //! a signal, 64 B     word 0  state 2 | 0 30 | epoch 32                                              atomics only
 //!                    word 1  epoch 32 | the chunk + 1 that its operation must not see reused 32     owned
-//!                    word 2  lease: a counter that moves while it is used                           owned
+//!                    word 2  lease: a counter that moves while it is used 63 | at rest 1             owned
 //! an account, 128 B  word 0..4  identity: on one host pid, start time, pid namespace, boot id       atomics only
 //!                    word 4  seal: a hash of the identity and the epoch                             atomics only
 //!                    word 8  objects added less objects removed, wrapping, by all its incarnations  owned
@@ -25,6 +25,9 @@
 //! the place has become another's: it does nothing but compare-and-swaps, and the words of the identity are masked with the epoch, so that
 //! no swap of an earlier time finds what it expects.
 //!
+//! A client may say that it is at rest: nothing that it does is under way, and it remembers nothing. It says that it is not, and waits for that to land, before it looks
+//! at anything ([`Member::begin`], [`Member::rest`]); so nobody who waits for operations under way ([`Grace`]) waits for a client that does nothing.
+//!
 //! An incarnation is alive from Joining to the end of Taken. One that a word names and that is not alive, by a look at the registry later than
 //! the look at the word, will never write again.
 //!
@@ -45,6 +48,8 @@ pub const SIGNAL_BYTES: u64 = 64;
 /// Bytes of a client's account.
 pub const ACCOUNT_BYTES: u64 = 128;
 const OBJECTS: u64 = 64;
+/// The bit of a lease that says that its client is at rest.
+const AT_REST: u64 = 1;
 const IDENTITY_WORDS: usize = 5;
 /// Looks at the counts of objects after the first, while they change.
 const COUNT_LOOKS_MAX: u32 = 8;
@@ -120,6 +125,7 @@ pub struct Member {
     account: Address,
     deaths: Address,
     lease: u64,
+    is_at_rest: bool,
     /// What word 8 of its account says, or will once what is under way has landed.
     objects: u64,
     /// Whether a WRITE of that word may still be under way: another one must not overtake it.
@@ -135,7 +141,7 @@ pub struct Place {
     pub incarnation: Incarnation,
     /// What the place is.
     pub state: PlaceState,
-    /// Its lease.
+    /// Its lease, with the bit that says whether it is at rest.
     pub lease: u64,
     /// The chunk that its operation must not see reused.
     pub protected: Option<ChunkId>,
@@ -167,8 +173,17 @@ impl Member {
             raise(endpoint, layout.members_ever(), u64::from(slot) + 1).await?;
             let took_over = PlaceState::of(found) == PlaceState::Fenced;
             let (account, deaths) = (layout.account(slot), layout.deaths());
-            let mut member =
-                Self { incarnation, signal, account, deaths, lease: 0, objects: 0, is_counting: false, took_over };
+            let mut member = Self {
+                incarnation,
+                signal,
+                account,
+                deaths,
+                lease: 0,
+                is_at_rest: false,
+                objects: 0,
+                is_counting: false,
+                took_over,
+            };
             let [joining, taken] = [PlaceState::Joining, PlaceState::Taken].map(|state| state.word(incarnation.epoch));
             member.introduce(endpoint, joining).await?;
             let mut batch = Batch::new();
@@ -246,10 +261,29 @@ impl Member {
 
     /// Moves the lease, without waiting.
     pub fn renew<E: Endpoint>(&mut self, endpoint: &E) {
-        self.lease = self.lease.wrapping_add(1);
-        let mut batch = Batch::new();
-        batch.write_word(self.signal.add(16), self.lease);
+        let mut batch = self.leased();
         endpoint.post_unawaited(&mut batch);
+    }
+
+    /// Says that an operation begins. What is READ from now on is READ under this; nothing that was READ before may count.
+    pub async fn begin<E: Endpoint>(&mut self, endpoint: &E) -> Result<(), VerbError> {
+        self.is_at_rest = false;
+        endpoint.post(&mut self.leased()).await
+    }
+
+    /// Says that nothing is under way, once what was posted unawaited has landed.
+    pub async fn rest<E: Endpoint>(&mut self, endpoint: &E) -> Result<(), VerbError> {
+        endpoint.flush().await?;
+        self.is_at_rest = true;
+        endpoint.post(&mut self.leased()).await
+    }
+
+    /// The WRITE of a lease that has moved.
+    fn leased(&mut self) -> Batch {
+        self.lease = self.lease.wrapping_add(2);
+        let mut batch = Batch::new();
+        batch.write_word(self.signal.add(16), self.lease | if self.is_at_rest { AT_REST } else { 0 });
+        batch
     }
 
     /// Counts objects added (or, if negative, removed) by this client. Waits for the last count to land, which most often has, and not for this one. A
@@ -474,7 +508,7 @@ impl Watch {
 
 /// Waits for the operations that are under way when it begins: everybody's but the one's who waits.
 ///
-/// A client moves its lease between operations only. Once it has moved, or the client is gone, no operation of before is under way.
+/// A client moves its lease between operations only, or says that it is at rest. Once it has moved or rests, or the client is gone, no operation of before is under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grace {
     unseen: Vec<(Incarnation, u64)>,
@@ -484,7 +518,7 @@ impl Grace {
     /// Begins now. Not for clients that move their leases in the middle of an operation and go on with what they had read.
     pub async fn begin<E: Endpoint>(endpoint: &E, pool: &Pool, me: Incarnation) -> Result<Self, VerbError> {
         let taken = places(endpoint, pool).await?.into_iter().filter(|place| place.state == PlaceState::Taken);
-        let others = taken.filter(|place| place.incarnation.slot != me.slot);
+        let others = taken.filter(|place| place.incarnation.slot != me.slot && place.lease & AT_REST == 0);
         Ok(Self { unseen: others.map(|place| (place.incarnation, place.lease)).collect() })
     }
 

@@ -16,26 +16,11 @@ pub enum Hole {
     UntakenExpiry,
 }
 
-/// The holes that are open.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct OpenHoles(#[cfg_attr(not(feature = "holes"), allow(dead_code))] u32);
-
-impl OpenHoles {
-    /// This one.
-    #[cfg(feature = "holes")]
-    pub(super) const fn only(hole: Hole) -> Self {
-        Self(1 << hole as u32)
-    }
-
-    /// Whether `hole` is open.
-    #[inline(always)]
-    pub(super) const fn has(self, hole: Hole) -> bool {
-        #[cfg(feature = "holes")]
-        return self.0 & 1 << hole as u32 != 0;
-        #[cfg(not(feature = "holes"))]
-        {
-            let _ = hole;
-            false
-        }
+impl crate::open_holes::Numbered for Hole {
+    fn number(self) -> u32 {
+        self as u32
     }
 }
+
+/// Those of them that are open.
+pub(super) type OpenHoles = crate::open_holes::OpenHoles<Hole>;

@@ -188,7 +188,7 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
             operations_to_round: OPERATIONS_PER_ROUND,
             times: Times::default(),
             stats: Stats::default(),
-            holes: OpenHoles::default(),
+            holes: OpenHoles::NONE,
         }
     }
 

@@ -48,29 +48,11 @@ pub enum Hole {
     UnknownNode,
 }
 
-/// The holes that are open.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OpenHoles(#[cfg_attr(not(feature = "holes"), allow(dead_code))] u32);
-
-impl OpenHoles {
-    /// None, as in every product.
-    pub const NONE: Self = Self(0);
-
-    /// This one.
-    #[cfg(feature = "holes")]
-    pub fn only(hole: Hole) -> Self {
-        Self(1 << hole as u32)
-    }
-
-    /// Whether `hole` is open.
-    #[inline(always)]
-    pub fn has(self, hole: Hole) -> bool {
-        #[cfg(feature = "holes")]
-        return self.0 & (1 << hole as u32) != 0;
-        #[cfg(not(feature = "holes"))]
-        {
-            let _ = hole;
-            false
-        }
+impl crate::open_holes::Numbered for Hole {
+    fn number(self) -> u32 {
+        self as u32
     }
 }
+
+/// Those of them that are open.
+pub type OpenHoles = crate::open_holes::OpenHoles<Hole>;

@@ -28,7 +28,10 @@ impl<E: Endpoint> Core<E> {
             return Ok(true);
         };
         let (mut had, mut is_settled) = (HashSet::new(), true);
-        for _ in 0..2 {
+        for look in 0..2 {
+            if look > 0 && before.has_torn() && self.blocks(chunk).await? != before {
+                return Ok(false);
+            }
             let named = self.named(chunk, &before).await?;
             let cells = self.all_cells().await?;
             let in_hands: HashSet<Block> =

@@ -13,15 +13,47 @@ use atoll_fabric::{Address, Buffer, Endpoint};
 /// The number of a dead record.
 const DEAD_NUMBER: u16 = 0x800;
 
-/// What the record of a block says, whichever slot names it.
+/// What lies in a block, whichever slot names it. Two looks at the same bytes are equal, others are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Lying {
+pub(super) enum Lying {
+    /// Nothing: only zeros.
+    Void,
+    /// A whole record of some time.
+    Record {
+        /// The bucket in which a slot names the block, if one does.
+        bucket: u32,
+        /// The block's tag then.
+        tag: u16,
+        /// The checksum of the record.
+        checksum: u64,
+    },
+    /// No whole record: somebody writes, or died writing, or what lay here before were no blocks.
+    Torn {
+        /// A hash of what is here.
+        content: u64,
+    },
+}
+
+impl Lying {
     /// The bucket in which a slot names the block, if one does.
-    pub(super) bucket: u32,
-    /// The block's tag then.
-    pub(super) tag: u16,
-    /// The checksum of the record: another record has another.
-    pub(super) checksum: u64,
+    pub(super) fn bucket(self) -> Option<u32> {
+        match self {
+            Self::Record { bucket, .. } => Some(bucket),
+            Self::Void | Self::Torn { .. } => None,
+        }
+    }
+
+    /// The tag of the record.
+    pub(super) fn tag(self) -> Option<u16> {
+        match self {
+            Self::Record { tag, .. } => Some(tag),
+            Self::Void | Self::Torn { .. } => None,
+        }
+    }
+
+    pub(super) fn is_torn(self) -> bool {
+        matches!(self, Self::Torn { .. })
+    }
 }
 
 impl Meta {
@@ -67,10 +99,18 @@ impl<E: Endpoint> Core<E> {
         (same || self.is_open(Hole::Tag)).then_some(record)
     }
 
-    /// What lies in the block of so many bytes from `start` on, if it is a whole record of any time.
-    pub(super) fn lying(&self, block: &mut Buffer, start: usize, bytes: usize) -> Option<Lying> {
+    /// What lies in the block of so many bytes from `start` on.
+    pub(super) fn lying(&self, block: &mut Buffer, start: usize, bytes: usize) -> Lying {
         let extension = self.extension_bytes();
         block.narrow(start + extension, bytes.saturating_sub(extension));
+        if let Some(record) = self.lying_record(block) {
+            return record;
+        }
+        let is_void = self.is_open(Hole::TornLook) || block.words().iter().all(|word| *word == 0);
+        if is_void { Lying::Void } else { Lying::Torn { content: self.shared.hasher.hash(block.bytes()) } }
+    }
+
+    fn lying_record(&self, block: &Buffer) -> Option<Lying> {
         let record = Record::decode(block, &self.shared.hasher)?;
         let (header, buckets) = (record.header, self.shared.settings.buckets);
         let bucket = if header.number & DEAD_NUMBER != 0 {
@@ -81,7 +121,7 @@ impl<E: Endpoint> Core<E> {
             KeyHash::new(hash, buckets).bucket
         };
         let checksum = block.words()[0];
-        (bucket < buckets).then_some(Lying { bucket, tag: header.generation, checksum })
+        (bucket < buckets).then_some(Lying::Record { bucket, tag: header.generation, checksum })
     }
 
     /// Encodes an object's record for a block into `outgoing`, and gives its slot word.

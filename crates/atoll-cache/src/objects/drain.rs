@@ -17,6 +17,10 @@
 //! the record that is seen before the first look and name it after that, and be seen no more in the cells: then a slot names the block at the second look, or
 //! somebody has taken it since, who has not written a new record, so that a cell names it. Nobody can pass both looks with one record.
 //!
+//! A block READ while its record is written is torn: nobody knows where it is named. Then the block is READ between the looks at the cells, too. Whoever wrote at the first
+//! READ told of it in a cell, and if no cell did afterwards, all of its record is there at the second; what is torn then is the next one, of which a cell tells, or
+//! else it is whole at the third. So bytes that are torn and the same three times are nobody's.
+//!
 //! A chunk whose blocks are in the hands of a client that does nothing waits; its drainer goes on to others. Nothing goes back to Queued, because somebody may have
 //! given a block up.
 
@@ -54,9 +58,16 @@ impl Emptied {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Blocks {
     pub(super) class: Option<Class>,
-    pub(super) lying: Vec<Option<Lying>>,
+    pub(super) lying: Vec<Lying>,
     /// The highest tag that any of them has, or the chunk began with.
     pub(super) tag: u16,
+}
+
+impl Blocks {
+    /// Whether the bucket is not known in which one of them may be named.
+    pub(super) fn has_torn(&self) -> bool {
+        self.lying.iter().any(|lying| lying.is_torn())
+    }
 }
 
 /// Buckets READ in one batch.
@@ -161,7 +172,7 @@ impl<E: Endpoint> Core<E> {
             if self.is_in_hands(emptied.chunk).await? {
                 return Ok(None);
             }
-            if unnamed > 0 {
+            if unnamed > 0 || blocks.has_torn() && self.blocks(emptied.chunk).await? != blocks {
                 continue;
             }
             if self.unname(emptied.chunk, &blocks).await? > 0 {
@@ -174,8 +185,9 @@ impl<E: Endpoint> Core<E> {
             if again != blocks {
                 continue;
             }
-            let begins_anew = again.tag > self.shared.settings.tag_mask / 2;
-            if !begins_anew && self.extension_bytes() == 0 {
+            // What was torn may have had any tag.
+            let begins_anew = again.tag > self.shared.settings.tag_mask / 2 || again.has_torn();
+            if !begins_anew && (self.extension_bytes() == 0 || self.is_open(Hole::StrayExtension)) {
                 return Ok(Some(again.tag));
             }
             // Where its tags begin anew, nobody may remember those of before; and a WRITE of an extension that nobody waits for must have landed.
@@ -209,7 +221,7 @@ impl<E: Endpoint> Core<E> {
         for index in 0..class.blocks(layout.chunk_bytes) {
             let bytes = class.bytes() as usize;
             let lying = self.lying(&mut buffer, index as usize * bytes, bytes);
-            blocks.tag = blocks.tag.max(lying.map_or(0, |lying| lying.tag));
+            blocks.tag = blocks.tag.max(lying.tag().unwrap_or(0));
             blocks.lying.push(lying);
         }
         self.scratch = buffer;
@@ -221,9 +233,8 @@ impl<E: Endpoint> Core<E> {
         let mut named = Vec::new();
         let Some(class) = blocks.class else { return Ok(named) };
         let lying = blocks.lying.iter().enumerate();
-        let lying: Vec<(Block, u32)> = lying
-            .filter_map(|(index, lying)| Some((self.block_of(chunk, class, index), lying.as_ref()?.bucket)))
-            .collect();
+        let lying: Vec<(Block, u32)> =
+            lying.filter_map(|(index, lying)| Some((self.block_of(chunk, class, index), lying.bucket()?))).collect();
         for some in lying.chunks(BUCKETS_AT_ONCE) {
             let mut batch = Batch::new();
             for (_, bucket) in some {

@@ -36,33 +36,21 @@ pub enum Hole {
     UnorderedNodes,
     /// A chunk is used anew although a shelf names blocks of it (closed by taking it from its shelf first).
     KeptShelf,
+    /// Two looks at a block that is being written are taken for the same (closed by comparing what was seen, and looking between looks at the cells).
+    TornLook,
+    /// A chunk is used anew although the words beside an object of before may still be written (closed by a rest).
+    StrayExtension,
+    /// A client says that it is at rest while an operation is under way (closed by saying that it begins, and waiting for that to land).
+    UntoldOperation,
     /// A chunk of a memory node that was added meanwhile is taken for a damaged word (closed by looking for new nodes first).
     UnknownNode,
 }
 
-/// The holes that are open.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OpenHoles(#[cfg_attr(not(feature = "holes"), allow(dead_code))] u32);
-
-impl OpenHoles {
-    /// None, as in every product.
-    pub const NONE: Self = Self(0);
-
-    /// This one.
-    #[cfg(feature = "holes")]
-    pub const fn only(hole: Hole) -> Self {
-        Self(1 << hole as u32)
-    }
-
-    /// Whether `hole` is open.
-    #[inline(always)]
-    pub const fn has(self, hole: Hole) -> bool {
-        #[cfg(feature = "holes")]
-        return self.0 & 1 << hole as u32 != 0;
-        #[cfg(not(feature = "holes"))]
-        {
-            let _ = hole;
-            false
-        }
+impl crate::open_holes::Numbered for Hole {
+    fn number(self) -> u32 {
+        self as u32
     }
 }
+
+/// Those of them that are open.
+pub type OpenHoles = crate::open_holes::OpenHoles<Hole>;

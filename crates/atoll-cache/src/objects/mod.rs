@@ -12,6 +12,7 @@
 //! | [`access`] | how the object of a slot is used |
 //! | [`class`] | size classes of blocks |
 //! | [`replacement`] | what an engine adds |
+//! | `operations` | what every operation does first and last |
 //! | `stock` | blocks in a client's hands |
 //! | `slab` | chunks that a client cuts into blocks |
 //! | `block` | what lies in a block |
@@ -44,6 +45,7 @@ mod insert;
 pub mod layout;
 mod lookup;
 mod nodes;
+mod operations;
 mod pooled;
 mod queued;
 pub mod repair;
@@ -66,7 +68,7 @@ pub use replacement::Replacement;
 pub use settings::{ObjectsOptions, ObjectsSettings};
 
 use crate::forge::object::Hasher;
-use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
+use crate::{CacheError, Stats, Value};
 use atoll_fabric::purpose::Scope;
 use atoll_fabric::{Batch, Buffer, Endpoint, Purpose, VerbError};
 use atoll_pool::registry::{PlaceState, Times, Watch};
@@ -342,7 +344,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         };
         let mut objects = Self { core: Core::new(shared, endpoint, Some(member)), replacement };
         objects.core.looked_ns = objects.core.endpoint.now_ns();
-        objects.settle_in().await.map_err(|error| match error {
+        let settled = objects.settle_in().await;
+        objects.end(settled).await.map_err(|error| match error {
             CacheError::Verb(error) => PoolError::Verb(error),
             _ => PoolError::Damaged { what: "what a client that died left behind" },
         })?;
@@ -434,6 +437,9 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     async fn put_back_and_leave(&mut self) -> Result<(), CacheError> {
+        if self.core.tells_rest() {
+            self.core.leave_rest().await?;
+        }
         self.replacement.round(&mut self.core).await?;
         let mut is_done = self.core.put_everything_back().await?;
         if self.core.recounted {
@@ -463,19 +469,27 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// nothing for long should be made to, every [`Times::look_ns`](registry::Times).
     pub async fn tend(&mut self) -> Result<(), CacheError> {
         let before = self.core.endpoint.purpose(Purpose::Upkeep);
-        let mut tended = self.core.tend().await;
-        if tended.is_ok() && self.core.recounted {
-            tended = Box::pin(self.hold_limit()).await;
-        }
+        let tended = self.tend_and_hold_limit().await;
         self.core.endpoint.purpose(before);
-        self.noted(tended)
+        self.end(tended).await
+    }
+
+    async fn tend_and_hold_limit(&mut self) -> Result<(), CacheError> {
+        if self.core.tells_rest() {
+            self.core.leave_rest().await?;
+        }
+        self.core.tend().await?;
+        Box::pin(self.hold_limit()).await
     }
 
     /// Looks after everybody now, as [`tend`](Self::tend) does when somebody stands still.
     pub async fn repair(&mut self) -> Result<repair::Repaired, CacheError> {
+        if self.core.tells_rest() {
+            self.core.leave_rest().await?;
+        }
         let repaired = self.core.repair().await?;
         Box::pin(self.hold_limit()).await?;
-        Ok(repaired)
+        self.end(Ok(repaired)).await
     }
 
     /// Walks the pool. Nobody else may use it meanwhile, or what is under way is reported as faults.
@@ -483,28 +497,6 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         let mut report = self.core.verify().await?;
         self.replacement.verify(&mut self.core, &mut report.faults).await?;
         Ok(report)
-    }
-
-    /// What an operation does first: counts itself, and now and then makes a round.
-    #[inline]
-    async fn begin(&mut self) -> Result<(), CacheError> {
-        self.core.operations_to_round -= 1;
-        if self.core.operations_to_round == 0 {
-            Box::pin(self.make_round()).await?;
-        }
-        Ok(())
-    }
-
-    #[cold]
-    async fn make_round(&mut self) -> Result<(), CacheError> {
-        self.core.operations_to_round = OPERATIONS_PER_ROUND;
-        if let Some(error) = &self.core.lost {
-            self.core.operations_to_round = 1;
-            return Err(CacheError::Verb(error.clone()));
-        }
-        let told = self.replacement.round(&mut self.core).await;
-        self.noted(told)?;
-        self.tend().await
     }
 }
 
@@ -518,93 +510,5 @@ impl<E: Endpoint, R: Replacement<E>> Drop for Objects<E, R> {
         } else if let Some(member) = self.core.member.take() {
             let _ = std::pin::pin!(member.abandon(&self.core.endpoint)).as_mut().poll(&mut context);
         }
-    }
-}
-
-impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
-    async fn get(&mut self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
-        self.begin().await?;
-        let found = self.lookup(key, into).await;
-        self.noted(found)
-    }
-
-    async fn get_many<F: FnMut(usize, Lookup, &Value)>(&mut self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
-        self.begin().await?;
-        let looked = self.lookup_many(keys, found).await;
-        self.noted(looked)
-    }
-
-    async fn peek(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
-        self.begin().await?;
-        let found = self.present(key).await;
-        self.noted(found)
-    }
-
-    async fn update<C: Change>(&mut self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
-        self.begin().await?;
-        let mut outcome = self.apply(key, change).await;
-        self.core.old.shrink_beyond(1 << 20);
-        self.core.outgoing.shrink_beyond(1 << 20);
-        // What this client does not need now is better in everybody's hands.
-        if outcome.is_ok()
-            && let Err(error) = self.core.give_back_beyond(STOCK_KEPT).await
-        {
-            outcome = Err(error);
-        }
-        if outcome.is_ok()
-            && !self.core.chunks.is_empty()
-            && self.core.slabs_max() == 0
-            && let Err(error) = self.core.free_fresh_chunks().await
-        {
-            outcome = Err(error);
-        }
-        // One that does nothing for long from now on would keep chunks from being emptied with what its cells still say. Where a WRITE costs next to nothing they say
-        // at once what is so.
-        if outcome.is_ok()
-            && self.core.endpoint.is_near()
-            && let Err(error) = self.core.tell_cells().await
-        {
-            outcome = Err(error);
-        }
-        self.noted(outcome)
-    }
-
-    async fn scan<F: FnMut(&[u8])>(&mut self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
-        self.begin().await?;
-        let walked = self.walk_keys(cursor, count, each).await;
-        self.noted(walked)
-    }
-
-    async fn random_key(&mut self) -> Result<Option<Vec<u8>>, CacheError> {
-        self.begin().await?;
-        let found = self.some_key().await;
-        self.noted(found)
-    }
-
-    async fn flush(&mut self) -> Result<u64, CacheError> {
-        self.begin().await?;
-        let removed = self.remove_all().await;
-        self.noted(removed)
-    }
-
-    async fn objects(&mut self) -> Result<u64, CacheError> {
-        Ok(registry::objects(&self.core.endpoint, &self.core.shared.pool).await?)
-    }
-
-    async fn now_ms(&mut self) -> Result<u64, CacheError> {
-        let now_ns = self.core.endpoint.now_ns();
-        Ok(self.core.pool_ms(now_ns).await?)
-    }
-
-    async fn tend(&mut self) -> Result<(), CacheError> {
-        Objects::tend(self).await
-    }
-
-    fn value_bytes_max(&self) -> usize {
-        self.core.shared.value_bytes_max()
-    }
-
-    fn stats(&self) -> &Stats {
-        &self.core.stats
     }
 }

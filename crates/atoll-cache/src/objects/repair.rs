@@ -20,6 +20,7 @@
 //!
 //! Every step is one compare-and-swap from what was seen, so that a repairer may die anywhere and another one go on.
 
+use super::block::Lying;
 use super::class::Class;
 use super::layout::{BUCKET_SLOTS, CELLS};
 use super::replacement::Replacement;
@@ -76,8 +77,13 @@ impl<E: Endpoint> Core<E> {
             // Whoever waits for this round relies on it that no WRITE of an extension is under way.
             self.endpoint.flush().await?;
         }
+        let tells_rest = self.tells_rest();
         if let Some(member) = &mut self.member {
             member.renew(&self.endpoint);
+            if tells_rest {
+                // What it says of rest must not overtake this.
+                self.endpoint.flush().await?;
+            }
         }
         if !self.orphans.is_empty() {
             Box::pin(self.recheck_orphans()).await?;
@@ -311,14 +317,17 @@ impl<E: Endpoint> Core<E> {
             // Of a chunk that is emptied, it is the one's who empties it.
             let Some(class) = class.filter(|_| in_use) else { return Ok(Settled::Had) };
             let lying = self.read_lying(at, class).await?;
-            let has_tag = lying.is_some_and(|lying| lying.tag == cell.tag);
+            let has_tag = lying.tag() == Some(cell.tag);
             if cell.state == CellState::Trying && !has_tag {
                 return Ok(Settled::Had);
             }
             let mut look_again = false;
             // Twice: `drain` says why.
-            for _ in 0..2 {
-                // If it is torn, whoever had it was writing it, and no slot names it.
+            for look in 0..2 {
+                if look > 0 && lying.is_torn() && self.read_lying(at, class).await? != lying {
+                    look_again = true;
+                    break;
+                }
                 if let Some((slot, word)) = self.naming(cell.block, lying).await? {
                     if !word.is_pending() {
                         return Ok(Settled::Had);
@@ -340,8 +349,8 @@ impl<E: Endpoint> Core<E> {
             if look_again || self.read_lying(at, class).await? != lying {
                 continue;
             }
-            let tag = lying.map_or(cell.tag, |lying| lying.tag);
-            let tag = if lying.is_none() { self.shared.settings.next_tag(tag) } else { tag };
+            // What is torn has the tag of the record that was being written.
+            let tag = lying.tag().unwrap_or_else(|| self.shared.settings.next_tag(cell.tag));
             let is_placed = self.place_dead_anywhere(class, cell.block, tag).await?;
             if is_placed {
                 return Ok(Settled::PutBack);
@@ -354,23 +363,15 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// The slot that names a block, in the bucket that its record tells.
-    async fn naming(
-        &mut self,
-        block: super::slot::Block,
-        lying: Option<super::block::Lying>,
-    ) -> Result<Option<(u64, Slot)>, CacheError> {
-        let Some(lying) = lying else { return Ok(None) };
-        let hash = KeyHash { bucket: lying.bucket, fingerprint: 0, mark: 0, whole: 0 };
+    async fn naming(&mut self, block: super::slot::Block, lying: Lying) -> Result<Option<(u64, Slot)>, CacheError> {
+        let Some(bucket) = lying.bucket() else { return Ok(None) };
+        let hash = KeyHash { bucket, fingerprint: 0, mark: 0, whole: 0 };
         self.read_bucket(hash).await?;
         let mut seen = (0..BUCKET_SLOTS).map(|place| self.seen(hash, place));
         Ok(seen.find(|(word, _)| word.names(block)).map(|(word, slot)| (slot, word)))
     }
 
-    async fn read_lying(
-        &mut self,
-        at: atoll_fabric::Address,
-        class: Class,
-    ) -> Result<Option<super::block::Lying>, CacheError> {
+    async fn read_lying(&mut self, at: atoll_fabric::Address, class: Class) -> Result<Lying, CacheError> {
         let mut buffer = std::mem::take(&mut self.record);
         buffer.resize(class.bytes() as usize);
         let mut buffer = self.endpoint.read(at, buffer).await?;

@@ -19,7 +19,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     pub async fn retire_chunk(&mut self, discard: impl FnOnce(Address, u64)) -> Result<(), CacheError> {
         self.begin().await?;
         let retired = self.retire(discard).await;
-        self.noted(retired)
+        self.end(retired).await
     }
 
     async fn retire(&mut self, discard: impl FnOnce(Address, u64)) -> Result<(), CacheError> {
@@ -43,6 +43,6 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         self.core.learn_nodes().await?;
         let core = &self.core;
         let restored = chunks::restore(&core.endpoint, &core.shared.pool.layout, core.me(), reserve).await;
-        self.noted(restored.map_err(CacheError::Verb))
+        self.end(restored.map_err(CacheError::Verb)).await
     }
 }

@@ -152,7 +152,7 @@ impl<E: Endpoint> Core<E> {
                     if let Some(other) = walk.named.insert(block, u64::MAX) {
                         walk.report.fault(|| format!("{name} and slot {other} name the same block"));
                     }
-                    if lying.is_none_or(|lying| lying.tag != shelf.tag) {
+                    if lying.tag() != Some(shelf.tag) {
                         walk.report.fault(|| format!("{name} names a block whose record does not tell it"));
                     }
                     walk.report.dead_blocks += 1;
@@ -227,7 +227,7 @@ impl<E: Endpoint> Core<E> {
         if word.is_dead() {
             walk.report.dead_blocks += 1;
             let lying = self.lying(&mut record, 0, bytes);
-            if lying.is_none_or(|lying| lying.bucket != bucket || lying.tag != word.tag()) {
+            if (lying.bucket(), lying.tag()) != (Some(bucket), Some(word.tag())) {
                 walk.report.fault(|| format!("slot {slot} names a dead block whose record does not tell it"));
             }
             self.record = record;

@@ -96,7 +96,7 @@ impl<E: Endpoint + Messenger> Server<E> {
             record: Buffer::new(),
             outgoing: Vec::new(),
             stats: ServerStats::default(),
-            holes: OpenHoles::default(),
+            holes: OpenHoles::NONE,
         };
         if epoch > 0 {
             server.batch.write_word(layout.mailbox(), 0);
