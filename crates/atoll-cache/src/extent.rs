@@ -17,7 +17,7 @@
 //! by somebody who died, and a repair frees it.
 
 use crate::CacheError;
-use crate::forge::object::{Hasher, Header, LARGE_EXTENTS, LargeBody};
+use crate::record::{Hasher, Header, LARGE_EXTENTS, LargeBody};
 use atoll_fabric::{Batch, Buffer, Endpoint};
 use atoll_pool::{Chunk, ChunkId, ChunkState, Incarnation, Pool, PoolError, chunks, nodes};
 

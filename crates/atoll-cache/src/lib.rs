@@ -18,6 +18,7 @@
 //! | [`queues`] | the engines `shard-lru`, `lru-dm`, `sieve-dm`, `s3fifo-dm`: baselines whose queues lie in the pool |
 //! | [`cliquemap`] | the engines `cliquemap-lru` and `cliquemap-lfu`: baselines whose memory node has a processor |
 //! | [`objects`] | what engines have in common that keep every object by itself |
+//! | [`record`] | an object as it lies in a chunk: header, key, value |
 //! | `extent` | objects that need chunks of their own |
 //! | [`open_holes`] | which holes a test has opened |
 //! | [`policy`] | eviction policies as pure functions, one file each |
@@ -41,6 +42,7 @@ pub mod open_holes;
 pub mod policy;
 pub mod pooled;
 pub mod queues;
+pub mod record;
 pub mod stats;
 pub mod value;
 

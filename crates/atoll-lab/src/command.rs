@@ -8,6 +8,7 @@ use crate::experiments::{ListCommand, RunCommand};
 use crate::fleet::ProcessCommand;
 use crate::hit_ratio::HitRatioCommand;
 use crate::hit_ratio::choice::ChooseCommand;
+use crate::hit_ratio::distance::DistanceCommand;
 use crate::kill::KillCommand;
 use crate::load::LoadCommand;
 use crate::micro::MicroCommand;
@@ -22,6 +23,8 @@ pub enum LabCommand {
     HitRatio(HitRatioCommand),
     /// Choose among engines by their hit ratios, for every trace by the others
     Choose(ChooseCommand),
+    /// Hold each policy as an engine has it, by samples, against its exact form
+    Distance(DistanceCommand),
     /// Measure the latency of single operations and the throughput of two processes, beside other caches
     Micro(MicroCommand),
     /// Kill and stop processes of a pool under load at random, and check that nothing is wrong, lost or slower
@@ -51,6 +54,7 @@ impl LabCommand {
         match self {
             Self::HitRatio(command) => command.run(),
             Self::Choose(command) => command.run(),
+            Self::Distance(command) => command.run(),
             Self::Micro(command) => command.run(),
             Self::Kill(command) => command.run(),
             Self::List(command) => command.run(),

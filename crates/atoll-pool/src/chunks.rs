@@ -299,7 +299,11 @@ async fn take_retired<E: Endpoint>(
     layout: &Layout,
     owner: Incarnation,
 ) -> Result<Option<(ChunkId, u32)>, VerbError> {
-    for first in (0..layout.chunks()).step_by(SEARCH_RETIRED as usize) {
+    // From anywhere on: whoever gives many back does not look at the same ones again each time.
+    let stretches = layout.chunks().div_ceil(SEARCH_RETIRED);
+    let start = (endpoint.random() % u64::from(stretches.max(1))) as u32;
+    for stretch in (start..stretches).chain(0..start) {
+        let first = stretch * SEARCH_RETIRED;
         let some = descriptors(endpoint, layout, ChunkId(first), SEARCH_RETIRED).await?;
         for (index, descriptor) in some.iter().enumerate() {
             let Some(found) = descriptor.chunk.filter(|chunk| chunk.state == ChunkState::Retired) else { continue };

@@ -3,11 +3,11 @@
 use crate::ditto::{DittoOptions, ENGINE_DITTO};
 use crate::experts::ExpertSet;
 use crate::forge::ForgeOptions;
-use crate::forge::object::HEADER_BYTES;
 use crate::forge::settings::ENGINE_FORGE;
 use crate::kvs::{self, ENGINE_KVS};
 use crate::objects::{ObjectsPool, ObjectsSettings};
 use crate::queues::{ENGINE_QUEUES, QueueOptions, QueueSettings};
+use crate::record::HEADER_BYTES;
 use atoll_pool::{PoolError, PoolSettings};
 use std::fmt;
 

@@ -70,7 +70,7 @@ pub use request::PATIENCE_NS;
 pub use server::{Server, ServerStats};
 pub use settings::{CliqueMapOptions, CliqueMapSettings, ENGINE_CLIQUEMAP, Policy};
 
-use crate::forge::object::Hasher;
+use crate::record::Hasher;
 use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
 use accesses::Log;
 use atoll_fabric::purpose::Scope;

@@ -14,7 +14,7 @@
 //!
 //! Everything here is decoded from remote bytes: [`Record::decode`] is the only way in.
 
-use crate::forge::object::Hasher;
+use crate::record::Hasher;
 use atoll_fabric::Buffer;
 
 /// Bytes of the header.

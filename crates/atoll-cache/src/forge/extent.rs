@@ -1,11 +1,11 @@
 //! Large objects of this engine, by way of [`crate::extent`].
 
 use super::Forge;
-use super::object::{Header, LargeBody};
 use super::slot::KeyHash;
 use crate::CacheError;
 use crate::extent::ExtentIo;
 pub(super) use crate::extent::{Extent, Extents, body_bytes_max, chunks_needed};
+use crate::record::{Header, LargeBody};
 use atoll_fabric::{Buffer, Endpoint};
 
 impl<E: Endpoint> Forge<E> {

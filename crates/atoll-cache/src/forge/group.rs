@@ -27,10 +27,10 @@
 use super::Forge;
 use super::layout::Queue;
 use super::nodes::Earlier;
-use super::object::Header;
 use super::ring::Node;
 use super::slot::{GHOST_MORE_MAX, KeyHash, UNIT_BYTES};
 use crate::CacheError;
+use crate::record::Header;
 use atoll_fabric::purpose::Scope;
 use atoll_fabric::{Batch, Endpoint, Intent, Purpose};
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks};

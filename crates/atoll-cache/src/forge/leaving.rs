@@ -20,11 +20,11 @@
 use super::group::{Contents, MapEntry};
 use super::layout::{BUCKET_SLOTS, Queue};
 use super::nodes::Earlier;
-use super::object::Record;
 use super::ring::{Head, Node};
 use super::slot::{KeyHash, RecordLength, Slot, UNIT_BYTES};
 use super::{Forge, Hole, Rule};
 use crate::CacheError;
+use crate::record::Record;
 use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Intent};
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks};
 

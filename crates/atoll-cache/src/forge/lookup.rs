@@ -15,9 +15,9 @@
 //! found was absent at a moment between the READs.
 
 use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};
-use super::object::{HEADER_BYTES, Header, LargeBody, Record};
 use super::slot::{KeyHash, Slot};
 use super::{Forge, Hole};
+use crate::record::{HEADER_BYTES, Header, LargeBody, Record};
 use crate::{CacheError, Lookup, Meta, Value};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 use atoll_pool::ChunkId;

@@ -9,7 +9,6 @@
 //! | [`settings`] | what clients of a pool agree on |
 //! | [`layout`] | where the words are |
 //! | [`slot`] | the index entry: one word |
-//! | [`object`] | the record: header, key, value |
 //! | `operations` | where each operation begins |
 //! | `lookup` | the way of a GET |
 //! | [`addresses`] | where objects were, for a GET in one round trip and a change in two |
@@ -56,7 +55,6 @@ mod leaving;
 mod lookup;
 mod moving;
 mod nodes;
-pub mod object;
 mod operations;
 mod pooled;
 pub mod repair;
@@ -78,6 +76,7 @@ pub use settings::{ForgeOptions, ForgeSettings, Rule};
 pub use variants::Variant;
 
 use crate::glcache::Learner;
+use crate::record::Hasher;
 use crate::{CacheError, Stats, Value};
 use absence::Absence;
 use addresses::{ADDRESS_CACHE_BYTES, Addresses};
@@ -89,7 +88,6 @@ use group::{MapEntry, OpenGroup};
 use hotness::HotnessMap;
 use layout::ForgeLayout;
 use learning::Lesson;
-use object::Hasher;
 use slot::{Slot, SlotFormat};
 use std::sync::Arc;
 

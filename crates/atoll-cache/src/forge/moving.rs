@@ -16,10 +16,10 @@
 use super::layout::Queue;
 use super::leaving::{Leaver, LeavingGroup};
 use super::nodes::Earlier;
-use super::object::{self, Header, Record};
 use super::slot::{KeyHash, RecordLength, Slot, UNIT_BYTES};
 use super::{Forge, Hole};
 use crate::CacheError;
+use crate::record::{self, Header, Record};
 use arrayvec::ArrayVec;
 use atoll_fabric::{Address, BATCH_VERBS_MAX, Batch, Buffer, Endpoint};
 use atoll_pool::ChunkId;
@@ -180,7 +180,7 @@ impl<E: Endpoint> Forge<E> {
         piece.at.get_or_insert_with(|| (layout.chunk(place.chunk).add(place.offset_bytes), place.chunk));
         let header =
             Header { number: place.number, generation: place.generation as u16, main: to == Queue::Main, ..header };
-        object::append_copy(&mut piece.bytes, buffer, &self.shared.hasher, &header);
+        record::append_copy(&mut piece.bytes, buffer, &self.shared.hasher, &header);
         let length = if header.large { RecordLength::LARGE } else { RecordLength::of(record_bytes) };
         let heap_offset = u64::from(place.chunk.0) * layout.chunk_bytes + place.offset_bytes;
         let copy = self.shared.format.live(word.fingerprint(), length, heap_offset, place.generation);

@@ -27,11 +27,11 @@
 use super::extent::Extent;
 use super::group::{MapEntry, OpenGroup};
 use super::layout::{BUCKET_BYTES, BUCKET_SLOTS, Queue};
-use super::object::{Header, Record};
 use super::ring::Standing;
 use super::slot::{GHOST_MORE_MAX, KeyHash, Slot, UNIT_BYTES};
 use super::{Forge, Hole};
 use crate::CacheError;
+use crate::record::{Header, Record};
 use atoll_fabric::{Batch, Buffer, Endpoint, Purpose};
 use atoll_pool::registry::{self, Place, PlaceState, Roll};
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks, read_word};

@@ -5,9 +5,9 @@
 
 use super::extent::Extents;
 use super::lookup::{ATTEMPTS_MAX, REUSE_NS};
-use super::object::{HEADER_BYTES, Header, LargeBody};
 use super::slot::{KeyHash, Slot};
 use super::{Forge, Hole, Protection};
+use crate::record::{HEADER_BYTES, Header, LargeBody};
 use crate::{CacheError, Meta, Want};
 use atoll_fabric::{Batch, Endpoint, Intent};
 use atoll_pool::ChunkId;

@@ -19,7 +19,7 @@
 //! a second word with group and number; ours keeps both in the object's header, which a hit reads anyway, so that there is no second
 //! word to be late.
 
-use super::object::LARGE_RECORD_BYTES;
+use crate::record::LARGE_RECORD_BYTES;
 
 /// Granularity of records in a chunk.
 pub const UNIT_BYTES: u64 = 16;

@@ -16,10 +16,10 @@ use super::group::Place;
 use super::layout::Queue;
 use super::lookup::ATTEMPTS_MAX;
 use super::nodes::Earlier;
-use super::object::{self, HEADER_BYTES, Header};
 use super::search::{Found, Large, Search};
 use super::slot::{KeyHash, RecordLength, Slot};
 use super::{Forge, Hole};
+use crate::record::{self, HEADER_BYTES, Header};
 use crate::{CacheError, Change, Meta, Old, Verdict, Want};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 
@@ -200,7 +200,7 @@ impl<E: Endpoint> Forge<E> {
         same_body: bool,
     ) -> Result<Try, CacheError> {
         let chunk_bytes = self.shared.pool.layout.chunk_bytes;
-        header.large = object::small_record_bytes(key.len(), value.len().max(header.value_bytes)) > chunk_bytes / 2;
+        header.large = record::small_record_bytes(key.len(), value.len().max(header.value_bytes)) > chunk_bytes / 2;
         let (queue, carry) = self.queue_for(hash, found.as_ref());
         header.main = queue == Queue::Main;
         let fresh_chunks = match header.large && !same_body {
@@ -256,11 +256,11 @@ impl<E: Endpoint> Forge<E> {
         let header = Header { number: place.number, generation: place.generation as u16, ..new.header };
         let length = match &new.large {
             Some(large) => {
-                object::encode_large(&mut self.outgoing, &self.shared.hasher, &header, &large.body);
+                record::encode_large(&mut self.outgoing, &self.shared.hasher, &header, &large.body);
                 RecordLength::LARGE
             }
             None => {
-                object::encode_small(&mut self.outgoing, &self.shared.hasher, &header, key, value);
+                record::encode_small(&mut self.outgoing, &self.shared.hasher, &header, key, value);
                 RecordLength::of(header.record_bytes())
             }
         };

@@ -6,8 +6,8 @@
 use super::Forge;
 use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};
 use super::lookup::ATTEMPTS_MAX;
-use super::object::{HEADER_BYTES, Header, LargeBody};
 use super::slot::Slot;
+use crate::record::{HEADER_BYTES, Header, LargeBody};
 use crate::{CacheError, Value};
 use atoll_fabric::{Batch, Endpoint};
 

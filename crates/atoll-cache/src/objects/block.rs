@@ -1,4 +1,4 @@
-//! What lies in a block: the words of the extension, then a record (see [`crate::forge::object`]), then nothing of meaning.
+//! What lies in a block: the words of the extension, then a record (see [`crate::record`]), then nothing of meaning.
 //!
 //! A record's `generation` is the block's tag at the time. A dead record, whose number is [`DEAD_NUMBER`], has no key, and for a value the bucket in
 //! which a slot names the dead block, so that from any block a look into one bucket tells whether it is named.
@@ -7,7 +7,7 @@ use super::class::Class;
 use super::slot::{Block, Content, KeyHash, Slot};
 use super::{Core, Hole};
 use crate::Meta;
-use crate::forge::object::{self, Header, LargeBody, Record};
+use crate::record::{self, Header, LargeBody, Record};
 use atoll_fabric::{Address, Buffer, Endpoint};
 
 /// The number of a dead record.
@@ -83,7 +83,7 @@ impl<E: Endpoint> Core<E> {
 
     /// Whether an object is one whose key and value lie in chunks of their own.
     pub(super) fn is_large(&self, key_bytes: usize, value_bytes: usize) -> bool {
-        let bytes = object::small_record_bytes(key_bytes, value_bytes) + self.shared.settings.extension_bytes;
+        let bytes = record::small_record_bytes(key_bytes, value_bytes) + self.shared.settings.extension_bytes;
         bytes > self.shared.pool.layout.chunk_bytes / 2
     }
 
@@ -140,11 +140,11 @@ impl<E: Endpoint> Core<E> {
         let header = Header { number: 0, main: false, generation: tag, ..*header };
         let content = match large {
             Some(body) => {
-                object::encode_large(&mut self.outgoing, &self.shared.hasher, &header, body);
+                record::encode_large(&mut self.outgoing, &self.shared.hasher, &header, body);
                 Content::Large
             }
             None => {
-                object::encode_small(&mut self.outgoing, &self.shared.hasher, &header, key, value);
+                record::encode_small(&mut self.outgoing, &self.shared.hasher, &header, key, value);
                 Content::Small
             }
         };
@@ -164,7 +164,7 @@ impl<E: Endpoint> Core<E> {
             generation: tag,
             token: 0,
         };
-        object::encode_small(&mut self.outgoing, &self.shared.hasher, &header, &[], &bucket.to_le_bytes());
+        record::encode_small(&mut self.outgoing, &self.shared.hasher, &header, &[], &bucket.to_le_bytes());
         self.put_extension_before(&[]);
     }
 
@@ -193,6 +193,6 @@ impl<E: Endpoint> Core<E> {
 
 /// The value of a small record whose window is at its beginning.
 fn record_value<'r>(record: &'r Buffer, header: &Header) -> Option<&'r [u8]> {
-    let start = object::HEADER_BYTES + header.key_bytes;
+    let start = record::HEADER_BYTES + header.key_bytes;
     record.bytes().get(start..start + header.value_bytes)
 }

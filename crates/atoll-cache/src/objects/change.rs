@@ -18,7 +18,7 @@ use super::slot::{KeyHash, Slot};
 use super::stock::Held;
 use super::unlink::Listed;
 use super::{Core, Hole, Objects};
-use crate::forge::object::{HEADER_BYTES, Header, LargeBody};
+use crate::record::{HEADER_BYTES, Header, LargeBody};
 use crate::{CacheError, Change, Meta, Old, Verdict, Want};
 use atoll_fabric::{Batch, Endpoint};
 

@@ -5,7 +5,7 @@ use super::slot::KeyHash;
 use crate::CacheError;
 use crate::extent::ExtentIo;
 pub(super) use crate::extent::{Extents, body_bytes_max, chunks_needed};
-use crate::forge::object::{Header, LargeBody};
+use crate::record::{Header, LargeBody};
 use atoll_fabric::{Buffer, Endpoint};
 
 impl<E: Endpoint> Core<E> {

@@ -15,7 +15,7 @@ use super::layout::{ACCESS_BYTES, BUCKET_SLOTS, SLOTS_BYTES};
 use super::replacement::{Accessed, Replacement};
 use super::slot::{KeyHash, Slot};
 use super::{Core, Hole, Objects};
-use crate::forge::object::{HEADER_BYTES, Header, LargeBody, Record};
+use crate::record::{HEADER_BYTES, Header, LargeBody, Record};
 use crate::{CacheError, Lookup, Meta, Value};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 

@@ -67,7 +67,7 @@ pub use holes::{Hole, OpenHoles};
 pub use replacement::Replacement;
 pub use settings::{ObjectsOptions, ObjectsSettings};
 
-use crate::forge::object::Hasher;
+use crate::record::Hasher;
 use crate::{CacheError, Stats, Value};
 use atoll_fabric::purpose::Scope;
 use atoll_fabric::{Batch, Buffer, Endpoint, Purpose, VerbError};

@@ -9,7 +9,7 @@
 use super::class::Class;
 use super::layout::{self, BUCKET_SLOTS};
 use super::slot::HEAP_BYTES_MAX;
-use crate::forge::object::LARGE_RECORD_BYTES;
+use crate::record::LARGE_RECORD_BYTES;
 use atoll_pool::{PoolError, PoolSettings};
 
 /// Most buckets of an index.

@@ -8,7 +8,7 @@ use super::lookup::ATTEMPTS_MAX;
 use super::replacement::Replacement;
 use super::slot::Slot;
 use super::{Core, Objects};
-use crate::forge::object::{HEADER_BYTES, Header, LargeBody};
+use crate::record::{HEADER_BYTES, Header, LargeBody};
 use crate::{CacheError, Value};
 use atoll_fabric::{Batch, Buffer, Endpoint};
 

@@ -125,7 +125,7 @@ const fn read(bytes: u64) -> VerbShape {
 
 /// YCSB C beside the model's limits.
 fn limits(setup: &Setup, at_cache_size: &Measured, cached: &Measured, known: &Measured) -> Vec<report::Figure> {
-    let record = atoll_cache::forge::object::small_record_bytes(
+    let record = atoll_cache::record::small_record_bytes(
         crate::load::KEY_BYTES as usize,
         (ycsb::OBJECT_BYTES - crate::load::KEY_BYTES) as usize,
     );

@@ -5,6 +5,7 @@
 //! point's result does not depend on the machine. A trace is decoded once and freed after its last point.
 
 pub mod choice;
+pub mod distance;
 pub mod oracle;
 mod table;
 

@@ -69,7 +69,18 @@ fn clients(text: &mut String, shared: &Shared, _: &Totals) -> std::fmt::Result {
 fn memory(text: &mut String, shared: &Shared, totals: &Totals) -> std::fmt::Result {
     let capacity_bytes = (shared.facts.capacity_bytes)();
     write!(text, "used_memory:{}\r\nmaxmemory:{capacity_bytes}\r\n", totals.used_bytes)?;
-    write!(text, "maxmemory_policy:allkeys-lfu\r\n")
+    write!(text, "maxmemory_policy:{}\r\n", policy(&shared.facts.engine, shared.facts.experts.as_deref()))
+}
+
+/// The name that Redis has for what comes nearest to what the engine does. Redis has two that look at the use of all keys; what looks at more than how
+/// recent it was is the other.
+fn policy(engine: &str, experts: Option<&str>) -> &'static str {
+    match (engine, experts) {
+        ("kvs", _) => "allkeys-random",
+        ("lru-dm", _) | (_, Some("lru")) => "allkeys-lru",
+        (lists, _) if lists.starts_with("shard-lru") => "allkeys-lru",
+        _ => "allkeys-lfu",
+    }
 }
 
 fn stats(text: &mut String, shared: &Shared, totals: &Totals) -> std::fmt::Result {
@@ -101,4 +112,23 @@ fn atoll(text: &mut String, shared: &Shared, totals: &Totals) -> std::fmt::Resul
     write!(text, "pool_capacity_bytes:{capacity_bytes}\r\npool_used_bytes:{}\r\n", totals.used_bytes)?;
     write!(text, "objects:{}\r\n", totals.objects)?;
     totals.stats.iter().try_for_each(|(name, number)| write!(text, "{name}:{number}\r\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::policy;
+
+    #[test]
+    fn a_policy_is_called_what_redis_would_call_it() {
+        for (engine, experts, name) in [
+            ("forge", None, "allkeys-lfu"),
+            ("ditto", Some("lru+lfu"), "allkeys-lfu"),
+            ("ditto", Some("lru"), "allkeys-lru"),
+            ("shard-lru:1", None, "allkeys-lru"),
+            ("lru-dm", None, "allkeys-lru"),
+            ("kvs", None, "allkeys-random"),
+        ] {
+            assert_eq!(policy(engine, experts), name, "{engine}");
+        }
+    }
 }
