@@ -191,6 +191,11 @@ impl Timed {
         }
     }
 
+    /// A ring is to come for the alarms of a lane.
+    pub(crate) fn ring_at(&mut self, lane: u32, at_ns: u64) {
+        self.events.add(at_ns.saturating_mul(1000), Event::Ring(lane));
+    }
+
     #[inline]
     fn wire(&self, bytes: u64) -> Wire {
         Wire { bytes, ps: bytes * self.link_kib_ps / 1024 }
@@ -422,6 +427,7 @@ impl World {
             match event {
                 Event::Poll(lane) if self.lanes[lane as usize].done => {}
                 Event::Poll(lane) => return self.poll_timed(lane),
+                Event::Ring(lane) => self.ring(lane),
                 Event::Doorbell(id) => timed.send(id, &self.flights[id as usize], &self.memory),
                 Event::Request(id, index) => {
                     timed.request(id, index);
