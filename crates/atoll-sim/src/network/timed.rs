@@ -177,6 +177,7 @@ impl Timed {
             ns: self.now_ps / 1000,
             nics: self.nics.iter().map(Nic::traffic).collect(),
             endpoints: self.ports.iter().map(|port| port.traffic).collect(),
+            processors: self.ports.iter().filter_map(|port| port.service.as_ref()).map(Service::traffic).collect(),
         }
     }
 
