@@ -136,19 +136,7 @@ impl Endpoint for SimEndpoint {
     }
 
     fn pause(&self, ns: u64) -> impl Future<Output = ()> {
-        let mut end_ns = None;
-        std::future::poll_fn(move |_| {
-            let mut world = self.shared.world.borrow_mut();
-            let now_ns = world.now_ns;
-            let wait_ns = world.true_ns(self.number, ns.max(1));
-            let end_ns = *end_ns.get_or_insert(now_ns.saturating_add(wait_ns));
-            if end_ns <= now_ns || world.dropping {
-                return Poll::Ready(());
-            }
-            let lane = world.polled.expect("a pause is made by a spawned task: see Sim::spawn");
-            world.wake_in(lane, end_ns - now_ns);
-            Poll::Pending
-        })
+        Pause { endpoint: self, ns: ns.max(1), alarm: None }
     }
 
     fn now_ns(&self) -> u64 {
@@ -209,6 +197,57 @@ impl Drop for SimEndpoint {
     /// Nobody can post by it any more, which counts as an observed death.
     fn drop(&mut self) {
         self.shared.world.borrow_mut().ports[self.number as usize].dropped = true;
+    }
+}
+
+/// A time that is waited for, from the first poll on. Dropping it takes its alarm with it.
+struct Pause<'e> {
+    endpoint: &'e SimEndpoint,
+    ns: u64,
+    /// Set from the first poll to the end.
+    alarm: Option<Alarm>,
+}
+
+struct Alarm {
+    lane: u32,
+    number: u64,
+    at_ns: u64,
+}
+
+impl Future for Pause<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        let endpoint = self.endpoint;
+        let mut world = endpoint.shared.world.borrow_mut();
+        let at_ns = match &self.alarm {
+            Some(alarm) => alarm.at_ns,
+            None => world.now_ns.saturating_add(world.true_ns(endpoint.number, self.ns)),
+        };
+        if at_ns <= world.now_ns || world.dropping {
+            drop(world);
+            self.unset();
+            return Poll::Ready(());
+        }
+        if self.alarm.is_none() {
+            let lane = world.polled.expect("a pause is made by a spawned task: see Sim::spawn");
+            self.alarm = Some(Alarm { lane, number: world.set_alarm(lane, at_ns), at_ns });
+        }
+        Poll::Pending
+    }
+}
+
+impl Pause<'_> {
+    fn unset(&mut self) {
+        if let Some(Alarm { lane, number, .. }) = self.alarm.take() {
+            self.endpoint.shared.world.borrow_mut().lanes[lane as usize].alarms.unset(number);
+        }
+    }
+}
+
+impl Drop for Pause<'_> {
+    fn drop(&mut self) {
+        self.unset();
     }
 }
 

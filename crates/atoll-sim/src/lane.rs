@@ -1,5 +1,6 @@
 //! A client: its task, and all batches that it has in flight.
 
+use crate::alarms::Alarms;
 use crate::fault::Fault;
 
 /// One client.
@@ -28,6 +29,8 @@ pub(crate) struct Lane {
     pub(crate) responses_cut: u64,
     /// Whether the task was woken since it was last polled.
     pub(crate) woken: bool,
+    /// For what times its task waits.
+    pub(crate) alarms: Alarms,
     /// Its batches that are not held back.
     pub(crate) flights: Vec<u32>,
     /// Its batches that are.
@@ -53,6 +56,7 @@ impl Lane {
             requests_cut: 0,
             responses_cut: 0,
             woken: false,
+            alarms: Alarms::default(),
             flights: Vec::new(),
             held: 0,
             runnable_at: None,

@@ -25,6 +25,7 @@
 //! | `world` | everything that changes during a run |
 //! | `afflictions` | what faults do to it |
 //! | `lane`, `port`, `timers` | its clients, its endpoints, what happens at a time |
+//! | `alarms` | when a task is woken because time has passed |
 //! | `trace` | the last events, for whoever follows a run |
 //! | `flight` | a batch between its post and its completion |
 //! | `messages` | messages between endpoints, on their way |
@@ -35,6 +36,7 @@
 #![forbid(unsafe_code)]
 
 mod afflictions;
+mod alarms;
 pub mod control;
 pub mod endpoint;
 mod excerpt;

@@ -37,7 +37,7 @@ pub(crate) enum Due {
     Mail(u32),
     /// A batch that was held back goes on.
     Flight(u32),
-    /// The task of a lane has waited long enough.
+    /// A ring comes for the alarms of a lane.
     Task(u32),
     /// A paused lane goes on.
     Resume(u32),

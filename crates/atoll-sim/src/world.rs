@@ -384,7 +384,7 @@ impl World {
     pub(crate) fn fire(&mut self) {
         let Some(Reverse(timer)) = self.timers.pop() else { return };
         match timer.due {
-            Due::Task(lane) => self.wake(lane),
+            Due::Task(lane) => self.ring(lane),
             Due::Resume(lane) if self.lanes[lane as usize].paused_by == timer.number => self.resume(lane),
             Due::Resume(_) => {}
             Due::Fault(lane, fault) => self.strike(lane, fault),
@@ -406,13 +406,35 @@ impl World {
         }
     }
 
-    /// Wakes the task of a lane after `ns`.
-    pub(crate) fn wake_in(&mut self, lane: u32, ns: u64) {
-        if let Some(timed) = &mut self.timed {
-            // The pause begins when its client has done what it was charged for.
-            return timed.poll_at(lane, (self.now_ns.saturating_add(ns)).saturating_mul(1000));
+    /// Sets an alarm for the task of a lane, later than now; gives its number.
+    pub(crate) fn set_alarm(&mut self, lane: u32, at_ns: u64) -> u64 {
+        let (number, asks) = self.lanes[lane as usize].alarms.set(at_ns);
+        if asks {
+            self.ring_at(lane, at_ns);
         }
-        self.add_timer(ns, Due::Task(lane));
+        number
+    }
+
+    fn ring_at(&mut self, lane: u32, at_ns: u64) {
+        match &mut self.timed {
+            Some(timed) => timed.ring_at(lane, at_ns),
+            None => self.add_timer(at_ns - self.now_ns, Due::Task(lane)),
+        }
+    }
+
+    /// A ring comes for the alarms of a lane.
+    pub(crate) fn ring(&mut self, lane: u32) {
+        let state = &mut self.lanes[lane as usize];
+        if state.done {
+            return;
+        }
+        let (is_due, next_ns) = state.alarms.ring(self.now_ns);
+        if let Some(at_ns) = next_ns {
+            self.ring_at(lane, at_ns);
+        }
+        if is_due {
+            self.wake(lane);
+        }
     }
 
     /// The task of a lane is to be polled.

@@ -18,6 +18,8 @@ use std::collections::BinaryHeap;
 pub(crate) enum Event {
     /// The task of a lane is polled.
     Poll(u32),
+    /// A ring comes for the alarms of a lane.
+    Ring(u32),
     /// A batch has been rung in at its compute node's NIC.
     Doorbell(u32),
     /// A verb of a batch has come to the NIC of its node.
@@ -51,6 +53,7 @@ impl Packed {
             Event::MailOut(id) => (6, id, 0),
             Event::MailIn(id) => (7, id, 0),
             Event::Mail(id) => (8, id, 0),
+            Event::Ring(lane) => (9, lane, 0),
         };
         Self(u64::from(id) | u64::from(index) << 32 | which << 40)
     }
@@ -67,7 +70,8 @@ impl Packed {
             5 => Event::Completion(id),
             6 => Event::MailOut(id),
             7 => Event::MailIn(id),
-            _ => Event::Mail(id),
+            8 => Event::Mail(id),
+            _ => Event::Ring(id),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! What a message takes is everything that it makes a core do: receiving it, acting on it, answering it. So the task behind such an endpoint is charged nothing
 //! more: what it sends leaves at once, and its verbs to its own node are loads and stores, which pass no NIC.
 
+use super::traffic::ProcessorTraffic;
 use std::fmt;
 use std::rc::Rc;
 
@@ -58,6 +59,11 @@ impl Service {
     /// The share of the cores' time until `until_ps` that messages took, per mille.
     pub fn busy_per_mille(&self, until_ps: u64) -> u64 {
         self.busy_ps * 1000 / (until_ps * self.free_at.len() as u64).max(1)
+    }
+
+    /// What it has done so far.
+    pub fn traffic(&self) -> ProcessorTraffic {
+        ProcessorTraffic { cores: self.free_at.len() as u32, messages: self.messages, busy_ps: self.busy_ps }
     }
 
     /// Messages so far.

@@ -177,6 +177,7 @@ impl Timed {
             ns: self.now_ps / 1000,
             nics: self.nics.iter().map(Nic::traffic).collect(),
             endpoints: self.ports.iter().map(|port| port.traffic).collect(),
+            processors: self.ports.iter().filter_map(|port| port.service.as_ref()).map(Service::traffic).collect(),
         }
     }
 
@@ -189,6 +190,11 @@ impl Timed {
         } else {
             self.events.add(at, Event::Poll(lane));
         }
+    }
+
+    /// A ring is to come for the alarms of a lane.
+    pub(crate) fn ring_at(&mut self, lane: u32, at_ns: u64) {
+        self.events.add(at_ns.saturating_mul(1000), Event::Ring(lane));
     }
 
     #[inline]
@@ -422,6 +428,7 @@ impl World {
             match event {
                 Event::Poll(lane) if self.lanes[lane as usize].done => {}
                 Event::Poll(lane) => return self.poll_timed(lane),
+                Event::Ring(lane) => self.ring(lane),
                 Event::Doorbell(id) => timed.send(id, &self.flights[id as usize], &self.memory),
                 Event::Request(id, index) => {
                     timed.request(id, index);

@@ -152,6 +152,24 @@ impl EndpointTraffic {
     }
 }
 
+/// What a memory node's processor has done; see [`Service`](super::Service).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ProcessorTraffic {
+    /// Its cores.
+    pub cores: u32,
+    /// Messages that it has taken on.
+    pub messages: u64,
+    /// The time of all cores together that it was promised to what had come.
+    pub busy_ps: u64,
+}
+
+impl ProcessorTraffic {
+    fn since(&self, earlier: &Self) -> Self {
+        let (messages, busy_ps) = (self.messages - earlier.messages, self.busy_ps - earlier.busy_ps);
+        Self { cores: self.cores, messages, busy_ps }
+    }
+}
+
 /// What has passed the network until now; see [`Sim::traffic`](crate::Sim::traffic).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Traffic {
@@ -161,6 +179,8 @@ pub struct Traffic {
     pub nics: Vec<NicTraffic>,
     /// By endpoint, in the order in which they were made.
     pub endpoints: Vec<EndpointTraffic>,
+    /// The processors of memory nodes, in the order of their endpoints.
+    pub processors: Vec<ProcessorTraffic>,
 }
 
 impl Traffic {
@@ -174,7 +194,11 @@ impl Traffic {
             },
         };
         let endpoints = self.endpoints.iter().enumerate().map(endpoint).collect();
-        Self { ns: self.ns - earlier.ns, nics, endpoints }
+        let processor = |(number, now): (usize, &ProcessorTraffic)| {
+            earlier.processors.get(number).map_or(*now, |then| now.since(then))
+        };
+        let processors = self.processors.iter().enumerate().map(processor).collect();
+        Self { ns: self.ns - earlier.ns, nics, endpoints, processors }
     }
 
     /// What all endpoints posted for a purpose.
@@ -189,5 +213,12 @@ impl Traffic {
         let busy = |(nic, traffic): (usize, &NicTraffic)| traffic.busy_ps().map(|(limit, ps)| (nic, limit, ps));
         let busiest = self.nics.iter().enumerate().flat_map(busy).max_by_key(|(.., ps)| *ps)?;
         Some((busiest.0, busiest.1, busiest.2 / self.ns.max(1)))
+    }
+
+    /// The share of their cores' time that the processors of memory nodes were busy, per mille; `None` if there are none.
+    pub fn processors_busy_per_mille(&self) -> Option<u64> {
+        let cores: u64 = self.processors.iter().map(|processor| u64::from(processor.cores)).sum();
+        let busy_ps: u64 = self.processors.iter().map(|processor| processor.busy_ps).sum();
+        (cores > 0).then(|| busy_ps / (self.ns * cores).max(1))
     }
 }

@@ -1,0 +1,103 @@
+//! When a task is woken because time has passed.
+//!
+//! A pause under way has an *alarm* at its end, which goes with it: whoever waits for a message and for a time drops the pause when the message comes.
+//! What the world has to come cannot be struck out of it again. So it is not told of alarms but of *rings*, at which it looks after a lane:
+//!
+//! | what happens | then |
+//! |---|---|
+//! | an alarm is set, and no ring comes as early | one is asked for at its time |
+//! | an alarm goes | nothing: its ring comes in vain, or serves a later alarm |
+//! | a ring comes, and an alarm is due | the task is woken |
+//! | a ring comes, an alarm is set for later, and no other ring comes as early | one is asked for at its time |
+//!
+//! Invariants: for every alarm that is not due a ring comes at its time or before; each ring of a lane is earlier than all that were asked for before it
+//! and have not come. So a lane whose pauses have the same length has one ring to come, however many of them it has dropped.
+
+/// The alarms of a lane.
+#[derive(Debug, Default)]
+pub(crate) struct Alarms {
+    /// By number, when they are due: those of pauses that are there. Hardly ever more than one.
+    set: Vec<(u64, u64)>,
+    /// When rings come, the next one last.
+    rings: Vec<u64>,
+    made: u64,
+}
+
+impl Alarms {
+    /// Sets an alarm; gives its number, and whether a ring is to come at that time.
+    pub(crate) fn set(&mut self, at_ns: u64) -> (u64, bool) {
+        self.made += 1;
+        self.set.push((self.made, at_ns));
+        (self.made, self.asks_for(at_ns))
+    }
+
+    /// An alarm goes, whether it was due or not.
+    pub(crate) fn unset(&mut self, number: u64) {
+        self.set.retain(|(set, _)| *set != number);
+    }
+
+    /// The next ring has come; whether an alarm is due, and when one more ring is to come.
+    pub(crate) fn ring(&mut self, now_ns: u64) -> (bool, Option<u64>) {
+        let rung = self.rings.pop();
+        debug_assert!(rung.is_some_and(|at_ns| at_ns <= now_ns), "a ring comes once, and not before its time");
+        let is_due = self.set.iter().any(|(_, at_ns)| *at_ns <= now_ns);
+        let next = self.set.iter().map(|(_, at_ns)| *at_ns).filter(|at_ns| *at_ns > now_ns).min();
+        (is_due, next.filter(|at_ns| self.asks_for(*at_ns)))
+    }
+
+    fn asks_for(&mut self, at_ns: u64) -> bool {
+        let is_asked = self.rings.last().is_none_or(|next| at_ns < *next);
+        if is_asked {
+            self.rings.push(at_ns);
+        }
+        is_asked
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Random;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_pause_that_is_dropped_for_the_next_one_asks_for_nothing() {
+        let mut alarms = Alarms::default();
+        assert_eq!(alarms.set(1000), (1, true));
+        for at_ns in 1001..2000 {
+            alarms.unset(at_ns - 1000);
+            assert_eq!(alarms.set(at_ns), (at_ns - 999, false));
+        }
+        assert_eq!(alarms.ring(1000), (false, Some(1999)), "in vain, and once more for the alarm that is there");
+        alarms.unset(1000);
+        assert_eq!(alarms.ring(1999), (false, None), "an alarm that went wakes nobody");
+    }
+
+    #[test]
+    fn every_alarm_that_stays_is_rung_at_its_time_and_rings_are_few() {
+        let (mut alarms, mut random) = (Alarms::default(), Random::new(5));
+        let (mut set, mut rings) = (Vec::new(), BTreeSet::new());
+        for now_ns in 1..100_000_u64 {
+            while rings.first() == Some(&now_ns) {
+                rings.pop_first();
+                let due: Vec<u64> =
+                    set.extract_if(.., |(_, at_ns)| *at_ns == now_ns).map(|(number, _)| number).collect();
+                let (is_due, next) = alarms.ring(now_ns);
+                assert_eq!(is_due, !due.is_empty());
+                due.into_iter().for_each(|number| alarms.unset(number));
+                assert!(next.is_none_or(|at_ns| at_ns > now_ns && rings.insert(at_ns)));
+            }
+            assert!(set.iter().all(|(_, at_ns)| *at_ns > now_ns), "an alarm that was not rung");
+            if random.chance(400) {
+                let at_ns = now_ns + 1 + random.spread(12);
+                let (number, asks) = alarms.set(at_ns);
+                set.push((number, at_ns));
+                assert!(!asks || rings.insert(at_ns));
+            }
+            if random.chance(300) && !set.is_empty() {
+                alarms.unset(set.swap_remove(random.below(set.len() as u64) as usize).0);
+            }
+            assert!(rings.len() <= 40, "{} rings to come", rings.len());
+        }
+    }
+}
