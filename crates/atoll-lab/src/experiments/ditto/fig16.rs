@@ -2,10 +2,10 @@
 
 use super::super::fig14::fixed;
 use super::super::point::{Measured, measure_all};
-use super::super::setup::{Footprint, Setup};
+use super::super::setup::Footprint;
 use super::super::shape::METRICS;
 use super::super::{Experiment, Options, shape};
-use super::{cache_bytes, paper, setup};
+use super::{SYSTEMS, names, on_all};
 use crate::{LabError, report};
 
 /// The paper's kinds: block I/O twice, key-value, and the loads like Twitter's clusters; the most requests of a tenant.
@@ -17,10 +17,7 @@ const LOADS: [(&str, u64); 5] = [
     ("twitter-54", 1_000_000),
 ];
 const CACHE_PERCENTS: [u64; 3] = [5, 10, 20];
-/// Name, and experts.
-const SYSTEMS: [(&str, &str); 3] = [("ditto", "lru+lfu"), ("ditto-lru", "lru"), ("ditto-lfu", "lfu")];
 const CLIENTS: u16 = 64;
-const MISS_PENALTY_NS: u64 = 500_000;
 
 /// The experiment.
 pub(crate) struct RealTraces;
@@ -42,19 +39,15 @@ impl Experiment for RealTraces {
             let load = fixed(name, *requests_max, clients, options)?;
             let objects = Footprint::of(&*load).objects;
             told.push(format!("{}: {} requests for {objects} keys", load.what(), load.requests()));
-            for (_, experts) in SYSTEMS {
-                let ditto = paper(experts);
-                setups.extend(CACHE_PERCENTS.map(|percent| {
-                    let bytes = cache_bytes(&ditto, objects * percent / 100);
-                    let one = setup(load.clone(), &ditto, clients, bytes, options.seed);
-                    Setup { miss_penalty_ns: MISS_PENALTY_NS, ..one }
-                }));
+            for system in &SYSTEMS {
+                let one = |percent| on_all(&[*system], &load, clients, objects * percent / 100, options.seed);
+                setups.extend(CACHE_PERCENTS.into_iter().flat_map(one));
             }
         }
         let measured = measure_all(&setups, options.workers)?;
         let lines: Vec<&[Measured]> = measured.chunks(CACHE_PERCENTS.len()).collect();
         let x = shape::categories("cache", CACHE_PERCENTS.map(|percent| format!("{percent} %")));
-        let names: Vec<String> = SYSTEMS.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let names = names(&SYSTEMS);
         let mut figures = Vec::new();
         for ((load, _), lines) in chosen.iter().zip(lines.chunks(SYSTEMS.len())) {
             for mut figure in shape::figures_of(&[METRICS[0], METRICS[3]], &x, &[0.0, 1.0, 2.0], &names, lines) {
