@@ -103,7 +103,7 @@ pub trait Experiment: Sync {
 }
 
 /// All of them, in the order of `atoll lab list`.
-pub const ALL: [&dyn Experiment; 19] = [
+pub const ALL: [&dyn Experiment; 20] = [
     &fig3::Traffic,
     &fig13::Ycsb,
     &fig14::FixedSizes,
@@ -122,6 +122,7 @@ pub const ALL: [&dyn Experiment; 19] = [
     &ditto::Clients,
     &ditto::Memory,
     &ditto::Policies,
+    &ditto::Ablation,
     &ditto::Counters,
 ];
 

@@ -22,6 +22,7 @@ mod fig20;
 mod fig21;
 mod fig22;
 mod fig23;
+mod fig24;
 mod fig25;
 mod staged;
 
@@ -36,6 +37,7 @@ pub(super) use fig20::Mixed;
 pub(super) use fig21::Clients;
 pub(super) use fig22::Memory;
 pub(super) use fig23::Policies;
+pub(super) use fig24::Ablation;
 pub(super) use fig25::Counters;
 
 use super::point::Measured;
