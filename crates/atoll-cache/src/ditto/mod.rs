@@ -7,6 +7,7 @@
 //! | [`settings`] | what clients of a pool agree on |
 //! | [`counters`] | accesses that the pool does not know yet (section 4.2.2) |
 //! | `shared` | the words that all clients' experts have in common |
+//! | `variants` | Ditto without one or the other of its techniques |
 //!
 //! | the paper | here |
 //! |---|---|
@@ -21,19 +22,21 @@
 pub mod counters;
 pub mod settings;
 mod shared;
+mod variants;
 
 pub use settings::{DittoOptions, DittoSettings, ENGINE_DITTO, History};
+pub use variants::{SAMPLED_OBJECTS, Variant};
 
 use crate::CacheError;
 use crate::experts::{self, Experts, REMEMBERED_MAX};
 use crate::objects::access::{self, Access};
-use crate::objects::replacement::{Accessed, CANDIDATES_MAX, Candidate, Replacement, Victim};
+use crate::objects::replacement::{Accessed, CANDIDATES_MAX, Candidate, Replacement, Sampling, Victim};
 use crate::objects::slot::{EXPERTS_MAX, Slot};
 use crate::objects::{Core, Objects, ObjectsPool};
 use crate::policy::{self, EXTENSION_WORDS_MAX, Ghost, frequency_at_insertion};
 use arrayvec::ArrayVec;
 use atoll_fabric::purpose::Scope;
-use atoll_fabric::{Batch, Buffer, Endpoint, Purpose};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, Purpose};
 use atoll_pool::PoolError;
 use counters::Counters;
 
@@ -56,6 +59,15 @@ pub struct Adaptive {
     untold: bool,
     /// What came nearest to being evicted the last time.
     remembered: ArrayVec<(u64, Slot), REMEMBERED_MAX>,
+    /// What this client does without; all of it is off but in measurements.
+    variant: Variant,
+    /// Where variants have what they need besides the pool.
+    area: Address,
+}
+
+/// For how many evictions a history entry lasts, in a pool of about so many objects.
+fn history_evictions(settings: &DittoSettings, objects_expected: u64) -> u32 {
+    settings.history.evictions(objects_expected).clamp(1, crate::objects::slot::HISTORY_IDS / 2) as u32
 }
 
 impl Adaptive {
@@ -129,7 +141,10 @@ impl Adaptive {
 }
 
 impl<E: Endpoint> Replacement<E> for Adaptive {
-    const WANTS_HISTORY: bool = true;
+    fn sampling(&self) -> Sampling {
+        let Variant { history_apart, information_apart, .. } = self.variant;
+        Sampling { with_history: !history_apart, one_by_one: information_apart.then_some(SAMPLED_OBJECTS) }
+    }
 
     fn sample_buckets(&self) -> usize {
         self.settings.sample_buckets
@@ -144,12 +159,21 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
         let experts = Experts::new(settings.experts, settings.learning, shared.objects_expected());
         let threshold = if endpoint.is_near() { 1 } else { settings.counter_threshold };
         let counters = Counters::new(settings.counters, threshold, settings.counter_age_us);
-        let objects = settings.history.evictions(shared.objects_expected());
-        let history = objects.clamp(1, crate::objects::slot::HISTORY_IDS / 2) as u32;
+        let history = history_evictions(&settings, shared.objects_expected());
         let globals = std::iter::repeat_n(0, settings.experts.len()).collect();
         let remembers = endpoint.is_near() && settings.remembers;
         let settings = DittoSettings { remembers, ..settings };
-        Ok(Self { settings, experts, history, counters, globals, untold: false, remembered: ArrayVec::new() })
+        Ok(Self {
+            settings,
+            experts,
+            history,
+            counters,
+            globals,
+            untold: false,
+            remembered: ArrayVec::new(),
+            variant: Variant::default(),
+            area: Address::new(0, 0, 0),
+        })
     }
 
     async fn accessed(&mut self, core: &mut Core<E>, object: Accessed<'_>) -> Result<(), CacheError> {
@@ -198,14 +222,18 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
         // As if the counter had stood so much lower.
         let base = counter.wrapping_sub(frequency.saturating_sub(1));
         let words = access::insertion_words(now_us, expiry_ms, object.bytes, base, object.hash.mark);
-        core.tell_insertion(object.slot, words);
+        match self.variant.information_apart {
+            false => core.tell_insertion(object.slot, words),
+            true => core.tell_insertion_one_by_one(object.slot, words),
+        }
         let bytes = object.bytes.max(1);
         let after = policy::Object { inserted_us: now_us, accessed_us: now_us, frequency, bytes };
         let access = policy::Access { now_us, before: None, after: &after, ghost };
         self.tell_extension(core, &object, &access);
         core.endpoint.purpose(purpose);
         if let Some(ghost) = ghost
-            && self.experts.regret(ghost)
+            && (!self.variant.history_apart || Box::pin(self.consume_apart(core, before)).await?)
+            && (self.experts.regret(ghost) || self.variant.eager_weights)
         {
             Box::pin(self.merge_weights(core)).await?;
         }
@@ -214,6 +242,9 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
 
     async fn choose(&mut self, core: &mut Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
         let now_us = core.about_us();
+        if self.variant.eager_weights {
+            Box::pin(self.read_weights(core)).await?;
+        }
         let extensions = self.extensions(core, candidates).await?;
         let objects = candidates
             .iter()
@@ -237,7 +268,11 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
         let then = match chosen.hash {
             Some(hash) => {
                 let id = core.history_id().await?;
-                Slot::history(hash, choice.experts, id)
+                let entry = Slot::history(hash, choice.experts, id);
+                if self.variant.history_apart {
+                    Box::pin(self.record_apart(core, chosen.slot, entry)).await?;
+                }
+                entry
             }
             None => Slot::EMPTY,
         };

@@ -3,6 +3,7 @@
 use super::Core;
 use super::class::{CLASSES, Class};
 use super::layout::BUCKET_SLOTS;
+use super::replacement::Sampling;
 use super::room::{TRIES_MAX, pause_ns};
 use super::slot::{Block, KeyHash, Slot};
 use crate::CacheError;
@@ -34,7 +35,7 @@ impl<E: Endpoint> Core<E> {
 
     /// Begins to empty the chunk of some block that a slot of a random bucket names.
     async fn drain_some_chunk(&mut self) -> Result<bool, CacheError> {
-        let sample = self.sample(1, &[], false, None).await?;
+        let sample = self.sample(1, &[], Sampling::default(), None).await?;
         let live = sample.candidates.iter().map(|candidate| candidate.word);
         let words: Vec<Slot> = sample.free.iter().map(|(_, word)| *word).chain(live).collect();
         for word in words {

@@ -34,6 +34,15 @@ pub struct Victim {
     pub then: Slot,
 }
 
+/// How samples are taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sampling {
+    /// Whether a history id comes along, because victims leave history entries.
+    pub with_history: bool,
+    /// Of how many live objects of a bucket access information is READ, each by a READ of its own, one after the other; `None`: of all, with their slots. For measurements.
+    pub one_by_one: Option<usize>,
+}
+
 /// Most random buckets of a sample.
 pub const SAMPLE_BUCKETS_MAX: usize = 2;
 /// Most slots that a sample looks at besides.
@@ -59,12 +68,14 @@ pub struct Candidate {
 /// Everything here may be approximate: whatever a replacement does, lookups and changes stay right.
 #[allow(async_fn_in_trait)]
 pub trait Replacement<E: Endpoint>: Sized {
-    /// Whether victims leave history entries: then a history id comes with every sample.
-    const WANTS_HISTORY: bool = false;
-
     /// Whether it has queues: then it is asked for a [`victim`](Self::victim) first, and samples look for what is free and for [strays](Self::stray) now and
     /// then, and whenever there is no victim.
     const QUEUES: bool = false;
+
+    /// How samples are taken.
+    fn sampling(&self) -> Sampling {
+        Sampling::default()
+    }
 
     /// Random buckets that a sample looks at, at least one and at most [`SAMPLE_BUCKETS_MAX`].
     fn sample_buckets(&self) -> usize {

@@ -221,7 +221,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// A sample as the replacement wants it, and what is on the shelves of a class.
     pub(super) async fn look_at_some(&mut self, class: Option<Class>) -> Result<Sample, CacheError> {
         let (buckets, remembered) = (self.replacement.sample_buckets(), self.replacement.remembered());
-        self.core.sample(buckets, remembered, R::WANTS_HISTORY, class).await
+        self.core.sample(buckets, remembered, self.replacement.sampling(), class).await
     }
 
     /// The replacement's choice: among the objects of a sample, or as it finds one.
@@ -355,7 +355,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         if !self.core.stock.has_cell() {
             self.core.give_back_beyond(0).await?;
         }
-        let sample = self.core.sample_of(&[bucket], &[], R::WANTS_HISTORY, None).await?;
+        let sample = self.core.sample_of(&[bucket], &[], self.replacement.sampling(), None).await?;
         // Where all have expired there is nothing to choose from.
         if self.take_expired_of(&sample).await?.is_some() {
             return Ok(());

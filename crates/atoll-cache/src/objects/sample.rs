@@ -3,8 +3,8 @@
 use super::Core;
 use super::access::{ACCESS_WORDS, Access, hash_of};
 use super::class::Class;
-use super::layout::{ACCESS_BYTES, BUCKET_BYTES, BUCKET_SLOTS};
-use super::replacement::{CANDIDATES_MAX, Candidate, REMEMBERED_MAX, SAMPLE_BUCKETS_MAX};
+use super::layout::{ACCESS_BYTES, BUCKET_BYTES, BUCKET_SLOTS, SLOTS_BYTES};
+use super::replacement::{CANDIDATES_MAX, Candidate, REMEMBERED_MAX, SAMPLE_BUCKETS_MAX, Sampling};
 use super::shelf::Shelves;
 use super::slot::{HISTORY_IDS, Slot};
 use crate::CacheError;
@@ -48,13 +48,12 @@ impl<E: Endpoint> Core<E> {
         self.history_seen = self.history_seen.max(id.wrapping_add(1));
     }
 
-    /// Looks at random buckets, and at slots that are `remembered`; `with_history` gets a history id along with it, and a `class` what is on its
-    /// shelves.
+    /// Looks at random buckets, and at slots that are `remembered`; a `class` gets what is on its shelves along with it.
     pub(super) async fn sample(
         &mut self,
         buckets: usize,
         remembered: &[(u64, Slot)],
-        with_history: bool,
+        sampling: Sampling,
         class: Option<Class>,
     ) -> Result<Sample, CacheError> {
         let mut chosen = ArrayVec::<u32, SAMPLE_BUCKETS_MAX>::new();
@@ -64,7 +63,7 @@ impl<E: Endpoint> Core<E> {
                 chosen.push(bucket);
             }
         }
-        self.sample_of(&chosen, remembered, with_history, class).await
+        self.sample_of(&chosen, remembered, sampling, class).await
     }
 
     /// Looks at these buckets, and at slots that are `remembered`.
@@ -72,13 +71,13 @@ impl<E: Endpoint> Core<E> {
         &mut self,
         chosen: &[u32],
         remembered: &[(u64, Slot)],
-        with_history: bool,
+        sampling: Sampling,
         class: Option<Class>,
     ) -> Result<Sample, CacheError> {
         let mut batch = Batch::new();
         for bucket in chosen {
             let mut buffer = self.samples.pop().unwrap_or_default();
-            buffer.resize(BUCKET_BYTES as usize);
+            buffer.resize(if sampling.one_by_one.is_some() { SLOTS_BYTES } else { BUCKET_BYTES } as usize);
             batch.read(self.shared.layout.bucket(*bucket), buffer);
         }
         let others = |slot: &u64| !chosen.contains(&((slot / BUCKET_SLOTS as u64) as u32));
@@ -90,7 +89,7 @@ impl<E: Endpoint> Core<E> {
             again.push((*slot, *word, now, batch.read(self.shared.layout.access(*slot), information)));
         }
         let shelves = class.map(|class| self.read_shelves(&mut batch, class));
-        let id = (with_history && self.history_at_hand.is_none())
+        let id = (sampling.with_history && self.history_at_hand.is_none())
             .then(|| batch.fetch_and_add(self.shared.layout.history(), 1));
         self.endpoint.post(&mut batch).await?;
         if let Some(id) = id {
@@ -110,6 +109,9 @@ impl<E: Endpoint> Core<E> {
                 let slot = u64::from(*bucket) * BUCKET_SLOTS as u64 + place as u64;
                 self.sort_in(&mut sample, slot, Slot(words[place]), information, times);
             }
+            if let Some(most) = sampling.one_by_one {
+                self.sort_in_one_by_one(&mut sample, *bucket, words, most, times).await?;
+            }
             self.samples.push(read);
         }
         for (slot, word, now, information) in again {
@@ -119,6 +121,33 @@ impl<E: Endpoint> Core<E> {
             }
         }
         Ok(sample)
+    }
+
+    /// Puts what the slots of a bucket hold where it belongs in a sample, of live objects only so many.
+    #[cold]
+    async fn sort_in_one_by_one(
+        &self,
+        sample: &mut Sample,
+        bucket: u32,
+        words: &[u64],
+        most: usize,
+        times: (u64, u64),
+    ) -> Result<(), CacheError> {
+        let mut left = most;
+        for (place, word) in words.iter().enumerate() {
+            let (slot, word) = (u64::from(bucket) * BUCKET_SLOTS as u64 + place as u64, Slot(*word));
+            let mut information = Buffer::new();
+            if word.is_live() {
+                if left == 0 {
+                    continue;
+                }
+                left -= 1;
+                information.resize(ACCESS_BYTES as usize);
+                information = self.endpoint.read(self.shared.layout.access(slot), information).await?;
+            }
+            self.sort_in(sample, slot, word, information.words(), times);
+        }
+        Ok(())
     }
 
     /// Puts what a slot holds where it belongs in a sample. `times` are the pool's, in milliseconds and about in microseconds.

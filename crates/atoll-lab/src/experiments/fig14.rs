@@ -19,12 +19,23 @@ const PRINTED: Printed = [Some((1.3, 4.5)), Some((1.2, 4.0)), Some((1.2, 7.5)), 
 /// The experiment.
 pub(super) struct FixedSizes;
 
-/// A trace with objects of the paper's size.
+/// A trace with objects of the paper's size, for so many threads with the smallest cache.
 pub(super) fn fixed(name: &str, requests_max: u64, threads: u16, options: &Options) -> Result<Arc<dyn Load>, LabError> {
+    fixed_for(name, requests_max, threads, CACHE_PERCENTS[0], options)
+}
+
+/// The same for a cache of so many percent.
+pub(super) fn fixed_for(
+    name: &str,
+    requests_max: u64,
+    threads: u16,
+    cache_percent: u64,
+    options: &Options,
+) -> Result<Arc<dyn Load>, LabError> {
     let requests = Some(options.scaled(requests_max, 20_000));
     let load =
         LoadOptions { traces: Some(options.traces.clone()), requests, ..LoadOptions::named(name) }.open()?.into();
-    Ok(populated(Arc::new(OneSize { load, object_bytes: ycsb::OBJECT_BYTES }), threads, CACHE_PERCENTS[0]))
+    Ok(populated(Arc::new(OneSize { load, object_bytes: ycsb::OBJECT_BYTES }), threads, cache_percent))
 }
 
 impl Experiment for FixedSizes {

@@ -103,7 +103,7 @@ pub trait Experiment: Sync {
 }
 
 /// All of them, in the order of `atoll lab list`.
-pub const ALL: [&dyn Experiment; 14] = [
+pub const ALL: [&dyn Experiment; 20] = [
     &fig3::Traffic,
     &fig13::Ycsb,
     &fig14::FixedSizes,
@@ -116,7 +116,13 @@ pub const ALL: [&dyn Experiment; 14] = [
     &ditto::Ycsb,
     &ditto::Cores,
     &ditto::RealTraces,
+    &ditto::RelativeHits,
+    &ditto::Changing,
+    &ditto::Mixed,
+    &ditto::Clients,
+    &ditto::Memory,
     &ditto::Policies,
+    &ditto::Ablation,
     &ditto::Counters,
 ];
 

@@ -76,6 +76,22 @@ impl Measured {
 
 /// Runs all points, `workers` at a time, and gives their results in order. Every simulation is one thread's, so that nothing depends on how many there are.
 pub fn measure_all(setups: &[Setup], workers: usize) -> Result<Vec<Measured>, LabError> {
+    let (measured, seconds) = run_all(setups, workers, measure)?;
+    let verbs: u64 = measured.iter().map(|measured| measured.verbs_simulated).sum();
+    // To standard error, since it is not the same twice.
+    if seconds > 0.0 {
+        let (points, per_second) = (setups.len(), verbs as f64 / 1e6 / seconds);
+        eprintln!("{points} points, {verbs} verbs: {per_second:.2} million in a second of a processor");
+    }
+    Ok(measured)
+}
+
+/// The same for any run of a point; also the seconds of processors that it took.
+pub(super) fn run_all<T: Send>(
+    setups: &[Setup],
+    workers: usize,
+    run: impl Fn(&Setup) -> Result<T, LabError> + Sync,
+) -> Result<(Vec<T>, f64), LabError> {
     let progress = Progress::new(setups.iter().map(|setup| setup.load.requests()).sum(), "points");
     let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let busy_ns = AtomicU64::new(0);
@@ -87,25 +103,18 @@ pub fn measure_all(setups: &[Setup], workers: usize) -> Result<Vec<Measured>, La
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     let Some(setup) = setups.get(number) else { break };
                     let before_ns = scheduled.ns().0;
-                    let measured = measure(setup);
+                    let result = run(setup);
                     busy_ns.fetch_add(scheduled.ns().0 - before_ns, Ordering::Relaxed);
                     progress.advance(setup.load.requests());
-                    results.lock().expect("no point panics while it has it").push((number, measured));
+                    results.lock().expect("no point panics while it has it").push((number, result));
                 }
             });
         }
     });
     let mut results = results.into_inner().expect("no point panics while it has it");
     results.sort_by_key(|(number, _)| *number);
-    let measured = results.into_iter().map(|(_, measured)| measured).collect::<Result<Vec<Measured>, LabError>>()?;
-    let verbs: u64 = measured.iter().map(|measured| measured.verbs_simulated).sum();
-    let (points, seconds) = (setups.len(), busy_ns.into_inner() as f64 / 1e9);
-    // To standard error, since it is not the same twice.
-    if seconds > 0.0 {
-        let per_second = verbs as f64 / 1e6 / seconds;
-        eprintln!("{points} points, {verbs} verbs: {per_second:.2} million in a second of a processor");
-    }
-    Ok(measured)
+    let results = results.into_iter().map(|(_, result)| result).collect::<Result<Vec<T>, LabError>>()?;
+    Ok((results, busy_ns.into_inner() as f64 / 1e9))
 }
 
 /// Threads between phases: a task takes its client and puts it back.
@@ -178,25 +187,30 @@ impl<'s, G: Subject> Point<'s, G> {
         }
         let (attendant, tally) = (G::attendant(&pools[0], setup), Rc::new(RefCell::new(Tally::new())));
         let mut point = Self { setup, sim, pools, places: Vec::new(), tally, attendant };
-        for thread in 0..setup.threads {
-            point.join(thread)?;
+        for _ in 0..setup.threads {
+            point.join()?;
         }
         Ok(point)
     }
 
-    fn join(&mut self, thread: u16) -> Result<(), LabError> {
+    /// Lets the next thread join. Those beyond the setup's have their streams from whoever lets them join.
+    pub(super) fn join(&mut self) -> Result<(), LabError> {
+        let thread = self.places.len() as u16;
         let pool = self.pools[usize::from(thread % self.setup.compute_nodes)].clone();
         let endpoint = self.sim.endpoint_on("client", thread % self.setup.compute_nodes);
         let mut engine = ran(self.sim.block_on(async move { G::join(&pool, endpoint).await }))??;
         engine.prepare(self.setup);
-        let stream = self.setup.load.stream(thread.into(), self.setup.threads.into());
+        let stream: Stream = match thread < self.setup.threads {
+            true => self.setup.load.stream(thread.into(), self.setup.threads.into()),
+            false => Box::new(std::iter::empty()),
+        };
         let client = Client::new(Cache::new(engine), stream, self.setup.miss_penalty_ns, &self.tally);
         self.places.push(Rc::new(RefCell::new(Some(client))));
         Ok(())
     }
 
     /// All threads do something of their own, until all have ended.
-    fn phase<F: Future<Output = (Client<G>, Result<(), CacheError>)> + 'static>(
+    pub(super) fn phase<F: Future<Output = (Client<G>, Result<(), CacheError>)> + 'static>(
         &self,
         what: impl Fn(u64, Client<G>) -> F,
     ) -> Result<u64, LabError> {

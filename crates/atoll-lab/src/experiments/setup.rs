@@ -4,7 +4,7 @@ use super::processor::{Processor, ServerCosts};
 use super::system::System;
 use crate::load::{KEY_BYTES, Load};
 use atoll_cache::cliquemap::{CliqueMapOptions, Policy, record};
-use atoll_cache::ditto::DittoOptions;
+use atoll_cache::ditto::{self, DittoOptions};
 use atoll_cache::forge::{ForgeOptions, Variant};
 use atoll_cache::kvs;
 use atoll_cache::objects::ObjectsOptions;
@@ -65,6 +65,8 @@ pub struct Setup {
     pub miss_penalty_ns: u64,
     /// What all threads' engines do without, if they are `forge`.
     pub variant: Variant,
+    /// The same if they are `ditto`.
+    pub ditto_variant: ditto::Variant,
     /// The memory node's processor, which only CliqueMap needs.
     pub processor: Processor,
     /// Seed of the simulation.
@@ -85,6 +87,7 @@ impl Setup {
             address_cache_bytes: 0,
             miss_penalty_ns: 0,
             variant: Variant::default(),
+            ditto_variant: ditto::Variant::default(),
             processor: Processor::default(),
             seed,
         }

@@ -8,7 +8,7 @@ use crate::LabError;
 use crate::simulated::Attendant;
 use atoll_cache::Pooled;
 use atoll_cache::cliquemap::{CliqueMap, CliqueMapPool, Server};
-use atoll_cache::ditto::Ditto;
+use atoll_cache::ditto::{self, Ditto};
 use atoll_cache::forge::{Forge, Variant};
 use atoll_cache::kvs::Kvs;
 use atoll_cache::queues::Queued;
@@ -55,7 +55,7 @@ pub(super) trait Subject: Pooled<SimEndpoint> + 'static {
     }
 }
 
-/// Where variants of `forge` have what they need besides the pool.
+/// Where variants have what they need besides the pool.
 const VARIANT_AREA: Address = Address::new(0, 1, 0);
 
 impl Subject for Forge<SimEndpoint> {
@@ -69,7 +69,16 @@ impl Subject for Forge<SimEndpoint> {
     }
 }
 
-impl Subject for Ditto<SimEndpoint> {}
+impl Subject for Ditto<SimEndpoint> {
+    fn beside_bytes(setup: &Setup) -> Result<u64, PoolError> {
+        let is_whole = setup.ditto_variant == ditto::Variant::default();
+        if is_whole { Ok(0) } else { ditto::Variant::area_bytes(&setup.pool) }
+    }
+
+    fn prepare(&mut self, setup: &Setup) {
+        self.set_variant(setup.ditto_variant, VARIANT_AREA);
+    }
+}
 
 impl Subject for Kvs<SimEndpoint> {}
 

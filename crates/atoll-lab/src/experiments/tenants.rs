@@ -1,7 +1,7 @@
-//! Loads made of another one: objects of one size, and several tenants with the same requests for keys of their own.
+//! Loads made of others: objects of one size, several tenants with the same requests for keys of their own, and two applications.
 
 use super::setup::{Footprint, cache_bytes_min};
-use crate::load::{Load, Request, Stream};
+use crate::load::{Load, Request, Stream, share};
 use std::sync::Arc;
 
 /// A load whose objects all have so many bytes of key and value.
@@ -96,6 +96,40 @@ impl Load for Tenants {
     }
 }
 
+/// Two applications of one cache: some of the clients are the first one's, the others the second's. Their keys are to be different ones.
+pub struct Applications {
+    /// The loads of both. Neither is asked for more requests than it has.
+    pub loads: [Arc<dyn Load>; 2],
+    /// Percent of the clients that are the first one's.
+    pub first_percent: u64,
+}
+
+impl Load for Applications {
+    fn what(&self) -> String {
+        let [first, second] = &self.loads;
+        format!("{} % of the clients: {}; the others: {}", self.first_percent, first.what(), second.what())
+    }
+
+    fn requests(&self) -> u64 {
+        self.loads[0].requests().min(self.loads[1].requests())
+    }
+
+    fn preload(&self, _client: u64, _clients: u64) -> Stream {
+        Box::new(std::iter::empty())
+    }
+
+    fn stream(&self, client: u64, clients: u64) -> Stream {
+        let firsts = (clients * self.first_percent + 50) / 100;
+        // As many as fall to a client of all: one of fewer clients would have more.
+        let requests = share(self.requests(), client, clients) as usize;
+        let [first, second] = &self.loads;
+        match client < firsts {
+            true => Box::new(first.stream(client, firsts).take(requests)),
+            false => Box::new(second.stream(client - firsts, clients - firsts).take(requests)),
+        }
+    }
+}
+
 /// The load for as many tenants as it takes that a cache of `percent` has room for what so many threads hold open.
 pub(super) fn populated(load: Arc<dyn Load>, threads: u16, percent: u64) -> Arc<dyn Load> {
     let footprint = Footprint::of(&*load);
@@ -109,6 +143,23 @@ mod tests {
     use super::*;
     use crate::load::LoadOptions;
     use std::collections::BTreeSet;
+
+    #[test]
+    fn two_applications_have_their_parts_of_the_clients_and_all_requests_are_made() {
+        let load = |name| -> Arc<dyn Load> { LoadOptions::named(name).open().unwrap().into() };
+        let loads = [load("zipf:100,1,1001"), load("zipf:200,1,1001")];
+        for (first_percent, firsts) in [(0, 0), (50, 4), (70, 5), (100, 7)] {
+            let both = Applications { loads: loads.clone(), first_percent };
+            let streams: Vec<Vec<Request>> = (0..7).map(|client| both.stream(client, 7).collect()).collect();
+            assert_eq!(streams.iter().map(Vec::len).sum::<usize>() as u64, both.requests());
+            let of_first = |(client, stream): &(usize, &Vec<Request>)| {
+                let alone = loads[0].stream(*client as u64, firsts.max(*client as u64 + 1));
+                alone.take(stream.len()).eq(stream.iter().copied())
+            };
+            let count = streams.iter().enumerate().take(firsts as usize).filter(of_first).count();
+            assert_eq!(count as u64, firsts, "{first_percent} %");
+        }
+    }
 
     #[test]
     fn tenants_share_no_key_and_lose_no_request() {

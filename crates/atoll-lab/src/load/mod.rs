@@ -6,6 +6,8 @@
 //! | `twitter-1` to `twitter-54` | like a cluster of Twitter's, from the table of their statistics | [`twitter`] |
 //! | anything else | a trace: a file, `zipf:KEYS,THETA,REQUESTS`, or a name in the folder of traces | [`traced`] |
 //!
+//! Experiments also make loads that no name stands for: [`patterned`].
+//!
 //! Whoever drives a load knows only [`Load`]: it sets the keys of [`Load::preload`], then gives every client its [`Load::stream`].
 //! A client's stream depends on the load, its seed, the client's number and the number of clients, and on nothing that happens: a
 //! slow cache sees the same requests as a fast one. No digit depends on the machine.
@@ -14,6 +16,7 @@
 
 mod command;
 pub mod fit;
+pub mod patterned;
 pub mod permutation;
 pub mod statistics;
 pub mod traced;
@@ -119,7 +122,7 @@ pub trait Load: Send + Sync {
 }
 
 /// How many of `total` things fall to `client`, if thing i falls to client i mod `clients`.
-fn share(total: u64, client: u64, clients: u64) -> u64 {
+pub(crate) fn share(total: u64, client: u64, clients: u64) -> u64 {
     assert!(client < clients, "client {client} of {clients}");
     (total + clients - 1 - client) / clients
 }

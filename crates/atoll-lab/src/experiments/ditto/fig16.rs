@@ -2,14 +2,11 @@
 
 use super::super::fig14::fixed;
 use super::super::point::{Measured, measure_all};
-use super::super::setup::{Footprint, Setup, cliquemap_footprint};
+use super::super::setup::Footprint;
 use super::super::shape::METRICS;
 use super::super::{Experiment, Options, shape};
-use super::{cache_bytes, paper, setup};
-use crate::load::{Load, ycsb::OBJECT_BYTES};
+use super::{SYSTEMS as DITTO, WITH_CLIQUEMAP as SYSTEMS, names, on_all};
 use crate::{LabError, report};
-use atoll_cache::cliquemap::Policy;
-use std::sync::Arc;
 
 /// The paper's kinds: block I/O twice, key-value, and the loads like Twitter's clusters; the most requests of a tenant.
 const LOADS: [(&str, u64); 5] = [
@@ -20,54 +17,9 @@ const LOADS: [(&str, u64); 5] = [
     ("twitter-54", 1_000_000),
 ];
 const CACHE_PERCENTS: [u64; 3] = [5, 10, 20];
-const SYSTEMS: [System; 5] = [
-    System::Ditto("ditto", "lru+lfu"),
-    System::Ditto("ditto-lru", "lru"),
-    System::Ditto("ditto-lfu", "lfu"),
-    System::CliqueMap(Policy::Lru),
-    System::CliqueMap(Policy::Lfu),
-];
-/// The first of those on CliqueMap.
-const CLIQUEMAP: usize = 3;
 const CLIENTS: u16 = 64;
-const MISS_PENALTY_NS: u64 = 500_000;
 /// The paper's abstract and introduction, of real workloads: "Ditto outperforms CliqueMap ... by up to ... 3.6x".
 const TIMES_MOST: f64 = 3.6;
-
-/// What stands beside each other.
-#[derive(Clone, Copy)]
-enum System {
-    /// Ditto: its name, and its experts.
-    Ditto(&'static str, &'static str),
-    /// CliqueMap.
-    CliqueMap(Policy),
-}
-
-impl System {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Ditto(name, _) => name,
-            Self::CliqueMap(policy) => policy.engine_name(),
-        }
-    }
-
-    /// A point with a cache in which so many objects have room, each with what it takes of this system's pool.
-    fn setup(self, load: Arc<dyn Load>, clients: u16, objects: u64, seed: u64) -> Setup {
-        let experts = match self {
-            Self::Ditto(_, experts) => experts,
-            Self::CliqueMap(_) => "lru",
-        };
-        let options = paper(experts);
-        let ditto = setup(load, &options, clients, cache_bytes(&options, objects), seed);
-        let one = match self {
-            Self::Ditto(..) => ditto,
-            Self::CliqueMap(policy) => {
-                ditto.on_cliquemap(policy, objects * cliquemap_footprint(OBJECT_BYTES), OBJECT_BYTES)
-            }
-        };
-        Setup { miss_penalty_ns: MISS_PENALTY_NS, ..one }
-    }
-}
 
 /// The experiment.
 pub(crate) struct RealTraces;
@@ -89,15 +41,15 @@ impl Experiment for RealTraces {
             let load = fixed(name, *requests_max, clients, options)?;
             let objects = Footprint::of(&*load).objects;
             told.push(format!("{}: {} requests for {objects} keys", load.what(), load.requests()));
-            for system in SYSTEMS {
-                let of = |percent| system.setup(load.clone(), clients, objects * percent / 100, options.seed);
-                setups.extend(CACHE_PERCENTS.map(of));
+            for system in &SYSTEMS {
+                let one = |percent| on_all(&[*system], &load, clients, objects * percent / 100, options.seed);
+                setups.extend(CACHE_PERCENTS.into_iter().flat_map(one));
             }
         }
         let measured = measure_all(&setups, options.workers)?;
         let lines: Vec<&[Measured]> = measured.chunks(CACHE_PERCENTS.len()).collect();
         let x = shape::categories("cache", CACHE_PERCENTS.map(|percent| format!("{percent} %")));
-        let names = SYSTEMS.map(|system| system.name().to_owned());
+        let names = names(&SYSTEMS);
         let mut figures = Vec::new();
         for ((load, _), lines) in chosen.iter().zip(lines.chunks(SYSTEMS.len())) {
             for mut figure in shape::figures_of(&[METRICS[0], METRICS[3]], &x, &[0.0, 1.0, 2.0], &names, lines) {
@@ -168,10 +120,10 @@ fn of_cliquemap(
 ) -> report::Figure {
     let mut series = Vec::new();
     for ((load, _), lines) in loads.iter().zip(lines.chunks(SYSTEMS.len())) {
-        for (system, line) in SYSTEMS.iter().zip(lines).skip(CLIQUEMAP) {
+        for (system, line) in SYSTEMS.iter().zip(lines).skip(DITTO.len()) {
             let points = lines[0].iter().zip(*line).enumerate();
             let points = points.map(|(place, (ditto, cliquemap))| (place as f64, value(ditto, cliquemap)));
-            series.push(shape::series(format!("{load}, {}", system.name()), points));
+            series.push(shape::series(format!("{load}, {}", system.0), points));
         }
     }
     report::Figure { title: title.to_owned(), x: x.clone(), y: shape::axis(label, unit), series }
@@ -180,7 +132,7 @@ fn of_cliquemap(
 /// The most that Ditto has over CliqueMap on a load, beside the paper's, which is of all of them.
 fn most(loads: &[(&str, u64)], lines: &[&[Measured]], is_quick: bool) -> report::Figure {
     let point = |(place, lines): (usize, &[&[Measured]])| {
-        let all = lines[CLIQUEMAP..].iter().flat_map(|line| lines[0].iter().zip(*line));
+        let all = lines[DITTO.len()..].iter().flat_map(|line| lines[0].iter().zip(*line));
         let y = all.map(|(ditto, cliquemap)| times(ditto, cliquemap)).fold(0.0, f64::max);
         report::Point { x: place as f64, y, paper: (!is_quick).then_some(TIMES_MOST) }
     };

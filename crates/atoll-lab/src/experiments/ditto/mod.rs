@@ -15,29 +15,84 @@ mod fig13;
 mod fig14;
 mod fig15;
 mod fig16;
+mod fig18;
+mod fig19;
 mod fig2;
+mod fig20;
+mod fig21;
+mod fig22;
 mod fig23;
+mod fig24;
 mod fig25;
+mod staged;
 
 pub(super) use fig2::Tracking;
 pub(super) use fig13::Elasticity;
 pub(super) use fig14::Ycsb;
 pub(super) use fig15::Cores;
 pub(super) use fig16::RealTraces;
+pub(super) use fig18::RelativeHits;
+pub(super) use fig19::Changing;
+pub(super) use fig20::Mixed;
+pub(super) use fig21::Clients;
+pub(super) use fig22::Memory;
 pub(super) use fig23::Policies;
+pub(super) use fig24::Ablation;
 pub(super) use fig25::Counters;
 
 use super::point::Measured;
-use super::setup::{Setup, Start, objects_footprint};
+use super::setup::{Setup, Start, cliquemap_footprint, objects_footprint};
 use super::{Options, shape};
 use crate::load::{Load, LoadOptions, ycsb::OBJECT_BYTES};
 use crate::{LabError, report};
+use atoll_cache::cliquemap::Policy;
 use atoll_cache::ditto::DittoOptions;
 use atoll_sim::network::profiles;
 use atoll_sim::network::traffic::VerbKind;
 use std::sync::Arc;
 
 const COMPUTE_NODES: u16 = 8;
+/// Of the experiments in which a miss takes time (section 5.4).
+const MISS_PENALTY_NS: u64 = 500_000;
+
+/// A system: its name, and a point of the testbed made into one on it with a cache for so many objects.
+type System = (&'static str, fn(Setup, u64) -> Setup);
+
+/// What learning is compared with: each of its experts alone.
+const SYSTEMS: [System; 3] = [
+    ("ditto", |setup, objects| on_ditto(setup, &paper("lru+lfu"), objects)),
+    ("ditto-lru", |setup, objects| on_ditto(setup, &paper("lru"), objects)),
+    ("ditto-lfu", |setup, objects| on_ditto(setup, &paper("lfu"), objects)),
+];
+
+/// The same, and what has a processor at the memory node: one core, and room for as many objects.
+const WITH_CLIQUEMAP: [System; 5] = [
+    SYSTEMS[0],
+    SYSTEMS[1],
+    SYSTEMS[2],
+    ("cliquemap-lru", |setup, objects| on_cliquemap(setup, Policy::Lru, objects)),
+    ("cliquemap-lfu", |setup, objects| on_cliquemap(setup, Policy::Lfu, objects)),
+];
+
+fn on_ditto(setup: Setup, options: &DittoOptions, objects: u64) -> Setup {
+    setup.on_ditto(options, cache_bytes(options, objects), OBJECT_BYTES)
+}
+
+fn on_cliquemap(setup: Setup, policy: Policy, objects: u64) -> Setup {
+    setup.on_cliquemap(policy, objects * cliquemap_footprint(OBJECT_BYTES), OBJECT_BYTES)
+}
+
+/// The same point on each of these systems, with a cache for so many objects; a miss takes time.
+fn on_all(systems: &[System], load: &Arc<dyn Load>, threads: u16, objects: u64, seed: u64) -> Vec<Setup> {
+    let base = testbed(load.clone(), threads, objects * u64::from(OBJECT_BYTES), seed);
+    let base = Setup { miss_penalty_ns: MISS_PENALTY_NS, ..base };
+    systems.iter().map(|(_, on)| on(base.clone(), objects)).collect()
+}
+
+/// What the systems are called.
+fn names(systems: &[System]) -> Vec<String> {
+    systems.iter().map(|(name, _)| (*name).to_owned()).collect()
+}
 /// What a client may hold open besides its objects.
 const HELD_BYTES: u64 = 256 << 10;
 

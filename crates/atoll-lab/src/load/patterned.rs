@@ -1,0 +1,134 @@
+//! A generated load of phases, each of which is friendly to LRU or to LFU.
+//!
+//! | pattern | requests | why |
+//! |---|---|---|
+//! | recent | each for one of the newest keys, all of which are as likely; a new one comes, and the oldest goes, after every tenth request | a key is asked for often, and then never again: LFU keeps it for what it was, LRU lets it go |
+//! | frequent | one half for one of the popular keys, all of which are as likely and stay the same; the other half each for a key that nobody asks for again | LRU lets popular keys go for those that never come back, LFU keeps them |
+//!
+//! There are as many newest keys as popular ones. Phases are of the same number of requests. The popular keys are the same in all of them, and no key is newest twice.
+//!
+//! Request n depends on the seed and n alone and falls to client n mod clients, as a trace's would: what all clients ask does not depend on how many they are.
+//! The cache is empty at first.
+
+use super::{KEY_BYTES, Kind, Load, Request, Stream, share};
+use crate::random::{Random, mix};
+use crate::trace::Operation;
+
+/// Requests from one new key to the next.
+const TURN_REQUESTS: u64 = 10;
+/// Which of the kinds of keys a number belongs to.
+const KIND_SHIFT: u32 = 60;
+
+/// What the requests of a phase have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// Friendly to LRU.
+    Recent,
+    /// Friendly to LFU.
+    Frequent,
+}
+
+/// The load.
+#[derive(Clone, Debug)]
+pub struct Patterned {
+    /// The pattern of every phase.
+    pub phases: Vec<Pattern>,
+    /// Newest keys at a time, and popular ones.
+    pub keys: u64,
+    /// Bytes of a key and its value.
+    pub object_bytes: u32,
+    /// Requests of all clients together.
+    pub requests: u64,
+    /// What all choices depend on.
+    pub seed: u64,
+}
+
+impl Patterned {
+    fn request(&self, number: u64) -> Request {
+        let mut random = Random::new(mix(mix(self.seed) ^ number));
+        let phase = u128::from(number) * self.phases.len() as u128 / u128::from(self.requests);
+        let (kind, key) = match self.phases[phase as usize] {
+            Pattern::Recent => (1, number / TURN_REQUESTS + random.below(self.keys)),
+            Pattern::Frequent if random.below(2) == 0 => (2, random.below(self.keys)),
+            Pattern::Frequent => (3, number),
+        };
+        Request {
+            key: kind << KIND_SHIFT | key,
+            time_ns: 0,
+            key_bytes: KEY_BYTES,
+            value_bytes: self.object_bytes.saturating_sub(KEY_BYTES),
+            ttl_s: 0,
+            keys: 1,
+            kind: Kind::Plain(Operation::Get),
+        }
+    }
+}
+
+impl Load for Patterned {
+    fn what(&self) -> String {
+        format!("{} phases of requests for {} newest or as many popular keys", self.phases.len(), self.keys)
+    }
+
+    fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    fn preload(&self, _client: u64, _clients: u64) -> Stream {
+        Box::new(std::iter::empty())
+    }
+
+    fn stream(&self, client: u64, clients: u64) -> Stream {
+        let load = self.clone();
+        let count = share(self.requests, client, clients);
+        Box::new((0..count).map(move |step| load.request(client + step * clients)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reference::PolicyName;
+
+    const PHASES: [Pattern; 4] = [Pattern::Recent, Pattern::Frequent, Pattern::Recent, Pattern::Frequent];
+
+    fn load() -> Patterned {
+        Patterned { phases: PHASES.to_vec(), keys: 500, object_bytes: 256, requests: 80_000, seed: 7 }
+    }
+
+    /// Hits of a policy in every phase, with room for as many keys as are popular.
+    fn hits(policy: PolicyName) -> Vec<u64> {
+        let (load, mut hits) = (load(), vec![0; PHASES.len()]);
+        let mut policy = policy.make(load.keys as usize);
+        for (number, request) in load.stream(0, 1).enumerate() {
+            if policy.contains(&request.key) {
+                hits[number * PHASES.len() / load.requests as usize] += 1;
+                policy.touch(&request.key);
+            } else {
+                policy.insert(request.key, 1);
+            }
+        }
+        hits
+    }
+
+    #[test]
+    fn lru_hits_more_in_one_kind_of_phase_and_lfu_in_the_other() {
+        let (lru, lfu) = (hits(PolicyName::Lru), hits(PolicyName::Lfu));
+        for (phase, pattern) in PHASES.into_iter().enumerate() {
+            let (more, less) = match pattern {
+                Pattern::Recent => (lru[phase], lfu[phase]),
+                Pattern::Frequent => (lfu[phase], lru[phase]),
+            };
+            assert!(more as f64 > 1.2 * less as f64, "phase {phase}: LRU {lru:?}, LFU {lfu:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_asked_does_not_depend_on_the_number_of_clients() {
+        let (load, clients) = (load(), 3);
+        let mut streams: Vec<Stream> = (0..clients).map(|client| load.stream(client, clients)).collect();
+        for (number, request) in load.stream(0, 1).enumerate() {
+            assert_eq!(streams[number % clients as usize].next(), Some(request));
+        }
+        assert!(streams.iter_mut().all(|stream| stream.next().is_none()));
+    }
+}
