@@ -1,7 +1,7 @@
 //! The processor of the memory node, for systems that need one: how many cores it has, and what messages cost them.
 //!
 //! Receiving a message and answering it takes what the profile says of a client: finding a completion, preparing a work request, ringing a doorbell. What the server
-//! does in between was measured on this code, as the costs of clients were: `cargo bench -p atoll-cache --bench cliquemap_server`. Costs of access
+//! does in between was measured on this code, as the costs of clients were: `cargo bench -p atoll-lab --bench cliquemap_server`. Costs of access
 //! information are by access, as merging them is what the paper says keeps the core busy (Ditto, section 5.3). The paper prints none of these costs.
 //!
 //! Cores share one queue of messages and do not wait for each other: what locks between them cost is not in it.
