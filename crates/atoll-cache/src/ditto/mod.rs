@@ -265,6 +265,9 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
             self.experts.set().evicted(now_us, &victim, &mut self.globals, &extensions[choice.victim]);
             self.untold |= known != self.globals;
         }
+        // Not to be carried through what is waited for.
+        drop(objects);
+        drop(extensions);
         let then = match chosen.hash {
             Some(hash) => {
                 let id = core.history_id().await?;

@@ -13,12 +13,11 @@
 
 use super::Objects;
 use super::class::Class;
-use super::replacement::{CANDIDATES_MAX, Candidate, Replacement, Victim};
+use super::replacement::{Candidate, Replacement, Victim};
 use super::room::Made;
 use super::sample::Sample;
 use super::slot::Slot;
 use crate::CacheError;
-use arrayvec::ArrayVec;
 use atoll_fabric::Endpoint;
 
 /// Most victims between two looks.
@@ -37,14 +36,10 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         Ok(Some(self.look_at_some(class).await?))
     }
 
-    fn of_use(&self, sample: &Sample, class: Class) -> ArrayVec<Candidate, CANDIDATES_MAX> {
-        sample.candidates.iter().filter(|candidate| self.core.fits(candidate.word, class)).copied().collect()
-    }
-
     /// Takes one block of use for the class; with `drained`, or now and then, by emptying a chunk.
     pub(super) async fn make_room_by_queue(&mut self, class: Class, drained: bool) -> Result<Made, CacheError> {
-        if let Some(sample) = self.due_look(Some(class)).await?
-            && let Some(made) = self.take_what_lies_about(&sample, class).await?
+        if let Some(mut sample) = self.due_look(Some(class)).await?
+            && let Some(made) = self.take_what_lies_about(&mut sample, class).await?
         {
             self.core.samples_left_out = (0, 0);
             return Ok(made);
@@ -63,13 +58,13 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     /// Takes what no queue would give: a dead block, an expired object, a stray.
-    async fn take_what_lies_about(&mut self, sample: &Sample, class: Class) -> Result<Option<Made>, CacheError> {
+    async fn take_what_lies_about(&mut self, sample: &mut Sample, class: Class) -> Result<Option<Made>, CacheError> {
         if let Some(made) = self.take_free_of(sample, class).await? {
             return Ok(Some(made));
         }
-        let fitting = self.of_use(sample, class);
+        let fitting = sample.first(|word| self.core.fits(word, class));
         if !fitting.is_empty()
-            && let Some(stray) = self.replacement.stray(&mut self.core, &fitting).await?
+            && let Some(stray) = self.replacement.stray(&mut self.core, fitting).await?
         {
             return Ok(Some(self.evict(stray).await?));
         }
@@ -78,12 +73,12 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     /// The same where no queue gives a victim: all are empty, or somebody keeps their locks.
     async fn make_room_without_queue(&mut self, class: Class, drained: bool) -> Result<Made, CacheError> {
-        let sample = self.look_at_some(Some(class)).await?;
+        let mut sample = self.look_at_some(Some(class)).await?;
         if let Some(made) = self.take_free_of(&sample, class).await? {
             return Ok(made);
         }
-        let fitting = self.of_use(&sample, class);
-        let (of_use, of_all) = (self.choose_of(&fitting).await?, self.choose_of(&sample.candidates).await?);
+        let of_all = self.choose_of(&sample.candidates).await?;
+        let of_use = self.choose_of(sample.first(|word| self.core.fits(word, class))).await?;
         match (of_use, of_all.map(|victim| victim.word).or(sample.free.first().map(|(_, word)| *word))) {
             (Some(victim), _) if !drained => self.evict_from_queue(victim).await,
             (_, Some(word)) if drained => self.empty_chunk_of(of_all, word).await,

@@ -10,12 +10,11 @@
 //! queue for all.
 
 use super::class::Class;
-use super::replacement::{CANDIDATES_MAX, Candidate, Replacement, Victim};
+use super::replacement::{Candidate, Replacement, Victim};
 use super::sample::Sample;
 use super::slot::Slot;
 use super::{Core, Objects};
 use crate::CacheError;
-use arrayvec::ArrayVec;
 use atoll_fabric::{Batch, Endpoint, Purpose};
 use atoll_pool::read_word;
 
@@ -175,7 +174,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         if R::QUEUES {
             return self.make_room_by_queue(class, drained).await;
         }
-        let sample = self.look_at_some(Some(class)).await?;
+        let mut sample = self.look_at_some(Some(class)).await?;
         if let Some(made) = self.take_free_of(&sample, class).await? {
             return Ok(made);
         }
@@ -186,9 +185,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 return self.empty_chunk_of(of_all, word).await;
             }
         }
-        let fitting: ArrayVec<Candidate, CANDIDATES_MAX> =
-            sample.candidates.iter().filter(|candidate| self.core.fits(candidate.word, class)).copied().collect();
-        let Some(victim) = self.choose(&fitting).await? else {
+        let chosen = self.choose(sample.first(|word| self.core.fits(word, class))).await?;
+        let Some(victim) = chosen else {
             let is_empty = sample.candidates.is_empty() && sample.free.is_empty();
             return Ok(if is_empty { Made::Nothing } else { Made::Misfit });
         };
@@ -282,7 +280,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// Makes a chunk free, or begins to. A large object gives its chunks at once; the chunk of a small one takes all that are in it along, and so it goes
     /// once for as many small victims as it holds, unless it is to be `drained` because nothing large was seen for long.
     async fn make_chunk(&mut self, drained: bool) -> Result<Made, CacheError> {
-        let sample = self.look_at_some(None).await?;
+        let mut sample = self.look_at_some(None).await?;
         if let Some(&(slot, word)) = sample.free.iter().find(|(_, word)| word.is_live() && word.is_large()) {
             let buried = self.core.bury(slot, word).await?;
             if buried {
@@ -299,9 +297,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         if drained || word.is_large() || self.core.endpoint.random().is_multiple_of(blocks) {
             return self.empty_chunk_of(of_all, word).await;
         }
-        let large: ArrayVec<Candidate, CANDIDATES_MAX> =
-            sample.candidates.iter().filter(|candidate| candidate.word.is_large()).copied().collect();
-        match self.choose(&large).await? {
+        match self.choose(sample.first(Slot::is_large)).await? {
             Some(victim) if victim.word.is_large() => self.empty_chunk_of(Some(victim), victim.word).await,
             _ => Ok(Made::Misfit),
         }

@@ -11,15 +11,28 @@ use crate::CacheError;
 use arrayvec::ArrayVec;
 use atoll_fabric::{Batch, Buffer, Endpoint};
 
-/// What a look at some buckets gave.
-#[derive(Clone, Debug, Default)]
+/// What a look at some buckets gave. On the heap: it is handed on while futures wait, which would carry all of its room.
+#[derive(Clone, Debug)]
 pub(super) struct Sample {
     /// Slots with dead blocks, and with expired objects.
-    pub(super) free: ArrayVec<(u64, Slot), CANDIDATES_MAX>,
+    pub(super) free: Vec<(u64, Slot)>,
     /// Live objects.
-    pub(super) candidates: ArrayVec<Candidate, CANDIDATES_MAX>,
+    pub(super) candidates: Vec<Candidate>,
     /// The shelves of the class that was asked for.
     pub(super) shelves: Shelves,
+}
+
+impl Sample {
+    fn new() -> Self {
+        Self { free: Vec::new(), candidates: Vec::with_capacity(CANDIDATES_MAX), shelves: Shelves::default() }
+    }
+
+    /// The live objects whose words are of some kind, which come first from now on, in the order in which they were.
+    pub(super) fn first(&mut self, is_wanted: impl Fn(Slot) -> bool) -> &[Candidate] {
+        self.candidates.sort_by_key(|candidate| !is_wanted(candidate.word));
+        let wanted = self.candidates.partition_point(|candidate| is_wanted(candidate.word));
+        &self.candidates[..wanted]
+    }
 }
 
 impl<E: Endpoint> Core<E> {
@@ -98,7 +111,7 @@ impl<E: Endpoint> Core<E> {
         }
         let now_ns = self.endpoint.now_ns();
         let times = (self.pool_ms(now_ns).await?, self.about_us());
-        let mut sample = Sample::default();
+        let mut sample = Sample::new();
         if let Some(shelves) = shelves {
             sample.shelves = Self::shelves_read(&batch.take(shelves));
         }
