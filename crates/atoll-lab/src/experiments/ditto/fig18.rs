@@ -18,7 +18,7 @@ const RANDOM: System = ("random", |setup, objects| {
 const CACHE_PERCENT: u64 = 10;
 const CLIENTS: u16 = 16;
 /// Of all tenants of a trace together.
-const REQUESTS_MAX: u64 = 800_000;
+const REQUESTS_MAX: u64 = 300_000;
 
 /// What has a box: both experts together, and the better and the worse one alone.
 const BOXES: [(&str, fn(&Hits) -> f64); 3] = [

@@ -3,12 +3,28 @@
 use super::super::point::run_all;
 use super::super::{Experiment, Options, shape};
 use super::staged::{self, Counted, Stage};
-use super::{SYSTEMS, names, on_all};
+use super::{System, names, on_all, on_ditto, paper};
 use crate::load::Load;
 use crate::load::patterned::{Pattern, Patterned};
 use crate::load::ycsb::OBJECT_BYTES;
 use crate::{LabError, report};
+use atoll_cache::ditto::DittoOptions;
 use std::sync::Arc;
+
+/// In microseconds: when an access is told at the latest. In so small a cache an object that nobody asks for stays less than a tenth of a second, and LFU would know of
+/// nothing that is told after the usual one.
+const COUNTER_AGE_US: u64 = 10_000;
+
+/// The experts that the others have, which tell of accesses sooner.
+pub(super) const SYSTEMS: [System; 3] = [
+    ("ditto", |setup, objects| on_ditto(setup, &telling_soon("lru+lfu"), objects)),
+    ("ditto-lru", |setup, objects| on_ditto(setup, &telling_soon("lru"), objects)),
+    ("ditto-lfu", |setup, objects| on_ditto(setup, &telling_soon("lfu"), objects)),
+];
+
+fn telling_soon(experts: &str) -> DittoOptions {
+    DittoOptions { counter_age_us: COUNTER_AGE_US, ..paper(experts) }
+}
 
 /// The paper's four phases.
 const PHASES: [(&str, Pattern); 4] = [
@@ -17,7 +33,6 @@ const PHASES: [(&str, Pattern); 4] = [
     ("3: recent", Pattern::Recent),
     ("4: frequent", Pattern::Frequent),
 ];
-/// Few, so that a client counts a popular key often enough to tell the pool of it.
 const CLIENTS: u16 = 16;
 /// Stages of a phase.
 const STEPS: usize = 10;
@@ -51,12 +66,13 @@ impl Experiment for Changing {
             title: self.what().to_owned(),
             what: format!(
                 "The paper says of its load only that it is synthesized and has four phases. Ours has {requests} requests in four phases of equal length. In the first and third each is for one of the \
-                 {keys} newest keys, all of which are as likely; a new key comes, and the oldest goes, after every tenth request, and no key comes twice. In the second and fourth one half of the requests are each for one of \
+                 {keys} newest keys, all of which are as likely; a new key comes, and the oldest goes, after every second request, and no key comes twice. In the second and fourth one half of the requests are each for one of \
                  {keys} popular keys, which are the same in both phases, and the other half each for a key that is asked for once. The cache has room for {keys} objects of {OBJECT_BYTES} bytes. \
                  Places along are tenths of a phase, by requests and not by time: all systems are asked the same. Between them clients wait for each other, which is not counted. Nothing is warmed up. \
-                 The paper does not say how many clients there are, nor how often its popular keys are asked for. With {clients} a client is asked for one some ten times a phase: it tells the pool of accesses by tens, or \
-                 when they are a second old, and with many more clients, or many more keys, LFU would know of next to none. \
+                 The paper does not say how many clients and keys there are. In so small a cache objects pass soon: clients tell the pool of accesses that they have added up when these are {} ms old at the latest, in place \
+                 of a second, or LFU would know next to nothing. \
                  CliqueMap is not here yet. The paper's text prints no number of this figure, and says that Ditto has the highest throughput and hit ratio.",
+                COUNTER_AGE_US / 1000,
             ),
             figures: figures(&counted),
         })
