@@ -18,10 +18,13 @@ const RANDOM: System = ("random", |setup, objects| {
 const CACHE_PERCENT: u64 = 10;
 const CLIENTS: u16 = 16;
 /// Of all tenants of a trace together.
-const REQUESTS_MAX: u64 = 800_000;
+const REQUESTS_MAX: u64 = 300_000;
 
-/// What has a box: both experts together, and the better and the worse one alone.
-const BOXES: [(&str, fn(&Hits) -> f64); 3] = [
+/// What has a box: its name, and what it is of.
+type Boxed = (&'static str, fn(&Hits) -> f64);
+
+/// Both experts together, and the better and the worse one alone.
+const BOXES: [Boxed; 3] = [
     ("ditto", |hits| hits.both),
     ("max(ditto-lru, ditto-lfu)", |hits| hits.lru.max(hits.lfu)),
     ("min(ditto-lru, ditto-lfu)", |hits| hits.lru.min(hits.lfu)),
@@ -119,7 +122,7 @@ fn boxes(hits: &[(String, Hits)]) -> report::Figure {
 }
 
 fn by_trace(hits: &[(String, Hits)]) -> report::Figure {
-    let line = |(name, of): (&str, fn(&Hits) -> f64)| {
+    let line = |(name, of): Boxed| {
         shape::series(name, hits.iter().enumerate().map(|(place, (_, hits))| (place as f64, of(hits))))
     };
     report::Figure {

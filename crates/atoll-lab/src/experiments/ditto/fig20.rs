@@ -3,7 +3,8 @@
 use super::super::point::{Measured, measure_all};
 use super::super::tenants::Applications;
 use super::super::{Experiment, Options, shape};
-use super::{SYSTEMS, names, on_all};
+use super::fig19::SYSTEMS;
+use super::{names, on_all};
 use crate::load::Load;
 use crate::load::patterned::{Pattern, Patterned};
 use crate::load::ycsb::OBJECT_BYTES;
@@ -12,7 +13,6 @@ use std::sync::Arc;
 
 /// Percent of the clients that are the application's that is friendly to LRU.
 const PORTIONS: [u64; 11] = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100];
-/// Few, as in ditto-fig19.
 const CLIENTS: u16 = 20;
 /// The portion below which section 5.4.2 says that LFU hits more than LRU.
 const PRINTED_PORTION: f64 = 0.4;
@@ -52,8 +52,8 @@ impl Experiment for Mixed {
             title: self.what().to_owned(),
             what: format!(
                 "Two generated applications in place of parts of the paper's webmail trace, {requests} requests of both together. In the one that is friendly to LRU each is for one of the {keys} newest keys, of which a new one comes and \
-                 the oldest goes after every tenth request of it; in the one that is friendly to LFU one half are for {keys} popular keys, and the other half each for a key that is asked for once. The cache has room for \
-                 {keys} objects of {OBJECT_BYTES} bytes: each application alone could use all of it. {clients} clients; the first fifth of the requests is the warm-up, and a miss takes 500 us. \
+                 the oldest goes after every second request of it; in the one that is friendly to LFU one half are for {keys} popular keys, and the other half each for a key that is asked for once. The cache has room for \
+                 {keys} objects of {OBJECT_BYTES} bytes: each application alone could use all of it. {clients} clients; the first fifth of the requests is the warm-up, and a miss takes 500 us. Accesses are told as soon as in ditto-fig19. \
                  The paper's text prints that Ditto-LFU hits more where the portion is below {PRINTED_PORTION} and Ditto-LRU where it is higher: a number of its own two applications, which other ones need not have. \
                  CliqueMap is not here yet.",
             ),

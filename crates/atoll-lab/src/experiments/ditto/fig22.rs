@@ -18,6 +18,9 @@ const SYSTEMS: [System; 3] = [
 ];
 const CACHE_PERCENTS: [u64; 4] = [10, 20, 30, 40];
 const CLIENTS: u16 = 64;
+/// Results: x and y of each.
+type Points = Vec<(f64, f64)>;
+
 /// Stages of a size.
 const STEPS: usize = 5;
 
@@ -46,15 +49,15 @@ impl Experiment for Memory {
         let stages = CACHE_PERCENTS.map(step).concat();
         let setups = on_all(&SYSTEMS, &load, clients, objects * largest / 100, options.seed);
         let (counted, _) = run_all(&setups, options.workers, |setup| staged::measure(setup, &stages))?;
-        let series = |points: &dyn Fn(&[Counted]) -> Vec<(f64, f64)>| -> Vec<report::Series> {
+        let series = |points: &dyn Fn(&[Counted]) -> Points| -> Vec<report::Series> {
             let lines = names(&SYSTEMS).into_iter().zip(&counted);
             lines.map(|(name, line)| shape::series(name, points(line))).collect()
         };
-        let by_step = |line: &[Counted]| -> Vec<(f64, f64)> {
+        let by_step = |line: &[Counted]| -> Points {
             let places = (1..=line.len()).map(|place| place as f64 * 100.0 / line.len() as f64);
             places.zip(line.iter().map(Counted::hit_percent)).collect()
         };
-        let by_size = |line: &[Counted]| -> Vec<(f64, f64)> {
+        let by_size = |line: &[Counted]| -> Points {
             let sizes = line.chunks(STEPS).map(|steps| Counted::sum(steps).hit_percent());
             sizes.enumerate().map(|(place, percent)| (place as f64, percent)).collect()
         };

@@ -4,13 +4,16 @@ use super::super::fig14::fixed_for;
 use super::super::point::{Measured, measure_all};
 use super::super::setup::{Footprint, Setup};
 use super::super::{Experiment, Options, shape};
-use super::fig21::TRACE;
 use super::{cache_bytes, paper, setup, verbs_figure};
 use crate::load::Load;
 use crate::{LabError, report};
 use atoll_cache::ditto::{SAMPLED_OBJECTS, Variant};
+use atoll_sim::network::profiles;
 use std::sync::Arc;
 
+/// In place of the block trace of mail servers that the paper has: one with few hits, which the other figures have, and one with many.
+const TRACES: [&str; 2] = [super::fig21::TRACE, "arc_oltp"];
+const REQUESTS_MAX: u64 = 600_000;
 const CACHE_PERCENT: u64 = 10;
 const CLIENTS: u16 = 64;
 
@@ -43,36 +46,41 @@ impl Experiment for Ablation {
     }
 
     fn what(&self) -> &'static str {
-        "Ditto Fig. 24: without one technique after the other, a block trace, 10 % cache, 64 clients, no miss penalty"
+        "Ditto Fig. 24: without one technique after the other, two block traces, 10 % cache, 64 clients, no miss penalty"
     }
 
     fn run(&self, options: &Options) -> Result<report::Experiment, LabError> {
         let clients = options.scaled(CLIENTS, 4);
-        let load = fixed_for(TRACE, 1_000_000, clients, CACHE_PERCENT, options)?;
-        let objects = Footprint::of(&*load).objects;
-        let steps = steps();
-        let setups: Vec<Setup> =
-            steps.iter().map(|(_, variant)| point(&load, objects, clients, *variant, options.seed)).collect();
+        let (steps, mut setups, mut told) = (steps(), Vec::new(), Vec::new());
+        for trace in TRACES {
+            let load = fixed_for(trace, REQUESTS_MAX, clients, CACHE_PERCENT, options)?;
+            let objects = Footprint::of(&*load).objects;
+            told.push(format!("{}: {} requests for {objects} keys", load.what(), load.requests()));
+            setups.extend(steps.iter().map(|(_, variant)| point(&load, objects, clients, *variant, options.seed)));
+        }
         let measured = measure_all(&setups, options.workers)?;
         let xs: Vec<f64> = (0..steps.len()).map(|place| place as f64).collect();
+        let lines: Vec<&[Measured]> = measured.chunks(steps.len()).collect();
         let names: Vec<String> = steps.into_iter().map(|(name, _)| name).collect();
         let x = shape::categories("step", names.clone());
-        let mut figures = shape::figures(&x, &xs, &["ditto".to_owned()], &[&measured]);
-        figures.push(gains(&measured, options.quick));
-        let all: Vec<&Measured> = measured.iter().collect();
-        figures.push(verbs_figure("Verbs by step", &names, &all));
+        let mut figures = shape::figures(&x, &xs, &TRACES.map(str::to_owned), &lines);
+        figures.push(gains(&lines, options.quick));
+        for (trace, line) in TRACES.into_iter().zip(&lines) {
+            figures.push(verbs_figure(&format!("Verbs by step, {trace}"), &names, &line.iter().collect::<Vec<_>>()));
+        }
         Ok(report::Experiment {
             name: self.name().to_owned(),
             title: self.what().to_owned(),
             what: format!(
-                "{}: {} requests for {objects} keys, in place of the paper's webmail; no penalty for a miss. The paper prints neither the cache size nor the number of clients, nor which verbs take a technique's place. {CACHE_PERCENT} %, {CLIENTS} clients, and \
+                "{}; in place of the paper's webmail, which hits more often than the first and about as often as the second by its published results. No penalty for a miss. The paper prints neither the cache size nor the number of clients, nor which verbs take a technique's place. {CACHE_PERCENT} %, {CLIENTS} clients, and \
                  the order in which techniques go are those of its published scripts, and so is what is done instead. Without the counter cache every access is a FAA. Without lazy weights every regret is told at once, and \
                  every eviction READs the weights; the paper sends a message to the memory node's processor, ours is a FAA for each expert. Without the lightweight history an eviction fetches an id by itself, READs the oldest entry of a ring beside the \
                  pool, WRITEs its own over it and makes the slot that the old one named empty by a CAS, the last two without waiting; a regret READs the entry. Without the sample-friendly table an eviction READs the slots of \
                  a bucket and then the access information of {SAMPLED_OBJECTS} objects, one after the other, and an insertion WRITEs four words one by one. A hit is the same with and without it, since LRU and LFU have one word to WRITE and one to \
-                 add to. Of the paper's GET the READ of the history counter is in none of the steps (see ditto-fig14). A gain is the throughput of a step over that of the one without the technique, as in the paper; hit ratios differ a little from step to step.",
-                load.what(),
-                load.requests(),
+                 add to. Of the paper's GET the READ of the history counter is in none of the steps (see ditto-fig14). A gain is the throughput of a step over that of the one without the technique, as in the paper; hit ratios differ from step to step. \
+                 Where next to everything misses, as in the first trace, every request evicts, and the FAAs of evictions on the one word of the history counter are the limit: {} ns each in the profile, whatever else there is to do.",
+                told.join("; "),
+                profiles::CX6_100G.atomics_host.turn_ps / 1000,
             ),
             figures,
         })
@@ -96,20 +104,27 @@ fn steps() -> Vec<(String, Variant)> {
     steps
 }
 
-fn gains(measured: &[Measured], quick: bool) -> report::Figure {
-    let point = |(place, (_, with, without, printed)): (usize, (_, usize, usize, Option<f64>))| report::Point {
-        x: place as f64,
-        y: measured[with].mops() / measured[without].mops().max(1e-9),
-        paper: printed.filter(|_| !quick),
+fn gains(lines: &[&[Measured]], quick: bool) -> report::Figure {
+    let point = |measured: &[Measured],
+                 (place, (_, with, without, printed)): (usize, (_, usize, usize, Option<f64>))| {
+        report::Point {
+            x: place as f64,
+            y: measured[with].mops() / measured[without].mops().max(1e-9),
+            paper: printed.filter(|_| !quick),
+        }
     };
     report::Figure {
         title: "Gain in throughput".to_owned(),
         x: shape::categories("technique", GAINS.map(|(name, ..)| name)),
         y: shape::axis("times higher", ""),
-        series: vec![report::Series {
-            name: "ditto".to_owned(),
-            points: GAINS.into_iter().enumerate().map(point).collect(),
-        }],
+        series: TRACES
+            .into_iter()
+            .zip(lines)
+            .map(|(trace, line)| report::Series {
+                name: trace.to_owned(),
+                points: GAINS.into_iter().enumerate().map(|gain| point(line, gain)).collect(),
+            })
+            .collect(),
     }
 }
 
@@ -141,11 +156,11 @@ mod tests {
             let steps = [counters, weights, history, information].map(|one| per_eviction(one, count));
             [steps[1] - steps[0], steps[2] - steps[1], steps[3] - steps[2]]
         };
-        // Of an eviction: READ weights; FAA, which went with the sample, and READ of the old entry; five READs.
+        // Of an eviction: READ weights; FAA, which went with the sample, and READ of the old entry; up to five READs.
         let [for_weights, for_history, for_information] = differences(round_trips);
         assert!((0.9..1.4).contains(&for_weights), "{for_weights}");
         assert!((1.9..2.6).contains(&for_history), "{for_history}");
-        assert!((4.5..6.5).contains(&for_information), "{for_information}");
+        assert!((3.5..6.5).contains(&for_information), "{for_information}");
         // The FAA was there before; READ, WRITE and, once the ring is full, a CAS come.
         let [_, for_history, _] = differences(verbs);
         assert!((1.9..3.4).contains(&for_history), "{for_history}");
