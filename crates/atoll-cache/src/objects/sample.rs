@@ -29,7 +29,10 @@ impl Sample {
 
     /// The live objects whose words are of some kind, which come first from now on, in the order in which they were.
     pub(super) fn first(&mut self, is_wanted: impl Fn(Slot) -> bool) -> &[Candidate] {
-        self.candidates.sort_by_key(|candidate| !is_wanted(candidate.word));
+        // Most often all are.
+        if self.candidates.iter().any(|candidate| !is_wanted(candidate.word)) {
+            self.candidates.sort_by_key(|candidate| !is_wanted(candidate.word));
+        }
         let wanted = self.candidates.partition_point(|candidate| is_wanted(candidate.word));
         &self.candidates[..wanted]
     }
