@@ -7,7 +7,7 @@
 //! | take it from its shelf | READ the class's shelves; CAS -> 0 |
 //! | look at every block | READ the chunk; READ the bucket that its record tells |
 //! | unname it | CAS the slot -> empty: an object there is evicted |
-//! | wait for hands | READ all cells: none names a block of the chunk |
+//! | wait for hands | READ all cells: none names a block of the chunk; if a block was torn, READ the chunk again |
 //! | look again | READ the buckets, the cells, the chunk: the same records, and nothing names them |
 //! | with extensions, or when tags begin anew: rest | READ signals until every other client has had a round |
 //! | make its records void | WRITE zeros, and the tag to go on from |
