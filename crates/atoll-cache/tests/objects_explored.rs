@@ -1,7 +1,7 @@
 //! Every interleaving of small cases on the table of objects: see `atoll sim explore`, which has larger ones, too.
 
 use atoll_lab::simulated::explored::SmallCase;
-use atoll_lab::simulated::{Dittoed, Stored, Subject};
+use atoll_lab::simulated::{Dittoed, Queueing, Stored, Subject};
 
 fn explore<S: Subject>(engine: &str, names: &[&str]) {
     for name in names {
@@ -38,5 +38,20 @@ fn promise_1_holds_in_many_interleavings_of_two_insertions() {
     for explored in [case.explore::<Stored>(20_000, None), case.explore::<Dittoed>(20_000, None)] {
         println!("{explored}");
         assert!(explored.failure.is_none(), "{explored}");
+    }
+}
+
+#[test]
+fn promise_1_holds_in_every_interleaving_of_small_cases_of_queues() {
+    explore::<Queueing>("queues", &["replace-look", "delete-look", "insert-look", "replace-delete"]);
+}
+
+/// A lock of a dead client is waited for, which makes runs long: the first so many.
+#[test]
+fn promise_4_holds_in_many_interleavings_of_small_cases_of_queues() {
+    for name in ["replace-look-kill", "insert-look-kill", "delete-look-kill"] {
+        let explored = SmallCase::named(name).expect("the list has it").explore::<Queueing>(100, None);
+        println!("queues, {name}: {explored}");
+        assert!(explored.failure.is_none(), "queues, {name}: {explored}");
     }
 }

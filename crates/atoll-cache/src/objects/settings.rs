@@ -32,7 +32,7 @@ pub struct ObjectsOptions {
     pub area_bytes: fn(slots: u64) -> u64,
     /// The replacement's own choices.
     pub replacement: [u64; REPLACEMENT_WORDS],
-    /// Bits of a block's tag: 16, or less to make it wrap soon in a test.
+    /// Bits of a block's tag: 16, or less, but at least 2, to make it wrap soon in a test.
     pub tag_bits: u32,
     /// Expected bytes of an object (key, value and header), by which the index is sized.
     pub object_bytes_mean: u32,
@@ -108,7 +108,7 @@ impl ObjectsSettings {
         let (buckets, tag_bits, extension_words) = (word & 0xffff_ffff, word >> 32 & 0xff, word >> 40 & 0xff);
         let extension_bytes = 8 * extension_words;
         let possible = (2..=BUCKETS_MAX).contains(&buckets)
-            && (1..=16).contains(&tag_bits)
+            && (2..=16).contains(&tag_bits)
             && extension_words <= EXTENSION_WORDS_MAX
             && settings.chunk_bytes >= CHUNK_BYTES_MIN
             && area_bytes < HEAP_BYTES_MAX;

@@ -2,7 +2,7 @@
 
 use super::point::measure_all;
 use super::setup::{Footprint, Setup};
-use super::versus::{self, BASELINES, Printed};
+use super::versus::{self, Baseline, Printed};
 use super::{Options, shape};
 use crate::load::Load;
 use crate::{LabError, report};
@@ -21,7 +21,7 @@ pub(super) fn threads(options: &Options) -> u16 {
 /// baseline.
 pub(super) fn figures(
     loads: &[(&str, Arc<dyn Load>)],
-    printed: &[Printed; BASELINES.len()],
+    printed: fn(Baseline) -> Printed,
     options: &Options,
 ) -> Result<Vec<report::Figure>, LabError> {
     let mut points = Vec::new();
@@ -35,13 +35,13 @@ pub(super) fn figures(
         }
     }
     let mut setups: Vec<Setup> = points.iter().map(|(forge, _)| forge.clone()).collect();
-    setups.extend(versus::beside(&points));
+    setups.extend(versus::beside(&options.baselines, &points));
     let measured = measure_all(&setups, options.workers)?;
     let lines: Vec<_> = measured.chunks(CACHE_PERCENTS.len()).collect();
     let names: Vec<String> = loads.iter().map(|(name, _)| (*name).to_owned()).collect();
     let x = shape::categories("cache", CACHE_PERCENTS.map(|percent| format!("{percent} %")));
     let xs = [0.0, 1.0, 2.0];
-    let mut figures = shape::figures(&x, &xs, &versus::names(&names), &lines);
-    figures.extend(versus::figures(&x, &xs, &names, &lines, printed));
+    let mut figures = shape::figures(&x, &xs, &versus::names(&options.baselines, &names), &lines);
+    figures.extend(versus::figures(&options.baselines, &x, &xs, &names, &lines, printed));
     Ok(figures)
 }

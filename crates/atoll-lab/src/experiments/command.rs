@@ -1,6 +1,6 @@
 //! `atoll lab list`, `atoll lab run`.
 
-use super::{ALL, Experiment, Options, named, table};
+use super::{ALL, Baseline, Experiment, Options, named, table};
 use crate::{LabError, report};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -51,6 +51,12 @@ pub struct RunCommand {
     /// Points that run at a time [default: one for each processor]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: Option<u16>,
+    /// Systems that stand beside FORGE in the figures of its paper [default: all]
+    #[arg(long, value_delimiter = ',')]
+    beside: Option<Vec<Baseline>>,
+    /// Run the figures of FORGE's paper on FORGE alone, in a fraction of the time
+    #[arg(long, conflicts_with = "beside")]
+    alone: bool,
 }
 
 impl RunCommand {
@@ -58,7 +64,9 @@ impl RunCommand {
     pub fn run(self) -> Result<(), LabError> {
         let workers = self.workers.map(usize::from);
         let workers = workers.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
-        let options = Options { quick: self.quick, traces: self.traces, seed: self.seed, workers };
+        let all = if self.alone { Vec::new() } else { Baseline::ALL.to_vec() };
+        let baselines = self.beside.unwrap_or(all);
+        let options = Options { quick: self.quick, traces: self.traces, seed: self.seed, workers, baselines };
         let chosen = if self.name == "all" { ALL.to_vec() } else { vec![named(&self.name)?] };
         let mut results = Vec::new();
         for experiment in chosen {

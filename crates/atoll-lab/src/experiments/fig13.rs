@@ -2,13 +2,14 @@
 
 use super::point::{Measured, measure_all};
 use super::setup::{Setup, Start};
-use super::versus::{self, BASELINES, Printed};
+use super::versus::{self, Printed};
 use super::{Experiment, Options, shape};
 use crate::load::{Load, LoadOptions, ycsb};
 use crate::{LabError, report};
 use atoll_fabric::Kind;
+use atoll_sim::network::Profile;
 use atoll_sim::network::bound::VerbShape;
-use atoll_sim::network::traffic::VerbKind;
+use atoll_sim::network::traffic::{Limit, VerbKind};
 use std::sync::Arc;
 
 const WORKLOADS: [&str; 5] = ["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e"];
@@ -62,7 +63,7 @@ impl Experiment for Ycsb {
         setups.push(warm(most, address_bytes(scale.warm_keys), &scale, options)?);
         let points = WORKLOADS.len() * scale.threads.len();
         let cold: Vec<_> = setups[..points].iter().map(|one| (one.clone(), ycsb::OBJECT_BYTES)).collect();
-        setups.extend(versus::beside(&cold));
+        setups.extend(versus::beside(&options.baselines, &cold));
         let measured = measure_all(&setups, options.workers)?;
         let (forge, others) = measured.split_at(points + 2);
         let (cold, warm) = forge.split_at(points);
@@ -72,8 +73,8 @@ impl Experiment for Ycsb {
         let xs: Vec<f64> = scale.threads.iter().map(|threads| f64::from(*threads)).collect();
         let x = report::Axis { logarithmic: true, ..shape::axis("threads", "") };
         let forge_names = WORKLOADS.map(str::to_owned);
-        let mut figures = shape::figures(&x, &xs, &versus::names(&forge_names), &all);
-        figures.extend(versus::figures(&x, &xs, &forge_names, &all, &[PRINTED; BASELINES.len()]));
+        let mut figures = shape::figures(&x, &xs, &versus::names(&options.baselines, &forge_names), &all);
+        figures.extend(versus::figures(&options.baselines, &x, &xs, &forge_names, &all, |_| PRINTED));
         let at_cache_size = lines[2].last().expect("there are threads");
         figures.extend(limits(&setups[0], at_cache_size, &warm[0], &warm[1]));
         let Scale { keys, requests, warm_keys, .. } = scale;
@@ -81,10 +82,10 @@ impl Experiment for Ycsb {
             name: self.name().to_owned(),
             title: self.what().to_owned(),
             what: format!(
-                "{keys} keys of {} bytes; {requests} requests, of YCSB E a twentieth, since a scan is fifty GETs. The paper's text prints no absolute number of this figure. Ditto \
-                 and GLCache-DM have as much memory as FORGE, metadata included; what is printed of FORGE over all its baselines stands beside what is here over each. YCSB C \
-                 at {most} threads stands beside the throughput that the model allows one memory node for a GET's READs alone: bucket and object; with the address \
-                 cache slot and object, and the object alone, which no validated GET reaches. With all keys cached there are {warm_keys} of them; for the address cache \
+                "{keys} keys of {} bytes; {requests} requests, of YCSB E a twentieth, since a scan is fifty GETs. The paper's text prints no absolute number of this figure. Its \
+                 baselines have as much memory as FORGE, metadata included; what is printed of FORGE over all its baselines stands beside what is here over each. YCSB C \
+                 at {most} threads stands beside the throughput that the model allows one memory node for a GET's READs alone: bucket and object; for the verbs that a miss needs at least besides: the record's WRITE, \
+                 two CAS and a look that publish it, a CAS that evicts another; with the address cache slot and object, and the object alone, which no validated GET reaches. With all keys cached there are {warm_keys} of them; for the address cache \
                  every thread has looked each up before. At {most} threads the busiest server of a NIC is {}.",
                 ycsb::OBJECT_BYTES,
                 busiest(&lines),
@@ -123,6 +124,23 @@ const fn read(bytes: u64) -> VerbShape {
     VerbShape { verb: VerbKind::Read, bytes, memory: Kind::Host }
 }
 
+const fn write(bytes: u64) -> VerbShape {
+    VerbShape { verb: VerbKind::Write, bytes, memory: Kind::Host }
+}
+
+const SWAP: VerbShape = VerbShape { verb: VerbKind::CompareAndSwap, bytes: 8, memory: Kind::Host };
+
+/// The most that one memory node gives of GETs in Mops/s, as many of which hit as were measured, each with these verbs, and those of a fill for the others.
+fn bound_of_both(profile: &Profile, measured: &Measured, hit: &[VerbShape], filled: &[VerbShape]) -> f64 {
+    let (hits, fills, share) =
+        (profile.operation_ps(hit), profile.operation_ps(filled), measured.hit_percent() / 100.0);
+    let ps = |(limit, hit_ps): (Limit, u64)| {
+        let fill_ps = fills.iter().find(|(other, _)| *other == limit).map_or(0, |(_, ps)| *ps);
+        share * hit_ps as f64 + (1.0 - share) * fill_ps as f64
+    };
+    1e6 / hits.into_iter().map(ps).fold(0.0, f64::max)
+}
+
 /// YCSB C beside the model's limits.
 fn limits(setup: &Setup, at_cache_size: &Measured, cached: &Measured, known: &Measured) -> Vec<report::Figure> {
     let record = atoll_cache::record::small_record_bytes(
@@ -133,8 +151,12 @@ fn limits(setup: &Setup, at_cache_size: &Measured, cached: &Measured, known: &Me
     let bound = |reads: &[VerbShape]| 1e6 / setup.profile.operation_ps(reads)[0].1 as f64;
     let (two, slot_and_object, object) =
         (bound(&[read(bucket), read(record)]), bound(&[read(8), read(record)]), bound(&[read(record)]));
+    // What a miss needs at least: the look that finds nothing, the record, the slot taken and made live, and an object evicted.
+    let filled = [read(bucket), write(record), SWAP, read(bucket), SWAP, SWAP];
+    let mixed = bound_of_both(&setup.profile, at_cache_size, &[read(bucket), read(record)], &filled);
     let rows = [
         ("20 % cache, against bucket + object", at_cache_size, two),
+        ("20 % cache, against that for hits, and fills for misses", at_cache_size, mixed),
         ("all keys cached, against bucket + object", cached, two),
         ("all addresses known, against slot + object", known, slot_and_object),
         ("all addresses known, against the object alone", known, object),

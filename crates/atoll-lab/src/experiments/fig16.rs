@@ -4,7 +4,7 @@ use super::fig15::real;
 use super::point::{Measured, measure_all};
 use super::setup::{Footprint, Setup};
 use super::tenants::populated;
-use super::versus::{self, BASELINES, Printed};
+use super::versus::{self, Baseline, Printed};
 use super::{Experiment, Options, shape};
 use crate::{LabError, report};
 
@@ -15,7 +15,12 @@ const MEMORY_NODES: [u32; 3] = [1, 2, 3];
 const LOAD: (&str, u64) = ("twitter-35", 1_500_000);
 
 /// Section 6.5: over GLCache-DM, its best baseline.
-const PRINTED: [Printed; BASELINES.len()] = [[None; 4], [Some((1.54, 2.02)), None, None, None]];
+fn printed(baseline: Baseline) -> Printed {
+    match baseline {
+        Baseline::Glcache => [Some((1.54, 2.02)), None, None, None],
+        Baseline::Ditto | Baseline::S3Fifo => Printed::default(),
+    }
+}
 
 /// The experiment.
 pub(super) struct MemoryNodes;
@@ -43,12 +48,12 @@ impl Experiment for MemoryNodes {
             }
         }
         let mut setups: Vec<Setup> = points.iter().map(|(forge, _)| forge.clone()).collect();
-        setups.extend(versus::beside(&points));
+        setups.extend(versus::beside(&options.baselines, &points));
         let measured = measure_all(&setups, options.workers)?;
         let lines: Vec<&[Measured]> = measured.chunks(threads.len()).collect();
         let forge_names =
             MEMORY_NODES.map(|nodes| if nodes == 1 { "1 node".to_owned() } else { format!("{nodes} nodes") });
-        let names = versus::names(&forge_names);
+        let names = versus::names(&options.baselines, &forge_names);
         let x = shape::categories("threads", threads.map(|threads| threads.to_string()));
         let mut figures = shape::figures(&x, &[0.0, 1.0, 2.0], &names, &lines);
         let gain = |measured: &[Measured], one: &[Measured]| -> Vec<(f64, f64)> {
@@ -69,7 +74,7 @@ impl Experiment for MemoryNodes {
                 })
                 .collect(),
         });
-        figures.extend(versus::figures(&x, &[0.0, 1.0, 2.0], &forge_names, &lines, &PRINTED));
+        figures.extend(versus::figures(&options.baselines, &x, &[0.0, 1.0, 2.0], &forge_names, &lines, printed));
         Ok(report::Experiment {
             name: self.name().to_owned(),
             title: self.what().to_owned(),

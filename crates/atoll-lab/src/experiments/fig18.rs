@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn every_step_saves_what_its_technique_is_for() {
         let (keys, threads) = (10_000, 8);
-        let options = Options { quick: true, traces: PathBuf::new(), seed: 1, workers: 1 };
+        let options = Options { quick: true, traces: PathBuf::new(), seed: 1, workers: 1, baselines: Vec::new() };
         let cache_bytes = keys * u64::from(ycsb::OBJECT_BYTES) * CACHE_PERCENT / 100;
         let measured = |variant: Variant| {
             let load = load("ycsb-a", keys, 20_000, &options).unwrap();

@@ -3,7 +3,7 @@
 use super::fig13::load;
 use super::point::{Measured, measure_all};
 use super::setup::Setup;
-use super::versus::{self, BASELINES};
+use super::versus::{self, Baseline};
 use super::{Experiment, Options, shape};
 use crate::load::ycsb;
 use crate::{LabError, report};
@@ -45,26 +45,29 @@ impl Experiment for Traffic {
             setups.push(Setup::new(load, THREADS, cache_bytes, ycsb::OBJECT_BYTES, options.seed));
         }
         let points: Vec<_> = setups.iter().map(|one| (one.clone(), ycsb::OBJECT_BYTES)).collect();
-        setups.extend(versus::beside(&points));
-        for (policy, _) in QUEUES {
+        setups.extend(versus::beside(&options.baselines, &points));
+        let queues = if options.baselines.is_empty() { &[] } else { QUEUES.as_slice() };
+        for (policy, _) in queues {
             setups.extend(points.iter().map(|(one, object_bytes)| {
                 let bytes = one.pool.capacity_bytes;
-                one.clone().on_queues(QueueOptions::new(policy), bytes, *object_bytes)
+                one.clone().on_queues(QueueOptions::new(*policy), bytes, *object_bytes)
             }));
         }
         let measured = measure_all(&setups, options.workers)?;
         let (forge, others) = measured.split_at(WORKLOADS.len());
-        let (baselines, queues) = others.split_at(BASELINES.len() * WORKLOADS.len());
+        let (baselines, queued) = others.split_at(options.baselines.len() * WORKLOADS.len());
         let names = Purpose::ALL.map(Purpose::name);
         let figure = |title: &str, y: &str, of: &dyn Fn(&Measured, Purpose) -> u64| {
             let share = |(name, measured): (String, &Measured)| shares(name, measured, of);
             let named = |system: &str| WORKLOADS.map(|name| format!("{system} {name}"));
             let mut series: Vec<_> = named("forge").into_iter().zip(forge).map(share).collect();
-            for (baseline, measured) in BASELINES.iter().zip(baselines.chunks(WORKLOADS.len())) {
-                let lines = named(baseline.name).into_iter().zip(measured).map(share);
-                series.extend(lines.map(|line| if baseline.name == "ditto" { beside_printed(line, 2) } else { line }));
+            for (baseline, measured) in options.baselines.iter().zip(baselines.chunks(WORKLOADS.len())) {
+                let lines = named(baseline.name()).into_iter().zip(measured).map(share);
+                series.extend(
+                    lines.map(|line| if *baseline == Baseline::Ditto { beside_printed(line, 2) } else { line }),
+                );
             }
-            for ((policy, printed), measured) in QUEUES.iter().zip(queues.chunks(WORKLOADS.len())) {
+            for ((policy, printed), measured) in queues.iter().zip(queued.chunks(WORKLOADS.len())) {
                 let lines = named(policy.name()).into_iter().zip(measured).map(share);
                 series.extend(lines.map(|line| beside_printed(line, *printed)));
             }
@@ -85,10 +88,10 @@ impl Experiment for Traffic {
             figure("Bytes by purpose", "share of bytes", &|measured, purpose| measured.traffic.of(purpose).bytes),
             housekeeping("Housekeeping and hits", forge),
         ];
-        for (baseline, measured) in BASELINES.iter().zip(baselines.chunks(WORKLOADS.len())) {
-            figures.push(housekeeping(&format!("Housekeeping and hits of {}", baseline.title), measured));
+        for (baseline, measured) in options.baselines.iter().zip(baselines.chunks(WORKLOADS.len())) {
+            figures.push(housekeeping(&format!("Housekeeping and hits of {}", baseline.title()), measured));
         }
-        for ((policy, _), measured) in QUEUES.iter().zip(queues.chunks(WORKLOADS.len())) {
+        for ((policy, _), measured) in queues.iter().zip(queued.chunks(WORKLOADS.len())) {
             figures.push(housekeeping(&format!("Housekeeping and hits of {}", policy.name()), measured));
         }
         Ok(report::Experiment {
@@ -98,7 +101,7 @@ impl Experiment for Traffic {
                 "{keys} keys of {} bytes, {requests} requests, of YCSB E a twentieth, since a scan is fifty GETs. The paper says neither which YCSB workload its Fig. 3a shows nor \
                  whether traffic is verbs or bytes: all workloads and both are here. It prints the shares of LRU, SIEVE and Ditto, whose housekeeping is 86.6 %, \
                  85.3 % and 63.9 %; FORGE's own share is in the picture only. Of Ditto, LRU and SIEVE the printed shares stand beside ours on every workload: ours are ditto, \
-                 shard-lru and sieve-dm; GLCache-DM is not in the paper's figure. Regrouping counts as eviction, as it must in the paper, which has no collection in \
+                 shard-lru and sieve-dm; S3FIFO-DM and GLCache-DM are not in the paper's figure. Regrouping counts as eviction, as it must in the paper, which has no collection in \
                  YCSB; the SET after a miss counts as a request. Upkeep is leases and looking after other clients, which the paper does not have.",
                 ycsb::OBJECT_BYTES,
             ),

@@ -61,6 +61,7 @@ pub mod tenants;
 mod versus;
 
 pub use command::{ListCommand, RunCommand};
+pub use versus::Baseline;
 
 use crate::LabError;
 use crate::report;
@@ -77,6 +78,8 @@ pub struct Options {
     pub seed: u64,
     /// Points that run at a time, each on a thread.
     pub workers: usize,
+    /// What stands beside FORGE in the figures of its paper.
+    pub baselines: Vec<Baseline>,
 }
 
 impl Options {
@@ -138,7 +141,7 @@ mod tests {
     use crate::fixtures;
 
     fn quick(traces: PathBuf) -> Options {
-        Options { quick: true, traces, seed: 1, workers: 2 }
+        Options { quick: true, traces, seed: 1, workers: 2, baselines: Baseline::ALL.to_vec() }
     }
 
     #[test]

@@ -49,6 +49,11 @@ pub(super) trait Subject: Pooled<SimEndpoint> + 'static {
         None
     }
 
+    /// The weights of its experts, as this thread knows them; none if nothing is learnt.
+    fn weights(&self) -> &[f64] {
+        &[]
+    }
+
     /// Makes a thread's own choices, after it has joined.
     fn prepare(&mut self, setup: &Setup) {
         let _ = setup;
@@ -73,6 +78,10 @@ impl Subject for Ditto<SimEndpoint> {
     fn beside_bytes(setup: &Setup) -> Result<u64, PoolError> {
         let is_whole = setup.ditto_variant == ditto::Variant::default();
         if is_whole { Ok(0) } else { ditto::Variant::area_bytes(&setup.pool) }
+    }
+
+    fn weights(&self) -> &[f64] {
+        self.replacement().weights()
     }
 
     fn prepare(&mut self, setup: &Setup) {

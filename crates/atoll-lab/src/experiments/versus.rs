@@ -1,18 +1,21 @@
 //! FORGE beside its baselines: the same points on all of them, and by how much it is better.
 //!
-//! A baseline takes part by a line in [`BASELINES`].
+//! A baseline takes part as a case of [`Baseline`].
 //!
 //! - **Ditto** has the experts and parameters of its own paper, and the history of 1024 entries that FORGE's section 6.1 gives it. It samples a bucket of sixteen
 //!   slots, about half of which hold objects, where the paper's samples have five objects.
+//! - **S3FIFO-DM** is the engine `s3fifo-dm`: see [`queues`](atoll_cache::queues). Its small queue has a tenth of the objects, and it counts to three, as FORGE's
+//!   section 6.1 has it.
 //! - **GLCache-DM** is a rule of FORGE's own groups: see [`glcache`](atoll_cache::glcache).
 //!
-//! All caches have the same memory, metadata included, of which Ditto has more: 48 bytes a slot, and two slots an object.
+//! All caches have the same memory, metadata included, of which Ditto and S3FIFO-DM have more: 48 to 96 bytes a slot, and two slots an object.
 
 use super::point::Measured;
 use super::setup::Setup;
 use super::shape::{METRICS, axis, categories, series};
 use crate::report::{Axis, Figure, Point, Series};
 use atoll_cache::ditto::{DittoOptions, History};
+use atoll_cache::queues::{QueueOptions, QueuePolicy};
 use atoll_fabric::Purpose;
 use atoll_sim::network::traffic::Posted;
 
@@ -20,24 +23,51 @@ use atoll_sim::network::traffic::Posted;
 const HISTORY_OBJECTS: u32 = 1024;
 
 /// A system that FORGE is compared with.
-pub(super) struct Baseline {
-    /// What its lines are called.
-    pub(super) name: &'static str,
-    /// What its figures are called.
-    pub(super) title: &'static str,
-    /// The same point on it, in a cache of the same bytes on one node, for objects of so many bytes.
-    put: fn(Setup, u64, u32) -> Setup,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Baseline {
+    /// Ditto with the parameters that FORGE's paper gives it.
+    Ditto,
+    /// S3-FIFO on queues in the pool.
+    #[value(name = "s3fifo-dm")]
+    S3Fifo,
+    /// GLCache on FORGE's groups.
+    #[value(name = "glcache-dm")]
+    Glcache,
 }
 
-/// All of them.
-pub(super) const BASELINES: [Baseline; 2] = [
-    Baseline {
-        name: "ditto",
-        title: "Ditto",
-        put: |setup, cache_bytes, object_bytes| setup.on_ditto(&ditto(), cache_bytes, object_bytes),
-    },
-    Baseline { name: "glcache-dm", title: "GLCache-DM", put: Setup::on_glcache },
-];
+impl Baseline {
+    /// All of them, in the paper's order.
+    pub const ALL: [Self; 3] = [Self::Ditto, Self::S3Fifo, Self::Glcache];
+
+    /// What its lines are called.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Ditto => "ditto",
+            Self::S3Fifo => "s3fifo-dm",
+            Self::Glcache => "glcache-dm",
+        }
+    }
+
+    /// What its figures are called.
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Self::Ditto => "Ditto",
+            Self::S3Fifo => "S3FIFO-DM",
+            Self::Glcache => "GLCache-DM",
+        }
+    }
+
+    /// The same point on it, in a cache of the same bytes on as many nodes, for objects of so many bytes.
+    fn put(self, setup: &Setup, object_bytes: u32) -> Setup {
+        let (bytes, nodes, setup) = (setup.pool.capacity_bytes, setup.pool.nodes, setup.clone());
+        let one = match self {
+            Self::Ditto => setup.on_ditto(&ditto(), bytes, object_bytes),
+            Self::S3Fifo => setup.on_queues(QueueOptions::new(QueuePolicy::S3Fifo), bytes, object_bytes),
+            Self::Glcache => setup.on_glcache(bytes, object_bytes),
+        };
+        Setup { pool: one.pool.clone().spread(nodes), ..one }
+    }
+}
 
 /// What the paper prints of FORGE over a baseline in each of [`METRICS`]: the least and the most, as factors; of a latency by how much lower it is. Where it
 /// prints them of several baselines together, a baseline's own least may be higher and its own most lower.
@@ -51,43 +81,43 @@ pub(super) fn ditto() -> DittoOptions {
 
 /// The same points, which come with the bytes of an object, on every baseline: all points of the first, then of the next; in caches of the same bytes on as many
 /// nodes.
-pub(super) fn beside(setups: &[(Setup, u32)]) -> Vec<Setup> {
-    let on = |baseline: &Baseline, (setup, object_bytes): &(Setup, u32)| {
-        let (bytes, nodes) = (setup.pool.capacity_bytes, setup.pool.nodes);
-        let one = (baseline.put)(setup.clone(), bytes, *object_bytes);
-        Setup { pool: one.pool.clone().spread(nodes), ..one }
-    };
-    BASELINES.iter().flat_map(|baseline| setups.iter().map(move |each| on(baseline, each))).collect()
+pub(super) fn beside(baselines: &[Baseline], setups: &[(Setup, u32)]) -> Vec<Setup> {
+    let on = |baseline: Baseline| setups.iter().map(move |(setup, object_bytes)| baseline.put(setup, *object_bytes));
+    baselines.iter().copied().flat_map(on).collect()
 }
 
 /// The names of FORGE's lines, and of the same lines of every baseline.
-pub(super) fn names(forge: &[String]) -> Vec<String> {
-    let of = |baseline: &'static Baseline| forge.iter().map(move |name| format!("{name}, {}", baseline.name));
-    forge.iter().cloned().chain(BASELINES.iter().flat_map(of)).collect()
+pub(super) fn names(baselines: &[Baseline], forge: &[String]) -> Vec<String> {
+    let of = |baseline: &Baseline| {
+        let system = baseline.name();
+        forge.iter().map(move |name| format!("{name}, {system}"))
+    };
+    forge.iter().cloned().chain(baselines.iter().flat_map(of)).collect()
 }
 
 /// How much better FORGE is than every baseline: its throughput at every point; of every metric the mean over all points, the least and the most; and the
 /// verbs that all need for a request at the last place along, by purpose. The lines are FORGE's, then every baseline's; `printed` is of each baseline.
 pub(super) fn figures(
+    baselines: &[Baseline],
     x: &Axis,
     xs: &[f64],
     names: &[String],
     lines: &[&[Measured]],
-    printed: &[Printed; BASELINES.len()],
+    printed: fn(Baseline) -> Printed,
 ) -> Vec<Figure> {
     let (forge, others) = lines.split_at(names.len());
     let mut figures = Vec::new();
-    for ((baseline, other), printed) in BASELINES.iter().zip(others.chunks(names.len())).zip(printed) {
-        figures.extend(over(baseline, x, xs, names, forge, other, printed));
+    for (baseline, other) in baselines.iter().zip(others.chunks(names.len())) {
+        figures.extend(over(*baseline, x, xs, names, forge, other, &printed(*baseline)));
     }
-    figures.push(verbs("Verbs by purpose", names, lines, &|posted| posted.verbs));
-    figures.push(verbs("Round trips by purpose", names, lines, &|posted| posted.round_trips));
+    figures.push(verbs(baselines, "Verbs by purpose", names, lines, &|posted| posted.verbs));
+    figures.push(verbs(baselines, "Round trips by purpose", names, lines, &|posted| posted.round_trips));
     figures
 }
 
 /// How much better FORGE is than one baseline.
 fn over(
-    baseline: &Baseline,
+    baseline: Baseline,
     x: &Axis,
     xs: &[f64],
     names: &[String],
@@ -109,13 +139,13 @@ fn over(
     };
     [
         Figure {
-            title: format!("Throughput of FORGE over {}", baseline.title),
+            title: format!("Throughput of FORGE over {}", baseline.title()),
             x: x.clone(),
             y: axis("times higher", ""),
             series: throughput.collect(),
         },
         Figure {
-            title: format!("FORGE over {}", baseline.title),
+            title: format!("FORGE over {}", baseline.title()),
             x: categories("metric", METRICS.map(|(label, ..)| label)),
             y: axis("times better", ""),
             series: vec![
@@ -133,8 +163,14 @@ fn over(
 }
 
 /// What each system posted for a request at the last place along, by purpose.
-fn verbs(title: &str, names: &[String], lines: &[&[Measured]], count: &dyn Fn(&Posted) -> u64) -> Figure {
-    let systems = ["forge"].into_iter().chain(BASELINES.iter().map(|baseline| baseline.name));
+fn verbs(
+    baselines: &[Baseline],
+    title: &str,
+    names: &[String],
+    lines: &[&[Measured]],
+    count: &dyn Fn(&Posted) -> u64,
+) -> Figure {
+    let systems = ["forge"].into_iter().chain(baselines.iter().map(|baseline| baseline.name()));
     let named = systems.flat_map(|system| names.iter().map(move |name| format!("{name}, {system}")));
     let line = |(name, measured): (String, &&[Measured])| {
         let measured = measured.last().expect("every line has a point");

@@ -3,7 +3,7 @@
 use super::super::point::run_all;
 use super::super::{Experiment, Options, shape};
 use super::staged::{self, Counted, Stage};
-use super::{System, WITH_CLIQUEMAP, names, on_all, on_ditto, paper};
+use super::{System, WITH_CLIQUEMAP, by_miniatures, names, on_all, on_ditto, paper};
 use crate::load::Load;
 use crate::load::patterned::{Pattern, Patterned};
 use crate::load::ycsb::OBJECT_BYTES;
@@ -16,13 +16,14 @@ use std::sync::Arc;
 const COUNTER_AGE_US: u64 = 10_000;
 
 /// The experts that the others have, which tell of accesses sooner.
-pub(super) const SYSTEMS: [System; 3] = [
+pub(super) const SYSTEMS: [System; 4] = [
     ("ditto", |setup, objects| on_ditto(setup, &telling_soon("lru+lfu"), objects)),
     ("ditto-lru", |setup, objects| on_ditto(setup, &telling_soon("lru"), objects)),
     ("ditto-lfu", |setup, objects| on_ditto(setup, &telling_soon("lfu"), objects)),
+    ("ditto, miniatures", |setup, objects| on_ditto(setup, &by_miniatures(telling_soon("lru+lfu")), objects)),
 ];
 /// Those, and CliqueMap.
-const ALL: [System; 5] = [SYSTEMS[0], SYSTEMS[1], SYSTEMS[2], WITH_CLIQUEMAP[3], WITH_CLIQUEMAP[4]];
+const ALL: [System; 6] = [SYSTEMS[0], SYSTEMS[1], SYSTEMS[2], SYSTEMS[3], WITH_CLIQUEMAP[4], WITH_CLIQUEMAP[5]];
 
 fn telling_soon(experts: &str) -> DittoOptions {
     DittoOptions { counter_age_us: COUNTER_AGE_US, ..paper(experts) }
@@ -103,5 +104,6 @@ fn figures(counted: &[Vec<Counted>]) -> Vec<report::Figure> {
         let x = shape::categories("phase", PHASES.into_iter().map(|(name, _)| name).chain(["all"]));
         figures.push(figure(format!("Phases, {label}"), x, counted.iter().map(by_phase).collect()));
     }
+    figures.push(staged::weights(&names(&ALL), &counted.iter().map(Vec::as_slice).collect::<Vec<_>>(), STEPS));
     figures
 }

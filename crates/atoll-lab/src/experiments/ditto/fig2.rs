@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_hit_takes_two_round_trips_and_with_a_list_five_more_unless_it_is_at_the_head() {
-        let options = Options { quick: true, traces: PathBuf::new(), seed: 1, workers: 1 };
+        let options = Options { quick: true, traces: PathBuf::new(), seed: 1, workers: 1, baselines: Vec::new() };
         for ((name, on, _), (least, most)) in SYSTEMS.into_iter().zip([(2.0, 2.1), (6.5, 7.1), (6.0, 7.1)]) {
             let (load, bytes) = (ycsb("ycsb-c", 2_000, 4_000, &options).unwrap(), roomy_bytes(2_000, 1));
             let setup = without_misses(on(testbed(load, 1, bytes, 1), bytes));

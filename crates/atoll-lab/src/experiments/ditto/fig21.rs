@@ -73,6 +73,7 @@ impl Experiment for Clients {
                     y: shape::axis("hit ratio", "%"),
                     series: lines_of(&|_, one| one.hit_percent()),
                 },
+                staged::weights(&names(&WITH_CLIQUEMAP), &lines, 1),
             ],
         })
     }

@@ -6,15 +6,16 @@ use super::super::setup::Footprint;
 use super::super::{Experiment, Options, shape};
 use super::fig21::TRACE;
 use super::staged::{self, Counted, Stage};
-use super::{System, names, on_all, on_ditto, paper};
+use super::{System, by_miniatures, names, on_all, on_ditto, paper};
 use crate::{LabError, report};
 use atoll_cache::ditto::DittoOptions;
 
 /// The experts that the others have, from larger samples.
-const SYSTEMS: [System; 3] = [
+const SYSTEMS: [System; 4] = [
     ("ditto", |setup, objects| on_ditto(setup, &larger_samples("lru+lfu"), objects)),
     ("ditto-lru", |setup, objects| on_ditto(setup, &larger_samples("lru"), objects)),
     ("ditto-lfu", |setup, objects| on_ditto(setup, &larger_samples("lfu"), objects)),
+    ("ditto, miniatures", |setup, objects| on_ditto(setup, &by_miniatures(larger_samples("lru+lfu")), objects)),
 ];
 const CACHE_PERCENTS: [u64; 4] = [10, 20, 30, 40];
 const CLIENTS: u16 = 64;
@@ -87,6 +88,7 @@ impl Experiment for Memory {
                     y: shape::axis("hit ratio", "%"),
                     series: series(&by_step),
                 },
+                staged::weights(&names(&SYSTEMS), &counted.iter().map(Vec::as_slice).collect::<Vec<_>>(), 1),
             ],
         })
     }

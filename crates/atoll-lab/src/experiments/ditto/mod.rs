@@ -4,7 +4,7 @@
 //!
 //! - **Testbed**: eight compute nodes and one memory node, on the profile `cx6-100g`.
 //! - **Ditto**: LRU and LFU as experts with the paper's parameters, unless a figure says otherwise. A sample is a bucket of sixteen slots, about half of which
-//!   hold objects, where the paper's has five objects.
+//!   hold objects, where the paper's has five objects. Beside it stands the same with miniatures in place of regrets, as it learns by default.
 //! - **CliqueMap**: one core at the memory node, unless a figure says otherwise; what it costs is in `processor`.
 //! - **Clients**: each is one thread with one operation outstanding. The paper's clients run several coroutines on a core, of which it prints no number.
 //! - **Cache size**: of a load that is not to miss, three times what its objects take, so that no bucket is ever full. Of a trace, a share of the
@@ -58,18 +58,20 @@ const MISS_PENALTY_NS: u64 = 500_000;
 /// A system: its name, and a point of the testbed made into one on it with a cache for so many objects.
 type System = (&'static str, fn(Setup, u64) -> Setup);
 
-/// What learning is compared with: each of its experts alone.
-const SYSTEMS: [System; 3] = [
+/// Two experts that learn from regrets, as in the paper; each of them alone; and both as they learn by default.
+const SYSTEMS: [System; 4] = [
     ("ditto", |setup, objects| on_ditto(setup, &paper("lru+lfu"), objects)),
     ("ditto-lru", |setup, objects| on_ditto(setup, &paper("lru"), objects)),
     ("ditto-lfu", |setup, objects| on_ditto(setup, &paper("lfu"), objects)),
+    ("ditto, miniatures", |setup, objects| on_ditto(setup, &by_miniatures(paper("lru+lfu")), objects)),
 ];
 
 /// The same, and what has a processor at the memory node: one core, and room for as many objects.
-const WITH_CLIQUEMAP: [System; 5] = [
+const WITH_CLIQUEMAP: [System; 6] = [
     SYSTEMS[0],
     SYSTEMS[1],
     SYSTEMS[2],
+    SYSTEMS[3],
     ("cliquemap-lru", |setup, objects| on_cliquemap(setup, Policy::Lru, objects)),
     ("cliquemap-lfu", |setup, objects| on_cliquemap(setup, Policy::Lfu, objects)),
 ];
@@ -93,12 +95,18 @@ fn on_all(systems: &[System], load: &Arc<dyn Load>, threads: u16, objects: u64, 
 fn names(systems: &[System]) -> Vec<String> {
     systems.iter().map(|(name, _)| (*name).to_owned()).collect()
 }
+
 /// What a client may hold open besides its objects.
 const HELD_BYTES: u64 = 256 << 10;
 
 /// Ditto with these experts and the paper's parameters.
 fn paper(experts: &str) -> DittoOptions {
     DittoOptions::paper(experts.parse().expect("all of them are policies"))
+}
+
+/// The same, but for how it learns: as it does by default.
+fn by_miniatures(options: DittoOptions) -> DittoOptions {
+    DittoOptions { learning: atoll_cache::experts::Settings::default(), ..options }
 }
 
 /// A point of the paper's testbed with a cache of so many bytes.

@@ -8,9 +8,10 @@
 use super::super::client::Client;
 use super::super::point::Point;
 use super::super::setup::Setup;
+use super::super::shape;
 use super::super::system::{Subject, Work, on_system};
-use crate::LabError;
 use crate::load::Request;
+use crate::{LabError, report};
 use atoll_cache::CacheError;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -34,6 +35,8 @@ pub(super) struct Counted {
     hits: u64,
     /// Of every client its requests in a microsecond, until it had made its own; added up.
     mops: f64,
+    /// The weight of the first expert at the end, as the first client knows it; 1 where there are no experts.
+    weight: f64,
 }
 
 impl Counted {
@@ -47,12 +50,33 @@ impl Counted {
         self.mops
     }
 
+    /// The weight of the first expert at the end, from 0 to 1; 1 where nothing is learnt.
+    pub(super) fn weight(&self) -> f64 {
+        self.weight
+    }
+
     /// Of these stages together.
     pub(super) fn sum(stages: &[Self]) -> Self {
         let (gets, hits) = stages.iter().fold((0, 0), |(gets, hits), one| (gets + one.gets, hits + one.hits));
         // Stages of equally many requests: the time of all is the sum of theirs.
         let mops = stages.len() as f64 / stages.iter().map(|one| 1.0 / one.mops.max(1e-9)).sum::<f64>();
-        Self { gets, hits, mops }
+        Self { gets, hits, mops, weight: stages.last().map_or(1.0, Self::weight) }
+    }
+}
+
+/// The weight of LRU at the end of every stage, of each system that weighs it against another: why it hits as it does. So many stages are 1 along.
+pub(super) fn weights(names: &[String], lines: &[&[Counted]], stages: usize) -> report::Figure {
+    let place = |stage: usize| (stage + 1) as f64 / stages as f64;
+    let weighs = |line: &[Counted]| line.iter().any(|one| one.weight() != 1.0);
+    let learning = names.iter().zip(lines).filter(|(_, line)| weighs(line));
+    let line = |(name, line): (&String, &&[Counted])| {
+        shape::series(name.clone(), line.iter().enumerate().map(|(stage, one)| (place(stage), one.weight())))
+    };
+    report::Figure {
+        title: "Weight of LRU beside LFU, at the end of a stage".to_owned(),
+        x: shape::axis("stages", ""),
+        y: shape::axis("weight", ""),
+        series: learning.map(line).collect(),
     }
 }
 
@@ -102,7 +126,10 @@ fn count<G: Subject>(
         play(client, all.clone(), mine, mops.clone())
     })?;
     let tally = point.tally.borrow();
-    Ok(Counted { gets: tally.gets, hits: tally.hits, mops: mops.get() })
+    let place = point.places[0].borrow();
+    let client = place.as_ref().expect("between phases every thread is at its place");
+    let weight = client.cache.engine().weights().first().copied().unwrap_or(1.0);
+    Ok(Counted { gets: tally.gets, hits: tally.hits, mops: mops.get(), weight })
 }
 
 async fn play<G: Subject>(
