@@ -215,6 +215,20 @@ fn promise_5_objects_much_smaller_than_expected_fill_the_index_and_no_set_fails(
 }
 
 /// Objects live for a few milliseconds only: what has expired is a miss, and its bytes come back without a hit.
+/// More candidates than a batch has verbs, of each of which the words beside the object are READ.
+#[test]
+fn samples_of_full_buckets_are_judged_by_experts_with_words_beside_objects() {
+    let options = DittoOptions { object_bytes_mean: 2048, ..DittoOptions::adaptive("lru-k+lru".parse().unwrap()) };
+    let settings = options.for_capacity(8 << 20);
+    let expected = settings.capacity_bytes / 2048;
+    let host = Host::new(PoolSettings { objects_max: 15 * expected / 8, ..settings });
+    let mut cache = host.ditto_client();
+    for key in 0..10 * expected {
+        run_ready(cache.set(&key.to_le_bytes(), b"small", &SetOptions::default())).unwrap();
+    }
+    host.verify_ditto();
+}
+
 #[test]
 fn promise_2_what_has_expired_is_a_miss_and_leaves_room() {
     let host = Host::ditto(4 << 20);

@@ -10,7 +10,7 @@ use redis::Commands;
 const TYPED: [(&[&str], &str, Option<&str>); 11] = [
     (&["--engine", "forge"], "forge", None),
     (&["--engine", "glcache-dm"], "forge", None),
-    (&["--engine", "ditto"], "ditto", Some("quick-demotion+hyperbolic-idle")),
+    (&["--engine", "ditto"], "ditto", Some("quick-demotion+hyperbolic-idle+lfu")),
     (&["--engine", "ditto", "--experts", "lru+lfu"], "ditto", Some("lru+lfu")),
     (&["--engine", "ditto", "--experts", "lirs+gdsf+lru-k"], "ditto", Some("lirs+gdsf+lru-k")),
     (&["--engine", "kvs"], "kvs", None),

@@ -36,7 +36,7 @@ use crate::objects::{Core, Objects, ObjectsPool};
 use crate::policy::{self, EXTENSION_WORDS_MAX, Ghost, frequency_at_insertion};
 use arrayvec::ArrayVec;
 use atoll_fabric::purpose::Scope;
-use atoll_fabric::{Address, Batch, Buffer, Endpoint, Purpose};
+use atoll_fabric::{Address, BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Purpose};
 use atoll_pool::PoolError;
 use counters::Counters;
 
@@ -111,7 +111,7 @@ impl Adaptive {
         Ok(())
     }
 
-    /// The words beside the candidates' objects, all READ at once.
+    /// The words beside the candidates' objects, READ as many at once as a batch has verbs.
     async fn extensions<E: Endpoint>(
         &self,
         core: &mut Core<E>,
@@ -121,22 +121,23 @@ impl Adaptive {
         if words == 0 {
             return Ok(candidates.iter().map(|_| Words::new()).collect());
         }
-        let mut batch = Batch::new();
-        let mut tickets = ArrayVec::<_, CANDIDATES_MAX>::new();
-        for candidate in candidates {
-            tickets.push(core.block_at(candidate.word).map(|at| {
+        let mut all = ArrayVec::new();
+        // Of two full buckets and more there are more candidates than a batch has verbs.
+        for candidates in candidates.chunks(core.endpoint.limits().batch_verbs_max) {
+            let mut batch = Batch::new();
+            let ticket = |candidate: &Candidate| {
                 let mut buffer = Buffer::new();
                 buffer.resize(8 * words);
-                batch.read(at, buffer)
+                Some(batch.read(core.block_at(candidate.word)?, buffer))
+            };
+            let tickets: ArrayVec<_, BATCH_VERBS_MAX> = candidates.iter().map(ticket).collect();
+            core.endpoint.post(&mut batch).await?;
+            all.extend(tickets.into_iter().map(|ticket| match ticket {
+                Some(ticket) => batch.take(ticket).words().iter().copied().collect(),
+                None => std::iter::repeat_n(0, words).collect(),
             }));
         }
-        core.endpoint.post(&mut batch).await?;
-        let zero = || std::iter::repeat_n(0, words).collect::<Words>();
-        let read = tickets.into_iter().map(|ticket| match ticket {
-            Some(ticket) => batch.take(ticket).words().iter().copied().collect(),
-            None => zero(),
-        });
-        Ok(read.collect())
+        Ok(all)
     }
 }
 

@@ -69,7 +69,7 @@ pub struct DittoOptions {
     pub counter_age_us: u64,
     /// How experts learn.
     pub learning: experts::Settings,
-    /// Random buckets that an eviction looks at: 1 or 2. One holds about eight objects.
+    /// Random buckets that an eviction looks at: 1 to 4. One holds about eight objects.
     pub sample_buckets: usize,
     /// Whether a client near the pool looks again at what came nearest to being evicted the last time.
     pub remembers: bool,

@@ -26,8 +26,8 @@ mod weights;
 
 pub use set::{ExpertSet, ExpertSetError};
 pub use table::{HISTORY_PER_OBJECT, REMEMBERED_MAX, SAMPLE_BUCKETS, Table};
-/// The set that is shipped: quick demotion, and for loads where popularity lasts hyperbolic over idle time.
-pub const DEFAULT_SET: &str = "quick-demotion+hyperbolic-idle";
+/// The set that is shipped: quick demotion; for loads where popularity lasts hyperbolic over idle time; and LFU for those where it never ends.
+pub const DEFAULT_SET: &str = "quick-demotion+hyperbolic-idle+lfu";
 
 pub use weights::{PENALTY_UNIT, Settings, Weights};
 
@@ -52,7 +52,7 @@ pub struct Candidate<'a> {
 pub struct Choice {
     /// The victim's place among the candidates.
     pub victim: usize,
-    /// The experts that named it, for its ghost: bit i for expert i.
+    /// The experts that named it, for its ghost: bit i for expert i. Of experts that learn from miniatures only the one that decided.
     pub experts: u16,
 }
 
@@ -87,7 +87,7 @@ impl Experts {
         (1..weights.len()).fold(0, |leader, expert| if weights[expert] > weights[leader] { expert } else { leader })
     }
 
-    /// The places of the candidates that are next after `victim` in the leader's order, for the caller to look at again at his next eviction.
+    /// The places of the candidates that are next after `victim` in the leader's order, in no order, for the caller to look at again at his next eviction.
     pub fn next_victims<const N: usize>(
         &self,
         now_us: u64,
@@ -101,7 +101,9 @@ impl Experts {
         };
         let mut ranked: Vec<(Priority, usize)> =
             candidates.iter().map(priority).zip(0..).filter(|(_, place)| *place != victim).collect();
-        ranked.sort_unstable();
+        if ranked.len() > N {
+            ranked.select_nth_unstable(N);
+        }
         ranked.into_iter().map(|(_, place)| place).take(N).collect()
     }
 
@@ -121,20 +123,25 @@ impl Experts {
     /// A caller that finds the victim changed meanwhile takes it out of the candidates and asks again.
     pub fn choose(&self, now_us: u64, globals: &[u64], candidates: &[Candidate<'_>], random: u64) -> Option<Choice> {
         assert!(globals.len() == self.set.len(), "one shared number for each expert");
+        let victim_of = |expert: usize| {
+            let priority = |candidate: &Candidate<'_>| -> Priority {
+                self.set.priority(expert, now_us, &candidate.object, globals[expert], candidate.extension)
+            };
+            (0..candidates.len()).min_by_key(|&place| priority(&candidates[place]))
+        };
+        if self.miniatures.is_some() {
+            // Nobody regrets, so that nobody asks what the others had named.
+            let leader = self.leader();
+            return Some(Choice { victim: victim_of(leader)?, experts: 1 << leader });
+        }
         // The distinct candidates, each with the experts that name it.
         let mut named: ArrayVec<Choice, EXPERTS_MAX> = ArrayVec::new();
-        for (expert, &global) in globals.iter().enumerate() {
-            let lowest = |candidate: &Candidate<'_>| -> Priority {
-                self.set.priority(expert, now_us, &candidate.object, global, candidate.extension)
-            };
-            let victim = (0..candidates.len()).min_by_key(|&place| lowest(&candidates[place]))?;
+        for expert in 0..self.set.len() {
+            let victim = victim_of(expert)?;
             match named.iter_mut().find(|choice| choice.victim == victim) {
                 Some(choice) => choice.experts |= 1 << expert,
                 None => named.push(Choice { victim, experts: 1 << expert }),
             }
-        }
-        if self.miniatures.is_some() {
-            return named.into_iter().find(|choice| choice.experts >> self.leader() & 1 == 1);
         }
         let chances = named.iter().map(|choice| self.weights.chance(choice.experts, named.len()));
         // The upper 53 bits fill a float's mantissa: even steps from 0 to below 1.

@@ -20,7 +20,7 @@ const BUCKET_SLOTS: usize = 16;
 /// Slots for every object: half of the table is ghosts.
 const SLOTS_PER_OBJECT: usize = 2;
 /// Buckets that an eviction looks at.
-pub const SAMPLE_BUCKETS: usize = 2;
+pub const SAMPLE_BUCKETS: usize = 4;
 /// Evictions that a ghost lasts, for every object: as many as there is room for, since a bucket's oldest ghost makes way for a new object anyway. With one
 /// for every object, buckets of few objects would stand half empty, and loops a little longer than the cache would be forgotten.
 pub const HISTORY_PER_OBJECT: u32 = 2;

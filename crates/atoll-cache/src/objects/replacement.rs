@@ -44,7 +44,7 @@ pub struct Sampling {
 }
 
 /// Most random buckets of a sample.
-pub const SAMPLE_BUCKETS_MAX: usize = 2;
+pub const SAMPLE_BUCKETS_MAX: usize = 4;
 /// Most slots that a sample looks at besides.
 pub const REMEMBERED_MAX: usize = 8;
 /// Most objects of a sample.

@@ -182,7 +182,8 @@ impl Subject for Dittoed {
     const CHUNK_BYTES: [u32; 3] = [512, 1024, 2048];
 
     fn drawn(random: &mut Random, paper: bool) -> Self {
-        let experts = random.pick(&["lru", "lru+lfu", "lru-k+fifo", "gds+lirs+lfu", "quick-demotion+hyperbolic-idle"]);
+        let experts =
+            random.pick(&["lru", "lru+lfu", "lru-k+fifo", "gds+lirs+lfu", "quick-demotion+hyperbolic-idle+lfu"]);
         let experts = experts.parse().expect("all of them are policies");
         let mut options = if paper { DittoOptions::paper(experts) } else { DittoOptions::adaptive(experts) };
         if !paper {
