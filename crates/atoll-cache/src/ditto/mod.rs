@@ -111,7 +111,7 @@ impl Adaptive {
         Ok(())
     }
 
-    /// The words beside the candidates' objects, READ as many at once as a batch has verbs.
+    /// The words beside the candidates' objects, READ as many at once as a batch has verbs; of nobody if experts have none.
     async fn extensions<E: Endpoint>(
         &self,
         core: &mut Core<E>,
@@ -119,7 +119,7 @@ impl Adaptive {
     ) -> Result<ArrayVec<Words, CANDIDATES_MAX>, CacheError> {
         let words = self.experts.set().extension_words();
         if words == 0 {
-            return Ok(candidates.iter().map(|_| Words::new()).collect());
+            return Ok(ArrayVec::new());
         }
         let mut all = ArrayVec::new();
         // Of two full buckets and more there are more candidates than a batch has verbs.
@@ -247,11 +247,12 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
             Box::pin(self.read_weights(core)).await?;
         }
         let extensions = self.extensions(core, candidates).await?;
-        let objects = candidates
-            .iter()
-            .zip(&extensions)
-            .map(|(candidate, extension)| experts::Candidate { object: Self::object(&candidate.access), extension });
-        let objects: ArrayVec<_, CANDIDATES_MAX> = objects.collect();
+        let extension = |place: usize| extensions.get(place).map_or(&[][..], Words::as_slice);
+        let object = |(place, candidate): (usize, &Candidate)| experts::Candidate {
+            object: Self::object(&candidate.access),
+            extension: extension(place),
+        };
+        let objects: ArrayVec<_, CANDIDATES_MAX> = candidates.iter().enumerate().map(object).collect();
         let random = core.endpoint.random();
         let Some(choice) = self.experts.choose(now_us, &self.globals, &objects, random) else { return Ok(None) };
         let chosen = &candidates[choice.victim];
@@ -263,7 +264,7 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
         if self.settings.experts.has_globals() {
             let known = self.globals.clone();
             let victim = Self::object(&chosen.access);
-            self.experts.set().evicted(now_us, &victim, &mut self.globals, &extensions[choice.victim]);
+            self.experts.set().evicted(now_us, &victim, &mut self.globals, extension(choice.victim));
             self.untold |= known != self.globals;
         }
         // Not to be carried through what is waited for.
