@@ -210,7 +210,7 @@ fn two_torn_looks_at_a_block_are_not_one() {
 /// What a lookup tells beside an object it does not wait for.
 #[test]
 fn words_beside_an_object_are_never_written_into_another() {
-    let options = DittoOptions { experts: "lru-k".parse().unwrap(), ..DittoOptions::default() };
+    let options = DittoOptions { experts: "lru-k".parse().unwrap(), sample_buckets: 2, ..DittoOptions::default() };
     for hole in [Hole::StrayExtension, Hole::UntoldOperation] {
         show(hole, 1000, |seed, hole| {
             let subject = Dittoed { options: options.clone() };
