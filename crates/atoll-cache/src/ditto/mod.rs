@@ -273,6 +273,7 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
         let then = match chosen.hash {
             Some(hash) => {
                 let id = core.history_id().await?;
+                self.experts.evicted(id);
                 let entry = Slot::history(hash, choice.experts, id);
                 if self.variant.history_apart {
                     Box::pin(self.record_apart(core, chosen.slot, entry)).await?;

@@ -8,15 +8,29 @@
 //! Every miss of an expert's miniature is a penalty for it. The expert with the largest weight then decides alone, and the first of the set is
 //! the one to beat: the misses of the others count [`Settings::margin`] more, since a change of experts costs what the old one had kept.
 //!
-//! A client sees its own requests alone. Where each of many clients has its own keys, each follows the expert that is best for those.
+//! A client sees its own requests alone, of many clients a small part of all. In a cache as large as the pool's hardly anything of so few would ever be evicted, and nothing
+//! learnt. So a client's miniatures are of its share of the cache: the objects, divided by the clients that it shares the pool with. How many those are it sees by the
+//! numbers of its own evictions among all of the pool's, which costs nothing. Where keys are dealt to clients, or popularity passes, that is what the pool does; where all clients ask for
+//! the same popular keys it is a cache that is too small, for all experts alike. Where each of many clients has its own keys, each follows the expert that is best for those.
 
 use super::table::Table;
 use super::{ExpertSet, Settings};
+
+/// Own evictions between two looks at how many clients there are.
+const WINDOW_EVICTIONS: u64 = 256;
 
 /// One client's miniatures, in the order of the set.
 #[derive(Clone, Debug)]
 pub(super) struct Miniatures {
     tables: Vec<Table>,
+    settings: Settings,
+    /// Objects of the pool.
+    objects_max: u64,
+    /// Clients that share it, this one included, as far as this one knows.
+    sharers: u64,
+    /// Own evictions since the window began, the first of which had this number.
+    evictions: u64,
+    first_number: u64,
     /// Keys whose hash, mixed, has its upper half below this are in the sample.
     sampled_below: u64,
 }
@@ -27,10 +41,44 @@ impl Miniatures {
         if set.len() == 1 || settings.miniature_objects == 0 || objects_max == 0 {
             return None;
         }
-        let objects = u64::from(settings.miniature_objects).min(objects_max);
-        let table = |&policy: &_| Table::new(ExpertSet::alone(policy), *settings, objects as usize);
-        let sampled_below = ((u128::from(objects) << 32) / u128::from(objects_max)) as u64;
-        Some(Self { tables: set.policies().iter().map(table).collect(), sampled_below })
+        let mut miniatures = Self {
+            tables: Vec::new(),
+            settings: *settings,
+            objects_max,
+            sharers: 1,
+            evictions: 0,
+            first_number: 0,
+            sampled_below: 0,
+        };
+        miniatures.begin(set, 1);
+        Some(miniatures)
+    }
+
+    /// Begins anew, with empty caches, for a pool that so many clients share.
+    fn begin(&mut self, set: &ExpertSet, sharers: u64) {
+        let share = (self.objects_max / sharers).max(1);
+        let objects = u64::from(self.settings.miniature_objects).min(share);
+        let table = |&policy: &_| Table::new(ExpertSet::alone(policy), self.settings, objects as usize);
+        self.tables = set.policies().iter().map(table).collect();
+        self.sampled_below = ((u128::from(objects) << 32) / u128::from(share)) as u64;
+        self.sharers = sharers;
+    }
+
+    /// Notes an eviction of this client's, which has that number among all of the pool's. Where there are twice or half as many clients as was thought,
+    /// miniatures begin anew.
+    pub(super) fn evicted(&mut self, set: &ExpertSet, number: u64) {
+        if self.evictions == 0 {
+            self.first_number = number;
+        }
+        self.evictions += 1;
+        if self.evictions <= WINDOW_EVICTIONS {
+            return;
+        }
+        let sharers = (number.saturating_sub(self.first_number) / WINDOW_EVICTIONS).max(1);
+        (self.evictions, self.first_number) = (1, number);
+        if sharers >= 2 * self.sharers || 2 * sharers <= self.sharers {
+            self.begin(set, sharers);
+        }
     }
 
     /// Shows them an access. Gives back the experts that missed, bit i for expert i, once their caches are full.

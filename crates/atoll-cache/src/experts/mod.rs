@@ -81,6 +81,13 @@ impl Experts {
         missed != 0 && self.weights.missed(missed)
     }
 
+    /// Notes an eviction of this client's, which has that number among all of the pool's: so it knows what part of all requests it makes.
+    pub fn evicted(&mut self, number: u64) {
+        if let Some(miniatures) = &mut self.miniatures {
+            miniatures.evicted(&self.set, number);
+        }
+    }
+
     /// The expert with the largest weight, the first of equals.
     pub fn leader(&self) -> usize {
         let weights = self.weights();

@@ -177,6 +177,21 @@ fn miniatures_find_the_expert_for_a_loop_that_the_first_one_always_misses() {
     assert!(mru.0 < both.0 && both.0 < lru.0, "{} {} {}", lru.0, mru.0, both.0);
 }
 
+/// A loop that is a little larger than the cache, dealt to eight clients by the key: a miniature as large as the cache would hold all that one of them asks for.
+#[test]
+fn one_of_many_clients_has_miniatures_of_its_share() {
+    let leader_of = |sharers: u64| {
+        let mut experts = Experts::new("lru+mru".parse().unwrap(), Settings::default(), 8000);
+        for step in 0..20_000u64 {
+            let key = 8 * (step % 1500);
+            experts.observe(key.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32), 1, 1000 * step);
+            experts.evicted(step * sharers);
+        }
+        experts.leader()
+    };
+    assert_eq!([leader_of(1), leader_of(8)], [0, 1]);
+}
+
 #[test]
 fn an_expert_alone_needs_no_miniature() {
     let alone = |settings| looped("lfu", settings, 300, 10, 200).0;

@@ -39,7 +39,7 @@ pub(super) enum Change {
 }
 
 /// Operators that make the pool smaller together.
-const OPERATORS: u32 = 8;
+const OPERATORS: u32 = 32;
 
 /// What came of a run.
 pub(super) struct Elastic {
