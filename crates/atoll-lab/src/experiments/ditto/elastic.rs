@@ -38,9 +38,6 @@ pub(super) enum Change {
     },
 }
 
-/// Operators that make the pool smaller together.
-const OPERATORS: u32 = 32;
-
 /// What came of a run.
 pub(super) struct Elastic {
     /// Operations that ended in each millisecond.
@@ -155,10 +152,12 @@ fn measure_on<G: Subject>(setup: &Setup, phase_ms: usize, change: Change) -> Res
     }
     if let Change::Memory { percent } = change {
         let chunks = u64::from(G::pool_of(&point.pools[0]).layout.chunks()) * u64::from(percent) / 100;
-        for operator in 0..OPERATORS {
+        // As many operators as clients make the pool smaller together.
+        let operators = u32::from(setup.threads);
+        for operator in 0..operators {
             let node = operator as u16 % setup.compute_nodes;
             let (pool, endpoint) = (point.pools[usize::from(node)].clone(), point.sim.endpoint_on("operator", node));
-            let share = chunks / u64::from(OPERATORS) + u64::from(u64::from(operator) < chunks % u64::from(OPERATORS));
+            let share = chunks / u64::from(operators) + u64::from(u64::from(operator) < chunks % u64::from(operators));
             let (run, tally) = (run.clone(), point.tally.clone());
             point.sim.spawn("operator", async move {
                 if let Err(error) = resize::<G>(pool, endpoint, share, since_ns, phase_ns, &run).await {
