@@ -94,7 +94,7 @@ impl Experts {
         (1..weights.len()).fold(0, |leader, expert| if weights[expert] > weights[leader] { expert } else { leader })
     }
 
-    /// The places of the candidates that are next after `victim` in the leader's order, in no order, for the caller to look at again at his next eviction.
+    /// The places of the candidates that the leader would name next after `victim`, as a set, for the caller to look at again at his next eviction.
     pub fn next_victims<const N: usize>(
         &self,
         now_us: u64,
