@@ -69,3 +69,37 @@ fn a_get_that_hits_takes_two_round_trips_and_the_time_of_two() {
     assert!((2 * 1500..2 * 2500).contains(&(ns / GETS)), "{} ns each", ns / GETS);
     assert_eq!(gets_that_hit(), (posted, ns), "the same seed, the same digits");
 }
+
+/// Round trips of making room, for each SET of a large value, by so many clients of a full pool.
+fn round_trips_for_room(clients: u16) -> f64 {
+    const SETS: u64 = 60;
+    let base = ForgeOptions::default().for_capacity(32 << 20);
+    let chunk_bytes = base.chunk_bytes as usize;
+    let settings = atoll_pool::PoolSettings { clients_max: u32::from(clients) + 2, ..base };
+    let nodes = vec![vec![region(settings.capacity_bytes, Kind::Host)]];
+    let sim = Sim::new(SimOptions::timed(1, nodes, Network::new(profiles::CX5_100G, COMPUTE_NODES)));
+    let endpoint = sim.endpoint("maker");
+    let pool = sim.block_on(async move { ForgePool::format(&endpoint, settings).await.unwrap() }).unwrap();
+    for number in 0..clients {
+        let (pool, endpoint) = (pool.clone(), sim.endpoint_on("client", number % COMPUTE_NODES));
+        sim.spawn("client", async move {
+            let mut cache = Cache::new(Forge::join(&pool, endpoint).await.unwrap());
+            let value = vec![7; 5 * chunk_bytes];
+            for set in 0..SETS {
+                let key = (u64::from(number) << 32 | set).to_le_bytes();
+                cache.set(&key, &value, &SetOptions::default()).await.unwrap();
+            }
+            cache.into_engine().leave().await.unwrap();
+        });
+    }
+    sim.run().unwrap();
+    let traffic = sim.traffic().unwrap();
+    traffic.of(Purpose::Eviction).round_trips as f64 / (u64::from(clients) * SETS) as f64
+}
+
+#[test]
+fn room_costs_no_more_round_trips_with_more_clients() {
+    let (few, many) = (round_trips_for_room(24), round_trips_for_room(96));
+    println!("round trips for each SET: 24 clients {few:.1}, 96 clients {many:.1}");
+    assert!(many < 2.0 * few, "24 clients {few:.1}, 96 clients {many:.1}");
+}

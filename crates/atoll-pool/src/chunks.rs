@@ -130,6 +130,8 @@ const SEARCH: u32 = 16;
 pub enum FreeCount {
     /// It is right.
     Trusted,
+    /// It is right, and the caller can make room otherwise: where few are free, one look is enough.
+    Glance,
     /// It may be too high: look at some descriptors only.
     Distrusted,
     /// It may be too low, too: look at some descriptors even if it says that none is free.
@@ -141,6 +143,9 @@ const ROUNDS_ANYWAY: u32 = 4;
 
 /// Takes a free chunk, for `state`; gives its number and generation. `None` if none was found: there is none, or others were faster at
 /// every one.
+///
+/// A search begins anywhere. Clients that began where somebody had found one would look at the same descriptors at the same time and want the same
+/// chunks, all but one in vain.
 pub async fn allocate<E: Endpoint>(
     endpoint: &E,
     layout: &Layout,
@@ -151,44 +156,48 @@ pub async fn allocate<E: Endpoint>(
     let mut descriptors = Buffer::new();
     let mut hint = None;
     let chunks = layout.chunks();
-    for round in 0..=chunks / SEARCH + 1 {
+    let mut first = (endpoint.random() % u64::from(chunks)) as u32;
+    for round in 0..=chunks.div_ceil(SEARCH) {
+        let looked_at = SEARCH.min(chunks - first);
         let mut batch = Batch::new();
         let free = batch.read_word(layout.free_chunks());
-        let cursor = batch.read_word(layout.allocation_cursor());
+        descriptors.resize(looked_at as usize * Descriptor::BYTES as usize);
+        let read = batch.read(layout.descriptor(ChunkId(first)), descriptors);
         endpoint.post(&mut batch).await?;
-        let (free, cursor) = (batch.word(free), batch.word(cursor));
+        let free = batch.word(free);
+        descriptors = batch.take(read);
         let says_none = free as i64 <= 0;
-        // While others allocate and free, a count that is too high cannot be lowered, and a walk through all descriptors for nothing costs more than
-        // an eviction.
-        let looked_enough = round == ROUNDS_ANYWAY && (says_none || count == FreeCount::Distrusted);
+        let looked_enough = match count {
+            // Of a few free ones, each look after the first finds one in as many cases only: with hundreds of clients those walks would be all that the
+            // nodes have time for.
+            FreeCount::Glance => round > 0 && free < u64::from(chunks / SEARCH),
+            // While others allocate and free, a count that is too high cannot be lowered, and a walk through all descriptors for nothing costs more
+            // than an eviction.
+            FreeCount::Distrusted => round == ROUNDS_ANYWAY,
+            FreeCount::Trusted | FreeCount::Ignored => round == ROUNDS_ANYWAY && says_none,
+        };
         if says_none && count != FreeCount::Ignored || looked_enough {
             return Ok(None);
         }
         hint = if round == 0 { Some(free) } else { hint.filter(|before| *before == free) };
-        let Run { first, count, positions } = run(layout.nodes_known(), chunks, cursor);
-        descriptors.resize(count as usize * 32);
-        descriptors = endpoint.read(layout.descriptor(ChunkId(first)), descriptors).await?;
-        for index in 0..count {
+        for index in 0..looked_at {
             let word = descriptors.words()[4 * index as usize];
             let Some(Chunk { state: ChunkState::Free, generation, .. }) = Chunk::from_word(word) else { continue };
             let chunk = ChunkId(first + index);
             if transition(endpoint, layout, chunk, word, Chunk::owned(state, owner, generation)).await? {
-                let mut batch = Batch::new();
                 // A chunk that the hint did not know of is not taken from it.
                 if !says_none {
+                    let mut batch = Batch::new();
                     batch.fetch_and_add(layout.free_chunks(), u64::MAX);
+                    endpoint.post_unawaited(&mut batch);
                 }
-                batch.fetch_and_add(layout.allocation_cursor(), u64::from(index) + 1);
-                endpoint.post_unawaited(&mut batch);
                 return Ok(Some((chunk, generation)));
             }
         }
-        let mut batch = Batch::new();
-        batch.compare_and_swap(layout.allocation_cursor(), cursor, cursor.wrapping_add(positions.into()));
-        endpoint.post(&mut batch).await?;
+        first = (first + looked_at) % chunks;
     }
     // All were looked at, and nobody allocated or freed meanwhile: the hint is too high. Unless it tells of chunks that this process does not know.
-    let hint = hint.filter(|_| count != FreeCount::Trusted);
+    let hint = hint.filter(|_| matches!(count, FreeCount::Distrusted | FreeCount::Ignored));
     if let Some(hint) = hint
         && !Box::pin(nodes::has_more(endpoint, layout)).await?
     {
@@ -197,38 +206,6 @@ pub async fn allocate<E: Endpoint>(
         endpoint.post(&mut batch).await?;
     }
     Ok(None)
-}
-
-/// Descriptors that a search looks at next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Run {
-    first: u32,
-    /// 0 if there are none at this position.
-    count: u32,
-    /// How far the cursor goes on.
-    positions: u32,
-}
-
-/// What the allocation cursor points to. With several nodes the cursor goes through the chunks in strides of runs, about the golden
-/// section of them all, so that what is allocated in turn, and what is free, is spread over the nodes.
-fn run(nodes: u8, chunks: u32, cursor: u64) -> Run {
-    if nodes == 1 {
-        let position = (cursor % u64::from(chunks)) as u32;
-        let count = SEARCH.min(chunks - position);
-        return Run { first: position, count, positions: count };
-    }
-    let runs = u64::from(chunks.div_ceil(SEARCH));
-    let golden = (runs * 618 / 1000).max(1);
-    let stride = (golden..).find(|stride| gcd(*stride, runs) == 1).expect("a prime is ahead");
-    // The last run may be short: the cursor passes what is missing of it, too.
-    let (turn, within) = (cursor / u64::from(SEARCH) % runs, (cursor % u64::from(SEARCH)) as u32);
-    let first = (turn * stride % runs) as u32 * SEARCH + within;
-    let positions = SEARCH - within;
-    Run { first: first.min(chunks - 1), count: positions.min(chunks.saturating_sub(first)), positions }
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// Changes a chunk's state from what `from` says, if it is still that.
@@ -363,25 +340,6 @@ pub async fn free_chunks<E: Endpoint>(endpoint: &E, layout: &Layout) -> Result<u
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn one_turn_of_the_cursor_passes_every_chunk_once_whatever_the_nodes() {
-        for (nodes, chunks) in [(1u8, 8u32), (1, 100), (2, 8), (2, 33), (3, 160), (3, 1000), (2, 4097)] {
-            let (mut seen, mut cursor, mut firsts) = (vec![0; chunks as usize], 0, Vec::new());
-            let turn = if nodes == 1 { chunks } else { chunks.next_multiple_of(SEARCH) };
-            while cursor < u64::from(turn) {
-                let run = run(nodes, chunks, cursor);
-                (run.first..run.first + run.count).for_each(|chunk| seen[chunk as usize] += 1);
-                firsts.push(run.first);
-                cursor += u64::from(run.positions);
-            }
-            assert!(seen.iter().all(|times| *times == 1), "{nodes} {chunks}");
-            if nodes > 1 && firsts.len() > 8 {
-                let half = firsts[..8].iter().filter(|first| **first < chunks / 2).count();
-                assert!((3..=5).contains(&half), "{firsts:?}");
-            }
-        }
-    }
 
     #[test]
     fn a_chunk_word_says_what_was_put_in() {

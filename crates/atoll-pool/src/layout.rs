@@ -18,10 +18,8 @@
 //! Chunks are numbered through: first the home's, then node 1's, and so on. The tables are made for as many chunks and nodes as there may ever be. Nodes
 //! that were there when the pool was made have a share of the engine's words; one that came later has chunks alone.
 //!
-//! Control words: clock (atomics only), free chunks (atomics only; a hint), allocation cursor (atomics only), resident objects
-//! (atomics only; kept only where objects are limited), clients ever (atomics only), write tokens handed out (atomics only), clients shut out
-//! (atomics only), how many of those the last count of everything has seen (atomics only), joins and whether the pool was closed (atomics only;
-//! see `boot`).
+//! Control words, all of them for atomics only: clock, free chunks (a hint), resident objects (kept only where objects are limited), clients ever, write
+//! tokens handed out, clients shut out, how many of those the last count of everything has seen, joins and whether the pool was closed (see `boot`).
 
 use crate::nodes::{KnownNodes, MEMBER_HEADER_BYTES};
 use crate::registry::{ACCOUNT_BYTES, SIGNAL_BYTES};
@@ -189,39 +187,34 @@ impl Layout {
         Self::control(1)
     }
 
-    /// Where the next search for a free chunk starts.
-    pub const fn allocation_cursor(&self) -> Address {
-        Self::control(2)
-    }
-
     /// Resident objects, where they are limited.
     pub const fn resident_objects(&self) -> Address {
-        Self::control(3)
+        Self::control(2)
     }
 
     /// One more than the highest place of the registry that was ever taken.
     pub const fn members_ever(&self) -> Address {
-        Self::control(4)
+        Self::control(3)
     }
 
     /// Write tokens handed out so far.
     pub const fn tokens(&self) -> Address {
-        Self::control(5)
+        Self::control(4)
     }
 
     /// Clients that were shut out, ever.
     pub const fn deaths(&self) -> Address {
-        Self::control(6)
+        Self::control(5)
     }
 
     /// How many of those had been shut out when everything was counted anew.
     pub const fn deaths_counted(&self) -> Address {
-        Self::control(7)
+        Self::control(6)
     }
 
     /// Joins so far, and whether the pool was closed: see [`boot`](crate::boot).
     pub const fn closing(&self) -> Address {
-        Self::control(8)
+        Self::control(7)
     }
 
     /// What is known of a memory node: see [`nodes`](crate::nodes).
@@ -296,10 +289,9 @@ impl Layout {
 
     /// What is at an address, for whoever follows a trace. The engine's words are the engine's to name.
     pub fn describe(&self, at: Address) -> Option<String> {
-        const CONTROLS: [&str; 9] = [
+        const CONTROLS: [&str; 8] = [
             "clock",
             "free chunks",
-            "allocation cursor",
             "resident objects",
             "members ever",
             "tokens",

@@ -184,6 +184,8 @@ pub struct Forge<E: Endpoint> {
     groups: [Option<OpenGroup>; 2],
     /// Chunks that this client owns in state Open, empty, with their generations.
     stock: Vec<(ChunkId, u32)>,
+    /// Chunks that the operation under way wants in stock; 0 while it does not look for any.
+    stock_wanted: usize,
     /// Chunks that this client emptied and somebody still protects.
     waiting: Vec<ChunkId>,
     group_memory: GroupMemory,
@@ -300,6 +302,7 @@ impl<E: Endpoint> Forge<E> {
             clock: PoolClock::default(),
             groups: [None, None],
             stock: Vec::new(),
+            stock_wanted: 0,
             waiting: Vec::new(),
             group_memory: Vec::new(),
             bucket: Buffer::new(),
@@ -394,8 +397,8 @@ impl<E: Endpoint> Forge<E> {
         for queue in Queue::ALL {
             self.close_group(queue, 0).await?;
         }
-        self.free_stock_beyond(0).await?;
         self.free_waiting().await?;
+        self.free_stock_beyond(0).await?;
         self.flush_hotness().await?;
         self.endpoint.flush().await?;
         if let Some(member) = self.member.take() {

@@ -1,12 +1,10 @@
 //! The operations of the engine: what each does before and after the way that it takes, which has a module of its own.
 
 use super::Forge;
+use super::room::STOCK_KEPT;
 use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
 use atoll_fabric::Endpoint;
 use atoll_pool::registry;
-
-/// Chunks that a client keeps in stock between operations.
-const STOCK_KEPT: usize = 4;
 
 impl<E: Endpoint> Engine for Forge<E> {
     #[inline]

@@ -16,6 +16,8 @@ use atoll_fabric::{Batch, Endpoint, Purpose};
 use atoll_pool::chunks::FreeCount;
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks, read_word, registry};
 
+/// Chunks that a client keeps in stock between operations.
+pub(super) const STOCK_KEPT: usize = 4;
 /// Tries, each after a pause, before a writer gives up because others hold everything.
 const TRIES_MAX: u32 = 2_000;
 /// Times that a writer who needs several chunks begins anew with none.
@@ -38,7 +40,9 @@ impl<E: Endpoint> Forge<E> {
     /// Fills the stock to `chunks`, and one more for objects that will be regrouped.
     pub(super) async fn restock(&mut self, chunks: usize) -> Result<(), CacheError> {
         let before = self.endpoint.purpose(Purpose::Eviction);
+        self.stock_wanted = chunks + 1;
         let restocked = self.fill_stock(chunks).await;
+        self.stock_wanted = 0;
         self.endpoint.purpose(before);
         restocked
     }
@@ -79,6 +83,7 @@ impl<E: Endpoint> Forge<E> {
         self.recheck_waiting().await?;
         while self.stock.len() <= before {
             let count = match self.distrust {
+                false if tried == 0 => FreeCount::Glance,
                 false => FreeCount::Trusted,
                 true if tried > 0 || self.endpoint.random().is_multiple_of(LOOKS_ANYWAY) => FreeCount::Ignored,
                 true => FreeCount::Distrusted,
@@ -196,14 +201,15 @@ impl<E: Endpoint> Forge<E> {
         Ok(registry::protected_chunks(&self.endpoint, &self.shared.pool, self.me()).await?)
     }
 
+    /// Takes a chunk that nothing points to or protects into the stock.
     pub(super) async fn reuse_chunk(&mut self, chunk: ChunkId, leaving: Chunk) -> Result<(), CacheError> {
         let generation = leaving.generation.wrapping_add(1);
         let open = Chunk { state: ChunkState::Open, generation, ..leaving };
         if !chunks::transition(&self.endpoint, &self.shared.pool.layout, chunk, leaving.word(), open).await? {
             return Err(CacheError::Damaged { what: "somebody else changed the state of a leaving group" });
         }
-        // More than a few chunks in one client's hands are better in everybody's.
-        if self.stock.len() < 4 {
+        // What this client does not need is better in everybody's hands.
+        if self.stock.len() < self.stock_wanted.max(STOCK_KEPT) {
             self.stock.push((chunk, generation));
             return Ok(());
         }
@@ -211,7 +217,7 @@ impl<E: Endpoint> Forge<E> {
         Ok(())
     }
 
-    /// Frees those waiting chunks that nobody protects any more.
+    /// Takes those waiting chunks into the stock that nobody protects any more.
     pub(super) async fn recheck_waiting(&mut self) -> Result<(), CacheError> {
         if self.waiting.is_empty() {
             return Ok(());
@@ -221,17 +227,10 @@ impl<E: Endpoint> Forge<E> {
             if protected.contains(&chunk) {
                 self.waiting.push(chunk);
             } else {
-                self.free_emptied(chunk).await?;
+                let leaving = self.emptied(chunk).await?;
+                self.reuse_chunk(chunk, leaving).await?;
             }
         }
-        Ok(())
-    }
-
-    /// Frees a chunk that this client emptied.
-    async fn free_emptied(&mut self, chunk: ChunkId) -> Result<(), CacheError> {
-        let layout = self.shared.pool.layout.clone();
-        let leaving = self.emptied(chunk).await?;
-        chunks::free(&self.endpoint, &layout, chunk, leaving).await?;
         Ok(())
     }
 
