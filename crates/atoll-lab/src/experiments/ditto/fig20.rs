@@ -54,8 +54,7 @@ impl Experiment for Mixed {
                 "Two generated applications in place of parts of the paper's webmail trace, {requests} requests of both together. In the one that is friendly to LRU each is for one of the {keys} newest keys, of which a new one comes and \
                  the oldest goes after every second request of it; in the one that is friendly to LFU one half are for {keys} popular keys, and the other half each for a key that is asked for once. The cache has room for \
                  {keys} objects of {OBJECT_BYTES} bytes: each application alone could use all of it. {clients} clients; the first fifth of the requests is the warm-up, and a miss takes 500 us. Accesses are told as soon as in ditto-fig19. \
-                 The paper's text prints that Ditto-LFU hits more where the portion is below {PRINTED_PORTION} and Ditto-LRU where it is higher: a number of its own two applications, which other ones need not have. \
-                 CliqueMap is not here yet.",
+                 The paper's text prints that Ditto-LFU hits more where the portion is below {PRINTED_PORTION} and Ditto-LRU where it is higher: a number of its own two applications, which other ones need not have.",
             ),
             figures: figures(&portions, &points, options.quick),
         })
