@@ -20,6 +20,7 @@
 //! | [`objects`] | what engines have in common that keep every object by itself |
 //! | [`record`] | an object as it lies in a chunk: header, key, value |
 //! | `extent` | objects that need chunks of their own |
+//! | `overtaken` | when a change that lost its compare-and-swap is done all the same |
 //! | [`open_holes`] | which holes a test has opened |
 //! | [`policy`] | eviction policies as pure functions, one file each |
 //! | [`experts`] | several policies at once, weighed by what they regret |
@@ -39,6 +40,7 @@ pub mod kvs;
 pub mod model;
 pub mod objects;
 pub mod open_holes;
+mod overtaken;
 pub mod policy;
 pub mod pooled;
 pub mod queues;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! word 0   checksum of everything behind it (of the record; not of extents)
-//! word 1   key length 17 | value length 30 | number in the group 12 | large 1 | main queue 1 | 0 3      (from bit 0 up)
+//! word 1   key length 17 | value length 30 | number in the group 12 | large 1 | main queue 1 | blind 1 | 0 2   (from bit 0 up)
 //! word 2   expiry, ms since 1970 48 | the chunk's generation, low 16
 //! word 3   token: a number that no other write has
 //! then     the key, then the value, without a gap                               a small object
@@ -29,6 +29,7 @@ const LARGE_END: usize = HEADER_BYTES + 16 + 8 * LARGE_EXTENTS;
 const EXPIRY_MAX: u64 = (1 << 48) - 1;
 const LARGE: u64 = 1 << 59;
 const MAIN: u64 = 1 << 60;
+const BLIND: u64 = 1 << 61;
 
 /// The pool's seeded hash: of keys, and for checksums.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +61,8 @@ pub struct Header {
     pub main: bool,
     /// Whether key and value are in extents.
     pub large: bool,
+    /// Whether its value was put [whatever was there](crate::Change::is_blind).
+    pub blind: bool,
     /// When it expires; `None` for never.
     pub expiry_ms: Option<u64>,
     /// Low bits of the chunk's generation.
@@ -76,7 +79,8 @@ impl Header {
                 | (self.value_bytes as u64) << 17
                 | u64::from(self.number) << 47
                 | if self.large { LARGE } else { 0 }
-                | if self.main { MAIN } else { 0 },
+                | if self.main { MAIN } else { 0 }
+                | if self.blind { BLIND } else { 0 },
             expiry_ms | u64::from(self.generation) << 48,
             self.token,
         ]
@@ -91,6 +95,7 @@ impl Header {
             number: (words[0] >> 47) as u16 & 0xfff,
             large: words[0] & LARGE != 0,
             main: words[0] & MAIN != 0,
+            blind: words[0] & BLIND != 0,
             expiry_ms: (expiry_ms != 0).then_some(expiry_ms),
             generation: (words[1] >> 48) as u16,
             token: words[2],
@@ -232,6 +237,7 @@ mod tests {
             number: 4095,
             main: true,
             large: false,
+            blind: true,
             expiry_ms: Some(1_700_000_000_000),
             generation: 0xbeef,
             token: u64::MAX,

@@ -8,6 +8,8 @@
 //! | `DuplicateKey` | pending slots | `two_insertions_of_a_key_never_both_stay` |
 //! | `Protection` | protections, which chunks wait for | `a_slot_word_that_comes_back_is_not_taken_for_the_old_one` |
 //! | `LostUpdate` | beginning anew after a lost compare-and-swap | `no_update_is_lost_to_another_or_to_a_regrouping` |
+//! | `OvertakenBySight` | a mark in records of changes that depend on nothing | `a_set_is_not_done_since_a_counter_was_counted` |
+//! | `OvertakenByCopy` | comparing tokens | `a_set_is_not_done_since_the_object_was_moved` |
 //! | `EarlyReuse` | moving and unlinking before a chunk's reuse | `hot_objects_outlive_the_chunk_that_they_are_moved_from` |
 //! | `UnfilledNode` | dequeuers taking back the tickets that they pass | `a_group_whose_enqueuer_was_slow_is_not_stranded`, the same at the wrap of the cursors |
 //! | `DroppedSet` | evicting for a writer without room | `a_set_that_returned_can_be_read` |
@@ -188,14 +190,29 @@ async fn turn_free_generations(client: &mut Client) -> Result<(), CacheError> {
 }
 
 /// Counters among objects that are set and regrouped all the time.
-#[test]
-fn no_update_is_lost_to_another_or_to_a_regrouping() {
-    let case = |_| Case {
+fn counters_and_sets(_seed: u64) -> Case {
+    Case {
         chunk_bytes: 1024,
         load: Load { keys: 4, operations: 60, value_bytes_max: 40, lookups: 20, mixed: true, expiring: false },
         ..Case::default()
-    };
-    show(Hole::LostUpdate, 150, case, drawn_load);
+    }
+}
+
+#[test]
+fn no_update_is_lost_to_another_or_to_a_regrouping() {
+    show(Hole::LostUpdate, 150, counters_and_sets, drawn_load);
+}
+
+/// A set that a counter overtook did not take place before it: the counter has counted what was there.
+#[test]
+fn a_set_is_not_done_since_a_counter_was_counted() {
+    show(Hole::OvertakenBySight, 150, counters_and_sets, drawn_load);
+}
+
+/// A set that found its slot changed by a regrouping was overtaken by nobody.
+#[test]
+fn a_set_is_not_done_since_the_object_was_moved() {
+    show(Hole::OvertakenByCopy, 150, counters_and_sets, drawn_load);
 }
 
 /// Hot small objects, and large ones whose failed attempts leave a client with so many chunks that it gives further ones away.

@@ -7,6 +7,8 @@
 //! | `Tag` | the tag of the record in the slot | `a_lookup_never_gives_another_record_of_its_block` |
 //! | `DuplicateKey` | pending slots | `two_insertions_of_a_key_never_both_stay` |
 //! | `LostUpdate` | beginning anew after a lost compare-and-swap | `no_update_is_lost_to_another` |
+//! | `OvertakenBySight` | a mark in records of changes that depend on nothing | `a_set_is_not_done_since_a_counter_was_counted` |
+//! | `OvertakenByCopy` | comparing tokens | `a_set_is_not_done_since_the_object_was_moved` |
 //! | `UntakenExpiry` | taking an expired object away before telling that it has expired | `what_has_expired_for_one_never_comes_back_for_another` |
 //! | `TrustedBytes` | checking every address and length against the heap | `hostile_slot_words_are_never_followed_out_of_the_heap` |
 //! | `EarlyReuse` | reading all cells before a chunk is used anew | `a_chunk_is_not_used_anew_while_somebody_has_a_block_of_it` |
@@ -109,13 +111,29 @@ fn two_insertions_of_a_key_never_both_stay() {
 }
 
 /// Counters among objects that are set all the time.
-#[test]
-fn no_update_is_lost_to_another() {
-    show_case(Hole::LostUpdate, 100, |_| Case::<Dittoed> {
+fn counters_and_sets(_seed: u64) -> Case<Dittoed> {
+    Case {
         chunk_bytes: 1024,
         load: Load { keys: 4, operations: 60, value_bytes_max: 40, lookups: 20, mixed: true, expiring: false },
         ..Case::default()
-    });
+    }
+}
+
+#[test]
+fn no_update_is_lost_to_another() {
+    show_case(Hole::LostUpdate, 100, counters_and_sets);
+}
+
+/// A set that a counter overtook did not take place before it: the counter has counted what was there.
+#[test]
+fn a_set_is_not_done_since_a_counter_was_counted() {
+    show_case(Hole::OvertakenBySight, 100, counters_and_sets);
+}
+
+/// A set that found its slot changed since a chunk is emptied was overtaken by nobody.
+#[test]
+fn a_set_is_not_done_since_the_object_was_moved() {
+    show_case(Hole::OvertakenByCopy, 200, counters_and_sets);
 }
 
 /// What expired for one client must not be found, or given a later end, by another whose clock is behind.

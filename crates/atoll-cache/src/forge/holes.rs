@@ -26,6 +26,10 @@ pub enum Hole {
     IdleEvictor,
     /// A stale node is taken for its chunk's new group (closed by the generation in the node).
     StaleNode,
+    /// A change that was overtaken takes a copy of what it was to replace for another's change (closed by comparing tokens).
+    OvertakenByCopy,
+    /// A change that was overtaken takes what depended on the value before for what did not (closed by a mark in the record).
+    OvertakenBySight,
     /// Whoever finds an object expired leaves it where it is (closed by taking it away first).
     UntakenExpiry,
     /// A lookup believes the address that it remembers (closed by a READ of the slot in the same batch).

@@ -142,7 +142,7 @@ impl<E: Endpoint> Forge<E> {
         let address = self.shared.layout.slot(slot);
         for _ in 0..ATTEMPTS_MAX {
             let live = self.search(hash, key, Want::Meta, false, Some(slot), begun_ns).await?;
-            let mut look_again = matches!(live, Search::Anew);
+            let mut look_again = matches!(live, Search::Anew | Search::Overtaken { .. });
             if matches!(live, Search::Found(_)) {
                 let mut batch = Batch::new();
                 batch.compare_and_swap(address, word.pending().0, 0);
@@ -152,7 +152,7 @@ impl<E: Endpoint> Forge<E> {
             if !look_again {
                 match self.search(hash, key, Want::Meta, true, Some(slot), begun_ns).await? {
                     Search::Absent => {}
-                    Search::Anew => look_again = true,
+                    Search::Anew | Search::Overtaken { .. } => look_again = true,
                     Search::Found(other) => {
                         let mut batch = Batch::new();
                         batch.compare_and_swap(self.shared.layout.slot(other.slot), other.word.0, 0);

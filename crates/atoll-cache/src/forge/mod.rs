@@ -76,6 +76,7 @@ pub use settings::{ForgeOptions, ForgeSettings, Rule};
 pub use variants::Variant;
 
 use crate::glcache::Learner;
+use crate::overtaken::Overtaken;
 use crate::record::Hasher;
 use crate::{CacheError, Stats, Value};
 use absence::Absence;
@@ -232,8 +233,8 @@ pub struct Forge<E: Endpoint> {
     /// What the last lookup saw, if it missed.
     absence: Option<Absence>,
     remembers_absence: bool,
-    /// The slot of a change that was too late, and the word that it found there: where the next try begins.
-    overtaken: Option<(u64, Slot)>,
+    /// Whom the change under way was overtaken by.
+    overtaken: Option<Overtaken<Slot>>,
     /// Where objects were, if this client remembers that.
     addresses: Addresses,
     /// What its operations say once the fabric has failed this client: a verb of it may still land, so that nothing that it holds can be used by it

@@ -33,6 +33,12 @@ pub(super) enum Search {
     Found(Found),
     Absent,
     Anew,
+    /// The same: the key's object, with this token, was there when its slot's word was READ, and another word is there now.
+    Overtaken {
+        token: u64,
+        slot: u64,
+        now: Slot,
+    },
 }
 
 impl<E: Endpoint> Forge<E> {
@@ -117,11 +123,18 @@ impl<E: Endpoint> Forge<E> {
             return Ok(Search::Anew);
         };
         let late = self.endpoint.now_ns().wrapping_sub(begun_ns) > REUSE_NS;
-        if now != word || late {
+        if late {
             return Ok(Search::Anew);
         }
         let record = std::mem::take(&mut self.record);
         let judged = self.judge(word, &record).map(|record| (record.header, record.large(), record.key == key));
+        if now != word {
+            self.record = record;
+            return Ok(match judged {
+                Some((header, None, true)) => Search::Overtaken { token: header.token, slot, now },
+                _ => Search::Anew,
+            });
+        }
         let Some((header, large, is_ours)) = judged else {
             self.record = record;
             self.drop_damaged(slot, word).await?;
@@ -207,7 +220,7 @@ impl<E: Endpoint> Forge<E> {
             let search = self.search(hash, key, Want::Meta, false, None, begun_ns).await?;
             self.unprotect();
             match search {
-                Search::Anew => self.stats.rereads += 1,
+                Search::Anew | Search::Overtaken { .. } => self.stats.rereads += 1,
                 Search::Absent => return Ok(None),
                 Search::Found(found) => {
                     let now_ms = self.pool_ms(begun_ns).await?;

@@ -10,15 +10,17 @@
 //! An insertion soon after a miss of the key goes by the bucket that the miss saw (see `absence`).
 //!
 //! A compare-and-swap that fails begins the change anew, at the word that it found if that may be the key's, on what is there then: no update is lost, to another client or to a regrouping.
+//! A change that is blind and was overtaken by another blind one is done: see [`overtaken`](crate::overtaken).
 
 use super::extent::chunks_needed;
 use super::group::Place;
 use super::layout::Queue;
-use super::lookup::ATTEMPTS_MAX;
+use super::lookup::{ATTEMPTS_MAX, REUSE_NS};
 use super::nodes::Earlier;
 use super::search::{Found, Large, Search};
 use super::slot::{KeyHash, RecordLength, Slot};
 use super::{Forge, Hole};
+use crate::overtaken::Overtaken;
 use crate::record::{self, HEADER_BYTES, Header};
 use crate::{CacheError, Change, Meta, Old, Verdict, Want};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint};
@@ -86,7 +88,17 @@ impl<E: Endpoint> Forge<E> {
     async fn try_change<C: Change>(&mut self, hash: KeyHash, key: &[u8], change: &mut C) -> Result<Try, CacheError> {
         let begun_ns = self.endpoint.now_ns();
         let recalled_ns = self.recall_absence(hash);
-        let known = match (self.overtaken.take(), recalled_ns) {
+        let overtaken_at = self.overtaken.as_mut().and_then(|overtaken| overtaken.by.take());
+        if let Some((_, word)) = overtaken_at.filter(|_| change.is_blind())
+            && let Some(header) = self.read_overtaking(word, key, begun_ns).await?
+        {
+            let now_ms = self.pool_ms(begun_ns).await?;
+            if let Verdict::Put { .. } = change.decide(now_ms, Some(Old { meta: Meta::of(&header), value: &[] })) {
+                self.stats.puts += 1;
+                return Ok(Try::Done(Some(self.next_token().await?)));
+            }
+        }
+        let known = match (overtaken_at, recalled_ns) {
             (Some(place), _) => self.search_overtaken(place, key, change.wants(), begun_ns).await?,
             (None, Some(_)) => None,
             (None, None) => self.search_known(hash, key, change.wants()).await?,
@@ -100,6 +112,11 @@ impl<E: Endpoint> Forge<E> {
                 let seen_ns = recalled_ns.unwrap_or(begun_ns);
                 match self.search(hash, key, change.wants(), false, None, seen_ns).await? {
                     Search::Anew => return Ok(Try::Anew),
+                    Search::Overtaken { token, slot, now } => {
+                        // Of this operation's own look: what an earlier miss saw has no object of the key.
+                        self.note_overtaken(hash, token, slot, now);
+                        return Ok(Try::Anew);
+                    }
                     Search::Found(found) => Some(found),
                     Search::Absent => None,
                 }
@@ -150,6 +167,7 @@ impl<E: Endpoint> Forge<E> {
                     number: 0,
                     main: false,
                     large: false,
+                    blind: change.is_blind(),
                     expiry_ms,
                     generation: 0,
                     token,
@@ -157,6 +175,30 @@ impl<E: Endpoint> Forge<E> {
                 self.try_put(hash, key, value, header, found, false).await
             }
         }
+    }
+
+    /// Notes that a slot, in which the operation under way had found an object with this token, has another word now.
+    fn note_overtaken(&mut self, hash: KeyHash, token: u64, slot: u64, now: Slot) {
+        let is_its = now.may_be(hash.fingerprint) && !now.is_pending();
+        self.overtaken = Some(Overtaken { token, by: is_its.then_some((slot, now)) });
+    }
+
+    /// Whether a blind change of another put this record, since the last try of the operation under way found what it was to replace.
+    fn is_overtaken_by(&self, header: &Header) -> bool {
+        let Some(overtaken) = &self.overtaken else { return false };
+        let is_another = header.token != overtaken.token || self.is_open(Hole::OvertakenByCopy);
+        is_another && (header.blind || self.is_open(Hole::OvertakenBySight))
+    }
+
+    /// READs the record that a change was overtaken by, which needs no protection for that; its header if it overtook it blindly.
+    async fn read_overtaking(&mut self, word: Slot, key: &[u8], begun_ns: u64) -> Result<Option<Header>, CacheError> {
+        let Some((at, bytes, _)) = self.find_record(word).await? else { return Ok(None) };
+        let mut record = std::mem::take(&mut self.record);
+        record.resize(bytes);
+        self.record = self.endpoint.read(at, record).await?;
+        let late = self.endpoint.now_ns().wrapping_sub(begun_ns) > REUSE_NS;
+        let judged = self.judge(word, &self.record).filter(|record| record.key == key && !late);
+        Ok(judged.map(|record| record.header).filter(|header| self.is_overtaken_by(header)))
     }
 
     /// The key's object, if it is where the last try found another word than it had seen.
@@ -167,13 +209,8 @@ impl<E: Endpoint> Forge<E> {
         want: Want,
         begun_ns: u64,
     ) -> Result<Option<Found>, CacheError> {
-        if word.is_pending() {
-            return Ok(None);
-        }
-        match self.search_slot(slot, word, key, want, begun_ns).await? {
-            Search::Found(found) => Ok(Some(found)),
-            Search::Absent | Search::Anew => Ok(None),
-        }
+        let searched = self.search_slot(slot, word, key, want, begun_ns).await?;
+        Ok(if let Search::Found(found) = searched { Some(found) } else { None })
     }
 
     async fn try_remove(&mut self, found: Found) -> Result<Try, CacheError> {
@@ -305,8 +342,7 @@ impl<E: Endpoint> Forge<E> {
         self.endpoint.post(&mut batch).await?;
         self.outgoing = written.take(&mut batch);
         if !batch.swapped(swap) {
-            let now = Slot(batch.word(swap));
-            self.overtaken = now.may_be(hash.fingerprint).then_some((found.slot, now));
+            self.note_overtaken(hash, found.header.token, found.slot, Slot(batch.word(swap)));
             self.addresses.forget(hash);
             self.unplace(new);
             return Ok(self.is_open(Hole::LostUpdate));

@@ -160,6 +160,7 @@ impl<E: Endpoint> Core<E> {
             number: DEAD_NUMBER,
             main: false,
             large: false,
+            blind: false,
             expiry_ms: None,
             generation: tag,
             token: 0,

@@ -8,7 +8,8 @@
 //! | insert | see `insert` |
 //! | remove | CAS the slot to the same block, dead |
 //!
-//! A compare-and-swap that fails begins the operation anew: somebody else was faster. The word that it expects comes back at the same slot only after
+//! A compare-and-swap that fails begins the operation anew, at the word that it found if that may be the key's: somebody else was faster. A change that is
+//! blind and was overtaken by another blind one is done: see [`overtaken`](crate::overtaken). The word that it expects comes back at the same slot only after
 //! every operation has ended that could remember it, so one that succeeds found what was read.
 
 use super::layout::BUCKET_SLOTS;
@@ -16,8 +17,8 @@ use super::lookup::{ATTEMPTS_MAX, Beside};
 use super::replacement::{Accessed, Replacement};
 use super::slot::{KeyHash, Slot};
 use super::stock::Held;
-use super::unlink::Listed;
 use super::{Core, Hole, Objects};
+use crate::overtaken::Overtaken;
 use crate::record::{HEADER_BYTES, Header, LargeBody};
 use crate::{CacheError, Change, Meta, Old, Verdict, Want};
 use atoll_fabric::{Batch, Endpoint};
@@ -86,6 +87,23 @@ impl<E: Endpoint> Core<E> {
             }
         }
         Ok(Search::Absent)
+    }
+
+    /// The key's object, if it is where the last try found another word than it had seen.
+    async fn search_overtaken(&mut self, key: &[u8], want: Want) -> Result<Option<Found>, CacheError> {
+        let by = self.overtaken.as_mut().and_then(|overtaken| overtaken.by.take());
+        let Some((slot, word)) = by.filter(|(_, word)| !word.is_pending()) else { return Ok(None) };
+        match self.search_slot(slot, word, key, want).await? {
+            Search::Found(found) => Ok(Some(found)),
+            Search::Absent | Search::Anew => Ok(None),
+        }
+    }
+
+    /// Whether a blind change of another put this record, since the last try of the operation under way found what it was to replace.
+    fn is_overtaken_by(&self, header: &Header) -> bool {
+        let Some(overtaken) = &self.overtaken else { return false };
+        let is_another = header.token != overtaken.token || self.is_open(Hole::OvertakenByCopy);
+        is_another && (header.blind || self.is_open(Hole::OvertakenBySight))
     }
 
     async fn search_slot(&mut self, slot: u64, word: Slot, key: &[u8], want: Want) -> Result<Search, CacheError> {
@@ -169,6 +187,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     pub(super) async fn apply<C: Change>(&mut self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
         let hash = self.core.key_hash(key);
         let mut outcome = Err(CacheError::Damaged { what: "an object that stays unsound" });
+        self.core.overtaken = None;
         for attempt in 0..ATTEMPTS_MAX {
             let step = match self.try_change(hash, key, change).await {
                 Ok(Try::Done(token)) => {
@@ -200,11 +219,16 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     async fn try_change<C: Change>(&mut self, hash: KeyHash, key: &[u8], change: &mut C) -> Result<Try, CacheError> {
         let begun_ns = self.core.endpoint.now_ns();
-        self.core.read_bucket(hash).await?;
-        let found = match self.core.search(hash, key, change.wants(), false, None).await? {
-            Search::Anew => return Ok(Try::Anew),
-            Search::Found(found) => Some(found),
-            Search::Absent => None,
+        let found = match self.core.search_overtaken(key, change.wants()).await? {
+            Some(found) => Some(found),
+            None => {
+                self.core.read_bucket(hash).await?;
+                match self.core.search(hash, key, change.wants(), false, None).await? {
+                    Search::Anew => return Ok(Try::Anew),
+                    Search::Found(found) => Some(found),
+                    Search::Absent => None,
+                }
+            }
         };
         let now_ms = self.core.pool_ms(begun_ns).await?;
         let live = found.as_ref().filter(|found| !found.header.is_expired(now_ms));
@@ -215,6 +239,12 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         let value = if live.is_some() && change.wants() == Want::Value { self.core.old.bytes() } else { &[] };
         let verdict = change.decide(now_ms, live.map(|found| Old { meta: Meta::of_record(&found.header), value }));
         let present_token = live.map(|found| found.header.token);
+        if let (Verdict::Put { .. }, Some(found)) = (&verdict, &found)
+            && change.is_blind()
+            && self.core.is_overtaken_by(&found.header)
+        {
+            return self.done_before(hash, found).await;
+        }
         match (verdict, found) {
             // Whoever tells that an object has expired takes it away first: somebody who found it live a moment ago must not bring it back.
             (Verdict::Leave, Some(found)) if present_token.is_none() && !self.core.is_open(Hole::UntakenExpiry) => {
@@ -251,6 +281,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                     number: 0,
                     main: false,
                     large: false,
+                    blind: change.is_blind(),
                     expiry_ms,
                     generation: 0,
                     token,
@@ -336,24 +367,39 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         let swap = batch.compare_and_swap(slot, found.word.0, word.0);
         core.endpoint.post(&mut batch).await?;
         core.outgoing = written.take(&mut batch);
-        let Some(old) = core.end_taking(taking, batch.swapped(swap)) else { return Ok(false) };
+        let Some(old) = core.end_taking(taking, batch.swapped(swap)) else {
+            let now = Slot(batch.word(swap));
+            let by = now.may_be(new.hash.fingerprint).then_some((found.slot, now));
+            core.overtaken = Some(Overtaken { token: found.header.token, by });
+            return Ok(false);
+        };
         core.stock.put(old);
-        let dead: Listed = found.large.filter(|_| !same_body).map(|large| large.1);
-        if let Some(extents) = dead {
-            core.free_extents(&extents).await?;
+        if let Some(large) = found.large.as_ref().filter(|_| !same_body) {
+            core.free_extents(&large.1).await?;
         }
         core.tell_expiry(found.slot, new, found.header.expiry_ms);
-        let (slot, bytes) = (found.slot, new.header.record_bytes());
+        self.overwritten(new.hash, &found, word, new.header.record_bytes()).await?;
+        Ok(true)
+    }
+
+    /// Ends a change that another overtook blindly: it took place just before that one.
+    async fn done_before(&mut self, hash: KeyHash, found: &Found) -> Result<Try, CacheError> {
+        self.overwritten(hash, found, found.word, found.header.record_bytes()).await?;
+        self.core.stats.puts += 1;
+        Ok(Try::Done(Some(self.core.next_token().await?)))
+    }
+
+    /// Notes that what was found was overwritten by a record of so many bytes, of which this is the slot's word.
+    async fn overwritten(&mut self, hash: KeyHash, found: &Found, word: Slot, bytes: u64) -> Result<(), CacheError> {
         let accessed = Accessed {
-            slot,
+            slot: found.slot,
             word,
-            hash: new.hash,
+            hash,
             bytes,
             extension: &found.beside.extension,
             information: found.beside.information(),
         };
-        self.replacement.accessed(&mut self.core, accessed).await?;
-        Ok(true)
+        self.replacement.accessed(&mut self.core, accessed).await
     }
 
     /// Inserts; whether it is the only one of its key.

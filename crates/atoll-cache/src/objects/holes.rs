@@ -14,6 +14,10 @@ pub enum Hole {
     DuplicateKey,
     /// A change that loses its compare-and-swap reports success (closed by beginning anew).
     LostUpdate,
+    /// A change that was overtaken takes a copy of what it was to replace for another's change (closed by comparing tokens).
+    OvertakenByCopy,
+    /// A change that was overtaken takes what depended on the value before for what did not (closed by a mark in the record).
+    OvertakenBySight,
     /// Whoever finds an object expired leaves it where it is (closed by taking it away first).
     UntakenExpiry,
     /// Addresses and lengths from the pool are used unchecked (closed by checking them against the heap).

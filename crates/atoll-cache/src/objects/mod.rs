@@ -67,6 +67,7 @@ pub use holes::{Hole, OpenHoles};
 pub use replacement::Replacement;
 pub use settings::{ObjectsOptions, ObjectsSettings};
 
+use crate::overtaken::Overtaken;
 use crate::record::Hasher;
 use crate::{CacheError, Stats, Value};
 use atoll_fabric::purpose::Scope;
@@ -76,6 +77,7 @@ use atoll_pool::{Incarnation, Layout, Member, Pool, PoolClock, PoolError, PoolSe
 use class::CLASSES;
 use layout::ObjectsLayout;
 use slab::Slab;
+use slot::Slot;
 use std::sync::Arc;
 use stock::Stock;
 
@@ -198,6 +200,8 @@ pub struct Core<E: Endpoint> {
     operations_to_round: u32,
     /// Whether an object was counted against the limit for the operation under way.
     reserved: bool,
+    /// Whom the change under way was overtaken by.
+    overtaken: Option<Overtaken<Slot>>,
     /// How many chunks had been emptied when this client last looked.
     drains_seen: u64,
     looked_ns: u64,
@@ -254,6 +258,7 @@ impl<E: Endpoint> Core<E> {
             tokens: 0..0,
             operations_to_round: OPERATIONS_PER_ROUND,
             reserved: false,
+            overtaken: None,
             drains_seen: 0,
             looked_ns: 0,
             times: Times::default(),
