@@ -18,6 +18,9 @@
 //! | `UntoldOperation` | saying that an operation begins, before it looks at anything | `words_beside_an_object_are_never_written_into_another` |
 //! | `WrappedTag` | a rest for blocks whose tags begin anew | `a_slot_word_that_comes_back_is_not_taken_for_the_old_one` |
 //! | `UnknownNode` | looking for new memory nodes before a word is taken for damaged | `a_block_of_a_node_that_came_meanwhile_is_no_damage` |
+//! | `UntimelyCell` | asking again after a round of the cell's client | `a_cell_that_is_out_of_date_does_not_cost_a_block` |
+//! | `RewrittenCells` | leaving cells alone that were there before | `what_was_left_in_cells_is_settled_once` |
+//! | `UntoldSettling` | writing that a block is the dead client's, before it is put back | `a_block_comes_back_although_who_puts_it_back_dies` |
 //! | `UntoldTaking` | cells | `a_block_that_a_dead_client_had_taken_comes_back` |
 //! | `LeakedBlocks` | repair of cells | `what_a_dead_client_had_in_its_hands_comes_back` |
 //! | `LeakedChunks` | owners in descriptors, and repair | `chunks_that_a_dead_client_cut_or_emptied_come_back` |
@@ -374,4 +377,45 @@ fn what_one_node_says_of_another_was_there_before() {
         turmoil.case.nodes = 3;
         turmoil.case.load.lookups = 10;
     });
+}
+
+/// Client after client dies, and others take their places at once, while a third settles what they left there; large values empty chunks.
+fn generations(keys: u64, lookups: u64, turmoil: &mut Turmoil<Dittoed>) {
+    (turmoil.faults.kills_max, turmoil.faults.steps_between, turmoil.successors) = (8, 1000, 8);
+    let load = Load { keys, operations: 60, value_bytes_max: 900, lookups, mixed: true, expiring: true };
+    turmoil.case = Case {
+        chunk_bytes: 512,
+        chunks: 24,
+        clients: 3,
+        slots: 32,
+        objects_max: 0,
+        evictions: Evictions::Anytime,
+        load,
+        ..turmoil.case.clone()
+    };
+}
+
+/// One of hundreds or thousands of such cases goes wrong in just the wrong way: those from a seed around it.
+fn show_generations(hole: Hole, first: u64, keys: u64, lookups: u64) {
+    show(hole, 30, |seed, hole| {
+        let mut turmoil = Turmoil::<Dittoed>::drawn(first + seed);
+        generations(keys, lookups, &mut turmoil);
+        turmoil.case.hole = hole;
+        turmoil.run(first + seed).map(drop)
+    });
+}
+
+#[test]
+fn a_cell_that_is_out_of_date_does_not_cost_a_block() {
+    show_generations(Hole::UntimelyCell, 200, 8, 20);
+}
+
+#[test]
+fn what_was_left_in_cells_is_settled_once() {
+    show_generations(Hole::RewrittenCells, 2_890, 2, 50);
+}
+
+#[test]
+fn a_block_comes_back_although_who_puts_it_back_dies() {
+    show_generations(Hole::UntoldSettling, 7_560, 8, 20);
 }

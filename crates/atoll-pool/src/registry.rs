@@ -3,7 +3,7 @@
 //! ```text
 //! a signal, 64 B     word 0  state 2 | 0 30 | epoch 32                                              atomics only
 //!                    word 1  epoch 32 | the chunk + 1 that its operation must not see reused 32     owned
-//!                    word 2  lease: a counter that moves while it is used 63 | at rest 1             owned
+//!                    word 2  lease: rounds made 32 | operations begun and ended 31 | at rest 1       owned
 //! an account, 128 B  word 0..4  identity: on one host pid, start time, pid namespace, boot id       atomics only
 //!                    word 4  seal: a hash of the identity and the epoch                             atomics only
 //!                    word 8  objects added less objects removed, wrapping, by all its incarnations  owned
@@ -48,6 +48,8 @@ pub const SIGNAL_BYTES: u64 = 64;
 /// Bytes of a client's account.
 pub const ACCOUNT_BYTES: u64 = 128;
 const OBJECTS: u64 = 64;
+/// Where the rounds begin in a lease.
+const ROUNDS_SHIFT: u32 = 32;
 /// The bit of a lease that says that its client is at rest.
 const AT_REST: u64 = 1;
 const IDENTITY_WORDS: usize = 5;
@@ -152,6 +154,11 @@ pub struct Place {
 impl Place {
     fn state_word(&self) -> u64 {
         self.state.word(self.incarnation.epoch)
+    }
+
+    /// How many rounds its client has made ([`Member::renew`]), wrapping.
+    pub fn rounds(&self) -> u32 {
+        (self.lease >> ROUNDS_SHIFT) as u32
     }
 }
 
@@ -259,28 +266,34 @@ impl Member {
         endpoint.post_unawaited(&mut batch);
     }
 
-    /// Moves the lease, without waiting.
+    /// Moves the lease by a round, without waiting.
     pub fn renew<E: Endpoint>(&mut self, endpoint: &E) {
-        let mut batch = self.leased();
-        endpoint.post_unawaited(&mut batch);
+        self.lease = self.lease.wrapping_add(1 << ROUNDS_SHIFT);
+        endpoint.post_unawaited(&mut self.lease_written());
     }
 
     /// Says that an operation begins. What is READ from now on is READ under this; nothing that was READ before may count.
     pub async fn begin<E: Endpoint>(&mut self, endpoint: &E) -> Result<(), VerbError> {
         self.is_at_rest = false;
-        endpoint.post(&mut self.leased()).await
+        self.move_within_round();
+        endpoint.post(&mut self.lease_written()).await
     }
 
     /// Says that nothing is under way, once what was posted unawaited has landed.
     pub async fn rest<E: Endpoint>(&mut self, endpoint: &E) -> Result<(), VerbError> {
         endpoint.flush().await?;
         self.is_at_rest = true;
-        endpoint.post(&mut self.leased()).await
+        self.move_within_round();
+        endpoint.post(&mut self.lease_written()).await
     }
 
-    /// The WRITE of a lease that has moved.
-    fn leased(&mut self) -> Batch {
-        self.lease = self.lease.wrapping_add(2);
+    fn move_within_round(&mut self) {
+        let within = (1 << ROUNDS_SHIFT) - 1;
+        self.lease = self.lease & !within | self.lease.wrapping_add(2) & within;
+    }
+
+    /// The WRITE of the lease.
+    fn lease_written(&self) -> Batch {
         let mut batch = Batch::new();
         batch.write_word(self.signal.add(16), self.lease | if self.is_at_rest { AT_REST } else { 0 });
         batch

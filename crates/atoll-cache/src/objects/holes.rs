@@ -24,6 +24,13 @@ pub enum Hole {
     TrustedBytes,
     /// A client takes a block without telling of it, so that it is lost if that one dies (closed by cells).
     UntoldTaking,
+    /// A client writes the cells anew that it found when it came, although somebody may have settled them (closed by leaving them alone).
+    RewrittenCells,
+    /// The cell of a client that lives is believed that may be out of date (closed by asking again once that one has told anew what it has).
+    UntimelyCell,
+    /// Whoever puts a dead client's block back and dies at it leaves the next one nothing by which to tell that it was that client's (closed by writing it into
+    /// the cell first).
+    UntoldSettling,
     /// What a dead client had in its hands stays lost (closed by repair).
     LeakedBlocks,
     /// A chunk that a dead client filled or emptied stays lost (closed by owners in descriptors, and repair).

@@ -209,6 +209,8 @@ pub struct Core<E: Endpoint> {
     watch: Watch,
     /// What this client reclaimed when it joined, until a repair that was asked for tells of it.
     untold: repair::Repaired,
+    /// Cells of the dead that it could not settle yet, since cells of the living name the same blocks.
+    doubts: Vec<repair::Doubt>,
     /// Whether somebody has died since everything was counted.
     distrust: bool,
     /// Whether it has counted everything anew, and has not looked at the limit of objects since.
@@ -264,6 +266,7 @@ impl<E: Endpoint> Core<E> {
             times: Times::default(),
             watch: Watch::default(),
             untold: repair::Repaired::default(),
+            doubts: Vec::new(),
             distrust: false,
             recounted: false,
             history_seen: 0,

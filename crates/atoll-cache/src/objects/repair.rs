@@ -14,7 +14,7 @@
 //! | a wrong count | anything | counted anew by a client that is alone |
 //!
 //! Whether anybody has the block of a dead client's cell: if a living client's cell names it, too, that one has it, or had it before, or is just losing it; it is
-//! asked again later unless its tag and its state say that it has it. If the cell says trying, the block's record must have the tag that the client saw. Else the bucket that the block's record tells is looked at: a slot that names the block
+//! asked again later, and has it if its cell still says so after it has told anew what it has. If the cell says trying, the block's record must have the tag that the client saw; before anything is written into the block, the cell is made to say won. Else the bucket that the block's record tells is looked at: a slot that names the block
 //! has it, but for a pending one, which is the dead client's insertion, and so has a shelf that does. Else, if the record is still the same, nobody has it, and it is put into
 //! a bucket as a dead block. One client at a time does this: the one that the repairer's word names, while it lives.
 //!
@@ -29,9 +29,9 @@ use super::stock::{Cell, CellState};
 use super::{Core, Hole, Objects};
 use crate::CacheError;
 use crate::extent::Extent;
-use atoll_fabric::{Batch, Buffer, Endpoint, VerbError};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
 use atoll_pool::registry::{self, Place, PlaceState, Roll};
-use atoll_pool::{Chunk, ChunkId, ChunkState, PoolError, chunks, read_word};
+use atoll_pool::{Chunk, ChunkId, ChunkState, Incarnation, PoolError, chunks, read_word};
 use std::collections::{HashMap, HashSet};
 
 /// Descriptors READ at once.
@@ -52,6 +52,16 @@ pub struct Repaired {
     pub extents: u64,
     /// Whether everything was counted anew.
     pub recounted: bool,
+}
+
+/// A dead client's cell whose block a living one's names, too, until that one has told anew what it has.
+#[derive(Debug)]
+pub(super) struct Doubt {
+    cell: Cell,
+    dead: Incarnation,
+    living: Incarnation,
+    /// Those that the living one had made then.
+    rounds: u32,
 }
 
 /// What became of the block of a dead client's cell.
@@ -77,13 +87,10 @@ impl<E: Endpoint> Core<E> {
             // Whoever waits for this round relies on it that no WRITE of an extension is under way.
             self.endpoint.flush().await?;
         }
-        let tells_rest = self.tells_rest();
         if let Some(member) = &mut self.member {
             member.renew(&self.endpoint);
-            if tells_rest {
-                // What it says of rest must not overtake this.
-                self.endpoint.flush().await?;
-            }
+            // Whoever sees this relies on it that nothing was taken between what the cells say and this; nor must what it says of rest overtake it.
+            self.endpoint.flush().await?;
         }
         if !self.orphans.is_empty() {
             Box::pin(self.recheck_orphans()).await?;
@@ -244,7 +251,7 @@ impl<E: Endpoint> Core<E> {
     /// Settles the cells of all that are not alive, and what the last client of this one's place left; gives the Fenced places that are settled.
     async fn settle_cells(&mut self, before: &[Place], repaired: &mut Repaired) -> Result<Vec<Place>, CacheError> {
         let is_alive = self.who_is_alive().await?;
-        let mut done = Vec::new();
+        let (mut done, mut all_settled) = (Vec::new(), true);
         let mine = self.me().slot;
         for slot in 0..self.shared.pool.settings.clients_max {
             // In its own cells it settles what the place's last client left there.
@@ -253,7 +260,11 @@ impl<E: Endpoint> Core<E> {
             }
             let was = before.iter().find(|place| place.incarnation.slot == slot);
             let is_settled = self.settle_cells_of(slot, repaired).await?;
+            all_settled &= is_settled;
             done.extend(was.filter(|place| is_settled && place.state == PlaceState::Fenced).copied());
+        }
+        if all_settled {
+            self.doubts.clear();
         }
         Ok(done)
     }
@@ -261,8 +272,12 @@ impl<E: Endpoint> Core<E> {
     /// Which places have a client that lives.
     async fn who_is_alive(&mut self) -> Result<Vec<bool>, CacheError> {
         let places = registry::places(&self.endpoint, &self.shared.pool).await?;
+        Ok(self.which_are_alive(&places))
+    }
+
+    fn which_are_alive(&self, places: &[Place]) -> Vec<bool> {
         let lives = |slot| places.iter().any(|place| place.incarnation.slot == slot && place.state.is_alive());
-        Ok((0..self.shared.pool.settings.clients_max).map(lives).collect())
+        (0..self.shared.pool.settings.clients_max).map(lives).collect()
     }
 
     async fn settle_cells_of(&mut self, client: u32, repaired: &mut Repaired) -> Result<bool, CacheError> {
@@ -286,7 +301,7 @@ impl<E: Endpoint> Core<E> {
             let settled = match Cell::from_word(*word) {
                 None => Settled::Had,
                 Some(_) if self.is_open(Hole::LeakedBlocks) => Settled::Had,
-                Some(cell) => self.settle_block(cell, client).await?,
+                Some(cell) => self.settle_block(cell, at.add(8 * index as u64), client).await?,
             };
             repaired.blocks += u64::from(settled == Settled::PutBack);
             if settled == Settled::Unknown {
@@ -303,8 +318,8 @@ impl<E: Endpoint> Core<E> {
         Ok(is_settled)
     }
 
-    /// Puts the block of a dead client's cell back, if nobody has it.
-    async fn settle_block(&mut self, cell: Cell, client: u32) -> Result<Settled, CacheError> {
+    /// Puts the block of a dead client's cell, which is at `cell_at`, back, if nobody has it.
+    async fn settle_block(&mut self, cell: Cell, cell_at: Address, client: u32) -> Result<Settled, CacheError> {
         if self.block_span(cell.block).is_none() {
             self.learn_nodes().await?;
         }
@@ -349,6 +364,12 @@ impl<E: Endpoint> Core<E> {
             if look_again || self.read_lying(at, class).await? != lying {
                 continue;
             }
+            if cell.state == CellState::Trying && !self.is_open(Hole::UntoldSettling) {
+                // Should this client die while it writes into the block, there is no tag any more by which the next one could tell.
+                let mut batch = Batch::new();
+                batch.write_word(cell_at, Cell { state: CellState::Won, ..cell }.word());
+                self.endpoint.post(&mut batch).await?;
+            }
             // What is torn has the tag of the record that was being written.
             let tag = lying.tag().unwrap_or_else(|| self.shared.settings.next_tag(cell.tag));
             let is_placed = self.place_dead_anywhere(class, cell.block, tag).await?;
@@ -371,7 +392,7 @@ impl<E: Endpoint> Core<E> {
         Ok(seen.find(|(word, _)| word.names(block)).map(|(word, slot)| (slot, word)))
     }
 
-    async fn read_lying(&mut self, at: atoll_fabric::Address, class: Class) -> Result<Lying, CacheError> {
+    async fn read_lying(&mut self, at: Address, class: Class) -> Result<Lying, CacheError> {
         let mut buffer = std::mem::take(&mut self.record);
         buffer.resize(class.bytes() as usize);
         let mut buffer = self.endpoint.read(at, buffer).await?;
@@ -382,9 +403,11 @@ impl<E: Endpoint> Core<E> {
 
     /// What the cells of the living say of the block of a dead client's cell: that one of them has it, or that one may. `None` if they do not name it.
     async fn had_by_the_living(&mut self, cell: Cell, client: u32) -> Result<Option<Settled>, CacheError> {
+        let before = registry::places(&self.endpoint, &self.shared.pool).await?;
         let cells = self.all_cells().await?;
         // Looked at after the cells: whoever WROTE one has joined before that.
-        let is_alive = self.who_is_alive().await?;
+        let places = registry::places(&self.endpoint, &self.shared.pool).await?;
+        let is_alive = self.which_are_alive(&places);
         let mine = self.me().slot as usize;
         if client as usize != mine && is_alive[client as usize] {
             // Somebody has taken the place, and settles what was left in its cells.
@@ -394,14 +417,28 @@ impl<E: Endpoint> Core<E> {
             let (client, cell_index) = (index / CELLS, index % CELLS);
             let is_left = client == mine && self.stock.is_foreign(cell_index);
             let is_living = is_alive.get(client).copied().unwrap_or(false) && !is_left;
-            Cell::from_word(*word).filter(|other| is_living && other.block == cell.block)
+            let other = Cell::from_word(*word).filter(|other| is_living && other.block == cell.block)?;
+            Some((client as u32, other))
         };
-        let found = cells.iter().enumerate().find_map(of_block);
-        Ok(found.map(|other| {
-            let age = other.tag.wrapping_sub(cell.tag) & self.shared.settings.tag_mask;
-            let is_newer = age <= self.shared.settings.tag_mask / 2;
-            if other.state == CellState::Won && is_newer { Settled::Had } else { Settled::Unknown }
-        }))
+        let Some((living, other)) = cells.iter().enumerate().find_map(of_block) else { return Ok(None) };
+        let place_of = |slot| places.iter().find(|place| place.incarnation.slot == slot);
+        let (Some(dead), Some(living)) = (place_of(client), place_of(living)) else {
+            return Ok(Some(Settled::Unknown));
+        };
+        let doubt = Doubt { cell, dead: dead.incarnation, living: living.incarnation, rounds: living.rounds() };
+        let same = |noted: &&Doubt| (noted.cell, noted.dead, noted.living) == (cell, doubt.dead, doubt.living);
+        let rounds = self.doubts.iter().find(same).map(|noted| noted.rounds);
+        // It tells what it has in every round, before it says that it makes one.
+        let has_told = |place: &Place| place.incarnation == doubt.living && Some(place.rounds()) != rounds;
+        let is_timely = rounds.is_some() && before.iter().any(has_told) || self.is_open(Hole::UntimelyCell);
+        if other.state == CellState::Won && is_timely {
+            return Ok(Some(Settled::Had));
+        }
+        if rounds.is_none() {
+            self.doubts.retain(|noted| (noted.cell, noted.dead.slot) != (cell, client));
+            self.doubts.push(doubt);
+        }
+        Ok(Some(Settled::Unknown))
     }
 
     /// Frees extents that no object has, and binds those of dead owners that one has.

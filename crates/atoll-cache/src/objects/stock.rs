@@ -22,7 +22,7 @@
 //! A cell that says trying of a dead client is that one's only if the block's record still has the tag: whoever empties a chunk makes its records void, and a
 //! client that was slow may have written a cell after that, whose compare-and-swap cannot succeed any more.
 //!
-//! A cell that names a block which another client took and published since is out of date; its tag is older than the other's. Nothing is decided by the cell
+//! A cell that names a block which its client has published, or given back, is out of date, perhaps for long, and the block may be another's since. Nothing is decided by the cell
 //! of a client that lives: whoever repairs or empties waits until that one has had its next round.
 
 use super::class::Class;
@@ -328,14 +328,13 @@ impl<E: Endpoint> Core<E> {
         Ok(())
     }
 
-    /// Makes this client's cells say what is in its hands, and nothing else.
+    /// Makes this client's cells say what is in its hands, and nothing else. Those that it found when it came are left alone: somebody else may just settle what
+    /// they say, and a word that is written back after that would be settled once more, when its block has another life.
     pub(super) async fn tell_cells(&mut self) -> Result<(), CacheError> {
         if self.stock.is_quiet() {
             return Ok(());
         }
-        let mut words = Buffer::new();
-        words.resize(8 * CELLS);
-        for (index, word) in words.words_mut().iter_mut().enumerate() {
+        for index in 0..CELLS {
             let told = self.stock.words[index];
             (self.stock.cells[index], self.stock.words[index]) = match self.stock.cells[index] {
                 Use::Clear | Use::Stale => (Use::Clear, 0),
@@ -345,10 +344,18 @@ impl<E: Endpoint> Core<E> {
                 }
                 Use::Foreign => (Use::Foreign, told),
             };
-            *word = self.stock.words[index];
         }
-        let mut batch = Batch::new();
-        batch.write(self.cell(0), words);
+        let is_mine = |cell: &Use| *cell != Use::Foreign || self.is_open(Hole::RewrittenCells);
+        let (mut batch, mut first) = (Batch::new(), 0);
+        for cells in self.stock.cells.chunk_by(|a, b| is_mine(a) == is_mine(b)) {
+            if is_mine(&cells[0]) {
+                let mut words = Buffer::new();
+                words.resize(8 * cells.len());
+                words.words_mut().copy_from_slice(&self.stock.words[first..first + cells.len()]);
+                batch.write(self.cell(first as u8), words);
+            }
+            first += cells.len();
+        }
         self.endpoint.post(&mut batch).await?;
         Ok(())
     }
