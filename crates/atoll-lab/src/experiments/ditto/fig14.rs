@@ -96,8 +96,8 @@ impl Experiment for Ycsb {
                  receiving and answering a message; the paper prints no cost. It prints that Ditto has up to 9 times the throughput of Shard-LRU and CliqueMap, not for which of them, and \
                  that with a single client CliqueMap is faster than Ditto in YCSB A. The profile's rates follow from the printed throughput of YCSB C and a GET of 3 READs, a WRITE and a FAA every eleventh time. Our GET \
                  has 2 READs: the history counter, which the paper's clients READ with every look-up, ours know from their own evictions. The last figure counts all \
-                 verbs. In YCSB A it shows more CAS than SETs: clients that update the same key at a time begin anew, and with fewer keys the hottest ones are asked for more \
-                 often. In YCSB D a client that is ahead of the others asks for keys that they have not inserted yet: these GETs miss.",
+                 verbs. In YCSB A it shows more READs than in YCSB C: of clients that update the same key at a time one succeeds, and the others look once more and are done. \
+                 In YCSB D a client that is ahead of the others asks for keys that they have not inserted yet: these GETs miss.",
                 costs.change_ns, costs.access_ns,
             ),
             figures,
