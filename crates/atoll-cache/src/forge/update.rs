@@ -197,7 +197,9 @@ impl<E: Endpoint> Forge<E> {
         record.resize(bytes);
         self.record = self.endpoint.read(at, record).await?;
         let late = self.endpoint.now_ns().wrapping_sub(begun_ns) > REUSE_NS;
-        let judged = self.judge(word, &self.record).filter(|record| record.key == key && !late);
+        // The key of a large object is not in its record.
+        let is_ours = |record: &record::Record<'_>| !record.header.large && record.key == key;
+        let judged = self.judge(word, &self.record).filter(|record| is_ours(record) && !late);
         Ok(judged.map(|record| record.header).filter(|header| self.is_overtaken_by(header)))
     }
 
