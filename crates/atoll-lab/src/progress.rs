@@ -1,23 +1,30 @@
-//! A progress bar on the terminal for what takes longer than two seconds.
+//! Progress of what takes longer than two seconds: a bar on a terminal, a line now and then in a log.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Work that is done within this time shows no bar.
+/// Work that is done within this time shows nothing.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// A log gets a line after every such time.
+const LINE_AFTER: Duration = Duration::from_secs(30);
+/// Instead of a time: nothing is due any more.
+const NEVER: u64 = u64::MAX;
 
 /// The bar. Threads may share it.
 pub(crate) struct Progress {
     bar: ProgressBar,
+    what: &'static str,
     since: Instant,
-    /// Whether the bar is drawn or never will be.
-    decided: AtomicBool,
+    /// Whether standard error is a terminal, on which the bar is drawn.
+    terminal: bool,
+    /// Milliseconds after the beginning at which the bar appears or the next line is due.
+    due_ms: AtomicU64,
 }
 
 impl Progress {
-    /// A bar of `total` steps, hidden at first, and for ever unless standard error is a terminal.
+    /// A bar of `total` steps, hidden at first; where standard error is no terminal there are lines instead.
     pub(crate) fn new(total: u64, what: &'static str) -> Self {
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
         let template = "{msg} {wide_bar} {percent:>3} %, {eta} left";
@@ -25,29 +32,44 @@ impl Progress {
             bar.set_style(style);
         }
         bar.set_message(what);
-        Self { bar, since: Instant::now(), decided: AtomicBool::new(!std::io::stderr().is_terminal()) }
+        let terminal = std::io::stderr().is_terminal();
+        let due = if terminal { PATIENCE } else { LINE_AFTER };
+        Self { bar, what, since: Instant::now(), terminal, due_ms: AtomicU64::new(due.as_millis() as u64) }
     }
 
-    fn decide(&self) {
-        if self.since.elapsed() >= PATIENCE && !self.decided.swap(true, Ordering::Relaxed) {
-            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+    /// Shows the bar, or writes a line, if it is time; one of the threads does it.
+    fn show(&self) {
+        let (now_ms, due_ms) = (self.since.elapsed().as_millis() as u64, self.due_ms.load(Ordering::Relaxed));
+        let next_ms = if self.terminal { NEVER } else { now_ms + LINE_AFTER.as_millis() as u64 };
+        let order = Ordering::Relaxed;
+        if now_ms < due_ms || self.due_ms.compare_exchange(due_ms, next_ms, order, order).is_err() {
+            return;
         }
+        match self.terminal {
+            true => self.bar.set_draw_target(ProgressDrawTarget::stderr()),
+            false => {
+                let (done, total) = (self.bar.position(), self.bar.length().unwrap_or_default().max(1));
+                let left = HumanDuration(self.left(done, total));
+                eprintln!("{}: {} %, about {left:#} left", self.what, done.min(total) * 100 / total);
+            }
+        }
+    }
+
+    /// How long the rest takes if it goes on as it did.
+    fn left(&self, done: u64, total: u64) -> Duration {
+        self.since.elapsed().mul_f64(total.saturating_sub(done) as f64 / done.max(1) as f64)
     }
 
     /// `done` steps are done.
     pub(crate) fn set(&self, done: u64) {
-        if !self.decided.load(Ordering::Relaxed) {
-            self.decide();
-        }
         self.bar.set_position(done);
+        self.show();
     }
 
     /// `steps` more are done.
     pub(crate) fn advance(&self, steps: u64) {
-        if !self.decided.load(Ordering::Relaxed) {
-            self.decide();
-        }
         self.bar.inc(steps);
+        self.show();
     }
 }
 

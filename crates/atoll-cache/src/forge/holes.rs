@@ -42,6 +42,8 @@ pub enum Hole {
     LeakedExtents,
     /// A group that a dead client was putting into a queue is in none (closed by the owner in its descriptor, and repair).
     OrphanedGroup,
+    /// A ticket that a dead dequeuer had is filled behind the head (closed by taking it back in a repair).
+    KeptTicket,
     /// A slot that a dead client has not decided is never taken again (closed by clearing it in a repair).
     PendingForever,
     /// What a client held is reclaimed although it may still write (closed by the fence).

@@ -16,6 +16,7 @@
 //! | a pending slot | inserting | cleared when the chunk that it points into is settled |
 //! | a protection | changing something | does not count of a client that is shut out |
 //! | a ticket without a node | putting a group into a queue | whoever dequeues comes by (see `ring`) |
+//! | an empty node that waits for a ticket behind the head | between the head's FAA and emptying it | emptied |
 //! | a wrong count | anything | counted anew by a client that is alone |
 //!
 //! To settle a chunk: empty every node that names it; go through its records from the first on, which lie without a gap, each with a checksum and
@@ -163,6 +164,7 @@ impl<E: Endpoint> Forge<E> {
         let before = registry::places(&self.endpoint, &self.shared.pool).await?;
         let descriptors = self.all_descriptors().await?;
         let roll = Roll::of(&registry::places(&self.endpoint, &self.shared.pool).await?);
+        self.take_back_tickets().await?;
         let nodes = self.all_nodes().await?;
         let stolen = self.steal(&descriptors, &roll, &nodes).await?;
         // Nobody but their owner puts nodes of these groups into a ring: those that are there now are all.

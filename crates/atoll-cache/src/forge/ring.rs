@@ -23,7 +23,8 @@
 //! descriptor names who does that, and if that one is dead a repair puts it in.
 //!
 //! So a client that stops between its ticket and its node stops nobody, a head that overran the tail only wastes tickets, and a slow
-//! client's node is found one lap later. A node never waits for a lap that has passed, or no ticket would ever fit it again. Positions
+//! client's node is found one lap later. A dequeuer that dies before it has emptied the node of its ticket leaves that to a repair, or an enqueuer
+//! would fill it behind the head. A node never waits for a lap that has passed, or no ticket would ever fit it again. Positions
 //! are 32 bits and wrap, and laps with them: a ring of more than 2^19 nodes has fewer than 13 bits of them. The head's carry into the
 //! tail, once in 2^32 groups, makes one position that nobody fills, which is the fourth row.
 //!
@@ -245,6 +246,28 @@ impl<E: Endpoint> Forge<E> {
         let swap = batch.compare_and_swap(self.node_address(queue, position), word, u64::from(next) << 48);
         self.endpoint.post(&mut batch).await?;
         Ok(batch.swapped(swap))
+    }
+
+    /// Empties every node that waits for a ticket which the head has passed: whoever took it from there and lives does the same, whoever is dead cannot.
+    pub(super) async fn take_back_tickets(&mut self) -> Result<(), CacheError> {
+        if self.is_open(Hole::KeptTicket) {
+            return Ok(());
+        }
+        let (length, ring_log2) = (1u32 << self.shared.settings.ring_log2, self.shared.settings.ring_log2);
+        // Positions that a node tells apart, less one.
+        let tellable = self.lap_mask() << ring_log2 | (length - 1);
+        let cursors = self.cursors().await?;
+        for queue in Queue::ALL {
+            let last = cursors[queue as usize].head.wrapping_sub(1);
+            for (index, word) in (0..length).zip(self.node_words(queue, 0, length).await?) {
+                let position = self.lap_of(word) << ring_log2 | index;
+                let has_passed = last.wrapping_sub(position) & tellable <= tellable / 2;
+                if Node::from_word(word).is_none() && has_passed {
+                    self.empty_node(queue, position, word).await?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Every filled node of both rings, and whether it is between its queue's cursors.

@@ -332,6 +332,11 @@ impl ForgePoolWords {
         (0..u64::from(self.pool.settings().buckets) * BUCKET_SLOTS as u64).map(move |slot| layout.slot(slot))
     }
 
+    /// Where a queue's cursors are.
+    pub fn cursors(&self, queue: Queue) -> Address {
+        self.layout().cursors(queue)
+    }
+
     /// Makes both rings look as if so many groups had passed through them.
     pub fn turn_rings(&self, sim: &Sim, position: u32) {
         let layout = self.layout();
