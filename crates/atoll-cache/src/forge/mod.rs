@@ -213,6 +213,8 @@ pub struct Forge<E: Endpoint> {
     operations_to_round: u32,
     operations_per_round: u32,
     clean_cursor: u32,
+    /// Decides which dead records are counted.
+    dead_seen: u64,
     /// Where the small queue's head was when last seen, and how many of its steps a ghost lasts.
     small_head: u32,
     ghost_age_groups: u32,
@@ -296,6 +298,7 @@ impl<E: Endpoint> Forge<E> {
         let remembers_absence = !endpoint.is_near();
         let operations_per_round = (window_objects / 8).clamp(1, OPERATIONS_PER_ROUND_MAX);
         Self {
+            dead_seen: 0,
             clean_cursor: (endpoint.random() % u64::from(shared.pool.layout.chunks())) as u32,
             shared: shared.clone(),
             endpoint,
