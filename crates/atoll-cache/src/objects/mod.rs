@@ -221,6 +221,8 @@ pub struct Core<E: Endpoint> {
     history_at_hand: Option<u64>,
     /// Victims that a replacement with queues is asked for before the next sample, and how many it was asked for before the last.
     samples_left_out: (u32, u32),
+    /// What part of a chunk an object has in the mean, of those that this client saw last; 0 before the first.
+    mean_share: u64,
     /// Searches for a free chunk that are left out, since the last one found none.
     searches_left_out: u32,
     /// Chunks that this client may empty at a time beyond the usual, since it has waited in vain.
@@ -272,6 +274,7 @@ impl<E: Endpoint> Core<E> {
             history_seen: 0,
             history_at_hand: None,
             samples_left_out: (0, 0),
+            mean_share: 0,
             searches_left_out: 0,
             drains_more: 0,
             lost: None,

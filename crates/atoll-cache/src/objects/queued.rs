@@ -47,10 +47,11 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         let Some(victim) = self.replacement.victim(&mut self.core).await? else {
             return self.make_room_without_queue(class, drained).await;
         };
-        let fits = self.core.fits(victim.word, class);
-        let made = match drained || !fits && self.is_drain_due(class) {
+        self.core.note_share(victim.word);
+        let draw = self.core.endpoint.random() as u32;
+        let made = match self.core.passes_on(victim.word, class, drained, draw) {
             true => self.empty_chunk_of(Some(victim), victim.word).await?,
-            false if fits => self.evict(victim).await?,
+            false if self.core.fits(victim.word, class) => self.evict(victim).await?,
             false => Made::Misfit,
         };
         self.spare_unless_gone(victim, made).await?;

@@ -5,9 +5,10 @@
 //! that is larger by a quarter at most.
 //!
 //! Where sizes differ, chunks must pass from one class to another. Now and then (once for the blocks of so many chunks as [`DRAIN_EVERY`]), when the best
-//! choice among all is of another class, or when no sample has a block that fits, the chunk of the chosen object is emptied and cut anew. So each
-//! class loses chunks as it has them and gains as it is written: its share of the memory becomes its share of the bytes written, as in one
-//! queue for all.
+//! choice among all is of another class, or when no sample has a block that fits, the chunk of the chosen object is emptied and cut anew. It takes
+//! all along that is in it, and so a victim's chunk goes the more rarely the more blocks it has: see [`Core::passes_on`]. Each
+//! class loses chunks as it has chunks, not as it has objects, and gains as it is written: its share of the memory becomes its share of the bytes written,
+//! as in one queue for all.
 
 use super::class::Class;
 use super::replacement::{Candidate, Replacement, Victim};
@@ -30,6 +31,10 @@ const IDLE_TRIES: u32 = 16;
 const DRAINS_MAX: usize = 4;
 /// A chunk is emptied once for the blocks of so many chunks.
 const DRAIN_EVERY: u64 = 4;
+/// The share of a chunk that is all of it.
+const WHOLE_SHARE: u64 = 1 << 32;
+/// Objects over which the mean share of a chunk is taken.
+const SHARES_REMEMBERED: u64 = 64;
 
 /// How long a writer waits after so many tries: all of them together take two seconds, in which the dead are found and repaired.
 pub(super) fn pause_ns(tried: u32) -> u64 {
@@ -74,6 +79,29 @@ impl<E: Endpoint> Core<E> {
             self.free_extents(&extents).await?;
         }
         Ok(true)
+    }
+
+    /// How much of a chunk goes with an object: all of one if it has its own, else what a block is of it.
+    fn share(&self, word: Slot) -> u64 {
+        let blocks = word.class(self.shared.settings.large_class).blocks(self.shared.pool.layout.chunk_bytes);
+        WHOLE_SHARE / if word.is_large() { 1 } else { blocks.max(1) }
+    }
+
+    /// Notes an object that was seen, as one of those among which victims are.
+    pub(super) fn note_share(&mut self, word: Slot) {
+        let (mean, share) = (self.mean_share, self.share(word));
+        self.mean_share = if mean == 0 { share } else { mean - mean / SHARES_REMEMBERED + share / SHARES_REMEMBERED };
+    }
+
+    /// Whether the chunk of a victim that is of no use for the class is to pass to it now, by a random `draw`: of all victims together once for the blocks
+    /// of [`DRAIN_EVERY`] chunks, or, where one is to be `drained`, one of two; of each as often as its block is part of a chunk.
+    pub(super) fn passes_on(&self, word: Slot, class: Class, drained: bool, draw: u32) -> bool {
+        let once_for = match drained {
+            true => 2,
+            false => DRAIN_EVERY * class.blocks(self.shared.pool.layout.chunk_bytes),
+        };
+        let drawn = u128::from(draw) * u128::from(self.mean_share) * u128::from(once_for);
+        !self.fits(word, class) && drawn < u128::from(self.share(word)) << u32::BITS
     }
 
     /// Gives a reservation back that the operation did not use.
@@ -141,14 +169,13 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             {
                 continue;
             }
-            idle += 1;
             match self.make_room(class, misfits >= MISFITS_MAX).await? {
                 Made::Room => (misfits, idle) = (0, 0),
-                Made::Begun => misfits = 0,
+                Made::Begun => (misfits, idle) = (0, idle + 1),
                 Made::Misfit => misfits += 1,
-                Made::Stale | Made::Nothing => {}
+                Made::Stale | Made::Nothing => idle += 1,
             }
-            if idle >= TRIES_MAX {
+            if idle.max(misfits) >= TRIES_MAX {
                 return Err(CacheError::OutOfMemory);
             }
             // An index that holds little has many empty buckets: those cost no pause at first.
@@ -175,13 +202,23 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             return self.make_room_by_queue(class, drained).await;
         }
         let mut sample = self.look_at_some(Some(class)).await?;
+        sample.candidates.iter().for_each(|candidate| self.core.note_share(candidate.word));
         if let Some(made) = self.take_free_of(&sample, class).await? {
             return Ok(made);
         }
-        if drained || self.is_drain_due(class) {
+        let draw = self.core.endpoint.random() as u32;
+        let passes_on = |core: &Core<E>, word: Slot| core.passes_on(word, class, drained, draw);
+        let free = || sample.free.first().map(|(_, word)| *word);
+        if sample
+            .candidates
+            .iter()
+            .map(|candidate| candidate.word)
+            .chain(free())
+            .any(|word| passes_on(&self.core, word))
+        {
             let of_all = self.choose(&sample.candidates).await?;
-            let chosen = of_all.map(|victim| victim.word).or(sample.free.first().map(|(_, word)| *word));
-            if let Some(word) = chosen.filter(|word| drained || !self.core.fits(*word, class)) {
+            let chosen = of_all.map(|victim| victim.word).or_else(free);
+            if let Some(word) = chosen.filter(|word| passes_on(&self.core, *word)) {
                 return self.empty_chunk_of(of_all, word).await;
             }
         }
@@ -208,12 +245,6 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             self.replacement.removed(&mut self.core, slot, word).await?;
         }
         Ok(Some(made(taken)))
-    }
-
-    /// Whether a chunk is to pass to this class now, if the best choice among all is of another one.
-    pub(super) fn is_drain_due(&self, class: Class) -> bool {
-        let blocks = class.blocks(self.core.shared.pool.layout.chunk_bytes);
-        self.core.endpoint.random().is_multiple_of(DRAIN_EVERY * blocks)
     }
 
     /// A sample as the replacement wants it, and what is on the shelves of a class.

@@ -1,0 +1,62 @@
+//! Objects of all sizes have their part of the memory: blocks of one size class are taken from another as both are written.
+
+use atoll_cache::ditto::{Ditto, DittoOptions};
+use atoll_cache::objects::ObjectsOptions;
+use atoll_cache::queues::{QueueOptions, QueuePolicy, Queued};
+use atoll_cache::{Cache, Pooled, SetOptions, Value, kvs};
+use atoll_pool::PoolSettings;
+use atoll_sim::{Sim, SimEndpoint, SimOptions};
+
+const VALUE_BYTES: [usize; 4] = [100, 500, 2000, 7000];
+const CAPACITY_BYTES: u64 = 4 << 20;
+const SETS: u32 = 24_000;
+
+/// Objects of every size that are there after as many of each were set, many times what there is room for; and the bytes of all of them.
+fn resident<G: Pooled<SimEndpoint> + 'static>(options: ObjectsOptions) -> ([u32; 4], u64) {
+    let base = PoolSettings { chunk_bytes: 16 << 10, clients_max: 2, ..PoolSettings::for_capacity(CAPACITY_BYTES) };
+    let settings = options.settings(base, 8192);
+    let sim = Sim::new(SimOptions { steps_max: u64::MAX, ..SimOptions::new(1, settings.capacity_bytes) });
+    let endpoint = sim.endpoint("client");
+    let resident = sim.block_on(async move {
+        let pool = G::format(&endpoint, settings).await.unwrap();
+        let mut cache = Cache::new(G::join(&pool, endpoint).await.unwrap());
+        let size = |number: u32| number.wrapping_mul(0x9e37_79b1) as usize >> 30;
+        for number in 0..SETS {
+            let value = vec![7; VALUE_BYTES[size(number)]];
+            cache.set(&number.to_le_bytes(), &value, &SetOptions::default()).await.unwrap();
+        }
+        let (mut resident, mut value) = ([0; 4], Value::new());
+        for number in 0..SETS {
+            resident[size(number)] += u32::from(cache.get(&number.to_le_bytes(), &mut value).await.unwrap());
+        }
+        cache.into_engine().leave().await.unwrap();
+        resident
+    });
+    let resident = resident.unwrap();
+    let bytes = resident.iter().zip(VALUE_BYTES).map(|(objects, bytes)| u64::from(*objects) * bytes as u64).sum();
+    (resident, bytes)
+}
+
+/// None has more than its part because it is large, or because it is small.
+fn no_size_is_preferred<G: Pooled<SimEndpoint> + 'static>(options: ObjectsOptions) {
+    let (resident, bytes) = resident::<G>(options);
+    println!("{resident:?} objects of {VALUE_BYTES:?} bytes, {bytes} bytes in {CAPACITY_BYTES}");
+    let (least, most) = (resident.iter().min().unwrap(), resident.iter().max().unwrap());
+    assert!(*most < 2 * least, "{resident:?} objects of {VALUE_BYTES:?} bytes");
+    assert!(bytes > CAPACITY_BYTES / 2, "{bytes} bytes of values in a cache of {CAPACITY_BYTES}");
+}
+
+#[test]
+fn no_size_is_preferred_where_any_object_goes() {
+    no_size_is_preferred::<kvs::Kvs<SimEndpoint>>(kvs::options());
+}
+
+#[test]
+fn no_size_is_preferred_by_ditto() {
+    no_size_is_preferred::<Ditto<SimEndpoint>>(DittoOptions::default().objects());
+}
+
+#[test]
+fn no_size_is_preferred_by_queues() {
+    no_size_is_preferred::<Queued<SimEndpoint>>(QueueOptions::new(QueuePolicy::S3Fifo).objects());
+}
