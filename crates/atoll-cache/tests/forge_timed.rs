@@ -104,3 +104,30 @@ fn looking_for_free_chunks_costs_less_than_evicting_however_many_clients_look() 
     // Five chunks for each value and one more: with searches that all began at one place and went through everything it was twice as many.
     assert!(few < 130.0 && many < 130.0, "24 clients {few:.1}, 96 clients {many:.1}");
 }
+
+/// Verbs that tell of dead records, for each record that was overwritten in a group that is full.
+fn verbs_for_a_dead_record(value_bytes: usize) -> f64 {
+    const KEYS: u64 = 2_000;
+    let settings = ForgeOptions::default().for_capacity(64 << 20);
+    let nodes = vec![vec![region(settings.capacity_bytes, Kind::Host)]];
+    let sim = Sim::new(SimOptions::timed(1, nodes, Network::new(profiles::CX5_100G, COMPUTE_NODES)));
+    let endpoint = sim.endpoint("client");
+    sim.block_on(async move {
+        let pool = ForgePool::format(&endpoint, settings).await.unwrap();
+        let mut cache = Cache::new(Forge::join(&pool, endpoint).await.unwrap());
+        for set in 0..2 * KEYS {
+            let key = (set % KEYS).to_le_bytes();
+            cache.set(&key, &vec![7; value_bytes], &SetOptions::default()).await.unwrap();
+        }
+        cache.into_engine().leave().await.unwrap();
+    })
+    .unwrap();
+    sim.traffic().unwrap().of(Purpose::Collection).verbs as f64 / KEYS as f64
+}
+
+#[test]
+fn of_small_records_that_die_every_second_is_counted() {
+    let (small, longer) = (verbs_for_a_dead_record(100), verbs_for_a_dead_record(4_000));
+    println!("verbs for each dead record: {small:.2} of 100 bytes, {longer:.2} of 4000");
+    assert!((0.48..0.52).contains(&small) && (0.99..1.01).contains(&longer), "{small:.2} and {longer:.2}");
+}
