@@ -125,9 +125,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     async fn fill_stock(&mut self, class: Class, chunks: usize) -> Result<(), CacheError> {
-        if !self.core.stock.has_cell() {
-            self.core.give_back_beyond(0).await?;
-        }
+        self.free_a_cell().await?;
         for round in 1.. {
             match self.obtain_chunks(chunks).await {
                 // Writers of large values who keep from each other what they have so far: those who give it up let another one end first.
@@ -143,6 +141,25 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             }
         }
         self.obtain_block(class, chunks).await
+    }
+
+    /// Makes sure that this client can tell of another block. Where the index is so full that no slot takes one back, blocks go with chunks that are emptied: others
+    /// wait for those that this client has in hand, and it for theirs.
+    async fn free_a_cell(&mut self) -> Result<(), CacheError> {
+        let mut tried = 0;
+        while !self.core.stock.has_cell() {
+            self.core.give_back_beyond(0).await?;
+            self.core.look_for_drains().await?;
+            self.core.recheck_waiting(false).await?;
+            tried += 1;
+            if tried >= TRIES_MAX {
+                return Err(CacheError::OutOfMemory);
+            }
+            if tried > IDLE_TRIES && !self.core.stock.has_cell() {
+                self.wait_for_others(tried - IDLE_TRIES).await?;
+            }
+        }
+        Ok(())
     }
 
     async fn obtain_block(&mut self, class: Class, chunks_kept: usize) -> Result<(), CacheError> {
