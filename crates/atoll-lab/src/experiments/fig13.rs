@@ -87,7 +87,7 @@ impl Experiment for Ycsb {
                  at {most} threads stands beside the throughput that the model allows one memory node for a GET's READs alone: bucket and object; for the verbs that a miss needs at least besides: the record's WRITE, \
                  two CAS and a look that publish it, a CAS that evicts another; with the address cache slot and object, and the object alone, which no validated GET reaches. With all keys cached there are {warm_keys} of them; for the address cache \
                  every thread has looked each up before. Where FORGE is ahead by less than is printed, verbs by purpose tell why: GLCache-DM is a rule of FORGE's own groups here and has its verbs but for what it cleans; \
-                 on YCSB A every overwriting leaves a dead record in a group, and cleaning such groups takes FORGE a quarter of its verbs, where Ditto uses the block again at once, and where its writers of a hot key do not undo each other's tries. At {most} threads the busiest server of a NIC is {}.",
+                 on YCSB A every overwriting leaves a dead record in a group, and cleaning such groups takes FORGE verbs (collection), where Ditto uses the block again at once, and where its writers of a hot key do not undo each other's tries. At {most} threads the busiest server of a NIC is {}.",
                 ycsb::OBJECT_BYTES,
                 busiest(&lines),
             ),

@@ -81,8 +81,8 @@ impl Experiment for MemoryNodes {
             what: format!(
                 "{}: {} requests for {} keys of {object_bytes} bytes in the mean, in place of the paper's Meta workload. The cache has the same size on one node and on three. \
                  The paper's text prints no absolute number of this figure, and has no Ditto in it, whose prototype knows one memory node; ours knows several. The paper's threads share cores beyond 156 (Hyper-Threading); these do not. \
-                 More threads gain nothing here: the more share a cache of this size, the smaller are its chunks (32 KiB for 100 threads of FORGE, 8 KiB for 300), and \
-                 whoever empties one READs what all clients protect, 64 bytes each: two thirds of what leaves the one node's link at 300 threads.",
+                 More threads gain nothing here: the more share a cache of this size, the smaller are its chunks, and \
+                 whoever empties one READs what all clients protect, 64 bytes each.",
                 load.what(),
                 load.requests(),
                 footprint.objects,
