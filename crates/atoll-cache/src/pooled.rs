@@ -81,11 +81,11 @@ pub trait Pooled<E: Endpoint>: Engine + Sized {
     /// Walks the pool. Nobody else may use it meanwhile, or what is under way is reported as faults.
     async fn verify(&mut self) -> Result<Audit, CacheError>;
 
-    /// Makes the pool smaller by one chunk, evicting what is in it if none is free; nothing is moved. `discard` is told where it is and how long while nobody
-    /// else has it. An error if all chunks are in use for what cannot be evicted.
-    async fn retire_chunk(&mut self, discard: impl FnOnce(Address, u64)) -> Result<(), CacheError> {
+    /// Makes the pool smaller by some chunks, at least one and at most `most`, evicting what is in them if none are free; nothing is moved. Gives how many. `discard`
+    /// is told where each is and how long while nobody else has it. An error if all chunks are in use for what cannot be evicted.
+    async fn retire_chunks(&mut self, most: u64, discard: impl FnMut(Address, u64)) -> Result<u64, CacheError> {
         // An engine whose memory is not its clients' to give has these.
-        let _ = discard;
+        let _ = (most, discard);
         Err(CacheError::OutOfMemory)
     }
 

@@ -12,6 +12,7 @@
 //! | `UntakenExpiry` | taking an expired object away before telling that it has expired | `what_has_expired_for_one_never_comes_back_for_another` |
 //! | `TrustedBytes` | checking every address and length against the heap | `hostile_slot_words_are_never_followed_out_of_the_heap` |
 //! | `EarlyReuse` | reading all cells before a chunk is used anew | `a_chunk_is_not_used_anew_while_somebody_has_a_block_of_it` |
+//! | `PendingName` | looking again for a block that a pending slot named | `a_block_of_a_pending_slot_is_its_inserters` |
 //! | `KeptShelf` | taking a chunk from its shelf before it is emptied | `a_shelf_names_no_block_of_a_chunk_that_is_used_anew` |
 //! | `TornLook` | comparing the bytes of a block that is being written, and looking between the looks at the cells | `two_torn_looks_at_a_block_are_not_one` |
 //! | `StrayExtension` | a rest before a chunk of objects with extensions is used anew | `words_beside_an_object_are_never_written_into_another` |
@@ -35,9 +36,10 @@ use atoll_cache::objects::Hole;
 use atoll_cache::objects::layout::BUCKET_SLOTS;
 use atoll_cache::objects::slot::Slot;
 use atoll_cache::{CacheError, Condition};
+use atoll_fabric::Endpoint;
 use atoll_lab::simulated::{Case, Client, Dittoed, Load, Stored, Subject, Turmoil, load};
 use atoll_sim::history::Evictions;
-use atoll_sim::{Fencing, Random, Strategy, for_each_seed};
+use atoll_sim::{After, ClientId, Fault, Fencing, Random, Strategy, for_each_seed};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -199,7 +201,31 @@ fn a_chunk_is_not_used_anew_while_somebody_has_a_block_of_it() {
     });
 }
 
-/// The same: what one client leaves of a chunk others find on a shelf.
+/// Few keys come and go, so that many slots are pending, and have a round after every operation, so that no cell keeps what it said of a block; values of several
+/// chunks, which are emptied together, leave time for that between the looks.
+#[test]
+fn a_block_of_a_pending_slot_is_its_inserters() {
+    let case = |seed| Case::<Stored> { chunks: 20 + seed % 8, clients: 4, ..Case::default() };
+    show(Hole::PendingName, 400, |seed, hole| {
+        let checked = Case { hole, ..case(seed) }.run_part(seed, |mut client| async move {
+            let mut random = client.random();
+            for step in 0..100 {
+                let key = [b'a' + random.below(6) as u8];
+                if client.number == 0 {
+                    client.set(b"large", load::unique_value(0, step, 1800)).await?;
+                } else {
+                    client.delete(&key).await?;
+                    client.set(&key, load::unique_value(client.number, step, random.pick(&[60, 180, 700]))).await?;
+                    client.cache.tend().await?;
+                }
+            }
+            Ok(client)
+        });
+        checked.map(drop)
+    });
+}
+
+/// Values of many sizes: what one client leaves of a chunk others find on a shelf.
 #[test]
 fn a_shelf_names_no_block_of_a_chunk_that_is_used_anew() {
     let case = |seed| Case::<Stored> { chunks: 14 + seed % 6, clients: 4, ..Case::default() };
@@ -407,15 +433,49 @@ fn show_generations(hole: Hole, first: u64, keys: u64, lookups: u64) {
 
 #[test]
 fn a_cell_that_is_out_of_date_does_not_cost_a_block() {
-    show_generations(Hole::UntimelyCell, 200, 8, 20);
+    show_generations(Hole::UntimelyCell, 80, 8, 20);
 }
 
 #[test]
 fn what_was_left_in_cells_is_settled_once() {
-    show_generations(Hole::RewrittenCells, 2_890, 2, 50);
+    show_generations(Hole::RewrittenCells, 7_780, 2, 50);
 }
 
+/// Steps that the repair of the next test takes at most.
+const REPAIR_STEPS: u64 = 250;
+
+/// One client dies just after it has taken a block, another at every step at which it puts that one's block back, and a third repairs what is left.
 #[test]
 fn a_block_comes_back_although_who_puts_it_back_dies() {
-    show_generations(Hole::UntoldSettling, 7_560, 8, 20);
+    show(Hole::UntoldSettling, 20 * REPAIR_STEPS, |seed, hole| {
+        let case = Case::<Stored> { clients: 3, verified: false, hole, ..Case::default() };
+        let (sim, _) = case.formatted(seed)?;
+        let (control, history) = (sim.control(), Rc::default());
+        let tasks: Rc<[Cell<Option<ClientId>>; 3]> = Rc::default();
+        case.play(&sim, &history, |mut client| {
+            let (control, tasks, number) = (control.clone(), tasks.clone(), client.number as usize);
+            async move {
+                client.cache.tend().await?;
+                let me = control.identified(client.cache.engine().endpoint().identity()).expect("it has posted");
+                tasks[number].set(Some(me));
+                if number == 0 {
+                    // The chunk of the first one is not its own any more when it takes that one's block.
+                    for (step, key) in (0..).zip([b"a", b"b", b"c", b"d", b"e", b"f", b"a"]) {
+                        client.set(key, load::unique_value(0, step, 100)).await?;
+                    }
+                    control.kill(me);
+                }
+                // A task that kills itself ends here.
+                while tasks[..number.max(1)].iter().any(|task| task.get().is_none_or(|task| control.is_alive(task))) {
+                    client.cache.engine().endpoint().pause(1_000).await;
+                }
+                if number == 1 {
+                    control.fault(me, Fault::Kill, After::Steps(seed % REPAIR_STEPS));
+                }
+                client.cache.engine_mut().repair().await?;
+                Ok(client)
+            }
+        })?;
+        case.verify(&sim)
+    });
 }

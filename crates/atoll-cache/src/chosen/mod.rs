@@ -166,9 +166,9 @@ impl<E: Endpoint> Chosen<E> {
         on_engine!(self, engine => engine.leave().await)
     }
 
-    /// Makes the pool smaller by one chunk: see [`Pooled::retire_chunk`].
-    pub async fn retire_chunk(&mut self, discard: impl FnOnce(Address, u64)) -> Result<(), CacheError> {
-        on_engine!(self, engine => engine.retire_chunk(discard).await)
+    /// Makes the pool smaller by at most so many chunks: see [`Pooled::retire_chunks`].
+    pub async fn retire_chunks(&mut self, most: u64, discard: impl FnMut(Address, u64)) -> Result<u64, CacheError> {
+        on_engine!(self, engine => engine.retire_chunks(most, discard).await)
     }
 
     /// Gives a retired chunk back: see [`Pooled::restore_chunk`].

@@ -72,8 +72,8 @@ impl<E: Endpoint> Pooled<E> for Forge<E> {
         })
     }
 
-    async fn retire_chunk(&mut self, discard: impl FnOnce(Address, u64)) -> Result<(), CacheError> {
-        self.retire_chunk(discard).await
+    async fn retire_chunks(&mut self, most: u64, discard: impl FnMut(Address, u64)) -> Result<u64, CacheError> {
+        self.retire_chunks(most, discard).await
     }
 
     async fn restore_chunk(&mut self, reserve: impl FnOnce(Address, u64) -> bool) -> Result<bool, CacheError> {

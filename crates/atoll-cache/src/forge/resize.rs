@@ -14,8 +14,8 @@ use atoll_fabric::{Address, Endpoint};
 use atoll_pool::chunks;
 
 impl<E: Endpoint> Forge<E> {
-    /// Makes the pool smaller by one chunk: see [`Pooled::retire_chunk`](crate::Pooled::retire_chunk).
-    pub async fn retire_chunk(&mut self, discard: impl FnOnce(Address, u64)) -> Result<(), CacheError> {
+    /// Makes the pool smaller by some chunks: see [`Pooled::retire_chunks`](crate::Pooled::retire_chunks). One at a time: none is emptied faster with others.
+    pub async fn retire_chunks(&mut self, _most: u64, discard: impl FnMut(Address, u64)) -> Result<u64, CacheError> {
         self.begin().await?;
         let retired = self.retire(discard).await;
         if let Err(CacheError::Verb(error)) = &retired {
@@ -24,11 +24,11 @@ impl<E: Endpoint> Forge<E> {
         retired
     }
 
-    async fn retire(&mut self, discard: impl FnOnce(Address, u64)) -> Result<(), CacheError> {
+    async fn retire(&mut self, discard: impl FnMut(Address, u64)) -> Result<u64, CacheError> {
         self.restock(1).await?;
-        let Some(chunk) = self.stock.pop() else { return Ok(()) };
+        let Some(chunk) = self.stock.pop() else { return Err(CacheError::OutOfMemory) };
         match chunks::retire(&self.endpoint, &self.shared.pool.layout, self.me(), chunk, discard).await? {
-            true => Ok(()),
+            true => Ok(1),
             false => Err(CacheError::Damaged { what: "somebody else changed the state of an open chunk" }),
         }
     }

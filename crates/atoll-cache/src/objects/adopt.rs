@@ -5,6 +5,7 @@
 
 use super::Core;
 use super::class::Class;
+use super::drain::Naming;
 use super::slot::{Block, Slot};
 use super::stock::Cell;
 use crate::CacheError;
@@ -27,16 +28,17 @@ impl<E: Endpoint> Core<E> {
             chunks::free(&self.endpoint, &layout, chunk, open).await?;
             return Ok(true);
         };
+        let all: Vec<usize> = (0..before.lying.len()).collect();
         let (mut had, mut is_settled) = (HashSet::new(), true);
         for look in 0..2 {
             if look > 0 && before.has_torn() && self.blocks(chunk).await? != before {
                 return Ok(false);
             }
-            let named = self.named(chunk, &before).await?;
+            let named = self.named(chunk, &before, &all).await?;
             let cells = self.all_cells().await?;
             let in_hands: HashSet<Block> =
                 cells.iter().filter_map(|word| Cell::from_word(*word)).map(|cell| cell.block).collect();
-            for (slot, word) in named {
+            for Naming { slot, word, .. } in named {
                 // An insertion of the chunk's owner, who is dead: whoever else inserts has told of the block.
                 if word.is_pending() && !in_hands.contains(&word.block()) {
                     self.swap_slot(slot, word, Slot::EMPTY).await?;

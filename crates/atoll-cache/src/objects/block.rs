@@ -152,7 +152,7 @@ impl<E: Endpoint> Core<E> {
         Slot::live(hash.fingerprint, class, content, block, tag)
     }
 
-    /// Encodes a dead record into `outgoing`.
+    /// Encodes a dead record into `outgoing`. No other one is the same, so that whoever looks twice sees whether the block was used in between.
     pub(super) fn encode_dead(&mut self, bucket: u32, tag: u16) {
         let header = Header {
             key_bytes: 0,
@@ -163,7 +163,7 @@ impl<E: Endpoint> Core<E> {
             blind: false,
             expiry_ms: None,
             generation: tag,
-            token: 0,
+            token: self.endpoint.random(),
         };
         record::encode_small(&mut self.outgoing, &self.shared.hasher, &header, &[], &bucket.to_le_bytes());
         self.put_extension_before(&[]);

@@ -1,21 +1,25 @@
-//! How a whole chunk is emptied, without moving anything: to be cut for another class, or to hold a large value.
+//! How whole chunks are emptied, without moving anything: to be cut for another class, to hold a large value, or to go out of use.
 //!
 //! | step | verbs |
 //! |---|---|
 //! | own the chunk | CAS Queued -> Leaving |
 //! | say so | FAA drains: clients that see it give up blocks of such chunks that they hold |
 //! | take it from its shelf | READ the class's shelves; CAS -> 0 |
-//! | look at every block | READ the chunk; READ the bucket that its record tells |
-//! | unname it | CAS the slot -> empty: an object there is evicted |
-//! | wait for hands | READ all cells: none names a block of the chunk; if a block was torn, READ the chunk again |
-//! | look again | READ the buckets, the cells, the chunk: the same records, and nothing names them |
+//! | look at every block | READ the chunk; READ the buckets that its records tell |
+//! | unname them | CAS the slots -> empty, in one batch: the objects there are evicted |
+//! | wait for hands | READ all cells: none names a block of the chunk |
+//! | if slots named not all of its blocks: look again | READ the others' buckets, the cells, the chunk: the same records, and nothing names them; if a block was torn, READ the chunk before that, too |
 //! | with extensions, or when tags begin anew: rest | READ signals until every other client has had a round |
 //! | make its records void | WRITE zeros, and the tag to go on from |
 //! | use it | CAS Leaving -> Open or Free |
 //!
-//! Why so often: a client tells in a cell that it takes a block before it does, and until a slot names the block or it has given it up. Somebody may have written
-//! the record that is seen before the first look and name it after that, and be seen no more in the cells: then a slot names the block at the second look, or
-//! somebody has taken it since, who has not written a new record, so that a cell names it. Nobody can pass both looks with one record.
+//! A client that empties several chunks takes each step for all of them, and so READs the cells once or twice for all together.
+//!
+//! Why that is enough: a client tells in a cell that it takes a block before it does, and until a slot names the block or it has given it up. A block that a live slot
+//! names, or a dead one, is nobody's; once this client's own CAS has unnamed it, it is this client's. Of the others nobody knows who has them: a pending slot's is its
+//! inserter's, and where no slot names one, somebody may have written the record that is seen before the first look and name it after
+//! that, and be seen no more in the cells: then a slot names the block at the second look, or somebody has taken it since, who has not written a new record, so that
+//! a cell names it. Nobody can pass both looks with one record; and no two records are the same, dead ones neither: each has a token of its own.
 //!
 //! A block READ while its record is written is torn: nobody knows where it is named. Then the block is READ between the looks at the cells, too. Whoever wrote at the first
 //! READ told of it in a cell, and if no cell did afterwards, all of its record is there at the second; what is torn then is the next one, of which a cell tells, or
@@ -32,9 +36,10 @@ use super::slot::{Block, Slot};
 use super::stock::Cell;
 use super::{Core, Hole};
 use crate::CacheError;
-use atoll_fabric::{Batch, Buffer, Endpoint};
+use atoll_fabric::{Batch, Buffer, Endpoint, Ticket};
 use atoll_pool::registry::Grace;
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks, read_word};
+use std::collections::HashSet;
 
 /// A chunk that this client empties.
 #[derive(Debug)]
@@ -43,14 +48,24 @@ pub(super) struct Emptied {
     /// Its state: Open until others have been told, then Leaving.
     owned: Chunk,
     is_told: bool,
-    /// The rest of a chunk that must wait for operations under way, and the tag to go on from then.
-    grace: Option<(Grace, u16)>,
+    stage: Stage,
+}
+
+/// How far a chunk is from being empty.
+#[derive(Debug)]
+enum Stage {
+    /// Slots, or clients, may have blocks of it.
+    InUse,
+    /// Nobody has, but it rests until operations under way have ended. Its next life goes on from this tag.
+    Resting(Grace, u16),
+    /// It is empty; the same tag.
+    Empty(u16),
 }
 
 impl Emptied {
     /// Begins with a chunk that this client owns.
     pub(super) fn begun(chunk: ChunkId, owned: Chunk) -> Self {
-        Self { chunk, owned, is_told: false, grace: None }
+        Self { chunk, owned, is_told: false, stage: Stage::InUse }
     }
 }
 
@@ -70,8 +85,17 @@ impl Blocks {
     }
 }
 
-/// Buckets READ in one batch.
-const BUCKETS_AT_ONCE: usize = 16;
+/// A slot that names a block.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Naming {
+    pub(super) slot: u64,
+    pub(super) word: Slot,
+    /// The block's number in its chunk.
+    pub(super) number: usize,
+}
+
+/// Buckets READ, or slots swapped, in one batch.
+const SLOTS_AT_ONCE: usize = 16;
 /// Looks at a chunk in one go.
 const LOOKS: u32 = 4;
 
@@ -93,8 +117,8 @@ impl<E: Endpoint> Core<E> {
         Ok(())
     }
 
-    /// Begins to empty a chunk that is in use; whether this client does now.
-    pub(super) async fn begin_draining(&mut self, chunk: ChunkId) -> Result<bool, CacheError> {
+    /// Makes this client the one that empties a chunk in use; whether it is.
+    pub(super) async fn claim_chunk(&mut self, chunk: ChunkId) -> Result<bool, CacheError> {
         let layout = self.shared.pool.layout.clone();
         let word = read_word(&self.endpoint, layout.descriptor(chunk)).await?;
         let Some(found) = Chunk::from_word(word).filter(|chunk| chunk.state == ChunkState::Queued) else {
@@ -106,97 +130,150 @@ impl<E: Endpoint> Core<E> {
         }
         self.stats.groups_cleaned += 1;
         self.waiting.push(Emptied::begun(chunk, leaving));
-        self.recheck_waiting(false).await?;
         Ok(true)
+    }
+
+    /// Begins to empty a chunk that is in use; whether this client does now.
+    pub(super) async fn begin_draining(&mut self, chunk: ChunkId) -> Result<bool, CacheError> {
+        let is_claimed = self.claim_chunk(chunk).await?;
+        if is_claimed {
+            self.recheck_waiting(false).await?;
+        }
+        Ok(is_claimed)
     }
 
     /// Goes on with the chunks that this client empties. Those that are empty become fresh chunks, or free ones.
     pub(super) async fn recheck_waiting(&mut self, freed: bool) -> Result<(), CacheError> {
-        for mut emptied in std::mem::take(&mut self.waiting) {
-            let Some(tag) = self.go_on(&mut emptied).await? else {
-                self.waiting.push(emptied);
-                continue;
-            };
-            let layout = self.shared.pool.layout.clone();
-            let tag_at = layout.descriptor(emptied.chunk).add(24);
-            let mut void = std::mem::take(&mut self.scratch);
-            void.resize(layout.chunk_bytes as usize);
-            void.words_mut().fill(0);
-            let mut batch = Batch::new();
-            batch.write_word(tag_at, tag.into());
-            let voided = batch.write(layout.chunk(emptied.chunk), void);
-            self.endpoint.post(&mut batch).await?;
-            self.scratch = batch.take(voided);
-            self.searches_left_out = 0;
-            if freed {
-                chunks::free(&self.endpoint, &layout, emptied.chunk, emptied.owned).await?;
-                continue;
-            }
-            let generation = emptied.owned.generation.wrapping_add(1);
-            let open = Chunk { state: ChunkState::Open, generation, ..emptied.owned };
-            if chunks::transition(&self.endpoint, &layout, emptied.chunk, emptied.owned.word(), open).await? {
-                self.chunks.push(FreshChunk { chunk: emptied.chunk, generation });
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        let mut waiting = std::mem::take(&mut self.waiting);
+        self.go_on(&mut waiting).await?;
+        for emptied in waiting {
+            match emptied.stage {
+                Stage::Empty(tag) => self.reuse(emptied.chunk, emptied.owned, tag, freed).await?,
+                Stage::InUse | Stage::Resting(..) => self.waiting.push(emptied),
             }
         }
         Ok(())
     }
 
-    /// Goes on with one chunk; once it is empty, the tag that its next life goes on from.
-    async fn go_on(&mut self, emptied: &mut Emptied) -> Result<Option<u16>, CacheError> {
+    /// Makes a chunk without blocks a fresh one, or a free one.
+    async fn reuse(&mut self, chunk: ChunkId, owned: Chunk, tag: u16, freed: bool) -> Result<(), CacheError> {
         let layout = self.shared.pool.layout.clone();
-        if let Some((grace, tag)) = &mut emptied.grace {
-            let is_over = grace.is_over(&self.endpoint, &self.shared.pool).await?;
-            return Ok(is_over.then_some(*tag));
+        let mut void = std::mem::take(&mut self.scratch);
+        void.resize(layout.chunk_bytes as usize);
+        void.words_mut().fill(0);
+        let mut batch = Batch::new();
+        batch.write_word(layout.descriptor(chunk).add(24), tag.into());
+        let voided = batch.write(layout.chunk(chunk), void);
+        self.endpoint.post(&mut batch).await?;
+        self.scratch = batch.take(voided);
+        self.searches_left_out = 0;
+        if freed {
+            chunks::free(&self.endpoint, &layout, chunk, owned).await?;
+            return Ok(());
         }
-        if emptied.owned.state == ChunkState::Open {
-            let leaving = Chunk { state: ChunkState::Leaving, ..emptied.owned };
-            chunks::transition(&self.endpoint, &layout, emptied.chunk, emptied.owned.word(), leaving).await?;
-            emptied.owned = leaving;
+        let generation = owned.generation.wrapping_add(1);
+        let open = Chunk { state: ChunkState::Open, generation, ..owned };
+        if chunks::transition(&self.endpoint, &layout, chunk, owned.word(), open).await? {
+            self.chunks.push(FreshChunk { chunk, generation });
         }
-        if !std::mem::replace(&mut emptied.is_told, true) {
+        Ok(())
+    }
+
+    /// Goes on with these chunks until they are empty, or rest, or wait for those who have blocks of them.
+    async fn go_on(&mut self, waiting: &mut [Emptied]) -> Result<(), CacheError> {
+        let layout = self.shared.pool.layout.clone();
+        let mut are_told = true;
+        for emptied in &mut *waiting {
+            if let Stage::Resting(grace, tag) = &mut emptied.stage
+                && grace.is_over(&self.endpoint, &self.shared.pool).await?
+            {
+                emptied.stage = Stage::Empty(*tag);
+            }
+            if emptied.owned.state == ChunkState::Open {
+                let leaving = Chunk { state: ChunkState::Leaving, ..emptied.owned };
+                chunks::transition(&self.endpoint, &layout, emptied.chunk, emptied.owned.word(), leaving).await?;
+                emptied.owned = leaving;
+            }
+            are_told &= std::mem::replace(&mut emptied.is_told, true);
+        }
+        if !are_told {
             let mut batch = Batch::new();
             batch.fetch_and_add(self.shared.layout.drains(), 1);
             self.endpoint.post(&mut batch).await?;
         }
-        self.give_up_own(emptied.chunk);
+        let in_use = waiting.iter_mut().filter(|emptied| matches!(emptied.stage, Stage::InUse));
+        let mut restless: Vec<&mut Emptied> = in_use.collect();
+        for emptied in &restless {
+            self.give_up_own(emptied.chunk);
+        }
         for _ in 0..LOOKS {
+            if restless.is_empty() {
+                break;
+            }
+            restless = self.look_twice(restless).await?;
+        }
+        Ok(())
+    }
+
+    /// Unnames all blocks of these chunks and looks twice whether nobody has one; gives those chunks in which something changed meanwhile.
+    async fn look_twice<'e>(&mut self, chunks: Vec<&'e mut Emptied>) -> Result<Vec<&'e mut Emptied>, CacheError> {
+        let (mut quiet, mut restless) = (Vec::with_capacity(chunks.len()), Vec::new());
+        for emptied in chunks {
             let blocks = self.blocks(emptied.chunk).await?;
             if let Some(class) = blocks.class.filter(|_| !self.is_open(Hole::KeptShelf)) {
                 self.unshelve(emptied.chunk, class).await?;
             }
             let unnamed = self.unname(emptied.chunk, &blocks).await?;
             if self.is_open(Hole::EarlyReuse) {
-                return Ok(Some(blocks.tag));
-            }
-            self.tell_cells().await?;
-            if self.is_in_hands(emptied.chunk).await? {
-                return Ok(None);
-            }
-            if unnamed > 0 || blocks.has_torn() && self.blocks(emptied.chunk).await? != blocks {
+                emptied.stage = Stage::Empty(blocks.tag);
                 continue;
             }
-            if self.unname(emptied.chunk, &blocks).await? > 0 {
-                continue;
+            match unnamed {
+                Some(others) => quiet.push((emptied, blocks, others)),
+                None => restless.push(emptied),
             }
-            if self.is_in_hands(emptied.chunk).await? {
-                return Ok(None);
-            }
-            let again = self.blocks(emptied.chunk).await?;
-            if again != blocks {
-                continue;
-            }
-            // What was torn may have had any tag.
-            let begins_anew = again.tag > self.shared.settings.tag_mask / 2 || again.has_torn();
-            if !begins_anew && (self.extension_bytes() == 0 || self.is_open(Hole::StrayExtension)) {
-                return Ok(Some(again.tag));
-            }
-            // Where its tags begin anew, nobody may remember those of before; and a WRITE of an extension that nobody waits for must have landed.
-            self.endpoint.flush().await?;
-            let grace = Grace::begin(&self.endpoint, &self.shared.pool, self.me()).await?;
-            emptied.grace = Some((grace, if begins_anew { 0 } else { again.tag }));
-            return Ok(None);
         }
-        Ok(None)
+        if quiet.is_empty() {
+            return Ok(restless);
+        }
+        self.tell_cells().await?;
+        let in_hands = self.chunks_in_hands().await?;
+        quiet.retain(|(emptied, ..)| !in_hands.contains(&emptied.chunk));
+        let (mut empty, mut unnamed) = (Vec::with_capacity(quiet.len()), Vec::new());
+        for (emptied, blocks, others) in quiet {
+            if others.is_empty() {
+                empty.push((emptied, blocks));
+                continue;
+            }
+            let is_restless = blocks.has_torn() && self.blocks(emptied.chunk).await? != blocks
+                || !self.named(emptied.chunk, &blocks, &others).await?.is_empty();
+            if is_restless { restless.push(emptied) } else { unnamed.push((emptied, blocks)) }
+        }
+        if !unnamed.is_empty() {
+            let in_hands = self.chunks_in_hands().await?;
+            unnamed.retain(|(emptied, _)| !in_hands.contains(&emptied.chunk));
+        }
+        for (emptied, blocks) in unnamed {
+            let is_same = self.blocks(emptied.chunk).await? == blocks;
+            if is_same { empty.push((emptied, blocks)) } else { restless.push(emptied) }
+        }
+        for (emptied, blocks) in empty {
+            // What was torn may have had any tag.
+            let begins_anew = blocks.tag > self.shared.settings.tag_mask / 2 || blocks.has_torn();
+            let rests = begins_anew || self.extension_bytes() > 0 && !self.is_open(Hole::StrayExtension);
+            emptied.stage = if rests {
+                // Where its tags begin anew, nobody may remember those of before; and a WRITE of an extension that nobody waits for must have landed.
+                self.endpoint.flush().await?;
+                let grace = Grace::begin(&self.endpoint, &self.shared.pool, self.me()).await?;
+                Stage::Resting(grace, if begins_anew { 0 } else { blocks.tag })
+            } else {
+                Stage::Empty(blocks.tag)
+            };
+        }
+        Ok(restless)
     }
 
     /// Forgets blocks of this client's own stock that are of the chunk.
@@ -228,14 +305,18 @@ impl<E: Endpoint> Core<E> {
         Ok(blocks)
     }
 
-    /// The slots that name a block of the chunk, in the buckets that the blocks' records tell.
-    pub(super) async fn named(&mut self, chunk: ChunkId, blocks: &Blocks) -> Result<Vec<(u64, Slot)>, CacheError> {
+    /// The slots that name some blocks of the chunk, in the buckets that their records tell, each with its block's number.
+    pub(super) async fn named(
+        &mut self,
+        chunk: ChunkId,
+        blocks: &Blocks,
+        numbers: &[usize],
+    ) -> Result<Vec<Naming>, CacheError> {
         let mut named = Vec::new();
         let Some(class) = blocks.class else { return Ok(named) };
-        let lying = blocks.lying.iter().enumerate();
-        let lying: Vec<(Block, u32)> =
-            lying.filter_map(|(index, lying)| Some((self.block_of(chunk, class, index), lying.bucket()?))).collect();
-        for some in lying.chunks(BUCKETS_AT_ONCE) {
+        let with_bucket = |number: &usize| Some((*number, blocks.lying[*number].bucket()?));
+        let told: Vec<(usize, u32)> = numbers.iter().filter_map(with_bucket).collect();
+        for some in told.chunks(SLOTS_AT_ONCE) {
             let mut batch = Batch::new();
             for (_, bucket) in some {
                 let mut buffer = Buffer::new();
@@ -243,41 +324,70 @@ impl<E: Endpoint> Core<E> {
                 batch.read(self.shared.layout.bucket(*bucket), buffer);
             }
             self.endpoint.post(&mut batch).await?;
-            for (index, (block, bucket)) in some.iter().enumerate() {
+            for (index, (number, bucket)) in some.iter().enumerate() {
                 let slots = batch.take_nth(index);
+                let block = self.block_of(chunk, class, *number);
                 let words = slots.words().iter().map(|word| Slot(*word)).enumerate();
                 let first = u64::from(*bucket) * BUCKET_SLOTS as u64;
-                let naming = words.filter(|(_, word)| word.names(*block));
-                named.extend(naming.map(|(place, word)| (first + place as u64, word)));
+                let naming = words.filter(|(_, word)| word.names(block));
+                named.extend(naming.map(|(place, word)| Naming { slot: first + place as u64, word, number: *number }));
             }
         }
         Ok(named)
     }
 
-    /// Makes every slot empty that names a block of the chunk; how many there were.
-    async fn unname(&mut self, chunk: ChunkId, blocks: &Blocks) -> Result<u64, CacheError> {
-        let named = self.named(chunk, blocks).await?;
-        for (slot, word) in &named {
-            let extents = if word.is_live() { self.extents_of(*slot, *word).await? } else { Some(None) };
-            let Some(extents) = extents else { continue };
-            if !self.swap_slot(*slot, *word, Slot::EMPTY).await? || !word.is_live() {
-                continue;
-            }
-            self.stats.evictions += 1;
-            self.count_removed(1).await?;
-            if let Some(extents) = extents {
-                self.free_extents(&extents).await?;
+    /// Makes every slot empty that names a block of the chunk. Gives the numbers of the other blocks, of which nobody knows yet who has them; `None` if a slot changed meanwhile.
+    async fn unname(&mut self, chunk: ChunkId, blocks: &Blocks) -> Result<Option<Vec<usize>>, CacheError> {
+        let mut others: Vec<usize> = (0..blocks.lying.len()).collect();
+        let named = self.named(chunk, blocks, &others).await?;
+        let (mut are_same, mut leaving) = (true, Vec::with_capacity(named.len()));
+        for naming in named {
+            let word = naming.word;
+            let extents = if word.is_live() { self.extents_of(naming.slot, word).await? } else { Some(None) };
+            match extents {
+                Some(extents) => leaving.push((naming, extents)),
+                None => are_same = false,
             }
         }
-        Ok(named.len() as u64)
+        let mut is_unnamed = vec![false; others.len()];
+        for some in leaving.chunks(SLOTS_AT_ONCE) {
+            let mut batch = Batch::new();
+            let swap = |(naming, _): &(Naming, _)| {
+                batch.compare_and_swap(self.shared.layout.slot(naming.slot), naming.word.0, Slot::EMPTY.0)
+            };
+            let swaps: Vec<Ticket> = some.iter().map(swap).collect();
+            self.endpoint.post(&mut batch).await?;
+            let (mut evicted, mut without_name) = (0, Vec::new());
+            for ((naming, extents), swap) in some.iter().zip(swaps) {
+                let is_swapped = batch.swapped(swap);
+                are_same &= is_swapped;
+                // A pending slot's block is its inserter's still; one with another tag was not the record that was seen.
+                is_unnamed[naming.number] |= is_swapped
+                    && (!naming.word.is_pending() || self.is_open(Hole::PendingName))
+                    && blocks.lying[naming.number].tag() == Some(naming.word.tag());
+                if is_swapped && naming.word.is_live() {
+                    evicted += 1;
+                    without_name.extend(extents);
+                }
+            }
+            self.stats.evictions += evicted;
+            if evicted > 0 {
+                self.count_removed(evicted).await?;
+            }
+            for extents in without_name {
+                self.free_extents(extents).await?;
+            }
+        }
+        others.retain(|number| !is_unnamed[*number]);
+        Ok(are_same.then_some(others))
     }
 
-    /// Whether somebody's cell names a block of the chunk.
-    async fn is_in_hands(&mut self, chunk: ChunkId) -> Result<bool, CacheError> {
+    /// The chunks of which somebody's cell names a block.
+    async fn chunks_in_hands(&mut self) -> Result<HashSet<ChunkId>, CacheError> {
         let chunk_bytes = self.shared.pool.layout.chunk_bytes;
         let cells = self.all_cells().await?;
-        let is_in = |cell: Cell| cell.block.heap_offset() / chunk_bytes == u64::from(chunk.0);
-        Ok(cells.iter().any(|word| Cell::from_word(*word).is_some_and(is_in)))
+        let chunk = |cell: Cell| ChunkId((cell.block.heap_offset() / chunk_bytes) as u32);
+        Ok(cells.iter().filter_map(|word| Cell::from_word(*word).map(chunk)).collect())
     }
 
     /// The cells of all clients that ever were.

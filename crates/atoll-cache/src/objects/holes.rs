@@ -39,6 +39,8 @@ pub enum Hole {
     LeakedExtents,
     /// A chunk is used anew although a block of it may be in somebody's hands (closed by reading all cells).
     EarlyReuse,
+    /// The block of a pending slot that is made empty is taken for nobody's although its inserter has it (closed by looking again for blocks that no other slot named).
+    PendingName,
     /// A block's tags begin anew although somebody may remember one of before (closed by a rest).
     WrappedTag,
     /// What a client held is reclaimed although it may still write (closed by the fence).

@@ -2,7 +2,7 @@
 //!
 //! | | verbs |
 //! |---|---|
-//! | retire | take a chunk as for a large value, evicting if none is free; CAS Open -> Retired |
+//! | retire | take chunks as for a large value, evicting if none are free; CAS Open -> Retired |
 //! | restore | READ descriptors; CAS Retired -> Open; CAS Open -> Free; FAA free chunks |
 //!
 //! In between the chunk is this client's alone, so that its memory can be given back to the host, or be had from it again. A client that dies there has an Open
@@ -10,31 +10,39 @@
 
 use super::Objects;
 use super::replacement::Replacement;
+use super::room::DRAINS_MAX;
 use crate::CacheError;
 use atoll_fabric::{Address, Endpoint};
 use atoll_pool::chunks;
 
 impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
-    /// Makes the pool smaller by one chunk: see [`Pooled::retire_chunk`](crate::Pooled::retire_chunk).
-    pub async fn retire_chunk(&mut self, discard: impl FnOnce(Address, u64)) -> Result<(), CacheError> {
+    /// Makes the pool smaller by some chunks: see [`Pooled::retire_chunks`](crate::Pooled::retire_chunks). As many at a time as are emptied together.
+    pub async fn retire_chunks(&mut self, most: u64, discard: impl FnMut(Address, u64)) -> Result<u64, CacheError> {
         self.begin().await?;
-        let retired = self.retire(discard).await;
+        let retired = self.retire(most.clamp(1, DRAINS_MAX as u64), discard).await;
         self.end(retired).await
     }
 
-    async fn retire(&mut self, discard: impl FnOnce(Address, u64)) -> Result<(), CacheError> {
-        if !self.core.stock.has_cell() {
-            self.core.give_back_beyond(0).await?;
-        }
+    async fn retire(&mut self, most: u64, mut discard: impl FnMut(Address, u64)) -> Result<u64, CacheError> {
+        self.free_a_cell().await?;
         self.core.drains_more = 0;
-        self.obtain_chunks(1).await?;
+        let obtained = self.obtain_chunks(most as usize).await;
         let (me, core) = (self.core.me(), &mut self.core);
-        let Some(fresh) = core.chunks.pop() else { return Ok(()) };
-        let (layout, chunk) = (&core.shared.pool.layout, (fresh.chunk, fresh.generation));
-        match chunks::retire(&core.endpoint, layout, me, chunk, discard).await? {
-            true => Ok(()),
-            false => Err(CacheError::Damaged { what: "somebody else changed the state of an open chunk" }),
+        let mut retired = 0;
+        while retired < most
+            && let Some(fresh) = core.chunks.pop()
+        {
+            let (layout, chunk) = (&core.shared.pool.layout, (fresh.chunk, fresh.generation));
+            if !chunks::retire(&core.endpoint, layout, me, chunk, &mut discard).await? {
+                return Err(CacheError::Damaged { what: "somebody else changed the state of an open chunk" });
+            }
+            retired += 1;
         }
+        // Fewer than were wanted are some.
+        if retired == 0 {
+            obtained?;
+        }
+        Ok(retired)
     }
 
     /// Gives a retired chunk back: see [`Pooled::restore_chunk`](crate::Pooled::restore_chunk).

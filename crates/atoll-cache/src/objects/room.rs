@@ -28,7 +28,7 @@ const SMALL_SAMPLES_MAX: u32 = 3;
 /// Tries before a writer waits for others.
 const IDLE_TRIES: u32 = 16;
 /// Chunks that one client empties at a time. While it finds nothing else, more: some may wait for a client that does nothing, which has blocks of them in hand.
-const DRAINS_MAX: usize = 4;
+pub(super) const DRAINS_MAX: usize = 4;
 /// A chunk is emptied once for the blocks of so many chunks.
 const DRAIN_EVERY: u64 = 4;
 /// The share of a chunk that is all of it.
@@ -145,7 +145,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     /// Makes sure that this client can tell of another block. Where the index is so full that no slot takes one back, blocks go with chunks that are emptied: others
     /// wait for those that this client has in hand, and it for theirs.
-    async fn free_a_cell(&mut self) -> Result<(), CacheError> {
+    pub(super) async fn free_a_cell(&mut self) -> Result<(), CacheError> {
         let mut tried = 0;
         while !self.core.stock.has_cell() {
             self.core.give_back_beyond(0).await?;
@@ -170,9 +170,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 return Ok(());
             }
             self.core.recheck_waiting(false).await?;
-            if !self.core.stock.has_cell() {
-                self.core.give_back_beyond(0).await?;
-            }
+            self.free_a_cell().await?;
             // Where a free chunk may be had, what is left of another one goes first; else the sample looks at the shelves, too.
             let has_chunk = self.core.chunks.len() > chunks_kept;
             if has_chunk || self.core.searches_left_out == 0 {
@@ -297,14 +295,18 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         if self.core.waiting.len() >= DRAINS_MAX + self.core.drains_more {
             return Ok(Made::Nothing);
         }
-        Ok(if Box::pin(self.core.begin_draining(chunk)).await? { Made::Begun } else { Made::Stale })
+        Ok(if self.core.claim_chunk(chunk).await? { Made::Begun } else { Made::Stale })
     }
 
+    /// Makes sure that so many fresh chunks are at hand. Those that are missing are emptied together, a few at a time: that takes fewer verbs than one by one.
     pub(super) async fn obtain_chunks(&mut self, chunks: usize) -> Result<(), CacheError> {
         let (mut tried, mut misfits) = (0, 0);
+        let mut is_claiming = false;
         while self.core.chunks.len() < chunks {
             let had = self.core.chunks.len();
-            self.core.recheck_waiting(false).await?;
+            if !is_claiming || self.core.waiting.len() >= DRAINS_MAX.min(chunks - had) {
+                self.core.recheck_waiting(false).await?;
+            }
             if self.core.allocate_chunk(self.core.chunks.len() + 1).await? {
                 continue;
             }
@@ -312,9 +314,17 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 true => self.empty_chunk_by_queue().await?,
                 false => self.make_chunk(misfits >= SMALL_SAMPLES_MAX).await?,
             };
-            misfits = if made == Made::Misfit { misfits + 1 } else { 0 };
-            let is_progress = made == Made::Room || self.core.chunks.len() > had;
-            tried = if is_progress { 0 } else { tried + 1 };
+            match made {
+                Made::Room => misfits = 0,
+                Made::Misfit => misfits += 1,
+                Made::Begun | Made::Stale | Made::Nothing => {}
+            }
+            is_claiming = matches!(made, Made::Begun | Made::Misfit);
+            if made == Made::Room || self.core.chunks.len() > had {
+                tried = 0;
+            } else if !is_claiming {
+                tried += 1;
+            }
             if tried >= TRIES_MAX {
                 return Err(CacheError::OutOfMemory);
             }
@@ -342,11 +352,12 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             return Ok(Made::Nothing);
         };
         let blocks = word.class(self.core.shared.settings.large_class).blocks(self.core.shared.pool.layout.chunk_bytes);
-        if drained || word.is_large() || self.core.endpoint.random().is_multiple_of(blocks) {
+        if word.is_large() || self.core.endpoint.random().is_multiple_of(blocks) {
             return self.empty_chunk_of(of_all, word).await;
         }
         match self.choose(sample.first(Slot::is_large)).await? {
             Some(victim) if victim.word.is_large() => self.empty_chunk_of(Some(victim), victim.word).await,
+            _ if drained => self.empty_chunk_of(of_all, word).await,
             _ => Ok(Made::Misfit),
         }
     }
@@ -396,9 +407,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     async fn evict_from(&mut self, bucket: u32) -> Result<(), CacheError> {
-        if !self.core.stock.has_cell() {
-            self.core.give_back_beyond(0).await?;
-        }
+        self.free_a_cell().await?;
         let sample = self.core.sample_of(&[bucket], &[], self.replacement.sampling(), None).await?;
         // Where all have expired there is nothing to choose from.
         if self.take_expired_of(&sample).await?.is_some() {
@@ -425,9 +434,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     /// Evicts one object, whatever its class; whether it did.
     async fn evict_one(&mut self) -> Result<bool, CacheError> {
-        if !self.core.stock.has_cell() {
-            self.core.give_back_beyond(0).await?;
-        }
+        self.free_a_cell().await?;
         if R::QUEUES {
             return self.evict_one_by_queue().await;
         }

@@ -259,11 +259,12 @@ async fn resize<S: Subject>(stage: Rc<Stage<S>>, control: Control, _present: Rc<
         let engine = cache.engine_mut();
         let when_ns = engine.endpoint().random() % GROWTH_NS_MAX;
         engine.endpoint().pause(when_ns).await;
-        for _ in 0..stage.turmoil.resized_chunks {
-            match engine.retire_chunk(|_, _| ()).await {
+        let mut left = stage.turmoil.resized_chunks;
+        while left > 0 {
+            match engine.retire_chunks(left, |_, _| ()).await {
                 // All chunks may be in the hands of somebody who stands still.
                 Err(CacheError::OutOfMemory) => break,
-                retired => retired?,
+                retired => left -= retired?,
             }
         }
         let when_ns = engine.endpoint().random() % GROWTH_NS_MAX;

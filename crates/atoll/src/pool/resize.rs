@@ -61,13 +61,14 @@ impl Pool {
             return Err(ResizeError::TooSmall { chunks, wanted });
         }
         let host_bytes = Cell::new(0);
-        for done in 0..wanted {
+        let mut done = 0;
+        while done < wanted {
             progress(done, wanted);
             let discard = |at: Address, bytes: u64| {
                 let gone = self.region_of(at).map_or(0, |region| region.discard(at.offset(), bytes));
                 host_bytes.set(host_bytes.get() + gone);
             };
-            run_ready(client.retire_chunk(discard)).map_err(ended(done, wanted))?;
+            done += run_ready(client.retire_chunks(wanted - done, discard)).map_err(ended(done, wanted))?;
         }
         progress(wanted, wanted);
         run_ready(client.leave()).map_err(ended(wanted, wanted))?;

@@ -253,10 +253,11 @@ async fn resize<G: Subject>(
         Ok(())
     };
     wait_until(&mut engine, since_ns + phase_ns).await?;
-    for _ in 0..chunks {
-        engine.retire_chunk(|_, _| ()).await?;
-        run.borrow_mut().retired_chunks += 1;
+    let mut retired = 0;
+    while retired < chunks {
+        retired += engine.retire_chunks(chunks - retired, |_, _| ()).await?;
     }
+    run.borrow_mut().retired_chunks += retired;
     let retired_ns = engine.endpoint().virtual_ns() - since_ns - phase_ns;
     wait_until(&mut engine, since_ns + 2 * phase_ns).await?;
     let mut restored = 0;

@@ -158,8 +158,9 @@ fn resize<G: Subject>(point: &Point<'_, G>, retired: &mut u64, wanted: u64) -> R
     point.phase(|thread, mut client| async move {
         let mine = |chunks: std::ops::Range<u64>| chunks.skip(thread as usize).step_by(clients);
         let (engine, mut outcome) = (client.cache.engine_mut(), Ok(()));
-        for _ in mine(before..wanted) {
-            outcome = outcome.and(engine.retire_chunk(|_, _| ()).await);
+        let mut left = mine(before..wanted).count() as u64;
+        while left > 0 && outcome.is_ok() {
+            outcome = engine.retire_chunks(left, |_, _| ()).await.map(|retired| left -= retired);
         }
         for _ in mine(wanted..before) {
             outcome = outcome.and(engine.restore_chunk(|_, _| true).await.map(drop));
