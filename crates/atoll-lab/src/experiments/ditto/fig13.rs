@@ -119,3 +119,22 @@ fn figures(run: &Elastic, memory: &Elastic, quick: bool) -> Vec<report::Figure> 
         },
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    /// Milliseconds of virtual time in which throughput is to be at its new level, whatever changes.
+    const SETTLED_MS_MAX: f64 = 10.0;
+
+    #[test]
+    fn throughput_is_at_its_new_level_within_ten_milliseconds_and_nothing_is_moved() {
+        let options = Options { quick: false, traces: PathBuf::new(), seed: 1, workers: 1, baselines: Vec::new() };
+        let result = Elasticity.run(&options).unwrap();
+        let series = result.figures.last().and_then(|settled| settled.series.first()).unwrap();
+        assert_eq!((series.name.as_str(), series.points.len()), ("ditto", 4));
+        assert!(series.points.iter().all(|change| change.y <= SETTLED_MS_MAX), "{:?}", series.points);
+        assert!(result.what.contains("Meanwhile 0 objects were written, evicted or copied"), "{}", result.what);
+    }
+}
