@@ -238,13 +238,13 @@ fn a_shelf_names_no_block_of_a_chunk_that_is_used_anew() {
 /// The same, with a round after every operation, so that no cell keeps what it said of a block.
 #[test]
 fn two_torn_looks_at_a_block_are_not_one() {
-    let case = |seed| Case::<Stored> { chunks: 14 + seed % 6, clients: 4, ..Case::default() };
-    show(Hole::TornLook, 1500, |seed, hole| {
+    let case = |seed| Case::<Stored> { chunks: 14 + seed % 6, clients: 3, ..Case::default() };
+    show(Hole::TornLook, 3000, |seed, hole| {
         let checked = Case { hole, ..case(seed) }.run_part(seed, |mut client| async move {
             let mut random = client.random();
             for step in 0..100 {
-                let bytes = if client.number == 0 { random.pick(&[60, 700]) } else { 180 };
-                let key = [b'a' + random.below(3) as u8];
+                let bytes = if client.number == 0 { random.pick(&[10, 60, 700]) } else { 180 };
+                let key = [b'a' + random.below(6) as u8];
                 client.set(&key, load::unique_value(client.number, step, bytes)).await?;
                 client.cache.tend().await?;
             }
@@ -433,7 +433,7 @@ fn show_generations(hole: Hole, first: u64, keys: u64, lookups: u64) {
 
 #[test]
 fn a_cell_that_is_out_of_date_does_not_cost_a_block() {
-    show_generations(Hole::UntimelyCell, 80, 8, 20);
+    show_generations(Hole::UntimelyCell, 930, 8, 20);
 }
 
 #[test]

@@ -8,42 +8,60 @@ use atoll_pool::PoolSettings;
 use atoll_sim::{Sim, SimEndpoint, SimOptions};
 
 const VALUE_BYTES: [usize; 4] = [100, 500, 2000, 7000];
-const CAPACITY_BYTES: u64 = 4 << 20;
-const SETS: u32 = 24_000;
+const CAPACITY_BYTES: u64 = 12 << 20;
+const SETS: u32 = 60_000;
 
-/// Objects of every size that are there after as many of each were set, many times what there is room for; and the bytes of all of them.
-fn resident<G: Pooled<SimEndpoint> + 'static>(options: ObjectsOptions) -> ([u32; 4], u64) {
+/// How many objects of every size there are.
+type Counts = [u32; VALUE_BYTES.len()];
+
+fn size(number: u32) -> usize {
+    number.wrapping_mul(0x9e37_79b1) as usize >> 30
+}
+
+async fn count<G: Pooled<SimEndpoint>>(cache: &mut Cache<G>) -> Counts {
+    let (mut resident, mut value) = (Counts::default(), Value::new());
+    for number in 0..SETS {
+        resident[size(number)] += u32::from(cache.get(&number.to_le_bytes(), &mut value).await.unwrap());
+    }
+    resident
+}
+
+/// Objects of every size that are there after as many of each were set, many times what there is room for; and once a third of the memory has gone, too.
+fn resident<G: Pooled<SimEndpoint> + 'static>(options: ObjectsOptions) -> [Counts; 2] {
     let base = PoolSettings { chunk_bytes: 16 << 10, clients_max: 2, ..PoolSettings::for_capacity(CAPACITY_BYTES) };
-    let settings = options.settings(base, 8192);
+    let settings = options.settings(base, 24_576);
     let sim = Sim::new(SimOptions { steps_max: u64::MAX, ..SimOptions::new(1, settings.capacity_bytes) });
     let endpoint = sim.endpoint("client");
     let resident = sim.block_on(async move {
         let pool = G::format(&endpoint, settings).await.unwrap();
         let mut cache = Cache::new(G::join(&pool, endpoint).await.unwrap());
-        let size = |number: u32| number.wrapping_mul(0x9e37_79b1) as usize >> 30;
         for number in 0..SETS {
             let value = vec![7; VALUE_BYTES[size(number)]];
             cache.set(&number.to_le_bytes(), &value, &SetOptions::default()).await.unwrap();
         }
-        let (mut resident, mut value) = ([0; 4], Value::new());
-        for number in 0..SETS {
-            resident[size(number)] += u32::from(cache.get(&number.to_le_bytes(), &mut value).await.unwrap());
+        let before = count(&mut cache).await;
+        let mut left = u64::from(G::pool_of(&pool).layout.chunks()) / 3;
+        while left > 0 {
+            left -= cache.engine_mut().retire_chunks(left, |_, _| ()).await.unwrap();
         }
+        let after = count(&mut cache).await;
         cache.into_engine().leave().await.unwrap();
-        resident
+        [before, after]
     });
-    let resident = resident.unwrap();
-    let bytes = resident.iter().zip(VALUE_BYTES).map(|(objects, bytes)| u64::from(*objects) * bytes as u64).sum();
-    (resident, bytes)
+    resident.unwrap()
 }
 
 /// None has more than its part because it is large, or because it is small.
 fn no_size_is_preferred<G: Pooled<SimEndpoint> + 'static>(options: ObjectsOptions) {
-    let (resident, bytes) = resident::<G>(options);
-    println!("{resident:?} objects of {VALUE_BYTES:?} bytes, {bytes} bytes in {CAPACITY_BYTES}");
-    let (least, most) = (resident.iter().min().unwrap(), resident.iter().max().unwrap());
-    assert!(*most < 2 * least, "{resident:?} objects of {VALUE_BYTES:?} bytes");
-    assert!(bytes > CAPACITY_BYTES / 2, "{bytes} bytes of values in a cache of {CAPACITY_BYTES}");
+    let counts = resident::<G>(options);
+    for (resident, capacity) in counts.iter().zip([CAPACITY_BYTES, CAPACITY_BYTES / 3 * 2]) {
+        let of_size = resident.iter().zip(VALUE_BYTES);
+        let bytes: u64 = of_size.map(|(objects, bytes)| u64::from(*objects) * bytes as u64).sum();
+        println!("{resident:?} objects of {VALUE_BYTES:?} bytes, {bytes} bytes in {capacity}");
+        let (least, most) = (resident.iter().min().unwrap(), resident.iter().max().unwrap());
+        assert!(*most < 2 * least, "{resident:?} objects of {VALUE_BYTES:?} bytes");
+        assert!(bytes > capacity / 2, "{bytes} bytes of values in a cache of {capacity}");
+    }
 }
 
 #[test]

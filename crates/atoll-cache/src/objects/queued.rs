@@ -14,7 +14,7 @@
 use super::Objects;
 use super::class::Class;
 use super::replacement::{Candidate, Replacement, Victim};
-use super::room::Made;
+use super::room::{Made, WANTED_ONCE_FOR};
 use super::sample::Sample;
 use super::slot::Slot;
 use crate::CacheError;
@@ -116,8 +116,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         Ok(())
     }
 
-    /// Makes the chunk of a victim free.
-    pub(super) async fn empty_chunk_by_queue(&mut self) -> Result<Made, CacheError> {
+    /// Makes the chunk of a victim free, the more rarely the more it holds, unless one is to be `drained`.
+    pub(super) async fn empty_chunk_by_queue(&mut self, drained: bool) -> Result<Made, CacheError> {
         let Some(victim) = self.replacement.victim(&mut self.core).await? else {
             let sample = self.look_at_some(None).await?;
             let chosen = self.choose_of(&sample.candidates).await?;
@@ -126,7 +126,10 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 None => Ok(Made::Nothing),
             };
         };
-        let made = self.empty_chunk_of(Some(victim), victim.word).await?;
+        self.core.note_share(victim.word);
+        let draw = self.core.endpoint.random() as u32;
+        let gives = drained || victim.word.is_large() || self.core.gives_chunk(victim.word, WANTED_ONCE_FOR, draw);
+        let made = if gives { self.empty_chunk_of(Some(victim), victim.word).await? } else { Made::Misfit };
         self.spare_unless_gone(victim, made).await?;
         Ok(made)
     }

@@ -23,14 +23,14 @@ use atoll_pool::read_word;
 pub(super) const TRIES_MAX: u32 = 2_000;
 /// Samples without a block that fits, after which a chunk is emptied.
 const MISFITS_MAX: u32 = 12;
-/// Samples without a large object, after which a chunk is emptied where whole chunks are wanted.
-const SMALL_SAMPLES_MAX: u32 = 3;
 /// Tries before a writer waits for others.
 const IDLE_TRIES: u32 = 16;
 /// Chunks that one client empties at a time. While it finds nothing else, more: some may wait for a client that does nothing, which has blocks of them in hand.
 pub(super) const DRAINS_MAX: usize = 4;
 /// A chunk is emptied once for the blocks of so many chunks.
 const DRAIN_EVERY: u64 = 4;
+/// Where a chunk is wanted, one is emptied for so many victims.
+pub(super) const WANTED_ONCE_FOR: u64 = 2;
 /// The share of a chunk that is all of it.
 const WHOLE_SHARE: u64 = 1 << 32;
 /// Objects over which the mean share of a chunk is taken.
@@ -97,11 +97,16 @@ impl<E: Endpoint> Core<E> {
     /// of [`DRAIN_EVERY`] chunks, or, where one is to be `drained`, one of two; of each as often as its block is part of a chunk.
     pub(super) fn passes_on(&self, word: Slot, class: Class, drained: bool, draw: u32) -> bool {
         let once_for = match drained {
-            true => 2,
+            true => WANTED_ONCE_FOR,
             false => DRAIN_EVERY * class.blocks(self.shared.pool.layout.chunk_bytes),
         };
+        !self.fits(word, class) && self.gives_chunk(word, once_for, draw)
+    }
+
+    /// Whether a victim takes its chunk along, by a random `draw`: of all victims together once for so many, of each as often as its block is part of a chunk.
+    pub(super) fn gives_chunk(&self, word: Slot, once_for: u64, draw: u32) -> bool {
         let drawn = u128::from(draw) * u128::from(self.mean_share) * u128::from(once_for);
-        !self.fits(word, class) && drawn < u128::from(self.share(word)) << u32::BITS
+        drawn < u128::from(self.share(word)) << u32::BITS
     }
 
     /// Gives a reservation back that the operation did not use.
@@ -311,13 +316,13 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 continue;
             }
             let made = match R::QUEUES {
-                true => self.empty_chunk_by_queue().await?,
-                false => self.make_chunk(misfits >= SMALL_SAMPLES_MAX).await?,
+                true => self.empty_chunk_by_queue(misfits >= MISFITS_MAX).await?,
+                false => self.make_chunk(misfits >= MISFITS_MAX).await?,
             };
             match made {
-                Made::Room => misfits = 0,
+                Made::Room | Made::Begun => misfits = 0,
                 Made::Misfit => misfits += 1,
-                Made::Begun | Made::Stale | Made::Nothing => {}
+                Made::Stale | Made::Nothing => {}
             }
             is_claiming = matches!(made, Made::Begun | Made::Misfit);
             if made == Made::Room || self.core.chunks.len() > had {
@@ -336,7 +341,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     /// Makes a chunk free, or begins to. A large object gives its chunks at once; the chunk of a small one takes all that are in it along, and so it goes
-    /// once for as many small victims as it holds, unless it is to be `drained` because nothing large was seen for long.
+    /// the more rarely the more it holds, unless one is to be `drained` because none did for long.
     async fn make_chunk(&mut self, drained: bool) -> Result<Made, CacheError> {
         let mut sample = self.look_at_some(None).await?;
         if let Some(&(slot, word)) = sample.free.iter().find(|(_, word)| word.is_live() && word.is_large()) {
@@ -347,12 +352,13 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             }
             return Ok(if buried { Made::Room } else { Made::Stale });
         }
+        sample.candidates.iter().for_each(|candidate| self.core.note_share(candidate.word));
         let of_all = self.choose(&sample.candidates).await?;
         let Some(word) = of_all.map(|victim| victim.word).or(sample.free.first().map(|(_, word)| *word)) else {
             return Ok(Made::Nothing);
         };
-        let blocks = word.class(self.core.shared.settings.large_class).blocks(self.core.shared.pool.layout.chunk_bytes);
-        if word.is_large() || self.core.endpoint.random().is_multiple_of(blocks) {
+        let draw = self.core.endpoint.random() as u32;
+        if word.is_large() || self.core.gives_chunk(word, WANTED_ONCE_FOR, draw) {
             return self.empty_chunk_of(of_all, word).await;
         }
         match self.choose(sample.first(Slot::is_large)).await? {
