@@ -47,7 +47,8 @@ pub(super) struct Emptied {
     pub(super) chunk: ChunkId,
     /// Its state: Open until others have been told, then Leaving.
     owned: Chunk,
-    is_told: bool,
+    /// How often this client has gone on with it.
+    goes: u32,
     stage: Stage,
 }
 
@@ -65,7 +66,7 @@ enum Stage {
 impl Emptied {
     /// Begins with a chunk that this client owns.
     pub(super) fn begun(chunk: ChunkId, owned: Chunk) -> Self {
-        Self { chunk, owned, is_told: false, stage: Stage::InUse }
+        Self { chunk, owned, goes: 0, stage: Stage::InUse }
     }
 }
 
@@ -148,11 +149,14 @@ impl<E: Endpoint> Core<E> {
             return Ok(());
         }
         let mut waiting = std::mem::take(&mut self.waiting);
-        self.go_on(&mut waiting).await?;
-        for emptied in waiting {
-            match emptied.stage {
-                Stage::Empty(tag) => self.reuse(emptied.chunk, emptied.owned, tag, freed).await?,
-                Stage::InUse | Stage::Resting(..) => self.waiting.push(emptied),
+        let gone_on = self.go_on(&mut waiting).await;
+        self.waiting = waiting;
+        gone_on?;
+        let is_empty = |emptied: &Emptied| matches!(emptied.stage, Stage::Empty(_));
+        while let Some(index) = self.waiting.iter().position(is_empty) {
+            let Emptied { chunk, owned, stage, .. } = self.waiting.remove(index);
+            if let Stage::Empty(tag) = stage {
+                self.reuse(chunk, owned, tag, freed).await?;
             }
         }
         Ok(())
@@ -164,9 +168,15 @@ impl<E: Endpoint> Core<E> {
         let mut void = std::mem::take(&mut self.scratch);
         void.resize(layout.chunk_bytes as usize);
         void.words_mut().fill(0);
+        let (tag_at, blocks_at) = (layout.descriptor(chunk).add(24), layout.chunk(chunk));
         let mut batch = Batch::new();
-        batch.write_word(layout.descriptor(chunk).add(24), tag.into());
-        let voided = batch.write(layout.chunk(chunk), void);
+        batch.write_word(tag_at, tag.into());
+        if !self.is_in_order(tag_at, blocks_at) {
+            // Without its records nothing else tells of the tags of before.
+            self.endpoint.post(&mut batch).await?;
+            batch.clear();
+        }
+        let voided = batch.write(blocks_at, void);
         self.endpoint.post(&mut batch).await?;
         self.scratch = batch.take(voided);
         self.searches_left_out = 0;
@@ -185,21 +195,27 @@ impl<E: Endpoint> Core<E> {
     /// Goes on with these chunks until they are empty, or rest, or wait for those who have blocks of them.
     async fn go_on(&mut self, waiting: &mut [Emptied]) -> Result<(), CacheError> {
         let layout = self.shared.pool.layout.clone();
-        let mut are_told = true;
+        let (mut tells, mut rested) = (false, Vec::new());
         for emptied in &mut *waiting {
-            if let Stage::Resting(grace, tag) = &mut emptied.stage
-                && grace.is_over(&self.endpoint, &self.shared.pool).await?
-            {
-                emptied.stage = Stage::Empty(*tag);
+            if let Stage::Resting(grace, tag) = &mut emptied.stage {
+                if grace.is_over(&self.endpoint, &self.shared.pool).await? {
+                    rested.push((emptied.chunk, *tag));
+                }
+                continue;
             }
             if emptied.owned.state == ChunkState::Open {
                 let leaving = Chunk { state: ChunkState::Leaving, ..emptied.owned };
                 chunks::transition(&self.endpoint, &layout, emptied.chunk, emptied.owned.word(), leaving).await?;
                 emptied.owned = leaving;
             }
-            are_told &= std::mem::replace(&mut emptied.is_told, true);
+            // Again now and then: somebody may have taken a block since he looked.
+            tells |= emptied.goes == 0 || emptied.goes.is_power_of_two();
+            emptied.goes = emptied.goes.saturating_add(1);
         }
-        if !are_told {
+        if !rested.is_empty() {
+            self.end_rest(waiting, &rested).await?;
+        }
+        if tells {
             let mut batch = Batch::new();
             batch.fetch_and_add(self.shared.layout.drains(), 1);
             self.endpoint.post(&mut batch).await?;
@@ -214,6 +230,17 @@ impl<E: Endpoint> Core<E> {
                 break;
             }
             restless = self.look_twice(restless).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes those chunks empty that have rested. A client that died meanwhile may have told in a cell of a block whose tag begins anew: a repair settles that before.
+    async fn end_rest(&mut self, waiting: &mut [Emptied], rested: &[(ChunkId, u16)]) -> Result<(), CacheError> {
+        let in_hands = self.chunks_in_hands().await?;
+        for (chunk, tag) in rested.iter().filter(|(chunk, _)| !in_hands.contains(chunk)) {
+            for emptied in waiting.iter_mut().filter(|emptied| emptied.chunk == *chunk) {
+                emptied.stage = Stage::Empty(*tag);
+            }
         }
         Ok(())
     }

@@ -26,7 +26,11 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     async fn retire(&mut self, most: u64, mut discard: impl FnMut(Address, u64)) -> Result<u64, CacheError> {
         self.free_a_cell().await?;
         self.core.drains_more = 0;
-        let obtained = self.obtain_chunks(most as usize).await;
+        match self.obtain_chunks(most as usize).await {
+            // Fewer than were wanted are some.
+            Err(CacheError::OutOfMemory) if !self.core.chunks.is_empty() => {}
+            obtained => obtained?,
+        }
         let (me, core) = (self.core.me(), &mut self.core);
         let mut retired = 0;
         while retired < most
@@ -37,10 +41,6 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 return Err(CacheError::Damaged { what: "somebody else changed the state of an open chunk" });
             }
             retired += 1;
-        }
-        // Fewer than were wanted are some.
-        if retired == 0 {
-            obtained?;
         }
         Ok(retired)
     }

@@ -151,7 +151,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// Makes sure that this client can tell of another block. Where the index is so full that no slot takes one back, blocks go with chunks that are emptied: others
     /// wait for those that this client has in hand, and it for theirs.
     pub(super) async fn free_a_cell(&mut self) -> Result<(), CacheError> {
-        let mut tried = 0;
+        let (mut tried, drains_more) = (0, self.core.drains_more);
         while !self.core.stock.has_cell() {
             self.core.give_back_beyond(0).await?;
             self.core.look_for_drains().await?;
@@ -164,6 +164,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 self.wait_for_others(tried - IDLE_TRIES).await?;
             }
         }
+        self.core.drains_more = drains_more;
         Ok(())
     }
 
@@ -327,13 +328,13 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             is_claiming = matches!(made, Made::Begun | Made::Misfit);
             if made == Made::Room || self.core.chunks.len() > had {
                 tried = 0;
-            } else if !is_claiming {
+            } else if !is_claiming || made == Made::Begun && tried > IDLE_TRIES {
                 tried += 1;
             }
             if tried >= TRIES_MAX {
                 return Err(CacheError::OutOfMemory);
             }
-            if tried > IDLE_TRIES {
+            if tried > IDLE_TRIES && made != Made::Misfit {
                 self.wait_for_others(tried - IDLE_TRIES).await?;
             }
         }
