@@ -206,7 +206,7 @@ fn a_chunk_is_not_used_anew_while_somebody_has_a_block_of_it() {
 #[test]
 fn a_block_of_a_pending_slot_is_its_inserters() {
     let case = |seed| Case::<Stored> { chunks: 20 + seed % 8, clients: 4, ..Case::default() };
-    show(Hole::PendingName, 400, |seed, hole| {
+    show(Hole::PendingName, 200, |seed, hole| {
         let checked = Case { hole, ..case(seed) }.run_part(seed, |mut client| async move {
             let mut random = client.random();
             for step in 0..100 {
@@ -239,7 +239,9 @@ fn a_shelf_names_no_block_of_a_chunk_that_is_used_anew() {
 #[test]
 fn two_torn_looks_at_a_block_are_not_one() {
     let case = |seed| Case::<Stored> { chunks: 14 + seed % 6, clients: 3, ..Case::default() };
-    show(Hole::TornLook, 3000, |seed, hole| {
+    // Few seeds show it: those around one that does.
+    show(Hole::TornLook, 1000, |seed, hole| {
+        let seed = 1500 + seed;
         let checked = Case { hole, ..case(seed) }.run_part(seed, |mut client| async move {
             let mut random = client.random();
             for step in 0..100 {
@@ -438,7 +440,7 @@ fn a_cell_that_is_out_of_date_does_not_cost_a_block() {
 
 #[test]
 fn what_was_left_in_cells_is_settled_once() {
-    show_generations(Hole::RewrittenCells, 7_780, 2, 50);
+    show_generations(Hole::RewrittenCells, 480, 2, 50);
 }
 
 /// Steps that the repair of the next test takes at most.
