@@ -20,6 +20,14 @@ pub struct Mended {
     pub recounted: bool,
 }
 
+impl std::ops::AddAssign for Mended {
+    fn add_assign(&mut self, more: Self) {
+        self.clients += more.clients;
+        self.chunks += more.chunks;
+        self.recounted |= more.recounted;
+    }
+}
+
 /// What a walk over a quiet pool found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Audit {

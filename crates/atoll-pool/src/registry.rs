@@ -80,7 +80,8 @@ impl PlaceState {
         }
     }
 
-    fn word(self, epoch: u32) -> u64 {
+    /// The signal word of a place in this state.
+    pub fn word(self, epoch: u32) -> u64 {
         (self as u64) << STATE_SHIFT | u64::from(epoch)
     }
 

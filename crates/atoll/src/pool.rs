@@ -48,6 +48,8 @@ pub enum RepairError {
 
 /// A killed process that is not dead after this time hangs in the kernel.
 const DEATH_PATIENCE: Duration = Duration::from_secs(5);
+/// Between two looks at whether clients have joined.
+const JOINING_STEP: Duration = Duration::from_millis(100);
 
 /// What `pool info` tells.
 #[derive(Clone, Debug)]
@@ -353,12 +355,25 @@ impl Pool {
         Ok(owned.count() as u64 * pool.layout.chunk_bytes)
     }
 
-    /// Reclaims now what clients that died held; clients that run do it by themselves.
+    /// Reclaims now what clients that died held; clients that run do it by themselves. A client that died while it joined has not said who it is, so that it
+    /// is only known by standing still: then this takes [`registry::Times::joining_ns`], 2 s.
     pub fn repair(&self) -> Result<Mended, RepairError> {
         let mut client = self.0.join()?;
-        let mended = run_ready(client.repair())?;
+        let mut mended = run_ready(client.repair())?;
+        let joining = self.joining()?;
+        while self.joining()?.iter().any(|who| joining.contains(who)) {
+            std::thread::sleep(JOINING_STEP);
+            mended += run_ready(client.repair())?;
+        }
         run_ready(client.leave())?;
         Ok(mended)
+    }
+
+    /// Who is about to be a client.
+    fn joining(&self) -> Result<Vec<Incarnation>, CacheError> {
+        let places = run_ready(registry::places(&self.endpoint(), self.0.chosen.pool()))?;
+        let joining = places.iter().filter(|place| place.state == PlaceState::Joining);
+        Ok(joining.map(|place| place.incarnation).collect())
     }
 
     /// Kills the processes of clients that are stopped, if this user may, and waits until they are dead; how many clients they had. What they held is then

@@ -7,13 +7,17 @@
 mod binary;
 
 use atoll::{Cache, CacheError, ClientState, Pool, PoolOptions};
-use atoll_fabric::VerbError;
+use atoll_fabric::region::Region;
 use atoll_fabric::shm::fork::in_fork;
+use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
+use atoll_fabric::{Batch, Endpoint, VerbError, run_ready};
+use atoll_pool::PlaceState;
 use binary::{PoolName, Serving, engines, printed};
 use redis::Commands;
 use rustix::process::{Pid, Signal};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const POOL: &str = "ATOLL_TEST_KILL_POOL";
@@ -237,6 +241,25 @@ fn a_repairer_that_is_killed_is_no_harm() {
             repairer.kill().unwrap();
             repairer.wait().unwrap();
         }
+        pool.repair().unwrap();
+        assert_eq!(states(&pool), []);
+        is_whole(&pool);
+    }
+}
+
+/// Nobody can be asked after it, because it has not said who it is.
+#[test]
+fn a_client_that_died_while_it_joined_is_repaired_too() {
+    for (name, pool) in pools("kill-joining", 8) {
+        let region = ShmRegion::open(&name.0).unwrap();
+        let bytes = region.attributes().bytes;
+        let endpoint = ShmEndpoint::new(Arc::new(region));
+        let layout = run_ready(atoll_pool::Pool::open(&endpoint, bytes)).unwrap().layout;
+        let mut batch = Batch::new();
+        batch.write_word(layout.signal(0), PlaceState::Joining.word(1));
+        batch.write_word(layout.members_ever(), 1);
+        run_ready(endpoint.post(&mut batch)).unwrap();
+        assert_eq!(states(&pool), [ClientState::Joining]);
         pool.repair().unwrap();
         assert_eq!(states(&pool), []);
         is_whole(&pool);
