@@ -319,6 +319,25 @@ fn promise_5_threads_set_many_sizes_in_a_small_pool_with_queues_and_no_set_fails
 }
 
 /// The index of a pool with queues fills long before its heap does; then its buckets say what goes, and the queues hear of it.
+/// Its chunks, of which it has many in the cutting, are not to be had, and after a while what is in them is at the end of every list.
+#[test]
+fn promise_5_a_client_that_does_nothing_is_in_nobodys_way() {
+    for policy in QueuePolicy::ALL {
+        let settings = QueueOptions::new(policy).for_capacity(4 << 20);
+        let host = Host::new(PoolSettings { clients_max: 2, ..settings });
+        let (mut idle, mut busy) = (host.queues_client(), host.queues_client());
+        let set = |cache: &mut Cache<_>, number: u64, bytes| {
+            run_ready(cache.set(&number.to_le_bytes(), &vec![1; bytes], &SetOptions::default())).unwrap();
+        };
+        for (number, bytes) in (0..).zip([100, 200, 400, 800].repeat(200)) {
+            set(&mut idle, number, bytes);
+        }
+        (1000..3000).for_each(|number| set(&mut busy, number, 100_000));
+        drop(idle);
+        host.verify_queues();
+    }
+}
+
 #[test]
 fn promise_5_queues_of_objects_much_smaller_than_expected_take_every_set_and_stay_sound() {
     for policy in QueuePolicy::ALL {

@@ -50,7 +50,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         self.core.note_share(victim.word);
         let draw = self.core.endpoint.random() as u32;
         let made = match self.core.passes_on(victim.word, class, drained, draw) {
-            true => self.empty_chunk_of(Some(victim), victim.word).await?,
+            true => self.empty_chunk_of_victim(victim).await?,
             false if self.core.fits(victim.word, class) => self.evict(victim).await?,
             false => Made::Misfit,
         };
@@ -108,6 +108,17 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         Ok(made)
     }
 
+    /// Makes the chunk of a victim free, or begins to. One whose chunk somebody else has, perhaps for long, goes alone: at its queue's end it would be in the
+    /// way of all the others.
+    async fn empty_chunk_of_victim(&mut self, victim: Victim) -> Result<Made, CacheError> {
+        let made = self.empty_chunk_of(Some(victim), victim.word).await?;
+        if made != Made::Stale || !self.core.bury(victim.slot, victim.word).await? {
+            return Ok(made);
+        }
+        self.core.stats.evictions += 1;
+        Ok(Made::Room)
+    }
+
     async fn spare_unless_gone(&mut self, victim: Victim, made: Made) -> Result<(), CacheError> {
         // Where a chunk is being emptied, all that is in it goes.
         if !matches!(made, Made::Room | Made::Begun) {
@@ -129,7 +140,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         self.core.note_share(victim.word);
         let draw = self.core.endpoint.random() as u32;
         let gives = drained || victim.word.is_large() || self.core.gives_chunk(victim.word, WANTED_ONCE_FOR, draw);
-        let made = if gives { self.empty_chunk_of(Some(victim), victim.word).await? } else { Made::Misfit };
+        let made = if gives { self.empty_chunk_of_victim(victim).await? } else { Made::Misfit };
         self.spare_unless_gone(victim, made).await?;
         Ok(made)
     }
