@@ -1,9 +1,9 @@
 //! The table of objects over shared memory: promises 1, 2, 5 and 6, by one thread and by several.
 
-use atoll_cache::ditto::{Ditto, DittoOptions};
-use atoll_cache::kvs::{self, Kvs};
+use atoll_cache::ditto::{Adaptive, Ditto, DittoOptions};
+use atoll_cache::kvs::{self, AtRandom, Kvs};
 use atoll_cache::objects::{ObjectsPool, Replacement};
-use atoll_cache::queues::{QueueOptions, QueuePolicy, Queued};
+use atoll_cache::queues::{Queue, QueueOptions, QueuePolicy, Queued};
 use atoll_cache::{Cache, Engine, Expiry, KEY_BYTES_MAX, Number, SetOptions, Value};
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::{Batch, Endpoint, run_ready};
@@ -320,21 +320,27 @@ fn promise_5_threads_set_many_sizes_in_a_small_pool_with_queues_and_no_set_fails
 
 /// The index of a pool with queues fills long before its heap does; then its buckets say what goes, and the queues hear of it.
 /// Its chunks, of which it has many in the cutting, are not to be had, and after a while what is in them is at the end of every list.
+fn an_idle_client_is_in_nobodys_way<R: Replacement<ShmEndpoint>>(settings: PoolSettings) -> Host {
+    let host = Host::new(PoolSettings { clients_max: 2, ..settings });
+    let [mut idle, mut busy] = [(); 2].map(|()| Cache::new(host.engine::<R>()));
+    let set = |cache: &mut Cache<_>, number: u64, bytes| {
+        run_ready(cache.set(&number.to_le_bytes(), &vec![1; bytes], &SetOptions::default())).unwrap();
+    };
+    for (number, bytes) in (0..).zip([100, 200, 400, 800].repeat(200)) {
+        set(&mut idle, number, bytes);
+    }
+    (1000..3000).for_each(|number| set(&mut busy, number, 100_000));
+    drop((idle, busy));
+    host
+}
+
 #[test]
 fn promise_5_a_client_that_does_nothing_is_in_nobodys_way() {
+    let bytes = 4 << 20;
+    an_idle_client_is_in_nobodys_way::<AtRandom>(kvs::options().for_growth(bytes, 0)).verify_kvs();
+    an_idle_client_is_in_nobodys_way::<Adaptive>(DittoOptions::default().for_capacity(bytes)).verify_ditto();
     for policy in QueuePolicy::ALL {
-        let settings = QueueOptions::new(policy).for_capacity(4 << 20);
-        let host = Host::new(PoolSettings { clients_max: 2, ..settings });
-        let (mut idle, mut busy) = (host.queues_client(), host.queues_client());
-        let set = |cache: &mut Cache<_>, number: u64, bytes| {
-            run_ready(cache.set(&number.to_le_bytes(), &vec![1; bytes], &SetOptions::default())).unwrap();
-        };
-        for (number, bytes) in (0..).zip([100, 200, 400, 800].repeat(200)) {
-            set(&mut idle, number, bytes);
-        }
-        (1000..3000).for_each(|number| set(&mut busy, number, 100_000));
-        drop(idle);
-        host.verify_queues();
+        an_idle_client_is_in_nobodys_way::<Queue>(QueueOptions::new(policy).for_capacity(bytes)).verify_queues();
     }
 }
 

@@ -112,7 +112,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// way of all the others.
     async fn empty_chunk_of_victim(&mut self, victim: Victim) -> Result<Made, CacheError> {
         let made = self.empty_chunk_of(Some(victim), victim.word).await?;
-        if made != Made::Stale || !self.core.bury(victim.slot, victim.word).await? {
+        let is_in_the_way = made == Made::Stale && victim.word.is_live();
+        if !is_in_the_way || !self.core.bury(victim.slot, victim.word).await? {
             return Ok(made);
         }
         self.core.stats.evictions += 1;

@@ -57,6 +57,8 @@ pub(super) struct Elastic {
     pub(super) misses: u64,
     /// Objects that the first clients' engines wrote, evicted or moved.
     pub(super) objects_moved: u64,
+    /// Objects that those wrote or moved who took memory out of use and gave it back.
+    pub(super) objects_moved_by_operators: u64,
 }
 
 impl Elastic {
@@ -70,6 +72,7 @@ impl Elastic {
             retired_chunks: 0,
             misses: 0,
             objects_moved: 0,
+            objects_moved_by_operators: 0,
         }
     }
 
@@ -181,10 +184,18 @@ fn measure_on<G: Subject>(setup: &Setup, phase_ms: usize, change: Change) -> Res
     Ok(Elastic { misses, objects_moved: moved, ..run })
 }
 
-/// Objects that were written, evicted or copied, by the counters of the engines.
+/// Objects that were written or copied, by the counters of the engines.
+fn objects_written(stats: &[(&'static str, u64)]) -> u64 {
+    count(stats, &["puts", "regroups"])
+}
+
+/// The same with those that were evicted.
 fn objects_moved(stats: &[(&'static str, u64)]) -> u64 {
-    let counts = |name: &&'static str| ["puts", "evictions", "regroups"].contains(name);
-    stats.iter().filter(|(name, _)| counts(name)).map(|(_, count)| count).sum()
+    objects_written(stats) + count(stats, &["evictions"])
+}
+
+fn count(stats: &[(&'static str, u64)], names: &[&str]) -> u64 {
+    stats.iter().filter(|(name, _)| names.contains(name)).map(|(_, count)| count).sum()
 }
 
 /// Does one request after the other until that time.
@@ -267,6 +278,7 @@ async fn resize<G: Subject>(
     let restored_ns = engine.endpoint().virtual_ns() - since_ns - 2 * phase_ns;
     engine.leave().await?;
     let mut run = run.borrow_mut();
+    run.objects_moved_by_operators += objects_written(&engine.stats().named());
     run.begin_ns_max = run.begin_ns_max.max(retired_ns);
     run.end_ns_max = run.end_ns_max.max(restored_ns);
     Ok(())
