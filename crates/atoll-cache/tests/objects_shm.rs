@@ -4,7 +4,7 @@ use atoll_cache::ditto::{Adaptive, Ditto, DittoOptions};
 use atoll_cache::kvs::{self, AtRandom, Kvs};
 use atoll_cache::objects::{ObjectsPool, Replacement};
 use atoll_cache::queues::{Queue, QueueOptions, QueuePolicy, Queued};
-use atoll_cache::{Cache, Engine, Expiry, KEY_BYTES_MAX, Number, SetOptions, Value};
+use atoll_cache::{Cache, CacheError, Engine, Expiry, KEY_BYTES_MAX, Number, SetOptions, Value};
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::{Batch, Endpoint, run_ready};
 use atoll_pool::PoolSettings;
@@ -318,7 +318,6 @@ fn promise_5_threads_set_many_sizes_in_a_small_pool_with_queues_and_no_set_fails
     }
 }
 
-/// The index of a pool with queues fills long before its heap does; then its buckets say what goes, and the queues hear of it.
 /// Its chunks, of which it has many in the cutting, are not to be had, and after a while what is in them is at the end of every list.
 fn an_idle_client_is_in_nobodys_way<R: Replacement<ShmEndpoint>>(settings: PoolSettings) -> Host {
     let host = Host::new(PoolSettings { clients_max: 2, ..settings });
@@ -344,6 +343,33 @@ fn promise_5_a_client_that_does_nothing_is_in_nobodys_way() {
     }
 }
 
+/// With words beside objects no chunk can be emptied while somebody is in the middle of an operation. Who wants chunks then is told so, and the cache is not emptied for it.
+#[test]
+fn promise_4_a_client_that_stops_in_an_operation_does_not_cost_what_is_cached() {
+    let options = DittoOptions { experts: "lru-k".parse().unwrap(), ..DittoOptions::default() };
+    let host = Host::new(PoolSettings { clients_max: 2, ..options.for_capacity(4 << 20) });
+    let [mut stopped, mut busy] = [(); 2].map(|()| host.ditto_client());
+    let set = |cache: &mut Cache<_>, number: u64, bytes| {
+        run_ready(cache.set(&number.to_le_bytes(), &vec![1; bytes], &SetOptions::default()))
+    };
+    (0..20_000).for_each(|number| assert!(set(&mut busy, number, 300).is_ok()));
+    set(&mut stopped, 0, 300).unwrap();
+    let before = run_ready(busy.objects()).unwrap();
+    let mut refused = 0;
+    run_ready(stopped.get_many(&[&0u64.to_le_bytes()], |_, _| {
+        let outcome = set(&mut busy, 1, 100_000);
+        assert!(matches!(outcome, Err(CacheError::OutOfMemory)), "{outcome:?}");
+        refused += 1;
+    }))
+    .unwrap();
+    let after = run_ready(busy.objects()).unwrap();
+    assert!(refused == 1 && after * 10 > before * 9, "{before} objects, then {after}");
+    set(&mut busy, 1, 100_000).unwrap();
+    drop((stopped, busy));
+    host.verify_ditto();
+}
+
+/// The index of a pool with queues fills long before its heap does; then its buckets say what goes, and the queues hear of it.
 #[test]
 fn promise_5_queues_of_objects_much_smaller_than_expected_take_every_set_and_stay_sound() {
     for policy in QueuePolicy::ALL {

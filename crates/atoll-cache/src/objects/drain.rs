@@ -68,6 +68,11 @@ impl Emptied {
     pub(super) fn begun(chunk: ChunkId, owned: Chunk) -> Self {
         Self { chunk, owned, goes: 0, stage: Stage::InUse }
     }
+
+    /// Whether it waits for operations that are under way, whoever has its blocks.
+    fn is_resting(&self) -> bool {
+        matches!(self.stage, Stage::Resting(..))
+    }
 }
 
 /// The blocks of a chunk, as they lie there.
@@ -95,6 +100,8 @@ pub(super) struct Naming {
     pub(super) number: usize,
 }
 
+/// Chunks that one client empties at a time. While it finds nothing else, more, unless all rest: some may wait for a client that does nothing, which has blocks of them in hand.
+pub(super) const DRAINS_MAX: usize = 4;
 /// Buckets READ, or slots swapped, in one batch.
 const SLOTS_AT_ONCE: usize = 16;
 /// Looks at a chunk in one go.
@@ -132,6 +139,12 @@ impl<E: Endpoint> Core<E> {
         self.stats.groups_cleaned += 1;
         self.waiting.push(Emptied::begun(chunk, leaving));
         Ok(true)
+    }
+
+    /// Whether this client may claim another chunk: not while as many as it empties at a time rest, since one more would rest as long.
+    pub(super) fn may_claim_chunk(&self) -> bool {
+        let resting = self.waiting.iter().filter(|emptied| emptied.is_resting()).count();
+        resting < DRAINS_MAX && self.waiting.len() < DRAINS_MAX + self.drains_more
     }
 
     /// Begins to empty a chunk that is in use; whether this client does now.
@@ -197,9 +210,9 @@ impl<E: Endpoint> Core<E> {
         let layout = self.shared.pool.layout.clone();
         let (mut tells, mut rested) = (false, Vec::new());
         for emptied in &mut *waiting {
-            if let Stage::Resting(grace, tag) = &mut emptied.stage {
+            if let Stage::Resting(grace, _) = &mut emptied.stage {
                 if grace.is_over(&self.endpoint, &self.shared.pool).await? {
-                    rested.push((emptied.chunk, *tag));
+                    rested.push(emptied.chunk);
                 }
                 continue;
             }
@@ -235,11 +248,14 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Makes those chunks empty that have rested. A client that died meanwhile may have told in a cell of a block whose tag begins anew: a repair settles that before.
-    async fn end_rest(&mut self, waiting: &mut [Emptied], rested: &[(ChunkId, u16)]) -> Result<(), CacheError> {
+    async fn end_rest(&mut self, waiting: &mut [Emptied], rested: &[ChunkId]) -> Result<(), CacheError> {
         let in_hands = self.chunks_in_hands().await?;
-        for (chunk, tag) in rested.iter().filter(|(chunk, _)| !in_hands.contains(chunk)) {
-            for emptied in waiting.iter_mut().filter(|emptied| emptied.chunk == *chunk) {
-                emptied.stage = Stage::Empty(*tag);
+        for emptied in waiting {
+            if let Stage::Resting(_, tag) = emptied.stage
+                && rested.contains(&emptied.chunk)
+                && !in_hands.contains(&emptied.chunk)
+            {
+                emptied.stage = Stage::Empty(tag);
             }
         }
         Ok(())

@@ -9,8 +9,8 @@
 //! chunk, which a repair frees: then the pool is larger by that one.
 
 use super::Objects;
+use super::drain::DRAINS_MAX;
 use super::replacement::Replacement;
-use super::room::DRAINS_MAX;
 use crate::CacheError;
 use atoll_fabric::{Address, Endpoint};
 use atoll_pool::chunks;

@@ -11,6 +11,7 @@
 //! as in one queue for all.
 
 use super::class::Class;
+use super::drain::DRAINS_MAX;
 use super::replacement::{Candidate, Replacement, Victim};
 use super::sample::Sample;
 use super::slot::Slot;
@@ -25,8 +26,6 @@ pub(super) const TRIES_MAX: u32 = 2_000;
 const MISFITS_MAX: u32 = 12;
 /// Tries before a writer waits for others.
 const IDLE_TRIES: u32 = 16;
-/// Chunks that one client empties at a time. While it finds nothing else, more: some may wait for a client that does nothing, which has blocks of them in hand.
-pub(super) const DRAINS_MAX: usize = 4;
 /// A chunk is emptied once for the blocks of so many chunks.
 const DRAIN_EVERY: u64 = 4;
 /// Where a chunk is wanted, one is emptied for so many victims.
@@ -298,7 +297,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             return Ok(if evicted { Made::Room } else { Made::Stale });
         }
         let Some((_, chunk)) = self.core.block_span(word.block()) else { return Ok(Made::Stale) };
-        if self.core.waiting.len() >= DRAINS_MAX + self.core.drains_more {
+        if !self.core.may_claim_chunk() {
             return Ok(Made::Nothing);
         }
         Ok(if self.core.claim_chunk(chunk).await? { Made::Begun } else { Made::Stale })

@@ -47,11 +47,14 @@ impl<E: Endpoint> Core<E> {
         Ok(self.record_now(slot, word).await?.map(|listed| listed.unwrap_or(None)))
     }
 
-    /// Makes a live slot's block dead if it still has this word; whether it did. Its extents are freed.
+    /// Makes a live slot's block dead if it still has this word; whether it did. Its extents are freed. A word that names no block leaves none.
     pub(super) async fn bury(&mut self, slot: u64, word: Slot) -> Result<bool, CacheError> {
         let Some(extents) = self.extents_of(slot, word).await? else { return Ok(false) };
-        let buried = word.buried(self.shared.settings.large_class);
-        if !self.swap_slot(slot, word, buried).await? {
+        let then = match self.find_record(word).await? {
+            Some(_) => word.buried(self.shared.settings.large_class),
+            None => Slot::EMPTY,
+        };
+        if !self.swap_slot(slot, word, then).await? {
             return Ok(false);
         }
         self.count_removed(1).await?;
