@@ -10,6 +10,7 @@
 //! | [`pooled`] | engines whose caches live in a pool |
 //! | [`value`] | the bytes of a hit, and what is known of them |
 //! | [`stats`] | what a client counts |
+//! | [`sweep`] | the pace at which clients look for expired objects |
 //! | [`chosen`] | whichever engine a pool was made for, behind one type |
 //! | [`forge`] | the engine `forge` |
 //! | [`glcache`] | the learned rule of `forge`: the baseline GLCache-DM |
@@ -46,6 +47,7 @@ pub mod pooled;
 pub mod queues;
 pub mod record;
 pub mod stats;
+pub mod sweep;
 pub mod value;
 
 pub use cache::{Cache, Condition, ExpireCondition, ExpireOutcome, Expiry, Number, SetOptions, SetOutcome};
