@@ -19,7 +19,9 @@
 use crate::CacheError;
 use crate::record::{Hasher, Header, LARGE_EXTENTS, LargeBody};
 use atoll_fabric::{Batch, Buffer, Endpoint};
+use atoll_pool::registry::Roll;
 use atoll_pool::{Chunk, ChunkId, ChunkState, Incarnation, Pool, PoolError, chunks, nodes};
+use std::collections::BTreeMap;
 
 /// A chunk of a large object, at the time of that object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -224,6 +226,32 @@ impl<E: Endpoint> ExtentIo<'_, E> {
             self.free_extent(extent).await?;
         }
         Ok(())
+    }
+
+    /// Extents that a repair has to look after, by the bucket of their objects' keys: those in state
+    /// Bound, and those in state Extent of owners that are not alive. The states are those of
+    /// `descriptors`, the buckets are READ after them.
+    pub(crate) async fn left_behind(
+        &self,
+        descriptors: &[chunks::Descriptor],
+        roll: &Roll,
+    ) -> Result<BTreeMap<u64, Vec<(Extent, Chunk)>>, CacheError> {
+        let suspects = descriptors.iter().enumerate().filter_map(|(index, descriptor)| {
+            let found = descriptor.chunk?;
+            let is_suspect = match found.state {
+                ChunkState::Extent => !roll.has(found.owner_slot, found.owner_epoch),
+                state => state == ChunkState::Bound,
+            };
+            is_suspect.then_some((ChunkId(index as u32), found))
+        });
+        let (numbers, states): (Vec<ChunkId>, Vec<Chunk>) = suspects.unzip();
+        let buckets = chunks::contents(self.endpoint, &self.pool.layout, &numbers).await?;
+        let mut by_bucket: BTreeMap<u64, Vec<(Extent, Chunk)>> = BTreeMap::new();
+        for ((chunk, found), bucket) in numbers.into_iter().zip(states).zip(buckets) {
+            let extent = Extent { chunk, generation: found.generation };
+            by_bucket.entry(bucket).or_default().push((extent, found));
+        }
+        Ok(by_bucket)
     }
 
     /// Frees an extent that no object has; whether it was one still.

@@ -6,7 +6,8 @@
 //!                      word 2  dead bytes in it                               atomics only
 //!                      word 3  engine's word                                  owned by the owner
 //!
-//! Words 1 and 3 are written before the swap of word 0 that makes them of use, so that whoever finds the state finds them.
+//! Words 1 and 3 are written before the swap of word 0 that makes them of use, so that a client that READs them after it
+//! has seen the state finds them. One READ of a whole descriptor may bring a newer state with older words 1 and 3.
 //! ```
 //!
 //! | from | to | by | meaning |
@@ -31,7 +32,7 @@
 //! nothing. A last resort goes through everything, and lowers the count if it finds nothing.
 
 use crate::{Incarnation, Layout, nodes, read_word};
-use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
+use atoll_fabric::{Address, BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Ticket, VerbError};
 
 /// A chunk's number, below the layout's `chunks_max`. Chunks of all nodes are numbered through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -330,6 +331,27 @@ pub async fn descriptors<E: Endpoint>(
     buffer.resize(count as usize * 32);
     let words = endpoint.read(layout.descriptor(first), buffer).await?;
     Ok(words.words().chunks(4).map(Descriptor::from_words).collect())
+}
+
+/// READs the words of contents of some chunks, in the chunks' order.
+///
+/// The words of one READ are of different moments, in any order. A caller that decides by the state
+/// and the contents of a chunk READs the contents here, after it has seen the state. If a swap from
+/// that state then succeeds, the contents were those of the same life of the chunk.
+pub async fn contents<E: Endpoint>(
+    endpoint: &E,
+    layout: &Layout,
+    chunks: &[ChunkId],
+) -> Result<Vec<u64>, VerbError> {
+    let mut contents = Vec::with_capacity(chunks.len());
+    for some in chunks.chunks(BATCH_VERBS_MAX) {
+        let mut batch = Batch::new();
+        let reads: Vec<Ticket> =
+            some.iter().map(|chunk| batch.read_word(layout.descriptor(*chunk).add(8))).collect();
+        endpoint.post(&mut batch).await?;
+        contents.extend(reads.into_iter().map(|read| batch.word(read)));
+    }
+    Ok(contents)
 }
 
 /// Chunks that the hint says are free.

@@ -9,7 +9,7 @@ use crate::record::{Header, LargeBody};
 use atoll_fabric::{Buffer, Endpoint};
 
 impl<E: Endpoint> Forge<E> {
-    fn extent_io(&self) -> ExtentIo<'_, E> {
+    pub(super) fn extent_io(&self) -> ExtentIo<'_, E> {
         ExtentIo { endpoint: &self.endpoint, pool: &self.shared.pool, hasher: &self.shared.hasher }
     }
 

@@ -36,7 +36,7 @@ use crate::record::{Header, Record};
 use atoll_fabric::{Batch, Buffer, Endpoint, Purpose};
 use atoll_pool::registry::{self, Place, PlaceState, Roll};
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks, read_word};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 /// Descriptors READ at once.
 const DESCRIPTORS_AT_ONCE: u32 = 1024;
@@ -335,22 +335,11 @@ impl<E: Endpoint> Forge<E> {
 
     /// Frees extents that no object has, and binds those of dead owners that one has.
     async fn sweep_extents(&mut self, descriptors: &[chunks::Descriptor], roll: &Roll) -> Result<u64, CacheError> {
-        let mut by_bucket: HashMap<u64, Vec<(Extent, Chunk)>> = HashMap::new();
-        for (index, descriptor) in descriptors.iter().enumerate() {
-            let Some(found) = descriptor.chunk else { continue };
-            let unsure = match found.state {
-                ChunkState::Extent => !roll.has(found.owner_slot, found.owner_epoch),
-                state => state == ChunkState::Bound,
-            };
-            if unsure && !self.is_open(Hole::LeakedExtents) {
-                let extent = Extent { chunk: ChunkId(index as u32), generation: found.generation };
-                by_bucket.entry(descriptor.contents).or_default().push((extent, found));
-            }
+        if self.is_open(Hole::LeakedExtents) {
+            return Ok(0);
         }
         let mut freed = 0;
-        let mut buckets: Vec<_> = by_bucket.into_iter().collect();
-        buckets.sort_unstable_by_key(|(bucket, _)| *bucket);
-        for (bucket, extents) in buckets {
+        for (bucket, extents) in self.extent_io().left_behind(descriptors, roll).await? {
             let had = match u32::try_from(bucket).ok().filter(|bucket| *bucket < self.shared.settings.buckets) {
                 Some(bucket) => self.extents_of_bucket(bucket).await?,
                 // A damaged word: no object is there.
