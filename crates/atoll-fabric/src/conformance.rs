@@ -7,14 +7,22 @@
 //! | module | cases |
 //! |---|---|
 //! | `transfers` | one client: what verbs do, and what becomes of bad ones |
-//! | `litmus` | several clients: what the contract says of order, atomicity and completion |
-//! | `fences` | whoever is shut out changes nothing |
+//! | `litmus` | several clients: atomicity, the order of messages, flushes |
+//! | `store_buffering` | two clients: a mark that is made is seen by what is in order behind it |
+//! | `fenced_verbs` | two clients: a verb with the fence flag is behind all earlier ones of its batch |
+//! | `nodes` | several memory nodes: each keeps its own order |
+//! | `fences` | a client that was shut out changes nothing |
 //! | `messages` | for fabrics with messages: whole, from whom they say, behind what completed before them |
+//! | `unknown` | for fabrics whose posts end at a deadline: each verb once at most, none after the fence |
 
+mod fenced_verbs;
 mod fences;
 mod litmus;
 mod messages;
+mod nodes;
+mod store_buffering;
 mod transfers;
+mod unknown;
 
 use crate::{Address, Batch, Endpoint, Messenger};
 use std::future::Future;
@@ -32,6 +40,8 @@ pub struct Case<E> {
     pub name: &'static str,
     /// How many clients run at the same time.
     pub clients: usize,
+    /// How many memory nodes they reach.
+    pub nodes: u8,
     /// What client number so much does, in so many rounds.
     pub play: fn(E, usize, u64) -> Play,
     /// Looks at the region once all clients have ended.
@@ -44,8 +54,8 @@ pub trait Fixture {
     type Endpoint: Endpoint + 'static;
 
     /// Plays all clients of `case` at the same time, each with an endpoint of its own, then verifies with another one. They all reach
-    /// node 0 with its region 0, [`REGION_BYTES`] zero bytes in the beginning, and nothing else. The number of rounds is the fixture's
-    /// choice: a simulation plays few rounds under many seeds, threads need many to meet. Panics if a client does.
+    /// the nodes below [`Case::nodes`], each with its region 0, [`REGION_BYTES`] zero bytes in the beginning, and nothing else. The number of
+    /// rounds is the fixture's choice: a simulation plays few rounds under many seeds, threads need many to meet. Panics if a client does.
     fn run(&self, case: &Case<Self::Endpoint>);
 }
 
@@ -63,17 +73,28 @@ pub fn run_messages<F: Fixture<Endpoint: Messenger>>(fixture: &F) {
     }
 }
 
-/// All cases but those of messages.
+/// Runs the cases of unknown outcomes, on a fabric that lets posts end in
+/// [`VerbError::OutcomeUnknown`](crate::VerbError::OutcomeUnknown) now and then.
+pub fn run_unknown<F: Fixture>(fixture: &F) {
+    for case in unknown::cases() {
+        fixture.run(&case);
+    }
+}
+
+/// All cases but those of messages and of unknown outcomes.
 pub fn cases<E: Endpoint + 'static>() -> Vec<Case<E>> {
     let mut cases = transfers::cases();
     cases.extend(litmus::cases());
+    cases.extend(store_buffering::cases());
+    cases.extend(fenced_verbs::cases());
+    cases.extend(nodes::cases());
     cases.extend(fences::cases());
     cases
 }
 
-/// The case of a name, for a client in another process.
+/// The case of a name, but those of messages: for a client in another process.
 pub fn case<E: Endpoint + 'static>(name: &str) -> Option<Case<E>> {
-    cases().into_iter().find(|case| case.name == name)
+    cases().into_iter().chain(unknown::cases()).find(|case| case.name == name)
 }
 
 /// The address of a word of the region.

@@ -1,8 +1,8 @@
 //! Shared memory passes the suite, with clients that are threads and with clients that are processes.
 
 use atoll_fabric::conformance::{self, Case, Fixture, REGION_BYTES};
-use atoll_fabric::run_ready;
-use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
+use atoll_fabric::shm::{ShmEndpoint, ShmNodes, ShmRegion};
+use atoll_fabric::{Clock, run_ready};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
@@ -15,15 +15,20 @@ impl Fixture for Threads {
 
     fn run(&self, case: &Case<ShmEndpoint>) {
         println!("{}", case.name);
-        let region = Arc::new(ShmRegion::anonymous(REGION_BYTES).unwrap());
+        let anonymous = || Arc::new(ShmRegion::anonymous(REGION_BYTES).unwrap());
+        let (home, nodes) = (anonymous(), Arc::new(ShmNodes::named("shm:/conformance-absent")));
+        for node in 1..case.nodes {
+            nodes.insert(node, anonymous()).unwrap();
+        }
+        let endpoint = || ShmEndpoint::with_regions(vec![home.clone()], Clock::host()).with_nodes(nodes.clone());
         let (play, rounds) = (case.play, self.rounds);
         std::thread::scope(|scope| {
             for client in 0..case.clients {
-                let endpoint = ShmEndpoint::new(region.clone());
+                let endpoint = endpoint();
                 scope.spawn(move || run_ready(play(endpoint, client, rounds)));
             }
         });
-        run_ready((case.verify)(ShmEndpoint::new(region), rounds));
+        run_ready((case.verify)(endpoint(), rounds));
     }
 }
 
@@ -35,21 +40,42 @@ struct Processes {
 const REGION: &str = "ATOLL_CONFORMANCE_REGION";
 const PART: &str = "ATOLL_CONFORMANCE_PART";
 
-/// The region's name goes when the case is over, also when it fails.
-struct Named(String);
+/// The regions of a case: the home's name, and how many nodes there are. Their names go when the case is over, also when it fails.
+struct Named(String, u8);
+
+impl Named {
+    fn make(home: String, nodes: u8) -> Self {
+        let named = Self(home, nodes);
+        for name in named.names() {
+            ShmRegion::create(&name, REGION_BYTES).unwrap();
+        }
+        named
+    }
+
+    fn names(&self) -> impl Iterator<Item = String> {
+        (0..self.1).map(|node| if node == 0 { self.0.clone() } else { ShmNodes::name(&self.0, node) })
+    }
+}
 
 impl Drop for Named {
     fn drop(&mut self) {
-        let _ = ShmRegion::remove(&self.0);
+        for name in self.names() {
+            let _ = ShmRegion::remove(&name);
+        }
     }
+}
+
+/// An endpoint over the regions of a case.
+fn opened(home: &str) -> ShmEndpoint {
+    let region = Arc::new(ShmRegion::open(home).unwrap());
+    ShmEndpoint::with_regions(vec![region], Clock::host()).with_nodes(Arc::new(ShmNodes::named(home)))
 }
 
 impl Fixture for Processes {
     type Endpoint = ShmEndpoint;
 
     fn run(&self, case: &Case<ShmEndpoint>) {
-        let name = Named(format!("shm:/conformance-{}-{}", std::process::id(), case.name));
-        let region = Arc::new(ShmRegion::create(&name.0, REGION_BYTES).unwrap());
+        let name = Named::make(format!("shm:/conformance-{}-{}", std::process::id(), case.name), case.nodes);
         let part = |client| format!("{} {client} {}", case.name, self.rounds);
         let children: Vec<Child> = (0..case.clients)
             .map(|client| {
@@ -61,7 +87,7 @@ impl Fixture for Processes {
         for mut child in children {
             assert!(child.wait().unwrap().success(), "a client of {} failed", case.name);
         }
-        run_ready((case.verify)(ShmEndpoint::new(region), self.rounds));
+        run_ready((case.verify)(opened(&name.0), self.rounds));
     }
 }
 
@@ -82,6 +108,5 @@ fn a_client_in_a_process_of_its_own() {
     let part = std::env::var(PART).unwrap();
     let [case, client, rounds] = part.split(' ').collect::<Vec<_>>()[..] else { panic!("`{part}` is no part") };
     let case = conformance::case(case).unwrap();
-    let endpoint = ShmEndpoint::new(Arc::new(ShmRegion::open(&name).unwrap()));
-    run_ready((case.play)(endpoint, client.parse().unwrap(), rounds.parse().unwrap()));
+    run_ready((case.play)(opened(&name), client.parse().unwrap(), rounds.parse().unwrap()));
 }

@@ -1,9 +1,10 @@
 //! The conformance suite is itself tested: fabrics that break one promise each fail the case that names it.
 
-use atoll_fabric::batch::Operation;
+use atoll_fabric::batch::{Operation, Verb};
 use atoll_fabric::conformance::{self, Fixture, REGION_BYTES};
-use atoll_fabric::{Address, Batch, Endpoint, Identity, Limits, VerbError};
-use atoll_sim::{Sim, SimEndpoint, SimOptions};
+use atoll_fabric::{Address, Batch, Endpoint, Identity, Kind, Limits, VerbError};
+use atoll_sim::sim::region;
+use atoll_sim::{Faults, Sim, SimEndpoint, SimOptions};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The promise that is broken.
@@ -29,6 +30,24 @@ enum Mutant {
     NoFence,
     /// Nobody is shut out, and everybody is said to be.
     NobodyShutOut,
+    /// A post of one atomic ends when it is sent, with the word that was to be expected.
+    EarlyAtomics,
+    /// An atomic is behind the READs that follow it in its batch.
+    LateAtomics,
+    /// A READ in front of a fenced verb takes effect behind it.
+    LateReads,
+    /// All memory nodes are the first one.
+    OneNode,
+    /// A post ends once the verbs to the home have taken effect.
+    EarlyNodes,
+    /// The verbs to one memory node go out in the other order if the batch has verbs to another one.
+    MixedNodes,
+    /// A batch is checked node by node, while those before have taken effect.
+    PartialNodes,
+    /// A post whose outcome is unknown is made again.
+    Repeated,
+    /// A post whose outcome is unknown is said to have taken effect.
+    Claimed,
 }
 
 struct Broken {
@@ -53,6 +72,25 @@ impl Broken {
                 if stop(&look) {
                     break;
                 }
+            }
+        }
+        outcome
+    }
+
+    /// Posts the verbs that `first` picks, awaits them, then posts the others.
+    async fn in_two(&self, batch: &mut Batch, first: impl Fn(&Verb) -> bool) -> Result<(), VerbError> {
+        let mut outcome = Ok(());
+        for picked in [true, false] {
+            let mut part = Batch::new();
+            let places: Vec<usize> = (0..batch.len()).filter(|place| first(&batch.verbs()[*place]) == picked).collect();
+            for place in &places {
+                let verb = &mut batch.verbs_mut()[*place];
+                part.read_word(verb.at);
+                std::mem::swap(part.verbs_mut().last_mut().expect("it was added"), verb);
+            }
+            outcome = outcome.and(self.inner.post(&mut part).await);
+            for (place, verb) in places.into_iter().zip(part.verbs_mut()) {
+                std::mem::swap(&mut batch.verbs_mut()[place], verb);
             }
         }
         outcome
@@ -121,6 +159,58 @@ impl Endpoint for Broken {
             Mutant::PartialErrors => self.one_by_one(batch, |_| false).await,
             Mutant::SplitAtomics => self.split_atomics(batch).await,
             Mutant::TornWords => self.torn_words(batch).await,
+            Mutant::EarlyAtomics if batch.len() == 1 => {
+                let mut sent = Batch::new();
+                let verb = &mut batch.verbs_mut()[0];
+                match &mut verb.operation {
+                    Operation::CompareAndSwap { expected, desired, found } => {
+                        sent.compare_and_swap(verb.at, *expected, *desired);
+                        *found = *expected;
+                    }
+                    Operation::FetchAndAdd { addend, .. } => drop(sent.fetch_and_add(verb.at, *addend)),
+                    _ => return self.inner.post(batch).await,
+                }
+                self.inner.post_unawaited(&mut sent);
+                Ok(())
+            }
+            Mutant::LateAtomics => self.in_two(batch, |verb| is_read(&verb.operation)).await,
+            Mutant::LateReads if batch.verbs().iter().any(|verb| verb.fenced) => {
+                self.in_two(batch, |verb| verb.fenced).await
+            }
+            Mutant::OneNode => {
+                let homes: Vec<Address> = batch.verbs().iter().map(|verb| verb.at).collect();
+                for verb in batch.verbs_mut().iter_mut().filter(|verb| verb.at.node() < 3) {
+                    verb.at = Address::new(0, verb.at.region(), verb.at.offset());
+                }
+                let outcome = self.inner.post(batch).await;
+                batch.verbs_mut().iter_mut().zip(homes).for_each(|(verb, at)| verb.at = at);
+                outcome
+            }
+            Mutant::EarlyNodes => {
+                let mut sent = Batch::new();
+                for verb in batch.verbs().iter().filter(|verb| verb.at.node() > 0) {
+                    if let Operation::WriteWord { value } = verb.operation {
+                        sent.write_word(verb.at, value);
+                    }
+                }
+                if sent.is_empty() {
+                    return self.inner.post(batch).await;
+                }
+                self.inner.post_unawaited(&mut sent);
+                Ok(())
+            }
+            Mutant::MixedNodes if batch.verbs().iter().any(|verb| verb.at.node() > 0) => {
+                self.in_two(batch, |verb| matches!(verb.operation, Operation::FetchAndAdd { .. })).await
+            }
+            Mutant::PartialNodes => self.in_two(batch, |verb| verb.at.node() == 0).await,
+            Mutant::Repeated => match self.inner.post(batch).await {
+                Err(VerbError::OutcomeUnknown) => self.inner.post(batch).await,
+                outcome => outcome,
+            },
+            Mutant::Claimed => match self.inner.post(batch).await {
+                Err(VerbError::OutcomeUnknown) => Ok(()),
+                outcome => outcome,
+            },
             Mutant::NoFence => {
                 batch.verbs_mut().iter_mut().for_each(|verb| verb.fenced = false);
                 self.inner.post(batch).await
@@ -175,16 +265,27 @@ impl Endpoint for Broken {
     }
 }
 
+fn is_read(operation: &Operation) -> bool {
+    matches!(operation, Operation::Read { .. } | Operation::ReadWord { .. })
+}
+
 struct Simulated {
     seed: u64,
     mutant: Mutant,
+    faults: Faults,
 }
+
+const UNKNOWN: &str = "a_verb_of_an_unknown_outcome_takes_effect_once_at_most_and_never_after_the_fence";
+/// Posts whose outcome stays unknown.
+const UNKNOWNS: Faults = Faults { unknowns_max: 12, steps_between: 8, ns_max: 3_000_000, ..Faults::none() };
 
 impl Fixture for Simulated {
     type Endpoint = Broken;
 
     fn run(&self, case: &conformance::Case<Broken>) {
-        let sim = Sim::new(SimOptions { steps_max: 200_000, ..SimOptions::new(self.seed, REGION_BYTES) });
+        let nodes = vec![vec![region(REGION_BYTES, Kind::Host)]; case.nodes.into()];
+        let options = SimOptions::with_nodes(self.seed, nodes);
+        let sim = Sim::new(SimOptions { steps_max: 200_000, faults: self.faults, ..options });
         let endpoint = |name: &str| Broken { inner: sim.endpoint(name), mutant: self.mutant };
         for client in 0..case.clients {
             let name = format!("client {client}");
@@ -197,13 +298,16 @@ impl Fixture for Simulated {
 
 /// Whether some seed fails the case.
 fn is_caught(case: &str, mutant: Mutant) -> bool {
+    let faults = if case.contains("unknown_outcome") { UNKNOWNS } else { Faults::none() };
     let case = conformance::case::<Broken>(case).expect("the suite has it");
-    (0..60).any(|seed| catch_unwind(AssertUnwindSafe(|| Simulated { seed, mutant }.run(&case))).is_err())
+    (0..60).any(|seed| catch_unwind(AssertUnwindSafe(|| Simulated { seed, mutant, faults }.run(&case))).is_err())
 }
 
 #[test]
 fn a_fabric_that_breaks_nothing_passes() {
-    (0..5).for_each(|seed| conformance::run(&Simulated { seed, mutant: Mutant::Sound }));
+    let mutant = Mutant::Sound;
+    (0..5).for_each(|seed| conformance::run(&Simulated { seed, mutant, faults: Faults::none() }));
+    (0..60).for_each(|seed| conformance::run_unknown(&Simulated { seed, mutant, faults: UNKNOWNS }));
 }
 
 #[test]
@@ -225,6 +329,30 @@ fn a_fabric_that_breaks_a_promise_fails_the_case_that_names_it() {
         (Mutant::NoFlush, "an_error_of_an_unawaited_post_surfaces_at_the_next_flush"),
         (Mutant::NoFence, "a_fenced_verb_waits_for_all_before_it"),
         (Mutant::NobodyShutOut, "a_client_that_is_shut_out_changes_nothing"),
+        (Mutant::EarlyAtomics, "a_completed_swap_is_seen_by_whatever_is_posted_later"),
+        (Mutant::EarlyAtomics, "a_completed_addition_is_seen_by_whatever_is_posted_later"),
+        (Mutant::LateAtomics, "a_read_behind_a_swap_of_its_batch_is_behind_it_for_all"),
+        (Mutant::LateAtomics, "a_read_behind_an_addition_of_its_batch_is_behind_it_for_all"),
+        (Mutant::NoOrder, "a_read_behind_a_write_of_its_batch_is_behind_it_for_all"),
+        (Mutant::NoOrder, "a_failing_swap_behind_a_write_of_its_batch_is_behind_it_for_all"),
+        (Mutant::NoFence, "a_fenced_swap_behind_a_swap_of_its_batch_is_behind_it_for_all"),
+        (Mutant::NoFence, "a_fenced_read_is_behind_the_read_before_it"),
+        (Mutant::NoFence, "a_fenced_atomic_is_behind_the_read_before_it"),
+        (Mutant::NoFence, "a_fenced_write_is_behind_the_atomic_before_it"),
+        (Mutant::NoFence, "a_fenced_atomic_is_behind_the_atomic_before_it"),
+        (Mutant::NoFence, "a_fenced_write_is_behind_the_read_before_it"),
+        (Mutant::NoFence, "a_fenced_swap_is_behind_the_read_before_it"),
+        (Mutant::LateReads, "a_fenced_read_is_behind_the_read_before_it"),
+        (Mutant::LateReads, "a_fenced_write_is_behind_the_read_before_it"),
+        (Mutant::LateReads, "a_fenced_swap_is_behind_the_read_before_it"),
+        (Mutant::OneNode, "every_node_has_words_of_its_own"),
+        (Mutant::OneNode, "a_batch_to_several_nodes_takes_effect_on_each"),
+        (Mutant::EarlyNodes, "what_completed_on_one_node_is_seen_by_whatever_is_posted_later_to_another"),
+        (Mutant::MixedNodes, "verbs_to_one_node_are_in_order_whatever_is_between_them"),
+        (Mutant::PartialNodes, "a_batch_with_a_node_that_is_not_there_changes_nothing"),
+        (Mutant::Repeated, UNKNOWN),
+        (Mutant::Claimed, UNKNOWN),
+        (Mutant::NobodyShutOut, UNKNOWN),
     ];
     let missed: Vec<_> = caught.iter().filter(|(mutant, case)| !is_caught(case, *mutant)).collect();
     let _ = std::panic::take_hook();

@@ -7,6 +7,7 @@ pub(super) fn cases<E: Endpoint + 'static>() -> Vec<Case<E>> {
     vec![Case {
         name: "a_client_that_is_shut_out_changes_nothing",
         clients: 2,
+        nodes: 1,
         play: |e, c, _| match c {
             0 => Box::pin(change(e)),
             _ => Box::pin(shut_out(e)),

@@ -1,4 +1,4 @@
-//! Several clients: what the contract says of order, atomicity and completion.
+//! Several clients: what the contract says of atomicity, of the order of messages, and of flushes.
 //!
 //! Every round has words of its own where that matters, so that a client which lags finds what it left. Clients leave what they saw in
 //! the region, and the last look compares.
@@ -7,7 +7,7 @@ use super::{Case, Play, fetch_and_add, nothing, read, wait_for, word, write};
 use crate::{Address, Batch, Buffer, Endpoint};
 
 pub(super) fn cases<E: Endpoint + 'static>() -> Vec<Case<E>> {
-    let case = |name, clients, play, verify| Case { name, clients, play, verify };
+    let case = |name, clients, play, verify| Case { name, clients, nodes: 1, play, verify };
     vec![
         case("words_never_tear", 3, |e, c, r| Box::pin(words(e, c, r)), nothing),
         case("atomics_exclude_each_other", 3, |e, c, r| Box::pin(counters(e, c, r)), |e, r| Box::pin(counted(e, r))),
@@ -19,18 +19,6 @@ pub(super) fn cases<E: Endpoint + 'static>() -> Vec<Case<E>> {
             3,
             |e, c, r| Box::pin(latch(e, c, r)),
             |e, r| Box::pin(latched(e, r)),
-        ),
-        case(
-            "a_completed_write_is_seen_by_whatever_is_posted_later",
-            2,
-            |e, c, r| Box::pin(dekker(e, c, r, false)),
-            |e, r| Box::pin(dekker_decided(e, r)),
-        ),
-        case(
-            "a_read_behind_a_write_of_its_batch_is_behind_it_for_all",
-            2,
-            |e, c, r| Box::pin(dekker(e, c, r, true)),
-            |e, r| Box::pin(dekker_decided(e, r)),
         ),
         case("what_was_flushed_is_seen_by_whatever_is_posted_later", 2, |e, c, r| Box::pin(flushed(e, c, r)), nothing),
     ]
@@ -169,40 +157,6 @@ async fn latch<E: Endpoint>(endpoint: E, client: usize, rounds: u64) {
 
 async fn latched<E: Endpoint>(endpoint: E, rounds: u64) {
     assert_eq!(read(&endpoint, LINE).await, 3 * rounds);
-}
-
-/// The words of a round: the two clients' flags, and what each saw of the other's.
-fn flag(round: u64, client: usize) -> Address {
-    word(64 + 32 * (round % 1000) + 8 * client as u64)
-}
-
-fn saw(round: u64, client: usize) -> Address {
-    flag(round, client + 2)
-}
-
-/// Store buffering: both write their own flag and then read the other's. In one batch, or in two with an await between.
-async fn dekker<E: Endpoint>(endpoint: E, client: usize, rounds: u64, one_batch: bool) {
-    for round in 0..rounds.min(1000) {
-        // Both begin a round together, or they would never race on threads.
-        fetch_and_add(&endpoint, word(0), 1).await;
-        wait_for(&endpoint, word(0), 2 * (round + 1)).await;
-        let mut batch = Batch::new();
-        batch.write_word(flag(round, client), 1);
-        if !one_batch {
-            endpoint.post(&mut batch).await.expect("it is inside");
-            batch.clear();
-        }
-        let other = batch.read_word(flag(round, 1 - client));
-        endpoint.post(&mut batch).await.expect("it is inside");
-        write(&endpoint, saw(round, client), 1 + batch.word(other)).await;
-    }
-}
-
-async fn dekker_decided<E: Endpoint>(endpoint: E, rounds: u64) {
-    for round in 0..rounds.min(1000) {
-        let saw = (read(&endpoint, saw(round, 0)).await, read(&endpoint, saw(round, 1)).await);
-        assert!([(1, 2), (2, 1), (2, 2)].contains(&saw), "round {round}: neither saw the other's flag: {saw:?}");
-    }
 }
 
 /// Unawaited posts, a flush, then a flag: whoever sees the flag sees them.

@@ -8,12 +8,14 @@ pub(super) fn cases<E: Endpoint + Messenger + 'static>() -> Vec<Case<E>> {
         Case {
             name: "a_message_arrives_whole_or_not_at_all",
             clients: CLIENTS,
+            nodes: 1,
             play: |e, c, r| Box::pin(exchange(e, c, r)),
             verify: nothing,
         },
         Case {
             name: "what_completed_before_a_message_was_sent_is_visible_to_whoever_gets_it",
             clients: 2,
+            nodes: 1,
             play: |e, c, r| match c {
                 0 => Box::pin(tell(e, r)),
                 _ => Box::pin(be_told(e)),

@@ -7,7 +7,7 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 
 pub(super) fn cases<E: Endpoint + 'static>() -> Vec<Case<E>> {
-    let one = |name, play: fn(E, usize, u64) -> Play| Case { name, clients: 1, play, verify: nothing };
+    let one = |name, play: fn(E, usize, u64) -> Play| Case { name, clients: 1, nodes: 1, play, verify: nothing };
     vec![
         one("what_was_written_is_read_at_every_place_and_length", |endpoint, _, _| Box::pin(lengths(endpoint))),
         one("a_verb_of_no_bytes_changes_nothing", |endpoint, _, _| Box::pin(no_bytes(endpoint))),

@@ -4,15 +4,14 @@
 //! the processors of the host. Everything is done when [`Endpoint::post`] is called, so that
 //! [`run_ready`](crate::run_ready) drives any protocol over this fabric.
 //!
-//! Order: verbs execute in program order. Stores are followed by a full fence before the next load (the contract: after a WRITE
-//! everything is in order, and what completed is visible to whatever is posted later); read-modify-write instructions are full
-//! fences themselves.
+//! Verbs execute in program order; `order` says which barriers stand between them.
 
 #[cfg(any(test, feature = "fork"))]
 pub mod fork;
 mod lock;
 mod mapping;
 mod nodes;
+mod order;
 mod process;
 mod words;
 
@@ -27,6 +26,7 @@ use crate::{
     VerbError,
 };
 use mapping::Mapping;
+use order::{Access, LOCKED_ATOMICS, Order};
 use process::ForkGuard;
 use std::cell::Cell;
 use std::future::ready;
@@ -202,45 +202,39 @@ impl ShmEndpoint {
         }
     }
 
-    /// Executes one checked verb. `stored` says whether stores are waiting for a fence.
+    /// Executes one checked verb behind what `order` has seen of its batch.
     #[inline]
-    fn execute(&self, verb: &mut Verb, stored: &mut bool) {
+    fn execute(&self, verb: &mut Verb, order: &mut Order<LOCKED_ATOMICS>) {
         let Some(words) = self.words(verb.at, verb.len()) else {
             unreachable!("verbs are checked before any executes")
         };
-        let settle = |stored: &mut bool| {
-            if std::mem::take(stored) {
-                fence(Ordering::SeqCst);
-            }
-        };
         match &mut verb.operation {
             Operation::Read { into } => {
-                settle(stored);
+                order.before(Access::Read, verb.fenced).stand();
                 words.load_into(into.words_mut());
             }
             Operation::ReadWord { value } => {
-                settle(stored);
+                order.before(Access::Read, verb.fenced).stand();
                 *value = words.word().load(Ordering::Relaxed);
             }
             Operation::Write { from } => {
-                fence(Ordering::Release);
+                order.before(Access::Write, verb.fenced).stand();
                 words.store_from(from.words());
-                *stored = true;
             }
             Operation::WriteWord { value } => {
-                fence(Ordering::Release);
+                order.before(Access::Write, verb.fenced).stand();
                 words.word().store(*value, Ordering::Relaxed);
-                *stored = true;
             }
             Operation::CompareAndSwap { expected, desired, found } => {
+                order.before(Access::Atomic, verb.fenced).stand();
                 let outcome = words.word().compare_exchange(*expected, *desired, Ordering::SeqCst, Ordering::SeqCst);
                 *found = outcome.unwrap_or_else(|other| other);
-                // A failed compare-and-swap is a locked instruction on x86 and no promise elsewhere.
-                *stored &= cfg!(not(target_arch = "x86_64"));
+                Order::<LOCKED_ATOMICS>::behind_atomic().stand();
             }
             Operation::FetchAndAdd { addend, found } => {
+                order.before(Access::Atomic, verb.fenced).stand();
                 *found = words.word().fetch_add(*addend, Ordering::SeqCst);
-                *stored &= cfg!(not(target_arch = "x86_64"));
+                Order::<LOCKED_ATOMICS>::behind_atomic().stand();
             }
         }
     }
@@ -262,7 +256,7 @@ impl ShmEndpoint {
         self.guard.number() != self.process
     }
 
-    /// Executes the batch, and pays the full fence if its last stores are to be seen by whatever is posted next.
+    /// Executes the batch; `settled` says whether its effects are to be seen by every verb that is posted later.
     #[inline]
     fn execute_all(&self, batch: &mut Batch, settled: bool) -> Result<(), VerbError> {
         if self.is_fork() {
@@ -271,15 +265,11 @@ impl ShmEndpoint {
         for verb in batch.verbs() {
             self.check(verb)?;
         }
-        let mut stored = false;
+        let mut order = Order::default();
         for verb in batch.verbs_mut() {
-            self.execute(verb, &mut stored);
+            self.execute(verb, &mut order);
         }
-        if stored && settled {
-            fence(Ordering::SeqCst);
-        } else {
-            fence(Ordering::Acquire);
-        }
+        order.at_end(settled).stand();
         Ok(())
     }
 }
