@@ -13,13 +13,7 @@ use std::rc::Rc;
 /// them, so that a miss is a mistake.
 fn repair_beside_large_objects<S: Subject>(chunk_bytes: u32, chunks: u64, seeds: u64) {
     for_each_seed(seeds, |seed| {
-        let case = Case::<S> {
-            chunk_bytes,
-            chunks,
-            slots: 64,
-            evictions: Evictions::Never,
-            ..Case::default()
-        };
+        let case = Case::<S> { chunk_bytes, chunks, slots: 64, evictions: Evictions::Never, ..Case::default() };
         let writers = Rc::new(Cell::new(case.clients - 1));
         let checked = case.run_part(seed, |mut client| {
             let writers = writers.clone();

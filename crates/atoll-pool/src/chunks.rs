@@ -338,16 +338,11 @@ pub async fn descriptors<E: Endpoint>(
 /// The words of one READ are of different moments, in any order. A caller that decides by the state
 /// and the contents of a chunk READs the contents here, after it has seen the state. If a swap from
 /// that state then succeeds, the contents were those of the same life of the chunk.
-pub async fn contents<E: Endpoint>(
-    endpoint: &E,
-    layout: &Layout,
-    chunks: &[ChunkId],
-) -> Result<Vec<u64>, VerbError> {
+pub async fn contents<E: Endpoint>(endpoint: &E, layout: &Layout, chunks: &[ChunkId]) -> Result<Vec<u64>, VerbError> {
     let mut contents = Vec::with_capacity(chunks.len());
     for some in chunks.chunks(BATCH_VERBS_MAX) {
         let mut batch = Batch::new();
-        let reads: Vec<Ticket> =
-            some.iter().map(|chunk| batch.read_word(layout.descriptor(*chunk).add(8))).collect();
+        let reads: Vec<Ticket> = some.iter().map(|chunk| batch.read_word(layout.descriptor(*chunk).add(8))).collect();
         endpoint.post(&mut batch).await?;
         contents.extend(reads.into_iter().map(|read| batch.word(read)));
     }

@@ -43,14 +43,14 @@ pub(super) fn cases<E: Endpoint + 'static>() -> Vec<Case<E>> {
     let passing = |name, play| Case { name, clients: 2, nodes: 1, play, verify: super::nothing };
     let buffering = |name, play| Case { name, clients: 2, nodes: 1, play, verify: |e, r| Box::pin(decided(e, r)) };
     vec![
-        passing("a_fenced_read_is_behind_the_read_before_it", |e, c, r| pass(e, c, r, Change::Writes, Look::Reads(DATA_WORDS))),
+        passing("a_fenced_read_is_behind_the_read_before_it", |e, c, r| {
+            pass(e, c, r, Change::Writes, Look::Reads(DATA_WORDS))
+        }),
         passing("a_fenced_atomic_is_behind_the_read_before_it", |e, c, r| pass(e, c, r, Change::Adds, Look::ReadAdd)),
         passing("a_fenced_write_is_behind_the_atomic_before_it", |e, c, r| {
             pass(e, c, r, Change::AddWrite, Look::Reads(1))
         }),
-        passing("a_fenced_atomic_is_behind_the_atomic_before_it", |e, c, r| {
-            pass(e, c, r, Change::Adds, Look::AddRead)
-        }),
+        passing("a_fenced_atomic_is_behind_the_atomic_before_it", |e, c, r| pass(e, c, r, Change::Adds, Look::AddRead)),
         buffering("a_fenced_write_is_behind_the_read_before_it", |e, c, r| buffer(e, c, r, Mark::Write)),
         buffering("a_fenced_swap_is_behind_the_read_before_it", |e, c, r| buffer(e, c, r, Mark::Swap)),
     ]
