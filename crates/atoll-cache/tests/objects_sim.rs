@@ -1,9 +1,12 @@
 //! Engines on the table of objects, on the simulated fabric: promises 1, 4, 5 and the pool's invariants, under every liberty of the contract and
 //! whatever goes wrong.
 
-use atoll_lab::simulated::{Case, Dittoed, Queueing, Stored, Subject, Turmoil};
+use atoll_cache::Pooled;
+use atoll_fabric::{Batch, Endpoint};
+use atoll_lab::simulated::{Case, Dittoed, Queueing, Stored, Subject, Turmoil, load};
 use atoll_sim::for_each_seed;
 use std::cell::Cell;
+use std::rc::Rc;
 
 fn promise_1<S: Subject>(engine: &str) {
     let hits = Cell::new(0);
@@ -63,4 +66,42 @@ fn promise_4_whoever_dies_wherever_nothing_of_kvs_is_wrong_and_nothing_is_lost()
 #[test]
 fn promise_4_whoever_dies_wherever_nothing_of_queues_is_wrong_and_nothing_is_lost() {
     promise_4::<Queueing>("queues");
+}
+
+/// Each client that dies may leave an object counted against the limit that is not there. Others that live must not wait for ever for that.
+fn limit_comes_back<S: Subject>(engine: &str) {
+    for_each_seed(20, |seed| {
+        let case = Case::<S> { clients: 4, objects_max: 2, ..Case::default() };
+        let (sim, shared) = case.formatted(seed).unwrap();
+        let resident = S::Engine::pool_of(&shared).layout.resident_objects();
+        let (control, history) = (sim.control(), Rc::default());
+        let played = case.play(&sim, &history, |mut client| {
+            let control = control.clone();
+            async move {
+                if client.number < 2 {
+                    let endpoint = client.cache.engine().endpoint();
+                    let mut reservation = Batch::new();
+                    reservation.fetch_and_add(resident, 1);
+                    endpoint.post(&mut reservation).await?;
+                    control.kill(control.identified(endpoint.identity()).expect("it has posted"));
+                    endpoint.pause(1).await;
+                }
+                // Neither of the two that live is ever alone.
+                for step in 0..5 {
+                    client.set(b"k", load::unique_value(client.number, step, 20)).await?;
+                    client.delete(b"k").await?;
+                }
+                Ok(client)
+            }
+        });
+        played.unwrap_or_else(|error| panic!("{engine}, seed {seed}: {error}"));
+        case.verify(&sim).unwrap_or_else(|error| panic!("{engine}, seed {seed}: {error}"));
+    });
+}
+
+#[test]
+fn writers_have_the_limit_again_that_the_dead_had_used_up() {
+    limit_comes_back::<Dittoed>("ditto");
+    limit_comes_back::<Stored>("kvs");
+    limit_comes_back::<Queueing>("queues");
 }

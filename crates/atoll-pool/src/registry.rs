@@ -157,6 +157,11 @@ impl Place {
         self.state.word(self.incarnation.epoch)
     }
 
+    /// Whether nothing of its client is under way ([`Member::rest`]).
+    pub fn is_at_rest(&self) -> bool {
+        self.lease & AT_REST != 0
+    }
+
     /// How many rounds its client has made ([`Member::renew`]), wrapping.
     pub fn rounds(&self) -> u32 {
         (self.lease >> ROUNDS_SHIFT) as u32
@@ -437,6 +442,17 @@ pub async fn places<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<Vec<Place>
         }
     };
     Ok(signals.words().chunks(8).zip(accounts.words().chunks(16)).enumerate().map(place).collect())
+}
+
+/// Whether only `me` may change anything: every other client is gone, or at rest.
+pub fn is_quiet(places: &[Place], me: Incarnation) -> bool {
+    places.iter().all(|place| place.incarnation.slot == me.slot || !place.state.is_alive() || place.is_at_rest())
+}
+
+/// Whether two looks at the registry, `me` making the only changes at both, saw the same: then nobody else changed anything in between.
+pub fn was_quiet(before: &[Place], after: &[Place], me: Incarnation) -> bool {
+    let is_same = |(before, after): (&Place, &Place)| before.incarnation.slot == me.slot || before == after;
+    before.len() == after.len() && is_quiet(after, me) && before.iter().zip(after).all(is_same)
 }
 
 /// Shuts a client out for good, if the fabric can; whether it is shut out now, by this caller.

@@ -44,6 +44,8 @@ pub enum Hole {
     OrphanedGroup,
     /// A ticket that a dead dequeuer had is filled behind the head (closed by taking it back in a repair).
     KeptTicket,
+    /// A dequeuer that comes late owns a group by a node that the group has no more (closed by a READ of the node behind that of the descriptor).
+    LateDequeuer,
     /// A slot that a dead client has not decided is never taken again (closed by clearing it in a repair).
     PendingForever,
     /// What a client held is reclaimed although it may still write (closed by the fence).

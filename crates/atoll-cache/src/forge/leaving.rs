@@ -2,7 +2,7 @@
 //!
 //! | step | verbs | if the client stops here |
 //! |---|---|---|
-//! | find the ring node | FAA head; READ node, descriptor | the node is found one lap later, or by a repair |
+//! | find the ring node | FAA head; READ node; READ descriptor, fenced READ of the node | the node is found one lap later, or by a repair |
 //! | own the chunk | CAS Queued -> Leaving | the chunk names its owner |
 //! | empty the node | CAS node | the same; the node is stale |
 //! | judge | READ map and frequencies; READ the slots, if much of the group is dead | |
@@ -26,7 +26,8 @@ use super::{Forge, Hole, Rule};
 use crate::CacheError;
 use crate::record::Record;
 use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Intent};
-use atoll_pool::{Chunk, ChunkId, ChunkState, chunks};
+use atoll_pool::chunks::{self, Descriptor};
+use atoll_pool::{Chunk, ChunkId, ChunkState};
 
 /// One part in so many of a group that is dead makes it worth to READ the slots before they are swapped.
 const DEAD_READ_ONE_IN: u64 = 4;
@@ -101,8 +102,20 @@ impl<E: Endpoint> Forge<E> {
         if self.find_chunk(node.chunk.0).await?.is_none() {
             return Ok(None);
         }
-        let descriptor = chunks::descriptors(&self.endpoint, &self.shared.pool.layout, node.chunk, 1).await?[0];
-        let Some(queued) = descriptor.chunk else { return Ok(None) };
+        // A repairer that finds the node behind the head steals the group, empties the node and queues the group again by another
+        // node. A dequeuer that comes late must not own the group by the old node: its group would have two nodes when it is put
+        // back. The repairer empties the old node before the descriptor is Queued again. So a node that is READ behind the
+        // descriptor and is unchanged is the node of what the descriptor said.
+        let mut batch = Batch::new();
+        let mut words = Buffer::new();
+        words.resize(Descriptor::BYTES as usize);
+        let descriptor = batch.read(self.shared.pool.layout.descriptor(node.chunk), words);
+        let standing = batch.read_word(self.node_address(queue, position));
+        batch.fence();
+        self.endpoint.post(&mut batch).await?;
+        let is_standing = batch.word(standing) == head.word || self.is_open(Hole::LateDequeuer);
+        let descriptor = Descriptor::from_words(batch.take(descriptor).words());
+        let Some(queued) = descriptor.chunk.filter(|_| is_standing) else { return Ok(None) };
         let stale = queued.state != ChunkState::Queued
             || (queued.generation as u16 != node.generation && !self.is_open(Hole::StaleNode));
         if stale {

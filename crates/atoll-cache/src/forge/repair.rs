@@ -17,7 +17,7 @@
 //! | a protection | changing something | does not count of a client that is shut out |
 //! | a ticket without a node | putting a group into a queue | whoever dequeues comes by (see `ring`) |
 //! | an empty node that waits for a ticket behind the head | between the head's FAA and emptying it | emptied |
-//! | a wrong count | anything | counted anew by a client that is alone |
+//! | a wrong count | anything | counted anew by a client that finds all others gone or at rest |
 //!
 //! To settle a chunk: empty every node that names it; go through its records from the first on, which lie without a gap, each with a checksum and
 //! the chunk's generation; look in each one's bucket for a slot that points to it. With none, the chunk is freed as soon as nobody
@@ -34,7 +34,7 @@ use super::{Forge, Hole};
 use crate::CacheError;
 use crate::record::{Header, Record};
 use atoll_fabric::{Batch, Buffer, Endpoint, Purpose};
-use atoll_pool::registry::{self, Place, PlaceState, Roll};
+use atoll_pool::registry::{self, PlaceState, Roll};
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks, read_word};
 use std::collections::HashSet;
 
@@ -404,13 +404,13 @@ impl<E: Endpoint> Forge<E> {
         Ok(None)
     }
 
-    /// Counts everything anew if this client is alone and somebody has died since the last time; whether it did.
+    /// Counts everything anew if all other clients are gone or at rest, and a client has died since the last time; whether it did.
     pub(super) async fn recount(&mut self) -> Result<bool, CacheError> {
         let layout = self.shared.pool.layout.clone();
         let (deaths, counted) = self.deaths().await?;
         let before = registry::places(&self.endpoint, &self.shared.pool).await?;
         self.distrust = deaths != counted;
-        if !self.distrust || !self.is_alone(&before) {
+        if !self.distrust || !registry::is_quiet(&before, self.me()) {
             return Ok(false);
         }
         self.endpoint.flush().await?;
@@ -422,11 +422,10 @@ impl<E: Endpoint> Forge<E> {
         let counted_free = read_word(&self.endpoint, layout.free_chunks()).await?;
         let resident = read_word(&self.endpoint, layout.resident_objects()).await?;
         let after = registry::places(&self.endpoint, &self.shared.pool).await?;
-        let states = |places: &[Place]| -> Vec<_> { places.iter().map(|p| (p.state, p.incarnation)).collect() };
-        if states(&before) != states(&after) {
+        if !registry::was_quiet(&before, &after, self.me()) {
             return Ok(false);
         }
-        // Added, not written: somebody may have come just now.
+        // Added, not written: another client may have come just now.
         let mut batch = Batch::new();
         batch.fetch_and_add(layout.free_chunks(), free.wrapping_sub(counted_free));
         if self.shared.pool.settings.objects_max > 0 {
@@ -448,11 +447,6 @@ impl<E: Endpoint> Forge<E> {
         let counted = batch.read_word(self.shared.pool.layout.deaths_counted());
         self.endpoint.post(&mut batch).await?;
         Ok((batch.word(deaths), batch.word(counted)))
-    }
-
-    fn is_alone(&self, places: &[Place]) -> bool {
-        let me = self.me().slot;
-        places.iter().all(|place| place.incarnation.slot == me || !place.state.is_alive())
     }
 
     async fn count_live_slots(&mut self) -> Result<u64, CacheError> {

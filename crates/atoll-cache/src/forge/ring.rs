@@ -19,7 +19,8 @@
 //! | empty, a later lap | dequeuer | unchanged |
 //!
 //! A node is emptied only by whoever owns its group (CAS of the chunk's descriptor, Queued -> Leaving) or finds that it is stale, so that a
-//! queued group has its node as long as it is queued. The exception is the moment between Queued and the node, when it is put in: its
+//! queued group has its node as long as it is queued. A dequeuer owns a group only by the node that the group has now: it READs
+//! the node again behind the descriptor (see `leaving`). The exception is the moment between Queued and the node, when it is put in: its
 //! descriptor names who does that, and if that one is dead a repair puts it in.
 //!
 //! So a client that stops between its ticket and its node stops nobody, a head that overran the tail only wastes tickets, and a slow
@@ -133,7 +134,7 @@ impl<E: Endpoint> Forge<E> {
         position >> self.shared.settings.ring_log2 & self.lap_mask()
     }
 
-    fn node_address(&self, queue: Queue, position: u32) -> atoll_fabric::Address {
+    pub(super) fn node_address(&self, queue: Queue, position: u32) -> atoll_fabric::Address {
         let index = position & ((1 << self.shared.settings.ring_log2) - 1);
         self.shared.layout.ring(queue).add(u64::from(index) * 8)
     }

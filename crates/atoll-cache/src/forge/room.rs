@@ -165,10 +165,23 @@ impl<E: Endpoint> Forge<E> {
                 for queue in Queue::ALL {
                     self.close_group(queue, 0).await?;
                 }
-                self.endpoint.pause(pause_ns(tried)).await;
+                self.wait_at_rest(pause_ns(tried)).await?;
                 Box::pin(self.tend()).await?;
+                // Each client that died may have left an object counted that is not there: the limit may be used up by those.
+                if self.distrust {
+                    Box::pin(self.recount()).await?;
+                }
             }
         }
+    }
+
+    /// Waits for room below the limit. The client holds no reservation meanwhile and says so: another client that waits counts anew only
+    /// while all others are at rest.
+    async fn wait_at_rest(&mut self, ns: u64) -> Result<(), CacheError> {
+        let member = self.member.as_mut().expect("a client that has left does nothing any more");
+        member.rest(&self.endpoint).await?;
+        self.endpoint.pause(ns).await;
+        Ok(member.begin(&self.endpoint).await?)
     }
 
     /// Evicts until no more objects are resident than may be: what a client that died had not counted may have been too many.

@@ -497,9 +497,7 @@ impl<E: Endpoint> Core<E> {
         let (deaths, counted) = self.deaths().await?;
         let before = registry::places(&self.endpoint, &self.shared.pool).await?;
         self.distrust = deaths != counted;
-        let me = self.me().slot;
-        let is_alone = before.iter().all(|place| place.incarnation.slot == me || !place.state.is_alive());
-        if !self.distrust || !is_alone {
+        if !self.distrust || !registry::is_quiet(&before, self.me()) {
             return Ok(false);
         }
         self.endpoint.flush().await?;
@@ -511,12 +509,11 @@ impl<E: Endpoint> Core<E> {
         let counted_free = read_word(&self.endpoint, layout.free_chunks()).await?;
         let resident = read_word(&self.endpoint, layout.resident_objects()).await?;
         let after = registry::places(&self.endpoint, &self.shared.pool).await?;
-        let states = |places: &[Place]| -> Vec<_> { places.iter().map(|p| (p.state, p.incarnation)).collect() };
-        if states(&before) != states(&after) {
+        if !registry::was_quiet(&before, &after, self.me()) {
             return Ok(false);
         }
         self.recounted = true;
-        // Added, not written: somebody may have come just now.
+        // Added, not written: another client may have come just now.
         let mut batch = Batch::new();
         batch.fetch_and_add(layout.free_chunks(), free.wrapping_sub(counted_free));
         if self.shared.pool.settings.objects_max > 0 {

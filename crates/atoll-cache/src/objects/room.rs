@@ -22,6 +22,8 @@ use atoll_pool::read_word;
 
 /// Tries, each after a pause, before a writer gives up because nothing can be taken.
 pub(super) const TRIES_MAX: u32 = 2_000;
+/// Samples for an object that may go, of which one costs a pause.
+const SAMPLES_A_TRY: u32 = 16;
 /// Samples without a block that fits, after which a chunk is emptied.
 const MISFITS_MAX: u32 = 12;
 /// Tries before a writer waits for others.
@@ -391,17 +393,31 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             let mut batch = Batch::new();
             batch.fetch_and_add(at, u64::MAX);
             self.core.endpoint.post(&mut batch).await?;
-            if !self.evict_one().await? {
-                tried += 1;
-                if tried >= 16 * TRIES_MAX {
-                    return Err(CacheError::OutOfMemory);
-                }
-                if tried > 64 {
-                    self.core.endpoint.pause(pause_ns(tried / 16)).await;
-                    Box::pin(self.core.tend()).await?;
+            if self.evict_one().await? {
+                continue;
+            }
+            // Where the index holds little, most samples are empty: only every so manieth costs a pause.
+            tried += 1;
+            if tried >= SAMPLES_A_TRY * TRIES_MAX {
+                return Err(CacheError::OutOfMemory);
+            }
+            if tried.is_multiple_of(SAMPLES_A_TRY) {
+                self.wait_at_rest(pause_ns(tried / SAMPLES_A_TRY)).await?;
+                Box::pin(self.core.tend()).await?;
+                // Each client that died may have left an object counted that is not there: the limit may be used up by those.
+                if self.core.distrust {
+                    Box::pin(self.core.recount()).await?;
                 }
             }
         }
+    }
+
+    /// Waits for room below the limit. The client holds no reservation meanwhile and says so: another client that waits counts anew only
+    /// while all others are at rest.
+    async fn wait_at_rest(&mut self, ns: u64) -> Result<(), CacheError> {
+        self.core.rest().await?;
+        self.core.endpoint.pause(ns).await;
+        Ok(self.core.leave_rest().await?)
     }
 
     /// Evicts one of the objects of a bucket in which all slots are live.
