@@ -149,7 +149,8 @@ fn a_group_that_a_repairer_queued_again_has_one_node() {
             Case { subject, chunk_bytes: 512, chunks: 18, group_objects_max: 2, clients: 3, hole, ..Case::default() };
         let (sim, _) = case.formatted(1)?;
         let (control, history) = (sim.control(), Rc::default());
-        let (tasks, is_repaired): (Rc<[Cell<Option<ClientId>>; 3]>, Rc<Cell<bool>>) = Default::default();
+        let tasks: Rc<[Cell<Option<ClientId>>; 3]> = Rc::default();
+        let is_repaired = Rc::new(Cell::new(false));
         case.play(&sim, &history, |mut client| {
             let (control, tasks, number) = (control.clone(), tasks.clone(), client.number as usize);
             let is_repaired = is_repaired.clone();
