@@ -1,7 +1,17 @@
 //! Where an endpoint's time comes from.
+//!
+//! | clock | of | used for |
+//! |---|---|---|
+//! | monotone | the processor, or the kernel | durations |
+//! | wall | the host | what the first client of a pool takes the time to be |
+//! | agent | the kernel: `CLOCK_BOOTTIME`, which counts while the host sleeps | the time that passed since any other process looked |
+//!
+//! The agent's clock is asked of the kernel by a system call, because a preloaded C library may replace `clock_gettime`. A
+//! time namespace shows it with an offset, which `/proc/self/timens_offsets` tells. Where that cannot be read, the process
+//! has no agent clock.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// The host's clocks, or a clock set by hand (a replay runs in its trace's time).
@@ -34,6 +44,14 @@ impl Clock {
         }
     }
 
+    /// Milliseconds of the kernel's clock, the same for all processes of the host; `None` if it cannot be had.
+    pub fn agent_ms(&self) -> Option<u64> {
+        match self {
+            Self::Host(_) => boot_ms(),
+            Self::Manual(word) => Some(word.load(Ordering::Relaxed) / 1_000_000),
+        }
+    }
+
     /// Milliseconds since the Unix epoch.
     pub fn unix_ms(&self) -> u64 {
         match self {
@@ -41,6 +59,37 @@ impl Clock {
             Self::Manual(word) => word.load(Ordering::Relaxed) / 1_000_000,
         }
     }
+}
+
+/// Milliseconds since the host's boot, without the offset of this process' time namespace.
+fn boot_ms() -> Option<u64> {
+    static OFFSET_NS: OnceLock<Option<i128>> = OnceLock::new();
+    let offset_ns = (*OFFSET_NS.get_or_init(boot_offset_ns))?;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes a `timespec` to the place that is given, and nothing else.
+    let outcome = unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_BOOTTIME, &raw mut time) };
+    let ns = i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec) - offset_ns;
+    (outcome == 0).then(|| u64::try_from(ns / 1_000_000).ok())?
+}
+
+/// By how much this process' time namespace is ahead of the host's clock; `None` if that cannot be told.
+fn boot_offset_ns() -> Option<i128> {
+    // A kernel without time namespaces has neither of the links. The offsets are those of the children's namespace.
+    let namespace = |name: &str| std::fs::read_link(format!("/proc/self/ns/{name}")).ok();
+    if namespace("pid").is_none() || namespace("time") != namespace("time_for_children") {
+        return None;
+    }
+    if namespace("time").is_none() {
+        return Some(0);
+    }
+    offset_told(&std::fs::read_to_string("/proc/self/timens_offsets").ok()?)
+}
+
+/// The offset of the boot clock that a `timens_offsets` file tells.
+fn offset_told(file: &str) -> Option<i128> {
+    let fields: Vec<&str> = file.lines().find(|line| line.starts_with("boottime"))?.split_whitespace().collect();
+    let number = |index: usize| fields.get(index)?.parse::<i128>().ok();
+    Some(number(1)? * 1_000_000_000 + number(2)?)
 }
 
 /// The host's monotone clock; on x86-64 the time-stamp counter, which costs a third of a system clock read.
@@ -64,7 +113,7 @@ impl HostClock {
     fn calibrated() -> Self {
         #[cfg(target_arch = "x86_64")]
         {
-            static MEASURED: std::sync::OnceLock<(Instant, Option<Tick>)> = std::sync::OnceLock::new();
+            static MEASURED: OnceLock<(Instant, Option<Tick>)> = OnceLock::new();
             let (origin, tick) = *MEASURED.get_or_init(|| {
                 let origin = Instant::now();
                 (origin, Tick::measured(origin))
@@ -128,6 +177,21 @@ mod tests {
         std::thread::sleep(std::time::Duration::from_millis(50));
         let (by_system, by_us) = (instant.elapsed().as_nanos() as f64, (clock.now_ns() - ns) as f64);
         assert!((by_us / by_system - 1.0).abs() < 0.05, "{by_us} against {by_system}");
+    }
+
+    #[test]
+    fn the_agents_clock_is_the_kernels_whatever_the_time_namespace() {
+        let told = |file| offset_told(file);
+        assert_eq!(told("monotonic           0         0\nboottime            0         0\n"), Some(0));
+        assert_eq!(told("monotonic 5 0\nboottime 3600 250000000\n"), Some(3_600_250_000_000));
+        assert_eq!(told("boottime -7200 1\n"), Some(-7_199_999_999_999));
+        assert_eq!((told(""), told("boottime x 0")), (None, None));
+        let uptime = std::fs::read_to_string("/proc/uptime").unwrap();
+        let here_s: f64 = uptime.split_whitespace().next().unwrap().parse().unwrap();
+        let ms = Clock::host().agent_ms().expect("the tests run with /proc");
+        let offset_s = boot_offset_ns().unwrap() as f64 / 1e9;
+        assert!((ms as f64 / 1e3 - (here_s - offset_s)).abs() < 5.0, "{ms} ms at {here_s} s");
+        assert!(Clock::host().agent_ms().unwrap() >= ms);
     }
 
     #[test]

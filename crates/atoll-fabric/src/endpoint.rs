@@ -151,8 +151,13 @@ pub trait Endpoint {
     /// Monotone time of this host in nanoseconds from an arbitrary origin, for durations.
     fn now_ns(&self) -> u64;
 
-    /// Milliseconds since the Unix epoch, as this host believes; may jump.
+    /// Milliseconds since the Unix epoch, as this host believes; may be wrong by any amount, and jump.
     fn unix_ms(&self) -> u64;
+
+    /// Milliseconds of the clock that the region's agent keeps, from an arbitrary origin: on one host the kernel's, which
+    /// counts while the host sleeps. It never goes back until the agent starts again, and every endpoint that has it
+    /// reads the same clock. `None` where it cannot be asked.
+    fn agent_ms(&self) -> Option<u64>;
 
     /// A random word.
     fn random(&self) -> u64;

@@ -52,6 +52,10 @@ impl Endpoint for Deaf {
         self.0.unix_ms()
     }
 
+    fn agent_ms(&self) -> Option<u64> {
+        self.0.agent_ms()
+    }
+
     fn random(&self) -> u64 {
         self.0.random()
     }

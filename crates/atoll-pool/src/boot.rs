@@ -11,7 +11,7 @@
 //! | found on open | what is done |
 //! |---|---|
 //! | this boot | nothing: who has died is repaired |
-//! | another boot, closed | the boot id becomes this one's |
+//! | another boot, closed | the pool's time goes on (see `clock`), then the boot id becomes this one's |
 //! | another boot, not closed | everything but the headers and the nodes that there are is made as new, then the boot id becomes this one's |
 //!
 //! Whoever does the last two holds the region's lock; the boot id comes last, so that one that dies before is followed by another that does all of it.
@@ -24,7 +24,7 @@
 //! Who joins takes a place before it counts: either the look sees the place or the swap fails.
 
 use crate::nodes::MEMBER_HEADER_BYTES;
-use crate::{Layout, PlaceState, Pool, PoolError, header, layout, nodes, read_word, registry};
+use crate::{Layout, PlaceState, Pool, PoolError, clock, header, layout, nodes, read_word, registry};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
 
 const CLOSED: u64 = 1;
@@ -53,13 +53,16 @@ pub async fn take_over<E: Endpoint>(endpoint: &E, pool: &Pool, boot: u64) -> Res
         return Ok(Found::Present);
     }
     let closed = read_word(endpoint, pool.layout.closing()).await? & CLOSED != 0;
-    if !closed {
+    let mut batch = Batch::new();
+    if closed {
+        let least_ms = read_word(endpoint, pool.layout.clock()).await?;
+        clock::add_beginning(&mut batch, endpoint, &pool.layout, least_ms);
+    } else {
         clear(endpoint, &pool.layout).await?;
         nodes::forget_claims(endpoint, pool).await?;
-        let mut batch = Batch::new();
         header::add_beginnings(&mut batch, endpoint, pool);
-        endpoint.post(&mut batch).await?;
     }
+    endpoint.post(&mut batch).await?;
     let mut batch = Batch::new();
     batch.write_word(header::BOOT, boot);
     endpoint.post(&mut batch).await?;

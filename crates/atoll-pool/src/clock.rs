@@ -1,69 +1,166 @@
 //! The pool's clock, which judges expiry: one word of milliseconds since the Unix epoch that only ever grows.
 //!
-//! Clients advance it to their own wall clock. Each keeps the word's last value and lets it run on with its monotone clock for at
-//! most [`REFRESH_NS`] before it looks again, so that one client sees an object expire at most [`SKEW_MS`] before another. Whoever is
-//! about to tell somebody that an object has expired first advances the word to that moment, so that nobody who looks at the word
-//! afterwards can find it live.
+//! ```text
+//! clock          the pool's time, milliseconds since the Unix epoch                  atomics only
+//! clock offset   the pool's time less the agent's clock, wrapping; all ones: none    data, as the header
+//! ```
+//!
+//! **Wall clocks are believed once.** The client that formats the pool says what time it is. From then on time is what
+//! passes on monotone clocks, so a wrong wall clock neither expires an object nor keeps one.
+//!
+//! | a wall clock | is |
+//! |---|---|
+//! | of the client that formats the pool | the pool's time |
+//! | of the client that takes the pool over after a reboot, ahead of the pool's time | the pool's time: nothing else tells how long the host was off |
+//! | the same, behind the pool's time | refused: the pool's time goes on from where it was |
+//! | of any other client, or stepped while the pool is in use | refused, and reported from [`OUTLIER_MS`] on |
+//!
+//! A small step is not followed either. NTP corrects the rate of the kernel's monotone clocks as it corrects the wall
+//! clock's, so the two part only by steps. A pool that should have a corrected wall clock's time is made anew.
+//!
+//! **Advancing.** A client that wants the time READs the word. If its own reckoning is later, it swaps that in:
+//!
+//! | the client | its reckoning |
+//! |---|---|
+//! | can ask the agent's clock | the agent's clock plus the offset: also right after a time when nobody used the pool |
+//! | the same, but that is [`OUTLIER_MS`] behind the word | as the next: its agent's clock is refused for good |
+//! | cannot, and has looked at the word before | the word as it was then, plus what passed on the client's monotone clock |
+//! | cannot, and looks for the first time | the word |
+//!
+//! So an advance is never larger than the monotone time that passed for the client that makes it. A swap that fails is
+//! tried again on the word that it found: that may come from a client that stood still after it had reckoned.
+//!
+//! **Judging.** A client judges by a value that the word has had, for at most [`REFRESH_NS`] by its monotone clock. Hence,
+//! once an object has expired for one client, an operation that any client begins [`SKEW_MS`] later finds it expired.
 
 use crate::{Layout, read_word};
 use atoll_fabric::{Batch, Endpoint, VerbError};
 
-/// How long a client trusts its own running copy.
+/// How long a client judges by the same value.
 pub const REFRESH_NS: u64 = 1_000_000;
 /// How much earlier one client may see an object expire than another, in milliseconds.
 pub const SKEW_MS: u64 = 2;
+/// A clock that is so far off the pool's time is reported, in milliseconds.
+pub const OUTLIER_MS: u64 = 1000;
+/// The offset of a pool whose maker could not ask the agent's clock.
+const NO_OFFSET: u64 = u64::MAX;
 
-/// One client's running copy of the pool's clock.
+/// Where a client's own reckoning of the time comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Reckoning {
+    /// It has not looked at the word.
+    #[default]
+    None,
+    /// The agent's clock, and what is to be added to it, wrapping.
+    Agent(u64),
+    /// Its own monotone clock: the word was `ms` when that showed `ns`, or earlier.
+    Own { ms: u64, ns: u64 },
+}
+
+/// What one client knows of the pool's clock.
 #[derive(Clone, Debug, Default)]
 pub struct PoolClock {
-    /// The largest value of the word that this client knows; the word is at least this.
+    /// A value that the word has had; the word is at least this.
     known_ms: u64,
-    /// When it was read, on the endpoint's monotone clock.
-    read_ns: u64,
-    fresh: bool,
+    /// When the look began that found it, on the endpoint's monotone clock.
+    looked_ns: u64,
+    reckoning: Reckoning,
+    /// How far this host's wall clock is ahead of the pool's time, by the last look.
+    wall_ahead_ms: i64,
+    outliers: u64,
 }
 
 impl PoolClock {
-    /// The time by the running copy, if that is young enough.
+    /// The time that this client judges by, if it has looked lately.
     #[inline]
     pub fn running_ms(&self, now_ns: u64) -> Option<u64> {
-        let age_ns = now_ns.wrapping_sub(self.read_ns);
-        (self.fresh && age_ns < REFRESH_NS).then_some(self.known_ms.saturating_add(age_ns / 1_000_000))
+        let is_fresh = self.reckoning != Reckoning::None && now_ns.wrapping_sub(self.looked_ns) < REFRESH_NS;
+        is_fresh.then_some(self.known_ms)
     }
 
-    /// The time by the running copy in microseconds, however old that is: for what need not be exact. Of two clients of one host it may differ by
-    /// [`SKEW_MS`].
+    /// The time in microseconds by the last look, however old that is, and this client's monotone clock: for what need
+    /// not be exact.
     #[inline]
     pub fn about_us(&self, now_ns: u64) -> u64 {
-        self.known_ms.saturating_mul(1000).saturating_add(now_ns.wrapping_sub(self.read_ns) / 1000)
+        self.known_ms.saturating_mul(1000).saturating_add(now_ns.wrapping_sub(self.looked_ns) / 1000)
     }
 
-    /// The time, reading the word if the copy is older than [`REFRESH_NS`]. `now_ns` is the endpoint's monotone clock.
+    /// The time, looking at the word if the last look is older than [`REFRESH_NS`]. `now_ns` is the endpoint's monotone clock.
     #[inline]
     pub async fn now_ms<E: Endpoint>(&mut self, endpoint: &E, layout: &Layout, now_ns: u64) -> Result<u64, VerbError> {
         if let Some(ms) = self.running_ms(now_ns) {
             return Ok(ms);
         }
-        self.refresh(endpoint, layout, endpoint.unix_ms()).await?;
-        self.read_ns = now_ns;
+        self.look(endpoint, layout).await?;
+        self.looked_ns = now_ns;
         Ok(self.known_ms)
     }
 
-    /// Advances the word to at least `ms`.
-    pub async fn advance<E: Endpoint>(&mut self, endpoint: &E, layout: &Layout, ms: u64) -> Result<(), VerbError> {
-        if ms > self.known_ms { self.refresh(endpoint, layout, ms).await } else { Ok(()) }
+    /// How far this host's wall clock is ahead of the pool's time, by the last look; negative if it is behind.
+    pub fn wall_ahead_ms(&self) -> i64 {
+        self.wall_ahead_ms
     }
 
-    async fn refresh<E: Endpoint>(&mut self, endpoint: &E, layout: &Layout, at_least_ms: u64) -> Result<(), VerbError> {
+    /// How often this client refused a clock: its host's wall clock came to be [`OUTLIER_MS`] off, or its agent's clock was.
+    pub fn outliers(&self) -> u64 {
+        self.outliers
+    }
+
+    async fn look<E: Endpoint>(&mut self, endpoint: &E, layout: &Layout) -> Result<(), VerbError> {
+        let reckoning = match self.reckoning {
+            Reckoning::None => Reckoning::first(endpoint, layout).await?,
+            known => known,
+        };
+        // Reckoned before the look: what is swapped in is no later than now.
+        let reckoned_ms = reckoning.ms(endpoint);
         let mut word = read_word(endpoint, layout.clock()).await?;
-        while word < at_least_ms {
+        while word < reckoned_ms {
             let mut batch = Batch::new();
-            let swap = batch.compare_and_swap(layout.clock(), word, at_least_ms);
+            let swap = batch.compare_and_swap(layout.clock(), word, reckoned_ms);
             endpoint.post(&mut batch).await?;
-            word = if batch.swapped(swap) { at_least_ms } else { batch.word(swap) };
+            word = if batch.swapped(swap) { reckoned_ms } else { batch.word(swap) };
         }
+        // A damaged word may have gone back.
         self.known_ms = self.known_ms.max(word);
-        self.fresh = true;
+        let is_outlier =
+            matches!(reckoning, Reckoning::Agent(_)) && reckoned_ms.saturating_add(OUTLIER_MS) <= self.known_ms;
+        self.reckoning = match reckoning {
+            Reckoning::Agent(_) if !is_outlier => reckoning,
+            // A client whose reckoning is not behind by now keeps it: setting it anew would lose the time that the look took.
+            Reckoning::Own { .. } if reckoning.ms(endpoint) >= self.known_ms => reckoning,
+            _ => Reckoning::Own { ms: self.known_ms, ns: endpoint.now_ns() },
+        };
+        let ahead_ms = endpoint.unix_ms().wrapping_sub(self.known_ms) as i64;
+        let is_off = |ahead_ms: i64| ahead_ms.unsigned_abs() >= OUTLIER_MS;
+        let is_stepped = is_off(ahead_ms) && !is_off(self.wall_ahead_ms);
+        (self.wall_ahead_ms, self.outliers) = (ahead_ms, self.outliers + u64::from(is_outlier) + u64::from(is_stepped));
         Ok(())
     }
+}
+
+impl Reckoning {
+    /// Of a client that has not looked at the clock.
+    async fn first<E: Endpoint>(endpoint: &E, layout: &Layout) -> Result<Self, VerbError> {
+        let offset = read_word(endpoint, layout.clock_offset()).await?;
+        let is_agents = offset != NO_OFFSET && endpoint.agent_ms().is_some();
+        Ok(if is_agents { Self::Agent(offset) } else { Self::None })
+    }
+
+    /// The time by it; 0 if there is none.
+    fn ms<E: Endpoint>(self, endpoint: &E) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::Agent(offset) => endpoint.agent_ms().map_or(0, |ms| ms.wrapping_add(offset)),
+            Self::Own { ms, ns } => ms.saturating_add(endpoint.now_ns().wrapping_sub(ns) / 1_000_000),
+        }
+    }
+}
+
+/// Adds the WRITEs that begin the pool's time, or begin it anew in another life of the agent. The time is this host's wall
+/// clock, or `least_ms` if that is later.
+pub(crate) fn add_beginning<E: Endpoint>(batch: &mut Batch, endpoint: &E, layout: &Layout, least_ms: u64) {
+    let ms = endpoint.unix_ms().max(least_ms);
+    let offset = endpoint.agent_ms().map_or(NO_OFFSET, |agent_ms| ms.wrapping_sub(agent_ms));
+    batch.write_word(layout.clock(), ms);
+    batch.write_word(layout.clock_offset(), offset);
 }

@@ -18,11 +18,11 @@
 //! after the checksum and every bound have been checked.
 
 use crate::layout::EngineArea;
-use crate::{Layout, Pool, nodes};
+use crate::{Layout, Pool, clock, nodes};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
 
 /// The format that this version reads and writes.
-pub const FORMAT_VERSION: u8 = 7;
+pub const FORMAT_VERSION: u8 = 8;
 const MAGIC: u64 = u64::from_le_bytes(*b"ATOLLPL\0") | (FORMAT_VERSION as u64) << 56;
 const WORDS: usize = 32;
 
@@ -281,7 +281,7 @@ pub(crate) async fn write<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<(), 
 /// Adds the WRITEs of the words that are not zero in a new pool, besides the header.
 pub(crate) fn add_beginnings<E: Endpoint>(batch: &mut Batch, endpoint: &E, pool: &Pool) {
     batch.write_word(pool.layout.free_chunks(), pool.layout.chunks().into());
-    batch.write_word(pool.layout.clock(), endpoint.unix_ms());
+    clock::add_beginning(batch, endpoint, &pool.layout, 0);
 }
 
 pub(crate) async fn read<E: Endpoint>(endpoint: &E, region_bytes: u64) -> Result<Pool, PoolError> {

@@ -18,8 +18,9 @@
 //! Chunks are numbered through: first the home's, then node 1's, and so on. The tables are made for as many chunks and nodes as there may ever be. Nodes
 //! that were there when the pool was made have a share of the engine's words; one that came later has chunks alone.
 //!
-//! Control words, all of them for atomics only: clock, free chunks (a hint), resident objects (kept only where objects are limited), clients ever, write
-//! tokens handed out, clients shut out, how many of those the last count of everything has seen, joins and whether the pool was closed (see `boot`).
+//! Control words, all but the last for atomics only: clock, free chunks (a hint), resident objects (kept only where objects are limited), clients ever, write
+//! tokens handed out, clients shut out, how many of those the last count of everything has seen, joins and whether the pool was closed (see `boot`), and
+//! the clock's offset, which is data (see `clock`).
 
 use crate::nodes::{KnownNodes, MEMBER_HEADER_BYTES};
 use crate::registry::{ACCOUNT_BYTES, SIGNAL_BYTES};
@@ -217,6 +218,11 @@ impl Layout {
         Self::control(7)
     }
 
+    /// The pool's time less the agent's clock: see [`clock`](crate::clock).
+    pub const fn clock_offset(&self) -> Address {
+        Self::control(8)
+    }
+
     /// What is known of a memory node: see [`nodes`](crate::nodes).
     pub const fn node(&self, node: u8) -> Address {
         Address::new(0, 0, NODES + 8 * node as u64)
@@ -289,7 +295,7 @@ impl Layout {
 
     /// What is at an address, for whoever follows a trace. The engine's words are the engine's to name.
     pub fn describe(&self, at: Address) -> Option<String> {
-        const CONTROLS: [&str; 8] = [
+        const CONTROLS: [&str; 9] = [
             "clock",
             "free chunks",
             "resident objects",
@@ -298,6 +304,7 @@ impl Layout {
             "deaths",
             "deaths counted",
             "closing",
+            "clock offset",
         ];
         let offset = at.offset();
         let within = |start: u64, end: u64, first: u64, bytes: u64, name: &str, words: &[&str]| {

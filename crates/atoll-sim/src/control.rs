@@ -4,7 +4,7 @@ use crate::SimEndpoint;
 use crate::fault::{After, Direction, Fault};
 use crate::network::Traffic;
 use crate::sim::Shared;
-use atoll_fabric::{Endpoint, Identity, Mailbox};
+use atoll_fabric::{Address, Endpoint, Identity, Mailbox};
 use std::future::Future;
 use std::rc::Rc;
 use std::task::Poll;
@@ -193,6 +193,26 @@ impl Control {
     /// would see that all clients then make progress.
     pub fn calm(&self) {
         self.shared.world.borrow_mut().calm();
+    }
+
+    /// The region's agent starts again, as when a host boots: its clock begins at zero.
+    pub fn restart_agent(&self) {
+        let mut world = self.shared.world.borrow_mut();
+        world.agent_ahead_ms = -((world.now_ns / 1_000_000) as i64);
+        world.touch();
+    }
+
+    /// Virtual nanoseconds since the simulation was made.
+    pub fn now_ns(&self) -> u64 {
+        self.shared.world.borrow().now_ns
+    }
+
+    /// The word at `at`, past the fabric: for whoever checks what clients do.
+    ///
+    /// # Panics
+    /// If no region has it.
+    pub fn peek_word(&self, at: Address) -> u64 {
+        self.shared.world.borrow().memory.words(at, 8).expect("a word of a region")[0]
     }
 
     /// Sets the wall clock of a client ahead, or back.

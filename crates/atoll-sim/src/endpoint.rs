@@ -147,6 +147,10 @@ impl Endpoint for SimEndpoint {
         self.shared.world.borrow_mut().unix_ms(self.number, self.shared.epoch_ms)
     }
 
+    fn agent_ms(&self) -> Option<u64> {
+        self.shared.world.borrow().agent_ms(self.number)
+    }
+
     fn random(&self) -> u64 {
         self.shared.world.borrow_mut().ports[self.number as usize].random.word()
     }

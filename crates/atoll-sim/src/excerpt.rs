@@ -1,6 +1,6 @@
 //! A history that went wrong, cut to what a reader can take in.
 
-use crate::history::{Call, Condition, Event, Outcome, Seen};
+use crate::history::{Call, Condition, Event, Expiry, Outcome, Seen, Window};
 use crate::linearizability::Verdict;
 use crate::sequential::{Evictions, verdict};
 use std::fmt::Write;
@@ -14,6 +14,7 @@ pub(crate) fn shortest(events: &[Event], evictions: Evictions) -> (Vec<Event>, E
         let cut = |mut event: Event| {
             if event.span.returned.is_some_and(|returned| returned > stamp) {
                 (event.span.returned, event.outcome) = (None, None);
+                event.window.most_ms = u64::MAX;
             }
             event
         };
@@ -56,24 +57,37 @@ pub(crate) fn one_line(event: &Event) -> String {
     let outcome = event.outcome.as_ref().map_or("no outcome".to_owned(), outcome_text);
     let call = match &event.call {
         Call::Get => "get".to_owned(),
-        Call::Set { value, condition, expiry_ms } => {
+        Call::Set { value, condition, expiry } => {
             let condition = match condition {
                 Condition::Always => String::new(),
                 Condition::IfAbsent => " if absent".to_owned(),
                 Condition::IfPresent => " if present".to_owned(),
                 Condition::IfToken(token) => format!(" if token {token}"),
             };
-            let expiry = expiry_ms.map_or(String::new(), |ms| format!(" until {ms} ms"));
-            format!("set {}{condition}{expiry}", text(value))
+            format!("set {}{condition}{}", text(value), expiry_text(*expiry))
         }
         Call::Delete => "delete".to_owned(),
-        Call::Expire { expiry_ms } => format!("expire {expiry_ms:?}"),
+        Call::Expire { expiry } => format!("expire{}", expiry_text(*expiry)),
         Call::Increment { by } => format!("increment by {by}"),
         Call::Append { suffix } => format!("append {}", text(suffix)),
         Call::Prepend { prefix } => format!("prepend {}", text(prefix)),
         Call::SetRange { offset, bytes } => format!("set-range {offset} {}", text(bytes)),
     };
-    format!("client {}: {call} -> {outcome}", event.client)
+    let judged = match event.window {
+        Window::ANY => String::new(),
+        Window { least_ms, most_ms: u64::MAX } => format!(", judged from {least_ms} ms on"),
+        Window { least_ms, most_ms } => format!(", judged from {least_ms} to {most_ms} ms"),
+    };
+    format!("client {}: {call} -> {outcome}{judged}", event.client)
+}
+
+fn expiry_text(expiry: Expiry) -> String {
+    match expiry {
+        Expiry::Never => String::new(),
+        Expiry::Keep => " until it would have expired".to_owned(),
+        Expiry::AtMs(ms) => format!(" until {ms} ms"),
+        Expiry::InMs(ms) => format!(" for {ms} ms"),
+    }
 }
 
 fn outcome_text(outcome: &Outcome) -> String {

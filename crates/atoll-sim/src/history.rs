@@ -1,13 +1,14 @@
 //! What clients of a cache did and saw, and whether the cache kept its first promise.
 //!
-//! Every key is checked by itself against the sequential cache of `sequential.rs`. That nothing is served long
-//! after its expiry is a check of its own, [`History::check_expiry`].
+//! Every key is checked by itself against the sequential cache of `sequential.rs`. A history that was given the pool's
+//! clock ([`History::with_clock`]) also knows between which times each operation may have judged: then nothing may be served
+//! after its expiry, and nothing may expire before.
 
 use crate::excerpt::{described, one_line, shortest, text};
 use crate::linearizability::{Span, Verdict};
 use crate::sequential::verdict;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 pub use crate::sequential::Evictions;
 
@@ -22,15 +23,15 @@ pub enum Call {
         value: Vec<u8>,
         /// When the set takes place.
         condition: Condition,
-        /// When the value expires, in milliseconds since the Unix epoch; `None` for never.
-        expiry_ms: Option<u64>,
+        /// When the value expires.
+        expiry: Expiry,
     },
     /// Remove it.
     Delete,
-    /// Change when it expires; `None` for never.
+    /// Change when it expires.
     Expire {
-        /// When, in milliseconds since the Unix epoch.
-        expiry_ms: Option<u64>,
+        /// When.
+        expiry: Expiry,
     },
     /// Add to the decimal integer there, an absent one being 0.
     Increment {
@@ -64,8 +65,40 @@ impl Call {
 
     /// A set under a condition.
     pub fn set_if(value: impl Into<Vec<u8>>, condition: Condition) -> Self {
-        Self::Set { value: value.into(), condition, expiry_ms: None }
+        Self::Set { value: value.into(), condition, expiry: Expiry::Never }
     }
+
+    /// A set under a condition of a value that expires.
+    pub fn set_until(value: impl Into<Vec<u8>>, condition: Condition, expiry: Expiry) -> Self {
+        Self::Set { value: value.into(), condition, expiry }
+    }
+}
+
+/// When something expires, on the pool's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    /// Never.
+    Never,
+    /// When what is there does; never if nothing is there.
+    Keep,
+    /// At so many milliseconds since the Unix epoch.
+    AtMs(u64),
+    /// So many milliseconds after the time that the operation judged by.
+    InMs(u64),
+}
+
+/// Between which times of the pool's clock an operation judged what has expired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// The earliest.
+    pub least_ms: u64,
+    /// The latest.
+    pub most_ms: u64,
+}
+
+impl Window {
+    /// Of an operation of which nothing is known.
+    pub const ANY: Self = Self { least_ms: 0, most_ms: u64::MAX };
 }
 
 /// When a set takes place.
@@ -161,8 +194,8 @@ pub struct Event {
     pub outcome: Option<Outcome>,
     /// When.
     pub span: Span,
-    /// True time at the invocation, in milliseconds since the Unix epoch; for [`History::check_expiry`].
-    pub invoked_ms: u64,
+    /// When it judged.
+    pub window: Window,
 }
 
 /// An operation that has not returned.
@@ -172,10 +205,47 @@ pub struct Pending(usize);
 
 /// Operations of clients of one thread, in the order in which they are told. Clients of several threads merge their events with
 /// [`History::from_events`].
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct History {
     events: RefCell<Vec<Event>>,
     stamp: Cell<u64>,
+    clock: Option<ObservedClock>,
+}
+
+impl std::fmt::Debug for History {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("History").field("events", &self.events).finish_non_exhaustive()
+    }
+}
+
+/// The pool's clock, as whoever can look past the fabric sees it.
+struct ObservedClock {
+    /// True time in nanoseconds, and the pool's in milliseconds.
+    look: Box<dyn Fn() -> (u64, u64)>,
+    /// For how long a client may judge by a time that is over.
+    skew_ns: u64,
+    /// Looks in order: the last one that is as old as the skew, and all later ones.
+    looks: RefCell<VecDeque<(u64, u64)>>,
+}
+
+impl ObservedClock {
+    /// The pool's time.
+    fn now_ms(&self) -> u64 {
+        let look = (self.look)();
+        self.looks.borrow_mut().push_back(look);
+        look.1
+    }
+
+    /// The earliest time that a client which begins an operation now may judge by.
+    fn least_ms(&self) -> u64 {
+        let (now_ns, _) = (self.look)();
+        let mut looks = self.looks.borrow_mut();
+        let is_old = |look: Option<&(u64, u64)>| look.is_some_and(|(ns, _)| ns + self.skew_ns <= now_ns);
+        while is_old(looks.get(1)) {
+            looks.pop_front();
+        }
+        looks.front().filter(|look| is_old(Some(look))).map_or(0, |(_, ms)| *ms)
+    }
 }
 
 thread_local! {
@@ -227,7 +297,14 @@ impl History {
     /// One of events with unique stamps of one clock.
     pub fn from_events(events: Vec<Event>) -> Self {
         let last = events.iter().map(|event| event.span.returned.unwrap_or(event.span.invoked)).max();
-        Self { events: RefCell::new(events), stamp: Cell::new(last.unwrap_or(0)) }
+        Self { events: RefCell::new(events), stamp: Cell::new(last.unwrap_or(0)), clock: None }
+    }
+
+    /// One that knows the pool's clock: `look` gives true time in nanoseconds, and the pool's in milliseconds. Once a client
+    /// has judged by a time, an operation that begins `skew_ms` later judges by no earlier one.
+    pub fn with_clock(skew_ms: u64, look: impl Fn() -> (u64, u64) + 'static) -> Self {
+        let clock = ObservedClock { look: Box::new(look), skew_ns: skew_ms * 1_000_000, looks: RefCell::default() };
+        Self { clock: Some(clock), ..Self::default() }
     }
 
     fn stamp(&self) -> u64 {
@@ -237,15 +314,15 @@ impl History {
 
     /// A client invokes an operation.
     pub fn begin(&self, client: u32, key: &[u8], call: Call) -> Pending {
-        self.begin_at(client, key, call, 0)
-    }
-
-    /// As [`History::begin`], at a true time in milliseconds since the Unix epoch.
-    pub fn begin_at(&self, client: u32, key: &[u8], call: Call, invoked_ms: u64) -> Pending {
         TOLD.set((TOLD.get().0 + 1, TOLD.get().1));
         let span = Span { invoked: self.stamp(), returned: None };
+        let mut window = Window::ANY;
+        if let Some(clock) = &self.clock {
+            clock.now_ms();
+            window.least_ms = clock.least_ms();
+        }
         let mut events = self.events.borrow_mut();
-        events.push(Event { client, key: key.to_vec(), call, outcome: None, span, invoked_ms });
+        events.push(Event { client, key: key.to_vec(), call, outcome: None, span, window });
         Pending(events.len() - 1)
     }
 
@@ -255,6 +332,9 @@ impl History {
         let stamp = self.stamp();
         let event = &mut self.events.borrow_mut()[operation.0];
         (event.outcome, event.span.returned) = (Some(outcome), Some(stamp));
+        if let Some(clock) = &self.clock {
+            event.window.most_ms = clock.now_ms();
+        }
     }
 
     /// The events.
@@ -276,7 +356,7 @@ impl History {
     }
 
     /// Whether every key's operations are those of a cache with such evictions. Without evictions more mistakes show: make the cache larger
-    /// than what a test puts into it, let nothing expire, and check with [`Evictions::Never`].
+    /// than what a test puts into it, and check with [`Evictions::Never`].
     pub fn check_with(&self, evictions: Evictions) -> Result<Checked, Violation> {
         let keys = self.by_key();
         for events in keys.values() {
@@ -288,30 +368,6 @@ impl History {
         };
         let hits = self.events.borrow().iter().filter(is_hit).count();
         Ok(Checked { keys: keys.len(), operations, hits })
-    }
-
-    /// Whether no get saw a value more than `skew_ms` after its expiry. Values must be of one writer each; after an operation
-    /// on the key that may have given the value a later expiry, the later one counts.
-    pub fn check_expiry(&self, skew_ms: u64) -> Result<(), Violation> {
-        for (key, events) in self.by_key() {
-            for get in events.iter().filter(|event| event.call == Call::Get) {
-                let Some(Outcome::Seen(Seen::Present { value: Some(seen), .. })) = &get.outcome else { continue };
-                let begun = |event: &&Event| event.span.invoked < get.span.returned.unwrap_or(u64::MAX);
-                let expiries = events.iter().filter(begun).filter_map(|event| match &event.call {
-                    Call::Set { value, expiry_ms, .. } if value == seen => Some((event, expiry_ms.unwrap_or(u64::MAX))),
-                    Call::Expire { expiry_ms } => Some((event, expiry_ms.unwrap_or(u64::MAX))),
-                    _ => None,
-                });
-                let Some((writer, expiry_ms)) = expiries.max_by_key(|(_, expiry_ms)| *expiry_ms) else { continue };
-                if expiry_ms.saturating_add(skew_ms) < get.invoked_ms {
-                    let late_ms = get.invoked_ms - expiry_ms;
-                    let what = format!("a value was served {late_ms} ms after its expiry, with a skew of {skew_ms} ms");
-                    let excerpt = described(&[writer.clone(), get.clone()]);
-                    return Err(Violation { key: text(&key), what, excerpt });
-                }
-            }
-        }
-        Ok(())
     }
 }
 

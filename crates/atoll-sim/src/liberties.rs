@@ -30,7 +30,12 @@ pub struct Liberties {
     /// Every endpoint's wall clock is wrong by up to so many milliseconds, and jumps within that; 0 for right ones. The monotone clocks
     /// of endpoints have different origins in any case.
     pub wall_clock_skew_ms_max: u64,
+    /// Some endpoints cannot ask the clock of the region's agent, by the seed: none, all, or some of a run's.
+    pub absent_agent_clocks: bool,
 }
+
+/// How wrong a wall clock is at most: three years. A host without a battery, or with a wrong time zone set, is that wrong.
+const WALL_CLOCK_SKEW_MS_MAX: u64 = 3 * 365 * 86_400_000;
 
 impl Liberties {
     /// Takes everything that the contract permits.
@@ -45,7 +50,8 @@ impl Liberties {
             lose_messages: true,
             double_messages: true,
             delay_messages: true,
-            wall_clock_skew_ms_max: 20,
+            wall_clock_skew_ms_max: WALL_CLOCK_SKEW_MS_MAX,
+            absent_agent_clocks: true,
         }
     }
 
@@ -62,6 +68,7 @@ impl Liberties {
             double_messages: false,
             delay_messages: false,
             wall_clock_skew_ms_max: 0,
+            absent_agent_clocks: false,
         }
     }
 }

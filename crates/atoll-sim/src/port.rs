@@ -27,6 +27,8 @@ pub(crate) struct Port {
     pub(crate) origin_ns: u64,
     /// How far ahead the wall clock is.
     pub(crate) skew_ms: i64,
+    /// Whether it can ask the agent's clock.
+    pub(crate) has_agent_clock: bool,
     pub(crate) in_flight: usize,
     pub(crate) unawaited: usize,
     pub(crate) error: Option<VerbError>,
@@ -39,7 +41,7 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    pub(crate) fn new(name: &str, mut random: Random, drift_per_mille: i64) -> Self {
+    pub(crate) fn new(name: &str, mut random: Random, drift_per_mille: i64, has_agent_clock: bool) -> Self {
         Self {
             name: name.to_owned(),
             lane: NOBODY,
@@ -50,6 +52,7 @@ impl Port {
             jumped_ms: 0,
             origin_ns: random.below(1 << 40),
             skew_ms: 0,
+            has_agent_clock,
             random,
             in_flight: 0,
             unawaited: 0,
@@ -61,7 +64,28 @@ impl Port {
     }
 }
 
+/// What the agent's clock shows when a run begins.
+pub(crate) const AGENT_ORIGIN_MS: i64 = 86_400_000;
+
+/// The stream from which a run draws which endpoints can ask the agent's clock.
+const AGENT_CLOCK_STREAM: u64 = 1 << 33;
+
+/// Whether endpoint `number` of a run can ask the agent's clock, if some cannot: in a third of the runs all can, in a third none.
+pub(crate) fn has_agent_clock(seed: u64, number: u64) -> bool {
+    match Random::stream(seed, AGENT_CLOCK_STREAM).below(3) {
+        0 => true,
+        1 => false,
+        _ => Random::stream(seed, AGENT_CLOCK_STREAM + 1 + number).below(2) == 0,
+    }
+}
+
 impl World {
+    /// The agent's clock, if an endpoint can ask it.
+    pub(crate) fn agent_ms(&self, endpoint: u32) -> Option<u64> {
+        let ms = (self.now_ns / 1_000_000).saturating_add_signed(self.agent_ahead_ms);
+        self.ports[endpoint as usize].has_agent_clock.then_some(ms)
+    }
+
     /// The wall clock of an endpoint.
     pub(crate) fn unix_ms(&mut self, endpoint: u32, epoch_ms: u64) -> u64 {
         let max = self.liberties.wall_clock_skew_ms_max;

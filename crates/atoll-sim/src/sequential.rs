@@ -1,14 +1,21 @@
 //! The sequential cache of one key, against which a history is held.
 //!
-//! Its state is absent, or a value with its token. **Eviction** is a transition to absent that may happen at any time, so a miss
-//! is always possible, and after it the value is gone: nothing that was there before is ever seen again, and conditional writes and
-//! increments find it gone. An expiry is an eviction too.
+//! Its state is absent, or a value with its token and its expiry. **Eviction** is a transition to absent that may happen at any
+//! time, so a miss is always possible, and after it the value is gone: nothing that was there before is ever seen again, and
+//! conditional writes and increments find it gone. **Expiry** is the same transition at a given time. When that was, an
+//! operation knows from its window; of a value that lives for a time from its write on the expiry has a window, too.
+//!
+//! | a value's expiry is | before the operation it |
+//! |---|---|
+//! | later than the operation's window | is there, unless it was evicted |
+//! | within the window | may have expired |
+//! | earlier than the window | has expired |
 //!
 //! | operation, outcome | must be there before | there afterwards |
 //! |---|---|---|
-//! | get, delete, expire: seen | the seen value and token | the same; nothing if deleted or removed |
+//! | get, delete, expire: seen | the seen value and token | the same; nothing if deleted or removed; of an expire with the new expiry |
 //! | get, delete, expire: absent | nothing | nothing |
-//! | set, stored | what the condition wants, what was seen | the new value and token |
+//! | set, stored | what the condition wants, what was seen | the new value, token and expiry |
 //! | set, refused | what the condition refuses | the same |
 //! | increment: number | the number less the addend; nothing counts as 0 | the number |
 //! | append, prepend, set-range: length | a value that becomes so long; nothing counts as empty | the new value |
@@ -16,7 +23,7 @@
 //! A writer that was not told its token leaves an unknown one, which the first observer fixes; that two unknown ones are equal is the one
 //! thing that goes unnoticed.
 
-use crate::history::{Call, Condition, Event, Outcome, Seen};
+use crate::history::{Call, Condition, Event, Expiry, Outcome, Seen, Window};
 use crate::linearizability::{Span, Specification, Verdict, check};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -27,6 +34,42 @@ struct Present {
     value: u32,
     /// `None` until somebody has seen it.
     token: Option<u64>,
+    expiry: ExpiryWindow,
+}
+
+/// Between which times a value expires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct ExpiryWindow {
+    least_ms: u64,
+    most_ms: u64,
+}
+
+impl ExpiryWindow {
+    const NEVER: Self = Self { least_ms: u64::MAX, most_ms: u64::MAX };
+
+    /// What an operation that judged in a window wrote over `state`.
+    fn written(expiry: Expiry, judged: Window, state: State) -> Self {
+        match expiry {
+            Expiry::Never => Self::NEVER,
+            Expiry::Keep => state.map_or(Self::NEVER, |present| present.expiry),
+            Expiry::AtMs(ms) => Self { least_ms: ms, most_ms: ms },
+            Expiry::InMs(ms) => Self {
+                least_ms: judged.least_ms.saturating_add(ms),
+                // One that never is reached is never.
+                most_ms: judged.most_ms.saturating_add(ms),
+            },
+        }
+    }
+
+    /// Whether it may be over for an operation that judged in this window.
+    fn may_be_over(self, judged: Window) -> bool {
+        self.least_ms <= judged.most_ms && self != Self::NEVER
+    }
+
+    /// Whether it is over for certain.
+    fn is_over(self, judged: Window) -> bool {
+        self.most_ms <= judged.least_ms
+    }
 }
 
 /// Whether a key may go by itself.
@@ -34,12 +77,12 @@ struct Present {
 pub enum Evictions {
     /// At any time: what a cache may do.
     Anytime,
-    /// Never: what a cache does that is larger than all that is put into it, as long as nothing expires. Here two set-if-absent that
+    /// Never, but when it expires: what a cache does that is larger than all that is put into it. Here two set-if-absent that
     /// both succeed are told apart from an eviction between them.
     Never,
 }
 
-/// The sequential cache of one key. Every operation leaves at most one state, or one more if there was an eviction before it.
+/// The sequential cache of one key. Every operation leaves at most one state, or one more if the value went before it.
 struct OneKey<'a> {
     evictions: Evictions,
     events: &'a [Event],
@@ -105,15 +148,18 @@ impl<'a> OneKey<'a> {
         }
     }
 
-    fn set(&self, state: State, value: &[u8], condition: Condition, outcome: Option<&Outcome>, next: &mut Vec<State>) {
-        let (stored, seen, token) = match outcome {
+    fn set(&self, state: State, index: usize, next: &mut Vec<State>) {
+        let Event { call: Call::Set { value, condition, expiry }, outcome, window, .. } = &self.events[index] else {
+            return;
+        };
+        let (stored, seen, token) = match outcome.as_ref() {
             Some(Outcome::Set { stored, seen, token }) => (*stored, seen, *token),
             // Stored without a trace, or refused, which changes nothing and need not be tried.
             None => (true, &Seen::Nothing, None),
             Some(_) => return,
         };
         let Some(state) = self.observed(state, seen) else { return };
-        let before = match (condition, stored) {
+        let before = match (*condition, stored) {
             (Condition::Always, true) => Some(state),
             (Condition::Always, false) => None,
             (Condition::IfAbsent, true) | (Condition::IfPresent, false) => state.is_none().then_some(None),
@@ -128,7 +174,8 @@ impl<'a> OneKey<'a> {
             },
         };
         let Some(before) = before else { return };
-        next.push(if stored { Some(Present { value: self.number(value), token }) } else { before });
+        let expiry = ExpiryWindow::written(*expiry, *window, before);
+        next.push(if stored { Some(Present { value: self.number(value), token, expiry }) } else { before });
     }
 
     fn increment(&self, state: State, by: i64, outcome: Option<&Outcome>, next: &mut Vec<State>) {
@@ -136,14 +183,20 @@ impl<'a> OneKey<'a> {
         let sum = old.map(|old| old.checked_add(by));
         match (sum, outcome) {
             (None, Some(Outcome::NotANumber)) | (Some(None), Some(Outcome::Overflow)) => next.push(state),
-            (Some(Some(sum)), Some(Outcome::Number(number))) if sum == *number => next.push(self.written(sum)),
-            (Some(Some(sum)), None) => next.push(self.written(sum)),
+            (Some(Some(sum)), Some(Outcome::Number(number))) if sum == *number => next.push(self.written(state, sum)),
+            (Some(Some(sum)), None) => next.push(self.written(state, sum)),
             _ => {}
         }
     }
 
-    fn written(&self, number: i64) -> State {
-        Some(Present { value: self.number(number.to_string().as_bytes()), token: None })
+    fn written(&self, state: State, number: i64) -> State {
+        Some(self.rewritten(state, number.to_string().as_bytes()))
+    }
+
+    /// A new value with the old one's expiry.
+    fn rewritten(&self, state: State, value: &[u8]) -> Present {
+        let expiry = state.map_or(ExpiryWindow::NEVER, |present| present.expiry);
+        Present { value: self.number(value), token: None, expiry }
     }
 
     fn rewrite(&self, state: State, outcome: Option<&Outcome>, new: impl Fn(&[u8]) -> Vec<u8>, next: &mut Vec<State>) {
@@ -157,27 +210,31 @@ impl<'a> OneKey<'a> {
             None => new(&[]),
         };
         if length.is_none_or(|length| length == new.len()) {
-            next.push(Some(Present { value: self.number(&new), token: None }));
+            next.push(Some(self.rewritten(state, &new)));
         }
     }
 
     /// What operation number `index` makes of `state` if nothing is evicted.
     fn transition(&self, index: usize, state: State, next: &mut Vec<State>) {
-        let Event { call, outcome, .. } = &self.events[index];
+        let Event { call, outcome, window, .. } = &self.events[index];
         let outcome = outcome.as_ref();
+        let expiring = |state: State, expiry| {
+            state.map(|present| Present { expiry: ExpiryWindow::written(expiry, *window, state), ..present })
+        };
         match (call, outcome) {
-            (Call::Get, None) | (Call::Expire { expiry_ms: None }, None) => {}
-            // To a moment that was over, perhaps: then it was removed.
-            (Call::Expire { expiry_ms: Some(_) }, None) => next.extend(state.map(|_| None)),
-            (Call::Get | Call::Expire { .. }, Some(Outcome::Seen(seen))) => next.extend(self.observed(state, seen)),
+            (Call::Get, None) => {}
+            // To a moment that was over, perhaps: then it expires at once.
+            (Call::Expire { expiry }, None) => next.extend(state.map(|_| expiring(state, *expiry))),
+            (Call::Expire { expiry }, Some(Outcome::Seen(seen))) => {
+                next.extend(self.observed(state, seen).map(|state| expiring(state, *expiry)));
+            }
+            (Call::Get, Some(Outcome::Seen(seen))) => next.extend(self.observed(state, seen)),
             (Call::Delete, Some(Outcome::Seen(seen))) => next.extend(self.observed(state, seen).map(|_| None)),
             (Call::Delete, None) => next.push(None),
             (Call::Expire { .. }, Some(Outcome::Removed)) => next.extend(state.map(|_| None)),
             (Call::Get | Call::Expire { .. } | Call::Delete, Some(_)) => {}
-            (Call::Set { value, condition, .. }, outcome) => {
-                // Without an outcome the condition still decides whether it was stored; refused, it changed nothing.
-                self.set(state, value, *condition, outcome, next);
-            }
+            // Without an outcome the condition still decides whether it was stored; refused, it changed nothing.
+            (Call::Set { .. }, _) => self.set(state, index, next),
             (Call::Increment { by }, outcome) => self.increment(state, *by, outcome, next),
             (Call::Append { suffix }, outcome) => self.rewrite(state, outcome, |old| [old, suffix].concat(), next),
             (Call::Prepend { prefix }, outcome) => self.rewrite(state, outcome, |old| [prefix, old].concat(), next),
@@ -208,14 +265,19 @@ impl Specification for OneKey<'_> {
     }
 
     fn apply(&self, index: usize, state: &State, next: &mut Vec<State>) {
-        self.transition(index, *state, next);
-        if self.evictions == Evictions::Never || state.is_none() {
+        let Some(present) = state else { return self.transition(index, None, next) };
+        let judged = self.events[index].window;
+        if !present.expiry.is_over(judged) {
+            self.transition(index, *state, next);
+        }
+        let may_be_evicted = self.evictions == Evictions::Anytime;
+        if !may_be_evicted && !present.expiry.may_be_over(judged) {
             return;
         }
-        // Or it was evicted just before. Nothing is gained by an absent key where a present one is possible: that can still be evicted.
+        // Or it went just before. Nothing is gained by an absent key where a present one is possible that can still be evicted.
         let kept = next.first().copied();
         self.transition(index, None, next);
-        if next.len() > 1 && (next.last() == Some(&None) || next.last().copied() == kept) {
+        if next.len() > 1 && (may_be_evicted && next.last() == Some(&None) || next.last().copied() == kept) {
             next.pop();
         }
     }
@@ -223,8 +285,8 @@ impl Specification for OneKey<'_> {
     fn only_observes(&self, index: usize) -> bool {
         // What saw nothing there may have been the eviction; without it more is possible, not less.
         match (&self.events[index].call, &self.events[index].outcome) {
-            (Call::Get | Call::Expire { .. }, outcome) => *outcome != Some(Outcome::Removed),
-            (Call::Delete, outcome) => *outcome == Some(Outcome::Seen(Seen::Absent)),
+            (Call::Get, _) => true,
+            (Call::Delete | Call::Expire { .. }, outcome) => *outcome == Some(Outcome::Seen(Seen::Absent)),
             (Call::Set { .. }, outcome) => matches!(outcome, Some(Outcome::Set { stored: false, .. })),
             (_, outcome) => matches!(outcome, Some(Outcome::NotANumber | Outcome::Overflow)),
         }

@@ -23,6 +23,7 @@ pub enum Switch {
     DoubleMessages,
     DelayMessages,
     WallClockSkew,
+    AbsentAgentClocks,
     Kills,
     Pauses,
     Unknowns,
@@ -35,7 +36,7 @@ pub enum Switch {
 
 impl Switch {
     /// All of them, with the names by which users know them.
-    pub const ALL: [(Self, &'static str); 18] = [
+    pub const ALL: [(Self, &'static str); 19] = [
         (Self::Interleave, "interleave"),
         (Self::Reorder, "reorder"),
         (Self::Tear, "tear"),
@@ -46,6 +47,7 @@ impl Switch {
         (Self::DoubleMessages, "double-messages"),
         (Self::DelayMessages, "delay-messages"),
         (Self::WallClockSkew, "wall-clock-skew"),
+        (Self::AbsentAgentClocks, "absent-agent-clocks"),
         (Self::Kills, "kills"),
         (Self::Pauses, "pauses"),
         (Self::Unknowns, "unknowns"),
@@ -68,6 +70,7 @@ impl Switch {
             Self::DoubleMessages => liberties.double_messages,
             Self::DelayMessages => liberties.delay_messages,
             Self::WallClockSkew => liberties.wall_clock_skew_ms_max > 0,
+            Self::AbsentAgentClocks => liberties.absent_agent_clocks,
             Self::Kills => faults.kills_max > 0,
             Self::Pauses => faults.pauses_max > 0,
             Self::Unknowns => faults.unknowns_max > 0,
@@ -91,6 +94,7 @@ impl Switch {
             Self::DoubleMessages => liberties.double_messages = false,
             Self::DelayMessages => liberties.delay_messages = false,
             Self::WallClockSkew => liberties.wall_clock_skew_ms_max = 0,
+            Self::AbsentAgentClocks => liberties.absent_agent_clocks = false,
             Self::Kills => faults.kills_max = 0,
             Self::Pauses => faults.pauses_max = 0,
             Self::Unknowns => faults.unknowns_max = 0,

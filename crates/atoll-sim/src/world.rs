@@ -13,7 +13,7 @@ use crate::liberties::Temper;
 use crate::memory::Memory;
 use crate::messages::PostOffice;
 use crate::network::timed::Timed;
-use crate::port::Port;
+use crate::port::{self, Port};
 use crate::schedule::Scheduler;
 use crate::sim::SimOptions;
 use crate::timers::{Due, Timer};
@@ -82,6 +82,8 @@ pub(crate) struct World {
     pub(crate) deadline_ns: u64,
     /// In an explored run, who chooses its steps.
     pub(crate) guided: Option<Box<Guided>>,
+    /// How far the agent's clock is ahead of virtual time.
+    pub(crate) agent_ahead_ms: i64,
     /// In a timed run, its network.
     pub(crate) timed: Option<Box<Timed>>,
 }
@@ -148,6 +150,7 @@ impl World {
             impaired: false,
             deadline_ns: options.deadline_ns,
             guided: None,
+            agent_ahead_ms: port::AGENT_ORIGIN_MS,
             timed: options.network.as_ref().map(|network| Box::new(Timed::new(options, network))),
         }
     }
@@ -169,8 +172,10 @@ impl World {
         }
         let drift_max = self.faults.clock_drift_per_mille_max.min(999);
         let drift_per_mille = self.fault_random.below(2 * u64::from(drift_max) + 1) as i64 - i64::from(drift_max);
-        let random = Random::stream(seed, 1 + self.ports.len() as u64);
-        self.ports.push(Port::new(name, random, drift_per_mille));
+        let number = self.ports.len() as u64;
+        let random = Random::stream(seed, 1 + number);
+        let has_agent_clock = !self.liberties.absent_agent_clocks || port::has_agent_clock(seed, number);
+        self.ports.push(Port::new(name, random, drift_per_mille, has_agent_clock));
         self.ports.len() as u32 - 1
     }
 

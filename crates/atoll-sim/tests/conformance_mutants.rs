@@ -239,6 +239,10 @@ impl Endpoint for Broken {
         self.inner.unix_ms()
     }
 
+    fn agent_ms(&self) -> Option<u64> {
+        self.inner.agent_ms()
+    }
+
     fn random(&self) -> u64 {
         self.inner.random()
     }

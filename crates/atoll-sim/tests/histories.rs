@@ -1,7 +1,8 @@
 //! Good and bad histories by hand: the checker must take the former and refuse the latter.
 
 use atoll_sim::Random;
-use atoll_sim::history::{Call, Condition, Evictions, History, Outcome, Seen};
+use atoll_sim::history::{Call, Condition, Event, Evictions, Expiry, History, Outcome, Seen, Window};
+use atoll_sim::linearizability::Span;
 
 /// A history of operations one after the other, by two clients in turn.
 fn sequence(operations: &[(Call, Outcome)]) -> History {
@@ -167,7 +168,7 @@ fn an_operation_without_an_outcome_may_have_happened_once_at_any_later_time() {
 #[test]
 fn an_expire_without_an_outcome_may_have_removed_what_was_there() {
     let history = sequence(&[set("1")]);
-    let _lost = history.begin(7, b"k", Call::Expire { expiry_ms: Some(0) });
+    let _lost = history.begin(7, b"k", Call::Expire { expiry: Expiry::AtMs(0) });
     let get = history.begin(1, b"k", Call::Get);
     history.end(get, Outcome::get(None));
     history.check_with(Evictions::Never).unwrap();
@@ -187,21 +188,117 @@ fn a_violation_is_told_by_its_shortest_excerpt() {
     assert!(violation.excerpt.lines().count() <= 4, "{text}");
 }
 
-#[test]
-fn a_value_is_not_served_after_its_expiry() {
-    let history = |read_ms: u64| {
-        let history = History::new();
-        let call = Call::Set { value: b"v".to_vec(), condition: Condition::Always, expiry_ms: Some(1000) };
-        let operation = history.begin_at(0, b"k", call, 500);
-        history.end(operation, Outcome::stored(true));
-        let operation = history.begin_at(1, b"k", Call::Get, read_ms);
-        history.end(operation, Outcome::get(Some(b"v")));
-        history
+/// An operation of one after the other, which judged by a time from `least_ms` to `most_ms`.
+type Timed = (Call, Outcome, u64, u64);
+
+fn timed(operations: &[Timed]) -> History {
+    let event = |(number, (call, outcome, least_ms, most_ms)): (usize, &Timed)| Event {
+        client: number as u32,
+        key: b"k".to_vec(),
+        call: call.clone(),
+        outcome: Some(outcome.clone()),
+        span: Span { invoked: 2 * number as u64 + 1, returned: Some(2 * number as u64 + 2) },
+        window: Window { least_ms: *least_ms, most_ms: *most_ms },
     };
-    history(999).check_expiry(0).unwrap();
-    history(1010).check_expiry(10).unwrap();
-    let violation = history(1011).check_expiry(10).unwrap_err();
-    assert!(violation.what.contains("11 ms after"), "{violation}");
+    History::from_events(operations.iter().enumerate().map(event).collect())
+}
+
+/// A set at 100 ms of a value that expires so.
+fn set_until(expiry: Expiry) -> Timed {
+    (Call::set_until("5", Condition::Always, expiry), Outcome::stored(true), 98, 101)
+}
+
+fn expire(expiry: Expiry) -> (Call, Outcome) {
+    (Call::Expire { expiry }, Outcome::Seen(Seen::presence(true)))
+}
+
+/// What only a value that is there gives, one operation each, and what only an absent one gives.
+fn of_present_and_absent() -> [Vec<(Call, Outcome)>; 2] {
+    let taken = (Call::Delete, Outcome::Seen(Seen::value("5")));
+    let present = vec![
+        hit("5"),
+        hit_token("5", 7),
+        delete(true),
+        taken,
+        increment(1, 6),
+        append("6", 2),
+        set_if("6", Condition::IfAbsent, false),
+        set_if("6", Condition::IfPresent, true),
+        expire(Expiry::Never),
+    ];
+    let absent = vec![
+        miss(),
+        delete(false),
+        increment(1, 1),
+        append("6", 1),
+        set_if("6", Condition::IfAbsent, true),
+        set_if("6", Condition::IfPresent, false),
+        (Call::Expire { expiry: Expiry::Never }, Outcome::Seen(Seen::Absent)),
+    ];
+    [present, absent]
+}
+
+#[test]
+fn nothing_is_served_after_its_expiry_and_nothing_expires_before() {
+    // From 98 + 900 to 101 + 900 ms, or exactly.
+    for (expiry, first_ms, last_ms) in [(Expiry::InMs(900), 998, 1001), (Expiry::AtMs(1000), 1000, 1000)] {
+        let [present, absent] = of_present_and_absent();
+        let then = |(call, outcome): &(Call, Outcome), least_ms, most_ms| {
+            timed(&[set_until(expiry), (call.clone(), outcome.clone(), least_ms, most_ms)])
+        };
+        for operation in &present {
+            then(operation, last_ms - 1, last_ms + 5).check().unwrap();
+            then(operation, last_ms, last_ms + 5).check().unwrap_err();
+        }
+        for operation in &absent {
+            then(operation, 900, first_ms).check_with(Evictions::Never).unwrap();
+            then(operation, 900, first_ms - 1).check_with(Evictions::Never).unwrap_err();
+            then(operation, 900, first_ms - 1).check().unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_has_expired_for_one_is_never_found_again() {
+    let read = |(call, outcome), least_ms| (call, outcome, least_ms, least_ms + 3);
+    let set = set_until(Expiry::AtMs(1000));
+    timed(&[set.clone(), read(hit("5"), 998), read(miss(), 998)]).check().unwrap();
+    timed(&[set.clone(), read(miss(), 998), read(hit("5"), 998)]).check().unwrap_err();
+    timed(&[set, read(miss(), 998), read(increment(1, 6), 998)]).check().unwrap_err();
+}
+
+#[test]
+fn an_expiry_that_was_moved_counts_and_one_that_is_kept_stays() {
+    let at = |(call, outcome): (Call, Outcome), ms| (call, outcome, ms, ms);
+    let set = set_until(Expiry::AtMs(1000));
+    let check = |operations: &[Timed]| timed(operations).check_with(Evictions::Never);
+    check(&[set.clone(), at(expire(Expiry::Never), 500), at(hit("5"), 5000)]).unwrap();
+    check(&[set.clone(), at(expire(Expiry::Never), 500), at(miss(), 5000)]).unwrap_err();
+    check(&[set.clone(), at(expire(Expiry::InMs(100)), 500), at(miss(), 600)]).unwrap();
+    check(&[set.clone(), at(expire(Expiry::InMs(100)), 500), at(hit("5"), 600)]).unwrap_err();
+    check(&[set.clone(), at(increment(1, 6), 500), at(hit("6"), 999), at(miss(), 1000)]).unwrap();
+    check(&[set.clone(), at(increment(1, 6), 500), at(hit("6"), 1000)]).unwrap_err();
+    let kept = (Call::set_until("6", Condition::Always, Expiry::Keep), Outcome::stored(true));
+    check(&[set.clone(), at(kept.clone(), 500), at(hit("6"), 1000)]).unwrap_err();
+    check(&[set.clone(), at(kept, 1000), at(hit("6"), 1000)]).unwrap();
+    check(&[set, at((Call::set("6"), Outcome::stored(true)), 500), at(hit("6"), 5000)]).unwrap();
+}
+
+#[test]
+fn a_history_with_the_pools_clock_knows_when_its_operations_judged() {
+    let now = std::rc::Rc::new(std::cell::Cell::new((0, 1000)));
+    let look = now.clone();
+    let history = History::with_clock(2, move || look.get());
+    let until = |history: &History| history.events().last().unwrap().window;
+    for (ns, ms, least_ms) in [(0, 1000, 0), (1_000_000, 1001, 0), (2_000_000, 1002, 1000), (9_000_000, 1009, 1003)] {
+        now.set((ns, ms));
+        let operation = history.begin(0, b"k", Call::Get);
+        assert_eq!(until(&history), Window { least_ms, most_ms: u64::MAX });
+        now.set((ns + 1, ms + 1));
+        history.end(operation, Outcome::get(None));
+        assert_eq!(until(&history), Window { least_ms, most_ms: ms + 1 });
+        now.set((ns, ms));
+    }
 }
 
 /// A correct cache with random response times, and optionally one wrong answer.

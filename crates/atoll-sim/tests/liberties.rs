@@ -360,7 +360,7 @@ fn a_completion_arrives_after_others_have_gone_on() {
 
 #[test]
 fn wall_clocks_differ_and_jump_within_their_bound_and_monotone_clocks_have_origins_of_their_own() {
-    let sim = simulation(3, Liberties::all());
+    let sim = simulation(3, Liberties { wall_clock_skew_ms_max: 20, ..Liberties::all() });
     let endpoints: Vec<SimEndpoint> = (0..8).map(|index| sim.endpoint(&index.to_string())).collect();
     let mut differ = false;
     for _ in 0..1000 {
@@ -370,6 +370,26 @@ fn wall_clocks_differ_and_jump_within_their_bound_and_monotone_clocks_have_origi
     }
     assert!(differ && endpoints[0].now_ns() != endpoints[1].now_ns());
     assert_eq!(simulation(3, Liberties::none()).endpoint("right").unix_ms(), 1_700_000_000_000);
+}
+
+#[test]
+fn some_endpoints_of_some_runs_have_no_agent_clock_and_all_that_have_one_read_the_same() {
+    let clocks = |seed, liberties| -> Vec<Option<u64>> {
+        let sim = simulation(seed, liberties);
+        (0..8).map(|index| sim.endpoint(&index.to_string()).agent_ms()).collect()
+    };
+    let with = |seed| clocks(seed, Liberties::all()).iter().flatten().count();
+    let counts: Vec<usize> = (0..40).map(with).collect();
+    assert!(
+        counts.contains(&0) && counts.contains(&8) && counts.iter().any(|count| (1..8).contains(count)),
+        "{counts:?}"
+    );
+    let all = clocks(3, Liberties { absent_agent_clocks: false, ..Liberties::all() });
+    assert!(all.iter().all(|ms| ms.is_some() && *ms == all[0]), "{all:?}");
+    let sim = simulation(3, Liberties::none());
+    let endpoint = sim.endpoint("client");
+    sim.control().restart_agent();
+    assert_eq!(endpoint.agent_ms(), Some(0));
 }
 
 #[test]

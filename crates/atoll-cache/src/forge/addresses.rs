@@ -154,7 +154,7 @@ impl<E: Endpoint> Forge<E> {
             return Ok(None);
         };
         into.meta = Meta::of(&header);
-        if header.expiry_ms.is_some() && self.expired_at(&header, begun_ns).await?.is_some() {
+        if header.expiry_ms.is_some() && self.has_expired(&header, begun_ns).await? {
             // Rare, and for the way that takes it away.
             self.addresses.forget(hash);
             return Ok(None);

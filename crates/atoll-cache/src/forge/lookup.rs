@@ -186,10 +186,8 @@ impl<E: Endpoint> Forge<E> {
             match self.read_candidate(slot, key, into, begun_ns).await? {
                 Candidate::Ours(header) => {
                     into.meta = Meta::of(&header);
-                    if header.expiry_ms.is_some()
-                        && let Some(now_ms) = self.expired_at(&header, begun_ns).await?
-                    {
-                        if !Box::pin(self.take_expired(number, slot, now_ms)).await? {
+                    if header.expiry_ms.is_some() && self.has_expired(&header, begun_ns).await? {
+                        if !Box::pin(self.take_expired(number, slot)).await? {
                             return Ok(None);
                         }
                         self.stats.misses_expired += u64::from(counted);
@@ -314,11 +312,10 @@ impl<E: Endpoint> Forge<E> {
         Candidate::Ours(header)
     }
 
-    /// The pool's time, if the object is expired by it.
+    /// Whether the object has expired by the pool's time.
     #[inline]
-    pub(super) async fn expired_at(&mut self, header: &Header, begun_ns: u64) -> Result<Option<u64>, CacheError> {
-        let now_ms = self.pool_ms(begun_ns).await?;
-        Ok(header.is_expired(now_ms).then_some(now_ms))
+    pub(super) async fn has_expired(&mut self, header: &Header, begun_ns: u64) -> Result<bool, CacheError> {
+        Ok(header.is_expired(self.pool_ms(begun_ns).await?))
     }
 
     /// Counts an access to the object in the slot.
@@ -358,7 +355,7 @@ impl<E: Endpoint> Forge<E> {
                         Lookup::Absent
                     }
                     Some(slot) => match self.judge_candidate(slot, key, value, begun_ns).await? {
-                        Candidate::Ours(header) if self.expired_at(&header, begun_ns).await?.is_none() => {
+                        Candidate::Ours(header) if !self.has_expired(&header, begun_ns).await? => {
                             value.meta = Meta::of(&header);
                             self.observe(self.key_hash(key));
                             self.count_hit(slot, &header);

@@ -227,7 +227,7 @@ impl<E: Endpoint> Forge<E> {
                     if !found.header.is_expired(now_ms) {
                         return Ok(Some(Meta::of(&found.header)));
                     }
-                    if self.take_expired(found.slot, found.word, now_ms).await? {
+                    if self.take_expired(found.slot, found.word).await? {
                         return Ok(None);
                     }
                 }

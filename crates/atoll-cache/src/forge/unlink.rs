@@ -30,11 +30,10 @@ impl<E: Endpoint> Forge<E> {
 
     /// Takes an expired object away, before anybody is told that it has expired: then nobody who found it live a moment ago can bring it back.
     /// `false` if the slot has changed.
-    pub(super) async fn take_expired(&mut self, slot: u64, word: Slot, now_ms: u64) -> Result<bool, CacheError> {
+    pub(super) async fn take_expired(&mut self, slot: u64, word: Slot) -> Result<bool, CacheError> {
         if self.is_open(Hole::UntakenExpiry) {
             return Ok(true);
         }
-        self.clock.advance(&self.endpoint, &self.shared.pool.layout, now_ms).await?;
         let removed = self.unlink(slot, word).await?;
         self.unprotect();
         self.stats.expirations += u64::from(removed);

@@ -124,9 +124,6 @@ impl<E: Endpoint> Forge<E> {
         };
         let now_ms = self.pool_ms(begun_ns).await?;
         let live = found.as_ref().filter(|found| !found.header.is_expired(now_ms));
-        if found.is_some() && live.is_none() {
-            self.clock.advance(&self.endpoint, &self.shared.pool.layout, now_ms).await?;
-        }
         let value = if live.is_some() && change.wants() == Want::Value { self.old.bytes() } else { &[] };
         let verdict = change.decide(now_ms, live.map(|found| Old { meta: Meta::of(&found.header), value }));
         let present_token = live.map(|found| found.header.token);

@@ -232,10 +232,6 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         };
         let now_ms = self.core.pool_ms(begun_ns).await?;
         let live = found.as_ref().filter(|found| !found.header.is_expired(now_ms));
-        if found.is_some() && live.is_none() {
-            let core = &mut self.core;
-            core.clock.advance(&core.endpoint, &core.shared.pool.layout, now_ms).await?;
-        }
         let value = if live.is_some() && change.wants() == Want::Value { self.core.old.bytes() } else { &[] };
         let verdict = change.decide(now_ms, live.map(|found| Old { meta: Meta::of_record(&found.header), value }));
         let present_token = live.map(|found| found.header.token);
@@ -437,7 +433,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                     if !found.header.is_expired(now_ms) {
                         return Ok(Some(Meta::of_record(&found.header)));
                     }
-                    if self.take_expired(found.slot, found.word, now_ms).await? {
+                    if self.take_expired(found.slot, found.word).await? {
                         return Ok(None);
                     }
                 }

@@ -241,7 +241,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         if header.expiry_ms.is_some() {
             let now_ms = self.core.pool_ms(begun_ns).await?;
             if header.is_expired(now_ms) {
-                if !Box::pin(self.take_expired(slot, word, now_ms)).await? {
+                if !Box::pin(self.take_expired(slot, word)).await? {
                     return Ok(None);
                 }
                 self.core.stats.misses_expired += 1;

@@ -118,12 +118,10 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     /// Takes an expired object away, before anybody is told that it has expired: then nobody who found it live a moment ago can bring it back.
     /// `false` if the slot has changed.
-    pub(super) async fn take_expired(&mut self, slot: u64, word: Slot, now_ms: u64) -> Result<bool, CacheError> {
+    pub(super) async fn take_expired(&mut self, slot: u64, word: Slot) -> Result<bool, CacheError> {
         if self.core.is_open(Hole::UntakenExpiry) {
             return Ok(true);
         }
-        let core = &mut self.core;
-        core.clock.advance(&core.endpoint, &core.shared.pool.layout, now_ms).await?;
         let removed = self.unlink(slot, word).await?;
         self.core.stats.expirations += u64::from(removed);
         Ok(removed)

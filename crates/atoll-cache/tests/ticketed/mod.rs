@@ -4,7 +4,7 @@
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::{Address, Batch, Endpoint, run_ready};
 use atoll_lab::simulated::load::Recorder;
-use atoll_sim::history::{Call, Condition, Event, Outcome, Seen};
+use atoll_sim::history::{Call, Condition, Event, Expiry, Outcome, Seen, Window};
 use atoll_sim::linearizability::Span;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ impl Recorder for Ticketed {
     fn begin(&self, client: u32, key: &[u8], call: Call) -> usize {
         let span = Span { invoked: self.stamp(), returned: None };
         let mut events = self.events.borrow_mut();
-        events.push(Event { client, key: key.to_vec(), call, outcome: None, span, invoked_ms: 0 });
+        events.push(Event { client, key: key.to_vec(), call, outcome: None, span, window: Window::ANY });
         events.len() - 1
     }
 
@@ -96,6 +96,17 @@ impl Writer {
         }
     }
 
+    fn expiry(&mut self, expiry: Expiry) {
+        let (code, ms) = match expiry {
+            Expiry::Never => (0, 0),
+            Expiry::Keep => (1, 0),
+            Expiry::AtMs(ms) => (2, ms),
+            Expiry::InMs(ms) => (3, ms),
+        };
+        self.word(code);
+        self.word(ms);
+    }
+
     fn event(&mut self, event: &Event) {
         self.word(event.client.into());
         self.bytes(&event.key);
@@ -104,9 +115,9 @@ impl Writer {
         match &event.call {
             Call::Get => self.word(0),
             Call::Delete => self.word(1),
-            Call::Expire { expiry_ms } => {
+            Call::Expire { expiry } => {
                 self.word(2);
-                self.option(*expiry_ms, Self::word);
+                self.expiry(*expiry);
             }
             Call::Increment { by } => {
                 self.word(3);
@@ -116,7 +127,7 @@ impl Writer {
                 self.word(4);
                 self.bytes(suffix);
             }
-            Call::Set { value, condition, expiry_ms } => {
+            Call::Set { value, condition, expiry } => {
                 let (code, token) = match condition {
                     Condition::Always => (5, 0),
                     Condition::IfAbsent => (6, 0),
@@ -126,7 +137,7 @@ impl Writer {
                 self.word(code);
                 self.word(token);
                 self.bytes(value);
-                self.option(*expiry_ms, Self::word);
+                self.expiry(*expiry);
             }
             call => unimplemented!("the load has no {call:?}"),
         }
@@ -188,13 +199,23 @@ impl Reader<'_> {
         }
     }
 
+    fn expiry(&mut self) -> Expiry {
+        let (code, ms) = (self.word(), self.word());
+        match code {
+            0 => Expiry::Never,
+            1 => Expiry::Keep,
+            2 => Expiry::AtMs(ms),
+            _ => Expiry::InMs(ms),
+        }
+    }
+
     fn event(&mut self) -> Event {
         let (client, key, invoked) = (self.word() as u32, self.bytes(), self.word());
         let span = Span { invoked, returned: self.option(Self::word) };
         let call = match self.word() {
             0 => Call::Get,
             1 => Call::Delete,
-            2 => Call::Expire { expiry_ms: self.option(Self::word) },
+            2 => Call::Expire { expiry: self.expiry() },
             3 => Call::Increment { by: self.word() as i64 },
             4 => Call::Append { suffix: self.bytes() },
             code => {
@@ -205,10 +226,10 @@ impl Reader<'_> {
                     7 => Condition::IfPresent,
                     _ => Condition::IfToken(token),
                 };
-                Call::Set { value: self.bytes(), condition, expiry_ms: self.option(Self::word) }
+                Call::Set { value: self.bytes(), condition, expiry: self.expiry() }
             }
         };
-        Event { client, key, call, outcome: self.option(Self::outcome), span, invoked_ms: 0 }
+        Event { client, key, call, outcome: self.option(Self::outcome), span, window: Window::ANY }
     }
 
     fn outcome(&mut self) -> Outcome {

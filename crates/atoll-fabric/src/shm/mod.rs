@@ -348,6 +348,10 @@ impl Endpoint for ShmEndpoint {
         self.clock.unix_ms()
     }
 
+    fn agent_ms(&self) -> Option<u64> {
+        self.clock.agent_ms()
+    }
+
     /// Vigna's xorshift64*: a seed that is not zero walks all words but zero.
     fn random(&self) -> u64 {
         let mut x = self.random.get();

@@ -8,10 +8,11 @@ use atoll_cache::forge::{ForgePool, Queue};
 use atoll_cache::{Cache, CacheError, Engine, Pooled};
 use atoll_fabric::{Address, Endpoint, Kind, RegionAttributes};
 use atoll_pool::PoolSettings;
+use atoll_pool::clock::SKEW_MS;
 use atoll_pool::nodes::MEMBER_HEADER_BYTES;
 use atoll_sim::history::{Checked, Evictions};
 use atoll_sim::sim::region;
-use atoll_sim::{History, Random, Sim, SimOptions, Strategy};
+use atoll_sim::{Control, History, Random, Sim, SimOptions, Strategy};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -275,8 +276,8 @@ impl<S: Subject> Case<S> {
     where
         F: Future<Output = Result<Client<S>, CacheError>> + 'static,
     {
-        let (sim, _) = self.formatted(seed)?;
-        let history = Rc::new(History::new());
+        let (sim, shared) = self.formatted(seed)?;
+        let history = Rc::new(timed_history::<S>(sim.control(), &shared));
         self.play(&sim, &history, |client| {
             let played = part(client);
             async move {
@@ -294,6 +295,12 @@ impl<S: Subject> Case<S> {
         drop(sim);
         history.check_with(self.evictions).map_err(|violation| violation.to_string())
     }
+}
+
+/// A history that knows the pool's clock, which it looks at past the fabric.
+pub(super) fn timed_history<S: Subject>(control: Control, shared: &Shared<S>) -> History {
+    let clock = S::Engine::pool_of(shared).layout.clock();
+    History::with_clock(SKEW_MS, move || (control.now_ns(), control.peek_word(clock)))
 }
 
 /// A run's growth comes within so many nanoseconds of its clients' start.

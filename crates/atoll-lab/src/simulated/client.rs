@@ -144,6 +144,10 @@ impl Endpoint for Hesitant {
         self.inner.unix_ms()
     }
 
+    fn agent_ms(&self) -> Option<u64> {
+        self.inner.agent_ms()
+    }
+
     fn random(&self) -> u64 {
         self.inner.random()
     }

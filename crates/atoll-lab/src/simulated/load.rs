@@ -1,6 +1,9 @@
 //! A random load on a cache, recorded as a history. The same load runs on the simulated fabric and on shared memory.
 
-use atoll_cache::{Cache, CacheError, Condition, Engine, Expiry, Number, SetOptions, Value};
+use atoll_cache::{
+    Cache, CacheError, Condition, Engine, ExpireCondition, ExpireOutcome, Expiry, Number, Pooled, SetOptions, Value,
+};
+use atoll_fabric::Endpoint;
 use atoll_sim::Random;
 use atoll_sim::history::{self, Call, History, Outcome, Pending, Seen};
 
@@ -39,8 +42,17 @@ pub struct Load {
     pub lookups: u64,
     /// Whether there are deletes, increments, appends, conditions and expiries beside sets and lookups.
     pub mixed: bool,
-    /// Whether some sets are for a few milliseconds, and some expiries are moved by as much.
+    /// Whether some objects live for a few milliseconds, some expiries are moved by as much, and clients pause for as long.
     pub expiring: bool,
+}
+
+/// What a client has at hand while it does its part.
+struct Part<'a, G: Engine, R> {
+    cache: &'a mut Cache<G>,
+    client: u32,
+    random: Random,
+    history: &'a R,
+    expiring: bool,
 }
 
 /// A value that no other write has, of about `bytes`.
@@ -61,134 +73,202 @@ fn key_of(index: u64) -> Vec<u8> {
 }
 
 /// Does one client's part of the load. Errors that the load permits (no room) leave the operation pending: it may have happened.
-pub async fn run<G: Engine, R: Recorder>(
+pub async fn run<E: Endpoint, G: Pooled<E>, R: Recorder>(
     cache: &mut Cache<G>,
     client: u32,
     seed: u64,
     load: &Load,
     history: &R,
 ) -> Result<(), CacheError> {
-    let mut random = Random::stream(seed, u64::from(client) + 1000);
-    let mut value = Value::new();
+    let random = Random::stream(seed, u64::from(client) + 1000);
+    let mut part = Part { cache, client, random, history, expiring: load.expiring };
     for step in 0..load.operations {
-        let key = key_of(random.below(load.keys));
-        if random.below(100) < load.lookups {
-            if load.mixed && random.below(8) == 0 {
-                // More keys than one batch takes, some of them twice.
-                let keys: Vec<_> = (0..random.spread(6)).map(|_| key_of(random.below(load.keys))).collect();
-                let pending: Vec<_> = keys.iter().map(|key| history.begin(client, key, Call::Get)).collect();
-                let mut outcomes = Vec::new();
-                let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-                cache.get_many(&keys, |_, value| outcomes.push(Outcome::get(value.map(Value::bytes)))).await?;
-                pending.into_iter().zip(outcomes).for_each(|(pending, outcome)| history.end(pending, outcome));
-                continue;
-            }
-            let pending = history.begin(client, &key, Call::Get);
-            let hit = cache.get(&key, &mut value).await?;
-            history.end(pending, Outcome::get(hit.then(|| value.bytes())));
-            continue;
+        if load.expiring && part.random.below(3) == 0 {
+            let ns = part.random.below(PAUSE_NS_MAX);
+            part.cache.engine().endpoint().pause(ns).await;
         }
-        let bytes = random.below(load.value_bytes_max.max(1)) >> random.below(4);
-        let choice = if load.mixed { random.below(16) } else { 0 };
-        one_change(cache, client, step, &key, bytes, choice, load.expiring, &mut random, history).await?;
+        let key = key_of(part.random.below(load.keys));
+        if part.random.below(100) >= load.lookups {
+            let bytes = part.random.below(load.value_bytes_max.max(1)) >> part.random.below(4);
+            let choice = if load.mixed { part.random.below(17) } else { 0 };
+            part.change(step, &key, bytes, choice).await?;
+        } else if load.mixed && part.random.below(8) == 0 {
+            part.get_many(load.keys).await?;
+        } else {
+            part.get(&key).await?;
+        }
     }
     Ok(())
 }
 
-#[allow(clippy::too_many_arguments, reason = "a test's plain plumbing")]
-async fn one_change<G: Engine, R: Recorder>(
-    cache: &mut Cache<G>,
-    client: u32,
-    step: u64,
-    key: &[u8],
-    bytes: u64,
-    choice: u64,
-    expiring: bool,
-    random: &mut Random,
-    history: &R,
-) -> Result<(), CacheError> {
-    let mut old = Value::new();
-    match choice {
-        0..=6 => {
-            let value = unique_value(client, step, bytes);
-            let pending = history.begin(client, key, Call::set(value.clone()));
-            let soon = expiring && random.below(2) == 0;
-            let expiry = if soon { Expiry::InMs(1 + random.below(3)) } else { Expiry::Never };
-            let outcome = cache.set(key, &value, &SetOptions { expiry, ..SetOptions::default() }).await?;
-            history.end(pending, Outcome::Set { stored: true, seen: Seen::Nothing, token: Some(outcome.token) });
+/// The longest pause between two operations of a load that expires: most objects outlive one.
+const PAUSE_NS_MAX: u64 = 3_000_000;
+/// The longest time that an object of such a load lives, if it does not stay.
+const LIFE_MS_MAX: u64 = 8;
+
+impl<G: Engine, R: Recorder> Part<'_, G, R> {
+    /// A new object's expiry, for the cache and for the history.
+    async fn expiry(&mut self) -> Result<(Expiry, history::Expiry), CacheError> {
+        if !self.expiring || self.random.below(2) == 0 {
+            return Ok((Expiry::Never, history::Expiry::Never));
         }
-        7 => {
-            let value = unique_value(client, step, bytes);
-            let pending = history.begin(client, key, Call::set_if(value.clone(), history::Condition::IfAbsent));
-            let options = SetOptions { condition: Condition::IfAbsent, ..SetOptions::default() };
-            let outcome = cache.set(key, &value, &options).await?;
-            history.end(pending, Outcome::stored(outcome.stored));
-        }
-        8 => {
-            let value = unique_value(client, step, bytes);
-            let pending = history.begin(client, key, Call::set_if(value.clone(), history::Condition::IfPresent));
-            let options = SetOptions { condition: Condition::IfPresent, ..SetOptions::default() };
-            let outcome = cache.set_returning(key, &value, &options, Some(&mut old)).await?;
-            let seen = if outcome.old.is_some() { Seen::value(old.bytes()) } else { Seen::Absent };
-            history.end(pending, Outcome::Set { stored: outcome.stored, seen, token: None });
-        }
-        9 => {
-            let pending = history.begin(client, key, Call::Get);
-            let meta = cache.peek(key).await?;
-            let token = meta.map(|meta| meta.token);
-            let seen = match token {
-                None => Seen::Absent,
-                Some(token) => Seen::Present { value: None, token: Some(token) },
-            };
-            history.end(pending, Outcome::Seen(seen));
-            let Some(token) = token else { return Ok(()) };
-            let value = unique_value(client, step, bytes);
-            let call = Call::set_if(value.clone(), history::Condition::IfToken(token));
-            let pending = history.begin(client, key, call);
-            let options = SetOptions { condition: Condition::IfToken(token), ..SetOptions::default() };
-            let outcome = cache.set(key, &value, &options).await?;
-            let token = outcome.stored.then_some(outcome.token);
-            history.end(pending, Outcome::Set { stored: outcome.stored, seen: Seen::Nothing, token });
-        }
-        10 | 11 => {
-            let pending = history.begin(client, key, Call::Delete);
-            let found = cache.delete(key).await?;
-            history.end(pending, Outcome::Seen(Seen::presence(found)));
-        }
-        12 | 13 => {
-            // Numbers live under keys of their own, so that increments meet each other.
-            let key = [b"n", key].concat();
-            let by = random.below(10) as i64 + 1;
-            let pending = history.begin(client, &key, Call::Increment { by });
-            let outcome = match cache.increment(&key, by).await? {
-                Number::Value(number) => Outcome::Number(number),
-                Number::NotANumber => Outcome::NotANumber,
-                Number::Overflow => Outcome::Overflow,
-            };
-            history.end(pending, outcome);
-        }
-        14 => {
-            let key = [b"a", key].concat();
-            let suffix = format!("{client}{step},").into_bytes();
-            if random.below(3) == 0 {
-                let pending = history.begin(client, &key, Call::Delete);
-                let found = cache.take(&key, Some(&mut old)).await?;
-                let seen = if found { Seen::value(old.bytes()) } else { Seen::Absent };
-                history.end(pending, Outcome::Seen(seen));
-            } else {
-                let pending = history.begin(client, &key, Call::Append { suffix: suffix.clone() });
-                let length = cache.append(&key, &suffix).await?;
-                history.end(pending, Outcome::Length(length));
+        self.expiry_soon().await
+    }
+
+    async fn expiry_soon(&mut self) -> Result<(Expiry, history::Expiry), CacheError> {
+        let ms = 1 + self.random.below(LIFE_MS_MAX);
+        Ok(match self.random.below(4) {
+            0 => (Expiry::InMs(ms), history::Expiry::InMs(ms)),
+            1 => (Expiry::Keep, history::Expiry::Keep),
+            _ => {
+                let at_ms = self.cache.now_ms().await? + ms;
+                (Expiry::AtMs(at_ms), history::Expiry::AtMs(at_ms))
+            }
+        })
+    }
+
+    async fn get(&mut self, key: &[u8]) -> Result<(), CacheError> {
+        let mut value = Value::new();
+        let pending = self.history.begin(self.client, key, Call::Get);
+        let hit = self.cache.get(key, &mut value).await?;
+        self.history.end(pending, Outcome::get(hit.then(|| value.bytes())));
+        Ok(())
+    }
+
+    /// More keys than one batch takes, some of them twice.
+    async fn get_many(&mut self, keys: u64) -> Result<(), CacheError> {
+        let keys: Vec<_> = (0..self.random.spread(6)).map(|_| key_of(self.random.below(keys))).collect();
+        let pending: Vec<_> = keys.iter().map(|key| self.history.begin(self.client, key, Call::Get)).collect();
+        let mut outcomes = Vec::new();
+        let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        self.cache.get_many(&keys, |_, value| outcomes.push(Outcome::get(value.map(Value::bytes)))).await?;
+        pending.into_iter().zip(outcomes).for_each(|(pending, outcome)| self.history.end(pending, outcome));
+        Ok(())
+    }
+
+    async fn set_if(
+        &mut self,
+        key: &[u8],
+        value: Vec<u8>,
+        (condition, recorded): (Condition, history::Condition),
+    ) -> Result<(), CacheError> {
+        let (expiry, until) = self.expiry().await?;
+        let pending = self.history.begin(self.client, key, Call::set_until(value.clone(), recorded, until));
+        let outcome = self.cache.set(key, &value, &SetOptions { condition, expiry }).await?;
+        let token = outcome.stored.then_some(outcome.token);
+        self.history.end(pending, Outcome::Set { stored: outcome.stored, seen: Seen::Nothing, token });
+        Ok(())
+    }
+
+    async fn set_returning(&mut self, key: &[u8], value: Vec<u8>) -> Result<(), CacheError> {
+        let (expiry, until) = self.expiry().await?;
+        let call = Call::set_until(value.clone(), history::Condition::IfPresent, until);
+        let mut old = Value::new();
+        let pending = self.history.begin(self.client, key, call);
+        let options = SetOptions { condition: Condition::IfPresent, expiry };
+        let outcome = self.cache.set_returning(key, &value, &options, Some(&mut old)).await?;
+        let seen = if outcome.old.is_some() { Seen::value(old.bytes()) } else { Seen::Absent };
+        self.history.end(pending, Outcome::Set { stored: outcome.stored, seen, token: None });
+        Ok(())
+    }
+
+    /// The token of what is there, which is not counted as an access.
+    async fn peek(&mut self, key: &[u8]) -> Result<Option<u64>, CacheError> {
+        let pending = self.history.begin(self.client, key, Call::Get);
+        let token = self.cache.peek(key).await?.map(|meta| meta.token);
+        let seen = match token {
+            None => Seen::Absent,
+            Some(token) => Seen::Present { value: None, token: Some(token) },
+        };
+        self.history.end(pending, Outcome::Seen(seen));
+        Ok(token)
+    }
+
+    async fn delete(&mut self, key: &[u8]) -> Result<(), CacheError> {
+        let pending = self.history.begin(self.client, key, Call::Delete);
+        let found = self.cache.delete(key).await?;
+        self.history.end(pending, Outcome::Seen(Seen::presence(found)));
+        Ok(())
+    }
+
+    async fn take(&mut self, key: &[u8]) -> Result<(), CacheError> {
+        let mut old = Value::new();
+        let pending = self.history.begin(self.client, key, Call::Delete);
+        let found = self.cache.take(key, Some(&mut old)).await?;
+        let seen = if found { Seen::value(old.bytes()) } else { Seen::Absent };
+        self.history.end(pending, Outcome::Seen(seen));
+        Ok(())
+    }
+
+    async fn increment(&mut self, key: &[u8]) -> Result<(), CacheError> {
+        let by = self.random.below(10) as i64 + 1;
+        let pending = self.history.begin(self.client, key, Call::Increment { by });
+        let outcome = match self.cache.increment(key, by).await? {
+            Number::Value(number) => Outcome::Number(number),
+            Number::NotANumber => Outcome::NotANumber,
+            Number::Overflow => Outcome::Overflow,
+        };
+        self.history.end(pending, outcome);
+        Ok(())
+    }
+
+    async fn append(&mut self, key: &[u8], step: u64) -> Result<(), CacheError> {
+        let suffix = format!("{}{step},", self.client).into_bytes();
+        let pending = self.history.begin(self.client, key, Call::Append { suffix: suffix.clone() });
+        let length = self.cache.append(key, &suffix).await?;
+        self.history.end(pending, Outcome::Length(length));
+        Ok(())
+    }
+
+    /// Moves an expiry: to never, or to a time that no run reaches, or to one that it does.
+    async fn expire(&mut self, key: &[u8]) -> Result<(), CacheError> {
+        let (expiry, until) = match self.random.below(2) {
+            0 => (Expiry::Never, history::Expiry::Never),
+            _ if self.expiring => self.expiry_soon().await?,
+            _ => (Expiry::InMs(1 << 40), history::Expiry::InMs(1 << 40)),
+        };
+        let mut value = Value::new();
+        let pending = self.history.begin(self.client, key, Call::Expire { expiry: until });
+        let outcome = if self.expiring && self.random.below(2) == 0 {
+            let found = self.cache.get_and_expire(key, expiry, &mut value).await?;
+            Outcome::get(found.then(|| value.bytes()))
+        } else {
+            match self.cache.expire(key, expiry, ExpireCondition::default()).await? {
+                ExpireOutcome::Absent => Outcome::Seen(Seen::Absent),
+                ExpireOutcome::Set => Outcome::Seen(Seen::presence(true)),
+                ExpireOutcome::Removed => Outcome::Removed,
+                ExpireOutcome::Refused => unreachable!("there is no condition"),
+            }
+        };
+        self.history.end(pending, outcome);
+        Ok(())
+    }
+
+    async fn change(&mut self, step: u64, key: &[u8], bytes: u64, choice: u64) -> Result<(), CacheError> {
+        let value = unique_value(self.client, step, bytes);
+        // Numbers live under keys of their own, so that increments meet each other; so do values that are appended to.
+        let (numbers, appended) = ([b"n", key].concat(), [b"a", key].concat());
+        match choice {
+            0..=6 => self.set_if(key, value, (Condition::Always, history::Condition::Always)).await,
+            7 => self.set_if(key, value, (Condition::IfAbsent, history::Condition::IfAbsent)).await,
+            8 => self.set_returning(key, value).await,
+            9 => match self.peek(key).await? {
+                Some(token) => {
+                    let conditions = (Condition::IfToken(token), history::Condition::IfToken(token));
+                    self.set_if(key, value, conditions).await
+                }
+                None => Ok(()),
+            },
+            10 => self.delete(key).await,
+            11 => self.take(key).await,
+            12 | 13 => self.increment(&numbers).await,
+            14 if self.random.below(3) == 0 => self.take(&appended).await,
+            14 => self.append(&appended, step).await,
+            15 => self.expire(key).await,
+            _ => {
+                let key = if self.random.below(2) == 0 { numbers } else { appended };
+                self.expire(&key).await
             }
         }
-        _ => {
-            let pending = history.begin(client, key, Call::Expire { expiry_ms: None });
-            let later_ms = if expiring { 1 + random.below(4) } else { 1 << 40 };
-            let expiry = if random.below(2) == 0 { Expiry::Never } else { Expiry::InMs(later_ms) };
-            let outcome = cache.expire(key, expiry, atoll_cache::ExpireCondition::default()).await?;
-            let seen = Seen::presence(outcome != atoll_cache::ExpireOutcome::Absent);
-            history.end(pending, Outcome::Seen(seen));
-        }
     }
-    Ok(())
 }

@@ -3,7 +3,7 @@
 //! What must hold: histories are linearizable (what a dead client had under way may have happened or not), nobody waits for ever, and once
 //! the dead are shut out and one repair has passed, the pool is sound and takes as many objects as ever.
 
-use super::case::{Case, GROWTH_NS_MAX};
+use super::case::{Case, GROWTH_NS_MAX, timed_history};
 use super::client::Hesitant;
 use super::load::{self, Load};
 use super::subject::{Forged, Subject};
@@ -62,6 +62,8 @@ struct Stage<S: Subject> {
 
 /// Steps within which a run comes to its end, a hundred times what one takes: else somebody waits for ever.
 const STEPS_MAX: u64 = 5_000_000;
+/// A wall clock jumps by up to three years.
+const CLOCK_JUMP_MS_MAX: u64 = 3 * 365 * 86_400_000;
 /// Looks of the last client at a pool that is not sound yet.
 const LOOKS_MAX: u32 = 20;
 
@@ -72,9 +74,8 @@ impl<S: Subject> Turmoil<S> {
         let case = Case::<S>::drawn(seed);
         let roomy = random.below(4) == 0;
         let case = if roomy {
-            // Nothing is evicted, so that a miss tells of a mistake.
-            let load = Load { expiring: false, ..case.load };
-            Case { chunks: 400, slots: 1024, objects_max: 0, evictions: Evictions::Never, load, ..case }
+            // Nothing is evicted, so that a miss tells of a mistake, or of an expiry.
+            Case { chunks: 400, slots: 1024, objects_max: 0, evictions: Evictions::Never, ..case }
         } else {
             case
         };
@@ -92,7 +93,7 @@ impl<S: Subject> Turmoil<S> {
         }
         faults.node_losses_max = u32::from(random.below(40) == 0);
         faults.clock_jumps_max = random.below(3) as u32;
-        faults.clock_jump_ms_max = 1_000;
+        faults.clock_jump_ms_max = CLOCK_JUMP_MS_MAX;
         faults.clock_drift_per_mille_max = random.pick(&[0, 10, 200]);
         let suspect_ns = random.pick(&[5_000, 50_000, 1_000_000]);
         let times = Times { look_ns: suspect_ns / 4, suspect_ns, joining_ns: 10 * suspect_ns, help_ns: 4 * suspect_ns };
@@ -144,12 +145,13 @@ impl<S: Subject> Turmoil<S> {
         let pool = made.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
         let attendant = self.case.subject.attendant(&pool);
         let attend = |present: &Rc<()>| attendant.iter().for_each(|attend| attend(sim, Rc::downgrade(present)));
+        let history = Rc::new(timed_history::<S>(sim.control(), &pool));
         sim.name_addresses(move |at| S::Engine::describe(&pool, at));
         let stage = Rc::new(Stage {
             turmoil: self.clone(),
             seed: sim.seed(),
             bytes,
-            history: Rc::new(History::new()),
+            history,
             errors: RefCell::default(),
             next_number: Cell::new(self.case.clients),
         });
