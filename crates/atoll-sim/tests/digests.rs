@@ -4,7 +4,7 @@
 
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Kind, VerbError};
 use atoll_sim::sim::region;
-use atoll_sim::{Faults, Fencing, Sim, SimEndpoint, SimOptions};
+use atoll_sim::{Faults, Fencing, Liberties, Sim, SimEndpoint, SimOptions};
 
 const FAULTS: Faults = Faults {
     kills_max: 2,
@@ -49,7 +49,9 @@ async fn play(endpoint: SimEndpoint) -> Result<(), VerbError> {
 fn digest(seed: u64) -> u64 {
     let nodes = vec![vec![region(4096, Kind::Host)], vec![region(4096, Kind::Host)]];
     let options = SimOptions::with_nodes(seed, nodes);
-    let sim = Sim::new(SimOptions { faults: FAULTS, fencing: Fencing::Forced, ..options });
+    // What a wall clock shows is part of what is written, and so of the digest.
+    let liberties = Liberties { wall_clock_skew_ms_max: 20, ..options.liberties };
+    let sim = Sim::new(SimOptions { faults: FAULTS, fencing: Fencing::Forced, liberties, ..options });
     let spawn = |name: String| {
         let endpoint = sim.endpoint(&name);
         sim.spawn(&name, async move { drop(play(endpoint).await) });

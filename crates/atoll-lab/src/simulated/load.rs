@@ -90,7 +90,8 @@ pub async fn run<E: Endpoint, G: Pooled<E>, R: Recorder>(
         let key = key_of(part.random.below(load.keys));
         if part.random.below(100) >= load.lookups {
             let bytes = part.random.below(load.value_bytes_max.max(1)) >> part.random.below(4);
-            let choice = if load.mixed { part.random.below(17) } else { 0 };
+            let choices = if load.expiring { 17 } else { 16 };
+            let choice = if load.mixed { part.random.below(choices) } else { 0 };
             part.change(step, &key, bytes, choice).await?;
         } else if load.mixed && part.random.below(8) == 0 {
             part.get_many(load.keys).await?;
@@ -259,8 +260,8 @@ impl<G: Engine, R: Recorder> Part<'_, G, R> {
                 }
                 None => Ok(()),
             },
-            10 => self.delete(key).await,
-            11 => self.take(key).await,
+            11 if self.expiring => self.take(key).await,
+            10 | 11 => self.delete(key).await,
             12 | 13 => self.increment(&numbers).await,
             14 if self.random.below(3) == 0 => self.take(&appended).await,
             14 => self.append(&appended, step).await,
