@@ -79,7 +79,7 @@ fn a_server_that_dies_loses_the_cache_and_nothing_wrong_is_served_by_the_next() 
         sim.spawn_spared("the next server", async move {
             if control.next_killed().await.is_some() {
                 // What the first has in flight must not land in the second one's cache.
-                while !second.fence(identity).await.unwrap() {
+                while !second.shut_out(identity).await.unwrap() {
                     second.pause(1000).await;
                 }
                 serve(next, second, clients).await;

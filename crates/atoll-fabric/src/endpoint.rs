@@ -42,7 +42,10 @@ pub enum VerbError {
     /// The deadline passed. Atomics may have happened and WRITEs may still land later.
     #[error("no answer within the deadline: the outcome is unknown")]
     OutcomeUnknown,
-    /// This endpoint was fenced: none of its verbs takes effect any more.
+    /// The file system has no locks by which this endpoint could prove its life, so that it takes no part.
+    #[error("the pool's file system has no locks (F_OFD_SETLK): put the pool on another one, such as /dev/shm")]
+    Unprovable,
+    /// This endpoint was shut out: none of its verbs takes effect any more.
     #[error("this client was shut out of the pool because it stood still: join again")]
     Fenced,
     /// This process is a fork of the one that made the endpoint, which alone may use it, but for a READ.
@@ -59,10 +62,37 @@ pub enum Intent {
     Write,
 }
 
-/// Who stands behind an endpoint, as far as fences need to know. The words mean something to the fabric alone; on one host they are pid, start
-/// time of the process, pid namespace and boot id.
+/// Which endpoint of a fabric it is, of those that live: 30 bits, so that it fits a word beside an epoch. An endpoint keeps its identity for life;
+/// a later one may be given the same after its death.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Identity(pub [u64; 4]);
+pub struct Identity(u32);
+
+impl Identity {
+    /// No endpoint's, so that it is dead. An endpoint that has it cannot prove its life, and takes no part.
+    pub const NOBODY: Self = Self(0);
+    /// Bits of an identity.
+    pub const BITS: u32 = 30;
+
+    /// The identity of the lowest [`Identity::BITS`] bits.
+    pub const fn from_bits(bits: u32) -> Self {
+        Self(bits & ((1 << Self::BITS) - 1))
+    }
+
+    /// Its bits.
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+}
+
+/// Where an endpoint is, in the eyes of its own process: for display alone. Nothing may be concluded from it, since a pid means something only in its
+/// namespace, and is used again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Origin {
+    /// The process, as it calls itself.
+    pub pid: u32,
+    /// The namespace of that pid, 0 where it is not known.
+    pub namespace: u64,
+}
 
 /// One thread's access to a fabric.
 ///
@@ -84,7 +114,7 @@ pub struct Identity(pub [u64; 4]);
 ///
 /// **Errors.** After one, no result of the batch counts, and a buffer that was lent may stay with the fabric: what
 /// [`Batch::take`] gives back then may be empty. After [`VerbError::OutcomeUnknown`] every effect of the batch may have taken place, or
-/// take place at any later time, each by itself, until this endpoint is [fenced](Endpoint::fence) or dead and fenced. So may the effects of what a
+/// take place at any later time, each by itself, until this endpoint is known to be [dead](Endpoint::is_dead) or [shut out](Endpoint::shut_out). So may the effects of what a
 /// client had in flight when it died.
 ///
 /// **Dropped futures.** Once polled, a batch takes effect whole even if its future is dropped. Buffers belong to the fabric
@@ -171,13 +201,22 @@ pub trait Endpoint {
         false
     }
 
-    /// Who stands behind this endpoint.
+    /// Which endpoint this is. What shares words with others puts it there before its first effect, so that its death can be proven.
     fn identity(&self) -> Identity;
 
-    /// Shuts `who` out, if the fabric can: `true` once no verb of it will ever take effect again, those in flight and those with an unknown
-    /// outcome included. `false` if it may still write, or nobody here can tell: what it could write must not be reused. Asking again
-    /// is harmless.
-    fn fence(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>>;
+    /// Where this endpoint is, for display.
+    fn origin(&self) -> Origin;
+
+    /// Whether `who` is dead: no verb of it will ever take effect again, those in flight and those with an unknown outcome included. `false` if it may
+    /// still write, or that cannot be told: what it could write must not be reused. Observes and never harms, so that it may be asked of anybody at
+    /// any time. An identity that no living endpoint has is dead.
+    fn is_dead(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>>;
+
+    /// Shuts `who` out if the fabric can and its lease rule permits it; `true` once it is as good as dead, in the words of
+    /// [`is_dead`](Endpoint::is_dead). The caller has seen its lease stand still. Asking again is harmless.
+    ///
+    /// A fabric that cannot force observes: on one host a process that merely stands still keeps what it holds.
+    fn shut_out(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>>;
 
     /// The fabric's name as users write it: `shm`, `tcp`, `verbs`, `sim`.
     fn fabric(&self) -> &'static str;

@@ -38,7 +38,7 @@ pub use address::Address;
 pub use batch::{BATCH_VERBS_MAX, Batch, Ticket};
 pub use buffer::Buffer;
 pub use clock::Clock;
-pub use endpoint::{Endpoint, Identity, Intent, Limits, VerbError, run_ready};
+pub use endpoint::{Endpoint, Identity, Intent, Limits, Origin, VerbError, run_ready};
 pub use huge_pages::prefer_huge_pages;
 pub use message::{MAILBOX_MESSAGES_MAX, MESSAGE_BYTES_MAX, Mailbox, Message, MessageError, Messenger};
 pub use prefetch::prefetch;

@@ -6,8 +6,8 @@ use atoll_cache::cliquemap::wire::{self, Change, Condition, Head, Operation};
 use atoll_cache::cliquemap::{CliqueMapOptions, CliqueMapPool, Policy, Server};
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::{
-    Address, Batch, Buffer, Clock, Endpoint, Identity, Limits, Mailbox, Message, MessageError, Messenger, VerbError,
-    run_ready,
+    Address, Batch, Buffer, Clock, Endpoint, Identity, Limits, Mailbox, Message, MessageError, Messenger, Origin,
+    VerbError, run_ready,
 };
 use atoll_lab::load::{LoadOptions, Stream};
 use atoll_pool::Incarnation;
@@ -68,8 +68,16 @@ impl Endpoint for Deaf {
         self.0.identity()
     }
 
-    fn fence(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>> {
-        self.0.fence(who)
+    fn origin(&self) -> Origin {
+        self.0.origin()
+    }
+
+    fn is_dead(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>> {
+        self.0.is_dead(who)
+    }
+
+    fn shut_out(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>> {
+        self.0.shut_out(who)
     }
 
     fn fabric(&self) -> &'static str {

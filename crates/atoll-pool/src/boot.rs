@@ -4,17 +4,26 @@
 //! left, and everything was on the disk.
 //!
 //! ```text
-//! word 17 of the header   the boot id of the host that formatted the pool, or took it over     data, written under the region's lock
+//! word 17 of the header   the boot id of the host that formatted the pool, or took it over; 0 if unknown    data, written by a process that is alone
 //! the closing word        joins so far 63 | closed 1                                           atomics only
 //! ```
 //!
-//! | found on open | what is done |
-//! |---|---|
-//! | this boot | nothing: who has died is repaired |
-//! | another boot, closed | the pool's time goes on (see `clock`), then the boot id becomes this one's |
-//! | another boot, not closed | everything but the headers and the nodes that there are is made as new, then the boot id becomes this one's |
+//! What an opener of the file does ([`judge`]). The pool's boot id or the opener's may be unknown: a container need not have a `/proc`.
 //!
-//! Whoever does the last two holds the region's lock; the boot id comes last, so that one that dies before is followed by another that does all of it.
+//! | boot ids | the file | open elsewhere | closed | verdict |
+//! |---|---|---|---|---|
+//! | equal and known | any | any | any | goes on: the dead are repaired |
+//! | one unknown | in memory | any | any | goes on: memory does not outlive a boot |
+//! | one unknown | on a disk | yes | any | goes on: all that have it open are of one boot |
+//! | one unknown | on a disk | no | yes | taken over: it is whole |
+//! | one unknown | on a disk | no | no | an error: it may not be whole |
+//! | different | in memory | any | any | an error: one of the two is not the host's |
+//! | different | on a disk | yes | any | an error: the same |
+//! | different | on a disk | no | yes | taken over: the pool's time goes on (see `clock`), then the boot id becomes this one's |
+//! | different | on a disk | no | no | made anew: all but the headers and the nodes that there are, then the boot id |
+//!
+//! A process that takes a file over, or makes it anew, has it open alone meanwhile. The boot id comes last, so that one that dies before is followed by
+//! another that does all of it.
 //!
 //! | the closing word | by | when |
 //! |---|---|---|
@@ -31,42 +40,82 @@ const CLOSED: u64 = 1;
 /// Bytes that one WRITE makes zero.
 const ZEROES_BYTES: u64 = 1 << 20;
 
-/// What became of a region that was opened.
+/// The boot id of a pool whose maker could not read one.
+pub(crate) const UNKNOWN: u64 = 0;
+
+/// What an opener does with a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
-    /// It is of this boot.
-    Present,
-    /// It is of another boot and was closed: it goes on.
-    Closed,
-    /// It is of another boot and was not closed: all objects are gone.
-    Reformatted,
+pub enum Verdict {
+    /// Nothing: the host has not been restarted since.
+    GoesOn,
+    /// It was closed: it goes on, as of this boot.
+    TakenOver,
+    /// It was open when its host went down: it is emptied.
+    MadeAnew,
+    /// The boot id of the opener, or of the pool, is not the host's.
+    OtherBoot,
+    /// Whether it is whole cannot be told.
+    Unknown,
 }
 
-/// Whether the region is of this boot, so that nothing needs to be done and nobody locked out.
-pub async fn is_present<E: Endpoint>(endpoint: &E, boot: u64) -> Result<bool, VerbError> {
-    Ok(read_word(endpoint, header::BOOT).await? == boot)
-}
-
-/// Makes a region of another boot one of `boot`. The caller holds the region's lock.
-pub async fn take_over<E: Endpoint>(endpoint: &E, pool: &Pool, boot: u64) -> Result<Found, PoolError> {
-    if is_present(endpoint, boot).await? {
-        return Ok(Found::Present);
+/// What an opener that reads the boot id `mine` does with a region whose boot id is `found`: a row of the table above. `is_shared` says that another process
+/// has the region open.
+pub fn judge(found: u64, mine: Option<u64>, is_volatile: bool, is_shared: bool, is_closed: bool) -> Verdict {
+    let known = mine.filter(|_| found != UNKNOWN);
+    match (known, is_volatile || is_shared, is_closed) {
+        (Some(mine), ..) if mine == found => Verdict::GoesOn,
+        (None, true, _) => Verdict::GoesOn,
+        (Some(_), true, _) => Verdict::OtherBoot,
+        (_, false, true) => Verdict::TakenOver,
+        (None, false, false) => Verdict::Unknown,
+        (Some(_), false, false) => Verdict::MadeAnew,
     }
-    let closed = read_word(endpoint, pool.layout.closing()).await? & CLOSED != 0;
+}
+
+/// The verdict on a region that the endpoint reaches.
+pub async fn look<E: Endpoint>(
+    endpoint: &E,
+    layout: &Layout,
+    mine: Option<u64>,
+    is_volatile: bool,
+    is_shared: bool,
+) -> Result<Verdict, VerbError> {
+    let found = read_word(endpoint, header::BOOT).await?;
+    let is_closed = read_word(endpoint, layout.closing()).await? & CLOSED != 0;
+    Ok(judge(found, mine, is_volatile, is_shared, is_closed))
+}
+
+/// Does what the verdict says; whether the region was emptied. The caller has it open alone if the verdict is to take it over or to make it anew.
+pub async fn settle<E: Endpoint>(
+    endpoint: &E,
+    pool: &Pool,
+    mine: Option<u64>,
+    is_volatile: bool,
+    verdict: Verdict,
+) -> Result<bool, PoolError> {
     let mut batch = Batch::new();
-    if closed {
-        let least_ms = read_word(endpoint, pool.layout.clock()).await?;
-        clock::add_beginning(&mut batch, endpoint, &pool.layout, least_ms);
-    } else {
-        clear(endpoint, &pool.layout).await?;
-        nodes::forget_claims(endpoint, pool).await?;
-        header::add_beginnings(&mut batch, endpoint, pool);
+    match verdict {
+        Verdict::GoesOn => return Ok(false),
+        Verdict::OtherBoot if is_volatile => {
+            return Err(PoolError::OtherBoot { proof: "a tmpfs does not outlive a boot" });
+        }
+        Verdict::OtherBoot => return Err(PoolError::OtherBoot { proof: "other processes have it open" }),
+        Verdict::Unknown => return Err(PoolError::UnknownBoot),
+        Verdict::TakenOver => {
+            let least_ms = read_word(endpoint, pool.layout.clock()).await?;
+            clock::add_beginning(&mut batch, endpoint, &pool.layout, least_ms);
+        }
+        Verdict::MadeAnew => {
+            clear(endpoint, &pool.layout).await?;
+            nodes::forget_claims(endpoint, pool).await?;
+            header::add_beginnings(&mut batch, endpoint, pool);
+        }
     }
     endpoint.post(&mut batch).await?;
     let mut batch = Batch::new();
-    batch.write_word(header::BOOT, boot);
+    batch.write_word(header::BOOT, mine.unwrap_or(UNKNOWN));
     endpoint.post(&mut batch).await?;
-    Ok(if closed { Found::Closed } else { Found::Reformatted })
+    Ok(verdict == Verdict::MadeAnew)
 }
 
 /// Makes everything zero but headers and the table of nodes.
@@ -125,4 +174,45 @@ pub async fn close<E: Endpoint>(endpoint: &E, layout: &Layout, word: u64) -> Res
     let swap = batch.compare_and_swap(layout.closing(), word, word | CLOSED);
     endpoint.post(&mut batch).await?;
     Ok(batch.swapped(swap))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table of the header: boot ids equal, unknown or different; in memory; shared; closed; verdict.
+    #[test]
+    fn every_case_has_the_verdict_of_exactly_one_row() {
+        let (any, yes, no) = (None, Some(true), Some(false));
+        let rows = [
+            ("equal", any, any, any, Verdict::GoesOn),
+            ("unknown", yes, any, any, Verdict::GoesOn),
+            ("unknown", no, yes, any, Verdict::GoesOn),
+            ("unknown", no, no, yes, Verdict::TakenOver),
+            ("unknown", no, no, no, Verdict::Unknown),
+            ("different", yes, any, any, Verdict::OtherBoot),
+            ("different", no, yes, any, Verdict::OtherBoot),
+            ("different", no, no, yes, Verdict::TakenOver),
+            ("different", no, no, no, Verdict::MadeAnew),
+        ];
+        let ids = [
+            ("equal", 7, Some(7)),
+            ("unknown", 7, None),
+            ("unknown", UNKNOWN, Some(7)),
+            ("unknown", UNKNOWN, None),
+            ("different", 7, Some(8)),
+        ];
+        for (which, found, mine) in ids {
+            for case in 0..8 {
+                let [volatile, shared, closed] = [case & 1 != 0, case & 2 != 0, case & 4 != 0];
+                let is = |wanted: Option<bool>, found: bool| wanted.is_none_or(|wanted| wanted == found);
+                let mut fitting = rows.iter().filter(|(ids, in_memory, elsewhere, was_closed, _)| {
+                    *ids == which && is(*in_memory, volatile) && is(*elsewhere, shared) && is(*was_closed, closed)
+                });
+                let (row, more) = (fitting.next().expect("a row"), fitting.next());
+                assert_eq!(more, None);
+                assert_eq!(judge(found, mine, volatile, shared, closed), row.4, "{which} {case}");
+            }
+        }
+    }
 }

@@ -18,7 +18,7 @@
 //! after the checksum and every bound have been checked.
 
 use crate::layout::EngineArea;
-use crate::{Layout, Pool, clock, nodes};
+use crate::{Layout, Pool, boot, clock, nodes};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
 
 /// The format that this version reads and writes.
@@ -111,6 +111,19 @@ pub enum PoolError {
         /// What is in the way, and what to do.
         why: String,
     },
+    /// This process and those that have the pool open do not agree on the boot of the host.
+    #[error(
+        "this process reads another boot id than the pool has, but {proof}, so that the host was not restarted: let this process read the host's /proc/sys/kernel/random/boot_id (it has a /proc of its own), or remove the pool"
+    )]
+    OtherBoot {
+        /// Why it cannot be another boot.
+        proof: &'static str,
+    },
+    /// Whether the pool's file went through a crash of the host cannot be told.
+    #[error(
+        "the pool's file was not closed, and whether the host went down since cannot be told without its boot id: let this process read /proc/sys/kernel/random/boot_id (mount /proc), or remove the pool"
+    )]
+    UnknownBoot,
     /// The fabric failed.
     #[error(transparent)]
     Verb(#[from] VerbError),
@@ -257,7 +270,7 @@ pub(crate) async fn write<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<(), 
     words[7] = settings.engine;
     words[8..16].copy_from_slice(&settings.engine_settings);
     words[16] = settings.hash_seed;
-    words[BOOT_WORD] = atoll_fabric::shm::boot();
+    words[BOOT_WORD] = atoll_fabric::shm::boot().unwrap_or(boot::UNKNOWN);
     words[18] = pool.layout.engine_area.home_bytes;
     words[19] = u64::from(settings.nodes) | u64::from(settings.nodes_max) << 32;
     words[20] = settings.member_bytes;

@@ -1,11 +1,12 @@
 //! Who is a client: incarnations, what they protect, and how those that died are shut out.
 //!
 //! ```text
-//! a signal, 64 B     word 0  state 2 | 0 30 | epoch 32                                              atomics only
+//! a signal, 64 B     word 0  state 2 | identity 30 | epoch 32                                       atomics only
 //!                    word 1  epoch 32 | the chunk + 1 that its operation must not see reused 32     owned
 //!                    word 2  lease: rounds made 32 | operations begun and ended 31 | at rest 1       owned
-//! an account, 128 B  word 0..4  identity: on one host pid, start time, pid namespace, boot id       atomics only
-//!                    word 4  seal: a hash of the identity and the epoch                             atomics only
+//! an account, 128 B  word 0  the pid that its process has in its own namespace                       owned
+//!                    word 1  that namespace                                                          owned
+//!                    word 2  seal: a hash of both and the epoch                                      owned
 //!                    word 8  objects added less objects removed, wrapping, by all its incarnations  owned
 //! ```
 //!
@@ -13,17 +14,18 @@
 //!
 //! | from | to | by | when |
 //! |---|---|---|---|
-//! | Free, Fenced | Joining, next epoch | a process | it wants a client; nothing of an earlier epoch is alive |
-//! | Joining | Taken | the same | its identity is written |
-//! | Joining | Free | anybody | it stood still for [`Times::joining_ns`]: it has not made any effect yet, and will begin anew |
+//! | Free, Fenced | Joining, next epoch, its identity | a process | it wants a client; nothing of an earlier epoch is alive |
+//! | Joining | Taken | the same | its account is written |
 //! | Taken | Free | the client | it has put back everything |
-//! | Taken | Fenced | anybody | its lease stood still, and the fabric has shut it out ([`Endpoint::fence`]) |
+//! | Joining, Taken | Fenced | any client | its endpoint [is dead](Endpoint::is_dead), or its lease stood still and it was [shut out](Endpoint::shut_out) |
 //! | Taken | Fenced | the client | its thread panics: it does nothing any more |
 //! | Fenced | Free | a repairer | nothing names it as owner any more |
 //!
-//! A place that is Joining is taken away without a fence, because nobody knows yet whom to shut out. So what a joiner does may land long after
-//! the place has become another's: it does nothing but compare-and-swaps, and the words of the identity are masked with the epoch, so that
-//! no swap of an earlier time finds what it expects.
+//! The swap to Joining names the joiner's endpoint, so that its death can be proven from then on, whatever it has come to. A place that is not alive
+//! has no identity. What an account says of a process is for display: nothing follows from it.
+//!
+//! A client may be Fenced while it runs: a fabric forced it, or words were damaged. [`Member::check`] tells it. A client asks every round, and after
+//! every word that it did not expect, before it acknowledges anything.
 //!
 //! A client may say that it is at rest: nothing that it does is under way, and it remembers nothing. It says that it is not, and waits for that to land, before it looks
 //! at anything ([`Member::begin`], [`Member::rest`]); so nobody who waits for operations under way ([`Grace`]) waits for a client that does nothing.
@@ -38,10 +40,11 @@
 //! later.
 
 use crate::{ChunkId, Layout, Pool, PoolError, read_word};
-use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity, VerbError};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity, Origin, VerbError};
 use std::collections::HashMap;
 
 const STATE_SHIFT: u32 = 62;
+const IDENTITY_SHIFT: u32 = 32;
 const EPOCH_MASK: u64 = u32::MAX as u64;
 /// Bytes of a client's signal.
 pub const SIGNAL_BYTES: u64 = 64;
@@ -52,7 +55,8 @@ const OBJECTS: u64 = 64;
 const ROUNDS_SHIFT: u32 = 32;
 /// The bit of a lease that says that its client is at rest.
 const AT_REST: u64 = 1;
-const IDENTITY_WORDS: usize = 5;
+/// Words of an account that tell of a process.
+const ORIGIN_WORDS: usize = 3;
 /// Looks at the counts of objects after the first, while they change.
 const COUNT_LOOKS_MAX: u32 = 8;
 
@@ -80,9 +84,10 @@ impl PlaceState {
         }
     }
 
-    /// The signal word of a place in this state.
-    pub fn word(self, epoch: u32) -> u64 {
-        (self as u64) << STATE_SHIFT | u64::from(epoch)
+    /// The signal word of a place in this state, whose client is `who`.
+    pub fn word(self, who: Identity, epoch: u32) -> u64 {
+        debug_assert!(self.is_alive() || who == Identity::NOBODY, "only the living have an identity");
+        (self as u64) << STATE_SHIFT | u64::from(who.bits()) << IDENTITY_SHIFT | u64::from(epoch)
     }
 
     /// Whether whoever is here may write to the pool.
@@ -107,15 +112,13 @@ pub struct Times {
     pub look_ns: u64,
     /// A client whose lease stands still so long, by the observer's clock, is asked after.
     pub suspect_ns: u64,
-    /// A place that is Joining so long is taken away.
-    pub joining_ns: u64,
     /// A Fenced place that nobody has finished for so long is repaired by others, too.
     pub help_ns: u64,
 }
 
 impl Default for Times {
     fn default() -> Self {
-        Self { look_ns: 100_000_000, suspect_ns: 200_000_000, joining_ns: 2_000_000_000, help_ns: 1_000_000_000 }
+        Self { look_ns: 100_000_000, suspect_ns: 200_000_000, help_ns: 1_000_000_000 }
     }
 }
 
@@ -124,6 +127,8 @@ impl Default for Times {
 pub struct Member {
     /// Which one it is.
     pub incarnation: Incarnation,
+    /// What its signal says of it for as long as it is a client.
+    taken: u64,
     signal: Address,
     account: Address,
     deaths: Address,
@@ -148,15 +153,15 @@ pub struct Place {
     pub lease: u64,
     /// The chunk that its operation must not see reused.
     pub protected: Option<ChunkId>,
-    /// Who stands behind it, if that is written for this epoch.
-    pub identity: Option<Identity>,
+    /// Its signal's first word, from which the others are.
+    signal: u64,
+    /// The endpoint of a client that is alive, by which its death is proven.
+    pub identity: Identity,
+    /// The process of that, as it calls itself, if it is written for this epoch.
+    pub origin: Option<Origin>,
 }
 
 impl Place {
-    fn state_word(&self) -> u64 {
-        self.state.word(self.incarnation.epoch)
-    }
-
     /// Whether nothing of its client is under way ([`Member::rest`]).
     pub fn is_at_rest(&self) -> bool {
         self.lease & AT_REST != 0
@@ -169,72 +174,81 @@ impl Place {
 }
 
 impl Member {
-    /// Takes a place: a free one, or one whose client was shut out.
+    /// Takes a place: a free one, or one whose client was shut out. If there is none, the dead make room at once, and what stands still is asked after.
     pub async fn join<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<Self, PoolError> {
-        let layout = &pool.layout;
+        if let Some(member) = Self::take_place(endpoint, pool).await? {
+            return Ok(member);
+        }
+        for place in all_places(endpoint, pool).await? {
+            fence_dead(endpoint, pool, &place).await?;
+        }
+        if let Some(member) = Self::take_place(endpoint, pool).await? {
+            return Ok(member);
+        }
+        fence_still(endpoint, pool, Times::default().suspect_ns).await?;
+        let member = Self::take_place(endpoint, pool).await?;
+        member.ok_or(PoolError::Full { clients_max: pool.settings.clients_max })
+    }
+
+    /// `None` if no place was free or Fenced when it was looked at.
+    async fn take_place<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<Option<Self>, PoolError> {
+        let (layout, who) = (&pool.layout, endpoint.identity());
         for slot in 0..pool.settings.clients_max {
             let signal = layout.signal(slot);
             let found = read_word(endpoint, signal).await?;
             if PlaceState::of(found).is_alive() {
                 continue;
             }
+            if who == Identity::NOBODY {
+                // Its death could never be proven. This swap changes nothing; a fork learns from it that it is one.
+                swap(endpoint, signal, found, found).await?;
+                return Err(VerbError::Unprovable.into());
+            }
+            // A client that looks at all signals looks at this one from now on, whatever becomes of the joiner.
+            raise(endpoint, layout.members_ever(), u64::from(slot) + 1).await?;
             let incarnation = Incarnation { slot, epoch: (found & EPOCH_MASK).wrapping_add(1) as u32 };
-            if !swap(endpoint, signal, found, PlaceState::Joining.word(incarnation.epoch)).await? {
+            let [joining, taken] =
+                [PlaceState::Joining, PlaceState::Taken].map(|state| state.word(who, incarnation.epoch));
+            if !swap(endpoint, signal, found, joining).await? {
                 continue;
             }
-            // Whoever looks at all signals must look at this one from now on.
-            raise(endpoint, layout.members_ever(), u64::from(slot) + 1).await?;
-            let took_over = PlaceState::of(found) == PlaceState::Fenced;
             let (account, deaths) = (layout.account(slot), layout.deaths());
-            let mut member = Self {
+            let mut batch = Batch::new();
+            let mut origin = Buffer::new();
+            origin.resize(8 * ORIGIN_WORDS);
+            origin.words_mut().copy_from_slice(&sealed(endpoint.origin(), incarnation.epoch));
+            batch.write(account, origin);
+            let swap = batch.compare_and_swap(signal, joining, taken);
+            // Behind the swap: the place's last client has left it or is shut out, so that the word is this client's alone from now on.
+            let objects = batch.read_word(account.add(OBJECTS));
+            endpoint.post(&mut batch).await?;
+            if !batch.swapped(swap) {
+                // It stood still, and was shut out.
+                return Err(VerbError::Fenced.into());
+            }
+            let took_over = PlaceState::of(found) == PlaceState::Fenced;
+            return Ok(Some(Self {
                 incarnation,
+                taken,
                 signal,
                 account,
                 deaths,
                 lease: 0,
                 is_at_rest: false,
-                objects: 0,
+                objects: batch.word(objects),
                 is_counting: false,
                 took_over,
-            };
-            let [joining, taken] = [PlaceState::Joining, PlaceState::Taken].map(|state| state.word(incarnation.epoch));
-            member.introduce(endpoint, joining).await?;
-            let mut batch = Batch::new();
-            let swap = batch.compare_and_swap(signal, joining, taken);
-            // Behind the swap: whoever had the place before has left it, or is shut out, so that the word is this client's alone from now on.
-            let objects = batch.read_word(account.add(OBJECTS));
-            endpoint.post(&mut batch).await?;
-            if batch.swapped(swap) {
-                member.objects = batch.word(objects);
-                return Ok(member);
-            }
-            // It took so long that the place is gone.
+            }));
         }
-        Err(PoolError::Full { clients_max: pool.settings.clients_max })
+        Ok(None)
     }
 
-    /// Writes who stands behind it, while its place is `joining`.
-    async fn introduce<E: Endpoint>(&self, endpoint: &E, joining: u64) -> Result<(), VerbError> {
-        let words = masked(endpoint.identity(), self.incarnation.epoch);
-        loop {
-            let mut present = Buffer::new();
-            present.resize(8 * IDENTITY_WORDS);
-            let mut batch = Batch::new();
-            let read = batch.read(self.account, present);
-            // Behind the other: while the place is still this joiner's, what was read before is from before anybody else's time.
-            let state = batch.read_word(self.signal);
-            batch.fence();
-            endpoint.post(&mut batch).await?;
-            let (present, state) = (batch.take(read), batch.word(state));
-            if state != joining || present.words() == words {
-                return Ok(());
-            }
-            let mut batch = Batch::new();
-            for (index, (present, word)) in present.words().iter().zip(words).enumerate() {
-                batch.compare_and_swap(self.account.add(8 * index as u64), *present, word);
-            }
-            endpoint.post(&mut batch).await?;
-        }
+    /// Whether it still is a client.
+    ///
+    /// # Errors
+    /// [`VerbError::Fenced`] if it was shut out: it must neither write nor acknowledge anything any more.
+    pub async fn check<E: Endpoint>(&self, endpoint: &E) -> Result<(), VerbError> {
+        if read_word(endpoint, self.signal).await? == self.taken { Ok(()) } else { Err(VerbError::Fenced) }
     }
 
     /// Gives the place back. The caller has put back everything that it owned.
@@ -251,9 +265,9 @@ impl Member {
     async fn end<E: Endpoint>(self, endpoint: &E, state: PlaceState) -> Result<(), VerbError> {
         // What was posted unawaited must not land in the place's next time.
         endpoint.flush().await?;
-        let epoch = self.incarnation.epoch;
+        let ended = state.word(Identity::NOBODY, self.incarnation.epoch);
         let mut batch = Batch::new();
-        batch.compare_and_swap(self.signal, PlaceState::Taken.word(epoch), state.word(epoch));
+        batch.compare_and_swap(self.signal, self.taken, ended);
         endpoint.post(&mut batch).await
     }
 
@@ -320,25 +334,17 @@ impl Member {
     }
 }
 
-/// The words of an account that tell an identity, for one epoch.
-fn masked(identity: Identity, epoch: u32) -> [u64; IDENTITY_WORDS] {
-    let [a, b, c, d] = identity.0;
-    let seal = hash([a, b, c, d, epoch.into()]);
-    [a ^ mask(epoch, 0), b ^ mask(epoch, 1), c ^ mask(epoch, 2), d ^ mask(epoch, 3), seal]
+/// The words of an account that tell of a process, for one epoch.
+fn sealed(origin: Origin, epoch: u32) -> [u64; ORIGIN_WORDS] {
+    let words = [u64::from(origin.pid), origin.namespace, epoch.into()];
+    let seal = rapidhash::v3::rapidhash_v3(words.map(u64::to_le_bytes).as_flattened());
+    [words[0], words[1], seal]
 }
 
-/// The identity that an account tells, if it is that of this epoch and whole.
-fn unmasked(account: &[u64], epoch: u32) -> Option<Identity> {
-    let identity = Identity(std::array::from_fn(|index| account[index] ^ mask(epoch, index as u64)));
-    (account[..IDENTITY_WORDS] == masked(identity, epoch)).then_some(identity)
-}
-
-fn mask(epoch: u32, index: u64) -> u64 {
-    hash([epoch.into(), index, 0, 0, 0])
-}
-
-fn hash(words: [u64; 5]) -> u64 {
-    rapidhash::v3::rapidhash_v3(words.map(u64::to_le_bytes).as_flattened())
+/// The process that an account tells of, if it is that of this epoch and whole.
+fn unsealed(account: &[u64], epoch: u32) -> Option<Origin> {
+    let origin = Origin { pid: account[0] as u32, namespace: account[1] };
+    (account[..ORIGIN_WORDS] == sealed(origin, epoch)).then_some(origin)
 }
 
 async fn swap<E: Endpoint>(endpoint: &E, at: Address, from: u64, to: u64) -> Result<bool, VerbError> {
@@ -371,9 +377,20 @@ async fn read_places<E: Endpoint>(
     at: impl Fn(&Layout) -> Address,
     place_bytes: u64,
 ) -> Result<Buffer, VerbError> {
-    let bytes = members_ever(endpoint, pool).await? * place_bytes;
+    let count = members_ever(endpoint, pool).await?;
+    read_first_places(endpoint, pool, at, place_bytes, count).await
+}
+
+/// The same of the first so many places.
+async fn read_first_places<E: Endpoint>(
+    endpoint: &E,
+    pool: &Pool,
+    at: impl Fn(&Layout) -> Address,
+    place_bytes: u64,
+    count: u64,
+) -> Result<Buffer, VerbError> {
     let mut buffer = Buffer::new();
-    buffer.resize(bytes as usize);
+    buffer.resize((count * place_bytes) as usize);
     endpoint.read(at(&pool.layout), buffer).await
 }
 
@@ -429,16 +446,28 @@ fn sum(counts: &[u64]) -> i64 {
 
 /// All places that were ever taken.
 pub async fn places<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<Vec<Place>, VerbError> {
-    let signals = read_places(endpoint, pool, |layout| layout.signal(0), SIGNAL_BYTES).await?;
-    let accounts = read_places(endpoint, pool, |layout| layout.account(0), ACCOUNT_BYTES).await?;
+    let count = members_ever(endpoint, pool).await?;
+    first_places(endpoint, pool, count).await
+}
+
+/// All places, those that were never taken among them.
+async fn all_places<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<Vec<Place>, VerbError> {
+    first_places(endpoint, pool, pool.settings.clients_max.into()).await
+}
+
+async fn first_places<E: Endpoint>(endpoint: &E, pool: &Pool, count: u64) -> Result<Vec<Place>, VerbError> {
+    let signals = read_first_places(endpoint, pool, |layout| layout.signal(0), SIGNAL_BYTES, count).await?;
+    let accounts = read_first_places(endpoint, pool, |layout| layout.account(0), ACCOUNT_BYTES, count).await?;
     let place = |(slot, (signal, account)): (usize, (&[u64], &[u64]))| {
         let incarnation = Incarnation { slot: slot as u32, epoch: (signal[0] & EPOCH_MASK) as u32 };
         Place {
             incarnation,
+            signal: signal[0],
             state: PlaceState::of(signal[0]),
             lease: signal[2],
             protected: protected(signal),
-            identity: unmasked(account, incarnation.epoch),
+            identity: Identity::from_bits((signal[0] >> IDENTITY_SHIFT) as u32),
+            origin: unsealed(account, incarnation.epoch),
         }
     };
     Ok(signals.words().chunks(8).zip(accounts.words().chunks(16)).enumerate().map(place).collect())
@@ -455,19 +484,25 @@ pub fn was_quiet(before: &[Place], after: &[Place], me: Incarnation) -> bool {
     before.len() == after.len() && is_quiet(after, me) && before.iter().zip(after).all(is_same)
 }
 
-/// Shuts a client out for good, if the fabric can; whether it is shut out now, by this caller.
-pub async fn fence<E: Endpoint>(endpoint: &E, pool: &Pool, place: &Place) -> Result<bool, VerbError> {
-    match place.identity.filter(|_| place.state == PlaceState::Taken) {
-        Some(identity) if endpoint.fence(identity).await? => declare_dead(endpoint, pool, place).await,
-        _ => Ok(false),
-    }
+/// Makes the place of a client Fenced if it is dead; whether this caller did. Harms no client that lives.
+pub async fn fence_dead<E: Endpoint>(endpoint: &E, pool: &Pool, place: &Place) -> Result<bool, VerbError> {
+    let is_gone = place.state.is_alive() && endpoint.is_dead(place.identity).await?;
+    if is_gone { declare_dead(endpoint, pool, place).await } else { Ok(false) }
 }
 
-/// Makes a Taken place Fenced. The caller knows that its client will never write again.
+/// The same of a client whose lease stood still, which the fabric may shut out by force.
+pub async fn fence_suspect<E: Endpoint>(endpoint: &E, pool: &Pool, place: &Place) -> Result<bool, VerbError> {
+    let is_gone = place.state.is_alive() && endpoint.shut_out(place.identity).await?;
+    if is_gone { declare_dead(endpoint, pool, place).await } else { Ok(false) }
+}
+
+/// Makes the place of a living client Fenced. The caller knows that this client will never write again.
 pub async fn declare_dead<E: Endpoint>(endpoint: &E, pool: &Pool, place: &Place) -> Result<bool, VerbError> {
-    count_death(endpoint, pool.layout.deaths()).await?;
+    if place.state == PlaceState::Taken {
+        count_death(endpoint, pool.layout.deaths()).await?;
+    }
     let (signal, epoch) = (pool.layout.signal(place.incarnation.slot), place.incarnation.epoch);
-    swap(endpoint, signal, place.state_word(), PlaceState::Fenced.word(epoch)).await
+    swap(endpoint, signal, place.signal, PlaceState::Fenced.word(Identity::NOBODY, epoch)).await
 }
 
 /// Counted before, not after: one that is counted twice makes a count of everything that was not needed, one that is not counted makes none.
@@ -477,24 +512,24 @@ async fn count_death<E: Endpoint>(endpoint: &E, deaths: Address) -> Result<(), V
     endpoint.post(&mut batch).await
 }
 
-/// Shuts out whoever stands still for `ns` from now on; how many.
+/// Makes the places of clients Fenced that stand still for `ns` from now on, as far as the fabric shuts them out; how many.
 pub async fn fence_still<E: Endpoint>(endpoint: &E, pool: &Pool, ns: u64) -> Result<u64, VerbError> {
-    let before = places(endpoint, pool).await?;
+    let before = all_places(endpoint, pool).await?;
     endpoint.pause(ns).await;
     let mut fenced = 0;
-    for (before, place) in before.iter().zip(places(endpoint, pool).await?) {
+    for (before, place) in before.iter().zip(all_places(endpoint, pool).await?) {
         if *before == place {
-            fenced += u64::from(fence(endpoint, pool, &place).await?);
+            fenced += u64::from(fence_suspect(endpoint, pool, &place).await?);
         }
     }
     Ok(fenced)
 }
 
-/// Frees a place that has been Joining for too long, or a Fenced one whose client owns nothing any more; whether it did.
+/// Frees a Fenced place whose client owns nothing any more; whether it did.
 pub async fn free<E: Endpoint>(endpoint: &E, pool: &Pool, place: &Place) -> Result<bool, VerbError> {
-    debug_assert!(matches!(place.state, PlaceState::Joining | PlaceState::Fenced));
+    debug_assert_eq!(place.state, PlaceState::Fenced);
     let (signal, epoch) = (pool.layout.signal(place.incarnation.slot), place.incarnation.epoch);
-    swap(endpoint, signal, place.state_word(), PlaceState::Free.word(epoch)).await
+    swap(endpoint, signal, place.signal, PlaceState::Free.word(Identity::NOBODY, epoch)).await
 }
 
 /// Who is alive, by one look at the registry: to be asked after owners that were read before.
@@ -527,7 +562,7 @@ pub struct Watch {
 impl Watch {
     /// For how long `place` has stood still, by what this observer has seen.
     pub fn still_ns(&mut self, place: &Place, now_ns: u64) -> u64 {
-        let (state, lease) = (place.state_word(), place.lease);
+        let (state, lease) = (place.signal, place.lease);
         let seen = self.seen.entry(place.incarnation.slot).or_insert((state, lease, now_ns));
         if (seen.0, seen.1) != (state, lease) {
             *seen = (state, lease, now_ns);

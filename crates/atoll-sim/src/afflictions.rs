@@ -276,8 +276,8 @@ impl World {
 
     /// The endpoint of an identity.
     fn identified(&self, who: Identity) -> Option<u32> {
-        let number = who.0[0].checked_sub(1)?;
-        (number < self.ports.len() as u64).then_some(number as u32)
+        let number = who.bits().checked_sub(1)?;
+        (number < self.ports.len() as u32).then_some(number)
     }
 
     /// The lane that posted last by the endpoint of an identity.
@@ -286,19 +286,26 @@ impl World {
         (lane != NOBODY).then_some(lane)
     }
 
-    /// The endpoint `by` begins to shut out another one: which, and how long that takes; `None` if it cannot.
-    pub(crate) fn begin_fence(&mut self, by: u32, who: Identity) -> Result<Option<(u32, u64)>, VerbError> {
+    /// The endpoint `by` asks whether another one is dead, or shuts it out: which, if there is one, and how long that takes; `None` if it lives on.
+    pub(crate) fn begin_fence(
+        &mut self,
+        by: u32,
+        who: Identity,
+        by_force: bool,
+    ) -> Result<Option<(Option<u32>, u64)>, VerbError> {
         self.standing(by)?;
-        let Some(number) = self.identified(who) else { return Ok(None) };
+        // An endpoint that was never made is as dead as can be.
+        let Some(number) = self.identified(who) else { return Ok(Some((None, 1))) };
         let port = &mut self.ports[number as usize];
-        let shut = port.dead || port.dropped || self.fencing == Fencing::Forced;
+        let shut = port.dead || port.dropped || port.shut || by_force && self.fencing == Fencing::Forced;
         port.shut |= shut;
         self.mishap(self.polled.unwrap_or(NOBODY), Mishap::Fenced { port: number, shut });
-        Ok(shut.then(|| (number, self.fault_random.spread(14))))
+        Ok(shut.then(|| (Some(number), self.fault_random.spread(14))))
     }
 
     /// Nothing of a fenced endpoint takes effect any more.
-    pub(crate) fn end_fence(&mut self, port: u32) {
+    pub(crate) fn end_fence(&mut self, port: Option<u32>) {
+        let Some(port) = port else { return };
         if self.timed.is_some() {
             // What is on its way goes on, and takes no effect any more.
             let of_port = |flight: &&mut Flight| flight.afloat && flight.endpoint == port;

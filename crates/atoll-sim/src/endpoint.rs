@@ -5,7 +5,7 @@ use crate::network::CpuCosts;
 use crate::sim::Shared;
 use crate::world::World;
 use atoll_fabric::batch::{Operation, Verb};
-use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity, Limits, Purpose, RegionAttributes, VerbError};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity, Limits, Origin, Purpose, RegionAttributes, VerbError};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -67,6 +67,33 @@ impl SimEndpoint {
         }
         world.memory.check(verbs)?;
         world.check_losses(self.number, verbs)
+    }
+}
+
+impl SimEndpoint {
+    /// Whether an endpoint is dead, or, where fences are forced, is shut out now. If so, nothing of what it had in flight takes effect behind this.
+    async fn settle_death(&self, who: Identity, by_force: bool) -> Result<bool, VerbError> {
+        let guided = {
+            let world = self.shared.world.borrow();
+            world.standing(self.number)?;
+            world.is_guided()
+        };
+        if guided {
+            // In an explored run time passes only where no client can take a step, so this takes none.
+            let mut world = self.shared.world.borrow_mut();
+            let begun = world.begin_fence(self.number, who, by_force)?;
+            return Ok(begun.inspect(|(port, _)| world.end_fence(*port)).is_some());
+        }
+        // A client that is being killed is dead by then.
+        self.pause(1).await;
+        let begun = self.shared.world.borrow_mut().begin_fence(self.number, who, by_force)?;
+        let Some((port, ns)) = begun else { return Ok(false) };
+        // Until the fence stands, what is in flight may still take effect.
+        self.pause(ns).await;
+        let mut world = self.shared.world.borrow_mut();
+        world.standing(self.number)?;
+        world.end_fence(port);
+        Ok(true)
     }
 }
 
@@ -165,31 +192,20 @@ impl Endpoint for SimEndpoint {
     }
 
     fn identity(&self) -> Identity {
-        Identity([u64::from(self.number) + 1, 0, 0, 0])
+        Identity::from_bits(self.number + 1)
     }
 
-    async fn fence(&self, who: Identity) -> Result<bool, VerbError> {
-        let guided = {
-            let world = self.shared.world.borrow();
-            world.standing(self.number)?;
-            world.is_guided()
-        };
-        if guided {
-            // In an explored run time passes only where nobody can take a step, so a fence takes none.
-            let mut world = self.shared.world.borrow_mut();
-            let begun = world.begin_fence(self.number, who)?;
-            return Ok(begun.map(|(port, _)| world.end_fence(port)).is_some());
-        }
-        // Whoever is being killed is dead by then.
-        self.pause(1).await;
-        let begun = self.shared.world.borrow_mut().begin_fence(self.number, who)?;
-        let Some((port, ns)) = begun else { return Ok(false) };
-        // Until the fence stands, what is in flight may still take effect.
-        self.pause(ns).await;
-        let mut world = self.shared.world.borrow_mut();
-        world.standing(self.number)?;
-        world.end_fence(port);
-        Ok(true)
+    /// Every client is the first process of a container of its own, so that a protocol that concludes anything from this comes to harm.
+    fn origin(&self) -> Origin {
+        Origin { pid: 1, namespace: 0 }
+    }
+
+    fn is_dead(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>> {
+        self.settle_death(who, false)
+    }
+
+    fn shut_out(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>> {
+        self.settle_death(who, true)
     }
 
     fn fabric(&self) -> &'static str {

@@ -12,8 +12,8 @@
 //! | clock | monotone clocks run at rates of their own; a wall clock jumps |
 //!
 //! What is **adrift** (in flight when its client died, or when its outcome became unknown) ends in one of three ways, by chance: it is
-//! cut before its next effect, goes on, or lies still for up to seconds and goes on then. [`Endpoint::fence`](atoll_fabric::Endpoint::fence)
-//! ends it.
+//! cut before its next effect, goes on, or lies still for up to seconds and goes on then. A client that learns of the death
+//! ([`Endpoint::is_dead`](atoll_fabric::Endpoint::is_dead)), or shuts the owner out, ends it.
 //!
 //! Faults come from the seed ([`Faults`]), or from a scenario: at a given step of a client ([`Control::fault`](crate::Control::fault)), or when
 //! a task says so ([`Control`](crate::Control)). All of them are events of the trace and of the digest. They draw from a stream of randomness
@@ -48,11 +48,11 @@ pub enum After {
     Ns(u64),
 }
 
-/// What [`Endpoint::fence`](atoll_fabric::Endpoint::fence) can do.
+/// What [`Endpoint::shut_out`](atoll_fabric::Endpoint::shut_out) can do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fencing {
     /// As on one host: only the dead are shut out (killed, or gone with their endpoint dropped); of the living, a paused one included,
-    /// a fence says `false`.
+    /// it says `false`.
     #[default]
     Observed,
     /// As over a network: a living client is shut out too; its posts end in "fenced" from then on.

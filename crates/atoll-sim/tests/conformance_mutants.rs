@@ -2,7 +2,7 @@
 
 use atoll_fabric::batch::{Operation, Verb};
 use atoll_fabric::conformance::{self, Fixture, REGION_BYTES};
-use atoll_fabric::{Address, Batch, Endpoint, Identity, Kind, Limits, VerbError};
+use atoll_fabric::{Address, Batch, Endpoint, Identity, Kind, Limits, Origin, VerbError};
 use atoll_sim::sim::region;
 use atoll_sim::{Faults, Sim, SimEndpoint, SimOptions};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -48,6 +48,8 @@ enum Mutant {
     Repeated,
     /// A post whose outcome is unknown is said to have taken effect.
     Claimed,
+    /// Every client is said to be dead, those that live among them.
+    EverybodyDead,
 }
 
 struct Broken {
@@ -259,9 +261,18 @@ impl Endpoint for Broken {
         self.inner.identity()
     }
 
-    fn fence(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>> {
+    fn origin(&self) -> Origin {
+        self.inner.origin()
+    }
+
+    fn is_dead(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>> {
+        let everybody = self.mutant == Mutant::EverybodyDead;
+        async move { if everybody { Ok(true) } else { self.inner.is_dead(who).await } }
+    }
+
+    fn shut_out(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>> {
         let nobody = self.mutant == Mutant::NobodyShutOut;
-        async move { if nobody { Ok(true) } else { self.inner.fence(who).await } }
+        async move { if nobody { Ok(true) } else { self.inner.shut_out(who).await } }
     }
 
     fn fabric(&self) -> &'static str {
@@ -357,6 +368,7 @@ fn a_fabric_that_breaks_a_promise_fails_the_case_that_names_it() {
         (Mutant::Repeated, UNKNOWN),
         (Mutant::Claimed, UNKNOWN),
         (Mutant::NobodyShutOut, UNKNOWN),
+        (Mutant::EverybodyDead, "a_client_that_lives_is_not_dead_and_asking_does_no_harm"),
     ];
     let missed: Vec<_> = caught.iter().filter(|(mutant, case)| !is_caught(case, *mutant)).collect();
     let _ = std::panic::take_hook();

@@ -40,7 +40,7 @@ async fn play(endpoint: SimEndpoint) -> Result<(), VerbError> {
         endpoint.post_unawaited(&mut batch);
         endpoint.pause(endpoint.random() % 1000).await;
         if endpoint.random().is_multiple_of(8) {
-            let _ = endpoint.fence(atoll_fabric::Identity([1 + endpoint.random() % 6, 0, 0, 0])).await?;
+            let _ = endpoint.shut_out(atoll_fabric::Identity::from_bits(1 + (endpoint.random() % 6) as u32)).await?;
         }
     }
     endpoint.flush().await

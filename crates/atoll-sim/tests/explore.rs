@@ -334,14 +334,14 @@ fn the_order_of_returns_and_invocations_is_explored() {
 
 /// A lock that holds its owner; whoever finds it held for long fences the owner, if it can, and takes over.
 async fn locked_add(endpoint: &SimEndpoint, is_fenced: bool) -> Result<(), VerbError> {
-    let me = endpoint.identity().0[0];
+    let me = u64::from(endpoint.identity().bits());
     loop {
         if swap(endpoint, word(0), 0, me).await? {
             break;
         }
         endpoint.pause(1000).await;
         let found = read(endpoint, word(0)).await?;
-        let may_take = found != 0 && (!is_fenced || endpoint.fence(Identity([found, 0, 0, 0])).await?);
+        let may_take = found != 0 && (!is_fenced || endpoint.shut_out(Identity::from_bits(found as u32)).await?);
         if may_take && swap(endpoint, word(0), found, me).await? {
             break;
         }

@@ -100,7 +100,7 @@ fn a_client_that_is_shut_out_sends_nothing() {
     let sim = Sim::new(options);
     let (shut, other) = (sim.endpoint("shut"), sim.endpoint("other"));
     let outcome = sim.block_on(async move {
-        assert!(other.fence(shut.identity()).await.unwrap());
+        assert!(other.shut_out(shut.identity()).await.unwrap());
         shut.send(other.mailbox(), b"still here")
     });
     assert_eq!(outcome, Ok(Err(MessageError::Fenced)));

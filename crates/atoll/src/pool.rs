@@ -14,12 +14,13 @@ use atoll_cache::experts::ExpertSet;
 use atoll_cache::pooled::{Audit, Mended};
 use atoll_cache::{CacheError, Chosen, ChosenPool, EngineId};
 use atoll_fabric::region::Region;
-use atoll_fabric::shm::{ProcessState, RegionLock, ShmEndpoint, ShmError, ShmNodes, ShmRegion};
-use atoll_fabric::{Clock, run_ready};
-use atoll_pool::boot::{self, Found};
+use atoll_fabric::shm::{Holders, ProcessState, RegionLock, ShmEndpoint, ShmError, ShmNodes, ShmRegion};
+use atoll_fabric::{Clock, Endpoint, Identity, run_ready};
+use atoll_pool::boot::{self, Verdict};
 use atoll_pool::chunks::Descriptor;
 use atoll_pool::registry::{Place, Roll};
 use atoll_pool::{ChunkId, ChunkState, Incarnation, PlaceState, PoolError, PoolSettings, chunks, registry};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -48,8 +49,6 @@ pub enum RepairError {
 
 /// A killed process that is not dead after this time hangs in the kernel.
 const DEATH_PATIENCE: Duration = Duration::from_secs(5);
-/// Between two looks at whether clients have joined.
-const JOINING_STEP: Duration = Duration::from_millis(100);
 
 /// What `pool info` tells.
 #[derive(Clone, Debug)]
@@ -81,7 +80,7 @@ pub enum ClientState {
     Stopped,
     /// Its process is dead, or its thread has panicked; what it held is not all reclaimed yet.
     Dead,
-    /// Its process is of another pid namespace or of another user, so that nobody here can tell whether it is dead.
+    /// Its process is alive, but not shown by this one's `/proc`: it is in a container, or another user's. It may run or be stopped.
     NotVisible,
     /// It is about to join.
     Joining,
@@ -104,7 +103,7 @@ impl fmt::Display for ClientState {
 pub struct ClientInfo {
     /// Its place in the registry, and how often that was taken.
     pub incarnation: Incarnation,
-    /// Its process, if that is known.
+    /// Its process: by the pid that it has here, or else by the one that it has in its own namespace.
     pub pid: Option<u32>,
     /// What can be seen of it.
     pub state: ClientState,
@@ -112,20 +111,16 @@ pub struct ClientInfo {
 
 impl ClientInfo {
     /// `None` for a place that is nobody's.
-    fn of(place: &Place) -> Option<Self> {
-        let state = match (place.state, place.identity) {
+    fn of(place: &Place, region: &ShmRegion, holders: &Holders) -> Option<Self> {
+        let state = match (place.state, region.process_state(place.identity, holders)) {
             (PlaceState::Free, _) => return None,
-            (PlaceState::Fenced, _) => ClientState::Dead,
+            (PlaceState::Fenced, _) | (_, ProcessState::Dead) => ClientState::Dead,
+            (_, ProcessState::Stopped) => ClientState::Stopped,
             (PlaceState::Joining, _) => ClientState::Joining,
-            (PlaceState::Taken, None) => ClientState::NotVisible,
-            (PlaceState::Taken, Some(identity)) => match ShmEndpoint::process_state(identity) {
-                ProcessState::Running => ClientState::Running,
-                ProcessState::Stopped => ClientState::Stopped,
-                ProcessState::Dead => ClientState::Dead,
-                ProcessState::NotVisible => ClientState::NotVisible,
-            },
+            (_, ProcessState::Running) => ClientState::Running,
+            (_, ProcessState::NotVisible) => ClientState::NotVisible,
         };
-        let pid = place.identity.and_then(|identity| u32::try_from(identity.0[0]).ok());
+        let pid = holders.pid(place.identity).or(place.origin.map(|origin| origin.pid));
         Some(Self { incarnation: place.incarnation, pid, state })
     }
 }
@@ -146,6 +141,13 @@ struct Opened {
 }
 
 impl Opened {
+    fn open(name: &str, region: ShmRegion) -> Result<Self, OpenError> {
+        let (region, nodes, clock) = (Arc::new(region), nodes_of(Some(name)), Clock::host());
+        let bytes = region.attributes().bytes;
+        let chosen = run_ready(ChosenPool::open(&endpoint(&region, &nodes, &clock), bytes))?;
+        Ok(Self { region, nodes, chosen, clock, reformatted: false })
+    }
+
     fn endpoint(&self) -> ShmEndpoint {
         endpoint(&self.region, &self.nodes, &self.clock)
     }
@@ -231,24 +233,44 @@ impl Pool {
         Ok(Self(Arc::new(Opened { region, nodes, chosen, clock, reformatted: false })))
     }
 
-    /// Opens a pool that somebody created; the engine is the one that it was created with.
+    /// Opens a pool that exists; the engine is the one that it was created with.
     ///
-    /// A file that was formatted before the host was rebooted goes on if everybody had left it; else nobody knows how much of it reached the
-    /// disk, and it is made anew with the same settings: see [`Pool::was_reformatted`].
+    /// A file on a disk that was formatted before the host was restarted goes on if all clients had left it. Else it is unknown how much of it reached
+    /// the disk, and it is made anew with the same settings: see [`Pool::was_reformatted`]. A pool that another process has open is never
+    /// made anew, nor is one in memory: see [`boot::judge`].
     pub fn open(name: &str) -> Result<Self, OpenError> {
         let this_boot = atoll_fabric::shm::boot();
-        // Whoever makes a pool anew is alone with it.
         let lock = RegionLock::shared(name)?;
-        let (region, nodes, clock) = (Arc::new(ShmRegion::open(name)?), nodes_of(Some(name)), Clock::host());
-        let endpoint = endpoint(&region, &nodes, &clock);
-        let chosen = run_ready(ChosenPool::open(&endpoint, region.attributes().bytes))?;
-        drop(lock);
-        let mut found = Found::Present;
-        if !run_ready(boot::is_present(&endpoint, this_boot)).map_err(PoolError::Verb)? {
-            let _lock = RegionLock::alone(name)?;
-            found = run_ready(boot::take_over(&endpoint, chosen.pool(), this_boot))?;
+        let opened = Opened::open(name, ShmRegion::open(name)?)?;
+        let is_volatile = opened.region.is_volatile();
+        let (endpoint, layout) = (opened.endpoint(), &opened.chosen.pool().layout);
+        let looked = boot::look(&endpoint, layout, this_boot, is_volatile, false);
+        let verdict = run_ready(looked).map_err(PoolError::Verb)?;
+        if is_volatile || verdict == Verdict::GoesOn {
+            run_ready(boot::settle(&endpoint, opened.chosen.pool(), this_boot, is_volatile, verdict))?;
+            drop(endpoint);
+            return Ok(Self(Arc::new(opened)));
         }
-        Ok(Self(Arc::new(Opened { region, nodes, chosen, clock, reformatted: found == Found::Reformatted })))
+        drop((endpoint, opened, lock));
+        Self::open_after_boot(name, this_boot)
+    }
+
+    /// Opens a file that may be from before a restart of the host, while no other process opens it.
+    fn open_after_boot(name: &str, this_boot: Option<u64>) -> Result<Self, OpenError> {
+        let _lock = RegionLock::alone(name)?;
+        let (region, is_shared) = match ShmRegion::open_alone(name)? {
+            Some(region) => (region, false),
+            None => (ShmRegion::open(name)?, true),
+        };
+        let mut opened = Opened::open(name, region)?;
+        let (endpoint, pool) = (opened.endpoint(), opened.chosen.pool());
+        let looked = boot::look(&endpoint, &pool.layout, this_boot, false, is_shared);
+        let verdict = run_ready(looked).map_err(PoolError::Verb)?;
+        let was_emptied = run_ready(boot::settle(&endpoint, pool, this_boot, false, verdict))?;
+        drop(endpoint);
+        opened.region.share()?;
+        opened.reformatted = was_emptied;
+        Ok(Self(Arc::new(opened)))
     }
 
     /// Whether opening it found it in use before a reboot, and emptied it.
@@ -320,7 +342,7 @@ impl Pool {
         let (endpoint, pool) = (self.endpoint(), self.0.chosen.pool());
         // A region that cannot be had shows itself to whoever uses it.
         let _ = run_ready(atoll_pool::nodes::learn(&endpoint, pool));
-        let clients = run_ready(registry::places(&endpoint, pool))?.iter().filter_map(ClientInfo::of).collect();
+        let clients = self.clients(&endpoint)?.into_iter().map(|(_, client)| client).collect();
         let all = pool.layout.chunks();
         let descriptors = run_ready(chunks::descriptors(&endpoint, &pool.layout, ChunkId(0), all))?;
         let quarantined_bytes = self.quarantined_bytes(&endpoint, &descriptors)?;
@@ -340,12 +362,11 @@ impl Pool {
     fn quarantined_bytes(&self, endpoint: &ShmEndpoint, descriptors: &[Descriptor]) -> Result<u64, CacheError> {
         let pool = self.0.chosen.pool();
         // Looked at after the chunks: an owner that is not there now is not alive.
-        let running: Vec<Place> = run_ready(registry::places(endpoint, pool))?
+        let running: Vec<Place> = self
+            .clients(endpoint)?
             .into_iter()
-            .filter(|place| {
-                let state = ClientInfo::of(place).map(|client| client.state);
-                matches!(state, Some(ClientState::Running | ClientState::Joining))
-            })
+            .filter(|(_, client)| !matches!(client.state, ClientState::Stopped | ClientState::Dead))
+            .map(|(place, _)| place)
             .collect();
         let roll = Roll::of(&running);
         let owned = descriptors.iter().filter_map(|descriptor| descriptor.chunk).filter(|chunk| {
@@ -355,39 +376,41 @@ impl Pool {
         Ok(owned.count() as u64 * pool.layout.chunk_bytes)
     }
 
-    /// Reclaims now what clients that died held; clients that run do it by themselves. A client that died while it joined has not said who it is, so that it
-    /// is only known by standing still: then this takes [`registry::Times::joining_ns`], 2 s.
+    /// All clients, with their places.
+    fn clients(&self, endpoint: &ShmEndpoint) -> Result<Vec<(Place, ClientInfo)>, CacheError> {
+        let places = run_ready(registry::places(endpoint, self.0.chosen.pool()))?;
+        // A pool of this process alone has no other one to look for.
+        let holders = if self.name().is_some() { self.0.region.holders() } else { Holders::default() };
+        let known = |place: Place| Some((place, ClientInfo::of(&place, &self.0.region, &holders)?));
+        Ok(places.into_iter().filter_map(known).collect())
+    }
+
+    /// Reclaims now what clients that died held; clients that run do it by themselves.
     pub fn repair(&self) -> Result<Mended, RepairError> {
         let mut client = self.0.join()?;
-        let mut mended = run_ready(client.repair())?;
-        let joining = self.joining()?;
-        while self.joining()?.iter().any(|who| joining.contains(who)) {
-            std::thread::sleep(JOINING_STEP);
-            mended += run_ready(client.repair())?;
-        }
+        let mended = run_ready(client.repair())?;
         run_ready(client.leave())?;
         Ok(mended)
     }
 
-    /// Who is about to be a client.
-    fn joining(&self) -> Result<Vec<Incarnation>, CacheError> {
-        let places = run_ready(registry::places(&self.endpoint(), self.0.chosen.pool()))?;
-        let joining = places.iter().filter(|place| place.state == PlaceState::Joining);
-        Ok(joining.map(|place| place.incarnation).collect())
-    }
-
     /// Kills the processes of clients that are stopped, if this user may, and waits until they are dead; how many clients they had. What they held is then
-    /// reclaimed by whoever looks.
+    /// reclaimed by any client that looks. Only a process that is seen to hold a client's lock is killed.
     pub fn kill_stopped(&self) -> Result<u64, CacheError> {
-        let places = run_ready(registry::places(&self.endpoint(), self.0.chosen.pool()))?;
-        let is_stopped =
-            |place: &Place| ClientInfo::of(place).is_some_and(|client| client.state == ClientState::Stopped);
-        let stopped: Vec<_> =
-            places.iter().filter(|place| is_stopped(place)).filter_map(|place| place.identity).collect();
-        let killed: Vec<_> = stopped.into_iter().filter(|who| ShmEndpoint::kill(*who)).collect();
+        let (endpoint, region) = (self.endpoint(), &self.0.region);
+        let clients = self.clients(&endpoint)?;
+        let stopped = clients.iter().filter(|(_, client)| client.state == ClientState::Stopped);
+        let holders = region.holders();
+        let mut killed: Vec<Identity> = Vec::new();
+        let mut pids = BTreeMap::<u32, Vec<Identity>>::new();
+        for (place, _) in stopped {
+            pids.entry(holders.pid(place.identity).unwrap_or(0)).or_default().push(place.identity);
+        }
+        // All clients of a process die by one signal.
+        for clients in pids.into_values().filter(|clients| region.kill(clients[0], &holders)) {
+            killed.extend(clients);
+        }
         let deadline = Instant::now() + DEATH_PATIENCE;
-        let is_dead = |who| ShmEndpoint::process_state(who) == ProcessState::Dead;
-        while !killed.iter().all(|who| is_dead(*who)) && Instant::now() < deadline {
+        while !killed.iter().all(|who| run_ready(endpoint.is_dead(*who)) == Ok(true)) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
         }
         Ok(killed.len() as u64)

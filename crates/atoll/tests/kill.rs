@@ -10,7 +10,7 @@ use atoll::{Cache, CacheError, ClientState, Pool, PoolOptions};
 use atoll_fabric::region::Region;
 use atoll_fabric::shm::fork::in_fork;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
-use atoll_fabric::{Batch, Endpoint, VerbError, run_ready};
+use atoll_fabric::{Batch, Endpoint, Identity, VerbError, run_ready};
 use atoll_pool::PlaceState;
 use binary::{PoolName, Serving, engines, printed};
 use redis::Commands;
@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const POOL: &str = "ATOLL_TEST_KILL_POOL";
+const JOINER: &str = "ATOLL_TEST_KILL_JOINER";
 const CLIENTS: &str = "ATOLL_TEST_KILL_CLIENTS";
 /// Much longer than anything here takes; who passes it waits for ever.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -247,22 +248,86 @@ fn a_repairer_that_is_killed_is_no_harm() {
     }
 }
 
-/// Nobody can be asked after it, because it has not said who it is.
+/// Makes places of the registry Joining, as if their joiners had come so far; gives the endpoint that did.
+fn poke_joining(name: &PoolName, places: u32, who: Option<Identity>, raise: bool) -> ShmEndpoint {
+    let region = ShmRegion::open(&name.0).unwrap();
+    let bytes = region.attributes().bytes;
+    let endpoint = ShmEndpoint::new(Arc::new(region));
+    let layout = run_ready(atoll_pool::Pool::open(&endpoint, bytes)).unwrap().layout;
+    let mut batch = Batch::new();
+    for place in 0..places {
+        let who = who.unwrap_or_else(|| endpoint.identity());
+        batch.write_word(layout.signal(place), PlaceState::Joining.word(who, 1));
+    }
+    if raise {
+        batch.write_word(layout.members_ever(), places.into());
+    }
+    run_ready(endpoint.post(&mut batch)).unwrap();
+    endpoint
+}
+
 #[test]
-fn a_client_that_died_while_it_joined_is_repaired_too() {
+fn a_client_that_died_while_it_joined_is_repaired_at_once() {
     for (name, pool) in pools("kill-joining", 8) {
-        let region = ShmRegion::open(&name.0).unwrap();
-        let bytes = region.attributes().bytes;
-        let endpoint = ShmEndpoint::new(Arc::new(region));
-        let layout = run_ready(atoll_pool::Pool::open(&endpoint, bytes)).unwrap().layout;
-        let mut batch = Batch::new();
-        batch.write_word(layout.signal(0), PlaceState::Joining.word(1));
-        batch.write_word(layout.members_ever(), 1);
-        run_ready(endpoint.post(&mut batch)).unwrap();
+        let joiner = poke_joining(&name, 1, None, true);
         assert_eq!(states(&pool), [ClientState::Joining]);
         pool.repair().unwrap();
+        assert_eq!(states(&pool), [ClientState::Joining], "it lives");
+        drop(joiner);
+        assert_eq!(states(&pool), [ClientState::Dead]);
+        let since = Instant::now();
+        pool.repair().unwrap();
+        assert!(since.elapsed() < Duration::from_secs(1), "it waits for the dead");
         assert_eq!(states(&pool), []);
         is_whole(&pool);
+    }
+}
+
+#[test]
+fn dead_joiners_keep_no_place_from_a_living_one() {
+    for raise in [true, false] {
+        for (name, pool) in pools("kill-joiners", 4) {
+            // Some of an endpoint that is gone, some that nobody ever had.
+            drop(poke_joining(&name, 4, None, raise));
+            poke_joining(&name, 2, Some(Identity::NOBODY), raise);
+            let clients: Vec<Cache> = (0..4).map(|_| pool.client().unwrap()).collect();
+            assert!(pool.client().is_err(), "all places are of the living");
+            drop(clients);
+            is_whole(&pool);
+        }
+    }
+}
+
+/// Processes that join and leave in a loop are killed at random moments, some of them in the middle of a join.
+#[test]
+fn the_only_place_of_a_pool_comes_back_from_every_client_that_is_killed() {
+    for (name, pool) in pools("kill-one-place", 1) {
+        for round in 0..10u64 {
+            let mut command = Command::new(std::env::current_exe().unwrap());
+            command.args(["--exact", "a_joiner_that_another_test_started", "--nocapture"]).env(POOL, &name.0);
+            let mut joiner = command.env(JOINER, "1").stdout(Stdio::piped()).spawn().unwrap();
+            let mut lines = BufReader::new(joiner.stdout.take().unwrap()).lines();
+            assert!(lines.any(|line| line.is_ok_and(|line| line.ends_with("joins"))), "the joiner ended early");
+            std::thread::sleep(Duration::from_micros(370 * round));
+            joiner.kill().unwrap();
+            joiner.wait().unwrap();
+            let mut cache = pool.client().unwrap();
+            cache.set(b"key", b"value").unwrap();
+        }
+        assert_eq!(states(&pool), []);
+        is_whole(&pool);
+    }
+}
+
+#[test]
+fn a_joiner_that_another_test_started() {
+    if std::env::var(JOINER).is_err() {
+        return;
+    }
+    let pool = Pool::open(&std::env::var(POOL).unwrap()).unwrap();
+    println!("{} joins", std::process::id());
+    loop {
+        drop(pool.client().unwrap());
     }
 }
 

@@ -5,9 +5,12 @@ mod binary;
 use atoll::{Pool, PoolOptions};
 use binary::engines;
 use std::fs::OpenOptions;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 
+const POOL: &str = "ATOLL_TEST_REBOOT_POOL";
+const KEYS: &str = "ATOLL_TEST_REBOOT_KEYS";
 /// Byte offset of the boot id.
 const BOOT: u64 = 8 * 17;
 
@@ -19,12 +22,28 @@ impl PoolFile {
     fn of_every_engine(test: &str) -> impl Iterator<Item = Self> {
         engines().into_iter().map(move |engine| {
             println!("{engine}:");
-            let path = std::env::temp_dir().join(format!("atoll-reboot-{test}-{}-{}", engine.id(), std::process::id()));
             let options = PoolOptions::default().capacity_bytes(4 << 20).clients_max(5).engine(engine);
-            let file = Self(path.to_str().unwrap().to_owned());
+            let file = Self::named(&format!("{test}-{}", engine.id()));
             Pool::create(&file.0, &options).unwrap();
             file
         })
+    }
+
+    /// On a disk: a tmpfs does not outlive a boot.
+    fn named(test: &str) -> Self {
+        Self(format!("{}/reboot-{test}-{}", env!("CARGO_TARGET_TMPDIR"), std::process::id()))
+    }
+
+    /// A client that sets some keys and is killed with its process, as all are when the host goes down.
+    fn crash(&self, keys: u32) {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "a_client_that_another_test_started", "--nocapture"]);
+        command.env(POOL, &self.0).env(KEYS, keys.to_string());
+        let mut client = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(client.stdout.take().unwrap()).lines();
+        assert!(lines.any(|line| line.is_ok_and(|line| line.ends_with("waits"))), "the client ended early");
+        client.kill().unwrap();
+        client.wait().unwrap();
     }
 
     fn boot(&self) -> u64 {
@@ -55,6 +74,32 @@ impl Drop for PoolFile {
 }
 
 #[test]
+fn a_client_that_another_test_started() {
+    let Ok(name) = std::env::var(POOL) else { return };
+    let keys: u32 = std::env::var(KEYS).unwrap().parse().unwrap();
+    let mut cache = Pool::open(&name).unwrap().client().unwrap();
+    (0..keys).for_each(|key| cache.set(&key.to_le_bytes(), &[7; 300]).unwrap());
+    println!("{} waits", std::process::id());
+    loop {
+        std::thread::park();
+    }
+}
+
+#[test]
+fn a_file_that_is_open_is_not_made_anew_whatever_its_boot_id() {
+    for file in PoolFile::of_every_engine("in-use") {
+        let pool = Pool::open(&file.0).unwrap();
+        let mut cache = pool.client().unwrap();
+        cache.set(b"key", b"value").unwrap();
+        file.reboot();
+        let refused = binary::refused(&["pool", "info", &file.0]);
+        assert!(refused.contains("boot id") && refused.contains("open"), "{refused}");
+        assert_eq!(cache.get(b"key").unwrap(), Some(&b"value"[..]));
+        assert_eq!(pool.verify().unwrap().objects, 1);
+    }
+}
+
+#[test]
 fn a_pool_that_everybody_had_left_goes_on_after_a_reboot() {
     for file in PoolFile::of_every_engine("closed") {
         let boot = file.boot();
@@ -78,10 +123,7 @@ fn a_pool_that_was_in_use_is_empty_after_a_reboot_and_has_the_settings_it_had() 
     for file in PoolFile::of_every_engine("open") {
         file.set(b"key");
         let before = Pool::open(&file.0).unwrap().settings();
-        // A client that never leaves, as in a crash.
-        let mut cache = Pool::open(&file.0).unwrap().client().unwrap();
-        cache.set(b"other", b"value").unwrap();
-        std::mem::forget(cache);
+        file.crash(1);
         file.reboot();
         let boot = file.boot();
         let said = binary::atoll(&["pool", "info", &file.0]);
@@ -102,12 +144,12 @@ fn a_pool_that_was_in_use_is_empty_after_a_reboot_and_has_the_settings_it_had() 
 fn one_that_joined_a_closed_pool_and_died_has_opened_it() {
     for file in PoolFile::of_every_engine("joined") {
         file.set(b"key");
-        std::mem::forget(Pool::open(&file.0).unwrap().client().unwrap());
+        file.crash(0);
         file.reboot();
         assert!(Pool::open(&file.0).unwrap().was_reformatted());
         // Nor is a pool closed that one client left and another did not.
         let stays = Pool::open(&file.0).unwrap();
-        std::mem::forget(stays.client().unwrap());
+        file.crash(0);
         file.set(b"key");
         drop(stays);
         file.reboot();
@@ -118,7 +160,7 @@ fn one_that_joined_a_closed_pool_and_died_has_opened_it() {
 #[test]
 fn of_many_that_open_it_at_once_one_makes_it_anew() {
     for file in PoolFile::of_every_engine("many") {
-        std::mem::forget(Pool::open(&file.0).unwrap().client().unwrap());
+        file.crash(0);
         for _ in 0..5 {
             file.reboot();
             let start = || {
@@ -131,15 +173,14 @@ fn of_many_that_open_it_at_once_one_makes_it_anew() {
             let anew = outputs.iter().filter(|output| String::from_utf8_lossy(&output.stderr).contains("made anew"));
             assert_eq!(anew.count(), 1);
             assert_eq!(Pool::open(&file.0).unwrap().verify().unwrap().faults, Vec::<String>::new());
-            std::mem::forget(Pool::open(&file.0).unwrap().client().unwrap());
+            file.crash(0);
         }
     }
 }
 
 #[test]
 fn all_nodes_of_a_pool_go_on_after_a_reboot_or_are_empty_together() {
-    let path = std::env::temp_dir().join(format!("atoll-reboot-nodes-{}", std::process::id()));
-    let file = PoolFile(path.to_str().unwrap().to_owned());
+    let file = PoolFile::named("nodes");
     let options = PoolOptions::default().capacity_bytes(4 << 20).nodes(2).capacity_bytes_max(8 << 20).clients_max(5);
     let pool = Pool::create(&file.0, &options).unwrap();
     pool.grow(3 << 20).unwrap();
@@ -155,8 +196,8 @@ fn all_nodes_of_a_pool_go_on_after_a_reboot_or_are_empty_together() {
     let pool = Pool::open(&file.0).unwrap();
     assert!(!pool.was_reformatted() && pool.info().unwrap().objects == objects);
     assert_eq!(pool.verify().unwrap().faults, Vec::<String>::new());
-    std::mem::forget(fill(&pool));
     drop(pool);
+    file.crash(20_000);
     file.reboot();
     let pool = Pool::open(&file.0).unwrap();
     assert!(pool.was_reformatted());

@@ -76,7 +76,7 @@ use accesses::Log;
 use atoll_fabric::purpose::Scope;
 use atoll_fabric::{Buffer, Endpoint, Messenger, Purpose, VerbError};
 use atoll_pool::registry::Times;
-use atoll_pool::{Incarnation, Member, Pool, PoolClock, PoolError, PoolSettings, registry};
+use atoll_pool::{Incarnation, Member, Pool, PoolClock, PoolError, PoolSettings};
 use holes::OpenHoles;
 use layout::CliqueMapLayout;
 use request::Reached;
@@ -194,14 +194,7 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
 
     /// Joins the pool as a new client; needs no server.
     pub async fn join(shared: &Arc<CliqueMapPool>, endpoint: E) -> Result<Self, PoolError> {
-        let member = match Member::join(&endpoint, &shared.pool).await {
-            // Those that died may keep the living out: what stands still meanwhile is asked after.
-            Err(PoolError::Full { .. }) => {
-                registry::fence_still(&endpoint, &shared.pool, Times::default().suspect_ns).await?;
-                Member::join(&endpoint, &shared.pool).await?
-            }
-            joined => joined?,
-        };
+        let member = Member::join(&endpoint, &shared.pool).await?;
         Ok(Self::new(shared, endpoint, Some(member)))
     }
 

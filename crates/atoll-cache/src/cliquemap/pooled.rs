@@ -57,14 +57,9 @@ impl<E: Endpoint + Messenger> Pooled<E> for CliqueMap<E> {
 
     /// Frees the places of clients that died. They held nothing else.
     async fn repair(&mut self) -> Result<Mended, CacheError> {
-        let me = self.member.as_ref().map(|member| member.incarnation);
-        let before = registry::places(&self.endpoint, &self.shared.pool).await?;
-        self.endpoint.pause(self.times.suspect_ns).await;
         let mut clients = 0;
-        for (before, place) in before.iter().zip(registry::places(&self.endpoint, &self.shared.pool).await?) {
-            if *before == place && Some(place.incarnation) != me {
-                clients += u64::from(registry::fence(&self.endpoint, &self.shared.pool, &place).await?);
-            }
+        for place in registry::places(&self.endpoint, &self.shared.pool).await? {
+            clients += u64::from(registry::fence_dead(&self.endpoint, &self.shared.pool, &place).await?);
         }
         for place in registry::places(&self.endpoint, &self.shared.pool).await? {
             if place.state == PlaceState::Fenced {

@@ -252,14 +252,7 @@ pub struct Forge<E: Endpoint> {
 impl<E: Endpoint> Forge<E> {
     /// Joins the pool as a new client.
     pub async fn join(shared: &Arc<ForgePool>, endpoint: E) -> Result<Self, PoolError> {
-        let member = match Member::join(&endpoint, &shared.pool).await {
-            // Those that died may keep the living out: what stands still meanwhile is asked after.
-            Err(PoolError::Full { .. }) => {
-                registry::fence_still(&endpoint, &shared.pool, Times::default().suspect_ns).await?;
-                Member::join(&endpoint, &shared.pool).await?
-            }
-            joined => joined?,
-        };
+        let member = Member::join(&endpoint, &shared.pool).await?;
         let mut forge = Self::new(shared, endpoint, Some(member));
         forge.looked_ns = forge.endpoint.now_ns();
         forge.settle_in().await.map_err(|error| match error {

@@ -1,8 +1,8 @@
 //! What a client that died held comes back.
 //!
-//! Every client now and then looks at the others' leases. One that stands still is asked after: if the fabric has shut it out, its place
-//! becomes Fenced (see `atoll_pool::registry`) and whoever did that reclaims what it held; if that one dies, too, others do, after a while. Until the fence
-//! nothing that a suspect could still write is touched.
+//! Every client now and then looks at the other clients' leases. One that stands still is asked after: if it is dead, or the fabric has shut it out, its
+//! place becomes Fenced (see `atoll_pool::registry`). The client that did so reclaims what it held; if that dies, too, another client does, after a
+//! while. Until then nothing that a suspect could still write is touched.
 //!
 //! There is no record of what the dead client was about to do. Every chunk names its owner, and the records in it tell what they are:
 //!
@@ -106,8 +106,8 @@ impl<E: Endpoint> Forge<E> {
         Ok(())
     }
 
-    /// Looks after everybody now: asks the fabric about all other clients, whether they stand still or not, and reclaims what the dead ones held.
-    /// For fabrics on which a fence does not harm the living, as on one host. Tells also of what this client reclaimed when it joined.
+    /// Looks after all other clients now, whether they stand still or not, and reclaims what the dead ones held. It harms no client whose lease moves.
+    /// Tells also of what this client reclaimed when it joined.
     pub async fn repair(&mut self) -> Result<Repaired, CacheError> {
         let joining = std::mem::take(&mut self.untold);
         let now = self.look(true).await?;
@@ -130,18 +130,20 @@ impl<E: Endpoint> Forge<E> {
             let still_ns = self.watch.still_ns(place, now_ns);
             let pool = &self.shared.pool;
             match place.state {
-                PlaceState::Taken if everybody || still_ns >= self.times.suspect_ns => {
-                    let fenced = match self.is_open(Hole::UnfencedRepair) {
-                        true => registry::declare_dead(&self.endpoint, pool, place).await?,
-                        false => registry::fence(&self.endpoint, pool, place).await?,
+                PlaceState::Taken | PlaceState::Joining => {
+                    let is_suspect = still_ns >= self.times.suspect_ns;
+                    let fenced = match is_suspect {
+                        true if self.is_open(Hole::UnfencedRepair) => {
+                            registry::declare_dead(&self.endpoint, pool, place).await?
+                        }
+                        true => registry::fence_suspect(&self.endpoint, pool, place).await?,
+                        false if everybody => registry::fence_dead(&self.endpoint, pool, place).await?,
+                        false => false,
                     };
                     if fenced {
                         repaired.clients += 1;
                         left_behind = true;
                     }
-                }
-                PlaceState::Joining if still_ns >= self.times.joining_ns => {
-                    registry::free(&self.endpoint, pool, place).await?;
                 }
                 PlaceState::Fenced if everybody || still_ns >= self.times.help_ns => left_behind = true,
                 _ => {}

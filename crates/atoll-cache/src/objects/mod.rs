@@ -345,14 +345,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// Joins the pool as a new client. That the pool is for this engine is the caller's to check.
     pub async fn join(shared: &Arc<ObjectsPool>, endpoint: E) -> Result<Self, PoolError> {
         let replacement = R::new(shared, &endpoint)?;
-        let member = match Member::join(&endpoint, &shared.pool).await {
-            // Those that died may keep the living out: what stands still meanwhile is asked after.
-            Err(PoolError::Full { .. }) => {
-                registry::fence_still(&endpoint, &shared.pool, Times::default().suspect_ns).await?;
-                Member::join(&endpoint, &shared.pool).await?
-            }
-            joined => joined?,
-        };
+        let member = Member::join(&endpoint, &shared.pool).await?;
         let mut objects = Self { core: Core::new(shared, endpoint, Some(member)), replacement };
         objects.core.looked_ns = objects.core.endpoint.now_ns();
         let settled = objects.settle_in().await;

@@ -4,16 +4,28 @@ use super::{Case, fetch_and_add, nothing, read, wait_for, word, write};
 use crate::{Endpoint, Identity, VerbError};
 
 pub(super) fn cases<E: Endpoint + 'static>() -> Vec<Case<E>> {
-    vec![Case {
-        name: "a_client_that_is_shut_out_changes_nothing",
-        clients: 2,
-        nodes: 1,
-        play: |e, c, _| match c {
-            0 => Box::pin(change(e)),
-            _ => Box::pin(shut_out(e)),
+    vec![
+        Case {
+            name: "a_client_that_is_shut_out_changes_nothing",
+            clients: 2,
+            nodes: 1,
+            play: |e, c, _| match c {
+                0 => Box::pin(change(e)),
+                _ => Box::pin(shut_out(e)),
+            },
+            verify: nothing,
         },
-        verify: nothing,
-    }]
+        Case {
+            name: "a_client_that_lives_is_not_dead_and_asking_does_no_harm",
+            clients: 2,
+            nodes: 1,
+            play: |e, c, _| match c {
+                0 => Box::pin(change(e)),
+                _ => Box::pin(ask(e)),
+            },
+            verify: nothing,
+        },
+    ]
 }
 
 const COUNTER: u64 = 0;
@@ -21,11 +33,21 @@ const STOP: u64 = 8;
 const KNOWN: u64 = 16;
 const IDENTITY: u64 = 24;
 
+/// Asks after a client that goes on, and after nobody.
+async fn ask<E: Endpoint>(endpoint: E) {
+    wait_for(&endpoint, word(KNOWN), 1).await;
+    let who = Identity::from_bits(read(&endpoint, word(IDENTITY)).await as u32);
+    for asked in 1..10 {
+        assert!(!endpoint.is_dead(who).await.expect("nothing is wrong with the fabric"), "it lives");
+        wait_for(&endpoint, word(COUNTER), 2 * asked).await;
+    }
+    assert!(endpoint.is_dead(Identity::NOBODY).await.expect("nothing is wrong with the fabric"), "it is nobody");
+    write(&endpoint, word(STOP), 1).await;
+}
+
 /// Adds to the counter until it is told to stop, or shut out.
 async fn change<E: Endpoint>(endpoint: E) {
-    for (index, part) in (0..).zip(endpoint.identity().0) {
-        write(&endpoint, word(IDENTITY + index), part).await;
-    }
+    write(&endpoint, word(IDENTITY), endpoint.identity().bits().into()).await;
     write(&endpoint, word(KNOWN), 1).await;
     loop {
         let mut batch = crate::Batch::new();
@@ -44,17 +66,16 @@ async fn change<E: Endpoint>(endpoint: E) {
 async fn shut_out<E: Endpoint>(endpoint: E) {
     wait_for(&endpoint, word(KNOWN), 1).await;
     wait_for(&endpoint, word(COUNTER), 2).await;
-    let mut who = Identity::default();
-    for (index, part) in (0..).zip(&mut who.0) {
-        *part = read(&endpoint, word(IDENTITY + index)).await;
-    }
-    if endpoint.fence(who).await.expect("nothing is wrong with the fabric") {
+    let who = Identity::from_bits(read(&endpoint, word(IDENTITY)).await as u32);
+    assert_ne!(who, endpoint.identity(), "two that live have one identity");
+    if endpoint.shut_out(who).await.expect("nothing is wrong with the fabric") {
         let before = read(&endpoint, word(COUNTER)).await;
         for _ in 0..20 {
             endpoint.pause(10_000).await;
             assert_eq!(read(&endpoint, word(COUNTER)).await, before, "a client that was shut out added to a word");
         }
-        assert!(endpoint.fence(who).await.expect("asking again is harmless"), "a fence was taken back");
+        assert!(endpoint.shut_out(who).await.expect("asking again is harmless"), "a client was let in again");
+        assert!(endpoint.is_dead(who).await.expect("nothing is wrong with the fabric"), "shut out, and not dead");
     }
     // Whoever cannot be shut out is told to stop, so that the case ends.
     write(&endpoint, word(STOP), 1).await;

@@ -58,7 +58,7 @@ async fn surely_read<E: Endpoint>(endpoint: &E, at: Address) -> u64 {
 
 async fn surely_fence<E: Endpoint>(endpoint: &E, who: Identity) {
     loop {
-        match endpoint.fence(who).await {
+        match endpoint.shut_out(who).await {
             Ok(true) => return,
             Ok(false) | Err(VerbError::OutcomeUnknown) => endpoint.pause(1_000).await,
             Err(error) => panic!("nothing but an unknown outcome is expected: {error}"),
@@ -67,9 +67,7 @@ async fn surely_fence<E: Endpoint>(endpoint: &E, who: Identity) {
 }
 
 async fn add<E: Endpoint>(endpoint: E, client: usize, rounds: u64) {
-    for (part, field) in endpoint.identity().0.into_iter().zip(IDENTITY..) {
-        surely_write(&endpoint, of(client, field), part).await;
-    }
+    surely_write(&endpoint, of(client, IDENTITY), endpoint.identity().bits().into()).await;
     let (mut sure, mut possible) = (0, 0);
     for _ in 0..rounds {
         let mut batch = Batch::new();
@@ -95,10 +93,7 @@ async fn account<E: Endpoint>(endpoint: E) {
         while surely_read(&endpoint, of(client, POSSIBLE)).await == 0 {
             endpoint.pause(100).await;
         }
-        let mut who = Identity::default();
-        for (part, field) in who.0.iter_mut().zip(IDENTITY..) {
-            *part = surely_read(&endpoint, of(client, field)).await;
-        }
+        let who = Identity::from_bits(surely_read(&endpoint, of(client, IDENTITY)).await as u32);
         surely_fence(&endpoint, who).await;
         let counter = surely_read(&endpoint, of(client, COUNTER)).await;
         let sure = surely_read(&endpoint, of(client, SURE)).await;

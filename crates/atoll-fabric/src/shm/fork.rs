@@ -29,3 +29,13 @@ pub fn in_fork(child: impl FnOnce() -> u8) -> Result<u8> {
         false => Err(Error::other("the fork was killed")),
     }
 }
+
+/// Runs `child` in a fork of this process, which ends then, and does not wait for it.
+pub fn leave_fork(child: impl FnOnce()) {
+    // SAFETY: as in `in_fork`.
+    if unsafe { libc::fork() } == 0 {
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child));
+        // SAFETY: ends the child without running what belongs to the parent.
+        unsafe { libc::_exit(libc::EXIT_SUCCESS) };
+    }
+}

@@ -1,33 +1,283 @@
-//! Excluding other processes from a region's file while it is made usable.
+//! Locks on a region's file, which the kernel releases when their process is gone: who has the region open, and which endpoints live.
+//!
+//! ```text
+//! byte of the file         lock      held by                                               while
+//! 2^62                     shared    a process that opens the region                       it finds out whether the region is usable
+//! 2^62                     alone     a process that makes it anew, or removes it           it does so
+//! 2^62 + 1                 shared    a process that has the region open                    it has
+//! 2^62 + 1                 alone     a process that makes it anew, or removes it           it does so
+//! 2^62 + 2^32 + identity   alone     the endpoint with this identity                       it is there
+//! ```
+//!
+//! They are locks of an open file description (`F_OFD_SETLK`) that nothing else uses. A mapping keeps its own description for as long as any
+//! process has it, forks among them, so that locks of that one would outlive their owner; this one is closed in every fork (`descriptor`).
+//! The kernel closes a process's files after the last of its threads has left its memory. So a lock that is free proves that its owner writes
+//! nothing any more, whatever pid namespace, mount namespace or container it was in. The bytes lie beyond every file's end.
+//!
+//! Locks of one description do not exclude each other. So a process keeps its own endpoints' identities in a table.
 
+use super::descriptor::Descriptor;
 use super::mapping::{ShmError, path_of};
-use std::fs::File;
+use super::process::random_word;
+use crate::Identity;
+use std::collections::HashSet;
 use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Mutex;
 
-/// Held until dropped, or until the process ends, however it does.
+/// The byte of those that open a region.
+const OPENING: i64 = 1 << 62;
+/// The byte of those that have it open.
+const PRESENCE: i64 = OPENING + 1;
+/// The byte of identity 0, which is nobody's.
+const IDENTITIES: i64 = OPENING + (1 << 32);
+/// Identities that a new endpoint tries. Each is another one's with a chance of one to a million where a thousand live.
+const TRIES: u32 = 64;
+
+const TMPFS_MAGIC: i64 = 0x0102_1994;
+const RAMFS_MAGIC: i64 = 0x8584_58f6;
+const HUGETLBFS_MAGIC: i64 = 0x9584_58f6;
+
+/// What is locked how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lock {
+    Shared = libc::F_RDLCK as isize,
+    Alone = libc::F_WRLCK as isize,
+    Free = libc::F_UNLCK as isize,
+}
+
+/// A file's number, and that of its file system.
+pub(super) type FileId = (u64, u64);
+
+/// An open file description that only locks are set on.
+#[derive(Debug)]
+struct LockFile(Descriptor);
+
+impl LockFile {
+    fn open(name: &str, path: &Path) -> Result<Self, ShmError> {
+        match Descriptor::open(path) {
+            Ok(descriptor) => Ok(Self(descriptor)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(ShmError::Absent(name.to_owned())),
+            Err(source) => Err(ShmError::System { name: name.to_owned(), what: "open the file", source }),
+        }
+    }
+
+    fn file_id(&self) -> io::Result<FileId> {
+        let descriptor = self.0.number().ok_or_else(forked)?;
+        // SAFETY: all bytes of a `stat` may be zero.
+        let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+        // SAFETY: the descriptor is open; `stat` is a valid place for what the call writes.
+        match unsafe { libc::fstat(descriptor, &mut stat) } {
+            0 => Ok((stat.st_dev, stat.st_ino)),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    fn is_volatile(&self) -> bool {
+        let Some(descriptor) = self.0.number() else { return false };
+        // SAFETY: all bytes of a `statfs` may be zero.
+        let mut found: libc::statfs = unsafe { std::mem::zeroed() };
+        // SAFETY: the descriptor is open; `found` is a valid place for what the call writes.
+        let rc = unsafe { libc::fstatfs(descriptor, &mut found) };
+        rc == 0 && matches!(found.f_type as i64, TMPFS_MAGIC | RAMFS_MAGIC | HUGETLBFS_MAGIC)
+    }
+
+    fn call(&self, command: i32, lock: Lock, byte: i64) -> io::Result<i32> {
+        let descriptor = self.0.number().ok_or_else(forked)?;
+        // SAFETY: all bytes of a `flock` may be zero.
+        let mut wanted: libc::flock = unsafe { std::mem::zeroed() };
+        (wanted.l_type, wanted.l_whence) = (lock as i16, libc::SEEK_SET as i16);
+        (wanted.l_start, wanted.l_len) = (byte, 1);
+        loop {
+            // SAFETY: the descriptor is open; `wanted` is a valid lock, which the call may overwrite.
+            if unsafe { libc::fcntl(descriptor, command, &mut wanted) } == 0 {
+                return Ok(i32::from(wanted.l_type));
+            }
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
+    }
+
+    /// Waits for the lock.
+    fn set(&self, lock: Lock, byte: i64) -> io::Result<()> {
+        self.call(libc::F_OFD_SETLKW, lock, byte).map(drop)
+    }
+
+    /// Sets the lock if nothing is in its way; whether it did.
+    fn try_set(&self, lock: Lock, byte: i64) -> io::Result<bool> {
+        match self.call(libc::F_OFD_SETLK, lock, byte) {
+            Ok(_) => Ok(true),
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether another description has a lock of this byte.
+    fn is_locked(&self, byte: i64) -> io::Result<bool> {
+        Ok(self.call(libc::F_OFD_GETLK, Lock::Alone, byte)? != libc::F_UNLCK)
+    }
+}
+
+fn forked() -> io::Error {
+    io::Error::other("this process is a fork of the one that opened the region")
+}
+
+/// The file that a path names now.
+fn file_at(path: &Path) -> Option<FileId> {
+    std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
+}
+
+/// What keeps a region from being removed or made anew while it is looked at; released when dropped, or with the process.
 #[derive(Debug)]
 pub struct RegionLock {
-    _file: File,
+    file: LockFile,
+    name: String,
 }
 
 impl RegionLock {
-    /// Waits until nobody holds the lock of `name` alone.
+    /// Waits until no process makes the region `name` anew or removes it.
     pub fn shared(name: &str) -> Result<Self, ShmError> {
-        Self::take(name, File::lock_shared)
+        Self::take(name, Lock::Shared)
     }
 
-    /// Waits until nobody else holds the lock of `name`.
+    /// Waits until no other process opens the region `name`, makes it anew or removes it.
     pub fn alone(name: &str) -> Result<Self, ShmError> {
-        Self::take(name, File::lock)
+        Self::take(name, Lock::Alone)
     }
 
-    fn take(name: &str, lock: impl Fn(&File) -> io::Result<()>) -> Result<Self, ShmError> {
-        let system = |what| move |source| ShmError::System { name: name.to_owned(), what, source };
-        let file = File::open(path_of(name)?).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => ShmError::Absent(name.to_owned()),
-            _ => system("open the file")(error),
-        })?;
-        lock(&file).map_err(system("lock the file"))?;
-        Ok(Self { _file: file })
+    fn take(name: &str, lock: Lock) -> Result<Self, ShmError> {
+        let path = path_of(name)?;
+        loop {
+            let file = LockFile::open(name, &path)?;
+            file.set(lock, OPENING).map_err(unlockable(name))?;
+            // While it waited, the file may have been removed, and another one been made under its name.
+            if file.file_id().ok() == file_at(&path) {
+                return Ok(Self { file, name: name.to_owned() });
+            }
+        }
     }
+
+    /// Whether a process has the region open, this one included.
+    pub fn is_in_use(&self) -> Result<bool, ShmError> {
+        self.file.is_locked(PRESENCE).map_err(unlockable(&self.name))
+    }
+}
+
+fn unlockable(name: &str) -> impl Fn(io::Error) -> ShmError {
+    move |source| ShmError::System { name: name.to_owned(), what: "lock the file", source }
+}
+
+/// How a process has a region open, and its endpoints that live. Of an anonymous region there is no file, and no other process.
+#[derive(Debug)]
+pub(super) struct Presence {
+    file: Option<LockFile>,
+    /// Identities of the endpoints of this value. A fork must not touch it: another thread may have held the lock.
+    own: Mutex<HashSet<Identity>>,
+}
+
+impl Presence {
+    /// Of memory that no other process has.
+    pub(super) fn anonymous() -> Self {
+        Self { file: None, own: Mutex::default() }
+    }
+
+    /// Has the region `name` open, once no process makes it anew.
+    pub(super) fn shared(name: &str) -> Result<Self, ShmError> {
+        let file = LockFile::open(name, &path_of(name)?)?;
+        file.set(Lock::Shared, PRESENCE).map_err(unlockable(name))?;
+        Ok(Self { file: Some(file), own: Mutex::default() })
+    }
+
+    /// Has the region `name` open alone; `None` if another process has it open.
+    pub(super) fn alone(name: &str) -> Result<Option<Self>, ShmError> {
+        let file = LockFile::open(name, &path_of(name)?)?;
+        let is_alone = file.try_set(Lock::Alone, PRESENCE).map_err(unlockable(name))?;
+        Ok(is_alone.then(|| Self { file: Some(file), own: Mutex::default() }))
+    }
+
+    /// Lets other processes open the region, too.
+    pub(super) fn share(&self) -> io::Result<()> {
+        self.file.as_ref().map_or(Ok(()), |file| file.set(Lock::Shared, PRESENCE))
+    }
+
+    /// Whether the locks are on this file.
+    pub(super) fn is_of(&self, file: FileId) -> bool {
+        self.file.as_ref().is_some_and(|own| own.file_id().is_ok_and(|id| id == file))
+    }
+
+    /// The descriptor of the locks, unless this process is a fork.
+    pub(super) fn descriptor(&self) -> Option<i32> {
+        self.file.as_ref()?.0.number()
+    }
+
+    /// Whether the file is on a file system of memory. A process's own memory is.
+    pub(super) fn is_volatile(&self) -> bool {
+        self.file.as_ref().is_none_or(LockFile::is_volatile)
+    }
+
+    fn is_fork(&self) -> bool {
+        self.file.as_ref().is_some_and(|file| file.0.number().is_none())
+    }
+
+    /// An identity that no living endpoint of this region has, until [`Presence::release`] or the end of the process. [`Identity::NOBODY`] if the
+    /// file system locks nothing, or in a fork.
+    pub(super) fn lend(&self) -> Identity {
+        if self.is_fork() {
+            return Identity::NOBODY;
+        }
+        let mut own = self.own.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        for _ in 0..TRIES {
+            let identity = Identity::from_bits(random_word() as u32);
+            if identity == Identity::NOBODY || own.contains(&identity) {
+                continue;
+            }
+            let locked = self.file.as_ref().map_or(Ok(true), |file| file.try_set(Lock::Alone, byte_of(identity)));
+            match locked {
+                Ok(true) => {
+                    own.insert(identity);
+                    return identity;
+                }
+                Ok(false) => {}
+                Err(_) => break,
+            }
+        }
+        Identity::NOBODY
+    }
+
+    /// The endpoint of this identity is gone.
+    pub(super) fn release(&self, identity: Identity) {
+        if self.is_fork() {
+            return;
+        }
+        let mut own = self.own.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if own.remove(&identity)
+            && let Some(file) = &self.file
+        {
+            // A lock that stays, stays no longer than the process.
+            let _ = file.set(Lock::Free, byte_of(identity));
+        }
+    }
+
+    /// Whether no endpoint has this identity any more. What cannot be found out is no death.
+    pub(super) fn is_dead(&self, identity: Identity) -> bool {
+        if self.is_fork() {
+            return false;
+        }
+        let own = self.own.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        !own.contains(&identity)
+            && self.file.as_ref().is_none_or(|file| file.is_locked(byte_of(identity)).is_ok_and(|locked| !locked))
+    }
+}
+
+fn byte_of(identity: Identity) -> i64 {
+    IDENTITIES + i64::from(identity.bits())
+}
+
+/// What a span of locked bytes stands for: identities, and whether it has the byte of those that have the region open.
+pub(super) fn locked_span(first: i64, last: i64) -> (Option<std::ops::RangeInclusive<u32>>, bool) {
+    let identities = (last > IDENTITIES).then(|| (first - IDENTITIES).max(1) as u32..=(last - IDENTITIES) as u32);
+    (identities, (first..=last).contains(&PRESENCE))
 }

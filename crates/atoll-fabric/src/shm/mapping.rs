@@ -3,10 +3,12 @@
 //! All pages are reserved when a region is created, so that a full `/dev/shm` is an error then and never a signal later. The
 //! mapping starts at a multiple of 2 MiB and asks for huge pages, which only makes it faster.
 
+use super::lock::FileId;
 use std::ffi::c_void;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
@@ -105,7 +107,7 @@ impl Mapping {
     }
 
     /// A new file of `bytes`, all pages reserved.
-    pub(super) fn create(name: &str, bytes: u64) -> Result<Self, ShmError> {
+    pub(super) fn create(name: &str, bytes: u64) -> Result<(Self, FileId), ShmError> {
         use std::os::unix::fs::OpenOptionsExt;
         let path = path_of(name)?;
         check_size(name, bytes)?;
@@ -115,11 +117,14 @@ impl Mapping {
             io::ErrorKind::AlreadyExists => ShmError::Exists(name.to_owned()),
             _ => system(name, "create the file", error),
         })?;
-        let made = reserve_file(name, &file, bytes).and_then(|()| Self::map(name, Some(&file), bytes));
-        match made {
-            Ok(mapping) => {
+        let made = || {
+            reserve_file(name, &file, bytes)?;
+            Ok((Self::map(name, Some(&file), bytes)?, file_id(name, &file)?))
+        };
+        match made() {
+            Ok((mapping, file)) => {
                 mapping.prefer_huge_pages();
-                Ok(mapping)
+                Ok((mapping, file))
             }
             Err(error) => {
                 // A region that could not be made whole leaves no file behind.
@@ -130,7 +135,7 @@ impl Mapping {
     }
 
     /// An existing file.
-    pub(super) fn open(name: &str) -> Result<Self, ShmError> {
+    pub(super) fn open(name: &str) -> Result<(Self, FileId), ShmError> {
         let path = path_of(name)?;
         let file = OpenOptions::new().read(true).write(true).open(&path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => ShmError::Absent(name.to_owned()),
@@ -138,7 +143,7 @@ impl Mapping {
         })?;
         let bytes = file.metadata().map_err(|error| system(name, "size the file", error))?.len();
         check_size(name, bytes)?;
-        Self::map(name, Some(&file), bytes)
+        Ok((Self::map(name, Some(&file), bytes)?, file_id(name, &file)?))
     }
 
     /// First byte of the mapping.
@@ -268,6 +273,11 @@ fn check_size(name: &str, bytes: u64) -> Result<(), ShmError> {
         return Err(ShmError::BadSize { name: name.to_owned(), bytes, least: BYTES_MIN });
     }
     Ok(())
+}
+
+fn file_id(name: &str, file: &File) -> Result<FileId, ShmError> {
+    let found = file.metadata().map_err(|error| system(name, "look at the file", error))?;
+    Ok((found.dev(), found.ino()))
 }
 
 fn reserve_file(name: &str, file: &File, bytes: u64) -> Result<(), ShmError> {

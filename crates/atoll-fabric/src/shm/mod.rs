@@ -6,6 +6,7 @@
 //!
 //! Verbs execute in program order; `order` says which barriers stand between them.
 
+mod descriptor;
 #[cfg(any(test, feature = "fork"))]
 pub mod fork;
 mod lock;
@@ -18,43 +19,97 @@ mod words;
 pub use lock::RegionLock;
 pub use mapping::ShmError;
 pub use nodes::{NODES_MAX, ShmNodes};
-pub use process::{ProcessState, boot};
+pub use process::{Holders, ProcessState, boot};
 
 use crate::batch::{BATCH_VERBS_MAX, Operation, Verb};
 use crate::{
-    Address, Batch, Buffer, Clock, Domain, Endpoint, Identity, Intent, Kind, Lifetime, Limits, RegionAttributes,
-    VerbError,
+    Address, Batch, Buffer, Clock, Domain, Endpoint, Identity, Intent, Kind, Lifetime, Limits, Origin,
+    RegionAttributes, VerbError,
 };
+use lock::Presence;
 use mapping::Mapping;
 use order::{Access, LOCKED_ATOMICS, Order};
 use process::ForkGuard;
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::future::ready;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use words::Words;
 
-/// A region of shared memory that this process has mapped.
+/// A region of shared memory that this process has mapped, and has locked as in use.
 pub struct ShmRegion {
     mapping: Mapping,
     name: Option<String>,
+    presence: Presence,
 }
 
 impl ShmRegion {
     /// Anonymous memory, all pages reserved, for one process and its threads.
     pub fn anonymous(bytes: u64) -> Result<Self, ShmError> {
-        Ok(Self { mapping: Mapping::anonymous(bytes)?, name: None })
+        Ok(Self { mapping: Mapping::anonymous(bytes)?, name: None, presence: Presence::anonymous() })
     }
 
     /// Creates the region `name` (`shm:/NAME` or a path) of `bytes` zero bytes, all pages reserved.
     pub fn create(name: &str, bytes: u64) -> Result<Self, ShmError> {
-        Ok(Self { mapping: Mapping::create(name, bytes)?, name: Some(name.to_owned()) })
+        let (mapping, file) = Mapping::create(name, bytes)?;
+        let presence = Presence::shared(name)?;
+        // Another process may have removed it already, and made one of this name.
+        if !presence.is_of(file) {
+            return Err(ShmError::Absent(name.to_owned()));
+        }
+        Ok(Self { mapping, name: Some(name.to_owned()), presence })
     }
 
-    /// Opens a region that somebody created.
+    /// Opens a region that exists, once no process makes it anew.
     pub fn open(name: &str) -> Result<Self, ShmError> {
-        Ok(Self { mapping: Mapping::open(name)?, name: Some(name.to_owned()) })
+        loop {
+            let presence = Presence::shared(name)?;
+            if let Some(opened) = Self::open_with(name, presence)? {
+                return Ok(opened);
+            }
+        }
+    }
+
+    /// Opens a region that no other process has open, and keeps it so until [`ShmRegion::share`]; `None` if one has it open.
+    pub fn open_alone(name: &str) -> Result<Option<Self>, ShmError> {
+        match Presence::alone(name)? {
+            Some(presence) => Self::open_with(name, presence),
+            None => Ok(None),
+        }
+    }
+
+    /// `None` if the file that has the name is not the one that was locked any more.
+    fn open_with(name: &str, presence: Presence) -> Result<Option<Self>, ShmError> {
+        let (mapping, file) = Mapping::open(name)?;
+        Ok(presence.is_of(file).then(|| Self { mapping, name: Some(name.to_owned()), presence }))
+    }
+
+    /// Lets other processes open a region that was opened alone.
+    pub fn share(&self) -> Result<(), ShmError> {
+        let name = self.name.clone().unwrap_or_default();
+        self.presence.share().map_err(|source| ShmError::System { name, what: "share the file", source })
+    }
+
+    /// The processes that have the region open, as far as this one sees them.
+    pub fn holders(&self) -> Holders {
+        Holders::of(self.presence.descriptor())
+    }
+
+    /// What is known of the process behind an endpoint of this region.
+    pub fn process_state(&self, who: Identity, holders: &Holders) -> ProcessState {
+        if self.presence.is_dead(who) { ProcessState::Dead } else { holders.state(who) }
+    }
+
+    /// Kills the process behind an endpoint of this region, if that is another one and visible here; whether a signal was sent. For an operator who
+    /// wants the memory of a client that stands still.
+    pub fn kill(&self, who: Identity, holders: &Holders) -> bool {
+        holders.pid(who).is_some_and(|pid| process::kill(self.presence.descriptor(), pid, who))
+    }
+
+    /// Whether the region lives in memory, which a restart of the host empties.
+    pub fn is_volatile(&self) -> bool {
+        self.presence.is_volatile()
     }
 
     /// Brings everything that was written to the file's disk, if it is on one.
@@ -122,7 +177,8 @@ pub struct ShmEndpoint {
     /// The process that made it, which alone may use it.
     guard: ForkGuard,
     process: u64,
-    identity: Identity,
+    /// Lent by the first region, when it is asked for.
+    identity: OnceCell<Identity>,
     /// The first error of a batch that was posted unawaited, until a flush reports it.
     unawaited_error: Cell<Option<VerbError>>,
 }
@@ -150,10 +206,10 @@ impl ShmEndpoint {
             base,
             bytes,
             clock,
-            random: Cell::new(seed()),
+            random: Cell::new(process::random_word() | 1),
             guard,
             process,
-            identity: process::own(),
+            identity: OnceCell::new(),
             unawaited_error: Cell::new(None),
         }
     }
@@ -165,8 +221,9 @@ impl ShmEndpoint {
     }
 
     /// The same endpoint, which reaches further memory nodes, too.
-    pub fn with_nodes(self, nodes: Arc<ShmNodes>) -> Self {
-        Self { nodes: Some(nodes), ..self }
+    pub fn with_nodes(mut self, nodes: Arc<ShmNodes>) -> Self {
+        self.nodes = Some(nodes);
+        self
     }
 
     /// Start and length of a region that is not node 0's first one. Out of the way of the others, which it would slow down if it were inlined.
@@ -239,17 +296,6 @@ impl ShmEndpoint {
         }
     }
 
-    /// Kills the process `who` if it is on this host, visible and still itself; whether a signal was sent. For an operator who wants the memory
-    /// of a client that stands still.
-    pub fn kill(who: Identity) -> bool {
-        process::kill(who)
-    }
-
-    /// What can be seen of the process `who`.
-    pub fn process_state(who: Identity) -> ProcessState {
-        process::state(who)
-    }
-
     /// Whether this process is a fork of the one that made the endpoint.
     #[inline(always)]
     fn is_fork(&self) -> bool {
@@ -279,10 +325,13 @@ fn outside(at: Address, bytes: u64) -> VerbError {
     VerbError::Unreachable { at: format!("{at:?}"), bytes }
 }
 
-/// A word that differs between endpoints and processes.
-fn seed() -> u64 {
-    use std::hash::{BuildHasher, Hasher};
-    std::collections::hash_map::RandomState::new().build_hasher().finish() | 1
+impl Drop for ShmEndpoint {
+    /// It posts nothing any more, which is its death.
+    fn drop(&mut self) {
+        if let Some(identity) = self.identity.get() {
+            self.regions[0].presence.release(*identity);
+        }
+    }
 }
 
 impl Endpoint for ShmEndpoint {
@@ -375,11 +424,25 @@ impl Endpoint for ShmEndpoint {
     }
 
     fn identity(&self) -> Identity {
-        self.identity
+        if self.is_fork() {
+            return Identity::NOBODY;
+        }
+        *self.identity.get_or_init(|| self.regions[0].presence.lend())
     }
 
-    async fn fence(&self, who: Identity) -> Result<bool, VerbError> {
-        Ok(process::is_dead(who))
+    fn origin(&self) -> Origin {
+        process::origin()
+    }
+
+    async fn is_dead(&self, who: Identity) -> Result<bool, VerbError> {
+        if self.is_fork() {
+            return Err(VerbError::Forked);
+        }
+        Ok(self.regions[0].presence.is_dead(who))
+    }
+
+    async fn shut_out(&self, who: Identity) -> Result<bool, VerbError> {
+        self.is_dead(who).await
     }
 
     fn fabric(&self) -> &'static str {
@@ -425,6 +488,97 @@ mod tests {
         ShmRegion::remove(&name).unwrap();
         assert_eq!(status.unwrap(), 7);
         assert_eq!(add(&endpoint), Ok(2), "the parent goes on");
+    }
+
+    #[test]
+    fn an_endpoint_lives_until_it_is_dropped_whichever_mapping_asks() {
+        let name = format!("shm:/atoll-lives-{}", std::process::id());
+        let regions = [ShmRegion::create(&name, 1 << 16).unwrap(), ShmRegion::open(&name).unwrap()].map(Arc::new);
+        ShmRegion::remove(&name).unwrap();
+        let asked = |who: Identity| regions.clone().map(|region| crate::run_ready(ShmEndpoint::new(region).is_dead(who)));
+        let endpoints = [0, 0, 1].map(|region: usize| ShmEndpoint::new(regions[region].clone()));
+        let who = endpoints.each_ref().map(Endpoint::identity);
+        assert!(who[0] != who[1] && who[1] != who[2] && who[0] != who[2]);
+        for who in who {
+            assert_eq!(asked(who), [Ok(false), Ok(false)]);
+        }
+        let holders = regions[0].holders();
+        assert_eq!((holders.pid(who[2]), holders.pids()), (Some(std::process::id()), vec![std::process::id()]));
+        drop(endpoints);
+        for who in who.into_iter().chain([Identity::NOBODY]) {
+            assert_eq!(asked(who), [Ok(true), Ok(true)]);
+        }
+    }
+
+    #[test]
+    fn an_endpoint_of_memory_without_a_name_lives_until_it_is_dropped() {
+        let region = Arc::new(ShmRegion::anonymous(1 << 16).unwrap());
+        let [one, other] = [(); 2].map(|()| ShmEndpoint::new(region.clone()));
+        let who = one.identity();
+        assert_eq!(crate::run_ready(other.is_dead(who)), Ok(false));
+        drop(one);
+        assert_eq!(crate::run_ready(other.is_dead(who)), Ok(true));
+    }
+
+    #[test]
+    fn a_fork_does_not_keep_its_parent_alive() {
+        let name = format!("shm:/atoll-parent-{}", std::process::id());
+        let observer = ShmEndpoint::new(Arc::new(ShmRegion::create(&name, 1 << 16).unwrap()));
+        let at = Address::new(0, 0, 8);
+        let poke = |endpoint: &ShmEndpoint, at: Address, value: u64| {
+            let mut batch = Batch::new();
+            batch.write_word(at, value);
+            crate::run_ready(endpoint.post(&mut batch)).unwrap();
+        };
+        let peek = |endpoint: &ShmEndpoint, at: Address| {
+            let mut batch = Batch::new();
+            let word = batch.read_word(at);
+            crate::run_ready(endpoint.post(&mut batch)).unwrap();
+            batch.word(word)
+        };
+        // The child opens the region for itself and has a child of its own, which lives until it is told to end.
+        let status = fork::in_fork(|| {
+            let parent = ShmEndpoint::new(Arc::new(ShmRegion::open(&name).unwrap()));
+            poke(&parent, at, parent.identity().bits().into());
+            fork::leave_fork(|| {
+                let own = ShmEndpoint::new(Arc::new(ShmRegion::open(&name).unwrap()));
+                let refused = parent.identity() == Identity::NOBODY || own.identity() == Identity::NOBODY;
+                poke(&own, at.add(8), if refused && own.identity() != Identity::NOBODY { 1 } else { 2 });
+                while peek(&own, at.add(16)) == 0 {
+                    std::thread::yield_now();
+                }
+            });
+            while peek(&parent, at.add(8)) == 0 {
+                std::thread::yield_now();
+            }
+            7
+        });
+        let who = Identity::from_bits(peek(&observer, at) as u32);
+        let is_dead = crate::run_ready(observer.is_dead(who));
+        let grandchild = peek(&observer, at.add(8));
+        poke(&observer, at.add(16), 1);
+        ShmRegion::remove(&name).unwrap();
+        assert_eq!((status.unwrap(), grandchild, is_dead), (7, 1, Ok(true)));
+    }
+
+    #[test]
+    fn endpoints_of_a_fork_have_random_words_of_their_own() {
+        let region = Arc::new(ShmRegion::anonymous(1 << 16).unwrap());
+        let name = format!("shm:/atoll-random-{}", std::process::id());
+        let shared = Arc::new(ShmRegion::create(&name, 1 << 16).unwrap());
+        ShmRegion::remove(&name).unwrap();
+        // What the thread has drawn before must not decide what it draws next.
+        let _ = ShmEndpoint::new(region.clone()).random();
+        let status = fork::in_fork(|| {
+            let mut batch = Batch::new();
+            batch.write_word(Address::new(0, 0, 8), ShmEndpoint::new(region.clone()).random());
+            crate::run_ready(ShmEndpoint::new(shared.clone()).post(&mut batch)).map_or(8, |()| 7)
+        });
+        assert_eq!(status.unwrap(), 7);
+        let mut batch = Batch::new();
+        let word = batch.read_word(Address::new(0, 0, 8));
+        crate::run_ready(ShmEndpoint::new(shared).post(&mut batch)).unwrap();
+        assert_ne!(batch.word(word), ShmEndpoint::new(region).random());
     }
 
     #[test]

@@ -1,22 +1,16 @@
-//! Who a process is, whether another one is dead, and whether this one is a fork.
+//! Who a process is, for display and for signals, and whether this one is a fork.
 //!
-//! A process is its pid, its start time (a pid is reused), its pid namespace (a pid means something only there) and the boot of its host.
-//! On one host a process that is dead has no verb in flight, so that its observed death is the fence of this fabric:
-//!
-//! | the other process | fenced |
-//! |---|---|
-//! | of another boot | yes |
-//! | of another pid namespace | no: nobody here can see it |
-//! | no process has its pid, or one that started at another time | yes |
-//! | a zombie without threads | yes: its memory is unmapped |
-//! | anything else, a stopped one among them | no |
+//! Nothing here proves that a process is dead: a pid, a start time or what `/proc` shows may be those of another process. That is proven by
+//! the locks of `lock` alone. Whose locks they are is seen in `/proc/PID/fdinfo`, as far as `/proc` shows other processes.
 
-use crate::Identity;
+use super::lock::locked_span;
+use crate::{Identity, Origin};
+use std::collections::{HashMap, HashSet};
 use std::ffi::c_void;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What can be seen of a process.
+/// What is known of the process behind an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessState {
     /// It is there, and runs or sleeps.
@@ -25,70 +19,120 @@ pub enum ProcessState {
     Stopped,
     /// It will never do anything again: what it could write may be reused.
     Dead,
-    /// Of another pid namespace, or hidden from this user: nobody here can tell.
+    /// It is alive, and `/proc` does not show it: it is in a container, or another user's. So it may run or be stopped.
     NotVisible,
 }
 
-/// This process.
-pub(super) fn own() -> Identity {
-    let pid = std::process::id();
-    let (_, _, start_time) = stat("self").unwrap_or_default();
-    Identity([u64::from(pid), start_time, namespace(), boot()])
+/// This process, as it sees itself.
+pub(super) fn origin() -> Origin {
+    Origin { pid: std::process::id(), namespace: namespace() }
 }
 
-/// Whether no verb of `who` can take effect any more.
-pub(super) fn is_dead(who: Identity) -> bool {
-    let Identity([pid, start_time, of_namespace, of_boot]) = who;
-    if of_boot != boot() {
-        return true;
+/// The processes that have a region open, as `/proc` shows them here.
+#[derive(Clone, Debug, Default)]
+pub struct Holders {
+    /// By identity of their endpoints.
+    by_identity: HashMap<Identity, u32>,
+    present: HashSet<u32>,
+}
+
+impl Holders {
+    /// Those of the region whose locks this process sets by a descriptor of its own.
+    pub(super) fn of(descriptor: Option<i32>) -> Self {
+        let mut holders = Self::default();
+        let Some(file) = descriptor.and_then(locked_file) else { return holders };
+        let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        for pid in pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok()) {
+            holders.add(pid, &file);
+        }
+        holders
     }
-    let Some(pid) = libc::pid_t::try_from(pid).ok().filter(|pid| *pid > 0) else { return false };
-    if of_namespace != namespace() {
+
+    /// Adds what one process has locked.
+    fn add(&mut self, pid: u32, file: &str) {
+        let descriptors = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
+        for info in descriptors.filter_map(|entry| std::fs::read_to_string(entry.path()).ok()) {
+            for (of, first, last) in info.lines().filter_map(lock_of) {
+                if of != file {
+                    continue;
+                }
+                let (identities, is_present) = locked_span(first, last);
+                self.by_identity.extend(identities.into_iter().flatten().map(|bits| (Identity::from_bits(bits), pid)));
+                if is_present {
+                    self.present.insert(pid);
+                }
+            }
+        }
+    }
+
+    /// The process of an endpoint, by the pid that it has here.
+    pub fn pid(&self, identity: Identity) -> Option<u32> {
+        self.by_identity.get(&identity).copied()
+    }
+
+    /// All of them, in order.
+    pub fn pids(&self) -> Vec<u32> {
+        let mut pids: Vec<u32> = self.present.iter().copied().collect();
+        pids.sort_unstable();
+        pids
+    }
+
+    /// What can be seen of the process behind an endpoint that is alive.
+    pub(super) fn state(&self, identity: Identity) -> ProcessState {
+        match self.pid(identity).and_then(scheduler_state) {
+            Some(b'T' | b't') => ProcessState::Stopped,
+            Some(_) => ProcessState::Running,
+            None => ProcessState::NotVisible,
+        }
+    }
+}
+
+/// Kills the process `pid` if it has the lock of `identity`; whether the signal was sent. Death follows soon.
+pub(super) fn kill(descriptor: Option<i32>, pid: u32, identity: Identity) -> bool {
+    let Some(file) = descriptor.and_then(locked_file).filter(|_| pid != std::process::id()) else { return false };
+    // SAFETY: the call touches no memory of this process.
+    let process = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    if process < 0 {
         return false;
     }
-    // SAFETY: signal 0 is sent to nobody; the call only asks whether the process is there.
-    let asked = unsafe { libc::kill(pid, 0) };
-    if asked != 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH) {
-        return true;
-    }
-    // Processes of other users may be hidden: then there is one, and nobody knows since when.
-    let Some((state, threads, started)) = stat(&pid.to_string()) else { return false };
-    started != start_time || matches!(state, b'Z' | b'X') && threads <= 1
-}
-
-/// What can be seen of `who`.
-pub(super) fn state(who: Identity) -> ProcessState {
-    if is_dead(who) {
-        return ProcessState::Dead;
-    }
-    let Identity([pid, _, of_namespace, _]) = who;
-    let found = if of_namespace == namespace() { stat(&pid.to_string()) } else { None };
-    match found {
-        Some((b'T' | b't', _, _)) => ProcessState::Stopped,
-        Some(_) => ProcessState::Running,
-        None => ProcessState::NotVisible,
-    }
-}
-
-/// Kills the process `who`, if it is of this namespace and boot and still itself. Whether the signal was sent; death follows soon.
-pub(super) fn kill(who: Identity) -> bool {
-    let Identity([pid, start_time, of_namespace, of_boot]) = who;
-    let itself = of_boot == boot()
-        && of_namespace == namespace()
-        && pid != u64::from(std::process::id())
-        && stat(&pid.to_string()).is_some_and(|(_, _, started)| started == start_time);
-    let Some(pid) = libc::pid_t::try_from(pid).ok().filter(|pid| itself && *pid > 0) else { return false };
+    // Looked at behind the pidfd: a pid that was another process's when the pidfd was made does not have the lock, and one that is
+    // another's now makes the signal fail.
+    let mut holders = Holders::default();
+    holders.add(pid, &file);
+    let is_holder = holders.pid(identity) == Some(pid);
     // SAFETY: sends a signal to another process; no memory of this one is involved.
-    unsafe { libc::kill(pid, libc::SIGKILL) == 0 }
+    let sent = is_holder
+        && unsafe { libc::syscall(libc::SYS_pidfd_send_signal, process, libc::SIGKILL, std::ptr::null::<c_void>(), 0) }
+            == 0;
+    // SAFETY: the descriptor was opened above, and nothing else uses it.
+    unsafe { libc::close(process as i32) };
+    sent
 }
 
-/// State, number of threads and start time from `/proc/PID/stat`.
-fn stat(pid: &str) -> Option<(u8, u64, u64)> {
+/// What a line of `/proc/PID/fdinfo/FD` says of a lock of an open file description: file, first and last byte.
+///
+/// ```text
+/// lock:	1: OFDLCK ADVISORY  WRITE -1 00:1b:186 4611686022722355277 4611686022722355277
+/// ```
+fn lock_of(line: &str) -> Option<(&str, i64, i64)> {
+    let mut words = line.strip_prefix("lock:")?.split_whitespace().skip(1);
+    let is_description = words.next()? == "OFDLCK";
+    let mut words = words.skip(3);
+    let (file, first, last) = (words.next()?, words.next()?, words.next()?);
+    is_description.then_some((file, first.parse().ok()?, last.parse().ok()?))
+}
+
+/// What `/proc` calls the file of this descriptor, on which this process has a lock.
+fn locked_file(descriptor: i32) -> Option<String> {
+    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{descriptor}")).ok()?;
+    info.lines().find_map(lock_of).map(|(file, ..)| file.to_owned())
+}
+
+/// The scheduler's letter for a process: the third field of `/proc/PID/stat`.
+fn scheduler_state(pid: u32) -> Option<u8> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name, in parentheses, may hold anything.
-    let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
-    let number = |index: usize| fields.get(index)?.parse().ok();
-    Some((*fields.first()?.as_bytes().first()?, number(17)?, number(19)?))
+    stat.rsplit(')').next()?.trim_start().bytes().next()
 }
 
 /// The pid namespace's number; 0 where there is no `/proc`.
@@ -99,15 +143,24 @@ fn namespace() -> u64 {
     link.and_then(digits).unwrap_or(0)
 }
 
-/// The boot id of the host, as a number; 0 where there is none.
-pub fn boot() -> u64 {
-    static BOOT: OnceLock<u64> = OnceLock::new();
+/// The boot id of the host, as a number; `None` where it cannot be read.
+pub fn boot() -> Option<u64> {
+    static BOOT: OnceLock<Option<u64>> = OnceLock::new();
     *BOOT.get_or_init(|| {
-        let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
         let digits: String = id.chars().filter(char::is_ascii_hexdigit).collect();
-        // 128 random bits; either half tells boots apart.
-        digits.get(..16).and_then(|half| u64::from_str_radix(half, 16).ok()).unwrap_or(0)
+        // 128 random bits; either half tells boots apart. Zero stands for an id that is not known.
+        u64::from_str_radix(digits.get(..16)?, 16).ok().filter(|boot| *boot != 0)
     })
+}
+
+/// A word of the kernel's randomness: no other process gets the same, a fork neither.
+pub(super) fn random_word() -> u64 {
+    let mut bytes = [0; 8];
+    // SAFETY: `bytes` is a valid place for so many bytes.
+    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast::<c_void>(), bytes.len(), 0) };
+    assert_eq!(got, 8, "the kernel has randomness: {}", std::io::Error::last_os_error());
+    u64::from_le_bytes(bytes)
 }
 
 /// A number that this process has and a fork of it does not: a word on a page that the kernel wipes in a child.
@@ -156,41 +209,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_lives_and_one_that_started_at_another_time_does_not() {
-        let me = own();
-        assert!(!is_dead(me));
-        let Identity([pid, start_time, namespace, boot]) = me;
-        assert!(is_dead(Identity([pid, start_time + 1, namespace, boot])), "the pid was reused");
-        assert!(is_dead(Identity([pid, start_time, namespace, boot ^ 1])), "the host was restarted");
-        let foreign = Identity([pid, start_time, namespace ^ 1, boot]);
-        assert!(!is_dead(foreign), "nobody here can see it");
-        assert_eq!((state(foreign), state(me)), (ProcessState::NotVisible, ProcessState::Running));
-        assert!(!is_dead(Identity([0, 0, namespace, boot])), "no process at all");
+    fn a_line_of_fdinfo_tells_file_and_bytes_of_a_lock_of_a_description() {
+        let line = "lock:\t1: OFDLCK ADVISORY  WRITE -1 00:1b:186 4611686022722355277 4611686022722355278";
+        assert_eq!(lock_of(line), Some(("00:1b:186", 4_611_686_022_722_355_277, 4_611_686_022_722_355_278)));
+        assert_eq!(lock_of("lock:\t1: POSIX  ADVISORY  WRITE 77 00:1b:186 0 EOF"), None);
+        assert_eq!((lock_of("pos:\t0"), lock_of("lock:")), (None, None));
     }
 
     #[test]
-    fn a_child_that_was_killed_is_dead_before_and_after_it_is_reaped_and_a_stopped_one_is_not() {
-        let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
-        let (_, _, started) = stat(&child.id().to_string()).unwrap();
-        let who = Identity([u64::from(child.id()), started, namespace(), boot()]);
-        assert!(!is_dead(who));
-        // SAFETY: stops the child spawned above, which nobody has reaped.
-        unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGSTOP) };
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
-        while state(who) != ProcessState::Stopped && std::time::Instant::now() < deadline {
-            std::thread::yield_now();
-        }
-        assert_eq!(state(who), ProcessState::Stopped);
-        assert!(!is_dead(who), "stopped");
-        assert!(kill(who));
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
-        while !is_dead(who) && std::time::Instant::now() < deadline {
-            std::thread::yield_now();
-        }
-        assert!(is_dead(who), "a zombie");
-        child.wait().unwrap();
-        assert!(is_dead(who), "gone");
-        assert_eq!(state(who), ProcessState::Dead);
-        assert!(!kill(who));
+    fn random_words_differ() {
+        assert_ne!(random_word(), random_word());
     }
 }

@@ -3,7 +3,7 @@
 use super::subject::{Forged, Subject};
 use atoll_cache::{Cache, CacheError, Condition, Number, Pooled, SetOptions, Value};
 use atoll_fabric::batch::Operation;
-use atoll_fabric::{Batch, Endpoint, Identity, Limits, Mailbox, Message, MessageError, Messenger, VerbError};
+use atoll_fabric::{Batch, Endpoint, Identity, Limits, Mailbox, Message, MessageError, Messenger, Origin, VerbError};
 use atoll_sim::history::{self, Call, Outcome, Seen};
 use atoll_sim::{History, Random, SimEndpoint};
 use std::rc::Rc;
@@ -164,8 +164,16 @@ impl Endpoint for Hesitant {
         self.inner.identity()
     }
 
-    fn fence(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>> {
-        self.inner.fence(who)
+    fn origin(&self) -> Origin {
+        self.inner.origin()
+    }
+
+    fn is_dead(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>> {
+        self.inner.is_dead(who)
+    }
+
+    fn shut_out(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>> {
+        self.inner.shut_out(who)
     }
 
     fn fabric(&self) -> &'static str {

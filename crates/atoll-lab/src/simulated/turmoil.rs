@@ -96,7 +96,7 @@ impl<S: Subject> Turmoil<S> {
         faults.clock_jump_ms_max = CLOCK_JUMP_MS_MAX;
         faults.clock_drift_per_mille_max = random.pick(&[0, 10, 200]);
         let suspect_ns = random.pick(&[5_000, 50_000, 1_000_000]);
-        let times = Times { look_ns: suspect_ns / 4, suspect_ns, joining_ns: 10 * suspect_ns, help_ns: 4 * suspect_ns };
+        let times = Times { look_ns: suspect_ns / 4, suspect_ns, help_ns: 4 * suspect_ns };
         let resized_chunks = [0, 0, 1, case.chunks / 4][random.below(4) as usize];
         let (liberties, successors) = (Liberties::all(), 2 + faults.kills_max);
         Self { case, faults, liberties, fencing, times, successors, resized_chunks }
@@ -312,7 +312,7 @@ async fn end<S: Subject>(stage: Rc<Stage<S>>, control: Control, _present: Rc<()>
         let report = cache.engine_mut().verify().await.map_err(text)?;
         match report.faults.first() {
             None if !report.counts_estimated => break,
-            _ if look < LOOKS_MAX => cache.engine().endpoint().pause(stage.turmoil.times.joining_ns).await,
+            _ if look < LOOKS_MAX => cache.engine().endpoint().pause(stage.turmoil.times.suspect_ns).await,
             None => return Err("after the faults: the last client is never alone".to_owned()),
             Some(fault) => return Err(format!("verify: {fault}")),
         }

@@ -127,7 +127,7 @@ fn what_a_dead_client_had_in_flight_lands_late_until_a_fence_ends_it() {
         let seen = sim.block_on(async move {
             control.kill(client);
             if fence {
-                assert_eq!(endpoint.fence(identity).await, Ok(true));
+                assert_eq!(endpoint.is_dead(identity).await, Ok(true));
             }
             let early = read(&endpoint, word(0)).await.unwrap();
             endpoint.pause(10_000_000_000).await;
@@ -160,13 +160,13 @@ fn on_one_host_only_the_dead_are_fenced_and_over_a_network_the_living_are_shut_o
                 if paused {
                     control.pause(client);
                 }
-                let alive = endpoint.fence(identity).await;
+                let alive = (endpoint.is_dead(identity).await, endpoint.shut_out(identity).await);
                 control.kill(client);
-                let dead = (endpoint.fence(identity).await, endpoint.fence(identity).await);
-                let nobody = endpoint.fence(atoll_fabric::Identity([77, 0, 0, 0])).await;
+                let dead = (endpoint.is_dead(identity).await, endpoint.shut_out(identity).await);
+                let nobody = endpoint.is_dead(atoll_fabric::Identity::from_bits(77)).await;
                 (alive, dead, nobody)
             });
-            assert_eq!(fenced.unwrap(), (Ok(false), (Ok(true), Ok(true)), Ok(false)));
+            assert_eq!(fenced.unwrap(), ((Ok(false), Ok(false)), (Ok(true), Ok(true)), Ok(true)));
         }
         let sim = forced(seed);
         let other = sim.endpoint("shut out");
@@ -183,14 +183,15 @@ fn on_one_host_only_the_dead_are_fenced_and_over_a_network_the_living_are_shut_o
             batch.fetch_and_add(word(0), 1);
             other.post_unawaited(&mut batch);
             assert_eq!(other.flush().await, Err(VerbError::Fenced));
-            assert_eq!(other.fence(identity).await, Err(VerbError::Fenced));
+            assert_eq!(other.shut_out(identity).await, Err(VerbError::Fenced));
             end.set(true);
         });
         let endpoint = sim.endpoint("fences");
         let (before, after) = sim
             .block_on(async move {
                 endpoint.pause(seed * 10).await;
-                assert_eq!(endpoint.fence(identity).await, Ok(true));
+                assert_eq!(endpoint.is_dead(identity).await, Ok(false), "asking does no harm");
+                assert_eq!(endpoint.shut_out(identity).await, Ok(true));
                 let before = read(&endpoint, word(0)).await.unwrap();
                 endpoint.pause(10_000_000).await;
                 (before, read(&endpoint, word(0)).await.unwrap())
@@ -208,7 +209,7 @@ fn an_endpoint_that_was_dropped_counts_as_dead() {
     let identity = gone.identity();
     drop(gone);
     let endpoint = sim.endpoint("fences");
-    assert_eq!(sim.block_on(async move { endpoint.fence(identity).await }).unwrap(), Ok(true));
+    assert_eq!(sim.block_on(async move { endpoint.shut_out(identity).await }).unwrap(), Ok(true));
 }
 
 #[test]
@@ -255,7 +256,7 @@ fn a_paused_client_stands_still_while_others_go_on_and_resumes() {
 /// Takes the lock at word 0, which holds its owner; adds to word 1 without an atomic; releases. Whoever waits too long fences the owner, if it can,
 /// and takes over.
 async fn locked_add(endpoint: &SimEndpoint, takes_over: bool) -> Result<(), VerbError> {
-    let me = endpoint.identity().0[0];
+    let me = u64::from(endpoint.identity().bits());
     let mut spins = 0;
     let mut expected = 0;
     loop {
@@ -266,7 +267,7 @@ async fn locked_add(endpoint: &SimEndpoint, takes_over: bool) -> Result<(), Verb
         expected = 0;
         spins += 1;
         endpoint.pause(1000).await;
-        if takes_over && spins % 20 == 0 && endpoint.fence(atoll_fabric::Identity([found, 0, 0, 0])).await? {
+        if takes_over && spins % 20 == 0 && endpoint.shut_out(atoll_fabric::Identity::from_bits(found as u32)).await? {
             expected = found;
         }
     }
@@ -327,7 +328,7 @@ fn an_update_behind_an_unfenced_takeover_is_lost_by_some_seed() {
             let endpoint = sim.endpoint("breaks locks");
             sim.spawn(&format!("client {number}"), async move {
                 for _ in 0..10 {
-                    let (me, mut expected, mut spins) = (endpoint.identity().0[0], 0, 0);
+                    let (me, mut expected, mut spins) = (u64::from(endpoint.identity().bits()), 0, 0);
                     while swap(&endpoint, word(0), expected, me).await.unwrap() != expected {
                         endpoint.pause(1000).await;
                         spins += 1;
@@ -371,7 +372,7 @@ fn an_outcome_is_unknown_and_the_effect_comes_never_or_late_until_a_fence() {
                 endpoint.pause(10).await;
             }
             if fence {
-                endpoint.fence(identity).await.unwrap();
+                endpoint.shut_out(identity).await.unwrap();
             }
             let early = read(&endpoint, word(0)).await.unwrap();
             endpoint.pause(10_000_000_000).await;

@@ -116,7 +116,7 @@ fn a_trace_tells_verbs_by_name_and_faults() {
         control.pause(client);
         control.resume(client);
         control.kill(client);
-        endpoint.fence(identity).await.unwrap();
+        endpoint.shut_out(identity).await.unwrap();
     })
     .unwrap();
     let trace = sim.trace();

@@ -8,6 +8,59 @@ use atoll_cache::queues::QueueOptions;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 
+/// Where a process runs, as in a container of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Space {
+    /// Where this test runs.
+    Here,
+    /// In a pid namespace of its own, with the `/proc` of this one.
+    Pids,
+    /// In a pid namespace of its own, with a `/proc` of that.
+    PidsAndProc,
+    /// In a mount namespace whose boot id is another file.
+    OtherBoot,
+    /// In a mount namespace whose boot id cannot be read.
+    UnknownBoot,
+}
+
+impl Space {
+    /// Those that differ in what a pid means.
+    pub(crate) fn all() -> [Self; 3] {
+        [Self::Here, Self::Pids, Self::PidsAndProc]
+    }
+
+    /// Whether `unshare` may make it.
+    pub(crate) fn is_permitted(&self) -> bool {
+        self.command("true", &[]).status().is_ok_and(|status| status.success())
+    }
+
+    /// A command in this space. A kill of what it starts kills what runs in it.
+    pub(crate) fn command(&self, program: &str, args: &[&str]) -> Command {
+        let mount = |line: &str| format!("{line} /proc/sys/kernel/random/boot_id && exec \"$0\" \"$@\"");
+        let id = "11111111-2222-3333-4444-555555555555";
+        let script = match self {
+            Self::OtherBoot => mount(&format!("id=$(mktemp) && echo {id} > $id && mount --bind $id")),
+            Self::UnknownBoot => mount("mount --bind /dev/null"),
+            _ => String::new(),
+        };
+        let unshared: &[&str] = match self {
+            Self::Here => &[],
+            Self::Pids => &["unshare", "--pid", "--fork", "--kill-child"],
+            Self::PidsAndProc => &["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"],
+            Self::OtherBoot | Self::UnknownBoot => &["unshare", "--mount", "sh", "-c", &script],
+        };
+        let mut words = unshared.iter().chain([&program]).chain(args);
+        let mut command = Command::new(words.next().expect("a program"));
+        command.args(words);
+        command
+    }
+}
+
+/// Runs `atoll` in a space, to its end.
+pub(crate) fn in_space(space: &Space, args: &[&str]) -> Output {
+    space.command(env!("CARGO_BIN_EXE_atoll"), args).output().expect("the binary starts")
+}
+
 /// Every engine that a pool can be made for, with what it is shipped with.
 pub(crate) fn engines() -> [EngineOptions; 4] {
     [
@@ -60,8 +113,12 @@ pub(crate) struct Serving {
 
 impl Serving {
     pub(crate) fn start(args: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_atoll"))
-            .args(["serve", "--port", "0"])
+        Self::start_in(&Space::Here, args)
+    }
+
+    pub(crate) fn start_in(space: &Space, args: &[&str]) -> Self {
+        let mut child = space
+            .command(env!("CARGO_BIN_EXE_atoll"), &["serve", "--port", "0"])
             .args(args)
             .stdout(Stdio::piped())
             .spawn()
