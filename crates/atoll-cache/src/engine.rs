@@ -37,6 +37,13 @@ pub enum CacheError {
     Verb(#[from] VerbError),
 }
 
+impl CacheError {
+    /// Whether the client is of no use any more, and another one may join in its stead.
+    pub fn is_shut_out(&self) -> bool {
+        matches!(self, Self::Verb(VerbError::Fenced))
+    }
+}
+
 /// How a lookup ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {

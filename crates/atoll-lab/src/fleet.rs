@@ -20,6 +20,7 @@ use crate::micro;
 use crate::replay;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -94,13 +95,14 @@ impl Post {
     }
 }
 
-/// Starts this binary again with a task.
-pub(crate) fn spawn(task: &Task) -> Result<(Child, ChildStdin, ChildStdout), LabError> {
+/// Starts this binary again with a task, by way of the command `prefix`, if that is one.
+pub(crate) fn spawn(task: &Task, prefix: &[&str]) -> Result<(Child, ChildStdin, ChildStdout), LabError> {
     let failed = |source| LabError::System { what: "start a process of the experiment", source };
     let binary = std::env::current_exe().map_err(failed)?;
     let task = serde_json::to_string(task).expect("a task is plain data");
-    let mut command = Command::new(binary);
-    command.args(["lab", "process", &task]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut words = prefix.iter().map(OsStr::new).chain([binary.as_os_str()]);
+    let mut command = Command::new(words.next().expect("a program"));
+    command.args(words).args(["lab", "process", &task]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().map_err(failed)?;
     let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
         unreachable!("both were asked to be piped")
@@ -117,7 +119,7 @@ struct Process {
 
 impl Process {
     fn start(index: usize, task: &Task) -> Result<Self, LabError> {
-        let (child, input, output) = spawn(task)?;
+        let (child, input, output) = spawn(task, &[])?;
         Ok(Self { child, input, lines: BufReader::new(output), index })
     }
 

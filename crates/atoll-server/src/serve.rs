@@ -196,7 +196,7 @@ fn run_worker<G, E, F>(
     match made() {
         Ok((runtime, worker)) => {
             let _ = ready.send(Ok(()));
-            LocalSet::new().block_on(&runtime, worker.run(streams));
+            LocalSet::new().block_on(&runtime, worker.run(streams, || client(index)));
         }
         Err(error) => {
             let _ = ready.send(Err(error));
@@ -269,7 +269,7 @@ impl Acceptor {
 }
 
 /// Ends with the first of the two.
-async fn first(a: impl Future<Output = ()>, b: impl Future<Output = ()>) {
+pub(crate) async fn first(a: impl Future<Output = ()>, b: impl Future<Output = ()>) {
     let (mut a, mut b) = (std::pin::pin!(a), std::pin::pin!(b));
     std::future::poll_fn(|cx| {
         let ended = a.as_mut().poll(cx).is_ready() || b.as_mut().poll(cx).is_ready();

@@ -11,6 +11,7 @@ use crate::command::Client;
 use crate::connection::Connection;
 use crate::counters::{Counters, Shared, Tally};
 use crate::resp::Output;
+use crate::serve::first;
 use atoll_cache::{Cache, Engine, Value};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -143,10 +144,18 @@ impl<G: Engine + 'static> Worker<G> {
         }
     }
 
-    /// Serves the connections that come through the channel until it ends. Runs within a `LocalSet`.
-    pub(crate) async fn run(self: Rc<Self>, mut streams: UnboundedReceiver<(u64, Stream)>) {
+    /// Serves the connections that come through the channel until it ends, with clients that `join` makes if the pool shuts one out. Runs within a
+    /// `LocalSet`.
+    pub(crate) async fn run<E>(
+        self: Rc<Self>,
+        streams: UnboundedReceiver<(u64, Stream)>,
+        join: impl Fn() -> Result<Cache<G>, E>,
+    ) {
+        first(self.clone().serve(streams), self.tend_regularly(join)).await;
+    }
+
+    async fn serve(self: Rc<Self>, mut streams: UnboundedReceiver<(u64, Stream)>) {
         let publishing = tokio::task::spawn_local(self.clone().publish_regularly());
-        let tending = tokio::task::spawn_local(self.clone().tend_regularly());
         while let Some((id, stream)) = streams.recv().await {
             let resident = Rc::new(Resident::default());
             self.residents.borrow_mut().insert(id, resident.clone());
@@ -166,7 +175,6 @@ impl<G: Engine + 'static> Worker<G> {
         // Who has not taken its replies by now is cut off.
         let _ = tokio::time::timeout(STOP_GRACE, all_ended).await;
         publishing.abort();
-        tending.abort();
     }
 
     async fn attend(self: Rc<Self>, id: u64, stream: Stream, resident: Rc<Resident>) {
@@ -186,11 +194,17 @@ impl<G: Engine + 'static> Worker<G> {
         self.ended.notify_one();
     }
 
-    async fn tend_regularly(self: Rc<Self>) {
+    /// Never ends. A client that was shut out, or that the fabric has failed, is of no use any more; until another one has joined, commands end in its error.
+    async fn tend_regularly<E>(&self, join: impl Fn() -> Result<Cache<G>, E>) {
         loop {
             tokio::time::sleep(TEND_PERIOD).await;
-            // A client that the fabric has failed says so to whoever asks it for something.
-            let _ = self.client.lock().await.cache.tend().await;
+            let mut client = self.client.lock().await;
+            if client.cache.tend().await.is_err_and(|error| error.is_shut_out()) {
+                // If there is no place now, there may be one the next time.
+                if let Ok(cache) = join() {
+                    client.cache = cache;
+                }
+            }
         }
     }
 

@@ -275,7 +275,7 @@ impl World {
     }
 
     /// The endpoint of an identity.
-    fn identified(&self, who: Identity) -> Option<u32> {
+    pub(crate) fn identified(&self, who: Identity) -> Option<u32> {
         let number = who.bits().checked_sub(1)?;
         (number < self.ports.len() as u32).then_some(number)
     }
@@ -286,26 +286,24 @@ impl World {
         (lane != NOBODY).then_some(lane)
     }
 
-    /// The endpoint `by` asks whether another one is dead, or shuts it out: which, if there is one, and how long that takes; `None` if it lives on.
+    /// The endpoint `by` asks whether another one is dead, or shuts it out: which, and how long that takes; `None` if it lives on.
     pub(crate) fn begin_fence(
         &mut self,
         by: u32,
         who: Identity,
         by_force: bool,
-    ) -> Result<Option<(Option<u32>, u64)>, VerbError> {
+    ) -> Result<Option<(u32, u64)>, VerbError> {
         self.standing(by)?;
-        // An endpoint that was never made is as dead as can be.
-        let Some(number) = self.identified(who) else { return Ok(Some((None, 1))) };
+        let Some(number) = self.identified(who) else { return Ok(None) };
         let port = &mut self.ports[number as usize];
         let shut = port.dead || port.dropped || port.shut || by_force && self.fencing == Fencing::Forced;
         port.shut |= shut;
         self.mishap(self.polled.unwrap_or(NOBODY), Mishap::Fenced { port: number, shut });
-        Ok(shut.then(|| (Some(number), self.fault_random.spread(14))))
+        Ok(shut.then(|| (number, self.fault_random.spread(14))))
     }
 
     /// Nothing of a fenced endpoint takes effect any more.
-    pub(crate) fn end_fence(&mut self, port: Option<u32>) {
-        let Some(port) = port else { return };
+    pub(crate) fn end_fence(&mut self, port: u32) {
         if self.timed.is_some() {
             // What is on its way goes on, and takes no effect any more.
             let of_port = |flight: &&mut Flight| flight.afloat && flight.endpoint == port;

@@ -73,21 +73,22 @@ impl SimEndpoint {
 impl SimEndpoint {
     /// Whether an endpoint is dead, or, where fences are forced, is shut out now. If so, nothing of what it had in flight takes effect behind this.
     async fn settle_death(&self, who: Identity, by_force: bool) -> Result<bool, VerbError> {
-        let guided = {
+        let (guided, is_nobody) = {
             let world = self.shared.world.borrow();
             world.standing(self.number)?;
-            world.is_guided()
+            (world.is_guided(), world.identified(who).is_none())
         };
         if guided {
             // In an explored run time passes only where no client can take a step, so this takes none.
             let mut world = self.shared.world.borrow_mut();
             let begun = world.begin_fence(self.number, who, by_force)?;
-            return Ok(begun.inspect(|(port, _)| world.end_fence(*port)).is_some());
+            return Ok(is_nobody || begun.inspect(|(port, _)| world.end_fence(*port)).is_some());
         }
         // A client that is being killed is dead by then.
         self.pause(1).await;
         let begun = self.shared.world.borrow_mut().begin_fence(self.number, who, by_force)?;
-        let Some((port, ns)) = begun else { return Ok(false) };
+        // An endpoint that was never made is as dead as can be.
+        let Some((port, ns)) = begun else { return Ok(is_nobody) };
         // Until the fence stands, what is in flight may still take effect.
         self.pause(ns).await;
         let mut world = self.shared.world.borrow_mut();

@@ -16,6 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let status = Command::new(std::env::current_exe()?).arg(&name).status()?;
     let answer = cache.get(b"answer")?.map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     println!("parent {}: the child answered {answer:?}", std::process::id());
+    drop((cache, pool));
     Pool::remove(&name)?;
     if status.success() && answer.as_deref() == Some("42") { Ok(()) } else { Err("no answer".into()) }
 }

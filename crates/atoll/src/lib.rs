@@ -41,6 +41,6 @@ pub use atoll_cache::{
 };
 pub use cache::Cache;
 pub use pool::{
-    CHUNKS_LEAST, ClientInfo, ClientState, GrowError, NodeInfo, OpenError, Pool, PoolInfo, PoolOptions, RepairError,
-    ResizeError, Resized,
+    CHUNKS_LEAST, ClientInfo, ClientState, GrowError, NodeInfo, OpenError, Pool, PoolInfo, PoolOptions, RemoveError,
+    Removed, RepairError, ResizeError, Resized,
 };

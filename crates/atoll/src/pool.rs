@@ -2,13 +2,16 @@
 
 mod nodes;
 mod options;
+mod removal;
 mod resize;
 
 pub use nodes::{GrowError, NodeInfo};
 pub use options::PoolOptions;
+pub(crate) use removal::shown_processes;
+pub use removal::{RemoveError, Removed};
 pub use resize::{CHUNKS_LEAST, ResizeError, Resized};
 
-use self::nodes::{endpoint, make_node, nodes_of, remove_node};
+use self::nodes::{endpoint, make_node, nodes_of};
 use crate::Cache;
 use atoll_cache::experts::ExpertSet;
 use atoll_cache::pooled::{Audit, Mended};
@@ -207,7 +210,7 @@ impl Pool {
     /// A new pool that other processes can open: `shm:/NAME`, which stays until it is removed or the host reboots; or the path of a file, which
     /// stays until it is removed. Memory nodes besides the first are regions with `+1`, `+2` and so on behind that.
     ///
-    /// A process that dies while it makes a pool leaves names that hold no pool; [`Pool::remove`] removes them.
+    /// A process that dies while it makes a pool leaves names that hold no pool; [`Pool::remove_by_force`] removes them.
     pub fn create(name: &str, options: &PoolOptions) -> Result<Self, OpenError> {
         let settings = options.settings()?;
         if name.starts_with("shm:") && name.contains('+') {
@@ -217,7 +220,8 @@ impl Pool {
         let home = ShmRegion::create(name, settings.home_bytes())?;
         let pool = Self::format(home, settings);
         if pool.is_err() {
-            Self::remove(name)?;
+            // What cannot be removed is told by the next that wants the name.
+            let _ = Self::remove_by_force(name);
         }
         pool
     }
@@ -276,24 +280,6 @@ impl Pool {
     /// Whether opening it found it in use before a reboot, and emptied it.
     pub fn was_reformatted(&self) -> bool {
         self.0.reformatted
-    }
-
-    /// Removes a pool's names. Processes that have it open keep using its memory until they close it.
-    pub fn remove(name: &str) -> Result<(), OpenError> {
-        // The home last: whoever dies in between leaves something that can be removed by its name.
-        let mut removed = false;
-        for node in 1..atoll_pool::header::NODES_MAX as u8 {
-            match remove_node(&ShmNodes::name(name, node)) {
-                Ok(was_there) => removed |= was_there,
-                // A name like that which is somebody else's, or no name at all.
-                Err(ShmError::Exists(_) | ShmError::BadSize { .. } | ShmError::BadName(_)) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        match ShmRegion::remove(name) {
-            Err(ShmError::Absent(_)) if removed => Ok(()),
-            outcome => Ok(outcome?),
-        }
     }
 
     fn endpoint(&self) -> ShmEndpoint {
@@ -416,7 +402,14 @@ impl Pool {
         Ok(killed.len() as u64)
     }
 
-    /// Walks every invariant of the pool and says what is wrong. Nobody may use the pool meanwhile.
+    /// The other processes that have the pool open, as far as this one sees them.
+    pub fn users(&self) -> Vec<u32> {
+        let mut pids = self.0.region.holders().pids();
+        pids.retain(|pid| *pid != std::process::id());
+        pids
+    }
+
+    /// Walks every invariant of the pool and says what is wrong. What other processes do meanwhile is shown as faults: see [`Pool::users`].
     pub fn verify(&self) -> Result<Audit, CacheError> {
         let auditor = self.0.chosen.auditor(self.endpoint());
         run_ready(auditor.map_err(|_| CacheError::Damaged { what: "the engine's settings" })?.verify())

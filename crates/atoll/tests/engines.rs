@@ -79,7 +79,8 @@ fn a_pool_is_opened_checked_repaired_grown_and_removed_without_saying_its_engine
         use_it(&mut other.client().unwrap());
         let shown = printed(&["pool", "repair", &name.0, "--json"]);
         assert!(shown.contains("\"clients\": 0"), "the client of this process lives: {shown}");
-        printed(&["pool", "remove", &name.0]);
+        assert!(refused(&["pool", "remove", &name.0]).contains("in use by process"));
+        printed(&["pool", "remove", "--force", &name.0]);
         assert!(refused(&["pool", "info", &name.0]).contains("does not exist"));
     }
 }

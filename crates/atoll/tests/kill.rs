@@ -11,8 +11,8 @@ use atoll_fabric::region::Region;
 use atoll_fabric::shm::fork::in_fork;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::{Batch, Endpoint, Identity, VerbError, run_ready};
-use atoll_pool::PlaceState;
-use binary::{PoolName, Serving, engines, printed};
+use atoll_pool::{PlaceState, registry};
+use binary::{PoolName, Serving, Space, engines, printed};
 use redis::Commands;
 use rustix::process::{Pid, Signal};
 use std::io::{BufRead, BufReader};
@@ -319,6 +319,68 @@ fn the_only_place_of_a_pool_comes_back_from_every_client_that_is_killed() {
     }
 }
 
+/// Makes all clients of a pool Fenced, as if they had been shut out.
+fn poke_fenced(name: &PoolName) {
+    let region = ShmRegion::open(&name.0).unwrap();
+    let bytes = region.attributes().bytes;
+    let endpoint = ShmEndpoint::new(Arc::new(region));
+    let pool = run_ready(atoll_pool::Pool::open(&endpoint, bytes)).unwrap();
+    for place in run_ready(registry::places(&endpoint, &pool)).unwrap() {
+        if place.state == PlaceState::Taken {
+            assert!(run_ready(registry::declare_dead(&endpoint, &pool, &place)).unwrap());
+        }
+    }
+}
+
+#[test]
+fn a_client_that_was_shut_out_says_so_before_it_acknowledges_anything() {
+    for (name, pool) in pools("kill-shut-out", 8) {
+        let mut caches: Vec<Cache> = (0..4).map(|_| pool.client().unwrap()).collect();
+        (0..200).for_each(|round| load(&mut caches[(round % 4) as usize], round));
+        poke_fenced(&name);
+        // So long the copy of the pool's clock is good, beside which a client asks.
+        std::thread::sleep(Duration::from_millis(2));
+        let told = |outcome: Result<(), CacheError>| outcome.is_err_and(|error| error.is_shut_out());
+        for _ in 0..3 {
+            assert!(told(caches[0].set(b"key", b"value")), "a set was acknowledged");
+            assert!(told(caches[1].increment(b"rounds", 1).map(drop)), "an increment was acknowledged");
+            assert!(told(caches[2].delete(b"key").map(drop)), "a removal was acknowledged");
+            assert!(told(caches[3].tend()), "a round was made");
+        }
+        let mut anew = pool.client().unwrap();
+        anew.set(b"key", b"value").unwrap();
+        drop((anew, caches));
+        is_whole(&pool);
+    }
+}
+
+#[test]
+fn a_server_that_was_shut_out_joins_again_by_itself() {
+    for (name, pool) in pools("kill-rejoin", 8) {
+        let server = Serving::start(&["--pool", &name.0, "--threads", "2"]);
+        let mut redis = [server.connect(), server.connect()];
+        redis.iter_mut().for_each(|redis| redis.set("key", "value").unwrap());
+        let before: Vec<_> = pool.info().unwrap().clients.iter().map(|client| client.incarnation).collect();
+        poke_fenced(&name);
+        let since = Instant::now();
+        for redis in &mut redis {
+            while let Err(error) = redis.set::<_, _, ()>("key", "other") {
+                assert!(error.to_string().contains("shut out"), "{error}");
+                assert!(since.elapsed() < PATIENCE, "it does not join again");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        while states(&pool) != [ClientState::Running; 2] {
+            assert!(since.elapsed() < PATIENCE, "it does not join again");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let after = pool.info().unwrap().clients;
+        assert!(after.iter().all(|client| !before.contains(&client.incarnation)), "{after:?}");
+        drop(server);
+        is_whole(&pool);
+    }
+}
+
 #[test]
 fn a_joiner_that_another_test_started() {
     if std::env::var(JOINER).is_err() {
@@ -399,6 +461,20 @@ fn a_server_that_was_killed_goes_on_with_the_data_it_had_and_repairs_while_idle(
 fn the_experiment_that_kills_processes_finds_nothing_wrong() {
     let shown = printed(&["lab", "kill", "--minutes", "0.1", "--rate", "300", "--workers", "3", "--json"]);
     for expected in ["\"wrong\":0", "\"verify_ok\":true", "\"lost_bytes\":0", "\"kills\":", "\"throughput_ratio\":"] {
+        assert!(shown.contains(expected), "{expected} in {shown}");
+    }
+    assert!(!shown.contains("\"kills\":0,"), "{shown}");
+}
+
+#[test]
+fn the_experiment_with_containers_mixed_in_finds_nothing_wrong() {
+    if !Space::all().iter().all(Space::is_permitted) {
+        eprintln!("SKIPPED: `unshare` is not permitted here: run as root, or allow user namespaces");
+        return;
+    }
+    let shown =
+        printed(&["lab", "kill", "--minutes", "0.1", "--rate", "300", "--workers", "4", "--namespaces", "--json"]);
+    for expected in ["\"wrong\":0", "\"verify_ok\":true", "\"lost_bytes\":0"] {
         assert!(shown.contains(expected), "{expected} in {shown}");
     }
     assert!(!shown.contains("\"kills\":0,"), "{shown}");

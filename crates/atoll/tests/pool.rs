@@ -42,7 +42,50 @@ fn a_damaged_pool_is_refused_or_its_faults_are_named() {
     assert!(refused(&["pool", "verify", name]).contains("damaged"));
     std::fs::write(&path, [0; 8192]).unwrap();
     assert!(refused(&["pool", "info", name]).contains("holds no pool"));
-    printed(&["pool", "remove", name]);
+    assert!(refused(&["pool", "remove", name]).contains("--force"));
+    printed(&["pool", "remove", name, "--force"]);
+}
+
+#[test]
+fn remove_takes_nothing_but_a_pool() {
+    let path = std::env::temp_dir().join(format!("atoll-notes-{}.txt", std::process::id()));
+    let name = path.to_str().unwrap();
+    std::fs::write(&path, "milk, bread, and a lot of other things\n".repeat(1000)).unwrap();
+    for args in [&["pool", "remove", name][..], &["pool", "remove", "--force", name]] {
+        assert!(refused(args).contains("holds no pool"));
+    }
+    std::fs::write(&path, "milk").unwrap();
+    assert!(refused(&["pool", "remove", "--force", name]).contains("holds no pool"));
+    assert_eq!(std::fs::read(&path).unwrap(), b"milk");
+    std::fs::remove_file(&path).unwrap();
+    assert!(refused(&["pool", "remove", name]).contains("does not exist"));
+    std::fs::create_dir(&path).unwrap();
+    assert!(!refused(&["pool", "remove", "--force", name]).is_empty());
+    std::fs::remove_dir(&path).unwrap();
+}
+
+#[test]
+fn a_pool_in_use_is_removed_by_force_alone_and_verify_says_that_it_is_in_use() {
+    let name = PoolName::new("in-use");
+    printed(&["pool", "create", &name.0, "--capacity", "4MiB", "--nodes", "2"]);
+    let server = binary::Serving::start(&["--pool", &name.0]);
+    let users = format!("in use by process {}", server.pid());
+    assert!(refused(&["pool", "remove", &name.0]).contains(&users));
+    let region = name.0.replace("shm:/", "/dev/shm/atoll.");
+    assert!(std::path::Path::new(&region).exists() && std::path::Path::new(&format!("{region}+1")).exists());
+    let verified = binary::atoll(&["pool", "verify", &name.0, "--json"]);
+    assert!(String::from_utf8_lossy(&verified.stderr).contains(&users), "{verified:?}");
+    assert!(String::from_utf8_lossy(&verified.stdout).contains(&server.pid().to_string()), "{verified:?}");
+    let removed = printed(&["pool", "remove", "--force", &name.0]);
+    assert!(removed.contains(&format!("process {} keeps the memory", server.pid())), "{removed}");
+    assert!(removed.contains("+1 with "), "{removed}");
+    let () = redis::Commands::set(&mut server.connect(), "key", "value").unwrap();
+    assert!(refused(&["pool", "remove", &name.0]).contains("does not exist"));
+    drop(server);
+    let other = PoolName::new("not-in-use");
+    printed(&["pool", "create", &other.0, "--capacity", "4MiB"]);
+    let removed = printed(&["pool", "remove", "--json", &other.0]);
+    assert!(removed.contains(&other.0) && removed.contains("\"in_use\": false"), "{removed}");
 }
 
 #[test]

@@ -22,8 +22,9 @@ impl PoolFile {
     fn of_every_engine(test: &str) -> impl Iterator<Item = Self> {
         engines().into_iter().map(move |engine| {
             println!("{engine}:");
+            let id = engine.id();
             let options = PoolOptions::default().capacity_bytes(4 << 20).clients_max(5).engine(engine);
-            let file = Self::named(&format!("{test}-{}", engine.id()));
+            let file = Self::named(&format!("{test}-{id}"));
             Pool::create(&file.0, &options).unwrap();
             file
         })

@@ -33,7 +33,7 @@ use crate::CacheError;
 use crate::record::Header;
 use atoll_fabric::purpose::Scope;
 use atoll_fabric::{Batch, Endpoint, Intent, Purpose};
-use atoll_pool::{Chunk, ChunkId, ChunkState, chunks};
+use atoll_pool::{Chunk, ChunkId, ChunkState};
 
 /// Of records that are no more than one part in so many of a chunk, every second that dies is counted, for two: an atomic costs a NIC about four READs, and a
 /// group worth cleaning has at least eight such records dead.
@@ -324,10 +324,11 @@ impl<E: Endpoint> Forge<E> {
     /// Gives up the chunks in the stock beyond the first few.
     pub(super) async fn free_stock_beyond(&mut self, kept: usize) -> Result<(), CacheError> {
         while self.stock.len() > kept {
-            let _scope = Scope::new(&self.endpoint, Purpose::Eviction);
             let Some((chunk, generation)) = self.stock.pop() else { break };
-            let open = Chunk::owned(ChunkState::Open, self.me(), generation);
-            chunks::free(&self.endpoint, &self.shared.pool.layout, chunk, open).await?;
+            let before = self.endpoint.purpose(Purpose::Eviction);
+            let freed = self.free_own(chunk, Chunk::owned(ChunkState::Open, self.me(), generation)).await;
+            self.endpoint.purpose(before);
+            freed?;
         }
         Ok(())
     }

@@ -84,7 +84,7 @@ use addresses::{ADDRESS_CACHE_BYTES, Addresses};
 use atoll_fabric::purpose::Scope;
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Purpose, VerbError};
 use atoll_pool::registry::{PlaceState, Times, Watch};
-use atoll_pool::{ChunkId, Incarnation, Member, Pool, PoolClock, PoolError, PoolSettings, registry};
+use atoll_pool::{Chunk, ChunkId, Incarnation, Member, Pool, PoolClock, PoolError, PoolSettings, chunks, registry};
 use group::{MapEntry, OpenGroup};
 use hotness::HotnessMap;
 use layout::ForgeLayout;
@@ -414,6 +414,34 @@ impl<E: Endpoint> Forge<E> {
         }
     }
 
+    /// Whether this client still is one; else it is lost from now on. Asked every round, before an operation whose copy of the pool's clock is too old (so
+    /// that no operation on one host begins more than a millisecond after the last answer), and after a word that is not as it should be.
+    async fn check_membership(&mut self) -> Result<(), VerbError> {
+        let Some(member) = &self.member else { return Ok(()) };
+        let checked = member.check(&self.endpoint).await;
+        if let Err(error) = &checked {
+            self.note_failure(error);
+        }
+        checked
+    }
+
+    /// The same outcome of an operation, unless it came to an unexpected word because this client was shut out.
+    #[inline]
+    async fn judged<T>(&mut self, outcome: Result<T, CacheError>) -> Result<T, CacheError> {
+        if matches!(outcome, Err(CacheError::Damaged { .. } | CacheError::OutOfMemory)) {
+            Box::pin(self.check_membership()).await?;
+        }
+        outcome
+    }
+
+    /// Frees a chunk that this client owns as `owned`. Only if it is shut out has another client changed the word.
+    async fn free_own(&mut self, chunk: ChunkId, owned: Chunk) -> Result<(), CacheError> {
+        if !chunks::free(&self.endpoint, &self.shared.pool.layout, chunk, owned).await? {
+            self.check_membership().await?;
+        }
+        Ok(())
+    }
+
     /// A token that no other write has: the pool hands them out in blocks.
     async fn next_token(&mut self) -> Result<u64, VerbError> {
         if let Some(token) = self.tokens.next() {
@@ -432,6 +460,10 @@ impl<E: Endpoint> Forge<E> {
     async fn pool_ms(&mut self, now_ns: u64) -> Result<u64, VerbError> {
         if let Some(ms) = self.clock.running_ms(now_ns) {
             return Ok(ms);
+        }
+        if self.endpoint.is_near() {
+            // Over a network the next verb says so.
+            Box::pin(self.check_membership()).await?;
         }
         let _scope = Scope::new(&self.endpoint, Purpose::Upkeep);
         // Boxed, as all that is rare: its state would make every operation's larger.

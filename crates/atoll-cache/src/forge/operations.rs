@@ -28,13 +28,15 @@ impl<E: Endpoint> Engine for Forge<E> {
     async fn update<C: Change>(&mut self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
         self.begin().await?;
         let outcome = self.apply(key, change).await;
+        let outcome = self.judged(outcome).await;
         if let Err(CacheError::Verb(error)) = &outcome {
             self.note_failure(error);
         }
         self.old.shrink_beyond(1 << 20);
         self.outgoing.shrink_beyond(1 << 20);
         if outcome.is_ok() {
-            self.close_full_groups().await?;
+            let closed = self.close_full_groups().await;
+            self.judged(closed).await?;
         }
         // What this client does not need now is better in everybody's hands.
         self.free_stock_beyond(STOCK_KEPT).await?;

@@ -94,6 +94,10 @@ impl<E: Endpoint> Forge<E> {
     }
 
     async fn renew_and_look(&mut self) -> Result<(), CacheError> {
+        if let Some(error) = &self.lost {
+            return Err(CacheError::Verb(error.clone()));
+        }
+        self.check_membership().await?;
         let Some(member) = &mut self.member else { return Ok(()) };
         member.renew(&self.endpoint);
         let now_ns = self.endpoint.now_ns();
@@ -283,7 +287,7 @@ impl<E: Endpoint> Forge<E> {
         } else if self.protected_by_others().await?.contains(&chunk) {
             self.waiting.push(chunk);
         } else {
-            chunks::free(&self.endpoint, &layout, chunk, leaving).await?;
+            self.free_own(chunk, leaving).await?;
         }
         Ok(settled)
     }

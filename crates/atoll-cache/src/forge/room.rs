@@ -226,8 +226,7 @@ impl<E: Endpoint> Forge<E> {
             self.stock.push((chunk, generation));
             return Ok(());
         }
-        chunks::free(&self.endpoint, &self.shared.pool.layout, chunk, open).await?;
-        Ok(())
+        self.free_own(chunk, open).await
     }
 
     /// Takes those waiting chunks into the stock that nobody protects any more.

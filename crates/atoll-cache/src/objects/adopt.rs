@@ -25,7 +25,7 @@ impl<E: Endpoint> Core<E> {
         let before = self.blocks(chunk).await?;
         let Some(class) = before.class else {
             // Nobody has begun to cut it.
-            chunks::free(&self.endpoint, &layout, chunk, open).await?;
+            self.free_own(chunk, open).await?;
             return Ok(true);
         };
         let all: Vec<usize> = (0..before.lying.len()).collect();

@@ -194,13 +194,14 @@ impl<E: Endpoint> Core<E> {
         self.scratch = batch.take(voided);
         self.searches_left_out = 0;
         if freed {
-            chunks::free(&self.endpoint, &layout, chunk, owned).await?;
-            return Ok(());
+            return self.free_own(chunk, owned).await;
         }
         let generation = owned.generation.wrapping_add(1);
         let open = Chunk { state: ChunkState::Open, generation, ..owned };
         if chunks::transition(&self.endpoint, &layout, chunk, owned.word(), open).await? {
             self.chunks.push(FreshChunk { chunk, generation });
+        } else {
+            self.check_membership().await?;
         }
         Ok(())
     }
@@ -218,7 +219,9 @@ impl<E: Endpoint> Core<E> {
             }
             if emptied.owned.state == ChunkState::Open {
                 let leaving = Chunk { state: ChunkState::Leaving, ..emptied.owned };
-                chunks::transition(&self.endpoint, &layout, emptied.chunk, emptied.owned.word(), leaving).await?;
+                if !chunks::transition(&self.endpoint, &layout, emptied.chunk, emptied.owned.word(), leaving).await? {
+                    self.check_membership().await?;
+                }
                 emptied.owned = leaving;
             }
             // Again now and then: somebody may have taken a block since he looked.

@@ -312,8 +312,35 @@ impl<E: Endpoint> Core<E> {
         if let Some(ms) = self.clock.running_ms(now_ns) {
             return Ok(ms);
         }
+        if self.endpoint.is_near() {
+            // Over a network the next verb says so.
+            Box::pin(self.check_membership()).await?;
+        }
         let _scope = Scope::new(&self.endpoint, Purpose::Upkeep);
         Box::pin(self.clock.now_ms(&self.endpoint, &self.shared.pool.layout, now_ns)).await
+    }
+
+    /// Whether this client still is one; else it is lost from now on. Asked every round, before an operation whose copy of the pool's clock is too old (so
+    /// that no operation on one host begins more than a millisecond after the last answer), and after a word that is not as it should be.
+    async fn check_membership(&mut self) -> Result<(), VerbError> {
+        let Some(member) = &self.member else { return Ok(()) };
+        let checked = member.check(&self.endpoint).await;
+        if let Err(error) = &checked {
+            self.note_failure(error);
+        }
+        checked
+    }
+
+    /// Frees a chunk that this client owns as `owned`. Only if it is shut out has another client changed the word.
+    pub(super) async fn free_own(
+        &mut self,
+        chunk: atoll_pool::ChunkId,
+        owned: atoll_pool::Chunk,
+    ) -> Result<(), CacheError> {
+        if !atoll_pool::chunks::free(&self.endpoint, &self.shared.pool.layout, chunk, owned).await? {
+            self.check_membership().await?;
+        }
+        Ok(())
     }
 
     /// A token that no other write has: the pool hands them out in blocks.

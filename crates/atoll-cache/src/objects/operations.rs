@@ -70,6 +70,10 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     #[inline]
     pub(super) async fn end<T>(&mut self, mut outcome: Result<T, CacheError>) -> Result<T, CacheError> {
+        if matches!(outcome, Err(CacheError::Damaged { .. } | CacheError::OutOfMemory)) {
+            // The client may have come to an unexpected word because it was shut out.
+            Box::pin(self.core.check_membership()).await?;
+        }
         if self.core.tells_rest()
             && self.core.lost.is_none()
             && !matches!(outcome, Err(CacheError::Verb(_)))

@@ -81,6 +81,10 @@ impl<E: Endpoint> Core<E> {
         if self.member.is_none() {
             return Ok(());
         }
+        if let Some(error) = &self.lost {
+            return Err(CacheError::Verb(error.clone()));
+        }
+        self.check_membership().await?;
         self.look_for_drains().await?;
         self.tell_cells().await?;
         if self.extension_bytes() > 0 {

@@ -204,7 +204,7 @@ impl<E: Endpoint> Core<E> {
     pub(super) async fn free_fresh_chunks(&mut self) -> Result<(), CacheError> {
         for fresh in std::mem::take(&mut self.chunks) {
             let open = Chunk::owned(ChunkState::Open, self.me(), fresh.generation);
-            chunks::free(&self.endpoint, &self.shared.pool.layout, fresh.chunk, open).await?;
+            self.free_own(fresh.chunk, open).await?;
         }
         Ok(())
     }

@@ -18,7 +18,7 @@
 
 use super::descriptor::Descriptor;
 use super::mapping::{ShmError, path_of};
-use super::process::random_word;
+use super::process::{Holders, random_word};
 use crate::Identity;
 use std::collections::HashSet;
 use std::io;
@@ -84,11 +84,16 @@ impl LockFile {
     }
 
     fn call(&self, command: i32, lock: Lock, byte: i64) -> io::Result<i32> {
+        self.call_span(command, lock, byte, 1)
+    }
+
+    /// A span of 0 bytes has no end.
+    fn call_span(&self, command: i32, lock: Lock, byte: i64, bytes: i64) -> io::Result<i32> {
         let descriptor = self.0.number().ok_or_else(forked)?;
         // SAFETY: all bytes of a `flock` may be zero.
         let mut wanted: libc::flock = unsafe { std::mem::zeroed() };
         (wanted.l_type, wanted.l_whence) = (lock as i16, libc::SEEK_SET as i16);
-        (wanted.l_start, wanted.l_len) = (byte, 1);
+        (wanted.l_start, wanted.l_len) = (byte, bytes);
         loop {
             // SAFETY: the descriptor is open; `wanted` is a valid lock, which the call may overwrite.
             if unsafe { libc::fcntl(descriptor, command, &mut wanted) } == 0 {
@@ -118,6 +123,13 @@ impl LockFile {
     /// Whether another description has a lock of this byte.
     fn is_locked(&self, byte: i64) -> io::Result<bool> {
         Ok(self.call(libc::F_OFD_GETLK, Lock::Alone, byte)? != libc::F_UNLCK)
+    }
+}
+
+impl Drop for LockFile {
+    /// A child that another thread spawns has the descriptor, too, until it runs its program. So closing it here may not release the locks at once.
+    fn drop(&mut self) {
+        let _ = self.call_span(libc::F_OFD_SETLK, Lock::Free, OPENING, 0);
     }
 }
 
@@ -158,6 +170,11 @@ impl RegionLock {
                 return Ok(Self { file, name: name.to_owned() });
             }
         }
+    }
+
+    /// The processes that have the region open, as far as this one sees them.
+    pub fn holders(&self) -> Holders {
+        Holders::of(self.file.0.number())
     }
 
     /// Whether a process has the region open, this one included.

@@ -132,6 +132,22 @@ impl ShmRegion {
         self.mapping.reserve_span(offset, bytes)
     }
 
+    /// The first words of the file of that name, zero behind its end, and how many bytes it has. It need not be a region.
+    pub fn beginning(name: &str) -> Result<([u64; 32], u64), ShmError> {
+        let path = mapping::path_of(name)?;
+        let system = |source| ShmError::System { name: name.to_owned(), what: "look at the file", source };
+        if !std::fs::metadata(&path).map_err(system)?.is_file() {
+            return Err(ShmError::BadName(name.to_owned()));
+        }
+        let mut bytes = Vec::new();
+        let file = std::fs::File::open(&path).map_err(system)?;
+        std::io::Read::read_to_end(&mut std::io::Read::take(&file, 256), &mut bytes).map_err(system)?;
+        bytes.resize(256, 0);
+        let (words, _) = bytes.as_chunks::<8>();
+        let words = std::array::from_fn(|index| u64::from_le_bytes(words[index]));
+        Ok((words, file.metadata().map_err(system)?.len()))
+    }
+
     /// Removes the region's name. Processes that have it open keep its memory until they close it.
     pub fn remove(name: &str) -> Result<(), ShmError> {
         std::fs::remove_file(mapping::path_of(name)?).map_err(|source| match source.kind() {
@@ -495,7 +511,8 @@ mod tests {
         let name = format!("shm:/atoll-lives-{}", std::process::id());
         let regions = [ShmRegion::create(&name, 1 << 16).unwrap(), ShmRegion::open(&name).unwrap()].map(Arc::new);
         ShmRegion::remove(&name).unwrap();
-        let asked = |who: Identity| regions.clone().map(|region| crate::run_ready(ShmEndpoint::new(region).is_dead(who)));
+        let asked =
+            |who: Identity| regions.clone().map(|region| crate::run_ready(ShmEndpoint::new(region).is_dead(who)));
         let endpoints = [0, 0, 1].map(|region: usize| ShmEndpoint::new(regions[region].clone()));
         let who = endpoints.each_ref().map(Endpoint::identity);
         assert!(who[0] != who[1] && who[1] != who[2] && who[0] != who[2]);

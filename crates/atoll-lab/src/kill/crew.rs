@@ -1,8 +1,10 @@
 //! The processes that are killed, stopped and resumed, and their successors.
 
 use super::part::{Part, Told};
+use super::space::Space;
 use crate::LabError;
 use crate::fleet::{Task, spawn};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout};
@@ -24,6 +26,8 @@ struct Heard {
 /// A process of the experiment.
 pub(super) struct Hand {
     part: Part,
+    space: Space,
+    /// The process, or the `unshare` that started it.
     child: Child,
     /// Kept open: the process takes its end for the parent's.
     _input: ChildStdin,
@@ -37,21 +41,37 @@ fn failed(what: &'static str) -> impl Fn(std::io::Error) -> LabError {
 }
 
 impl Hand {
-    fn start(part: Part) -> Result<Self, LabError> {
-        let (child, mut input, output) = spawn(&Task::Kill(part.clone()))?;
+    fn start(part: Part, space: Space) -> Result<Self, LabError> {
+        let (child, mut input, output) = spawn(&Task::Kill(part.clone()), space.prefix())?;
         // It need not wait for anybody.
         writeln!(input, "go").map_err(failed("begin a process of the experiment"))?;
         let listener = std::thread::spawn(move || listen(output));
-        Ok(Self { part, child, _input: input, listener: Some(listener), resume: None })
+        Ok(Self { part, space, child, _input: input, listener: Some(listener), resume: None })
     }
 
-    fn signal(&self, signal: Signal) -> Result<(), LabError> {
-        let pid = Pid::from_child(&self.child);
-        kill_process(pid, signal).map_err(|error| failed("signal a process of the experiment")(error.into()))
+    /// Signals the process; whether it was there.
+    fn signal(&self, signal: Signal) -> Result<bool, LabError> {
+        let Some(pid) = self.space.inner(self.child.id()).and_then(Pid::from_raw) else { return Ok(false) };
+        match kill_process(pid, signal) {
+            // `unshare` has not come to the program, or has not ended behind it.
+            Err(Errno::SRCH) if self.space != Space::Here => Ok(false),
+            signalled => {
+                signalled.map(|()| true).map_err(|error| failed("signal a process of the experiment")(error.into()))
+            }
+        }
+    }
+
+    /// Kills the process, and waits for its end.
+    fn kill(&mut self) -> Result<(), LabError> {
+        if self.space != Space::Here {
+            self.signal(Signal::KILL)?;
+        }
+        self.child.kill().map_err(failed("kill a process of the experiment"))?;
+        self.child.wait().map(drop).map_err(failed("wait for a process of the experiment"))
     }
 
     fn resume(&mut self) -> Result<(), LabError> {
-        if self.resume.take().is_some() { self.signal(Signal::CONT) } else { Ok(()) }
+        if self.resume.take().is_some() { self.signal(Signal::CONT).map(drop) } else { Ok(()) }
     }
 
     fn heard(&mut self) -> Heard {
@@ -62,8 +82,7 @@ impl Hand {
 impl Drop for Hand {
     fn drop(&mut self) {
         // One that has ended already cannot be killed, and need not be.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.kill();
     }
 }
 
@@ -85,16 +104,21 @@ fn listen(output: ChildStdout) -> Heard {
 pub(super) struct Crew {
     hands: Vec<Hand>,
     serial: u64,
+    /// Whether processes run in namespaces of their own.
+    mixed: bool,
     /// What went wrong, in words.
     notes: Vec<String>,
 }
 
 impl Crew {
     /// Starts a process a part; the last one is never killed.
-    pub(super) fn start(parts: Vec<Part>) -> Result<Self, LabError> {
+    pub(super) fn start(parts: Vec<Part>, mixed: bool) -> Result<Self, LabError> {
         let serial = parts.len() as u64;
-        let hands = parts.into_iter().map(Hand::start).collect::<Result<_, _>>()?;
-        Ok(Self { hands, serial, notes: Vec::new() })
+        let started = parts.into_iter().map(|part| {
+            let space = Space::of(part.serial, mixed);
+            Hand::start(part, space)
+        });
+        Ok(Self { hands: started.collect::<Result<_, _>>()?, serial, mixed, notes: Vec::new() })
     }
 
     /// Processes that may be killed.
@@ -106,10 +130,10 @@ impl Crew {
     pub(super) fn kill(&mut self, worker: usize) -> Result<(), LabError> {
         self.serial += 1;
         let hand = &mut self.hands[worker];
-        hand.child.kill().map_err(failed("kill a process of the experiment"))?;
-        hand.child.wait().map_err(failed("wait for a process of the experiment"))?;
+        hand.kill()?;
         self.notes.extend(hand.heard().notes);
-        *hand = Hand::start(Part { serial: self.serial, ..hand.part.clone() })?;
+        let space = Space::of(self.serial, self.mixed);
+        *hand = Hand::start(Part { serial: self.serial, ..hand.part.clone() }, space)?;
         Ok(())
     }
 
@@ -119,7 +143,9 @@ impl Crew {
         if hand.resume.is_some() {
             return Ok(false);
         }
-        hand.signal(Signal::STOP)?;
+        if !hand.signal(Signal::STOP)? {
+            return Ok(false);
+        }
         hand.resume = Some(Instant::now() + time);
         Ok(true)
     }
@@ -135,7 +161,8 @@ impl Crew {
                 self.notes.push(format!("process {index} ended by itself: {status}"));
                 self.notes.extend(hand.heard().notes);
                 self.serial += 1;
-                *hand = Hand::start(Part { serial: self.serial, ..hand.part.clone() })?;
+                let space = Space::of(self.serial, self.mixed);
+                *hand = Hand::start(Part { serial: self.serial, ..hand.part.clone() }, space)?;
             }
         }
         Ok(())

@@ -6,6 +6,7 @@
 //! | `value` | values that say what they are |
 //! | `load` | one client's operations, each checked |
 //! | `lies` | tests of the checks: caches that lie are caught |
+//! | `space` | the namespaces that a process runs in, as in a container |
 //! | `waits` | how long operations took |
 //! | `part` | one process |
 //! | `crew` | all processes, and their successors |
@@ -28,6 +29,7 @@ mod lies;
 mod load;
 mod part;
 mod report;
+mod space;
 mod value;
 mod waits;
 
@@ -42,6 +44,7 @@ use authority::Authority;
 use crew::Crew;
 pub(crate) use part::Part;
 use report::{Counts, KillReport, Window};
+use space::Space;
 use std::time::{Duration, Instant};
 use value::Keys;
 
@@ -73,6 +76,10 @@ pub struct KillCommand {
     /// Seed of who is killed when; moments on a real machine do not repeat
     #[arg(long)]
     seed: Option<u64>,
+    /// Run two processes of three in pid namespaces of their own, half of those with the `/proc` of this one, as containers that share the pool; needs
+    /// the right to do so
+    #[arg(long)]
+    namespaces: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -83,6 +90,9 @@ impl KillCommand {
     pub fn run(self) -> Result<(), LabError> {
         if !(0.05..=100_000.0).contains(&self.minutes) || !(1.0..=10_000.0).contains(&self.rate) {
             return Err(LabError::Options("--minutes takes 0.05 or more, --rate 1 to 10000".to_owned()));
+        }
+        if self.namespaces {
+            Space::check()?;
         }
         let report = on_engine(self.engine, Kills { command: &self })?;
         if self.json {
@@ -153,7 +163,7 @@ impl Experiment for Kills<'_> {
         let keys = Keys::for_capacity(command.capacity_mib << 20);
         let authority = Authority::create(&names.authority, keys.count())?;
         let interrupted = Interrupt::new()?;
-        let crew = Crew::start(command.parts(&names.plan, &names.authority))?;
+        let crew = Crew::start(command.parts(&names.plan, &names.authority), command.namespaces)?;
         let mut course = Course { command, authority: &authority, interrupted, crew, counts: Counts::default() };
         let windows = course.run()?;
         let counts = course.counts;

@@ -2,7 +2,8 @@
 
 use super::engine::EngineArgs;
 use super::open_pool;
-use crate::{ClientInfo, Mended, NodeInfo, Pool, PoolOptions, Resized};
+use crate::pool::shown_processes;
+use crate::{ClientInfo, Mended, NodeInfo, Pool, PoolOptions, Removed, Resized};
 use atoll_lab::parse_bytes;
 use atoll_pool::Incarnation;
 use clap::{Args, Subcommand};
@@ -27,7 +28,7 @@ pub enum PoolCommand {
     Verify(NameCommand),
     /// Reclaim now what clients that died held; clients that run do it by themselves
     Repair(RepairCommand),
-    /// Remove a pool's name; processes that have it open keep its memory until they end
+    /// Remove a pool that no process uses; with --force also one that is in use, whose memory stays with those processes until they end
     Remove(RemoveCommand),
 }
 
@@ -112,6 +113,12 @@ pub struct RepairCommand {
 pub struct RemoveCommand {
     /// shm:/NAME, or the path of a file
     name: String,
+    /// Remove a pool that is in use or damaged, too, and what a process left that died while it made one; never a file of another kind
+    #[arg(long)]
+    force: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 impl PoolCommand {
@@ -123,7 +130,7 @@ impl PoolCommand {
             Self::Info(command) => info(&command),
             Self::Verify(command) => verify(&command),
             Self::Repair(command) => command.run(),
-            Self::Remove(command) => Ok(Pool::remove(&command.name)?),
+            Self::Remove(command) => command.run(),
         }
     }
 }
@@ -265,15 +272,36 @@ impl RepairCommand {
     }
 }
 
+impl RemoveCommand {
+    fn run(self) -> Result<(), Box<dyn Error>> {
+        let removed = if self.force { Pool::remove_by_force(&self.name)? } else { Pool::remove(&self.name)? };
+        let Removed { regions, bytes, in_use, pids } = removed;
+        if self.json {
+            println!("{:#}", json!({ "regions": regions, "bytes": bytes, "in_use": in_use, "pids": pids }));
+            return Ok(());
+        }
+        println!("removed {} with {bytes} bytes", regions.join(", "));
+        if in_use {
+            println!("{} keeps the memory until its end", shown_processes(&pids));
+        }
+        Ok(())
+    }
+}
+
 fn verify(command: &NameCommand) -> Result<(), Box<dyn Error>> {
     let pool = open_pool(&command.name)?;
+    let users = pool.users();
+    if !users.is_empty() {
+        let processes = shown_processes(&users);
+        eprintln!("{} is in use by {processes}: what they do meanwhile may be shown as faults", command.name);
+    }
     let progress = ProgressBar::new_spinner().with_message("walking the pool");
     progress.enable_steady_tick(Duration::from_millis(200));
     let report = pool.verify()?;
     progress.finish_and_clear();
     let ok = report.faults.is_empty();
     if command.json {
-        println!("{:#}", json!({ "ok": ok, "faults": report.faults }));
+        println!("{:#}", json!({ "ok": ok, "faults": report.faults, "in_use_by": users }));
     } else {
         for fault in &report.faults {
             println!("fault: {fault}");

@@ -7,8 +7,8 @@
 use super::{OpenError, Pool};
 use atoll_cache::CacheError;
 use atoll_fabric::region::Region;
-use atoll_fabric::shm::{ShmEndpoint, ShmError, ShmNodes, ShmRegion};
-use atoll_fabric::{Address, Clock, run_ready};
+use atoll_fabric::shm::{RegionLock, ShmEndpoint, ShmError, ShmNodes, ShmRegion};
+use atoll_fabric::{Clock, run_ready};
 use atoll_pool::chunks::Descriptor;
 use atoll_pool::{ChunkState, PoolError, nodes};
 use std::sync::Arc;
@@ -67,23 +67,22 @@ pub(super) fn nodes_of(name: Option<&str>) -> Arc<ShmNodes> {
 pub(super) fn make_node(home: Option<&str>, node: u8, bytes: u64) -> Result<ShmRegion, ShmError> {
     let Some(home) = home else { return ShmRegion::anonymous(bytes) };
     let name = ShmNodes::name(home, node);
-    remove_node(&name)?;
+    remove_node(&name, false)?;
     ShmRegion::create(&name, bytes)
 }
 
-/// Removes the region of a node, if that is what has this name; whether it was there.
-pub(super) fn remove_node(name: &str) -> Result<bool, ShmError> {
-    let region = match ShmRegion::open(name) {
-        Err(ShmError::Absent(_)) => return Ok(false),
-        // Its maker had not come to giving it a size.
-        Err(ShmError::BadSize { bytes: 0, .. }) => return ShmRegion::remove(name).map(|()| true),
-        region => Arc::new(region?),
+/// Removes the region of a node, if that is what has this name, and no process has it open (or `by_force`); how many bytes it had.
+pub(super) fn remove_node(name: &str, by_force: bool) -> Result<Option<u64>, ShmError> {
+    let lock = match RegionLock::alone(name) {
+        Err(ShmError::Absent(_)) => return Ok(None),
+        lock => lock?,
     };
-    let first = run_ready(atoll_pool::read_word(&ShmEndpoint::new(region), Address::new(0, 0, 0)));
-    match first {
-        Ok(word) if nodes::is_member_or_empty(word) => ShmRegion::remove(name).map(|()| true),
-        _ => Err(ShmError::Exists(name.to_owned())),
+    // One whose maker had not come to giving it a size has no words.
+    let (words, bytes) = ShmRegion::beginning(name)?;
+    if !nodes::is_member_or_empty(words[0]) || lock.is_in_use()? && !by_force {
+        return Err(ShmError::Exists(name.to_owned()));
     }
+    ShmRegion::remove(name).map(|()| Some(bytes))
 }
 
 impl Pool {

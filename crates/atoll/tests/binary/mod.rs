@@ -101,7 +101,7 @@ impl PoolName {
 
 impl Drop for PoolName {
     fn drop(&mut self) {
-        let _ = atoll(&["pool", "remove", &self.0]);
+        let _ = atoll(&["pool", "remove", "--force", &self.0]);
     }
 }
 
@@ -127,6 +127,10 @@ impl Serving {
         BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
         let port = line.split_whitespace().find_map(|word| word.rsplit_once(':')?.1.parse().ok());
         Self { child, port: port.unwrap_or_else(|| panic!("no port in {line:?}")) }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     pub(crate) fn connect(&self) -> redis::Connection {

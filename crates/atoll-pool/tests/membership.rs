@@ -1,0 +1,195 @@
+//! Who is a client, while joiners die anywhere, all look alike, and the registry is nearly full; and what an opener does who reads another boot id.
+
+use atoll_fabric::{Endpoint, Identity, Kind, VerbError};
+use atoll_pool::boot::{self, Verdict};
+use atoll_pool::registry::{self, Place};
+use atoll_pool::{EngineArea, Member, PlaceState, Pool, PoolError, PoolSettings, read_word};
+use atoll_sim::sim::region;
+use atoll_sim::{After, Fault, Fencing, Sim, SimEndpoint, SimOptions, for_each_seed};
+use std::cell::Cell;
+use std::rc::Rc;
+
+const CAPACITY_BYTES: u64 = 1 << 20;
+/// More steps than a join has.
+const STEPS_MAX: u64 = 120;
+
+/// A simulation with a pool for so many clients.
+fn formatted(seed: u64, fencing: Fencing, clients_max: u32) -> (Sim, Pool) {
+    let settings = PoolSettings { clients_max, ..PoolSettings::for_capacity(CAPACITY_BYTES) };
+    let nodes = vec![vec![region(CAPACITY_BYTES, Kind::Host)]];
+    let sim = Sim::new(SimOptions { fencing, ..SimOptions::with_nodes(seed, nodes) });
+    let endpoint = sim.endpoint("maker");
+    let area = EngineArea { home_bytes: 64, share_bytes: 0 };
+    let pool = sim.block_on(async move { Pool::format(&endpoint, settings, area).await }).unwrap().unwrap();
+    (sim, pool)
+}
+
+/// Makes the places of the dead Fenced and frees them, as a repair does that finds nothing of theirs; gives what is left.
+async fn repaired(endpoint: &SimEndpoint, pool: &Pool) -> Vec<Place> {
+    for place in registry::places(endpoint, pool).await.unwrap() {
+        registry::fence_dead(endpoint, pool, &place).await.unwrap();
+    }
+    for place in registry::places(endpoint, pool).await.unwrap() {
+        if place.state == PlaceState::Fenced {
+            assert!(registry::free(endpoint, pool, &place).await.unwrap());
+        }
+    }
+    registry::places(endpoint, pool).await.unwrap()
+}
+
+#[test]
+fn a_joiner_that_dies_at_any_step_keeps_no_place() {
+    for_each_seed(2, |seed| {
+        for steps in 0..STEPS_MAX {
+            for fencing in [Fencing::Observed, Fencing::Forced] {
+                let (sim, pool) = formatted(seed, fencing, 1);
+                let (endpoint, joined) = (sim.endpoint("dies"), pool.clone());
+                let client = sim.spawn("dies", async move {
+                    let member = Member::join(&endpoint, &joined).await.unwrap();
+                    endpoint.pause(1_000_000_000_000).await;
+                    drop(member);
+                });
+                sim.control().fault(client, Fault::Kill, After::Steps(steps));
+                let (endpoint, control) = (sim.endpoint("comes then"), sim.control());
+                sim.block_on(async move {
+                    endpoint.pause(1_000_000_000).await;
+                    // If its steps ended sooner, it has joined.
+                    control.kill(client);
+                    let member = Member::join(&endpoint, &pool).await.unwrap();
+                    member.check(&endpoint).await.unwrap();
+                    member.leave(&endpoint).await.unwrap();
+                    let places = repaired(&endpoint, &pool).await;
+                    assert!(
+                        places.iter().all(|place| place.state == PlaceState::Free),
+                        "after {steps} steps: {places:?}"
+                    );
+                })
+                .unwrap();
+            }
+        }
+    });
+}
+
+/// Everyone calls itself process 1 of no namespace: only the endpoint's identity tells who has died.
+#[test]
+fn of_clients_that_look_alike_only_the_dead_one_is_fenced() {
+    for_each_seed(20, |seed| {
+        let (sim, pool) = formatted(seed, Fencing::Observed, 4);
+        let clients: Vec<_> = (0..3)
+            .map(|number| {
+                let (endpoint, pool) = (sim.endpoint(&format!("client {number}")), pool.clone());
+                sim.spawn(&format!("client {number}"), async move {
+                    let member = Member::join(&endpoint, &pool).await.unwrap();
+                    endpoint.pause(1_000_000_000_000).await;
+                    drop(member);
+                })
+            })
+            .collect();
+        let (endpoint, control) = (sim.endpoint("looks"), sim.control());
+        sim.block_on(async move {
+            endpoint.pause(1_000_000_000).await;
+            let before = registry::places(&endpoint, &pool).await.unwrap();
+            assert!(before.iter().all(|place| place.origin == before[0].origin && place.origin.is_some()));
+            control.kill(clients[1]);
+            let mut gone = Vec::new();
+            for place in &before {
+                if registry::fence_dead(&endpoint, &pool, place).await.unwrap() {
+                    gone.push(control.identified(place.identity));
+                }
+            }
+            assert_eq!(gone, [Some(clients[1])]);
+        })
+        .unwrap();
+    });
+}
+
+#[test]
+fn a_registry_that_is_nearly_full_has_a_place_for_all_that_live() {
+    for_each_seed(30, |seed| {
+        let (sim, pool) = formatted(seed, Fencing::Observed, 3);
+        let control = sim.control();
+        let left = Rc::new(Cell::new(0));
+        // Two at a time live; of all that come, every second one dies on its way.
+        let endpoint = sim.endpoint("driver");
+        let counted = left.clone();
+        sim.block_on(async move {
+            for round in 0..20u64 {
+                let (member, pool, left) = (control.endpoint("comes"), pool.clone(), counted.clone());
+                let client = control.spawn(&format!("comes {round}"), async move {
+                    match Member::join(&member, &pool).await {
+                        Ok(joined) => {
+                            joined.check(&member).await.unwrap();
+                            joined.leave(&member).await.unwrap();
+                            left.set(left.get() + 1);
+                        }
+                        Err(error) => panic!("{error}"),
+                    }
+                });
+                if round % 2 == 0 {
+                    control.fault(client, Fault::Kill, After::Steps(endpoint.random() % STEPS_MAX));
+                }
+                if round % 2 == 1 {
+                    endpoint.pause(10_000_000_000).await;
+                }
+            }
+            let places = repaired(&endpoint, &pool).await;
+            assert!(places.iter().all(|place| place.state == PlaceState::Free), "{places:?}");
+        })
+        .unwrap();
+        assert!(left.get() >= 10, "those that were not killed left");
+    });
+}
+
+#[test]
+fn a_client_that_was_shut_out_is_told_so_and_its_epoch_never_comes_again() {
+    let (sim, pool) = formatted(1, Fencing::Observed, 2);
+    let endpoint = sim.endpoint("client");
+    sim.block_on(async move {
+        let member = Member::join(&endpoint, &pool).await.unwrap();
+        member.check(&endpoint).await.unwrap();
+        let [place] = registry::places(&endpoint, &pool).await.unwrap()[..] else { panic!("one place was taken") };
+        assert_eq!((place.identity, place.origin), (endpoint.identity(), Some(endpoint.origin())));
+        assert!(!registry::fence_dead(&endpoint, &pool, &place).await.unwrap(), "it lives");
+        assert!(registry::declare_dead(&endpoint, &pool, &place).await.unwrap());
+        assert_eq!(member.check(&endpoint).await, Err(VerbError::Fenced));
+        let again = Member::join(&endpoint, &pool).await.unwrap();
+        assert!(again.took_over && again.incarnation.slot == 0 && again.incarnation.epoch == 2);
+        assert_eq!(member.check(&endpoint).await, Err(VerbError::Fenced));
+        assert_eq!(again.check(&endpoint).await, Ok(()));
+        // What has left names no endpoint.
+        again.leave(&endpoint).await.unwrap();
+        let places = registry::places(&endpoint, &pool).await.unwrap();
+        assert_eq!((places[0].state, places[0].identity), (PlaceState::Free, Identity::NOBODY));
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_pool_that_is_open_elsewhere_is_not_touched_by_an_opener_with_another_boot_id() {
+    let (sim, pool) = formatted(1, Fencing::Observed, 2);
+    let endpoint = sim.endpoint("client");
+    sim.block_on(async move {
+        let member = Member::join(&endpoint, &pool).await.unwrap();
+        boot::count_join(&endpoint, &pool.layout).await.unwrap();
+        let clock = read_word(&endpoint, pool.layout.clock()).await.unwrap();
+        let mine = atoll_fabric::shm::boot().map_or(7, |boot| boot ^ 1);
+        for (is_volatile, is_shared) in [(true, false), (true, true), (false, true)] {
+            let verdict = boot::look(&endpoint, &pool.layout, Some(mine), is_volatile, is_shared).await.unwrap();
+            assert_eq!(verdict, Verdict::OtherBoot);
+            let settled = boot::settle(&endpoint, &pool, Some(mine), is_volatile, verdict).await;
+            assert!(matches!(settled, Err(PoolError::OtherBoot { .. })), "{settled:?}");
+            let unknown = boot::look(&endpoint, &pool.layout, None, is_volatile, is_shared).await.unwrap();
+            assert_eq!(unknown, Verdict::GoesOn);
+        }
+        member.check(&endpoint).await.unwrap();
+        assert_eq!(read_word(&endpoint, pool.layout.clock()).await.unwrap(), clock);
+        // Alone with a file on a disk that was not closed it is made anew.
+        let verdict = boot::look(&endpoint, &pool.layout, Some(mine), false, false).await.unwrap();
+        assert_eq!(verdict, Verdict::MadeAnew);
+        assert!(boot::settle(&endpoint, &pool, Some(mine), false, verdict).await.unwrap());
+        assert_eq!(member.check(&endpoint).await, Err(VerbError::Fenced));
+        let verdict = boot::look(&endpoint, &pool.layout, Some(mine), false, false).await.unwrap();
+        assert_eq!(verdict, Verdict::GoesOn);
+    })
+    .unwrap();
+}
