@@ -15,11 +15,11 @@ use atoll_cache::pooled::{Audit, Mended};
 use atoll_cache::{CacheError, Chosen, ChosenPool, EngineId};
 use atoll_fabric::region::Region;
 use atoll_fabric::shm::{ProcessState, RegionLock, ShmEndpoint, ShmError, ShmNodes, ShmRegion};
-use atoll_fabric::{Clock, run_ready};
+use atoll_fabric::{Clock, Endpoint, run_ready};
 use atoll_pool::boot::{self, Found};
 use atoll_pool::chunks::Descriptor;
 use atoll_pool::registry::{Place, Roll};
-use atoll_pool::{ChunkId, ChunkState, Incarnation, PlaceState, PoolError, PoolSettings, chunks, registry};
+use atoll_pool::{ChunkId, ChunkState, Incarnation, PlaceState, PoolClock, PoolError, PoolSettings, chunks, registry};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -58,6 +58,10 @@ pub struct PoolInfo {
     pub settings: Vec<(&'static str, String)>,
     /// Objects in it.
     pub objects: u64,
+    /// The pool's time, by which objects expire, in milliseconds since the Unix epoch.
+    pub clock_ms: u64,
+    /// How far this host's wall clock is ahead of the pool's time, in milliseconds; negative if it is behind.
+    pub wall_clock_ahead_ms: i64,
     /// Free chunks, of all.
     pub chunks_free: u64,
     /// All chunks.
@@ -324,9 +328,12 @@ impl Pool {
         let all = pool.layout.chunks();
         let descriptors = run_ready(chunks::descriptors(&endpoint, &pool.layout, ChunkId(0), all))?;
         let quarantined_bytes = self.quarantined_bytes(&endpoint, &descriptors)?;
+        let (clock_ms, wall_clock_ahead_ms) = self.clock(&endpoint)?;
         Ok(PoolInfo {
             settings: self.settings(),
             objects: run_ready(registry::objects(&endpoint, pool))?,
+            clock_ms,
+            wall_clock_ahead_ms,
             chunks_free: run_ready(chunks::free_chunks(&endpoint, &pool.layout))?,
             chunks: all.into(),
             chunks_retired: resize::retired(&descriptors),
@@ -334,6 +341,19 @@ impl Pool {
             clients,
             quarantined_bytes,
         })
+    }
+
+    /// The pool's time, and how far this host's wall clock is ahead of it, both in milliseconds.
+    fn clock(&self, endpoint: &ShmEndpoint) -> Result<(u64, i64), CacheError> {
+        let (layout, mut clock) = (&self.0.chosen.pool().layout, PoolClock::default());
+        let ms = run_ready(clock.now_ms(endpoint, layout, endpoint.now_ns()))?;
+        Ok((ms, clock.wall_ahead_ms()))
+    }
+
+    /// How far this host's wall clock is ahead of the pool's time, in milliseconds; negative if it is behind. Objects expire
+    /// by the pool's time, which no wall clock moves.
+    pub fn wall_clock_ahead_ms(&self) -> i64 {
+        self.clock(&self.endpoint()).map_or(0, |(_, ahead_ms)| ahead_ms)
     }
 
     /// Bytes of chunks whose owners do not run.

@@ -313,7 +313,9 @@ impl<E: Endpoint> Core<E> {
             return Ok(ms);
         }
         let _scope = Scope::new(&self.endpoint, Purpose::Upkeep);
-        Box::pin(self.clock.now_ms(&self.endpoint, &self.shared.pool.layout, now_ns)).await
+        let ms = Box::pin(self.clock.now_ms(&self.endpoint, &self.shared.pool.layout, now_ns)).await?;
+        self.stats.clocks_refused = self.clock.outliers();
+        Ok(ms)
     }
 
     /// A token that no other write has: the pool hands them out in blocks.
