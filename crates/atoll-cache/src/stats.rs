@@ -37,6 +37,8 @@ pub struct Stats {
     pub addresses_stale: u64,
     /// Objects dropped because their bytes were not what was written.
     pub damaged: u64,
+    /// Clocks of this client's own that were refused: its host's wall clock came to be a second off the pool's time or more.
+    pub clocks_refused: u64,
     /// Clients found dead and shut out.
     pub clients_fenced: u64,
     /// Times that what dead clients held was looked for.
@@ -46,13 +48,16 @@ pub struct Stats {
 }
 
 impl Stats {
+    /// How many counters there are.
+    pub const COUNT: usize = 21;
+
     /// Lookups that did not find their key, for whatever reason.
     pub fn misses(&self) -> u64 {
         self.misses_absent + self.misses_expired
     }
 
     /// Name and number of every counter, for whoever prints them.
-    pub fn named(&self) -> [(&'static str, u64); 20] {
+    pub fn named(&self) -> [(&'static str, u64); Self::COUNT] {
         [
             ("hits", self.hits),
             ("misses_absent", self.misses_absent),
@@ -71,6 +76,7 @@ impl Stats {
             ("addresses_right", self.addresses_right),
             ("addresses_stale", self.addresses_stale),
             ("damaged", self.damaged),
+            ("clocks_refused", self.clocks_refused),
             ("clients_fenced", self.clients_fenced),
             ("repairs", self.repairs),
             ("chunks_repaired", self.chunks_repaired),

@@ -16,6 +16,7 @@ fn main() -> Result<(), ServeError> {
         experts: None,
         capacity_bytes: Box::new(|| 0),
         used_bytes: Box::new(|| 0),
+        wall_clock_ahead_ms: Box::new(|| 0),
     };
     atoll_server::serve(options, facts, |_| Ok::<_, Infallible>(Cache::new(Model::new(Clock::host()))))
 }

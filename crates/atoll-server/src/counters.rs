@@ -24,7 +24,7 @@ pub const fn latency_bound_ns(index: usize) -> Option<u64> {
     if index < LATENCY_BUCKETS { Some(LATENCY_FIRST_NS << index) } else { None }
 }
 
-const STATS: usize = 14;
+const STATS: usize = Stats::COUNT;
 
 /// What one worker counts.
 #[derive(Clone, Debug)]

@@ -14,6 +14,9 @@ pub struct PoolFacts {
     pub capacity_bytes: Box<dyn Fn() -> u64 + Send + Sync>,
     /// Gives the bytes of the pool that are in use. Called for each `INFO` and each reading of the metrics, from any thread.
     pub used_bytes: Box<dyn Fn() -> u64 + Send + Sync>,
+    /// Gives how far this host's wall clock is ahead of the pool's time, in milliseconds; negative if it is behind. Called as
+    /// the last.
+    pub wall_clock_ahead_ms: Box<dyn Fn() -> i64 + Send + Sync>,
 }
 
 impl fmt::Debug for PoolFacts {

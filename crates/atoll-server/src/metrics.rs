@@ -72,6 +72,9 @@ fn write_metrics(text: &mut String, shared: &Shared) -> fmt::Result {
     number(text, "atoll_pool_capacity_bytes", "gauge", "Bytes that the pool holds at most.", capacity_bytes)?;
     number(text, "atoll_pool_used_bytes", "gauge", "Bytes of the pool in use.", totals.used_bytes)?;
     number(text, "atoll_objects", "gauge", "Objects in the pool.", totals.objects)?;
+    let help = "Seconds by which this host's wall clock is ahead of the pool's time, by which objects expire.";
+    head(text, "atoll_wall_clock_ahead_seconds", "gauge", help)?;
+    writeln!(text, "atoll_wall_clock_ahead_seconds {}", (facts.wall_clock_ahead_ms)() as f64 / 1000.0)?;
     let clients = shared.clients.load(Relaxed) as u64;
     number(text, "atoll_connections", "gauge", "Connections being served.", clients)?;
     let accepted = shared.accepted.load(Relaxed);

@@ -3,8 +3,10 @@
 mod common;
 
 use atoll_cache::{Cache, model::Model};
+use atoll_fabric::Clock;
 use atoll_server::{Server, ServerOptions};
-use common::{Random, Raw, command, facts, options, start};
+use common::{Random, Raw, command, facts, options, start, start_with};
+use std::convert::Infallible;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -245,4 +247,34 @@ fn stopping_ends_idle_connections_and_stuck_ones() {
     server.stop();
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     assert_eq!(idle.rest(), b"");
+}
+
+#[test]
+fn ttl_and_expiretime_round_to_the_nearest_second() {
+    // A clock that stands still: what is set now is asked after now.
+    let (clock, _hand) = Clock::manual(1_000_000 * 1_000_000_000);
+    let server = start_with(options(), move |_| Ok::<_, Infallible>(Cache::new(Model::new(clock.clone()))));
+    let mut raw = Raw::connect(server.address);
+    for (ms, seconds) in [(1, 0), (499, 0), (500, 1), (1499, 1), (1500, 2), (59_999, 60), (60_000, 60)] {
+        assert_eq!(raw.call(&["SET", "k", "v", "PX", &ms.to_string()]), b"+OK\r\n");
+        for (command, expected) in
+            [("PTTL", ms), ("TTL", seconds), ("PEXPIRETIME", 1_000_000_000 + ms), ("EXPIRETIME", 1_000_000 + seconds)]
+        {
+            assert_eq!(raw.call(&[command, "k"]), format!(":{expected}\r\n").into_bytes(), "{command} with {ms} ms");
+        }
+    }
+}
+
+#[test]
+fn info_and_the_metrics_tell_how_far_the_wall_clock_is_from_the_pools() {
+    let server = start(ServerOptions { metrics: Some("127.0.0.1:0".parse().unwrap()), ..options() });
+    let info = Raw::connect(server.address).call(&["INFO", "atoll"]);
+    let info = String::from_utf8_lossy(&info);
+    assert!(info.contains("wall_clock_ahead_ms:-1500\r\n") && info.contains("clocks_refused:0\r\n"), "{info}");
+    let mut stream = TcpStream::connect(server.metrics.unwrap()).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+    let mut metrics = String::new();
+    stream.read_to_string(&mut metrics).unwrap();
+    assert!(metrics.contains("\natoll_wall_clock_ahead_seconds -1.5\n"), "{metrics}");
+    assert!(metrics.contains("\natoll_clocks_refused_total 0\n"), "{metrics}");
 }

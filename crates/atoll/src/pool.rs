@@ -22,7 +22,7 @@ use atoll_fabric::{Clock, Endpoint, Identity, run_ready};
 use atoll_pool::boot::{self, Verdict};
 use atoll_pool::chunks::Descriptor;
 use atoll_pool::registry::{Place, Roll};
-use atoll_pool::{ChunkId, ChunkState, Incarnation, PlaceState, PoolError, PoolSettings, chunks, registry};
+use atoll_pool::{ChunkId, ChunkState, Incarnation, PlaceState, PoolClock, PoolError, PoolSettings, chunks, registry};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -60,6 +60,10 @@ pub struct PoolInfo {
     pub settings: Vec<(&'static str, String)>,
     /// Objects in it.
     pub objects: u64,
+    /// The pool's time, by which objects expire, in milliseconds since the Unix epoch.
+    pub clock_ms: u64,
+    /// How far this host's wall clock is ahead of the pool's time, in milliseconds; negative if it is behind.
+    pub wall_clock_ahead_ms: i64,
     /// Free chunks, of all.
     pub chunks_free: u64,
     /// All chunks.
@@ -332,9 +336,12 @@ impl Pool {
         let all = pool.layout.chunks();
         let descriptors = run_ready(chunks::descriptors(&endpoint, &pool.layout, ChunkId(0), all))?;
         let quarantined_bytes = self.quarantined_bytes(&endpoint, &descriptors)?;
+        let (clock_ms, wall_clock_ahead_ms) = self.clock(&endpoint)?;
         Ok(PoolInfo {
             settings: self.settings(),
             objects: run_ready(registry::objects(&endpoint, pool))?,
+            clock_ms,
+            wall_clock_ahead_ms,
             chunks_free: run_ready(chunks::free_chunks(&endpoint, &pool.layout))?,
             chunks: all.into(),
             chunks_retired: resize::retired(&descriptors),
@@ -342,6 +349,19 @@ impl Pool {
             clients,
             quarantined_bytes,
         })
+    }
+
+    /// The pool's time, and how far this host's wall clock is ahead of it, both in milliseconds.
+    fn clock(&self, endpoint: &ShmEndpoint) -> Result<(u64, i64), CacheError> {
+        let (layout, mut clock) = (&self.0.chosen.pool().layout, PoolClock::default());
+        let ms = run_ready(clock.now_ms(endpoint, layout, endpoint.now_ns()))?;
+        Ok((ms, clock.wall_ahead_ms()))
+    }
+
+    /// How far this host's wall clock is ahead of the pool's time, in milliseconds; negative if it is behind. Objects expire
+    /// by the pool's time, which no wall clock moves.
+    pub fn wall_clock_ahead_ms(&self) -> i64 {
+        self.clock(&self.endpoint()).map_or(0, |(_, ahead_ms)| ahead_ms)
     }
 
     /// Bytes of chunks whose owners do not run.

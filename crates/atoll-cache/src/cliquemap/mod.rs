@@ -266,7 +266,9 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
             return Ok(ms);
         }
         let _scope = Scope::new(&self.endpoint, Purpose::Upkeep);
-        Box::pin(self.clock.now_ms(&self.endpoint, &self.shared.pool.layout, now_ns)).await
+        let ms = Box::pin(self.clock.now_ms(&self.endpoint, &self.shared.pool.layout, now_ns)).await?;
+        self.stats.clocks_refused = self.clock.outliers();
+        Ok(ms)
     }
 
     /// Whether something with this expiry has expired. If so, nobody who looks at the pool's clock from now on finds it live.

@@ -467,7 +467,9 @@ impl<E: Endpoint> Forge<E> {
         }
         let _scope = Scope::new(&self.endpoint, Purpose::Upkeep);
         // Boxed, as all that is rare: its state would make every operation's larger.
-        Box::pin(self.clock.now_ms(&self.endpoint, &self.shared.pool.layout, now_ns)).await
+        let ms = Box::pin(self.clock.now_ms(&self.endpoint, &self.shared.pool.layout, now_ns)).await?;
+        self.stats.clocks_refused = self.clock.outliers();
+        Ok(ms)
     }
 
     /// Counts an operation, and says whether it is one that makes a [round](Self::make_round) first.

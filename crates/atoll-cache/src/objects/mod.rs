@@ -317,7 +317,9 @@ impl<E: Endpoint> Core<E> {
             Box::pin(self.check_membership()).await?;
         }
         let _scope = Scope::new(&self.endpoint, Purpose::Upkeep);
-        Box::pin(self.clock.now_ms(&self.endpoint, &self.shared.pool.layout, now_ns)).await
+        let ms = Box::pin(self.clock.now_ms(&self.endpoint, &self.shared.pool.layout, now_ns)).await?;
+        self.stats.clocks_refused = self.clock.outliers();
+        Ok(ms)
     }
 
     /// Whether this client still is one; else it is lost from now on. Asked every round, before an operation whose copy of the pool's clock is too old (so

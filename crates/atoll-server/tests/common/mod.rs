@@ -33,6 +33,7 @@ pub(crate) fn facts() -> PoolFacts {
         experts: None,
         capacity_bytes: Box::new(|| 1 << 30),
         used_bytes: Box::new(|| 12345),
+        wall_clock_ahead_ms: Box::new(|| -1500),
     }
 }
 
@@ -50,7 +51,7 @@ pub(crate) fn start_on(engine: &EngineOptions, options: ServerOptions) -> Runnin
     start_with(options, move |_| run_ready(pool.join(endpoint())).map(Cache::new))
 }
 
-fn start_with<G, E, F>(options: ServerOptions, client: F) -> Running
+pub(crate) fn start_with<G, E, F>(options: ServerOptions, client: F) -> Running
 where
     G: Engine + 'static,
     E: Display,

@@ -6,6 +6,7 @@ use crate::pool::shown_processes;
 use crate::{ClientInfo, Mended, NodeInfo, Pool, PoolOptions, Removed, Resized};
 use atoll_lab::parse_bytes;
 use atoll_pool::Incarnation;
+use atoll_pool::clock::OUTLIER_MS;
 use clap::{Args, Subcommand};
 use indicatif::ProgressBar;
 use serde_json::json;
@@ -205,6 +206,14 @@ fn shown_node(node: &NodeInfo) -> serde_json::Value {
     })
 }
 
+/// What to say of a wall clock that is so far ahead of the pool's time.
+fn refused(ahead_ms: i64) -> &'static str {
+    if ahead_ms.unsigned_abs() < OUTLIER_MS {
+        return "";
+    }
+    " (refused: objects expire by the pool's own time; a pool made anew takes this host's)"
+}
+
 fn info(command: &NameCommand) -> Result<(), Box<dyn Error>> {
     let pool = open_pool(&command.name)?;
     let info = pool.info()?;
@@ -219,6 +228,7 @@ fn info(command: &NameCommand) -> Result<(), Box<dyn Error>> {
         let nodes: Vec<_> = info.nodes.iter().map(shown_node).collect();
         let shown = json!({
             "name": command.name, "fabric": "shm", "settings": settings, "nodes": nodes, "objects": info.objects,
+            "clock_ms": info.clock_ms, "wall_clock_ahead_ms": info.wall_clock_ahead_ms,
             "chunks": info.chunks, "chunks_free": info.chunks_free, "chunks_retired": info.chunks_retired, "clients": clients,
             "quarantined_bytes": info.quarantined_bytes,
         });
@@ -230,6 +240,8 @@ fn info(command: &NameCommand) -> Result<(), Box<dyn Error>> {
         println!("  {name:<18} {value}");
     }
     println!("  {:<18} {}", "objects", info.objects);
+    println!("  {:<18} {}", "clock_ms", info.clock_ms);
+    println!("  {:<18} {}{}", "wall_ahead_ms", info.wall_clock_ahead_ms, refused(info.wall_clock_ahead_ms));
     println!("  {:<18} {} of {}", "chunks_free", info.chunks_free, info.chunks);
     println!("  {:<18} {}", "chunks_retired", info.chunks_retired);
     for NodeInfo { number, region, bytes, chunks, chunks_free } in &info.nodes {

@@ -65,13 +65,14 @@ impl ServeCommand {
             Some(name) => open_pool(name)?,
             None => Pool::anonymous(&PoolOptions::default().capacity_bytes(self.capacity).engine(engine))?,
         };
-        let (used, capacity) = (pool.clone(), pool.clone());
+        let (used, capacity, clock) = (pool.clone(), pool.clone(), pool.clone());
         let facts = PoolFacts {
             fabric: "shm".to_owned(),
             engine: pool.engine().to_string(),
             experts: pool.experts().map(|experts| experts.to_string()),
             capacity_bytes: Box::new(move || capacity.capacity_bytes()),
             used_bytes: Box::new(move || used.used_bytes()),
+            wall_clock_ahead_ms: Box::new(move || clock.wall_clock_ahead_ms()),
         };
         let server = Server::bind(options, facts)?;
         println!(
