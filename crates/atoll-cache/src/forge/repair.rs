@@ -103,7 +103,8 @@ impl<E: Endpoint> Forge<E> {
         self.looked_ns = now_ns;
         self.learn_nodes().await?;
         self.look(false).await?;
-        Ok(())
+        // Also a client that has nothing to update holds no chunk longer than it is protected.
+        self.recheck_waiting(true).await
     }
 
     /// Looks after everybody now: asks the fabric about all other clients, whether they stand still or not, and reclaims what the dead ones held.
@@ -279,7 +280,7 @@ impl<E: Endpoint> Forge<E> {
             let queue = if records[0].header.main { Queue::Main } else { Queue::Small };
             self.queue_group(queue, 0, &mut group, leaving).await?;
         } else if self.protected_by_others().await?.contains(&chunk) {
-            self.waiting.push(chunk);
+            self.let_wait(chunk);
         } else {
             chunks::free(&self.endpoint, &layout, chunk, leaving).await?;
         }
