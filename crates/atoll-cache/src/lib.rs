@@ -21,6 +21,7 @@
 //! | [`objects`] | what engines have in common that keep every object by itself |
 //! | [`record`] | an object as it lies in a chunk: header, key, value |
 //! | `extent` | objects that need chunks of their own |
+//! | `backoff` | how often a client looks again at what another client keeps waiting |
 //! | `overtaken` | when a change that lost its compare-and-swap is done all the same |
 //! | [`open_holes`] | which holes a test has opened |
 //! | [`policy`] | eviction policies as pure functions, one file each |
@@ -28,6 +29,7 @@
 //! | [`model`] | the reference engine: one ordinary map, for tests |
 #![forbid(unsafe_code)]
 
+mod backoff;
 pub mod cache;
 pub mod chosen;
 pub mod cliquemap;

@@ -32,9 +32,9 @@
 //! `cargo test -p atoll-cache --test objects_holes -- --nocapture` prints how many seeds show each.
 
 use atoll_cache::ditto::DittoOptions;
-use atoll_cache::objects::Hole;
-use atoll_cache::objects::layout::BUCKET_SLOTS;
+use atoll_cache::objects::layout::{BUCKET_SLOTS, CELLS};
 use atoll_cache::objects::slot::Slot;
+use atoll_cache::objects::{self, Hole};
 use atoll_cache::{CacheError, Condition};
 use atoll_fabric::Endpoint;
 use atoll_lab::simulated::{Case, Client, Dittoed, Load, Stored, Subject, Turmoil, load};
@@ -240,8 +240,8 @@ fn a_shelf_names_no_block_of_a_chunk_that_is_used_anew() {
 fn two_torn_looks_at_a_block_are_not_one() {
     let case = |seed| Case::<Stored> { chunks: 14 + seed % 6, clients: 3, ..Case::default() };
     // Few seeds show it: those around one that does.
-    show(Hole::TornLook, 1000, |seed, hole| {
-        let seed = 1500 + seed;
+    show(Hole::TornLook, 60, |seed, hole| {
+        let seed = 300 + seed;
         let checked = Case { hole, ..case(seed) }.run_part(seed, |mut client| async move {
             let mut random = client.random();
             for step in 0..100 {
@@ -438,9 +438,63 @@ fn a_cell_that_is_out_of_date_does_not_cost_a_block() {
     show_generations(Hole::UntimelyCell, 930, 8, 20);
 }
 
+/// A client dies with blocks in hand. A second one settles its cells, and at any time meanwhile a third one joins at its place: a
+/// cell that is settled stays so.
 #[test]
 fn what_was_left_in_cells_is_settled_once() {
-    show_generations(Hole::RewrittenCells, 480, 2, 50);
+    show(Hole::RewrittenCells, 200, |seed, hole| {
+        let case = Case::<Stored> { clients: 3, chunks: 40, rejoins: 1, verified: false, hole, ..Case::default() };
+        let (sim, _) = case.formatted(seed)?;
+        let (control, history) = (sim.control(), Rc::default());
+        let dead: Rc<Cell<Option<ClientId>>> = Rc::default();
+        let is_repaired = Rc::new(Cell::new(false));
+        case.play(&sim, &history, |mut client| {
+            let (control, dead, is_repaired, number) =
+                (control.clone(), dead.clone(), is_repaired.clone(), client.number);
+            async move {
+                client.cache.tend().await?;
+                if number == 0 {
+                    for (step, bytes) in (0..).zip([20, 60, 100, 150, 60, 100, 150, 20]) {
+                        client.set(&[b'a' + step as u8 % 4], load::unique_value(0, step, bytes)).await?;
+                    }
+                    let me = control.identified(client.cache.engine().endpoint().identity()).expect("it has posted");
+                    dead.set(Some(me));
+                    control.kill(me);
+                }
+                while dead.get().is_none_or(|task| control.is_alive(task)) {
+                    client.cache.engine().endpoint().pause(1_000).await;
+                }
+                if number == 1 {
+                    client.cache.engine_mut().repair().await?;
+                    is_repaired.set(true);
+                    // It lives on for a while.
+                    client.cache.engine().endpoint().pause(100_000_000).await;
+                    return Ok(client);
+                }
+                let delay_ns = client.random().below(40_000);
+                client.cache.engine().endpoint().pause(delay_ns).await;
+                client.rejoin().await?;
+                while !is_repaired.get() {
+                    client.cache.engine().endpoint().pause(1_000).await;
+                }
+                for step in 0..4 {
+                    client.set(b"a", load::unique_value(2, step, 20 + 40 * step)).await?;
+                    client.cache.tend().await?;
+                    client.cache.engine_mut().repair().await?;
+                }
+                let engine = client.cache.engine();
+                let at = engine.pool().layout().cells(engine.me().slot);
+                for cell in 0..CELLS as u64 {
+                    let word = atoll_pool::read_word(engine.endpoint(), at.add(8 * cell)).await?;
+                    if objects::stock::Cell::from_word(word).is_some_and(|cell| cell.settler.is_some()) {
+                        return Err(CacheError::Damaged { what: "a cell that was settled says that it is not" });
+                    }
+                }
+                Ok(client)
+            }
+        })?;
+        case.verify(&sim)
+    });
 }
 
 /// Steps that the repair of the next test takes at most.

@@ -2,10 +2,12 @@
 //! by words that were READ in a known order.
 
 use atoll_cache::Pooled;
+use atoll_cache::forge::ForgePool;
 use atoll_fabric::Endpoint;
 use atoll_lab::simulated::{Case, Forged, Stored, Subject, load};
-use atoll_sim::for_each_seed;
+use atoll_pool::PoolError;
 use atoll_sim::history::Evictions;
+use atoll_sim::{Sim, SimOptions, for_each_seed};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -50,4 +52,29 @@ fn a_repair_frees_no_extent_of_a_live_object_of_forge() {
 #[test]
 fn a_repair_frees_no_extent_of_a_live_object_of_the_table() {
     repair_beside_large_objects::<Stored>(512, 48, 200);
+}
+
+/// The magic of a header is WRITTEN last, and may be READ with older words.
+#[test]
+fn a_pool_that_is_being_formatted_is_no_pool_yet_and_never_a_damaged_one() {
+    for_each_seed(500, |seed| {
+        let case = Case::<Forged>::default();
+        let settings = case.settings();
+        let (regions, home_bytes) = (case.regions(&settings), settings.home_bytes());
+        let sim = Sim::new(SimOptions::with_nodes(seed, regions));
+        let (maker, opener) = (sim.endpoint("maker"), sim.endpoint("opener"));
+        sim.spawn("maker", async move {
+            ForgePool::format(&maker, settings).await.expect("the regions are new");
+        });
+        sim.spawn("opener", async move {
+            loop {
+                match ForgePool::open(&opener, home_bytes).await {
+                    Ok(_) => break,
+                    Err(PoolError::NotAPool) => opener.pause(10).await,
+                    Err(error) => panic!("seed {seed}: {error}"),
+                }
+            }
+        });
+        sim.run().unwrap();
+    });
 }

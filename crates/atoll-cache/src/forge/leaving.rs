@@ -376,7 +376,7 @@ impl<E: Endpoint> Forge<E> {
     async fn release_chunk(&mut self, group: &LeavingGroup) -> Result<(), CacheError> {
         let protected = !self.is_open(Hole::Protection) && self.protected_by_others().await?.contains(&group.chunk);
         if protected {
-            self.waiting.push(group.chunk);
+            self.let_wait(group.chunk);
             return Ok(());
         }
         self.reuse_chunk(group.chunk, group.state).await

@@ -75,6 +75,7 @@ pub use layout::Queue;
 pub use settings::{ForgeOptions, ForgeSettings, Rule};
 pub use variants::Variant;
 
+use crate::backoff::Backoff;
 use crate::glcache::Learner;
 use crate::overtaken::Overtaken;
 use crate::record::Hasher;
@@ -189,6 +190,8 @@ pub struct Forge<E: Endpoint> {
     stock_wanted: usize,
     /// Chunks that this client emptied and somebody still protects.
     waiting: Vec<ChunkId>,
+    /// When updates look again whether those are still protected.
+    waiting_backoff: Backoff,
     group_memory: GroupMemory,
     /// The bucket of the key of the operation under way.
     bucket: Buffer,
@@ -301,6 +304,7 @@ impl<E: Endpoint> Forge<E> {
             stock: Vec::new(),
             stock_wanted: 0,
             waiting: Vec::new(),
+            waiting_backoff: Backoff::default(),
             group_memory: Vec::new(),
             bucket: Buffer::new(),
             buckets_at_once: Vec::new(),

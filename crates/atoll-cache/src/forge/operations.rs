@@ -41,7 +41,7 @@ impl<E: Endpoint> Engine for Forge<E> {
         // What this client does not need now is better in everybody's hands.
         self.free_stock_beyond(STOCK_KEPT).await?;
         if !self.waiting.is_empty() {
-            Box::pin(self.recheck_waiting()).await?;
+            Box::pin(self.recheck_waiting(false)).await?;
         }
         outcome
     }

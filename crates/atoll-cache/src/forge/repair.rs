@@ -107,7 +107,8 @@ impl<E: Endpoint> Forge<E> {
         self.looked_ns = now_ns;
         self.learn_nodes().await?;
         self.look(false).await?;
-        Ok(())
+        // Also a client that has nothing to update holds no chunk longer than it is protected.
+        self.recheck_waiting(true).await
     }
 
     /// Looks after all other clients now, whether they stand still or not, and reclaims what the dead ones held. It harms no client whose lease moves.
@@ -285,7 +286,7 @@ impl<E: Endpoint> Forge<E> {
             let queue = if records[0].header.main { Queue::Main } else { Queue::Small };
             self.queue_group(queue, 0, &mut group, leaving).await?;
         } else if self.protected_by_others().await?.contains(&chunk) {
-            self.waiting.push(chunk);
+            self.let_wait(chunk);
         } else {
             self.free_own(chunk, leaving).await?;
         }

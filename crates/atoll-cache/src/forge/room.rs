@@ -12,6 +12,7 @@ use super::layout::Queue;
 use super::ring::{Cursors, Node};
 use super::{Forge, Hole};
 use crate::CacheError;
+use crate::backoff::Backoff;
 use atoll_fabric::{Batch, Endpoint, Purpose};
 use atoll_pool::chunks::FreeCount;
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks, read_word, registry};
@@ -80,7 +81,7 @@ impl<E: Endpoint> Forge<E> {
     /// Adds a chunk to the stock.
     async fn obtain_chunk(&mut self, tries: u32) -> Result<(), CacheError> {
         let (before, mut effort, mut tried, mut cleaned) = (self.stock.len(), 0, 0, 0);
-        self.recheck_waiting().await?;
+        self.recheck_waiting(false).await?;
         while self.stock.len() <= before {
             let count = match self.distrust {
                 false if tried == 0 => FreeCount::Glance,
@@ -112,7 +113,7 @@ impl<E: Endpoint> Forge<E> {
                     for queue in Queue::ALL {
                         self.close_group(queue, 0).await?;
                     }
-                    self.recheck_waiting().await?;
+                    self.recheck_waiting(true).await?;
                     self.endpoint.pause(pause_ns(tried)).await;
                     // Somebody who died may hold it all.
                     Box::pin(self.tend()).await?;
@@ -229,9 +230,10 @@ impl<E: Endpoint> Forge<E> {
         self.free_own(chunk, open).await
     }
 
-    /// Takes those waiting chunks into the stock that nobody protects any more.
-    pub(super) async fn recheck_waiting(&mut self) -> Result<(), CacheError> {
-        if self.waiting.is_empty() {
+    /// Takes those waiting chunks into the stock that nobody protects any more. Unless it is `forced`, a call looks the
+    /// more rarely the longer all of them have been protected: the holder of a protection may stand still.
+    pub(super) async fn recheck_waiting(&mut self, forced: bool) -> Result<(), CacheError> {
+        if self.waiting.is_empty() || !forced && !self.waiting_backoff.is_due() {
             return Ok(());
         }
         let protected = self.protected_by_others().await?;
@@ -241,9 +243,16 @@ impl<E: Endpoint> Forge<E> {
             } else {
                 let leaving = self.emptied(chunk).await?;
                 self.reuse_chunk(chunk, leaving).await?;
+                self.waiting_backoff = Backoff::default();
             }
         }
         Ok(())
+    }
+
+    /// Notes a chunk that this client emptied and another one protects.
+    pub(super) fn let_wait(&mut self, chunk: ChunkId) {
+        self.waiting.push(chunk);
+        self.waiting_backoff = Backoff::default();
     }
 
     /// The descriptor of a chunk that this client emptied.
@@ -258,7 +267,7 @@ impl<E: Endpoint> Forge<E> {
     /// Gives all waiting chunks away; for leaving. They go into a queue again, where whoever evicts one next finds nothing in it and waits
     /// instead.
     pub(super) async fn free_waiting(&mut self) -> Result<(), CacheError> {
-        self.recheck_waiting().await?;
+        self.recheck_waiting(true).await?;
         for chunk in std::mem::take(&mut self.waiting) {
             self.requeue_emptied(chunk).await?;
         }

@@ -36,6 +36,7 @@ use super::slot::{Block, Slot};
 use super::stock::Cell;
 use super::{Core, Hole};
 use crate::CacheError;
+use crate::backoff::Backoff;
 use atoll_fabric::{Batch, Buffer, Endpoint, Ticket};
 use atoll_pool::registry::Grace;
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks, read_word};
@@ -49,7 +50,21 @@ pub(super) struct Emptied {
     owned: Chunk,
     /// How often this client has gone on with it.
     goes: u32,
+    /// When this client goes on with it again, if it does so for its own sake.
+    backoff: Backoff,
     stage: Stage,
+}
+
+/// Which of the chunks that it empties a client looks at, and what becomes of those that are empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DrainLook {
+    /// Those that are due; they become fresh chunks. A chunk is due the more rarely the longer it waits: the client that has
+    /// blocks of it may stand still.
+    ForRoom,
+    /// Those that are due; they become free. In a client's rounds.
+    InRound,
+    /// All; they become free.
+    All,
 }
 
 /// How far a chunk is from being empty.
@@ -66,7 +81,7 @@ enum Stage {
 impl Emptied {
     /// Begins with a chunk that this client owns.
     pub(super) fn begun(chunk: ChunkId, owned: Chunk) -> Self {
-        Self { chunk, owned, goes: 0, stage: Stage::InUse }
+        Self { chunk, owned, goes: 0, backoff: Backoff::default(), stage: Stage::InUse }
     }
 
     /// Whether it waits for operations that are under way, whoever has its blocks.
@@ -151,25 +166,29 @@ impl<E: Endpoint> Core<E> {
     pub(super) async fn begin_draining(&mut self, chunk: ChunkId) -> Result<bool, CacheError> {
         let is_claimed = self.claim_chunk(chunk).await?;
         if is_claimed {
-            self.recheck_waiting(false).await?;
+            self.recheck_waiting(DrainLook::ForRoom).await?;
         }
         Ok(is_claimed)
     }
 
-    /// Goes on with the chunks that this client empties. Those that are empty become fresh chunks, or free ones.
-    pub(super) async fn recheck_waiting(&mut self, freed: bool) -> Result<(), CacheError> {
-        if self.waiting.is_empty() {
+    /// Goes on with the chunks that this client empties, as far as it looks at them. Those that are empty become fresh chunks,
+    /// or free ones.
+    pub(super) async fn recheck_waiting(&mut self, look: DrainLook) -> Result<(), CacheError> {
+        // A writer that waits for chunks looks each time.
+        let is_wanted = look == DrainLook::All || self.drains_more > 0;
+        let is_due = |emptied: &mut Emptied| is_wanted || emptied.backoff.is_due();
+        let mut due: Vec<Emptied> = self.waiting.extract_if(.., is_due).collect();
+        if due.is_empty() {
             return Ok(());
         }
-        let mut waiting = std::mem::take(&mut self.waiting);
-        let gone_on = self.go_on(&mut waiting).await;
-        self.waiting = waiting;
+        let gone_on = self.go_on(&mut due).await;
+        self.waiting.append(&mut due);
         gone_on?;
         let is_empty = |emptied: &Emptied| matches!(emptied.stage, Stage::Empty(_));
         while let Some(index) = self.waiting.iter().position(is_empty) {
             let Emptied { chunk, owned, stage, .. } = self.waiting.remove(index);
             if let Stage::Empty(tag) = stage {
-                self.reuse(chunk, owned, tag, freed).await?;
+                self.reuse(chunk, owned, tag, look != DrainLook::ForRoom).await?;
             }
         }
         Ok(())

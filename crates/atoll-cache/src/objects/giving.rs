@@ -2,6 +2,7 @@
 
 use super::Core;
 use super::class::{CLASSES, Class};
+use super::drain::DrainLook;
 use super::layout::BUCKET_SLOTS;
 use super::replacement::Sampling;
 use super::room::{TRIES_MAX, pause_ns};
@@ -98,7 +99,7 @@ impl<E: Endpoint> Core<E> {
         for tried in 1..=TRIES_MAX {
             self.give_back_beyond(0).await?;
             self.recheck_orphans().await?;
-            self.recheck_waiting(true).await?;
+            self.recheck_waiting(DrainLook::All).await?;
             self.tell_cells().await?;
             is_done = self.orphans.is_empty() && self.waiting.is_empty() && self.stock.all().is_empty();
             if is_done {

@@ -13,15 +13,31 @@
 //! | a cell of a dead client | taking a block, holding it, inserting | the block is put back, if nobody has it |
 //! | a wrong count | anything | counted anew by a client that is alone |
 //!
-//! Whether anybody has the block of a dead client's cell: if a living client's cell names it, too, that one has it, or had it before, or is just losing it; it is
-//! asked again later, and has it if its cell still says so after it has told anew what it has. If the cell says trying, the block's record must have the tag that the client saw; before anything is written into the block, the cell is made to say won. Else the bucket that the block's record tells is looked at: a slot that names the block
-//! has it, but for a pending one, which is the dead client's insertion, and so has a shelf that does. Else, if the record is still the same, nobody has it, and it is put into
-//! a bucket as a dead block. One client at a time does this: the one that the repairer's word names, while it lives.
+//! A repairer settles a dead client's cell: it finds out who has the block, and clears the cell.
+//!
+//! | what the repairer sees | who has the block | what it does |
+//! |---|---|---|
+//! | another repairer that lives settles a cell of the same block | that one may | asks again later |
+//! | the cell says trying, and the block's record has another tag than the client saw | not the client | |
+//! | a slot of the bucket that the record tells names the block | the slot, unless it is pending | |
+//! | such a slot is pending, and no living client's cell names the block | the dead client, which was inserting | CAS slot -> empty, looks again |
+//! | a shelf names the block | the shelf | |
+//! | a living client's cell names the block | that client has it, had it before, or is just losing it | asks again after a round of that client, in which it tells anew what it has |
+//! | nothing of this twice, and the record is still the same | nobody | makes the cell say won, names the block as a dead one in a bucket |
+//!
+//! Two repairers that settle cells of one block at the same time would put it back twice. So a repairer first makes itself the cell's
+//! settler, by a compare-and-swap, and looks at the places again: the cell is that of a client which is not alive. Then it READs all cells.
+//! Of two repairers at least one sees that the other is a settler, and gives its cell up for now.
+//!
+//! A repairer that stands still keeps the one cell that it settles, as it keeps what it has in hand; all others are settled without it.
+//! What a dead settler had begun another one goes on with. Its place is not free before that, so that no later client of the place seems to
+//! be the settler.
 //!
 //! Every step is one compare-and-swap from what was seen, so that a repairer may die anywhere and another one go on.
 
 use super::block::Lying;
 use super::class::Class;
+use super::drain::DrainLook;
 use super::layout::{BUCKET_SLOTS, CELLS};
 use super::replacement::Replacement;
 use super::slot::{KeyHash, Slot};
@@ -100,7 +116,7 @@ impl<E: Endpoint> Core<E> {
             Box::pin(self.recheck_orphans()).await?;
         }
         if !self.waiting.is_empty() {
-            Box::pin(self.recheck_waiting(true)).await?;
+            Box::pin(self.recheck_waiting(DrainLook::InRound)).await?;
         }
         let now_ns = self.endpoint.now_ns();
         if now_ns.wrapping_sub(self.looked_ns) < self.times.look_ns {
@@ -173,15 +189,11 @@ impl<E: Endpoint> Core<E> {
         let roll = Roll::of(&registry::places(&self.endpoint, &self.shared.pool).await?);
         repaired.chunks += self.steal(&descriptors, &roll).await?;
         repaired.extents += self.sweep_extents(&descriptors, &roll).await?;
-        if self.become_repairer().await? {
-            let settled = self.settle_cells(&before, repaired).await;
-            self.end_repair().await?;
-            for place in settled? {
-                registry::free(&self.endpoint, &self.shared.pool, &place).await?;
-            }
+        for place in self.settle_cells(&before, repaired).await? {
+            registry::free(&self.endpoint, &self.shared.pool, &place).await?;
         }
         self.recheck_orphans().await?;
-        self.recheck_waiting(true).await?;
+        self.recheck_waiting(DrainLook::All).await?;
         self.stats.chunks_repaired += repaired.chunks + repaired.extents;
         repaired.recounted = self.recount().await?;
         Ok(())
@@ -224,36 +236,6 @@ impl<E: Endpoint> Core<E> {
         Ok(stolen)
     }
 
-    /// Makes this client the repairer, unless another one that is alive is.
-    async fn become_repairer(&mut self) -> Result<bool, CacheError> {
-        let at = self.shared.layout.repairer();
-        let me = self.me();
-        let mine = u64::from(me.slot + 1) << 32 | u64::from(me.epoch);
-        let word = read_word(&self.endpoint, at).await?;
-        if word != 0 && word != mine {
-            let places = registry::places(&self.endpoint, &self.shared.pool).await?;
-            let is_alive = places.iter().any(|place| {
-                let name = u64::from(place.incarnation.slot + 1) << 32 | u64::from(place.incarnation.epoch);
-                name == word && place.state.is_alive()
-            });
-            if is_alive {
-                return Ok(false);
-            }
-        }
-        let mut batch = Batch::new();
-        let swap = batch.compare_and_swap(at, word, mine);
-        self.endpoint.post(&mut batch).await?;
-        Ok(batch.swapped(swap))
-    }
-
-    async fn end_repair(&mut self) -> Result<(), VerbError> {
-        let me = self.me();
-        let mut batch = Batch::new();
-        let mine = u64::from(me.slot + 1) << 32 | u64::from(me.epoch);
-        batch.compare_and_swap(self.shared.layout.repairer(), mine, 0);
-        self.endpoint.post(&mut batch).await
-    }
-
     /// Settles the cells of all that are not alive, and what the last client of this one's place left; gives the Fenced places that are settled.
     async fn settle_cells(&mut self, before: &[Place], repaired: &mut Repaired) -> Result<Vec<Place>, CacheError> {
         let is_alive = self.who_is_alive().await?;
@@ -271,6 +253,12 @@ impl<E: Endpoint> Core<E> {
         }
         if all_settled {
             self.doubts.clear();
+        }
+        if !done.is_empty() {
+            // Looked at last: a client that was shut out becomes the settler of nothing more.
+            let cells = self.all_cells().await?;
+            let settlers: HashSet<u32> = cells.iter().filter_map(|word| Cell::from_word(*word)?.settler).collect();
+            done.retain(|place| !settlers.contains(&place.incarnation.slot));
         }
         Ok(done)
     }
@@ -292,31 +280,41 @@ impl<E: Endpoint> Core<E> {
         buffer.resize(8 * CELLS);
         let cells = self.endpoint.read(at, buffer).await?;
         let (mut is_settled, is_mine) = (true, client == self.me().slot);
-        // Somebody may have taken the place since it was looked at, and the cells be his: he settles what was left in them.
-        if !is_mine && self.who_is_alive().await?[client as usize] {
+        // After the cells: a settler that is not alive now will not go on.
+        let is_alive = self.who_is_alive().await?;
+        // A client that has joined at the place meanwhile settles what was left in its cells.
+        if !is_mine && is_alive[client as usize] {
             return Ok(false);
         }
         for (index, word) in cells.words().iter().enumerate() {
             if *word == 0 || is_mine && !self.stock.is_foreign(index) {
                 if is_mine && *word == 0 && self.stock.is_foreign(index) {
-                    // Whoever repaired before had it settled.
+                    // Another repairer has settled it.
                     self.stock.disinherit(index);
                 }
                 continue;
             }
-            let settled = match Cell::from_word(*word) {
-                None => Settled::Had,
-                Some(_) if self.is_open(Hole::LeakedBlocks) => Settled::Had,
-                Some(cell) => self.settle_block(cell, at.add(8 * index as u64), client).await?,
+            let cell_at = at.add(8 * index as u64);
+            let Some(cell) = Cell::from_word(*word) else {
+                // No client wrote it.
+                self.swap_cell(cell_at, *word, 0).await?;
+                continue;
+            };
+            let Some(mut cell) = self.become_settler(cell_at, client, cell, &is_alive).await? else {
+                is_settled = false;
+                continue;
+            };
+            let settled = match self.is_open(Hole::LeakedBlocks) {
+                true => Settled::Had,
+                false => self.settle_block(&mut cell, cell_at, client).await?,
             };
             repaired.blocks += u64::from(settled == Settled::PutBack);
             if settled == Settled::Unknown {
                 is_settled = false;
+                self.swap_cell(cell_at, cell.word(), Cell { settler: None, ..cell }.word()).await?;
                 continue;
             }
-            let mut batch = Batch::new();
-            batch.write_word(at.add(8 * index as u64), 0);
-            self.endpoint.post(&mut batch).await?;
+            self.swap_cell(cell_at, cell.word(), 0).await?;
             if is_mine {
                 self.stock.disinherit(index);
             }
@@ -324,8 +322,42 @@ impl<E: Endpoint> Core<E> {
         Ok(is_settled)
     }
 
-    /// Puts the block of a dead client's cell, which is at `cell_at`, back, if nobody has it.
-    async fn settle_block(&mut self, cell: Cell, cell_at: Address, client: u32) -> Result<Settled, CacheError> {
+    async fn swap_cell(&mut self, at: Address, from: u64, to: u64) -> Result<bool, VerbError> {
+        let mut batch = Batch::new();
+        let swap = batch.compare_and_swap(at, from, to);
+        self.endpoint.post(&mut batch).await?;
+        Ok(batch.swapped(swap))
+    }
+
+    /// Makes this client the settler of a cell; gives the cell with that. `None` if another one is that lives, or the cell is a
+    /// living client's.
+    async fn become_settler(
+        &mut self,
+        at: Address,
+        client: u32,
+        cell: Cell,
+        is_alive: &[bool],
+    ) -> Result<Option<Cell>, CacheError> {
+        let me = self.me().slot;
+        let is_anothers = |by: u32| by != me && is_alive.get(by as usize).copied().unwrap_or(false);
+        if cell.settler.is_some_and(is_anothers) {
+            return Ok(None);
+        }
+        let mine = Cell { settler: Some(me), ..cell };
+        if cell.settler != Some(me) && !self.swap_cell(at, cell.word(), mine.word()).await? {
+            return Ok(None);
+        }
+        // Another repairer may have settled the cell long ago. Then a client that joined at the place may tell the same of a
+        // later life of the block.
+        if client != me && self.who_is_alive().await?[client as usize] {
+            self.swap_cell(at, mine.word(), Cell { settler: None, ..cell }.word()).await?;
+            return Ok(None);
+        }
+        Ok(Some(mine))
+    }
+
+    /// Puts the block of a dead client's cell, which is at `cell_at` and whose settler is this client, back, if nobody has it.
+    async fn settle_block(&mut self, cell: &mut Cell, cell_at: Address, client: u32) -> Result<Settled, CacheError> {
         if self.block_span(cell.block).is_none() {
             self.learn_nodes().await?;
         }
@@ -353,7 +385,7 @@ impl<E: Endpoint> Core<E> {
                     if !word.is_pending() {
                         return Ok(Settled::Had);
                     }
-                    if let Some(settled) = self.had_by_the_living(cell, client).await? {
+                    if let Some(settled) = self.had_by_the_living(*cell, cell_at, client).await? {
                         return Ok(settled);
                     }
                     self.swap_slot(slot, word, Slot::EMPTY).await?;
@@ -363,7 +395,7 @@ impl<E: Endpoint> Core<E> {
                 if self.shelved_blocks(chunk, class).await?.contains(&cell.block) {
                     return Ok(Settled::Had);
                 }
-                if let Some(settled) = self.had_by_the_living(cell, client).await? {
+                if let Some(settled) = self.had_by_the_living(*cell, cell_at, client).await? {
                     return Ok(settled);
                 }
             }
@@ -372,9 +404,11 @@ impl<E: Endpoint> Core<E> {
             }
             if cell.state == CellState::Trying && !self.is_open(Hole::UntoldSettling) {
                 // Should this client die while it writes into the block, there is no tag any more by which the next one could tell.
-                let mut batch = Batch::new();
-                batch.write_word(cell_at, Cell { state: CellState::Won, ..cell }.word());
-                self.endpoint.post(&mut batch).await?;
+                let won = Cell { state: CellState::Won, ..*cell };
+                if !self.swap_cell(cell_at, cell.word(), won.word()).await? {
+                    return Err(CacheError::Damaged { what: "another client changed a cell that this one settles" });
+                }
+                *cell = won;
             }
             // What is torn has the tag of the record that was being written.
             let tag = lying.tag().unwrap_or_else(|| self.shared.settings.next_tag(cell.tag));
@@ -408,7 +442,12 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// What the cells of the living say of the block of a dead client's cell: that one of them has it, or that one may. `None` if they do not name it.
-    async fn had_by_the_living(&mut self, cell: Cell, client: u32) -> Result<Option<Settled>, CacheError> {
+    async fn had_by_the_living(
+        &mut self,
+        cell: Cell,
+        cell_at: Address,
+        client: u32,
+    ) -> Result<Option<Settled>, CacheError> {
         let before = registry::places(&self.endpoint, &self.shared.pool).await?;
         let cells = self.all_cells().await?;
         // Looked at after the cells: whoever WROTE one has joined before that.
@@ -416,7 +455,15 @@ impl<E: Endpoint> Core<E> {
         let is_alive = self.which_are_alive(&places);
         let mine = self.me().slot as usize;
         if client as usize != mine && is_alive[client as usize] {
-            // Somebody has taken the place, and settles what was left in its cells.
+            // A client has joined at the place, and settles what was left in its cells.
+            return Ok(Some(Settled::Unknown));
+        }
+        let is_settled_elsewhere = |(index, word): (usize, &u64)| {
+            let is_it = self.shared.layout.cells(0).add(8 * index as u64) == cell_at;
+            let settler = Cell::from_word(*word).filter(|other| other.block == cell.block && !is_it)?.settler?;
+            (settler as usize != mine && is_alive.get(settler as usize).copied().unwrap_or(false)).then_some(())
+        };
+        if cells.iter().enumerate().any(|each| is_settled_elsewhere(each).is_some()) {
             return Ok(Some(Settled::Unknown));
         }
         let of_block = |(index, word): (usize, &u64)| {

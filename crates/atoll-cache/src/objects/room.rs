@@ -11,7 +11,7 @@
 //! as in one queue for all.
 
 use super::class::Class;
-use super::drain::DRAINS_MAX;
+use super::drain::{DRAINS_MAX, DrainLook};
 use super::replacement::{Candidate, Replacement, Victim};
 use super::sample::Sample;
 use super::slot::Slot;
@@ -156,7 +156,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         while !self.core.stock.has_cell() {
             self.core.give_back_beyond(0).await?;
             self.core.look_for_drains().await?;
-            self.core.recheck_waiting(false).await?;
+            self.core.recheck_waiting(DrainLook::ForRoom).await?;
             tried += 1;
             if tried >= TRIES_MAX {
                 return Err(CacheError::OutOfMemory);
@@ -176,7 +176,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             if self.core.has_block(class) {
                 return Ok(());
             }
-            self.core.recheck_waiting(false).await?;
+            self.core.recheck_waiting(DrainLook::ForRoom).await?;
             self.free_a_cell().await?;
             // Where a free chunk may be had, what is left of another one goes first; else the sample looks at the shelves, too.
             let has_chunk = self.core.chunks.len() > chunks_kept;
@@ -312,7 +312,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         while self.core.chunks.len() < chunks {
             let had = self.core.chunks.len();
             if !is_claiming || self.core.waiting.len() >= DRAINS_MAX.min(chunks - had) {
-                self.core.recheck_waiting(false).await?;
+                self.core.recheck_waiting(DrainLook::ForRoom).await?;
             }
             if self.core.allocate_chunk(self.core.chunks.len() + 1).await? {
                 continue;

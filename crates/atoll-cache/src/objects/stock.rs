@@ -4,11 +4,13 @@
 //! fills or empties. A client takes a block from a slot by one compare-and-swap, and before it WRITEs the block into a cell of its own, in the same batch:
 //!
 //! ```text
-//! 63 62 61 60 59                48 47        32 31                    0
+//! 63 62 61                      48 47        32 31                    0
 //! +-----+-----------------------+-------------+------------------------+
-//! | st  | 0                     | tag 16      | block 32               |    a cell: 0 none, 1 trying, 2 won
+//! | st  | settler + 1, or 0 14  | tag 16      | block 32               |    a cell: 0 none, 1 trying, 2 won
 //! +-----+-----------------------+-------------+------------------------+
 //! ```
+//!
+//! The settler is the place of the repairer that finds out what became of the block of a dead client's cell (see `repair`).
 //!
 //! | moment | cell | slot | if the client dies here |
 //! |---|---|---|---|
@@ -34,6 +36,8 @@ use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 use atoll_pool::registry::Grace;
 
 const STATE_SHIFT: u32 = 62;
+const SETTLER_SHIFT: u32 = 48;
+const SETTLER_MASK: u64 = 0x3fff;
 const TAG_SHIFT: u32 = 32;
 
 /// How far a client has come with a block.
@@ -54,12 +58,24 @@ pub struct Cell {
     pub tag: u16,
     /// The block.
     pub block: Block,
+    /// The place of the repairer that settles it, if one does: the cell of a client that is dead.
+    pub settler: Option<u32>,
 }
 
 impl Cell {
+    /// What a client tells of itself.
+    pub fn told(state: CellState, tag: u16, block: Block) -> Self {
+        Self { state, tag, block, settler: None }
+    }
+
     /// The same as a word.
     pub fn word(self) -> u64 {
-        (self.state as u64) << STATE_SHIFT | u64::from(self.tag) << TAG_SHIFT | u64::from(self.block.0)
+        let settler = self.settler.map_or(0, |place| u64::from(place) + 1);
+        debug_assert!(settler <= SETTLER_MASK);
+        (self.state as u64) << STATE_SHIFT
+            | settler << SETTLER_SHIFT
+            | u64::from(self.tag) << TAG_SHIFT
+            | u64::from(self.block.0)
     }
 
     /// What a word says; `None` if it names nothing.
@@ -69,7 +85,8 @@ impl Cell {
             2 => CellState::Won,
             _ => return None,
         };
-        Some(Self { state, tag: (word >> TAG_SHIFT) as u16, block: Block(word as u32) })
+        let settler = ((word >> SETTLER_SHIFT & SETTLER_MASK) as u32).checked_sub(1);
+        Some(Self { state, tag: (word >> TAG_SHIFT) as u16, block: Block(word as u32), settler })
     }
 }
 
@@ -242,7 +259,7 @@ impl<E: Endpoint> Core<E> {
         held: Held,
     ) -> Result<Option<Held>, CacheError> {
         let Some(cell) = self.stock.free_cell() else { return Ok(None) };
-        let trying = Cell { state: CellState::Trying, tag: held.tag, block: held.block }.word();
+        let trying = Cell::told(CellState::Trying, held.tag, held.block).word();
         if !self.is_open(Hole::UntoldTaking) {
             let at = self.cell(cell);
             if self.is_in_order(at, named_at) {
@@ -271,7 +288,7 @@ impl<E: Endpoint> Core<E> {
             return Ok(());
         };
         let index = usize::from(cell);
-        let won = Cell { state: CellState::Won, tag: held.tag, block: held.block };
+        let won = Cell::told(CellState::Won, held.tag, held.block);
         let won = Cell::from_word(self.stock.words[index]).map_or(won, |told| Cell { state: CellState::Won, ..told });
         (self.stock.cells[index], self.stock.words[index]) = (Use::Won, won.word());
         let at = self.cell(cell);
@@ -382,12 +399,15 @@ impl<E: Endpoint> Core<E> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use atoll_pool::header::CLIENTS_MAX;
 
     #[test]
     fn a_cell_says_what_was_put_in_and_no_other_word_is_one() {
         for state in [CellState::Trying, CellState::Won] {
-            let cell = Cell { state, tag: 0xfffe, block: Block(u32::MAX) };
-            assert_eq!(Cell::from_word(cell.word()), Some(cell));
+            for settler in [None, Some(0), Some(CLIENTS_MAX - 1)] {
+                let cell = Cell { settler, ..Cell::told(state, 0xfffe, Block(u32::MAX)) };
+                assert_eq!(Cell::from_word(cell.word()), Some(cell));
+            }
         }
         assert_eq!((Cell::from_word(0), Cell::from_word(u64::MAX)), (None, None));
     }

@@ -19,7 +19,7 @@
 //! |---|---|---|---|
 //! | acquire | earlier loads before later loads and stores | for the compiler only | `dmb ishld` |
 //! | release | earlier loads and stores before later stores | for the compiler only | `dmb ish` |
-//! | full | everything | `mfence` | `dmb ish` |
+//! | full | everything | a locked `or`, or `mfence` | `dmb ish` |
 //! | full * | everything | for the compiler only | `dmb ish` |
 //!
 //! Atomics are sequentially consistent instructions. On x86-64 each is a locked instruction, which

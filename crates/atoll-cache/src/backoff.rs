@@ -1,0 +1,44 @@
+//! How often a client looks again at what another client keeps waiting.
+//!
+//! A client that stands still may keep something waiting for ever, and each look costs READs. So the
+//! looks become rarer: one call looks, then one of two, of four, and so on to one of [`CALLS_MAX`].
+
+/// Calls between two looks, at most.
+const CALLS_MAX: u32 = 1024;
+
+/// When the next look is due, in calls.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Backoff {
+    /// Calls that do not look before the next one that does.
+    left: u32,
+    /// Calls that did not look before the last one that did.
+    last: u32,
+}
+
+impl Backoff {
+    /// Whether this call looks. If it does, the next look is farther away; a look that changed
+    /// something makes a new one of these.
+    pub(crate) fn is_due(&mut self) -> bool {
+        if self.left > 0 {
+            self.left -= 1;
+            return false;
+        }
+        self.last = (2 * self.last + 1).min(CALLS_MAX - 1);
+        self.left = self.last;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_become_rarer_and_never_end() {
+        let mut backoff = Backoff::default();
+        let looks: Vec<u32> = (0..8000).filter(|_| backoff.is_due()).collect();
+        assert_eq!(looks[..5], [0, 2, 6, 14, 30]);
+        let last = looks.windows(2).map(|pair| pair[1] - pair[0]).next_back();
+        assert_eq!((last, looks.len()), (Some(CALLS_MAX), 16));
+    }
+}
