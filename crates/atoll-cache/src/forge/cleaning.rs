@@ -20,7 +20,7 @@
 //! A **pass** is a walk over all descriptors that adds up what is reclaimable. Its result is one word:
 //!
 //! ```text
-//! word 0   bytes that were ever made dead, wrapping; clients tell of them by quarters of a chunk   atomics only
+//! word 0   bytes that were ever made dead, wrapping; a client tells of a chunk's worth at a time      atomics only
 //! word 1   eviction is allowed until word 0 is beyond this; 0: it is not                           atomics only
 //! ```
 //!
@@ -330,11 +330,11 @@ impl<E: Endpoint> Forge<E> {
         Ok(())
     }
 
-    /// Counts bytes that became reclaimable. The pool is told of a quarter of a chunk at a time.
+    /// Counts bytes that became reclaimable. The pool is told of a chunk's worth at a time.
     pub(super) fn count_buried(&mut self, bytes: u64) {
         self.cleaning.untold_bytes += bytes;
         self.cleaning.buried_bytes = self.cleaning.buried_bytes.wrapping_add(bytes);
-        if self.cleaning.untold_bytes >= self.shared.pool.layout.chunk_bytes / 4 {
+        if self.cleaning.untold_bytes >= self.shared.pool.layout.chunk_bytes {
             let mut batch = Batch::new();
             batch.fetch_and_add(self.shared.layout.buried_bytes(), std::mem::take(&mut self.cleaning.untold_bytes));
             self.endpoint.post_unawaited(&mut batch);

@@ -42,7 +42,7 @@ impl<E: Endpoint> Forge<E> {
     /// Takes expired objects away for as long as this client may now.
     pub(super) async fn sweep_expired(&mut self) -> Result<(), CacheError> {
         let Some(until_ns) = self.sweep.budget.until_ns(self.endpoint.now_ns()) else { return Ok(()) };
-        let before = self.endpoint.purpose(Purpose::Collection);
+        let before = self.endpoint.purpose(Purpose::Upkeep);
         let swept = self.sweep_until(until_ns).await;
         self.endpoint.purpose(before);
         self.sweep.budget.spent(self.endpoint.now_ns());
