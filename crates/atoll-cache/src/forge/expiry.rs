@@ -188,7 +188,7 @@ impl<E: Endpoint> Forge<E> {
             return Ok(());
         };
         if records[index].expiry_ms().is_some_and(|expiry_ms| expiry_ms <= now_ms) {
-            self.take_expired(slot, word, now_ms).await?;
+            self.take_expired(slot, word).await?;
         }
         Ok(())
     }
