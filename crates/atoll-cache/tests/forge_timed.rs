@@ -129,5 +129,6 @@ fn verbs_for_a_dead_record(value_bytes: usize) -> f64 {
 fn of_small_records_that_die_every_second_is_counted() {
     let (small, longer) = (verbs_for_a_dead_record(100), verbs_for_a_dead_record(4_000));
     println!("verbs for each dead record: {small:.2} of 100 bytes, {longer:.2} of 4000");
-    assert!((0.48..0.52).contains(&small) && (0.99..1.01).contains(&longer), "{small:.2} and {longer:.2}");
+    // The pool is told of every chunk's worth besides, which is up to an eighth of a verb for each of the longer ones.
+    assert!((0.48..0.53).contains(&small) && (0.99..1.13).contains(&longer), "{small:.2} and {longer:.2}");
 }

@@ -20,7 +20,7 @@ fn a_search_finds_the_only_free_chunk_wherever_it_begins() {
         let searched = sim.block_on(async move {
             let shared = Forge::<SimEndpoint>::format(&endpoint, settings).await.unwrap();
             let layout = &Forge::<SimEndpoint>::pool_of(&shared).layout;
-            let search = |count| chunks::allocate(&endpoint, layout, OWNER, ChunkState::Open, count);
+            let search = |count| chunks::allocate(&endpoint, layout, OWNER, ChunkState::Open, count, 0);
             let mut all = Vec::new();
             while let Some(found) = search(FreeCount::Trusted).await.unwrap() {
                 all.push(found);

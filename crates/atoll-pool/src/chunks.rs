@@ -143,7 +143,7 @@ pub enum FreeCount {
 const ROUNDS_ANYWAY: u32 = 4;
 
 /// Takes a free chunk, for `state`; gives its number and generation. `None` if none was found: there is none, or others were faster at
-/// every one.
+/// every one. A count of free chunks that is no more than `kept` counts as none: an engine keeps those for clients that empty chunks.
 ///
 /// A search begins anywhere. Clients that began where somebody had found one would look at the same descriptors at the same time and want the same
 /// chunks, all but one in vain.
@@ -153,6 +153,7 @@ pub async fn allocate<E: Endpoint>(
     owner: Incarnation,
     state: ChunkState,
     count: FreeCount,
+    kept: u64,
 ) -> Result<Option<(ChunkId, u32)>, VerbError> {
     let mut descriptors = Buffer::new();
     let mut hint = None;
@@ -167,7 +168,7 @@ pub async fn allocate<E: Endpoint>(
         endpoint.post(&mut batch).await?;
         let free = batch.word(free);
         descriptors = batch.take(read);
-        let says_none = free as i64 <= 0;
+        let says_none = free as i64 <= kept as i64;
         let looked_enough = match count {
             // Of a few free ones, each look after the first finds one in as many cases only: with hundreds of clients those walks would be all that the
             // nodes have time for.

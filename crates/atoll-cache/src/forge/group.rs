@@ -13,7 +13,8 @@
 //!                                      +------------+----------+-------+-------+-----------+----------+
 //!
 //! descriptor word 1    objects 16 | queue 1 | units of all records 13 (from bit 0 up)
-//! descriptor word 3    when a quarter of the bytes has expired, ms (0: never)
+//! descriptor word 3    when a quarter of the bytes has expired 32 | when the next object expires 32
+//!                      both the low bits of ms, no more than 24 days ahead; 0: never. Atomics only once the group is queued
 //! ```
 //!
 //! Records are written as they come, without a gap; the map is kept at home and written when the group closes, one WRITE for all: an
@@ -129,17 +130,54 @@ pub(super) struct OpenGroup {
 }
 
 impl OpenGroup {
-    /// When a quarter of the bytes, extents included, will have expired: what makes a group worth cleaning. 0 for never.
-    fn quarter_expired_ms(&mut self) -> u64 {
+    /// When its first object expires, if one does.
+    pub(super) fn first_expiry_ms(&self) -> Option<u64> {
+        self.expiries.iter().map(|(expiry_ms, _)| *expiry_ms).min()
+    }
+
+    /// When its objects expire.
+    fn expiry(&mut self, now_ms: u64) -> Expiry {
         self.expiries.sort_unstable();
         let mut left = (self.used_bytes + self.extent_bytes).div_ceil(4);
-        for (expiry_ms, bytes) in &self.expiries {
+        let is_quarter = |(_, bytes): &&(u64, u64)| {
             left = left.saturating_sub(*bytes);
-            if left == 0 {
-                return *expiry_ms;
-            }
-        }
-        0
+            left == 0
+        };
+        let quarter_ms = self.expiries.iter().find(is_quarter).map(|(expiry_ms, _)| *expiry_ms);
+        let next_ms = self.expiries.first().map(|(expiry_ms, _)| *expiry_ms);
+        Expiry { quarter: Expiry::time(quarter_ms, now_ms), next: Expiry::time(next_ms, now_ms) }
+    }
+}
+
+/// What descriptor word 3 says of a group: the low bits of times in ms, 0 for never. A time is noted as at most half of what 32 bits can tell apart ahead; when
+/// that has come, a later one is noted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Expiry {
+    /// When a quarter of the bytes, extents included, has expired: what makes a group worth cleaning.
+    pub(super) quarter: u32,
+    /// When the next object expires that has not been swept.
+    pub(super) next: u32,
+}
+
+impl Expiry {
+    const AHEAD_MS_MAX: u64 = i32::MAX as u64;
+
+    pub(super) fn word(self) -> u64 {
+        u64::from(self.quarter) << 32 | u64::from(self.next)
+    }
+
+    pub(super) fn from_word(word: u64) -> Self {
+        Self { quarter: (word >> 32) as u32, next: word as u32 }
+    }
+
+    /// How a time is noted at `now_ms`.
+    pub(super) fn time(ms: Option<u64>, now_ms: u64) -> u32 {
+        ms.map_or(0, |ms| (ms.min(now_ms.saturating_add(Self::AHEAD_MS_MAX)) as u32).max(1))
+    }
+
+    /// Whether a noted time has come.
+    pub(super) fn is_over(time: u32, now_ms: u64) -> bool {
+        time != 0 && (now_ms as u32).wrapping_sub(time) <= Self::AHEAD_MS_MAX as u32
     }
 }
 
@@ -249,6 +287,13 @@ impl<E: Endpoint> Forge<E> {
         from: Chunk,
     ) -> Result<(), CacheError> {
         let record = self.group_record(group);
+        let now_ms = match group.expiries.is_empty() {
+            true => 0,
+            false => {
+                let now_ns = self.endpoint.now_ns();
+                self.pool_ms(now_ns).await?
+            }
+        };
         let layout = &self.shared.pool.layout;
         let mut map = std::mem::take(&mut self.scratch);
         map.resize(8 * group.map.len());
@@ -264,7 +309,7 @@ impl<E: Endpoint> Forge<E> {
         let mut batch = Batch::new();
         let written = Earlier::add(&mut batch, at, map, is_in_order);
         batch.write_word(descriptor.add(8), contents.word());
-        batch.write_word(descriptor.add(24), group.quarter_expired_ms());
+        batch.write_word(descriptor.add(24), group.expiry(now_ms).word());
         if let Some((at, words)) = record {
             batch.write(at, words);
         }
@@ -281,8 +326,9 @@ impl<E: Endpoint> Forge<E> {
             return Err(CacheError::Damaged { what: "somebody else changed the state of a group" });
         }
         if group.dead_bytes > 0 {
-            self.count_dead(group.chunk, group.dead_bytes);
+            self.mark_dead(group.chunk, group.dead_bytes);
         }
+        self.count_buried(self.unused_bytes(contents));
         let node = Node { chunk: group.chunk, generation: group.generation as u16, segment };
         self.enqueue(queue, node).await
     }
@@ -305,10 +351,16 @@ impl<E: Endpoint> Forge<E> {
 
     /// Counts bytes of a group that nothing points to any more. A hint for cleaning: the group may be gone when it lands.
     pub(super) fn count_dead(&mut self, chunk: ChunkId, bytes: u64) {
+        self.count_buried(bytes);
         if let Some(group) = self.groups.iter_mut().flatten().find(|group| group.chunk == chunk) {
             group.dead_bytes += bytes;
             return;
         }
+        self.mark_dead(chunk, bytes);
+    }
+
+    /// Adds dead bytes to a group's descriptor.
+    fn mark_dead(&mut self, chunk: ChunkId, bytes: u64) {
         let layout = &self.shared.pool.layout;
         let is_sampled = bytes * DEAD_SAMPLED_ONE_IN <= layout.chunk_bytes;
         self.dead_seen = self.dead_seen.wrapping_add(DEAD_STEP);
@@ -337,6 +389,22 @@ impl<E: Endpoint> Forge<E> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_noted_time_is_over_from_then_on_and_one_far_ahead_is_noted_again() {
+        let day_ms = 86_400_000;
+        for now_ms in [1_700_000_000_000, (1 << 32) - 10, 1 << 32, (5 << 32) + 7] {
+            for ahead_ms in [1, 1000, 20 * day_ms] {
+                let time = Expiry::time(Some(now_ms + ahead_ms), now_ms);
+                // The low bits of one moment in 49 days stand for never: there the next is noted.
+                assert!(!Expiry::is_over(time, now_ms + ahead_ms - 1) && Expiry::is_over(time, now_ms + ahead_ms + 1));
+            }
+            let far = Expiry::time(Some(now_ms + 365 * day_ms), now_ms);
+            assert!(!Expiry::is_over(far, now_ms + 24 * day_ms) && Expiry::is_over(far, now_ms + 25 * day_ms));
+            assert!(Expiry::is_over(Expiry::time(Some(now_ms), now_ms), now_ms + 1));
+        }
+        assert!(!Expiry::is_over(Expiry::time(None, 5), u64::MAX));
+    }
 
     #[test]
     fn a_map_entry_survives_packing_at_its_edges() {

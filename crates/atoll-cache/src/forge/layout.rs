@@ -1,10 +1,11 @@
 //! Where `forge` keeps its words inside the pool's engine area.
 //!
 //! ```text
-//! +---------+---------+-------------+-------------+------------+------------+----------------------+
-//! | cursors | cursors | frequencies | frequencies |    ring    |    ring    |        index         |
-//! |  small  |  main   |    small    |    main     |   small    |    main    | buckets of 16 slots  |
-//! +---------+---------+-------------+-------------+------------+------------+----------------------+
+//! +---------+---------+--------+-------+-------------+-------------+-------+-------+--------------+
+//! | cursors | cursors | buried | sweep | frequencies | frequencies | ring  | ring  |    index     |
+//! |  small  |  main   | bytes  |       |    small    |    main     | small | main  | buckets of   |
+//! |         |         |        |       |             |             |       |       | 16 slots     |
+//! +---------+---------+--------+-------+-------------+-------------+-------+-------+--------------+
 //! |<- hot and small: device memory, where there is some ->|
 //!
 //! +---------------------------+
@@ -24,6 +25,9 @@
 //! A record's first three words are owned by who owns the chunk, its counters atomics only; samples so far: atomics only; samples: data, which anybody may WRITE and
 //! which are hints. See `glcache`.
 //!
+//! Buried bytes: bytes that were ever made dead, wrapping (see `cleaning`). Sweep: the hand
+//! that goes round the descriptors (see `sweep`). Both atomics only.
+//!
 //! Cursors: one word, tail 32 | head 32, atomics only. Frequencies: for each of the ring's last `4 * window` positions one array of
 //! 16-bit counters, four to a word, atomics only. Rings: see `ring`. Index: see `slot`; atomics only. Every node has equally many buckets, in the
 //! order of their numbers; a hash chooses among all.
@@ -33,12 +37,14 @@ use crate::glcache::{Sample, Written};
 use atoll_fabric::Address;
 use atoll_pool::{ChunkId, EngineArea, Layout, Pool, PoolError, PoolSettings};
 
-/// Slots of a bucket. A key has one bucket: of sixteen slots, filled to half (the other half are ghosts), one in some thousand keys finds it
-/// full, and every lookup touches one place of the index.
+/// Slots of a bucket. A key has one bucket: of sixteen slots, filled to a third (the others are ghosts), one in some millions of keys finds
+/// it full, and every lookup touches one place of the index.
 pub const BUCKET_SLOTS: usize = 16;
 /// Bytes of a bucket, two lines.
 pub const BUCKET_BYTES: u64 = 8 * BUCKET_SLOTS as u64;
 const LINE: u64 = 64;
+/// Bytes of the words that have a line each, in front of the counters.
+const WORDS_BYTES: u64 = 4 * LINE;
 
 /// Which of the two queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +113,7 @@ impl ForgeLayout {
     }
 
     fn rings(&self) -> u64 {
-        2 * LINE + 2 * u64::from(self.frequency_positions) * self.frequency_bytes
+        WORDS_BYTES + 2 * u64::from(self.frequency_positions) * self.frequency_bytes
     }
 
     fn group_table(&self) -> u64 {
@@ -137,11 +143,21 @@ impl ForgeLayout {
         self.base.add(queue as u64 * LINE)
     }
 
+    /// Bytes that were ever made dead.
+    pub fn buried_bytes(&self) -> Address {
+        self.base.add(2 * LINE)
+    }
+
+    /// Which chunks are looked at next for expired objects.
+    pub fn sweep(&self) -> Address {
+        self.base.add(3 * LINE)
+    }
+
     /// The counters of the group at a ring position.
     pub fn frequencies(&self, queue: Queue, position: u32) -> Address {
         let index =
             queue as u64 * u64::from(self.frequency_positions) + u64::from(position & (self.frequency_positions - 1));
-        self.base.add(2 * LINE + index * self.frequency_bytes)
+        self.base.add(WORDS_BYTES + index * self.frequency_bytes)
     }
 
     /// A queue's ring of nodes.
@@ -223,8 +239,10 @@ impl ForgeLayout {
         let queue = |index: u64| if index == 0 { "small" } else { "main" };
         Some(if offset < 2 * LINE {
             format!("cursors {}", queue(offset / LINE))
+        } else if offset < WORDS_BYTES {
+            if offset < 3 * LINE { "buried bytes".to_owned() } else { "sweep".to_owned() }
         } else if offset < self.rings() {
-            let (index, half) = ((offset - 2 * LINE) / self.frequency_bytes, u64::from(self.frequency_positions));
+            let (index, half) = ((offset - WORDS_BYTES) / self.frequency_bytes, u64::from(self.frequency_positions));
             format!("frequencies {} {}", queue(index / half), index % half)
         } else if offset < self.group_table() {
             let offset = offset - self.rings();

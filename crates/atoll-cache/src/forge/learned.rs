@@ -16,7 +16,7 @@
 use super::evict::{EFFORT_ALL, Evicted};
 use super::group::Contents;
 use super::layout::Queue;
-use super::leaving::LeavingGroup;
+use super::leaving::{LeavingGroup, Slots};
 use super::ring::Cursors;
 use super::{Forge, Rule};
 use crate::CacheError;
@@ -54,7 +54,7 @@ impl<E: Endpoint> Forge<E> {
 
     /// Samples groups, and merges those worth least into one.
     pub(super) async fn evict_learned(&mut self, cursors: [Cursors; 2], effort: u32) -> Result<Evicted, CacheError> {
-        self.advance_heads(cursors).await?;
+        self.advance_heads(cursors, HEADS_AT_ONCE).await?;
         let sampled = self.sample_groups().await?;
         if sampled.is_empty() {
             return Ok(Evicted::Nothing);
@@ -67,7 +67,9 @@ impl<E: Endpoint> Forge<E> {
         let mut groups = Vec::with_capacity(take);
         for place in self.least_first(&sampled) {
             let Sampled { chunk, descriptor, generation, features, .. } = &sampled[place];
-            let Some(mut group) = self.own_group(*chunk, *descriptor, Vec::new()).await? else { continue };
+            let Some(mut group) = self.own_group(*chunk, *descriptor, Vec::new(), Slots::IfManyDead).await? else {
+                continue;
+            };
             let objects = group.objects.len();
             let counts = self.take_frequencies(group.queue, 0, *chunk, *generation as u16, objects).await?;
             for (leaver, count) in group.objects.iter_mut().zip(counts) {
@@ -84,25 +86,6 @@ impl<E: Endpoint> Forge<E> {
         }
         self.merge(groups, effort).await?;
         Ok(Evicted::Progress)
-    }
-
-    /// Takes nodes from the head of a ring that is half full, so that those which taken groups left behind go.
-    async fn advance_heads(&mut self, cursors: [Cursors; 2]) -> Result<(), CacheError> {
-        let ring = 1u32 << self.shared.settings.ring_log2;
-        for queue in Queue::ALL {
-            let cursors = cursors[queue as usize];
-            if cursors.len() > ring {
-                self.catch_up(queue, cursors).await?;
-            } else if cursors.len() > ring / 2 {
-                for _ in 0..HEADS_AT_ONCE {
-                    let Some(head) = self.dequeue(queue).await? else { continue };
-                    let Some(mut group) = self.take_group(queue, head).await? else { continue };
-                    group.objects.iter_mut().for_each(|leaver| leaver.carry = leaver.frequency.min(3) as u8);
-                    self.put_back(group, queue, 0).await?;
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Queued groups from random places of the pool, no chunk twice; of any place if there are few.

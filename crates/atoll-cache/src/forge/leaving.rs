@@ -12,6 +12,7 @@
 //!
 //! The map tells what a slot's word is while it points into the group (see `group`). Where few objects are dead, by the count of dead bytes, every slot is swapped
 //! from that word, and the swap itself finds which are. An atomic costs a NIC about four READs: where more than a quarter is dead the slots are READ first.
+//! So they are where a group is cleaned: a dead object that is copied would be dead in its next group.
 //!
 //! A slot that no longer points into the group belongs to somebody else and is left alone. The chunk is reused only when every slot was unlinked and no
 //! signal protects it; else it waits in this client's hands. Extents of large objects that go are freed at once: whoever still reads them finds
@@ -43,6 +44,15 @@ pub(super) struct Leaver {
     pub(super) stays: bool,
     /// The frequency that it takes along, if it stays.
     pub(super) carry: u8,
+}
+
+/// Which groups' slots are READ before they are swapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Slots {
+    /// Those of groups much of which is dead. Where nothing stays, a swap that fails costs no more than a READ that finds a dead object.
+    IfManyDead,
+    /// All: what is dead is not to be copied.
+    Always,
 }
 
 /// A group on its way out, owned by this client.
@@ -123,7 +133,7 @@ impl<E: Endpoint> Forge<E> {
         }
         let objects = self.group_objects(descriptor.contents).unwrap_or(0);
         let frequencies = self.take_frequencies(queue, position, node.chunk, node.generation, objects).await?;
-        self.own_group(node.chunk, descriptor, frequencies).await
+        self.own_group(node.chunk, descriptor, frequencies, Slots::IfManyDead).await
     }
 
     /// The number of a group's objects, if it is possible.
@@ -140,6 +150,7 @@ impl<E: Endpoint> Forge<E> {
         chunk: ChunkId,
         descriptor: chunks::Descriptor,
         mut frequencies: Vec<u16>,
+        slots: Slots,
     ) -> Result<Option<LeavingGroup>, CacheError> {
         let Some(queued) = descriptor.chunk else { return Ok(None) };
         let layout = self.shared.pool.layout.clone();
@@ -168,7 +179,7 @@ impl<E: Endpoint> Forge<E> {
         };
         let parts = match whole {
             Some(parts) => parts,
-            None => self.read_map(chunk, leaving.generation, contents, dead_bytes).await?,
+            None => self.read_map(chunk, leaving.generation, contents, dead_bytes, slots).await?,
         };
         if dead_bytes != 0 {
             // Subtracted, not cleared: somebody may be adding to it.
@@ -192,6 +203,7 @@ impl<E: Endpoint> Forge<E> {
         generation: u32,
         contents: Contents,
         dead_bytes: u64,
+        slots: Slots,
     ) -> Result<LeavingParts, CacheError> {
         let layout = &self.shared.pool.layout;
         let objects = usize::from(contents.objects);
@@ -205,6 +217,7 @@ impl<E: Endpoint> Forge<E> {
         // The paper's rule judges groups by how many of their objects are alive.
         let few_dead = dead_bytes < contents.used_bytes(layout.chunk_bytes) / DEAD_READ_ONE_IN;
         if few_dead
+            && slots == Slots::IfManyDead
             && self.shared.settings.options.rule == Rule::Object
             && self.expect_words(&mut entries, chunk, generation, contents)
         {
@@ -267,7 +280,7 @@ impl<E: Endpoint> Forge<E> {
             && self.shared.format.has_generation(word, generation)
     }
 
-    /// Puts a group whole into a queue again, with its objects' frequencies brought down.
+    /// Puts a group whole into a queue again, with the frequencies that its objects are to carry.
     pub(super) async fn put_back(&mut self, group: LeavingGroup, queue: Queue, segment: u8) -> Result<(), CacheError> {
         self.stats.groups_reinserted += 1;
         let layout = self.shared.pool.layout.clone();
@@ -288,6 +301,12 @@ impl<E: Endpoint> Forge<E> {
         self.scratch = written.take(&mut batch);
         if !batch.swapped(swap) {
             return Err(CacheError::Damaged { what: "somebody else changed the state of a leaving group" });
+        }
+        if group.dead_bytes > 0 {
+            // The owner took the count away with the group; what it counted is still there.
+            let mut batch = Batch::new();
+            batch.fetch_and_add(descriptor.add(16), group.dead_bytes);
+            self.endpoint.post_unawaited(&mut batch);
         }
         let node = Node { chunk: group.chunk, generation: group.state.generation as u16, segment };
         self.enqueue(queue, node).await

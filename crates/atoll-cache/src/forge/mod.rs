@@ -18,6 +18,8 @@
 //! | [`ring`] | the FIFO of groups |
 //! | [`hotness`] | counting accesses |
 //! | `room` | how room is made: a free chunk, cleaning, eviction |
+//! | `cleaning` | which groups have so much dead memory that what is live in them moves |
+//! | `expiry` | expired objects that no client asks for |
 //! | `evict` | which objects go |
 //! | `learned` | which groups go where trees say so |
 //! | `learning` | what there is to learn from |
@@ -41,8 +43,10 @@
 
 mod absence;
 pub mod addresses;
+mod cleaning;
 mod evict;
 mod expect;
+mod expiry;
 mod extent;
 pub mod group;
 pub mod holes;
@@ -86,6 +90,8 @@ use atoll_fabric::purpose::Scope;
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Purpose, VerbError};
 use atoll_pool::registry::{PlaceState, Times, Watch};
 use atoll_pool::{Chunk, ChunkId, Incarnation, Member, Pool, PoolClock, PoolError, PoolSettings, chunks, registry};
+use cleaning::Cleaning;
+use expiry::Sweep;
 use group::{MapEntry, OpenGroup};
 use hotness::HotnessMap;
 use layout::ForgeLayout;
@@ -188,6 +194,8 @@ pub struct Forge<E: Endpoint> {
     stock: Vec<(ChunkId, u32)>,
     /// Chunks that the operation under way wants in stock; 0 while it does not look for any.
     stock_wanted: usize,
+    /// Whether the operation under way has filled the stock, with a spare chunk or without.
+    is_restocked: bool,
     /// Chunks that this client emptied and somebody still protects.
     waiting: Vec<ChunkId>,
     /// When updates look again whether those are still protected.
@@ -215,7 +223,8 @@ pub struct Forge<E: Endpoint> {
     protection: Protection,
     operations_to_round: u32,
     operations_per_round: u32,
-    clean_cursor: u32,
+    cleaning: Cleaning,
+    sweep: Sweep,
     /// Decides which dead records are counted.
     dead_seen: u64,
     /// Where the small queue's head was when last seen, and how many of its steps a ghost lasts.
@@ -295,7 +304,8 @@ impl<E: Endpoint> Forge<E> {
         let operations_per_round = (window_objects / 8).clamp(1, OPERATIONS_PER_ROUND_MAX);
         Self {
             dead_seen: 0,
-            clean_cursor: (endpoint.random() % u64::from(shared.pool.layout.chunks())) as u32,
+            cleaning: Cleaning::from(ChunkId((endpoint.random() % u64::from(shared.pool.layout.chunks())) as u32)),
+            sweep: Sweep::new(endpoint.now_ns()),
             shared: shared.clone(),
             endpoint,
             member,
@@ -303,6 +313,7 @@ impl<E: Endpoint> Forge<E> {
             groups: [None, None],
             stock: Vec::new(),
             stock_wanted: 0,
+            is_restocked: false,
             waiting: Vec::new(),
             waiting_backoff: Backoff::default(),
             group_memory: Vec::new(),

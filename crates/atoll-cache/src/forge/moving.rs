@@ -167,7 +167,7 @@ impl<E: Endpoint> Forge<E> {
         }
         if !self.open_room(to, record_bytes).await? {
             let count = if self.distrust { FreeCount::Distrusted } else { FreeCount::Trusted };
-            let Some(chunk) = self.allocate(count).await? else {
+            let Some(chunk) = self.allocate(count, 0).await? else {
                 leavers[object].stays = false;
                 return Ok(());
             };

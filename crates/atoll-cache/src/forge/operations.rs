@@ -68,6 +68,7 @@ impl<E: Endpoint> Engine for Forge<E> {
     }
 
     async fn tend(&mut self) -> Result<(), CacheError> {
+        self.close_expired_groups().await?;
         Forge::tend(self).await
     }
 

@@ -68,6 +68,18 @@ pub(super) struct Parsed {
 }
 
 impl Parsed {
+    pub(super) fn expiry_ms(&self) -> Option<u64> {
+        self.header.expiry_ms
+    }
+
+    pub(super) fn offset_bytes(&self) -> u64 {
+        self.offset_bytes
+    }
+
+    pub(super) fn bucket(&self) -> u32 {
+        self.hash.bucket
+    }
+
     /// Its entry of a map, if its slot is that one.
     pub(super) fn map_entry(&self, slot: u64) -> MapEntry {
         let offset_units = (self.offset_bytes / UNIT_BYTES) as u16;
@@ -85,12 +97,13 @@ enum Indexed {
 
 impl<E: Endpoint> Forge<E> {
     /// Tells the others that this client is alive, and looks after those that may not be. Operations do this by themselves; a client that does
-    /// nothing for long should be made to, every [`Times::look_ns`](registry::Times).
+    /// nothing for long should be made to, every [`Times::look_ns`](registry::Times). Takes expired objects away, too.
     pub async fn tend(&mut self) -> Result<(), CacheError> {
         let before = self.endpoint.purpose(Purpose::Upkeep);
         let tended = self.renew_and_look().await;
         self.endpoint.purpose(before);
-        tended
+        tended?;
+        Box::pin(self.sweep_expired()).await
     }
 
     async fn renew_and_look(&mut self) -> Result<(), CacheError> {

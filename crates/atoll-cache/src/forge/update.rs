@@ -49,6 +49,7 @@ impl<E: Endpoint> Forge<E> {
         let hash = self.key_hash(key);
         let mut outcome = Err(CacheError::Damaged { what: "an object that stays unsound" });
         self.overtaken = None;
+        self.is_restocked = false;
         for attempt in 0..ATTEMPTS_MAX {
             if self.variant.locked_index {
                 Box::pin(self.lock(self.bucket_lock(hash))).await?;
@@ -247,7 +248,7 @@ impl<E: Endpoint> Forge<E> {
             false => 0,
         };
         let group_chunks = usize::from(!self.has_room(queue, header.record_bytes()));
-        if self.stock.len() < fresh_chunks + group_chunks {
+        if !self.has_stock(fresh_chunks + group_chunks) {
             return Ok(Try::Short(fresh_chunks + group_chunks));
         }
         if found.is_none() && !self.reserved && self.shared.pool.settings.objects_max > 0 {

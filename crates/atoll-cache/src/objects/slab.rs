@@ -175,7 +175,7 @@ impl<E: Endpoint> Core<E> {
         let mut looks = 0;
         loop {
             let layout = &self.shared.pool.layout;
-            let found = chunks::allocate(&self.endpoint, layout, self.me(), ChunkState::Open, count).await?;
+            let found = chunks::allocate(&self.endpoint, layout, self.me(), ChunkState::Open, count, 0).await?;
             match found {
                 Some((chunk, generation)) => {
                     self.chunks.push(FreshChunk { chunk, generation });

@@ -1,0 +1,195 @@
+//! Expired objects that no client asks for.
+//!
+//! A group's descriptor tells when the next of its objects expires (see `group`). Clients that tend look at
+//! descriptors at the pace of [`sweep`](crate::sweep), all clients together at each once in a pass. A group whose time has come is
+//! swept: the client READs its records and takes away every expired object that a slot points to. What was taken away is dead memory,
+//! which `cleaning` gives back.
+//!
+//! | step | verbs | if the client stops here |
+//! |---|---|---|
+//! | claim | READ the hand; CAS | the stretch is looked at in the next pass |
+//! | look | READ its descriptors | the same |
+//! | sweep | READ chunk; READ slots; for each expired object what `unlink` does | the same |
+//! | note | CAS descriptor word 3, READ word 0; CAS word 3 back if the chunk is another group's now | the group is looked at again, or not swept again |
+//!
+//! The last step is a hint in both directions: a group whose time is noted too late keeps its expired objects until a client asks
+//! for them, or the group is cleaned or evicted.
+
+use super::Forge;
+use super::group::{Expiry, OpenGroup};
+use super::layout::{BUCKET_SLOTS, Queue};
+use super::slot::Slot;
+use crate::CacheError;
+use crate::sweep::{Budget, Hand};
+use arrayvec::ArrayVec;
+use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Purpose};
+use atoll_pool::{ChunkId, ChunkState, chunks, read_word};
+
+/// What a client has still to sweep, and how much of its time it may spend on that.
+pub(super) struct Sweep {
+    /// Chunks of the stretch that this client claimed last whose time has come.
+    due: Vec<ChunkId>,
+    budget: Budget,
+}
+
+impl Sweep {
+    pub(super) fn new(now_ns: u64) -> Self {
+        Self { due: Vec::new(), budget: Budget::new(now_ns) }
+    }
+}
+
+impl<E: Endpoint> Forge<E> {
+    /// Takes expired objects away for as long as this client may now.
+    pub(super) async fn sweep_expired(&mut self) -> Result<(), CacheError> {
+        let Some(until_ns) = self.sweep.budget.until_ns(self.endpoint.now_ns()) else { return Ok(()) };
+        let before = self.endpoint.purpose(Purpose::Upkeep);
+        let swept = self.sweep_until(until_ns).await;
+        self.endpoint.purpose(before);
+        self.sweep.budget.spent(self.endpoint.now_ns());
+        swept
+    }
+
+    async fn sweep_until(&mut self, until_ns: u64) -> Result<(), CacheError> {
+        while self.endpoint.now_ns() < until_ns {
+            match self.sweep.due.pop() {
+                Some(chunk) => self.sweep_group(chunk).await?,
+                None if self.claim_stretch().await? => {}
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Claims descriptors that are to be looked at, and notes those of groups in which an object has expired. `false` if none are due.
+    async fn claim_stretch(&mut self) -> Result<bool, CacheError> {
+        let (at, layout) = (self.shared.layout.sweep(), self.shared.pool.layout.clone());
+        let word = read_word(&self.endpoint, at).await?;
+        let now_ns = self.endpoint.now_ns();
+        let now_ms = self.pool_ms(now_ns).await?;
+        let Some((stretch, next)) = Hand::from_word(word).stretch(now_ms, layout.chunks()) else { return Ok(false) };
+        let mut batch = Batch::new();
+        let swap = batch.compare_and_swap(at, word, next.word());
+        self.endpoint.post(&mut batch).await?;
+        if !batch.swapped(swap) {
+            return Ok(false);
+        }
+        let (first, count) = (stretch.start, stretch.len() as u32);
+        let descriptors = chunks::descriptors(&self.endpoint, &layout, ChunkId(first), count).await?;
+        for (chunk, descriptor) in stretch.zip(&descriptors) {
+            let is_queued = descriptor.chunk.is_some_and(|chunk| chunk.state == ChunkState::Queued);
+            if is_queued && Expiry::is_over(Expiry::from_word(descriptor.engine).next, now_ms) {
+                self.sweep.due.push(ChunkId(chunk));
+            }
+        }
+        Ok(true)
+    }
+
+    /// Queues this client's open groups in which an object has expired, so that they are swept as all others are.
+    pub(super) async fn close_expired_groups(&mut self) -> Result<(), CacheError> {
+        for queue in Queue::ALL {
+            let Some(first_ms) = self.groups[queue as usize].as_ref().and_then(OpenGroup::first_expiry_ms) else {
+                continue;
+            };
+            let now_ns = self.endpoint.now_ns();
+            if first_ms <= self.pool_ms(now_ns).await? {
+                self.close_group(queue, 0).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sweeps what this client has claimed, before anything that has not expired is evicted; whether there was anything.
+    pub(super) async fn sweep_due(&mut self) -> Result<bool, CacheError> {
+        let is_any = !self.sweep.due.is_empty();
+        while let Some(chunk) = self.sweep.due.pop() {
+            self.sweep_group(chunk).await?;
+        }
+        Ok(is_any)
+    }
+
+    async fn sweep_group(&mut self, chunk: ChunkId) -> Result<(), CacheError> {
+        let layout = self.shared.pool.layout.clone();
+        let Some(descriptor) = chunks::descriptors(&self.endpoint, &layout, chunk, 1).await?.first().copied() else {
+            return Ok(());
+        };
+        let Some(queued) = descriptor.chunk.filter(|chunk| chunk.state == ChunkState::Queued) else { return Ok(()) };
+        let now_ns = self.endpoint.now_ns();
+        let now_ms = self.pool_ms(now_ns).await?;
+        let expiry = Expiry::from_word(descriptor.engine);
+        if !Expiry::is_over(expiry.next, now_ms) {
+            return Ok(());
+        }
+        let mut buffer = Buffer::new();
+        buffer.resize(layout.chunk_bytes as usize);
+        let mut buffer = self.endpoint.read(layout.chunk(chunk), buffer).await?;
+        let records = self.parse(&mut buffer, queued.generation);
+        let mut next_ms: Option<u64> = None;
+        let mut expired = Vec::new();
+        for record in &records {
+            let Some(expiry_ms) = record.expiry_ms() else { continue };
+            if expiry_ms <= now_ms {
+                expired.push(record.bucket());
+            } else {
+                next_ms = Some(next_ms.map_or(expiry_ms, |next_ms| next_ms.min(expiry_ms)));
+            }
+        }
+        // By bucket: where the record's slot is in it only the map tells, which is written once and may be another group's by now.
+        expired.sort_unstable();
+        expired.dedup();
+        for buckets in expired.chunks(BATCH_VERBS_MAX) {
+            let mut batch = Batch::new();
+            let reads: ArrayVec<_, BATCH_VERBS_MAX> = buckets
+                .iter()
+                .map(|bucket| {
+                    let mut words = Buffer::new();
+                    words.resize(8 * BUCKET_SLOTS);
+                    batch.read(self.shared.layout.bucket(*bucket), words)
+                })
+                .collect();
+            self.endpoint.post(&mut batch).await?;
+            let found: Vec<_> = reads.into_iter().map(|read| batch.take(read)).collect();
+            for (bucket, words) in buckets.iter().zip(found) {
+                for (place, word) in words.words().iter().enumerate() {
+                    let slot = u64::from(*bucket) * BUCKET_SLOTS as u64 + place as u64;
+                    self.take_if_expired(slot, Slot(*word), (chunk, queued.generation), &records, now_ms).await?;
+                }
+            }
+        }
+        let swept = Expiry { next: Expiry::time(next_ms, now_ms), ..expiry };
+        let at = layout.descriptor(chunk);
+        let mut batch = Batch::new();
+        let swap = batch.compare_and_swap(at.add(24), descriptor.engine, swept.word());
+        let state = batch.read_word(at);
+        self.endpoint.post(&mut batch).await?;
+        if batch.swapped(swap) && batch.word(state) != queued.word() {
+            // The chunk is another group's, whose word happened to be the same.
+            let mut batch = Batch::new();
+            batch.compare_and_swap(at.add(24), swept.word(), descriptor.engine);
+            self.endpoint.post(&mut batch).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes an object away if its slot points to one of the group's records, and that has expired.
+    async fn take_if_expired(
+        &mut self,
+        slot: u64,
+        word: Slot,
+        (chunk, generation): (ChunkId, u32),
+        records: &[super::repair::Parsed],
+        now_ms: u64,
+    ) -> Result<(), CacheError> {
+        let begin = u64::from(chunk.0) * self.shared.pool.layout.chunk_bytes;
+        let offset = self.shared.format.heap_offset(word).wrapping_sub(begin);
+        if !word.is_live() || !self.shared.format.has_generation(word, generation) {
+            return Ok(());
+        }
+        let Ok(index) = records.binary_search_by_key(&offset, super::repair::Parsed::offset_bytes) else {
+            return Ok(());
+        };
+        if records[index].expiry_ms().is_some_and(|expiry_ms| expiry_ms <= now_ms) {
+            self.take_expired(slot, word).await?;
+        }
+        Ok(())
+    }
+}
