@@ -18,7 +18,7 @@
 use atoll_cache::forge::layout::Queue;
 use atoll_cache::forge::{ForgeOptions, Hole};
 use atoll_fabric::{Batch, Endpoint};
-use atoll_lab::simulated::explored::SmallCase;
+use atoll_lab::simulated::explored::{Bounds, SmallCase};
 use atoll_lab::simulated::{Case, ForgePoolWords, Forged, Turmoil, load};
 use atoll_pool::registry::Times;
 use atoll_sim::control::ClientState;
@@ -274,7 +274,7 @@ fn what_one_node_says_of_another_was_there_before() {
 fn promise_4_holds_in_every_interleaving_of_small_cases() {
     for name in ["replace-look", "delete-look", "insert-look", "replace-delete", "insert-look-kill", "delete-look-kill"]
     {
-        let explored = SmallCase::named(name).expect("the list has it").explore::<Forged>(100_000, None);
+        let explored = SmallCase::named(name).expect("the list has it").explore::<Forged>(&Bounds::runs(100_000));
         println!("{name}: {explored}");
         assert!(explored.exhausted && explored.failure.is_none(), "{name}: {explored}");
     }

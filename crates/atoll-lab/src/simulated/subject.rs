@@ -120,8 +120,8 @@ impl Subject for Forged {
     }
 
     fn prepare(&self, engine: &mut Self::Engine, hole: Option<Self::Hole>) {
-        // Every other client remembers addresses, and what it missed.
-        let remembers = !engine.endpoint().identity().0[0].is_multiple_of(2);
+        // Where memory is near every other client does all the same.
+        let remembers = !engine.endpoint().is_near() || !engine.endpoint().identity().0[0].is_multiple_of(2);
         engine.set_address_cache(if remembers { ADDRESS_CACHE_BYTES } else { 0 });
         engine.set_absence_memory(remembers);
         if self.variant != Variant::default() {

@@ -107,6 +107,7 @@ impl<S: Subject> Turmoil<S> {
         SimOptions {
             steps_max: self.case.steps_max,
             strategy: self.case.strategy,
+            distance: self.case.distance,
             liberties: self.liberties,
             faults: self.faults,
             fencing: self.fencing,
