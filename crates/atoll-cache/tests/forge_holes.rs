@@ -51,7 +51,9 @@ fn show(hole: Hole, seeds: u64, case: impl Fn(u64) -> Case, run: impl Fn(&Case, 
         }
     }
     println!("{hole:?}: shown by {} of {seeds} seeds", shown.len());
-    let Some((seed, error)) = shown.first() else { panic!("{hole:?} is open and no seed shows it") };
+    let Some((seed, error)) = shown.iter().find(|(_, error)| hole.is_shown_by(error)) else {
+        panic!("{hole:?} is open and no seed shows its harm, {:?}: {shown:#?}", hole.harms())
+    };
     println!("  seed {seed}: {}", error.lines().next().unwrap_or_default());
 }
 

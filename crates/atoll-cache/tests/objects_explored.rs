@@ -1,11 +1,11 @@
 //! Every interleaving of small cases on the table of objects: see `atoll sim explore`, which has larger ones, too.
 
-use atoll_lab::simulated::explored::SmallCase;
+use atoll_lab::simulated::explored::{Bounds, SmallCase};
 use atoll_lab::simulated::{Dittoed, Queueing, Stored, Subject};
 
 fn explore<S: Subject>(engine: &str, names: &[&str]) {
     for name in names {
-        let explored = SmallCase::named(name).expect("the list has it").explore::<S>(100_000, None);
+        let explored = SmallCase::named(name).expect("the list has it").explore::<S>(&Bounds::runs(100_000));
         println!("{engine}, {name}: {explored}");
         assert!(explored.exhausted && explored.failure.is_none(), "{engine}, {name}: {explored}");
     }
@@ -35,7 +35,7 @@ fn promise_4_holds_in_every_interleaving_of_small_cases_of_ditto() {
 #[test]
 fn promise_1_holds_in_many_interleavings_of_two_insertions() {
     let case = SmallCase::named("insert-insert").expect("the list has it");
-    for explored in [case.explore::<Stored>(20_000, None), case.explore::<Dittoed>(20_000, None)] {
+    for explored in [case.explore::<Stored>(&Bounds::runs(20_000)), case.explore::<Dittoed>(&Bounds::runs(20_000))] {
         println!("{explored}");
         assert!(explored.failure.is_none(), "{explored}");
     }
@@ -50,7 +50,7 @@ fn promise_1_holds_in_every_interleaving_of_small_cases_of_queues() {
 #[test]
 fn promise_4_holds_in_many_interleavings_of_small_cases_of_queues() {
     for name in ["replace-look-kill", "insert-look-kill", "delete-look-kill"] {
-        let explored = SmallCase::named(name).expect("the list has it").explore::<Queueing>(100, None);
+        let explored = SmallCase::named(name).expect("the list has it").explore::<Queueing>(&Bounds::runs(100));
         println!("queues, {name}: {explored}");
         assert!(explored.failure.is_none(), "queues, {name}: {explored}");
     }

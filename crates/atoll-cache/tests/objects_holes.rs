@@ -55,7 +55,9 @@ fn show(hole: Hole, seeds: u64, run: impl Fn(u64, Option<Hole>) -> Result<(), St
     });
     let shown: Vec<(u64, String)> = (0..seeds).filter_map(|seed| Some((seed, run(seed, Some(hole)).err()?))).collect();
     println!("{hole:?}: shown by {} of {seeds} seeds", shown.len());
-    let Some((seed, error)) = shown.first() else { panic!("{hole:?} is open and no seed shows it") };
+    let Some((seed, error)) = shown.iter().find(|(_, error)| hole.is_shown_by(error)) else {
+        panic!("{hole:?} is open and no seed shows its harm, {:?}: {shown:#?}", hole.harms())
+    };
     println!("  seed {seed}: {}", error.lines().next().unwrap_or_default());
 }
 

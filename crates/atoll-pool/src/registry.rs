@@ -560,14 +560,17 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// For how long `place` has stood still, by what this observer has seen.
-    pub fn still_ns(&mut self, place: &Place, now_ns: u64) -> u64 {
+    /// For how long `place` has stood still, by what this observer has seen: it began to READ at `asked_ns`, and had the answer at `told_ns`.
+    ///
+    /// A word that changed is new at `told_ns` at the latest; one that did not stood still until `asked_ns` at least. Else a client that makes its
+    /// rounds would be shut out because an observer's READ took long.
+    pub fn still_ns(&mut self, place: &Place, asked_ns: u64, told_ns: u64) -> u64 {
         let (state, lease) = (place.signal, place.lease);
-        let seen = self.seen.entry(place.incarnation.slot).or_insert((state, lease, now_ns));
+        let seen = self.seen.entry(place.incarnation.slot).or_insert((state, lease, told_ns));
         if (seen.0, seen.1) != (state, lease) {
-            *seen = (state, lease, now_ns);
+            *seen = (state, lease, told_ns);
         }
-        now_ns.wrapping_sub(seen.2)
+        asked_ns.saturating_sub(seen.2)
     }
 }
 

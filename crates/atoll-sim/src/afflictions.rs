@@ -5,6 +5,7 @@ use crate::fault::{Direction, Drawn, Fault, Faults, Fencing};
 use crate::flight::{Failure, Fate, Flight};
 use crate::timers::Due;
 use crate::trace::{Mishap, NOBODY, What};
+use crate::watch::Forced;
 use crate::world::World;
 use atoll_fabric::batch::Verb;
 use atoll_fabric::{Identity, VerbError};
@@ -280,6 +281,11 @@ impl World {
         (number < self.ports.len() as u32).then_some(number)
     }
 
+    /// Whether an endpoint was shut out.
+    pub(crate) fn is_shut_out(&self, who: Identity) -> bool {
+        self.identified(who).is_some_and(|number| self.ports[number as usize].shut)
+    }
+
     /// The lane that posted last by the endpoint of an identity.
     pub(crate) fn owner(&self, who: Identity) -> Option<u32> {
         let lane = self.ports[self.identified(who)? as usize].lane;
@@ -297,7 +303,12 @@ impl World {
         let Some(number) = self.identified(who) else { return Ok(None) };
         let port = &mut self.ports[number as usize];
         let shut = port.dead || port.dropped || port.shut || by_force && self.fencing == Fencing::Forced;
+        let forced = shut && !(port.dead || port.dropped || port.shut);
         port.shut |= shut;
+        if forced && self.watch.is_on() {
+            let by_endpoint = Identity::from_bits(by + 1);
+            self.watch.forced.push(Forced { by: by_endpoint, who, still_ns: self.watch.still_ns(by) });
+        }
         self.mishap(self.polled.unwrap_or(NOBODY), Mishap::Fenced { port: number, shut });
         Ok(shut.then(|| (number, self.fault_random.spread(14))))
     }
@@ -310,6 +321,9 @@ impl World {
             return self.flights.iter_mut().filter(of_port).for_each(Flight::cut);
         }
         self.cut_all(Failure::Fenced, |world, id| world.flights[id as usize].endpoint == port);
+        if let Some(tell) = &self.on_shut_out {
+            tell(self.ports[port as usize].lane);
+        }
     }
 
     pub(crate) fn lose_node(&mut self, node: u8) {

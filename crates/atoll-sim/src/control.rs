@@ -4,6 +4,7 @@ use crate::SimEndpoint;
 use crate::fault::{After, Direction, Fault};
 use crate::network::Traffic;
 use crate::sim::Shared;
+use crate::watch::Forced;
 use atoll_fabric::{Address, Endpoint, Identity, Mailbox};
 use std::future::Future;
 use std::rc::Rc;
@@ -112,6 +113,33 @@ impl Control {
     /// Who stands, or stood, behind an endpoint with that identity: for whoever would learn of whom a registry tells.
     pub fn identified(&self, who: Identity) -> Option<ClientId> {
         self.shared.world.borrow().owner(who).map(ClientId)
+    }
+
+    /// Whether an endpoint was shut out: its posts end in "fenced".
+    pub fn is_shut_out(&self, who: Identity) -> bool {
+        self.shared.world.borrow().is_shut_out(who)
+    }
+
+    /// Calls `tell` for every client of which nothing takes effect any more since it was shut out, or was found dead. It must not use the
+    /// simulation.
+    pub fn on_shut_out(&self, tell: impl Fn(ClientId) + 'static) {
+        self.shared.world.borrow_mut().on_shut_out = Some(Box::new(move |lane| tell(ClientId(lane))));
+    }
+
+    /// Watches a word from now on: see [`Control::forced`].
+    ///
+    /// # Panics
+    /// If no region has it.
+    pub fn watch_word(&self, at: Address) {
+        let world = &mut *self.shared.world.borrow_mut();
+        let word = world.memory.words(at, 8).expect("a word of a region")[0];
+        world.watch.add(at, word, world.now_ns);
+    }
+
+    /// The living clients that were shut out since some word is watched, and for how long watched words had stood still for the client that
+    /// did so.
+    pub fn forced(&self) -> Vec<Forced> {
+        self.shared.world.borrow().watch.forced.clone()
     }
 
     /// A client's name.

@@ -47,7 +47,11 @@ pub(crate) fn described(events: &[Event]) -> String {
         let _ = writeln!(lines, "  ({left_out} earlier operations left out)");
     }
     for event in &events[left_out..] {
-        let returned = event.span.returned.map_or("never".to_owned(), |stamp| stamp.to_string());
+        let returned = match (event.span.returned, event.span.fenced) {
+            (Some(stamp), _) => stamp.to_string(),
+            (None, Some(stamp)) => format!("shut out at {stamp}"),
+            (None, None) => "never".to_owned(),
+        };
         let _ = writeln!(lines, "  [{:>6} .. {returned:>6}] {}", event.span.invoked, one_line(event));
     }
     lines

@@ -5,7 +5,9 @@
 //!
 //! | | in an explored run |
 //! |---|---|
-//! | steps | every verb is one, whole and in the order of its batch; so is every poll. No tearing, no reordering: those are for seeds |
+//! | steps | every verb is one, whole and in the order of its batch; so is every poll |
+//! | with `reorder` among the simulation's liberties | the verbs of a batch take effect in every order that the contract permits |
+//! | with `tear` | a READ or WRITE of several words has two steps, in either order: its words of even and of odd place. More pieces are for seeds |
 //! | batches in flight | take effect at any time in any order among each other, unawaited ones too |
 //! | time | passes only when nobody can take a step but the dead and the paused, and then until the next timer: who waits with [`pause`](atoll_fabric::Endpoint::pause) waits for all others |
 //! | a kill | one, of each client that is not spared in turn, between any two of its steps; of what it has in flight then every beginning takes effect, at any time |
@@ -45,7 +47,7 @@
 use crate::fault::Fault;
 use crate::guide::{Guide, Search};
 use crate::guided::Guided;
-use crate::{Liberties, Sim, SimOptions, Strict};
+use crate::{Distance, Liberties, Sim, SimOptions, Strict};
 use std::cell::RefCell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -67,7 +69,9 @@ pub enum ExploredFault {
 /// What is explored.
 #[derive(Clone, Debug)]
 pub struct ExploreOptions {
-    /// The simulation of each run. Its liberties, its faults and its strategy do not count.
+    /// The simulation of each run. Of its liberties only `reorder` and `tear` count: verbs of a batch take effect in every order that the
+    /// contract permits, and the words of a READ or WRITE in two halves, those of even and those of odd place. Its faults and its strategy
+    /// do not count.
     pub sim: SimOptions,
     /// What goes wrong.
     pub fault: ExploredFault,
@@ -83,10 +87,15 @@ pub struct ExploreOptions {
 }
 
 impl ExploreOptions {
-    /// One node with one region of `bytes`, no fault, reduction, up to a million runs.
+    /// One node with one region of `bytes` near all clients, no fault, reduction, up to a million runs.
     pub fn new(bytes: u64) -> Self {
         Self {
-            sim: SimOptions { steps_max: 100_000, ..SimOptions::new(0, bytes) },
+            sim: SimOptions {
+                steps_max: 100_000,
+                distance: Distance::Near,
+                liberties: Liberties::none(),
+                ..SimOptions::new(0, bytes)
+            },
             fault: ExploredFault::None,
             preemptions_max: None,
             runs_max: 1_000_000,
@@ -101,7 +110,8 @@ impl ExploreOptions {
             ExploredFault::Kill => Some((Fault::Kill, victim)),
             ExploredFault::Pause => Some((Fault::Pause { ns: u64::MAX }, victim)),
         };
-        let liberties = Liberties { interleave: true, ..Liberties::none() };
+        let Liberties { reorder, tear, .. } = self.sim.liberties;
+        let liberties = Liberties { interleave: true, reorder, tear, ..Liberties::none() };
         let options = SimOptions { liberties, ..self.sim.clone() };
         let (mut none, mut faults) = (Liberties::none(), options.faults);
         Strict::ALL.apply(&mut none, &mut faults);

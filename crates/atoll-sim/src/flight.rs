@@ -9,9 +9,14 @@
 //! atomic     in order   any order  any order   in order
 //! ```
 //!
+//! In an explored run with these liberties the pieces of a batch are steps of their own: a READ or WRITE of several words has two, its
+//! words of even and of odd place, which parts every word from its neighbours; any other verb has one. Piece `2 v + h` is half `h` of
+//! verb `v`.
+//!
 //! Verbs of different nodes are in no order, fenced or not. A verb is in order behind another if all words of the other have taken
 //! effect before its first.
 
+use crate::footprint::Words;
 use crate::liberties::Temper;
 use crate::memory::Memory;
 use crate::{Liberties, Random};
@@ -88,6 +93,11 @@ struct FlyingVerb {
 enum Progress {
     /// Nothing.
     None,
+    /// In an explored run, the words of all places but the even or odd ones.
+    Half {
+        /// Of which places they are left: 0 for even ones.
+        left: u8,
+    },
     /// All words but those of the bits; for verbs of up to 64 words.
     AllBut(u64),
     /// All words but `left`, the first of them `next`, each `stride` words (modulo their number, to which it is coprime) behind the one
@@ -182,9 +192,13 @@ impl Flight {
         self.pending.count_ones() <= 1
     }
 
-    /// The words that its next effect touches, and whether it changes them; for verbs that take effect whole and in order.
-    pub(crate) fn next_words(&self, memory: &Memory) -> Option<(Address, u64, bool)> {
+    /// The words that its next effect touches; for verbs that take effect whole and in order.
+    pub(crate) fn next_words(&self, memory: &Memory) -> Option<Words> {
         let verb = &self.verbs.get(self.pending.trailing_zeros() as usize)?.verb;
+        Some(Self::words_of(verb, memory))
+    }
+
+    fn words_of(verb: &Verb, memory: &Memory) -> Words {
         let writes = match &verb.operation {
             Operation::Read { .. } | Operation::ReadWord { .. } => false,
             Operation::CompareAndSwap { expected, .. } => {
@@ -192,7 +206,53 @@ impl Flight {
             }
             _ => true,
         };
-        Some((verb.at, verb.len(), writes))
+        let bytes = verb.len();
+        let places = if bytes > 8 { 3 } else { 1 << (verb.at.offset() / 8 & 1) };
+        Words { at: verb.at, bytes, writes, places }
+    }
+
+    /// The pieces that may take effect now.
+    pub(crate) fn pieces(&self, liberties: Liberties) -> impl Iterator<Item = u8> {
+        let first = self.pending.trailing_zeros() as usize;
+        let may = move |(index, flying): &(usize, &FlyingVerb)| {
+            let is_next = if liberties.reorder { flying.after & self.pending == 0 } else { *index == first };
+            self.pending >> index & 1 == 1 && is_next
+        };
+        let verbs = self.verbs.iter().enumerate().filter(may);
+        verbs.flat_map(move |(index, flying)| {
+            let halves = flying.halves(liberties);
+            (0..2).filter(move |half| halves >> half & 1 == 1).map(move |half| 2 * index as u8 + half)
+        })
+    }
+
+    /// The words that a piece touches.
+    pub(crate) fn piece_words(&self, piece: u8, liberties: Liberties, memory: &Memory) -> Words {
+        let flying = &self.verbs[usize::from(piece / 2)];
+        let words = Self::words_of(&flying.verb, memory);
+        if !flying.has_halves(liberties) {
+            return words;
+        }
+        let place = flying.verb.at.offset() / 8 + u64::from(piece & 1);
+        Words { places: 1 << (place & 1), ..words }
+    }
+
+    /// Lets a piece take effect.
+    pub(crate) fn step_piece(&mut self, piece: u8, liberties: Liberties, memory: &mut Memory) -> Effect {
+        let index = usize::from(piece / 2);
+        let flying = &mut self.verbs[index];
+        let (wholly, kind, word) = flying.step_half(piece & 1, liberties, memory);
+        self.pending &= !(u32::from(wholly) << index);
+        Effect { verb: index as u8, kind, at: flying.verb.at, word }
+    }
+
+    /// Whether the contract has a piece behind another one.
+    pub(crate) fn is_behind(&self, later: u8, earlier: u8) -> bool {
+        self.verbs[usize::from(later / 2)].after >> (earlier / 2) & 1 == 1
+    }
+
+    /// Whether a piece is the last one that has not taken effect.
+    pub(crate) fn is_last_piece(&self, liberties: Liberties) -> bool {
+        self.is_last() && self.pieces(liberties).count() == 1
     }
 
     /// Nothing more of it takes effect.
@@ -345,6 +405,50 @@ impl FlyingVerb {
         }
     }
 
+    /// Whether it takes effect in two halves in an explored run.
+    fn has_halves(&self, liberties: Liberties) -> bool {
+        let words = match &self.verb.operation {
+            Operation::Read { into: buffer } | Operation::Write { from: buffer } => buffer.words().len(),
+            _ => 1,
+        };
+        liberties.tear && words > 1
+    }
+
+    /// A bit for each half that has not taken effect; one that has no halves is a first one.
+    fn halves(&self, liberties: Liberties) -> u8 {
+        match self.progress {
+            Progress::Half { left } => 1 << left,
+            _ if self.has_halves(liberties) => 3,
+            _ => 1,
+        }
+    }
+
+    /// Lets one half take effect. Whether it has now wholly taken effect, its kind, and its word for the digest.
+    fn step_half(&mut self, half: u8, liberties: Liberties, memory: &mut Memory) -> (bool, u8, u64) {
+        if !self.has_halves(liberties) {
+            let (kind, word) = self.take_effect(memory);
+            return (true, kind, word);
+        }
+        let wholly = matches!(self.progress, Progress::Half { .. });
+        self.progress = Progress::Half { left: 1 - half };
+        let (at, bytes) = (self.verb.at, self.verb.len());
+        let words = memory.words_mut(at, bytes).expect("verbs are checked when they are posted");
+        let places = (usize::from(half)..words.len()).step_by(2);
+        match &mut self.verb.operation {
+            Operation::Read { into } => {
+                let into = into.words_mut();
+                places.for_each(|place| into[place] = words[place]);
+                (wholly, b'r', into[usize::from(half)])
+            }
+            Operation::Write { from } => {
+                let from = from.words();
+                places.for_each(|place| words[place] = from[place]);
+                (wholly, b'w', from[usize::from(half)])
+            }
+            _ => unreachable!("a verb on one word takes effect whole"),
+        }
+    }
+
     /// Lets it take effect whole; gives its kind, and its word for the digest.
     #[inline]
     fn take_effect(&mut self, memory: &mut Memory) -> (u8, u64) {
@@ -458,7 +562,7 @@ impl Progress {
                 *left -= now;
                 *left == 0
             }
-            Self::None => unreachable!("a torn verb has an order"),
+            Self::None | Self::Half { .. } => unreachable!("a torn verb has an order"),
         }
     }
 }

@@ -7,8 +7,9 @@ use atoll_fabric::Address;
 pub(crate) enum Process {
     /// The task of a lane: a step is a poll.
     Task(u32),
-    /// The batch of a lane that it posted as its so manieth: a step is the effect of a verb, with the last one the completion arrives.
-    Batch(u32, u32),
+    /// A piece of the batch that a lane posted as its so manieth: a step is an effect, with the last one the completion arrives. Where
+    /// verbs take effect whole and in order a batch is one piece, number 0; else each half of a verb is one (see `flight`).
+    Batch(u32, u32, u8),
     /// Time: a step brings the next timers, when nobody else can take one.
     Clock,
     /// The fault of the run: see [`explore`](mod@crate::explore).
@@ -19,17 +20,37 @@ impl Process {
     /// Whose step it is.
     pub(crate) fn lane(self) -> Option<u32> {
         match self {
-            Self::Task(lane) | Self::Batch(lane, _) => Some(lane),
+            Self::Task(lane) | Self::Batch(lane, ..) => Some(lane),
             Self::Clock | Self::Fault => None,
         }
+    }
+}
+
+/// Words that a step touches.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Words {
+    pub(crate) at: Address,
+    pub(crate) bytes: u64,
+    /// Whether it changes them. A compare-and-swap that failed only reads.
+    pub(crate) writes: bool,
+    /// Which of them: bit 0 for those of even address, bit 1 for those of odd address, counted in words.
+    pub(crate) places: u8,
+}
+
+impl Words {
+    fn conflicts(&self, other: &Self) -> bool {
+        (self.writes || other.writes)
+            && self.places & other.places != 0
+            && self.at < other.at.add(other.bytes)
+            && other.at < self.at.add(self.bytes)
     }
 }
 
 /// What a step touched.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Footprint {
-    /// Words, as first byte and bytes, and whether they were written. A compare-and-swap that failed only reads.
-    pub(crate) words: Option<(Address, u64, bool)>,
+    /// Words of the pool.
+    pub(crate) words: Option<Words>,
     /// Whether an operation of a history began. Only what begins and what ends are in an order that counts.
     pub(crate) begins: bool,
     /// Whether one ended.
@@ -49,10 +70,8 @@ pub(crate) struct Footprint {
 impl Footprint {
     pub(crate) fn conflicts(&self, other: &Self) -> bool {
         let same = |one: Option<u32>, two: Option<u32>| one.is_some() && one == two;
-        let words = match (self.words, other.words) {
-            (Some((at, bytes, writes)), Some((other_at, other_bytes, other_writes))) => {
-                (writes || other_writes) && at < other_at.add(other_bytes) && other_at < at.add(bytes)
-            }
+        let words = match (&self.words, &other.words) {
+            (Some(words), Some(others)) => words.conflicts(others),
             _ => false,
         };
         words

@@ -115,9 +115,14 @@ impl World {
             if state.woken && !state.paused {
                 enabled.push(Process::Task(lane));
             }
-            let batches = state.flights.iter().map(|id| Process::Batch(lane, self.flights[*id as usize].number));
             let first = enabled.len();
-            enabled.extend(batches);
+            for flight in state.flights.iter().map(|id| &self.flights[*id as usize]) {
+                let piece = |piece| Process::Batch(lane, flight.number, piece);
+                match self.takes_pieces() && !flight.is_done() {
+                    true => enabled.extend(flight.pieces(self.liberties).map(piece)),
+                    false => enabled.push(piece(0)),
+                }
+            }
             enabled[first..].sort_unstable();
         }
         let is_stale = |due: &Due| matches!(due, Due::Task(lane) if self.lanes[*lane as usize].done);
@@ -163,7 +168,7 @@ impl World {
                 self.leaves(Footprint { task: Some(lane), ..Footprint::default() });
                 return Some(Next::Poll(lane));
             }
-            Process::Batch(lane, number) => self.take_effect(lane, number),
+            Process::Batch(lane, number, piece) => self.take_effect(lane, number, piece),
             Process::Clock => {
                 let Reverse(timer) = self.timers.peek()?;
                 self.now_ns = self.now_ns.max(timer.at_ns);
@@ -180,9 +185,56 @@ impl World {
         None
     }
 
-    fn take_effect(&mut self, lane: u32, number: u32) {
+    /// Whether verbs take effect in pieces and out of order.
+    fn takes_pieces(&self) -> bool {
+        self.liberties.reorder || self.liberties.tear
+    }
+
+    /// A batch sets off.
+    pub(crate) fn enables_batch(&mut self, id: u32, number: u32) {
+        if !self.is_guided() {
+            return;
+        }
+        let (lane, verbs) = (self.flights[id as usize].lane, self.flights[id as usize].verbs().len());
+        let pieces = if self.takes_pieces() { 2 * verbs as u8 } else { 1 };
+        (0..pieces.max(1)).for_each(|piece| self.enables(Process::Batch(lane, number, piece)));
+    }
+
+    /// Lets a piece of a batch take effect, whole verbs in any order among them.
+    fn take_piece(&mut self, lane: u32, id: u32, piece: u8) {
+        let flight = &self.flights[id as usize];
+        let (is_told, number) = (matches!(flight.fate, Fate::Awaited(_)), flight.number);
+        let words = Some(flight.piece_words(piece, self.liberties, &self.memory));
+        let task = (is_told && flight.is_last_piece(self.liberties)).then_some(lane);
+        self.leaves(Footprint { words, task, batch_of: Some(lane), ..Footprint::default() });
+        let flight = &mut self.flights[id as usize];
+        let effect = flight.step_piece(piece, self.liberties, &mut self.memory);
+        let is_done = flight.is_done();
+        self.verbs += u64::from(effect.kind.is_ascii_uppercase());
+        self.record(lane, id, Some(effect));
+        // What had to wait for it comes behind it, and so does the task once the batch has landed.
+        let pieces = self.flights[id as usize].pieces(self.liberties);
+        let behind: Vec<u8> = pieces.filter(|other| self.waits_for(id, *other, piece)).collect();
+        behind.into_iter().for_each(|other| self.enables(Process::Batch(lane, number, other)));
+        if is_told {
+            self.enables(Process::Task(lane));
+        }
+        if is_done {
+            self.land(id);
+        }
+    }
+
+    /// Whether the contract has a piece behind another one of its batch.
+    fn waits_for(&self, id: u32, later: u8, earlier: u8) -> bool {
+        !self.liberties.reorder && later / 2 != earlier / 2 || self.flights[id as usize].is_behind(later, earlier)
+    }
+
+    fn take_effect(&mut self, lane: u32, number: u32, piece: u8) {
         let is_it = |id: &&u32| self.flights[**id as usize].number == number;
         let id = *self.lanes[lane as usize].flights.iter().find(is_it).expect("it can take a step");
+        if self.takes_pieces() && !self.flights[id as usize].is_done() {
+            return self.take_piece(lane, id, piece);
+        }
         let flight = &self.flights[id as usize];
         let is_told = flight.is_last() && matches!(flight.fate, Fate::Awaited(_));
         let words = flight.next_words(&self.memory);

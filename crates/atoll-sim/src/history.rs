@@ -315,7 +315,7 @@ impl History {
     /// A client invokes an operation.
     pub fn begin(&self, client: u32, key: &[u8], call: Call) -> Pending {
         TOLD.set((TOLD.get().0 + 1, TOLD.get().1));
-        let span = Span { invoked: self.stamp(), returned: None };
+        let span = Span { invoked: self.stamp(), returned: None, fenced: None };
         let mut window = Window::ANY;
         if let Some(clock) = &self.clock {
             clock.now_ms();
@@ -335,6 +335,21 @@ impl History {
         if let Some(clock) = &self.clock {
             event.window.most_ms = clock.now_ms();
         }
+    }
+
+    /// A client was shut out, or is known to be dead: what it has under way has happened by now, or never does.
+    pub fn shut_out(&self, client: u32) {
+        TOLD.set((TOLD.get().0, TOLD.get().1 + 1));
+        let stamp = self.stamp();
+        let is_open =
+            |event: &&mut Event| event.client == client && event.outcome.is_none() && event.span.fenced.is_none();
+        self.events.borrow_mut().iter_mut().filter(is_open).for_each(|event| event.span.fenced = Some(stamp));
+    }
+
+    /// How many keys went by themselves: no order explains what clients saw of them without an eviction.
+    pub fn keys_evicted(&self) -> usize {
+        let is_evicted = |events: &&Vec<Event>| matches!(verdict(events, Evictions::Never), Verdict::Violation(_));
+        self.by_key().values().filter(is_evicted).count()
     }
 
     /// The events.

@@ -38,6 +38,7 @@
 mod afflictions;
 mod alarms;
 pub mod control;
+pub mod distance;
 pub mod endpoint;
 mod excerpt;
 pub mod explore;
@@ -62,9 +63,11 @@ pub mod sim;
 pub mod strict;
 mod timers;
 mod trace;
+mod watch;
 mod world;
 
 pub use control::{ClientId, ClientState, Control};
+pub use distance::Distance;
 pub use endpoint::SimEndpoint;
 pub use explore::{ExploreOptions, Explored, ExploredFault, explore, replay};
 pub use fault::{After, Direction, Fault, Faults, Fencing};
@@ -76,3 +79,4 @@ pub use schedule::Strategy;
 pub use seeds::for_each_seed;
 pub use sim::{RunReport, Sim, SimError, SimOptions};
 pub use strict::{Strict, Switch};
+pub use watch::Forced;

@@ -3,7 +3,8 @@
 //! Wing and Gong's search (JPDC 1993) with Lowe's memory of configurations (Concurrency and Computation 2017): an operation
 //! may come next if it was invoked before every other one that is left returned; a configuration (which operations have been ordered,
 //! and the state) that failed once is not tried again. An operation that only observes and fits is taken at once, because no later
-//! place could be better for the others.
+//! place could be better for the others. An operation of a client that was shut out may be left out, but may not come behind one that
+//! was invoked after that.
 //!
 //! The search knows nothing of caches: see [`Specification`], and [`history`](crate::history) for the cache's.
 
@@ -17,6 +18,8 @@ pub struct Span {
     pub invoked: u64,
     /// When it returned; `None` if it never did, so that it may have happened at any time since, or never.
     pub returned: Option<u64>,
+    /// When its client was shut out, if it never returned: it happened before that, or never.
+    pub fenced: Option<u64>,
 }
 
 /// What operations do, one at a time.
@@ -65,6 +68,8 @@ struct Search<'a, S: Specification> {
     by_invocation: Vec<usize>,
     /// A bit for each that has been ordered.
     ordered: Box<[u64]>,
+    /// Whether the client of one was shut out.
+    has_fenced: bool,
     next: Vec<S::State>,
 }
 
@@ -77,12 +82,19 @@ impl<S: Specification> Search<'_, S> {
         self.ordered[operation / 64] ^= 1 << (operation % 64);
     }
 
+    /// When the last of those that have been ordered was invoked. What was shut out before then can come no more.
+    fn latest_invocation(&self) -> u64 {
+        let latest = self.by_invocation.iter().rev().find(|operation| self.is_ordered(**operation));
+        latest.map_or(0, |operation| self.spans[*operation].invoked)
+    }
+
     /// The operations that may come next in `state`, with the states that they leave.
     fn candidates(&mut self, first: &mut usize, state: &S::State) -> Vec<(usize, S::State)> {
         while self.by_invocation.get(*first).is_some_and(|operation| self.is_ordered(*operation)) {
             *first += 1;
         }
         let mut candidates = Vec::new();
+        let latest = if self.has_fenced { self.latest_invocation() } else { 0 };
         let mut returned_min = u64::MAX;
         for place in *first..self.by_invocation.len() {
             let operation = self.by_invocation[place];
@@ -90,7 +102,7 @@ impl<S: Specification> Search<'_, S> {
             if span.invoked > returned_min {
                 break;
             }
-            if self.is_ordered(operation) {
+            if self.is_ordered(operation) || span.fenced.is_some_and(|fenced| fenced < latest) {
                 continue;
             }
             returned_min = returned_min.min(span.returned.unwrap_or(u64::MAX));
@@ -113,7 +125,8 @@ pub fn check<S: Specification>(specification: &S, spans: &[Span]) -> Verdict {
     let mut by_invocation: Vec<usize> = (0..spans.len()).collect();
     by_invocation.sort_by_key(|operation| spans[*operation].invoked);
     let ordered = vec![0; spans.len().div_ceil(64)].into_boxed_slice();
-    let mut search = Search { specification, spans, by_invocation, ordered, next: Vec::new() };
+    let has_fenced = spans.iter().any(|span| span.fenced.is_some());
+    let mut search = Search { specification, spans, by_invocation, ordered, has_fenced, next: Vec::new() };
     let mut left = spans.iter().filter(|span| span.returned.is_some()).count();
     if left == 0 {
         return Verdict::Linearizable(Vec::new());
@@ -183,8 +196,16 @@ mod tests {
     }
 
     fn verdict(operations: &[(u64, Option<u64>, Result<u32, u32>)]) -> Verdict {
-        let spans: Vec<Span> =
-            operations.iter().map(|(invoked, returned, _)| Span { invoked: *invoked, returned: *returned }).collect();
+        verdict_fenced(operations, None)
+    }
+
+    /// The same, where all operations that never returned were shut out then.
+    fn verdict_fenced(operations: &[(u64, Option<u64>, Result<u32, u32>)], fenced: Option<u64>) -> Verdict {
+        let span = |(invoked, returned, _): &(u64, Option<u64>, _)| {
+            let fenced = fenced.filter(|_| returned.is_none());
+            Span { invoked: *invoked, returned: *returned, fenced }
+        };
+        let spans: Vec<Span> = operations.iter().map(span).collect();
         check(&Register(operations.iter().map(|(_, _, operation)| *operation).collect()), &spans)
     }
 
@@ -208,5 +229,18 @@ mod tests {
         assert!(matches!(verdict(&seen), Verdict::Linearizable(_)));
         let undone = [(1, None, Ok(7)), (2, Some(3), Err(7)), (4, Some(5), Err(0))];
         assert!(matches!(verdict(&undone), Verdict::Violation(_)));
+    }
+
+    #[test]
+    fn an_operation_of_a_client_that_was_shut_out_happened_before_or_never() {
+        // Seen by a read that began after the fence, and not by one that came between: the write would have had to come after the fence.
+        let late = [(1, None, Ok(7)), (5, Some(6), Err(0)), (7, Some(8), Err(7))];
+        assert!(matches!(verdict(&late), Verdict::Linearizable(_)));
+        assert!(matches!(verdict_fenced(&late, Some(2)), Verdict::Violation(_)));
+        assert!(matches!(verdict_fenced(&late, Some(6)), Verdict::Linearizable(_)));
+        let before = [(1, None, Ok(7)), (3, Some(4), Err(7)), (5, Some(6), Err(7))];
+        assert!(matches!(verdict_fenced(&before, Some(2)), Verdict::Linearizable(_)));
+        let never = [(1, None, Ok(7)), (3, Some(4), Err(0)), (5, Some(6), Err(0))];
+        assert!(matches!(verdict_fenced(&never, Some(2)), Verdict::Linearizable(_)));
     }
 }

@@ -20,6 +20,8 @@ pub(crate) struct Port {
     pub(crate) shut: bool,
     /// How much too fast its monotone clock is, per mille.
     pub(crate) drift_per_mille: i64,
+    /// Whether memory is near its client.
+    pub(crate) is_near: bool,
     /// How far its wall clock has jumped.
     pub(crate) jumped_ms: i64,
     pub(crate) random: Random,
@@ -41,7 +43,13 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    pub(crate) fn new(name: &str, mut random: Random, drift_per_mille: i64, has_agent_clock: bool) -> Self {
+    pub(crate) fn new(
+        name: &str,
+        mut random: Random,
+        drift_per_mille: i64,
+        has_agent_clock: bool,
+        is_near: bool,
+    ) -> Self {
         Self {
             name: name.to_owned(),
             lane: NOBODY,
@@ -49,6 +57,7 @@ impl Port {
             dropped: false,
             shut: false,
             drift_per_mille,
+            is_near,
             jumped_ms: 0,
             origin_ns: random.below(1 << 40),
             skew_ms: 0,

@@ -5,7 +5,7 @@ use crate::fault::{Faults, Fencing};
 use crate::guided::Guided;
 use crate::network::{Network, Service, Traffic};
 use crate::world::{Next, World};
-use crate::{Liberties, SimEndpoint, Strategy, Strict, seeds};
+use crate::{Distance, Liberties, SimEndpoint, Strategy, Strict, seeds};
 use atoll_fabric::{Address, BATCH_VERBS_MAX, Domain, Kind, Lifetime, Limits, RegionAttributes};
 use std::cell::RefCell;
 use std::future::Future;
@@ -32,6 +32,8 @@ pub struct SimOptions {
     pub strict: Strict,
     /// What fences can do.
     pub fencing: Fencing,
+    /// How far memory is from clients.
+    pub distance: Distance,
     /// When a batch whose completion cannot arrive ends in "outcome unknown".
     pub deadline_ns: u64,
     /// What the endpoints say that they take at once.
@@ -58,6 +60,7 @@ impl SimOptions {
             liberties: Liberties::none(),
             steps_max: u64::MAX,
             network: Some(network),
+            distance: Distance::Far,
             ..Self::with_nodes(seed, nodes)
         }
     }
@@ -72,6 +75,7 @@ impl SimOptions {
             faults: Faults::none(),
             strict: Strict::from_environment(),
             fencing: Fencing::default(),
+            distance: Distance::default(),
             deadline_ns: 1_000_000,
             limits: Limits { batch_verbs_max: BATCH_VERBS_MAX, batches_max: 16, verb_bytes_max: 1 << 20 },
             steps_max: 20_000_000,

@@ -4,6 +4,7 @@
 //! batches makes one effect, or a completion arrives. The strategy chooses the lane, chance the step within it. A lane can run
 //! if its task was woken, or if one of its batches is not held back.
 
+use crate::distance::Distances;
 use crate::fault::{Faults, Fencing};
 use crate::flight::{Effect, Failure, Fate, Flight};
 use crate::footprint::Process;
@@ -18,6 +19,7 @@ use crate::schedule::Scheduler;
 use crate::sim::SimOptions;
 use crate::timers::{Due, Timer};
 use crate::trace::{Trace, What};
+use crate::watch::Watch;
 use crate::{Liberties, Random};
 use atoll_fabric::Limits;
 use atoll_fabric::batch::Verb;
@@ -67,6 +69,11 @@ pub(crate) struct World {
     /// Whether a task is being dropped whose client is dead.
     pub(crate) dropping: bool,
     pub(crate) fencing: Fencing,
+    /// Words that a scenario watches.
+    pub(crate) watch: Watch,
+    /// Told of the lane of an endpoint of which nothing takes effect any more.
+    pub(crate) on_shut_out: Option<Box<dyn Fn(u32)>>,
+    distances: Distances,
     /// What the seed may still draw.
     pub(crate) faults: Faults,
     /// A stream of its own, so that faults do not change what chance decides elsewhere.
@@ -138,6 +145,9 @@ impl World {
             watchers: Vec::new(),
             dropping: false,
             fencing: options.fencing,
+            watch: Watch::default(),
+            on_shut_out: None,
+            distances: Distances::new(options.distance, options.seed),
             fault_at: if options.faults.any() {
                 fault_random.below(2 * options.faults.steps_between.max(1))
             } else {
@@ -175,7 +185,8 @@ impl World {
         let number = self.ports.len() as u64;
         let random = Random::stream(seed, 1 + number);
         let has_agent_clock = !self.liberties.absent_agent_clocks || port::has_agent_clock(seed, number);
-        self.ports.push(Port::new(name, random, drift_per_mille, has_agent_clock));
+        let is_near = self.distances.next_is_near();
+        self.ports.push(Port::new(name, random, drift_per_mille, has_agent_clock, is_near));
         self.ports.len() as u32 - 1
     }
 
@@ -273,6 +284,9 @@ impl World {
             let done = flight.is_done();
             self.verbs += u64::from(effect.kind.is_ascii_uppercase());
             self.record(lane, id, Some(effect));
+            if self.watch.is_on() {
+                self.note_watched(id, effect);
+            }
             if done {
                 break self.complete(id);
             }
@@ -283,6 +297,13 @@ impl World {
                 break;
             }
         }
+    }
+
+    #[cold]
+    fn note_watched(&mut self, id: u32, effect: Effect) {
+        let flight = &self.flights[id as usize];
+        let (from, bytes) = ((flight.endpoint, (flight.lane, flight.number)), flight.verb(effect.verb.into()).len());
+        self.watch.note(&self.memory, self.now_ns, from, effect, bytes);
     }
 
     /// All effects are made; the completion arrives now, or takes its time.
@@ -507,7 +528,7 @@ impl World {
         state.flights.push(id);
         let number = state.launches - 1;
         self.settle(lane);
-        self.enables(Process::Batch(lane, number));
+        self.enables_batch(id, number);
         let late = if unawaited { self.temper.late_unawaited } else { self.temper.delay };
         if self.random.chance(late) {
             self.hold(id);

@@ -197,7 +197,7 @@ fn timed(operations: &[Timed]) -> History {
         key: b"k".to_vec(),
         call: call.clone(),
         outcome: Some(outcome.clone()),
-        span: Span { invoked: 2 * number as u64 + 1, returned: Some(2 * number as u64 + 2) },
+        span: Span { invoked: 2 * number as u64 + 1, returned: Some(2 * number as u64 + 2), fenced: None },
         window: Window { least_ms: *least_ms, most_ms: *most_ms },
     };
     History::from_events(operations.iter().enumerate().map(event).collect())

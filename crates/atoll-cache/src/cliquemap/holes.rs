@@ -16,6 +16,25 @@ pub enum Hole {
     UntakenExpiry,
 }
 
+/// What a history says that is none of a cache.
+#[cfg(feature = "holes")]
+const NO_ORDER: &str = "no order of the operations explains";
+
+#[cfg(feature = "holes")]
+impl Hole {
+    /// Words of the failures that prove the hole. What fails otherwise proves nothing of it.
+    pub fn harms(self) -> &'static [&'static str] {
+        match self {
+            Self::Validation | Self::Repeats | Self::LostUpdate | Self::UntakenExpiry => &[NO_ORDER],
+        }
+    }
+
+    /// Whether a failure is the harm that this hole does.
+    pub fn is_shown_by(self, failure: &str) -> bool {
+        self.harms().iter().any(|harm| failure.contains(harm))
+    }
+}
+
 impl crate::open_holes::Numbered for Hole {
     fn number(self) -> u32 {
         self as u32

@@ -56,6 +56,47 @@ pub enum Hole {
     UnknownNode,
 }
 
+/// What a history says that is none of a cache.
+#[cfg(feature = "holes")]
+const NO_ORDER: &str = "no order of the operations explains";
+
+#[cfg(feature = "holes")]
+impl Hole {
+    /// Words of the failures that prove the hole. What fails otherwise proves nothing of it.
+    pub fn harms(self) -> &'static [&'static str] {
+        match self {
+            Self::Validation | Self::Generation | Self::Protection | Self::LostUpdate | Self::UncheckedAddress => {
+                &[NO_ORDER]
+            }
+            Self::OvertakenByCopy | Self::OvertakenBySight | Self::UntakenExpiry | Self::DroppedSet => &[NO_ORDER],
+            Self::DuplicateKey => &["hold the same key", NO_ORDER],
+            Self::EarlyReuse => &[NO_ORDER, "holds no group of its time", "points to no record of its own"],
+            Self::UnfilledNode | Self::KeptTicket => &["queue outside its cursors"],
+            Self::IdleEvictor => &["the pool is full and nothing in it can be evicted"],
+            Self::StaleNode => &["is queued and has 2 nodes", NO_ORDER],
+            Self::TrustedBytes => &["are outside every region"],
+            Self::LeakedChunks => &["its owner is not a client"],
+            Self::LeakedExtents => &["is an extent of no object"],
+            Self::OrphanedGroup => &["is queued and has 0 nodes"],
+            Self::LateDequeuer => &["is queued and has 2 nodes"],
+            Self::PendingForever => &["is pending"],
+            Self::UnfencedRepair => &[
+                "somebody else changed the state of",
+                NO_ORDER,
+                "its owner is not a client",
+                "hold no group of its time",
+            ],
+            Self::UnorderedNodes => &["points to no record of its own", "dropped", NO_ORDER],
+            Self::UnknownNode => &["dropped"],
+        }
+    }
+
+    /// Whether a failure is the harm that this hole does.
+    pub fn is_shown_by(self, failure: &str) -> bool {
+        self.harms().iter().any(|harm| failure.contains(harm))
+    }
+}
+
 impl crate::open_holes::Numbered for Hole {
     fn number(self) -> u32 {
         self as u32

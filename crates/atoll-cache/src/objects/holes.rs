@@ -59,6 +59,48 @@ pub enum Hole {
     UnknownNode,
 }
 
+/// What a history says that is none of a cache.
+#[cfg(feature = "holes")]
+const NO_ORDER: &str = "no order of the operations explains";
+
+#[cfg(feature = "holes")]
+impl Hole {
+    /// Words of the failures that prove the hole. What fails otherwise proves nothing of it.
+    pub fn harms(self) -> &'static [&'static str] {
+        match self {
+            Self::Validation | Self::Tag | Self::LostUpdate | Self::WrappedTag | Self::UntakenExpiry => &[NO_ORDER],
+            Self::OvertakenByCopy | Self::OvertakenBySight => &[NO_ORDER],
+            Self::DuplicateKey => &["hold the same key", NO_ORDER],
+            Self::TrustedBytes => &["are outside every region"],
+            Self::UntoldTaking | Self::LeakedBlocks | Self::UntimelyCell | Self::UntoldSettling => {
+                &["nobody has block"]
+            }
+            Self::RewrittenCells => &["name the same block", "names a block", NO_ORDER],
+            Self::LeakedChunks => &["its owner is not a client"],
+            Self::LeakedExtents => &["is an extent of no object"],
+            Self::EarlyReuse | Self::PendingName | Self::TornLook => &[
+                "name the same block",
+                "names a block of chunk",
+                "points to no record of its own",
+                "dropped",
+                NO_ORDER,
+            ],
+            Self::KeptShelf => &["names chunk", "name the same block", "names a block", "dropped"],
+            Self::UnfencedRepair => {
+                &["somebody else changed the state of", "name the same block", "nobody has block", "dropped", NO_ORDER]
+            }
+            Self::UnorderedNodes => &["points to no record of its own", "dropped", "nobody has block", NO_ORDER],
+            Self::StrayExtension | Self::UntoldOperation => &["points to no record of its own", "dropped", NO_ORDER],
+            Self::UnknownNode => &["dropped"],
+        }
+    }
+
+    /// Whether a failure is the harm that this hole does.
+    pub fn is_shown_by(self, failure: &str) -> bool {
+        self.harms().iter().any(|harm| failure.contains(harm))
+    }
+}
+
 impl crate::open_holes::Numbered for Hole {
     fn number(self) -> u32 {
         self as u32

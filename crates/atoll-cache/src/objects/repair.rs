@@ -144,11 +144,12 @@ impl<E: Endpoint> Core<E> {
 
     async fn look(&mut self, everybody: bool) -> Result<Repaired, CacheError> {
         let mut repaired = Repaired::default();
-        let (me, now_ns) = (self.me(), self.endpoint.now_ns());
+        let (me, asked_ns) = (self.me(), self.endpoint.now_ns());
         let places = registry::places(&self.endpoint, &self.shared.pool).await?;
+        let told_ns = self.endpoint.now_ns();
         let mut left_behind = everybody || self.stock.has_foreign();
         for place in places.iter().filter(|place| place.incarnation.slot != me.slot) {
-            let still_ns = self.watch.still_ns(place, now_ns);
+            let still_ns = self.watch.still_ns(place, asked_ns, told_ns);
             let pool = &self.shared.pool;
             match place.state {
                 PlaceState::Taken | PlaceState::Joining => {

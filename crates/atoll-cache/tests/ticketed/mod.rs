@@ -42,7 +42,7 @@ impl Recorder for Ticketed {
     type Pending = usize;
 
     fn begin(&self, client: u32, key: &[u8], call: Call) -> usize {
-        let span = Span { invoked: self.stamp(), returned: None };
+        let span = Span { invoked: self.stamp(), returned: None, fenced: None };
         let mut events = self.events.borrow_mut();
         events.push(Event { client, key: key.to_vec(), call, outcome: None, span, window: Window::ANY });
         events.len() - 1
@@ -211,7 +211,7 @@ impl Reader<'_> {
 
     fn event(&mut self) -> Event {
         let (client, key, invoked) = (self.word() as u32, self.bytes(), self.word());
-        let span = Span { invoked, returned: self.option(Self::word) };
+        let span = Span { invoked, returned: self.option(Self::word), fenced: None };
         let call = match self.word() {
             0 => Call::Get,
             1 => Call::Delete,

@@ -12,7 +12,7 @@ use atoll_pool::clock::SKEW_MS;
 use atoll_pool::nodes::MEMBER_HEADER_BYTES;
 use atoll_sim::history::{Checked, Evictions};
 use atoll_sim::sim::region;
-use atoll_sim::{Control, History, Random, Sim, SimOptions, Strategy};
+use atoll_sim::{Control, Distance, History, Random, Sim, SimOptions, Strategy};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -44,6 +44,8 @@ pub struct Case<S: Subject = Forged> {
     pub evictions: Evictions,
     /// Whose step is next.
     pub strategy: Strategy,
+    /// How far memory is from the clients.
+    pub distance: Distance,
     /// A run of more steps is a livelock.
     pub steps_max: u64,
     /// How often a client may leave and come back.
@@ -71,6 +73,7 @@ impl<S: Subject> Default for Case<S> {
             load: Load { keys: 5, operations: 60, value_bytes_max: 300, lookups: 40, mixed: true, expiring: false },
             evictions: Evictions::Anytime,
             strategy: Strategy::FromSeed,
+            distance: Distance::FromSeed,
             steps_max: 30_000_000,
             rejoins: 0,
             hesitation_ns: 0,
@@ -153,6 +156,7 @@ impl<S: Subject> Case<S> {
         let settings = self.settings();
         let mut options = SimOptions::with_nodes(seed, self.regions(&settings));
         (options.steps_max, options.strategy) = (self.steps_max, self.strategy);
+        options.distance = self.distance;
         options.nodes[0].extend(self.subject.further_region(&settings)?);
         let sim = Sim::new(options);
         let endpoint = Hesitant { inner: sim.endpoint("maker"), hesitation_ns: 0 };

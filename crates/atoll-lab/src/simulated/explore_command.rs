@@ -1,9 +1,10 @@
 //! The command `sim explore`.
 
-use super::explored::{SMALL_CASES, SmallCase};
+use super::explored::{Bounds, SMALL_CASES, SmallCase};
 use super::subject::{Dittoed, Forged, Learned, Queueing, Stored, Subject};
 use super::swarm::SimulatedEngine;
 use crate::LabError;
+use atoll_sim::Distance;
 use atoll_sim::explore::{self, Decisions, Explored};
 use clap::Args;
 
@@ -21,6 +22,15 @@ pub struct ExploreCommand {
     /// Switches from a client that could go on to another one, at most; without it, all runs that differ in what matters
     #[arg(long)]
     preemptions: Option<u32>,
+    /// Let verbs of a batch take effect in every order that the contract permits
+    #[arg(long)]
+    reorder: bool,
+    /// Let READs and WRITEs of several words take effect in two halves
+    #[arg(long)]
+    tear: bool,
+    /// Let memory be far from the clients, as over a network
+    #[arg(long)]
+    far: bool,
     /// Run only this one again, and print its events
     #[arg(long, value_name = "DECISIONS")]
     replay: Option<Decisions>,
@@ -41,6 +51,12 @@ impl ExploreCommand {
         }
     }
 
+    fn bounds(&self) -> Bounds {
+        let Self { runs_max, preemptions, reorder, tear, far, .. } = *self;
+        let distance = if far { Distance::Far } else { Distance::Near };
+        Bounds { runs_max, preemptions_max: preemptions, reorder, tear, distance }
+    }
+
     fn run_with<S: Subject>(self) -> Result<(), LabError> {
         if self.case == "list" {
             for SmallCase { name, what, .. } in SMALL_CASES {
@@ -57,14 +73,14 @@ impl ExploreCommand {
             }
         };
         if let (Some(decisions), [case]) = (&self.replay, &cases[..]) {
-            let options = case.options::<S>(1, self.preemptions);
+            let options = case.options::<S>(&self.bounds());
             let (result, trace) = explore::replay(&options, decisions, |sim| case.run::<S>(sim));
             println!("{}", trace.trim_start_matches('\n'));
             return result.map_err(LabError::Failed);
         }
         let (mut failed, mut reports) = (0, Vec::new());
         for case in cases {
-            let explored = case.explore::<S>(self.runs_max, self.preemptions);
+            let explored = case.explore::<S>(&self.bounds());
             failed += usize::from(explored.failure.is_some());
             if self.json {
                 reports.push(report(case, &explored));

@@ -10,7 +10,7 @@ use atoll_cache::{CacheError, Condition, Pooled};
 use atoll_fabric::Endpoint;
 use atoll_sim::explore::{self, Explored, ExploredFault};
 use atoll_sim::history::Evictions;
-use atoll_sim::{ExploreOptions, History, Sim};
+use atoll_sim::{Distance, ExploreOptions, History, Liberties, Sim};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -161,6 +161,28 @@ pub const SMALL_CASES: &[SmallCase] = &[
     },
 ];
 
+/// How far an exploration goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Runs at most.
+    pub runs_max: u64,
+    /// Switches from a client that could go on to another one, at most; `None` for all runs that differ in what matters (see [`ExploreOptions`]).
+    pub preemptions_max: Option<u32>,
+    /// Whether verbs of a batch take effect in every order that the contract permits.
+    pub reorder: bool,
+    /// Whether READs and WRITEs of several words take effect in two halves.
+    pub tear: bool,
+    /// How far memory is from the clients.
+    pub distance: Distance,
+}
+
+impl Bounds {
+    /// All runs that differ in what matters, up to so many, of clients with near memory whose verbs take effect whole and in order.
+    pub const fn runs(runs_max: u64) -> Self {
+        Self { runs_max, preemptions_max: None, reorder: false, tear: false, distance: Distance::Near }
+    }
+}
+
 impl SmallCase {
     /// The one with this name.
     pub fn named(name: &str) -> Option<&'static Self> {
@@ -179,22 +201,24 @@ impl SmallCase {
         }
     }
 
-    pub(super) fn options<S: Subject>(&self, runs_max: u64, preemptions_max: Option<u32>) -> ExploreOptions {
+    pub(super) fn options<S: Subject>(&self, bounds: &Bounds) -> ExploreOptions {
         let case = self.case::<S>();
         let settings = case.settings();
         let mut options = ExploreOptions {
             fault: self.fault,
-            preemptions_max,
-            runs_max,
+            preemptions_max: bounds.preemptions_max,
+            runs_max: bounds.runs_max,
             ..ExploreOptions::new(settings.home_bytes())
         };
         options.sim.nodes = case.regions(&settings);
+        options.sim.distance = bounds.distance;
+        options.sim.liberties = Liberties { reorder: bounds.reorder, tear: bounds.tear, ..Liberties::none() };
         options
     }
 
-    /// Runs every interleaving, up to `runs_max` of them; with a bound on preemptions, if one is given (see [`ExploreOptions`]).
-    pub fn explore<S: Subject>(&self, runs_max: u64, preemptions_max: Option<u32>) -> Explored {
-        explore::explore(&self.options::<S>(runs_max, preemptions_max), |sim| self.run::<S>(sim))
+    /// Runs every interleaving within bounds.
+    pub fn explore<S: Subject>(&self, bounds: &Bounds) -> Explored {
+        explore::explore(&self.options::<S>(bounds), |sim| self.run::<S>(sim))
     }
 
     pub(super) fn run<S: Subject>(&self, sim: &Sim) -> Result<(), String> {

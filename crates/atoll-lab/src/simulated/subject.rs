@@ -32,6 +32,10 @@ pub trait Subject: Clone + Debug + Default + 'static {
     const CHUNK_BYTES: [u32; 3];
     /// Whether its pools have further nodes, and grow.
     const SPREADS: bool = true;
+    /// Whether nothing of a client takes effect once it is shut out. Messages outlive that.
+    const ENDS_WITH_FENCE: bool = true;
+    /// Whether what dead clients held comes back while others make their rounds.
+    const SETTLES_DOWN: bool = true;
 
     /// Choices from a stream; `paper` says whether they are to be a paper's.
     fn drawn(random: &mut Random, paper: bool) -> Self;
@@ -120,8 +124,8 @@ impl Subject for Forged {
     }
 
     fn prepare(&self, engine: &mut Self::Engine, hole: Option<Self::Hole>) {
-        // Every other client remembers addresses, and what it missed.
-        let remembers = !engine.endpoint().identity().bits().is_multiple_of(2);
+        // Where memory is near every other client does all the same.
+        let remembers = !engine.endpoint().is_near() || !engine.endpoint().identity().bits().is_multiple_of(2);
         engine.set_address_cache(if remembers { ADDRESS_CACHE_BYTES } else { 0 });
         engine.set_absence_memory(remembers);
         if self.variant != Variant::default() {
@@ -301,6 +305,8 @@ impl Subject for Cliqued {
     type Engine = CliqueMap<Hesitant>;
     const CHUNK_BYTES: [u32; 3] = [256, 512, 1024];
     const SPREADS: bool = false;
+    const ENDS_WITH_FENCE: bool = false;
+    const SETTLES_DOWN: bool = false;
 
     fn drawn(random: &mut Random, _paper: bool) -> Self {
         let policy = random.pick(&[Policy::Lru, Policy::Lfu]);

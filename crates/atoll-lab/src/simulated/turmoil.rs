@@ -7,13 +7,14 @@ use super::case::{Case, GROWTH_NS_MAX, timed_history};
 use super::client::Hesitant;
 use super::load::{self, Load};
 use super::subject::{Forged, Subject};
-use atoll_cache::{Cache, CacheError, Pooled, SetOptions};
-use atoll_fabric::{Endpoint, VerbError};
+use atoll_cache::{Cache, CacheError, Engine, Pooled, SetOptions};
+use atoll_fabric::{Address, Endpoint, Identity, VerbError};
 use atoll_pool::PoolError;
-use atoll_pool::registry::Times;
+use atoll_pool::registry::{self, PlaceState, Times};
 use atoll_sim::history::{Checked, Evictions};
-use atoll_sim::{Control, Faults, Fencing, History, Liberties, Random, Sim, SimOptions};
+use atoll_sim::{ClientId, Control, Faults, Fencing, History, Liberties, Random, Sim, SimOptions};
 use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 /// A case, what goes wrong in it, and how soon clients look after each other.
@@ -50,7 +51,46 @@ pub struct Ran {
     pub digest: u64,
 }
 
-/// What the clients of a run share with whoever judges it.
+/// What clients counted, those that died among them.
+#[derive(Default)]
+struct Tally {
+    /// Objects evicted.
+    evictions: Cell<u64>,
+    /// Objects dropped because their bytes were not what was written.
+    damaged: Cell<u64>,
+    /// Clients that did not come to their end: what the last batch of each did is not counted.
+    lost: Cell<u64>,
+}
+
+/// A client's cache. What it counted is added to the tally when it goes, however it does.
+struct Tallied<G: Engine> {
+    cache: Cache<G>,
+    tally: Rc<Tally>,
+    has_left: bool,
+}
+
+impl<G: Engine> Drop for Tallied<G> {
+    fn drop(&mut self) {
+        let (stats, tally) = (self.cache.stats(), &self.tally);
+        tally.evictions.set(tally.evictions.get() + stats.evictions);
+        tally.damaged.set(tally.damaged.get() + stats.damaged);
+        tally.lost.set(tally.lost.get() + u64::from(!self.has_left));
+    }
+}
+
+impl<G: Engine> Tallied<G> {
+    /// Leaves the pool; only a client that could has come to its end.
+    async fn leave<E: Endpoint>(&mut self) -> Result<(), CacheError>
+    where
+        G: Pooled<E>,
+    {
+        self.cache.engine_mut().leave().await?;
+        self.has_left = true;
+        Ok(())
+    }
+}
+
+/// What the clients of a run share with the one that judges it.
 struct Stage<S: Subject> {
     turmoil: Turmoil<S>,
     seed: u64,
@@ -58,6 +98,11 @@ struct Stage<S: Subject> {
     history: Rc<History>,
     errors: RefCell<Vec<String>>,
     next_number: Cell<u32>,
+    tally: Rc<Tally>,
+    /// Whose operations in the history are whose.
+    numbers: Rc<RefCell<BTreeMap<ClientId, u32>>>,
+    /// The words of a client's place that move while it makes its rounds.
+    leases: RefCell<HashMap<Identity, [Address; 2]>>,
 }
 
 /// Steps within which a run comes to its end, a hundred times what one takes: else somebody waits for ever.
@@ -66,6 +111,8 @@ const STEPS_MAX: u64 = 5_000_000;
 const CLOCK_JUMP_MS_MAX: u64 = 3 * 365 * 86_400_000;
 /// Looks of the last client at a pool that is not sound yet.
 const LOOKS_MAX: u32 = 20;
+/// Rounds of the last client within which everything that dead clients held has come back by itself.
+const ROUNDS_MAX: u32 = 400;
 
 impl<S: Subject> Turmoil<S> {
     /// Everything from the seed.
@@ -107,6 +154,7 @@ impl<S: Subject> Turmoil<S> {
         SimOptions {
             steps_max: self.case.steps_max,
             strategy: self.case.strategy,
+            distance: self.case.distance,
             liberties: self.liberties,
             faults: self.faults,
             fencing: self.fencing,
@@ -143,6 +191,11 @@ impl<S: Subject> Turmoil<S> {
         let endpoint = Hesitant { inner: sim.endpoint("maker"), hesitation_ns: 0 };
         let made = sim.block_on(async move { S::Engine::format(&endpoint, settings).await });
         let pool = made.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        let control = sim.control();
+        let layout = S::Engine::pool_of(&pool).layout.clone();
+        let places = S::Engine::pool_of(&pool).settings.clients_max;
+        let signals = (0..places).map(|place| layout.signal(place));
+        signals.for_each(|signal| [signal, signal.add(LEASE)].into_iter().for_each(|word| control.watch_word(word)));
         let attendant = self.case.subject.attendant(&pool);
         let attend = |present: &Rc<()>| attendant.iter().for_each(|attend| attend(sim, Rc::downgrade(present)));
         let history = Rc::new(timed_history::<S>(sim.control(), &pool));
@@ -154,12 +207,24 @@ impl<S: Subject> Turmoil<S> {
             history,
             errors: RefCell::default(),
             next_number: Cell::new(self.case.clients),
+            tally: Rc::default(),
+            numbers: Rc::default(),
+            leases: RefCell::default(),
         });
+        if S::ENDS_WITH_FENCE {
+            let (history, numbers) = (stage.history.clone(), stage.numbers.clone());
+            control.on_shut_out(move |client| {
+                if let Some(number) = numbers.borrow().get(&client) {
+                    history.shut_out(*number);
+                }
+            });
+        }
         let present = Rc::new(());
         attend(&present);
         for number in 0..self.case.clients {
             let (stage, control, present) = (stage.clone(), sim.control(), present.clone());
-            sim.spawn(&format!("client {number}"), live(stage, control, number, present));
+            let client = sim.spawn(&format!("client {number}"), live(stage.clone(), control, number, present));
+            stage.numbers.borrow_mut().insert(client, number);
         }
         if self.case.growth_chunks > 0 {
             sim.spawn("grower", grow(stage.clone(), sim.control()));
@@ -176,6 +241,8 @@ impl<S: Subject> Turmoil<S> {
         attend(&present);
         sim.block_on(end(stage.clone(), sim.control(), present)).map_err(|error| error.to_string())??;
         let checked = stage.history.check_with(self.case.evictions).map_err(|violation| violation.to_string())?;
+        stage.judge_counts()?;
+        stage.judge_fences(&control)?;
         let report = sim.run().map_err(|error| error.to_string())?;
         let kills = sim.control().killed().len() as u64;
         Ok(Ran { checked, steps: report.steps, verbs: report.verbs, kills, digest: report.digest })
@@ -184,22 +251,71 @@ impl<S: Subject> Turmoil<S> {
 
 impl<S: Subject> Stage<S> {
     /// Joins the pool as a client of its own process.
-    async fn join(&self, control: &Control, name: &str, hole: bool) -> Result<Cache<S::Engine>, PoolError> {
+    async fn join(&self, control: &Control, name: &str, hole: bool) -> Result<Tallied<S::Engine>, PoolError> {
         let endpoint = Hesitant { inner: control.endpoint(name), hesitation_ns: 0 };
         let pool = S::Engine::open(&endpoint, self.bytes).await?;
         let mut engine = S::Engine::join(&pool, endpoint).await?;
         engine.set_times(self.turmoil.times);
         self.turmoil.case.subject.prepare(&mut engine, self.turmoil.case.hole.filter(|_| hole));
-        Ok(Cache::new(engine))
+        let signal = S::Engine::pool_of(&pool).layout.signal(engine.me().slot);
+        self.leases.borrow_mut().insert(engine.endpoint().identity(), [signal, signal.add(LEASE)]);
+        Ok(Tallied { cache: Cache::new(engine), tally: self.tally.clone(), has_left: false })
+    }
+
+    /// What clients counted must explain what they saw.
+    fn judge_counts(&self) -> Result<(), String> {
+        let (Tally { evictions, damaged, lost }, faults) = (&*self.tally, &self.turmoil.faults);
+        // A node that loses its bytes damages what was there.
+        if damaged.get() > 0 && faults.node_losses_max == 0 {
+            return Err(format!("{} sound objects were dropped as damaged", damaged.get()));
+        }
+        let gone = if lost.get() == 0 && faults.node_losses_max == 0 { self.history.keys_evicted() as u64 } else { 0 };
+        match gone > evictions.get() {
+            true => Err(format!("{gone} keys went by themselves, and {} evictions were counted", evictions.get())),
+            false => Ok(()),
+        }
+    }
+
+    /// A living client may be shut out only if it made no round for long enough, as far as the client that did so saw.
+    fn judge_fences(&self, control: &Control) -> Result<(), String> {
+        let Turmoil { times, faults, .. } = &self.turmoil;
+        // By an observer's clock that is too fast.
+        let least_ns = times.suspect_ns * 1000 / (1000 + u64::from(faults.clock_drift_per_mille_max));
+        for forced in control.forced() {
+            let Some(words) = self.leases.borrow().get(&forced.who).copied() else { continue };
+            let still_ns = words.iter().filter_map(|word| forced.still_ns.get(word)).min().copied().unwrap_or(0);
+            if still_ns + 2 < least_ns {
+                let who = control.identified(forced.who).map_or_else(String::new, |client| control.name(client));
+                return Err(format!("{who} was shut out {still_ns} ns after it had made a round"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a client with this endpoint may end with this error.
+    fn is_fate(&self, control: &Control, who: Identity, error: &VerbError) -> bool {
+        let Turmoil { faults, fencing, .. } = &self.turmoil;
+        match error {
+            VerbError::Fenced => *fencing == Fencing::Forced && control.is_shut_out(who),
+            VerbError::OutcomeUnknown => faults.unknowns_max + faults.link_cuts_max > 0,
+            VerbError::PeerDead => faults.node_losses_max > 0,
+            _ => false,
+        }
     }
 }
+
+/// Where a place's lease is, from its signal on.
+const LEASE: u64 = 16;
 
 impl<S: Subject> Stage<S> {
     /// Whether a joiner may end with this error.
     fn is_fate_of_joiners(&self, error: &PoolError) -> bool {
+        let faults = &self.turmoil.faults;
         match error {
-            PoolError::Verb(error) => is_fate(error),
-            PoolError::NotAPool | PoolError::Member { .. } => self.turmoil.faults.node_losses_max > 0,
+            PoolError::Verb(VerbError::Fenced) => self.turmoil.fencing == Fencing::Forced,
+            PoolError::Verb(VerbError::OutcomeUnknown) => faults.unknowns_max + faults.link_cuts_max > 0,
+            PoolError::Verb(VerbError::PeerDead) => faults.node_losses_max > 0,
+            PoolError::NotAPool | PoolError::Member { .. } => faults.node_losses_max > 0,
             _ => false,
         }
     }
@@ -213,14 +329,15 @@ async fn live<S: Subject>(stage: Rc<Stage<S>>, control: Control, number: u32, _p
         Err(error) => return stage.errors.borrow_mut().push(format!("client {number}: {error}")),
     };
     let load = &stage.turmoil.case.load;
-    let mut outcome = load::run(&mut cache, number, stage.seed, load, &stage.history).await;
+    let mut outcome = load::run(&mut cache.cache, number, stage.seed, load, &stage.history).await;
     if outcome.is_ok() {
-        outcome = cache.engine_mut().leave().await;
+        outcome = cache.leave().await;
     }
+    let me = cache.cache.engine().endpoint().identity();
     match outcome {
         // A client that stands still, and has not been shut out, may hold all there is.
         Ok(()) | Err(CacheError::OutOfMemory) => {}
-        Err(CacheError::Verb(error)) if is_fate(&error) => {}
+        Err(CacheError::Verb(error)) if stage.is_fate(&control, me, &error) => {}
         // The node was lost while it was being added.
         Err(CacheError::Damaged { .. }) if stage.turmoil.faults.node_losses_max > 0 => {}
         Err(error) => stage.errors.borrow_mut().push(format!("client {number}: {error}")),
@@ -231,12 +348,12 @@ async fn live<S: Subject>(stage: Rc<Stage<S>>, control: Control, number: u32, _p
 async fn grow<S: Subject>(stage: Rc<Stage<S>>, control: Control) {
     let outcome = async {
         let mut cache = stage.join(&control, "grower", false).await?;
-        let forge = cache.engine_mut();
-        let when_ns = forge.endpoint().random() % GROWTH_NS_MAX;
-        forge.endpoint().pause(when_ns).await;
-        forge.grow(stage.turmoil.case.growth_bytes()).await?;
+        let engine = cache.cache.engine_mut();
+        let when_ns = engine.endpoint().random() % GROWTH_NS_MAX;
+        engine.endpoint().pause(when_ns).await;
+        engine.grow(stage.turmoil.case.growth_bytes()).await?;
         // What goes wrong on leaving has nothing to do with it.
-        drop(forge.leave().await);
+        drop(cache.leave().await);
         Ok(())
     };
     if let Err(error) = outcome.await
@@ -248,17 +365,19 @@ async fn grow<S: Subject>(stage: Rc<Stage<S>>, control: Control) {
 
 /// Makes the pool smaller at some moment and larger again, if nothing cuts that short.
 async fn resize<S: Subject>(stage: Rc<Stage<S>>, control: Control, _present: Rc<()>) {
+    let me = Cell::new(Identity::default());
     let outcome = async {
         let mut cache = match stage.join(&control, "resizer", false).await {
             Ok(cache) => cache,
-            Err(PoolError::Verb(error)) => return Err(CacheError::Verb(error)),
-            Err(error) if stage.is_fate_of_joiners(&error) => return Ok(()),
             Err(error) => {
-                stage.errors.borrow_mut().push(format!("the resizer: {error}"));
+                if !stage.is_fate_of_joiners(&error) {
+                    stage.errors.borrow_mut().push(format!("the resizer: {error}"));
+                }
                 return Ok(());
             }
         };
-        let engine = cache.engine_mut();
+        me.set(cache.cache.engine().endpoint().identity());
+        let engine = cache.cache.engine_mut();
         let when_ns = engine.endpoint().random() % GROWTH_NS_MAX;
         engine.endpoint().pause(when_ns).await;
         let mut left = stage.turmoil.resized_chunks;
@@ -272,19 +391,14 @@ async fn resize<S: Subject>(stage: Rc<Stage<S>>, control: Control, _present: Rc<
         let when_ns = engine.endpoint().random() % GROWTH_NS_MAX;
         engine.endpoint().pause(when_ns).await;
         while engine.restore_chunk(|_, _| true).await? {}
-        engine.leave().await
+        cache.leave().await
     };
     match outcome.await {
         Ok(()) => {}
-        Err(CacheError::Verb(error)) if is_fate(&error) => {}
+        Err(CacheError::Verb(error)) if stage.is_fate(&control, me.get(), &error) => {}
         Err(CacheError::Damaged { .. }) if stage.turmoil.faults.node_losses_max > 0 => {}
         Err(error) => stage.errors.borrow_mut().push(format!("the resizer: {error}")),
     }
-}
-
-/// Whether a client may end with this error.
-fn is_fate(error: &VerbError) -> bool {
-    matches!(error, VerbError::Fenced | VerbError::OutcomeUnknown | VerbError::PeerDead)
 }
 
 /// Spawns a successor for every client that is killed.
@@ -293,9 +407,34 @@ async fn keep<S: Subject>(stage: Rc<Stage<S>>, control: Control, present: Rc<()>
         let number = stage.next_number.get();
         if number - stage.turmoil.case.clients < stage.turmoil.successors {
             stage.next_number.set(number + 1);
-            control.spawn(&format!("client {number}"), live(stage.clone(), control.clone(), number, present.clone()));
+            let life = live(stage.clone(), control.clone(), number, present.clone());
+            let client = control.spawn(&format!("client {number}"), life);
+            stage.numbers.borrow_mut().insert(client, number);
         }
     }
+}
+
+/// What dead clients held comes back by itself while the last client makes its rounds, and does nothing else. Then the pool is sound, before anybody
+/// asks for a repair: that one would mend what the others forgot.
+async fn settle_down<S: Subject>(stage: &Stage<S>, engine: &mut S::Engine) -> Result<(), String> {
+    let text = |error: CacheError| format!("after the faults: {error}");
+    let times = stage.turmoil.times;
+    let shared = engine.shared().clone();
+    let pool = S::Engine::pool_of(&shared);
+    for round in 1.. {
+        engine.tend().await.map_err(text)?;
+        let places = registry::places(engine.endpoint(), pool).await.map_err(|error| text(error.into()))?;
+        let others = places.iter().filter(|place| place.incarnation.slot != engine.me().slot);
+        if others.filter(|place| place.state != PlaceState::Free).count() == 0 {
+            break;
+        }
+        if round == ROUNDS_MAX {
+            return Err("nobody came for what a dead client held".to_owned());
+        }
+        engine.endpoint().pause(times.look_ns.max(times.help_ns / 50)).await;
+    }
+    let faults = engine.verify().await.map_err(text)?.faults;
+    faults.first().map_or(Ok(()), |fault| Err(format!("verify, before any repair that was asked for: {fault}")))
 }
 
 /// After everything: one repair, and the pool is as good as new.
@@ -307,6 +446,11 @@ async fn end<S: Subject>(stage: Rc<Stage<S>>, control: Control, _present: Rc<()>
         Err(error) if stage.is_fate_of_joiners(&error) => return Ok(()),
         joined => joined.map_err(|error| format!("after the faults: {error}"))?,
     };
+    if S::SETTLES_DOWN {
+        settle_down(&stage, cache.cache.engine_mut()).await?;
+    }
+    let Tallied { cache, has_left, .. } = &mut cache;
+    *has_left = true;
     for look in 1.. {
         cache.engine_mut().repair().await.map_err(text)?;
         let report = cache.engine_mut().verify().await.map_err(text)?;

@@ -1,0 +1,88 @@
+//! Words that a scenario watches: when each changed, and for how long it had stood still when an endpoint READ it last.
+//!
+//! A protocol that concludes from a word that stands still is judged by this: what it saw, not what it says.
+
+use crate::flight::Effect;
+use crate::memory::Memory;
+use atoll_fabric::{Address, Identity};
+use std::collections::BTreeMap;
+
+/// A living client that was shut out.
+#[derive(Clone, Debug)]
+pub struct Forced {
+    /// The endpoint that did so.
+    pub by: Identity,
+    /// The endpoint that was shut out.
+    pub who: Identity,
+    /// For each watched word, the virtual time for which it had not changed when `by` READ it last.
+    pub still_ns: BTreeMap<Address, u64>,
+}
+
+/// The words that are watched.
+#[derive(Default)]
+pub(crate) struct Watch {
+    words: BTreeMap<Address, Watched>,
+    /// Living clients that were shut out, in order.
+    pub(crate) forced: Vec<Forced>,
+}
+
+struct Watched {
+    word: u64,
+    /// When it changed, the beginning of the watch first.
+    changes_ns: Vec<u64>,
+    /// By endpoint.
+    reads: BTreeMap<u32, Read>,
+}
+
+/// When the pieces of one READ took effect.
+struct Read {
+    batch: (u32, u32),
+    first_ns: u64,
+    last_ns: u64,
+}
+
+impl Watch {
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        !self.words.is_empty()
+    }
+
+    pub(crate) fn add(&mut self, at: Address, word: u64, now_ns: u64) {
+        let watched = || Watched { word, changes_ns: vec![now_ns], reads: BTreeMap::new() };
+        self.words.entry(at).or_insert_with(watched);
+    }
+
+    /// An effect of a verb of so many bytes, of a batch of an endpoint.
+    pub(crate) fn note(
+        &mut self,
+        memory: &Memory,
+        now_ns: u64,
+        (endpoint, batch): (u32, (u32, u32)),
+        effect: Effect,
+        bytes: u64,
+    ) {
+        for (at, watched) in self.words.range_mut(effect.at..effect.at.add(bytes)) {
+            let word = memory.words(*at, 8).map_or(0, |words| words[0]);
+            if std::mem::replace(&mut watched.word, word) != word {
+                watched.changes_ns.push(now_ns);
+            }
+            if matches!(effect.kind, b'R' | b'r') {
+                let read = watched.reads.entry(endpoint).or_insert(Read { batch, first_ns: now_ns, last_ns: now_ns });
+                let first_ns = if read.batch == batch { read.first_ns } else { now_ns };
+                *read = Read { batch, first_ns, last_ns: now_ns };
+            }
+        }
+    }
+
+    /// For how long each word had stood still when an endpoint READ it last, at most.
+    pub(crate) fn still_ns(&self, endpoint: u32) -> BTreeMap<Address, u64> {
+        let still = |watched: &Watched| {
+            let Some(Read { first_ns, last_ns, .. }) = watched.reads.get(&endpoint) else { return 0 };
+            let ends = watched.changes_ns.iter().skip(1).copied().chain([u64::MAX]);
+            let spans = watched.changes_ns.iter().copied().zip(ends);
+            let seen = spans.filter(|(begun, ended)| begun <= last_ns && ended >= first_ns);
+            seen.map(|(begun, ended)| ended.min(*last_ns) - begun).max().unwrap_or(0)
+        };
+        self.words.iter().map(|(at, watched)| (*at, still(watched))).collect()
+    }
+}
