@@ -22,14 +22,14 @@
 //!
 //! `cargo test -p atoll-cache --test forge_holes -- --nocapture` prints how many seeds show each.
 
-use atoll_cache::forge::{ForgeOptions, Hole};
+use atoll_cache::forge::Hole;
 use atoll_cache::{CacheError, Condition, SetOptions};
 use atoll_fabric::{Batch, Endpoint};
 use atoll_lab::simulated::Load;
 use atoll_lab::simulated::{Case, Client, ForgePoolWords, Forged, load};
 use atoll_pool::{Chunk, ChunkId, ChunkState};
 use atoll_sim::history::Evictions;
-use atoll_sim::{Random, Strategy, for_each_seed};
+use atoll_sim::{Random, for_each_seed};
 use std::cell::Cell;
 use std::rc::Rc;
 

@@ -282,14 +282,14 @@ async fn clean_while_a_group_is_closed(
     client: Client,
     looked: Rc<Cell<u32>>,
 ) -> Result<Client, CacheError> {
-    // The cleaner has an open group with room, and no chunk to spare.
+    // The cleaner has an open group with room, and will want more chunks than are free.
     script.errand(1, Errand::Set("cleaner's".to_owned(), 10), &client).await;
     let (layout, endpoint) = (pool_of(&client).layout.clone(), client.cache.engine().endpoint());
     let (mut key, mut open) = (0, None);
     while open.is_none() {
         script.errand(0, Errand::Set(format!("f{key}"), 60), &client).await;
         key += 1;
-        let is_full = chunks::free_chunks(endpoint, &layout).await? == 0;
+        let is_full = chunks::free_chunks(endpoint, &layout).await? < 3;
         // What was never closed tells of no objects.
         let is_first = |each: &chunks::Descriptor| {
             let is_owners = |chunk: Chunk| chunk.state == ChunkState::Open && chunk.owner_slot == 0;
@@ -303,7 +303,7 @@ async fn clean_while_a_group_is_closed(
     }
     let chunk = open.expect("the loop has ended");
     let looks = script.stops(1).within_read(layout.descriptor(chunk).add(8));
-    script.begin(1, Errand::Set("large".to_owned(), 400));
+    script.begin(1, Errand::Set("large".to_owned(), 2400));
     until(&client, || looks.is_reached() || script.has_ended(1)).await;
     if !looks.is_reached() {
         return Ok(client);

@@ -300,3 +300,104 @@ fn a_repairer_settles_no_cell_of_a_client_that_has_taken_the_place() {
         Ok(client)
     });
 }
+
+/// A client that does nothing but make rounds has a block in its hands, of a chunk that another one empties.
+#[test]
+fn a_client_gives_up_a_block_in_its_hands_whose_chunk_is_emptied() {
+    direct(&tight(), 1, |script, client: Table| async move {
+        match client.number as usize {
+            HOLDER | REPAIRER => return script.serve(client).await,
+            DEAD => return script.wait(client).await,
+            _ => {}
+        }
+        let block = keep_a_block(&script, &client, |_| true).await?.expect("there is none");
+        let chunk = own_and_die(&script, &client, block, ChunkState::Leaving).await?;
+        script.errand(REPAIRER, Errand::Repair, &client).await;
+        assert_eq!(state_of(&client, chunk).await?.state, ChunkState::Leaving, "a block of it is in hands");
+        assert!(is_emptied_soon(&script, &client, chunk).await?, "the chunk waits for ever");
+        Ok(client)
+    });
+}
+
+/// The same for a block that the client took after it had looked which chunks are emptied.
+#[test]
+fn a_client_is_told_again_that_a_chunk_is_emptied() {
+    const SEEDS: u64 = 12;
+    let told = Rc::new(std::cell::Cell::new(0));
+    for seed in 0..SEEDS {
+        let told = told.clone();
+        direct(&tight(), seed, move |script, client: Table| {
+            let told = told.clone();
+            async move {
+                match client.number as usize {
+                    HOLDER | REPAIRER => return script.serve(client).await,
+                    DEAD => return script.wait(client).await,
+                    _ => {}
+                }
+                for key in 0..60 {
+                    script.errand(HOLDER, Errand::Set(format!("f{key}"), 60), &client).await;
+                }
+                let in_use = async |number| state_of(&client, ChunkId(number)).await.map(|chunk| chunk.state);
+                let mut number = 0;
+                while in_use(number).await? != ChunkState::Queued {
+                    number += 1;
+                }
+                let chunk = ChunkId(number);
+                let block = Block::at(u64::from(number) * pool_of(&client).layout.chunk_bytes);
+                own_and_die(&script, &client, block, ChunkState::Leaving).await?;
+                let at = pool_of(&client).layout.chunk(chunk);
+                let looks = script.stops(REPAIRER).before(move |verb| verb.at == at);
+                script.begin(REPAIRER, Errand::Repair);
+                looks.reached(client.cache.engine().endpoint()).await;
+                script.errand(HOLDER, Errand::Tend, &client).await;
+                let kept = keep_a_block(&script, &client, |block| chunk_of(&client, block) == chunk).await?;
+                looks.release();
+                script.ended(REPAIRER, &client).await;
+                if kept.is_none() {
+                    return Ok(client);
+                }
+                told.set(told.get() + 1);
+                assert!(is_emptied_soon(&script, &client, chunk).await?, "the chunk waits for ever");
+                Ok(client)
+            }
+        });
+    }
+    println!("{} of {SEEDS} clients had a block of the chunk", told.get());
+    assert!(told.get() > 0);
+}
+
+/// The holder sets keys until it has a block like that in its hands between operations, and has told so.
+async fn keep_a_block<S: OnTable>(
+    script: &Script,
+    director: &Client<S>,
+    is_wanted: impl Fn(Block) -> bool,
+) -> Result<Option<Block>, CacheError> {
+    for key in 0..300 {
+        script.errand(HOLDER, Errand::Set(format!("h{}", key % 70), 60), director).await;
+        let before = cells(director, HOLDER).await?;
+        if before.iter().any(|cell| is_wanted(cell.block)) {
+            script.errand(HOLDER, Errand::Tend, director).await;
+            let told = cells(director, HOLDER).await?;
+            if let Some(cell) = told.iter().find(|cell| is_wanted(cell.block)) {
+                return Ok(Some(cell.block));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// All make rounds; whether the chunk is used anew soon.
+async fn is_emptied_soon<S: OnTable>(
+    script: &Script,
+    director: &Client<S>,
+    chunk: ChunkId,
+) -> Result<bool, CacheError> {
+    for _ in 0..10 {
+        script.errand(HOLDER, Errand::Tend, director).await;
+        script.errand(REPAIRER, Errand::Tend, director).await;
+        if state_of(director, chunk).await?.state != ChunkState::Leaving {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
