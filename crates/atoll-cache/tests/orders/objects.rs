@@ -6,11 +6,12 @@ use atoll_cache::objects::slot::{Block, Slot};
 use atoll_cache::objects::stock::{Cell, CellState};
 use atoll_cache::objects::{Hole, ObjectsPool};
 use atoll_cache::{CacheError, Pooled};
-use atoll_fabric::batch::Operation;
+use atoll_fabric::batch::{Operation, Verb};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 use atoll_lab::simulated::client::Hesitant;
 use atoll_lab::simulated::{Case, Client, Stop, Stops, Stored, Subject};
 use atoll_pool::{Chunk, ChunkId, ChunkState, read_word, registry};
+use std::ops::Range;
 use std::rc::Rc;
 
 /// An engine on the table of objects.
@@ -53,13 +54,19 @@ pub(crate) fn slots<S: OnTable>(client: &Client<S>) -> impl Iterator<Item = Addr
     (0..slots).map(move |slot| shared.layout().slot(slot))
 }
 
+/// Where the index is, in the home's region.
+fn index_of<S: OnTable>(client: &Client<S>) -> Range<u64> {
+    let shared = client.cache.engine().shared();
+    let first = shared.layout().bucket(0).offset();
+    first..first + u64::from(shared.settings().buckets) * BUCKET_BYTES
+}
+
 /// In front of the swap that makes a slot name a block, live or pending, and that block.
 pub(crate) fn before_publishing<S: OnTable>(
     client: &Client<S>,
     stops: &Stops,
 ) -> (Rc<Stop>, Rc<std::cell::Cell<Block>>) {
-    let (first, shared) = (client.cache.engine().shared().layout().bucket(0), client.cache.engine().shared().clone());
-    let index = first.offset()..first.offset() + u64::from(shared.settings().buckets) * BUCKET_BYTES;
+    let index = index_of(client);
     let block = Rc::new(std::cell::Cell::new(Block(0)));
     let named = block.clone();
     let stop = stops.before(move |verb| {
@@ -86,18 +93,27 @@ pub(crate) async fn take_a_block<S: OnTable>(
     script: &Script,
     director: &Client<S>,
 ) -> Result<(Block, Rc<Stop>), CacheError> {
+    Ok(take_block(script, director, |_| true).await?.expect("no block is ever taken from a slot"))
+}
+
+/// The same for a block like that, if the holder ever takes one.
+async fn take_block<S: OnTable>(
+    script: &Script,
+    director: &Client<S>,
+    is_wanted: impl Fn(Block) -> bool,
+) -> Result<Option<(Block, Rc<Stop>)>, CacheError> {
     for key in 0..1000 {
         let (stop, block) = before_publishing(director, &script.stops(HOLDER));
         script.begin(HOLDER, Errand::Set(format!("h{key}"), 60));
         stop.reached(director.cache.engine().endpoint()).await;
         let has_told = |cell: &Cell| cell.state == CellState::Won && cell.block == block.get();
-        if cells(director, HOLDER).await?.iter().any(has_told) {
-            return Ok((block.get(), stop));
+        if is_wanted(block.get()) && cells(director, HOLDER).await?.iter().any(has_told) {
+            return Ok(Some((block.get(), stop)));
         }
         stop.release();
         script.ended(HOLDER, director).await;
     }
-    panic!("no block is ever taken from a slot");
+    Ok(None)
 }
 
 /// The holder publishes its block and makes a round, after which no cell tells of the block.
@@ -183,6 +199,77 @@ fn a_chunk_is_not_used_anew_of_which_a_block_was_published_between_the_looks() {
 #[test]
 fn a_block_is_named_once_that_was_published_while_its_chunk_was_put_in_use() {
     published_between_looks(ChunkState::Open);
+}
+
+/// The block is published before the first look at the cells, taken before the second look at the slots, and published again, with another
+/// record, before the second look at the cells: nobody has it at any look, and it is not what it was.
+fn used_between_looks(prepare: impl AsyncFn(Rc<Script>, &Table, Block) -> Result<(), CacheError> + Copy + 'static) {
+    const SEEDS: u64 = 6;
+    let used = Rc::new(std::cell::Cell::new(0));
+    for seed in 0..SEEDS {
+        let used = used.clone();
+        direct(&tight(), seed, move |script, client: Table| {
+            let used = used.clone();
+            async move {
+                match client.number as usize {
+                    HOLDER | REPAIRER => return script.serve(client).await,
+                    DEAD => return script.wait(client).await,
+                    _ => {}
+                }
+                let endpoint = client.cache.engine().endpoint();
+                let (block, publishes) = take_a_block(&script, &client).await?;
+                prepare(script.clone(), &client, block).await?;
+                let first = before_all_cells(&client, &script.stops(REPAIRER));
+                script.begin(REPAIRER, Errand::Repair);
+                first.reached(endpoint).await;
+                publish(&script, &publishes, &client).await;
+                let index = index_of(&client);
+                let is_read = |operation: &Operation| matches!(operation, Operation::Read { .. });
+                let again = move |verb: &Verb| index.contains(&verb.at.offset()) && is_read(&verb.operation);
+                let named = script.stops(REPAIRER).before(again);
+                first.release();
+                named.reached(endpoint).await;
+                let taken = take_block(&script, &client, |taken| taken == block).await?;
+                let second = before_all_cells(&client, &script.stops(REPAIRER));
+                named.release();
+                until(&client, || second.is_reached() || script.has_ended(REPAIRER)).await;
+                if let Some((_, publishes)) = taken {
+                    used.set(used.get() + u32::from(second.is_reached()));
+                    publish(&script, &publishes, &client).await;
+                }
+                second.release();
+                script.ended(REPAIRER, &client).await;
+                Ok(client)
+            }
+        });
+    }
+    println!("{} of {SEEDS} blocks were used between the looks", used.get());
+    assert!(used.get() > 0);
+}
+
+/// What a dead client leaves in its cell.
+async fn leave_in_a_cell(script: Rc<Script>, director: &Table, block: Block) -> Result<(), CacheError> {
+    script.kill(DEAD);
+    write_cell(director, DEAD, Cell { state: CellState::Won, tag: 0, block }.word()).await
+}
+
+#[test]
+fn a_block_is_not_put_back_that_was_used_between_the_looks_of_a_repair() {
+    used_between_looks(leave_in_a_cell);
+}
+
+#[test]
+fn a_chunk_is_not_used_anew_of_which_a_block_was_used_between_the_looks() {
+    used_between_looks(async |script, director, block| {
+        own_and_die(&script, director, block, ChunkState::Leaving).await.map(drop)
+    });
+}
+
+#[test]
+fn a_block_is_named_once_that_was_used_while_its_chunk_was_put_in_use() {
+    used_between_looks(async |script, director, block| {
+        own_and_die(&script, director, block, ChunkState::Open).await.map(drop)
+    });
 }
 
 /// The block is in the holder's hands at the first look at the cells, and named, with no cell that tells of it, at the second.
