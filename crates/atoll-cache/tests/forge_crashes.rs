@@ -11,7 +11,7 @@
 //! | `PendingForever` | a repair clears slots that were never decided | `a_slot_that_a_dead_client_did_not_decide_is_free_again` |
 //! | `UnfencedRepair` | the fence | `what_a_client_that_stands_still_could_still_write_is_not_reused` |
 //! | `IdleEvictor` | letting any client evict | `any_client_makes_room_when_the_one_that_evicts_is_dead` |
-//! | `UnorderedNodes` | awaiting what must be there before a verb on another node | `what_one_node_says_of_another_was_there_before` |
+//! | `UnorderedNodes` | awaiting what must be there before a verb on another node | `what_one_node_says_of_another_was_there_before`, a script in `orders` |
 //!
 //! A ticket of a ring that is never filled is a case of `forge_holes`; a repair finds what it strands, too.
 
@@ -19,7 +19,7 @@ use atoll_cache::forge::layout::Queue;
 use atoll_cache::forge::{ForgeOptions, Hole};
 use atoll_fabric::{Batch, Endpoint};
 use atoll_lab::simulated::explored::{Bounds, SmallCase};
-use atoll_lab::simulated::{Case, ForgePoolWords, Forged, Turmoil, load};
+use atoll_lab::simulated::{Case, ForgePoolWords, Forged, Load, Turmoil, load};
 use atoll_pool::registry::Times;
 use atoll_sim::control::ClientState;
 use atoll_sim::history::Evictions;
@@ -44,6 +44,9 @@ fn promise_4_whoever_dies_wherever_nothing_is_wrong_and_nothing_is_lost() {
     assert!(kills.get() > 100, "clients die in few of the runs: {}", kills.get());
 }
 
+/// Seeds of a case of which one must show its hole, at most. All cases are made so that one in twenty does: another schedule is no false alarm.
+const SEEDS_TO_SHOW: usize = 50;
+
 /// Runs drawn cases of one kind of hole: none fails while it is closed (see above), some do once it is open.
 fn show(hole: Hole, seeds: u64, change: impl Fn(&mut Turmoil)) {
     let run = |seed, hole| {
@@ -59,9 +62,10 @@ fn show(hole: Hole, seeds: u64, change: impl Fn(&mut Turmoil)) {
     });
     let shown: Vec<(u64, String)> = (0..seeds).filter_map(|seed| Some((seed, run(seed, Some(hole)).err()?))).collect();
     println!("{hole:?}: shown by {} of {seeds} seeds", shown.len());
-    let Some((seed, error)) = shown.iter().find(|(_, error)| hole.is_shown_by(error)) else {
-        panic!("{hole:?} is open and no seed shows its harm, {:?}: {shown:#?}", hole.harms())
-    };
+    let harmed: Vec<_> = shown.iter().filter(|(_, error)| hole.is_shown_by(error)).collect();
+    let few = || format!("{hole:?} is open, and {} of {seeds} seeds show its harm, {:?}: {shown:#?}", harmed.len(), hole.harms());
+    assert!(harmed.len() * SEEDS_TO_SHOW >= seeds as usize, "{}", few());
+    let (seed, error) = harmed[0];
     println!("  seed {seed}: {}", error.lines().next().unwrap_or_default());
 }
 
@@ -74,7 +78,8 @@ fn deadly(turmoil: &mut Turmoil) {
 fn tight(turmoil: &mut Turmoil) {
     turmoil.case.chunks = 18;
     turmoil.case.evictions = Evictions::Anytime;
-    turmoil.case.load.operations = 60;
+    let load = Load { keys: 20, operations: 60, value_bytes_max: 200, lookups: 5, ..turmoil.case.load };
+    turmoil.case.load = load;
 }
 
 /// A crashed client's free space, its blocks in flight and its partly filled groups.
@@ -94,9 +99,10 @@ fn extents_that_a_dead_client_wrote_or_was_about_to_free_come_back() {
 
 #[test]
 fn a_group_that_a_dead_client_was_putting_into_a_queue_gets_there() {
-    show(Hole::OrphanedGroup, 300, |turmoil| {
-        deadly(turmoil);
+    show(Hole::OrphanedGroup, 100, |turmoil| {
+        (turmoil.faults.kills_max, turmoil.faults.steps_between, turmoil.successors) = (8, 100, 8);
         turmoil.case.group_objects_max = 1;
+        turmoil.case.load.lookups = 10;
     });
 }
 
@@ -240,7 +246,11 @@ fn writers_have_the_limit_again_that_the_dead_had_used_up() {
 /// The locks that the prototypes leave behind are our pending slots.
 #[test]
 fn a_slot_that_a_dead_client_did_not_decide_is_free_again() {
-    show(Hole::PendingForever, 300, deadly);
+    show(Hole::PendingForever, 100, |turmoil| {
+        (turmoil.faults.kills_max, turmoil.faults.steps_between, turmoil.successors) = (12, 60, 12);
+        let load = Load { keys: 200, operations: 60, value_bytes_max: 20, lookups: 0, mixed: false, expiring: false };
+        turmoil.case = Case { chunks: 60, slots: 256, evictions: Evictions::Anytime, load, ..turmoil.case.clone() };
+    });
 }
 
 #[test]
@@ -258,18 +268,8 @@ fn what_a_client_that_stands_still_could_still_write_is_not_reused() {
 #[test]
 fn any_client_makes_room_when_the_one_that_evicts_is_dead() {
     show(Hole::IdleEvictor, 100, |turmoil| {
-        deadly(turmoil);
+        (turmoil.faults.kills_max, turmoil.faults.steps_between) = (4, 400);
         tight(turmoil);
-    });
-}
-
-/// A slot that points to a record which its writer never wrote.
-#[test]
-fn what_one_node_says_of_another_was_there_before() {
-    show(Hole::UnorderedNodes, 300, |turmoil| {
-        deadly(turmoil);
-        turmoil.case.nodes = 3;
-        turmoil.case.load.lookups = 10;
     });
 }
 

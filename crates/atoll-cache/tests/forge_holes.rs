@@ -4,7 +4,7 @@
 //! | hole ([`Hole`]) | closed by | test |
 //! |---|---|---|
 //! | `Validation` | checksum, key and generation in every record | `a_lookup_never_gives_torn_or_foreign_bytes` |
-//! | `Generation` | the tag of the chunk's generation in the slot | `a_lookup_never_gives_a_record_of_a_later_life_of_its_chunk` |
+//! | `Generation` | the tag of the chunk's generation in the slot | `a_lookup_never_gives_a_record_of_a_later_life_of_its_chunk`, a script in `orders` |
 //! | `DuplicateKey` | pending slots | `two_insertions_of_a_key_never_both_stay` |
 //! | `Protection` | protections, which chunks wait for | `a_slot_word_that_comes_back_is_not_taken_for_the_old_one` |
 //! | `LostUpdate` | beginning anew after a lost compare-and-swap | `no_update_is_lost_to_another_or_to_a_regrouping` |
@@ -22,16 +22,19 @@
 //!
 //! `cargo test -p atoll-cache --test forge_holes -- --nocapture` prints how many seeds show each.
 
-use atoll_cache::forge::{ForgeOptions, Hole};
+use atoll_cache::forge::Hole;
 use atoll_cache::{CacheError, Condition, SetOptions};
 use atoll_fabric::{Batch, Endpoint};
 use atoll_lab::simulated::Load;
 use atoll_lab::simulated::{Case, Client, ForgePoolWords, Forged, load};
 use atoll_pool::{Chunk, ChunkId, ChunkState};
 use atoll_sim::history::Evictions;
-use atoll_sim::{Random, Strategy, for_each_seed};
+use atoll_sim::{Random, for_each_seed};
 use std::cell::Cell;
 use std::rc::Rc;
+
+/// Seeds of a case of which one must show its hole, at most. All cases are made so that one in twenty does: another schedule is no false alarm.
+const SEEDS_TO_SHOW: usize = 50;
 
 /// Runs a case under `seeds` seeds with the hole closed, which must always pass, and open, which must not.
 fn show(hole: Hole, seeds: u64, case: impl Fn(u64) -> Case, run: impl Fn(&Case, u64) -> Result<(), String>) {
@@ -51,9 +54,10 @@ fn show(hole: Hole, seeds: u64, case: impl Fn(u64) -> Case, run: impl Fn(&Case, 
         }
     }
     println!("{hole:?}: shown by {} of {seeds} seeds", shown.len());
-    let Some((seed, error)) = shown.iter().find(|(_, error)| hole.is_shown_by(error)) else {
-        panic!("{hole:?} is open and no seed shows its harm, {:?}: {shown:#?}", hole.harms())
-    };
+    let harmed: Vec<_> = shown.iter().filter(|(_, error)| hole.is_shown_by(error)).collect();
+    let few = || format!("{hole:?} is open, and {} of {seeds} seeds show its harm, {:?}: {shown:#?}", harmed.len(), hole.harms());
+    assert!(harmed.len() * SEEDS_TO_SHOW >= seeds as usize, "{}", few());
+    let (seed, error) = harmed[0];
     println!("  seed {seed}: {}", error.lines().next().unwrap_or_default());
 }
 
@@ -64,38 +68,6 @@ fn drawn_load(case: &Case, seed: u64) -> Result<(), String> {
 #[test]
 fn a_lookup_never_gives_torn_or_foreign_bytes() {
     show(Hole::Validation, 150, Case::drawn, drawn_load);
-}
-
-/// One key, one object a chunk, few chunks: a delayed lookup finds another record of its key where it looks, perhaps one that is
-/// written and not published.
-#[test]
-fn a_lookup_never_gives_a_record_of_a_later_life_of_its_chunk() {
-    let case = |seed| Case {
-        chunk_bytes: 256,
-        chunks: 8 + seed % 5,
-        group_objects_max: 1,
-        clients: 8,
-        strategy: Strategy::Priorities,
-        ..Case::default()
-    };
-    show(Hole::Generation, 600, case, |case, seed| {
-        let checked = case.run_part(seed, |mut client| async move {
-            let mut random = client.random();
-            for step in 0..200 {
-                if client.number >= 2 {
-                    client.get(b"k").await?;
-                    continue;
-                }
-                // An insertion is not decided for longer than a replacement is.
-                if random.below(2) == 0 {
-                    client.delete(b"k").await?;
-                }
-                client.set(b"k", load::unique_value(client.number, step, 30)).await?;
-            }
-            Ok(client)
-        });
-        checked.map(drop)
-    });
 }
 
 /// Every other client remembers addresses.
@@ -111,13 +83,13 @@ fn two_insertions_of_a_key_never_both_stay() {
         chunk_bytes: 1024,
         chunks: 80,
         group_objects_max: 12,
-        clients: 5,
+        clients: 8,
         slots: 16,
         evictions: Evictions::Never,
-        load: Load { keys: 3, operations: 40, value_bytes_max: 30, lookups: 10, mixed: true, expiring: false },
+        load: Load { keys: 3, operations: 100, value_bytes_max: 30, lookups: 5, mixed: true, expiring: false },
         ..Case::default()
     };
-    show(Hole::DuplicateKey, 300, case, drawn_load);
+    show(Hole::DuplicateKey, 100, case, drawn_load);
 }
 
 /// The tag in a slot has 16 bits of the generation. Here one client makes room for a large object again and again, and all free their chunks
@@ -214,7 +186,9 @@ fn a_set_is_not_done_since_a_counter_was_counted() {
 /// A set that found its slot changed by a regrouping was overtaken by nobody.
 #[test]
 fn a_set_is_not_done_since_the_object_was_moved() {
-    show(Hole::OvertakenByCopy, 150, counters_and_sets, drawn_load);
+    let load = Load { keys: 2, operations: 80, value_bytes_max: 60, lookups: 20, mixed: true, expiring: false };
+    let case = |_| Case { chunk_bytes: 256, group_objects_max: 2, clients: 4, load: load.clone(), ..Case::default() };
+    show(Hole::OvertakenByCopy, 150, case, drawn_load);
 }
 
 /// Hot small objects, and large ones whose failed attempts leave a client with so many chunks that it gives further ones away.
@@ -317,31 +291,12 @@ fn writers_need_no_other_client_to_be_busy() {
     });
 }
 
-/// Deletions make groups worth cleaning, which leaves their nodes behind; the paper's rule puts groups back.
+/// Deletions make groups worth cleaning, which leaves their nodes behind.
 #[test]
 fn a_node_of_a_cleaned_group_does_not_take_the_next_one() {
-    let case = |seed| Case {
-        subject: Forged { options: ForgeOptions { small_percent: 50, ..ForgeOptions::paper() }, ..Forged::default() },
-        chunks: 18 + seed % 8,
-        group_objects_max: 4,
-        ..Case::default()
-    };
-    show(Hole::StaleNode, 300, case, |case, seed| {
-        let checked = case.run_part(seed, |mut client| async move {
-            let mut random = client.random();
-            for step in 0..120 {
-                // About as many as fit: there is something to clean, and something must go.
-                let key = [b'a' + random.below(80) as u8];
-                match random.below(8) {
-                    0..4 => drop(client.get(&key).await?),
-                    4 | 5 => client.delete(&key).await?,
-                    _ => client.set(&key, load::unique_value(client.number, step, 80)).await?,
-                }
-            }
-            Ok(client)
-        });
-        checked.map(drop)
-    });
+    let load = Load { keys: 16, operations: 120, value_bytes_max: 80, lookups: 40, mixed: true, expiring: false };
+    let case = |_| Case { chunks: 18, group_objects_max: 2, load: load.clone(), ..Case::default() };
+    show(Hole::StaleNode, 100, case, drawn_load);
 }
 
 /// Clients without a free chunk find the node that came; the others meet its chunks in slots and queues.

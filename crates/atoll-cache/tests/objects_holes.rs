@@ -12,15 +12,15 @@
 //! | `UntakenExpiry` | taking an expired object away before telling that it has expired | `what_has_expired_for_one_never_comes_back_for_another` |
 //! | `TrustedBytes` | checking every address and length against the heap | `hostile_slot_words_are_never_followed_out_of_the_heap` |
 //! | `EarlyReuse` | reading all cells before a chunk is used anew | `a_chunk_is_not_used_anew_while_somebody_has_a_block_of_it` |
-//! | `PendingName` | looking again for a block that a pending slot named | `a_block_of_a_pending_slot_is_its_inserters` |
+//! | `PendingName` | looking again for a block that a pending slot named | `a_block_of_a_pending_slot_is_its_inserters` of `orders` |
 //! | `KeptShelf` | taking a chunk from its shelf before it is emptied | `a_shelf_names_no_block_of_a_chunk_that_is_used_anew` |
-//! | `TornLook` | comparing the bytes of a block that is being written, and looking between the looks at the cells | `two_torn_looks_at_a_block_are_not_one` |
-//! | `StrayExtension` | a rest before a chunk of objects with extensions is used anew | `words_beside_an_object_are_never_written_into_another` |
-//! | `UntoldOperation` | saying that an operation begins, before it looks at anything | `words_beside_an_object_are_never_written_into_another` |
+//! | `TornLook` | comparing the bytes of a block that is being written, and looking between the looks at the cells | `two_torn_looks_at_a_block_are_not_one` of `orders` |
+//! | `StrayExtension` | a rest before a chunk of objects with extensions is used anew | `words_beside_an_object_are_never_written_into_another` of `orders` |
+//! | `UntoldOperation` | saying that an operation begins, before it looks at anything | `words_beside_an_object_are_never_written_into_another` of `orders` |
 //! | `WrappedTag` | a rest for blocks whose tags begin anew | `a_slot_word_that_comes_back_is_not_taken_for_the_old_one` |
 //! | `UnknownNode` | looking for new memory nodes before a word is taken for damaged | `a_block_of_a_node_that_came_meanwhile_is_no_damage` |
-//! | `UntimelyCell` | asking again after a round of the cell's client | `a_cell_that_is_out_of_date_does_not_cost_a_block` |
-//! | `RewrittenCells` | leaving cells alone that were there before | `what_was_left_in_cells_is_settled_once` |
+//! | `UntimelyCell` | asking again after a round of the cell's client | `a_cell_that_is_out_of_date_does_not_cost_a_block` of `orders` |
+//! | `RewrittenCells` | leaving cells alone that were there before | `what_was_left_in_cells_is_settled_once` of `orders` |
 //! | `UntoldSettling` | writing that a block is the dead client's, before it is put back | `a_block_comes_back_although_who_puts_it_back_dies` |
 //! | `UntoldTaking` | cells | `a_block_that_a_dead_client_had_taken_comes_back` |
 //! | `LeakedBlocks` | repair of cells | `what_a_dead_client_had_in_its_hands_comes_back` |
@@ -29,7 +29,8 @@
 //! | `UnfencedRepair` | the fence | `what_a_client_that_stands_still_could_still_write_is_not_reused` |
 //! | `UnorderedNodes` | awaiting what must be there before a verb on another node | `what_one_node_says_of_another_was_there_before` |
 //!
-//! `cargo test -p atoll-cache --test objects_holes -- --nocapture` prints how many seeds show each.
+//! Those of `orders` are scripts, since seeds show them too rarely. `cargo test -p atoll-cache --test objects_holes -- --nocapture` prints how many
+//! seeds show each of the others.
 
 use atoll_cache::ditto::DittoOptions;
 use atoll_cache::objects::layout::{BUCKET_SLOTS, CELLS};
@@ -43,6 +44,9 @@ use atoll_sim::{After, ClientId, Fault, Fencing, Random, Strategy, for_each_seed
 use std::cell::Cell;
 use std::rc::Rc;
 
+/// Seeds of a case of which one must show its hole, at most. All cases are made so that one in twenty does: another schedule is no false alarm.
+const SEEDS_TO_SHOW: usize = 50;
+
 /// Runs `run` under `seeds` seeds with the hole closed, which must always pass, and open, which must not.
 fn show(hole: Hole, seeds: u64, run: impl Fn(u64, Option<Hole>) -> Result<(), String>) {
     for_each_seed(seeds, |seed| {
@@ -55,9 +59,10 @@ fn show(hole: Hole, seeds: u64, run: impl Fn(u64, Option<Hole>) -> Result<(), St
     });
     let shown: Vec<(u64, String)> = (0..seeds).filter_map(|seed| Some((seed, run(seed, Some(hole)).err()?))).collect();
     println!("{hole:?}: shown by {} of {seeds} seeds", shown.len());
-    let Some((seed, error)) = shown.iter().find(|(_, error)| hole.is_shown_by(error)) else {
-        panic!("{hole:?} is open and no seed shows its harm, {:?}: {shown:#?}", hole.harms())
-    };
+    let harmed: Vec<_> = shown.iter().filter(|(_, error)| hole.is_shown_by(error)).collect();
+    let few = || format!("{hole:?} is open, and {} of {seeds} seeds show its harm, {:?}: {shown:#?}", harmed.len(), hole.harms());
+    assert!(harmed.len() * SEEDS_TO_SHOW >= seeds as usize, "{}", few());
+    let (seed, error) = harmed[0];
     println!("  seed {seed}: {}", error.lines().next().unwrap_or_default());
 }
 
@@ -107,12 +112,13 @@ fn a_lookup_never_gives_another_record_of_its_block() {
 /// Insertions and deletions of keys in two buckets, whose free places change all the time: only inserters that choose different places can both stay.
 #[test]
 fn two_insertions_of_a_key_never_both_stay() {
-    show_case(Hole::DuplicateKey, 200, |_| Case::<Stored> {
+    show_case(Hole::DuplicateKey, 50, |_| Case::<Stored> {
         chunk_bytes: 1024,
         chunks: 80,
-        clients: 6,
+        clients: 8,
         slots: 32,
-        load: Load { keys: 6, operations: 60, value_bytes_max: 30, lookups: 10, mixed: true, expiring: false },
+        evictions: Evictions::Never,
+        load: Load { keys: 2, operations: 60, value_bytes_max: 30, lookups: 5, mixed: true, expiring: false },
         ..Case::default()
     });
 }
@@ -140,7 +146,9 @@ fn a_set_is_not_done_since_a_counter_was_counted() {
 /// A set that found its slot changed since a chunk is emptied was overtaken by nobody.
 #[test]
 fn a_set_is_not_done_since_the_object_was_moved() {
-    show_case(Hole::OvertakenByCopy, 200, counters_and_sets);
+    let load = Load { keys: 1, operations: 60, value_bytes_max: 40, lookups: 10, mixed: true, expiring: false };
+    let case = |_| Case::<Dittoed> { chunk_bytes: 1024, clients: 4, load: load.clone(), ..Case::default() };
+    show_case(Hole::OvertakenByCopy, 100, case);
 }
 
 /// What expired for one client must not be found, or given a later end, by another whose clock is behind.
@@ -203,30 +211,6 @@ fn a_chunk_is_not_used_anew_while_somebody_has_a_block_of_it() {
     });
 }
 
-/// Few keys come and go, so that many slots are pending, and have a round after every operation, so that no cell keeps what it said of a block; values of several
-/// chunks, which are emptied together, leave time for that between the looks.
-#[test]
-fn a_block_of_a_pending_slot_is_its_inserters() {
-    let case = |seed| Case::<Stored> { chunks: 20 + seed % 8, clients: 4, ..Case::default() };
-    show(Hole::PendingName, 200, |seed, hole| {
-        let checked = Case { hole, ..case(seed) }.run_part(seed, |mut client| async move {
-            let mut random = client.random();
-            for step in 0..100 {
-                let key = [b'a' + random.below(6) as u8];
-                if client.number == 0 {
-                    client.set(b"large", load::unique_value(0, step, 1800)).await?;
-                } else {
-                    client.delete(&key).await?;
-                    client.set(&key, load::unique_value(client.number, step, random.pick(&[60, 180, 700]))).await?;
-                    client.cache.tend().await?;
-                }
-            }
-            Ok(client)
-        });
-        checked.map(drop)
-    });
-}
-
 /// Values of many sizes: what one client leaves of a chunk others find on a shelf.
 #[test]
 fn a_shelf_names_no_block_of_a_chunk_that_is_used_anew() {
@@ -235,40 +219,6 @@ fn a_shelf_names_no_block_of_a_chunk_that_is_used_anew() {
         let checked = Case { hole, ..case(seed) }.run_part(seed, several_sizes);
         checked.map(drop)
     });
-}
-
-/// The same, with a round after every operation, so that no cell keeps what it said of a block.
-#[test]
-fn two_torn_looks_at_a_block_are_not_one() {
-    let case = |seed| Case::<Stored> { chunks: 14 + seed % 6, clients: 3, ..Case::default() };
-    // Few seeds show it: those around one that does.
-    show(Hole::TornLook, 60, |seed, hole| {
-        let seed = 300 + seed;
-        let checked = Case { hole, ..case(seed) }.run_part(seed, |mut client| async move {
-            let mut random = client.random();
-            for step in 0..100 {
-                let bytes = if client.number == 0 { random.pick(&[10, 60, 700]) } else { 180 };
-                let key = [b'a' + random.below(6) as u8];
-                client.set(&key, load::unique_value(client.number, step, bytes)).await?;
-                client.cache.tend().await?;
-            }
-            Ok(client)
-        });
-        checked.map(drop)
-    });
-}
-
-/// What a lookup tells beside an object it does not wait for.
-#[test]
-fn words_beside_an_object_are_never_written_into_another() {
-    let options = DittoOptions { experts: "lru-k".parse().unwrap(), sample_buckets: 2, ..DittoOptions::default() };
-    for hole in [Hole::StrayExtension, Hole::UntoldOperation] {
-        show(hole, 1000, |seed, hole| {
-            let subject = Dittoed { options: options.clone() };
-            let case = Case { subject, chunks: 14 + seed % 12, clients: 4, hole, ..Case::default() };
-            case.run_part(seed, sizes_in_turn).map(drop)
-        });
-    }
 }
 
 async fn set_some_size<S: Subject>(client: &mut Client<S>, random: &mut Random, step: u64) -> Result<(), CacheError> {
@@ -284,21 +234,6 @@ async fn several_sizes<S: Subject>(mut client: Client<S>) -> Result<Client<S>, C
             0 => drop(client.get(&[b'a' + random.below(6) as u8]).await?),
             _ => set_some_size(&mut client, &mut random, step).await?,
         }
-    }
-    Ok(client)
-}
-
-/// Sizes that pass, so that chunks are emptied and cut for others.
-async fn sizes_in_turn<S: Subject>(mut client: Client<S>) -> Result<Client<S>, CacheError> {
-    let mut random = client.random();
-    for step in 0..160 {
-        let key = [b'a' + random.below(6) as u8];
-        if random.below(2) == 0 {
-            client.get(&key).await?;
-            continue;
-        }
-        let bytes = [10, 700, 100, 60, 180][step as usize / 16 % 5] + random.below(20);
-        client.set(&key, load::unique_value(client.number, step, bytes)).await?;
     }
     Ok(client)
 }
@@ -335,9 +270,10 @@ fn a_slot_word_that_comes_back_is_not_taken_for_the_old_one() {
 /// Clients without a free chunk find the node that came; the others meet its blocks in slots.
 #[test]
 fn a_block_of_a_node_that_came_meanwhile_is_no_damage() {
-    let load = Load { keys: 40, operations: 60, value_bytes_max: 400, lookups: 40, mixed: true, expiring: false };
+    let load = Load { keys: 60, operations: 80, value_bytes_max: 400, lookups: 40, mixed: true, expiring: false };
     show_case(Hole::UnknownNode, 60, |seed| Case::<Stored> {
         chunks: 18,
+        slots: 128,
         nodes: 1 + (seed % 3) as u32,
         growth_chunks: 60,
         load: load.clone(),
@@ -389,9 +325,10 @@ fn extents_that_a_dead_client_wrote_or_was_about_to_free_come_back() {
 
 #[test]
 fn what_a_client_that_stands_still_could_still_write_is_not_reused() {
-    show_turmoil::<Stored>(Hole::UnfencedRepair, 150, |_, turmoil| {
-        turmoil.faults.pauses_max = 6;
-        turmoil.faults.steps_between = 200;
+    show_turmoil::<Stored>(Hole::UnfencedRepair, 60, |_, turmoil| {
+        tight(turmoil);
+        turmoil.faults.pauses_max = 12;
+        turmoil.faults.steps_between = 60;
         turmoil.faults.ns_max = 1_000_000;
         turmoil.fencing = Fencing::Observed;
         turmoil.times.suspect_ns = 5_000;
@@ -409,103 +346,13 @@ fn what_one_node_says_of_another_was_there_before() {
     });
 }
 
-/// Client after client dies, and others take their places at once, while a third settles what they left there; large values empty chunks.
-fn generations(keys: u64, lookups: u64, turmoil: &mut Turmoil<Dittoed>) {
-    (turmoil.faults.kills_max, turmoil.faults.steps_between, turmoil.successors) = (8, 1000, 8);
-    let load = Load { keys, operations: 60, value_bytes_max: 900, lookups, mixed: true, expiring: true };
-    turmoil.case = Case {
-        chunk_bytes: 512,
-        chunks: 24,
-        clients: 3,
-        slots: 32,
-        objects_max: 0,
-        evictions: Evictions::Anytime,
-        load,
-        ..turmoil.case.clone()
-    };
-}
-
-/// One of hundreds or thousands of such cases goes wrong in just the wrong way: those from a seed around it.
-fn show_generations(hole: Hole, first: u64, keys: u64, lookups: u64) {
-    show(hole, 30, |seed, hole| {
-        let mut turmoil = Turmoil::<Dittoed>::drawn(first + seed);
-        generations(keys, lookups, &mut turmoil);
-        turmoil.case.hole = hole;
-        turmoil.run(first + seed).map(drop)
-    });
-}
-
-#[test]
-fn a_cell_that_is_out_of_date_does_not_cost_a_block() {
-    show_generations(Hole::UntimelyCell, 930, 8, 20);
-}
-
-/// A client dies with blocks in hand. A second one settles its cells, and at any time meanwhile a third one joins at its place: a
-/// cell that is settled stays so.
-#[test]
-fn what_was_left_in_cells_is_settled_once() {
-    show(Hole::RewrittenCells, 200, |seed, hole| {
-        let case = Case::<Stored> { clients: 3, chunks: 40, rejoins: 1, verified: false, hole, ..Case::default() };
-        let (sim, _) = case.formatted(seed)?;
-        let (control, history) = (sim.control(), Rc::default());
-        let dead: Rc<Cell<Option<ClientId>>> = Rc::default();
-        let is_repaired = Rc::new(Cell::new(false));
-        case.play(&sim, &history, |mut client| {
-            let (control, dead, is_repaired, number) =
-                (control.clone(), dead.clone(), is_repaired.clone(), client.number);
-            async move {
-                client.cache.tend().await?;
-                if number == 0 {
-                    for (step, bytes) in (0..).zip([20, 60, 100, 150, 60, 100, 150, 20]) {
-                        client.set(&[b'a' + step as u8 % 4], load::unique_value(0, step, bytes)).await?;
-                    }
-                    let me = control.identified(client.cache.engine().endpoint().identity()).expect("it has posted");
-                    dead.set(Some(me));
-                    control.kill(me);
-                }
-                while dead.get().is_none_or(|task| control.is_alive(task)) {
-                    client.cache.engine().endpoint().pause(1_000).await;
-                }
-                if number == 1 {
-                    client.cache.engine_mut().repair().await?;
-                    is_repaired.set(true);
-                    // It lives on for a while.
-                    client.cache.engine().endpoint().pause(100_000_000).await;
-                    return Ok(client);
-                }
-                let delay_ns = client.random().below(40_000);
-                client.cache.engine().endpoint().pause(delay_ns).await;
-                client.rejoin().await?;
-                while !is_repaired.get() {
-                    client.cache.engine().endpoint().pause(1_000).await;
-                }
-                for step in 0..4 {
-                    client.set(b"a", load::unique_value(2, step, 20 + 40 * step)).await?;
-                    client.cache.tend().await?;
-                    client.cache.engine_mut().repair().await?;
-                }
-                let engine = client.cache.engine();
-                let at = engine.pool().layout().cells(engine.me().slot);
-                for cell in 0..CELLS as u64 {
-                    let word = atoll_pool::read_word(engine.endpoint(), at.add(8 * cell)).await?;
-                    if objects::stock::Cell::from_word(word).is_some_and(|cell| cell.settler.is_some()) {
-                        return Err(CacheError::Damaged { what: "a cell that was settled says that it is not" });
-                    }
-                }
-                Ok(client)
-            }
-        })?;
-        case.verify(&sim)
-    });
-}
-
 /// Steps that the repair of the next test takes at most.
 const REPAIR_STEPS: u64 = 250;
 
 /// One client dies just after it has taken a block, another at every step at which it puts that one's block back, and a third repairs what is left.
 #[test]
 fn a_block_comes_back_although_who_puts_it_back_dies() {
-    show(Hole::UntoldSettling, 20 * REPAIR_STEPS, |seed, hole| {
+    let run = |seed, hole| {
         let case = Case::<Stored> { clients: 3, verified: false, hole, ..Case::default() };
         let (sim, _) = case.formatted(seed)?;
         let (control, history) = (sim.control(), Rc::default());
@@ -535,5 +382,11 @@ fn a_block_comes_back_although_who_puts_it_back_dies() {
             }
         })?;
         case.verify(&sim)
-    });
+    };
+    // A kill at every step of the repair, and some of those steps are the ones.
+    let steps = 0..20 * REPAIR_STEPS;
+    steps.clone().for_each(|seed| run(seed, None).unwrap_or_else(|error| panic!("seed {seed}: {error}")));
+    let shown = steps.filter(|seed| run(*seed, Some(Hole::UntoldSettling)).is_err()).count();
+    println!("UntoldSettling: shown by kills at {shown} steps");
+    assert!(shown > 0, "the hole is open and no kill shows it");
 }

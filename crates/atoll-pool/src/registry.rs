@@ -604,3 +604,28 @@ impl Grace {
         Ok(self.unseen.is_empty())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(state: PlaceState, epoch: u32, rounds: u64) -> Place {
+        let incarnation = Incarnation { slot: 3, epoch };
+        Place { incarnation, state, lease: rounds << ROUNDS_SHIFT, protected: None, identity: None }
+    }
+
+    /// Where fences are forced, a client that is thought to stand still is shut out.
+    #[test]
+    fn a_client_that_makes_its_rounds_never_stands_still() {
+        let mut watch = Watch::default();
+        for round in 0..10 {
+            let seen_ns = 1_000 * round;
+            assert_eq!(watch.still_ns(&place(PlaceState::Taken, 1, round), seen_ns), 0);
+            assert_eq!(watch.still_ns(&place(PlaceState::Taken, 1, round), seen_ns + 900), 900);
+        }
+        assert_eq!(watch.still_ns(&place(PlaceState::Taken, 1, 9), 20_000), 11_000);
+        // The next client of the place has not stood still for as long as the last one.
+        assert_eq!(watch.still_ns(&place(PlaceState::Taken, 2, 9), 20_000), 0);
+        assert_eq!(watch.still_ns(&place(PlaceState::Fenced, 2, 9), 20_500), 0);
+    }
+}

@@ -1,11 +1,12 @@
 //! The same commands to a real redis-server and to ours: the same bytes come back.
 //!
-//! Skipped, with a printed reason, where redis-server 7 is not installed. `ATOLL_SEED=N` replays one sequence.
+//! `ATOLL_SEED=N` replays one sequence.
 
 mod common;
 
 use atoll_cache::EngineOptions;
 use atoll_cache::ditto::DittoOptions;
+use atoll_sim::required;
 use common::{Random, Raw, Running, options, start, start_on};
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
@@ -17,19 +18,9 @@ struct Redis {
 }
 
 impl Redis {
-    /// A redis-server on a free port; `None`, with the reason printed, if there is none of version 7.
+    /// A redis-server on a free port; `None` if there is none and the environment permits that.
     fn start() -> Option<Self> {
-        let version = match Command::new("redis-server").arg("--version").output() {
-            Ok(output) => String::from_utf8_lossy(&output.stdout).into_owned(),
-            Err(error) => {
-                println!("skipped: redis-server is not installed ({error})");
-                return None;
-            }
-        };
-        if !version.contains("v=7.") {
-            println!("skipped: redis-server 7 is wanted, and this is {version}");
-            return None;
-        }
+        required("redis-server", Self::is_installed())?;
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let process = Command::new("redis-server")
             .args(["--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--port", &address.port().to_string()])
@@ -46,6 +37,14 @@ impl Redis {
         };
         assert!((0..200).any(|_| answers()), "redis-server does not answer on {address}");
         Some(redis)
+    }
+
+    /// Whether there is one of version 7.
+    fn is_installed() -> Result<(), String> {
+        let output = Command::new("redis-server").arg("--version").output();
+        let output = output.map_err(|error| format!("redis-server is not installed: {error}"))?;
+        let version = String::from_utf8_lossy(&output.stdout).into_owned();
+        if version.contains("v=7.") { Ok(()) } else { Err(format!("redis-server 7 is wanted, and this is {version}")) }
     }
 }
 

@@ -22,6 +22,7 @@
 //! | [`seeds`] | a scenario over many seeds, and the command that replays one |
 //! | [`network`] | timed runs: what verbs cost, on networks known by name |
 //! | [`random`] | the seeded randomness of it all |
+//! | [`requirement`] | what a test needs of the machine beside the workspace |
 //! | `world` | everything that changes during a run |
 //! | `afflictions` | what faults do to it |
 //! | `lane`, `port`, `timers` | its clients, its endpoints, what happens at a time |
@@ -56,6 +57,7 @@ mod messages;
 pub mod network;
 mod port;
 pub mod random;
+pub mod requirement;
 pub mod schedule;
 pub mod seeds;
 mod sequential;
@@ -75,6 +77,7 @@ pub use history::History;
 pub use liberties::Liberties;
 pub use network::Network;
 pub use random::Random;
+pub use requirement::required;
 pub use schedule::Strategy;
 pub use seeds::for_each_seed;
 pub use sim::{RunReport, Sim, SimError, SimOptions};

@@ -2,6 +2,7 @@
 
 mod binary;
 
+use atoll_sim::requirement::{redis_py, required};
 use binary::{PoolName, Serving, printed, refused};
 use redis::Commands;
 use std::process::Command;
@@ -37,12 +38,7 @@ fn the_redis_crate_finds_what_it_set() {
 
 #[test]
 fn redis_py_and_its_pipelines_work() {
-    let has_module =
-        Command::new("python3").args(["-c", "import redis"]).output().is_ok_and(|out| out.status.success());
-    if !has_module {
-        println!("skipped: python3 with the module redis is not here (pip install redis)");
-        return;
-    }
+    let Some(()) = required("redis-py", redis_py()) else { return };
     let server = Serving::start(&["--capacity", "64MiB"]);
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/python/clients.py");
     let output = Command::new("python3").args([script, &server.port.to_string()]).output().unwrap();

@@ -2,6 +2,7 @@
 
 use super::client::{Client, Hesitant};
 use super::load::{self, Load};
+use super::stops::Stops;
 use super::subject::{Forged, Subject};
 use atoll_cache::forge::layout::{BUCKET_SLOTS, ForgeLayout};
 use atoll_cache::forge::{ForgePool, Queue};
@@ -159,7 +160,7 @@ impl<S: Subject> Case<S> {
         options.distance = self.distance;
         options.nodes[0].extend(self.subject.further_region(&settings)?);
         let sim = Sim::new(options);
-        let endpoint = Hesitant { inner: sim.endpoint("maker"), hesitation_ns: 0 };
+        let endpoint = Hesitant::decided(sim.endpoint("maker"));
         let pool = sim.block_on(async move { S::Engine::format(&endpoint, settings).await });
         let pool = pool.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
         self.subject.set_stage(&sim, &pool);
@@ -226,7 +227,8 @@ impl<S: Subject> Case<S> {
 
     pub(super) fn join(&self, sim: &Sim, number: u32, history: &Rc<History>) -> Result<Client<S>, String> {
         let hesitation_ns = if number == 0 { self.hesitation_ns } else { 0 };
-        let hesitant = |name: String| Hesitant { inner: sim.endpoint(&name), hesitation_ns };
+        let stops = Stops::default();
+        let hesitant = |name: String| Hesitant { inner: sim.endpoint(&name), hesitation_ns, stops: stops.clone() };
         let endpoint = hesitant(format!("client {number}"));
         let (bytes, hole, history, seed) = (self.settings().home_bytes(), self.hole, history.clone(), sim.seed());
         let subject = self.subject.clone();
@@ -241,6 +243,7 @@ impl<S: Subject> Case<S> {
                 seed,
                 cache: Cache::new(engine),
                 history,
+                stops,
                 subject,
                 hole,
                 epoch_ms,
@@ -346,6 +349,15 @@ impl ForgePoolWords {
     /// Where a queue's cursors are.
     pub fn cursors(&self, queue: Queue) -> Address {
         self.layout().cursors(queue)
+    }
+
+    /// Whether a word is a node of a ring.
+    pub fn is_node(&self, at: Address) -> bool {
+        let bytes = 8u64 << self.pool.settings().ring_log2;
+        Queue::ALL.iter().map(|queue| self.layout().ring(*queue)).any(|first| {
+            let offsets = first.offset()..first.offset() + bytes;
+            (first.node(), first.region()) == (at.node(), at.region()) && offsets.contains(&at.offset())
+        })
     }
 
     /// Makes both rings look as if so many groups had passed through them.

@@ -1,5 +1,6 @@
 //! One client of a simulated case.
 
+use super::stops::Stops;
 use super::subject::{Forged, Subject};
 use atoll_cache::{Cache, CacheError, Condition, Number, Pooled, SetOptions, Value};
 use atoll_fabric::batch::Operation;
@@ -18,6 +19,8 @@ pub struct Client<S: Subject = Forged> {
     pub cache: Cache<S::Engine>,
     /// Where it records what it does.
     pub history: Rc<History>,
+    /// Where a test stops it.
+    pub stops: Stops,
     pub(super) subject: S,
     pub(super) hole: Option<S::Hole>,
     pub(super) epoch_ms: u64,
@@ -107,6 +110,14 @@ impl<S: Subject> Client<S> {
 pub struct Hesitant {
     pub(super) inner: SimEndpoint,
     pub(super) hesitation_ns: u64,
+    pub(super) stops: Stops,
+}
+
+impl Hesitant {
+    /// One that never hesitates.
+    pub(super) fn decided(inner: SimEndpoint) -> Self {
+        Self { inner, hesitation_ns: 0, stops: Stops::default() }
+    }
 }
 
 impl Endpoint for Hesitant {
@@ -117,7 +128,7 @@ impl Endpoint for Hesitant {
         if publishes && self.hesitation_ns > 0 {
             self.inner.pause(self.random() % self.hesitation_ns).await;
         }
-        self.inner.post(batch).await
+        self.stops.post(&self.inner, batch).await
     }
 
     fn post_unawaited(&self, batch: &mut Batch) {

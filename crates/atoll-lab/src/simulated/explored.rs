@@ -223,7 +223,7 @@ impl SmallCase {
 
     pub(super) fn run<S: Subject>(&self, sim: &Sim) -> Result<(), String> {
         let (case, history) = (self.case::<S>(), Rc::new(History::new()));
-        let endpoint = Hesitant { inner: sim.endpoint("maker"), hesitation_ns: 0 };
+        let endpoint = Hesitant::decided(sim.endpoint("maker"));
         let settings = case.settings();
         let made = sim.block_on(async move { S::Engine::format(&endpoint, settings).await.map(drop) });
         made.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;

@@ -9,6 +9,7 @@
 //! | [`load`] | what clients do, recorded as a history |
 //! | [`turmoil`] | a case in which things go wrong |
 //! | [`explored`] | small cases, of which every interleaving is run |
+//! | [`stops`] | orders on purpose: a client stops in front of a verb that a test names |
 //! | [`swarm`] | many of those, and one again |
 //! | `command`, `explore_command` | the command line |
 
@@ -20,6 +21,7 @@ mod command;
 mod explore_command;
 pub mod explored;
 pub mod load;
+pub mod stops;
 mod subject;
 #[cfg(feature = "command")]
 pub mod swarm;
@@ -30,5 +32,6 @@ pub use client::Client;
 #[cfg(feature = "command")]
 pub use command::SimCommand;
 pub use load::Load;
+pub use stops::{Stop, Stops};
 pub use subject::{Attendant, Cliqued, Dittoed, Forged, Learned, Queueing, Stored, Subject};
 pub use turmoil::Turmoil;

@@ -326,7 +326,7 @@ impl Subject for Cliqued {
         Some(Box::new(move |sim, clients| {
             let (shared, place, server) = (shared.clone(), place.clone(), place.take());
             let server: Result<Server<Hesitant>, Hesitant> =
-                server.ok_or_else(|| Hesitant { inner: sim.endpoint("server"), hesitation_ns: 0 });
+                server.ok_or_else(|| Hesitant::decided(sim.endpoint("server")));
             sim.spawn_spared("server", async move {
                 let server = match server {
                     Ok(server) => Ok(server),

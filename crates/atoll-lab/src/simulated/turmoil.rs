@@ -188,7 +188,7 @@ impl<S: Subject> Turmoil<S> {
     fn run_on(&self, sim: &Sim) -> Result<Ran, String> {
         let settings = self.settings();
         let bytes = settings.home_bytes();
-        let endpoint = Hesitant { inner: sim.endpoint("maker"), hesitation_ns: 0 };
+        let endpoint = Hesitant::decided(sim.endpoint("maker"));
         let made = sim.block_on(async move { S::Engine::format(&endpoint, settings).await });
         let pool = made.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
         let control = sim.control();
@@ -252,7 +252,7 @@ impl<S: Subject> Turmoil<S> {
 impl<S: Subject> Stage<S> {
     /// Joins the pool as a client of its own process.
     async fn join(&self, control: &Control, name: &str, hole: bool) -> Result<Tallied<S::Engine>, PoolError> {
-        let endpoint = Hesitant { inner: control.endpoint(name), hesitation_ns: 0 };
+        let endpoint = Hesitant::decided(control.endpoint(name));
         let pool = S::Engine::open(&endpoint, self.bytes).await?;
         let mut engine = S::Engine::join(&pool, endpoint).await?;
         engine.set_times(self.turmoil.times);

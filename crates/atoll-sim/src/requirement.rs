@@ -1,0 +1,61 @@
+//! What a test needs of the machine beside the workspace: a redis-server, a Python module, the shared traces.
+//!
+//! A test without what it needs shows nothing, so it fails and says what to install. `ATOLL_TEST_SKIP`
+//! names what the machine may be without, separated by commas; tests that need it are skipped then.
+//!
+//! | name | what is needed | who installs it |
+//! |---|---|---|
+//! | `redis-server` | redis-server 7 on the path | `./check`, by apt-get |
+//! | `redis-py` | python3 with the module `redis` | `./check`, by pip |
+//! | `traces` | `../shared/traces` beside the checkout | nobody: they are not published |
+//! | `fuzz` | a nightly compiler with cargo-fuzz | `./check`, by rustup and cargo |
+
+const SKIP: &str = "ATOLL_TEST_SKIP";
+
+/// What was found; `None`, with the reason printed, if it is missing and the environment permits that.
+///
+/// # Panics
+///
+/// If it is missing and `ATOLL_TEST_SKIP` does not name it. `found` says what to do then.
+pub fn required<T>(name: &str, found: Result<T, String>) -> Option<T> {
+    judged(name, found, &std::env::var(SKIP).unwrap_or_default())
+}
+
+fn judged<T>(name: &str, found: Result<T, String>, skipped: &str) -> Option<T> {
+    match found {
+        Ok(found) => Some(found),
+        Err(missing) if skipped.split(',').any(|skipped| skipped.trim() == name) => {
+            println!("skipped, as {SKIP} says: {missing}");
+            None
+        }
+        Err(missing) => panic!("{missing}; with {SKIP}={name} this test is skipped"),
+    }
+}
+
+/// Python with the module `redis`, for [`required`].
+pub fn redis_py() -> Result<(), String> {
+    match std::process::Command::new("python3").args(["-c", "import redis"]).output() {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(_) => Err("python3 has no module redis: python3 -m pip install redis".to_owned()),
+        Err(error) => Err(format!("python3 is not installed: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_is_used_whatever_may_be_skipped() {
+        assert_eq!(judged("redis-py", Ok(7), "redis-py"), Some(7));
+    }
+
+    #[test]
+    fn what_is_missing_is_skipped_only_if_it_is_named() {
+        let missing = || Err::<(), _>("there is none".to_owned());
+        assert_eq!(judged("traces", missing(), "redis-server, traces"), None);
+        let refused = std::panic::catch_unwind(|| judged("traces", missing(), "redis-server,trace")).unwrap_err();
+        let said = refused.downcast_ref::<String>().unwrap();
+        assert!(said.contains("there is none") && said.contains("ATOLL_TEST_SKIP=traces"), "{said}");
+    }
+}
