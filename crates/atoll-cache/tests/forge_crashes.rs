@@ -63,7 +63,9 @@ fn show(hole: Hole, seeds: u64, change: impl Fn(&mut Turmoil)) {
     let shown: Vec<(u64, String)> = (0..seeds).filter_map(|seed| Some((seed, run(seed, Some(hole)).err()?))).collect();
     println!("{hole:?}: shown by {} of {seeds} seeds", shown.len());
     let harmed: Vec<_> = shown.iter().filter(|(_, error)| hole.is_shown_by(error)).collect();
-    let few = || format!("{hole:?} is open, and {} of {seeds} seeds show its harm, {:?}: {shown:#?}", harmed.len(), hole.harms());
+    let few = || {
+        format!("{hole:?} is open, and {} of {seeds} seeds show its harm, {:?}: {shown:#?}", harmed.len(), hole.harms())
+    };
     assert!(harmed.len() * SEEDS_TO_SHOW >= seeds as usize, "{}", few());
     let (seed, error) = harmed[0];
     println!("  seed {seed}: {}", error.lines().next().unwrap_or_default());

@@ -33,9 +33,9 @@
 //! seeds show each of the others.
 
 use atoll_cache::ditto::DittoOptions;
-use atoll_cache::objects::layout::{BUCKET_SLOTS, CELLS};
+use atoll_cache::objects::Hole;
+use atoll_cache::objects::layout::BUCKET_SLOTS;
 use atoll_cache::objects::slot::Slot;
-use atoll_cache::objects::{self, Hole};
 use atoll_cache::{CacheError, Condition};
 use atoll_fabric::Endpoint;
 use atoll_lab::simulated::{Case, Client, Dittoed, Load, Stored, Subject, Turmoil, load};
@@ -60,7 +60,9 @@ fn show(hole: Hole, seeds: u64, run: impl Fn(u64, Option<Hole>) -> Result<(), St
     let shown: Vec<(u64, String)> = (0..seeds).filter_map(|seed| Some((seed, run(seed, Some(hole)).err()?))).collect();
     println!("{hole:?}: shown by {} of {seeds} seeds", shown.len());
     let harmed: Vec<_> = shown.iter().filter(|(_, error)| hole.is_shown_by(error)).collect();
-    let few = || format!("{hole:?} is open, and {} of {seeds} seeds show its harm, {:?}: {shown:#?}", harmed.len(), hole.harms());
+    let few = || {
+        format!("{hole:?} is open, and {} of {seeds} seeds show its harm, {:?}: {shown:#?}", harmed.len(), hole.harms())
+    };
     assert!(harmed.len() * SEEDS_TO_SHOW >= seeds as usize, "{}", few());
     let (seed, error) = harmed[0];
     println!("  seed {seed}: {}", error.lines().next().unwrap_or_default());

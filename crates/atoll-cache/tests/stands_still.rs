@@ -7,7 +7,7 @@ use atoll_cache::objects::ObjectsPool;
 use atoll_cache::{Cache, SetOptions, Value};
 use atoll_fabric::batch::Operation;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
-use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity, Intent, Limits, VerbError, run_ready};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity, Intent, Limits, Origin, VerbError, run_ready};
 use atoll_lab::simulated::{Case, Stored, load};
 use atoll_pool::registry::Member;
 use atoll_pool::{ChunkState, Pool, chunks};
@@ -106,8 +106,16 @@ impl Endpoint for Counting {
         self.inner.identity()
     }
 
-    fn fence(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>> {
-        self.inner.fence(who)
+    fn origin(&self) -> Origin {
+        self.inner.origin()
+    }
+
+    fn is_dead(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>> {
+        self.inner.is_dead(who)
+    }
+
+    fn shut_out(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>> {
+        self.inner.shut_out(who)
     }
 
     fn fabric(&self) -> &'static str {

@@ -7,7 +7,7 @@ use atoll_fabric::Clock;
 use atoll_server::{Server, ServerOptions};
 use common::{Random, Raw, command, facts, options, start, start_with};
 use std::convert::Infallible;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 

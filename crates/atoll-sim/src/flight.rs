@@ -207,7 +207,7 @@ impl Flight {
             _ => true,
         };
         let bytes = verb.len();
-        let places = if bytes > 8 { 3 } else { 1 << (verb.at.offset() / 8 & 1) };
+        let places = if bytes > 8 { 3 } else { 1 << ((verb.at.offset() / 8) & 1) };
         Words { at: verb.at, bytes, writes, places }
     }
 

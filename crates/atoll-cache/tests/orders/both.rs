@@ -69,7 +69,7 @@ async fn shut_out<S: Subject>(client: &Client<S>, slot: u32) -> Result<(), Cache
     let place = places.iter().find(|place| place.incarnation.slot == slot).expect("it has a place");
     // The repairer may have done it.
     if place.state == PlaceState::Taken {
-        registry::fence(endpoint, pool_of(client), place).await?;
+        registry::fence_dead(endpoint, pool_of(client), place).await?;
     }
     Ok(())
 }

@@ -57,7 +57,7 @@ async fn named<S: OnTable>(
 /// Takes a block from its slot, as a client does: a cell first, then the swap.
 async fn take<S: OnTable>(client: &Client<S>, slot: usize, block: Block, state: CellState) -> Result<(), CacheError> {
     if let Some((at, word)) = named(client, block).await? {
-        write_cell(client, slot, Cell { state, tag: word.tag(), block }.word()).await?;
+        write_cell(client, slot, Cell::told(state, word.tag(), block).word()).await?;
         let mut batch = Batch::new();
         batch.compare_and_swap(at, word.0, Slot::EMPTY.0);
         client.cache.engine().endpoint().post(&mut batch).await?;

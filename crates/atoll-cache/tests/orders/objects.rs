@@ -159,7 +159,7 @@ fn a_block_is_not_put_back_that_was_published_between_the_looks_of_a_repair() {
         let endpoint = client.cache.engine().endpoint();
         let (block, publishes) = take_a_block(&script, &client).await?;
         script.kill(DEAD);
-        write_cell(&client, DEAD, Cell { state: CellState::Won, tag: 0, block }.word()).await?;
+        write_cell(&client, DEAD, Cell::told(CellState::Won, 0, block).word()).await?;
         let looks = before_all_cells(&client, &script.stops(REPAIRER));
         script.begin(REPAIRER, Errand::Repair);
         looks.reached(endpoint).await;
@@ -250,7 +250,7 @@ fn used_between_looks(prepare: impl AsyncFn(Rc<Script>, &Table, Block) -> Result
 /// What a dead client leaves in its cell.
 async fn leave_in_a_cell(script: Rc<Script>, director: &Table, block: Block) -> Result<(), CacheError> {
     script.kill(DEAD);
-    write_cell(director, DEAD, Cell { state: CellState::Won, tag: 0, block }.word()).await
+    write_cell(director, DEAD, Cell::told(CellState::Won, 0, block).word()).await
 }
 
 #[test]
@@ -319,7 +319,7 @@ fn a_chunk_is_not_used_anew_of_which_a_block_was_taken_between_the_looks() {
         for slot in slots(&client) {
             let word = Slot(read_word(endpoint, slot).await?);
             if word.is_live() && word.names(block) {
-                write_cell(&client, me, Cell { state: CellState::Trying, tag: word.tag(), block }.word()).await?;
+                write_cell(&client, me, Cell::told(CellState::Trying, word.tag(), block).word()).await?;
                 let mut batch = Batch::new();
                 batch.compare_and_swap(slot, word.0, Slot::EMPTY.0);
                 endpoint.post(&mut batch).await?;
