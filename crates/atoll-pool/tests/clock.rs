@@ -164,9 +164,10 @@ fn passed_over_a_reboot(ahead_ms: i64) -> u64 {
         endpoint.pause(HOUR_MS * MS).await;
         control.restart_agent();
         // An endpoint is a task's that has posted by it.
-        boot::is_present(&endpoint, 99).await.unwrap();
+        let verdict = boot::look(&endpoint, &pool.layout, Some(99), false, false).await.unwrap();
+        assert_eq!(verdict, boot::Verdict::TakenOver);
         control.jump_clock(control.owner(&endpoint).unwrap(), ahead_ms);
-        boot::take_over(&endpoint, &pool, 99).await.unwrap();
+        boot::settle(&endpoint, &pool, Some(99), false, verdict).await.unwrap();
         endpoint.pause(HOUR_MS * MS).await;
         look((&control, &endpoint), &mut PoolClock::default(), &pool, 0).await
     });

@@ -45,9 +45,8 @@ fn a_joiner_that_dies_at_any_step_keeps_no_place() {
                 let (sim, pool) = formatted(seed, fencing, 1);
                 let (endpoint, joined) = (sim.endpoint("dies"), pool.clone());
                 let client = sim.spawn("dies", async move {
-                    let member = Member::join(&endpoint, &joined).await.unwrap();
+                    Member::join(&endpoint, &joined).await.unwrap();
                     endpoint.pause(1_000_000_000_000).await;
-                    drop(member);
                 });
                 sim.control().fault(client, Fault::Kill, After::Steps(steps));
                 let (endpoint, control) = (sim.endpoint("comes then"), sim.control());
@@ -79,9 +78,8 @@ fn of_clients_that_look_alike_only_the_dead_one_is_fenced() {
             .map(|number| {
                 let (endpoint, pool) = (sim.endpoint(&format!("client {number}")), pool.clone());
                 sim.spawn(&format!("client {number}"), async move {
-                    let member = Member::join(&endpoint, &pool).await.unwrap();
+                    Member::join(&endpoint, &pool).await.unwrap();
                     endpoint.pause(1_000_000_000_000).await;
-                    drop(member);
                 })
             })
             .collect();

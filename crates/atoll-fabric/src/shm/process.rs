@@ -112,7 +112,7 @@ pub(super) fn kill(descriptor: Option<i32>, pid: u32, identity: Identity) -> boo
 /// What a line of `/proc/PID/fdinfo/FD` says of a lock of an open file description: file, first and last byte.
 ///
 /// ```text
-/// lock:    1: OFDLCK ADVISORY  WRITE -1 00:1b:186 4611686022722355277 4611686022722355277
+/// lock: 1: OFDLCK ADVISORY  WRITE -1 00:1b:186 4611686022722355277 4611686022722355277
 /// ```
 fn lock_of(line: &str) -> Option<(&str, i64, i64)> {
     let mut words = line.strip_prefix("lock:")?.split_whitespace().skip(1);
