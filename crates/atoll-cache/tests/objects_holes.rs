@@ -39,7 +39,7 @@ use atoll_cache::{CacheError, Condition};
 use atoll_fabric::Endpoint;
 use atoll_lab::simulated::{Case, Client, Dittoed, Load, Stored, Subject, Turmoil, load};
 use atoll_sim::history::Evictions;
-use atoll_sim::{After, ClientId, Fault, Fencing, Random, Strategy, for_each_seed};
+use atoll_sim::{After, ClientId, Distance, Fault, Fencing, Random, Strategy, for_each_seed};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -240,7 +240,8 @@ fn a_shelf_names_no_block_of_a_chunk_that_is_used_anew() {
 /// The same, with a round after every operation, so that no cell keeps what it said of a block.
 #[test]
 fn two_torn_looks_at_a_block_are_not_one() {
-    let case = |seed| Case::<Stored> { chunks: 14 + seed % 6, clients: 3, ..Case::default() };
+    let distance = Distance::Near;
+    let case = |seed| Case::<Stored> { chunks: 14 + seed % 6, clients: 3, distance, ..Case::default() };
     // Few seeds show it: those around one that does.
     show(Hole::TornLook, 1000, |seed, hole| {
         let seed = 1500 + seed;
@@ -265,7 +266,9 @@ fn words_beside_an_object_are_never_written_into_another() {
     for hole in [Hole::StrayExtension, Hole::UntoldOperation] {
         show(hole, 1000, |seed, hole| {
             let subject = Dittoed { options: options.clone() };
-            let case = Case { subject, chunks: 14 + seed % 12, clients: 4, hole, ..Case::default() };
+            // Only clients with near memory say when they are at rest.
+            let distance = Distance::Near;
+            let case = Case { subject, chunks: 14 + seed % 12, clients: 4, distance, hole, ..Case::default() };
             case.run_part(seed, sizes_in_turn).map(drop)
         });
     }
@@ -414,6 +417,7 @@ fn generations(keys: u64, lookups: u64, turmoil: &mut Turmoil<Dittoed>) {
     (turmoil.faults.kills_max, turmoil.faults.steps_between, turmoil.successors) = (8, 1000, 8);
     let load = Load { keys, operations: 60, value_bytes_max: 900, lookups, mixed: true, expiring: true };
     turmoil.case = Case {
+        distance: Distance::Near,
         chunk_bytes: 512,
         chunks: 24,
         clients: 3,

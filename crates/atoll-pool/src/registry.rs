@@ -15,7 +15,7 @@
 //! |---|---|---|---|
 //! | Free, Fenced | Joining, next epoch | a process | it wants a client; nothing of an earlier epoch is alive |
 //! | Joining | Taken | the same | its identity is written |
-//! | Joining | Free | anybody | it stood still for [`Times::joining_ns`]: it has not made any effect yet, and will begin anew |
+//! | Joining | Fenced | anybody | it stood still for [`Times::joining_ns`]: it has not made any effect yet, and will begin anew |
 //! | Taken | Free | the client | it has put back everything |
 //! | Taken | Fenced | anybody | its lease stood still, and the fabric has shut it out ([`Endpoint::fence`]) |
 //! | Taken | Fenced | the client | its thread panics: it does nothing any more |
@@ -490,9 +490,17 @@ pub async fn fence_still<E: Endpoint>(endpoint: &E, pool: &Pool, ns: u64) -> Res
     Ok(fenced)
 }
 
-/// Frees a place that has been Joining for too long, or a Fenced one whose client owns nothing any more; whether it did.
+/// Makes a place Fenced that has been Joining for too long; whether it did. Not Free: it may have been Fenced before, and what its last client held is
+/// not reclaimed as long as the joiner has not said that it took over.
+pub async fn fence_joiner<E: Endpoint>(endpoint: &E, pool: &Pool, place: &Place) -> Result<bool, VerbError> {
+    debug_assert_eq!(place.state, PlaceState::Joining);
+    let (signal, epoch) = (pool.layout.signal(place.incarnation.slot), place.incarnation.epoch);
+    swap(endpoint, signal, place.state_word(), PlaceState::Fenced.word(epoch)).await
+}
+
+/// Frees a Fenced place whose client owns nothing any more; whether it did.
 pub async fn free<E: Endpoint>(endpoint: &E, pool: &Pool, place: &Place) -> Result<bool, VerbError> {
-    debug_assert!(matches!(place.state, PlaceState::Joining | PlaceState::Fenced));
+    debug_assert_eq!(place.state, PlaceState::Fenced);
     let (signal, epoch) = (pool.layout.signal(place.incarnation.slot), place.incarnation.epoch);
     swap(endpoint, signal, place.state_word(), PlaceState::Free.word(epoch)).await
 }

@@ -142,7 +142,7 @@ impl<E: Endpoint> Forge<E> {
                     }
                 }
                 PlaceState::Joining if still_ns >= self.times.joining_ns => {
-                    registry::free(&self.endpoint, pool, place).await?;
+                    left_behind |= registry::fence_joiner(&self.endpoint, pool, place).await?;
                 }
                 PlaceState::Fenced if everybody || still_ns >= self.times.help_ns => left_behind = true,
                 _ => {}

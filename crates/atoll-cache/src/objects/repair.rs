@@ -143,7 +143,7 @@ impl<E: Endpoint> Core<E> {
                     }
                 }
                 PlaceState::Joining if still_ns >= self.times.joining_ns => {
-                    registry::free(&self.endpoint, pool, place).await?;
+                    left_behind |= registry::fence_joiner(&self.endpoint, pool, place).await?;
                 }
                 PlaceState::Fenced if everybody || still_ns >= self.times.help_ns => left_behind = true,
                 _ => {}
