@@ -70,7 +70,9 @@ impl Hole {
             }
             Self::OvertakenByCopy | Self::OvertakenBySight | Self::UntakenExpiry | Self::DroppedSet => &[NO_ORDER],
             Self::DuplicateKey => &["hold the same key", NO_ORDER],
-            Self::EarlyReuse => &[NO_ORDER, "holds no group of its time", "points to no record of its own"],
+            Self::EarlyReuse => {
+                &[NO_ORDER, "is an extent of no object", "holds no group of its time", "points to no record of its own"]
+            }
             Self::UnfilledNode | Self::KeptTicket => &["queue outside its cursors"],
             Self::IdleEvictor => &["the pool is full and nothing in it can be evicted"],
             Self::StaleNode => &["is queued and has 2 nodes", NO_ORDER],

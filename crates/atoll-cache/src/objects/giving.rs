@@ -101,7 +101,11 @@ impl<E: Endpoint> Core<E> {
             self.recheck_orphans().await?;
             self.recheck_waiting(DrainLook::All).await?;
             self.tell_cells().await?;
-            is_done = self.orphans.is_empty() && self.waiting.is_empty() && self.stock.all().is_empty();
+            // What the place's last client left in its cells, too: in a free place nobody would look for it.
+            is_done = self.orphans.is_empty()
+                && self.waiting.is_empty()
+                && self.stock.all().is_empty()
+                && !self.stock.has_foreign();
             if is_done {
                 break;
             }

@@ -89,7 +89,14 @@ impl Hole {
             Self::UnfencedRepair => {
                 &["somebody else changed the state of", "name the same block", "nobody has block", "dropped", NO_ORDER]
             }
-            Self::UnorderedNodes => &["points to no record of its own", "dropped", "nobody has block", NO_ORDER],
+            Self::UnorderedNodes => &[
+                "points to no record of its own",
+                "dropped",
+                "nobody has block",
+                NO_ORDER,
+                "names a dead block",
+                "name the same block",
+            ],
             Self::StrayExtension | Self::UntoldOperation => &["points to no record of its own", "dropped", NO_ORDER],
             Self::UnknownNode => &["dropped"],
         }
