@@ -201,7 +201,7 @@ fn hot_objects_outlive_the_chunk_that_they_are_moved_from() {
     show(Hole::EarlyReuse, 300, case, |case, seed| {
         let checked = case.run_part(seed, |mut client| async move {
             let mut random = client.random();
-            for step in 0..200 {
+            for step in 0..400 {
                 if random.below(3) == 0 {
                     let value = load::unique_value(client.number, step, 200 + random.below(1500));
                     client.set(format!("large {}", random.below(2)).as_bytes(), value).await?;

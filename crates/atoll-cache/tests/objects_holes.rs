@@ -114,13 +114,12 @@ fn a_lookup_never_gives_another_record_of_its_block() {
 /// Insertions and deletions of keys in two buckets, whose free places change all the time: only inserters that choose different places can both stay.
 #[test]
 fn two_insertions_of_a_key_never_both_stay() {
-    show_case(Hole::DuplicateKey, 50, |_| Case::<Stored> {
+    show_case(Hole::DuplicateKey, 100, |_| Case::<Stored> {
         chunk_bytes: 1024,
         chunks: 80,
         clients: 8,
         slots: 32,
-        evictions: Evictions::Never,
-        load: Load { keys: 2, operations: 60, value_bytes_max: 30, lookups: 5, mixed: true, expiring: false },
+        load: Load { keys: 8, operations: 100, value_bytes_max: 30, lookups: 5, mixed: true, expiring: false },
         ..Case::default()
     });
 }
