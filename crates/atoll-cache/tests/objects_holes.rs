@@ -40,7 +40,7 @@ use atoll_cache::{CacheError, Condition};
 use atoll_fabric::Endpoint;
 use atoll_lab::simulated::{Case, Client, Dittoed, Load, Stored, Subject, Turmoil, load};
 use atoll_sim::history::Evictions;
-use atoll_sim::{After, ClientId, Distance, Fault, Fencing, Random, Strategy, for_each_seed};
+use atoll_sim::{After, ClientId, Fault, Fencing, Random, Strategy, for_each_seed};
 use std::cell::Cell;
 use std::rc::Rc;
 

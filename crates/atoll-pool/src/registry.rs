@@ -611,7 +611,9 @@ mod tests {
 
     fn place(state: PlaceState, epoch: u32, rounds: u64) -> Place {
         let incarnation = Incarnation { slot: 3, epoch };
-        Place { incarnation, state, lease: rounds << ROUNDS_SHIFT, protected: None, identity: None }
+        let identity = if state.is_alive() { Identity::from_bits(7) } else { Identity::NOBODY };
+        let signal = state.word(identity, epoch);
+        Place { incarnation, state, lease: rounds << ROUNDS_SHIFT, protected: None, signal, identity, origin: None }
     }
 
     /// Where fences are forced, a client that is thought to stand still is shut out.
@@ -620,12 +622,14 @@ mod tests {
         let mut watch = Watch::default();
         for round in 0..10 {
             let seen_ns = 1_000 * round;
-            assert_eq!(watch.still_ns(&place(PlaceState::Taken, 1, round), seen_ns), 0);
-            assert_eq!(watch.still_ns(&place(PlaceState::Taken, 1, round), seen_ns + 900), 900);
+            assert_eq!(watch.still_ns(&place(PlaceState::Taken, 1, round), seen_ns, seen_ns), 0);
+            assert_eq!(watch.still_ns(&place(PlaceState::Taken, 1, round), seen_ns + 900, seen_ns + 950), 900);
         }
-        assert_eq!(watch.still_ns(&place(PlaceState::Taken, 1, 9), 20_000), 11_000);
+        assert_eq!(watch.still_ns(&place(PlaceState::Taken, 1, 9), 20_000, 20_000), 11_000);
+        // A look that took long proves no more than that it stood still until the look began.
+        assert_eq!(watch.still_ns(&place(PlaceState::Taken, 1, 9), 20_000, 90_000), 11_000);
         // The next client of the place has not stood still for as long as the last one.
-        assert_eq!(watch.still_ns(&place(PlaceState::Taken, 2, 9), 20_000), 0);
-        assert_eq!(watch.still_ns(&place(PlaceState::Fenced, 2, 9), 20_500), 0);
+        assert_eq!(watch.still_ns(&place(PlaceState::Taken, 2, 9), 20_000, 20_000), 0);
+        assert_eq!(watch.still_ns(&place(PlaceState::Fenced, 2, 9), 20_500, 20_500), 0);
     }
 }

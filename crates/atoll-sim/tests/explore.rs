@@ -419,14 +419,10 @@ fn a_case_with_too_many_runs_says_so() {
 type Verbs = Vec<Op>;
 
 /// What the words and each client's READs come to in a run.
-type Outcome = (Vec<u64>, Vec<Vec<u64>>);
+type Ended = (Vec<u64>, Vec<Vec<u64>>);
 
 /// What the words and the READs come to in any run of clients that post one batch each, with these liberties; and how many runs there were.
-fn outcomes_of_batches(
-    batches: &[Verbs],
-    liberties: Liberties,
-    max: Option<u32>,
-) -> (BTreeSet<Outcome>, u64) {
+fn outcomes_of_batches(batches: &[Verbs], liberties: Liberties, max: Option<u32>) -> (BTreeSet<Ended>, u64) {
     let options = ExploreOptions { preemptions_max: max, ..ExploreOptions::new(64) };
     let options = ExploreOptions { sim: SimOptions { liberties, ..options.sim.clone() }, ..options };
     let outcomes = RefCell::new(BTreeSet::new());
