@@ -44,9 +44,6 @@ fn promise_4_whoever_dies_wherever_nothing_is_wrong_and_nothing_is_lost() {
     assert!(kills.get() > 100, "clients die in few of the runs: {}", kills.get());
 }
 
-/// Seeds of a case of which one must show its hole, at most. All cases are made so that one in twenty does: another schedule is no false alarm.
-const SEEDS_TO_SHOW: usize = 50;
-
 /// Runs drawn cases of one kind of hole: none fails while it is closed (see above), some do once it is open.
 fn show(hole: Hole, seeds: u64, change: impl Fn(&mut Turmoil)) {
     let run = |seed, hole| {
@@ -66,7 +63,7 @@ fn show(hole: Hole, seeds: u64, change: impl Fn(&mut Turmoil)) {
     let few = || {
         format!("{hole:?} is open, and {} of {seeds} seeds show its harm, {:?}: {shown:#?}", harmed.len(), hole.harms())
     };
-    assert!(harmed.len() * SEEDS_TO_SHOW >= seeds as usize, "{}", few());
+    assert!(!harmed.is_empty(), "{}", few());
     let (seed, error) = harmed[0];
     println!("  seed {seed}: {}", error.lines().next().unwrap_or_default());
 }

@@ -111,12 +111,6 @@ fn a_pool_four_fifths_full_that_is_overwritten_at_random_evicts_nothing() {
         set(&mut client, random(objects), 256);
     }
     let stats = *client.engine().stats();
-    eprintln!(
-        "{stats:?} groups of {} chunks {} {}",
-        host.pool.pool().settings.group_objects_max,
-        host.pool.pool().layout.chunks(),
-        host.pool.pool().layout.chunk_bytes
-    );
     assert_eq!(evictions_for_memory(&client), 0);
     assert!(present(&mut client, 0..objects) >= objects - stats.evictions_index);
     drop(client);
@@ -229,8 +223,10 @@ fn a_tenth_of_the_pool_that_expired_is_counted_out_without_any_request() {
         run_ready(client.tend()).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    assert_eq!(run_ready(client.objects()).unwrap(), kept);
-    eprintln!("counted out after {:?}", begun.elapsed());
+    // An object may also have gone because the bucket of a key was full.
+    let (left, gone) = (run_ready(client.objects()).unwrap(), client.engine().stats().evictions_index);
+    assert!((kept - gone..=kept).contains(&left), "{left} of {kept} objects are left, {gone} had no slot");
+    println!("counted out after {:?}", begun.elapsed());
     let evictions = evictions_for_memory(&client);
     for number in 0..objects / 10 {
         set(&mut client, 10_000_000 + number, 256);

@@ -49,7 +49,8 @@ fn a_set_costs_a_few_looks_more<G: Pooled<SimEndpoint> + 'static>(settings: Pool
         println!(
             "{clients} clients: {round_trips:.2} round trips a SET, {alone:.2} alone; the longest {longest_us} us"
         );
-        assert!(round_trips < alone + 3.0, "{clients} clients: {round_trips:.2} round trips, {alone:.2} alone");
+        // Three looks, and one at the client's own signal after each word that it did not expect.
+        assert!(round_trips < alone + 3.5, "{clients} clients: {round_trips:.2} round trips, {alone:.2} alone");
         assert!(longest_us < 200, "{clients} clients: {longest_us} us");
     }
 }

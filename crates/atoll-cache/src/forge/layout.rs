@@ -37,8 +37,8 @@ use crate::glcache::{Sample, Written};
 use atoll_fabric::Address;
 use atoll_pool::{ChunkId, EngineArea, Layout, Pool, PoolError, PoolSettings};
 
-/// Slots of a bucket. A key has one bucket: of sixteen slots, filled to a third (the others are ghosts), one in some millions of keys finds
-/// it full, and every lookup touches one place of the index.
+/// Slots of a bucket. A key has one bucket: of sixteen slots, filled to half (the other half are ghosts), one in some thousand keys finds it
+/// full, and every lookup touches one place of the index.
 pub const BUCKET_SLOTS: usize = 16;
 /// Bytes of a bucket, two lines.
 pub const BUCKET_BYTES: u64 = 8 * BUCKET_SLOTS as u64;

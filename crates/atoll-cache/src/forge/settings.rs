@@ -100,9 +100,9 @@ impl ForgeOptions {
 
     /// Settings for a pool of so many bytes, to which so many may be added: its index and rings are made for all of them.
     pub fn for_growth(&self, capacity_bytes: u64, growth_bytes_max: u64) -> PoolSettings {
-        // A third of the slots hold objects, so that no bucket of a million is full, and the others their ghosts.
+        // Half of the slots hold objects and the others their ghosts.
         let bytes_max = capacity_bytes.saturating_add(growth_bytes_max);
-        let slots = bytes_max.saturating_mul(3) / u64::from(self.object_bytes_mean.max(48));
+        let slots = bytes_max.saturating_mul(2) / u64::from(self.object_bytes_mean.max(48));
         self.settings(PoolSettings::for_capacity(capacity_bytes).growing(growth_bytes_max), slots)
     }
 

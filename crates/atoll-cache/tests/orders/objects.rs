@@ -11,6 +11,7 @@ use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 use atoll_lab::simulated::client::Hesitant;
 use atoll_lab::simulated::{Case, Client, Stop, Stops, Stored, Subject};
 use atoll_pool::{Chunk, ChunkId, ChunkState, read_word, registry};
+use atoll_sim::Distance;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -28,7 +29,7 @@ pub(crate) const DEAD: usize = 2;
 
 /// A pool of so few chunks that blocks are taken from victims.
 pub(crate) fn tight() -> Case<Stored> {
-    Case { clients: 4, chunks: 12, slots: 128, rejoins: 1, ..Case::default() }
+    Case { clients: 4, chunks: 12, slots: 128, rejoins: 1, distance: Distance::Near, ..Case::default() }
 }
 
 pub(crate) fn cells_at<S: OnTable>(client: &Client<S>, slot: usize) -> Address {

@@ -32,6 +32,8 @@ pub trait Subject: Clone + Debug + Default + 'static {
     const CHUNK_BYTES: [u32; 3];
     /// Whether its pools have further nodes, and grow.
     const SPREADS: bool = true;
+    /// Whether its clients count every eviction. Where a memory node evicts, they do not.
+    const CLIENTS_EVICT: bool = true;
     /// Whether nothing of a client takes effect once it is shut out. Messages outlive that.
     const ENDS_WITH_FENCE: bool = true;
     /// Whether what dead clients held comes back while others make their rounds.
@@ -305,6 +307,7 @@ impl Subject for Cliqued {
     type Engine = CliqueMap<Hesitant>;
     const CHUNK_BYTES: [u32; 3] = [256, 512, 1024];
     const SPREADS: bool = false;
+    const CLIENTS_EVICT: bool = false;
     const ENDS_WITH_FENCE: bool = false;
     const SETTLES_DOWN: bool = false;
 

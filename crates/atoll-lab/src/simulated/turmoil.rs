@@ -269,7 +269,8 @@ impl<S: Subject> Stage<S> {
         if damaged.get() > 0 && faults.node_losses_max == 0 {
             return Err(format!("{} sound objects were dropped as damaged", damaged.get()));
         }
-        let gone = if lost.get() == 0 && faults.node_losses_max == 0 { self.history.keys_evicted() as u64 } else { 0 };
+        let is_counted = S::CLIENTS_EVICT && lost.get() == 0 && faults.node_losses_max == 0;
+        let gone = if is_counted { self.history.keys_evicted() as u64 } else { 0 };
         match gone > evictions.get() {
             true => Err(format!("{gone} keys went by themselves, and {} evictions were counted", evictions.get())),
             false => Ok(()),
