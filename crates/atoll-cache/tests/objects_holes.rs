@@ -14,7 +14,6 @@
 //! | `EarlyReuse` | reading all cells before a chunk is used anew | `a_chunk_is_not_used_anew_while_somebody_has_a_block_of_it` |
 //! | `PendingName` | looking again for a block that a pending slot named | `a_block_of_a_pending_slot_is_its_inserters` |
 //! | `KeptShelf` | taking a chunk from its shelf before it is emptied | `a_shelf_names_no_block_of_a_chunk_that_is_used_anew` |
-//! | `TornLook` | comparing the bytes of a block that is being written, and looking between the looks at the cells | `two_torn_looks_at_a_block_are_not_one` |
 //! | `StrayExtension` | a rest before a chunk of objects with extensions is used anew | `words_beside_an_object_are_never_written_into_another` of `orders` |
 //! | `UntoldOperation` | saying that an operation begins, before it looks at anything | `words_beside_an_object_are_never_written_into_another` of `orders` |
 //! | `WrappedTag` | a rest for blocks whose tags begin anew | `a_slot_word_that_comes_back_is_not_taken_for_the_old_one` |
@@ -414,28 +413,6 @@ fn a_block_of_a_pending_slot_is_its_inserters() {
                     client.set(&key, load::unique_value(client.number, step, random.pick(&[60, 180, 700]))).await?;
                     client.cache.tend().await?;
                 }
-            }
-            Ok(client)
-        });
-        checked.map(drop)
-    });
-}
-
-/// The same, with a round after every operation, so that no cell keeps what it said of a block.
-#[test]
-fn two_torn_looks_at_a_block_are_not_one() {
-    let distance = Distance::Near;
-    let case = |seed| Case::<Stored> { chunks: 14 + seed % 6, clients: 3, distance, ..Case::default() };
-    // Few seeds show it: those around one that does.
-    show_one_of(Hole::TornLook, 1000, 1000, |seed, hole| {
-        let seed = 1500 + seed;
-        let checked = Case { hole, ..case(seed) }.run_part(seed, |mut client| async move {
-            let mut random = client.random();
-            for step in 0..100 {
-                let bytes = if client.number == 0 { random.pick(&[10, 60, 700]) } else { 180 };
-                let key = [b'a' + random.below(6) as u8];
-                client.set(&key, load::unique_value(client.number, step, bytes)).await?;
-                client.cache.tend().await?;
             }
             Ok(client)
         });
