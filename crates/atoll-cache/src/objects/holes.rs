@@ -75,7 +75,9 @@ impl Hole {
             Self::UntoldTaking | Self::LeakedBlocks | Self::UntimelyCell | Self::UntoldSettling => {
                 &["nobody has block"]
             }
-            Self::RewrittenCells => &["name the same block", "names a block", "a cell that was settled says that it is not", NO_ORDER],
+            Self::RewrittenCells => {
+                &["name the same block", "names a block", "a cell that was settled says that it is not", NO_ORDER]
+            }
             Self::LeakedChunks => &["its owner is not a client"],
             Self::LeakedExtents => &["is an extent of no object"],
             Self::EarlyReuse | Self::PendingName | Self::TornLook => &[
