@@ -20,8 +20,8 @@
 //! A **pass** is a walk over all descriptors that adds up what is reclaimable. Its result is one word:
 //!
 //! ```text
-//! word 0   bytes that were ever made dead, wrapping; a client tells of a chunk's worth at a time      atomics only
-//! word 1   eviction is allowed until word 0 is beyond this; 0: it is not                           atomics only
+//! word 0   bytes ever made dead, wrapping; told by a chunk's worth       atomics only
+//! word 1   eviction is allowed until word 0 is beyond this; 0: never    atomics only
 //! ```
 //!
 //! Word 0 counts what died since, so the result holds however fast other clients overwrite. It allows
@@ -57,7 +57,8 @@ const CLEANS_MAX: u32 = 4;
 const CLEANS_FORCED_MAX: u32 = 64;
 /// Descriptors looked through before a group is cleaned.
 const LOOK: u32 = 32;
-/// Descriptors looked through at once where eviction is not allowed and no group worth cleaning is known.
+/// Descriptors looked through at once where eviction is not allowed and the client knows no group
+/// worth cleaning.
 const LOOK_FORCED: u32 = 256;
 /// Nodes taken from the head of a ring that is half full: each cleaned group leaves one behind.
 const HEADS_PER_CLEAN: usize = 2;
@@ -143,7 +144,8 @@ impl Cleaning {
 }
 
 impl<E: Endpoint> Forge<E> {
-    /// Cleans a group, the `cleaned`th for the chunk that is needed. `false`: what is needed has to be evicted.
+    /// Cleans a group; `cleaned` were cleaned before for the same chunk. `false` if the client has to
+    /// evict instead.
     pub(super) async fn clean(&mut self, cleaned: u32) -> Result<bool, CacheError> {
         let before = self.endpoint.purpose(Purpose::Collection);
         let outcome = self.clean_next(cleaned).await;
@@ -162,7 +164,7 @@ impl<E: Endpoint> Forge<E> {
         self.advance_heads(cursors, HEADS_PER_CLEAN).await?;
         let chunk_bytes = self.shared.pool.layout.chunk_bytes;
         let (worthwhile, least) = (chunk_bytes / WORTHWHILE_ONE_IN, chunk_bytes / LEAST_ONE_IN);
-        // The best of a few fresh ones and those remembered is nearly the best of all: what is left is the next best.
+        // The best of a few fresh groups and of those remembered is nearly the best of all.
         self.look_for_dead(LOOK).await?;
         if cleaned < CLEANS_MAX && self.clean_best(worthwhile).await? {
             return Ok(true);
@@ -182,7 +184,8 @@ impl<E: Endpoint> Forge<E> {
         }
     }
 
-    /// Goes on with the pass by so many descriptors, and remembers those of groups worth cleaning. Gives how many there were.
+    /// Goes on with the pass by `most` descriptors and remembers the groups worth cleaning. Gives how
+    /// many descriptors it looked at.
     async fn look_for_dead(&mut self, most: u32) -> Result<u32, CacheError> {
         let layout = self.shared.pool.layout.clone();
         let all = layout.chunks();
@@ -246,7 +249,7 @@ impl<E: Endpoint> Forge<E> {
     /// Bytes that cleaning a queued group would give back, as far as its descriptor tells.
     fn reclaimable_bytes(&self, descriptor: &Descriptor, now_ms: u64) -> u64 {
         let chunk_bytes = self.shared.pool.layout.chunk_bytes;
-        // An estimate may be twice what there is; a count that went below zero or far beyond a chunk is nothing to go by.
+        // An estimate may be twice the truth. A count below zero or far beyond a chunk says nothing.
         let dead = Some(descriptor.dead_bytes).filter(|bytes| *bytes <= 2 * chunk_bytes).unwrap_or(0);
         let is_expired = Expiry::is_over(Expiry::from_word(descriptor.engine).quarter, now_ms);
         let dead = dead.max(if is_expired { chunk_bytes / WORTHWHILE_ONE_IN } else { 0 });
