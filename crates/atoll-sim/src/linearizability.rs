@@ -1,10 +1,11 @@
 //! Is there an order of the operations that explains what they returned?
 //!
 //! Wing and Gong's search (JPDC 1993) with Lowe's memory of configurations (Concurrency and Computation 2017): an operation
-//! may come next if it was invoked before every other one that is left returned; a configuration (which operations have been ordered,
-//! and the state) that failed once is not tried again. An operation that only observes and fits is taken at once, because no later
-//! place could be better for the others. An operation of a client that was shut out may be left out, but may not come behind one that
-//! was invoked after that.
+//! may come next if it was invoked before every other one that is left returned; a configuration (which operations have
+//! been ordered, and the state) that failed once is not tried again. An operation of a client that was shut out may be
+//! left out, but may not come behind one that was invoked after that. An operation that only observes and fits is taken at
+//! once, because no later place could be better for the others, unless an operation of a client that was shut out could
+//! no longer come behind it.
 //!
 //! The search knows nothing of caches: see [`Specification`], and [`history`](crate::history) for the cache's.
 
@@ -88,6 +89,15 @@ impl<S: Specification> Search<'_, S> {
         latest.map_or(0, |operation| self.spans[*operation].invoked)
     }
 
+    /// Whether an operation that may still come next can come no more behind one that was invoked at `invoked`.
+    fn is_too_late_for_one(&self, invoked: u64, latest: u64) -> bool {
+        let comes_before = |operation: &usize| {
+            let fenced = self.spans[*operation].fenced;
+            !self.is_ordered(*operation) && fenced.is_some_and(|fenced| latest <= fenced && fenced < invoked)
+        };
+        self.has_fenced && self.by_invocation.iter().any(comes_before)
+    }
+
     /// The operations that may come next in `state`, with the states that they leave.
     fn candidates(&mut self, first: &mut usize, state: &S::State) -> Vec<(usize, S::State)> {
         while self.by_invocation.get(*first).is_some_and(|operation| self.is_ordered(*operation)) {
@@ -109,7 +119,8 @@ impl<S: Specification> Search<'_, S> {
             self.next.clear();
             self.specification.apply(operation, state, &mut self.next);
             let fits_unchanged = matches!(&self.next[..], [only] if only == state);
-            if fits_unchanged && span.returned.is_some() && self.specification.only_observes(operation) {
+            let only_observes = span.returned.is_some() && self.specification.only_observes(operation);
+            if fits_unchanged && only_observes && !self.is_too_late_for_one(span.invoked, latest) {
                 return vec![(operation, state.clone())];
             }
             candidates.extend(self.next.drain(..).map(|next| (operation, next)));
@@ -242,5 +253,8 @@ mod tests {
         assert!(matches!(verdict_fenced(&before, Some(2)), Verdict::Linearizable(_)));
         let never = [(1, None, Ok(7)), (3, Some(4), Err(0)), (5, Some(6), Err(0))];
         assert!(matches!(verdict_fenced(&never, Some(2)), Verdict::Linearizable(_)));
+        // A read that fits at once fits later, too, where it leaves room for the write.
+        let later = [(1, None, Ok(7)), (3, Some(8), Ok(0)), (4, Some(7), Err(7)), (5, Some(6), Err(0))];
+        assert_eq!(verdict_fenced(&later, Some(2)), Verdict::Linearizable(vec![0, 2, 1, 3]));
     }
 }
