@@ -163,8 +163,9 @@ pub trait Engine {
     /// The pool's clock: milliseconds since the Unix epoch, never going back.
     async fn now_ms(&mut self) -> Result<u64, CacheError>;
 
-    /// Tells the others that this client is alive, and looks after those that may not be. Operations do this by themselves; a client that does
-    /// nothing for long should be made to every tenth of a second.
+    /// Renews this client's lease, repairs what dead clients held, and removes expired objects at the
+    /// pace of [`sweep`](crate::sweep). Operations do this by themselves. An idle client should call it
+    /// every tenth of a second.
     async fn tend(&mut self) -> Result<(), CacheError> {
         Ok(())
     }

@@ -22,7 +22,7 @@ use crate::{Layout, Pool, boot, clock, nodes};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
 
 /// The format that this version reads and writes.
-pub const FORMAT_VERSION: u8 = 8;
+pub const FORMAT_VERSION: u8 = 9;
 const MAGIC: u64 = u64::from_le_bytes(*b"ATOLLPL\0") | (FORMAT_VERSION as u64) << 56;
 const WORDS: usize = 32;
 

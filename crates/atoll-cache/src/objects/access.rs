@@ -108,6 +108,16 @@ impl Access {
     }
 }
 
+/// Whether the object of a live slot may have expired, by the words beside it. Words of different marks
+/// do not tell, so it may.
+pub fn may_have_expired(words: &[u64], now_ms: u64) -> bool {
+    let [_, last, inserted, expiry, base] = words else { return true };
+    let mark = last >> VALUE_BITS;
+    let are_one_keys = [inserted, expiry, base].iter().all(|word| **word >> VALUE_BITS == mark);
+    let expiry_ms = expiry & VALUE_MASK;
+    !are_one_keys || expiry_ms != 0 && expiry_ms <= now_ms
+}
+
 /// The key of a live slot as far as slot and access information tell, for its history entry: `None` if the information is another's.
 pub fn hash_of(bucket: u32, fingerprint: u8, words: &[u64]) -> Option<KeyHash> {
     Some(KeyHash { bucket, fingerprint, mark: Access::mark(words)?, whole: 0 })
@@ -127,8 +137,11 @@ mod tests {
         let access = Access::decode(&words, now + 9_000);
         let expected = Access { inserted_us: now, last_us: now + 5_000, frequency: 4, expiry_ms: Some(77), bytes: 320 };
         assert_eq!((access, Access::mark(&words)), (expected, Some(0xabcd)));
+        assert_eq!([76, 77].map(|now_ms| may_have_expired(&words, now_ms)), [false, true]);
+        assert!(!may_have_expired(&[0; ACCESS_WORDS], 77), "nothing was ever written");
         words[1] = last_access_word(now, 0xabce);
         assert_eq!((Access::decode(&words, now).last_us, Access::mark(&words)), (now, None));
+        assert!(may_have_expired(&words, 0), "they are of two keys");
         assert_eq!(Access::decode(&words, now).frequency, 1);
     }
 

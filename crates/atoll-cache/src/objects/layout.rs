@@ -1,19 +1,21 @@
 //! Where the words are, inside the pool's engine area.
 //!
 //! ```text
-//! +---------+---------+-------------+-----------+---------+---------------------------------------------+
-//! | drains  | history | replacement | cells     | shelves | index: buckets of 768 B                     |
-//! | 1 line  | 1 line  |             | 32 words  | 4 words | 16 slots of 8 B | 16 x 40 B access          |
-//! |         |         |             | a client  | a class |                 |           information     |
-//! +---------+---------+-------------+-----------+---------+---------------------------------------------+
+//! +--------+---------+--------+-------------+----------+---------+---------------------------------+
+//! | drains | history | sweep  | replacement | cells    | shelves | index: buckets of 768 B         |
+//! | 1 line | 1 line  | 1 line |             | 32 words | 4 words | 16 slots of 8 B, 16 x 40 B      |
+//! |        |         |        |             | a client | a class | access information              |
+//! +--------+---------+--------+-------------+----------+---------+---------------------------------+
 //!
 //! +---------------------------+
 //! |  index, the node's share  |     on each further node that was there when the pool was made
 //! +---------------------------+
 //! ```
 //!
-//! Drains: how many chunks somebody has begun to empty, atomics only. History: the next history id, atomics only.
-//! Cells: see `stock`; each owned by its client while that lives, atomics only afterwards. Shelves: see `shelf`; atomics only. Slots: atomics only. Access information: see `access`.
+//! Drains: how many chunks clients have begun to empty, atomics only. History: the next history id,
+//! atomics only. Sweep: the hand of [`sweep`](crate::sweep), atomics only. Cells: see `stock`; each
+//! owned by its client while that lives, atomics only afterwards. Shelves: see `shelf`; atomics only.
+//! Slots: atomics only. Access information: see `access`.
 //!
 //! The paper puts each slot's information beside the slot; ours has a bucket's slots together in front of it, so that a lookup READs two lines and
 //! not eleven, and a sample is still one READ.
@@ -35,7 +37,7 @@ pub const BUCKET_BYTES: u64 = SLOTS_BYTES + BUCKET_SLOTS as u64 * ACCESS_BYTES;
 /// Cells of a client: the most blocks that it can have taken from others and not used yet.
 pub const CELLS: usize = 32;
 const LINE: u64 = 64;
-const CONTROL_LINES: u64 = 2;
+const CONTROL_LINES: u64 = 3;
 const SHELVES_BYTES: u64 = 8 * (CLASSES * SHELVES) as u64;
 
 /// Addresses of the engine's words.
@@ -92,6 +94,11 @@ impl ObjectsLayout {
     /// The next history id.
     pub fn history(&self) -> Address {
         self.base.add(LINE)
+    }
+
+    /// How far clients have come that look for expired objects.
+    pub fn sweep(&self) -> Address {
+        self.base.add(2 * LINE)
     }
 
     /// The replacement's area.
@@ -162,7 +169,7 @@ impl ObjectsLayout {
         let offset = at.offset().checked_sub(self.base.offset()).filter(|offset| *offset < area.home_bytes)?;
         let (replacement, cells) = (CONTROL_LINES * LINE, CONTROL_LINES * LINE + self.area_bytes);
         Some(if offset < replacement {
-            ["drains", "history"][(offset / LINE) as usize].to_owned()
+            ["drains", "history", "sweep"][(offset / LINE) as usize].to_owned()
         } else if offset < cells {
             format!("replacement word {}", (offset - replacement) / 8)
         } else if offset < self.first_shelf() {

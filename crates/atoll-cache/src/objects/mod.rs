@@ -22,6 +22,7 @@
 //! | `queued` | the same where a queue says which object goes |
 //! | `adopt` | what becomes of a chunk that was not cut to its end |
 //! | `drain` | how a whole chunk is emptied |
+//! | `expiry` | how expired objects go without a request |
 //! | `extent` | objects larger than half a chunk |
 //! | `walk` | scan, flush, random key |
 //! | `nodes` | several memory nodes |
@@ -38,6 +39,7 @@ mod block;
 mod change;
 pub mod class;
 mod drain;
+mod expiry;
 mod extent;
 mod giving;
 pub mod holes;
@@ -69,6 +71,7 @@ pub use settings::{ObjectsOptions, ObjectsSettings};
 
 use crate::overtaken::Overtaken;
 use crate::record::Hasher;
+use crate::sweep::Budget;
 use crate::{CacheError, Stats, Value};
 use atoll_fabric::purpose::Scope;
 use atoll_fabric::{Batch, Buffer, Endpoint, Purpose, VerbError};
@@ -205,6 +208,8 @@ pub struct Core<E: Endpoint> {
     /// How many chunks had been emptied when this client last looked.
     drains_seen: u64,
     looked_ns: u64,
+    /// What it may spend on looking for expired objects.
+    sweep: Budget,
     times: Times,
     watch: Watch,
     /// What this client reclaimed when it joined, until a repair that was asked for tells of it.
@@ -242,6 +247,7 @@ pub struct Objects<E: Endpoint, R: Replacement<E>> {
 impl<E: Endpoint> Core<E> {
     fn new(shared: &Arc<ObjectsPool>, endpoint: E, member: Option<Member>) -> Self {
         Self {
+            sweep: Budget::new(endpoint.now_ns()),
             shared: shared.clone(),
             endpoint,
             member,
@@ -498,8 +504,9 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         outcome
     }
 
-    /// Tells the others that this client is alive, and looks after those that may not be. Operations do this by themselves; a client that does
-    /// nothing for long should be made to, every [`Times::look_ns`](registry::Times).
+    /// Renews this client's lease, repairs what dead clients held, and removes expired objects.
+    /// Operations do this by themselves. An idle client should call it every
+    /// [`Times::look_ns`](registry::Times).
     pub async fn tend(&mut self) -> Result<(), CacheError> {
         let before = self.core.endpoint.purpose(Purpose::Upkeep);
         let tended = self.tend_and_hold_limit().await;
@@ -512,7 +519,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             self.core.leave_rest().await?;
         }
         self.core.tend().await?;
-        Box::pin(self.hold_limit()).await
+        Box::pin(self.hold_limit()).await?;
+        Box::pin(self.sweep_expired()).await
     }
 
     /// Looks after everybody now, as [`tend`](Self::tend) does when somebody stands still.

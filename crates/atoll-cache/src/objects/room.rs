@@ -258,7 +258,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// Takes a dead block or an expired object of a sample, or a block from a shelf, if there is one of use for the class.
     pub(super) async fn take_free_of(&mut self, sample: &Sample, class: Class) -> Result<Option<Made>, CacheError> {
         let made = |taken| if taken { Made::Room } else { Made::Stale };
-        let Some(&(slot, word)) = sample.free.iter().find(|(_, word)| self.core.fits(*word, class)) else {
+        let Some((slot, word)) = self.free_of(sample, |core, word| core.fits(word, class)).await? else {
             return Ok(self.core.take_shelved(class, &sample.shelves).await?.map(made));
         };
         let taken = self.core.take(slot, word, Slot::EMPTY).await?;
@@ -267,6 +267,20 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             self.replacement.removed(&mut self.core, slot, word).await?;
         }
         Ok(Some(made(taken)))
+    }
+
+    /// The first slot of a sample that is of use and holds a dead block or an expired object.
+    async fn free_of(
+        &mut self,
+        sample: &Sample,
+        is_of_use: impl Fn(&Core<E>, Slot) -> bool,
+    ) -> Result<Option<(u64, Slot)>, CacheError> {
+        for (slot, word) in &sample.free {
+            if is_of_use(&self.core, *word) && (word.is_dead() || self.core.has_expired(*slot, *word).await?) {
+                return Ok(Some((*slot, *word)));
+            }
+        }
+        Ok(None)
     }
 
     /// A sample as the replacement wants it, and what is on the shelves of a class.
@@ -346,7 +360,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// the more rarely the more it holds, unless one is to be `drained` because none did for long.
     async fn make_chunk(&mut self, drained: bool) -> Result<Made, CacheError> {
         let mut sample = self.look_at_some(None).await?;
-        if let Some(&(slot, word)) = sample.free.iter().find(|(_, word)| word.is_live() && word.is_large()) {
+        if let Some((slot, word)) = self.free_of(&sample, |_, word| word.is_live() && word.is_large()).await? {
             let buried = self.core.bury(slot, word).await?;
             if buried {
                 self.core.stats.expirations += 1;
@@ -470,7 +484,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     /// Takes an expired object of a sample away, if there is one; whether it was unchanged.
     pub(super) async fn take_expired_of(&mut self, sample: &Sample) -> Result<Option<bool>, CacheError> {
-        let Some(&(slot, word)) = sample.free.iter().find(|(_, word)| word.is_live()) else { return Ok(None) };
+        let Some((slot, word)) = self.free_of(sample, |_, word| word.is_live()).await? else { return Ok(None) };
         let taken = self.core.take(slot, word, Slot::EMPTY).await?;
         if taken {
             self.core.stats.expirations += 1;

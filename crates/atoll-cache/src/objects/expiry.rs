@@ -1,0 +1,143 @@
+//! How expired objects go without a request.
+//!
+//! Clients that tend go through the index at the pace of [`sweep`](crate::sweep).
+//!
+//! | step | verbs |
+//! |---|---|
+//! | claim the buckets that are due | READ the hand; CAS it |
+//! | look at them | READ sixteen buckets with their access information |
+//! | the words beside a slot say that its object may have expired | READ its record |
+//! | it has expired | as a lookup does: see `unlink` |
+//! | it has not, and the words are another object's | WRITE its own expiry there |
+//!
+//! The words beside a slot may be another object's. An unawaited WRITE may have come late, or the
+//! engine wrote nothing for an object without expiry. So neither a sweep nor a sample removes an
+//! object by those words alone: the record says whether the object has expired.
+
+use super::access::{self, ACCESS_WORDS, Access};
+use super::layout::{ACCESS_BYTES, BUCKET_BYTES, BUCKET_SLOTS, SLOTS_BYTES};
+use super::replacement::Replacement;
+use super::slot::Slot;
+use super::{Core, Objects};
+use crate::CacheError;
+use crate::record::Header;
+use crate::sweep::Hand;
+use atoll_fabric::{Batch, Buffer, Endpoint};
+use atoll_pool::read_word;
+use std::ops::Range;
+
+/// Buckets READ at once.
+const BUCKETS_AT_ONCE: u32 = 16;
+
+impl<E: Endpoint> Core<E> {
+    /// The header of a slot's record; `None` if the slot has changed, or the record is damaged.
+    async fn header_of(&mut self, word: Slot) -> Result<Option<Header>, CacheError> {
+        let Some((at, bytes, _)) = self.find_record(word).await? else { return Ok(None) };
+        let mut buffer = std::mem::take(&mut self.record);
+        buffer.resize(bytes);
+        let mut record = self.endpoint.read(at, buffer).await?;
+        let header = self.judge(word, &mut record).map(|record| record.header);
+        self.record = record;
+        Ok(header)
+    }
+
+    /// Whether an object has expired, of which the words beside its slot say so. Corrects the words if
+    /// it has not.
+    pub(super) async fn has_expired(&mut self, slot: u64, word: Slot) -> Result<bool, CacheError> {
+        let now_ns = self.endpoint.now_ns();
+        let now_ms = self.pool_ms(now_ns).await?;
+        let Some(header) = self.header_of(word).await? else { return Ok(false) };
+        if header.is_expired(now_ms) {
+            return Ok(true);
+        }
+        let mut words = Buffer::new();
+        words.resize(ACCESS_BYTES as usize);
+        let words = self.endpoint.read(self.shared.layout.access(slot), words).await?;
+        self.correct_expiry(slot, words.words(), header.expiry_ms);
+        Ok(false)
+    }
+
+    /// Claims buckets that are due; `None` if none are.
+    async fn claim_stretch(&mut self) -> Result<Option<Range<u32>>, CacheError> {
+        let at = self.shared.layout.sweep();
+        let now_ns = self.endpoint.now_ns();
+        let now_ms = self.pool_ms(now_ns).await?;
+        let word = read_word(&self.endpoint, at).await?;
+        let Some((stretch, next)) = Hand::from_word(word).stretch(now_ms, self.shared.settings.buckets) else {
+            return Ok(None);
+        };
+        let mut batch = Batch::new();
+        let swap = batch.compare_and_swap(at, word, next.word());
+        self.endpoint.post(&mut batch).await?;
+        // A client that lost the swap leaves the stretch to the client that won it.
+        Ok(batch.swapped(swap).then_some(stretch))
+    }
+
+    /// The slots of some buckets whose objects may have expired, with the words beside each slot.
+    async fn slots_that_may_have_expired(
+        &mut self,
+        buckets: Range<u32>,
+        now_ms: u64,
+    ) -> Result<Vec<(u64, Slot, [u64; ACCESS_WORDS])>, CacheError> {
+        let mut buffer = std::mem::take(&mut self.scratch);
+        buffer.resize(buckets.len() * BUCKET_BYTES as usize);
+        let read = self.endpoint.read(self.shared.layout.bucket(buckets.start), buffer).await?;
+        let mut found = Vec::new();
+        for (bucket, words) in buckets.zip(read.words().chunks_exact((BUCKET_BYTES / 8) as usize)) {
+            let (slots, beside) = words.split_at((SLOTS_BYTES / 8) as usize);
+            for (place, words) in beside.chunks_exact((ACCESS_BYTES / 8) as usize).enumerate() {
+                let word = Slot(slots[place]);
+                if word.is_live() && access::may_have_expired(words, now_ms) {
+                    let mut beside = [0; ACCESS_WORDS];
+                    beside.copy_from_slice(words);
+                    found.push((u64::from(bucket) * BUCKET_SLOTS as u64 + place as u64, word, beside));
+                }
+            }
+        }
+        self.scratch = read;
+        Ok(found)
+    }
+
+    /// Writes an object's expiry beside its slot, where another object's stood. The mark stays as it
+    /// is, because words of two marks say nothing.
+    fn correct_expiry(&mut self, slot: u64, beside: &[u64], expiry_ms: Option<u64>) {
+        let Some(mark) = Access::mark(beside) else { return };
+        let mut batch = Batch::new();
+        batch.write_word(self.shared.layout.access(slot).add(24), access::expiry_word(expiry_ms, mark));
+        self.endpoint.post_unawaited(&mut batch);
+    }
+}
+
+impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
+    /// Removes expired objects in the buckets that are due, as far as the client's budget reaches.
+    pub(super) async fn sweep_expired(&mut self) -> Result<(), CacheError> {
+        let Some(until_ns) = self.core.sweep.until_ns(self.core.endpoint.now_ns()) else { return Ok(()) };
+        while self.core.endpoint.now_ns() < until_ns {
+            let Some(stretch) = self.core.claim_stretch().await? else { break };
+            self.sweep_stretch(stretch).await?;
+        }
+        self.core.sweep.spent(self.core.endpoint.now_ns());
+        Ok(())
+    }
+
+    async fn sweep_stretch(&mut self, stretch: Range<u32>) -> Result<(), CacheError> {
+        let mut first = stretch.start;
+        while first < stretch.end {
+            let piece = self.core.shared.layout.buckets_in_a_piece(first).min(BUCKETS_AT_ONCE);
+            let end = stretch.end.min(first + piece);
+            let now_ns = self.core.endpoint.now_ns();
+            let now_ms = self.core.pool_ms(now_ns).await?;
+            for (slot, word, beside) in self.core.slots_that_may_have_expired(first..end, now_ms).await? {
+                let Some(header) = self.core.header_of(word).await? else { continue };
+                if header.is_expired(now_ms) {
+                    // A slot that has changed meanwhile names another object.
+                    self.take_expired(slot, word).await?;
+                } else {
+                    self.core.correct_expiry(slot, &beside, header.expiry_ms);
+                }
+            }
+            first = end;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,162 @@
+//! What has expired on the table of objects goes by itself, and nothing else goes for having expired.
+
+use atoll_cache::ditto::{Ditto, DittoOptions};
+use atoll_cache::kvs::{self, Kvs};
+use atoll_cache::objects::{Objects, ObjectsPool, Replacement};
+use atoll_cache::queues::{QueueOptions, QueuePolicy, Queued};
+use atoll_cache::{Cache, Expiry, SetOptions, Value};
+use atoll_fabric::run_ready;
+use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
+use atoll_pool::PoolSettings;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const CAPACITY_BYTES: u64 = 16 << 20;
+/// README and `--help` promise this.
+const GONE_WITHIN: Duration = Duration::from_secs(5);
+
+struct Host {
+    region: Arc<ShmRegion>,
+    pool: Arc<ObjectsPool>,
+}
+
+impl Host {
+    fn new(settings: PoolSettings) -> Self {
+        let region = Arc::new(ShmRegion::anonymous(settings.home_bytes()).unwrap());
+        let pool = run_ready(ObjectsPool::format(&ShmEndpoint::new(region.clone()), settings)).unwrap();
+        Self { region, pool }
+    }
+
+    fn client<R: Replacement<ShmEndpoint>>(&self) -> Cache<Objects<ShmEndpoint, R>> {
+        let endpoint = ShmEndpoint::new(self.region.clone());
+        Cache::new(run_ready(Objects::join(&self.pool, endpoint)).unwrap())
+    }
+
+    fn verify<R: Replacement<ShmEndpoint>>(&self) {
+        let report = run_ready(self.client::<R>().engine_mut().verify()).unwrap();
+        assert_eq!(report.faults, Vec::<String>::new());
+    }
+}
+
+fn expiring(ms: u64) -> SetOptions {
+    SetOptions { expiry: Expiry::InMs(ms), ..SetOptions::default() }
+}
+
+/// A tenth of the pool expires at once, and clients that have no request tend as a server makes them.
+fn goes_by_itself<R: Replacement<ShmEndpoint>>(settings: PoolSettings) {
+    let host = Host::new(settings);
+    let mut clients: Vec<_> = (0..2).map(|_| host.client::<R>()).collect();
+    let (stay, go) = (20_000u64, 6_000u64);
+    for number in 0..stay + go {
+        // A few of those that go are in chunks of their own.
+        let bytes = if number >= stay && number % 600 == 0 { 40_000 } else { 200 };
+        let options = if number < stay { expiring(3_600_000) } else { expiring(300) };
+        run_ready(clients[0].set(&number.to_le_bytes(), &vec![1; bytes], &options)).unwrap();
+    }
+    assert_eq!(run_ready(clients[0].objects()).unwrap(), stay + go);
+    std::thread::sleep(Duration::from_millis(300));
+    let expired_at = Instant::now();
+    while run_ready(clients[0].objects()).unwrap() > stay {
+        let (objects, passed) = (run_ready(clients[0].objects()).unwrap(), expired_at.elapsed());
+        assert!(passed < GONE_WITHIN, "{} objects that expired {passed:?} ago are counted", objects - stay);
+        std::thread::sleep(Duration::from_millis(20));
+        clients.iter_mut().for_each(|client| run_ready(client.tend()).unwrap());
+    }
+    println!("gone after {:?}", expired_at.elapsed());
+    let expirations: u64 = clients.iter().map(|client| client.stats().expirations).sum();
+    assert_eq!(expirations, go);
+    drop(clients);
+    host.verify::<R>();
+}
+
+#[test]
+fn promise_2_what_has_expired_is_counted_out_and_reusable_within_five_seconds_without_a_request_in_ditto() {
+    goes_by_itself::<atoll_cache::ditto::Adaptive>(DittoOptions::default().for_capacity(CAPACITY_BYTES));
+}
+
+#[test]
+fn promise_2_what_has_expired_is_counted_out_and_reusable_within_five_seconds_without_a_request_in_kvs() {
+    goes_by_itself::<kvs::AtRandom>(kvs::options().for_growth(CAPACITY_BYTES, 0));
+}
+
+#[test]
+fn promise_2_what_has_expired_is_counted_out_and_reusable_within_five_seconds_without_a_request_in_queues() {
+    for policy in [QueuePolicy::ShardLru, QueuePolicy::S3Fifo] {
+        goes_by_itself::<atoll_cache::queues::Queue>(QueueOptions::new(policy).for_capacity(CAPACITY_BYTES));
+    }
+}
+
+/// An engine that tracks nothing leaves the expiry of a slot's last object beside it.
+#[test]
+fn promise_1_an_object_does_not_expire_because_the_last_one_of_its_slot_did() {
+    let host = Host::new(kvs::options().for_growth(4 << 20, 0));
+    let mut cache: Cache<Kvs<ShmEndpoint>> = host.client();
+    let mut value = Value::new();
+    let first = 5_000u64;
+    run_ready(async {
+        for number in 0..first {
+            cache.set(&number.to_le_bytes(), &[1; 100], &expiring(1)).await.unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(5));
+        for number in 0..first {
+            assert!(!cache.get(&number.to_le_bytes(), &mut value).await.unwrap());
+        }
+        assert_eq!(cache.stats().expirations, first);
+        let mut expected = 0;
+        for number in first..10 * first {
+            cache.set(&number.to_le_bytes(), &[1; 100], &SetOptions::default()).await.unwrap();
+            expected += 1;
+            let gone = cache.stats().evictions;
+            assert_eq!(cache.objects().await.unwrap(), expected - gone, "after {number}");
+        }
+        assert_eq!(cache.stats().expirations, first, "objects without expiry have expired");
+        assert!(cache.stats().evictions > 0, "the pool was never full");
+    });
+    drop(cache);
+    host.verify::<kvs::AtRandom>();
+}
+
+/// What is looked at without a request stays if it has not expired.
+#[test]
+fn promise_1_what_has_not_expired_is_there_after_clients_have_looked_for_what_has() {
+    let host = Host::new(DittoOptions::default().for_capacity(4 << 20));
+    let mut cache: Cache<Ditto<ShmEndpoint>> = host.client();
+    let mut value = Value::new();
+    for number in 0..5_000u64 {
+        let options = if number % 2 == 0 { expiring(1_000_000) } else { SetOptions::default() };
+        run_ready(cache.set(&number.to_le_bytes(), &number.to_le_bytes(), &options)).unwrap();
+    }
+    // Expiries that are put off, set, and taken off.
+    for number in 0..5_000u64 {
+        let expiry = if number % 3 == 0 { Expiry::Never } else { Expiry::InMs(2_000_000) };
+        let options = SetOptions { expiry, ..SetOptions::default() };
+        run_ready(cache.set(&number.to_le_bytes(), &number.to_le_bytes(), &options)).unwrap();
+    }
+    let begun = Instant::now();
+    while begun.elapsed() < GONE_WITHIN {
+        run_ready(cache.tend()).unwrap();
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    for number in 0..5_000u64 {
+        assert!(run_ready(cache.get(&number.to_le_bytes(), &mut value)).unwrap(), "{number}");
+    }
+    drop(cache);
+    host.verify::<atoll_cache::ditto::Adaptive>();
+}
+
+/// A client that has requests tends by itself.
+#[test]
+fn clients_of_every_engine_look_for_what_has_expired_while_they_have_requests() {
+    let host = Host::new(QueueOptions::new(QueuePolicy::Sieve).for_capacity(4 << 20));
+    let mut cache: Cache<Queued<ShmEndpoint>> = host.client();
+    for number in 0..3_000u64 {
+        run_ready(cache.set(&number.to_le_bytes(), &[1; 100], &expiring(50))).unwrap();
+    }
+    let (begun, mut value) = (Instant::now(), Value::new());
+    while run_ready(cache.objects()).unwrap() > 0 {
+        assert!(begun.elapsed() < GONE_WITHIN + Duration::from_millis(50));
+        run_ready(cache.get(b"absent", &mut value)).unwrap();
+    }
+    drop(cache);
+    host.verify::<atoll_cache::queues::Queue>();
+}
