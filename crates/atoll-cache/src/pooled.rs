@@ -37,7 +37,8 @@ pub struct Audit {
     pub objects: u64,
     /// Bytes of their keys and values.
     pub body_bytes: u64,
-    /// Chunks in each state: free, open, queued (or in use), leaving, extent, bound, retired.
+    /// Chunks in each state: free, open, queued (or in use), leaving, extent, bound; retired,
+    /// discarding, discarded.
     pub chunks: [u64; CHUNK_STATES],
     /// Whether the counts of objects and free chunks may be off by a few, because a client has died since everything was counted and nobody has
     /// been alone since.
@@ -89,18 +90,26 @@ pub trait Pooled<E: Endpoint>: Engine + Sized {
     /// Walks the pool. Nobody else may use it meanwhile, or what is under way is reported as faults.
     async fn verify(&mut self) -> Result<Audit, CacheError>;
 
-    /// Makes the pool smaller by some chunks, at least one and at most `most`, evicting what is in them if none are free; nothing is moved. Gives how many. `discard`
-    /// is told where each is and how long while nobody else has it. An error if all chunks are in use for what cannot be evicted.
-    async fn retire_chunks(&mut self, most: u64, discard: impl FnMut(Address, u64)) -> Result<u64, CacheError> {
+    /// Makes the pool smaller by some chunks, at least one and at most `most`, evicting what is in
+    /// them if none are free; nothing is moved. Gives how many. An error if all chunks are in use
+    /// for what cannot be evicted.
+    async fn retire_chunks(&mut self, most: u64) -> Result<u64, CacheError> {
         // An engine whose memory is not its clients' to give has these.
-        let _ = (most, discard);
+        let _ = most;
         Err(CacheError::OutOfMemory)
     }
 
-    /// Gives one of the chunks back that were taken out of use; whether there was one. `reserve` is told where it is and how long while nobody else has it, and
-    /// says whether it can be used.
-    async fn restore_chunk(&mut self, reserve: impl FnOnce(Address, u64) -> bool) -> Result<bool, CacheError> {
-        let _ = reserve;
+    /// Goes on giving back the memory of chunks that were taken out of use; whether it waits for no
+    /// operation of another client. Clients do this by themselves when they look after each other.
+    /// The memory of a chunk stays while an operation is under way that was so when the chunk was
+    /// retired: see [`retirement`](atoll_pool::retirement).
+    async fn discard_retired(&mut self) -> Result<bool, CacheError> {
+        Ok(true)
+    }
+
+    /// Gives one of the chunks back that were taken out of use; whether there was one, and memory
+    /// for it.
+    async fn restore_chunk(&mut self) -> Result<bool, CacheError> {
         Ok(false)
     }
 

@@ -42,7 +42,7 @@ fn resident<G: Pooled<SimEndpoint> + 'static>(options: ObjectsOptions) -> [Count
         let before = count(&mut cache).await;
         let mut left = u64::from(G::pool_of(&pool).layout.chunks()) / 3;
         while left > 0 {
-            left -= cache.engine_mut().retire_chunks(left, |_, _| ()).await.unwrap();
+            left -= cache.engine_mut().retire_chunks(left).await.unwrap();
         }
         let after = count(&mut cache).await;
         cache.into_engine().leave().await.unwrap();

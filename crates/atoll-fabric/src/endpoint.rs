@@ -48,6 +48,14 @@ pub enum VerbError {
     /// This endpoint was shut out: none of its verbs takes effect any more.
     #[error("this client was shut out of the pool because it stood still: join again")]
     Fenced,
+    /// The host has no memory for what a verb would touch first. Nothing of the batch took effect.
+    #[error(
+        "the host of memory node {node} has no memory left for the pool: free some, or make the pool anew with less"
+    )]
+    NoMemory {
+        /// The node.
+        node: u8,
+    },
     /// This process is a fork of the one that made the endpoint, which alone may use it, but for a READ.
     #[error("this process is a fork of the one that opened the pool: open the pool again after the fork")]
     Forked,
@@ -166,6 +174,40 @@ pub trait Endpoint {
     fn reach(&self, node: u8) -> impl Future<Output = Result<(), VerbError>> {
         let _ = node;
         std::future::ready(Ok(()))
+    }
+
+    /// Makes sure that the host has memory for all of a span: nothing that is there changes, and
+    /// asking again is harmless. `false` if the host has none left. Of the control plane: it may
+    /// take long. By default all memory is there from the start.
+    fn provide(&self, at: Address, bytes: u64) -> impl Future<Output = Result<bool, VerbError>> {
+        let _ = (at, bytes);
+        std::future::ready(Ok(true))
+    }
+
+    /// Gives the memory of a span back to the host, as far as it can be; how many bytes. Of the
+    /// control plane. No verb may touch the span until it is [provided](Endpoint::provide) again:
+    /// its bytes are zero then, and a verb that comes before may kill its process. Only where round
+    /// trips are [near](Endpoint::is_near) can that be said of all clients, which else remember
+    /// addresses; by default nothing is given back.
+    fn discard(&self, at: Address, bytes: u64) -> impl Future<Output = Result<u64, VerbError>> {
+        let _ = (at, bytes);
+        std::future::ready(Ok(0))
+    }
+
+    /// Bytes of a node's region; `None` for a node that this endpoint does not reach.
+    fn region_bytes(&self, node: u8) -> Option<u64>;
+
+    /// How many bytes of a node's region the host is known to have memory for, from the first byte
+    /// on. By default for all.
+    fn provided(&self, node: u8) -> u64 {
+        let _ = node;
+        u64::MAX
+    }
+
+    /// Of a node's region the host has memory for the first `bytes`, as another client has found
+    /// out. By default nothing comes of it.
+    fn note_provided(&self, node: u8, bytes: u64) {
+        let _ = (node, bytes);
     }
 
     /// Work of the protocol's own that takes a processor so long and passes no fabric: where time is simulated, and the work itself takes none of it, this

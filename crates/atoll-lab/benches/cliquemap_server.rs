@@ -60,6 +60,10 @@ impl Endpoint for Deaf {
         self.0.random()
     }
 
+    fn region_bytes(&self, node: u8) -> Option<u64> {
+        self.0.region_bytes(node)
+    }
+
     fn limits(&self) -> Limits {
         self.0.limits()
     }

@@ -345,7 +345,7 @@ impl<G: Planned> Deployment for PooledCache<G> {
         let (endpoint, pool) = (endpoint(&self.region, &self.clock), G::pool_of(&self.shared));
         let places = run_ready(registry::places(&endpoint, pool)).map_err(CacheError::Verb)?;
         let audit = run_ready(G::auditor(&self.shared, endpoint)?.verify())?;
-        let [_free, open, _queued, leaving, extent, bound, _retired] = audit.chunks;
+        let [_free, open, _queued, leaving, extent, bound, ..] = audit.chunks;
         Ok(Audit {
             faults: audit.faults,
             objects: audit.objects,

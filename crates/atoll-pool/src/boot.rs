@@ -33,6 +33,7 @@
 //! Who joins takes a place before it counts: either the look sees the place or the swap fails.
 
 use crate::nodes::MEMBER_HEADER_BYTES;
+use crate::provision::Provided;
 use crate::{Layout, PlaceState, Pool, PoolError, clock, header, layout, nodes, read_word, registry};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
 
@@ -109,6 +110,8 @@ pub async fn settle<E: Endpoint>(
             clear(endpoint, &pool.layout).await?;
             nodes::forget_claims(endpoint, pool).await?;
             header::add_beginnings(&mut batch, endpoint, pool);
+            batch.write_word(pool.layout.provided_word(), Provided::all(&pool.layout).word());
+            pool.layout.note_provided(u32::MAX);
         }
     }
     endpoint.post(&mut batch).await?;
@@ -129,11 +132,15 @@ async fn clear<E: Endpoint>(endpoint: &E, layout: &Layout) -> Result<(), VerbErr
     Ok(())
 }
 
-/// Makes the bytes from `at` up to the offset `end` of its region zero.
+/// Makes the bytes from `at` up to the offset `end` of its region zero. All of their memory is
+/// there then.
 async fn clear_span<E: Endpoint>(endpoint: &E, mut at: Address, end: u64) -> Result<(), VerbError> {
     let most = ZEROES_BYTES.min(endpoint.limits().verb_bytes_max / 8 * 8);
     while at.offset() < end {
         let bytes = most.min(end - at.offset());
+        if !endpoint.provide(at, bytes).await? {
+            return Err(VerbError::NoMemory { node: at.node() });
+        }
         let mut zeroes = Buffer::new();
         zeroes.resize(bytes as usize);
         zeroes.words_mut().fill(0);

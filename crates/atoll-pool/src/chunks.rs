@@ -24,6 +24,7 @@
 //! | Open, Leaving, Queued | Leaving | a repairer | its owner was shut out; the repairer owns it now |
 //! | Extent | Bound | a repairer | the same, and a published object has it |
 //! | Extent, Bound | Free | a repairer | the same (of an Extent), and no object has it |
+//! | Open, Retired, Discarding, Discarded | | | see [`retirement`](crate::retirement) |
 //!
 //! Every transition is one compare-and-swap of word 0. The generation counts the reuses of a chunk.
 //!
@@ -31,8 +32,8 @@
 //! that distrust it do not go through everything for what it promises, and now and then one looks a little further although it says that there is
 //! nothing. A last resort goes through everything, and lowers the count if it finds nothing.
 
-use crate::{Incarnation, Layout, nodes, read_word};
-use atoll_fabric::{Address, BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Ticket, VerbError};
+use crate::{Incarnation, Layout, nodes, provision, read_word};
+use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Ticket, VerbError};
 
 /// A chunk's number, below the layout's `chunks_max`. Chunks of all nodes are numbered through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,12 +55,16 @@ pub enum ChunkState {
     Extent = 4,
     /// A part of a large object that was published.
     Bound = 5,
-    /// Out of use, until somebody gives it back: the pool was made smaller by it.
+    /// Out of use: the pool was made smaller by it. Its memory may still be there.
     Retired = 6,
+    /// Out of use, and its owner is just giving its memory back.
+    Discarding = 7,
+    /// Out of use, and its memory was given back.
+    Discarded = 8,
 }
 
 /// How many states there are.
-pub const CHUNK_STATES: usize = 7;
+pub const CHUNK_STATES: usize = 9;
 
 /// A chunk's state, as word 0 of its descriptor has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +84,11 @@ impl ChunkState {
     /// Whether the chunk is a part of a large object.
     pub fn is_extent(self) -> bool {
         matches!(self, Self::Extent | Self::Bound)
+    }
+
+    /// Whether the chunk is out of use.
+    pub fn is_out_of_use(self) -> bool {
+        matches!(self, Self::Retired | Self::Discarding | Self::Discarded)
     }
 }
 
@@ -112,6 +122,8 @@ impl Chunk {
             4 => ChunkState::Extent,
             5 => ChunkState::Bound,
             6 => ChunkState::Retired,
+            7 => ChunkState::Discarding,
+            8 => ChunkState::Discarded,
             _ => return None,
         };
         Some(Self {
@@ -143,11 +155,34 @@ pub enum FreeCount {
 const ROUNDS_ANYWAY: u32 = 4;
 
 /// Takes a free chunk, for `state`; gives its number and generation. `None` if none was found: there is none, or others were faster at
-/// every one. A count of free chunks that is no more than `kept` counts as none: an engine keeps those for clients that empty chunks.
-///
-/// A search begins anywhere. Clients that began where somebody had found one would look at the same descriptors at the same time and want the same
-/// chunks, all but one in vain.
+/// every one. A count of free chunks that is no more than `kept` counts as none: an engine keeps those for clients that empty chunks. While not
+/// all of the pool's memory is there, more is provided before it is said that no chunk is free.
 pub async fn allocate<E: Endpoint>(
+    endpoint: &E,
+    layout: &Layout,
+    owner: Incarnation,
+    state: ChunkState,
+    count: FreeCount,
+    kept: u64,
+) -> Result<Option<(ChunkId, u32)>, VerbError> {
+    loop {
+        let absent = layout.absent_chunks();
+        let found = search(endpoint, layout, owner, state, count, kept).await?;
+        if found.is_some() || absent == 0 {
+            return Ok(found);
+        }
+        Box::pin(provision::provide_some(endpoint, layout)).await?;
+        if layout.absent_chunks() == absent {
+            // The host has no memory left.
+            return Ok(None);
+        }
+        // More is there than the search knew of, whichever client provided it.
+    }
+}
+
+/// A search begins anywhere. Clients that began where another one had found a chunk would look at
+/// the same descriptors at the same time and want the same chunks, all but one in vain.
+async fn search<E: Endpoint>(
     endpoint: &E,
     layout: &Layout,
     owner: Incarnation,
@@ -157,7 +192,10 @@ pub async fn allocate<E: Endpoint>(
 ) -> Result<Option<(ChunkId, u32)>, VerbError> {
     let mut descriptors = Buffer::new();
     let mut hint = None;
-    let chunks = layout.chunks();
+    let (chunks, absent) = (layout.usable_chunks(), layout.absent_chunks());
+    if chunks == 0 {
+        return Ok(None);
+    }
     let mut first = (endpoint.random() % u64::from(chunks)) as u32;
     for round in 0..=chunks.div_ceil(SEARCH) {
         let looked_at = SEARCH.min(chunks - first);
@@ -166,7 +204,8 @@ pub async fn allocate<E: Endpoint>(
         descriptors.resize(looked_at as usize * Descriptor::BYTES as usize);
         let read = batch.read(layout.descriptor(ChunkId(first)), descriptors);
         endpoint.post(&mut batch).await?;
-        let free = batch.word(free);
+        // Those without memory are counted, too.
+        let free = batch.word(free).wrapping_sub(absent.into());
         descriptors = batch.take(read);
         let says_none = free as i64 <= kept as i64;
         let looked_enough = match count {
@@ -204,7 +243,7 @@ pub async fn allocate<E: Endpoint>(
         && !Box::pin(nodes::has_more(endpoint, layout)).await?
     {
         let mut batch = Batch::new();
-        batch.compare_and_swap(layout.free_chunks(), hint, 0);
+        batch.compare_and_swap(layout.free_chunks(), hint.wrapping_add(absent.into()), absent.into());
         endpoint.post(&mut batch).await?;
     }
     Ok(None)
@@ -235,65 +274,6 @@ pub async fn free<E: Endpoint>(endpoint: &E, layout: &Layout, chunk: ChunkId, fr
         endpoint.post_unawaited(&mut batch);
     }
     Ok(freed)
-}
-
-/// Takes a chunk out of use that `owner` has as Open; whether it had. Its generation is the next one, so that nothing of its last life is found in it.
-/// `discard` is told where it is and how long, while nobody else has it.
-pub async fn retire<E: Endpoint>(
-    endpoint: &E,
-    layout: &Layout,
-    owner: Incarnation,
-    (chunk, generation): (ChunkId, u32),
-    discard: impl FnOnce(Address, u64),
-) -> Result<bool, VerbError> {
-    discard(layout.chunk(chunk), layout.chunk_bytes);
-    let open = Chunk::owned(ChunkState::Open, owner, generation);
-    let generation = generation.wrapping_add(1);
-    let to = Chunk { state: ChunkState::Retired, owner_slot: 0, owner_epoch: 0, generation };
-    transition(endpoint, layout, chunk, open.word(), to).await
-}
-
-/// Gives a chunk back that was retired; whether there was one that this process knows of and `reserve` had a use for it. That is told where it is and how
-/// long, while nobody else has it.
-pub async fn restore<E: Endpoint>(
-    endpoint: &E,
-    layout: &Layout,
-    owner: Incarnation,
-    reserve: impl FnOnce(Address, u64) -> bool,
-) -> Result<bool, VerbError> {
-    let Some((chunk, generation)) = take_retired(endpoint, layout, owner).await? else { return Ok(false) };
-    if reserve(layout.chunk(chunk), layout.chunk_bytes) {
-        return free(endpoint, layout, chunk, Chunk::owned(ChunkState::Open, owner, generation)).await;
-    }
-    retire(endpoint, layout, owner, (chunk, generation), |_, _| ()).await?;
-    Ok(false)
-}
-
-/// Descriptors that a search for retired chunks READs at once.
-const SEARCH_RETIRED: u32 = 1024;
-
-/// Takes a retired chunk, as Open; gives its number and generation. `None` if there is none that this process knows of.
-async fn take_retired<E: Endpoint>(
-    endpoint: &E,
-    layout: &Layout,
-    owner: Incarnation,
-) -> Result<Option<(ChunkId, u32)>, VerbError> {
-    // From anywhere on: whoever gives many back does not look at the same ones again each time.
-    let stretches = layout.chunks().div_ceil(SEARCH_RETIRED);
-    let start = (endpoint.random() % u64::from(stretches.max(1))) as u32;
-    for stretch in (start..stretches).chain(0..start) {
-        let first = stretch * SEARCH_RETIRED;
-        let some = descriptors(endpoint, layout, ChunkId(first), SEARCH_RETIRED).await?;
-        for (index, descriptor) in some.iter().enumerate() {
-            let Some(found) = descriptor.chunk.filter(|chunk| chunk.state == ChunkState::Retired) else { continue };
-            let chunk = ChunkId(first + index as u32);
-            let open = Chunk::owned(ChunkState::Open, owner, found.generation);
-            if transition(endpoint, layout, chunk, found.word(), open).await? {
-                return Ok(Some((chunk, found.generation)));
-            }
-        }
-    }
-    Ok(None)
 }
 
 /// A chunk's descriptor.
@@ -350,7 +330,7 @@ pub async fn contents<E: Endpoint>(endpoint: &E, layout: &Layout, chunks: &[Chun
     Ok(contents)
 }
 
-/// Chunks that the hint says are free.
+/// Chunks that the hint says are free, those without memory among them.
 pub async fn free_chunks<E: Endpoint>(endpoint: &E, layout: &Layout) -> Result<u64, VerbError> {
     Ok((read_word(endpoint, layout.free_chunks()).await? as i64).max(0) as u64)
 }
@@ -362,8 +342,8 @@ mod tests {
     #[test]
     fn a_chunk_word_says_what_was_put_in() {
         let owner = Incarnation { slot: 0xfff, epoch: 0xdead_beef };
-        use ChunkState::{Bound, Extent, Free, Leaving, Open, Queued};
-        for state in [Free, Open, Queued, Leaving, Extent, Bound] {
+        use ChunkState::{Bound, Discarded, Discarding, Extent, Free, Leaving, Open, Queued, Retired};
+        for state in [Free, Open, Queued, Leaving, Extent, Bound, Retired, Discarding, Discarded] {
             let chunk = Chunk::owned(state, owner, u32::MAX);
             assert_eq!(Chunk::from_word(chunk.word()), Some(chunk));
         }

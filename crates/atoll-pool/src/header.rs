@@ -18,7 +18,7 @@
 //! after the checksum and every bound have been checked.
 
 use crate::layout::EngineArea;
-use crate::{Layout, Pool, boot, clock, nodes};
+use crate::{Layout, Pool, boot, clock, nodes, provision};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
 
 /// The format that this version reads and writes.
@@ -284,6 +284,7 @@ pub(crate) async fn write<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<(), 
     let mut batch = Batch::new();
     batch.write(HEADER.add(8), buffer);
     add_beginnings(&mut batch, endpoint, pool);
+    batch.write_word(pool.layout.provided_word(), provision::first_word(endpoint, &pool.layout));
     endpoint.post(&mut batch).await?;
     let mut batch = Batch::new();
     batch.write_word(HEADER, MAGIC);

@@ -18,9 +18,9 @@
 //! Chunks are numbered through: first the home's, then node 1's, and so on. The tables are made for as many chunks and nodes as there may ever be. Nodes
 //! that were there when the pool was made have a share of the engine's words; one that came later has chunks alone.
 //!
-//! Control words, all but the last for atomics only: clock, free chunks (a hint), resident objects (kept only where objects are limited), clients ever, write
-//! tokens handed out, clients shut out, how many of those the last count of everything has seen, joins and whether the pool was closed (see `boot`), and
-//! the clock's offset, which is data (see `clock`).
+//! Control words, all but the clock's offset for atomics only: clock, free chunks (a hint), resident objects (kept only where objects are limited), clients ever, write
+//! tokens handed out, clients shut out, how many of those the last count of everything has seen, joins and whether the pool was closed (see `boot`),
+//! the clock's offset, which is data (see `clock`), and what is there of the pool's memory (see `provision`).
 
 use crate::nodes::{KnownNodes, MEMBER_HEADER_BYTES};
 use crate::registry::{ACCOUNT_BYTES, SIGNAL_BYTES};
@@ -58,6 +58,8 @@ pub struct Layout {
     pub engine_area: EngineArea,
     /// Chunks of the home.
     pub(crate) home_chunks: u32,
+    /// Chunks that the pool was made with.
+    first_chunks: u32,
     /// Nodes that have a share of the engine's words.
     first_nodes: u8,
     /// Nodes that there may ever be.
@@ -107,6 +109,7 @@ impl Layout {
             chunk_bytes,
             engine_area,
             home_chunks,
+            first_chunks,
             first_nodes,
             nodes_max,
             registry,
@@ -162,6 +165,42 @@ impl Layout {
     #[inline]
     pub fn chunks(&self) -> u32 {
         self.nodes.chunks()
+    }
+
+    /// Chunks that the pool was made with.
+    pub(crate) fn first_chunks(&self) -> u32 {
+        self.first_chunks
+    }
+
+    /// Nodes that the pool was made with.
+    pub(crate) fn nodes_first(&self) -> u8 {
+        self.first_nodes
+    }
+
+    /// First byte of a node's heap.
+    pub(crate) fn heap_of(&self, node: u8) -> u64 {
+        if node == 0 { self.heap } else { self.member_heap(node) }
+    }
+
+    /// Of the chunks that the pool was made with, the first so many have memory, as far as this
+    /// process knows.
+    pub(crate) fn note_provided(&self, chunks: u32) {
+        self.nodes.note_provided(chunks);
+    }
+
+    /// Chunks that have no memory yet, as far as this process knows; the count of free chunks
+    /// counts them, too. See [`provision`](crate::provision).
+    #[inline]
+    pub fn absent_chunks(&self) -> u32 {
+        self.first_chunks.saturating_sub(self.nodes.provided())
+    }
+
+    /// Chunks, from the first on, that may be used: of those that this process knows, those that
+    /// have memory.
+    #[inline]
+    pub fn usable_chunks(&self) -> u32 {
+        let provided = self.nodes.provided();
+        if provided < self.first_chunks { provided } else { self.chunks() }
     }
 
     /// Chunks that a further node brought, if this process knows it; of node 0 the home's.
@@ -223,6 +262,11 @@ impl Layout {
         Self::control(8)
     }
 
+    /// How much of the pool's memory is there: see [`provision`](crate::provision).
+    pub const fn provided_word(&self) -> Address {
+        Self::control(9)
+    }
+
     /// What is known of a memory node: see [`nodes`](crate::nodes).
     pub const fn node(&self, node: u8) -> Address {
         Address::new(0, 0, NODES + 8 * node as u64)
@@ -273,8 +317,7 @@ impl Layout {
     #[inline(never)]
     fn further_chunk(&self, chunk: ChunkId) -> Address {
         let (node, index) = self.nodes.find(chunk);
-        let heap = if node == 0 { self.heap } else { self.member_heap(node) };
-        Address::new(node, 0, heap + u64::from(index) * self.chunk_bytes)
+        Address::new(node, 0, self.heap_of(node) + u64::from(index) * self.chunk_bytes)
     }
 
     /// The number of the chunk that so many bytes of heap are in front of, unchecked, and how far into it they reach.
@@ -295,7 +338,7 @@ impl Layout {
 
     /// What is at an address, for whoever follows a trace. The engine's words are the engine's to name.
     pub fn describe(&self, at: Address) -> Option<String> {
-        const CONTROLS: [&str; 9] = [
+        const CONTROLS: [&str; 10] = [
             "clock",
             "free chunks",
             "resident objects",
@@ -305,6 +348,7 @@ impl Layout {
             "deaths counted",
             "closing",
             "clock offset",
+            "provided",
         ];
         let offset = at.offset();
         let within = |start: u64, end: u64, first: u64, bytes: u64, name: &str, words: &[&str]| {

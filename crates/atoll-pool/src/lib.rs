@@ -20,6 +20,8 @@
 //! | [`registry`] | who is a client: incarnations, what they protect, how the dead are shut out |
 //! | [`nodes`] | the memory nodes: what there is of them, and how one is added |
 //! | [`chunks`] | the heap's chunks: who owns which, allocation by atomics alone |
+//! | [`provision`] | how the memory comes to be there while the pool is served |
+//! | [`retirement`] | chunks out of use: how a pool becomes smaller, and larger again |
 //! | [`clock`] | the pool's clock, which judges expiry |
 #![forbid(unsafe_code)]
 
@@ -29,7 +31,9 @@ pub mod clock;
 pub mod header;
 pub mod layout;
 pub mod nodes;
+pub mod provision;
 pub mod registry;
+pub mod retirement;
 
 pub use chunks::{Chunk, ChunkId, ChunkState};
 pub use clock::PoolClock;
@@ -68,6 +72,7 @@ impl Pool {
     pub async fn open<E: Endpoint>(endpoint: &E, home_bytes: u64) -> Result<Self, PoolError> {
         let pool = header::read(endpoint, home_bytes).await?;
         nodes::learn(endpoint, &pool).await?;
+        provision::provided(endpoint, &pool.layout).await?;
         Ok(pool)
     }
 }

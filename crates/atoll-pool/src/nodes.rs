@@ -28,6 +28,7 @@
 
 use crate::header::{FORMAT_VERSION, NODES_MAX};
 use crate::layout::{self, NODES};
+use crate::provision;
 use crate::registry::{self, Roll};
 use crate::{ChunkId, Incarnation, Layout, Pool, PoolError, read_word};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
@@ -96,6 +97,8 @@ pub(crate) struct KnownNodes {
     count: AtomicU32,
     /// Chunks of all of them.
     chunks: AtomicU32,
+    /// Of the chunks that the pool was made with, those that have memory, from the first on.
+    provided: AtomicU32,
     /// For each known node one more than its last chunk.
     ends: [AtomicU32; NODES_MAX as usize],
 }
@@ -104,7 +107,16 @@ impl KnownNodes {
     pub(crate) fn home(chunks: u32) -> Self {
         let ends = [const { AtomicU32::new(0) }; NODES_MAX as usize];
         ends[0].store(chunks, Ordering::Relaxed);
-        Self { count: AtomicU32::new(1), chunks: AtomicU32::new(chunks), ends }
+        Self { count: AtomicU32::new(1), chunks: AtomicU32::new(chunks), provided: AtomicU32::new(0), ends }
+    }
+
+    #[inline]
+    pub(crate) fn provided(&self) -> u32 {
+        self.provided.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn note_provided(&self, chunks: u32) {
+        self.provided.fetch_max(chunks, Ordering::Release);
     }
 
     #[inline]
@@ -262,6 +274,10 @@ pub async fn learn<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<bool, PoolE
         }
         reach(endpoint, node).await?;
         check(endpoint, pool, node, chunks, identity).await?;
+        if !is_first {
+            // It came with all its memory.
+            endpoint.note_provided(node, u64::MAX);
+        }
         layout.nodes.add(node, chunks);
         learned = true;
     }
@@ -285,10 +301,10 @@ async fn check<E: Endpoint>(endpoint: &E, pool: &Pool, node: u8, chunks: u32, id
     if let Some(what) = compare(found.words(), &member_words(pool, node, chunks, identity)) {
         return Err(PoolError::Member { node, what });
     }
-    let last = Address::new(node, 0, pool.layout.member_end(node, chunks) - 8);
-    match read_word(endpoint, last).await {
-        Err(VerbError::Unreachable { .. }) => Err(PoolError::Member { node, what: "is too small".to_owned() }),
-        outcome => Ok(outcome.map(drop)?),
+    // Asked, not tried: the last chunk's memory may have been given back to the host.
+    match endpoint.region_bytes(node) {
+        Some(bytes) if bytes >= pool.layout.member_end(node, chunks) => Ok(()),
+        _ => Err(PoolError::Member { node, what: "is too small".to_owned() }),
     }
 }
 
@@ -310,6 +326,9 @@ pub struct Claim {
 /// [`PoolError::Growth`] if the pool was not made for so much more, has all its nodes, or somebody else is adding one.
 pub async fn claim<E: Endpoint>(endpoint: &E, pool: &Pool, me: Incarnation, bytes: u64) -> Result<Claim, PoolError> {
     let refused = |why: String| PoolError::Growth { wanted_bytes: bytes, why };
+    if !provision::provide_all(endpoint, &pool.layout).await? {
+        return Err(refused("the host has no memory left for what the pool has already; free some".to_owned()));
+    }
     loop {
         learn(endpoint, pool).await?;
         let (layout, settings) = (&pool.layout, &pool.settings);

@@ -583,7 +583,7 @@ pub struct Grace {
 }
 
 impl Grace {
-    /// Begins now. Not for clients that move their leases in the middle of an operation and go on with what they had read.
+    /// Begins now. A client that moves its lease in the middle of an operation must not go on with what it READ before.
     pub async fn begin<E: Endpoint>(endpoint: &E, pool: &Pool, me: Incarnation) -> Result<Self, VerbError> {
         let taken = places(endpoint, pool).await?.into_iter().filter(|place| place.state == PlaceState::Taken);
         let others = taken.filter(|place| place.incarnation.slot != me.slot && place.lease & AT_REST == 0);

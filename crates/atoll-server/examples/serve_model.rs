@@ -15,6 +15,7 @@ fn main() -> Result<(), ServeError> {
         engine: "model".to_owned(),
         experts: None,
         capacity_bytes: Box::new(|| 0),
+        provided_bytes: Box::new(|| 0),
         used_bytes: Box::new(|| 0),
         wall_clock_ahead_ms: Box::new(|| 0),
     };

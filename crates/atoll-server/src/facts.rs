@@ -12,6 +12,9 @@ pub struct PoolFacts {
     pub experts: Option<String>,
     /// Gives the bytes that the pool holds at most, which grow with every memory node that is added. Called as the next.
     pub capacity_bytes: Box<dyn Fn() -> u64 + Send + Sync>,
+    /// Gives the bytes of the capacity whose memory is there; a pool is served while the others are
+    /// still being provided. Called as the next.
+    pub provided_bytes: Box<dyn Fn() -> u64 + Send + Sync>,
     /// Gives the bytes of the pool that are in use. Called for each `INFO` and each reading of the metrics, from any thread.
     pub used_bytes: Box<dyn Fn() -> u64 + Send + Sync>,
     /// Gives how far this host's wall clock is ahead of the pool's time, in milliseconds; negative if it is behind. Called as

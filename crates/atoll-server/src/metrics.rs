@@ -70,6 +70,8 @@ fn write_metrics(text: &mut String, shared: &Shared) -> fmt::Result {
     number(text, "atoll_uptime_seconds", "gauge", "Seconds since the server started.", seconds)?;
     let capacity_bytes = (facts.capacity_bytes)();
     number(text, "atoll_pool_capacity_bytes", "gauge", "Bytes that the pool holds at most.", capacity_bytes)?;
+    let provided_bytes = (facts.provided_bytes)();
+    number(text, "atoll_pool_provided_bytes", "gauge", "Bytes of the capacity whose memory is there.", provided_bytes)?;
     number(text, "atoll_pool_used_bytes", "gauge", "Bytes of the pool in use.", totals.used_bytes)?;
     number(text, "atoll_objects", "gauge", "Objects in the pool.", totals.objects)?;
     let help = "Seconds by which this host's wall clock is ahead of the pool's time, by which objects expire.";

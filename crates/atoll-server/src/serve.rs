@@ -62,11 +62,11 @@ impl Stopper {
     }
 }
 
-/// A server that has its addresses and does not serve them yet.
+/// A server that has its addresses and does not serve them yet: what the cache needs is made after
+/// them, so that a busy port costs nothing.
 #[derive(Debug)]
 pub struct Server {
     options: ServerOptions,
-    facts: PoolFacts,
     tcp: TcpListener,
     unix: Option<UnixSocket>,
     metrics: Option<TcpListener>,
@@ -80,16 +80,16 @@ where
     E: std::fmt::Display,
     F: Fn(usize) -> Result<Cache<G>, E> + Send + Sync,
 {
-    Server::bind(options, facts)?.run(client)
+    Server::bind(options)?.run(facts, client)
 }
 
 impl Server {
-    /// Takes the addresses of `options`; `facts` are those of the pool.
-    pub fn bind(options: ServerOptions, facts: PoolFacts) -> Result<Self, ServeError> {
+    /// Takes the addresses of `options`.
+    pub fn bind(options: ServerOptions) -> Result<Self, ServeError> {
         let tcp = listen::tcp(SocketAddr::new(options.address, options.port))?;
         let unix = options.unix.as_deref().map(UnixSocket::bind).transpose()?;
         let metrics = options.metrics.map(listen::tcp).transpose()?;
-        Ok(Self { options, facts, tcp, unix, metrics, stopper: Stopper::default() })
+        Ok(Self { options, tcp, unix, metrics, stopper: Stopper::default() })
     }
 
     /// The TCP address that it listens on.
@@ -107,8 +107,9 @@ impl Server {
         self.stopper.clone()
     }
 
-    /// Serves until it is stopped. `client` makes the client of worker `0 .. options.threads`, on its thread.
-    pub fn run<G, E, F>(self, client: F) -> Result<(), ServeError>
+    /// Serves until it is stopped. `facts` are those of the pool. `client` makes the client of
+    /// worker `0 .. options.threads`, on its thread.
+    pub fn run<G, E, F>(self, facts: PoolFacts, client: F) -> Result<(), ServeError>
     where
         G: Engine + 'static,
         E: std::fmt::Display,
@@ -123,7 +124,7 @@ impl Server {
             clients_max: self.options.clients_max,
             port: self.tcp.local_addr()?.port(),
             started: Instant::now(),
-            facts: self.facts,
+            facts,
         });
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let acceptor = Acceptor {

@@ -15,18 +15,18 @@ use std::time::{Duration, Instant};
 fn a_busy_port_is_an_error_that_says_what_to_do() {
     let server = start(options());
     let options = ServerOptions { port: server.address.port(), ..options() };
-    let error = Server::bind(options, facts()).unwrap_err().to_string();
+    let error = Server::bind(options).unwrap_err().to_string();
     assert!(error.contains("in use") && error.contains("choose another port"), "{error}");
 }
 
 #[test]
 fn a_client_that_cannot_be_made_is_an_error_and_no_server() {
-    let server = Server::bind(ServerOptions { threads: 2, ..options() }, facts()).unwrap();
+    let server = Server::bind(ServerOptions { threads: 2, ..options() }).unwrap();
     let client = |worker| match worker {
         1 => Err("the pool is full of clients"),
         _ => Ok(Cache::new(Model::new(atoll_fabric::Clock::host()))),
     };
-    let error = server.run(client).unwrap_err().to_string();
+    let error = server.run(facts(), client).unwrap_err().to_string();
     assert!(error.contains("the pool is full of clients"), "{error}");
 }
 

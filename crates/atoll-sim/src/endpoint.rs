@@ -96,6 +96,16 @@ impl SimEndpoint {
         world.end_fence(port);
         Ok(true)
     }
+
+    /// What the control plane does, unless this client was killed or shut out.
+    async fn at_once<T>(&self, does: impl FnOnce(&mut World) -> T) -> Result<T, VerbError> {
+        if self.shared.world.borrow().ghost {
+            std::future::pending::<()>().await;
+        }
+        let mut world = self.shared.world.borrow_mut();
+        world.standing(self.number)?;
+        Ok(does(&mut world))
+    }
 }
 
 impl std::fmt::Debug for SimEndpoint {
@@ -150,6 +160,25 @@ impl Endpoint for SimEndpoint {
             port.waiters.push(context.waker().clone());
             Poll::Pending
         })
+    }
+
+    fn provide(&self, at: Address, bytes: u64) -> impl Future<Output = Result<bool, VerbError>> {
+        self.at_once(move |world| {
+            world.memory.provide(at, bytes);
+            true
+        })
+    }
+
+    fn discard(&self, at: Address, bytes: u64) -> impl Future<Output = Result<u64, VerbError>> {
+        self.at_once(move |world| if world.gives_back { world.memory.discard(at, bytes) } else { 0 })
+    }
+
+    fn region_bytes(&self, node: u8) -> Option<u64> {
+        self.attributes(node, 0).map(|attributes| attributes.bytes)
+    }
+
+    fn provided(&self, node: u8) -> u64 {
+        self.shared.world.borrow().memory.provided(node, 0)
     }
 
     fn purpose(&self, purpose: Purpose) -> Purpose {

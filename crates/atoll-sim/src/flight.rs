@@ -389,6 +389,7 @@ impl FlyingVerb {
             return (true, kind, word);
         }
         let (at, bytes) = (self.verb.at, self.verb.len());
+        memory.touch(at, bytes);
         let words = memory.words_mut(at, bytes).expect("verbs are checked when they are posted");
         match &mut self.verb.operation {
             Operation::Read { into } => {
@@ -453,6 +454,7 @@ impl FlyingVerb {
     #[inline]
     fn take_effect(&mut self, memory: &mut Memory) -> (u8, u64) {
         let (at, bytes) = (self.verb.at, self.verb.len());
+        memory.touch(at, bytes);
         let words = memory.words_mut(at, bytes).expect("verbs are checked when they are posted");
         match &mut self.verb.operation {
             Operation::ReadWord { value } => {

@@ -13,8 +13,16 @@ struct Region {
 }
 
 /// All regions of all nodes.
+///
+/// Memory that was given back to the host is **absent** until it is provided again: its bytes are
+/// zero, and a verb that touches it is a fault of the protocol. On one host it would have killed
+/// its process.
 pub(crate) struct Memory {
     nodes: Vec<Vec<Region>>,
+    /// Spans that are absent, disjoint, each of one region: its first byte, and how many there are.
+    absent: Vec<(Address, u64)>,
+    /// The first verb that touched one of them.
+    pub(crate) touched: Option<Address>,
 }
 
 impl Memory {
@@ -29,7 +37,50 @@ impl Memory {
             Region { attributes: *attributes, words }
         };
         assert!(nodes.len() <= 64 && nodes.iter().all(|regions| regions.len() <= 64), "at most 64 nodes of 64 regions");
-        Self { nodes: nodes.iter().map(|regions| regions.iter().map(region).collect()).collect() }
+        let nodes = nodes.iter().map(|regions| regions.iter().map(region).collect()).collect();
+        Self { nodes, absent: Vec::new(), touched: None }
+    }
+
+    /// Gives the memory of a span back to the host; how many bytes.
+    pub(crate) fn discard(&mut self, at: Address, bytes: u64) -> u64 {
+        let Some(words) = self.words_mut(at, bytes) else { return 0 };
+        words.fill(0);
+        self.provide(at, bytes);
+        self.absent.push((at, bytes));
+        bytes
+    }
+
+    /// The memory of a span is there again.
+    pub(crate) fn provide(&mut self, at: Address, bytes: u64) {
+        for (start, length) in std::mem::take(&mut self.absent) {
+            if !overlap((start, length), (at, bytes)) {
+                self.absent.push((start, length));
+                continue;
+            }
+            let (first, end) = (start.offset(), start.offset() + length);
+            if first < at.offset() {
+                self.absent.push((start, at.offset() - first));
+            }
+            if at.offset() + bytes < end {
+                self.absent.push((at.add(bytes), end - at.offset() - bytes));
+            }
+        }
+    }
+
+    /// How many bytes of a region are there, from its first on without a gap.
+    pub(crate) fn provided(&self, node: u8, region: u8) -> u64 {
+        let of_region = |at: &Address| (at.node(), at.region()) == (node, region);
+        let absent = self.absent.iter().filter(|(at, _)| of_region(at)).map(|(at, _)| at.offset()).min();
+        absent.unwrap_or_else(|| self.attributes(node, region).map_or(0, |attributes| attributes.bytes))
+    }
+
+    /// Notes that a verb takes effect.
+    #[inline]
+    pub(crate) fn touch(&mut self, at: Address, bytes: u64) {
+        if !self.absent.is_empty() && self.touched.is_none() {
+            let is_absent = self.absent.iter().any(|span| overlap(*span, (at, bytes)));
+            self.touched = is_absent.then_some(at);
+        }
     }
 
     pub(crate) fn attributes(&self, node: u8, region: u8) -> Option<RegionAttributes> {
@@ -76,6 +127,7 @@ impl Memory {
 
     /// All bytes of a node become zero.
     pub(crate) fn zero(&mut self, node: u8) {
+        self.absent.retain(|(at, _)| at.node() != node);
         for region in self.nodes.get_mut(node as usize).into_iter().flatten() {
             region.words.fill(0);
         }
@@ -89,4 +141,10 @@ impl Memory {
             Some(verb) => Err(VerbError::Unreachable { at: format!("{:?}", verb.at), bytes: verb.len() }),
         }
     }
+}
+
+fn overlap((a, a_bytes): (Address, u64), (b, b_bytes): (Address, u64)) -> bool {
+    (a.node(), a.region()) == (b.node(), b.region())
+        && a.offset() < b.offset() + b_bytes
+        && b.offset() < a.offset() + a_bytes
 }

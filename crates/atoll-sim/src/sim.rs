@@ -44,6 +44,9 @@ pub struct SimOptions {
     pub epoch_ms: u64,
     /// How many of the last events a failing run prints; `ATOLL_SIM_TRACE` overrides it.
     pub trace_events: usize,
+    /// Whether memory that is [discarded](atoll_fabric::Endpoint::discard) goes back to the host;
+    /// else nothing does.
+    pub gives_back: bool,
     /// In a timed run, the network; `None` for a run in which chance decides. The two do not mix: see [`SimOptions::timed`].
     pub network: Option<Network>,
 }
@@ -68,6 +71,7 @@ impl SimOptions {
     /// Several nodes and regions; see [`region`].
     pub fn with_nodes(seed: u64, nodes: Vec<Vec<RegionAttributes>>) -> Self {
         Self {
+            gives_back: true,
             seed,
             nodes,
             strategy: Strategy::FromSeed,
@@ -134,6 +138,21 @@ pub enum SimError {
         replay: String,
         /// What every client is at.
         lanes: String,
+    },
+    /// A verb touched memory that had been given back to the host, which on one host kills the
+    /// process.
+    #[error(
+        "seed {seed}: a verb at {at:?} touched memory that was given back to the host, before step {steps}; to replay: {replay}"
+    )]
+    Absent {
+        /// The seed.
+        seed: u64,
+        /// Steps taken.
+        steps: u64,
+        /// The command that runs it again.
+        replay: String,
+        /// Where the verb was to take effect.
+        at: Address,
     },
 }
 
@@ -315,6 +334,7 @@ impl Sim {
         drop(world);
         loop {
             let next = self.shared.world.borrow_mut().advance(steps_end);
+            self.check_touched()?;
             match next {
                 Next::Poll(lane) => self.poll(lane),
                 Next::Bury(lane) => self.bury(lane),
@@ -424,6 +444,22 @@ impl Sim {
     fn livelock(&self) -> SimError {
         let (seed, steps, replay, lanes) = self.state();
         SimError::Livelock { seed, steps, replay, lanes }
+    }
+
+    /// An error if a verb has touched memory that is not there.
+    fn check_touched(&self) -> Result<(), SimError> {
+        let world = self.shared.world.borrow();
+        let (seed, steps) = (self.seed(), world.steps);
+        match world.memory.touched {
+            Some(at) => Err(SimError::Absent { seed, steps, replay: seeds::replay(seed), at }),
+            None => Ok(()),
+        }
+    }
+
+    /// The memory of a span was never taken: a verb that touches it before it is provided is a
+    /// fault.
+    pub fn withhold(&self, at: Address, bytes: u64) {
+        self.shared.world.borrow_mut().memory.discard(at, bytes);
     }
 
     fn state(&self) -> (u64, u64, String, String) {

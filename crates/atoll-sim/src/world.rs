@@ -91,6 +91,8 @@ pub(crate) struct World {
     pub(crate) guided: Option<Box<Guided>>,
     /// How far the agent's clock is ahead of virtual time.
     pub(crate) agent_ahead_ms: i64,
+    /// Whether memory that is discarded goes back to the host.
+    pub(crate) gives_back: bool,
     /// In a timed run, its network.
     pub(crate) timed: Option<Box<Timed>>,
 }
@@ -161,6 +163,7 @@ impl World {
             deadline_ns: options.deadline_ns,
             guided: None,
             agent_ahead_ms: port::AGENT_ORIGIN_MS,
+            gives_back: options.gives_back,
             timed: options.network.as_ref().map(|network| Box::new(Timed::new(options, network))),
         }
     }

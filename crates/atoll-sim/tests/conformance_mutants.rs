@@ -249,6 +249,10 @@ impl Endpoint for Broken {
         self.inner.random()
     }
 
+    fn region_bytes(&self, node: u8) -> Option<u64> {
+        self.inner.region_bytes(node)
+    }
+
     fn limits(&self) -> Limits {
         self.inner.limits()
     }

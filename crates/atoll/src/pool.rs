@@ -2,6 +2,7 @@
 
 mod nodes;
 mod options;
+mod provider;
 mod removal;
 mod resize;
 
@@ -12,11 +13,13 @@ pub use removal::{RemoveError, Removed};
 pub use resize::{CHUNKS_LEAST, ResizeError, Resized};
 
 use self::nodes::{endpoint, make_node, nodes_of};
+use self::provider::{START_BYTES, provide_in_background};
 use crate::Cache;
 use atoll_cache::experts::ExpertSet;
 use atoll_cache::pooled::{Audit, Mended};
 use atoll_cache::{CacheError, Chosen, ChosenPool, EngineId};
 use atoll_fabric::region::Region;
+use atoll_fabric::shm::host::Room;
 use atoll_fabric::shm::{Holders, ProcessState, RegionLock, ShmEndpoint, ShmError, ShmNodes, ShmRegion};
 use atoll_fabric::{Clock, Endpoint, Identity, run_ready};
 use atoll_pool::boot::{self, Verdict};
@@ -68,8 +71,15 @@ pub struct PoolInfo {
     pub chunks_free: u64,
     /// All chunks.
     pub chunks: u64,
+    /// Bytes of the whole pool.
+    pub capacity_bytes: u64,
+    /// Those whose memory is there: see [`Pool::provided_bytes`].
+    pub provided_bytes: u64,
     /// Those that are out of use, because the pool was made smaller.
     pub chunks_retired: u64,
+    /// Of those, the ones whose memory the host does not have back yet: see
+    /// [`Resized::held_bytes`].
+    pub chunks_undiscarded: u64,
     /// The memory nodes that they are on, the pool's home first.
     pub nodes: Vec<NodeInfo>,
     /// The clients, and those that died and are not repaired yet.
@@ -203,15 +213,28 @@ impl Drop for Opened {
     }
 }
 
+/// An error if the host has no room for all regions of a new pool together.
+fn check_room(name: Option<&str>, settings: &PoolSettings) -> Result<(), ShmError> {
+    match Room::of_region(name) {
+        Some(room) if room.usable_bytes() < settings.capacity_bytes => Err(ShmError::NoRoom {
+            name: name.unwrap_or("a pool of this process").to_owned(),
+            bytes: settings.capacity_bytes,
+            why: room.to_string(),
+        }),
+        _ => Ok(()),
+    }
+}
+
 impl Pool {
-    /// A pool of this process alone.
+    /// A pool of this process alone. It can be used at once: see [`Pool::provided_bytes`].
     pub fn anonymous(options: &PoolOptions) -> Result<Self, OpenError> {
         // Settings that are not possible are told before any memory is taken.
         let settings = options.settings()?;
-        Self::format(ShmRegion::anonymous(settings.home_bytes())?, settings)
+        check_room(None, &settings)?;
+        Self::format(ShmRegion::anonymous_sparse(settings.home_bytes(), START_BYTES)?, settings)
     }
 
-    /// A new pool that other processes can open: `shm:/NAME`, which stays until it is removed or the host reboots; or the path of a file, which
+    /// A new pool that other processes can open, at once (see [`Pool::provided_bytes`]): `shm:/NAME`, which stays until it is removed or the host reboots; or the path of a file, which
     /// stays until it is removed. Memory nodes besides the first are regions with `+1`, `+2` and so on behind that.
     ///
     /// A process that dies while it makes a pool leaves names that hold no pool; [`Pool::remove_by_force`] removes them.
@@ -221,7 +244,8 @@ impl Pool {
             return Err(ShmError::BadName(name.to_owned()).into());
         }
         // Whoever makes the home alone makes the other nodes.
-        let home = ShmRegion::create(name, settings.home_bytes())?;
+        check_room(Some(name), &settings)?;
+        let home = ShmRegion::create_sparse(name, settings.home_bytes(), START_BYTES)?;
         let pool = Self::format(home, settings);
         if pool.is_err() {
             // What cannot be removed is told by the next that wants the name.
@@ -234,11 +258,13 @@ impl Pool {
         let (region, clock) = (Arc::new(region), Clock::host());
         let nodes = nodes_of(region.name());
         for node in 1..settings.nodes as u8 {
-            let made = Arc::new(make_node(region.name(), node, settings.member_bytes)?);
+            let made = Arc::new(make_node(region.name(), node, settings.member_bytes, 0)?);
             nodes.insert(node, made).expect("nobody else knows of these nodes");
         }
         let chosen = run_ready(ChosenPool::format(&endpoint(&region, &nodes, &clock), settings))?;
-        Ok(Self(Arc::new(Opened { region, nodes, chosen, clock, reformatted: false })))
+        let opened = Arc::new(Opened { region, nodes, chosen, clock, reformatted: false });
+        provide_in_background(&opened)?;
+        Ok(Self(opened))
     }
 
     /// Opens a pool that exists; the engine is the one that it was created with.
@@ -249,7 +275,7 @@ impl Pool {
     pub fn open(name: &str) -> Result<Self, OpenError> {
         let this_boot = atoll_fabric::shm::boot();
         let lock = RegionLock::shared(name)?;
-        let opened = Opened::open(name, ShmRegion::open(name)?)?;
+        let opened = Opened::open(name, ShmRegion::open_sparse(name)?)?;
         let is_volatile = opened.region.is_volatile();
         let (endpoint, layout) = (opened.endpoint(), &opened.chosen.pool().layout);
         let looked = boot::look(&endpoint, layout, this_boot, is_volatile, false);
@@ -257,7 +283,7 @@ impl Pool {
         if is_volatile || verdict == Verdict::GoesOn {
             run_ready(boot::settle(&endpoint, opened.chosen.pool(), this_boot, is_volatile, verdict))?;
             drop(endpoint);
-            return Ok(Self(Arc::new(opened)));
+            return Self::opened(opened);
         }
         drop((endpoint, opened, lock));
         Self::open_after_boot(name, this_boot)
@@ -268,7 +294,7 @@ impl Pool {
         let _lock = RegionLock::alone(name)?;
         let (region, is_shared) = match ShmRegion::open_alone(name)? {
             Some(region) => (region, false),
-            None => (ShmRegion::open(name)?, true),
+            None => (ShmRegion::open_sparse(name)?, true),
         };
         let mut opened = Opened::open(name, region)?;
         let (endpoint, pool) = (opened.endpoint(), opened.chosen.pool());
@@ -278,7 +304,13 @@ impl Pool {
         drop(endpoint);
         opened.region.share()?;
         opened.reformatted = was_emptied;
-        Ok(Self(Arc::new(opened)))
+        Self::opened(opened)
+    }
+
+    fn opened(opened: Opened) -> Result<Self, OpenError> {
+        let opened = Arc::new(opened);
+        provide_in_background(&opened)?;
+        Ok(Self(opened))
     }
 
     /// Whether opening it found it in use before a reboot, and emptied it.
@@ -335,6 +367,7 @@ impl Pool {
         let clients = self.clients(&endpoint)?.into_iter().map(|(_, client)| client).collect();
         let all = pool.layout.chunks();
         let descriptors = run_ready(chunks::descriptors(&endpoint, &pool.layout, ChunkId(0), all))?;
+        let (chunks_retired, chunks_undiscarded) = resize::out_of_use(&descriptors);
         let quarantined_bytes = self.quarantined_bytes(&endpoint, &descriptors)?;
         let (clock_ms, wall_clock_ahead_ms) = self.clock(&endpoint)?;
         Ok(PoolInfo {
@@ -344,7 +377,10 @@ impl Pool {
             wall_clock_ahead_ms,
             chunks_free: run_ready(chunks::free_chunks(&endpoint, &pool.layout))?,
             chunks: all.into(),
-            chunks_retired: resize::retired(&descriptors),
+            capacity_bytes: self.capacity_bytes(),
+            provided_bytes: self.provided_bytes(),
+            chunks_retired,
+            chunks_undiscarded,
             nodes: self.nodes(&descriptors),
             clients,
             quarantined_bytes,

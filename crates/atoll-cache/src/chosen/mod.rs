@@ -21,7 +21,7 @@ use crate::objects::ObjectsPool;
 use crate::pooled::{Audit, Mended, Pooled};
 use crate::queues::{QueueSettings, Queued};
 use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
-use atoll_fabric::{Address, Endpoint};
+use atoll_fabric::Endpoint;
 use atoll_pool::{Incarnation, Pool, PoolError, PoolSettings};
 use std::sync::Arc;
 
@@ -167,13 +167,18 @@ impl<E: Endpoint> Chosen<E> {
     }
 
     /// Makes the pool smaller by at most so many chunks: see [`Pooled::retire_chunks`].
-    pub async fn retire_chunks(&mut self, most: u64, discard: impl FnMut(Address, u64)) -> Result<u64, CacheError> {
-        on_engine!(self, engine => engine.retire_chunks(most, discard).await)
+    pub async fn retire_chunks(&mut self, most: u64) -> Result<u64, CacheError> {
+        on_engine!(self, engine => engine.retire_chunks(most).await)
+    }
+
+    /// Goes on giving back the memory of retired chunks: see [`Pooled::discard_retired`].
+    pub async fn discard_retired(&mut self) -> Result<bool, CacheError> {
+        on_engine!(self, engine => engine.discard_retired().await)
     }
 
     /// Gives a retired chunk back: see [`Pooled::restore_chunk`].
-    pub async fn restore_chunk(&mut self, reserve: impl FnOnce(Address, u64) -> bool) -> Result<bool, CacheError> {
-        on_engine!(self, engine => engine.restore_chunk(reserve).await)
+    pub async fn restore_chunk(&mut self) -> Result<bool, CacheError> {
+        on_engine!(self, engine => engine.restore_chunk().await)
     }
 
     /// Looks after everybody now, and reclaims what the dead ones held.

@@ -54,6 +54,9 @@ pub enum Hole {
     UnorderedNodes,
     /// A chunk of a memory node that was added meanwhile is taken for a damaged word (closed by looking for new nodes first).
     UnknownNode,
+    /// Memory goes back to the host while operations are under way that may READ it (closed by
+    /// waiting for their end).
+    HastyDiscard,
 }
 
 /// What a history says that is none of a cache.
@@ -90,6 +93,7 @@ impl Hole {
             ],
             Self::UnorderedNodes => &["points to no record of its own", "dropped", NO_ORDER],
             Self::UnknownNode => &["dropped"],
+            Self::HastyDiscard => &["touched memory that was given back to the host"],
         }
     }
 

@@ -341,12 +341,17 @@ impl<E: Endpoint> Forge<E> {
         let mut values: Vec<Value> = std::mem::take(&mut self.values_at_once);
         values.resize_with(KEYS_AT_ONCE, Value::new);
         for (round, keys) in keys.chunks(KEYS_AT_ONCE).enumerate() {
+            // A round in the middle would move the lease, and so say that nothing is used any more that
+            // was READ before. A key counts once, and once more where it is looked up alone.
+            let counted = 2 * keys.len() as u32;
+            if self.operations_to_round <= counted {
+                Box::pin(self.make_round()).await?;
+                self.operations_to_round = self.operations_to_round.max(counted + 1);
+            }
             let begun_ns = self.endpoint.now_ns();
             let candidates = self.first_candidates(keys, &mut values).await?;
             for (index, key) in keys.iter().enumerate() {
-                if self.is_round_due() {
-                    Box::pin(self.make_round()).await?;
-                }
+                self.operations_to_round -= 1;
                 let value = &mut values[index];
                 let lookup = match candidates[index] {
                     None => {

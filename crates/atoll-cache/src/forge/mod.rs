@@ -89,6 +89,7 @@ use addresses::{ADDRESS_CACHE_BYTES, Addresses};
 use atoll_fabric::purpose::Scope;
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Purpose, VerbError};
 use atoll_pool::registry::{PlaceState, Times, Watch};
+use atoll_pool::retirement::Retirement;
 use atoll_pool::{Chunk, ChunkId, Incarnation, Member, Pool, PoolClock, PoolError, PoolSettings, chunks, registry};
 use cleaning::Cleaning;
 use expiry::Sweep;
@@ -240,6 +241,8 @@ pub struct Forge<E: Endpoint> {
     looked_ns: u64,
     times: Times,
     watch: Watch,
+    /// What it does to give back the memory of retired chunks.
+    retirement: Retirement,
     /// What this client reclaimed when it joined, until a repair that was asked for tells of it.
     untold: repair::Repaired,
     /// Whether somebody has died since everything was counted.
@@ -338,6 +341,7 @@ impl<E: Endpoint> Forge<E> {
             looked_ns: 0,
             times: Times::default(),
             watch: Watch::default(),
+            retirement: Retirement::default(),
             untold: repair::Repaired::default(),
             distrust: false,
             absence: None,
@@ -356,6 +360,9 @@ impl<E: Endpoint> Forge<E> {
     #[cfg(feature = "holes")]
     pub fn open_hole(&mut self, hole: Hole) {
         self.holes = OpenHoles::only(hole);
+        if hole == Hole::HastyDiscard {
+            self.retirement = Retirement::hasty();
+        }
     }
 
     #[inline(always)]
@@ -422,7 +429,7 @@ impl<E: Endpoint> Forge<E> {
     /// After a failure of the fabric a verb of this client may still land, and what it holds is not its own any more: it is of no use from now on.
     #[cold]
     fn note_failure(&mut self, error: &VerbError) {
-        if !matches!(error, VerbError::Unreachable { .. }) {
+        if !matches!(error, VerbError::Unreachable { .. } | VerbError::NoMemory { .. }) {
             // A fork must be told what it is, not to join again.
             let told = if *error == VerbError::Forked { VerbError::Forked } else { VerbError::Fenced };
             (self.lost, self.operations_to_round) = (Some(told), 1);

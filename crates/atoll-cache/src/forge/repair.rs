@@ -35,7 +35,7 @@ use crate::CacheError;
 use crate::record::{Header, Record};
 use atoll_fabric::{Batch, Buffer, Endpoint, Purpose};
 use atoll_pool::registry::{self, PlaceState, Roll};
-use atoll_pool::{Chunk, ChunkId, ChunkState, chunks, read_word};
+use atoll_pool::{Chunk, ChunkId, ChunkState, chunks, read_word, retirement};
 use std::collections::HashSet;
 
 /// Descriptors READ at once.
@@ -120,6 +120,8 @@ impl<E: Endpoint> Forge<E> {
         self.looked_ns = now_ns;
         self.learn_nodes().await?;
         self.look(false).await?;
+        let me = self.me();
+        Box::pin(self.retirement.go_on(&self.endpoint, &self.shared.pool, me)).await?;
         // Also a client that has nothing to update holds no chunk longer than it is protected.
         self.recheck_waiting(true).await
     }
@@ -185,6 +187,7 @@ impl<E: Endpoint> Forge<E> {
         let before = registry::places(&self.endpoint, &self.shared.pool).await?;
         let descriptors = self.all_descriptors().await?;
         let roll = Roll::of(&registry::places(&self.endpoint, &self.shared.pool).await?);
+        retirement::reclaim(&self.endpoint, &self.shared.pool.layout, &descriptors, &roll).await?;
         self.take_back_tickets().await?;
         let nodes = self.all_nodes().await?;
         let stolen = self.steal(&descriptors, &roll, &nodes).await?;
@@ -246,7 +249,8 @@ impl<E: Endpoint> Forge<E> {
                 ChunkState::Queued => {
                     dead && !in_a_ring.contains(&named) && !self.is_open(Hole::OrphanedGroup) || behind.contains(&named)
                 }
-                ChunkState::Free | ChunkState::Extent | ChunkState::Bound | ChunkState::Retired => false,
+                ChunkState::Free | ChunkState::Extent | ChunkState::Bound => false,
+                ChunkState::Retired | ChunkState::Discarding | ChunkState::Discarded => false,
             };
             if !left_behind {
                 continue;

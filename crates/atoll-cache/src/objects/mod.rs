@@ -76,6 +76,7 @@ use crate::{CacheError, Stats, Value};
 use atoll_fabric::purpose::Scope;
 use atoll_fabric::{Batch, Buffer, Endpoint, Purpose, VerbError};
 use atoll_pool::registry::{PlaceState, Times, Watch};
+use atoll_pool::retirement::Retirement;
 use atoll_pool::{Incarnation, Layout, Member, Pool, PoolClock, PoolError, PoolSettings, registry};
 use class::CLASSES;
 use layout::ObjectsLayout;
@@ -212,6 +213,8 @@ pub struct Core<E: Endpoint> {
     sweep: Budget,
     times: Times,
     watch: Watch,
+    /// What it does to give back the memory of retired chunks.
+    retirement: Retirement,
     /// What this client reclaimed when it joined, until a repair that was asked for tells of it.
     untold: repair::Repaired,
     /// Cells of the dead that it could not settle yet, since cells of the living name the same blocks.
@@ -273,6 +276,7 @@ impl<E: Endpoint> Core<E> {
             looked_ns: 0,
             times: Times::default(),
             watch: Watch::default(),
+            retirement: Retirement::default(),
             untold: repair::Repaired::default(),
             doubts: Vec::new(),
             distrust: false,
@@ -368,7 +372,7 @@ impl<E: Endpoint> Core<E> {
     /// After a failure of the fabric a verb of this client may still land, and what it holds is not its own any more.
     #[cold]
     fn note_failure(&mut self, error: &VerbError) {
-        if !matches!(error, VerbError::Unreachable { .. }) {
+        if !matches!(error, VerbError::Unreachable { .. } | VerbError::NoMemory { .. }) {
             // A fork must be told what it is, not to join again.
             let told = if *error == VerbError::Forked { VerbError::Forked } else { VerbError::Fenced };
             (self.lost, self.operations_to_round) = (Some(told), 1);

@@ -72,12 +72,16 @@ impl<E: Endpoint, R: Replacement<E>> Pooled<E> for Objects<E, R> {
         })
     }
 
-    async fn retire_chunks(&mut self, most: u64, discard: impl FnMut(Address, u64)) -> Result<u64, CacheError> {
-        self.retire_chunks(most, discard).await
+    async fn retire_chunks(&mut self, most: u64) -> Result<u64, CacheError> {
+        self.retire_chunks(most).await
     }
 
-    async fn restore_chunk(&mut self, reserve: impl FnOnce(Address, u64) -> bool) -> Result<bool, CacheError> {
-        self.restore_chunk(reserve).await
+    async fn discard_retired(&mut self) -> Result<bool, CacheError> {
+        self.discard_retired().await
+    }
+
+    async fn restore_chunk(&mut self) -> Result<bool, CacheError> {
+        self.restore_chunk().await
     }
 
     async fn grow(&mut self, bytes: u64) -> Result<u8, PoolError> {

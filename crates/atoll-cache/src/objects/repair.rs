@@ -47,7 +47,7 @@ use crate::CacheError;
 use crate::extent::Extent;
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
 use atoll_pool::registry::{self, Place, PlaceState, Roll};
-use atoll_pool::{Chunk, ChunkId, ChunkState, Incarnation, PoolError, chunks, read_word};
+use atoll_pool::{Chunk, ChunkId, ChunkState, Incarnation, PoolError, chunks, read_word, retirement};
 use std::collections::HashSet;
 
 /// Descriptors READ at once.
@@ -125,6 +125,8 @@ impl<E: Endpoint> Core<E> {
         self.looked_ns = now_ns;
         self.learn_nodes().await?;
         Box::pin(self.look(false)).await?;
+        let me = self.me();
+        Box::pin(self.retirement.go_on(&self.endpoint, &self.shared.pool, me)).await?;
         Ok(())
     }
 
@@ -189,6 +191,7 @@ impl<E: Endpoint> Core<E> {
         let descriptors = self.all_descriptors().await?;
         let roll = Roll::of(&registry::places(&self.endpoint, &self.shared.pool).await?);
         repaired.chunks += self.steal(&descriptors, &roll).await?;
+        retirement::reclaim(&self.endpoint, &self.shared.pool.layout, &descriptors, &roll).await?;
         repaired.extents += self.sweep_extents(&descriptors, &roll).await?;
         for place in self.settle_cells(&before, repaired).await? {
             registry::free(&self.endpoint, &self.shared.pool, &place).await?;

@@ -1,7 +1,9 @@
 //! A file, mapped shared, or anonymous memory.
 //!
-//! All pages are reserved when a region is created, so that a full `/dev/shm` is an error then and never a signal later. The
-//! mapping starts at a multiple of 2 MiB and asks for huge pages, which only makes it faster.
+//! A file has its length from the start and no pages. Pages are provided by the span
+//! ([`Mapping::provide`]), so that a full `/dev/shm` is an answer then and never a signal later.
+//! The mapping starts at a multiple of 2 MiB, and each piece of 2 MiB becomes a huge page where
+//! that can be, which only makes it faster.
 
 use super::lock::FileId;
 use std::ffi::c_void;
@@ -14,7 +16,8 @@ use std::ptr::NonNull;
 
 /// Bytes of a page.
 const PAGE_BYTES: u64 = 4096;
-const HUGE_PAGE_BYTES: usize = 2 << 20;
+/// Bytes of a huge page: pages are provided in pieces of so many.
+pub(super) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// Why a region could not be created, opened or removed.
 #[derive(Debug, thiserror::Error)]
@@ -28,13 +31,15 @@ pub enum ShmError {
     /// Nobody created it.
     #[error("{0} does not exist: create it first (atoll pool create)")]
     Absent(String),
-    /// The file system has no room for all of it.
-    #[error("no room for {bytes} bytes in {name}: choose a smaller capacity, or free memory")]
+    /// The host has no room for all of it.
+    #[error("no room for {bytes} bytes in {name}: {why}; choose a smaller capacity, or free memory")]
     NoRoom {
         /// The region's name.
         name: String,
         /// Bytes wanted.
         bytes: u64,
+        /// What is in the way, and how to change it.
+        why: String,
     },
     /// The size is not usable.
     #[error("{name} has {bytes} bytes: a region has at least {least} and a multiple of 8")]
@@ -86,8 +91,8 @@ pub(super) struct Mapping {
     /// Aligned to 2 MiB; `bytes` from it are mapped readable and writable until drop.
     base: NonNull<u8>,
     bytes: usize,
-    /// Whether it is no file's.
-    is_anonymous: bool,
+    /// The file behind it; `None` for anonymous memory.
+    file: Option<File>,
 }
 
 // SAFETY: the mapping is plain memory, valid from every thread; all access goes through `Words`, atomically.
@@ -96,17 +101,12 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Anonymous memory of this process alone.
+    /// Anonymous memory of this process alone, without pages.
     pub(super) fn anonymous(bytes: u64) -> Result<Self, ShmError> {
-        let name = "an anonymous region";
-        let mapping = Self::map(name, None, bytes)?;
-        // Asked for before the first touch, so that pages are huge from the start.
-        let _ = mapping.advise(libc::MADV_HUGEPAGE);
-        mapping.reserve(name)?;
-        Ok(mapping)
+        Self::map("an anonymous region", None, bytes)
     }
 
-    /// A new file of `bytes`, all pages reserved.
+    /// A new file of `bytes`, without pages.
     pub(super) fn create(name: &str, bytes: u64) -> Result<(Self, FileId), ShmError> {
         use std::os::unix::fs::OpenOptionsExt;
         let path = path_of(name)?;
@@ -118,20 +118,12 @@ impl Mapping {
             _ => system(name, "create the file", error),
         })?;
         let made = || {
-            reserve_file(name, &file, bytes)?;
-            Ok((Self::map(name, Some(&file), bytes)?, file_id(name, &file)?))
+            file.set_len(bytes).map_err(|error| system(name, "size the file", error))?;
+            let id = file_id(name, &file)?;
+            Ok((Self::map(name, Some(file), bytes)?, id))
         };
-        match made() {
-            Ok((mapping, file)) => {
-                mapping.prefer_huge_pages();
-                Ok((mapping, file))
-            }
-            Err(error) => {
-                // A region that could not be made whole leaves no file behind.
-                let _ = std::fs::remove_file(&path);
-                Err(error)
-            }
-        }
+        // A region that could not be made leaves no file behind.
+        made().inspect_err(|_| drop(std::fs::remove_file(&path)))
     }
 
     /// An existing file.
@@ -143,7 +135,13 @@ impl Mapping {
         })?;
         let bytes = file.metadata().map_err(|error| system(name, "size the file", error))?.len();
         check_size(name, bytes)?;
-        Ok((Self::map(name, Some(&file), bytes)?, file_id(name, &file)?))
+        let id = file_id(name, &file)?;
+        Ok((Self::map(name, Some(file), bytes)?, id))
+    }
+
+    /// Whether it is no file's.
+    pub(super) fn is_anonymous(&self) -> bool {
+        self.file.is_none()
     }
 
     /// First byte of the mapping.
@@ -158,12 +156,12 @@ impl Mapping {
         self.bytes as u64
     }
 
-    fn map(name: &str, file: Option<&File>, bytes: u64) -> Result<Self, ShmError> {
+    fn map(name: &str, file: Option<File>, bytes: u64) -> Result<Self, ShmError> {
         check_size(name, bytes)?;
         let too_large = || system(name, "map", io::ErrorKind::OutOfMemory.into());
         let bytes = usize::try_from(bytes).map_err(|_| too_large())?;
         let reserved = bytes.checked_add(HUGE_PAGE_BYTES).ok_or_else(too_large)?;
-        let (flags, fd) = match file {
+        let (flags, fd) = match &file {
             Some(file) => (libc::MAP_SHARED, file.as_raw_fd()),
             None => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1),
         };
@@ -199,7 +197,11 @@ impl Mapping {
             }
         }
         let base = NonNull::new(base).expect("a mapping is not at address zero");
-        Ok(Self { base, bytes, is_anonymous: file.is_none() })
+        let mapping = Self { base, bytes, file };
+        // Asked for before the first touch, so that pages of anonymous memory are huge from the
+        // start.
+        let _ = mapping.advise_span(0, mapped_bytes as u64, libc::MADV_HUGEPAGE);
+        Ok(mapping)
     }
 
     /// Brings what was written to the file's disk.
@@ -207,18 +209,6 @@ impl Mapping {
         // SAFETY: the span is our own mapping; the call reads it and changes nothing.
         let rc = unsafe { libc::msync(self.base.as_ptr().cast::<c_void>(), self.bytes, libc::MS_SYNC) };
         if rc == 0 { Ok(()) } else { Err(system(name, "bring it to the disk", io::Error::last_os_error())) }
-    }
-
-    fn advise(&self, advice: i32) -> io::Result<()> {
-        // SAFETY: the span is our own mapping, and the advice used here never discards its contents.
-        let rc = unsafe { libc::madvise(self.base.as_ptr().cast::<c_void>(), self.bytes, advice) };
-        if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-    }
-
-    /// Populates every page now.
-    fn reserve(&self, name: &str) -> Result<(), ShmError> {
-        self.advise(libc::MADV_POPULATE_WRITE)
-            .map_err(|_| ShmError::NoRoom { name: name.to_owned(), bytes: self.bytes() })
     }
 
     /// Gives the pages that lie whole in a span back to the host, as far as the kernel and the file system can; how many bytes. They read as zeros from
@@ -231,15 +221,50 @@ impl Mapping {
         }
         // Of a file its pages go, which all who have it mapped share; of anonymous memory this process's own.
         let gone = |advice| self.advise_span(first, last - first, advice).is_ok();
-        if gone(libc::MADV_REMOVE) || self.is_anonymous && gone(libc::MADV_DONTNEED) { last - first } else { 0 }
+        if gone(libc::MADV_REMOVE) || self.is_anonymous() && gone(libc::MADV_DONTNEED) { last - first } else { 0 }
     }
 
-    /// Makes sure that all pages of a span are there; `false` if the host has none left.
-    pub(super) fn reserve_span(&self, start: u64, bytes: u64) -> bool {
-        let first = start / PAGE_BYTES * PAGE_BYTES;
-        let last =
-            start.saturating_add(bytes).next_multiple_of(PAGE_BYTES).min(self.bytes().next_multiple_of(PAGE_BYTES));
-        first < last && self.advise_span(first, last - first, libc::MADV_POPULATE_WRITE).is_ok()
+    /// Makes sure that all pages of a span are there; `false` if the host has none left. Nothing
+    /// changes where they are.
+    pub(super) fn provide(&self, start: u64, bytes: u64) -> bool {
+        const PIECE: u64 = HUGE_PAGE_BYTES as u64;
+        let mut next = start / PAGE_BYTES * PAGE_BYTES;
+        let end = start.saturating_add(bytes).min(self.bytes()).next_multiple_of(PAGE_BYTES);
+        while next < end {
+            let piece_end = (next / PIECE + 1) * PIECE;
+            let bytes = end.min(piece_end) - next;
+            if !self.provide_piece(next, bytes) {
+                return false;
+            }
+            if bytes == PIECE && self.file.is_some() {
+                // Piece by piece, right behind its pages: the kernel takes several times as long
+                // for all at once. Best effort: small pages work as well.
+                const MADV_COLLAPSE: i32 = 25;
+                let _ = self.advise_span(next, bytes, MADV_COLLAPSE);
+            }
+            next += bytes;
+        }
+        true
+    }
+
+    fn provide_piece(&self, start: u64, bytes: u64) -> bool {
+        let populated = || self.advise_span(start, bytes, libc::MADV_POPULATE_WRITE).is_ok();
+        let Some(file) = &self.file else { return populated() };
+        loop {
+            let [offset, length] = [start, bytes].map(|number| number as libc::off_t);
+            // SAFETY: the descriptor is open for as long as `file` lives. The call adds pages to
+            // the file, of which it changes no byte.
+            let rc = unsafe { libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, offset, length) };
+            if rc == 0 {
+                return true;
+            }
+            match io::Error::last_os_error().raw_os_error() {
+                Some(libc::EINTR) => {}
+                // A file system that does not reserve.
+                Some(libc::EOPNOTSUPP | libc::ENOSYS) => return populated(),
+                _ => return false,
+            }
+        }
     }
 
     /// For a span of whole pages that lies in the mapping.
@@ -251,13 +276,6 @@ impl Mapping {
             libc::madvise(self.base.as_ptr().wrapping_add(start as usize).cast::<c_void>(), bytes as usize, advice)
         };
         if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-    }
-
-    /// Best effort: a kernel that cannot leaves small pages, which work as well.
-    fn prefer_huge_pages(&self) {
-        const MADV_COLLAPSE: i32 = 25;
-        let _ = self.advise(libc::MADV_HUGEPAGE);
-        let _ = self.advise(MADV_COLLAPSE);
     }
 }
 
@@ -278,17 +296,6 @@ fn check_size(name: &str, bytes: u64) -> Result<(), ShmError> {
 fn file_id(name: &str, file: &File) -> Result<FileId, ShmError> {
     let found = file.metadata().map_err(|error| system(name, "look at the file", error))?;
     Ok((found.dev(), found.ino()))
-}
-
-fn reserve_file(name: &str, file: &File, bytes: u64) -> Result<(), ShmError> {
-    let no_room = || ShmError::NoRoom { name: name.to_owned(), bytes };
-    let length = libc::off_t::try_from(bytes).map_err(|_| no_room())?;
-    // SAFETY: the descriptor is open for as long as `file` lives.
-    match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length) } {
-        0 => Ok(()),
-        libc::ENOSPC | libc::EFBIG | libc::ENOMEM => Err(no_room()),
-        code => Err(system(name, "reserve pages", io::Error::from_raw_os_error(code))),
-    }
 }
 
 fn system(name: &str, what: &'static str, source: io::Error) -> ShmError {

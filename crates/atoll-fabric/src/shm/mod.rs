@@ -9,10 +9,12 @@
 mod descriptor;
 #[cfg(any(test, feature = "fork"))]
 pub mod fork;
+pub mod host;
 mod lock;
 mod mapping;
 mod nodes;
 mod order;
+mod pages;
 mod process;
 mod words;
 
@@ -26,15 +28,17 @@ use crate::{
     Address, Batch, Buffer, Clock, Domain, Endpoint, Identity, Intent, Kind, Lifetime, Limits, Origin,
     RegionAttributes, VerbError,
 };
+use host::Room;
 use lock::Presence;
 use mapping::Mapping;
 use order::{Access, LOCKED_ATOMICS, Order};
+use pages::Pages;
 use process::ForkGuard;
 use std::cell::{Cell, OnceCell};
 use std::future::ready;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicI64, Ordering, fence};
 use words::Words;
 
 /// A region of shared memory that this process has mapped, and has locked as in use.
@@ -42,47 +46,84 @@ pub struct ShmRegion {
     mapping: Mapping,
     name: Option<String>,
     presence: Presence,
+    pages: Pages,
+    /// Bytes that may be provided before the host's limits are looked at again.
+    allowance: AtomicI64,
 }
+
+/// Bytes that are provided at most between two looks at the host's limits.
+const ALLOWANCE_BYTES_MAX: u64 = 256 << 20;
 
 impl ShmRegion {
     /// Anonymous memory, all pages reserved, for one process and its threads.
     pub fn anonymous(bytes: u64) -> Result<Self, ShmError> {
-        Ok(Self { mapping: Mapping::anonymous(bytes)?, name: None, presence: Presence::anonymous() })
+        Self::anonymous_sparse(bytes, bytes)
+    }
+
+    /// Anonymous memory of which the first `there` bytes have their pages. Verbs may touch the
+    /// others, too; whether the host has memory for them is only known once they are
+    /// [reserved](ShmRegion::reserve).
+    pub fn anonymous_sparse(bytes: u64, there: u64) -> Result<Self, ShmError> {
+        let name = "an anonymous region";
+        let region = check_room(name, None, bytes).and_then(|()| Mapping::anonymous(bytes))?;
+        Self::new(region, None, Presence::anonymous(), 0).with_pages(name, there)
     }
 
     /// Creates the region `name` (`shm:/NAME` or a path) of `bytes` zero bytes, all pages reserved.
     pub fn create(name: &str, bytes: u64) -> Result<Self, ShmError> {
+        Self::create_sparse(name, bytes, bytes)
+    }
+
+    /// Creates a region of which the first `there` bytes have their pages. What a verb touches
+    /// beyond that is reserved first; if the host has no memory for it, the verb ends in
+    /// [`VerbError::NoMemory`].
+    pub fn create_sparse(name: &str, bytes: u64, there: u64) -> Result<Self, ShmError> {
+        let directory = mapping::path_of(name)?;
+        check_room(name, directory.parent(), bytes)?;
         let (mapping, file) = Mapping::create(name, bytes)?;
         let presence = Presence::shared(name)?;
         // Another process may have removed it already, and made one of this name.
         if !presence.is_of(file) {
             return Err(ShmError::Absent(name.to_owned()));
         }
-        Ok(Self { mapping, name: Some(name.to_owned()), presence })
+        let region = Self::new(mapping, Some(name.to_owned()), presence, 0);
+        // A region that could not be made whole leaves no file behind.
+        region.with_pages(name, there).inspect_err(|_| drop(std::fs::remove_file(&directory)))
     }
 
-    /// Opens a region that exists, once no process makes it anew.
+    /// Opens a region that exists, and that has all its pages, once no process makes it anew.
     pub fn open(name: &str) -> Result<Self, ShmError> {
+        Self::open_there(name, u64::MAX)
+    }
+
+    /// Opens a region that exists and of whose pages nothing is known: see
+    /// [`ShmRegion::create_sparse`].
+    pub fn open_sparse(name: &str) -> Result<Self, ShmError> {
+        Self::open_there(name, 0)
+    }
+
+    fn open_there(name: &str, there: u64) -> Result<Self, ShmError> {
         loop {
             let presence = Presence::shared(name)?;
-            if let Some(opened) = Self::open_with(name, presence)? {
+            if let Some(opened) = Self::open_with(name, presence, there)? {
                 return Ok(opened);
             }
         }
     }
 
-    /// Opens a region that no other process has open, and keeps it so until [`ShmRegion::share`]; `None` if one has it open.
+    /// Opens a region that no other process has open, as [`ShmRegion::open_sparse`], and keeps it so
+    /// until [`ShmRegion::share`]; `None` if one has it open.
     pub fn open_alone(name: &str) -> Result<Option<Self>, ShmError> {
         match Presence::alone(name)? {
-            Some(presence) => Self::open_with(name, presence),
+            Some(presence) => Self::open_with(name, presence, 0),
             None => Ok(None),
         }
     }
 
     /// `None` if the file that has the name is not the one that was locked any more.
-    fn open_with(name: &str, presence: Presence) -> Result<Option<Self>, ShmError> {
+    fn open_with(name: &str, presence: Presence, there: u64) -> Result<Option<Self>, ShmError> {
         let (mapping, file) = Mapping::open(name)?;
-        Ok(presence.is_of(file).then(|| Self { mapping, name: Some(name.to_owned()), presence }))
+        Ok(presence.is_of(file).then(|| Self::new(mapping, Some(name.to_owned()), presence, there)))
     }
 
     /// Lets other processes open a region that was opened alone.
@@ -112,6 +153,42 @@ impl ShmRegion {
         self.presence.is_volatile()
     }
 
+    fn new(mapping: Mapping, name: Option<String>, presence: Presence, there: u64) -> Self {
+        let pages = Pages::new(mapping.bytes(), there.min(mapping.bytes()));
+        Self { mapping, name, presence, pages, allowance: AtomicI64::new(0) }
+    }
+
+    fn with_pages(self, name: &str, there: u64) -> Result<Self, ShmError> {
+        if self.reserve(0, there.min(self.mapping.bytes())) {
+            return Ok(self);
+        }
+        let why = self.room().map_or_else(|| "the host has no memory left".to_owned(), |room| room.to_string());
+        Err(ShmError::NoRoom { name: name.to_owned(), bytes: self.mapping.bytes(), why })
+    }
+
+    /// What the host has left for this region's pages.
+    fn room(&self) -> Option<Room> {
+        Room::of_region(self.name.as_deref())
+    }
+
+    /// Whether the host's limits leave room for so many bytes. Pages that are there already count
+    /// again, since this process cannot tell which those are.
+    fn may_take(&self, bytes: u64) -> bool {
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        if self.allowance.fetch_sub(bytes, Ordering::Relaxed) >= bytes {
+            return true;
+        }
+        let usable = self.room().map_or(u64::MAX, |room| match room.limit {
+            // What is full says so itself.
+            host::Limit::FileSystem(_) => u64::MAX,
+            _ => room.usable_bytes(),
+        });
+        let usable = i64::try_from(usable).unwrap_or(i64::MAX);
+        let allowance = (usable / 4).min(ALLOWANCE_BYTES_MAX as i64).min(usable.saturating_sub(bytes));
+        self.allowance.store(allowance.max(0), Ordering::Relaxed);
+        usable >= bytes
+    }
+
     /// Brings everything that was written to the file's disk, if it is on one.
     pub fn sync(&self) -> Result<(), ShmError> {
         match &self.name {
@@ -127,9 +204,28 @@ impl ShmRegion {
         self.mapping.discard(offset, bytes)
     }
 
-    /// Makes sure that a span, of which memory was given back, has all of it again; `false` if the host has none left.
+    /// Makes sure that a span has all its pages; `false` if the host has no memory left for them,
+    /// or none that it could give without killing a process.
     pub fn reserve(&self, offset: u64, bytes: u64) -> bool {
-        self.mapping.reserve_span(offset, bytes)
+        let end = offset.saturating_add(bytes).min(self.mapping.bytes());
+        if end > self.pages.there() {
+            // No page beyond was given back: whole pieces are quicker.
+            let (first, last) = self.pages.around(offset, end);
+            if self.may_take(last - first) && self.mapping.provide(first, last - first) {
+                self.pages.note(first, last);
+                return true;
+            }
+        }
+        end <= offset || self.may_take(end - offset) && self.mapping.provide(offset, end - offset)
+    }
+
+    /// Makes sure that a verb can touch the bytes from `start` to `end`.
+    fn touch(&self, start: u64, end: u64) -> bool {
+        // The pages of anonymous memory come by themselves.
+        self.pages.has(start, end)
+            || self.mapping.is_anonymous()
+            || self.reserve(start, end - start)
+            || self.mapping.provide(start, end - start)
     }
 
     /// The first words of the file of that name, zero behind its end, and how many bytes it has. It need not be a region.
@@ -185,9 +281,10 @@ pub struct ShmEndpoint {
     regions: Vec<Arc<ShmRegion>>,
     /// Those of further nodes, if there can be any.
     nodes: Option<Arc<ShmNodes>>,
-    /// Start and length of node 0's region 0, which nearly every verb is for.
+    /// Start of node 0's region 0, which nearly every verb is for, and how much of it is known to
+    /// be there: what lies beyond is looked at more closely.
     base: NonNull<u8>,
-    bytes: u64,
+    there: Cell<u64>,
     clock: Clock,
     random: Cell<u64>,
     /// The process that made it, which alone may use it.
@@ -214,13 +311,13 @@ impl ShmEndpoint {
     /// If the list is empty or longer than 64.
     pub fn with_regions(regions: Vec<Arc<ShmRegion>>, clock: Clock) -> Self {
         assert!((1..=64).contains(&regions.len()), "an endpoint reaches 1 to 64 regions");
-        let (base, bytes) = (regions[0].mapping.base(), regions[0].mapping.bytes());
+        let (base, there) = (regions[0].mapping.base(), Cell::new(regions[0].pages.there()));
         let (guard, process) = ForkGuard::new();
         Self {
             regions,
             nodes: None,
             base,
-            bytes,
+            there,
             clock,
             random: Cell::new(process::random_word() | 1),
             guard,
@@ -242,26 +339,37 @@ impl ShmEndpoint {
         self
     }
 
-    /// Start and length of a region that is not node 0's first one. Out of the way of the others, which it would slow down if it were inlined.
+    /// The start of the region of `at`, if it reaches to `end` and the pages up to there can be
+    /// had: for all but what is known to be there of node 0's first region. Out of the way of that,
+    /// which it would slow down if it were inlined.
     #[cold]
     #[inline(never)]
-    fn further_region(&self, at: Address) -> Option<(NonNull<u8>, u64)> {
-        let region = match (at.node(), at.region()) {
-            (0, region) => self.regions.get(region as usize)?,
-            (node, 0) => self.nodes.as_ref()?.region(node)?,
-            _ => return None,
-        };
-        Some((region.mapping.base(), region.mapping.bytes()))
+    fn base_of(&self, at: Address, end: u64) -> Option<NonNull<u8>> {
+        let region = self.region_at(at).filter(|region| end <= region.mapping.bytes())?;
+        let is_there = region.touch(at.offset(), end);
+        if at.is_home() {
+            self.there.set(region.pages.there());
+        }
+        is_there.then(|| region.mapping.base())
+    }
+
+    /// The region of an address.
+    fn region_at(&self, at: Address) -> Option<&Arc<ShmRegion>> {
+        match (at.node(), at.region()) {
+            (0, region) => self.regions.get(region as usize),
+            (node, 0) => self.nodes.as_ref()?.region(node),
+            _ => None,
+        }
     }
 
     /// The words at `at`, if they are words of a region.
     #[inline(always)]
     fn words(&self, at: Address, bytes: u64) -> Option<Words> {
-        let (base, region_bytes) = if at.is_home() { (self.base, self.bytes) } else { self.further_region(at)? };
-        let fits = at.offset().checked_add(bytes.next_multiple_of(8)).is_some_and(|end| end <= region_bytes);
-        if !fits || !at.offset().is_multiple_of(8) {
+        let end = at.offset().checked_add(bytes.next_multiple_of(8))?;
+        if !at.offset().is_multiple_of(8) {
             return None;
         }
+        let base = if at.is_home() && end <= self.there.get() { self.base } else { self.base_of(at, end)? };
         // SAFETY: the span lies in the mapping, which lives as long as `self` (which holds the region, or the nodes that hold it and
         // never let go of one); offsets and the base are multiples of 8; every access to a mapping in this crate goes through `Words`.
         Some(unsafe { Words::new(base.add(at.offset() as usize), bytes.div_ceil(8) as usize) })
@@ -271,7 +379,7 @@ impl ShmEndpoint {
     fn check(&self, verb: &Verb) -> Result<(), VerbError> {
         match self.words(verb.at, verb.len()) {
             Some(_) => Ok(()),
-            None => Err(outside(verb.at, verb.len())),
+            None => Err(self.refusal(verb.at, verb.len())),
         }
     }
 
@@ -312,6 +420,17 @@ impl ShmEndpoint {
         }
     }
 
+    /// Why a verb cannot be executed.
+    #[cold]
+    fn refusal(&self, at: Address, bytes: u64) -> VerbError {
+        let end = at.offset().checked_add(bytes.next_multiple_of(8)).filter(|_| at.offset().is_multiple_of(8));
+        let is_inside = |end| self.region_at(at).is_some_and(|region| end <= region.mapping.bytes());
+        match end.is_some_and(is_inside) {
+            true => VerbError::NoMemory { node: at.node() },
+            false => VerbError::Unreachable { at: format!("{at:?}"), bytes },
+        }
+    }
+
     /// Whether this process is a fork of the one that made the endpoint.
     #[inline(always)]
     fn is_fork(&self) -> bool {
@@ -336,9 +455,14 @@ impl ShmEndpoint {
     }
 }
 
-#[cold]
-fn outside(at: Address, bytes: u64) -> VerbError {
-    VerbError::Unreachable { at: format!("{at:?}"), bytes }
+/// An error if the host has no room for a region.
+fn check_room(name: &str, directory: Option<&std::path::Path>, bytes: u64) -> Result<(), ShmError> {
+    match Room::of(directory) {
+        Some(room) if room.usable_bytes() < bytes => {
+            Err(ShmError::NoRoom { name: name.to_owned(), bytes, why: room.to_string() })
+        }
+        _ => Ok(()),
+    }
 }
 
 impl Drop for ShmEndpoint {
@@ -365,7 +489,7 @@ impl Endpoint for ShmEndpoint {
                 fence(Ordering::Acquire);
                 Ok(into)
             }
-            None => Err(outside(at, into.len() as u64)),
+            None => Err(self.refusal(at, into.len() as u64)),
         })
     }
 
@@ -435,6 +559,34 @@ impl Endpoint for ShmEndpoint {
         }
     }
 
+    fn region_bytes(&self, node: u8) -> Option<u64> {
+        Some(self.region_at(Address::new(node, 0, 0))?.mapping.bytes())
+    }
+
+    fn provided(&self, node: u8) -> u64 {
+        self.region_at(Address::new(node, 0, 0)).map_or(0, |region| region.pages.there())
+    }
+
+    fn note_provided(&self, node: u8, bytes: u64) {
+        if let Some(region) = self.region_at(Address::new(node, 0, 0)) {
+            region.pages.note_there(bytes);
+        }
+    }
+
+    async fn provide(&self, at: Address, bytes: u64) -> Result<bool, VerbError> {
+        if self.is_fork() {
+            return Err(VerbError::Forked);
+        }
+        Ok(self.region_at(at).is_some_and(|region| region.reserve(at.offset(), bytes)))
+    }
+
+    async fn discard(&self, at: Address, bytes: u64) -> Result<u64, VerbError> {
+        if self.is_fork() {
+            return Err(VerbError::Forked);
+        }
+        Ok(self.region_at(at).map_or(0, |region| region.discard(at.offset(), bytes)))
+    }
+
     fn limits(&self) -> Limits {
         Limits { batch_verbs_max: BATCH_VERBS_MAX, batches_max: usize::MAX, verb_bytes_max: u64::MAX }
     }
@@ -483,6 +635,35 @@ mod tests {
         let name = format!("shm:/atoll-huge-{}", std::process::id());
         assert!(matches!(ShmRegion::create(&name, 1 << 50), Err(ShmError::NoRoom { .. })));
         assert!(matches!(ShmRegion::open(&name), Err(ShmError::Absent(_))));
+    }
+
+    #[test]
+    fn what_a_verb_touches_of_a_sparse_region_has_its_pages_first_and_the_rest_has_none() {
+        let name = format!("shm:/atoll-sparse-{}", std::process::id());
+        let pages = || {
+            use std::os::unix::fs::MetadataExt;
+            std::fs::metadata(format!("/dev/shm/atoll.atoll-sparse-{}", std::process::id())).unwrap().blocks() * 512
+        };
+        const BYTES: u64 = 64 << 20;
+        let region = Arc::new(ShmRegion::create_sparse(&name, BYTES, 4096).unwrap());
+        let opened = ShmRegion::open_sparse(&name);
+        assert!(pages() <= 2 << 20, "{} bytes", pages());
+        let endpoint = ShmEndpoint::new(region.clone());
+        let add = |endpoint: &ShmEndpoint, offset| {
+            let mut batch = Batch::new();
+            let found = batch.fetch_and_add(Address::new(0, 0, offset), 1);
+            crate::run_ready(endpoint.post(&mut batch)).map(|()| batch.word(found))
+        };
+        let provided = endpoint.provided(0);
+        assert_eq!((add(&endpoint, 40 << 20), add(&endpoint, 40 << 20)), (Ok(0), Ok(1)));
+        assert!(pages() <= 6 << 20, "{} bytes", pages());
+        assert_eq!(endpoint.provided(0), provided, "there is a gap");
+        let other = ShmEndpoint::new(Arc::new(opened.unwrap()));
+        assert_eq!((add(&other, 40 << 20), add(&other, 0)), (Ok(2), Ok(0)));
+        assert!(matches!(add(&endpoint, BYTES), Err(VerbError::Unreachable { .. })));
+        assert!(region.reserve(0, BYTES));
+        ShmRegion::remove(&name).unwrap();
+        assert_eq!((endpoint.provided(0), add(&endpoint, BYTES - 8)), (BYTES, Ok(0)));
     }
 
     #[test]

@@ -30,7 +30,7 @@ impl ShmNodes {
     /// Those of a pool whose home has this name: node `n` is the region [`ShmNodes::name`]`(home, n)`.
     pub fn named(home: &str) -> Self {
         let home = home.to_owned();
-        Self::new(move |node| ShmRegion::open(&Self::name(&home, node)))
+        Self::new(move |node| ShmRegion::open_sparse(&Self::name(&home, node)))
     }
 
     /// The name of a node's region, if the home's is `home`.

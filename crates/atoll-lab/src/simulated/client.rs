@@ -4,7 +4,9 @@ use super::stops::Stops;
 use super::subject::{Forged, Subject};
 use atoll_cache::{Cache, CacheError, Condition, Number, Pooled, SetOptions, Value};
 use atoll_fabric::batch::Operation;
-use atoll_fabric::{Batch, Endpoint, Identity, Limits, Mailbox, Message, MessageError, Messenger, Origin, VerbError};
+use atoll_fabric::{
+    Address, Batch, Endpoint, Identity, Limits, Mailbox, Message, MessageError, Messenger, Origin, VerbError,
+};
 use atoll_sim::history::{self, Call, Outcome, Seen};
 use atoll_sim::{History, Random, SimEndpoint};
 use std::rc::Rc;
@@ -137,6 +139,22 @@ impl Endpoint for Hesitant {
 
     fn flush(&self) -> impl Future<Output = Result<(), VerbError>> {
         self.inner.flush()
+    }
+
+    fn provide(&self, at: Address, bytes: u64) -> impl Future<Output = Result<bool, VerbError>> {
+        self.inner.provide(at, bytes)
+    }
+
+    fn discard(&self, at: Address, bytes: u64) -> impl Future<Output = Result<u64, VerbError>> {
+        self.inner.discard(at, bytes)
+    }
+
+    fn region_bytes(&self, node: u8) -> Option<u64> {
+        self.inner.region_bytes(node)
+    }
+
+    fn provided(&self, node: u8) -> u64 {
+        self.inner.provided(node)
     }
 
     fn charge(&self, ns: u64) {

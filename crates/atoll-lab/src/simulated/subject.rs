@@ -65,6 +65,17 @@ pub trait Subject: Clone + Debug + Default + 'static {
         None
     }
 
+    /// The same, with clients that remember no addresses from operation to operation.
+    fn forgetful(self) -> Self {
+        self
+    }
+
+    /// Whether its clients remember no addresses, so that the memory of chunks that are out of use
+    /// may go back to the host.
+    fn is_forgetful(&self) -> bool {
+        true
+    }
+
     /// Makes a client's own choices, and opens a hole, which without the feature `holes` cannot be done.
     fn prepare(&self, engine: &mut Self::Engine, hole: Option<Self::Hole>);
 }
@@ -80,6 +91,8 @@ pub struct Forged {
     pub ring_position: u32,
     /// What all clients do without.
     pub variant: Variant,
+    /// Whether no client remembers addresses, or what it missed. Else every other one does.
+    pub forgetful: bool,
 }
 
 /// Where variants of `forge` have what they need besides the pool.
@@ -125,9 +138,18 @@ impl Subject for Forged {
         }
     }
 
+    fn forgetful(self) -> Self {
+        Self { forgetful: true, ..self }
+    }
+
+    fn is_forgetful(&self) -> bool {
+        self.forgetful
+    }
+
     fn prepare(&self, engine: &mut Self::Engine, hole: Option<Self::Hole>) {
-        // Where memory is near every other client does all the same.
-        let remembers = !engine.endpoint().is_near() || !engine.endpoint().identity().bits().is_multiple_of(2);
+        // Where memory is near every other client does all the same, unless memory goes back to the host.
+        let is_every_other = !engine.endpoint().identity().bits().is_multiple_of(2);
+        let remembers = !self.forgetful && (!engine.endpoint().is_near() || is_every_other);
         engine.set_address_cache(if remembers { ADDRESS_CACHE_BYTES } else { 0 });
         engine.set_absence_memory(remembers);
         if self.variant != Variant::default() {
@@ -168,6 +190,14 @@ impl Subject for Learned {
 
     fn engine_area(settings: &PoolSettings) -> EngineArea {
         Forged::engine_area(settings)
+    }
+
+    fn forgetful(self) -> Self {
+        Self(self.0.forgetful())
+    }
+
+    fn is_forgetful(&self) -> bool {
+        self.0.is_forgetful()
     }
 
     fn prepare(&self, engine: &mut Self::Engine, hole: Option<Self::Hole>) {

@@ -9,8 +9,9 @@ use super::load::{self, Load};
 use super::subject::{Forged, Subject};
 use atoll_cache::{Cache, CacheError, Engine, Pooled, SetOptions};
 use atoll_fabric::{Address, Endpoint, Identity, VerbError};
-use atoll_pool::PoolError;
+use atoll_pool::provision::{self, Step};
 use atoll_pool::registry::{self, PlaceState, Times};
+use atoll_pool::{ChunkId, Layout, PoolError, PoolSettings};
 use atoll_sim::history::{Checked, Evictions};
 use atoll_sim::{ClientId, Control, Faults, Fencing, History, Liberties, Random, Sim, SimOptions};
 use std::cell::{Cell, RefCell};
@@ -32,8 +33,11 @@ pub struct Turmoil<S: Subject = Forged> {
     pub times: Times,
     /// Clients that come for those that are killed.
     pub successors: u32,
-    /// Chunks by which somebody makes the pool smaller and then larger again.
+    /// Chunks by which a client makes the pool smaller and then larger again.
     pub resized_chunks: u64,
+    /// Whether the pool is made with a few chunks' memory, and the rest is provided while clients
+    /// use it.
+    pub sparse: bool,
 }
 
 /// What a run came to.
@@ -109,6 +113,8 @@ struct Stage<S: Subject> {
 const STEPS_MAX: u64 = 5_000_000;
 /// A wall clock jumps by up to three years.
 const CLOCK_JUMP_MS_MAX: u64 = 3 * 365 * 86_400_000;
+/// Chunks that have memory when a sparse pool is made; fewer than its home has.
+const CHUNKS_THERE: u32 = 2;
 /// Looks of the last client at a pool that is not sound yet.
 const LOOKS_MAX: u32 = 20;
 /// Rounds of the last client within which everything that dead clients held has come back by itself.
@@ -146,7 +152,11 @@ impl<S: Subject> Turmoil<S> {
         let times = Times { look_ns: suspect_ns / 4, suspect_ns, help_ns: 4 * suspect_ns };
         let resized_chunks = [0, 0, 1, case.chunks / 4][random.below(4) as usize];
         let (liberties, successors) = (Liberties::all(), 2 + faults.kills_max);
-        Self { case, faults, liberties, fencing, times, successors, resized_chunks }
+        let forgetful = resized_chunks > 0 && Random::stream(seed, 32).below(2) == 0;
+        let case = if forgetful { Case { subject: case.subject.forgetful(), ..case } } else { case };
+        // Where clients alone have the pool's memory.
+        let sparse = S::SPREADS && Random::stream(seed, 34).below(3) == 0;
+        Self { case, faults, liberties, fencing, times, successors, resized_chunks, sparse }
     }
 
     fn options(&self, seed: u64) -> SimOptions {
@@ -158,14 +168,15 @@ impl<S: Subject> Turmoil<S> {
             liberties: self.liberties,
             faults: self.faults,
             fencing: self.fencing,
+            gives_back: self.case.subject.is_forgetful(),
             ..SimOptions::with_nodes(seed, self.case.regions(&settings))
         }
     }
 
-    fn settings(&self) -> atoll_pool::PoolSettings {
+    fn settings(&self) -> PoolSettings {
         let settings = self.case.settings();
         let places = 2 * self.successors + 2;
-        atoll_pool::PoolSettings {
+        PoolSettings {
             clients_max: settings.clients_max + places,
             capacity_bytes: settings.capacity_bytes + 256 * u64::from(places),
             ..settings
@@ -185,9 +196,24 @@ impl<S: Subject> Turmoil<S> {
         (ran.unwrap_or_else(|_| Err("the run panicked".to_owned())), trace)
     }
 
+    /// Takes the memory of all chunks but a few away before the pool is made.
+    fn withhold(&self, sim: &Sim, settings: &PoolSettings) -> Result<(), String> {
+        let layout = Layout::plan(settings, S::engine_area(settings)).map_err(|error| error.to_string())?;
+        let first = layout.chunk(ChunkId(CHUNKS_THERE));
+        sim.withhold(first, settings.home_bytes() - first.offset());
+        for node in 1..settings.nodes as u8 {
+            let heap = layout.member_heap(node);
+            sim.withhold(Address::new(node, 0, heap), settings.member_bytes - heap);
+        }
+        Ok(())
+    }
+
     fn run_on(&self, sim: &Sim) -> Result<Ran, String> {
         let settings = self.settings();
         let bytes = settings.home_bytes();
+        if self.sparse {
+            self.withhold(sim, &settings)?;
+        }
         let endpoint = Hesitant::decided(sim.endpoint("maker"));
         let made = sim.block_on(async move { S::Engine::format(&endpoint, settings).await });
         let pool = made.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
@@ -231,6 +257,9 @@ impl<S: Subject> Turmoil<S> {
         }
         if self.resized_chunks > 0 {
             sim.spawn("resizer", resize(stage.clone(), sim.control(), present.clone()));
+        }
+        if self.sparse {
+            sim.spawn("provider", provide(stage.clone(), sim.control()));
         }
         sim.spawn_spared("keeper", keep(stage.clone(), sim.control(), present));
         sim.run().map_err(|error| error.to_string())?;
@@ -364,11 +393,22 @@ async fn grow<S: Subject>(stage: Rc<Stage<S>>, control: Control) {
     }
 }
 
+/// Provides the memory of a sparse pool, if nothing cuts that short.
+async fn provide<S: Subject>(stage: Rc<Stage<S>>, control: Control) {
+    let endpoint = Hesitant::decided(control.endpoint("provider"));
+    // Why a pool cannot be opened is told by its clients.
+    let Ok(shared) = S::Engine::open(&endpoint, stage.bytes).await else { return };
+    let (layout, mut tables_next) = (&S::Engine::pool_of(&shared).layout, Address::new(0, 0, 0));
+    while let Ok(Step::More) = provision::provide_next(&endpoint, layout, &mut tables_next).await {
+        endpoint.pause(endpoint.random() % GROWTH_NS_MAX).await;
+    }
+}
+
 /// Makes the pool smaller at some moment and larger again, if nothing cuts that short.
 async fn resize<S: Subject>(stage: Rc<Stage<S>>, control: Control, _present: Rc<()>) {
     let me = Cell::new(Identity::default());
     let outcome = async {
-        let mut cache = match stage.join(&control, "resizer", false).await {
+        let mut cache = match stage.join(&control, "resizer", true).await {
             Ok(cache) => cache,
             Err(error) => {
                 if !stage.is_fate_of_joiners(&error) {
@@ -381,17 +421,9 @@ async fn resize<S: Subject>(stage: Rc<Stage<S>>, control: Control, _present: Rc<
         let engine = cache.cache.engine_mut();
         let when_ns = engine.endpoint().random() % GROWTH_NS_MAX;
         engine.endpoint().pause(when_ns).await;
-        let mut left = stage.turmoil.resized_chunks;
-        while left > 0 {
-            match engine.retire_chunks(left, |_, _| ()).await {
-                // All chunks may be in the hands of somebody who stands still.
-                Err(CacheError::OutOfMemory) => break,
-                retired => left -= retired?,
-            }
+        for _ in 0..1 + engine.endpoint().random() % 3 {
+            shrink_and_restore(engine, stage.turmoil.resized_chunks).await?;
         }
-        let when_ns = engine.endpoint().random() % GROWTH_NS_MAX;
-        engine.endpoint().pause(when_ns).await;
-        while engine.restore_chunk(|_, _| true).await? {}
         cache.leave().await
     };
     match outcome.await {
@@ -400,6 +432,31 @@ async fn resize<S: Subject>(stage: Rc<Stage<S>>, control: Control, _present: Rc<
         Err(CacheError::Damaged { .. }) if stage.turmoil.faults.node_losses_max > 0 => {}
         Err(error) => stage.errors.borrow_mut().push(format!("the resizer: {error}")),
     }
+}
+
+/// Makes the pool smaller by so many chunks, and larger again some time later.
+async fn shrink_and_restore<G: Pooled<Hesitant>>(engine: &mut G, chunks: u64) -> Result<(), CacheError> {
+    let mut left = chunks;
+    while left > 0 {
+        match engine.retire_chunks(left).await {
+            // All chunks may be in the hands of a client that stands still.
+            Err(CacheError::OutOfMemory) => break,
+            retired => left -= retired?,
+        }
+    }
+    // Of some the memory goes back to the host before they are given back, of others it does not.
+    for _ in 0..engine.endpoint().random() % 16 {
+        engine.tend().await?;
+        if engine.discard_retired().await? {
+            break;
+        }
+        let ns = engine.endpoint().random() % (GROWTH_NS_MAX / 8);
+        engine.endpoint().pause(ns).await;
+    }
+    let when_ns = engine.endpoint().random() % GROWTH_NS_MAX;
+    engine.endpoint().pause(when_ns).await;
+    while engine.restore_chunk().await? {}
+    Ok(())
 }
 
 /// Spawns a successor for every client that is killed.
@@ -463,7 +520,7 @@ async fn end<S: Subject>(stage: Rc<Stage<S>>, control: Control, _present: Rc<()>
         }
     }
     // What a resizer that died left out of use.
-    while cache.engine_mut().restore_chunk(|_, _| true).await.map_err(text)? {}
+    while cache.engine_mut().restore_chunk().await.map_err(text)? {}
     let growth_bytes = stage.turmoil.case.growth_bytes();
     let shared = cache.engine().shared().clone();
     let pool = S::Engine::pool_of(&shared);

@@ -110,6 +110,7 @@ fn atoll(text: &mut String, shared: &Shared, totals: &Totals) -> std::fmt::Resul
     }
     let capacity_bytes = (facts.capacity_bytes)();
     write!(text, "pool_capacity_bytes:{capacity_bytes}\r\npool_used_bytes:{}\r\n", totals.used_bytes)?;
+    write!(text, "pool_provided_bytes:{}\r\n", (facts.provided_bytes)())?;
     write!(text, "objects:{}\r\n", totals.objects)?;
     write!(text, "wall_clock_ahead_ms:{}\r\n", (facts.wall_clock_ahead_ms)())?;
     totals.stats.iter().try_for_each(|(name, number)| write!(text, "{name}:{number}\r\n"))

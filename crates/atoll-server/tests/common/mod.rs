@@ -32,6 +32,7 @@ pub(crate) fn facts() -> PoolFacts {
         engine: "model".to_owned(),
         experts: None,
         capacity_bytes: Box::new(|| 1 << 30),
+        provided_bytes: Box::new(|| 1 << 30),
         used_bytes: Box::new(|| 12345),
         wall_clock_ahead_ms: Box::new(|| -1500),
     }
@@ -57,11 +58,11 @@ where
     E: Display,
     F: Fn(usize) -> Result<Cache<G>, E> + Send + Sync + 'static,
 {
-    let server = Server::bind(options, facts()).unwrap();
+    let server = Server::bind(options).unwrap();
     let (address, stopper) = (server.address().unwrap(), server.stopper());
     let metrics = server.metrics_address().map(Result::unwrap);
     let thread = std::thread::spawn(move || {
-        server.run(client).unwrap();
+        server.run(facts(), client).unwrap();
     });
     Running { address, metrics, stopper, thread: Some(thread) }
 }

@@ -39,6 +39,19 @@ impl Command {
     }
 }
 
+/// The capacity that was asked for, or else 1 GiB, or else what the host has room for, of which it
+/// tells on standard error.
+fn capacity_or_default(given: Option<u64>, name: Option<&str>) -> u64 {
+    const DEFAULT_BYTES: u64 = 1 << 30;
+    given.unwrap_or_else(|| {
+        let (bytes, less) = atoll_fabric::shm::host::capacity_default(name, DEFAULT_BYTES);
+        if let Some(room) = less {
+            eprintln!("{room}: the pool has {bytes} bytes, and not {DEFAULT_BYTES} (--capacity)");
+        }
+        bytes
+    })
+}
+
 /// Opens a pool, and says on standard error if that emptied it.
 fn open_pool(name: &str) -> Result<crate::Pool, crate::OpenError> {
     let pool = crate::Pool::open(name)?;

@@ -1,7 +1,7 @@
 //! `atoll pool`: make, look at, check, repair and remove pools of shared memory.
 
 use super::engine::EngineArgs;
-use super::open_pool;
+use super::{capacity_or_default, open_pool};
 use crate::pool::shown_processes;
 use crate::{ClientInfo, Mended, NodeInfo, Pool, PoolOptions, Removed, Resized};
 use atoll_lab::parse_bytes;
@@ -38,9 +38,10 @@ pub enum PoolCommand {
 pub struct CreateCommand {
     /// shm:/NAME, or the path of a file
     name: String,
-    /// Bytes of the whole pool; its pages are reserved now
-    #[arg(long, value_parser = parse_bytes, default_value = "1GiB")]
-    capacity: u64,
+    /// Bytes of the whole pool, for which memory is taken now [default: 1GiB, or less if the host
+    /// has no room for that]
+    #[arg(long, value_parser = parse_bytes)]
+    capacity: Option<u64>,
     /// Memory nodes that the capacity is spread over: regions with +1, +2, ... behind the pool's name
     #[arg(long, default_value_t = 1)]
     nodes: u32,
@@ -138,7 +139,8 @@ impl PoolCommand {
 
 impl CreateCommand {
     fn run(self) -> Result<(), Box<dyn Error>> {
-        let mut options = PoolOptions::default().capacity_bytes(self.capacity).nodes(self.nodes);
+        let capacity = capacity_or_default(self.capacity, Some(&self.name));
+        let mut options = PoolOptions::default().capacity_bytes(capacity).nodes(self.nodes);
         options = options.engine(self.engine.options()?).object_bytes_mean(self.object_bytes_mean);
         if let Some(clients_max) = self.clients_max {
             options = options.clients_max(clients_max);
@@ -150,6 +152,18 @@ impl CreateCommand {
             options = options.nodes_max(nodes_max);
         }
         let pool = Pool::create(&self.name, &options)?;
+        let bar = ProgressBar::new(0).with_message("bytes of memory are there");
+        let provided = pool.provide(|done, of| {
+            bar.set_length(of);
+            bar.set_position(done);
+        });
+        bar.finish_and_clear();
+        if let Err(error) = provided {
+            // What was made has not all that was asked for.
+            drop(pool);
+            Pool::remove(&self.name)?;
+            return Err(error.into());
+        }
         let (bytes, nodes, engine) = (pool.capacity_bytes(), self.nodes, pool.engine());
         println!("{} holds {bytes} bytes on {nodes} memory node(s) for engine {engine}", self.name);
         Ok(())
@@ -165,11 +179,14 @@ impl ShrinkCommand {
             bar.set_position(done);
         });
         bar.finish_and_clear();
-        let Resized { chunks, bytes, host_bytes } = resized?;
+        let Resized { chunks, bytes, held_bytes } = resized?;
         if self.json {
-            println!("{:#}", json!({ "chunks": chunks, "bytes": bytes, "host_bytes": host_bytes }));
-        } else {
-            println!("{chunks} chunks with {bytes} bytes are out of use; {host_bytes} bytes went back to the host");
+            println!("{:#}", json!({ "chunks": chunks, "bytes": bytes, "held_bytes": held_bytes }));
+            return Ok(());
+        }
+        println!("{chunks} chunks with {bytes} bytes are out of use");
+        if held_bytes > 0 {
+            println!("{held_bytes} bytes go back to the host once clients that stand still have gone on, or ended");
         }
         Ok(())
     }
@@ -229,8 +246,10 @@ fn info(command: &NameCommand) -> Result<(), Box<dyn Error>> {
         let shown = json!({
             "name": command.name, "fabric": "shm", "settings": settings, "nodes": nodes, "objects": info.objects,
             "clock_ms": info.clock_ms, "wall_clock_ahead_ms": info.wall_clock_ahead_ms,
-            "chunks": info.chunks, "chunks_free": info.chunks_free, "chunks_retired": info.chunks_retired, "clients": clients,
-            "quarantined_bytes": info.quarantined_bytes,
+            "chunks": info.chunks, "chunks_free": info.chunks_free, "chunks_retired": info.chunks_retired,
+            "chunks_undiscarded": info.chunks_undiscarded, "clients": clients,
+            "quarantined_bytes": info.quarantined_bytes, "capacity_bytes": info.capacity_bytes,
+            "provided_bytes": info.provided_bytes,
         });
         println!("{shown:#}");
         return Ok(());
@@ -239,11 +258,15 @@ fn info(command: &NameCommand) -> Result<(), Box<dyn Error>> {
     for (name, value) in &info.settings {
         println!("  {name:<18} {value}");
     }
+    println!("  {:<18} {} of {}", "provided_bytes", info.provided_bytes, info.capacity_bytes);
     println!("  {:<18} {}", "objects", info.objects);
     println!("  {:<18} {}", "clock_ms", info.clock_ms);
     println!("  {:<18} {}{}", "wall_ahead_ms", info.wall_clock_ahead_ms, refused(info.wall_clock_ahead_ms));
     println!("  {:<18} {} of {}", "chunks_free", info.chunks_free, info.chunks);
     println!("  {:<18} {}", "chunks_retired", info.chunks_retired);
+    if info.chunks_undiscarded > 0 {
+        println!("  {:<18} {}", "chunks_undiscarded", info.chunks_undiscarded);
+    }
     for NodeInfo { number, region, bytes, chunks, chunks_free } in &info.nodes {
         let region = region.as_deref().unwrap_or("of this process");
         println!("    node {number} {region}: {bytes} bytes, {chunks_free} of {chunks} chunks free");
@@ -318,9 +341,9 @@ fn verify(command: &NameCommand) -> Result<(), Box<dyn Error>> {
         for fault in &report.faults {
             println!("fault: {fault}");
         }
-        let [free, open, queued, leaving, extent, bound, retired] = report.chunks;
+        let [free, open, queued, leaving, extent, bound, out_of_use @ ..] = report.chunks;
         println!("{} objects with {} bytes of keys and values", report.objects, report.body_bytes);
-        let extents = extent + bound;
+        let (extents, retired) = (extent + bound, out_of_use.iter().sum::<u64>());
         println!(
             "chunks: {free} free, {open} open, {queued} queued, {leaving} leaving, {extents} extents, {retired} retired"
         );

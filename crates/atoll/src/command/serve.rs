@@ -1,7 +1,7 @@
 //! `atoll serve`: a cache for Redis clients, over a pool of its own or a named one.
 
 use super::engine::EngineArgs;
-use super::open_pool;
+use super::{capacity_or_default, open_pool};
 use crate::{EngineOptions, Pool, PoolOptions};
 use atoll_lab::parse_bytes;
 use atoll_server::{PoolFacts, Server, ServerOptions};
@@ -22,9 +22,9 @@ pub struct ServeCommand {
     /// Unix socket to listen on, too
     #[arg(long, value_name = "PATH")]
     unix: Option<PathBuf>,
-    /// Bytes of the embedded pool
-    #[arg(long, value_parser = parse_bytes, default_value = "1GiB", conflicts_with = "pool")]
-    capacity: u64,
+    /// Bytes of the embedded pool [default: 1GiB, or less if the host has no room for that]
+    #[arg(long, value_parser = parse_bytes, conflicts_with = "pool")]
+    capacity: Option<u64>,
     /// An existing pool to serve instead (shm:/NAME, or the path of a file)
     #[arg(long, value_name = "NAME")]
     pool: Option<String>,
@@ -61,20 +61,25 @@ impl ServeCommand {
             metrics: self.metrics,
             ..ServerOptions::default()
         };
+        // The port first: a busy one is told before any memory is taken.
+        let server = Server::bind(options)?;
         let pool = match &self.pool {
             Some(name) => open_pool(name)?,
-            None => Pool::anonymous(&PoolOptions::default().capacity_bytes(self.capacity).engine(engine))?,
+            None => {
+                let capacity = capacity_or_default(self.capacity, None);
+                Pool::anonymous(&PoolOptions::default().capacity_bytes(capacity).engine(engine))?
+            }
         };
-        let (used, capacity, clock) = (pool.clone(), pool.clone(), pool.clone());
+        let (used, capacity, provided, clock) = (pool.clone(), pool.clone(), pool.clone(), pool.clone());
         let facts = PoolFacts {
             fabric: "shm".to_owned(),
             engine: pool.engine().to_string(),
             experts: pool.experts().map(|experts| experts.to_string()),
             capacity_bytes: Box::new(move || capacity.capacity_bytes()),
+            provided_bytes: Box::new(move || provided.provided_bytes()),
             used_bytes: Box::new(move || used.used_bytes()),
             wall_clock_ahead_ms: Box::new(move || clock.wall_clock_ahead_ms()),
         };
-        let server = Server::bind(options, facts)?;
         println!(
             "atoll {} serves {} on fabric shm: pool {}, engine {}, {} bytes, {} thread(s)",
             env!("CARGO_PKG_VERSION"),
@@ -85,7 +90,7 @@ impl ServeCommand {
             self.threads,
         );
         // The pool is closed behind the last client.
-        Ok(server.run(|_| pool.client().map(crate::Cache::into_client))?)
+        Ok(server.run(facts, |_| pool.client().map(crate::Cache::into_client))?)
     }
 
     fn print_config(&self, engine: &EngineOptions) {
@@ -95,7 +100,11 @@ impl ServeCommand {
         println!("unix = {}", shown(self.unix.as_ref().map(|path| path.display().to_string())));
         println!(
             "capacity = {}",
-            if self.pool.is_some() { "that of the pool".to_owned() } else { self.capacity.to_string() }
+            if self.pool.is_some() {
+                "that of the pool".to_owned()
+            } else {
+                capacity_or_default(self.capacity, None).to_string()
+            }
         );
         println!("pool = {}", self.pool.as_deref().unwrap_or("of its own"));
         let engine = if self.pool.is_some() { "that of the pool".to_owned() } else { engine.to_string() };

@@ -64,11 +64,12 @@ pub(super) fn nodes_of(name: Option<&str>) -> Arc<ShmNodes> {
 }
 
 /// The region of a node that this process makes, and which nobody else may be making. What another left there that died at it goes.
-pub(super) fn make_node(home: Option<&str>, node: u8, bytes: u64) -> Result<ShmRegion, ShmError> {
-    let Some(home) = home else { return ShmRegion::anonymous(bytes) };
+/// The first `there` bytes of it have their memory.
+pub(super) fn make_node(home: Option<&str>, node: u8, bytes: u64, there: u64) -> Result<ShmRegion, ShmError> {
+    let Some(home) = home else { return ShmRegion::anonymous_sparse(bytes, there) };
     let name = ShmNodes::name(home, node);
     remove_node(&name, false)?;
-    ShmRegion::create(&name, bytes)
+    ShmRegion::create_sparse(&name, bytes, there)
 }
 
 /// Removes the region of a node, if that is what has this name, and no process has it open (or `by_force`); how many bytes it had.
@@ -108,7 +109,7 @@ impl Pool {
 
     fn add_node(&self, client: &ShmEndpoint, claim: &nodes::Claim) -> Result<(), GrowError> {
         let (home, pool) = (self.name(), self.0.chosen.pool());
-        let region = Arc::new(make_node(home, claim.node, claim.bytes)?);
+        let region = Arc::new(make_node(home, claim.node, claim.bytes, claim.bytes)?);
         let prepared = || -> Result<u32, GrowError> {
             // By an endpoint that has this region alone: should this fail, the process has no mapping of a region that nobody has.
             let alone = nodes_of(None);

@@ -2,13 +2,17 @@
 
 use super::{OpenError, Pool};
 use atoll_cache::CacheError;
-use atoll_fabric::shm::ShmRegion;
-use atoll_fabric::{Address, run_ready};
-use atoll_pool::{ChunkState, chunks};
-use std::cell::Cell;
+use atoll_fabric::run_ready;
+use atoll_pool::{Chunk, ChunkState, chunks};
+use std::time::{Duration, Instant};
 
 /// Chunks in use below which a pool does not become smaller.
 pub const CHUNKS_LEAST: u64 = 16;
+
+/// How long a pool that is made smaller waits for operations that are under way.
+const DISCARD_PATIENCE: Duration = Duration::from_secs(1);
+/// Between two looks at whether they have ended.
+const DISCARD_STEP: Duration = Duration::from_millis(5);
 
 /// Why a pool could not be made smaller, or not by so much.
 #[derive(Debug, thiserror::Error)]
@@ -43,8 +47,10 @@ pub struct Resized {
     pub chunks: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Bytes that went back to the host, in whole pages; its file system may have no holes.
-    pub host_bytes: u64,
+    /// Of the chunks that are out of use, bytes whose memory the host does not have back yet,
+    /// because a client stands still in an operation, or makes none and does not tend either. It
+    /// goes back by itself once every client has gone on.
+    pub held_bytes: u64,
 }
 
 impl Pool {
@@ -60,19 +66,19 @@ impl Pool {
         if wanted > chunks.saturating_sub(CHUNKS_LEAST) {
             return Err(ResizeError::TooSmall { chunks, wanted });
         }
-        let host_bytes = Cell::new(0);
         let mut done = 0;
         while done < wanted {
             progress(done, wanted);
-            let discard = |at: Address, bytes: u64| {
-                let gone = self.region_of(at).map_or(0, |region| region.discard(at.offset(), bytes));
-                host_bytes.set(host_bytes.get() + gone);
-            };
-            done += run_ready(client.retire_chunks(wanted - done, discard)).map_err(ended(done, wanted))?;
+            done += run_ready(client.retire_chunks(wanted - done)).map_err(ended(done, wanted))?;
         }
         progress(wanted, wanted);
+        let deadline = Instant::now() + DISCARD_PATIENCE;
+        while !run_ready(client.discard_retired()).map_err(ended(wanted, wanted))? && Instant::now() < deadline {
+            std::thread::sleep(DISCARD_STEP);
+        }
         run_ready(client.leave()).map_err(ended(wanted, wanted))?;
-        Ok(Resized { chunks: wanted, bytes: wanted * chunk_bytes, host_bytes: host_bytes.get() })
+        let left = self.info().map_err(ended(wanted, wanted))?.chunks_undiscarded;
+        Ok(Resized { chunks: wanted, bytes: wanted * chunk_bytes, held_bytes: left * chunk_bytes })
     }
 
     /// Gives back at most so many bytes that [`Pool::shrink`] took out of use, in whole chunks, as far as the host has the memory.
@@ -81,25 +87,17 @@ impl Pool {
         let chunk_bytes = self.0.chosen.pool().layout.chunk_bytes;
         let (wanted, mut done) = (bytes / chunk_bytes, 0);
         let mut client = self.0.join()?;
-        let reserve =
-            |at: Address, bytes: u64| self.region_of(at).is_some_and(|region| region.reserve(at.offset(), bytes));
-        while done < wanted && run_ready(client.restore_chunk(reserve)).map_err(ended(done, wanted))? {
+        while done < wanted && run_ready(client.restore_chunk()).map_err(ended(done, wanted))? {
             done += 1;
         }
         run_ready(client.leave()).map_err(ended(done, wanted))?;
-        Ok(Resized { chunks: done, bytes: done * chunk_bytes, host_bytes: 0 })
-    }
-
-    fn region_of(&self, at: Address) -> Option<&ShmRegion> {
-        if at.is_home() {
-            return Some(&self.0.region);
-        }
-        self.0.nodes.region(at.node()).map(|region| &**region)
+        Ok(Resized { chunks: done, bytes: done * chunk_bytes, held_bytes: 0 })
     }
 }
 
-/// How many of these chunks are out of use.
-pub(super) fn retired(descriptors: &[chunks::Descriptor]) -> u64 {
-    let is_retired = |each: &&chunks::Descriptor| each.chunk.is_some_and(|chunk| chunk.state == ChunkState::Retired);
-    descriptors.iter().filter(is_retired).count() as u64
+/// How many of these chunks are out of use, and of how many of those the memory is not given back.
+pub(super) fn out_of_use(descriptors: &[chunks::Descriptor]) -> (u64, u64) {
+    let out_of_use = || descriptors.iter().filter_map(|each| each.chunk).filter(|chunk| chunk.state.is_out_of_use());
+    let is_undiscarded = |chunk: &Chunk| chunk.state != ChunkState::Discarded;
+    (out_of_use().count() as u64, out_of_use().filter(is_undiscarded).count() as u64)
 }

@@ -83,6 +83,19 @@ pub(crate) fn printed(args: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
+/// What a command printed, after it succeeded; until then `meanwhile` is done over and over.
+pub(crate) fn printed_while(args: &[&str], mut meanwhile: impl FnMut()) -> String {
+    let command = Command::new(env!("CARGO_BIN_EXE_atoll")).args(args).stdout(Stdio::piped()).spawn();
+    let mut child = command.expect("the binary starts");
+    while child.try_wait().expect("a child can be waited for").is_none() {
+        meanwhile();
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    let output = child.wait_with_output().expect("a child can be waited for");
+    assert!(output.status.success(), "{args:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
 /// What a command said of its failure.
 pub(crate) fn refused(args: &[&str]) -> String {
     let output = atoll(args);

@@ -266,13 +266,13 @@ async fn resize<G: Subject>(
     wait_until(&mut engine, since_ns + phase_ns).await?;
     let mut retired = 0;
     while retired < chunks {
-        retired += engine.retire_chunks(chunks - retired, |_, _| ()).await?;
+        retired += engine.retire_chunks(chunks - retired).await?;
     }
     run.borrow_mut().retired_chunks += retired;
     let retired_ns = engine.endpoint().virtual_ns() - since_ns - phase_ns;
     wait_until(&mut engine, since_ns + 2 * phase_ns).await?;
     let mut restored = 0;
-    while restored < chunks && engine.restore_chunk(|_, _| true).await? {
+    while restored < chunks && engine.restore_chunk().await? {
         restored += 1;
     }
     let restored_ns = engine.endpoint().virtual_ns() - since_ns - 2 * phase_ns;

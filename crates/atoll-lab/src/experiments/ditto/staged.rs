@@ -160,10 +160,10 @@ fn resize<G: Subject>(point: &Point<'_, G>, retired: &mut u64, wanted: u64) -> R
         let (engine, mut outcome) = (client.cache.engine_mut(), Ok(()));
         let mut left = mine(before..wanted).count() as u64;
         while left > 0 && outcome.is_ok() {
-            outcome = engine.retire_chunks(left, |_, _| ()).await.map(|retired| left -= retired);
+            outcome = engine.retire_chunks(left).await.map(|retired| left -= retired);
         }
         for _ in mine(wanted..before) {
-            outcome = outcome.and(engine.restore_chunk(|_, _| true).await.map(drop));
+            outcome = outcome.and(engine.restore_chunk().await.map(drop));
         }
         (client, outcome)
     })?;

@@ -1,0 +1,200 @@
+//! Chunks out of use: how a pool becomes smaller, and larger again, while clients use it.
+//!
+//! | from | to | by | when |
+//! |---|---|---|---|
+//! | Open | Retired | owner | nothing points to the chunk; the generation goes up |
+//! | Retired | Discarding | a client | every operation has ended that was under way when it saw the chunk Retired |
+//! | Discarding | Discarded | owner | it has given the memory back |
+//! | Discarding | Retired | a repairer | the owner was shut out; some of the memory may be gone |
+//! | Retired, Discarded | Free | a client | it has made sure that the memory is there; the generation goes up |
+//!
+//! **No verb touches memory that was given back**, or it would kill its process on a full host.
+//!
+//! | who may READ a chunk | why its memory is there |
+//! |---|---|
+//! | a reader with an old slot word | its operation began before the chunk was Retired, and the discarder waits for the end ([`Grace`]) |
+//! | a repairer of an Open chunk | a chunk is discarded in Discarding only, which no repairer READs |
+//! | who allocates a chunk | memory is provided while the chunk is still out of use, before the swap to Free |
+//!
+//! Providing memory is harmless at any time: a client that provides late, after the chunk became
+//! free or was discarded once more, changes no byte. A client that discards is the chunk's owner,
+//! so that nobody has the chunk meanwhile; its death is proven before a repairer swaps the chunk.
+//! That swap makes a word that the chunk did not have before ([`Chunk::back`]). So a client that
+//! had provided memory before the discard cannot make the chunk free.
+//!
+//! A client that stands still in an operation keeps chunks Retired for as long; nobody waits for
+//! it. Every client goes on with a part of the chunks when it looks after the pool, so that the
+//! memory of a retirer that ended or died goes back, too. Where round trips are not near, clients
+//! remember addresses from operation to operation, and nothing is discarded
+//! ([`Endpoint::discard`]).
+
+use crate::chunks::{Descriptor, descriptors, free, transition};
+use crate::registry::{Grace, Roll};
+use crate::{Chunk, ChunkId, ChunkState, Incarnation, Layout, Pool};
+use atoll_fabric::{Endpoint, VerbError};
+
+/// Descriptors that a client looks through at a time for chunks out of use.
+const SEARCH: u32 = 1024;
+
+/// Takes a chunk out of use that `owner` has as Open; whether it had. Its generation is the next
+/// one, so that nothing of its last life is found in it.
+pub async fn retire<E: Endpoint>(
+    endpoint: &E,
+    layout: &Layout,
+    owner: Incarnation,
+    (chunk, generation): (ChunkId, u32),
+    retirement: &mut Retirement,
+) -> Result<bool, VerbError> {
+    let open = Chunk::owned(ChunkState::Open, owner, generation);
+    let generation = generation.wrapping_add(1);
+    let retired = Chunk { state: ChunkState::Retired, owner_slot: 0, owner_epoch: 0, generation };
+    let is_retired = transition(endpoint, layout, chunk, open.word(), retired).await?;
+    if is_retired && endpoint.is_near() {
+        retirement.fresh.push((chunk, retired));
+    }
+    Ok(is_retired)
+}
+
+/// Gives a chunk back that is out of use; whether there was one that this process knows of, and
+/// memory for it.
+pub async fn restore<E: Endpoint>(endpoint: &E, layout: &Layout) -> Result<bool, VerbError> {
+    // From anywhere on: a client that restores many does not READ the same ones each time.
+    let stretches = layout.chunks().div_ceil(SEARCH);
+    let start = (endpoint.random() % u64::from(stretches.max(1))) as u32;
+    for stretch in (start..stretches).chain(0..start) {
+        let first = stretch * SEARCH;
+        for (index, descriptor) in descriptors(endpoint, layout, ChunkId(first), SEARCH).await?.iter().enumerate() {
+            let restorable = |chunk: &Chunk| matches!(chunk.state, ChunkState::Retired | ChunkState::Discarded);
+            let Some(found) = descriptor.chunk.filter(restorable) else { continue };
+            let chunk = ChunkId(first + index as u32);
+            if !endpoint.provide(layout.chunk(chunk), layout.chunk_bytes).await? {
+                return Ok(false);
+            }
+            if free(endpoint, layout, chunk, found).await? {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+/// Makes chunks Retired that owners were discarding who are not alive. The roll was called after
+/// the descriptors, which are all, had been READ.
+pub async fn reclaim<E: Endpoint>(
+    endpoint: &E,
+    layout: &Layout,
+    descriptors: &[Descriptor],
+    roll: &Roll,
+) -> Result<(), VerbError> {
+    for (index, descriptor) in descriptors.iter().enumerate() {
+        let discarding = |chunk: &Chunk| chunk.state == ChunkState::Discarding;
+        let Some(found) = descriptor.chunk.filter(discarding) else { continue };
+        if !roll.has(found.owner_slot, found.owner_epoch) {
+            give_up(endpoint, layout, ChunkId(index as u32), found).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes a chunk Retired that its owner does not go on discarding.
+async fn give_up<E: Endpoint>(endpoint: &E, layout: &Layout, chunk: ChunkId, found: Chunk) -> Result<bool, VerbError> {
+    let retired = Chunk { owner_slot: 0, owner_epoch: 0, ..found.back(ChunkState::Retired) };
+    transition(endpoint, layout, chunk, found.word(), retired).await
+}
+
+/// What one client does to give back the memory of chunks that are out of use.
+#[derive(Debug, Default)]
+pub struct Retirement {
+    /// Chunks that this client retired since the last grace began.
+    fresh: Vec<(ChunkId, Chunk)>,
+    /// Chunks that were seen Retired before the grace began.
+    resting: Vec<(ChunkId, Chunk)>,
+    /// The operations that were under way when `resting` was seen; `None` if that is empty.
+    grace: Option<Grace>,
+    /// Where the next look begins.
+    cursor: u32,
+    /// Whether it does not wait for operations: for tests that show what for.
+    is_hasty: bool,
+}
+
+impl Retirement {
+    /// One that does not wait for operations that are under way, to show in a simulation what that
+    /// does.
+    pub fn hasty() -> Self {
+        Self { is_hasty: true, ..Self::default() }
+    }
+
+    /// Goes on: gives back the memory of those chunks for which every operation has ended, and
+    /// looks at some more. The caller relies on nothing that it READ before.
+    pub async fn go_on<E: Endpoint>(&mut self, endpoint: &E, pool: &Pool, me: Incarnation) -> Result<(), VerbError> {
+        if !endpoint.is_near() {
+            return Ok(());
+        }
+        if let Some(grace) = &mut self.grace {
+            if !grace.is_over(endpoint, pool).await? {
+                return Ok(());
+            }
+            self.grace = None;
+            self.discard_rested(endpoint, pool, me).await?;
+        }
+        self.resting.append(&mut self.fresh);
+        let first = ChunkId(if self.cursor < pool.layout.chunks() { self.cursor } else { 0 });
+        let some = descriptors(endpoint, &pool.layout, first, SEARCH).await?;
+        self.cursor = first.0 + SEARCH;
+        let numbered = |(index, each): (usize, &Descriptor)| Some((ChunkId(first.0 + index as u32), each.chunk?));
+        for (chunk, found) in some.iter().enumerate().filter_map(numbered) {
+            match found.state {
+                // One that is there already fails at its swap.
+                ChunkState::Retired => self.resting.push((chunk, found)),
+                // What this client was doing when its future was dropped.
+                ChunkState::Discarding if found == Chunk::owned(ChunkState::Discarding, me, found.generation) => {
+                    give_up(endpoint, &pool.layout, chunk, found).await?;
+                }
+                _ => {}
+            }
+        }
+        if self.is_hasty {
+            return self.discard_rested(endpoint, pool, me).await;
+        }
+        if !self.resting.is_empty() {
+            self.grace = Some(Grace::begin(endpoint, pool, me).await?);
+        }
+        Ok(())
+    }
+
+    /// Whether it waits for no operation before it gives memory back.
+    pub fn is_done(&self) -> bool {
+        self.fresh.is_empty() && self.resting.is_empty()
+    }
+
+    async fn discard_rested<E: Endpoint>(
+        &mut self,
+        endpoint: &E,
+        pool: &Pool,
+        me: Incarnation,
+    ) -> Result<(), VerbError> {
+        for found in std::mem::take(&mut self.resting) {
+            Self::discard(endpoint, &pool.layout, me, found).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives the memory of a chunk back that is still what it was.
+    async fn discard<E: Endpoint>(
+        endpoint: &E,
+        layout: &Layout,
+        me: Incarnation,
+        (chunk, retired): (ChunkId, Chunk),
+    ) -> Result<(), VerbError> {
+        let discarding = Chunk::owned(ChunkState::Discarding, me, retired.generation);
+        if !transition(endpoint, layout, chunk, retired.word(), discarding).await? {
+            // It is in use again, or another client discards it.
+            return Ok(());
+        }
+        endpoint.discard(layout.chunk(chunk), layout.chunk_bytes).await?;
+        let discarded = Chunk { state: ChunkState::Discarded, ..retired };
+        let is_mine = transition(endpoint, layout, chunk, discarding.word(), discarded).await?;
+        // Only a client that was shut out loses it.
+        if is_mine { Ok(()) } else { Err(VerbError::Fenced) }
+    }
+}

@@ -1,0 +1,79 @@
+//! Providing a pool's memory while the pool is already used.
+//!
+//! A pool is made with [`START_BYTES`] of its memory. A thread of each process that has it open
+//! provides the rest, until all is there or the pool is closed; see [`provision`] for why several
+//! may, and what holds users off until then. Where the host runs short the thread tries again from
+//! time to time; meanwhile the pool is as large as what is there.
+
+use super::{OpenError, Opened, Pool};
+use atoll_fabric::shm::ShmError;
+use atoll_fabric::{Address, run_ready};
+use atoll_pool::PoolError;
+use atoll_pool::provision::{self, Provided, Step};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// Bytes of a region whose memory is there when the region is made.
+pub(super) const START_BYTES: u64 = 16 << 20;
+/// Between two tries of a host that had no memory left.
+const RETRY_PERIOD: Duration = Duration::from_millis(500);
+
+/// Provides the rest of a pool's memory by a thread, if there is a rest.
+pub(super) fn provide_in_background(opened: &Arc<Opened>) -> Result<(), OpenError> {
+    let (endpoint, pool) = (opened.endpoint(), opened.chosen.pool().clone());
+    let provided = run_ready(provision::provided(&endpoint, &pool.layout)).map_err(PoolError::Verb)?;
+    if provided.is_all(&pool.layout) {
+        return Ok(());
+    }
+    let opened: Weak<Opened> = Arc::downgrade(opened);
+    let provide = move || {
+        let mut tables_next = Address::new(0, 0, 0);
+        while opened.strong_count() > 0 {
+            match run_ready(provision::provide_next(&endpoint, &pool.layout, &mut tables_next)) {
+                Ok(Step::More) => {}
+                Ok(Step::NoMemory) => std::thread::sleep(RETRY_PERIOD),
+                Ok(Step::All) | Err(_) => break,
+            }
+        }
+    };
+    // Without a thread, clients that find no free chunk provide what they need.
+    let _ = std::thread::Builder::new().name("atoll-provider".to_owned()).spawn(provide);
+    Ok(())
+}
+
+impl Pool {
+    /// Provides all memory of the pool that is not there yet; `progress` is told the bytes that are
+    /// there, and of how many.
+    ///
+    /// # Errors
+    /// [`ShmError::NoRoom`] if the host runs out of it. The pool is as large then as what is there.
+    pub fn provide(&self, mut progress: impl FnMut(u64, u64)) -> Result<(), OpenError> {
+        let (endpoint, pool) = (self.endpoint(), self.0.chosen.pool());
+        let capacity = pool.settings.capacity_bytes;
+        let mut tables_next = Address::new(0, 0, 0);
+        loop {
+            progress(self.provided_bytes(), capacity);
+            match run_ready(provision::provide_next(&endpoint, &pool.layout, &mut tables_next)) {
+                Ok(Step::More) => {}
+                Ok(Step::All) => return Ok(()),
+                Ok(Step::NoMemory) => return Err(self.no_room(capacity).into()),
+                Err(error) => return Err(PoolError::Verb(error).into()),
+            }
+        }
+    }
+
+    fn no_room(&self, bytes: u64) -> ShmError {
+        let room = atoll_fabric::shm::host::Room::of_region(self.name());
+        let why = room.map_or_else(|| "the host has no memory left".to_owned(), |room| room.to_string());
+        ShmError::NoRoom { name: self.name().unwrap_or("an anonymous region").to_owned(), bytes, why }
+    }
+
+    /// Bytes of the capacity whose memory is there. A pool is used while the rest is still being
+    /// provided, and is as large as what is there.
+    pub fn provided_bytes(&self) -> u64 {
+        let pool = self.0.chosen.pool();
+        let provided = run_ready(provision::provided(&self.endpoint(), &pool.layout));
+        let added = self.capacity_bytes() - pool.settings.capacity_bytes;
+        provided.unwrap_or(Provided { chunks: 0, tables: false }).bytes(pool) + added
+    }
+}
