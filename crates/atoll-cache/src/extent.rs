@@ -13,8 +13,12 @@
 //! | tells so | CAS Extent -> Bound, nobody waits for it |
 //!
 //! Whoever makes the object dead frees them (CAS to Free, if the generation is the one listed): whoever still reads them finds the object's slot
-//! changed, or another checksum. A chunk in state Extent whose owner is dead, or in state Bound, that no object of its bucket has, was left behind
-//! by somebody who died, and a repair frees it.
+//! changed, or another checksum. A chunk in state Extent whose owner is dead, or in state Bound, that no object of its
+//! bucket has, was left behind by a client that died, and a repair frees it.
+//!
+//! A repair cannot tell an extent that its living owner is about to publish from one whose object is dead already, and
+//! leaves both alone. The owner, if it stood still in between, tells only then that the extent is Bound, and no repair may
+//! come after that: so an owner looks after what it has bound lately once another client has died ([`LatelyBound`]).
 
 use crate::CacheError;
 use crate::record::{Hasher, Header, LARGE_EXTENTS, LargeBody};
@@ -67,6 +71,40 @@ pub(crate) fn chunks_needed(body_bytes: usize, chunk_bytes: u64) -> (usize, usiz
 /// The longest key and value together that a record's lists can name.
 pub(crate) fn body_bytes_max(chunk_bytes: u64) -> u64 {
     LARGE_EXTENTS as u64 * (chunk_bytes / 8) * chunk_bytes
+}
+
+/// Extents that a repair has to look after: those in state Bound, and those in state Extent of owners that are not alive.
+pub(crate) fn suspects(descriptors: &[chunks::Descriptor], roll: &Roll) -> Vec<(ChunkId, Chunk)> {
+    let is_suspect = |found: &Chunk| match found.state {
+        ChunkState::Extent => !roll.has(found.owner_slot, found.owner_epoch),
+        state => state == ChunkState::Bound,
+    };
+    let found = descriptors.iter().enumerate().filter_map(|(index, each)| Some((ChunkId(index as u32), each.chunk?)));
+    found.filter(|(_, found)| is_suspect(found)).collect()
+}
+
+/// The extents that a client has bound since it last asked how many clients had died.
+#[derive(Debug, Default)]
+pub(crate) struct LatelyBound {
+    extents: Vec<Extent>,
+    /// Clients that had died by then.
+    deaths: u64,
+}
+
+impl LatelyBound {
+    pub(crate) fn note(&mut self, extents: &Extents) {
+        self.extents.extend(extents.all());
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.extents.is_empty()
+    }
+
+    /// Those that no repair may have looked after, now that so many clients have died.
+    pub(crate) fn take(&mut self, deaths: u64) -> Vec<Extent> {
+        let extents = std::mem::take(&mut self.extents);
+        if std::mem::replace(&mut self.deaths, deaths) == deaths { Vec::new() } else { extents }
+    }
 }
 
 /// What handling extents needs of a client.
@@ -228,26 +266,26 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         Ok(())
     }
 
-    /// Extents that a repair has to look after, by the bucket of their objects' keys: those in state
-    /// Bound, and those in state Extent of owners that are not alive. The states are those of
-    /// `descriptors`, the buckets are READ after them.
-    pub(crate) async fn left_behind(
+    /// Those of these extents that are Bound: their owner looks whether an object has them.
+    pub(crate) async fn still_bound(&self, extents: &[Extent]) -> Result<Vec<(ChunkId, Chunk)>, CacheError> {
+        let mut bound = Vec::new();
+        for extent in extents {
+            let descriptor = chunks::descriptors(self.endpoint, &self.pool.layout, extent.chunk, 1).await?[0];
+            let is_bound = |chunk: &Chunk| (chunk.state, chunk.generation) == (ChunkState::Bound, extent.generation);
+            bound.extend(descriptor.chunk.filter(is_bound).map(|chunk| (extent.chunk, chunk)));
+        }
+        Ok(bound)
+    }
+
+    /// The extents of these chunks by the bucket of their objects' keys, which is READ after their states were.
+    pub(crate) async fn by_bucket(
         &self,
-        descriptors: &[chunks::Descriptor],
-        roll: &Roll,
+        suspects: Vec<(ChunkId, Chunk)>,
     ) -> Result<BTreeMap<u64, Vec<(Extent, Chunk)>>, CacheError> {
-        let suspects = descriptors.iter().enumerate().filter_map(|(index, descriptor)| {
-            let found = descriptor.chunk?;
-            let is_suspect = match found.state {
-                ChunkState::Extent => !roll.has(found.owner_slot, found.owner_epoch),
-                state => state == ChunkState::Bound,
-            };
-            is_suspect.then_some((ChunkId(index as u32), found))
-        });
-        let (numbers, states): (Vec<ChunkId>, Vec<Chunk>) = suspects.unzip();
+        let numbers: Vec<ChunkId> = suspects.iter().map(|(chunk, _)| *chunk).collect();
         let buckets = chunks::contents(self.endpoint, &self.pool.layout, &numbers).await?;
         let mut by_bucket: BTreeMap<u64, Vec<(Extent, Chunk)>> = BTreeMap::new();
-        for ((chunk, found), bucket) in numbers.into_iter().zip(states).zip(buckets) {
+        for ((chunk, found), bucket) in suspects.into_iter().zip(buckets) {
             let extent = Extent { chunk, generation: found.generation };
             by_bucket.entry(bucket).or_default().push((extent, found));
         }

@@ -29,11 +29,14 @@ use std::rc::Rc;
 
 #[test]
 fn promise_4_whoever_dies_wherever_nothing_is_wrong_and_nothing_is_lost() {
-    let kills = Cell::new(0);
+    let (runs, kills) = (Cell::new(0), Cell::new(0));
     for_each_seed(300, |seed| {
         let turmoil: Turmoil = Turmoil::drawn(seed);
         match turmoil.run(seed) {
-            Ok(ran) => kills.set(kills.get() + ran.kills),
+            Ok(ran) => {
+                runs.set(runs.get() + 1);
+                kills.set(kills.get() + ran.kills);
+            }
             Err(error) => panic!(
                 "seed {seed}: {error}\n{turmoil:?}\n\
                  replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cache --test forge_crashes"
@@ -41,7 +44,7 @@ fn promise_4_whoever_dies_wherever_nothing_is_wrong_and_nothing_is_lost() {
         }
     });
     println!("{} kills", kills.get());
-    assert!(kills.get() > 100, "clients die in few of the runs: {}", kills.get());
+    assert!(runs.get() < 100 || kills.get() > runs.get() / 3, "clients die in few of the runs: {}", kills.get());
 }
 
 /// Runs drawn cases of one kind of hole: none fails while it is closed (see above), some do once it is open.

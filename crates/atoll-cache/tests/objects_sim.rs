@@ -24,11 +24,14 @@ fn promise_1<S: Subject>(engine: &str) {
 }
 
 fn promise_4<S: Subject>(engine: &str) {
-    let kills = Cell::new(0);
+    let (runs, kills) = (Cell::new(0), Cell::new(0));
     for_each_seed(300, |seed| {
         let turmoil = Turmoil::<S>::drawn(seed);
         match turmoil.run(seed) {
-            Ok(ran) => kills.set(kills.get() + ran.kills),
+            Ok(ran) => {
+                runs.set(runs.get() + 1);
+                kills.set(kills.get() + ran.kills);
+            }
             Err(error) => panic!(
                 "{engine}, seed {seed}: {error}\n{turmoil:?}\n\
                  replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cache --test objects_sim"
@@ -36,7 +39,7 @@ fn promise_4<S: Subject>(engine: &str) {
         }
     });
     println!("{engine}: {} kills", kills.get());
-    assert!(kills.get() > 100, "clients die in few of the runs: {}", kills.get());
+    assert!(runs.get() < 100 || kills.get() > runs.get() / 3, "clients die in few of the runs: {}", kills.get());
 }
 
 #[test]

@@ -99,19 +99,18 @@ fn nobody_dies_of_a_full_host_while_resizers_are_killed() {
         let name = mounted.pool();
         printed(&["pool", "create", &name, "--capacity", "32MiB", "--engine", engine]);
         let users: Vec<Child> = (0..2).map(|user| in_background_user(&name, user)).collect();
+        let pool = Pool::open(&name).unwrap();
+        let retired = || pool.info().unwrap().chunks_retired;
         let (mut killed, mut restored) = (0, 0);
         for round in 0..12 {
             let mut shrinking = in_background(&["pool", "shrink", &name, "--by", "8MiB"]);
-            std::thread::sleep(Duration::from_millis(3 * round));
-            killed += u64::from(shrinking.try_wait().unwrap().is_none());
-            let _ = shrinking.kill();
-            let _ = shrinking.wait();
+            killed += u64::from(kill_once(&mut shrinking, || retired() > 40 * round));
+            let had = retired();
             mounted.fill();
             // A repairer looks at all that the dead one had.
             printed(&["pool", "repair", &name]);
             let mut growing = in_background(&["pool", "grow", &name, "--by", "8MiB"]);
-            std::thread::sleep(Duration::from_millis(3 * round));
-            let _ = growing.kill();
+            kill_once(&mut growing, || retired() < had.saturating_sub(20 * round));
             assert_ne!(signal(&growing.wait().unwrap()), Some(libc_sigbus()), "the grower");
             printed(&["pool", "repair", &name]);
             std::fs::remove_file(mounted.0.join("full")).unwrap();
@@ -123,10 +122,22 @@ fn nobody_dies_of_a_full_host_while_resizers_are_killed() {
             user.kill().unwrap();
             user.wait().unwrap();
         }
-        assert!(killed > 0 && restored > 0);
+        assert!(killed > 0 && restored > 0, "{engine}: {killed} retirers were killed, {restored} restored all");
         printed(&["pool", "repair", &name]);
         assert!(printed(&["pool", "verify", &name]).contains("sound"));
     }
+}
+
+/// Kills a process as soon as it has come so far; `false` if it has ended before.
+fn kill_once(process: &mut Child, came_so_far: impl Fn() -> bool) -> bool {
+    while process.try_wait().unwrap().is_none() {
+        if came_so_far() {
+            process.kill().unwrap();
+            process.wait().unwrap();
+            return true;
+        }
+    }
+    false
 }
 
 fn libc_sigbus() -> i32 {

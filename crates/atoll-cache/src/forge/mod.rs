@@ -80,6 +80,7 @@ pub use settings::{ForgeOptions, ForgeSettings, Rule};
 pub use variants::Variant;
 
 use crate::backoff::Backoff;
+use crate::extent::LatelyBound;
 use crate::glcache::Learner;
 use crate::overtaken::Overtaken;
 use crate::record::Hasher;
@@ -245,8 +246,9 @@ pub struct Forge<E: Endpoint> {
     retirement: Retirement,
     /// What this client reclaimed when it joined, until a repair that was asked for tells of it.
     untold: repair::Repaired,
-    /// Whether somebody has died since everything was counted.
+    /// Whether a client has died since everything was counted.
     distrust: bool,
+    lately_bound: LatelyBound,
     /// What the last lookup saw, if it missed.
     absence: Option<Absence>,
     remembers_absence: bool,
@@ -344,6 +346,7 @@ impl<E: Endpoint> Forge<E> {
             retirement: Retirement::default(),
             untold: repair::Repaired::default(),
             distrust: false,
+            lately_bound: LatelyBound::default(),
             absence: None,
             overtaken: None,
             remembers_absence,
@@ -419,6 +422,7 @@ impl<E: Endpoint> Forge<E> {
         self.free_waiting().await?;
         self.free_stock_beyond(0).await?;
         self.flush_hotness().await?;
+        self.recheck_bound().await?;
         self.endpoint.flush().await?;
         if let Some(member) = self.member.take() {
             member.leave(&self.endpoint).await?;

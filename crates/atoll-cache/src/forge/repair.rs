@@ -32,6 +32,7 @@ use super::ring::Standing;
 use super::slot::{GHOST_MORE_MAX, KeyHash, Slot, UNIT_BYTES};
 use super::{Forge, Hole};
 use crate::CacheError;
+use crate::extent;
 use crate::record::{Header, Record};
 use atoll_fabric::{Batch, Buffer, Endpoint, Purpose};
 use atoll_pool::registry::{self, PlaceState, Roll};
@@ -171,6 +172,7 @@ impl<E: Endpoint> Forge<E> {
             }
         }
         self.stats.clients_fenced += repaired.clients;
+        repaired.extents += Box::pin(self.recheck_bound()).await?;
         if left_behind {
             Box::pin(self.reclaim(&mut repaired)).await?;
         } else {
@@ -203,7 +205,7 @@ impl<E: Endpoint> Forge<E> {
             repaired.groups += u64::from(settled.objects > 0);
             repaired.pending += settled.pending;
         }
-        repaired.extents += self.sweep_extents(&descriptors, &roll).await?;
+        repaired.extents += self.sweep_extents(extent::suspects(&descriptors, &roll)).await?;
         for place in before.iter().filter(|place| place.state == PlaceState::Fenced) {
             registry::free(&self.endpoint, &self.shared.pool, place).await?;
         }
@@ -358,13 +360,25 @@ impl<E: Endpoint> Forge<E> {
         Ok(Indexed::Dead)
     }
 
+    /// Frees what this client has bound lately and no object has: see [`crate::extent`].
+    pub(super) async fn recheck_bound(&mut self) -> Result<u64, CacheError> {
+        if self.lately_bound.is_empty() {
+            return Ok(0);
+        }
+        self.endpoint.flush().await?;
+        let (deaths, _) = self.deaths().await?;
+        let extents = self.lately_bound.take(deaths);
+        let bound = self.extent_io().still_bound(&extents).await?;
+        self.sweep_extents(bound).await
+    }
+
     /// Frees extents that no object has, and binds those of dead owners that one has.
-    async fn sweep_extents(&mut self, descriptors: &[chunks::Descriptor], roll: &Roll) -> Result<u64, CacheError> {
+    async fn sweep_extents(&mut self, suspects: Vec<(ChunkId, Chunk)>) -> Result<u64, CacheError> {
         if self.is_open(Hole::LeakedExtents) {
             return Ok(0);
         }
         let mut freed = 0;
-        for (bucket, extents) in self.extent_io().left_behind(descriptors, roll).await? {
+        for (bucket, extents) in self.extent_io().by_bucket(suspects).await? {
             let had = match u32::try_from(bucket).ok().filter(|bucket| *bucket < self.shared.settings.buckets) {
                 Some(bucket) => self.extents_of_bucket(bucket).await?,
                 // A damaged word: no object is there.

@@ -52,7 +52,8 @@ impl<E: Endpoint> Core<E> {
         Ok((extents, body))
     }
 
-    pub(super) fn bind_extents(&self, extents: &Extents) {
+    pub(super) fn bind_extents(&mut self, extents: &Extents) {
+        self.lately_bound.note(extents);
         self.extent_io().bind_extents(self.me(), extents);
     }
 

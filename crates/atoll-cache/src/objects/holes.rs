@@ -88,9 +88,14 @@ impl Hole {
                 NO_ORDER,
             ],
             Self::KeptShelf => &["names chunk", "name the same block", "names a block", "dropped"],
-            Self::UnfencedRepair => {
-                &["somebody else changed the state of", "name the same block", "nobody has block", "dropped", NO_ORDER]
-            }
+            Self::UnfencedRepair => &[
+                "somebody else changed the state of",
+                "name the same block",
+                "names a dead block",
+                "nobody has block",
+                "dropped",
+                NO_ORDER,
+            ],
             Self::UnorderedNodes => &[
                 "points to no record of its own",
                 "dropped",

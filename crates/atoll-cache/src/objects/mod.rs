@@ -69,6 +69,7 @@ pub use holes::{Hole, OpenHoles};
 pub use replacement::Replacement;
 pub use settings::{ObjectsOptions, ObjectsSettings};
 
+use crate::extent::LatelyBound;
 use crate::overtaken::Overtaken;
 use crate::record::Hasher;
 use crate::sweep::Budget;
@@ -219,8 +220,9 @@ pub struct Core<E: Endpoint> {
     untold: repair::Repaired,
     /// Cells of the dead that it could not settle yet, since cells of the living name the same blocks.
     doubts: Vec<repair::Doubt>,
-    /// Whether somebody has died since everything was counted.
+    /// Whether a client has died since everything was counted.
     distrust: bool,
+    lately_bound: LatelyBound,
     /// Whether it has counted everything anew, and has not looked at the limit of objects since.
     recounted: bool,
     /// The highest history id that this client knows to have been given out, plus one.
@@ -280,6 +282,7 @@ impl<E: Endpoint> Core<E> {
             untold: repair::Repaired::default(),
             doubts: Vec::new(),
             distrust: false,
+            lately_bound: LatelyBound::default(),
             recounted: false,
             history_seen: 0,
             history_at_hand: None,
@@ -489,6 +492,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             Box::pin(self.hold_limit()).await?;
             is_done = self.core.put_everything_back().await?;
         }
+        self.core.recheck_bound().await?;
         self.core.endpoint.flush().await?;
         if let Some(member) = self.core.member.take() {
             match is_done {

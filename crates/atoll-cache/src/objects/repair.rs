@@ -44,7 +44,7 @@ use super::slot::{KeyHash, Slot};
 use super::stock::{Cell, CellState};
 use super::{Core, Hole, Objects};
 use crate::CacheError;
-use crate::extent::Extent;
+use crate::extent::{self, Extent};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
 use atoll_pool::registry::{self, Place, PlaceState, Roll};
 use atoll_pool::{Chunk, ChunkId, ChunkState, Incarnation, PoolError, chunks, read_word, retirement};
@@ -174,6 +174,7 @@ impl<E: Endpoint> Core<E> {
             }
         }
         self.stats.clients_fenced += repaired.clients;
+        repaired.extents += Box::pin(self.recheck_bound()).await?;
         if left_behind {
             Box::pin(self.reclaim(&mut repaired)).await?;
         } else {
@@ -192,7 +193,7 @@ impl<E: Endpoint> Core<E> {
         let roll = Roll::of(&registry::places(&self.endpoint, &self.shared.pool).await?);
         repaired.chunks += self.steal(&descriptors, &roll).await?;
         retirement::reclaim(&self.endpoint, &self.shared.pool.layout, &descriptors, &roll).await?;
-        repaired.extents += self.sweep_extents(&descriptors, &roll).await?;
+        repaired.extents += self.sweep_extents(extent::suspects(&descriptors, &roll)).await?;
         for place in self.settle_cells(&before, repaired).await? {
             registry::free(&self.endpoint, &self.shared.pool, &place).await?;
         }
@@ -498,13 +499,25 @@ impl<E: Endpoint> Core<E> {
         Ok(Some(Settled::Unknown))
     }
 
+    /// Frees what this client has bound lately and no object has: see [`crate::extent`].
+    pub(super) async fn recheck_bound(&mut self) -> Result<u64, CacheError> {
+        if self.lately_bound.is_empty() {
+            return Ok(0);
+        }
+        self.endpoint.flush().await?;
+        let (deaths, _) = self.deaths().await?;
+        let extents = self.lately_bound.take(deaths);
+        let bound = self.extent_io().still_bound(&extents).await?;
+        self.sweep_extents(bound).await
+    }
+
     /// Frees extents that no object has, and binds those of dead owners that one has.
-    async fn sweep_extents(&mut self, descriptors: &[chunks::Descriptor], roll: &Roll) -> Result<u64, CacheError> {
+    async fn sweep_extents(&mut self, suspects: Vec<(ChunkId, Chunk)>) -> Result<u64, CacheError> {
         if self.is_open(Hole::LeakedExtents) {
             return Ok(0);
         }
         let mut freed = 0;
-        for (bucket, extents) in self.extent_io().left_behind(descriptors, roll).await? {
+        for (bucket, extents) in self.extent_io().by_bucket(suspects).await? {
             let had = match u32::try_from(bucket).ok().filter(|bucket| *bucket < self.shared.settings.buckets) {
                 Some(bucket) => self.extents_of_bucket(bucket).await?,
                 // A damaged word: no object is there.

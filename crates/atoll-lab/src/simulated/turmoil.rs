@@ -326,6 +326,8 @@ impl<S: Subject> Stage<S> {
     fn is_fate(&self, control: &Control, who: Identity, error: &VerbError) -> bool {
         let Turmoil { faults, fencing, .. } = &self.turmoil;
         match error {
+            // Where a hole is open, the harm that it names comes after its victim was shut out.
+            VerbError::Fenced if self.turmoil.case.hole.is_some() => true,
             VerbError::Fenced => *fencing == Fencing::Forced && control.is_shut_out(who),
             VerbError::OutcomeUnknown => faults.unknowns_max + faults.link_cuts_max > 0,
             VerbError::PeerDead => faults.node_losses_max > 0,
