@@ -15,7 +15,7 @@
 //! | from | to | by | when |
 //! |---|---|---|---|
 //! | Free, Fenced | Joining, next epoch, its identity | a process | it wants a client; nothing of an earlier epoch is alive |
-//! | Joining | Taken | the same | its account is written |
+//! | Joining | Taken | the same | its account is written, and its lease goes on from where the place's last one ended |
 //! | Taken | Free | the client | it has put back everything |
 //! | Joining, Taken | Fenced | any client | its endpoint [is dead](Endpoint::is_dead), or its lease stood still and it was [shut out](Endpoint::shut_out) |
 //! | Taken | Fenced | the client | its thread panics: it does nothing any more |
@@ -51,6 +51,8 @@ pub const SIGNAL_BYTES: u64 = 64;
 /// Bytes of a client's account.
 pub const ACCOUNT_BYTES: u64 = 128;
 const OBJECTS: u64 = 64;
+/// Where a lease is, from its signal on.
+pub const LEASE: u64 = 16;
 /// Where the rounds begin in a lease.
 const ROUNDS_SHIFT: u32 = 32;
 /// The bit of a lease that says that its client is at rest.
@@ -209,15 +211,23 @@ impl Member {
             let incarnation = Incarnation { slot, epoch: (found & EPOCH_MASK).wrapping_add(1) as u32 };
             let [joining, taken] =
                 [PlaceState::Joining, PlaceState::Taken].map(|state| state.word(who, incarnation.epoch));
-            if !swap(endpoint, signal, found, joining).await? {
+            let mut batch = Batch::new();
+            let swap = batch.compare_and_swap(signal, found, joining);
+            let left = batch.read_word(signal.add(LEASE));
+            endpoint.post(&mut batch).await?;
+            if !batch.swapped(swap) {
                 continue;
             }
+            // The last client's lease goes on: a value that it had would look like one that has stood still since. And
+            // that client may have been at rest.
+            let lease = (batch.word(left) & !AT_REST).wrapping_add(1 << ROUNDS_SHIFT);
             let (account, deaths) = (layout.account(slot), layout.deaths());
             let mut batch = Batch::new();
             let mut origin = Buffer::new();
             origin.resize(8 * ORIGIN_WORDS);
             origin.words_mut().copy_from_slice(&sealed(endpoint.origin(), incarnation.epoch));
             batch.write(account, origin);
+            batch.write_word(signal.add(LEASE), lease);
             let swap = batch.compare_and_swap(signal, joining, taken);
             // Behind the swap: the place's last client has left it or is shut out, so that the word is this client's alone from now on.
             let objects = batch.read_word(account.add(OBJECTS));
@@ -233,7 +243,7 @@ impl Member {
                 signal,
                 account,
                 deaths,
-                lease: 0,
+                lease,
                 is_at_rest: false,
                 objects: batch.word(objects),
                 is_counting: false,
@@ -315,7 +325,7 @@ impl Member {
     /// The WRITE of the lease.
     fn lease_written(&self) -> Batch {
         let mut batch = Batch::new();
-        batch.write_word(self.signal.add(16), self.lease | if self.is_at_rest { AT_REST } else { 0 });
+        batch.write_word(self.signal.add(LEASE), self.lease | if self.is_at_rest { AT_REST } else { 0 });
         batch
     }
 

@@ -162,6 +162,35 @@ fn a_client_that_was_shut_out_is_told_so_and_its_epoch_never_comes_again() {
     .unwrap();
 }
 
+/// Else an observer that saw an earlier client's lease, and later the same of its successor, would take the successor for
+/// one that stood still in between; and one that came for a client at rest would be overlooked by those who wait.
+#[test]
+fn a_lease_of_a_place_never_has_a_value_again_and_a_new_client_is_not_at_rest() {
+    let (sim, pool) = formatted(1, Fencing::Observed, 1);
+    let endpoint = sim.endpoint("client");
+    sim.block_on(async move {
+        let mut leases = Vec::new();
+        for rounds in [3, 0, 1, 2] {
+            let mut member = Member::join(&endpoint, &pool).await.unwrap();
+            for round in 0..=rounds {
+                if round > 0 {
+                    member.renew(&endpoint);
+                    endpoint.flush().await.unwrap();
+                }
+                let place = registry::places(&endpoint, &pool).await.unwrap().remove(0);
+                assert!(!place.is_at_rest());
+                leases.push(place.lease);
+            }
+            member.begin(&endpoint).await.unwrap();
+            member.rest(&endpoint).await.unwrap();
+            assert!(registry::places(&endpoint, &pool).await.unwrap()[0].is_at_rest());
+            member.leave(&endpoint).await.unwrap();
+        }
+        assert!(leases.is_sorted_by(|before, after| before < after), "{leases:?}");
+    })
+    .unwrap();
+}
+
 #[test]
 fn a_pool_that_is_open_elsewhere_is_not_touched_by_an_opener_with_another_boot_id() {
     let (sim, pool) = formatted(1, Fencing::Observed, 2);

@@ -1,13 +1,14 @@
 //! Orders that matter to `forge`.
 
-use super::script::{Errand, direct, directed, pool_of, state_of, until};
+use super::script::{Errand, Script, direct, directed, pool_of, state_of, until};
 use atoll_cache::forge::slot::{Slot, SlotFormat};
 use atoll_cache::forge::{ForgeOptions, Hole, Queue};
 use atoll_cache::{CacheError, Engine, Pooled};
 use atoll_fabric::batch::{Operation, Verb};
 use atoll_fabric::{Address, Batch, Endpoint};
 use atoll_lab::simulated::{Case, Client, ForgePoolWords, Forged, Stop, Stops, load};
-use atoll_pool::{ChunkId, ChunkState, chunks, read_word};
+use atoll_pool::{Chunk, ChunkId, ChunkState, chunks, read_word};
+use std::cell::Cell;
 use std::rc::Rc;
 
 /// Plays a script, which goes well while the hole is closed, and wrong while it is open.
@@ -251,4 +252,75 @@ fn a_repair_frees_no_chunk_that_a_change_protects() {
         }
         Ok(client)
     });
+}
+
+/// A cleaner reads what a group holds while the group is open, and that it is queued and mostly dead after its owner has closed it.
+#[test]
+fn a_group_is_judged_by_what_its_descriptor_says_once_it_is_owned() {
+    const SEEDS: u64 = 20;
+    let looked = Rc::new(Cell::new(0));
+    for seed in 0..SEEDS {
+        let case = Case { clients: 3, chunks: 18, slots: 256, group_objects_max: 4, ..Case::default() };
+        let looked = looked.clone();
+        direct(&case, seed, move |script, client: Client| {
+            let looked = looked.clone();
+            async move {
+                match client.number {
+                    0 | 1 => script.serve(client).await,
+                    _ => clean_while_a_group_is_closed(script, client, looked).await,
+                }
+            }
+        });
+    }
+    // A cleaner looks at some chunks only.
+    println!("{} of {SEEDS} cleaners looked at the group", looked.get());
+    assert!(looked.get() > 0);
+}
+
+async fn clean_while_a_group_is_closed(
+    script: Rc<Script>,
+    client: Client,
+    looked: Rc<Cell<u32>>,
+) -> Result<Client, CacheError> {
+    // The cleaner has an open group with room, and will want more chunks than are free.
+    script.errand(1, Errand::Set("cleaner's".to_owned(), 10), &client).await;
+    let (layout, endpoint) = (pool_of(&client).layout.clone(), client.cache.engine().endpoint());
+    let (mut key, mut open) = (0, None);
+    while open.is_none() {
+        script.errand(0, Errand::Set(format!("f{key}"), 60), &client).await;
+        key += 1;
+        let is_full = chunks::free_chunks(endpoint, &layout).await? < 3;
+        // What was never closed tells of no objects.
+        let is_first = |each: &chunks::Descriptor| {
+            let is_owners = |chunk: Chunk| chunk.state == ChunkState::Open && chunk.owner_slot == 0;
+            each.contents == 0 && each.chunk.is_some_and(is_owners)
+        };
+        let objects = chunks_with_objects(&client).await?;
+        open = objects.iter().find(|(_, each)| is_full && is_first(each)).map(|(chunk, _)| *chunk);
+        if key == 200 {
+            return Ok(client);
+        }
+    }
+    let chunk = open.expect("the loop has ended");
+    // A search for a free chunk READs the count of them beside the descriptors.
+    let is_word = |verb: &Verb| matches!(verb.operation, Operation::ReadWord { .. });
+    let cleans = move |verbs: &[Verb]| !verbs.iter().any(is_word);
+    let looks = script.stops(1).within_read(layout.descriptor(chunk).add(8), cleans);
+    script.begin(1, Errand::Set("large".to_owned(), 2400));
+    until(&client, || looks.is_reached() || script.has_ended(1)).await;
+    if !looks.is_reached() {
+        return Ok(client);
+    }
+    looked.set(looked.get() + 1);
+    let first = key - 1;
+    while state_of(&client, chunk).await?.state == ChunkState::Open {
+        script.errand(0, Errand::Set(format!("f{key}"), 60), &client).await;
+        key += 1;
+    }
+    for dead in first..key - 1 {
+        script.errand(0, Errand::Delete(format!("f{dead}")), &client).await;
+    }
+    looks.release();
+    script.ended(1, &client).await;
+    Ok(client)
 }

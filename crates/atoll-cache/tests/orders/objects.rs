@@ -11,7 +11,6 @@ use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 use atoll_lab::simulated::client::Hesitant;
 use atoll_lab::simulated::{Case, Client, Stop, Stops, Stored, Subject};
 use atoll_pool::{Chunk, ChunkId, ChunkState, read_word, registry};
-use atoll_sim::Distance;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -29,7 +28,7 @@ pub(crate) const DEAD: usize = 2;
 
 /// A pool of so few chunks that blocks are taken from victims.
 pub(crate) fn tight() -> Case<Stored> {
-    Case { clients: 4, chunks: 12, slots: 128, rejoins: 1, distance: Distance::Near, ..Case::default() }
+    Case { clients: 4, chunks: 12, slots: 128, rejoins: 1, ..Case::default() }
 }
 
 pub(crate) fn cells_at<S: OnTable>(client: &Client<S>, slot: usize) -> Address {
@@ -87,6 +86,19 @@ pub(crate) fn before_all_cells<S: OnTable>(client: &Client<S>, stops: &Stops) ->
     let first = cells_at(client, 0);
     let is_there = move |operation: &Operation| matches!(operation, Operation::Read { into } if into.len() > 8 * CELLS);
     stops.before(move |verb| verb.at == first && is_there(&verb.operation))
+}
+
+/// The repairer goes on with a chunk that client 2 owned, up to its first look at the cells after it has READ the blocks.
+pub(crate) async fn look_at_chunk<S: OnTable>(script: &Script, director: &Client<S>, chunk: ChunkId) -> Rc<Stop> {
+    let (at, endpoint) = (pool_of(director).layout.chunk(chunk), director.cache.engine().endpoint());
+    let is_read = |operation: &Operation| matches!(operation, Operation::Read { .. });
+    let reads = script.stops(REPAIRER).before(move |verb| verb.at == at && is_read(&verb.operation));
+    script.begin(REPAIRER, Errand::Repair);
+    reads.reached(endpoint).await;
+    let looks = before_all_cells(director, &script.stops(REPAIRER));
+    reads.release();
+    looks.reached(endpoint).await;
+    looks
 }
 
 /// The holder sets keys until it is about to publish a block that it took from a slot: the block, and where it stands.
@@ -167,6 +179,12 @@ fn a_block_is_not_put_back_that_was_published_between_the_looks_of_a_repair() {
         publish(&script, &publishes, &client).await;
         looks.release();
         script.ended(REPAIRER, &client).await;
+        let mut names = 0;
+        for slot in slots(&client) {
+            let word = Slot(read_word(endpoint, slot).await?);
+            names += u32::from(word.is_live() && word.names(block));
+        }
+        assert_eq!(names, 1, "the object is where its client has put it");
         Ok(client)
     });
 }
@@ -179,12 +197,9 @@ fn published_between_looks(state: ChunkState) {
             DEAD => return script.wait(client).await,
             _ => {}
         }
-        let endpoint = client.cache.engine().endpoint();
         let (block, publishes) = take_a_block(&script, &client).await?;
-        own_and_die(&script, &client, block, state).await?;
-        let looks = before_all_cells(&client, &script.stops(REPAIRER));
-        script.begin(REPAIRER, Errand::Repair);
-        looks.reached(endpoint).await;
+        let chunk = own_and_die(&script, &client, block, state).await?;
+        let looks = look_at_chunk(&script, &client, chunk).await;
         publish(&script, &publishes, &client).await;
         looks.release();
         script.ended(REPAIRER, &client).await;
@@ -204,7 +219,9 @@ fn a_block_is_named_once_that_was_published_while_its_chunk_was_put_in_use() {
 
 /// The block is published before the first look at the cells, taken before the second look at the slots, and published again, with another
 /// record, before the second look at the cells: nobody has it at any look, and it is not what it was.
-fn used_between_looks(prepare: impl AsyncFn(Rc<Script>, &Table, Block) -> Result<(), CacheError> + Copy + 'static) {
+fn used_between_looks(
+    prepare: impl AsyncFn(Rc<Script>, &Table, Block) -> Result<Rc<Stop>, CacheError> + Copy + 'static,
+) {
     const SEEDS: u64 = 6;
     let used = Rc::new(std::cell::Cell::new(0));
     for seed in 0..SEEDS {
@@ -219,10 +236,7 @@ fn used_between_looks(prepare: impl AsyncFn(Rc<Script>, &Table, Block) -> Result
                 }
                 let endpoint = client.cache.engine().endpoint();
                 let (block, publishes) = take_a_block(&script, &client).await?;
-                prepare(script.clone(), &client, block).await?;
-                let first = before_all_cells(&client, &script.stops(REPAIRER));
-                script.begin(REPAIRER, Errand::Repair);
-                first.reached(endpoint).await;
+                let first = prepare(script.clone(), &client, block).await?;
                 publish(&script, &publishes, &client).await;
                 let index = index_of(&client);
                 let is_read = |operation: &Operation| matches!(operation, Operation::Read { .. });
@@ -248,28 +262,34 @@ fn used_between_looks(prepare: impl AsyncFn(Rc<Script>, &Table, Block) -> Result
     assert!(used.get() > 0);
 }
 
-/// What a dead client leaves in its cell.
-async fn leave_in_a_cell(script: Rc<Script>, director: &Table, block: Block) -> Result<(), CacheError> {
+/// Client 2 has left the block in its cell, and the repairer looks who has it.
+async fn look_at_cell(script: Rc<Script>, director: &Table, block: Block) -> Result<Rc<Stop>, CacheError> {
     script.kill(DEAD);
-    write_cell(director, DEAD, Cell::told(CellState::Won, 0, block).word()).await
+    write_cell(director, DEAD, Cell::told(CellState::Won, 0, block).word()).await?;
+    let looks = before_all_cells(director, &script.stops(REPAIRER));
+    script.begin(REPAIRER, Errand::Repair);
+    looks.reached(director.cache.engine().endpoint()).await;
+    Ok(looks)
 }
 
 #[test]
 fn a_block_is_not_put_back_that_was_used_between_the_looks_of_a_repair() {
-    used_between_looks(leave_in_a_cell);
+    used_between_looks(look_at_cell);
 }
 
 #[test]
 fn a_chunk_is_not_used_anew_of_which_a_block_was_used_between_the_looks() {
     used_between_looks(async |script, director, block| {
-        own_and_die(&script, director, block, ChunkState::Leaving).await.map(drop)
+        let chunk = own_and_die(&script, director, block, ChunkState::Leaving).await?;
+        Ok(look_at_chunk(&script, director, chunk).await)
     });
 }
 
 #[test]
 fn a_block_is_named_once_that_was_used_while_its_chunk_was_put_in_use() {
     used_between_looks(async |script, director, block| {
-        own_and_die(&script, director, block, ChunkState::Open).await.map(drop)
+        let chunk = own_and_die(&script, director, block, ChunkState::Open).await?;
+        Ok(look_at_chunk(&script, director, chunk).await)
     });
 }
 
@@ -282,12 +302,9 @@ fn a_chunk_is_not_used_anew_of_which_a_block_was_in_hands_at_the_first_look() {
             DEAD => return script.wait(client).await,
             _ => {}
         }
-        let endpoint = client.cache.engine().endpoint();
         let (block, publishes) = take_a_block(&script, &client).await?;
-        own_and_die(&script, &client, block, ChunkState::Leaving).await?;
-        let first = before_all_cells(&client, &script.stops(REPAIRER));
-        script.begin(REPAIRER, Errand::Repair);
-        first.reached(endpoint).await;
+        let chunk = own_and_die(&script, &client, block, ChunkState::Leaving).await?;
+        let first = look_at_chunk(&script, &client, chunk).await;
         let second = before_all_cells(&client, &script.stops(REPAIRER));
         first.release();
         until(&client, || second.is_reached() || script.has_ended(REPAIRER)).await;
@@ -310,9 +327,7 @@ fn a_chunk_is_not_used_anew_of_which_a_block_was_taken_between_the_looks() {
         let (endpoint, me) = (client.cache.engine().endpoint(), client.cache.engine().me().slot as usize);
         let (block, publishes) = take_a_block(&script, &client).await?;
         let chunk = own_and_die(&script, &client, block, ChunkState::Leaving).await?;
-        let looks = before_all_cells(&client, &script.stops(REPAIRER));
-        script.begin(REPAIRER, Errand::Repair);
-        looks.reached(endpoint).await;
+        let looks = look_at_chunk(&script, &client, chunk).await;
         publish(&script, &publishes, &client).await;
         let looks_again = script.stops(REPAIRER).before_batch(0);
         looks.release();
@@ -402,7 +417,17 @@ fn a_client_gives_up_a_block_in_its_hands_whose_chunk_is_emptied() {
         let chunk = own_and_die(&script, &client, block, ChunkState::Leaving).await?;
         script.errand(REPAIRER, Errand::Repair, &client).await;
         assert_eq!(state_of(&client, chunk).await?.state, ChunkState::Leaving, "a block of it is in hands");
+        let tag = cells(&client, HOLDER).await?.iter().find(|cell| cell.block == block).map_or(0, |cell| cell.tag);
         assert!(is_emptied_soon(&script, &client, chunk).await?, "the chunk waits for ever");
+        // Void, so that nothing of its last life is taken for a record of the next, and with higher tags.
+        assert_eq!(state_of(&client, chunk).await?.state, ChunkState::Free);
+        let (layout, endpoint) = (&pool_of(&client).layout, client.cache.engine().endpoint());
+        let mut bytes = Buffer::new();
+        bytes.resize(layout.chunk_bytes as usize);
+        let bytes = endpoint.read(layout.chunk(chunk), bytes).await?;
+        assert!(bytes.words().iter().all(|word| *word == 0), "records of its last life are in it");
+        let next = read_word(endpoint, layout.descriptor(chunk).add(24)).await?;
+        assert!(next >= tag.into(), "tags go on from {next}, and {tag} was used");
         Ok(client)
     });
 }

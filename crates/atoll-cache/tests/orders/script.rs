@@ -118,6 +118,7 @@ pub(crate) fn at_every_batch(least: u64, mut run: impl FnMut(u64) -> Result<bool
 pub(crate) enum Errand {
     None,
     Set(String, u64),
+    Delete(String),
     Get(String),
     /// Makes a round.
     Tend,
@@ -221,6 +222,7 @@ impl Script {
                         let value = load::unique_value(number, cue.into(), bytes);
                         client.set(key.as_bytes(), value).await
                     }
+                    Errand::Delete(key) => client.delete(key.as_bytes()).await,
                     Errand::Get(key) => client.get(key.as_bytes()).await.map(drop),
                     Errand::Tend => client.cache.tend().await,
                     Errand::Repair => client.cache.engine_mut().repair().await.map(drop),

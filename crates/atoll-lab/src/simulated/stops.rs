@@ -120,15 +120,15 @@ impl Stops {
         })
     }
 
-    /// In the next READ of several words, alone in its batch, that reads this word: it has read this word, and none of the other words.
-    pub fn within_read(&self, word: Address) -> Rc<Stop> {
-        self.with(Kind::WithinRead(word), move |verbs| {
-            let [verb] = verbs else { return None };
-            let Operation::Read { into } = &verb.operation else { return None };
+    /// In a READ of several words that reads this one, in a batch for which this holds: it has read this word, and none of the other words.
+    pub fn within_read(&self, word: Address, mut is_batch: impl FnMut(&[Verb]) -> bool + 'static) -> Rc<Stop> {
+        let reads = move |verb: &Verb| {
+            let Operation::Read { into } = &verb.operation else { return false };
             let offsets = verb.at.offset()..verb.at.offset() + into.len() as u64;
             let is_same = (verb.at.node(), verb.at.region()) == (word.node(), word.region());
-            (is_same && into.len() > 8 && offsets.contains(&word.offset())).then_some(0)
-        })
+            is_same && into.len() > 8 && offsets.contains(&word.offset())
+        };
+        self.with(Kind::WithinRead(word), move |verbs| verbs.iter().position(reads).filter(|_| is_batch(verbs)))
     }
 
     /// Behind the first batch with a verb for which this holds.

@@ -221,7 +221,9 @@ impl<S: Subject> Turmoil<S> {
         let layout = S::Engine::pool_of(&pool).layout.clone();
         let places = S::Engine::pool_of(&pool).settings.clients_max;
         let signals = (0..places).map(|place| layout.signal(place));
-        signals.for_each(|signal| [signal, signal.add(LEASE)].into_iter().for_each(|word| control.watch_word(word)));
+        signals.for_each(|signal| {
+            [signal, signal.add(registry::LEASE)].into_iter().for_each(|word| control.watch_word(word))
+        });
         let attendant = self.case.subject.attendant(&pool);
         let attend = |present: &Rc<()>| attendant.iter().for_each(|attend| attend(sim, Rc::downgrade(present)));
         let history = Rc::new(timed_history::<S>(sim.control(), &pool));
@@ -287,7 +289,7 @@ impl<S: Subject> Stage<S> {
         engine.set_times(self.turmoil.times);
         self.turmoil.case.subject.prepare(&mut engine, self.turmoil.case.hole.filter(|_| hole));
         let signal = S::Engine::pool_of(&pool).layout.signal(engine.me().slot);
-        self.leases.borrow_mut().insert(engine.endpoint().identity(), [signal, signal.add(LEASE)]);
+        self.leases.borrow_mut().insert(engine.endpoint().identity(), [signal, signal.add(registry::LEASE)]);
         Ok(Tallied { cache: Cache::new(engine), tally: self.tally.clone(), has_left: false })
     }
 
@@ -335,9 +337,6 @@ impl<S: Subject> Stage<S> {
         }
     }
 }
-
-/// Where a place's lease is, from its signal on.
-const LEASE: u64 = 16;
 
 impl<S: Subject> Stage<S> {
     /// Whether a joiner may end with this error.
