@@ -99,12 +99,12 @@ pub trait Pooled<E: Endpoint>: Engine + Sized {
         Err(CacheError::OutOfMemory)
     }
 
-    /// Goes on giving back the memory of chunks that were taken out of use; whether it waits for no
-    /// operation of another client. Clients do this by themselves when they look after each other.
-    /// The memory of a chunk stays while an operation is under way that was so when the chunk was
-    /// retired: see [`retirement`](atoll_pool::retirement).
-    async fn discard_retired(&mut self) -> Result<bool, CacheError> {
-        Ok(true)
+    /// Goes on giving back the memory of chunks that were taken out of use; how many it still
+    /// waits with. Clients do this by themselves when they look after each other, a few chunks at a
+    /// time. The memory of a chunk stays while an operation is under way that was so when the chunk
+    /// was retired: see [`retirement`](atoll_pool::retirement).
+    async fn discard_retired(&mut self) -> Result<u64, CacheError> {
+        Ok(0)
     }
 
     /// Gives one of the chunks back that were taken out of use; whether there was one, and memory

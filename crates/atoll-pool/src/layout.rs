@@ -74,13 +74,23 @@ pub struct Layout {
 
 /// Chunks of each further node that is there when the pool is made.
 pub(crate) fn member_chunks(settings: &PoolSettings, area: EngineArea) -> u32 {
-    let heap_bytes = settings.member_bytes.saturating_sub(member_heap(area.share_bytes));
+    let heap_bytes = settings.member_bytes.saturating_sub(member_heap(area.share_bytes, settings.chunk_bytes.into()));
     u32::try_from(heap_bytes / u64::from(settings.chunk_bytes)).unwrap_or(u32::MAX)
 }
 
+/// Bytes of a page of memory on every host that we know of.
+const PAGE_BYTES: u64 = 4096;
+
+/// What a heap begins at a multiple of: chunks of whole pages share none with others, so that all of their memory goes back
+/// to the host.
+const fn heap_alignment(chunk_bytes: u64) -> u64 {
+    if chunk_bytes < PAGE_BYTES { LINE } else { PAGE_BYTES }
+}
+
 /// Where the heap of a further node begins that has so many bytes of the engine's words.
-fn member_heap(share_bytes: u64) -> u64 {
-    MEMBER_HEADER_BYTES.saturating_add(share_bytes).checked_next_multiple_of(LINE).unwrap_or(u64::MAX)
+fn member_heap(share_bytes: u64, chunk_bytes: u64) -> u64 {
+    let words = MEMBER_HEADER_BYTES.saturating_add(share_bytes);
+    words.checked_next_multiple_of(heap_alignment(chunk_bytes)).unwrap_or(u64::MAX)
 }
 
 impl Layout {
@@ -100,7 +110,7 @@ impl Layout {
         let accounts = registry + clients * SIGNAL_BYTES;
         let table = accounts + clients * ACCOUNT_BYTES;
         let engine = (table + u64::from(chunks_max) * DESCRIPTOR_BYTES).next_multiple_of(LINE);
-        let heap = engine.checked_add(engine_area.home_bytes)?.checked_next_multiple_of(LINE)?;
+        let heap = engine.checked_add(engine_area.home_bytes)?.checked_next_multiple_of(heap_alignment(chunk_bytes))?;
         heap.checked_add(u64::from(home_chunks) * chunk_bytes)?;
         let nodes = Arc::new(KnownNodes::home(home_chunks));
         let (first_nodes, nodes_max) = (settings.nodes as u8, settings.nodes_max as u8);
@@ -153,7 +163,7 @@ impl Layout {
 
     /// Bytes of a further node's region in front of its heap.
     pub fn member_heap(&self, node: u8) -> u64 {
-        member_heap(if node < self.first_nodes { self.engine_area.share_bytes } else { 0 })
+        member_heap(if node < self.first_nodes { self.engine_area.share_bytes } else { 0 }, self.chunk_bytes)
     }
 
     /// Bytes of a further node's region with so many chunks.

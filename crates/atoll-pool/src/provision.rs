@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | header, registry | when the pool is formatted | nothing is known of the pool |
 //! | the tables: descriptors of chunks, the engine's words | provided in the background | the fabric provides what a verb touches first |
-//! | chunks | below the count of chunks provided | nobody allocates a chunk beyond it, so that nothing points there |
+//! | chunks | below the count of chunks provided | no client allocates a chunk beyond it, so that nothing points there |
 //!
 //! ```text
 //! the word, on the home    0 31 | all tables are there 1 | chunks provided 32                     atomics only
@@ -158,7 +158,7 @@ pub async fn provide_next<E: Endpoint>(
     Ok(Step::More)
 }
 
-/// Provides the next chunks, for a client that found none free, and looks what others provided.
+/// Provides the next chunks, for a client that found none free, and looks what other clients provided.
 pub(crate) async fn provide_some<E: Endpoint>(endpoint: &E, layout: &Layout) -> Result<(), VerbError> {
     provide_chunks(endpoint, layout, SHORT_STRETCH_BYTES).await.map(drop)
 }

@@ -10,20 +10,20 @@
 //!
 //! **No verb touches memory that was given back**, or it would kill its process on a full host.
 //!
-//! | who may READ a chunk | why its memory is there |
+//! | a client that may READ a chunk | why its memory is there |
 //! |---|---|
 //! | a reader with an old slot word | its operation began before the chunk was Retired, and the discarder waits for the end ([`Grace`]) |
 //! | a repairer of an Open chunk | a chunk is discarded in Discarding only, which no repairer READs |
-//! | who allocates a chunk | memory is provided while the chunk is still out of use, before the swap to Free |
+//! | a client that allocates a chunk | memory is provided while the chunk is still out of use, before the swap to Free |
 //!
 //! Providing memory is harmless at any time: a client that provides late, after the chunk became
-//! free or was discarded once more, changes no byte. A client that discards is the chunk's owner,
-//! so that nobody has the chunk meanwhile; its death is proven before a repairer swaps the chunk.
+//! free or was discarded once more, changes no byte. A client that discards is the chunk's only
+//! owner meanwhile; its death is proven before a repairer swaps the chunk.
 //! That swap makes a word that the chunk did not have before ([`Chunk::back`]). So a client that
 //! had provided memory before the discard cannot make the chunk free.
 //!
-//! A client that stands still in an operation keeps chunks Retired for as long; nobody waits for
-//! it. Every client goes on with a part of the chunks when it looks after the pool, so that the
+//! A client that stands still in an operation keeps chunks Retired for as long, and holds up no
+//! other client. Every client goes on with a part of the chunks when it looks after the pool, so that the
 //! memory of a retirer that ended or died goes back, too. Where round trips are not near, clients
 //! remember addresses from operation to operation, and nothing is discarded
 //! ([`Endpoint::discard`]).
@@ -35,6 +35,8 @@ use atoll_fabric::{Endpoint, VerbError};
 
 /// Descriptors that a client looks through at a time for chunks out of use.
 const SEARCH: u32 = 1024;
+/// Chunks whose memory a client gives back at most when it looks after the pool between operations.
+pub const DISCARDS_IN_ROUND: usize = 32;
 
 /// Takes a chunk out of use that `owner` has as Open; whether it had. Its generation is the next
 /// one, so that nothing of its last life is found in it.
@@ -111,8 +113,10 @@ pub struct Retirement {
     resting: Vec<(ChunkId, Chunk)>,
     /// The operations that were under way when `resting` was seen; `None` if that is empty.
     grace: Option<Grace>,
-    /// Where the next look begins.
-    cursor: u32,
+    /// Chunks for which every operation has ended.
+    rested: Vec<(ChunkId, Chunk)>,
+    /// Where the next look begins; anywhere at first, so that clients do not all want the same.
+    cursor: Option<u32>,
     /// Whether it does not wait for operations: for tests that show what for.
     is_hasty: bool,
 }
@@ -124,9 +128,15 @@ impl Retirement {
         Self { is_hasty: true, ..Self::default() }
     }
 
-    /// Goes on: gives back the memory of those chunks for which every operation has ended, and
-    /// looks at some more. The caller relies on nothing that it READ before.
-    pub async fn go_on<E: Endpoint>(&mut self, endpoint: &E, pool: &Pool, me: Incarnation) -> Result<(), VerbError> {
+    /// Goes on: gives back the memory of at most so many chunks for which every operation has ended,
+    /// or looks at some more. The caller relies on nothing that it READ before.
+    pub async fn go_on<E: Endpoint>(
+        &mut self,
+        endpoint: &E,
+        pool: &Pool,
+        me: Incarnation,
+        most: usize,
+    ) -> Result<(), VerbError> {
         if !endpoint.is_near() {
             return Ok(());
         }
@@ -135,12 +145,34 @@ impl Retirement {
                 return Ok(());
             }
             self.grace = None;
-            self.discard_rested(endpoint, pool, me).await?;
+            self.rested.append(&mut self.resting);
         }
+        if !self.rested.is_empty() {
+            self.discard_rested(endpoint, pool, me, most).await?;
+        }
+        if !self.rested.is_empty() {
+            return Ok(());
+        }
+        self.look(endpoint, pool, me).await?;
+        if self.is_hasty {
+            self.rested.append(&mut self.resting);
+            return self.discard_rested(endpoint, pool, me, most).await;
+        }
+        if !self.resting.is_empty() {
+            self.grace = Some(Grace::begin(endpoint, pool, me).await?);
+        }
+        Ok(())
+    }
+
+    /// Looks for chunks that are Retired, at some after the last ones.
+    async fn look<E: Endpoint>(&mut self, endpoint: &E, pool: &Pool, me: Incarnation) -> Result<(), VerbError> {
         self.resting.append(&mut self.fresh);
-        let first = ChunkId(if self.cursor < pool.layout.chunks() { self.cursor } else { 0 });
+        let chunks = pool.layout.chunks();
+        let anywhere = || (endpoint.random() % u64::from(chunks.div_ceil(SEARCH).max(1))) as u32 * SEARCH;
+        let cursor = self.cursor.unwrap_or_else(anywhere);
+        let first = ChunkId(if cursor < chunks { cursor } else { 0 });
         let some = descriptors(endpoint, &pool.layout, first, SEARCH).await?;
-        self.cursor = first.0 + SEARCH;
+        self.cursor = Some(first.0 + SEARCH);
         let numbered = |(index, each): (usize, &Descriptor)| Some((ChunkId(first.0 + index as u32), each.chunk?));
         for (chunk, found) in some.iter().enumerate().filter_map(numbered) {
             match found.state {
@@ -153,18 +185,12 @@ impl Retirement {
                 _ => {}
             }
         }
-        if self.is_hasty {
-            return self.discard_rested(endpoint, pool, me).await;
-        }
-        if !self.resting.is_empty() {
-            self.grace = Some(Grace::begin(endpoint, pool, me).await?);
-        }
         Ok(())
     }
 
-    /// Whether it waits for no operation before it gives memory back.
-    pub fn is_done(&self) -> bool {
-        self.fresh.is_empty() && self.resting.is_empty()
+    /// Chunks whose memory it is about to give back, as far as it knows now.
+    pub fn left(&self) -> usize {
+        self.fresh.len() + self.resting.len() + self.rested.len()
     }
 
     async fn discard_rested<E: Endpoint>(
@@ -172,8 +198,9 @@ impl Retirement {
         endpoint: &E,
         pool: &Pool,
         me: Incarnation,
+        most: usize,
     ) -> Result<(), VerbError> {
-        for found in std::mem::take(&mut self.resting) {
+        for found in self.rested.drain(..most.min(self.rested.len())) {
             Self::discard(endpoint, &pool.layout, me, found).await?;
         }
         Ok(())

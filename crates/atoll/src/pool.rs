@@ -13,7 +13,7 @@ pub use removal::{RemoveError, Removed};
 pub use resize::{CHUNKS_LEAST, ResizeError, Resized};
 
 use self::nodes::{endpoint, make_node, nodes_of};
-use self::provider::{START_BYTES, provide_in_background};
+use self::provider::{Provider, START_BYTES};
 use crate::Cache;
 use atoll_cache::experts::ExpertSet;
 use atoll_cache::pooled::{Audit, Mended};
@@ -155,6 +155,7 @@ struct Opened {
     chosen: ChosenPool,
     clock: Clock,
     reformatted: bool,
+    provider: Provider,
 }
 
 impl Opened {
@@ -162,7 +163,7 @@ impl Opened {
         let (region, nodes, clock) = (Arc::new(region), nodes_of(Some(name)), Clock::host());
         let bytes = region.attributes().bytes;
         let chosen = run_ready(ChosenPool::open(&endpoint(&region, &nodes, &clock), bytes))?;
-        Ok(Self { region, nodes, chosen, clock, reformatted: false })
+        Ok(Self { region, nodes, chosen, clock, reformatted: false, provider: Provider::default() })
     }
 
     fn endpoint(&self) -> ShmEndpoint {
@@ -206,6 +207,7 @@ impl Opened {
 
 impl Drop for Opened {
     fn drop(&mut self) {
+        self.provider = Provider::default();
         if self.region.name().is_some() {
             // A pool that cannot be closed is made anew after a reboot, as after a crash.
             let _ = self.close();
@@ -262,9 +264,7 @@ impl Pool {
             nodes.insert(node, made).expect("nobody else knows of these nodes");
         }
         let chosen = run_ready(ChosenPool::format(&endpoint(&region, &nodes, &clock), settings))?;
-        let opened = Arc::new(Opened { region, nodes, chosen, clock, reformatted: false });
-        provide_in_background(&opened)?;
-        Ok(Self(opened))
+        Self::opened(Opened { region, nodes, chosen, clock, reformatted: false, provider: Provider::default() })
     }
 
     /// Opens a pool that exists; the engine is the one that it was created with.
@@ -307,10 +307,9 @@ impl Pool {
         Self::opened(opened)
     }
 
-    fn opened(opened: Opened) -> Result<Self, OpenError> {
-        let opened = Arc::new(opened);
-        provide_in_background(&opened)?;
-        Ok(Self(opened))
+    fn opened(mut opened: Opened) -> Result<Self, OpenError> {
+        opened.provider = Provider::begin(&opened)?;
+        Ok(Self(Arc::new(opened)))
     }
 
     /// Whether opening it found it in use before a reboot, and emptied it.
@@ -465,8 +464,18 @@ impl Pool {
         pids
     }
 
-    /// Walks every invariant of the pool and says what is wrong. What other processes do meanwhile is shown as faults: see [`Pool::users`].
+    /// Walks every invariant of the pool and says what is wrong. What other processes do meanwhile
+    /// is shown as faults: see [`Pool::users`].
     pub fn verify(&self) -> Result<Audit, CacheError> {
+        if !self.users().is_empty() {
+            // A client that gives memory back to the host waits for other clients, and for nothing
+            // else. A pool that cannot be joined is looked at all the same.
+            if let Ok(mut client) = self.0.join() {
+                let audit = run_ready(client.verify());
+                run_ready(client.leave())?;
+                return audit;
+            }
+        }
         let auditor = self.0.chosen.auditor(self.endpoint());
         run_ready(auditor.map_err(|_| CacheError::Damaged { what: "the engine's settings" })?.verify())
     }

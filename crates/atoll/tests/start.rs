@@ -3,6 +3,7 @@
 
 mod binary;
 
+use atoll::{Pool, PoolOptions};
 use binary::{Serving, printed, refused};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,18 @@ fn a_server_answers_while_its_memory_is_still_being_provided() {
     assert!(provided < 4 << 30, "all of it was there before the first answer");
     let () = redis::cmd("SET").arg("k").arg("v").query(&mut server.connect()).unwrap();
     assert_eq!(redis::cmd("GET").arg("k").query::<String>(&mut server.connect()).unwrap(), "v");
+}
+
+/// The thread that provides has the region open: it must not outlive the pool.
+#[test]
+fn a_pool_that_is_closed_while_its_memory_is_being_provided_is_in_use_no_longer() {
+    let name = format!("shm:/closed-{}", std::process::id());
+    for _ in 0..3 {
+        let pool = Pool::create(&name, &PoolOptions::default().capacity_bytes(1 << 30)).unwrap();
+        assert!(pool.provided_bytes() < 1 << 30);
+        drop(pool);
+        Pool::remove(&name).unwrap();
+    }
 }
 
 #[test]

@@ -172,7 +172,7 @@ impl<E: Endpoint> Chosen<E> {
     }
 
     /// Goes on giving back the memory of retired chunks: see [`Pooled::discard_retired`].
-    pub async fn discard_retired(&mut self) -> Result<bool, CacheError> {
+    pub async fn discard_retired(&mut self) -> Result<u64, CacheError> {
         on_engine!(self, engine => engine.discard_retired().await)
     }
 

@@ -76,7 +76,7 @@ impl<E: Endpoint> Pooled<E> for Forge<E> {
         self.retire_chunks(most).await
     }
 
-    async fn discard_retired(&mut self) -> Result<bool, CacheError> {
+    async fn discard_retired(&mut self) -> Result<u64, CacheError> {
         self.discard_retired().await
     }
 

@@ -36,6 +36,7 @@ use crate::extent;
 use crate::record::{Header, Record};
 use atoll_fabric::{Batch, Buffer, Endpoint, Purpose};
 use atoll_pool::registry::{self, PlaceState, Roll};
+use atoll_pool::retirement::DISCARDS_IN_ROUND;
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks, read_word, retirement};
 use std::collections::HashSet;
 
@@ -114,6 +115,8 @@ impl<E: Endpoint> Forge<E> {
         self.check_membership().await?;
         let Some(member) = &mut self.member else { return Ok(()) };
         member.renew(&self.endpoint);
+        // A client that sees this relies on it that what the next operation READs is READ later.
+        self.endpoint.flush().await?;
         let now_ns = self.endpoint.now_ns();
         if now_ns.wrapping_sub(self.looked_ns) < self.times.look_ns {
             return Ok(());
@@ -122,7 +125,7 @@ impl<E: Endpoint> Forge<E> {
         self.learn_nodes().await?;
         self.look(false).await?;
         let me = self.me();
-        Box::pin(self.retirement.go_on(&self.endpoint, &self.shared.pool, me)).await?;
+        Box::pin(self.retirement.go_on(&self.endpoint, &self.shared.pool, me, DISCARDS_IN_ROUND)).await?;
         // Also a client that has nothing to update holds no chunk longer than it is protected.
         self.recheck_waiting(true).await
     }

@@ -35,14 +35,14 @@ impl<E: Endpoint> Forge<E> {
 
     /// Goes on giving back the memory of retired chunks: see
     /// [`Pooled::discard_retired`](crate::Pooled::discard_retired).
-    pub async fn discard_retired(&mut self) -> Result<bool, CacheError> {
+    pub async fn discard_retired(&mut self) -> Result<u64, CacheError> {
         let me = self.me();
-        let gone_on = self.retirement.go_on(&self.endpoint, &self.shared.pool, me).await;
+        let gone_on = self.retirement.go_on(&self.endpoint, &self.shared.pool, me, usize::MAX).await;
         if let Err(error) = &gone_on {
             self.note_failure(error);
         }
         gone_on?;
-        Ok(self.retirement.is_done())
+        Ok(self.retirement.left() as u64)
     }
 
     /// Gives a retired chunk back: see [`Pooled::restore_chunk`](crate::Pooled::restore_chunk).

@@ -47,6 +47,7 @@ use crate::CacheError;
 use crate::extent::{self, Extent};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
 use atoll_pool::registry::{self, Place, PlaceState, Roll};
+use atoll_pool::retirement::DISCARDS_IN_ROUND;
 use atoll_pool::{Chunk, ChunkId, ChunkState, Incarnation, PoolError, chunks, read_word, retirement};
 use std::collections::HashSet;
 
@@ -126,7 +127,7 @@ impl<E: Endpoint> Core<E> {
         self.learn_nodes().await?;
         Box::pin(self.look(false)).await?;
         let me = self.me();
-        Box::pin(self.retirement.go_on(&self.endpoint, &self.shared.pool, me)).await?;
+        Box::pin(self.retirement.go_on(&self.endpoint, &self.shared.pool, me, DISCARDS_IN_ROUND)).await?;
         Ok(())
     }
 

@@ -46,12 +46,12 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     /// Goes on giving back the memory of retired chunks: see
     /// [`Pooled::discard_retired`](crate::Pooled::discard_retired).
-    pub async fn discard_retired(&mut self) -> Result<bool, CacheError> {
+    pub async fn discard_retired(&mut self) -> Result<u64, CacheError> {
         let me = self.core.me();
         let core = &mut self.core;
-        let gone_on = core.retirement.go_on(&core.endpoint, &core.shared.pool, me).await;
-        let is_through = core.retirement.is_done();
-        self.noted(gone_on.map(|()| is_through).map_err(CacheError::Verb))
+        let gone_on = core.retirement.go_on(&core.endpoint, &core.shared.pool, me, usize::MAX).await;
+        let left = core.retirement.left() as u64;
+        self.noted(gone_on.map(|()| left).map_err(CacheError::Verb))
     }
 
     /// Gives a retired chunk back: see [`Pooled::restore_chunk`](crate::Pooled::restore_chunk).

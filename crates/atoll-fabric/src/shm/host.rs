@@ -7,7 +7,7 @@
 //! | the same, version 1 | `memory.limit_in_bytes`, `memory.usage_in_bytes`, `total_inactive_file` of `memory.stat` | all |
 //! | the machine | `MemAvailable` of `/proc/meminfo` | all |
 //!
-//! A process that passes the limit of a control group, or the machine's, is killed without a word.
+//! A process that passes the limit of a control group, or the machine's, is killed by the kernel.
 //! So pages are taken only while [`RESERVE_BYTES`] stay beside them. What cannot be read limits
 //! nothing.
 
@@ -67,20 +67,30 @@ impl fmt::Display for Room {
 impl Room {
     /// What is left for the pages of a region of this name, or of an anonymous one.
     pub fn of_region(name: Option<&str>) -> Option<Self> {
-        let path = name.and_then(|name| super::mapping::path_of(name).ok());
-        Self::of(path.as_deref().and_then(Path::parent))
+        Self::of(directory_of(name).as_deref())
+    }
+
+    /// The same without the file system: see [`Room::of_memory`].
+    pub fn of_memory_of_region(name: Option<&str>) -> Option<Self> {
+        Self::of_memory(directory_of(name).as_deref())
     }
 
     /// What is left for the pages of an anonymous region, or of a file in `directory`. `None` if
     /// nothing that can be read limits it.
     pub fn of(directory: Option<&Path>) -> Option<Self> {
         let of_files = directory.and_then(file_system);
+        of_files.into_iter().chain(Self::of_memory(directory)).min_by_key(Self::usable_bytes)
+    }
+
+    /// The same without the file system, which refuses by itself what it has no room for: beyond
+    /// the other limits a process is killed.
+    pub fn of_memory(directory: Option<&Path>) -> Option<Self> {
         if directory.is_some_and(|directory| !is_in_memory(directory)) {
             // The pages of a file on a disk go there when memory is short.
-            return of_files;
+            return None;
         }
         let machine = machine().map(|bytes| Self { bytes, limit: Limit::Machine });
-        of_files.into_iter().chain(control_groups()).chain(machine).min_by_key(|room| room.bytes)
+        control_groups().into_iter().chain(machine).min_by_key(Self::usable_bytes)
     }
 
     /// Bytes that a region may have, so that [`RESERVE_BYTES`], or an eighth of a small room, stay.
@@ -101,6 +111,12 @@ pub fn capacity_default(name: Option<&str>, wanted: u64) -> (u64, Option<Room>) 
     let Some(room) = Room::of_region(name) else { return (wanted, None) };
     let fits = room.usable_bytes() / 4 * 3 / STEP * STEP;
     if fits >= wanted { (wanted, None) } else { (fits.max(STEP), Some(room)) }
+}
+
+/// Where the file of a region of this name is.
+fn directory_of(name: Option<&str>) -> Option<PathBuf> {
+    let path = name.and_then(|name| super::mapping::path_of(name).ok());
+    path.as_deref().and_then(Path::parent).map(Path::to_owned)
 }
 
 fn file_system(directory: &Path) -> Option<Room> {

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
 /// Bytes of a page.
-const PAGE_BYTES: u64 = 4096;
+pub(super) const PAGE_BYTES: u64 = 4096;
 /// Bytes of a huge page: pages are provided in pieces of so many.
 pub(super) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
@@ -245,6 +245,17 @@ impl Mapping {
             next += bytes;
         }
         true
+    }
+
+    /// Whether all pages of a span are there, as far as the file system can tell. One that cannot
+    /// says so of every page.
+    pub(super) fn is_there(&self, start: u64, end: u64) -> bool {
+        let Some(file) = &self.file else { return false };
+        let first = start / PAGE_BYTES * PAGE_BYTES;
+        // SAFETY: the descriptor is open for as long as `file` lives; no other code relies on its
+        // position.
+        let hole = unsafe { libc::lseek(file.as_raw_fd(), first as libc::off_t, libc::SEEK_HOLE) };
+        u64::try_from(hole).is_ok_and(|hole| hole >= end)
     }
 
     fn provide_piece(&self, start: u64, bytes: u64) -> bool {

@@ -30,15 +30,16 @@ use crate::{
 };
 use host::Room;
 use lock::Presence;
-use mapping::Mapping;
+use mapping::{Mapping, PAGE_BYTES};
 use order::{Access, LOCKED_ATOMICS, Order};
 use pages::Pages;
 use process::ForkGuard;
 use std::cell::{Cell, OnceCell};
 use std::future::ready;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering, fence};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use words::Words;
 
 /// A region of shared memory that this process has mapped, and has locked as in use.
@@ -49,10 +50,14 @@ pub struct ShmRegion {
     pages: Pages,
     /// Bytes that may be provided before the host's limits are looked at again.
     allowance: AtomicI64,
+    /// When the host last had no memory left.
+    short: Mutex<Option<Instant>>,
 }
 
 /// Bytes that are provided at most between two looks at the host's limits.
 const ALLOWANCE_BYTES_MAX: u64 = 256 << 20;
+/// How long a host that had no memory left is not asked again.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 impl ShmRegion {
     /// Anonymous memory, all pages reserved, for one process and its threads.
@@ -155,7 +160,7 @@ impl ShmRegion {
 
     fn new(mapping: Mapping, name: Option<String>, presence: Presence, there: u64) -> Self {
         let pages = Pages::new(mapping.bytes(), there.min(mapping.bytes()));
-        Self { mapping, name, presence, pages, allowance: AtomicI64::new(0) }
+        Self { mapping, name, presence, pages, allowance: AtomicI64::new(0), short: Mutex::new(None) }
     }
 
     fn with_pages(self, name: &str, there: u64) -> Result<Self, ShmError> {
@@ -178,11 +183,9 @@ impl ShmRegion {
         if self.allowance.fetch_sub(bytes, Ordering::Relaxed) >= bytes {
             return true;
         }
-        let usable = self.room().map_or(u64::MAX, |room| match room.limit {
-            // What is full says so itself.
-            host::Limit::FileSystem(_) => u64::MAX,
-            _ => room.usable_bytes(),
-        });
+        // A file system that is full says so itself.
+        let room = Room::of_memory_of_region(self.name.as_deref());
+        let usable = room.map_or(u64::MAX, |room| room.usable_bytes());
         let usable = i64::try_from(usable).unwrap_or(i64::MAX);
         let allowance = (usable / 4).min(ALLOWANCE_BYTES_MAX as i64).min(usable.saturating_sub(bytes));
         self.allowance.store(allowance.max(0), Ordering::Relaxed);
@@ -205,27 +208,55 @@ impl ShmRegion {
     }
 
     /// Makes sure that a span has all its pages; `false` if the host has no memory left for them,
-    /// or none that it could give without killing a process.
+    /// or none that it could give without killing a process. Such a host is asked again only after
+    /// [`ASK_AGAIN`].
     pub fn reserve(&self, offset: u64, bytes: u64) -> bool {
         let end = offset.saturating_add(bytes).min(self.mapping.bytes());
+        if self.was_short() {
+            return end <= offset || self.mapping.is_there(offset, end);
+        }
         if end > self.pages.there() {
             // No page beyond was given back: whole pieces are quicker.
             let (first, last) = self.pages.around(offset, end);
-            if self.may_take(last - first) && self.mapping.provide(first, last - first) {
-                self.pages.note(first, last);
+            if self.provide(first, last) {
                 return true;
             }
         }
-        end <= offset || self.may_take(end - offset) && self.mapping.provide(offset, end - offset)
+        let is_there = end <= offset || self.provide(offset, end);
+        if !is_there {
+            *self.short.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        }
+        is_there
     }
 
-    /// Makes sure that a verb can touch the bytes from `start` to `end`.
+    /// Whether the host had no memory left a moment ago.
+    fn was_short(&self) -> bool {
+        let short = *self.short.lock().unwrap_or_else(PoisonError::into_inner);
+        short.is_some_and(|since| since.elapsed() < ASK_AGAIN)
+    }
+
+    fn provide(&self, start: u64, end: u64) -> bool {
+        let is_there = self.may_take(end - start) && self.mapping.provide(start, end - start);
+        if is_there {
+            self.pages.note(start, end);
+        }
+        is_there
+    }
+
+    /// Makes sure that a verb can touch the bytes from `start` to `end`: those pages alone, since
+    /// around them may be some that were given back.
     fn touch(&self, start: u64, end: u64) -> bool {
         // The pages of anonymous memory come by themselves.
-        self.pages.has(start, end)
-            || self.mapping.is_anonymous()
-            || self.reserve(start, end - start)
-            || self.mapping.provide(start, end - start)
+        if self.pages.has(start, end) || self.mapping.is_anonymous() {
+            return true;
+        }
+        let (first, last) =
+            (start / PAGE_BYTES * PAGE_BYTES, end.next_multiple_of(PAGE_BYTES).min(self.mapping.bytes()));
+        if self.mapping.is_there(first, last) {
+            self.pages.note(first, last);
+            return true;
+        }
+        self.provide(first, last)
     }
 
     /// The first words of the file of that name, zero behind its end, and how many bytes it has. It need not be a region.

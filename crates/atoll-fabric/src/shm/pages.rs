@@ -2,32 +2,34 @@
 //!
 //! ```text
 //!  0                 there                                             bytes
-//!  +-----------------+-------------+-------------+-------------+-------+
-//!  | all of it known |    piece    |   piece     |   piece     | piece |   2 MiB each, a bit says whether it is known
-//!  +-----------------+-------------+-------------+-------------+-------+
+//!  +-----------------+------+------+------+------+------+------+-------+
+//!  | all of it known | page | page | page |            ...             |   4 KiB each, a bit says whether it is known
+//!  +-----------------+------+------+------+------+------+------+-------+
 //! ```
 //!
 //! A page that was known to be there may have been given back since. The client that gives it back
 //! makes sure that no verb touches it ([`Endpoint::discard`](crate::Endpoint::discard)). Both parts
 //! only grow, so that they need no order.
 
-use super::mapping::HUGE_PAGE_BYTES;
+use super::mapping::{HUGE_PAGE_BYTES, PAGE_BYTES};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const PIECE: u64 = HUGE_PAGE_BYTES as u64;
+/// Pages whose bits are in one word.
+const PER_WORD: u64 = 64;
 
 /// What is known of a region's pages.
 pub(super) struct Pages {
     bytes: u64,
     there: AtomicU64,
-    pieces: Box<[AtomicU64]>,
+    bits: Box<[AtomicU64]>,
 }
 
 impl Pages {
     /// Of a region of so many bytes, of which the first `there` are known to be there.
     pub(super) fn new(bytes: u64, there: u64) -> Self {
-        let words = if there < bytes { bytes.div_ceil(PIECE).div_ceil(64) } else { 0 };
-        Self { bytes, there: AtomicU64::new(there), pieces: (0..words).map(|_| AtomicU64::new(0)).collect() }
+        let words = if there < bytes { bytes.div_ceil(PAGE_BYTES).div_ceil(PER_WORD) } else { 0 };
+        Self { bytes, there: AtomicU64::new(there), bits: (0..words).map(|_| AtomicU64::new(0)).collect() }
     }
 
     /// Bytes from the first on that are known without a gap.
@@ -39,12 +41,15 @@ impl Pages {
     /// Whether a span is known to be there.
     pub(super) fn has(&self, start: u64, end: u64) -> bool {
         let there = self.there();
-        end <= there || (start.max(there) / PIECE..end.div_ceil(PIECE)).all(|piece| self.has_piece(piece))
+        end <= there || (start.max(there) / PAGE_BYTES..end.div_ceil(PAGE_BYTES)).all(|page| self.has_page(page))
     }
 
-    fn has_piece(&self, piece: u64) -> bool {
-        let word = self.pieces.get((piece / 64) as usize);
-        word.is_some_and(|word| word.load(Ordering::Relaxed) >> (piece % 64) & 1 == 1)
+    fn word(&self, page: u64) -> u64 {
+        self.bits.get((page / PER_WORD) as usize).map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+
+    fn has_page(&self, page: u64) -> bool {
+        self.word(page) >> (page % PER_WORD) & 1 == 1
     }
 
     /// The first bytes are there.
@@ -53,30 +58,40 @@ impl Pages {
         self.advance();
     }
 
-    /// A span is there: what of it are whole pieces is known from now on.
+    /// A span is there: what of it are whole pages is known from now on.
     pub(super) fn note(&self, start: u64, end: u64) {
         if start <= self.there() {
             self.there.fetch_max(end.min(self.bytes), Ordering::Relaxed);
         }
-        let end = if end >= self.bytes { self.bytes.next_multiple_of(PIECE) } else { end };
-        for piece in start.div_ceil(PIECE)..end / PIECE {
-            if let Some(word) = self.pieces.get((piece / 64) as usize) {
-                word.fetch_or(1 << (piece % 64), Ordering::Relaxed);
+        let end = if end >= self.bytes { self.bytes.next_multiple_of(PAGE_BYTES) } else { end };
+        let (mut page, end) = (start.div_ceil(PAGE_BYTES), end / PAGE_BYTES);
+        while page < end {
+            let last = end.min((page / PER_WORD + 1) * PER_WORD);
+            if let Some(word) = self.bits.get((page / PER_WORD) as usize) {
+                word.fetch_or(u64::MAX >> (PER_WORD - (last - page)) << (page % PER_WORD), Ordering::Relaxed);
             }
+            page = last;
         }
         self.advance();
     }
 
-    /// What is known without a gap grows by the pieces behind it.
+    /// What is known without a gap grows by the pages behind it.
     fn advance(&self) {
-        let mut there = self.there();
-        while there < self.bytes && self.has_piece(there / PIECE) {
-            there = ((there / PIECE + 1) * PIECE).min(self.bytes);
-            self.there.fetch_max(there, Ordering::Relaxed);
+        let from = self.there();
+        let mut page = from / PAGE_BYTES;
+        loop {
+            let ones = u64::from((self.word(page) >> (page % PER_WORD)).trailing_ones());
+            page += ones;
+            if ones == 0 || !page.is_multiple_of(PER_WORD) {
+                break;
+            }
+        }
+        if page * PAGE_BYTES > from {
+            self.there.fetch_max((page * PAGE_BYTES).min(self.bytes), Ordering::Relaxed);
         }
     }
 
-    /// The whole pieces around a span, as far as the region has them.
+    /// The whole pieces of 2 MiB around a span, as far as the region has them.
     pub(super) fn around(&self, start: u64, end: u64) -> (u64, u64) {
         (start / PIECE * PIECE, end.next_multiple_of(PIECE).min(self.bytes))
     }
@@ -87,18 +102,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_known_grows_from_the_start_and_by_the_piece() {
+    fn what_is_known_grows_from_the_start_and_by_the_page() {
         let pages = Pages::new(7 * PIECE + 4096, 0);
         assert!(!pages.has(0, 8));
         pages.note(0, 5000);
         assert!(pages.has(0, 5000) && !pages.has(0, 5008));
+        pages.note(5 * PIECE + 4096, 5 * PIECE + 3 * 4096 + 8);
+        assert!(pages.has(5 * PIECE + 4096, 5 * PIECE + 3 * 4096) && !pages.has(5 * PIECE, 5 * PIECE + 4097));
+        assert!(!pages.has(5 * PIECE + 8192, 5 * PIECE + 3 * 4096 + 8), "of the last page a part was told of");
         pages.note(2 * PIECE, 4 * PIECE);
         assert!(pages.has(2 * PIECE + 8, 4 * PIECE) && !pages.has(2 * PIECE, 4 * PIECE + 8));
         assert_eq!(pages.there(), 5000);
         pages.note(0, 2 * PIECE);
-        assert_eq!(pages.there(), 4 * PIECE, "the pieces behind it come along");
+        assert_eq!(pages.there(), 4 * PIECE, "the pages behind it come along");
         pages.note(7 * PIECE, 7 * PIECE + 4096);
-        assert!(pages.has(7 * PIECE, 7 * PIECE + 4096), "the last piece is a short one");
+        assert!(pages.has(7 * PIECE, 7 * PIECE + 4096), "the last page is a short one");
         pages.note_there(7 * PIECE);
         assert_eq!(pages.there(), 7 * PIECE + 4096);
         assert_eq!(pages.around(PIECE + 8, 7 * PIECE + 8), (PIECE, 7 * PIECE + 4096));

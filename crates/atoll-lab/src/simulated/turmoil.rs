@@ -448,7 +448,7 @@ async fn shrink_and_restore<G: Pooled<Hesitant>>(engine: &mut G, chunks: u64) ->
     // Of some the memory goes back to the host before they are given back, of others it does not.
     for _ in 0..engine.endpoint().random() % 16 {
         engine.tend().await?;
-        if engine.discard_retired().await? {
+        if engine.discard_retired().await? == 0 {
             break;
         }
         let ns = engine.endpoint().random() % (GROWTH_NS_MAX / 8);

@@ -6,11 +6,12 @@
 //! time to time; meanwhile the pool is as large as what is there.
 
 use super::{OpenError, Opened, Pool};
-use atoll_fabric::shm::ShmError;
+use atoll_fabric::shm::{ShmEndpoint, ShmError};
 use atoll_fabric::{Address, run_ready};
-use atoll_pool::PoolError;
 use atoll_pool::provision::{self, Provided, Step};
-use std::sync::{Arc, Weak};
+use atoll_pool::{Layout, PoolError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Bytes of a region whose memory is there when the region is made.
@@ -18,27 +19,55 @@ pub(super) const START_BYTES: u64 = 16 << 20;
 /// Between two tries of a host that had no memory left.
 const RETRY_PERIOD: Duration = Duration::from_millis(500);
 
-/// Provides the rest of a pool's memory by a thread, if there is a rest.
-pub(super) fn provide_in_background(opened: &Arc<Opened>) -> Result<(), OpenError> {
-    let (endpoint, pool) = (opened.endpoint(), opened.chosen.pool().clone());
-    let provided = run_ready(provision::provided(&endpoint, &pool.layout)).map_err(PoolError::Verb)?;
-    if provided.is_all(&pool.layout) {
-        return Ok(());
-    }
-    let opened: Weak<Opened> = Arc::downgrade(opened);
-    let provide = move || {
-        let mut tables_next = Address::new(0, 0, 0);
-        while opened.strong_count() > 0 {
-            match run_ready(provision::provide_next(&endpoint, &pool.layout, &mut tables_next)) {
-                Ok(Step::More) => {}
-                Ok(Step::NoMemory) => std::thread::sleep(RETRY_PERIOD),
-                Ok(Step::All) | Err(_) => break,
-            }
+/// The thread that provides the rest of a pool's memory, if there is a rest. Dropping it ends that.
+#[derive(Default)]
+pub(super) struct Provider {
+    end: Arc<(Mutex<bool>, Condvar)>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Provider {
+    pub(super) fn begin(opened: &Opened) -> Result<Self, OpenError> {
+        let (endpoint, pool) = (opened.endpoint(), opened.chosen.pool().clone());
+        let provided = run_ready(provision::provided(&endpoint, &pool.layout)).map_err(PoolError::Verb)?;
+        let end = Arc::<(Mutex<bool>, Condvar)>::default();
+        if provided.is_all(&pool.layout) {
+            return Ok(Self { end, thread: None });
         }
-    };
-    // Without a thread, clients that find no free chunk provide what they need.
-    let _ = std::thread::Builder::new().name("atoll-provider".to_owned()).spawn(provide);
-    Ok(())
+        let is_ended = end.clone();
+        let provide = move || provide_until(&is_ended, &endpoint, &pool.layout);
+        // Without a thread, clients that find no free chunk provide what they need.
+        let thread = std::thread::Builder::new().name("atoll-provider".to_owned()).spawn(provide).ok();
+        Ok(Self { end, thread })
+    }
+}
+
+impl Drop for Provider {
+    fn drop(&mut self) {
+        let (end, told) = &*self.end;
+        *end.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        told.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // It has the region open until it has ended. A panic of its own was told by then.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn provide_until((end, told): &(Mutex<bool>, Condvar), endpoint: &ShmEndpoint, layout: &Layout) {
+    let mut tables_next = Address::new(0, 0, 0);
+    loop {
+        let wait = match run_ready(provision::provide_next(endpoint, layout, &mut tables_next)) {
+            Ok(Step::More) => Duration::ZERO,
+            Ok(Step::NoMemory) => RETRY_PERIOD,
+            Ok(Step::All) | Err(_) => return,
+        };
+        let is_ended = end.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = told.wait_timeout_while(is_ended, wait, |is_ended| !*is_ended);
+        if *waited.unwrap_or_else(PoisonError::into_inner).0 {
+            return;
+        }
+    }
 }
 
 impl Pool {

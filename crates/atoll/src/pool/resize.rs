@@ -1,7 +1,7 @@
 //! A pool that becomes smaller, and larger again, while others use it: chunk by chunk, whose memory goes back to the host.
 
 use super::{OpenError, Pool};
-use atoll_cache::CacheError;
+use atoll_cache::{CacheError, Engine};
 use atoll_fabric::run_ready;
 use atoll_pool::{Chunk, ChunkState, chunks};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// Chunks in use below which a pool does not become smaller.
 pub const CHUNKS_LEAST: u64 = 16;
 
-/// How long a pool that is made smaller waits for operations that are under way.
+/// How long a client that makes a pool smaller waits for operations that are under way, after the last ones that ended.
 const DISCARD_PATIENCE: Duration = Duration::from_secs(1);
 /// Between two looks at whether they have ended.
 const DISCARD_STEP: Duration = Duration::from_millis(5);
@@ -72,9 +72,19 @@ impl Pool {
             done += run_ready(client.retire_chunks(wanted - done)).map_err(ended(done, wanted))?;
         }
         progress(wanted, wanted);
-        let deadline = Instant::now() + DISCARD_PATIENCE;
-        while !run_ready(client.discard_retired()).map_err(ended(wanted, wanted))? && Instant::now() < deadline {
+        let mut waiting = u64::MAX;
+        let mut deadline = Instant::now();
+        loop {
+            let left = run_ready(client.discard_retired()).map_err(ended(wanted, wanted))?;
+            if left < waiting {
+                (waiting, deadline) = (left, Instant::now() + DISCARD_PATIENCE);
+            }
+            if left == 0 || Instant::now() >= deadline {
+                break;
+            }
             std::thread::sleep(DISCARD_STEP);
+            // Another client that makes the pool smaller waits for this one.
+            run_ready(client.tend()).map_err(ended(wanted, wanted))?;
         }
         run_ready(client.leave()).map_err(ended(wanted, wanted))?;
         let left = self.info().map_err(ended(wanted, wanted))?.chunks_undiscarded;
