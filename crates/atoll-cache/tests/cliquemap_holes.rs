@@ -13,6 +13,10 @@ use atoll_cache::cliquemap::Hole;
 use atoll_lab::simulated::{Case, Cliqued, Load};
 use atoll_sim::for_each_seed;
 
+/// Seeds of a case of which one must show its hole, at most. All cases are made so that one in twenty does: another
+/// schedule is no false alarm.
+const SEEDS_TO_SHOW: usize = 50;
+
 /// Runs a case under `seeds` seeds with the hole closed, which must always pass, and open, which must not.
 fn show(hole: Hole, seeds: u64, case: impl Fn(u64, Option<Hole>) -> Case<Cliqued>) {
     for_each_seed(seeds, |seed| {
@@ -30,7 +34,7 @@ fn show(hole: Hole, seeds: u64, case: impl Fn(u64, Option<Hole>) -> Case<Cliqued
     let few = || {
         format!("{hole:?} is open, and {} of {seeds} seeds show its harm, {:?}: {shown:#?}", harmed.len(), hole.harms())
     };
-    assert!(!harmed.is_empty(), "{}", few());
+    assert!(harmed.len() * SEEDS_TO_SHOW >= seeds as usize, "{}", few());
     let (seed, error) = harmed[0];
     println!("  seed {seed}: {}", error.lines().next().unwrap_or_default());
 }
@@ -64,5 +68,8 @@ fn no_update_is_lost_to_another() {
 
 #[test]
 fn what_has_expired_for_one_never_comes_back_for_another() {
-    show(Hole::UntakenExpiry, 300, |seed, hole| Case { hole, ..crowded(seed, 50, true) });
+    show(Hole::UntakenExpiry, 100, |seed, hole| {
+        let case = crowded(seed, 50, true);
+        Case { hole, clients: 4, load: Load { keys: 1, operations: 150, ..case.load.clone() }, ..case }
+    });
 }

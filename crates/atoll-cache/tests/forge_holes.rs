@@ -99,7 +99,7 @@ fn two_insertions_of_a_key_never_both_stay() {
 /// from taking one for the other. (No lookups: they rely on it that no chunk is reused so often while they look.)
 #[test]
 fn a_slot_word_that_comes_back_is_not_taken_for_the_old_one() {
-    const REJOINS: usize = 600;
+    const REJOINS: usize = 1200;
     let case = |seed| Case {
         chunk_bytes: 256,
         chunks: 14 + seed % 4,
@@ -110,13 +110,13 @@ fn a_slot_word_that_comes_back_is_not_taken_for_the_old_one() {
         verified: false,
         ..Case::default()
     };
-    show(Hole::Protection, 300, case, |case, seed| {
+    show(Hole::Protection, 150, case, |case, seed| {
         let done = Rc::new(Cell::new(false));
         let checked = case.run_part(seed, |mut client| {
             let done = done.clone();
             async move {
                 if client.number == 0 {
-                    for step in 0..20 {
+                    for step in 0..150 {
                         client
                             .set_returning(b"k", load::unique_value(client.number, step, 20), Condition::Always)
                             .await?;
@@ -188,7 +188,7 @@ fn a_set_is_not_done_since_a_counter_was_counted() {
 /// A set that found its slot changed by a regrouping was overtaken by nobody.
 #[test]
 fn a_set_is_not_done_since_the_object_was_moved() {
-    let load = Load { keys: 2, operations: 80, value_bytes_max: 60, lookups: 20, mixed: true, expiring: false };
+    let load = Load { keys: 2, operations: 200, value_bytes_max: 60, lookups: 20, mixed: true, expiring: false };
     let case = |_| Case { chunk_bytes: 256, group_objects_max: 2, clients: 4, load: load.clone(), ..Case::default() };
     show(Hole::OvertakenByCopy, 150, case, drawn_load);
 }
