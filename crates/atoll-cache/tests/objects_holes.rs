@@ -57,8 +57,8 @@ fn show(hole: Hole, seeds: u64, run: impl Fn(u64, Option<Hole>) -> Result<(), St
         }
     });
     let shown: Vec<(u64, String)> = (0..seeds).filter_map(|seed| Some((seed, run(seed, Some(hole)).err()?))).collect();
-    println!("{hole:?}: shown by {} of {seeds} seeds", shown.len());
     let harmed: Vec<_> = shown.iter().filter(|(_, error)| hole.is_shown_by(error)).collect();
+    println!("{hole:?}: shown by {} of {seeds} seeds, its harm by {}", shown.len(), harmed.len());
     let few = || {
         format!("{hole:?} is open, and {} of {seeds} seeds show its harm, {:?}: {shown:#?}", harmed.len(), hole.harms())
     };
@@ -325,11 +325,12 @@ fn extents_that_a_dead_client_wrote_or_was_about_to_free_come_back() {
 
 #[test]
 fn what_a_client_that_stands_still_could_still_write_is_not_reused() {
-    show_turmoil::<Stored>(Hole::UnfencedRepair, 60, |_, turmoil| {
+    show_turmoil::<Stored>(Hole::UnfencedRepair, 300, |_, turmoil| {
         tight(turmoil);
-        turmoil.faults.pauses_max = 12;
+        turmoil.case.load.keys = 20;
+        turmoil.faults.pauses_max = 30;
         turmoil.faults.steps_between = 60;
-        turmoil.faults.ns_max = 1_000_000;
+        turmoil.faults.ns_max = 10_000_000;
         turmoil.fencing = Fencing::Observed;
         turmoil.times.suspect_ns = 5_000;
         turmoil.times.look_ns = 1_000;

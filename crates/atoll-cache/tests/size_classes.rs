@@ -10,6 +10,8 @@ use atoll_sim::{Sim, SimEndpoint, SimOptions};
 const VALUE_BYTES: [usize; 4] = [100, 500, 2000, 7000];
 const CAPACITY_BYTES: u64 = 12 << 20;
 const SETS: u32 = 60_000;
+/// Pools of which the mean is taken.
+const POOLS: u64 = 5;
 
 /// How many objects of every size there are.
 type Counts = [u32; VALUE_BYTES.len()];
@@ -27,10 +29,10 @@ async fn count<G: Pooled<SimEndpoint>>(cache: &mut Cache<G>) -> Counts {
 }
 
 /// Objects of every size that are there after as many of each were set, many times what there is room for; and once a third of the memory has gone, too.
-fn resident<G: Pooled<SimEndpoint> + 'static>(options: ObjectsOptions) -> [Counts; 2] {
+fn resident<G: Pooled<SimEndpoint> + 'static>(options: &ObjectsOptions, seed: u64) -> [Counts; 2] {
     let base = PoolSettings { chunk_bytes: 16 << 10, clients_max: 2, ..PoolSettings::for_capacity(CAPACITY_BYTES) };
     let settings = options.settings(base, 24_576);
-    let sim = Sim::new(SimOptions { steps_max: u64::MAX, ..SimOptions::new(1, settings.capacity_bytes) });
+    let sim = Sim::new(SimOptions { steps_max: u64::MAX, ..SimOptions::new(seed, settings.capacity_bytes) });
     let endpoint = sim.endpoint("client");
     let resident = sim.block_on(async move {
         let pool = G::format(&endpoint, settings).await.unwrap();
@@ -53,8 +55,12 @@ fn resident<G: Pooled<SimEndpoint> + 'static>(options: ObjectsOptions) -> [Count
 
 /// None has more than its part because it is large, or because it is small.
 fn no_size_is_preferred<G: Pooled<SimEndpoint> + 'static>(options: ObjectsOptions) {
-    let counts = resident::<G>(options);
-    for (resident, capacity) in counts.iter().zip([CAPACITY_BYTES, CAPACITY_BYTES / 3 * 2]) {
+    // The smallest objects have few chunks: of one pool alone chance decides how many of those go.
+    let pools: Vec<[Counts; 2]> = (1..=POOLS).map(|seed| resident::<G>(&options, seed)).collect();
+    let mean = |when: usize| -> Counts {
+        std::array::from_fn(|size| pools.iter().map(|pool| pool[when][size]).sum::<u32>() / POOLS as u32)
+    };
+    for (resident, capacity) in [mean(0), mean(1)].iter().zip([CAPACITY_BYTES, CAPACITY_BYTES / 3 * 2]) {
         let of_size = resident.iter().zip(VALUE_BYTES);
         let bytes: u64 = of_size.map(|(objects, bytes)| u64::from(*objects) * bytes as u64).sum();
         println!("{resident:?} objects of {VALUE_BYTES:?} bytes, {bytes} bytes in {capacity}");

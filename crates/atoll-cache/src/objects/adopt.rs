@@ -5,7 +5,7 @@
 
 use super::Core;
 use super::class::Class;
-use super::drain::Naming;
+use super::drain::{Emptied, Keeps, Naming};
 use super::slot::{Block, Slot};
 use super::stock::Cell;
 use crate::CacheError;
@@ -81,7 +81,7 @@ impl<E: Endpoint> Core<E> {
                 self.endpoint.pause(1_000 * tried).await;
             }
             if !is_adopted {
-                self.waiting.push(super::drain::Emptied::begun(chunk, open));
+                self.waiting.push(Emptied::begun(chunk, open, Keeps::Objects));
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! How whole chunks are emptied, without moving anything: to be cut for another class, to hold a large value, or to go out of use.
+//! How whole chunks are emptied: to be cut for another class, to hold a large value, or to go out of use.
 //!
 //! | step | verbs |
 //! |---|---|
@@ -6,7 +6,7 @@
 //! | say so | FAA drains: clients that see it give up blocks of such chunks that they hold |
 //! | take it from its shelf | READ the class's shelves; CAS -> 0 |
 //! | look at every block | READ the chunk; READ the buckets that its records tell |
-//! | unname them | CAS the slots -> empty, in one batch: the objects there are evicted |
+//! | unname them | CAS the slots -> empty, in one batch: the objects there are evicted; or they are moved before, see `gather` |
 //! | wait for hands | READ all cells: none names a block of the chunk |
 //! | if slots named not all of its blocks: look again | READ the others' buckets, the cells, the chunk: the same records, and nothing names them; if a block was torn, READ the chunk before that, too |
 //! | with extensions, or when tags begin anew: rest | READ signals until every other client has had a round |
@@ -42,10 +42,20 @@ use atoll_pool::registry::Grace;
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks, read_word};
 use std::collections::HashSet;
 
+/// What becomes of the objects of a chunk that is emptied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keeps {
+    /// They are evicted.
+    Nothing,
+    /// They are moved into other blocks; those for which there is no room are evicted.
+    Objects,
+}
+
 /// A chunk that this client empties.
 #[derive(Debug)]
 pub(super) struct Emptied {
     pub(super) chunk: ChunkId,
+    keeps: Keeps,
     /// Its state: Open until others have been told, then Leaving.
     owned: Chunk,
     /// How often this client has gone on with it.
@@ -80,8 +90,8 @@ enum Stage {
 
 impl Emptied {
     /// Begins with a chunk that this client owns.
-    pub(super) fn begun(chunk: ChunkId, owned: Chunk) -> Self {
-        Self { chunk, owned, goes: 0, backoff: Backoff::default(), stage: Stage::InUse }
+    pub(super) fn begun(chunk: ChunkId, owned: Chunk, keeps: Keeps) -> Self {
+        Self { chunk, keeps, owned, goes: 0, backoff: Backoff::default(), stage: Stage::InUse }
     }
 
     /// Whether it waits for operations that are under way, whoever has its blocks.
@@ -121,6 +131,18 @@ pub(super) const DRAINS_MAX: usize = 4;
 const SLOTS_AT_ONCE: usize = 16;
 /// Looks at a chunk in one go.
 const LOOKS: u32 = 4;
+/// Goes after which objects are evicted that should move and for which there is no room.
+const GOES_FOR_ROOM: u32 = 8;
+
+/// What became of the names of a chunk's blocks.
+enum Unnamed {
+    /// No slot names one any more. Of these blocks, by their numbers, nobody knows yet who has them.
+    All(Vec<usize>),
+    /// A slot changed meanwhile.
+    Changed,
+    /// For some objects there is no room yet.
+    Crowded,
+}
 
 impl<E: Endpoint> Core<E> {
     /// Whether a block's chunk is being emptied.
@@ -141,7 +163,7 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Makes this client the one that empties a chunk in use; whether it is.
-    pub(super) async fn claim_chunk(&mut self, chunk: ChunkId) -> Result<bool, CacheError> {
+    pub(super) async fn claim_chunk(&mut self, chunk: ChunkId, keeps: Keeps) -> Result<bool, CacheError> {
         let layout = self.shared.pool.layout.clone();
         let word = read_word(&self.endpoint, layout.descriptor(chunk)).await?;
         let Some(found) = Chunk::from_word(word).filter(|chunk| chunk.state == ChunkState::Queued) else {
@@ -152,7 +174,7 @@ impl<E: Endpoint> Core<E> {
             return Ok(false);
         }
         self.stats.groups_cleaned += 1;
-        self.waiting.push(Emptied::begun(chunk, leaving));
+        self.waiting.push(Emptied::begun(chunk, leaving, keeps));
         Ok(true)
     }
 
@@ -162,9 +184,10 @@ impl<E: Endpoint> Core<E> {
         resting < DRAINS_MAX && self.waiting.len() < DRAINS_MAX + self.drains_more
     }
 
-    /// Begins to empty a chunk that is in use; whether this client does now.
+    /// Begins to empty a chunk that is in use, where the index has no slot left; whether this client
+    /// does now. Its objects are evicted: moved ones would need as many slots as before.
     pub(super) async fn begin_draining(&mut self, chunk: ChunkId) -> Result<bool, CacheError> {
-        let is_claimed = self.claim_chunk(chunk).await?;
+        let is_claimed = self.claim_chunk(chunk, Keeps::Nothing).await?;
         if is_claimed {
             self.recheck_waiting(DrainLook::ForRoom).await?;
         }
@@ -197,6 +220,7 @@ impl<E: Endpoint> Core<E> {
     /// Makes a chunk without blocks a fresh one, or a free one.
     async fn reuse(&mut self, chunk: ChunkId, owned: Chunk, tag: u16, freed: bool) -> Result<(), CacheError> {
         let layout = self.shared.pool.layout.clone();
+        self.clear_dead(chunk).await?;
         let mut void = std::mem::take(&mut self.scratch);
         void.resize(layout.chunk_bytes as usize);
         void.words_mut().fill(0);
@@ -260,6 +284,12 @@ impl<E: Endpoint> Core<E> {
         for emptied in &restless {
             self.give_up_own(emptied.chunk);
         }
+        if restless.iter().any(|emptied| emptied.goes > 1) {
+            // Those that were looked at before, and of which somebody has a block still, are not looked at in vain.
+            self.tell_cells().await?;
+            let in_hands = self.chunks_in_hands().await?;
+            restless.retain(|emptied| emptied.goes <= 1 || !in_hands.contains(&emptied.chunk));
+        }
         for _ in 0..LOOKS {
             if restless.is_empty() {
                 break;
@@ -288,17 +318,22 @@ impl<E: Endpoint> Core<E> {
         let (mut quiet, mut restless) = (Vec::with_capacity(chunks.len()), Vec::new());
         for emptied in chunks {
             let blocks = self.blocks(emptied.chunk).await?;
+            let mut contents = (emptied.keeps == Keeps::Objects).then(|| std::mem::take(&mut self.scratch));
             if let Some(class) = blocks.class.filter(|_| !self.is_open(Hole::KeptShelf)) {
                 self.unshelve(emptied.chunk, class).await?;
             }
-            let unnamed = self.unname(emptied.chunk, &blocks).await?;
+            let waits = emptied.goes <= GOES_FOR_ROOM && self.is_sparse();
+            let unnamed = self.unname(emptied.chunk, &blocks, contents.as_mut(), waits).await?;
+            self.scratch = contents.unwrap_or_else(|| std::mem::take(&mut self.scratch));
             if self.is_open(Hole::EarlyReuse) {
                 emptied.stage = Stage::Empty(blocks.tag);
                 continue;
             }
             match unnamed {
-                Some(others) => quiet.push((emptied, blocks, others)),
-                None => restless.push(emptied),
+                Unnamed::All(others) => quiet.push((emptied, blocks, others)),
+                Unnamed::Changed => restless.push(emptied),
+                // Room may come any time, without a client that gives a block up.
+                Unnamed::Crowded => emptied.backoff = Backoff::default(),
             }
         }
         if quiet.is_empty() {
@@ -401,11 +436,29 @@ impl<E: Endpoint> Core<E> {
         Ok(named)
     }
 
-    /// Makes every slot empty that names a block of the chunk. Gives the numbers of the other blocks, of which nobody knows yet who has them; `None` if a slot changed meanwhile.
-    async fn unname(&mut self, chunk: ChunkId, blocks: &Blocks) -> Result<Option<Vec<usize>>, CacheError> {
+    /// Makes no slot name a block of the chunk: objects move, where the `contents` of the chunk are given, or the slots become empty. With `waits`, those stay that
+    /// should move and for which there is no room.
+    async fn unname(
+        &mut self,
+        chunk: ChunkId,
+        blocks: &Blocks,
+        contents: Option<&mut Buffer>,
+        waits: bool,
+    ) -> Result<Unnamed, CacheError> {
         let mut others: Vec<usize> = (0..blocks.lying.len()).collect();
-        let named = self.named(chunk, blocks, &others).await?;
-        let (mut are_same, mut leaving) = (true, Vec::with_capacity(named.len()));
+        let mut named = self.named(chunk, blocks, &others).await?;
+        let (mut are_same, mut is_unnamed) = (true, vec![false; others.len()]);
+        if let Some(contents) = contents {
+            let live = named.extract_if(.., |naming| naming.word.is_live()).collect();
+            let moved = Box::pin(self.move_objects(chunk, blocks, contents, live)).await?;
+            are_same = moved.are_same;
+            moved.numbers.into_iter().for_each(|number| is_unnamed[number] = true);
+            if waits && !moved.left.is_empty() {
+                return Ok(Unnamed::Crowded);
+            }
+            named.extend(moved.left);
+        }
+        let mut leaving = Vec::with_capacity(named.len());
         for naming in named {
             let word = naming.word;
             let extents = if word.is_live() { self.extents_of(naming.slot, word).await? } else { Some(None) };
@@ -414,7 +467,6 @@ impl<E: Endpoint> Core<E> {
                 None => are_same = false,
             }
         }
-        let mut is_unnamed = vec![false; others.len()];
         for some in leaving.chunks(SLOTS_AT_ONCE) {
             let mut batch = Batch::new();
             let swap = |(naming, _): &(Naming, _)| {
@@ -434,6 +486,9 @@ impl<E: Endpoint> Core<E> {
                     evicted += 1;
                     without_name.extend(extents);
                 }
+                if is_swapped && naming.word.is_dead() {
+                    self.note_dead(naming.word.block(), naming.word.class(self.shared.settings.large_class), -1);
+                }
             }
             self.stats.evictions += evicted;
             if evicted > 0 {
@@ -444,7 +499,7 @@ impl<E: Endpoint> Core<E> {
             }
         }
         others.retain(|number| !is_unnamed[*number]);
-        Ok(are_same.then_some(others))
+        Ok(if are_same { Unnamed::All(others) } else { Unnamed::Changed })
     }
 
     /// The chunks of which somebody's cell names a block.

@@ -87,24 +87,33 @@ impl<E: Endpoint> Core<E> {
         let swap = batch.compare_and_swap(address, word.0, Slot::dead(class, block, tag).0);
         self.endpoint.post(&mut batch).await?;
         self.outgoing = written.take(&mut batch);
-        Ok(batch.swapped(swap))
+        let is_placed = batch.swapped(swap);
+        if is_placed {
+            self.note_dead(block, class, 1);
+        }
+        Ok(is_placed)
     }
 
     /// Puts everything that this client holds back into the pool; `false` if others have what it would take for that.
     pub(super) async fn put_everything_back(&mut self) -> Result<bool, CacheError> {
-        self.end_slabs().await?;
-        self.stock.end_aging();
-        self.free_fresh_chunks().await?;
         let mut is_done = false;
+        self.is_leaving_pool = true;
         for tried in 1..=TRIES_MAX {
+            // Again each time: moves out of a chunk that is emptied may have cut another chunk, and have
+            // blocks left over.
+            self.free_fresh_chunks().await?;
+            self.end_slabs().await?;
+            self.stock.end_aging();
             self.give_back_beyond(0).await?;
             self.recheck_orphans().await?;
             self.recheck_waiting(DrainLook::All).await?;
             self.tell_cells().await?;
+            let has_chunks = !self.chunks.is_empty() || self.slabs.iter().any(Option::is_some);
             // What the place's last client left in its cells, too: in a free place nobody would look for it.
-            is_done = self.orphans.is_empty()
+            is_done = !has_chunks
+                && self.orphans.is_empty()
                 && self.waiting.is_empty()
-                && self.stock.all().is_empty()
+                && self.stock.is_empty()
                 && !self.stock.has_foreign();
             if is_done {
                 break;
@@ -112,6 +121,7 @@ impl<E: Endpoint> Core<E> {
             self.endpoint.pause(pause_ns(tried)).await;
             Box::pin(self.tend()).await?;
         }
+        self.is_leaving_pool = false;
         self.free_fresh_chunks().await?;
         Ok(is_done)
     }

@@ -89,9 +89,10 @@ impl Hole {
             ],
             Self::KeptShelf => &["names chunk", "name the same block", "names a block", "dropped"],
             Self::UnfencedRepair => &[
-                "somebody else changed the state of",
+                "changed the state of",
+                "changed a cell that",
                 "name the same block",
-                "names a dead block",
+                "names a",
                 "nobody has block",
                 "dropped",
                 NO_ORDER,

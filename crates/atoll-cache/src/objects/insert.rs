@@ -89,6 +89,7 @@ impl<E: Endpoint> Core<E> {
         self.bucket = batch.take(read);
         let (swapped, counter) = (batch.swapped(swap), batch.word(counter));
         if let Some(taken) = taking.and_then(|taking| self.end_taking(taking, swapped)) {
+            self.note_dead(taken.block, taken.class, -1);
             self.stock.put(taken);
         }
         if !swapped {

@@ -1,11 +1,11 @@
 //! Where the words are, inside the pool's engine area.
 //!
 //! ```text
-//! +--------+---------+--------+-------------+----------+---------+---------------------------------+
-//! | drains | history | sweep  | replacement | cells    | shelves | index: buckets of 768 B         |
-//! | 1 line | 1 line  | 1 line |             | 32 words | 4 words | 16 slots of 8 B, 16 x 40 B      |
-//! |        |         |        |             | a client | a class | access information              |
-//! +--------+---------+--------+-------------+----------+---------+---------------------------------+
+//! +--------+---------+--------+--------+-------------+----------+---------+-------------------------+
+//! | drains | history | sweep  | dead   | replacement | cells    | shelves | index: buckets of 768 B |
+//! | 1 line | 1 line  | 1 line | 1 line |             | 32 words | 4 words | 16 slots of 8 B, 16 of  |
+//! |        |         |        |        |             | a client | a class | 40 B access information |
+//! +--------+---------+--------+--------+-------------+----------+---------+-------------------------+
 //!
 //! +---------------------------+
 //! |  index, the node's share  |     on each further node that was there when the pool was made
@@ -13,9 +13,10 @@
 //! ```
 //!
 //! Drains: how many chunks clients have begun to empty, atomics only. History: the next history id,
-//! atomics only. Sweep: the hand of [`sweep`](crate::sweep), atomics only. Cells: see `stock`; each
-//! owned by its client while that lives, atomics only afterwards. Shelves: see `shelf`; atomics only.
-//! Slots: atomics only. Access information: see `access`.
+//! atomics only. Sweep: the hand of [`sweep`](crate::sweep), atomics only. Dead: bytes of dead
+//! blocks, and the number of deaths when they were counted (see `dead`), atomics only. Cells: see
+//! `stock`; each owned by its client while that lives, atomics only afterwards. Shelves: see `shelf`;
+//! atomics only. Slots: atomics only. Access information: see `access`.
 //!
 //! The paper puts each slot's information beside the slot; ours has a bucket's slots together in front of it, so that a lookup READs two lines and
 //! not eleven, and a sample is still one READ.
@@ -37,7 +38,7 @@ pub const BUCKET_BYTES: u64 = SLOTS_BYTES + BUCKET_SLOTS as u64 * ACCESS_BYTES;
 /// Cells of a client: the most blocks that it can have taken from others and not used yet.
 pub const CELLS: usize = 32;
 const LINE: u64 = 64;
-const CONTROL_LINES: u64 = 3;
+const CONTROL_LINES: u64 = 4;
 const SHELVES_BYTES: u64 = 8 * (CLASSES * SHELVES) as u64;
 
 /// Addresses of the engine's words.
@@ -99,6 +100,16 @@ impl ObjectsLayout {
     /// How far clients have come that look for expired objects.
     pub fn sweep(&self) -> Address {
         self.base.add(2 * LINE)
+    }
+
+    /// Bytes of dead blocks.
+    pub fn dead(&self) -> Address {
+        self.base.add(3 * LINE)
+    }
+
+    /// Clients shut out until dead bytes were counted last.
+    pub fn dead_deaths(&self) -> Address {
+        self.dead().add(8)
     }
 
     /// The replacement's area.
@@ -169,7 +180,7 @@ impl ObjectsLayout {
         let offset = at.offset().checked_sub(self.base.offset()).filter(|offset| *offset < area.home_bytes)?;
         let (replacement, cells) = (CONTROL_LINES * LINE, CONTROL_LINES * LINE + self.area_bytes);
         Some(if offset < replacement {
-            ["drains", "history", "sweep"][(offset / LINE) as usize].to_owned()
+            ["drains", "history", "sweep", "dead"][(offset / LINE) as usize].to_owned()
         } else if offset < cells {
             format!("replacement word {}", (offset - replacement) / 8)
         } else if offset < self.first_shelf() {

@@ -21,7 +21,9 @@
 //! | `room` | how room is made: samples, victims |
 //! | `queued` | the same where a queue says which object goes |
 //! | `adopt` | what becomes of a chunk that was not cut to its end |
+//! | `dead` | how much of the memory is dead |
 //! | `drain` | how a whole chunk is emptied |
+//! | [`gather`] | how what lives is gathered instead of evicted |
 //! | `expiry` | how expired objects go without a request |
 //! | `extent` | objects larger than half a chunk |
 //! | `walk` | scan, flush, random key |
@@ -38,9 +40,11 @@ mod adopt;
 mod block;
 mod change;
 pub mod class;
+mod dead;
 mod drain;
 mod expiry;
 mod extent;
+pub mod gather;
 mod giving;
 pub mod holes;
 mod insert;
@@ -178,6 +182,8 @@ pub struct Core<E: Endpoint> {
     member: Option<Member>,
     clock: PoolClock,
     stock: Stock,
+    /// What it knows of dead blocks.
+    dead: dead::Dead,
     /// The chunk that this client cuts into blocks, for each class.
     slabs: [Option<Slab>; CLASSES],
     /// Chunks that this client owns in state Open and has not begun to cut.
@@ -237,6 +243,10 @@ pub struct Core<E: Endpoint> {
     searches_left_out: u32,
     /// Chunks that this client may empty at a time beyond the usual, since it has waited in vain.
     drains_more: usize,
+    /// Chunks that this client may still empty by moving, for the operation under way.
+    gathers_left: u32,
+    /// Whether this client puts back what it holds.
+    is_leaving_pool: bool,
     /// What its operations say once the fabric has failed this client.
     lost: Option<VerbError>,
     pub(crate) stats: Stats,
@@ -258,6 +268,7 @@ impl<E: Endpoint> Core<E> {
             member,
             clock: PoolClock::default(),
             stock: Stock::new(),
+            dead: dead::Dead::default(),
             slabs: [const { None }; CLASSES],
             chunks: Vec::new(),
             orphans: Vec::new(),
@@ -290,6 +301,8 @@ impl<E: Endpoint> Core<E> {
             mean_share: 0,
             searches_left_out: 0,
             drains_more: 0,
+            gathers_left: 0,
+            is_leaving_pool: false,
             lost: None,
             stats: Stats::default(),
             holes: OpenHoles::NONE,
@@ -493,6 +506,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             is_done = self.core.put_everything_back().await?;
         }
         self.core.recheck_bound().await?;
+        self.core.tell_dead();
         self.core.endpoint.flush().await?;
         if let Some(member) = self.core.member.take() {
             match is_done {

@@ -3,6 +3,7 @@
 //! | step | then |
 //! |---|---|
 //! | now and then look at a random bucket | a dead block, an expired object, or a stray goes |
+//! | where much of the memory is dead | what lives is gathered (see `gather`) |
 //! | ask the replacement for a victim | it goes, if its block is of use |
 //! | it has none | look at a random bucket, and take what the replacement chooses there |
 //!
@@ -42,6 +43,12 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             && let Some(made) = self.take_what_lies_about(&mut sample, class).await?
         {
             self.core.samples_left_out = (0, 0);
+            return Ok(made);
+        }
+        if self.core.endpoint.is_near() {
+            self.core.look_at_memory().await?;
+        }
+        if let Some(made) = self.core.avoid_eviction(class).await? {
             return Ok(made);
         }
         let Some(victim) = self.replacement.victim(&mut self.core).await? else {

@@ -37,7 +37,7 @@
 
 use super::block::Lying;
 use super::class::Class;
-use super::drain::DrainLook;
+use super::drain::{DrainLook, Emptied, Keeps};
 use super::layout::{BUCKET_SLOTS, CELLS};
 use super::replacement::Replacement;
 use super::slot::{KeyHash, Slot};
@@ -104,6 +104,7 @@ impl<E: Endpoint> Core<E> {
         self.check_membership().await?;
         self.look_for_drains().await?;
         self.tell_cells().await?;
+        self.tell_dead();
         if self.extension_bytes() > 0 {
             // Whoever waits for this round relies on it that no WRITE of an extension is under way.
             self.endpoint.flush().await?;
@@ -181,6 +182,7 @@ impl<E: Endpoint> Core<E> {
         } else {
             let (deaths, counted) = self.deaths().await?;
             self.distrust = deaths != counted;
+            self.look_at_deaths(deaths).await?;
         }
         Ok(repaired)
     }
@@ -236,7 +238,7 @@ impl<E: Endpoint> Core<E> {
             stolen += 1;
             match found.state {
                 ChunkState::Open => self.orphans.push((chunk, mine)),
-                _ => self.waiting.push(super::drain::Emptied::begun(chunk, mine)),
+                _ => self.waiting.push(Emptied::begun(chunk, mine, Keeps::Objects)),
             }
         }
         Ok(stolen)
@@ -565,6 +567,7 @@ impl<E: Endpoint> Core<E> {
     /// Counts everything anew if this client is alone and somebody has died since the last time; whether it did.
     pub(super) async fn recount(&mut self) -> Result<bool, CacheError> {
         let layout = self.shared.pool.layout.clone();
+        self.recount_dead().await?;
         let (deaths, counted) = self.deaths().await?;
         let before = registry::places(&self.endpoint, &self.shared.pool).await?;
         self.distrust = deaths != counted;
@@ -573,9 +576,9 @@ impl<E: Endpoint> Core<E> {
         }
         self.endpoint.flush().await?;
         let objects = self.count_live_slots().await?;
-        let free = self.all_descriptors().await?;
+        let descriptors = self.all_descriptors().await?;
         let is_free = |each: &&chunks::Descriptor| each.chunk.is_some_and(|chunk| chunk.state == ChunkState::Free);
-        let free = free.iter().filter(is_free).count() as u64;
+        let free = descriptors.iter().filter(is_free).count() as u64;
         let counted_objects = registry::objects_exact(&self.endpoint, &self.shared.pool).await?;
         let counted_free = read_word(&self.endpoint, layout.free_chunks()).await?;
         let resident = read_word(&self.endpoint, layout.resident_objects()).await?;

@@ -1,14 +1,15 @@
-//! How the pool is made smaller and larger again while everybody uses it, chunk by chunk. Nothing is moved.
+//! How the pool is made smaller and larger again while everybody uses it, chunk by chunk.
 //!
 //! | | verbs |
 //! |---|---|
-//! | retire | take chunks as for a large value, evicting if none are free; CAS Open -> Retired |
+//! | retire | take chunks as for a large value: objects move while much of the memory is dead (see `gather`), else they are evicted; CAS Open -> Retired |
 //! | restore | READ descriptors; provide memory; CAS -> Free; FAA free chunks |
 //!
 //! When the memory of a retired chunk goes back to the host is said in [`retirement`].
 
 use super::Objects;
 use super::drain::DRAINS_MAX;
+use super::gather::GATHERS_MAX;
 use super::replacement::Replacement;
 use crate::CacheError;
 use atoll_fabric::Endpoint;
@@ -25,6 +26,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     async fn retire(&mut self, most: u64) -> Result<u64, CacheError> {
         self.free_a_cell().await?;
         self.core.drains_more = 0;
+        self.core.gathers_left = GATHERS_MAX.saturating_mul(most as u32);
         match self.obtain_chunks(most as usize).await {
             // Fewer than were wanted are some.
             Err(CacheError::OutOfMemory) if !self.core.chunks.is_empty() => {}

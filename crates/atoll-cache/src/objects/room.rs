@@ -1,5 +1,7 @@
 //! How room is made: a block at hand, one of a free chunk, one of a dead or expired object, or that of an object which is to go.
 //!
+//! Nothing is evicted for memory while much of it is dead: then what lives is gathered (see `gather`).
+//!
 //! Whoever needs a block does this itself; nobody waits for another client. A sample is one READ, or a few in one batch: a random bucket, slots and access information. Dead
 //! blocks and expired objects in it go first. Of the others the replacement chooses among those whose blocks fit: of the class, or of one
 //! that is larger by a quarter at most.
@@ -11,7 +13,8 @@
 //! as in one queue for all.
 
 use super::class::Class;
-use super::drain::{DRAINS_MAX, DrainLook};
+use super::drain::{DRAINS_MAX, DrainLook, Keeps};
+use super::gather::GATHERS_MAX;
 use super::replacement::{Candidate, Replacement, Victim};
 use super::sample::Sample;
 use super::slot::Slot;
@@ -59,8 +62,7 @@ pub(super) enum Made {
 
 impl<E: Endpoint> Core<E> {
     pub(super) fn fits(&self, word: Slot, wanted: Class) -> bool {
-        let class = word.class(self.shared.settings.large_class);
-        class == wanted || class > wanted && class.bytes() <= wanted.bytes() * 5 / 4
+        word.class(self.shared.settings.large_class).fits(wanted)
     }
 
     /// Takes a block into the stock, and frees the extents of a large object; whether the slot was unchanged.
@@ -75,6 +77,8 @@ impl<E: Endpoint> Core<E> {
         self.stock.put(held);
         if word.is_live() {
             self.count_removed(1).await?;
+        } else {
+            self.note_dead(held.block, held.class, -1);
         }
         if let Some(extents) = extents {
             self.free_extents(&extents).await?;
@@ -110,6 +114,18 @@ impl<E: Endpoint> Core<E> {
         drawn < u128::from(self.share(word)) << u32::BITS
     }
 
+    /// Finds room without evicting where much of the memory is dead, as far as this client knows: a dead block that fits a record of the class, or a chunk that is
+    /// mostly dead. `None` if little is dead, or none of it can be had.
+    pub(super) async fn avoid_eviction(&mut self, class: Class) -> Result<Option<Made>, CacheError> {
+        if !self.is_sparse() {
+            return Ok(None);
+        }
+        if self.take_dead(class, None).await? {
+            return Ok(Some(Made::Room));
+        }
+        Ok(self.gather().await?.then_some(Made::Begun))
+    }
+
     /// Gives a reservation back that the operation did not use.
     pub(super) fn release_reservation(&mut self) {
         if std::mem::take(&mut self.reserved) {
@@ -124,6 +140,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// Makes sure that a block of this class is at hand, a cell, and so many fresh chunks.
     pub(super) async fn restock(&mut self, class: Class, chunks: usize) -> Result<(), CacheError> {
         self.core.drains_more = 0;
+        self.core.gathers_left = GATHERS_MAX.saturating_mul(1 + chunks as u32);
         let before = self.core.endpoint.purpose(Purpose::Eviction);
         let restocked = self.fill_stock(class, chunks).await;
         self.core.endpoint.purpose(before);
@@ -178,8 +195,11 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             }
             self.core.recheck_waiting(DrainLook::ForRoom).await?;
             self.free_a_cell().await?;
-            // Where a free chunk may be had, what is left of another one goes first; else the sample looks at the shelves, too.
             let has_chunk = self.core.chunks.len() > chunks_kept;
+            if !has_chunk && self.core.searches_left_out == 0 && self.core.gather_if_scarce().await? {
+                continue;
+            }
+            // Where a free chunk may be had, what is left of another one goes first; else the sample looks at the shelves, too.
             if has_chunk || self.core.searches_left_out == 0 {
                 let shelves = self.core.shelves(class).await?;
                 if self.core.take_shelved(class, &shelves).await?.is_some() {
@@ -226,6 +246,9 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         let mut sample = self.look_at_some(Some(class)).await?;
         sample.candidates.iter().for_each(|candidate| self.core.note_share(candidate.word));
         if let Some(made) = self.take_free_of(&sample, class).await? {
+            return Ok(made);
+        }
+        if let Some(made) = self.core.avoid_eviction(class).await? {
             return Ok(made);
         }
         let draw = self.core.endpoint.random() as u32;
@@ -316,7 +339,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         if !self.core.may_claim_chunk() {
             return Ok(Made::Nothing);
         }
-        Ok(if self.core.claim_chunk(chunk).await? { Made::Begun } else { Made::Stale })
+        Ok(if self.core.claim_chunk(chunk, Keeps::Nothing).await? { Made::Begun } else { Made::Stale })
     }
 
     /// Makes sure that so many fresh chunks are at hand. Those that are missing are emptied together, a few at a time: that takes fewer verbs than one by one.
@@ -328,7 +351,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             if !is_claiming || self.core.waiting.len() >= DRAINS_MAX.min(chunks - had) {
                 self.core.recheck_waiting(DrainLook::ForRoom).await?;
             }
-            if self.core.allocate_chunk(self.core.chunks.len() + 1).await? {
+            if self.core.gather_if_scarce().await? || self.core.allocate_chunk(self.core.chunks.len() + 1).await? {
                 continue;
             }
             let made = match R::QUEUES {

@@ -105,9 +105,11 @@ impl<E: Endpoint> Core<E> {
             again.push((*slot, *word, now, batch.read(self.shared.layout.access(*slot), information)));
         }
         let shelves = class.map(|class| self.read_shelves(&mut batch, class));
+        let dead = self.read_dead(&mut batch);
         let id = (sampling.with_history && self.history_at_hand.is_none())
             .then(|| batch.fetch_and_add(self.shared.layout.history(), 1));
         self.endpoint.post(&mut batch).await?;
+        self.note_dead_seen(batch.word(dead));
         if let Some(id) = id {
             self.history_at_hand = Some(batch.word(id));
             self.note_history(batch.word(id));

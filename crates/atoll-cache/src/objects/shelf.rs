@@ -22,13 +22,14 @@
 //! | whoever empties the chunk | CAS word -> 0, before it looks who has a block |
 
 use super::Core;
-use super::class::Class;
+use super::class::{CLASSES, Class};
 use super::slot::Block;
 use super::stock::Held;
 use crate::CacheError;
 use arrayvec::ArrayVec;
 use atoll_fabric::{Batch, Buffer, Endpoint, Ticket};
 use atoll_pool::ChunkId;
+use std::collections::HashMap;
 
 /// Shelves of a class.
 pub const SHELVES: usize = 4;
@@ -120,6 +121,7 @@ impl<E: Endpoint> Core<E> {
             let swap = batch.compare_and_swap(at, 0, shelf.word());
             self.endpoint.post(&mut batch).await?;
             if batch.swapped(swap) {
+                self.note_dead(self.block_of(shelf.chunk, class, shelf.next.into()), class, count as i64);
                 return Ok(true);
             }
         }
@@ -150,7 +152,10 @@ impl<E: Endpoint> Core<E> {
         let swap = batch.compare_and_swap(at, word, then);
         self.endpoint.post(&mut batch).await?;
         let taken = self.end_taking(taking, batch.swapped(swap));
-        taken.into_iter().for_each(|held| self.stock.put(held));
+        if let Some(held) = taken {
+            self.note_dead(held.block, class, -1);
+            self.stock.put(held);
+        }
         Ok(Some(taken.is_some()))
     }
 
@@ -179,9 +184,40 @@ impl<E: Endpoint> Core<E> {
             let Some(index) = shelves.iter().position(names) else { return Ok(()) };
             let mut batch = Batch::new();
             // One that fails is tried again: somebody has taken a block, and there are only so many.
-            batch.compare_and_swap(self.shared.layout.shelves(class).add(8 * index as u64), shelves[index], 0);
+            let at = self.shared.layout.shelves(class).add(8 * index as u64);
+            let swap = batch.compare_and_swap(at, shelves[index], 0);
             self.endpoint.post(&mut batch).await?;
+            if batch.swapped(swap)
+                && let Some(shelf) = self.sound_shelf(class, shelves[index])
+            {
+                let rest = self.blocks_of(class) - u64::from(shelf.next);
+                self.note_dead(self.block_of(chunk, class, shelf.next.into()), class, -(rest as i64));
+            }
         }
+    }
+
+    /// What shelves name: the class, the chunk, and the bytes of its blocks there.
+    pub(super) async fn all_shelved(&mut self) -> Result<Vec<(Class, ChunkId, u64)>, CacheError> {
+        let (mut shelved, mut words) = (Vec::new(), Buffer::new());
+        words.resize(8 * SHELVES * CLASSES);
+        let first = Class::all().next().expect("there are classes");
+        let words = self.endpoint.read(self.shared.layout.shelves(first), words).await?;
+        for (class, words) in Class::all().zip(words.words().chunks(SHELVES)) {
+            for shelf in words.iter().filter_map(|word| self.sound_shelf(class, *word)) {
+                let rest = self.blocks_of(class) - u64::from(shelf.next);
+                shelved.push((class, shelf.chunk, rest * class.bytes()));
+            }
+        }
+        Ok(shelved)
+    }
+
+    /// Dead bytes of every chunk of which a shelf names blocks.
+    pub(super) async fn dead_on_shelves(&mut self) -> Result<HashMap<ChunkId, u64>, CacheError> {
+        let mut dead = HashMap::new();
+        for (_, chunk, bytes) in self.all_shelved().await? {
+            *dead.entry(chunk).or_default() += bytes;
+        }
+        Ok(dead)
     }
 
     /// The blocks of a chunk that a shelf names.

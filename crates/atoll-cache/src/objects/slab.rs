@@ -45,23 +45,25 @@ const MANY_FREE: u64 = 16;
 const LOOKS_ANYWAY: u64 = 64;
 
 impl<E: Endpoint> Core<E> {
-    /// Whether there is a block of this class at hand.
+    /// Whether there is a block at hand that fits a record of this class.
     pub(super) fn has_block(&self, class: Class) -> bool {
-        self.stock.count(class) > 0 || self.slab_has_room(class)
+        self.slab_rest(class) > 0 || self.stock.all().iter().any(|held| held.class.fits(class))
     }
 
-    fn slab_has_room(&self, class: Class) -> bool {
+    /// Blocks of a class that this client has not handed out of the chunk that it cuts.
+    pub(super) fn slab_rest(&self, class: Class) -> u64 {
         let blocks = class.blocks(self.shared.pool.layout.chunk_bytes);
-        self.slabs[class.index()].is_some_and(|slab| slab.next < blocks)
+        self.slabs[class.index()].map_or(0, |slab| blocks.saturating_sub(slab.next))
     }
 
-    /// A block at hand.
+    /// A block at hand that fits a record of this class: one that is no larger, if there is one.
     pub(super) fn pop_block(&mut self, class: Class) -> Option<Held> {
-        if let Some(held) = self.stock.pop(class) {
+        if let Some(held) = self.stock.pop(|held| held == class) {
             return Some(held);
         }
         let chunk_bytes = self.shared.pool.layout.chunk_bytes;
-        let slab = self.slabs[class.index()].as_mut().filter(|slab| slab.next < class.blocks(chunk_bytes))?;
+        let slab = self.slabs[class.index()].as_mut().filter(|slab| slab.next < class.blocks(chunk_bytes));
+        let Some(slab) = slab else { return self.stock.pop(|held| held.fits(class)) };
         let block = Block::at(u64::from(slab.chunk.0) * chunk_bytes + slab.next * class.bytes());
         slab.next += 1;
         slab.unpublished += 1;

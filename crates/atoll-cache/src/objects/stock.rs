@@ -141,9 +141,14 @@ impl Stock {
         &self.held
     }
 
-    /// Takes the one out that has been there longest.
-    pub(super) fn pop(&mut self, class: Class) -> Option<Held> {
-        let index = self.held.iter().position(|held| held.class == class)?;
+    /// Whether there is no block, resting or not.
+    pub(super) fn is_empty(&self) -> bool {
+        self.held.is_empty() && self.aging.is_empty()
+    }
+
+    /// Takes the one out that has been there longest, of those of some class.
+    pub(super) fn pop(&mut self, is_wanted: impl Fn(Class) -> bool) -> Option<Held> {
+        let index = self.held.iter().position(|held| is_wanted(held.class))?;
         Some(self.held.remove(index))
     }
 

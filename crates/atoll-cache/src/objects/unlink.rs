@@ -57,6 +57,9 @@ impl<E: Endpoint> Core<E> {
         if !self.swap_slot(slot, word, then).await? {
             return Ok(false);
         }
+        if then.is_dead() {
+            self.note_dead(word.block(), word.class(self.shared.settings.large_class), 1);
+        }
         self.count_removed(1).await?;
         if let Some(extents) = extents {
             self.free_extents(&extents).await?;
@@ -77,9 +80,17 @@ impl<E: Endpoint> Core<E> {
         self.read_bucket(hash).await?;
         for place in 0..BUCKET_SLOTS {
             let (word, slot) = self.seen(hash, place);
-            if word.is_live() && self.record_now(slot, word).await? == Some(Err(())) {
-                self.drop_damaged(slot, word).await?;
+            if word.is_live() {
+                self.drop_if_damaged(slot, word).await?;
             }
+        }
+        Ok(())
+    }
+
+    /// Looks at the object of a live slot, and drops it if it is damaged.
+    pub(super) async fn drop_if_damaged(&mut self, slot: u64, word: Slot) -> Result<(), CacheError> {
+        if self.record_now(slot, word).await? == Some(Err(())) {
+            self.drop_damaged(slot, word).await?;
         }
         Ok(())
     }
@@ -94,6 +105,9 @@ impl<E: Endpoint> Core<E> {
         let is_block = self.record_span(word).is_some();
         let then = if is_block && word.is_live() { word.buried(self.shared.settings.large_class) } else { Slot::EMPTY };
         if self.swap_slot(slot, word, then).await? {
+            if then.is_dead() {
+                self.note_dead(word.block(), word.class(self.shared.settings.large_class), 1);
+            }
             self.stats.damaged += 1;
             if word.is_live() {
                 self.count_removed(1).await?;

@@ -1,11 +1,11 @@
 //! Every invariant of a quiet pool, walked and named.
 //!
 //! - every chunk has a possible state; an Open or Leaving one has an owner in the registry;
-//! - every block of a chunk in use is named by exactly one slot or shelf, or one cell of a client; none of a chunk that is not in use is named by a slot;
+//! - every block of a chunk in use is named by exactly one slot or shelf, or one cell of a client; none of a chunk that is free is named by a slot;
 //! - every live slot names a whole record of its tag, whose key hashes to that slot's bucket and fingerprint; every dead one a block whose record tells
 //!   its bucket; no key is live twice; no slot is pending;
 //! - every Extent belongs to exactly one live object;
-//! - the count of free chunks and the count of objects are right, unless somebody died since they were counted; where objects are limited,
+//! - the counts of free chunks, of objects, and of dead bytes in every chunk and in all are right, unless somebody died since they were counted; where objects are limited,
 //!   the limit holds.
 
 use super::class::Class;
@@ -55,10 +55,12 @@ struct Walk {
     extent_owners: HashMap<ChunkId, u64>,
     keys: HashMap<Vec<u8>, u64>,
     named: HashMap<Block, u64>,
+    dead_bytes: HashMap<ChunkId, u64>,
 }
 
 impl<E: Endpoint> Core<E> {
     pub(super) async fn verify(&mut self) -> Result<Report, CacheError> {
+        self.tell_dead();
         self.endpoint.flush().await?;
         let states = self.all_descriptors().await?;
         let mut walk = Walk {
@@ -67,6 +69,7 @@ impl<E: Endpoint> Core<E> {
             extent_owners: HashMap::new(),
             keys: HashMap::new(),
             named: HashMap::new(),
+            dead_bytes: self.dead_on_shelves().await?,
         };
         let (deaths, counted) = self.deaths().await?;
         walk.report.counts_estimated = deaths != counted;
@@ -89,6 +92,7 @@ impl<E: Endpoint> Core<E> {
             }
         }
         self.verify_counts(&mut walk.report).await?;
+        self.verify_dead(&mut walk).await?;
         Ok(walk.report)
     }
 
@@ -103,6 +107,33 @@ impl<E: Endpoint> Core<E> {
             let resident = read_word(&self.endpoint, self.shared.pool.layout.resident_objects()).await?;
             if objects > limit || (resident != objects && !report.counts_estimated) {
                 report.fault(|| format!("{objects} objects, counted as {resident}, of at most {limit}"));
+            }
+        }
+        Ok(())
+    }
+
+    async fn verify_dead(&mut self, walk: &mut Walk) -> Result<(), CacheError> {
+        let (deaths, _) = self.deaths().await?;
+        self.look_at_deaths(deaths).await?;
+        if self.are_dead_bytes_doubtful() {
+            return Ok(());
+        }
+        let counted = read_word(&self.endpoint, self.shared.layout.dead()).await?;
+        let Walk { report, states, dead_bytes, .. } = walk;
+        let found: u64 = dead_bytes.values().sum();
+        // Clients that are there and do nothing have not told all of it.
+        let places = registry::places(&self.endpoint, &self.shared.pool).await?;
+        let me = self.member.as_ref().map(|member| member.incarnation);
+        if places.iter().any(|place| place.state.is_alive() && Some(place.incarnation) != me) {
+            return Ok(());
+        }
+        if counted != found {
+            report.fault(|| format!("{counted} bytes are counted as dead, {found} are"));
+        }
+        for (index, descriptor) in states.iter().enumerate() {
+            let (counted, found) = (descriptor.dead_bytes, dead_bytes.get(&ChunkId(index as u32)).copied());
+            if counted != found.unwrap_or(0) {
+                report.fault(|| format!("{counted} bytes of chunk {index} are counted as dead, {found:?} are"));
             }
         }
         Ok(())
@@ -215,7 +246,9 @@ impl<E: Endpoint> Core<E> {
         let (_, within) = self.shared.pool.layout.divide(word.block().heap_offset());
         let is_of_chunk = descriptor.contents == u64::from(class.code())
             && within.is_multiple_of(class.bytes())
-            && descriptor.chunk.is_some_and(|chunk| matches!(chunk.state, ChunkState::Open | ChunkState::Queued));
+            && descriptor.chunk.is_some_and(|chunk| {
+                matches!(chunk.state, ChunkState::Open | ChunkState::Queued | ChunkState::Leaving)
+            });
         if !is_of_chunk {
             walk.report
                 .fault(|| format!("slot {slot} names a block of chunk {} that is none ({descriptor:?})", chunk.0));
@@ -226,6 +259,7 @@ impl<E: Endpoint> Core<E> {
         let bucket = (slot / BUCKET_SLOTS as u64) as u32;
         if word.is_dead() {
             walk.report.dead_blocks += 1;
+            *walk.dead_bytes.entry(chunk).or_default() += class.bytes();
             let lying = self.lying(&mut record, 0, bytes);
             if (lying.bucket(), lying.tag()) != (Some(bucket), Some(word.tag())) {
                 walk.report.fault(|| format!("slot {slot} names a dead block whose record does not tell it"));

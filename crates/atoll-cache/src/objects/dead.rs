@@ -1,0 +1,239 @@
+//! How much of the memory is dead: blocks that hold no object, and wait in slots and on shelves for their next use.
+//!
+//! Word 2 of a chunk's descriptor counts the dead bytes in the chunk, and one word of the engine's area those of all chunks. Every swap that makes a block dead, or takes
+//! a dead one, is followed by FAAs that nobody waits for. A client adds up what it tells, until its next round at most: together clients keep
+//! a 64th of the heap to themselves, or a chunk each.
+//!
+//! A client that dies may leave both counts wrong. A client that is alone afterwards counts anew, and
+//! notes the number of deaths. Until then a chunk's count is put right when the chunk is used anew. A
+//! client that looks at all chunks and finds less than the sum promises subtracts the difference from
+//! what it reads.
+//!
+//! Nothing but the choice between moving and evicting depends on the counts.
+
+use super::Core;
+use super::class::Class;
+use super::layout::BUCKET_SLOTS;
+use super::slot::Block;
+use crate::CacheError;
+use arrayvec::ArrayVec;
+use atoll_fabric::{Batch, Endpoint, Ticket};
+use atoll_pool::registry::{self, Place};
+use atoll_pool::{ChunkId, chunks, read_word};
+use std::collections::HashMap;
+
+/// Chunks of which a client keeps to itself how much became dead.
+const UNTOLD_CHUNKS: usize = 16;
+/// Clients together keep at most one part of the heap's dead bytes in so many to themselves.
+const UNTOLD_SHARE: u64 = 64;
+/// Where one part of the heap in so many is dead, writers gather what lives instead of evicting it.
+const DEAD_SHARE: u64 = 10;
+
+/// What a client knows of the dead bytes of all chunks.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Dead {
+    /// Those that this client has not told of yet.
+    untold: i64,
+    /// The same, chunk by chunk.
+    untold_of: ArrayVec<(ChunkId, i64), UNTOLD_CHUNKS>,
+    /// What the pool's word said when this client last READ it.
+    seen: i64,
+    /// Whether a client has died since they were counted.
+    is_doubtful: bool,
+    /// How much more the pool's word said than all chunks together had, while that is doubtful.
+    phantom: i64,
+}
+
+impl<E: Endpoint> Core<E> {
+    /// Notes that blocks of a class became dead, or, with a number below zero, that dead ones were taken. They are in the chunk of `block`.
+    pub(super) fn note_dead(&mut self, block: Block, class: Class, blocks: i64) {
+        let Some((_, chunk)) = self.block_span(block) else { return };
+        self.note_dead_bytes(chunk, blocks * class.bytes() as i64);
+    }
+
+    /// The same in bytes.
+    pub(super) fn note_dead_bytes(&mut self, chunk: ChunkId, bytes: i64) {
+        let layout = &self.shared.pool.layout;
+        let clients = u64::from(self.shared.pool.settings.clients_max);
+        let untold_max = (layout.heap_bytes() / (UNTOLD_SHARE * clients)).max(layout.chunk_bytes);
+        self.dead.untold += bytes;
+        match self.dead.untold_of.iter_mut().rev().find(|(of, _)| *of == chunk) {
+            Some((_, untold)) => *untold += bytes,
+            None => self.dead.untold_of.push((chunk, bytes)),
+        }
+        if self.dead.untold.unsigned_abs() > untold_max || self.dead.untold_of.is_full() {
+            self.tell_dead();
+        }
+    }
+
+    /// Tells the pool what this client has kept to itself, without waiting.
+    pub(super) fn tell_dead(&mut self) {
+        if self.dead.untold_of.is_empty() {
+            return;
+        }
+        let mut batch = Batch::new();
+        for (chunk, bytes) in self.dead.untold_of.drain(..).filter(|(_, bytes)| *bytes != 0) {
+            batch.fetch_and_add(self.shared.pool.layout.descriptor(chunk).add(16), bytes as u64);
+        }
+        let untold = std::mem::take(&mut self.dead.untold);
+        if untold != 0 {
+            batch.fetch_and_add(self.shared.layout.dead(), untold as u64);
+            // What is READ from now on has it.
+            self.dead.seen = self.dead.seen.saturating_add(untold);
+        }
+        if !batch.is_empty() {
+            self.endpoint.post_unawaited(&mut batch);
+        }
+    }
+
+    /// Adds a READ of the pool's dead bytes to a batch.
+    pub(super) fn read_dead(&self, batch: &mut Batch) -> Ticket {
+        batch.read_word(self.shared.layout.dead())
+    }
+
+    /// Notes what such a READ gave.
+    pub(super) fn note_dead_seen(&mut self, word: u64) {
+        self.dead.seen = word as i64;
+    }
+
+    /// Dead bytes of all chunks, as far as this client knows.
+    pub(super) fn dead_bytes(&self) -> u64 {
+        self.dead.seen.saturating_add(self.dead.untold).saturating_sub(self.dead.phantom).max(0) as u64
+    }
+
+    /// Whether so much is dead, as far as this client knows, that nothing is to be evicted for memory.
+    pub(super) fn is_sparse(&self) -> bool {
+        self.dead_bytes() >= (self.shared.pool.layout.heap_bytes() / DEAD_SHARE).max(1)
+    }
+
+    /// The same by a look at the pool; and how many chunks are free.
+    pub(super) async fn look_at_memory(&mut self) -> Result<(bool, u64), CacheError> {
+        let mut batch = Batch::new();
+        let dead = self.read_dead(&mut batch);
+        let free = batch.read_word(self.shared.pool.layout.free_chunks());
+        self.endpoint.post(&mut batch).await?;
+        self.note_dead_seen(batch.word(dead));
+        Ok((self.is_sparse(), (batch.word(free) as i64).max(0) as u64))
+    }
+
+    /// Notes that the sum of dead bytes was `before`, and that all chunks together have `found`, where a
+    /// client that died may have left the sum wrong.
+    pub(super) fn note_phantom(&mut self, before: u64, found: u64) {
+        if self.dead.is_doubtful {
+            self.dead.phantom = before as i64 - found as i64;
+        }
+    }
+
+    /// Whether a client has died since dead bytes were counted, as far as this client knows.
+    pub(super) fn are_dead_bytes_doubtful(&self) -> bool {
+        self.dead.is_doubtful
+    }
+
+    /// Notes how many clients have died.
+    pub(super) async fn look_at_deaths(&mut self, deaths: u64) -> Result<(), CacheError> {
+        let counted = read_word(&self.endpoint, self.shared.layout.dead_deaths()).await?;
+        self.note_doubt(counted != deaths);
+        Ok(())
+    }
+
+    fn note_doubt(&mut self, is_doubtful: bool) {
+        self.dead.is_doubtful = is_doubtful;
+        if !is_doubtful {
+            self.dead.phantom = 0;
+        }
+    }
+
+    /// Makes the count of a chunk that this client has emptied zero, where a client that died may have left it wrong.
+    pub(super) async fn clear_dead(&mut self, chunk: ChunkId) -> Result<(), CacheError> {
+        if !self.dead.is_doubtful {
+            return Ok(());
+        }
+        self.tell_dead();
+        self.endpoint.flush().await?;
+        let counted = chunks::descriptors(&self.endpoint, &self.shared.pool.layout, chunk, 1).await?[0].dead_bytes;
+        if counted != 0 {
+            self.note_dead_bytes(chunk, -(counted as i64));
+        }
+        Ok(())
+    }
+
+    /// Counts dead bytes anew if this client is alone and another one has died since the last time.
+    ///
+    /// A client that does nothing counts as company: what it has told the pool may not have landed.
+    /// The count stands only if no client has joined until all corrections have landed. Otherwise it is
+    /// made again by the next client that is alone.
+    pub(super) async fn recount_dead(&mut self) -> Result<(), CacheError> {
+        let (deaths, _) = self.deaths().await?;
+        self.look_at_deaths(deaths).await?;
+        if !self.dead.is_doubtful {
+            return Ok(());
+        }
+        let before = registry::places(&self.endpoint, &self.shared.pool).await?;
+        if !self.is_alone_among(&before) {
+            return Ok(());
+        }
+        self.tell_dead();
+        self.endpoint.flush().await?;
+        let counted_deaths = read_word(&self.endpoint, self.shared.layout.dead_deaths()).await?;
+        // First, so that every memory node is known in which a slot may name a block.
+        let descriptors = self.all_descriptors().await?;
+        let found = self.find_dead_bytes().await?;
+        let counted = read_word(&self.endpoint, self.shared.layout.dead()).await?;
+        if !self.is_alone_since(&before).await? {
+            return Ok(());
+        }
+        for (number, descriptor) in (0..).map(ChunkId).zip(&descriptors) {
+            let off = found.get(&number).copied().unwrap_or(0).wrapping_sub(descriptor.dead_bytes);
+            if off != 0 {
+                let mut batch = Batch::new();
+                batch.fetch_and_add(self.shared.pool.layout.descriptor(number).add(16), off);
+                self.endpoint.post(&mut batch).await?;
+            }
+        }
+        let mut batch = Batch::new();
+        batch.fetch_and_add(self.shared.layout.dead(), found.values().sum::<u64>().wrapping_sub(counted));
+        self.endpoint.post(&mut batch).await?;
+        if !self.is_alone_since(&before).await? {
+            return Ok(());
+        }
+        let mut batch = Batch::new();
+        let swap = batch.compare_and_swap(self.shared.layout.dead_deaths(), counted_deaths, deaths);
+        self.endpoint.post(&mut batch).await?;
+        self.note_doubt(!batch.swapped(swap));
+        Ok(())
+    }
+
+    /// Whether no other client lives.
+    fn is_alone_among(&self, places: &[Place]) -> bool {
+        let me = self.me().slot;
+        places.iter().all(|place| place.incarnation.slot == me || !place.state.is_alive())
+    }
+
+    /// Whether no client has come or gone since this look at the places.
+    async fn is_alone_since(&mut self, before: &[Place]) -> Result<bool, CacheError> {
+        let now = registry::places(&self.endpoint, &self.shared.pool).await?;
+        let states = |places: &[Place]| -> Vec<_> { places.iter().map(|p| (p.state, p.incarnation)).collect() };
+        Ok(states(before) == states(&now))
+    }
+
+    /// The dead bytes of every chunk that has any.
+    async fn find_dead_bytes(&mut self) -> Result<HashMap<ChunkId, u64>, CacheError> {
+        let (buckets, mut first) = (self.shared.settings.buckets, 0);
+        let mut dead = self.dead_on_shelves().await?;
+        while first < buckets {
+            let words = self.bucket_words(first).await?;
+            for word in words.iter().filter(|word| word.is_dead() && !word.is_pending()) {
+                if let Some((_, chunk)) = self.block_span(word.block()) {
+                    *dead.entry(chunk).or_default() += word.class(self.shared.settings.large_class).bytes();
+                }
+            }
+            first += (words.len() / BUCKET_SLOTS) as u32;
+        }
+        Ok(dead)
+    }
+
+    /// The pool's word as this client last saw it.
+    pub(super) fn dead_seen(&self) -> u64 {
+        self.dead.seen as u64
+    }
+}

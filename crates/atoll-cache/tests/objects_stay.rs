@@ -1,0 +1,361 @@
+//! What fits stays: while the objects of a pool take at most the promised share of its heap, none is evicted, whatever was overwritten, deleted and
+//! expired before.
+
+use atoll_cache::ditto::{Adaptive, DittoOptions};
+use atoll_cache::kvs::{self, AtRandom};
+use atoll_cache::objects::gather::HELD_PERCENT;
+use atoll_cache::objects::layout::BUCKET_SLOTS;
+use atoll_cache::objects::{Objects, ObjectsOptions, ObjectsPool, Replacement};
+use atoll_cache::queues::{Queue, QueueOptions, QueuePolicy};
+use atoll_cache::{Cache, Expiry, SetOptions, Value};
+use atoll_fabric::run_ready;
+use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
+use atoll_sim::Random;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Clients of one pool, what they have put there, and how much of the heap that takes.
+struct Stay<R: Replacement<ShmEndpoint>> {
+    region: Arc<ShmRegion>,
+    pool: Arc<ObjectsPool>,
+    clients: Vec<Cache<Objects<ShmEndpoint, R>>>,
+    /// Version and length of every value that must be there.
+    present: HashMap<u64, (u64, usize)>,
+    held_bytes: u64,
+    random: Random,
+    sets: u64,
+}
+
+/// Bytes that tell key and version.
+fn value_of(key: u64, version: u64, bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|index| (key.wrapping_mul(31) + version.wrapping_mul(7) + index as u64) as u8).collect()
+}
+
+impl<R: Replacement<ShmEndpoint>> Stay<R> {
+    /// A pool made for records of `object_bytes`. Without, its index has a slot for every hundred bytes
+    /// of capacity, whatever the engine, so that no bucket fills up.
+    fn new(options: ObjectsOptions, capacity_bytes: u64, object_bytes: Option<u32>, clients: usize) -> Self {
+        let object_bytes_mean = object_bytes.unwrap_or(100 * options.slots_per_object as u32);
+        let settings = ObjectsOptions { object_bytes_mean, ..options }.for_growth(capacity_bytes, 0);
+        let region = Arc::new(ShmRegion::anonymous(settings.home_bytes()).unwrap());
+        let pool = run_ready(ObjectsPool::format(&ShmEndpoint::new(region.clone()), settings)).unwrap();
+        let join = |_| Cache::new(run_ready(Objects::join(&pool, ShmEndpoint::new(region.clone()))).unwrap());
+        let clients = (0..clients).map(join).collect();
+        let (present, random) = (HashMap::new(), Random::new(7));
+        Self { region, pool, clients, present, held_bytes: 0, random, sets: 0 }
+    }
+
+    fn heap_bytes(&self) -> u64 {
+        self.pool.pool().layout.heap_bytes()
+    }
+
+    /// What objects may take.
+    fn limit_bytes(&self) -> u64 {
+        self.heap_bytes() * HELD_PERCENT / 100
+    }
+
+    /// Sets a key by one of the clients in turn, unless that would be more than may be there; whether it did.
+    fn set(&mut self, key: u64, bytes: usize) -> bool {
+        let before = self.present.get(&key).map_or(0, |(_, bytes)| self.pool.held_bytes(8, *bytes));
+        let held_bytes = self.held_bytes - before + self.pool.held_bytes(8, bytes);
+        if held_bytes > self.limit_bytes() {
+            return false;
+        }
+        self.held_bytes = held_bytes;
+        self.sets += 1;
+        let client = self.sets as usize % self.clients.len();
+        let value = value_of(key, self.sets, bytes);
+        run_ready(self.clients[client].set(&key.to_le_bytes(), &value, &SetOptions::default())).unwrap();
+        self.present.insert(key, (self.sets, bytes));
+        true
+    }
+
+    fn delete(&mut self, key: u64) {
+        let Some((_, bytes)) = self.present.remove(&key) else { return };
+        self.held_bytes -= self.pool.held_bytes(8, bytes);
+        let client = self.random.below(self.clients.len() as u64) as usize;
+        assert!(run_ready(self.clients[client].delete(&key.to_le_bytes())).unwrap(), "{key} is gone");
+    }
+
+    /// Sets new keys from `first` on until as much is there as may be; how many.
+    fn fill(&mut self, first: u64, bytes: usize) -> u64 {
+        let mut number = 0;
+        while self.set(first + number, bytes) {
+            number += 1;
+        }
+        number
+    }
+
+    fn evictions(&self) -> u64 {
+        self.clients.iter().map(|client| client.stats().evictions).sum()
+    }
+
+    /// Every object is there, nothing was evicted, and the pool is sound.
+    fn check(mut self) {
+        self.stays("at the end");
+        let moved: u64 = self.clients.iter().map(|client| client.stats().regroups).sum();
+        println!(
+            "{} sets, {} objects, {} % of the heap, {moved} moved",
+            self.sets,
+            self.present.len(),
+            100 * self.held_bytes / self.heap_bytes()
+        );
+        self.clients.clear();
+        let mut auditor: Cache<Objects<ShmEndpoint, R>> =
+            Cache::new(run_ready(Objects::join(&self.pool, ShmEndpoint::new(self.region.clone()))).unwrap());
+        let report = run_ready(auditor.engine_mut().verify()).unwrap();
+        assert_eq!(report.faults, Vec::<String>::new());
+    }
+
+    fn stays(&mut self, when: &str) {
+        let share = 100 * self.held_bytes / self.heap_bytes();
+        assert_eq!(self.evictions(), 0, "evicted {when}, with {share} % of the heap in use");
+        let mut value = Value::new();
+        for (key, (version, bytes)) in &self.present {
+            assert!(run_ready(self.clients[0].get(&key.to_le_bytes(), &mut value)).unwrap(), "{key} is gone {when}");
+            assert_eq!(value.bytes(), value_of(*key, *version, *bytes));
+        }
+        assert_eq!(run_ready(self.clients[0].objects()).unwrap(), self.present.len() as u64);
+    }
+}
+
+/// Every engine on the table.
+macro_rules! for_every_engine {
+    ($pattern:ident) => {{
+        $pattern::<AtRandom>(kvs::options());
+        $pattern::<Adaptive>(DittoOptions::default().objects());
+        for policy in [QueuePolicy::ShardLru, QueuePolicy::Sieve, QueuePolicy::S3Fifo] {
+            $pattern::<Queue>(QueueOptions::new(policy).objects());
+        }
+    }};
+}
+
+const CAPACITY_BYTES: u64 = 24 << 20;
+
+/// One key is overwritten all the time, with one size and then with sizes in turn.
+fn one_hot_key<R: Replacement<ShmEndpoint>>(options: ObjectsOptions) {
+    let mut stay = Stay::<R>::new(options, CAPACITY_BYTES, None, 2);
+    (0..2_000).for_each(|key| assert!(stay.set(key, 50)));
+    (0..200_000).for_each(|_| assert!(stay.set(1 << 40, 50)));
+    (0..50_000).for_each(|step| assert!(stay.set(1 << 40, 50 + step % 7_000)));
+    stay.check();
+}
+
+#[test]
+fn promise_5_a_key_that_is_overwritten_all_the_time_costs_no_other_one() {
+    for_every_engine!(one_hot_key);
+}
+
+/// All keys are overwritten, as often as you like.
+fn overwriting<R: Replacement<ShmEndpoint>>(options: ObjectsOptions) {
+    let mut stay = Stay::<R>::new(options, CAPACITY_BYTES, None, 3);
+    let keys = stay.fill(0, 256);
+    for _ in 0..100_000 {
+        let key = stay.random.below(keys);
+        assert!(stay.set(key, 256));
+    }
+    stay.check();
+}
+
+#[test]
+fn promise_5_objects_that_are_overwritten_stay() {
+    for_every_engine!(overwriting);
+}
+
+/// All is deleted, and objects of another size come, which need other blocks.
+fn size_after_size<R: Replacement<ShmEndpoint>>(options: ObjectsOptions) {
+    let mut stay = Stay::<R>::new(options, CAPACITY_BYTES, None, 2);
+    for (round, bytes) in [256, 1_000, 300, 20_000, 500, 100_000, 3_000].into_iter().enumerate() {
+        let first = (round as u64) << 32;
+        let keys = stay.fill(first, bytes);
+        stay.stays(&format!("after {keys} objects of {bytes} bytes"));
+        (first..first + keys).for_each(|key| stay.delete(key));
+    }
+    stay.fill(1 << 48, 256);
+    stay.check();
+}
+
+#[test]
+fn promise_5_objects_of_any_size_have_the_room_of_those_that_were_deleted() {
+    for_every_engine!(size_after_size);
+}
+
+/// Most of what is in every chunk is deleted, so that no chunk is free, and objects of another size come.
+fn what_lies_scattered<R: Replacement<ShmEndpoint>>(options: ObjectsOptions) {
+    let mut stay = Stay::<R>::new(options, CAPACITY_BYTES, None, 2);
+    for (round, bytes) in [256, 700, 300, 2_500, 400].into_iter().enumerate() {
+        let first = (round as u64) << 32;
+        stay.fill(first, bytes);
+        stay.stays(&format!("after round {round}"));
+        let mut keys: Vec<u64> = stay.present.keys().copied().collect();
+        keys.sort_unstable();
+        for key in keys {
+            if stay.random.below(3) > 0 {
+                stay.delete(key);
+            }
+        }
+    }
+    stay.check();
+}
+
+#[test]
+fn promise_5_objects_of_any_size_have_the_room_of_those_that_were_deleted_between_others() {
+    for_every_engine!(what_lies_scattered);
+}
+
+/// The same keys grow and shrink, and come and go.
+fn growing_and_shrinking<R: Replacement<ShmEndpoint>>(options: ObjectsOptions) {
+    let mut stay = Stay::<R>::new(options, CAPACITY_BYTES, None, 3);
+    let mut refused = 0;
+    for step in 0..120_000u64 {
+        let key = stay.random.below(24_000);
+        let octave = stay.random.below(if step / 20_000 % 2 == 0 { 14 } else { 8 });
+        let bytes = 200 + stay.random.below(1 << octave) as usize;
+        match stay.random.below(8) {
+            0 => stay.delete(key),
+            _ => refused += u64::from(!stay.set(key, bytes)),
+        }
+        if step % 30_000 == 0 {
+            stay.stays(&format!("after {step} steps"));
+        }
+    }
+    assert!(refused > 0, "the pool was never as full as it may be");
+    stay.check();
+}
+
+#[test]
+fn promise_5_objects_that_grow_and_shrink_stay() {
+    for_every_engine!(growing_and_shrinking);
+}
+
+/// Sizes of all kinds, values in chunks of their own among them.
+fn all_sizes<R: Replacement<ShmEndpoint>>(options: ObjectsOptions) {
+    let mut stay = Stay::<R>::new(options, CAPACITY_BYTES, None, 2);
+    for _ in 0..20_000 {
+        let key = stay.random.below(1_000);
+        let octave = stay.random.below(18);
+        let bytes = stay.random.below(1 << octave) as usize;
+        if !stay.set(key, bytes) {
+            stay.delete(key);
+        }
+    }
+    stay.check();
+}
+
+#[test]
+fn promise_5_objects_of_all_sizes_stay() {
+    for_every_engine!(all_sizes);
+}
+
+/// A share expires, goes by itself, and objects of another size come.
+#[test]
+fn promise_5_objects_of_any_size_have_the_room_of_those_that_expired() {
+    let mut stay = Stay::<Adaptive>::new(DittoOptions::default().objects(), CAPACITY_BYTES, None, 2);
+    let keys = stay.fill(0, 256);
+    let options = SetOptions { expiry: Expiry::InMs(1), ..SetOptions::default() };
+    for key in (0..keys).step_by(2) {
+        stay.held_bytes -= stay.pool.held_bytes(8, 256);
+        stay.present.remove(&key);
+        run_ready(stay.clients[0].set(&key.to_le_bytes(), &[1; 256], &options)).unwrap();
+    }
+    let begun = Instant::now();
+    while run_ready(stay.clients[0].objects()).unwrap() > keys / 2 {
+        assert!(begun.elapsed() < Duration::from_secs(5));
+        stay.clients.iter_mut().for_each(|client| run_ready(client.tend()).unwrap());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    stay.fill(1 << 32, 900);
+    stay.check();
+}
+
+/// The figures of the issue: as much as fits by far, overwritten a million times.
+#[test]
+fn promise_5_two_hundred_thousand_objects_stay_in_a_hundred_and_twenty_eight_mebibytes() {
+    let mut stay = Stay::<Adaptive>::new(DittoOptions::default().objects(), 128 << 20, Some(320), 1);
+    (0..200_000).for_each(|key| assert!(stay.set(key, 256)));
+    for _ in 0..1_000_000 {
+        let key = stay.random.below(200_000);
+        assert!(stay.set(key, 256));
+    }
+    stay.check();
+}
+
+/// Threads that overwrite, delete and set in other sizes, each its own keys.
+#[test]
+fn promise_5_objects_of_several_threads_stay() {
+    const THREADS: u64 = 3;
+    let stay = Stay::<Adaptive>::new(DittoOptions::default().objects(), CAPACITY_BYTES, None, 0);
+    let (pool, limit) = (&stay.pool, stay.limit_bytes() / THREADS);
+    let evictions: u64 = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let endpoint = ShmEndpoint::new(stay.region.clone());
+                let mut cache: Cache<Objects<ShmEndpoint, Adaptive>> =
+                    Cache::new(run_ready(Objects::join(pool, endpoint)).unwrap());
+                scope.spawn(move || {
+                    let (mut random, mut held, mut present) = (Random::stream(3, thread), 0, HashMap::new());
+                    for step in 0..60_000u64 {
+                        let key = thread << 32 | random.below(6_000);
+                        let octave = random.below(if step / 15_000 % 2 == 0 { 11 } else { 8 });
+                        let bytes = 200 + random.below(1 << octave) as usize;
+                        let before = present.get(&key).map_or(0, |(_, bytes)| pool.held_bytes(8, *bytes));
+                        let after = held - before + pool.held_bytes(8, bytes);
+                        if after > limit || random.below(8) == 0 {
+                            present.remove(&key);
+                            held -= before;
+                            run_ready(cache.delete(&key.to_le_bytes())).unwrap();
+                            continue;
+                        }
+                        held = after;
+                        present.insert(key, (step, bytes));
+                        let value = value_of(key, step, bytes);
+                        run_ready(cache.set(&key.to_le_bytes(), &value, &SetOptions::default())).unwrap();
+                    }
+                    let mut value = Value::new();
+                    for (key, (version, bytes)) in &present {
+                        assert!(run_ready(cache.get(&key.to_le_bytes(), &mut value)).unwrap(), "{key} is gone");
+                        assert_eq!(value.bytes(), value_of(*key, *version, *bytes));
+                    }
+                    cache.stats().evictions
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert_eq!(evictions, 0);
+    let mut auditor: Cache<Objects<ShmEndpoint, Adaptive>> =
+        Cache::new(run_ready(Objects::join(&stay.pool, ShmEndpoint::new(stay.region.clone()))).unwrap());
+    assert_eq!(run_ready(auditor.engine_mut().verify()).unwrap().faults, Vec::<String>::new());
+}
+
+/// The index is made for records of the given length: with those, all that the heap holds has a place there, but for about one object in a million.
+#[test]
+fn promise_5_the_index_has_a_place_for_all_objects_of_the_length_that_it_is_made_for() {
+    let mut stay = Stay::<Adaptive>::new(DittoOptions::default().objects(), 64 << 20, Some(128), 1);
+    let keys = stay.fill(0, 128 - 40);
+    let slots = BUCKET_SLOTS as u64 * u64::from(stay.pool.settings().buckets);
+    println!("{keys} objects in {slots} slots");
+    assert!(keys * 4 <= slots * 101 / 100, "more than a quarter of the slots are in use");
+    let index: u64 = stay.clients.iter().map(|client| client.stats().evictions_index).sum();
+    assert_eq!((stay.evictions(), index <= 1 + keys / 250_000), (index, true));
+}
+
+/// What is gone was evicted, and counted as such.
+#[test]
+fn every_object_that_is_gone_is_counted_as_evicted() {
+    let mut stay = Stay::<Adaptive>::new(DittoOptions::default().objects(), 4 << 20, Some(320), 2);
+    let sets = 100_000u64;
+    for key in 0..sets {
+        let bytes = 100 + stay.random.below(900) as usize;
+        let client = key as usize % 2;
+        run_ready(stay.clients[client].set(&key.to_le_bytes(), &vec![1; bytes], &SetOptions::default())).unwrap();
+        if key % 5 == 0 {
+            run_ready(stay.clients[client].delete(&stay.random.below(key + 1).to_le_bytes())).unwrap();
+        }
+    }
+    let removed: u64 = stay.clients.iter().map(|client| client.stats().removes).sum();
+    let objects = run_ready(stay.clients[0].objects()).unwrap();
+    assert!(stay.evictions() > 0);
+    assert_eq!(stay.evictions() + removed + objects, sets);
+}
