@@ -182,8 +182,9 @@ mod tests {
         let once = digits(1);
         assert_eq!(once[0], once[1]);
         assert_eq!(digits(2), once);
-        // Of 12800 after the warm-up those that all threads made until the first had none left: a thread that evicts more than others is behind.
-        assert!(once[0].0 > 12_000 && once[0].1 > 0, "{once:?}");
+        // Of 12800 after the warm-up those that all threads made until the first had none left: a thread that evicts more
+        // than others is behind.
+        assert!(once[0].0 > 12_800 * 9 / 10 && once[0].1 > 0, "{once:?}");
     }
 
     #[test]
