@@ -200,16 +200,17 @@ impl ShmRegion {
         }
     }
 
-    /// Gives the memory of a span back to the host, as far as it can be: whole pages, on systems of files that have holes. Gives how many bytes. They read as
-    /// zeros from then on, for everybody; whoever writes there gets memory again if the host has some, and is killed if not: see
-    /// [`ShmRegion::reserve`].
+    /// Gives the memory of a span back to the host, as far as it can be: whole pages, where the
+    /// file system can make holes. Gives how many bytes. They read as zeros from then on, for
+    /// everybody. A process that writes there gets memory again if the host has some, and is killed
+    /// if it has none: see [`ShmRegion::reserve`].
     pub fn discard(&self, offset: u64, bytes: u64) -> u64 {
         self.mapping.discard(offset, bytes)
     }
 
     /// Makes sure that a span has all its pages; `false` if the host has no memory left for them,
     /// or none that it could give without killing a process. Such a host is asked again only after
-    /// [`ASK_AGAIN`].
+    /// 100 ms.
     pub fn reserve(&self, offset: u64, bytes: u64) -> bool {
         let end = offset.saturating_add(bytes).min(self.mapping.bytes());
         if self.was_short() {
