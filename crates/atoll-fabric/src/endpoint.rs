@@ -2,7 +2,7 @@
 
 use crate::{Address, Batch, Buffer, Purpose};
 use std::future::Future;
-use std::pin::pin;
+use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 /// What a fabric can take at once.
@@ -269,9 +269,12 @@ pub trait Endpoint {
 /// # Panics
 /// If the future waits: it was built over a fabric that needs a reactor.
 #[inline]
-pub fn run_ready<F: Future>(future: F) -> F::Output {
+pub fn run_ready<F: Future>(mut future: F) -> F::Output {
     let mut context = Context::from_waker(Waker::noop());
-    match pin!(future).poll(&mut context) {
+    // SAFETY: `future` is this function's own. It is not moved from here on, and dropped where it is.
+    // The macro `pin!` would copy it first, kilobytes for each operation.
+    let future = unsafe { Pin::new_unchecked(&mut future) };
+    match future.poll(&mut context) {
         Poll::Ready(output) => output,
         Poll::Pending => panic!("this fabric waits: drive the future with a reactor"),
     }

@@ -43,7 +43,9 @@ const _: () = assert!(std::mem::size_of::<Known>() == 24);
 /// The addresses that a client knows.
 #[derive(Debug, Default)]
 pub(super) struct Addresses {
-    /// Empty if it is off, else a power of two of them.
+    /// How many sets it may have, a power of two; 0 if it is off.
+    sets_max: usize,
+    /// Empty until the first address is learned: a client that only comes and goes needs no memory.
     sets: Vec<[Known; WAYS]>,
 }
 
@@ -51,13 +53,12 @@ impl Addresses {
     /// One of at most `bytes`; fewer than a set's switch it off.
     pub(super) fn new(bytes: usize) -> Self {
         let sets = bytes / SET_BYTES;
-        let sets = if sets == 0 { 0 } else { 1 << sets.ilog2() };
-        Self { sets: vec![[UNUSED; WAYS]; sets] }
+        Self { sets_max: if sets == 0 { 0 } else { 1 << sets.ilog2() }, sets: Vec::new() }
     }
 
     #[inline]
     pub(super) fn is_on(&self) -> bool {
-        !self.sets.is_empty()
+        self.sets_max > 0
     }
 
     fn key(hash: KeyHash) -> u64 {
@@ -73,7 +74,7 @@ impl Addresses {
 
     /// What is known of the key, which counts as its use.
     pub(super) fn find(&mut self, hash: KeyHash) -> Option<Known> {
-        if !self.is_on() {
+        if self.sets.is_empty() {
             return None;
         }
         let key = Self::key(hash);
@@ -93,6 +94,9 @@ impl Addresses {
 
     #[cold]
     fn put(&mut self, hash: KeyHash, slot: u64, word: Slot) {
+        if self.sets.is_empty() {
+            self.sets = vec![[UNUSED; WAYS]; self.sets_max];
+        }
         let key = Self::key(hash);
         let set = self.set(key);
         let at = set.iter().position(|known| known.key == key).unwrap_or(WAYS - 1);
@@ -102,7 +106,7 @@ impl Addresses {
 
     /// The key's object is not where it was.
     pub(super) fn forget(&mut self, hash: KeyHash) {
-        if !self.is_on() {
+        if self.sets.is_empty() {
             return;
         }
         let key = Self::key(hash);
@@ -200,8 +204,9 @@ mod tests {
     #[test]
     fn the_last_used_keys_stay_within_the_memory() {
         let mut addresses = Addresses::new(100 * SET_BYTES);
-        assert_eq!(addresses.sets.len(), 64);
+        assert!(addresses.sets.is_empty() && addresses.find(hash(7)).is_none());
         (0..10_000).for_each(|number| addresses.learn(hash(number), number, word(number)));
+        assert_eq!(addresses.sets.len(), 64);
         let known = (0..10_000).filter(|number| addresses.find(hash(*number)).is_some()).count();
         assert!(known <= 64 * WAYS && known > 48 * WAYS, "{known}");
         let last = addresses.find(hash(9_999)).unwrap();
