@@ -10,6 +10,7 @@ use atoll_cache::queues::{Queue, QueueOptions, QueuePolicy};
 use atoll_cache::{Cache, Expiry, SetOptions, Value};
 use atoll_fabric::run_ready;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
+use atoll_pool::registry::Times;
 use atoll_sim::Random;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,6 +24,8 @@ struct Stay<R: Replacement<ShmEndpoint>> {
     /// Version and length of every value that must be there.
     present: HashMap<u64, (u64, usize)>,
     held_bytes: u64,
+    /// What of the heap is in use.
+    usable_bytes: u64,
     random: Random,
     sets: u64,
 }
@@ -43,16 +46,26 @@ impl<R: Replacement<ShmEndpoint>> Stay<R> {
         let join = |_| Cache::new(run_ready(Objects::join(&pool, ShmEndpoint::new(region.clone()))).unwrap());
         let clients = (0..clients).map(join).collect();
         let (present, random) = (HashMap::new(), Random::new(7));
-        Self { region, pool, clients, present, held_bytes: 0, random, sets: 0 }
-    }
-
-    fn heap_bytes(&self) -> u64 {
-        self.pool.pool().layout.heap_bytes()
+        let usable_bytes = pool.pool().layout.heap_bytes();
+        Self { region, pool, clients, present, held_bytes: 0, usable_bytes, random, sets: 0 }
     }
 
     /// What objects may take.
     fn limit_bytes(&self) -> u64 {
-        self.heap_bytes() * HELD_PERCENT / 100
+        self.usable_bytes * HELD_PERCENT / 100
+    }
+
+    /// Takes three quarters of the chunks out of use.
+    fn shrink(&mut self) {
+        let chunk_bytes = u64::from(self.pool.pool().settings.chunk_bytes);
+        let mut left = self.usable_bytes / chunk_bytes * 3 / 4;
+        self.usable_bytes -= left * chunk_bytes;
+        while left > 0 {
+            left -= run_ready(self.clients[0].engine_mut().retire_chunks(left)).unwrap();
+        }
+        // Clients see it when they look after the pool.
+        std::thread::sleep(Duration::from_nanos(2 * Times::default().look_ns));
+        self.clients.iter_mut().for_each(|client| run_ready(client.tend()).unwrap());
     }
 
     /// Sets a key by one of the clients in turn, unless that would be more than may be there; whether it did.
@@ -99,7 +112,7 @@ impl<R: Replacement<ShmEndpoint>> Stay<R> {
             "{} sets, {} objects, {} % of the heap, {moved} moved",
             self.sets,
             self.present.len(),
-            100 * self.held_bytes / self.heap_bytes()
+            100 * self.held_bytes / self.usable_bytes
         );
         self.clients.clear();
         let mut auditor: Cache<Objects<ShmEndpoint, R>> =
@@ -109,7 +122,7 @@ impl<R: Replacement<ShmEndpoint>> Stay<R> {
     }
 
     fn stays(&mut self, when: &str) {
-        let share = 100 * self.held_bytes / self.heap_bytes();
+        let share = 100 * self.held_bytes / self.usable_bytes;
         assert_eq!(self.evictions(), 0, "evicted {when}, with {share} % of the heap in use");
         let mut value = Value::new();
         for (key, (version, bytes)) in &self.present {
@@ -165,7 +178,17 @@ fn promise_5_objects_that_are_overwritten_stay() {
 
 /// All is deleted, and objects of another size come, which need other blocks.
 fn size_after_size<R: Replacement<ShmEndpoint>>(options: ObjectsOptions) {
-    let mut stay = Stay::<R>::new(options, CAPACITY_BYTES, None, 2);
+    sizes_in_turn(Stay::<R>::new(options, CAPACITY_BYTES, None, 2));
+}
+
+/// The same in a pool that became smaller.
+fn size_after_size_in_a_smaller_pool<R: Replacement<ShmEndpoint>>(options: ObjectsOptions) {
+    let mut stay = Stay::<R>::new(options, 2 * CAPACITY_BYTES, None, 2);
+    stay.shrink();
+    sizes_in_turn(stay);
+}
+
+fn sizes_in_turn<R: Replacement<ShmEndpoint>>(mut stay: Stay<R>) {
     for (round, bytes) in [256, 1_000, 300, 20_000, 500, 100_000, 3_000].into_iter().enumerate() {
         let first = (round as u64) << 32;
         let keys = stay.fill(first, bytes);
@@ -179,6 +202,108 @@ fn size_after_size<R: Replacement<ShmEndpoint>>(options: ObjectsOptions) {
 #[test]
 fn promise_5_objects_of_any_size_have_the_room_of_those_that_were_deleted() {
     for_every_engine!(size_after_size);
+}
+
+#[test]
+fn promise_5_objects_stay_in_a_pool_that_became_smaller() {
+    for_every_engine!(size_after_size_in_a_smaller_pool);
+}
+
+/// Clients that do nothing any more have blocks in hand of all sizes, and so of many chunks.
+fn beside_idle_clients<R: Replacement<ShmEndpoint>>(options: ObjectsOptions) {
+    let mut stay = Stay::<R>::new(options, CAPACITY_BYTES, None, 4);
+    for key in 0..30_000 {
+        let bytes = 40 + stay.random.below(1 << (6 + key % 7)) as usize;
+        stay.set(key, bytes);
+    }
+    for key in 0..30_000 {
+        if stay.random.below(10) > 0 {
+            stay.delete(key);
+        }
+    }
+    let idle = stay.clients.split_off(1);
+    for (round, bytes) in [300, 1_100, 180, 2_000, 600].into_iter().enumerate() {
+        let first = (1 + round as u64) << 32;
+        let keys = stay.fill(first, bytes);
+        stay.stays(&format!("after {keys} objects of {bytes} bytes"));
+        for key in first..first + keys {
+            if stay.random.below(4) > 0 {
+                stay.delete(key);
+            }
+        }
+    }
+    stay.clients.extend(idle);
+    stay.check();
+}
+
+#[test]
+fn promise_5_objects_stay_beside_clients_that_do_nothing() {
+    for_every_engine!(beside_idle_clients);
+}
+
+/// A few objects are of a size of their own, and most of those are deleted.
+fn rare_sizes<R: Replacement<ShmEndpoint>>(options: ObjectsOptions) {
+    let mut stay = Stay::<R>::new(options, CAPACITY_BYTES, None, 2);
+    let sizes = [200, 260, 450, 900, 1_500, 2_600, 3_500, 5_000, 7_000];
+    for round in 0..4 {
+        let first = round << 32;
+        for (nth, bytes) in (0..).zip(sizes) {
+            let keys = first | nth << 24;
+            (keys..keys + 40).for_each(|key| assert!(stay.set(key, bytes)));
+        }
+        stay.fill(first | 1 << 31, 700);
+        let mut keys: Vec<u64> = stay.present.keys().copied().collect();
+        keys.sort_unstable();
+        for key in keys {
+            if stay.random.below(4) > 0 {
+                stay.delete(key);
+            }
+        }
+    }
+    stay.fill(9 << 32, 330);
+    stay.check();
+}
+
+#[test]
+fn promise_5_objects_of_sizes_that_few_have_stay() {
+    for_every_engine!(rare_sizes);
+}
+
+/// Clients come, write, and leave while they gather.
+fn clients_that_leave<R: Replacement<ShmEndpoint>>(options: ObjectsOptions) {
+    let mut stay = Stay::<R>::new(options, CAPACITY_BYTES / 4, None, 1);
+    let join = |stay: &Stay<R>| {
+        let endpoint = ShmEndpoint::new(stay.region.clone());
+        Cache::new(run_ready(Objects::join(&stay.pool, endpoint)).unwrap())
+    };
+    for round in 0..60u64 {
+        let client = join(&stay);
+        stay.clients.push(client);
+        let bytes = [240, 700, 330, 1_500][round as usize % 4];
+        let first = round << 32;
+        stay.fill(first, bytes);
+        let mut keys: Vec<u64> = stay.present.keys().copied().collect();
+        keys.sort_unstable();
+        for key in keys {
+            if stay.random.below(3) > 0 {
+                stay.delete(key);
+            }
+        }
+        // As much as makes it gather, and leave in the middle of that.
+        for key in 0..stay.random.below(2_000) {
+            stay.set(first | 1 << 31 | key, 500);
+        }
+        let mut leaver = stay.clients.pop().unwrap();
+        assert_eq!(leaver.stats().evictions, 0, "before client {round} left");
+        run_ready(leaver.engine_mut().leave()).unwrap();
+        assert_eq!(leaver.stats().evictions, 0, "when client {round} left");
+    }
+    stay.check();
+}
+
+#[test]
+fn promise_5_objects_stay_when_clients_leave() {
+    for_every_engine!(clients_that_leave);
 }
 
 /// Most of what is in every chunk is deleted, so that no chunk is free, and objects of another size come.

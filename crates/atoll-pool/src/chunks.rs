@@ -298,6 +298,12 @@ impl Descriptor {
         let word = |nth: usize| words.get(nth).copied().unwrap_or(0);
         Self { chunk: Chunk::from_word(word(0)), contents: word(1), dead_bytes: word(2), engine: word(3) }
     }
+
+    /// Whether the chunk was taken out of use, so that the pool became smaller.
+    pub fn is_out_of_use(&self) -> bool {
+        use ChunkState::{Discarded, Discarding, Retired};
+        self.chunk.is_some_and(|chunk| matches!(chunk.state, Retired | Discarding | Discarded))
+    }
 }
 
 /// READs `count` descriptors from `first` on.

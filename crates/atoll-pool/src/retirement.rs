@@ -117,6 +117,8 @@ pub struct Retirement {
     rested: Vec<(ChunkId, Chunk)>,
     /// Where the next look begins; anywhere at first, so that clients do not all want the same.
     cursor: Option<u32>,
+    /// How many chunks were out of use at the last look, stretch by stretch.
+    out_of_use: Vec<u32>,
     /// Whether it does not wait for operations: for tests that show what for.
     is_hasty: bool,
 }
@@ -140,6 +142,7 @@ impl Retirement {
         if !endpoint.is_near() {
             return Ok(());
         }
+        let (first, some) = self.look(endpoint, &pool.layout).await?;
         if let Some(grace) = &mut self.grace {
             if !grace.is_over(endpoint, pool).await? {
                 return Ok(());
@@ -153,7 +156,7 @@ impl Retirement {
         if !self.rested.is_empty() {
             return Ok(());
         }
-        self.look(endpoint, pool, me).await?;
+        self.note(endpoint, pool, me, first, &some).await?;
         if self.is_hasty {
             self.rested.append(&mut self.resting);
             return self.discard_rested(endpoint, pool, me, most).await;
@@ -164,15 +167,33 @@ impl Retirement {
         Ok(())
     }
 
-    /// Looks for chunks that are Retired, at some after the last ones.
-    async fn look<E: Endpoint>(&mut self, endpoint: &E, pool: &Pool, me: Incarnation) -> Result<(), VerbError> {
-        self.resting.append(&mut self.fresh);
-        let chunks = pool.layout.chunks();
+    /// Looks at some chunks after the last ones.
+    async fn look<E: Endpoint>(
+        &mut self,
+        endpoint: &E,
+        layout: &Layout,
+    ) -> Result<(ChunkId, Vec<Descriptor>), VerbError> {
+        let chunks = layout.chunks();
         let anywhere = || (endpoint.random() % u64::from(chunks.div_ceil(SEARCH).max(1))) as u32 * SEARCH;
         let cursor = self.cursor.unwrap_or_else(anywhere);
         let first = ChunkId(if cursor < chunks { cursor } else { 0 });
-        let some = descriptors(endpoint, &pool.layout, first, SEARCH).await?;
+        let some = descriptors(endpoint, layout, first, SEARCH).await?;
         self.cursor = Some(first.0 + SEARCH);
+        self.out_of_use.resize(chunks.div_ceil(SEARCH) as usize, 0);
+        self.out_of_use[(first.0 / SEARCH) as usize] = some.iter().filter(|each| each.is_out_of_use()).count() as u32;
+        Ok((first, some))
+    }
+
+    /// Notes which of some chunks are Retired.
+    async fn note<E: Endpoint>(
+        &mut self,
+        endpoint: &E,
+        pool: &Pool,
+        me: Incarnation,
+        first: ChunkId,
+        some: &[Descriptor],
+    ) -> Result<(), VerbError> {
+        self.resting.append(&mut self.fresh);
         let numbered = |(index, each): (usize, &Descriptor)| Some((ChunkId(first.0 + index as u32), each.chunk?));
         for (chunk, found) in some.iter().enumerate().filter_map(numbered) {
             match found.state {
@@ -186,6 +207,12 @@ impl Retirement {
             }
         }
         Ok(())
+    }
+
+    /// Chunks that are out of use, as far as this client has looked. It looks at some each time it
+    /// goes on.
+    pub fn out_of_use(&self) -> u64 {
+        self.out_of_use.iter().map(|chunks| u64::from(*chunks)).sum()
     }
 
     /// Chunks whose memory it is about to give back, as far as it knows now.

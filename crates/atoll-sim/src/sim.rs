@@ -498,11 +498,13 @@ impl Drop for Sim {
     /// A test that fails prints how to run it again.
     fn drop(&mut self) {
         // Tasks may own endpoints, whose futures look into the world when they are dropped; there is nobody left to let them post.
-        if let Ok(mut world) = self.shared.world.try_borrow_mut() {
+        let on_shut_out = self.shared.world.try_borrow_mut().ok().and_then(|mut world| {
             world.dropping = true;
-        }
+            world.on_shut_out.take()
+        });
         let tasks = std::mem::take(&mut *self.shared.tasks.borrow_mut());
-        drop(tasks);
+        // Both may hold what holds them.
+        drop((on_shut_out, tasks));
         if std::thread::panicking() {
             let seed = self.seed();
             let world = self.shared.world.try_borrow();

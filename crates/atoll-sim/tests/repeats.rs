@@ -107,3 +107,22 @@ fn tasks_may_wake_each_other_past_the_fabric() {
     sim.run().unwrap();
     assert!(sim.now_ns() >= 5000);
 }
+
+/// What a simulation calls may hold its control, and a task its history: nothing of that outlives it.
+#[test]
+fn a_simulation_that_is_dropped_drops_what_it_calls_and_what_it_runs() {
+    let sim = Sim::new(SimOptions::new(1, 4096));
+    let (control, held) = (sim.control(), Rc::new(()));
+    let (of_call, of_task) = (held.clone(), held.clone());
+    let in_call = control.clone();
+    control.on_shut_out(move |_| {
+        let _ = (&in_call, &of_call);
+    });
+    let in_task = control.clone();
+    sim.spawn("waits", async move {
+        std::future::pending::<()>().await;
+        drop((in_task, of_task));
+    });
+    drop((control, sim));
+    assert_eq!(Rc::strong_count(&held), 1);
+}

@@ -203,7 +203,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                     }
                     Ok(())
                 }
-                Ok(Try::Short(class, chunks)) => Box::pin(self.restock(class, chunks)).await,
+                Ok(Try::Short(class, chunks)) => self.restock(class, chunks).await,
                 Ok(Try::Crowded(bucket)) => Box::pin(self.make_room_in(bucket)).await,
                 Ok(Try::Unreserved) => Box::pin(self.reserve_object()).await,
                 Err(error) => Err(error),

@@ -101,19 +101,29 @@ impl<E: Endpoint> Core<E> {
         self.dead.seen.saturating_add(self.dead.untold).saturating_sub(self.dead.phantom).max(0) as u64
     }
 
-    /// Whether so much is dead, as far as this client knows, that nothing is to be evicted for memory.
-    pub(super) fn is_sparse(&self) -> bool {
-        self.dead_bytes() >= (self.shared.pool.layout.heap_bytes() / DEAD_SHARE).max(1)
+    /// Bytes of the chunks that may be used, as far as this client knows: those that have memory, and
+    /// were not taken out of use.
+    pub(super) fn usable_heap_bytes(&self) -> u64 {
+        let layout = &self.shared.pool.layout;
+        let unusable = u64::from(layout.absent_chunks()) + self.retirement.out_of_use();
+        layout.heap_bytes().saturating_sub(unusable * layout.chunk_bytes).max(layout.chunk_bytes)
     }
 
-    /// The same by a look at the pool; and how many chunks are free.
+    /// Whether so much is dead, as far as this client knows, that nothing is to be evicted for memory.
+    pub(super) fn is_sparse(&self) -> bool {
+        self.dead_bytes() >= (self.usable_heap_bytes() / DEAD_SHARE).max(1)
+    }
+
+    /// The same by a look at the pool; and how many chunks are free and have memory.
     pub(super) async fn look_at_memory(&mut self) -> Result<(bool, u64), CacheError> {
         let mut batch = Batch::new();
         let dead = self.read_dead(&mut batch);
         let free = batch.read_word(self.shared.pool.layout.free_chunks());
         self.endpoint.post(&mut batch).await?;
         self.note_dead_seen(batch.word(dead));
-        Ok((self.is_sparse(), (batch.word(free) as i64).max(0) as u64))
+        // Those without memory are counted, too.
+        let free = batch.word(free).wrapping_sub(self.shared.pool.layout.absent_chunks().into());
+        Ok((self.is_sparse(), (free as i64).max(0) as u64))
     }
 
     /// Notes that the sum of dead bytes was `before`, and that all chunks together have `found`, where a

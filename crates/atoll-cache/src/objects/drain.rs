@@ -60,6 +60,8 @@ pub(super) struct Emptied {
     owned: Chunk,
     /// How often this client has gone on with it.
     goes: u32,
+    /// How often there was no room for objects that should move.
+    crowded: u32,
     /// When this client goes on with it again, if it does so for its own sake.
     backoff: Backoff,
     stage: Stage,
@@ -91,12 +93,18 @@ enum Stage {
 impl Emptied {
     /// Begins with a chunk that this client owns.
     pub(super) fn begun(chunk: ChunkId, owned: Chunk, keeps: Keeps) -> Self {
-        Self { chunk, keeps, owned, goes: 0, backoff: Backoff::default(), stage: Stage::InUse }
+        let (backoff, stage) = (Backoff::default(), Stage::InUse);
+        Self { chunk, keeps, owned, goes: 0, crowded: 0, backoff, stage }
     }
 
     /// Whether it waits for operations that are under way, whoever has its blocks.
     fn is_resting(&self) -> bool {
         matches!(self.stage, Stage::Resting(..))
+    }
+
+    /// Whether it waits for a client that has one of its blocks in hand, and may stand still.
+    fn is_stuck(&self) -> bool {
+        !self.is_resting() && self.goes > GOES_OF_USE
     }
 }
 
@@ -131,8 +139,10 @@ pub(super) const DRAINS_MAX: usize = 4;
 const SLOTS_AT_ONCE: usize = 16;
 /// Looks at a chunk in one go.
 const LOOKS: u32 = 4;
-/// Goes after which objects are evicted that should move and for which there is no room.
+/// Goes without room after which objects are evicted that should move.
 const GOES_FOR_ROOM: u32 = 8;
+/// Goes after which a chunk does not count any more among those that give memory soon.
+const GOES_OF_USE: u32 = 16;
 
 /// What became of the names of a chunk's blocks.
 enum Unnamed {
@@ -184,6 +194,12 @@ impl<E: Endpoint> Core<E> {
         resting < DRAINS_MAX && self.waiting.len() < DRAINS_MAX + self.drains_more
     }
 
+    /// Chunks that this client empties and that may be free soon: not those that wait for a client
+    /// that stands still.
+    pub(super) fn chunks_on_their_way(&self) -> usize {
+        self.waiting.iter().filter(|emptied| !emptied.is_stuck()).count()
+    }
+
     /// Begins to empty a chunk that is in use, where the index has no slot left; whether this client
     /// does now. Its objects are evicted: moved ones would need as many slots as before.
     pub(super) async fn begin_draining(&mut self, chunk: ChunkId) -> Result<bool, CacheError> {
@@ -200,10 +216,15 @@ impl<E: Endpoint> Core<E> {
         // A writer that waits for chunks looks each time.
         let is_wanted = look == DrainLook::All || self.drains_more > 0;
         let is_due = |emptied: &mut Emptied| is_wanted || emptied.backoff.is_due();
-        let mut due: Vec<Emptied> = self.waiting.extract_if(.., is_due).collect();
+        let due: Vec<Emptied> = self.waiting.extract_if(.., is_due).collect();
         if due.is_empty() {
             return Ok(());
         }
+        // Out of the way of a writer that has nothing to wait for.
+        Box::pin(self.recheck_due(due, look)).await
+    }
+
+    async fn recheck_due(&mut self, mut due: Vec<Emptied>, look: DrainLook) -> Result<(), CacheError> {
         let gone_on = self.go_on(&mut due).await;
         self.waiting.append(&mut due);
         gone_on?;
@@ -322,7 +343,7 @@ impl<E: Endpoint> Core<E> {
             if let Some(class) = blocks.class.filter(|_| !self.is_open(Hole::KeptShelf)) {
                 self.unshelve(emptied.chunk, class).await?;
             }
-            let waits = emptied.goes <= GOES_FOR_ROOM && self.is_sparse();
+            let waits = emptied.crowded < GOES_FOR_ROOM && self.is_sparse();
             let unnamed = self.unname(emptied.chunk, &blocks, contents.as_mut(), waits).await?;
             self.scratch = contents.unwrap_or_else(|| std::mem::take(&mut self.scratch));
             if self.is_open(Hole::EarlyReuse) {
@@ -333,7 +354,10 @@ impl<E: Endpoint> Core<E> {
                 Unnamed::All(others) => quiet.push((emptied, blocks, others)),
                 Unnamed::Changed => restless.push(emptied),
                 // Room may come any time, without a client that gives a block up.
-                Unnamed::Crowded => emptied.backoff = Backoff::default(),
+                Unnamed::Crowded => {
+                    emptied.crowded += 1;
+                    emptied.backoff = Backoff::default();
+                }
             }
         }
         if quiet.is_empty() {
@@ -503,7 +527,7 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// The chunks of which somebody's cell names a block.
-    async fn chunks_in_hands(&mut self) -> Result<HashSet<ChunkId>, CacheError> {
+    pub(super) async fn chunks_in_hands(&mut self) -> Result<HashSet<ChunkId>, CacheError> {
         let chunk_bytes = self.shared.pool.layout.chunk_bytes;
         let cells = self.all_cells().await?;
         let chunk = |cell: Cell| ChunkId((cell.block.heap_offset() / chunk_bytes) as u32);

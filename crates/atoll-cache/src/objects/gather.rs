@@ -31,7 +31,9 @@
 //!
 //! **What else lets an object go.** A bucket of the index may be full. About one insertion in a million
 //! meets that with the default, and one in twenty thousand where far larger objects are expected.
-//! A client that stands still in the middle of an operation keeps memory.
+//! A client that stands still keeps the blocks that it has in hand, and the chunks that they lie in:
+//! at most 32. In a pool that became smaller the share is of the chunks that are left, once a client
+//! has looked after the pool, which it does ten times a second.
 
 use super::class::{CLASSES, Class};
 use super::drain::{Blocks, DRAINS_MAX, DrainLook, Keeps, Naming};
@@ -53,6 +55,8 @@ const DESCRIPTORS_AT_ONCE: u32 = 64;
 const CLAIMS_MAX: u32 = 8;
 /// Looks for a block to move an object into.
 const LOOKS_FOR_ROOM: u32 = 8;
+/// Chunks with dead blocks of a class that are looked at for one of them.
+const CHUNKS_FOR_ROOM: u32 = 4;
 /// Objects moved in one batch: each takes up to three verbs.
 const MOVES_AT_ONCE: usize = 8;
 /// Random buckets in which a dead block is looked for at once.
@@ -104,7 +108,9 @@ pub(super) struct Moved {
 }
 
 impl ObjectsPool {
-    /// Bytes of the heap that a small object takes, its part of what is left over at its chunk's end included; of a large one those of its record and its chunks.
+    /// Bytes of the heap that a small object takes, its part of what is left over at its chunk's end
+    /// included; of a large one those of its record and its chunks. Where a pool was full of other
+    /// sizes before, an object may lie in a block that is up to a quarter longer.
     pub fn held_bytes(&self, key_bytes: usize, value_bytes: usize) -> u64 {
         let chunk_bytes = self.pool.layout.chunk_bytes;
         let of_class = |class: Class| chunk_bytes / class.blocks(chunk_bytes).max(1);
@@ -138,7 +144,7 @@ impl<E: Endpoint> Core<E> {
     /// Begins to empty a chunk of which much is dead, if there is one; whether it did. The chunk may be free at once.
     pub(super) async fn gather(&mut self) -> Result<bool, CacheError> {
         for _ in 0..CLAIMS_MAX {
-            if self.waiting.len() >= 2 * DRAINS_MAX || self.gathers_left == 0 || !self.is_sparse() {
+            if self.chunks_on_their_way() >= 2 * DRAINS_MAX || self.gathers_left == 0 || !self.is_sparse() {
                 break;
             }
             self.gathers_left -= 1;
@@ -174,7 +180,8 @@ impl<E: Endpoint> Core<E> {
         self.tell_dead();
         let layout = self.shared.pool.layout.clone();
         let (before, all) = (self.dead_seen(), layout.chunks());
-        let mean = u128::from(self.dead_bytes()) * u128::from(layout.chunk_bytes) / u128::from(layout.heap_bytes());
+        let usable = u128::from(self.usable_heap_bytes());
+        let mean = u128::from(self.dead_bytes()) * u128::from(layout.chunk_bytes) / usable;
         let mut classes = [ClassRoom::default(); CLASSES];
         for class in Class::all() {
             let at_hand = self.room_at_hand(class) * class.bytes();
@@ -288,13 +295,68 @@ impl<E: Endpoint> Core<E> {
                 None => {}
             }
             // A client that leaves would have to put the rest of another chunk back.
-            if !self.is_leaving_pool && (!self.chunks.is_empty() || self.allocate_chunk(1).await?) {
-                self.open_slab(class).await?;
+            if !self.is_leaving_pool && self.open_another(class).await? {
                 continue;
             }
-            self.take_dead(class, Some(chunk)).await?;
+            if self.take_dead(class, Some(chunk)).await? || self.take_dead_of_some_chunk(class, chunk).await? {
+                return Ok(true);
+            }
+        }
+        if self.is_leaving_pool {
+            self.open_another(class).await?;
         }
         Ok(self.has_block(class))
+    }
+
+    /// Begins to cut a free chunk, if one may be had; whether it did.
+    async fn open_another(&mut self, class: Class) -> Result<bool, CacheError> {
+        Ok((!self.chunks.is_empty() || self.allocate_chunk(1).await?) && self.open_slab(class).await?)
+    }
+
+    /// Takes a dead block of a class that lies in a chunk other than this one; whether it did. Where
+    /// few objects are of the class, a look at random buckets seldom finds one: a chunk's records tell
+    /// the buckets.
+    async fn take_dead_of_some_chunk(&mut self, class: Class, not_in: ChunkId) -> Result<bool, CacheError> {
+        let layout = self.shared.pool.layout.clone();
+        let all = layout.chunks();
+        let start = (self.endpoint.random() % u64::from(all)) as u32;
+        let (mut looked, mut tried) = (0, 0);
+        while looked < all {
+            let first = (start + looked) % all;
+            let count = DESCRIPTORS_AT_ONCE.min(all - first).min(all - looked);
+            let descriptors = chunks::descriptors(&self.endpoint, &layout, ChunkId(first), count).await?;
+            for (descriptor, chunk) in descriptors.iter().zip((first..).map(ChunkId)) {
+                let is_in_use = descriptor.chunk.is_some_and(|chunk| chunk.state == ChunkState::Queued);
+                let is_of_class = descriptor.contents == u64::from(class.code());
+                if chunk == not_in || !is_in_use || !is_of_class || descriptor.dead_bytes as i64 <= 0 {
+                    continue;
+                }
+                if self.take_dead_of(chunk).await? {
+                    return Ok(true);
+                }
+                tried += 1;
+                if tried == CHUNKS_FOR_ROOM {
+                    return Ok(false);
+                }
+            }
+            looked += count;
+        }
+        Ok(false)
+    }
+
+    /// Takes a dead block that slots name in a chunk; whether it did.
+    async fn take_dead_of(&mut self, chunk: ChunkId) -> Result<bool, CacheError> {
+        let blocks = self.blocks(chunk).await?;
+        let all: Vec<usize> = (0..blocks.lying.len()).collect();
+        for naming in self.named(chunk, &blocks, &all).await? {
+            let is_of_use = naming.word.is_dead() && !naming.word.is_pending();
+            if is_of_use && let Some(held) = self.take_block(naming.slot, naming.word, Slot::EMPTY).await? {
+                self.note_dead(held.block, held.class, -1);
+                self.stock.put(held);
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Takes a dead block of a class that a slot of some random buckets names, and that is not in a chunk; whether it did.

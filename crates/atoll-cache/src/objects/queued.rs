@@ -2,8 +2,9 @@
 //!
 //! | step | then |
 //! |---|---|
-//! | now and then look at a random bucket | a dead block, an expired object, or a stray goes |
+//! | now and then look at a random bucket | a dead block or an expired object goes |
 //! | where much of the memory is dead | what lives is gathered (see `gather`) |
+//! | where the bucket had an object that is in no queue | it goes |
 //! | ask the replacement for a victim | it goes, if its block is of use |
 //! | it has none | look at a random bucket, and take what the replacement chooses there |
 //!
@@ -39,8 +40,9 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     /// Takes one block of use for the class; with `drained`, or now and then, by emptying a chunk.
     pub(super) async fn make_room_by_queue(&mut self, class: Class, drained: bool) -> Result<Made, CacheError> {
-        if let Some(mut sample) = self.due_look(Some(class)).await?
-            && let Some(made) = self.take_what_lies_about(&mut sample, class).await?
+        let mut sample = self.due_look(Some(class)).await?;
+        if let Some(sample) = &sample
+            && let Some(made) = self.take_free_of(sample, class).await?
         {
             self.core.samples_left_out = (0, 0);
             return Ok(made);
@@ -49,6 +51,12 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             self.core.look_at_memory().await?;
         }
         if let Some(made) = self.core.avoid_eviction(class).await? {
+            return Ok(made);
+        }
+        if let Some(sample) = &mut sample
+            && let Some(made) = self.evict_stray(sample, class).await?
+        {
+            self.core.samples_left_out = (0, 0);
             return Ok(made);
         }
         let Some(victim) = self.replacement.victim(&mut self.core).await? else {
@@ -65,11 +73,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         Ok(made)
     }
 
-    /// Takes what no queue would give: a dead block, an expired object, a stray.
-    async fn take_what_lies_about(&mut self, sample: &mut Sample, class: Class) -> Result<Option<Made>, CacheError> {
-        if let Some(made) = self.take_free_of(sample, class).await? {
-            return Ok(Some(made));
-        }
+    /// Evicts an object of a sample that no queue would give, if there is one.
+    async fn evict_stray(&mut self, sample: &mut Sample, class: Class) -> Result<Option<Made>, CacheError> {
         let fitting = sample.first(|word| self.core.fits(word, class));
         if !fitting.is_empty()
             && let Some(stray) = self.replacement.stray(&mut self.core, fitting).await?

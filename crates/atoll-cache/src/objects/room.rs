@@ -62,7 +62,7 @@ pub(super) enum Made {
 
 impl<E: Endpoint> Core<E> {
     pub(super) fn fits(&self, word: Slot, wanted: Class) -> bool {
-        word.class(self.shared.settings.large_class).fits(wanted)
+        self.block_fits(word.class(self.shared.settings.large_class), wanted)
     }
 
     /// Takes a block into the stock, and frees the extents of a large object; whether the slot was unchanged.
@@ -123,7 +123,7 @@ impl<E: Endpoint> Core<E> {
         if self.take_dead(class, None).await? {
             return Ok(Some(Made::Room));
         }
-        Ok(self.gather().await?.then_some(Made::Begun))
+        Ok(Box::pin(self.gather()).await?.then_some(Made::Begun))
     }
 
     /// Gives a reservation back that the operation did not use.
@@ -179,7 +179,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 return Err(CacheError::OutOfMemory);
             }
             if tried > IDLE_TRIES && !self.core.stock.has_cell() {
-                self.wait_for_others(tried - IDLE_TRIES).await?;
+                Box::pin(self.wait_for_others(tried - IDLE_TRIES)).await?;
             }
         }
         self.core.drains_more = drains_more;
@@ -196,7 +196,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             self.core.recheck_waiting(DrainLook::ForRoom).await?;
             self.free_a_cell().await?;
             let has_chunk = self.core.chunks.len() > chunks_kept;
-            if !has_chunk && self.core.searches_left_out == 0 && self.core.gather_if_scarce().await? {
+            if !has_chunk && self.core.searches_left_out == 0 && Box::pin(self.core.gather_if_scarce()).await? {
                 continue;
             }
             // Where a free chunk may be had, what is left of another one goes first; else the sample looks at the shelves, too.
@@ -222,7 +222,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             }
             // An index that holds little has many empty buckets: those cost no pause at first.
             if idle > IDLE_TRIES {
-                self.wait_for_others(idle - IDLE_TRIES).await?;
+                Box::pin(self.wait_for_others(idle - IDLE_TRIES)).await?;
             }
         }
     }
@@ -351,7 +351,10 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             if !is_claiming || self.core.waiting.len() >= DRAINS_MAX.min(chunks - had) {
                 self.core.recheck_waiting(DrainLook::ForRoom).await?;
             }
-            if self.core.gather_if_scarce().await? || self.core.allocate_chunk(self.core.chunks.len() + 1).await? {
+            if Box::pin(self.core.gather_if_scarce()).await?
+                || self.core.allocate_chunk(self.core.chunks.len() + 1).await?
+                || Box::pin(self.core.gather()).await?
+            {
                 continue;
             }
             let made = match R::QUEUES {
@@ -373,7 +376,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 return Err(CacheError::OutOfMemory);
             }
             if tried > IDLE_TRIES && made != Made::Misfit {
-                self.wait_for_others(tried - IDLE_TRIES).await?;
+                Box::pin(self.wait_for_others(tried - IDLE_TRIES)).await?;
             }
         }
         Ok(())

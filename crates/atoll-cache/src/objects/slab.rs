@@ -44,10 +44,21 @@ const MANY_FREE: u64 = 16;
 /// Since somebody has died, one search in so many looks for free chunks although the pool counts none.
 const LOOKS_ANYWAY: u64 = 64;
 
+/// Whether a block of a class takes records of another one. The word of a large object does not tell
+/// its block's class: that is always the same.
+fn block_fits(block: Class, wanted: Class, large_class: Class) -> bool {
+    block == wanted || wanted != large_class && block.fits(wanted)
+}
+
 impl<E: Endpoint> Core<E> {
     /// Whether there is a block at hand that fits a record of this class.
     pub(super) fn has_block(&self, class: Class) -> bool {
-        self.slab_rest(class) > 0 || self.stock.all().iter().any(|held| held.class.fits(class))
+        self.slab_rest(class) > 0 || self.stock.all().iter().any(|held| self.block_fits(held.class, class))
+    }
+
+    /// Whether a block of a class takes records of another one.
+    pub(super) fn block_fits(&self, block: Class, wanted: Class) -> bool {
+        block_fits(block, wanted, self.shared.settings.large_class)
     }
 
     /// Blocks of a class that this client has not handed out of the chunk that it cuts.
@@ -63,7 +74,10 @@ impl<E: Endpoint> Core<E> {
         }
         let chunk_bytes = self.shared.pool.layout.chunk_bytes;
         let slab = self.slabs[class.index()].as_mut().filter(|slab| slab.next < class.blocks(chunk_bytes));
-        let Some(slab) = slab else { return self.stock.pop(|held| held.fits(class)) };
+        let Some(slab) = slab else {
+            let large_class = self.shared.settings.large_class;
+            return self.stock.pop(|held| block_fits(held, class, large_class));
+        };
         let block = Block::at(u64::from(slab.chunk.0) * chunk_bytes + slab.next * class.bytes());
         slab.next += 1;
         slab.unpublished += 1;
