@@ -42,3 +42,35 @@ fn a_search_finds_the_only_free_chunk_wherever_it_begins() {
         searched.unwrap();
     });
 }
+
+/// A client has died, and most chunks side by side are out of use: a client that evicted because it
+/// looked at those alone would evict what fits.
+#[test]
+fn a_search_that_distrusts_the_count_finds_chunks_behind_a_row_that_is_out_of_use() {
+    for_each_seed(20, |seed| {
+        let base = PoolSettings { chunk_bytes: 1024, ..PoolSettings::for_capacity(600 * 1024) };
+        let settings = ForgeOptions::default().settings(base, 64);
+        let sim = Sim::new(SimOptions::new(seed, settings.capacity_bytes));
+        let endpoint = sim.endpoint("searcher");
+        let searched = sim.block_on(async move {
+            let shared = Forge::<SimEndpoint>::format(&endpoint, settings).await.unwrap();
+            let layout = &Forge::<SimEndpoint>::pool_of(&shared).layout;
+            let search = |count| chunks::allocate(&endpoint, layout, OWNER, ChunkState::Open, count, 0);
+            let mut all = Vec::new();
+            while let Some(found) = search(FreeCount::Trusted).await.unwrap() {
+                all.push(found);
+            }
+            all.sort_unstable_by_key(|(chunk, _)| *chunk);
+            for (chunk, generation) in all.split_off(all.len() - 40) {
+                let open = Chunk::owned(ChunkState::Open, OWNER, generation);
+                assert!(chunks::free(&endpoint, layout, chunk, open).await.unwrap());
+            }
+            endpoint.flush().await.unwrap();
+            for left in (17..=40).rev() {
+                assert!(search(FreeCount::Distrusted).await.unwrap().is_some(), "with {left} chunks free");
+                endpoint.flush().await.unwrap();
+            }
+        });
+        searched.unwrap();
+    });
+}

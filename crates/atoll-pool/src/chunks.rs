@@ -151,8 +151,13 @@ pub enum FreeCount {
     Ignored,
 }
 
-/// Rounds of a search that looks although the count says that nothing is free, or says anything and is distrusted.
+/// Rounds of a search that looks although the count says that nothing is free, or says that a few are
+/// and is distrusted.
 const ROUNDS_ANYWAY: u32 = 4;
+/// Rounds of a search whose count is distrusted and says that more than [`MANY_FREE`] are free. A few
+/// rounds side by side may all fall into a row of chunks that are out of use.
+const ROUNDS_FOR_MANY: u32 = 64;
+const MANY_FREE: u64 = 16;
 
 /// Takes a free chunk, for `state`; gives its number and generation. `None` if none was found: there is none, or others were faster at
 /// every one. A count of free chunks that is no more than `kept` counts as none: an engine keeps those for clients that empty chunks. While not
@@ -214,7 +219,8 @@ async fn search<E: Endpoint>(
             FreeCount::Glance => round > 0 && free < u64::from(chunks / SEARCH),
             // While others allocate and free, a count that is too high cannot be lowered, and a walk through all descriptors for nothing costs more
             // than an eviction.
-            FreeCount::Distrusted => round == ROUNDS_ANYWAY,
+            FreeCount::Distrusted if free > MANY_FREE => round == ROUNDS_FOR_MANY,
+            FreeCount::Distrusted => round >= ROUNDS_ANYWAY,
             FreeCount::Trusted | FreeCount::Ignored => round == ROUNDS_ANYWAY && says_none,
         };
         if says_none && count != FreeCount::Ignored || looked_enough {
@@ -236,6 +242,10 @@ async fn search<E: Endpoint>(
             }
         }
         first = (first + looked_at) % chunks;
+        let sees_all = chunks <= SEARCH * ROUNDS_FOR_MANY;
+        if count == FreeCount::Distrusted && !sees_all && (round + 1).is_multiple_of(ROUNDS_ANYWAY) {
+            first = (endpoint.random() % u64::from(chunks)) as u32;
+        }
     }
     // All were looked at, and nobody allocated or freed meanwhile: the hint is too high. Unless it tells of chunks that this process does not know.
     let hint = hint.filter(|_| matches!(count, FreeCount::Distrusted | FreeCount::Ignored));

@@ -38,9 +38,6 @@ pub(super) struct Slab {
 
 /// Searches for a free chunk left out after one that found none.
 const SEARCHES_LEFT_OUT: u32 = 15;
-/// Searches one after the other while a count that is not trusted says that more than [`MANY_FREE`] chunks are free.
-const LOOKS_MAX: u32 = 16;
-const MANY_FREE: u64 = 16;
 /// Since somebody has died, one search in so many looks for free chunks although the pool counts none.
 const LOOKS_ANYWAY: u64 = 64;
 
@@ -188,7 +185,6 @@ impl<E: Endpoint> Core<E> {
             true if self.endpoint.random().is_multiple_of(LOOKS_ANYWAY) => FreeCount::Ignored,
             true => FreeCount::Distrusted,
         };
-        let mut looks = 0;
         loop {
             let layout = &self.shared.pool.layout;
             let found = chunks::allocate(&self.endpoint, layout, self.me(), ChunkState::Open, count, 0).await?;
@@ -200,14 +196,6 @@ impl<E: Endpoint> Core<E> {
                 }
                 // None that this client knows of: perhaps a memory node was added.
                 None if self.learn_nodes().await? => {}
-                // A count that is not trusted says that many are free, of which few were looked at.
-                None if self.distrust && looks < LOOKS_MAX => {
-                    looks += 1;
-                    let free = chunks::free_chunks(&self.endpoint, &self.shared.pool.layout).await?;
-                    if free <= MANY_FREE {
-                        looks = LOOKS_MAX;
-                    }
-                }
                 None => {
                     self.searches_left_out = SEARCHES_LEFT_OUT;
                     return Ok(false);
