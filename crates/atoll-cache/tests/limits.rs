@@ -1,0 +1,141 @@
+//! Limits of every engine at their edges: of objects, of room in a bucket, of growth; and what a client
+//! owes the others however busy it is.
+
+use atoll_cache::ditto::{Ditto, DittoOptions};
+use atoll_cache::forge::{Forge, ForgeOptions};
+use atoll_cache::kvs::{self, Kvs};
+use atoll_cache::{Cache, CacheError, Pooled, SetOptions, Value};
+use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
+use atoll_fabric::{Address, Batch, Endpoint, run_ready};
+use atoll_pool::{PoolSettings, read_word, registry};
+use std::sync::Arc;
+
+type Client<G> = Cache<G>;
+
+/// A pool of one engine.
+struct Host<G: Pooled<ShmEndpoint>> {
+    region: Arc<ShmRegion>,
+    shared: Arc<G::Shared>,
+}
+
+impl<G: Pooled<ShmEndpoint>> Host<G> {
+    fn new(settings: PoolSettings) -> Self {
+        let region = Arc::new(ShmRegion::anonymous(settings.home_bytes()).unwrap());
+        let shared = run_ready(G::format(&ShmEndpoint::new(region.clone()), settings)).unwrap();
+        Self { region, shared }
+    }
+
+    fn client(&self) -> Client<G> {
+        let endpoint = ShmEndpoint::new(self.region.clone());
+        Cache::new(run_ready(G::join(&self.shared, endpoint)).unwrap())
+    }
+
+    fn write(&self, at: Address, word: u64) {
+        let mut batch = Batch::new();
+        batch.write_word(at, word);
+        run_ready(ShmEndpoint::new(self.region.clone()).post(&mut batch)).unwrap();
+    }
+
+    /// Makes the count of resident objects another one.
+    fn miscount(&self, resident: u64) {
+        self.write(G::pool_of(&self.shared).layout.resident_objects(), resident);
+    }
+
+    fn word(&self, at: Address) -> u64 {
+        run_ready(read_word(&ShmEndpoint::new(self.region.clone()), at)).unwrap()
+    }
+}
+
+fn set<G: Pooled<ShmEndpoint>>(client: &mut Client<G>, key: u32, bytes: usize) -> Result<(), CacheError> {
+    run_ready(client.set(&key.to_le_bytes(), &vec![7; bytes], &SetOptions::default())).map(drop)
+}
+
+fn found<G: Pooled<ShmEndpoint>>(client: &mut Client<G>, keys: u32) -> u32 {
+    let mut value = Value::new();
+    let is_there = |key: &u32| run_ready(client.get(&key.to_le_bytes(), &mut value)).unwrap();
+    (0..keys).filter(is_there).count() as u32
+}
+
+/// A client that died had taken six objects from the count that are there.
+fn a_limit_is_kept_after_a_death<G: Pooled<ShmEndpoint>>(settings: PoolSettings) {
+    let host = Host::<G>::new(settings);
+    let mut client = host.client();
+    (0..10).for_each(|key| set(&mut client, key, 30).unwrap());
+    host.miscount(4);
+    (10..16).for_each(|key| set(&mut client, key, 30).unwrap());
+    assert_eq!(found(&mut client, 16), 16);
+    host.write(G::pool_of(&host.shared).layout.deaths(), 1);
+    assert!(run_ready(client.engine_mut().repair()).unwrap().recounted);
+    run_ready(client.tend()).unwrap();
+    assert_eq!((run_ready(client.objects()).unwrap(), found(&mut client, 16)), (10, 10));
+}
+
+#[test]
+fn a_limit_of_objects_that_a_death_let_pass_is_kept_again() {
+    a_limit_is_kept_after_a_death::<Forge<ShmEndpoint>>(ForgeOptions::default().for_objects(10, 4, 64));
+    a_limit_is_kept_after_a_death::<Ditto<ShmEndpoint>>(DittoOptions::default().objects().for_objects(10, 4, 64));
+    a_limit_is_kept_after_a_death::<Kvs<ShmEndpoint>>(kvs::options().for_objects(10, 4, 64));
+}
+
+/// The count says that the limit is reached, and nothing is there that could go.
+fn nothing_can_go<G: Pooled<ShmEndpoint>>(settings: PoolSettings) {
+    let host = Host::<G>::new(settings);
+    let mut client = host.client();
+    host.miscount(10);
+    assert!(matches!(set(&mut client, 1, 30), Err(CacheError::OutOfMemory)));
+    host.miscount(9);
+    set(&mut client, 1, 30).unwrap();
+}
+
+#[test]
+fn a_set_for_which_nothing_can_go_says_so_and_does_not_wait_for_ever() {
+    nothing_can_go::<Forge<ShmEndpoint>>(ForgeOptions::default().for_objects(10, 4, 64));
+    nothing_can_go::<Ditto<ShmEndpoint>>(DittoOptions::default().objects().for_objects(10, 4, 64));
+    nothing_can_go::<Kvs<ShmEndpoint>>(kvs::options().for_objects(10, 4, 64));
+}
+
+/// Nobody calls `tend`.
+fn a_busy_client_moves_its_lease<G: Pooled<ShmEndpoint>>(settings: PoolSettings) {
+    let host = Host::<G>::new(settings);
+    let mut client = host.client();
+    set(&mut client, 1, 30).unwrap();
+    let lease = G::pool_of(&host.shared).layout.signal(client.engine().me().slot).add(registry::LEASE);
+    let before = host.word(lease);
+    (0..2_000).for_each(|_| assert_eq!(found(&mut client, 2), 1));
+    assert_ne!(host.word(lease), before);
+}
+
+#[test]
+fn a_client_that_only_looks_up_tells_that_it_is_alive() {
+    a_busy_client_moves_its_lease::<Forge<ShmEndpoint>>(ForgeOptions::default().for_capacity(4 << 20));
+    a_busy_client_moves_its_lease::<Ditto<ShmEndpoint>>(DittoOptions::default().for_capacity(4 << 20));
+    a_busy_client_moves_its_lease::<Kvs<ShmEndpoint>>(kvs::options().for_growth(4 << 20, 0));
+}
+
+/// There are far more objects than slots, and each has chunks of its own.
+fn full_buckets<G: Pooled<ShmEndpoint>>(settings: PoolSettings) {
+    let host = Host::<G>::new(settings);
+    let mut client = host.client();
+    for key in 0..400 {
+        set(&mut client, key, 3_000).unwrap();
+        assert!(found(&mut client, key + 1) > 0);
+    }
+    assert!(run_ready(client.objects()).unwrap() <= 32);
+}
+
+#[test]
+fn a_bucket_full_of_large_objects_takes_another_one() {
+    let base = PoolSettings { chunk_bytes: 1024, ..PoolSettings::for_capacity(2 << 20) };
+    full_buckets::<Forge<ShmEndpoint>>(ForgeOptions::default().settings(base.clone(), 32));
+    full_buckets::<Kvs<ShmEndpoint>>(kvs::options().settings(base, 32));
+}
+
+#[test]
+fn growth_by_less_than_a_chunk_is_refused_with_the_least_that_would_do() {
+    let host = Host::<Forge<ShmEndpoint>>::new(ForgeOptions::default().for_growth(4 << 20, 4 << 20));
+    let mut client = host.client();
+    let refused = run_ready(client.engine_mut().grow(1)).unwrap_err().to_string();
+    assert!(refused.contains("choose at least"), "{refused}");
+    let refused = run_ready(client.engine_mut().grow(1 << 40)).unwrap_err().to_string();
+    assert!(refused.contains("at most"), "{refused}");
+}
