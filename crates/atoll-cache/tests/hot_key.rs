@@ -14,16 +14,16 @@ use std::rc::Rc;
 const COMPUTE_NODES: u16 = 4;
 const SETS: u64 = 50;
 
-/// What a SET costs when so many clients set one key: round trips in the mean, and the longest time in
-/// microseconds. What the clients pay to join and to leave is no part of it.
+/// What a SET costs when so many clients set one key: round trips in the mean, and the longest time
+/// in microseconds. What the clients pay to join and to leave is no part of it.
 fn cost_of_a_set<G: Pooled<SimEndpoint> + 'static>(settings: PoolSettings, clients: u16) -> (f64, u64) {
     let (beside, _) = cost_of_sets::<G>(settings.clone(), clients, 0);
     let (round_trips, longest_us) = cost_of_sets::<G>(settings, clients, SETS);
     ((round_trips - beside) as f64 / (f64::from(clients) * SETS as f64), longest_us)
 }
 
-/// Round trips of so many clients that join, make so many SETs each, and leave; and the longest time
-/// of a SET in microseconds.
+/// Round trips of so many clients that join, make so many SETs each, and leave; and the longest
+/// time of a SET in microseconds.
 fn cost_of_sets<G: Pooled<SimEndpoint> + 'static>(settings: PoolSettings, clients: u16, sets: u64) -> (u64, u64) {
     let settings = PoolSettings { clients_max: u32::from(clients) + 2, ..settings };
     let nodes = vec![vec![region(settings.capacity_bytes, Kind::Host)]];

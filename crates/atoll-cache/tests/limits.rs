@@ -1,5 +1,5 @@
-//! Limits of every engine at their edges: of objects, of room in a bucket, of growth; and what a client
-//! owes the others however busy it is.
+//! Limits of every engine at their edges: of objects, of room in a bucket, of growth; and what a
+//! client owes the others however busy it is.
 
 use atoll_cache::ditto::{Ditto, DittoOptions};
 use atoll_cache::forge::{Forge, ForgeOptions};

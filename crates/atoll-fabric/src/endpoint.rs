@@ -271,8 +271,8 @@ pub trait Endpoint {
 #[inline]
 pub fn run_ready<F: Future>(mut future: F) -> F::Output {
     let mut context = Context::from_waker(Waker::noop());
-    // SAFETY: `future` is this function's own. It is not moved from here on, and dropped where it is.
-    // The macro `pin!` would copy it first, kilobytes for each operation.
+    // SAFETY: `future` is this function's own. It is not moved from here on, and dropped where it
+    // is. The macro `pin!` would copy it first, kilobytes for each operation.
     let future = unsafe { Pin::new_unchecked(&mut future) };
     match future.poll(&mut context) {
         Poll::Ready(output) => output,

@@ -151,11 +151,11 @@ pub enum FreeCount {
     Ignored,
 }
 
-/// Rounds of a search that looks although the count says that nothing is free, or says that a few are
-/// and is distrusted.
+/// Rounds of a search that looks although the count says that nothing is free, or says that a few
+/// are and is distrusted.
 const ROUNDS_ANYWAY: u32 = 4;
-/// Rounds of a search whose count is distrusted and says that more than [`MANY_FREE`] are free. A few
-/// rounds side by side may all fall into a row of chunks that are out of use.
+/// Rounds of a search whose count is distrusted and says that more than [`MANY_FREE`] are free. A
+/// few rounds side by side may all fall into a row of chunks that are out of use.
 const ROUNDS_FOR_MANY: u32 = 64;
 const MANY_FREE: u64 = 16;
 

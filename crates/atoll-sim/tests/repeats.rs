@@ -108,7 +108,8 @@ fn tasks_may_wake_each_other_past_the_fabric() {
     assert!(sim.now_ns() >= 5000);
 }
 
-/// What a simulation calls may hold its control, and a task its history: nothing of that outlives it.
+/// What a simulation calls may hold its control, and a task its history: nothing of that outlives
+/// it.
 #[test]
 fn a_simulation_that_is_dropped_drops_what_it_calls_and_what_it_runs() {
     let sim = Sim::new(SimOptions::new(1, 4096));

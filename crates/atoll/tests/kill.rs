@@ -241,9 +241,9 @@ fn killed_after(args: &[&str], part: Duration) -> bool {
 /// Kills of one command in one test, each before its end.
 const KILLS: u32 = 12;
 
-/// Kills a command at parts of the time that it took when it was left alone: at so many of `of` first,
-/// and then later and later. Where a kill comes too late, because the machine has become quicker, the
-/// command is taken to need less time from then on, and killed once more.
+/// Kills a command at parts of the time that it took when it was left alone: at so many of `of`
+/// first, and then later and later. Where a kill comes too late, because the machine has become
+/// quicker, the command is taken to need less time from then on, and killed once more.
 fn kill_throughout(mut whole: Duration, first: u32, of: u32, mut is_killed_after: impl FnMut(Duration) -> bool) {
     let (mut killed, mut late) = (0, 0);
     while killed < KILLS {

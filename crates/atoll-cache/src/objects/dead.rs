@@ -101,8 +101,8 @@ impl<E: Endpoint> Core<E> {
         self.dead.seen.saturating_add(self.dead.untold).saturating_sub(self.dead.phantom).max(0) as u64
     }
 
-    /// Bytes of the chunks that may be used, as far as this client knows: those that have memory, and
-    /// were not taken out of use.
+    /// Bytes of the chunks that may be used, as far as this client knows: those that have memory,
+    /// and were not taken out of use.
     pub(super) fn usable_heap_bytes(&self) -> u64 {
         let layout = &self.shared.pool.layout;
         let unusable = u64::from(layout.absent_chunks()) + self.retirement.out_of_use();

@@ -31,9 +31,9 @@
 //!
 //! **What else lets an object go.** A bucket of the index may be full. About one insertion in a million
 //! meets that with the default, and one in twenty thousand where far larger objects are expected.
-//! A client that stands still keeps the blocks that it has in hand, and the chunks that they lie in:
-//! at most 32. In a pool that became smaller the share is of the chunks that are left, once a client
-//! has looked after the pool, which it does ten times a second.
+//! A client that stands still keeps the blocks that it has in hand, and the chunks that they lie
+//! in: at most 32. In a pool that became smaller the share is of the chunks that are left, once a
+//! client has looked after the pool, which it does ten times a second.
 
 use super::class::{CLASSES, Class};
 use super::drain::{Blocks, DRAINS_MAX, DrainLook, Keeps, Naming};
@@ -108,9 +108,9 @@ pub(super) struct Moved {
 }
 
 impl ObjectsPool {
-    /// Bytes of the heap that a small object takes, its part of what is left over at its chunk's end
-    /// included; of a large one those of its record and its chunks. Where a pool was full of other
-    /// sizes before, an object may lie in a block that is up to a quarter longer.
+    /// Bytes of the heap that a small object takes, its part of what is left over at its chunk's
+    /// end included; of a large one those of its record and its chunks. Where a pool was full of
+    /// other sizes before, an object may lie in a block that is up to a quarter longer.
     pub fn held_bytes(&self, key_bytes: usize, value_bytes: usize) -> u64 {
         let chunk_bytes = self.pool.layout.chunk_bytes;
         let of_class = |class: Class| chunk_bytes / class.blocks(chunk_bytes).max(1);
@@ -313,9 +313,9 @@ impl<E: Endpoint> Core<E> {
         Ok((!self.chunks.is_empty() || self.allocate_chunk(1).await?) && self.open_slab(class).await?)
     }
 
-    /// Takes a dead block of a class that lies in a chunk other than this one; whether it did. Where
-    /// few objects are of the class, a look at random buckets seldom finds one: a chunk's records tell
-    /// the buckets.
+    /// Takes a dead block of a class that lies in a chunk other than this one; whether it did.
+    /// Where few objects are of the class, a look at random buckets seldom finds one: a chunk's
+    /// records tell the buckets.
     async fn take_dead_of_some_chunk(&mut self, class: Class, not_in: ChunkId) -> Result<bool, CacheError> {
         let layout = self.shared.pool.layout.clone();
         let all = layout.chunks();

@@ -41,8 +41,8 @@ const SEARCHES_LEFT_OUT: u32 = 15;
 /// Since somebody has died, one search in so many looks for free chunks although the pool counts none.
 const LOOKS_ANYWAY: u64 = 64;
 
-/// Whether a block of a class takes records of another one. The word of a large object does not tell
-/// its block's class: that is always the same.
+/// Whether a block of a class takes records of another one. The word of a large object does not
+/// tell its block's class: that is always the same.
 fn block_fits(block: Class, wanted: Class, large_class: Class) -> bool {
     block == wanted || wanted != large_class && block.fits(wanted)
 }
