@@ -63,9 +63,11 @@ impl<R: Replacement<ShmEndpoint>> Stay<R> {
         while left > 0 {
             left -= run_ready(self.clients[0].engine_mut().retire_chunks(left)).unwrap();
         }
-        // Clients see it when they look after the pool.
-        std::thread::sleep(Duration::from_nanos(2 * Times::default().look_ns));
-        self.clients.iter_mut().for_each(|client| run_ready(client.tend()).unwrap());
+        // Clients see it when they look after the pool, a part of the chunks each time.
+        for _ in 0..10 {
+            std::thread::sleep(Duration::from_nanos(Times::default().look_ns));
+            self.clients.iter_mut().for_each(|client| run_ready(client.tend()).unwrap());
+        }
     }
 
     /// Sets a key by one of the clients in turn, unless that would be more than may be there; whether it did.

@@ -32,9 +32,12 @@ use crate::chunks::{Descriptor, descriptors, free, transition};
 use crate::registry::{Grace, Roll};
 use crate::{Chunk, ChunkId, ChunkState, Incarnation, Layout, Pool};
 use atoll_fabric::{Endpoint, VerbError};
+use std::collections::VecDeque;
 
 /// Descriptors that a client looks through at a time for chunks out of use.
 const SEARCH: u32 = 1024;
+/// Looks by which a client judges how many chunks are out of use. They lie scattered in a large pool.
+const LOOKS_COUNTED: usize = 8;
 /// Chunks whose memory a client gives back at most when it looks after the pool between operations.
 pub const DISCARDS_IN_ROUND: usize = 32;
 
@@ -117,8 +120,8 @@ pub struct Retirement {
     rested: Vec<(ChunkId, Chunk)>,
     /// Where the next look begins; anywhere at first, so that clients do not all want the same.
     cursor: Option<u32>,
-    /// How many chunks were out of use at the last look, stretch by stretch.
-    out_of_use: Vec<u32>,
+    /// Of each of the last looks, how many chunks it saw, and how many of those were out of use.
+    looks: VecDeque<(u64, u64)>,
     /// Whether it does not wait for operations: for tests that show what for.
     is_hasty: bool,
 }
@@ -179,8 +182,11 @@ impl Retirement {
         let first = ChunkId(if cursor < chunks { cursor } else { 0 });
         let some = descriptors(endpoint, layout, first, SEARCH).await?;
         self.cursor = Some(first.0 + SEARCH);
-        self.out_of_use.resize(chunks.div_ceil(SEARCH) as usize, 0);
-        self.out_of_use[(first.0 / SEARCH) as usize] = some.iter().filter(|each| each.is_out_of_use()).count() as u32;
+        let out_of_use = some.iter().filter(|each| each.is_out_of_use()).count() as u64;
+        self.looks.push_back((some.len() as u64, out_of_use));
+        if self.looks.len() > LOOKS_COUNTED.min(chunks.div_ceil(SEARCH) as usize) {
+            self.looks.pop_front();
+        }
         Ok((first, some))
     }
 
@@ -209,10 +215,12 @@ impl Retirement {
         Ok(())
     }
 
-    /// Chunks that are out of use, as far as this client has looked. It looks at some each time it
-    /// goes on.
-    pub fn out_of_use(&self) -> u64 {
-        self.out_of_use.iter().map(|chunks| u64::from(*chunks)).sum()
+    /// How many of `chunks` are out of use, judged by the last looks: it looks at some chunks each
+    /// time it goes on. Exact in a pool of at most 8192 chunks.
+    pub fn out_of_use(&self, chunks: u32) -> u64 {
+        let seen: u64 = self.looks.iter().map(|(seen, _)| seen).sum();
+        let out_of_use: u64 = self.looks.iter().map(|(_, out_of_use)| out_of_use).sum();
+        (u128::from(out_of_use) * u128::from(chunks) / u128::from(seen.max(1))) as u64
     }
 
     /// Chunks whose memory it is about to give back, as far as it knows now.

@@ -105,7 +105,7 @@ impl<E: Endpoint> Core<E> {
     /// and were not taken out of use.
     pub(super) fn usable_heap_bytes(&self) -> u64 {
         let layout = &self.shared.pool.layout;
-        let unusable = u64::from(layout.absent_chunks()) + self.retirement.out_of_use();
+        let unusable = u64::from(layout.absent_chunks()) + self.retirement.out_of_use(layout.chunks());
         layout.heap_bytes().saturating_sub(unusable * layout.chunk_bytes).max(layout.chunk_bytes)
     }
 

@@ -33,7 +33,7 @@
 //! meets that with the default, and one in twenty thousand where far larger objects are expected.
 //! A client that stands still keeps the blocks that it has in hand, and the chunks that they lie
 //! in: at most 32. In a pool that became smaller the share is of the chunks that are left, once a
-//! client has looked after the pool, which it does ten times a second.
+//! client has seen enough of them, a second later.
 
 use super::class::{CLASSES, Class};
 use super::drain::{Blocks, DRAINS_MAX, DrainLook, Keeps, Naming};
