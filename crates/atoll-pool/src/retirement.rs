@@ -145,10 +145,9 @@ impl Retirement {
         if !endpoint.is_near() {
             return Ok(());
         }
-        let (first, some) = self.look(endpoint, &pool.layout).await?;
         if let Some(grace) = &mut self.grace {
             if !grace.is_over(endpoint, pool).await? {
-                return Ok(());
+                return self.look(endpoint, &pool.layout).await.map(drop);
             }
             self.grace = None;
             self.rested.append(&mut self.resting);
@@ -156,6 +155,8 @@ impl Retirement {
         if !self.rested.is_empty() {
             self.discard_rested(endpoint, pool, me, most).await?;
         }
+        // After what was discarded: else that would be seen as Retired once more.
+        let (first, some) = self.look(endpoint, &pool.layout).await?;
         if !self.rested.is_empty() {
             return Ok(());
         }
