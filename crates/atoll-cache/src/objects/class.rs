@@ -58,7 +58,8 @@ impl Class {
         ((1 << octave) + (u64::from(quarter) << (octave - 2))) * STEP
     }
 
-    /// Whether its blocks take records of another class without much waste: of the same, or of one that is smaller by a fifth at most.
+    /// Whether its blocks take records of another class without much waste: of the same, or of one
+    /// that is smaller by a fifth at most.
     pub fn fits(self, wanted: Self) -> bool {
         self == wanted || self > wanted && self.bytes() <= wanted.bytes() * 5 / 4
     }

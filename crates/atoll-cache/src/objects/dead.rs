@@ -1,13 +1,15 @@
-//! How much of the memory is dead: blocks that hold no object, and wait in slots and on shelves for their next use.
+//! How much of the memory is dead: blocks that hold no object, and wait in slots and on shelves for
+//! their next use.
 //!
-//! Word 2 of a chunk's descriptor counts the dead bytes in the chunk, and one word of the engine's area those of all chunks. Every swap that makes a block dead, or takes
-//! a dead one, is followed by FAAs that nobody waits for. A client adds up what it tells, until its next round at most: together clients keep
-//! a 64th of the heap to themselves, or a chunk each.
+//! Word 2 of a chunk's descriptor counts the dead bytes in the chunk, and one word of the engine's
+//! area those of all chunks. Every swap that makes a block dead, or takes a dead one, is followed
+//! by FAAs that nobody waits for. A client adds up what it tells, until its next round at most:
+//! together clients keep a 64th of the heap to themselves, or a chunk each.
 //!
-//! A client that dies may leave both counts wrong. A client that is alone afterwards counts anew, and
-//! notes the number of deaths. Until then a chunk's count is put right when the chunk is used anew. A
-//! client that looks at all chunks and finds less than the sum promises subtracts the difference from
-//! what it reads.
+//! A client that dies may leave both counts wrong. A client that is alone afterwards counts anew,
+//! and notes the number of deaths. Until then a chunk's count is put right when the chunk is used
+//! anew. A client that looks at all chunks and finds less than the sum promises subtracts the
+//! difference from what it reads.
 //!
 //! Nothing but the choice between moving and evicting depends on the counts.
 
@@ -45,7 +47,8 @@ pub(super) struct Dead {
 }
 
 impl<E: Endpoint> Core<E> {
-    /// Notes that blocks of a class became dead, or, with a number below zero, that dead ones were taken. They are in the chunk of `block`.
+    /// Notes that blocks of a class became dead, or, with a number below zero, that dead ones were
+    /// taken. They are in the chunk of `block`.
     pub(super) fn note_dead(&mut self, block: Block, class: Class, blocks: i64) {
         let Some((_, chunk)) = self.block_span(block) else { return };
         self.note_dead_bytes(chunk, blocks * class.bytes() as i64);
@@ -109,7 +112,8 @@ impl<E: Endpoint> Core<E> {
         layout.heap_bytes().saturating_sub(unusable * layout.chunk_bytes).max(layout.chunk_bytes)
     }
 
-    /// Whether so much is dead, as far as this client knows, that nothing is to be evicted for memory.
+    /// Whether so much is dead, as far as this client knows, that nothing is to be evicted for
+    /// memory.
     pub(super) fn is_sparse(&self) -> bool {
         self.dead_bytes() >= (self.usable_heap_bytes() / DEAD_SHARE).max(1)
     }
@@ -126,8 +130,8 @@ impl<E: Endpoint> Core<E> {
         Ok((self.is_sparse(), (free as i64).max(0) as u64))
     }
 
-    /// Notes that the sum of dead bytes was `before`, and that all chunks together have `found`, where a
-    /// client that died may have left the sum wrong.
+    /// Notes that the sum of dead bytes was `before`, and that all chunks together have `found`,
+    /// where a client that died may have left the sum wrong.
     pub(super) fn note_phantom(&mut self, before: u64, found: u64) {
         if self.dead.is_doubtful {
             self.dead.phantom = before as i64 - found as i64;
@@ -153,7 +157,8 @@ impl<E: Endpoint> Core<E> {
         }
     }
 
-    /// Makes the count of a chunk that this client has emptied zero, where a client that died may have left it wrong.
+    /// Makes the count of a chunk that this client has emptied zero, where a client that died may
+    /// have left it wrong.
     pub(super) async fn clear_dead(&mut self, chunk: ChunkId) -> Result<(), CacheError> {
         if !self.dead.is_doubtful {
             return Ok(());
@@ -170,8 +175,8 @@ impl<E: Endpoint> Core<E> {
     /// Counts dead bytes anew if this client is alone and another one has died since the last time.
     ///
     /// A client that does nothing counts as company: what it has told the pool may not have landed.
-    /// The count stands only if no client has joined until all corrections have landed. Otherwise it is
-    /// made again by the next client that is alone.
+    /// The count stands only if no client has joined until all corrections have landed. Otherwise
+    /// it is made again by the next client that is alone.
     pub(super) async fn recount_dead(&mut self) -> Result<(), CacheError> {
         let (deaths, _) = self.deaths().await?;
         self.look_at_deaths(deaths).await?;

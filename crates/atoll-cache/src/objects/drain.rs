@@ -1,4 +1,5 @@
-//! How whole chunks are emptied: to be cut for another class, to hold a large value, or to go out of use.
+//! How whole chunks are emptied: to be cut for another class, to hold a large value, or to go out
+//! of use.
 //!
 //! | step | verbs |
 //! |---|---|
@@ -146,7 +147,8 @@ const GOES_OF_USE: u32 = 16;
 
 /// What became of the names of a chunk's blocks.
 enum Unnamed {
-    /// No slot names one any more. Of these blocks, by their numbers, nobody knows yet who has them.
+    /// No slot names one any more. Of these blocks, by their numbers, nobody knows yet who has
+    /// them.
     All(Vec<usize>),
     /// A slot changed meanwhile.
     Changed,
@@ -200,8 +202,8 @@ impl<E: Endpoint> Core<E> {
         self.waiting.iter().filter(|emptied| !emptied.is_stuck()).count()
     }
 
-    /// Begins to empty a chunk that is in use, where the index has no slot left; whether this client
-    /// does now. Its objects are evicted: moved ones would need as many slots as before.
+    /// Begins to empty a chunk that is in use, where the index has no slot left; whether this
+    /// client does now. Its objects are evicted: moved ones would need as many slots as before.
     pub(super) async fn begin_draining(&mut self, chunk: ChunkId) -> Result<bool, CacheError> {
         let is_claimed = self.claim_chunk(chunk, Keeps::Nothing).await?;
         if is_claimed {
@@ -306,7 +308,8 @@ impl<E: Endpoint> Core<E> {
             self.give_up_own(emptied.chunk);
         }
         if restless.iter().any(|emptied| emptied.goes > 1) {
-            // Those that were looked at before, and of which somebody has a block still, are not looked at in vain.
+            // Those that were looked at before, and of which somebody has a block still, are not
+            // looked at in vain.
             self.tell_cells().await?;
             let in_hands = self.chunks_in_hands().await?;
             restless.retain(|emptied| emptied.goes <= 1 || !in_hands.contains(&emptied.chunk));
@@ -460,8 +463,9 @@ impl<E: Endpoint> Core<E> {
         Ok(named)
     }
 
-    /// Makes no slot name a block of the chunk: objects move, where the `contents` of the chunk are given, or the slots become empty. With `waits`, those stay that
-    /// should move and for which there is no room.
+    /// Makes no slot name a block of the chunk: objects move, where the `contents` of the chunk are
+    /// given, or the slots become empty. With `waits`, those stay that should move and for which
+    /// there is no room.
     async fn unname(
         &mut self,
         chunk: ChunkId,

@@ -1,8 +1,8 @@
 //! How live objects are gathered, so that nothing is evicted while much of the memory is dead.
 //!
 //! A chunk that is mostly dead is emptied as `drain` says, but for one step: its objects are not
-//! evicted but moved into other blocks of their class. A move is one compare-and-swap of the slot, from
-//! the word that names the old block to the word that names the new one.
+//! evicted but moved into other blocks of their class. A move is one compare-and-swap of the slot,
+//! from the word that names the old block to the word that names the new one.
 //!
 //! | step | verbs |
 //! |---|---|
@@ -13,27 +13,29 @@
 //! | copy them there | WRITE the records, WRITE the cells of blocks that were taken, CAS the slots |
 //! | the rest | see `drain` |
 //!
-//! A copy has its object's token and the new block's tag. A client that read the old word and swaps it
-//! afterwards fails, and looks again. A reader of the old block gets a whole record until the chunk is
-//! used anew. A client that dies between WRITE and swap leaves the new block without a name, as a writer
-//! does, and the chunk as its own. A repairer goes on with both.
+//! A copy has its object's token and the new block's tag. A client that read the old word and swaps
+//! it afterwards fails, and looks again. A reader of the old block gets a whole record until the
+//! chunk is used anew. A client that dies between WRITE and swap leaves the new block without a
+//! name, as a writer does, and the chunk as its own. A repairer goes on with both.
 //!
-//! **What stays.** A writer evicts for memory only while less than a tenth of the heap is dead. While
-//! more is dead, the last few free chunks are left to moves. So objects stay while their blocks take at
-//! most [`HELD_PERCENT`] of the heap. The rest is for blocks that clients have in hand, chunks that they
-//! cut, one chunk of each class that is not full, and counts that lag behind.
+//! **What stays.** A writer evicts for memory only while less than a tenth of the heap is dead.
+//! While more is dead, the last few free chunks are left to moves. So objects stay while their
+//! blocks take at most [`HELD_PERCENT`] of the heap. The rest is for blocks that clients have in
+//! hand, chunks that they cut, one chunk of each class that is not full, and counts that lag
+//! behind.
 //!
 //! **Share of the capacity.** The heap is the capacity without the metadata. Each slot of the index
-//! takes 48 bytes, and the index has two slots for each expected object, of ditto and kvs. With objects
-//! of `m` bytes expected the index takes `96 / m` of the capacity: 30 % with the default of 320, 9 %
-//! with 1024. So the promise holds for 56 % of the capacity with the default, and for 72 % with 1024.
-//! A block exceeds its record by at most a quarter, or by less than 64 bytes. That counts as in use.
+//! takes 48 bytes, and the index has two slots for each expected object, of ditto and kvs. With
+//! objects of `m` bytes expected the index takes `96 / m` of the capacity: 30 % with the default of
+//! 320, 9 % with 1024. So the promise holds for 56 % of the capacity with the default, and for 72 %
+//! with 1024. A block exceeds its record by at most a quarter, or by less than 64 bytes. That
+//! counts as in use.
 //!
-//! **What else lets an object go.** A bucket of the index may be full. About one insertion in a million
-//! meets that with the default, and one in twenty thousand where far larger objects are expected.
-//! A client that stands still keeps the blocks that it has in hand, and the chunks that they lie
-//! in: at most 32. In a pool that became smaller the share is of the chunks that are left, once a
-//! client has seen enough of them, a second later.
+//! **What else lets an object go.** A bucket of the index may be full. About one insertion in a
+//! million meets that with the default, and one in twenty thousand where far larger objects are
+//! expected. A client that stands still keeps the blocks that it has in hand, and the chunks that
+//! they lie in: at most 32. In a pool that became smaller the share is of the chunks that are left,
+//! once a client has seen enough of them, a second later.
 
 use super::class::{CLASSES, Class};
 use super::drain::{Blocks, DRAINS_MAX, DrainLook, Keeps, Naming};
@@ -47,7 +49,8 @@ use atoll_fabric::{Address, Batch, Buffer, Endpoint, Ticket};
 use atoll_pool::{ChunkId, ChunkState, chunks};
 use std::collections::HashMap;
 
-/// Objects stay while their blocks are at most so much of the heap, in percent: see the module `gather`.
+/// Objects stay while their blocks are at most so much of the heap, in percent: see the module
+/// `gather`.
 pub const HELD_PERCENT: u64 = 80;
 /// Descriptors READ at once.
 const DESCRIPTORS_AT_ONCE: u32 = 64;
@@ -64,7 +67,8 @@ const BUCKETS_AT_ONCE: usize = 8;
 /// One chunk in so many is left to moves, and at most so many.
 const RESERVE_SHARE: u32 = 32;
 const RESERVE_MAX: u32 = 8;
-/// Chunks that are emptied at most for one block or chunk that is wanted, in case that what they give is taken by others each time.
+/// Chunks that are emptied at most for one block or chunk that is wanted, in case that what they
+/// give is taken by others each time.
 pub(super) const GATHERS_MAX: u32 = 64;
 
 /// A chunk that is worth emptying.
@@ -141,7 +145,8 @@ impl<E: Endpoint> Core<E> {
         self.gather().await
     }
 
-    /// Begins to empty a chunk of which much is dead, if there is one; whether it did. The chunk may be free at once.
+    /// Begins to empty a chunk of which much is dead, if there is one; whether it did. The chunk
+    /// may be free at once.
     pub(super) async fn gather(&mut self) -> Result<bool, CacheError> {
         for _ in 0..CLAIMS_MAX {
             if self.chunks_on_their_way() >= 2 * DRAINS_MAX || self.gathers_left == 0 || !self.is_sparse() {
@@ -169,8 +174,8 @@ impl<E: Endpoint> Core<E> {
         self.stock.count(class) as u64 + self.slab_rest(class)
     }
 
-    /// A chunk whose objects are worth moving: as large a part of it is dead as of the whole heap, and
-    /// the class has so much room elsewhere that a chunk is won in the end.
+    /// A chunk whose objects are worth moving: as large a part of it is dead as of the whole heap,
+    /// and the class has so much room elsewhere that a chunk is won in the end.
     ///
     /// What a shelf names of a chunk is room for moves, and counts as no reason to empty the chunk,
     /// unless other shelves have room for all that lives there. So each move makes fewer blocks lie
@@ -229,7 +234,8 @@ impl<E: Endpoint> Core<E> {
         Ok(None)
     }
 
-    /// Moves the objects that slots name in a chunk, which this client empties, into other blocks. `contents` is the chunk as it was READ.
+    /// Moves the objects that slots name in a chunk, which this client empties, into other blocks.
+    /// `contents` is the chunk as it was READ.
     pub(super) async fn move_objects(
         &mut self,
         chunk: ChunkId,
@@ -242,7 +248,8 @@ impl<E: Endpoint> Core<E> {
         let (mut moves, mut has_room) = (Vec::with_capacity(MOVES_AT_ONCE), true);
         for naming in named {
             if blocks.lying[naming.number].tag() != Some(naming.word.tag()) {
-                // The slot was changed between the looks at the chunk and at the slot, or the object is damaged.
+                // The slot was changed between the looks at the chunk and at the slot, or the
+                // object is damaged.
                 self.drop_if_damaged(naming.slot, naming.word).await?;
                 moved.are_same = false;
                 continue;
@@ -282,7 +289,8 @@ impl<E: Endpoint> Core<E> {
         Ok(None)
     }
 
-    /// Makes sure that a block of a class is at hand, if there is one that is not in `chunk`. Not while a block is between the stock and a slot.
+    /// Makes sure that a block of a class is at hand, if there is one that is not in `chunk`. Not
+    /// while a block is between the stock and a slot.
     async fn find_room(&mut self, class: Class, chunk: ChunkId) -> Result<bool, CacheError> {
         for _ in 0..LOOKS_FOR_ROOM {
             if self.has_block(class) {
@@ -359,7 +367,8 @@ impl<E: Endpoint> Core<E> {
         Ok(false)
     }
 
-    /// Takes a dead block of a class that a slot of some random buckets names, and that is not in a chunk; whether it did.
+    /// Takes a dead block of a class that a slot of some random buckets names, and that is not in a
+    /// chunk; whether it did.
     pub(super) async fn take_dead(&mut self, class: Class, not_in: Option<ChunkId>) -> Result<bool, CacheError> {
         let mut batch = Batch::new();
         let mut buckets = ArrayVec::<u32, BUCKETS_AT_ONCE>::new();
@@ -390,7 +399,8 @@ impl<E: Endpoint> Core<E> {
         Ok(true)
     }
 
-    /// The copy of an object's record for another block. `None` if what lies there is not the slot's own.
+    /// The copy of an object's record for another block. `None` if what lies there is not the
+    /// slot's own.
     fn copy_of(&mut self, naming: Naming, class: Class, contents: &mut Buffer, to: (Held, u16)) -> Option<Move> {
         let (held, tag) = to;
         let (start, extension) = (naming.number * class.bytes() as usize, self.extension_bytes());

@@ -99,8 +99,8 @@ impl<E: Endpoint> Core<E> {
         let mut is_done = false;
         self.is_leaving_pool = true;
         for tried in 1..=TRIES_MAX {
-            // Again each time: moves out of a chunk that is emptied may have cut another chunk, and have
-            // blocks left over.
+            // Again each time: moves out of a chunk that is emptied may have cut another chunk, and
+            // have blocks left over.
             self.free_fresh_chunks().await?;
             self.end_slabs().await?;
             self.stock.end_aging();
