@@ -330,6 +330,41 @@ pub async fn descriptors<E: Endpoint>(
     Ok(words.words().chunks(4).map(Descriptor::from_words).collect())
 }
 
+/// A look at the descriptors of all chunks, some at a time, from one chunk on and round.
+#[derive(Debug)]
+pub struct Walk {
+    start: u32,
+    looked: u32,
+}
+
+impl Walk {
+    /// Descriptors that are READ at once.
+    const AT_ONCE: u32 = 64;
+
+    /// Begins at a random chunk, so that clients that walk at the same time find different ones.
+    pub fn from_anywhere<E: Endpoint>(endpoint: &E, layout: &Layout) -> Self {
+        Self { start: (endpoint.random() % u64::from(layout.chunks())) as u32, looked: 0 }
+    }
+
+    /// READs the next chunks' descriptors; `None` once every chunk was looked at. Chunks that the
+    /// pool got meanwhile may be left out.
+    pub async fn next<E: Endpoint>(
+        &mut self,
+        endpoint: &E,
+        layout: &Layout,
+    ) -> Result<Option<Vec<(ChunkId, Descriptor)>>, VerbError> {
+        let all = layout.chunks();
+        if self.looked >= all {
+            return Ok(None);
+        }
+        let first = (self.start + self.looked) % all;
+        let count = Self::AT_ONCE.min(all - first).min(all - self.looked);
+        self.looked += count;
+        let descriptors = descriptors(endpoint, layout, ChunkId(first), count).await?;
+        Ok(Some((first..).map(ChunkId).zip(descriptors).collect()))
+    }
+}
+
 /// READs the words of contents of some chunks, in the chunks' order.
 ///
 /// The words of one READ are of different moments, in any order. A caller that decides by the state

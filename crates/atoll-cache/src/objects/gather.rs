@@ -46,14 +46,13 @@ use crate::CacheError;
 use crate::record::{HEADER_BYTES, Record};
 use arrayvec::ArrayVec;
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Ticket};
-use atoll_pool::{ChunkId, ChunkState, chunks};
+use atoll_pool::chunks::Walk;
+use atoll_pool::{ChunkId, ChunkState};
 use std::collections::HashMap;
 
 /// Objects stay while their blocks are at most so much of the heap, in percent: see the module
 /// `gather`.
 pub const HELD_PERCENT: u64 = 80;
-/// Descriptors READ at once.
-const DESCRIPTORS_AT_ONCE: u32 = 64;
 /// Chunks that are tried, where other clients are faster.
 const CLAIMS_MAX: u32 = 8;
 /// Looks for a block to move an object into.
@@ -184,7 +183,7 @@ impl<E: Endpoint> Core<E> {
         // So that the sum of what is found is that of all.
         self.tell_dead();
         let layout = self.shared.pool.layout.clone();
-        let (before, all) = (self.dead_seen(), layout.chunks());
+        let before = self.dead_seen();
         let usable = u128::from(self.usable_heap_bytes());
         let mean = u128::from(self.dead_bytes()) * u128::from(layout.chunk_bytes) / usable;
         let mut classes = [ClassRoom::default(); CLASSES];
@@ -197,13 +196,10 @@ impl<E: Endpoint> Core<E> {
             classes[class.index()].ready += bytes;
             shelved.insert(chunk, bytes);
         }
-        let start = (self.endpoint.random() % u64::from(all)) as u32;
-        let (mut looked, mut found) = (0, 0);
-        while looked < all {
-            let first = (start + looked) % all;
-            let count = DESCRIPTORS_AT_ONCE.min(all - first).min(all - looked);
-            let descriptors = chunks::descriptors(&self.endpoint, &layout, ChunkId(first), count).await?;
-            for (descriptor, chunk) in descriptors.iter().zip((first..).map(ChunkId)) {
+        let mut walk = Walk::from_anywhere(&self.endpoint, &layout);
+        let mut found = 0;
+        while let Some(some) = walk.next(&self.endpoint, &layout).await? {
+            for (chunk, descriptor) in some {
                 let class = u8::try_from(descriptor.contents).ok().and_then(Class::from_code);
                 let dead_bytes = (descriptor.dead_bytes as i64).max(0) as u64;
                 found += dead_bytes;
@@ -226,7 +222,6 @@ impl<E: Endpoint> Core<E> {
             if let Some(best) = classes.iter().filter_map(wins).max_by_key(|best| best.dead_bytes) {
                 return Ok(Some(best));
             }
-            looked += count;
         }
         self.note_phantom(before, found);
         // Another look would find the same.
@@ -326,14 +321,10 @@ impl<E: Endpoint> Core<E> {
     /// records tell the buckets.
     async fn take_dead_of_some_chunk(&mut self, class: Class, not_in: ChunkId) -> Result<bool, CacheError> {
         let layout = self.shared.pool.layout.clone();
-        let all = layout.chunks();
-        let start = (self.endpoint.random() % u64::from(all)) as u32;
-        let (mut looked, mut tried) = (0, 0);
-        while looked < all {
-            let first = (start + looked) % all;
-            let count = DESCRIPTORS_AT_ONCE.min(all - first).min(all - looked);
-            let descriptors = chunks::descriptors(&self.endpoint, &layout, ChunkId(first), count).await?;
-            for (descriptor, chunk) in descriptors.iter().zip((first..).map(ChunkId)) {
+        let mut walk = Walk::from_anywhere(&self.endpoint, &layout);
+        let mut tried = 0;
+        while let Some(some) = walk.next(&self.endpoint, &layout).await? {
+            for (chunk, descriptor) in some {
                 let is_in_use = descriptor.chunk.is_some_and(|chunk| chunk.state == ChunkState::Queued);
                 let is_of_class = descriptor.contents == u64::from(class.code());
                 if chunk == not_in || !is_in_use || !is_of_class || descriptor.dead_bytes as i64 <= 0 {
@@ -347,7 +338,6 @@ impl<E: Endpoint> Core<E> {
                     return Ok(false);
                 }
             }
-            looked += count;
         }
         Ok(false)
     }

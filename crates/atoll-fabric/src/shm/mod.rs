@@ -244,8 +244,9 @@ impl ShmRegion {
         is_there
     }
 
-    /// Makes sure that a verb can touch the bytes from `start` to `end`: those pages alone, since
-    /// around them may be some that were given back.
+    /// Makes sure that a verb can touch the bytes from `start` to `end`. What is there already is
+    /// asked for in whole pieces, since each question is a call of the kernel. What is missing is
+    /// provided by the page, since around it may be pages that were given back.
     fn touch(&self, start: u64, end: u64) -> bool {
         // The pages of anonymous memory come by themselves.
         if self.pages.has(start, end) || self.mapping.is_anonymous() {
@@ -253,9 +254,11 @@ impl ShmRegion {
         }
         let (first, last) =
             (start / PAGE_BYTES * PAGE_BYTES, end.next_multiple_of(PAGE_BYTES).min(self.mapping.bytes()));
-        if self.mapping.is_there(first, last) {
-            self.pages.note(first, last);
-            return true;
+        for (first, last) in [self.pages.around(start, end), (first, last)] {
+            if self.mapping.is_there(first, last) {
+                self.pages.note(first, last);
+                return true;
+            }
         }
         self.provide(first, last)
     }

@@ -39,7 +39,7 @@ fn repair_beside_large_objects<S: Subject>(chunk_bytes: u32, chunks: u64, seeds:
             }
         });
         checked.unwrap_or_else(|error| {
-            panic!("seed {seed}: {error}\nreplay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cache --test torn_words")
+            panic!("seed {seed}: {error}\nreplay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cache --test forge torn_words::")
         });
     });
 }

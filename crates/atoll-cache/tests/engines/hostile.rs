@@ -73,7 +73,7 @@ async fn play<S: Subject>(client: &mut Client<S>, operations: u64) {
 }
 
 fn replay(seed: u64) -> String {
-    format!("replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cache --test hostile")
+    format!("replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cache --test engines hostile::")
 }
 
 fn run<S: Subject>(seed: u64) -> Result<(), String> {

@@ -3,19 +3,18 @@
 //! Every process is this test binary again, told by its environment what to play. Operations are stamped with tickets from a word
 //! in a second region, so that the histories of all threads of all processes merge into one.
 
+use crate::ticketed::{Ticketed, decode};
 use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
 use atoll_cache::{Cache, SetOptions, Value};
 use atoll_fabric::run_ready;
 use atoll_fabric::shm::{ShmEndpoint, ShmNodes, ShmRegion};
 use atoll_lab::simulated::Load;
+use atoll_lab::simulated::{Case, load};
 use atoll_pool::PoolSettings;
 use atoll_sim::{History, Random};
-mod ticketed;
-use atoll_lab::simulated::{Case, load};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use ticketed::{Ticketed, decode};
 
 const REGION: &str = "ATOLL_TEST_REGION";
 const PART: &str = "ATOLL_TEST_PART";
@@ -73,7 +72,7 @@ impl Named {
         let children: Vec<Child> = (0..processes)
             .map(|process| {
                 let mut command = Command::new(std::env::current_exe().unwrap());
-                command.args(["--exact", "a_process_that_another_test_started", "--nocapture"]);
+                command.args(["--exact", "processes::a_process_that_another_test_started", "--nocapture"]);
                 let part = format!("{part} {process} {}", self.home_bytes);
                 command.stdout(Stdio::null()).env(REGION, &self.name).env(PART, part).spawn().unwrap()
             })

@@ -27,7 +27,7 @@ fn promises_hold(variant: Variant) {
             Ok(checked) => hits.set(hits.get() + checked.hits),
             Err(error) => panic!(
                 "seed {seed}: {error}\n{case:?}\n\
-                 replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cache --test forge_variants"
+                 replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cache --test forge variants::"
             ),
         }
     });

@@ -20,7 +20,7 @@
 //! | `UnknownNode` | looking for new memory nodes before a word is taken for damaged | `a_chunk_of_a_node_that_came_meanwhile_is_no_damage` |
 //! | `TrustedBytes` | checking every address and length against the heap | `hostile_slot_words_are_never_followed_out_of_the_heap` |
 //!
-//! `cargo test -p atoll-cache --test forge_holes -- --nocapture` prints how many seeds show each.
+//! `cargo test -p atoll-cache --test forge holes:: -- --nocapture` prints how many seeds show each.
 
 use atoll_cache::forge::Hole;
 use atoll_cache::{CacheError, Condition, SetOptions};
@@ -43,7 +43,7 @@ fn show(hole: Hole, seeds: u64, case: impl Fn(u64) -> Case, run: impl Fn(&Case, 
         if let Err(error) = run(&case, seed) {
             panic!(
                 "seed {seed}, no hole open: {error}\n{case:?}\n\
-                 replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cache --test forge_holes"
+                 replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cache --test forge holes::"
             );
         }
     });

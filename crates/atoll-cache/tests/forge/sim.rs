@@ -6,7 +6,7 @@ use atoll_sim::for_each_seed;
 use std::cell::Cell;
 
 fn replay(seed: u64) -> String {
-    format!("replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cache --test forge_sim")
+    format!("replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cache --test forge sim::")
 }
 
 #[test]

@@ -13,7 +13,7 @@
 //! | `IdleEvictor` | letting any client evict | `any_client_makes_room_when_the_one_that_evicts_is_dead` |
 //! | `UnorderedNodes` | awaiting what must be there before a verb on another node | `what_one_node_says_of_another_was_there_before`, a script in `orders` |
 //!
-//! A ticket of a ring that is never filled is a case of `forge_holes`; a repair finds what it strands, too.
+//! A ticket of a ring that is never filled is a case of `holes`; a repair finds what it strands, too.
 
 use atoll_cache::forge::layout::Queue;
 use atoll_cache::forge::{ForgeOptions, Hole};
@@ -39,7 +39,7 @@ fn promise_4_whoever_dies_wherever_nothing_is_wrong_and_nothing_is_lost() {
             }
             Err(error) => panic!(
                 "seed {seed}: {error}\n{turmoil:?}\n\
-                 replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cache --test forge_crashes"
+                 replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cache --test forge crashes::"
             ),
         }
     });

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 fn replay(seed: u64) -> String {
-    format!("replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cache --test glcache_sim")
+    format!("replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cache --test forge glcache::")
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! The properties of the fuzz targets, with bytes from a seeded generator.
 
-mod decoders;
-
+use crate::decoders;
 use atoll_cache::cliquemap::wire;
 use atoll_cache::ditto::DittoOptions;
 use atoll_cache::forge::ForgeOptions;

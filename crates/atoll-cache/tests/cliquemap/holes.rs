@@ -7,7 +7,7 @@
 //! | `LostUpdate` | the version that a change names | `no_update_is_lost_to_another` |
 //! | `UntakenExpiry` | removing an expired object before telling of it | `what_has_expired_for_one_never_comes_back_for_another` |
 //!
-//! `cargo test -p atoll-cache --test cliquemap_holes -- --nocapture` prints how many seeds show each.
+//! `cargo test -p atoll-cache --test cliquemap holes:: -- --nocapture` prints how many seeds show each.
 
 use atoll_cache::cliquemap::Hole;
 use atoll_lab::simulated::{Case, Cliqued, Load};
@@ -23,7 +23,7 @@ fn show(hole: Hole, seeds: u64, case: impl Fn(u64, Option<Hole>) -> Case<Cliqued
         if let Err(error) = case(seed, None).run(seed) {
             panic!(
                 "{hole:?}, seed {seed}, no hole open: {error}\n\
-                 replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cache --test cliquemap_holes"
+                 replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cache --test cliquemap holes::"
             );
         }
     });

@@ -24,7 +24,7 @@ fn promise_1_it_is_linearizable_and_its_pool_is_sound_whatever_becomes_of_messag
             Ok(checked) => hits.set(hits.get() + checked.hits),
             Err(error) => panic!(
                 "seed {seed}: {error}\n{case:?}\n\
-                 replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cache --test cliquemap_sim promise_1"
+                 replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cache --test cliquemap sim::promise_1"
             ),
         }
     });
@@ -40,7 +40,7 @@ fn promise_4_clients_that_die_hold_nothing_and_nobody_waits_for_them() {
             Ok(ran) => kills.set(kills.get() + ran.kills),
             Err(error) => panic!(
                 "seed {seed}: {error}\n{turmoil:?}\n\
-                 replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cache --test cliquemap_sim promise_4"
+                 replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cache --test cliquemap sim::promise_4"
             ),
         }
     });

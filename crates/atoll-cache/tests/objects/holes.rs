@@ -28,7 +28,7 @@
 //! | `UnfencedRepair` | the fence | `what_a_client_that_stands_still_could_still_write_is_not_reused` |
 //! | `UnorderedNodes` | awaiting what must be there before a verb on another node | `what_one_node_says_of_another_was_there_before` |
 //!
-//! Those of `orders` are scripts, since seeds show them too rarely. `cargo test -p atoll-cache --test objects_holes -- --nocapture` prints how many
+//! Those of `orders` are scripts, since seeds show them too rarely. `cargo test -p atoll-cache --test objects holes:: -- --nocapture` prints how many
 //! seeds show each of the others.
 
 use atoll_cache::ditto::DittoOptions;
@@ -52,7 +52,7 @@ fn show(hole: Hole, seeds: u64, run: impl Fn(u64, Option<Hole>) -> Result<(), St
         if let Err(error) = run(seed, None) {
             panic!(
                 "{hole:?}, seed {seed}, no hole open: {error}\n\
-                 replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cache --test objects_holes"
+                 replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cache --test objects holes::"
             );
         }
     });
