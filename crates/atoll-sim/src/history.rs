@@ -220,8 +220,8 @@ impl std::fmt::Debug for History {
 
 /// The pool's clock, as whoever can look past the fabric sees it.
 struct ObservedClock {
-    /// True time in nanoseconds, and the pool's in milliseconds.
-    look: Box<dyn Fn() -> (u64, u64)>,
+    /// True time in nanoseconds, and the pool's in milliseconds unless its memory is lost.
+    look: Box<dyn Fn() -> (u64, Option<u64>)>,
     /// For how long a client may judge by a time that is over.
     skew_ns: u64,
     /// Looks in order: the last one that is as old as the skew, and all later ones.
@@ -229,11 +229,11 @@ struct ObservedClock {
 }
 
 impl ObservedClock {
-    /// The pool's time.
-    fn now_ms(&self) -> u64 {
-        let look = (self.look)();
-        self.looks.borrow_mut().push_back(look);
-        look.1
+    /// The pool's time, unless its memory is lost.
+    fn now_ms(&self) -> Option<u64> {
+        let (now_ns, now_ms) = (self.look)();
+        self.looks.borrow_mut().extend(now_ms.map(|now_ms| (now_ns, now_ms)));
+        now_ms
     }
 
     /// The earliest time that a client which begins an operation now may judge by.
@@ -300,9 +300,10 @@ impl History {
         Self { events: RefCell::new(events), stamp: Cell::new(last.unwrap_or(0)), clock: None }
     }
 
-    /// One that knows the pool's clock: `look` gives true time in nanoseconds, and the pool's in milliseconds. Once a client
-    /// has judged by a time, an operation that begins `skew_ms` later judges by no earlier one.
-    pub fn with_clock(skew_ms: u64, look: impl Fn() -> (u64, u64) + 'static) -> Self {
+    /// One that knows the pool's clock: `look` gives true time in nanoseconds, and the pool's in milliseconds, or `None`
+    /// once the memory that it is in is lost: then nobody knows how late it became before. Once a client has judged by a
+    /// time, an operation that begins `skew_ms` later judges by no earlier one.
+    pub fn with_clock(skew_ms: u64, look: impl Fn() -> (u64, Option<u64>) + 'static) -> Self {
         let clock = ObservedClock { look: Box::new(look), skew_ns: skew_ms * 1_000_000, looks: RefCell::default() };
         Self { clock: Some(clock), ..Self::default() }
     }
@@ -333,7 +334,7 @@ impl History {
         let event = &mut self.events.borrow_mut()[operation.0];
         (event.outcome, event.span.returned) = (Some(outcome), Some(stamp));
         if let Some(clock) = &self.clock {
-            event.window.most_ms = clock.now_ms();
+            event.window.most_ms = clock.now_ms().unwrap_or(u64::MAX);
         }
     }
 

@@ -286,19 +286,24 @@ fn an_expiry_that_was_moved_counts_and_one_that_is_kept_stays() {
 
 #[test]
 fn a_history_with_the_pools_clock_knows_when_its_operations_judged() {
-    let now = std::rc::Rc::new(std::cell::Cell::new((0, 1000)));
+    let now = std::rc::Rc::new(std::cell::Cell::new((0, Some(1000))));
     let look = now.clone();
     let history = History::with_clock(2, move || look.get());
     let until = |history: &History| history.events().last().unwrap().window;
     for (ns, ms, least_ms) in [(0, 1000, 0), (1_000_000, 1001, 0), (2_000_000, 1002, 1000), (9_000_000, 1009, 1003)] {
-        now.set((ns, ms));
+        now.set((ns, Some(ms)));
         let operation = history.begin(0, b"k", Call::Get);
         assert_eq!(until(&history), Window { least_ms, most_ms: u64::MAX });
-        now.set((ns + 1, ms + 1));
+        now.set((ns + 1, Some(ms + 1)));
         history.end(operation, Outcome::get(None));
         assert_eq!(until(&history), Window { least_ms, most_ms: ms + 1 });
-        now.set((ns, ms));
+        now.set((ns, Some(ms)));
     }
+    // The clock may have gone on before its memory was lost.
+    let operation = history.begin(0, b"k", Call::Get);
+    now.set((9_000_001, None));
+    history.end(operation, Outcome::get(None));
+    assert_eq!(until(&history), Window { least_ms: 1003, most_ms: u64::MAX });
 }
 
 /// A correct cache with random response times, and optionally one wrong answer.

@@ -307,7 +307,9 @@ impl<S: Subject> Case<S> {
 /// A history that knows the pool's clock, which it looks at past the fabric.
 pub(super) fn timed_history<S: Subject>(control: Control, shared: &Shared<S>) -> History {
     let clock = S::Engine::pool_of(shared).layout.clock();
-    History::with_clock(SKEW_MS, move || (control.now_ns(), control.peek_word(clock)))
+    // A pool's clock shows zero only after its node was lost.
+    let ms = move |control: &Control| Some(control.peek_word(clock)).filter(|ms| *ms > 0);
+    History::with_clock(SKEW_MS, move || (control.now_ns(), ms(&control)))
 }
 
 /// A run's growth comes within so many nanoseconds of its clients' start.
