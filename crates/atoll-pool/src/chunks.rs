@@ -252,11 +252,26 @@ async fn search<E: Endpoint>(
     if let Some(hint) = hint
         && !Box::pin(nodes::has_more(endpoint, layout)).await?
     {
-        let mut batch = Batch::new();
-        batch.compare_and_swap(layout.free_chunks(), hint.wrapping_add(absent.into()), absent.into());
-        endpoint.post(&mut batch).await?;
+        Box::pin(lower_count(endpoint, layout, hint.wrapping_add(absent.into()), absent.into())).await?;
     }
     Ok(None)
+}
+
+/// Lowers a count of free chunks that is too high, while somebody has died of whom nobody has
+/// counted anew what was left. While nobody has, a count is wrong by what is under way alone, and
+/// would be wrong for good if that landed on a lowered one; counting anew mends what lands later.
+async fn lower_count<E: Endpoint>(endpoint: &E, layout: &Layout, from: u64, to: u64) -> Result<(), VerbError> {
+    endpoint.flush().await?;
+    let mut batch = Batch::new();
+    let deaths = batch.read_word(layout.deaths());
+    let counted = batch.read_word(layout.deaths_counted());
+    endpoint.post(&mut batch).await?;
+    if batch.word(deaths) == batch.word(counted) {
+        return Ok(());
+    }
+    let mut batch = Batch::new();
+    batch.compare_and_swap(layout.free_chunks(), from, to);
+    endpoint.post(&mut batch).await
 }
 
 /// Changes a chunk's state from what `from` says, if it is still that.

@@ -2,9 +2,9 @@
 
 use atoll_cache::Pooled;
 use atoll_cache::forge::{Forge, ForgeOptions};
-use atoll_fabric::Endpoint;
+use atoll_fabric::{Address, Batch, Endpoint};
 use atoll_pool::chunks::{self, FreeCount};
-use atoll_pool::{Chunk, ChunkId, ChunkState, Incarnation, Layout, PoolSettings};
+use atoll_pool::{Chunk, ChunkId, ChunkState, Incarnation, Layout, PoolSettings, read_word};
 use atoll_sim::{Sim, SimEndpoint, SimOptions, for_each_seed};
 
 const OWNER: Incarnation = Incarnation { slot: 0, epoch: 1 };
@@ -47,6 +47,12 @@ impl Taken {
         self.settle().await;
     }
 
+    async fn add(&self, at: Address, addend: u64) {
+        let mut batch = Batch::new();
+        batch.fetch_and_add(at, addend);
+        self.endpoint.post(&mut batch).await.unwrap();
+    }
+
     /// The count of free chunks follows unawaited.
     async fn settle(&self) {
         self.endpoint.flush().await.unwrap();
@@ -84,6 +90,44 @@ fn a_search_that_distrusts_the_count_finds_chunks_behind_a_row_that_is_out_of_us
             for left in (17..=40).rev() {
                 assert!(taken.search(FreeCount::Distrusted).await.is_some(), "with {left} chunks free");
                 taken.settle().await;
+            }
+        });
+    });
+}
+
+/// A count that says more than is free is one that another client is about to lower, which would be
+/// too low for good if a search lowered it first; unless somebody has died of whom nobody has
+/// counted anew what was left.
+#[test]
+fn a_search_lowers_a_count_only_while_a_death_is_not_counted() {
+    for_each_seed(20, |seed| {
+        Taken::run(seed, 100 * 1024, async |taken| {
+            taken.settle().await;
+            let Taken { endpoint, layout, .. } = &taken;
+            taken.add(layout.free_chunks(), 1).await;
+            for (deaths, left) in [(0, 1), (1, 0)] {
+                taken.add(layout.deaths(), deaths).await;
+                for count in [FreeCount::Distrusted, FreeCount::Ignored].into_iter().cycle().take(100) {
+                    assert_eq!(taken.search(count).await, None);
+                }
+                assert_eq!(read_word(endpoint, layout.free_chunks()).await.unwrap(), left, "after {deaths} deaths");
+            }
+        });
+    });
+}
+
+/// A client that has taken the last free chunk and has not said so yet searches again.
+#[test]
+fn a_search_does_not_lower_a_count_that_this_client_is_about_to_lower() {
+    for_each_seed(20, |seed| {
+        Taken::run(seed, 100 * 1024, async |taken| {
+            taken.add(taken.layout.deaths(), 1).await;
+            for (chunk, generation) in &taken.all[..20] {
+                taken.give_back(*chunk, *generation).await;
+                assert!(taken.search(FreeCount::Trusted).await.is_some());
+                assert_eq!(taken.search(FreeCount::Distrusted).await, None);
+                taken.settle().await;
+                assert_eq!(read_word(&taken.endpoint, taken.layout.free_chunks()).await.unwrap(), 0);
             }
         });
     });
