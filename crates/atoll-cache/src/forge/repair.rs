@@ -471,7 +471,9 @@ impl<E: Endpoint> Forge<E> {
         let mut batch = Batch::new();
         batch.fetch_and_add(layout.free_chunks(), free.wrapping_sub(counted_free));
         if self.shared.pool.settings.objects_max > 0 {
-            batch.fetch_and_add(layout.resident_objects(), objects.wrapping_sub(resident));
+            // The operation under way may have counted an object that it is yet to insert.
+            let promised = objects + u64::from(self.reserved);
+            batch.fetch_and_add(layout.resident_objects(), promised.wrapping_sub(resident));
         }
         batch.compare_and_swap(layout.deaths_counted(), counted, deaths);
         self.endpoint.post(&mut batch).await?;
@@ -513,4 +515,38 @@ pub(super) struct Settled {
     pub(super) objects: u64,
     /// Insertions that were never decided.
     pub(super) pending: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Pooled;
+    use crate::forge::ForgeOptions;
+    use atoll_pool::PoolSettings;
+    use atoll_sim::{Sim, SimEndpoint, SimOptions};
+
+    /// An operation that has counted the object that it is to insert, and waits for memory, counts
+    /// everything anew: the object stays counted.
+    #[test]
+    fn counting_anew_keeps_what_the_operation_under_way_has_counted() {
+        let base = PoolSettings { chunk_bytes: 1024, objects_max: 10, ..PoolSettings::for_capacity(200 << 10) };
+        let settings = ForgeOptions::default().settings(base, 64);
+        let sim = Sim::new(SimOptions::new(1, settings.capacity_bytes));
+        let endpoint = sim.endpoint("operator");
+        let done = sim.block_on(async move {
+            let shared = Forge::<SimEndpoint>::format(&endpoint, settings).await.unwrap();
+            let mut client = Forge::<SimEndpoint>::join(&shared, endpoint).await.unwrap();
+            let layout = shared.pool.layout.clone();
+            client.reserve_object().await.unwrap();
+            // Somebody died.
+            let mut batch = Batch::new();
+            batch.fetch_and_add(layout.deaths(), 1);
+            client.endpoint.post(&mut batch).await.unwrap();
+            assert!(client.recount().await.unwrap());
+            assert_eq!(read_word(&client.endpoint, layout.resident_objects()).await.unwrap(), 1);
+            client.release_reservation();
+            client.leave().await.unwrap();
+        });
+        done.unwrap();
+    }
 }

@@ -591,7 +591,9 @@ impl<E: Endpoint> Core<E> {
         let mut batch = Batch::new();
         batch.fetch_and_add(layout.free_chunks(), free.wrapping_sub(counted_free));
         if self.shared.pool.settings.objects_max > 0 {
-            batch.fetch_and_add(layout.resident_objects(), objects.wrapping_sub(resident));
+            // The operation under way may have counted an object that it is yet to insert.
+            let promised = objects + u64::from(self.reserved);
+            batch.fetch_and_add(layout.resident_objects(), promised.wrapping_sub(resident));
         }
         batch.compare_and_swap(layout.deaths_counted(), counted, deaths);
         self.endpoint.post(&mut batch).await?;
@@ -627,5 +629,39 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// [`claim`](atoll_pool::nodes::claim) and [`Claim::prepare`](atoll_pool::nodes::Claim::prepare).
     pub async fn grow(&mut self, bytes: u64) -> Result<u8, PoolError> {
         self.core.grow(bytes).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Pooled;
+    use crate::kvs::{self, Kvs};
+    use atoll_pool::PoolSettings;
+    use atoll_sim::{Sim, SimEndpoint, SimOptions};
+
+    /// An operation that has counted the object that it is to insert, and waits for memory, counts
+    /// everything anew: the object stays counted.
+    #[test]
+    fn counting_anew_keeps_what_the_operation_under_way_has_counted() {
+        let base = PoolSettings { chunk_bytes: 1024, objects_max: 10, ..PoolSettings::for_capacity(200 << 10) };
+        let settings = kvs::options().settings(base, 64);
+        let sim = Sim::new(SimOptions::new(1, settings.capacity_bytes));
+        let endpoint = sim.endpoint("operator");
+        let done = sim.block_on(async move {
+            let shared = Kvs::<SimEndpoint>::format(&endpoint, settings).await.unwrap();
+            let mut client = Kvs::<SimEndpoint>::join(&shared, endpoint).await.unwrap();
+            let layout = shared.pool.layout.clone();
+            client.reserve_object().await.unwrap();
+            // Somebody died.
+            let mut batch = Batch::new();
+            batch.fetch_and_add(layout.deaths(), 1);
+            client.core.endpoint.post(&mut batch).await.unwrap();
+            assert!(client.core.recount().await.unwrap());
+            assert_eq!(read_word(&client.core.endpoint, layout.resident_objects()).await.unwrap(), 1);
+            client.core.release_reservation();
+            client.leave().await.unwrap();
+        });
+        done.unwrap();
     }
 }
