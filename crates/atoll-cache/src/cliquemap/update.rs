@@ -57,11 +57,12 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
     ) -> Result<Option<u64>, CacheError> {
         let hash = self.shared.hasher.hash(key);
         loop {
+            // Judged before the look: what this change finds absent was so at a time that has come.
+            let now_ms = self.pool_ms().await?;
             let live = match self.look_for_live(hash, key, old).await? {
                 Found::Live(header) => Some(header),
                 Found::Absent | Found::Expired => None,
             };
-            let now_ms = self.pool_ms().await?;
             let shown = live.map(|_| Old { meta: old.meta(), value: old.bytes() });
             let Some((operation, expiry_ms)) = asked(change.decide(now_ms, shown)) else {
                 return Ok(live.map(|header| header.token));

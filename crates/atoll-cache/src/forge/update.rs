@@ -88,16 +88,16 @@ impl<E: Endpoint> Forge<E> {
 
     async fn try_change<C: Change>(&mut self, hash: KeyHash, key: &[u8], change: &mut C) -> Result<Try, CacheError> {
         let begun_ns = self.endpoint.now_ns();
+        // Judged before the look: what this change finds absent was so at a time that has come.
+        let now_ms = self.pool_ms(begun_ns).await?;
         let recalled_ns = self.recall_absence(hash);
         let overtaken_at = self.overtaken.as_mut().and_then(|overtaken| overtaken.by.take());
         if let Some((_, word)) = overtaken_at.filter(|_| change.is_blind())
             && let Some(header) = self.read_overtaking(word, key, begun_ns).await?
+            && let Verdict::Put { .. } = change.decide(now_ms, Some(Old { meta: Meta::of(&header), value: &[] }))
         {
-            let now_ms = self.pool_ms(begun_ns).await?;
-            if let Verdict::Put { .. } = change.decide(now_ms, Some(Old { meta: Meta::of(&header), value: &[] })) {
-                self.stats.puts += 1;
-                return Ok(Try::Done(Some(self.next_token().await?)));
-            }
+            self.stats.puts += 1;
+            return Ok(Try::Done(Some(self.next_token().await?)));
         }
         let known = match (overtaken_at, recalled_ns) {
             (Some(place), _) => self.search_overtaken(place, key, change.wants(), begun_ns).await?,
@@ -123,7 +123,6 @@ impl<E: Endpoint> Forge<E> {
                 }
             }
         };
-        let now_ms = self.pool_ms(begun_ns).await?;
         let live = found.as_ref().filter(|found| !found.header.is_expired(now_ms));
         let value = if live.is_some() && change.wants() == Want::Value { self.old.bytes() } else { &[] };
         let verdict = change.decide(now_ms, live.map(|found| Old { meta: Meta::of(&found.header), value }));

@@ -219,6 +219,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     async fn try_change<C: Change>(&mut self, hash: KeyHash, key: &[u8], change: &mut C) -> Result<Try, CacheError> {
         let begun_ns = self.core.endpoint.now_ns();
+        // Judged before the look: what this change finds absent was so at a time that has come.
+        let now_ms = self.core.pool_ms(begun_ns).await?;
         let found = match self.core.search_overtaken(key, change.wants()).await? {
             Some(found) => Some(found),
             None => {
@@ -230,7 +232,6 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 }
             }
         };
-        let now_ms = self.core.pool_ms(begun_ns).await?;
         let live = found.as_ref().filter(|found| !found.header.is_expired(now_ms));
         let value = if live.is_some() && change.wants() == Want::Value { self.core.old.bytes() } else { &[] };
         let verdict = change.decide(now_ms, live.map(|found| Old { meta: Meta::of_record(&found.header), value }));

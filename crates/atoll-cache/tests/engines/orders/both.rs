@@ -1,8 +1,9 @@
 //! Orders that matter to `forge` and to the table of objects.
 
 use super::script::{Scene, at_every_batch, pool_of, set_some, settle, until};
-use atoll_cache::{CacheError, Condition, Pooled, SetOptions};
-use atoll_lab::simulated::{Case, Client, Dittoed, Forged, Load, Stored, Subject, load};
+use atoll_cache::{CacheError, Condition, Expiry, Pooled, SetOptions, Value};
+use atoll_fabric::Endpoint;
+use atoll_lab::simulated::{Case, Client, Cliqued, Dittoed, Forged, Load, Stored, Subject, load};
 use atoll_pool::registry::{self, PlaceState};
 use atoll_sim::History;
 use atoll_sim::history::Evictions;
@@ -135,4 +136,66 @@ fn a_change_never_decides_by_chunks_that_another_large_object_has() {
     change_while_chunks_are_used_anew::<Forged>();
     change_while_chunks_are_used_anew::<Stored>();
     change_while_chunks_are_used_anew::<Dittoed>();
+}
+
+/// Client 0 sets a key until a moment that comes while it stands still; at every batch of that client
+/// 1 sets the key if it is absent, before that moment. Afterwards nothing is there: either client 1
+/// found what client 0 had set, or client 0 removes what it sets too late.
+fn set_until_a_moment_that_comes_meanwhile<S: Subject>(operations_before: u32, least: u64) {
+    const MOMENT_MS: u64 = 50;
+    const MS: u64 = 1_000_000;
+    at_every_batch(least, |batches| {
+        let case = Case::<S> { clients: 2, evictions: Evictions::Never, ..Case::default() };
+        let (sim, _) = case.formatted(batches)?;
+        let (scene, history) = (Scene::new(&sim, batches), Rc::new(History::new()));
+        let was_reached = Rc::new(Cell::new(false));
+        case.play(&sim, &history, |mut client| {
+            let (scene, was_reached) = (scene.clone(), was_reached.clone());
+            async move {
+                scene.enter(&mut client).await?;
+                let mut value = Value::new();
+                if client.number == 0 {
+                    // Whether the set makes a round first, which looks at the clock, depends on these.
+                    for _ in 0..operations_before {
+                        client.cache.get(b"another", &mut value).await?;
+                    }
+                    let moment_ms = client.cache.now_ms().await? + MOMENT_MS;
+                    // Until what it knows of the clock is too old.
+                    client.cache.engine().endpoint().pause(5 * MS).await;
+                    let options = SetOptions { expiry: Expiry::AtMs(moment_ms), ..SetOptions::default() };
+                    let doing = async |client: &mut Client<S>| {
+                        client.cache.set_returning(b"k", b"until", &options, Some(&mut value)).await
+                    };
+                    scene.stopping(&mut client, doing).await?;
+                    return Ok(client);
+                }
+                // Who has never looked at the clock does not know how long it waits.
+                client.cache.now_ms().await?;
+                until(&client, || scene.is_stopped() || scene.is_over.get()).await;
+                if scene.is_stopped() {
+                    was_reached.set(true);
+                    let options = SetOptions { condition: Condition::IfAbsent, ..SetOptions::default() };
+                    client.cache.set(b"k", b"for good", &options).await?;
+                }
+                client.cache.engine().endpoint().pause(2 * MOMENT_MS * MS).await;
+                client.cache.now_ms().await?;
+                scene.release();
+                until(&client, || scene.is_over.get()).await;
+                assert!(!client.cache.get(b"k", &mut value).await?, "{:?} is there", value.bytes());
+                Ok(client)
+            }
+        })?;
+        case.verify(&sim)?;
+        Ok(was_reached.get())
+    });
+}
+
+#[test]
+fn a_change_judges_by_the_clock_before_it_looks() {
+    for operations_before in 0..4 {
+        set_until_a_moment_that_comes_meanwhile::<Forged>(operations_before, 5);
+        set_until_a_moment_that_comes_meanwhile::<Stored>(operations_before, 5);
+        set_until_a_moment_that_comes_meanwhile::<Dittoed>(operations_before, 5);
+        set_until_a_moment_that_comes_meanwhile::<Cliqued>(operations_before, 1);
+    }
 }
