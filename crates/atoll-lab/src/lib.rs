@@ -19,7 +19,6 @@
 //! | [`costs`] | what a protocol's steps cost the processor, for simulated clients |
 //! | [`validation`] | the simulated networks beside what the papers print of theirs |
 //! | [`verbs`] | round trips, verbs and bytes of single operations |
-//! | [`simulated`] | cases of a cache on the simulated fabric |
 //! | [`kill`] | processes of a pool are killed and stopped; nothing may be wrong or lost |
 //! | `fleet` | the processes of an experiment |
 //! | `interrupt` | ctrl-c |
@@ -27,61 +26,34 @@
 //! | `latency` | latencies in a histogram that can be sent between processes |
 //! | `progress` | the bar on the terminal |
 //! | `command` | the command line |
-//!
-//! Without the feature `command` there are the simulated cases alone, which the tests of the cache play: the rest would make them wait for minutes.
 #![forbid(unsafe_code)]
 
-#[cfg(feature = "command")]
 mod command;
-#[cfg(feature = "command")]
 pub mod costs;
-#[cfg(feature = "command")]
 pub mod deployment;
-#[cfg(feature = "command")]
 mod error;
-#[cfg(feature = "command")]
 pub mod experiments;
-#[cfg(all(test, feature = "command"))]
+#[cfg(test)]
 mod fixtures;
-#[cfg(feature = "command")]
 mod fleet;
-#[cfg(feature = "command")]
 pub mod hit_ratio;
-#[cfg(feature = "command")]
 mod interrupt;
-#[cfg(feature = "command")]
 pub mod kill;
-#[cfg(feature = "command")]
 mod latency;
-#[cfg(feature = "command")]
 pub mod load;
-#[cfg(feature = "command")]
 pub mod micro;
-#[cfg(feature = "command")]
 mod progress;
-#[cfg(feature = "command")]
 pub mod random;
-#[cfg(feature = "command")]
 pub mod reference;
-#[cfg(feature = "command")]
 pub mod replay;
-#[cfg(feature = "command")]
 pub mod report;
-#[cfg(feature = "command")]
 mod scheduled;
-pub mod simulated;
-#[cfg(feature = "command")]
 pub mod trace;
-#[cfg(feature = "command")]
 pub mod validation;
-#[cfg(feature = "command")]
 pub mod verbs;
-#[cfg(feature = "command")]
 pub mod zipf;
 
-#[cfg(feature = "command")]
 pub use command::{LabCommand, parse_bytes};
-#[cfg(feature = "command")]
 pub use error::LabError;
-#[cfg(feature = "command")]
 pub use fleet::ProcessCommand;
+pub use progress::Progress;

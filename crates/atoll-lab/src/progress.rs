@@ -13,7 +13,7 @@ const LINE_AFTER: Duration = Duration::from_secs(30);
 const NEVER: u64 = u64::MAX;
 
 /// The bar. Threads may share it.
-pub(crate) struct Progress {
+pub struct Progress {
     bar: ProgressBar,
     what: &'static str,
     since: Instant,
@@ -25,7 +25,7 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// A bar of `total` steps, hidden at first; where standard error is no terminal there are lines instead.
-    pub(crate) fn new(total: u64, what: &'static str) -> Self {
+    pub fn new(total: u64, what: &'static str) -> Self {
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
         let template = "{msg} {wide_bar} {percent:>3} %, {eta} left";
         if let Ok(style) = ProgressStyle::with_template(template) {
@@ -61,13 +61,13 @@ impl Progress {
     }
 
     /// `done` steps are done.
-    pub(crate) fn set(&self, done: u64) {
+    pub fn set(&self, done: u64) {
         self.bar.set_position(done);
         self.show();
     }
 
     /// `steps` more are done.
-    pub(crate) fn advance(&self, steps: u64) {
+    pub fn advance(&self, steps: u64) {
         self.bar.inc(steps);
         self.show();
     }

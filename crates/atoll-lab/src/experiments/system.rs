@@ -5,13 +5,13 @@
 
 use super::setup::Setup;
 use crate::LabError;
-use crate::simulated::Attendant;
 use atoll_cache::Pooled;
 use atoll_cache::cliquemap::{CliqueMap, CliqueMapPool, Server};
 use atoll_cache::ditto::{self, Ditto};
 use atoll_cache::forge::{Forge, Variant};
 use atoll_cache::kvs::Kvs;
 use atoll_cache::queues::Queued;
+use atoll_cases::Attendant;
 use atoll_fabric::Address;
 use atoll_pool::PoolError;
 use atoll_sim::SimEndpoint;

@@ -3,6 +3,7 @@
 mod engine;
 mod pool;
 mod serve;
+mod sim;
 
 use clap::Parser;
 use std::error::Error;
@@ -23,7 +24,7 @@ pub enum Command {
     Lab(atoll_lab::LabCommand),
     /// Simulate clients that die, stop and come back, and look for what goes wrong
     #[command(subcommand)]
-    Sim(atoll_lab::simulated::SimCommand),
+    Sim(sim::SimCommand),
 }
 
 impl Command {
@@ -34,7 +35,7 @@ impl Command {
             Self::Pool(command) => command.run(),
             Self::Replay(command) => Ok(command.run()?),
             Self::Lab(command) => Ok(command.run()?),
-            Self::Sim(command) => Ok(command.run()?),
+            Self::Sim(command) => command.run(),
         }
     }
 }

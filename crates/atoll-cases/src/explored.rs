@@ -1,0 +1,295 @@
+//! Small cases of which every interleaving is run: `atoll sim explore`.
+//!
+//! Two or three clients with two or three operations each on one or two keys, one kill or pause anywhere. What must hold is what must hold of the
+//! drawn cases: histories are linearizable, and after a repair the pool is sound.
+
+use crate::case::Case;
+use crate::client::{Client, Hesitant};
+use crate::subject::Subject;
+use atoll_cache::{CacheError, Condition, Pooled};
+use atoll_fabric::Endpoint;
+use atoll_sim::explore::{self, Explored, ExploredFault};
+use atoll_sim::history::Evictions;
+use atoll_sim::{Distance, ExploreOptions, History, Liberties, Sim};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// One operation of an explored client.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Get(&'static str),
+    Set(&'static str, usize),
+    SetIfAbsent(&'static str),
+    Delete(&'static str),
+    Increment(&'static str),
+}
+use Step::{Delete, Get, Increment, Set, SetIfAbsent};
+
+/// A small case.
+#[derive(Clone, Debug)]
+pub struct SmallCase {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it is about.
+    pub what: &'static str,
+    /// What is there before.
+    before: &'static [Step],
+    clients: &'static [&'static [Step]],
+    fault: ExploredFault,
+    /// Chunks of the pool; few where there is to be an eviction.
+    chunks: u64,
+}
+
+/// A value longer than half a chunk of these pools, so that it has extents.
+const LARGE: usize = 300;
+/// Chunks enough for everything.
+const ROOMY: u64 = 24;
+
+/// All of them.
+pub const SMALL_CASES: &[SmallCase] = &[
+    SmallCase {
+        name: "replace-look",
+        what: "one client replaces a value, another looks twice",
+        before: &[Set("k", 10)],
+        clients: &[&[Set("k", 20)], &[Get("k"), Get("k")]],
+        fault: ExploredFault::None,
+        chunks: ROOMY,
+    },
+    SmallCase {
+        name: "delete-look",
+        what: "one client removes a key, another looks twice",
+        before: &[Set("k", 10)],
+        clients: &[&[Delete("k")], &[Get("k"), Get("k")]],
+        fault: ExploredFault::None,
+        chunks: ROOMY,
+    },
+    SmallCase {
+        name: "insert-look",
+        what: "one client sets a new key, another looks twice",
+        before: &[],
+        clients: &[&[Set("k", 10)], &[Get("k"), Get("k")]],
+        fault: ExploredFault::None,
+        chunks: ROOMY,
+    },
+    SmallCase {
+        name: "large-look",
+        what: "one client replaces a large value by another, one looks",
+        before: &[Set("k", LARGE)],
+        clients: &[&[Set("k", LARGE + 1)], &[Get("k")]],
+        fault: ExploredFault::None,
+        chunks: ROOMY,
+    },
+    SmallCase {
+        name: "replace-delete",
+        what: "one client replaces a value, another removes the key",
+        before: &[Set("k", 10)],
+        clients: &[&[Set("k", 20)], &[Delete("k")]],
+        fault: ExploredFault::None,
+        chunks: ROOMY,
+    },
+    SmallCase {
+        name: "insert-insert",
+        what: "two clients set the same new key",
+        before: &[],
+        clients: &[&[Set("k", 10)], &[Set("k", 10)]],
+        fault: ExploredFault::None,
+        chunks: ROOMY,
+    },
+    SmallCase {
+        name: "increment-increment",
+        what: "two clients increment a number",
+        before: &[Increment("n")],
+        clients: &[&[Increment("n")], &[Increment("n")]],
+        fault: ExploredFault::None,
+        chunks: ROOMY,
+    },
+    SmallCase {
+        name: "insert-once",
+        what: "two clients set a new key if it is absent",
+        before: &[],
+        clients: &[&[SetIfAbsent("k")], &[SetIfAbsent("k")]],
+        fault: ExploredFault::None,
+        chunks: ROOMY,
+    },
+    SmallCase {
+        name: "replace-look-kill",
+        what: "one client replaces a value, another looks, and one dies",
+        before: &[Set("k", 10)],
+        clients: &[&[Set("k", 20)], &[Get("k")]],
+        fault: ExploredFault::Kill,
+        chunks: ROOMY,
+    },
+    SmallCase {
+        name: "insert-look-kill",
+        what: "one client sets a new key, another looks, and one dies",
+        before: &[],
+        clients: &[&[Set("k", 10)], &[Get("k")]],
+        fault: ExploredFault::Kill,
+        chunks: ROOMY,
+    },
+    SmallCase {
+        name: "delete-look-kill",
+        what: "one client removes a key, another looks, and one dies",
+        before: &[Set("k", 10)],
+        clients: &[&[Delete("k")], &[Get("k")]],
+        fault: ExploredFault::Kill,
+        chunks: ROOMY,
+    },
+    SmallCase {
+        name: "replace-look-pause",
+        what: "one client replaces a value, another looks, and one stands still",
+        before: &[Set("k", 10)],
+        clients: &[&[Set("k", 20)], &[Get("k")]],
+        fault: ExploredFault::Pause,
+        chunks: ROOMY,
+    },
+    SmallCase {
+        name: "large-look-kill",
+        what: "one client replaces a large value by another, one looks, and one dies",
+        before: &[Set("k", LARGE)],
+        clients: &[&[Set("k", LARGE + 1)], &[Get("k")]],
+        fault: ExploredFault::Kill,
+        chunks: ROOMY,
+    },
+    SmallCase {
+        name: "evict-look-kill",
+        what: "one client evicts to set a further key, another looks at one that may be evicted, and one dies",
+        before: &[Set("a", 60), Set("b", 60), Set("c", 60), Set("d", 60), Set("e", 60), Set("f", 60)],
+        clients: &[&[Set("g", 60), Set("h", 60)], &[Get("a")]],
+        fault: ExploredFault::Kill,
+        chunks: 8,
+    },
+];
+
+/// How far an exploration goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Runs at most.
+    pub runs_max: u64,
+    /// Switches from a client that could go on to another one, at most; `None` for all runs that differ in what matters (see [`ExploreOptions`]).
+    pub preemptions_max: Option<u32>,
+    /// Whether verbs of a batch take effect in every order that the contract permits.
+    pub reorder: bool,
+    /// Whether READs and WRITEs of several words take effect in two halves.
+    pub tear: bool,
+    /// How far memory is from the clients.
+    pub distance: Distance,
+}
+
+impl Bounds {
+    /// All runs that differ in what matters, up to so many, of clients with near memory whose verbs take effect whole and in order.
+    pub const fn runs(runs_max: u64) -> Self {
+        Self { runs_max, preemptions_max: None, reorder: false, tear: false, distance: Distance::Near }
+    }
+}
+
+impl SmallCase {
+    /// The one with this name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        SMALL_CASES.iter().find(|case| case.name == name)
+    }
+
+    fn case<S: Subject>(&self) -> Case<S> {
+        Case {
+            chunk_bytes: S::CHUNK_BYTES[0],
+            chunks: self.chunks,
+            group_objects_max: 16,
+            slots: 16,
+            clients: self.clients.len() as u32 + 1,
+            evictions: if self.chunks == ROOMY { Evictions::Never } else { Evictions::Anytime },
+            ..Case::default()
+        }
+    }
+
+    pub(super) fn options<S: Subject>(&self, bounds: &Bounds) -> ExploreOptions {
+        let case = self.case::<S>();
+        let settings = case.settings();
+        let mut options = ExploreOptions {
+            fault: self.fault,
+            preemptions_max: bounds.preemptions_max,
+            runs_max: bounds.runs_max,
+            ..ExploreOptions::new(settings.home_bytes())
+        };
+        options.sim.nodes = case.regions(&settings);
+        options.sim.distance = bounds.distance;
+        options.sim.liberties = Liberties { reorder: bounds.reorder, tear: bounds.tear, ..Liberties::none() };
+        options
+    }
+
+    /// Runs every interleaving within bounds.
+    pub fn explore<S: Subject>(&self, bounds: &Bounds) -> Explored {
+        explore::explore(&self.options::<S>(bounds), |sim| self.run::<S>(sim))
+    }
+
+    pub(super) fn run<S: Subject>(&self, sim: &Sim) -> Result<(), String> {
+        let (case, history) = (self.case::<S>(), Rc::new(History::new()));
+        let endpoint = Hesitant::decided(sim.endpoint("maker"));
+        let settings = case.settings();
+        let made = sim.block_on(async move { S::Engine::format(&endpoint, settings).await.map(drop) });
+        made.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        let mut clients = Vec::new();
+        for number in 0..case.clients {
+            clients.push(case.join(sim, number, &history)?);
+        }
+        let (mut first, before) = (clients.pop().expect("there is one for what comes before"), self.before);
+        let prepared = sim.block_on(async move {
+            for step in before {
+                play(&mut first, *step).await?;
+            }
+            first.cache.engine_mut().leave().await
+        });
+        prepared.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        let done = Rc::new(RefCell::new(Vec::new()));
+        for (mut client, steps) in clients.into_iter().zip(self.clients) {
+            let (control, done) = (sim.control(), done.clone());
+            sim.spawn(&format!("client {}", client.number), async move {
+                for step in *steps {
+                    control.turn().await;
+                    play(&mut client, *step).await.expect("nothing of this fails");
+                }
+                // Until what is in flight has landed the client can die with it.
+                client.cache.engine().endpoint().pause(1_000_000).await;
+                done.borrow_mut().push(client);
+            });
+        }
+        sim.run().map_err(|error| error.to_string())?;
+        let judged = self.judge(sim, &case, &history);
+        // They are of no use any more, and may be dropped in a task alone.
+        sim.block_on(async move { drop(done.take()) }).map_err(|error| error.to_string())?;
+        judged
+    }
+
+    fn judge<S: Subject>(&self, sim: &Sim, case: &Case<S>, history: &Rc<History>) -> Result<(), String> {
+        let Client { mut cache, .. } = case.join(sim, u32::MAX, &Rc::default())?;
+        let verified = sim.block_on(async move {
+            cache.engine_mut().repair().await?;
+            let report = cache.engine_mut().verify().await?;
+            cache.engine_mut().leave().await?;
+            Ok::<_, CacheError>(report)
+        });
+        let report = verified.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        if let Some(fault) = report.faults.first() {
+            return Err(format!("verify: {fault}"));
+        }
+        history.check_with(case.evictions).map(drop).map_err(|violation| violation.to_string())
+    }
+}
+
+async fn play<S: Subject>(client: &mut Client<S>, step: Step) -> Result<(), CacheError> {
+    let value = |client: &Client<S>, bytes| {
+        crate::load::unique_value(client.number, client.history.events().len() as u64, bytes)
+    };
+    match step {
+        Get(key) => client.get(key.as_bytes()).await.map(drop),
+        Set(key, bytes) => {
+            let value = value(client, bytes as u64);
+            client.set(key.as_bytes(), value).await
+        }
+        SetIfAbsent(key) => {
+            let value = value(client, 10);
+            client.set_returning(key.as_bytes(), value, Condition::IfAbsent).await
+        }
+        Delete(key) => client.delete(key.as_bytes()).await,
+        Increment(key) => client.increment(key.as_bytes(), 1).await,
+    }
+}

@@ -1,0 +1,25 @@
+//! Seeds of the swarm that once ended in a failure.
+
+use atoll_cases::engine::SimulatedEngine::{Ditto, Forge, Queues};
+
+/// What a seed draws changes with the liberties that there are; so each fault has a test of its
+/// own, too.
+#[test]
+fn seeds_that_failed_once_do_not_any_more() {
+    let failed_once = [
+        (Forge, 60_504),
+        (Forge, 1_795_417_092_021_482),
+        (Forge, 1_795_430_848_107_328),
+        (Forge, 1_795_433_488_093_929),
+        (Queues, 3_059_358),
+        (Queues, 1_795_428_688_007_940),
+        (Ditto, 1_795_428_328_008_337),
+        (Ditto, 1_795_432_168_033_245),
+        (Ditto, 1_795_432_168_039_392),
+    ];
+    for (engine, seed) in failed_once {
+        if let Err(what) = engine.run_seed(seed) {
+            panic!("atoll sim replay --engine {} --seed {seed}: {what}", engine.name());
+        }
+    }
+}
