@@ -14,20 +14,33 @@
 //! | make its records void | WRITE zeros, and the tag to go on from |
 //! | use it | CAS Leaving -> Open or Free |
 //!
-//! A client that empties several chunks takes each step for all of them, and so READs the cells once or twice for all together.
+//! A client that empties several chunks takes each step for all of them. So it READs the cells once
+//! or twice for all together.
 //!
-//! Why that is enough: a client tells in a cell that it takes a block before it does, and until a slot names the block or it has given it up. A block that a live slot
-//! names, or a dead one, is nobody's; once this client's own CAS has unnamed it, it is this client's. Of the others nobody knows who has them: a pending slot's is its
-//! inserter's, and where no slot names one, somebody may have written the record that is seen before the first look and name it after
-//! that, and be seen no more in the cells: then a slot names the block at the second look, or somebody has taken it since, who has not written a new record, so that
-//! a cell names it. Nobody can pass both looks with one record; and no two records are the same, dead ones neither: each has a token of its own.
+//! **Why no block that is in use is voided.** A client names a block in its cell before it takes the
+//! block. It keeps the name there until a slot names the block, or until it gives the block up.
 //!
-//! A block READ while its record is written is torn: nobody knows where it is named. Then the block is READ between the looks at the cells, too. Whoever wrote at the first
-//! READ told of it in a cell, and if no cell did afterwards, all of its record is there at the second; what is torn then is the next one, of which a cell tells, or
-//! else it is whole at the third. So bytes that are torn and the same three times are nobody's.
+//! | block | whose it is |
+//! |---|---|
+//! | a live or a dead slot names it | the drainer's, once its own CAS has unnamed it |
+//! | a pending slot names it | the inserter's |
+//! | no slot names it | nobody knows: hence the second look |
 //!
-//! A chunk whose blocks are in the hands of a client that does nothing waits; its drainer goes on to others. Nothing goes back to Queued, because somebody may have
-//! given a block up.
+//! The second look is for a block that no slot named. Its owner may have written the record before
+//! the first look, and may let a slot name it only afterwards, when its cell says nothing any more.
+//! Then the slot names the block at the second look. Or the block was taken again since, and no new
+//! record is there yet: then a cell names it. So no block passes both looks with one record while
+//! somebody has it. No two records are the same: each has a token of its own, a dead one too.
+//!
+//! **Torn blocks.** A block that is READ while its record is written is torn: nobody can tell which
+//! slot would name it. So the block is READ once more between the two looks at the cells. A cell
+//! named the block while the record was written. If no cell does so afterwards, all of that record
+//! is there at the second READ. If the second READ is torn, too, it met the next record, and either
+//! a cell tells of that one or it is whole at the third READ. So bytes that are torn, and the same
+//! in three READs, are nobody's.
+//!
+//! A chunk waits while a client that does nothing has blocks of it. Its drainer goes on to other
+//! chunks. Nothing goes back to Queued, because somebody may have given a block up.
 
 use super::block::Lying;
 use super::class::Class;

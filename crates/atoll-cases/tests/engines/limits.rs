@@ -8,7 +8,8 @@ use atoll_cache::{Cache, CacheError, Pooled, SetOptions, Value};
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::{Address, Batch, Endpoint, run_ready};
 use atoll_pool::{PoolSettings, read_word, registry};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 type Client<G> = Cache<G>;
 
@@ -89,9 +90,23 @@ fn nothing_can_go<G: Pooled<ShmEndpoint>>(settings: PoolSettings) {
 
 #[test]
 fn a_set_for_which_nothing_can_go_says_so_and_does_not_wait_for_ever() {
-    nothing_can_go::<Forge<ShmEndpoint>>(ForgeOptions::default().for_objects(10, 4, 64));
-    nothing_can_go::<Ditto<ShmEndpoint>>(DittoOptions::default().objects().for_objects(10, 4, 64));
-    nothing_can_go::<Kvs<ShmEndpoint>>(kvs::options().for_objects(10, 4, 64));
+    ends(|| nothing_can_go::<Forge<ShmEndpoint>>(ForgeOptions::default().for_objects(10, 4, 64)));
+    ends(|| nothing_can_go::<Ditto<ShmEndpoint>>(DittoOptions::default().objects().for_objects(10, 4, 64)));
+    ends(|| nothing_can_go::<Kvs<ShmEndpoint>>(kvs::options().for_objects(10, 4, 64)));
+}
+
+/// Runs what takes milliseconds, and fails where it has not ended after a minute.
+fn ends(body: fn()) {
+    let (tell, told) = mpsc::channel();
+    let run = std::thread::spawn(move || {
+        body();
+        // Nobody listens after the minute.
+        let _ = tell.send(());
+    });
+    match told.recv_timeout(Duration::from_secs(60)) {
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("no end after a minute"),
+        Ok(()) | Err(mpsc::RecvTimeoutError::Disconnected) => run.join().unwrap(),
+    }
 }
 
 /// Nobody calls `tend`.

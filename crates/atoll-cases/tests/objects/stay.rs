@@ -28,6 +28,8 @@ struct Stay<R: Replacement<ShmEndpoint>> {
     usable_bytes: u64,
     random: Random,
     sets: u64,
+    /// Evictions that full buckets of the index may cost.
+    evictions_index_max: u64,
 }
 
 /// Bytes that tell key and version.
@@ -47,7 +49,7 @@ impl<R: Replacement<ShmEndpoint>> Stay<R> {
         let clients = (0..clients).map(join).collect();
         let (present, random) = (HashMap::new(), Random::new(7));
         let usable_bytes = pool.pool().layout.heap_bytes();
-        Self { region, pool, clients, present, held_bytes: 0, usable_bytes, random, sets: 0 }
+        Self { region, pool, clients, present, held_bytes: 0, usable_bytes, random, sets: 0, evictions_index_max: 0 }
     }
 
     /// What objects may take.
@@ -106,6 +108,10 @@ impl<R: Replacement<ShmEndpoint>> Stay<R> {
         self.clients.iter().map(|client| client.stats().evictions).sum()
     }
 
+    fn evictions_index(&self) -> u64 {
+        self.clients.iter().map(|client| client.stats().evictions_index).sum()
+    }
+
     /// Every object is there, nothing was evicted, and the pool is sound.
     fn check(mut self) {
         self.stays("at the end");
@@ -125,13 +131,18 @@ impl<R: Replacement<ShmEndpoint>> Stay<R> {
 
     fn stays(&mut self, when: &str) {
         let share = 100 * self.held_bytes / self.usable_bytes;
-        assert_eq!(self.evictions(), 0, "evicted {when}, with {share} % of the heap in use");
-        let mut value = Value::new();
+        let index = self.evictions_index();
+        assert_eq!(self.evictions(), index, "evicted for memory {when}, with {share} % of the heap in use");
+        assert!(index <= self.evictions_index_max, "{index} evicted {when} because buckets are full");
+        let (mut value, mut gone) = (Value::new(), 0);
         for (key, (version, bytes)) in &self.present {
-            assert!(run_ready(self.clients[0].get(&key.to_le_bytes(), &mut value)).unwrap(), "{key} is gone {when}");
-            assert_eq!(value.bytes(), value_of(*key, *version, *bytes));
+            match run_ready(self.clients[0].get(&key.to_le_bytes(), &mut value)).unwrap() {
+                true => assert_eq!(value.bytes(), value_of(*key, *version, *bytes)),
+                false => gone += 1,
+            }
         }
-        assert_eq!(run_ready(self.clients[0].objects()).unwrap(), self.present.len() as u64);
+        assert!(gone <= index, "{gone} are gone {when}");
+        assert_eq!(run_ready(self.clients[0].objects()).unwrap() + gone, self.present.len() as u64);
     }
 }
 
@@ -400,6 +411,9 @@ fn promise_5_objects_of_any_size_have_the_room_of_those_that_expired() {
 #[test]
 fn promise_5_two_hundred_thousand_objects_stay_in_a_hundred_and_twenty_eight_mebibytes() {
     let mut stay = Stay::<Adaptive>::new(DittoOptions::default().objects(), 128 << 20, Some(320), 1);
+    // The hash of a pool is drawn. In one pool of twenty a bucket has a key too many, and each SET of
+    // the key that is not there, five of a million, evicts another one of the bucket.
+    stay.evictions_index_max = 40;
     (0..200_000).for_each(|key| assert!(stay.set(key, 256)));
     for _ in 0..1_000_000 {
         let key = stay.random.below(200_000);
@@ -464,7 +478,7 @@ fn promise_5_the_index_has_a_place_for_all_objects_of_the_length_that_it_is_made
     let slots = BUCKET_SLOTS as u64 * u64::from(stay.pool.settings().buckets);
     println!("{keys} objects in {slots} slots");
     assert!(keys * 4 <= slots * 101 / 100, "more than a quarter of the slots are in use");
-    let index: u64 = stay.clients.iter().map(|client| client.stats().evictions_index).sum();
+    let index = stay.evictions_index();
     assert_eq!((stay.evictions(), index <= 1 + keys / 250_000), (index, true));
 }
 
