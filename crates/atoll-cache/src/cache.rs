@@ -353,7 +353,7 @@ impl<G: Engine> Cache<G> {
     }
 
     /// What this client has counted.
-    pub fn stats(&self) -> &Stats {
+    pub fn stats(&self) -> Stats {
         self.engine.stats()
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::{Meta, Stats, Value};
 use atoll_fabric::VerbError;
+use atoll_pool::PoolError;
 
 /// Why an operation could not be done. It changed nothing, unless the variant says otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,6 +36,17 @@ pub enum CacheError {
     /// The fabric failed; whether a change happened is unknown after [`VerbError::OutcomeUnknown`].
     #[error(transparent)]
     Verb(#[from] VerbError),
+}
+
+impl From<PoolError> for CacheError {
+    /// What a client of an open pool meets: the fabric fails, or words are damaged.
+    fn from(error: PoolError) -> Self {
+        match error {
+            PoolError::Verb(error) => Self::Verb(error),
+            PoolError::Damaged { what } => Self::Damaged { what },
+            _ => Self::Damaged { what: "a memory node's region is not the one that was added to the pool" },
+        }
+    }
 }
 
 impl CacheError {
@@ -174,5 +186,5 @@ pub trait Engine {
     fn value_bytes_max(&self) -> usize;
 
     /// What this client has counted.
-    fn stats(&self) -> &Stats;
+    fn stats(&self) -> Stats;
 }

@@ -23,9 +23,9 @@
 use crate::CacheError;
 use crate::record::{Hasher, Header, LARGE_EXTENTS, LargeBody};
 use atoll_fabric::{Batch, Buffer, Endpoint};
-use atoll_pool::registry::Roll;
-use atoll_pool::{Chunk, ChunkId, ChunkState, Incarnation, Pool, PoolError, chunks, nodes};
-use std::collections::BTreeMap;
+use atoll_pool::repair::Seen;
+use atoll_pool::{Chunk, ChunkId, ChunkState, Client, chunks};
+use std::collections::{BTreeMap, HashSet};
 
 /// A chunk of a large object, at the time of that object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,12 +74,13 @@ pub(crate) fn body_bytes_max(chunk_bytes: u64) -> u64 {
 }
 
 /// Extents that a repair has to look after: those in state Bound, and those in state Extent of owners that are not alive.
-pub(crate) fn suspects(descriptors: &[chunks::Descriptor], roll: &Roll) -> Vec<(ChunkId, Chunk)> {
+pub(crate) fn suspects(seen: &Seen) -> Vec<(ChunkId, Chunk)> {
     let is_suspect = |found: &Chunk| match found.state {
-        ChunkState::Extent => !roll.has(found.owner_slot, found.owner_epoch),
+        ChunkState::Extent => !seen.roll.has(found.owner_slot, found.owner_epoch),
         state => state == ChunkState::Bound,
     };
-    let found = descriptors.iter().enumerate().filter_map(|(index, each)| Some((ChunkId(index as u32), each.chunk?)));
+    let found =
+        seen.descriptors.iter().enumerate().filter_map(|(index, each)| Some((ChunkId(index as u32), each.chunk?)));
     found.filter(|(_, found)| is_suspect(found)).collect()
 }
 
@@ -96,28 +97,81 @@ impl LatelyBound {
         self.extents.extend(extents.all());
     }
 
-    pub(crate) const fn is_empty(&self) -> bool {
-        self.extents.is_empty()
-    }
-
     /// Those that no repair may have looked after, now that so many clients have died.
-    pub(crate) fn take(&mut self, deaths: u64) -> Vec<Extent> {
+    fn take(&mut self, deaths: u64) -> Vec<Extent> {
         let extents = std::mem::take(&mut self.extents);
         if std::mem::replace(&mut self.deaths, deaths) == deaths { Vec::new() } else { extents }
     }
 }
 
+/// An engine's index, which tells what extents its objects have.
+#[allow(async_fn_in_trait)]
+pub(crate) trait ExtentIndex<E: Endpoint> {
+    /// READs and WRITEs extents.
+    fn extent_io(&self) -> ExtentIo<'_, E>;
+
+    /// Buckets of the index.
+    fn buckets(&self) -> u32;
+
+    /// What this client has bound lately.
+    fn lately_bound(&mut self) -> &mut LatelyBound;
+
+    /// The extents that objects of a bucket have at one moment; `None` if the bucket does not stand
+    /// still for that.
+    async fn extents_of_bucket(&mut self, bucket: u32) -> Result<Option<HashSet<Extent>>, CacheError>;
+}
+
+/// Frees what this client has bound lately and no object has; how many chunks.
+pub(crate) async fn recheck_bound<E: Endpoint>(index: &mut impl ExtentIndex<E>) -> Result<u64, CacheError> {
+    if index.lately_bound().extents.is_empty() {
+        return Ok(0);
+    }
+    let client = index.extent_io().client;
+    client.endpoint.flush().await?;
+    let (deaths, _) = client.deaths().await?;
+    let extents = index.lately_bound().take(deaths);
+    let bound = index.extent_io().still_bound(&extents).await?;
+    sweep(index, bound).await
+}
+
+/// Frees those of these extents that no object has, and binds those of dead owners that an object
+/// has; how many were freed.
+pub(crate) async fn sweep<E: Endpoint>(
+    index: &mut impl ExtentIndex<E>,
+    suspects: Vec<(ChunkId, Chunk)>,
+) -> Result<u64, CacheError> {
+    let mut freed = 0;
+    for (bucket, extents) in index.extent_io().by_bucket(suspects).await? {
+        let had = match u32::try_from(bucket).ok().filter(|bucket| *bucket < index.buckets()) {
+            Some(bucket) => index.extents_of_bucket(bucket).await?,
+            // A damaged word: no object is there.
+            None => Some(HashSet::new()),
+        };
+        let Some(had) = had else { continue };
+        let client = index.extent_io().client;
+        let (endpoint, layout) = (&client.endpoint, &client.pool.layout);
+        for (extent, found) in extents {
+            if !had.contains(&extent) {
+                freed += u64::from(chunks::free(endpoint, layout, extent.chunk, found).await?);
+            } else if found.state == ChunkState::Extent {
+                let bound = Chunk { state: ChunkState::Bound, ..found };
+                chunks::transition(endpoint, layout, extent.chunk, found.word(), bound).await?;
+            }
+        }
+    }
+    Ok(freed)
+}
+
 /// What handling extents needs of a client.
-pub(crate) struct ExtentIo<'c, E> {
-    pub(crate) endpoint: &'c E,
-    pub(crate) pool: &'c Pool,
+pub(crate) struct ExtentIo<'c, E: Endpoint> {
+    pub(crate) client: &'c Client<E>,
     pub(crate) hasher: &'c Hasher,
 }
 
 impl<E: Endpoint> ExtentIo<'_, E> {
     /// The extents of a large object; `None` if what is read is no list of chunks.
     pub(crate) async fn extents(&self, header: &Header, body: &LargeBody) -> Result<Option<Extents>, CacheError> {
-        let layout = &self.pool.layout;
+        let layout = &self.client.pool.layout;
         let (bodies, lists) = chunks_needed(header.body_bytes(), layout.chunk_bytes);
         if bodies > layout.chunks_max as usize || lists > LARGE_EXTENTS {
             return Ok(None);
@@ -131,7 +185,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         for list in &listed {
             let mut buffer = Buffer::new();
             buffer.resize(8 * (bodies - words.len()).min(layout.chunk_bytes as usize / 8));
-            let buffer = self.endpoint.read(layout.chunk(list.chunk), buffer).await?;
+            let buffer = self.client.endpoint.read(layout.chunk(list.chunk), buffer).await?;
             words.extend_from_slice(buffer.words());
         }
         Ok(self.listed(&words).await?.map(|body| Extents { body, lists: listed }))
@@ -139,13 +193,10 @@ impl<E: Endpoint> ExtentIo<'_, E> {
 
     /// The extents that these words name; `None` if one of them names no chunk, also none of a node that this process does not know yet.
     async fn listed(&self, words: &[u64]) -> Result<Option<Vec<Extent>>, CacheError> {
-        let layout = &self.pool.layout;
+        let layout = &self.client.pool.layout;
         let last = words.iter().map(|word| *word as u32).max().unwrap_or(0);
-        if layout.checked_chunk(last).is_none() && layout.may_grow() {
-            Box::pin(nodes::learn(self.endpoint, self.pool)).await.map_err(|error| match error {
-                PoolError::Verb(error) => CacheError::Verb(error),
-                _ => CacheError::Damaged { what: "a memory node's region is not the one that was added to the pool" },
-            })?;
+        if layout.checked_chunk(last).is_none() {
+            self.client.learn_nodes().await?;
         }
         if layout.checked_chunk(last).is_none() {
             return Ok(None);
@@ -173,40 +224,39 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         bytes: usize,
         mut buffer: Buffer,
     ) -> Result<Buffer, CacheError> {
-        let layout = &self.pool.layout;
+        let layout = &self.client.pool.layout;
         let chunk_bytes = layout.chunk_bytes as usize;
         buffer.resize(bytes);
         for (index, extent) in extents.body.iter().enumerate().take(bytes.div_ceil(chunk_bytes)) {
             let start = index * chunk_bytes;
             buffer.narrow(start, (bytes - start).min(chunk_bytes).next_multiple_of(8));
-            buffer = self.endpoint.read(layout.chunk(extent.chunk), buffer).await?;
+            buffer = self.client.endpoint.read(layout.chunk(extent.chunk), buffer).await?;
         }
         buffer.resize(bytes);
         Ok(buffer)
     }
 
-    /// Writes key and value into chunks that `me` owns in state Open, as many as [`chunks_needed`], and turns them into extents. Gives `outgoing` back.
+    /// Writes key and value into chunks that this client owns in state Open, as many as [`chunks_needed`], and turns them into extents. Gives `outgoing` back.
     pub(crate) async fn write_extents(
         &self,
-        me: Incarnation,
         open: Vec<(ChunkId, u32)>,
         bucket: u32,
         key: &[u8],
         value: &[u8],
         outgoing: Buffer,
     ) -> Result<(Extents, LargeBody, Buffer), CacheError> {
-        let layout = &self.pool.layout;
+        let layout = &self.client.pool.layout;
         let chunk_bytes = layout.chunk_bytes as usize;
         let (bodies, _) = chunks_needed(key.len() + value.len(), layout.chunk_bytes);
         let mut extents = Extents::default();
         for (index, (chunk, generation)) in open.into_iter().enumerate() {
-            let open = Chunk::owned(ChunkState::Open, me, generation);
+            let open = Chunk::owned(ChunkState::Open, self.client.me(), generation);
             let taken = Chunk { state: ChunkState::Extent, ..open };
             let descriptor = layout.descriptor(chunk);
             let mut batch = Batch::new();
             batch.write_word(descriptor.add(8), bucket.into());
             let swap = batch.compare_and_swap(descriptor, open.word(), taken.word());
-            self.endpoint.post(&mut batch).await?;
+            self.client.endpoint.post(&mut batch).await?;
             if !batch.swapped(swap) {
                 return Err(CacheError::Damaged { what: "somebody else changed the state of an open chunk" });
             }
@@ -225,7 +275,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
             body.narrow(start, (bytes - start).min(chunk_bytes));
             let mut batch = Batch::new();
             let written = batch.write(layout.chunk(extent.chunk), body);
-            self.endpoint.post(&mut batch).await?;
+            self.client.endpoint.post(&mut batch).await?;
             body = batch.take(written);
         }
         for (list, extents) in extents.lists.iter().zip(extents.body.chunks(chunk_bytes / 8)) {
@@ -234,27 +284,27 @@ impl<E: Endpoint> ExtentIo<'_, E> {
             buffer.words_mut().iter_mut().zip(extents).for_each(|(word, extent)| *word = extent.word());
             let mut batch = Batch::new();
             batch.write(layout.chunk(list.chunk), buffer);
-            self.endpoint.post(&mut batch).await?;
+            self.client.endpoint.post(&mut batch).await?;
         }
         let large = LargeBody { checksum, key_hash: self.hasher.hash(key), extents: extents.listed() };
         Ok((extents, large, body))
     }
 
-    /// Tells that the object of these extents, which `me` wrote, is published.
-    pub(crate) fn bind_extents(&self, me: Incarnation, extents: &Extents) {
+    /// Tells that the object of these extents, which this client wrote, is published.
+    pub(crate) fn bind_extents(&self, extents: &Extents) {
         let mut batch = Batch::new();
         for extent in extents.all() {
-            let written = Chunk::owned(ChunkState::Extent, me, extent.generation);
+            let written = Chunk::owned(ChunkState::Extent, self.client.me(), extent.generation);
             let bound = Chunk { state: ChunkState::Bound, ..written };
             // It fails where somebody has made the object dead already.
-            let descriptor = self.pool.layout.descriptor(extent.chunk);
+            let descriptor = self.client.pool.layout.descriptor(extent.chunk);
             batch.compare_and_swap(descriptor, written.word(), bound.word());
             if batch.is_full() {
-                self.endpoint.post_unawaited(&mut batch);
+                self.client.endpoint.post_unawaited(&mut batch);
             }
         }
         if !batch.is_empty() {
-            self.endpoint.post_unawaited(&mut batch);
+            self.client.endpoint.post_unawaited(&mut batch);
         }
     }
 
@@ -270,7 +320,8 @@ impl<E: Endpoint> ExtentIo<'_, E> {
     pub(crate) async fn still_bound(&self, extents: &[Extent]) -> Result<Vec<(ChunkId, Chunk)>, CacheError> {
         let mut bound = Vec::new();
         for extent in extents {
-            let descriptor = chunks::descriptors(self.endpoint, &self.pool.layout, extent.chunk, 1).await?[0];
+            let descriptor =
+                chunks::descriptors(&self.client.endpoint, &self.client.pool.layout, extent.chunk, 1).await?[0];
             let is_bound = |chunk: &Chunk| (chunk.state, chunk.generation) == (ChunkState::Bound, extent.generation);
             bound.extend(descriptor.chunk.filter(is_bound).map(|chunk| (extent.chunk, chunk)));
         }
@@ -283,7 +334,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         suspects: Vec<(ChunkId, Chunk)>,
     ) -> Result<BTreeMap<u64, Vec<(Extent, Chunk)>>, CacheError> {
         let numbers: Vec<ChunkId> = suspects.iter().map(|(chunk, _)| *chunk).collect();
-        let buckets = chunks::contents(self.endpoint, &self.pool.layout, &numbers).await?;
+        let buckets = chunks::contents(&self.client.endpoint, &self.client.pool.layout, &numbers).await?;
         let mut by_bucket: BTreeMap<u64, Vec<(Extent, Chunk)>> = BTreeMap::new();
         for ((chunk, found), bucket) in suspects.into_iter().zip(buckets) {
             let extent = Extent { chunk, generation: found.generation };
@@ -294,13 +345,13 @@ impl<E: Endpoint> ExtentIo<'_, E> {
 
     /// Frees an extent that no object has; whether it was one still.
     pub(crate) async fn free_extent(&self, extent: Extent) -> Result<bool, CacheError> {
-        let layout = &self.pool.layout;
+        let layout = &self.client.pool.layout;
         loop {
-            let descriptor = chunks::descriptors(self.endpoint, layout, extent.chunk, 1).await?[0];
+            let descriptor = chunks::descriptors(&self.client.endpoint, layout, extent.chunk, 1).await?[0];
             let still = descriptor.chunk.filter(|c| c.state.is_extent() && c.generation == extent.generation);
             let Some(chunk) = still else { return Ok(false) };
             // Its owner may be telling that it is published just now: then look again.
-            if chunks::free(self.endpoint, layout, extent.chunk, chunk).await? {
+            if chunks::free(&self.client.endpoint, layout, extent.chunk, chunk).await? {
                 return Ok(true);
             }
         }

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`cache`] | the operations: set with conditions, increment, append, expire, scan |
 //! | [`engine`] | what an engine must offer, and its duties |
+//! | [`audit`] | a walk over a quiet pool, which names every fault |
 //! | [`pooled`] | engines whose caches live in a pool |
 //! | [`value`] | the bytes of a hit, and what is known of them |
 //! | [`stats`] | what a client counts |
@@ -29,6 +30,7 @@
 //! | [`model`] | the reference engine: one ordinary map, for tests |
 #![forbid(unsafe_code)]
 
+pub mod audit;
 mod backoff;
 pub mod cache;
 pub mod chosen;

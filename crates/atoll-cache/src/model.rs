@@ -119,7 +119,7 @@ impl Engine for Model {
         VALUE_BYTES_MAX
     }
 
-    fn stats(&self) -> &Stats {
-        &self.stats
+    fn stats(&self) -> Stats {
+        self.stats
     }
 }

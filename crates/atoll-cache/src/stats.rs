@@ -1,5 +1,7 @@
 //! What a client counts. Plain numbers of one thread; whoever wants a process's sum adds them up.
 
+use atoll_pool::Upkeep;
+
 /// Counters of one client since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -50,6 +52,12 @@ pub struct Stats {
 impl Stats {
     /// How many counters there are.
     pub const COUNT: usize = 21;
+
+    /// The same, with what the client of the pool has counted of its upkeep.
+    pub fn with_upkeep(self, upkeep: Upkeep) -> Self {
+        let Upkeep { clocks_refused, clients_fenced, repairs, chunks_repaired } = upkeep;
+        Self { clocks_refused, clients_fenced, repairs, chunks_repaired, ..self }
+    }
 
     /// Lookups that did not find their key, for whatever reason.
     pub fn misses(&self) -> u64 {

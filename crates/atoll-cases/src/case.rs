@@ -319,7 +319,7 @@ pub(super) const GROWTH_NS_MAX: u64 = 200_000;
 async fn grow<S: Subject>(grower: &mut Client<S>, bytes: u64) -> Result<(), String> {
     let when_ns = grower.random().below(GROWTH_NS_MAX);
     let engine = grower.cache.engine_mut();
-    engine.endpoint().pause(when_ns).await;
+    engine.client().endpoint.pause(when_ns).await;
     let pool = S::Engine::pool_of(engine.shared());
     // It is there when the case's clients come a second time.
     if u32::from(pool.layout.nodes_known()) < pool.settings.nodes_max {

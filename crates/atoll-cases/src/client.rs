@@ -40,7 +40,7 @@ impl<S: Subject> Client<S> {
 
     /// The time that no client knows, in milliseconds since the Unix epoch.
     pub fn true_ms(&self) -> u64 {
-        self.epoch_ms + (self.cache.engine().endpoint().now_ns() - self.origin_ns) / 1_000_000
+        self.epoch_ms + (self.cache.engine().client().endpoint.now_ns() - self.origin_ns) / 1_000_000
     }
 
     /// Leaves the pool and joins it again, as another incarnation.

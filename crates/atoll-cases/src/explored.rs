@@ -248,7 +248,7 @@ impl SmallCase {
                     play(&mut client, *step).await.expect("nothing of this fails");
                 }
                 // Until what is in flight has landed the client can die with it.
-                client.cache.engine().endpoint().pause(1_000_000).await;
+                client.cache.engine().client().endpoint.pause(1_000_000).await;
                 done.borrow_mut().push(client);
             });
         }

@@ -85,7 +85,7 @@ pub async fn run<E: Endpoint, G: Pooled<E>, R: Recorder>(
     for step in 0..load.operations {
         if load.expiring && part.random.below(3) == 0 {
             let ns = part.random.below(PAUSE_NS_MAX);
-            part.cache.engine().endpoint().pause(ns).await;
+            part.cache.engine().client().endpoint.pause(ns).await;
         }
         let key = key_of(part.random.below(load.keys));
         if part.random.below(100) >= load.lookups {

@@ -148,8 +148,8 @@ impl Subject for Forged {
 
     fn prepare(&self, engine: &mut Self::Engine, hole: Option<Self::Hole>) {
         // Where memory is near every other client does all the same, unless memory goes back to the host.
-        let is_every_other = !engine.endpoint().identity().bits().is_multiple_of(2);
-        let remembers = !self.forgetful && (!engine.endpoint().is_near() || is_every_other);
+        let is_every_other = !engine.client().endpoint.identity().bits().is_multiple_of(2);
+        let remembers = !self.forgetful && (!engine.client().endpoint.is_near() || is_every_other);
         engine.set_address_cache(if remembers { ADDRESS_CACHE_BYTES } else { 0 });
         engine.set_absence_memory(remembers);
         if self.variant != Variant::default() {

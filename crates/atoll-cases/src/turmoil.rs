@@ -286,10 +286,10 @@ impl<S: Subject> Stage<S> {
         let endpoint = Hesitant::decided(control.endpoint(name));
         let pool = S::Engine::open(&endpoint, self.bytes).await?;
         let mut engine = S::Engine::join(&pool, endpoint).await?;
-        engine.set_times(self.turmoil.times);
+        engine.client().set_times(self.turmoil.times);
         self.turmoil.case.subject.prepare(&mut engine, self.turmoil.case.hole.filter(|_| hole));
-        let signal = S::Engine::pool_of(&pool).layout.signal(engine.me().slot);
-        self.leases.borrow_mut().insert(engine.endpoint().identity(), [signal, signal.add(registry::LEASE)]);
+        let signal = S::Engine::pool_of(&pool).layout.signal(engine.client().me().slot);
+        self.leases.borrow_mut().insert(engine.client().endpoint.identity(), [signal, signal.add(registry::LEASE)]);
         Ok(Tallied { cache: Cache::new(engine), tally: self.tally.clone(), has_left: false })
     }
 
@@ -364,7 +364,7 @@ async fn live<S: Subject>(stage: Rc<Stage<S>>, control: Control, number: u32, _p
     if outcome.is_ok() {
         outcome = cache.leave().await;
     }
-    let me = cache.cache.engine().endpoint().identity();
+    let me = cache.cache.engine().client().endpoint.identity();
     match outcome {
         // A client that stands still, and has not been shut out, may hold all there is.
         Ok(()) | Err(CacheError::OutOfMemory) => {}
@@ -380,8 +380,8 @@ async fn grow<S: Subject>(stage: Rc<Stage<S>>, control: Control) {
     let outcome = async {
         let mut cache = stage.join(&control, "grower", false).await?;
         let engine = cache.cache.engine_mut();
-        let when_ns = engine.endpoint().random() % GROWTH_NS_MAX;
-        engine.endpoint().pause(when_ns).await;
+        let when_ns = engine.client().endpoint.random() % GROWTH_NS_MAX;
+        engine.client().endpoint.pause(when_ns).await;
         engine.grow(stage.turmoil.case.growth_bytes()).await?;
         // What goes wrong on leaving has nothing to do with it.
         drop(cache.leave().await);
@@ -418,11 +418,11 @@ async fn resize<S: Subject>(stage: Rc<Stage<S>>, control: Control, _present: Rc<
                 return Ok(());
             }
         };
-        me.set(cache.cache.engine().endpoint().identity());
+        me.set(cache.cache.engine().client().endpoint.identity());
         let engine = cache.cache.engine_mut();
-        let when_ns = engine.endpoint().random() % GROWTH_NS_MAX;
-        engine.endpoint().pause(when_ns).await;
-        for _ in 0..1 + engine.endpoint().random() % 3 {
+        let when_ns = engine.client().endpoint.random() % GROWTH_NS_MAX;
+        engine.client().endpoint.pause(when_ns).await;
+        for _ in 0..1 + engine.client().endpoint.random() % 3 {
             shrink_and_restore(engine, stage.turmoil.resized_chunks).await?;
         }
         cache.leave().await
@@ -446,16 +446,16 @@ async fn shrink_and_restore<G: Pooled<Hesitant>>(engine: &mut G, chunks: u64) ->
         }
     }
     // Of some the memory goes back to the host before they are given back, of others it does not.
-    for _ in 0..engine.endpoint().random() % 16 {
+    for _ in 0..engine.client().endpoint.random() % 16 {
         engine.tend().await?;
         if engine.discard_retired().await? == 0 {
             break;
         }
-        let ns = engine.endpoint().random() % (GROWTH_NS_MAX / 8);
-        engine.endpoint().pause(ns).await;
+        let ns = engine.client().endpoint.random() % (GROWTH_NS_MAX / 8);
+        engine.client().endpoint.pause(ns).await;
     }
-    let when_ns = engine.endpoint().random() % GROWTH_NS_MAX;
-    engine.endpoint().pause(when_ns).await;
+    let when_ns = engine.client().endpoint.random() % GROWTH_NS_MAX;
+    engine.client().endpoint.pause(when_ns).await;
     while engine.restore_chunk().await? {}
     Ok(())
 }
@@ -482,15 +482,15 @@ async fn settle_down<S: Subject>(stage: &Stage<S>, engine: &mut S::Engine) -> Re
     let pool = S::Engine::pool_of(&shared);
     for round in 1.. {
         engine.tend().await.map_err(text)?;
-        let places = registry::places(engine.endpoint(), pool).await.map_err(|error| text(error.into()))?;
-        let others = places.iter().filter(|place| place.incarnation.slot != engine.me().slot);
+        let places = registry::places(&engine.client().endpoint, pool).await.map_err(|error| text(error.into()))?;
+        let others = places.iter().filter(|place| place.incarnation.slot != engine.client().me().slot);
         if others.filter(|place| place.state != PlaceState::Free).count() == 0 {
             break;
         }
         if round == ROUNDS_MAX {
             return Err("nobody came for what a dead client held".to_owned());
         }
-        engine.endpoint().pause(times.look_ns.max(times.help_ns / 50)).await;
+        engine.client().endpoint.pause(times.look_ns.max(times.help_ns / 50)).await;
     }
     let faults = engine.verify().await.map_err(text)?.faults;
     faults.first().map_or(Ok(()), |fault| Err(format!("verify, before any repair that was asked for: {fault}")))
@@ -515,7 +515,7 @@ async fn end<S: Subject>(stage: Rc<Stage<S>>, control: Control, _present: Rc<()>
         let report = cache.engine_mut().verify().await.map_err(text)?;
         match report.faults.first() {
             None if !report.counts_estimated => break,
-            _ if look < LOOKS_MAX => cache.engine().endpoint().pause(stage.turmoil.times.suspect_ns).await,
+            _ if look < LOOKS_MAX => cache.engine().client().endpoint.pause(stage.turmoil.times.suspect_ns).await,
             None => return Err("after the faults: the last client is never alone".to_owned()),
             Some(fault) => return Err(format!("verify: {fault}")),
         }

@@ -18,6 +18,9 @@
 //! | [`layout`] | where everything is |
 //! | [`boot`] | a region that outlives its host's boot |
 //! | [`registry`] | who is a client: incarnations, what they protect, how the dead are shut out |
+//! | [`loan`] | what one operation of a client has at a time |
+//! | [`client`] | a client: what it is and does, whatever it uses the pool for |
+//! | [`repair`] | what a client that died held comes back: a walk over estates |
 //! | [`nodes`] | the memory nodes: what there is of them, and how one is added |
 //! | [`chunks`] | the heap's chunks: who owns which, allocation by atomics alone |
 //! | [`provision`] | how the memory comes to be there while the pool is served |
@@ -27,19 +30,24 @@
 
 pub mod boot;
 pub mod chunks;
+pub mod client;
 pub mod clock;
 pub mod header;
 pub mod layout;
+pub mod loan;
 pub mod nodes;
 pub mod provision;
 pub mod registry;
+pub mod repair;
 pub mod retirement;
 
 pub use chunks::{Chunk, ChunkId, ChunkState};
+pub use client::{Client, Upkeep};
 pub use clock::PoolClock;
 pub use header::{PoolError, PoolSettings};
 pub use layout::{EngineArea, Layout};
 pub use registry::{Incarnation, Member, PlaceState};
+pub use repair::{Estate, Repaired};
 
 use atoll_fabric::{Batch, Endpoint, VerbError};
 

@@ -41,6 +41,7 @@
 
 use crate::{ChunkId, Layout, Pool, PoolError, read_word};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity, Origin, VerbError};
+use std::cell::Cell;
 use std::collections::HashMap;
 
 const STATE_SHIFT: u32 = 62;
@@ -134,12 +135,12 @@ pub struct Member {
     signal: Address,
     account: Address,
     deaths: Address,
-    lease: u64,
-    is_at_rest: bool,
+    lease: Cell<u64>,
+    is_at_rest: Cell<bool>,
     /// What word 8 of its account says, or will once what is under way has landed.
-    objects: u64,
+    objects: Cell<u64>,
     /// Whether a WRITE of that word may still be under way: another one must not overtake it.
-    is_counting: bool,
+    is_counting: Cell<bool>,
     /// Whether the place was that of a client that was shut out: then what that one held is to be reclaimed.
     pub took_over: bool,
 }
@@ -243,10 +244,10 @@ impl Member {
                 signal,
                 account,
                 deaths,
-                lease,
-                is_at_rest: false,
-                objects: batch.word(objects),
-                is_counting: false,
+                lease: Cell::new(lease),
+                is_at_rest: Cell::new(false),
+                objects: Cell::new(batch.word(objects)),
+                is_counting: Cell::new(false),
                 took_over,
             }));
         }
@@ -297,48 +298,50 @@ impl Member {
     }
 
     /// Moves the lease by a round, without waiting.
-    pub fn renew<E: Endpoint>(&mut self, endpoint: &E) {
-        self.lease = self.lease.wrapping_add(1 << ROUNDS_SHIFT);
+    pub fn renew<E: Endpoint>(&self, endpoint: &E) {
+        self.lease.set(self.lease.get().wrapping_add(1 << ROUNDS_SHIFT));
         endpoint.post_unawaited(&mut self.lease_written());
     }
 
     /// Says that an operation begins. What is READ from now on is READ under this; nothing that was READ before may count.
-    pub async fn begin<E: Endpoint>(&mut self, endpoint: &E) -> Result<(), VerbError> {
-        self.is_at_rest = false;
+    pub async fn begin<E: Endpoint>(&self, endpoint: &E) -> Result<(), VerbError> {
+        self.is_at_rest.set(false);
         self.move_within_round();
         endpoint.post(&mut self.lease_written()).await
     }
 
     /// Says that nothing is under way, once what was posted unawaited has landed.
-    pub async fn rest<E: Endpoint>(&mut self, endpoint: &E) -> Result<(), VerbError> {
+    pub async fn rest<E: Endpoint>(&self, endpoint: &E) -> Result<(), VerbError> {
         endpoint.flush().await?;
-        self.is_at_rest = true;
+        self.is_at_rest.set(true);
         self.move_within_round();
         endpoint.post(&mut self.lease_written()).await
     }
 
-    fn move_within_round(&mut self) {
-        let within = (1 << ROUNDS_SHIFT) - 1;
-        self.lease = self.lease & !within | self.lease.wrapping_add(2) & within;
+    fn move_within_round(&self) {
+        let (within, lease) = ((1 << ROUNDS_SHIFT) - 1, self.lease.get());
+        self.lease.set(lease & !within | lease.wrapping_add(2) & within);
     }
 
     /// The WRITE of the lease.
     fn lease_written(&self) -> Batch {
         let mut batch = Batch::new();
-        batch.write_word(self.signal.add(LEASE), self.lease | if self.is_at_rest { AT_REST } else { 0 });
+        let rest = if self.is_at_rest.get() { AT_REST } else { 0 };
+        batch.write_word(self.signal.add(LEASE), self.lease.get() | rest);
         batch
     }
 
     /// Counts objects added (or, if negative, removed) by this client. Waits for the last count to land, which most often has, and not for this one. A
     /// WRITE of the client's own word costs a NIC a fraction of what an atomic does.
     #[inline]
-    pub async fn count_objects<E: Endpoint>(&mut self, endpoint: &E, by: i64) -> Result<(), VerbError> {
-        if self.is_counting {
+    pub async fn count_objects<E: Endpoint>(&self, endpoint: &E, by: i64) -> Result<(), VerbError> {
+        if self.is_counting.get() {
             endpoint.flush().await?;
         }
-        (self.objects, self.is_counting) = (self.objects.wrapping_add(by as u64), true);
+        self.objects.set(self.objects.get().wrapping_add(by as u64));
+        self.is_counting.set(true);
         let mut batch = Batch::new();
-        batch.write_word(self.account.add(OBJECTS), self.objects);
+        batch.write_word(self.account.add(OBJECTS), self.objects.get());
         endpoint.post_unawaited(&mut batch);
         Ok(())
     }

@@ -41,23 +41,18 @@ const LOOKS_COUNTED: usize = 8;
 /// Chunks whose memory a client gives back at most when it looks after the pool between operations.
 pub const DISCARDS_IN_ROUND: usize = 32;
 
-/// Takes a chunk out of use that `owner` has as Open; whether it had. Its generation is the next
-/// one, so that nothing of its last life is found in it.
+/// Takes a chunk out of use that `owner` has as Open; what it is then, or `None` if the owner had it
+/// no more. Its generation is the next one, so that nothing of its last life is found in it.
 pub async fn retire<E: Endpoint>(
     endpoint: &E,
     layout: &Layout,
     owner: Incarnation,
     (chunk, generation): (ChunkId, u32),
-    retirement: &mut Retirement,
-) -> Result<bool, VerbError> {
+) -> Result<Option<Chunk>, VerbError> {
     let open = Chunk::owned(ChunkState::Open, owner, generation);
     let generation = generation.wrapping_add(1);
     let retired = Chunk { state: ChunkState::Retired, owner_slot: 0, owner_epoch: 0, generation };
-    let is_retired = transition(endpoint, layout, chunk, open.word(), retired).await?;
-    if is_retired && endpoint.is_near() {
-        retirement.fresh.push((chunk, retired));
-    }
-    Ok(is_retired)
+    Ok(transition(endpoint, layout, chunk, open.word(), retired).await?.then_some(retired))
 }
 
 /// Gives a chunk back that is out of use; whether there was one that this process knows of, and
@@ -131,6 +126,13 @@ impl Retirement {
     /// does.
     pub fn hasty() -> Self {
         Self { is_hasty: true, ..Self::default() }
+    }
+
+    /// Notes a chunk that this client has retired, and as what.
+    pub fn note_retired<E: Endpoint>(&mut self, endpoint: &E, retired: (ChunkId, Chunk)) {
+        if endpoint.is_near() {
+            self.fresh.push(retired);
+        }
     }
 
     /// Goes on: gives back the memory of at most so many chunks for which every operation has ended,

@@ -171,7 +171,7 @@ fn a_lease_of_a_place_never_has_a_value_again_and_a_new_client_is_not_at_rest() 
     sim.block_on(async move {
         let mut leases = Vec::new();
         for rounds in [3, 0, 1, 2] {
-            let mut member = Member::join(&endpoint, &pool).await.unwrap();
+            let member = Member::join(&endpoint, &pool).await.unwrap();
             for round in 0..=rounds {
                 if round > 0 {
                     member.renew(&endpoint);

@@ -213,7 +213,7 @@ impl<G: Engine + 'static> Worker<G> {
         loop {
             let mut client = self.client.lock().await;
             if let Ok(objects) = client.cache.objects().await {
-                counters.publish(&client.tally, client.cache.stats(), objects);
+                counters.publish(&client.tally, &client.cache.stats(), objects);
             }
             drop(client);
             tokio::time::sleep(PUBLISH_PERIOD).await;

@@ -164,7 +164,7 @@ impl Cache {
     }
 
     /// What this client has counted.
-    pub fn stats(&self) -> &Stats {
+    pub fn stats(&self) -> Stats {
         self.client.stats()
     }
 }

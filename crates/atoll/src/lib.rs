@@ -34,11 +34,12 @@ pub mod cache;
 pub mod command;
 pub mod pool;
 
-pub use atoll_cache::pooled::{Audit, Mended};
+pub use atoll_cache::audit::Audit;
 pub use atoll_cache::{
     CacheError, Condition, EngineId, EngineOptions, ExpireCondition, ExpireOutcome, Expiry, KEY_BYTES_MAX, Meta,
     Number, SetOptions, SetOutcome, Stats, VALUE_BYTES_MAX, Value,
 };
+pub use atoll_pool::Repaired;
 pub use cache::Cache;
 pub use pool::{
     CHUNKS_LEAST, ClientInfo, ClientState, GrowError, NodeInfo, OpenError, Pool, PoolInfo, PoolOptions, RemoveError,

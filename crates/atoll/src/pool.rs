@@ -15,8 +15,8 @@ pub use resize::{CHUNKS_LEAST, ResizeError, Resized};
 use self::nodes::{endpoint, make_node, nodes_of};
 use self::provider::{Provider, START_BYTES};
 use crate::Cache;
+use atoll_cache::audit::Audit;
 use atoll_cache::experts::ExpertSet;
-use atoll_cache::pooled::{Audit, Mended};
 use atoll_cache::{CacheError, Chosen, ChosenPool, EngineId};
 use atoll_fabric::region::Region;
 use atoll_fabric::shm::host::Room;
@@ -25,7 +25,9 @@ use atoll_fabric::{Clock, Endpoint, Identity, run_ready};
 use atoll_pool::boot::{self, Verdict};
 use atoll_pool::chunks::Descriptor;
 use atoll_pool::registry::{Place, Roll};
-use atoll_pool::{ChunkId, ChunkState, Incarnation, PlaceState, PoolClock, PoolError, PoolSettings, chunks, registry};
+use atoll_pool::{
+    ChunkId, ChunkState, Incarnation, PlaceState, PoolClock, PoolError, PoolSettings, Repaired, chunks, registry,
+};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -180,7 +182,7 @@ impl Opened {
     fn join(&self) -> Result<Chosen<ShmEndpoint>, OpenError> {
         let client = run_ready(self.chosen.join(self.endpoint()))?;
         let layout = &self.chosen.pool().layout;
-        if run_ready(boot::count_join(client.endpoint(), layout)).map_err(PoolError::Verb)? {
+        if run_ready(boot::count_join(&client.client().endpoint, layout)).map_err(PoolError::Verb)? {
             self.sync()?;
         }
         Ok(client)
@@ -427,7 +429,7 @@ impl Pool {
     }
 
     /// Reclaims now what clients that died held; clients that run do it by themselves.
-    pub fn repair(&self) -> Result<Mended, RepairError> {
+    pub fn repair(&self) -> Result<Repaired, RepairError> {
         let mut client = self.0.join()?;
         let mended = run_ready(client.repair())?;
         run_ready(client.leave())?;

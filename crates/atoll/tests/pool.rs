@@ -139,7 +139,7 @@ fn a_full_pool_spends_at_most_a_quarter_beside_keys_and_values() {
     for key in 0..1_200_000u128 {
         cache.set(&key.to_le_bytes(), &[7; 256]).unwrap();
     }
-    let stats = *cache.stats();
+    let stats = cache.stats();
     drop(cache);
     let report = pool.verify().unwrap();
     assert_eq!(report.faults, Vec::<String>::new());

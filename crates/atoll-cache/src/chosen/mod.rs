@@ -13,16 +13,17 @@ mod options;
 
 pub use options::{EngineId, EngineOptions, check};
 
+use crate::audit::Audit;
 use crate::ditto::{Ditto, DittoSettings};
 use crate::experts::ExpertSet;
 use crate::forge::{Forge, ForgePool};
 use crate::kvs::Kvs;
 use crate::objects::ObjectsPool;
-use crate::pooled::{Audit, Mended, Pooled};
+use crate::pooled::Pooled;
 use crate::queues::{QueueSettings, Queued};
 use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
 use atoll_fabric::Endpoint;
-use atoll_pool::{Incarnation, Pool, PoolError, PoolSettings};
+use atoll_pool::{Client, Pool, PoolError, PoolSettings, Repaired};
 use std::sync::Arc;
 
 /// A pool as one process has it open. Cheap to clone.
@@ -151,14 +152,9 @@ macro_rules! on_engine {
 }
 
 impl<E: Endpoint> Chosen<E> {
-    /// The client's endpoint.
-    pub fn endpoint(&self) -> &E {
-        on_engine!(self, engine => engine.endpoint())
-    }
-
-    /// Who this client is in the pool.
-    pub fn me(&self) -> Incarnation {
-        on_engine!(self, engine => engine.me())
+    /// The client of the pool that this is.
+    pub fn client(&self) -> &Client<E> {
+        on_engine!(self, engine => engine.client())
     }
 
     /// Puts everything that this client holds back into the pool and gives up its place.
@@ -182,7 +178,7 @@ impl<E: Endpoint> Chosen<E> {
     }
 
     /// Looks after everybody now, and reclaims what the dead ones held.
-    pub async fn repair(&mut self) -> Result<Mended, CacheError> {
+    pub async fn repair(&mut self) -> Result<Repaired, CacheError> {
         match self {
             Self::Forge(engine) => Pooled::repair(engine).await,
             Self::Ditto(engine) => Pooled::repair(&mut **engine).await,
@@ -252,7 +248,7 @@ impl<E: Endpoint> Engine for Chosen<E> {
         on_engine!(self, engine => engine.value_bytes_max())
     }
 
-    fn stats(&self) -> &Stats {
+    fn stats(&self) -> Stats {
         on_engine!(self, engine => engine.stats())
     }
 }

@@ -43,19 +43,19 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
     /// Notes an access of this client.
     #[inline]
     pub(super) async fn note_access(&mut self, hash: u64) -> Result<(), CacheError> {
-        let now_ns = self.endpoint.now_ns();
+        let now_ns = self.client.endpoint.now_ns();
         self.log.accesses.push((now_ns, hash));
         if self.log.is_due(now_ns) { Box::pin(self.tell()).await } else { Ok(()) }
     }
 
     /// Sends the accesses if it is time.
     pub(super) async fn tell_if_due(&mut self) -> Result<(), CacheError> {
-        if self.log.is_due(self.endpoint.now_ns()) { Box::pin(self.tell()).await } else { Ok(()) }
+        if self.log.is_due(self.client.endpoint.now_ns()) { Box::pin(self.tell()).await } else { Ok(()) }
     }
 
     async fn tell(&mut self) -> Result<(), CacheError> {
         while let Some(sent_ns) = self.log.sent_ns {
-            let waited_ns = self.endpoint.now_ns().wrapping_sub(sent_ns);
+            let waited_ns = self.client.endpoint.now_ns().wrapping_sub(sent_ns);
             match LOG_PATIENCE_NS.checked_sub(waited_ns).filter(|left_ns| *left_ns > 0) {
                 // An answer that comes now is one that came twice: no change is under way.
                 Some(left_ns) => drop(self.hear(left_ns).await),
@@ -63,7 +63,7 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
                 None => (self.log.sent_ns, self.server) = (None, None),
             }
         }
-        let now_ns = self.endpoint.now_ns();
+        let now_ns = self.client.endpoint.now_ns();
         let server = match self.server {
             Some(server) => server,
             // A GET needs no server, and does not wait for one.

@@ -100,7 +100,7 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
         for _ in 0..ATTEMPTS_MAX {
             let mut buffer = std::mem::take(&mut self.bucket);
             buffer.resize(BUCKET_BYTES as usize);
-            self.bucket = self.endpoint.read(bucket, buffer).await?;
+            self.bucket = self.client.endpoint.read(bucket, buffer).await?;
             let is_candidate = |entry: &Entry| entry.version != 0 && entry.hash == hash;
             let candidates: arrayvec::ArrayVec<Entry, { super::layout::BUCKET_ENTRIES }> =
                 Entry::of_bucket(self.bucket.words()).filter(is_candidate).collect();
@@ -130,7 +130,7 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
         (into.start, into.meta) = (0, Meta::default());
         let mut buffer = std::mem::take(&mut into.buffer);
         buffer.resize(span.bytes as usize);
-        into.buffer = self.endpoint.read(layout.record(span), buffer).await?;
+        into.buffer = self.client.endpoint.read(layout.record(span), buffer).await?;
         let record = match self.holes.has(Hole::Validation) {
             true => record::unchecked(&into.buffer),
             false => Record::decode(&into.buffer, &self.shared.hasher),

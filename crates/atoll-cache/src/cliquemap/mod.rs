@@ -75,8 +75,7 @@ use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
 use accesses::Log;
 use atoll_fabric::purpose::Scope;
 use atoll_fabric::{Buffer, Endpoint, Messenger, Purpose, VerbError};
-use atoll_pool::registry::Times;
-use atoll_pool::{Incarnation, Member, Pool, PoolClock, PoolError, PoolSettings};
+use atoll_pool::{Client, Pool, PoolError, PoolSettings};
 use holes::OpenHoles;
 use layout::CliqueMapLayout;
 use request::Reached;
@@ -84,13 +83,11 @@ use std::sync::Arc;
 
 /// Longest value in bytes, for the number of its messages; a quarter of the heap, if that is less.
 pub const VALUE_BYTES_MAX_MESSAGES: usize = 256 << 10;
-/// Operations between two looks after the lease, at most.
-const OPERATIONS_PER_ROUND: u32 = 256;
 
 /// A pool as one process has it open.
 #[derive(Debug)]
 pub struct CliqueMapPool {
-    pool: Pool,
+    pool: Arc<Pool>,
     settings: CliqueMapSettings,
     layout: CliqueMapLayout,
     hasher: Hasher,
@@ -117,7 +114,7 @@ impl CliqueMapPool {
             return Err(PoolError::Damaged { what: "the engine's area" });
         }
         let (layout, hasher) = (CliqueMapLayout::new(&pool, &settings), Hasher::new(pool.settings.hash_seed));
-        Ok(Arc::new(Self { pool, settings, layout, hasher }))
+        Ok(Arc::new(Self { pool: Arc::new(pool), settings, layout, hasher }))
     }
 
     /// The pool behind it.
@@ -152,10 +149,7 @@ impl CliqueMapPool {
 /// A client of a pool.
 pub struct CliqueMap<E: Endpoint + Messenger> {
     shared: Arc<CliqueMapPool>,
-    endpoint: E,
-    /// `None` for an auditor, and after it has left.
-    member: Option<Member>,
-    clock: PoolClock,
+    client: Client<E>,
     /// The server, once it was looked for.
     server: Option<Reached>,
     /// The last change that was sent.
@@ -166,27 +160,21 @@ pub struct CliqueMap<E: Endpoint + Messenger> {
     /// The value that a change replaces.
     old: Value,
     outgoing: Vec<u8>,
-    operations_to_round: u32,
-    times: Times,
     stats: Stats,
     holes: OpenHoles,
 }
 
 impl<E: Endpoint + Messenger> CliqueMap<E> {
-    fn new(shared: &Arc<CliqueMapPool>, endpoint: E, member: Option<Member>) -> Self {
+    fn new(shared: &Arc<CliqueMapPool>, client: Client<E>) -> Self {
         Self {
             shared: shared.clone(),
-            endpoint,
-            member,
-            clock: PoolClock::default(),
+            client,
             server: None,
             sequence: 0,
             log: Log::default(),
             bucket: Buffer::new(),
             old: Value::new(),
             outgoing: Vec::new(),
-            operations_to_round: OPERATIONS_PER_ROUND,
-            times: Times::default(),
             stats: Stats::default(),
             holes: OpenHoles::NONE,
         }
@@ -194,13 +182,12 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
 
     /// Joins the pool as a new client; needs no server.
     pub async fn join(shared: &Arc<CliqueMapPool>, endpoint: E) -> Result<Self, PoolError> {
-        let member = Member::join(&endpoint, &shared.pool).await?;
-        Ok(Self::new(shared, endpoint, Some(member)))
+        Ok(Self::new(shared, Client::join(&shared.pool, endpoint).await?))
     }
 
     /// One that only looks at the pool, without a place in it.
     pub fn auditor(shared: &Arc<CliqueMapPool>, endpoint: E) -> Self {
-        Self::new(shared, endpoint, None)
+        Self::new(shared, Client::auditor(&shared.pool, endpoint))
     }
 
     /// Opens a hole, to show in a simulation what it does.
@@ -214,61 +201,37 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
         &self.shared
     }
 
-    /// The client's endpoint.
-    pub fn endpoint(&self) -> &E {
-        &self.endpoint
-    }
-
-    /// Who this client is in the pool.
-    ///
-    /// # Panics
-    /// If it has left, or is an auditor.
-    pub fn me(&self) -> Incarnation {
-        self.member.as_ref().expect("a client that has left does nothing any more").incarnation
-    }
-
     /// Gives up the client's place. Accesses that it has not told of are lost.
     pub async fn leave(&mut self) -> Result<(), CacheError> {
-        if let Some(member) = self.member.take() {
-            member.leave(&self.endpoint).await?;
-        }
-        Ok(())
+        Ok(self.client.leave().await?)
     }
 
     /// What an operation does first.
     #[inline]
     async fn begin(&mut self) -> Result<(), CacheError> {
-        self.operations_to_round -= 1;
-        if self.operations_to_round == 0 {
+        if self.client.count_operation() {
             Box::pin(self.tend_now()).await?;
         }
         Ok(())
     }
 
     async fn tend_now(&mut self) -> Result<(), CacheError> {
-        self.operations_to_round = OPERATIONS_PER_ROUND;
+        self.client.begin_round()?;
         self.renew();
         self.tell_if_due().await
     }
 
     /// Moves the lease.
     fn renew(&mut self) {
-        let _scope = Scope::new(&self.endpoint, Purpose::Upkeep);
-        if let Some(member) = &mut self.member {
-            member.renew(&self.endpoint);
+        let _scope = Scope::new(&self.client.endpoint, Purpose::Upkeep);
+        if self.client.is_member() {
+            self.client.member().renew(&self.client.endpoint);
         }
     }
 
     /// The pool's time.
-    async fn pool_ms(&mut self) -> Result<u64, VerbError> {
-        let now_ns = self.endpoint.now_ns();
-        if let Some(ms) = self.clock.running_ms(now_ns) {
-            return Ok(ms);
-        }
-        let _scope = Scope::new(&self.endpoint, Purpose::Upkeep);
-        let ms = Box::pin(self.clock.now_ms(&self.endpoint, &self.shared.pool.layout, now_ns)).await?;
-        self.stats.clocks_refused = self.clock.outliers();
-        Ok(ms)
+    async fn pool_ms(&self) -> Result<u64, VerbError> {
+        self.client.pool_ms(self.client.endpoint.now_ns()).await
     }
 
     /// Whether something with this expiry has expired. If so, nobody who looks at the pool's clock from now on finds it live.
@@ -322,7 +285,7 @@ impl<E: Endpoint + Messenger> Engine for CliqueMap<E> {
     }
 
     async fn objects(&mut self) -> Result<u64, CacheError> {
-        Ok(atoll_pool::read_word(&self.endpoint, self.shared.layout.objects()).await?)
+        Ok(atoll_pool::read_word(&self.client.endpoint, self.shared.layout.objects()).await?)
     }
 
     async fn now_ms(&mut self) -> Result<u64, CacheError> {
@@ -338,7 +301,7 @@ impl<E: Endpoint + Messenger> Engine for CliqueMap<E> {
         self.shared.value_bytes_max()
     }
 
-    fn stats(&self) -> &Stats {
-        &self.stats
+    fn stats(&self) -> Stats {
+        self.stats.with_upkeep(self.client.upkeep())
     }
 }

@@ -2,10 +2,11 @@
 
 use super::{CliqueMap, CliqueMapPool};
 use crate::CacheError;
-use crate::pooled::{Audit, Mended, Pooled};
+use crate::audit::Audit;
+use crate::pooled::Pooled;
 use atoll_fabric::{Address, Endpoint, Messenger};
-use atoll_pool::registry::{self, Times};
-use atoll_pool::{Incarnation, PlaceState, Pool, PoolError, PoolSettings};
+use atoll_pool::registry;
+use atoll_pool::{Client, PlaceState, Pool, PoolError, PoolSettings, Repaired};
 use std::sync::Arc;
 
 impl<E: Endpoint + Messenger> Pooled<E> for CliqueMap<E> {
@@ -39,16 +40,8 @@ impl<E: Endpoint + Messenger> Pooled<E> for CliqueMap<E> {
         self.pool()
     }
 
-    fn endpoint(&self) -> &E {
-        self.endpoint()
-    }
-
-    fn me(&self) -> Incarnation {
-        self.me()
-    }
-
-    fn set_times(&mut self, times: Times) {
-        self.times = times;
+    fn client(&self) -> &Client<E> {
+        &self.client
     }
 
     async fn leave(&mut self) -> Result<(), CacheError> {
@@ -56,18 +49,18 @@ impl<E: Endpoint + Messenger> Pooled<E> for CliqueMap<E> {
     }
 
     /// Frees the places of clients that died. They held nothing else.
-    async fn repair(&mut self) -> Result<Mended, CacheError> {
+    async fn repair(&mut self) -> Result<Repaired, CacheError> {
         let mut clients = 0;
-        for place in registry::places(&self.endpoint, &self.shared.pool).await? {
-            clients += u64::from(registry::fence_dead(&self.endpoint, &self.shared.pool, &place).await?);
+        for place in registry::places(&self.client.endpoint, &self.shared.pool).await? {
+            clients += u64::from(registry::fence_dead(&self.client.endpoint, &self.shared.pool, &place).await?);
         }
-        for place in registry::places(&self.endpoint, &self.shared.pool).await? {
+        for place in registry::places(&self.client.endpoint, &self.shared.pool).await? {
             if place.state == PlaceState::Fenced {
-                registry::free(&self.endpoint, &self.shared.pool, &place).await?;
+                registry::free(&self.client.endpoint, &self.shared.pool, &place).await?;
             }
         }
-        self.stats.clients_fenced += clients;
-        Ok(Mended { clients, ..Mended::default() })
+        self.client.count_upkeep(|upkeep| upkeep.clients_fenced += clients);
+        Ok(Repaired { clients, ..Repaired::default() })
     }
 
     async fn verify(&mut self) -> Result<Audit, CacheError> {

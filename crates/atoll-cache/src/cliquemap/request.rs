@@ -28,19 +28,19 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
     /// Asks for a change; gives what became of it, which is never [`Outcome::Stale`].
     pub(super) async fn request(&mut self, change: &Change, key: &[u8], value: &[u8]) -> Result<Answer, CacheError> {
         self.sequence += 1;
-        let begun_ns = self.endpoint.now_ns();
+        let begun_ns = self.client.endpoint.now_ns();
         let server = self.reach(begun_ns).await?;
         let head = self.head(server, self.sequence);
         let mut wait_ns = RESEND_NS;
-        while self.endpoint.now_ns().wrapping_sub(begun_ns) < PATIENCE_NS {
+        while self.client.endpoint.now_ns().wrapping_sub(begun_ns) < PATIENCE_NS {
             for part in 0..change.parts() {
                 let mut message = std::mem::take(&mut self.outgoing);
                 wire::encode_change(&mut message, &head, change, part, key, value);
                 self.outgoing = message;
                 self.send(server)?;
             }
-            let sent_ns = self.endpoint.now_ns();
-            while let Some(left_ns) = wait_ns.checked_sub(self.endpoint.now_ns().wrapping_sub(sent_ns)) {
+            let sent_ns = self.client.endpoint.now_ns();
+            while let Some(left_ns) = wait_ns.checked_sub(self.client.endpoint.now_ns().wrapping_sub(sent_ns)) {
                 match self.hear(left_ns).await {
                     Some((sequence, answer)) if sequence == self.sequence => return self.answered(answer),
                     _ => {}
@@ -76,11 +76,11 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
         if let Some(server) = self.server {
             return Ok(server);
         }
-        while self.endpoint.now_ns().wrapping_sub(begun_ns) < PATIENCE_NS {
+        while self.client.endpoint.now_ns().wrapping_sub(begun_ns) < PATIENCE_NS {
             if let Some(server) = self.look_for_server().await? {
                 return Ok(server);
             }
-            self.endpoint.pause(LOOK_NS).await;
+            self.client.endpoint.pause(LOOK_NS).await;
         }
         // Nothing has been asked of anybody.
         Err(VerbError::PeerDead)
@@ -93,19 +93,19 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
         // Behind the mailbox: the epoch is not an earlier server's than that.
         let epoch = batch.read_word(layout.server_epoch());
         batch.fence();
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         let (mailbox, epoch) = (batch.word(mailbox), batch.word(epoch) as u32);
         self.server = (mailbox != 0).then_some(Reached { mailbox: Mailbox(mailbox), epoch });
         Ok(self.server)
     }
 
     pub(super) fn head(&self, server: Reached, sequence: u64) -> Head {
-        Head { client: self.me(), server_epoch: server.epoch, sequence }
+        Head { client: self.client.me(), server_epoch: server.epoch, sequence }
     }
 
     /// Sends what is outgoing.
     pub(super) fn send(&self, server: Reached) -> Result<(), VerbError> {
-        match self.endpoint.send(server.mailbox, &self.outgoing) {
+        match self.client.endpoint.send(server.mailbox, &self.outgoing) {
             Ok(()) => Ok(()),
             Err(MessageError::Fenced) => Err(VerbError::Fenced),
             Err(error @ MessageError::TooLong { .. }) => unreachable!("{error}"),
@@ -114,10 +114,10 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
 
     /// Waits for at most so long for a message; gives an answer, with its number. What else comes is taken note of.
     pub(super) async fn hear(&mut self, ns: u64) -> Option<(u64, Answer)> {
-        let message = self.endpoint.receive_within(ns).await?;
+        let message = self.client.endpoint.receive_within(ns).await?;
         let server = self.server.filter(|server| server.mailbox == message.from)?;
         let (head, told) = wire::decode(&message.bytes)?;
-        if head.client != self.me() || head.server_epoch != server.epoch {
+        if head.client != self.client.me() || head.server_epoch != server.epoch {
             return None;
         }
         match told {
@@ -146,6 +146,6 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
 
     /// From now on, what is posted is counted as hints of hotness.
     pub(super) fn hinting(&self) -> Scope<'_, E> {
-        Scope::new(&self.endpoint, Purpose::Hotness)
+        Scope::new(&self.client.endpoint, Purpose::Hotness)
     }
 }

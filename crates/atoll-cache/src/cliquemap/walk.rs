@@ -5,7 +5,7 @@ use super::layout::{BUCKET_BYTES, BUCKET_ENTRIES, Entry};
 use super::lookup::ATTEMPTS_MAX;
 use super::record::Record;
 use crate::CacheError;
-use crate::pooled::Audit;
+use crate::audit::Audit;
 use atoll_fabric::{Buffer, Endpoint, Messenger};
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
     async fn entries(&mut self, bucket: u32) -> Result<Entries, CacheError> {
         let mut buffer = std::mem::take(&mut self.bucket);
         buffer.resize(BUCKET_BYTES as usize);
-        self.bucket = self.endpoint.read(self.shared.layout.bucket(bucket), buffer).await?;
+        self.bucket = self.client.endpoint.read(self.shared.layout.bucket(bucket), buffer).await?;
         let numbered = (bucket * BUCKET_ENTRIES as u32..).zip(Entry::of_bucket(self.bucket.words()));
         Ok(numbered.filter(|(_, entry)| entry.version != 0).collect())
     }
@@ -26,7 +26,7 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
         let layout = self.shared.layout;
         let Some(span) = entry.span(layout.heap_bytes) else { return Ok(None) };
         buffer.resize(span.bytes as usize);
-        *buffer = self.endpoint.read(layout.record(span), std::mem::take(buffer)).await?;
+        *buffer = self.client.endpoint.read(layout.record(span), std::mem::take(buffer)).await?;
         let record = Record::decode(buffer, &self.shared.hasher);
         Ok(record.filter(|record| record.header.version == entry.version))
     }
@@ -67,11 +67,11 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
 
     pub(super) async fn some_key(&mut self) -> Result<Option<Vec<u8>>, CacheError> {
         let buckets = u64::from(self.shared.layout.buckets());
-        let first = self.endpoint.random() % buckets;
+        let first = self.client.endpoint.random() % buckets;
         for behind in 0..buckets {
             let mut keys = self.keys(((first + behind) % buckets) as u32).await?;
             if !keys.is_empty() {
-                let chosen = self.endpoint.random() as usize % keys.len();
+                let chosen = self.client.endpoint.random() as usize % keys.len();
                 return Ok(Some(keys.swap_remove(chosen)));
             }
         }
@@ -103,7 +103,7 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
         spans.sort_by_key(|span| span.offset);
         let overlap = spans.windows(2).find(|pair| pair[0].offset + pair[0].bytes > pair[1].offset);
         audit.faults.extend(overlap.map(|pair| format!("two records share bytes: {pair:?}")));
-        let counted = atoll_pool::read_word(&self.endpoint, layout.objects()).await?;
+        let counted = atoll_pool::read_word(&self.client.endpoint, layout.objects()).await?;
         if counted != audit.objects {
             audit.faults.push(format!("{} objects, of which {counted} are counted", audit.objects));
         }

@@ -123,7 +123,7 @@ impl Adaptive {
         }
         let mut all = ArrayVec::new();
         // Of two full buckets and more there are more candidates than a batch has verbs.
-        for candidates in candidates.chunks(core.endpoint.limits().batch_verbs_max) {
+        for candidates in candidates.chunks(core.client.endpoint.limits().batch_verbs_max) {
             let mut batch = Batch::new();
             let ticket = |candidate: &Candidate| {
                 let mut buffer = Buffer::new();
@@ -131,7 +131,7 @@ impl Adaptive {
                 Some(batch.read(core.block_at(candidate.word)?, buffer))
             };
             let tickets: ArrayVec<_, BATCH_VERBS_MAX> = candidates.iter().map(ticket).collect();
-            core.endpoint.post(&mut batch).await?;
+            core.client.endpoint.post(&mut batch).await?;
             all.extend(tickets.into_iter().map(|ticket| match ticket {
                 Some(ticket) => batch.take(ticket).words().iter().copied().collect(),
                 None => std::iter::repeat_n(0, words).collect(),
@@ -178,15 +178,15 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
     }
 
     async fn accessed(&mut self, core: &mut Core<E>, object: Accessed<'_>) -> Result<(), CacheError> {
-        let now_us = core.about_us();
-        let before = core.endpoint.purpose(Purpose::Hotness);
+        let now_us = core.client.about_us();
+        let before = core.client.endpoint.purpose(Purpose::Hotness);
         let mut batch = Batch::new();
         let at = core.shared.layout.access(object.slot);
         batch.write_word(at.add(8), access::last_access_word(now_us, object.hash.mark));
         if let Some(accesses) = self.counters.count(object.slot, now_us) {
             batch.fetch_and_add(at, accesses.into());
         }
-        core.endpoint.post_unawaited(&mut batch);
+        core.client.endpoint.post_unawaited(&mut batch);
         if let Some(information) = object.information {
             let before = Self::object(&Access::decode(information, now_us));
             let after = policy::Object { accessed_us: now_us, frequency: before.frequency + 1, ..before };
@@ -196,9 +196,9 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
         while let Some((slot, accesses)) = self.counters.due(now_us) {
             let mut batch = Batch::new();
             batch.fetch_and_add(core.shared.layout.access(slot), accesses.into());
-            core.endpoint.post_unawaited(&mut batch);
+            core.client.endpoint.post_unawaited(&mut batch);
         }
-        core.endpoint.purpose(before);
+        core.client.endpoint.purpose(before);
         self.observe(core, &object, now_us).await
     }
 
@@ -210,10 +210,10 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
         counter: u64,
         expiry_ms: Option<u64>,
     ) -> Result<(), CacheError> {
-        let now_us = core.about_us();
+        let now_us = core.client.about_us();
         // What was counted of the slot's last object is nobody's any more.
         self.counters.forget(object.slot);
-        let purpose = core.endpoint.purpose(Purpose::Hotness);
+        let purpose = core.client.endpoint.purpose(Purpose::Hotness);
         let ghost = before.history_of(object.hash).and_then(|(experts, id)| {
             let counter = id.wrapping_add(core.history_age(id));
             Ghost::live(experts, counter, id, self.history)
@@ -231,7 +231,7 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
         let after = policy::Object { inserted_us: now_us, accessed_us: now_us, frequency, bytes };
         let access = policy::Access { now_us, before: None, after: &after, ghost };
         self.tell_extension(core, &object, &access);
-        core.endpoint.purpose(purpose);
+        core.client.endpoint.purpose(purpose);
         if let Some(ghost) = ghost
             && (!self.variant.history_apart || Box::pin(self.consume_apart(core, before)).await?)
             && (self.experts.regret(ghost) || self.variant.eager_weights)
@@ -242,7 +242,7 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
     }
 
     async fn choose(&mut self, core: &mut Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
-        let now_us = core.about_us();
+        let now_us = core.client.about_us();
         if self.variant.eager_weights {
             Box::pin(self.read_weights(core)).await?;
         }
@@ -253,7 +253,7 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
             extension: extension(place),
         };
         let objects: ArrayVec<_, CANDIDATES_MAX> = candidates.iter().enumerate().map(object).collect();
-        let random = core.endpoint.random();
+        let random = core.client.endpoint.random();
         let Some(choice) = self.experts.choose(now_us, &self.globals, &objects, random) else { return Ok(None) };
         let chosen = &candidates[choice.victim];
         self.remembered.clear();
@@ -287,11 +287,11 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
 
     async fn round(&mut self, core: &mut Core<E>) -> Result<(), CacheError> {
         {
-            let _scope = Scope::new(&core.endpoint, Purpose::Hotness);
-            for (slot, accesses) in self.counters.drain_aged(core.about_us()) {
+            let _scope = Scope::new(&core.client.endpoint, Purpose::Hotness);
+            for (slot, accesses) in self.counters.drain_aged(core.client.about_us()) {
                 let mut batch = Batch::new();
                 batch.fetch_and_add(core.shared.layout.access(slot), accesses.into());
-                core.endpoint.post_unawaited(&mut batch);
+                core.client.endpoint.post_unawaited(&mut batch);
             }
         }
         if self.settings.experts.has_globals() {

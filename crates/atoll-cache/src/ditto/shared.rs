@@ -18,7 +18,7 @@ pub(super) const AREA_BYTES: u64 = 16 * EXPERTS_MAX as u64;
 impl Adaptive {
     /// Adds this client's penalties to all clients', and takes the weights that come of all.
     pub(super) async fn merge_weights<E: Endpoint>(&mut self, core: &mut Core<E>) -> Result<(), CacheError> {
-        let before = core.endpoint.purpose(Purpose::Upkeep);
+        let before = core.client.endpoint.purpose(Purpose::Upkeep);
         let penalties = self.experts.penalties();
         let mut batch = Batch::new();
         let at = core.shared.layout.replacement();
@@ -27,8 +27,8 @@ impl Adaptive {
             .enumerate()
             .map(|(expert, penalty)| batch.fetch_and_add(at.add(8 * expert as u64), *penalty))
             .collect();
-        let posted = core.endpoint.post(&mut batch).await;
-        core.endpoint.purpose(before);
+        let posted = core.client.endpoint.post(&mut batch).await;
+        core.client.endpoint.purpose(before);
         posted?;
         let sums = tickets.iter().zip(&penalties).map(|(ticket, penalty)| batch.word(*ticket).wrapping_add(*penalty));
         self.experts.merged(&sums.collect::<ArrayVec<u64, EXPERTS_MAX>>());
@@ -37,9 +37,9 @@ impl Adaptive {
 
     /// Raises the pool's numbers to this client's, and this client's to the pool's.
     pub(super) async fn merge_globals<E: Endpoint>(&mut self, core: &mut Core<E>) -> Result<(), CacheError> {
-        let before = core.endpoint.purpose(Purpose::Upkeep);
+        let before = core.client.endpoint.purpose(Purpose::Upkeep);
         let merged = self.raise_globals(core).await;
-        core.endpoint.purpose(before);
+        core.client.endpoint.purpose(before);
         merged
     }
 
@@ -49,7 +49,7 @@ impl Adaptive {
         let count = self.globals.len();
         let tickets: ArrayVec<_, EXPERTS_MAX> =
             (0..count).map(|expert| batch.read_word(at.add(8 * expert as u64))).collect();
-        core.endpoint.post(&mut batch).await?;
+        core.client.endpoint.post(&mut batch).await?;
         let found: ArrayVec<u64, EXPERTS_MAX> = tickets.iter().map(|ticket| batch.word(*ticket)).collect();
         let mut batch = Batch::new();
         for (expert, (known, found)) in self.globals.iter_mut().zip(found).enumerate() {
@@ -61,7 +61,7 @@ impl Adaptive {
         }
         self.untold = false;
         if !batch.is_empty() {
-            core.endpoint.post_unawaited(&mut batch);
+            core.client.endpoint.post_unawaited(&mut batch);
         }
         Ok(())
     }

@@ -88,7 +88,7 @@ impl Adaptive {
     async fn read_entry<E: Endpoint>(&self, core: &Core<E>, id: u64) -> Result<[u64; ENTRY_WORDS], CacheError> {
         let mut buffer = Buffer::new();
         buffer.resize(ENTRY_BYTES as usize);
-        let entry = core.endpoint.read(self.entry(id), buffer).await?;
+        let entry = core.client.endpoint.read(self.entry(id), buffer).await?;
         Ok(std::array::from_fn(|word| entry.words()[word]))
     }
 
@@ -112,7 +112,7 @@ impl Adaptive {
         if told != 0 && old_slot < slots && Slot(old_word).any_history().is_some() {
             batch.compare_and_swap(core.shared.layout.slot(old_slot), old_word, Slot::EMPTY.0);
         }
-        core.endpoint.post_unawaited(&mut batch);
+        core.client.endpoint.post_unawaited(&mut batch);
         Ok(())
     }
 
@@ -120,15 +120,15 @@ impl Adaptive {
     #[cold]
     pub(super) async fn consume_apart<E: Endpoint>(&self, core: &Core<E>, word: Slot) -> Result<bool, CacheError> {
         let Some((_, id)) = word.any_history() else { return Ok(false) };
-        let before = core.endpoint.purpose(Purpose::Upkeep);
+        let before = core.client.endpoint.purpose(Purpose::Upkeep);
         let entry = self.read_entry(core, id).await;
         let is_there = entry.as_ref().is_ok_and(|[told, _, found]| (*told, *found) == (id + 1, word.0));
         if is_there {
             let mut batch = Batch::new();
             batch.write_word(self.entry(id), 0);
-            core.endpoint.post_unawaited(&mut batch);
+            core.client.endpoint.post_unawaited(&mut batch);
         }
-        core.endpoint.purpose(before);
+        core.client.endpoint.purpose(before);
         entry.map(|_| is_there)
     }
 
@@ -137,7 +137,7 @@ impl Adaptive {
     pub(super) async fn read_weights<E: Endpoint>(&mut self, core: &Core<E>) -> Result<(), CacheError> {
         let mut buffer = Buffer::new();
         buffer.resize(8 * self.settings.experts.len());
-        let sums = core.endpoint.read(core.shared.layout.replacement(), buffer).await?;
+        let sums = core.client.endpoint.read(core.shared.layout.replacement(), buffer).await?;
         let sums: ArrayVec<u64, { crate::objects::slot::EXPERTS_MAX }> = sums.words().iter().copied().collect();
         self.experts.merged(&sums);
         Ok(())

@@ -39,7 +39,7 @@ impl<E: Endpoint> Forge<E> {
     /// Makes what the last lookup saw the bucket that was READ, if it was of this key and not long ago: when it began. Serves once.
     pub(super) fn recall_absence(&mut self, hash: KeyHash) -> Option<u64> {
         let absence = self.absence.take().filter(|absence| absence.hash == hash)?;
-        if self.endpoint.now_ns().wrapping_sub(absence.begun_ns) > AGE_NS_MAX || self.variant.locked_index {
+        if self.client.endpoint.now_ns().wrapping_sub(absence.begun_ns) > AGE_NS_MAX || self.variant.locked_index {
             return None;
         }
         let mut bucket: Buffer = std::mem::take(&mut self.bucket);

@@ -138,14 +138,14 @@ impl<E: Endpoint> Forge<E> {
             return Ok(None);
         };
         self.shared.hotness.expect(chunk);
-        let begun_ns = self.endpoint.now_ns();
+        let begun_ns = self.client.endpoint.now_ns();
         (into.start, into.meta) = (0, Meta::default());
         let mut buffer = std::mem::take(&mut into.buffer);
         buffer.resize(bytes);
         let mut batch = Batch::new();
         let now = batch.read_word(self.shared.layout.slot(known.slot));
         let read = batch.read(at, buffer);
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         into.buffer = batch.take(read);
         let same = batch.word(now) == known.word.0 || self.is_open(Hole::UncheckedAddress);
         let candidate = match same {
@@ -178,7 +178,7 @@ impl<E: Endpoint> Forge<E> {
         want: Want,
     ) -> Result<Option<Found>, CacheError> {
         let Some(known) = self.addresses.find(hash) else { return Ok(None) };
-        let begun_ns = self.endpoint.now_ns();
+        let begun_ns = self.client.endpoint.now_ns();
         if let Search::Found(found) = self.search_slot(known.slot, known.word, key, want, begun_ns).await? {
             self.stats.addresses_right += 1;
             return Ok(Some(found));

@@ -147,9 +147,9 @@ impl<E: Endpoint> Forge<E> {
     /// Cleans a group; `cleaned` were cleaned before for the same chunk. `false` if the client has to
     /// evict instead.
     pub(super) async fn clean(&mut self, cleaned: u32) -> Result<bool, CacheError> {
-        let before = self.endpoint.purpose(Purpose::Collection);
+        let before = self.client.endpoint.purpose(Purpose::Collection);
         let outcome = self.clean_next(cleaned).await;
-        self.endpoint.purpose(before);
+        self.client.endpoint.purpose(before);
         outcome
     }
 
@@ -162,14 +162,14 @@ impl<E: Endpoint> Forge<E> {
         }
         let cursors = self.cursors().await?;
         self.advance_heads(cursors, HEADS_PER_CLEAN).await?;
-        let chunk_bytes = self.shared.pool.layout.chunk_bytes;
+        let chunk_bytes = self.client.pool.layout.chunk_bytes;
         let (worthwhile, least) = (chunk_bytes / WORTHWHILE_ONE_IN, chunk_bytes / LEAST_ONE_IN);
         // The best of a few fresh groups and of those remembered is nearly the best of all.
         self.look_for_dead(LOOK).await?;
         if cleaned < CLEANS_MAX && self.clean_best(worthwhile).await? {
             return Ok(true);
         }
-        let (mut looked, all) = (0, self.shared.pool.layout.chunks());
+        let (mut looked, all) = (0, self.client.pool.layout.chunks());
         loop {
             if self.cleaning.allows_eviction() && !Box::pin(self.sweep_due()).await? {
                 return Ok(false);
@@ -187,7 +187,7 @@ impl<E: Endpoint> Forge<E> {
     /// Goes on with the pass by `most` descriptors and remembers the groups worth cleaning. Gives how
     /// many descriptors it looked at.
     async fn look_for_dead(&mut self, most: u32) -> Result<u32, CacheError> {
-        let layout = self.shared.pool.layout.clone();
+        let layout = self.client.pool.layout.clone();
         let all = layout.chunks();
         let first = self.cleaning.cursor % all;
         let count = most.min(all - first);
@@ -197,11 +197,11 @@ impl<E: Endpoint> Forge<E> {
         let mut batch = Batch::new();
         let words = batch.read(self.shared.layout.buried_bytes(), words);
         let read = batch.read(layout.descriptor(ChunkId(first)), buffer);
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         let (words, buffer) = (batch.take(words), batch.take(read));
         (self.cleaning.buried_bytes, self.cleaning.evict_until) = (words.words()[0], words.words()[1]);
-        let now_ns = self.endpoint.now_ns();
-        let now_ms = self.pool_ms(now_ns).await?;
+        let now_ns = self.client.endpoint.now_ns();
+        let now_ms = self.client.pool_ms(now_ns).await?;
         let least = layout.chunk_bytes / LEAST_ONE_IN;
         if self.cleaning.pass.looked == 0 {
             self.cleaning.pass.since = self.cleaning.buried_bytes;
@@ -233,7 +233,7 @@ impl<E: Endpoint> Forge<E> {
     async fn end_pass(&mut self) -> Result<(), CacheError> {
         let Pass { number, usable, reclaimable, since, .. } = self.cleaning.pass;
         self.cleaning.pass = Pass { number: number + 1, ..Pass::default() };
-        let usable_bytes = usable * self.shared.pool.layout.chunk_bytes;
+        let usable_bytes = usable * self.client.pool.layout.chunk_bytes;
         let limit = usable_bytes / DEAD_SHARE_ONE_IN;
         let evict_until = match reclaimable <= limit {
             true => since.wrapping_add((limit - reclaimable).max(usable_bytes / SLACK_ONE_IN)).max(1),
@@ -243,12 +243,12 @@ impl<E: Endpoint> Forge<E> {
         // Another client may have ended a pass meanwhile: its result is as good.
         batch.compare_and_swap(self.shared.layout.buried_bytes().add(8), self.cleaning.evict_until, evict_until);
         self.cleaning.evict_until = evict_until;
-        Ok(self.endpoint.post(&mut batch).await?)
+        Ok(self.client.endpoint.post(&mut batch).await?)
     }
 
     /// Bytes that cleaning a queued group would give back, as far as its descriptor tells.
     fn reclaimable_bytes(&self, descriptor: &Descriptor, now_ms: u64) -> u64 {
-        let chunk_bytes = self.shared.pool.layout.chunk_bytes;
+        let chunk_bytes = self.client.pool.layout.chunk_bytes;
         // An estimate may be twice the truth. A count below zero or far beyond a chunk says nothing.
         let dead = Some(descriptor.dead_bytes).filter(|bytes| *bytes <= 2 * chunk_bytes).unwrap_or(0);
         let is_expired = Expiry::is_over(Expiry::from_word(descriptor.engine).quarter, now_ms);
@@ -260,7 +260,7 @@ impl<E: Endpoint> Forge<E> {
     /// make small groups on purpose.
     pub(super) fn unused_bytes(&self, contents: Contents) -> u64 {
         let (chunk_bytes, objects_max) =
-            (self.shared.pool.layout.chunk_bytes, self.shared.pool.settings.group_objects_max);
+            (self.client.pool.layout.chunk_bytes, self.client.pool.settings.group_objects_max);
         let used_bytes = contents.used_bytes(chunk_bytes) + 8 * u64::from(contents.objects);
         let is_small = 2 * used_bytes < chunk_bytes && 2 * u32::from(contents.objects) < objects_max;
         if is_small && self.shared.settings.options.rule == Rule::Object { chunk_bytes - used_bytes } else { 0 }
@@ -285,7 +285,7 @@ impl<E: Endpoint> Forge<E> {
         let contents = Contents::from_word(descriptor.contents);
         let queue = contents.queue;
         // What is live must be sure to find room.
-        let used_bytes = contents.used_bytes(self.shared.pool.layout.chunk_bytes) + 8 * u64::from(contents.objects);
+        let used_bytes = contents.used_bytes(self.client.pool.layout.chunk_bytes) + 8 * u64::from(contents.objects);
         let live_bytes = used_bytes.saturating_sub(descriptor.dead_bytes);
         if self.stock.is_empty() && live_bytes > 0 && !self.has_room(queue, live_bytes) {
             return Ok(false);
@@ -337,10 +337,10 @@ impl<E: Endpoint> Forge<E> {
     pub(super) fn count_buried(&mut self, bytes: u64) {
         self.cleaning.untold_bytes += bytes;
         self.cleaning.buried_bytes = self.cleaning.buried_bytes.wrapping_add(bytes);
-        if self.cleaning.untold_bytes >= self.shared.pool.layout.chunk_bytes {
+        if self.cleaning.untold_bytes >= self.client.pool.layout.chunk_bytes {
             let mut batch = Batch::new();
             batch.fetch_and_add(self.shared.layout.buried_bytes(), std::mem::take(&mut self.cleaning.untold_bytes));
-            self.endpoint.post_unawaited(&mut batch);
+            self.client.endpoint.post_unawaited(&mut batch);
         }
     }
 }

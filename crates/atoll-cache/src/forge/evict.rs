@@ -122,7 +122,7 @@ impl<E: Endpoint> Forge<E> {
             .filter(|hits| *hits > 0)
             .collect();
         frequencies.sort_unstable_by(|a, b| b.cmp(a));
-        let room = self.shared.pool.settings.group_objects_max as usize;
+        let room = self.client.pool.settings.group_objects_max as usize;
         let mut places = frequencies.len().min(room);
         let least = frequencies.get(places.wrapping_sub(1)).copied().unwrap_or(u16::MAX);
         let sum: u64 = frequencies[..places].iter().map(|hits| u64::from(*hits)).sum();

@@ -23,7 +23,7 @@ impl<E: Endpoint> Forge<E> {
             let mut hashes = ArrayVec::<_, KEYS_AT_ONCE>::new();
             for key in keys {
                 let hash = self.key_hash(key);
-                if !self.endpoint.expect(self.shared.layout.bucket(hash.bucket), BUCKET_BYTES, Intent::Read) {
+                if !self.client.endpoint.expect(self.shared.layout.bucket(hash.bucket), BUCKET_BYTES, Intent::Read) {
                     return;
                 }
                 hashes.push(hash);
@@ -36,7 +36,7 @@ impl<E: Endpoint> Forge<E> {
                 let mut slots = (0..BUCKET_SLOTS).map(|index| self.seen(hash, index).0);
                 let Some(slot) = slots.find(|slot| slot.may_be(hash.fingerprint)) else { continue };
                 if let Some((at, bytes, chunk)) = self.record_span(slot) {
-                    self.endpoint.expect(at, bytes as u64, Intent::Read);
+                    self.client.endpoint.expect(at, bytes as u64, Intent::Read);
                     self.shared.hotness.expect(chunk);
                 }
             }

@@ -41,16 +41,16 @@ impl Sweep {
 impl<E: Endpoint> Forge<E> {
     /// Takes expired objects away for as long as this client may now.
     pub(super) async fn sweep_expired(&mut self) -> Result<(), CacheError> {
-        let Some(until_ns) = self.sweep.budget.until_ns(self.endpoint.now_ns()) else { return Ok(()) };
-        let before = self.endpoint.purpose(Purpose::Upkeep);
+        let Some(until_ns) = self.sweep.budget.until_ns(self.client.endpoint.now_ns()) else { return Ok(()) };
+        let before = self.client.endpoint.purpose(Purpose::Upkeep);
         let swept = self.sweep_until(until_ns).await;
-        self.endpoint.purpose(before);
-        self.sweep.budget.spent(self.endpoint.now_ns());
+        self.client.endpoint.purpose(before);
+        self.sweep.budget.spent(self.client.endpoint.now_ns());
         swept
     }
 
     async fn sweep_until(&mut self, until_ns: u64) -> Result<(), CacheError> {
-        while self.endpoint.now_ns() < until_ns {
+        while self.client.endpoint.now_ns() < until_ns {
             match self.sweep.due.pop() {
                 Some(chunk) => self.sweep_group(chunk).await?,
                 None if self.claim_stretch().await? => {}
@@ -62,19 +62,19 @@ impl<E: Endpoint> Forge<E> {
 
     /// Claims descriptors that are to be looked at, and notes those of groups in which an object has expired. `false` if none are due.
     async fn claim_stretch(&mut self) -> Result<bool, CacheError> {
-        let (at, layout) = (self.shared.layout.sweep(), self.shared.pool.layout.clone());
-        let word = read_word(&self.endpoint, at).await?;
-        let now_ns = self.endpoint.now_ns();
-        let now_ms = self.pool_ms(now_ns).await?;
+        let (at, layout) = (self.shared.layout.sweep(), self.client.pool.layout.clone());
+        let word = read_word(&self.client.endpoint, at).await?;
+        let now_ns = self.client.endpoint.now_ns();
+        let now_ms = self.client.pool_ms(now_ns).await?;
         let Some((stretch, next)) = Hand::from_word(word).stretch(now_ms, layout.chunks()) else { return Ok(false) };
         let mut batch = Batch::new();
         let swap = batch.compare_and_swap(at, word, next.word());
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         if !batch.swapped(swap) {
             return Ok(false);
         }
         let (first, count) = (stretch.start, stretch.len() as u32);
-        let descriptors = chunks::descriptors(&self.endpoint, &layout, ChunkId(first), count).await?;
+        let descriptors = chunks::descriptors(&self.client.endpoint, &layout, ChunkId(first), count).await?;
         for (chunk, descriptor) in stretch.zip(&descriptors) {
             let is_queued = descriptor.chunk.is_some_and(|chunk| chunk.state == ChunkState::Queued);
             if is_queued && Expiry::is_over(Expiry::from_word(descriptor.engine).next, now_ms) {
@@ -90,8 +90,8 @@ impl<E: Endpoint> Forge<E> {
             let Some(first_ms) = self.groups[queue as usize].as_ref().and_then(OpenGroup::first_expiry_ms) else {
                 continue;
             };
-            let now_ns = self.endpoint.now_ns();
-            if first_ms <= self.pool_ms(now_ns).await? {
+            let now_ns = self.client.endpoint.now_ns();
+            if first_ms <= self.client.pool_ms(now_ns).await? {
                 self.close_group(queue, 0).await?;
             }
         }
@@ -108,20 +108,21 @@ impl<E: Endpoint> Forge<E> {
     }
 
     async fn sweep_group(&mut self, chunk: ChunkId) -> Result<(), CacheError> {
-        let layout = self.shared.pool.layout.clone();
-        let Some(descriptor) = chunks::descriptors(&self.endpoint, &layout, chunk, 1).await?.first().copied() else {
+        let layout = self.client.pool.layout.clone();
+        let Some(descriptor) = chunks::descriptors(&self.client.endpoint, &layout, chunk, 1).await?.first().copied()
+        else {
             return Ok(());
         };
         let Some(queued) = descriptor.chunk.filter(|chunk| chunk.state == ChunkState::Queued) else { return Ok(()) };
-        let now_ns = self.endpoint.now_ns();
-        let now_ms = self.pool_ms(now_ns).await?;
+        let now_ns = self.client.endpoint.now_ns();
+        let now_ms = self.client.pool_ms(now_ns).await?;
         let expiry = Expiry::from_word(descriptor.engine);
         if !Expiry::is_over(expiry.next, now_ms) {
             return Ok(());
         }
         let mut buffer = Buffer::new();
         buffer.resize(layout.chunk_bytes as usize);
-        let mut buffer = self.endpoint.read(layout.chunk(chunk), buffer).await?;
+        let mut buffer = self.client.endpoint.read(layout.chunk(chunk), buffer).await?;
         let records = self.parse(&mut buffer, queued.generation);
         let mut next_ms: Option<u64> = None;
         let mut expired = Vec::new();
@@ -146,7 +147,7 @@ impl<E: Endpoint> Forge<E> {
                     batch.read(self.shared.layout.bucket(*bucket), words)
                 })
                 .collect();
-            self.endpoint.post(&mut batch).await?;
+            self.client.endpoint.post(&mut batch).await?;
             let found: Vec<_> = reads.into_iter().map(|read| batch.take(read)).collect();
             for (bucket, words) in buckets.iter().zip(found) {
                 for (place, word) in words.words().iter().enumerate() {
@@ -160,12 +161,12 @@ impl<E: Endpoint> Forge<E> {
         let mut batch = Batch::new();
         let swap = batch.compare_and_swap(at.add(24), descriptor.engine, swept.word());
         let state = batch.read_word(at);
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         if batch.swapped(swap) && batch.word(state) != queued.word() {
             // The chunk is another group's, whose word happened to be the same.
             let mut batch = Batch::new();
             batch.compare_and_swap(at.add(24), swept.word(), descriptor.engine);
-            self.endpoint.post(&mut batch).await?;
+            self.client.endpoint.post(&mut batch).await?;
         }
         Ok(())
     }
@@ -179,7 +180,7 @@ impl<E: Endpoint> Forge<E> {
         records: &[super::repair::Parsed],
         now_ms: u64,
     ) -> Result<(), CacheError> {
-        let begin = u64::from(chunk.0) * self.shared.pool.layout.chunk_bytes;
+        let begin = u64::from(chunk.0) * self.client.pool.layout.chunk_bytes;
         let offset = self.shared.format.heap_offset(word).wrapping_sub(begin);
         if !word.is_live() || !self.shared.format.has_generation(word, generation) {
             return Ok(());

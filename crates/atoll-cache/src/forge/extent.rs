@@ -3,38 +3,12 @@
 use super::Forge;
 use super::slot::KeyHash;
 use crate::CacheError;
-use crate::extent::ExtentIo;
-pub(super) use crate::extent::{Extent, Extents, body_bytes_max, chunks_needed};
-use crate::record::{Header, LargeBody};
-use atoll_fabric::{Buffer, Endpoint};
+use crate::extent::ExtentIndex;
+pub(super) use crate::extent::{Extents, body_bytes_max, chunks_needed};
+use crate::record::LargeBody;
+use atoll_fabric::Endpoint;
 
 impl<E: Endpoint> Forge<E> {
-    pub(super) fn extent_io(&self) -> ExtentIo<'_, E> {
-        ExtentIo { endpoint: &self.endpoint, pool: &self.shared.pool, hasher: &self.shared.hasher }
-    }
-
-    pub(super) async fn extents(&self, header: &Header, body: &LargeBody) -> Result<Option<Extents>, CacheError> {
-        self.extent_io().extents(header, body).await
-    }
-
-    pub(super) async fn read_body(
-        &self,
-        header: &Header,
-        body: &LargeBody,
-        buffer: Buffer,
-    ) -> Result<Option<Buffer>, CacheError> {
-        self.extent_io().read_body(header, body, buffer).await
-    }
-
-    pub(super) async fn read_extents(
-        &self,
-        extents: &Extents,
-        bytes: usize,
-        buffer: Buffer,
-    ) -> Result<Buffer, CacheError> {
-        self.extent_io().read_extents(extents, bytes, buffer).await
-    }
-
     /// Writes key and value into chunks from the stock, which has enough.
     pub(super) async fn write_extents(
         &mut self,
@@ -42,21 +16,16 @@ impl<E: Endpoint> Forge<E> {
         key: &[u8],
         value: &[u8],
     ) -> Result<(Extents, LargeBody), CacheError> {
-        let (bodies, lists) = chunks_needed(key.len() + value.len(), self.shared.pool.layout.chunk_bytes);
+        let (bodies, lists) = chunks_needed(key.len() + value.len(), self.client.pool.layout.chunk_bytes);
         let open = self.stock.split_off(self.stock.len() - bodies - lists);
-        let (me, outgoing) = (self.me(), std::mem::take(&mut self.outgoing));
-        let (extents, body, outgoing) =
-            self.extent_io().write_extents(me, open, hash.bucket, key, value, outgoing).await?;
+        let outgoing = std::mem::take(&mut self.outgoing);
+        let (extents, body, outgoing) = self.extent_io().write_extents(open, hash.bucket, key, value, outgoing).await?;
         self.outgoing = outgoing;
         Ok((extents, body))
     }
 
     pub(super) fn bind_extents(&mut self, extents: &Extents) {
         self.lately_bound.note(extents);
-        self.extent_io().bind_extents(self.me(), extents);
-    }
-
-    pub(super) async fn free_extents(&self, extents: &Extents) -> Result<(), CacheError> {
-        self.extent_io().free_extents(extents).await
+        self.extent_io().bind_extents(extents);
     }
 }

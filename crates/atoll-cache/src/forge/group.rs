@@ -193,7 +193,7 @@ pub(super) struct Place {
 impl<E: Endpoint> Forge<E> {
     /// Whether the open group of `queue` takes a further record.
     pub(super) fn has_room(&self, queue: Queue, record_bytes: u64) -> bool {
-        let settings = &self.shared.pool.settings;
+        let settings = &self.client.pool.settings;
         self.groups[queue as usize].as_ref().is_some_and(|group| {
             let map_bytes = 8 * (group.map.len() as u64 + 1);
             group.used_bytes + record_bytes + map_bytes <= settings.chunk_bytes.into()
@@ -232,8 +232,8 @@ impl<E: Endpoint> Forge<E> {
         group.used_bytes += header.record_bytes();
         group.expiries.extend(header.expiry_ms.map(|expiry_ms| (expiry_ms, header.held_bytes())));
         // The next record will most likely be as long, and goes where nobody has been for long.
-        let next = self.shared.pool.layout.chunk(place.chunk).add(group.used_bytes);
-        self.endpoint.expect(next, header.record_bytes(), Intent::Write);
+        let next = self.client.pool.layout.chunk(place.chunk).add(group.used_bytes);
+        self.client.endpoint.expect(next, header.record_bytes(), Intent::Write);
         place
     }
 
@@ -258,9 +258,9 @@ impl<E: Endpoint> Forge<E> {
     pub(super) async fn close_group(&mut self, queue: Queue, segment: u8) -> Result<(), CacheError> {
         let Some(group) = self.groups[queue as usize].take() else { return Ok(()) };
         // A group is queued so that it can be evicted.
-        let before = self.endpoint.purpose(Purpose::Eviction);
+        let before = self.client.endpoint.purpose(Purpose::Eviction);
         let closed = self.close(queue, segment, group).await;
-        self.endpoint.purpose(before);
+        self.client.endpoint.purpose(before);
         closed
     }
 
@@ -270,7 +270,7 @@ impl<E: Endpoint> Forge<E> {
             self.group_memory.push((group.map, group.expiries));
             return Ok(());
         }
-        let open = Chunk::owned(ChunkState::Open, self.me(), group.generation);
+        let open = Chunk::owned(ChunkState::Open, self.client.me(), group.generation);
         self.queue_group(queue, segment, &mut group, open).await?;
         group.map.clear();
         group.expiries.clear();
@@ -290,11 +290,11 @@ impl<E: Endpoint> Forge<E> {
         let now_ms = match group.expiries.is_empty() {
             true => 0,
             false => {
-                let now_ns = self.endpoint.now_ns();
-                self.pool_ms(now_ns).await?
+                let now_ns = self.client.endpoint.now_ns();
+                self.client.pool_ms(now_ns).await?
             }
         };
-        let layout = &self.shared.pool.layout;
+        let layout = &self.client.pool.layout;
         let mut map = std::mem::take(&mut self.scratch);
         map.resize(8 * group.map.len());
         for (word, entry) in map.words_mut().iter_mut().rev().zip(&group.map) {
@@ -320,7 +320,7 @@ impl<E: Endpoint> Forge<E> {
         };
         // After a WRITE everything is in order: whoever finds the group queued finds its map.
         let swap = batch.compare_and_swap(descriptor, from.word(), queued.word());
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         self.scratch = written.take(&mut batch);
         if !batch.swapped(swap) {
             return Err(CacheError::Damaged { what: "somebody else changed the state of a group" });
@@ -336,9 +336,9 @@ impl<E: Endpoint> Forge<E> {
     /// Closes groups that cannot take another object, so that they take their place in the queue now and not with the next write.
     pub(super) async fn close_full_groups(&mut self) -> Result<(), CacheError> {
         for queue in Queue::ALL {
-            let settings = &self.shared.pool.settings;
+            let settings = &self.client.pool.settings;
             // Extents cannot be evicted while their record's group is open: a sixteenth of the pool, over all clients, is the most that may be held.
-            let held_max = self.shared.pool.layout.heap_bytes() / 16 / u64::from(settings.clients_max);
+            let held_max = self.client.pool.layout.heap_bytes() / 16 / u64::from(settings.clients_max);
             let full = self.groups[queue as usize].as_ref().is_some_and(|group| {
                 group.map.len() >= settings.group_objects_max as usize || group.extent_bytes > held_max
             });
@@ -361,7 +361,7 @@ impl<E: Endpoint> Forge<E> {
 
     /// Adds dead bytes to a group's descriptor.
     fn mark_dead(&mut self, chunk: ChunkId, bytes: u64) {
-        let layout = &self.shared.pool.layout;
+        let layout = &self.client.pool.layout;
         let is_sampled = bytes * DEAD_SAMPLED_ONE_IN <= layout.chunk_bytes;
         self.dead_seen = self.dead_seen.wrapping_add(DEAD_STEP);
         if is_sampled && self.dead_seen >> 63 == 0 {
@@ -369,17 +369,17 @@ impl<E: Endpoint> Forge<E> {
         }
         let mut batch = Batch::new();
         batch.fetch_and_add(layout.descriptor(chunk).add(16), if is_sampled { 2 * bytes } else { bytes });
-        let _scope = Scope::new(&self.endpoint, Purpose::Collection);
-        self.endpoint.post_unawaited(&mut batch);
+        let _scope = Scope::new(&self.client.endpoint, Purpose::Collection);
+        self.client.endpoint.post_unawaited(&mut batch);
     }
 
     /// Gives up the chunks in the stock beyond the first few.
     pub(super) async fn free_stock_beyond(&mut self, kept: usize) -> Result<(), CacheError> {
         while self.stock.len() > kept {
             let Some((chunk, generation)) = self.stock.pop() else { break };
-            let before = self.endpoint.purpose(Purpose::Eviction);
-            let freed = self.free_own(chunk, Chunk::owned(ChunkState::Open, self.me(), generation)).await;
-            self.endpoint.purpose(before);
+            let before = self.client.endpoint.purpose(Purpose::Eviction);
+            let freed = self.client.free_own(chunk, Chunk::owned(ChunkState::Open, self.client.me(), generation)).await;
+            self.client.endpoint.purpose(before);
             freed?;
         }
         Ok(())

@@ -91,12 +91,12 @@ impl<E: Endpoint> Forge<E> {
         if self.variant.eager_hotness {
             return Ok(());
         }
-        let before = self.endpoint.purpose(Purpose::Hotness);
+        let before = self.client.endpoint.purpose(Purpose::Hotness);
         let flushed = match self.shared.learner {
             Some(_) => Box::pin(self.flush_touched()).await,
             None => self.flush_windows().await,
         };
-        self.endpoint.purpose(before);
+        self.client.endpoint.purpose(before);
         flushed
     }
 
@@ -128,7 +128,7 @@ impl<E: Endpoint> Forge<E> {
 
     /// Adds this process's counts of a group to the counters that begin there.
     pub(super) fn flush_group(&mut self, at: Address, chunk: ChunkId, generation: u16) {
-        let objects = self.shared.pool.settings.group_objects_max as usize;
+        let objects = self.client.pool.settings.group_objects_max as usize;
         let mut batch = Batch::new();
         for first in (0..objects).step_by(4) {
             let lane = |lane: usize| match first + lane {
@@ -140,11 +140,11 @@ impl<E: Endpoint> Forge<E> {
                 batch.fetch_and_add(at.add(2 * first as u64), counts);
             }
             if batch.is_full() {
-                self.endpoint.post_unawaited(&mut batch);
+                self.client.endpoint.post_unawaited(&mut batch);
             }
         }
         if !batch.is_empty() {
-            self.endpoint.post_unawaited(&mut batch);
+            self.client.endpoint.post_unawaited(&mut batch);
         }
     }
 
@@ -168,7 +168,7 @@ impl<E: Endpoint> Forge<E> {
         buffer.resize((2 * objects).next_multiple_of(8));
         let mut batch = Batch::new();
         let read = batch.read(at, buffer);
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         let mut buffer = batch.take(read);
         self.swap_for_zero(at, buffer.words_mut()).await?;
         let flushed = |number: usize| (buffer.words()[number / 4] >> (16 * (number % 4))) as u16;
@@ -195,7 +195,7 @@ impl<E: Endpoint> Forge<E> {
             if swaps.is_empty() {
                 continue;
             }
-            self.endpoint.post(&mut batch).await?;
+            self.client.endpoint.post(&mut batch).await?;
             for (index, swap) in swaps {
                 if !batch.swapped(swap) {
                     words[index] = 0;

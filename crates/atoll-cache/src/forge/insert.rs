@@ -66,7 +66,7 @@ impl<E: Endpoint> Forge<E> {
             return best;
         }
         // It is full: any object will do that is not pending and has no extents to free; the random one is the fairest.
-        let start = self.endpoint.random() as usize % BUCKET_SLOTS;
+        let start = self.client.endpoint.random() as usize % BUCKET_SLOTS;
         let usable = |index: &usize| self.seen(hash, *index).0.is_live() && !self.seen(hash, *index).0.is_large();
         (0..BUCKET_SLOTS).map(|index| (index + start) % BUCKET_SLOTS).find(usable).unwrap_or(start)
     }
@@ -95,9 +95,9 @@ impl<E: Endpoint> Forge<E> {
         let mut batch = Batch::new();
         let written = Earlier::add(&mut batch, at, record, is_in_order);
         let swap = batch.compare_and_swap(address, before.0, first.0);
-        let begun_ns = self.endpoint.now_ns();
+        let begun_ns = self.client.endpoint.now_ns();
         let read = self.add_bucket_read(&mut batch, hash);
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         self.outgoing = written.take(&mut batch);
         self.bucket = batch.take(read);
         if !batch.swapped(swap) {
@@ -115,7 +115,7 @@ impl<E: Endpoint> Forge<E> {
         self.addresses.learn(hash, slot, word);
         // Whoever took a live object's place added one and removed one.
         self.reserved = false;
-        self.count_objects(1).await?;
+        self.client.count_objects(1).await?;
         Ok(true)
     }
 
@@ -146,7 +146,7 @@ impl<E: Endpoint> Forge<E> {
             if matches!(live, Search::Found(_)) {
                 let mut batch = Batch::new();
                 batch.compare_and_swap(address, word.pending().0, 0);
-                self.endpoint.post(&mut batch).await?;
+                self.client.endpoint.post(&mut batch).await?;
                 return Ok(false);
             }
             if !look_again {
@@ -156,7 +156,7 @@ impl<E: Endpoint> Forge<E> {
                     Search::Found(other) => {
                         let mut batch = Batch::new();
                         batch.compare_and_swap(self.shared.layout.slot(other.slot), other.word.0, 0);
-                        self.endpoint.post(&mut batch).await?;
+                        self.client.endpoint.post(&mut batch).await?;
                         look_again = true;
                     }
                 }
@@ -164,10 +164,10 @@ impl<E: Endpoint> Forge<E> {
             if !look_again {
                 let mut batch = Batch::new();
                 let swap = batch.compare_and_swap(address, word.pending().0, word.0);
-                self.endpoint.post(&mut batch).await?;
+                self.client.endpoint.post(&mut batch).await?;
                 return Ok(batch.swapped(swap));
             }
-            begun_ns = self.endpoint.now_ns();
+            begun_ns = self.client.endpoint.now_ns();
             self.read_bucket(hash).await?;
         }
         Err(CacheError::Damaged { what: "an object that stays unsound" })

@@ -59,9 +59,9 @@ impl<E: Endpoint> Forge<E> {
         if sampled.is_empty() {
             return Ok(Evicted::Nothing);
         }
-        let before = self.endpoint.purpose(Purpose::Hotness);
+        let before = self.client.endpoint.purpose(Purpose::Hotness);
         let learned = Box::pin(self.learn(&sampled)).await;
-        self.endpoint.purpose(before);
+        self.client.endpoint.purpose(before);
         learned?;
         let take = usize::from(self.shared.settings.options.merge_groups).min(sampled.len() / 2).max(1);
         let mut groups = Vec::with_capacity(take);
@@ -90,12 +90,12 @@ impl<E: Endpoint> Forge<E> {
 
     /// Queued groups from random places of the pool, no chunk twice; of any place if there are few.
     async fn sample_groups(&mut self) -> Result<Vec<Sampled>, CacheError> {
-        let chunks = self.shared.pool.layout.chunks().min(self.shared.layout.group_records());
+        let chunks = self.client.pool.layout.chunks().min(self.shared.layout.group_records());
         let (mut looked, mut found) = (0, Vec::new());
         let runs_max = chunks.div_ceil(RUN_CHUNKS);
         if runs_max as usize > RUNS_AT_ONCE {
             for _ in 0..SAMPLE_ROUNDS {
-                let random = |_| ChunkId((self.endpoint.random() % u64::from(chunks - RUN_CHUNKS + 1)) as u32);
+                let random = |_| ChunkId((self.client.endpoint.random() % u64::from(chunks - RUN_CHUNKS + 1)) as u32);
                 let firsts: ArrayVec<_, RUNS_AT_ONCE> = (0..RUNS_AT_ONCE).map(random).collect();
                 looked += self.sample_runs(&firsts, chunks, &mut found).await?;
                 if found.len() >= SAMPLE_GROUPS * 3 / 4 {
@@ -105,7 +105,7 @@ impl<E: Endpoint> Forge<E> {
         }
         if found.is_empty() {
             // So few are queued that every chunk must be looked at, from anywhere on.
-            let begin = (self.endpoint.random() % u64::from(runs_max.max(1))) as u32;
+            let begin = (self.client.endpoint.random() % u64::from(runs_max.max(1))) as u32;
             let runs: Vec<_> = (0..runs_max).map(|nth| ChunkId((begin + nth) % runs_max * RUN_CHUNKS)).collect();
             for firsts in runs.chunks(RUNS_AT_ONCE) {
                 looked += self.sample_runs(firsts, chunks, &mut found).await?;
@@ -130,7 +130,7 @@ impl<E: Endpoint> Forge<E> {
         chunks: u32,
         found: &mut Vec<Sampled>,
     ) -> Result<u32, CacheError> {
-        let (pool, layout) = (&self.shared.pool.layout, &self.shared.layout);
+        let (pool, layout) = (&self.client.pool.layout, &self.shared.layout);
         let mut batch = Batch::new();
         let mut reads = ArrayVec::<_, RUNS_AT_ONCE>::new();
         for first in firsts {
@@ -145,7 +145,7 @@ impl<E: Endpoint> Forge<E> {
             let records = sized(records, u64::from(count) * layout.group_record_bytes());
             reads.push((first, count, descriptors, records));
         }
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         let record_words = layout.group_record_bytes() as usize / 8;
         let mut looked = 0;
         for (first, count, descriptors, records) in reads {
@@ -178,9 +178,9 @@ impl<E: Endpoint> Forge<E> {
     /// The sampled groups by what they are worth, the least first: as the trees predict, or by age as long as there are none.
     fn least_first(&self, sampled: &[Sampled]) -> Vec<usize> {
         let features: Vec<Features> = sampled.iter().map(|sampled| sampled.features).collect();
-        let trees = self.shared.learner.as_ref().and_then(|learner| learner.trees(self.endpoint.now_ns()));
+        let trees = self.shared.learner.as_ref().and_then(|learner| learner.trees(self.client.endpoint.now_ns()));
         let predicted = trees.and_then(|trees| {
-            self.endpoint.charge(INFERENCE_NS);
+            self.client.endpoint.charge(INFERENCE_NS);
             trees.predict(&features)
         });
         let worth = predicted.unwrap_or_else(|| features.iter().map(|features| -features.age()).collect());
@@ -191,7 +191,7 @@ impl<E: Endpoint> Forge<E> {
 
     /// Makes one group of the best objects of several, which come with their ages, and frees these.
     async fn merge(&mut self, mut groups: Vec<(LeavingGroup, f32)>, effort: u32) -> Result<(), CacheError> {
-        let settings = &self.shared.pool.settings;
+        let settings = &self.client.pool.settings;
         let (chunk_bytes, merged) = (u64::from(settings.chunk_bytes), groups.len());
         let mut candidates = Vec::new();
         let mut leavers = Vec::new();

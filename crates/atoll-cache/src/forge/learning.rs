@@ -69,7 +69,7 @@ impl<E: Endpoint> Forge<E> {
         self.note_cursors(cursors);
         let shared = self.shared.clone();
         let Some(learner) = &shared.learner else { return Ok(()) };
-        for (chunk, generation) in learner.to_flush(self.operations_per_round, shared.pool.layout.chunks()) {
+        for (chunk, generation) in learner.to_flush(self.client.operations_per_round(), shared.pool.layout.chunks()) {
             if let Some(at) = shared.layout.group_counters(chunk) {
                 self.flush_group(at, chunk, generation);
             }
@@ -89,7 +89,7 @@ impl<E: Endpoint> Forge<E> {
             generation: group.generation,
             groups_before: self.lesson.groups_now,
             object_bytes: (group.used_bytes + group.extent_bytes) as f32 / objects as f32,
-            ..learner.rates(objects as u64, hits + misses, misses, self.endpoint.now_ns())
+            ..learner.rates(objects as u64, hits + misses, misses, self.client.endpoint.now_ns())
         };
         let mut words = Buffer::new();
         words.resize(Written::BYTES as usize);
@@ -106,7 +106,7 @@ impl<E: Endpoint> Forge<E> {
             let so_far = self.add_samples(&samples).await?;
             if learner.wants_training(so_far, shared.layout.samples()) {
                 let samples = self.read_samples(so_far).await?;
-                learner.train(&samples, self.endpoint.now_ns());
+                learner.train(&samples, self.client.endpoint.now_ns());
             }
         }
         if learner.watch.room() > 0 {
@@ -120,7 +120,7 @@ impl<E: Endpoint> Forge<E> {
         let layout = &self.shared.layout;
         let mut batch = Batch::new();
         let first = batch.fetch_and_add(layout.samples_so_far(), samples.len() as u64);
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         let first = batch.word(first);
         let mut batch = Batch::new();
         for (nth, sample) in samples.iter().enumerate() {
@@ -129,11 +129,11 @@ impl<E: Endpoint> Forge<E> {
             words.words_mut().copy_from_slice(&sample.words());
             batch.write(layout.sample(first.wrapping_add(nth as u64)), words);
             if batch.is_full() {
-                self.endpoint.post_unawaited(&mut batch);
+                self.client.endpoint.post_unawaited(&mut batch);
             }
         }
         if !batch.is_empty() {
-            self.endpoint.post_unawaited(&mut batch);
+            self.client.endpoint.post_unawaited(&mut batch);
         }
         Ok(first.wrapping_add(samples.len() as u64))
     }
@@ -143,7 +143,7 @@ impl<E: Endpoint> Forge<E> {
         let layout = &self.shared.layout;
         let mut buffer = Buffer::new();
         buffer.resize((layout.samples().min(so_far.max(1)) * Sample::BYTES) as usize);
-        let read = self.endpoint.read(layout.sample(0), buffer).await?;
+        let read = self.client.endpoint.read(layout.sample(0), buffer).await?;
         Ok(read.words().chunks(Sample::WORDS).filter_map(Sample::from_words).collect())
     }
 
@@ -153,7 +153,7 @@ impl<E: Endpoint> Forge<E> {
         let (Some(learner), layout) = (&shared.learner, &shared.pool.layout) else { return Ok(()) };
         let mut chosen = ArrayVec::<&Sampled, WATCH_AT_ONCE>::new();
         for _ in 0..WATCH_AT_ONCE {
-            let one = &sampled[(self.endpoint.random() % sampled.len() as u64) as usize];
+            let one = &sampled[(self.client.endpoint.random() % sampled.len() as u64) as usize];
             let is_chosen = chosen.iter().any(|other| other.chunk == one.chunk);
             let is_sound = self.group_objects(one.descriptor.contents).is_some_and(|objects| objects > 0)
                 && layout.checked_chunk(one.chunk.0).is_some();
@@ -171,7 +171,7 @@ impl<E: Endpoint> Forge<E> {
         if chosen.is_empty() {
             return Ok(());
         }
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         for (nth, one) in chosen.into_iter().enumerate() {
             let map = batch.take_nth(nth);
             let mut end = one.contents.used_units;

@@ -25,6 +25,7 @@ use super::ring::{Head, Node};
 use super::slot::{KeyHash, RecordLength, Slot, UNIT_BYTES};
 use super::{Forge, Hole, Rule};
 use crate::CacheError;
+use crate::extent::ExtentIndex;
 use crate::record::Record;
 use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Intent};
 use atoll_pool::chunks::{self, Descriptor};
@@ -109,7 +110,10 @@ impl<E: Endpoint> Forge<E> {
 
     async fn own_head(&mut self, queue: Queue, head: &Head) -> Result<Option<LeavingGroup>, CacheError> {
         let Head { node, position, .. } = *head;
-        if self.find_chunk(node.chunk.0).await?.is_none() {
+        if self.client.pool.layout.checked_chunk(node.chunk.0).is_none() && !self.is_open(Hole::UnknownNode) {
+            self.client.learn_nodes().await?;
+        }
+        if self.client.pool.layout.checked_chunk(node.chunk.0).is_none() {
             return Ok(None);
         }
         // A repairer that finds the node behind the head steals the group, empties the node and queues the group again by another
@@ -119,10 +123,10 @@ impl<E: Endpoint> Forge<E> {
         let mut batch = Batch::new();
         let mut words = Buffer::new();
         words.resize(Descriptor::BYTES as usize);
-        let descriptor = batch.read(self.shared.pool.layout.descriptor(node.chunk), words);
+        let descriptor = batch.read(self.client.pool.layout.descriptor(node.chunk), words);
         let standing = batch.read_word(self.node_address(queue, position));
         batch.fence();
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         let is_standing = batch.word(standing) == head.word || self.is_open(Hole::LateDequeuer);
         let descriptor = Descriptor::from_words(batch.take(descriptor).words());
         let Some(queued) = descriptor.chunk.filter(|_| is_standing) else { return Ok(None) };
@@ -139,7 +143,7 @@ impl<E: Endpoint> Forge<E> {
     /// The number of a group's objects, if it is possible.
     pub(super) fn group_objects(&self, contents: u64) -> Option<usize> {
         let objects = usize::from(Contents::from_word(contents).objects);
-        let settings = &self.shared.pool.settings;
+        let settings = &self.client.pool.settings;
         let possible = objects <= settings.group_objects_max as usize && 8 * objects <= settings.chunk_bytes as usize;
         possible.then_some(objects)
     }
@@ -153,15 +157,15 @@ impl<E: Endpoint> Forge<E> {
         slots: Slots,
     ) -> Result<Option<LeavingGroup>, CacheError> {
         let Some(queued) = descriptor.chunk else { return Ok(None) };
-        let layout = self.shared.pool.layout.clone();
-        let leaving = Chunk::owned(ChunkState::Leaving, self.me(), queued.generation);
+        let layout = self.client.pool.layout.clone();
+        let leaving = Chunk::owned(ChunkState::Leaving, self.client.me(), queued.generation);
         // The descriptor was READ in any order of its words, perhaps while its owner closed the group: only what is READ behind the swap
         // (an atomic orders a READ behind it) is the group's own.
         let mut batch = Batch::new();
         let swap = batch.compare_and_swap(layout.descriptor(chunk), queued.word(), leaving.word());
         let contents = batch.read_word(layout.descriptor(chunk).add(8));
         let dead_bytes = batch.read_word(layout.descriptor(chunk).add(16));
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         if !batch.swapped(swap) {
             return Ok(None);
         }
@@ -169,7 +173,7 @@ impl<E: Endpoint> Forge<E> {
         let (contents_word, contents) = (contents, Contents::from_word(contents));
         let Some(objects) = self.group_objects(contents_word) else {
             // Damaged; the records tell what is in it.
-            Box::pin(self.settle(chunk, leaving)).await?;
+            Box::pin(self.settle_chunk(chunk, leaving)).await?;
             return Ok(None);
         };
         frequencies.resize(objects, 0);
@@ -185,7 +189,7 @@ impl<E: Endpoint> Forge<E> {
             // Subtracted, not cleared: somebody may be adding to it.
             let mut batch = Batch::new();
             batch.fetch_and_add(layout.descriptor(chunk).add(16), dead_bytes.wrapping_neg());
-            self.endpoint.post_unawaited(&mut batch);
+            self.client.endpoint.post_unawaited(&mut batch);
         }
         let leavers = parts.entries.into_iter().zip(frequencies).map(|((entry, word), hits)| {
             let frequency = hits.saturating_add(u16::from(entry.carry));
@@ -205,12 +209,12 @@ impl<E: Endpoint> Forge<E> {
         dead_bytes: u64,
         slots: Slots,
     ) -> Result<LeavingParts, CacheError> {
-        let layout = &self.shared.pool.layout;
+        let layout = &self.client.pool.layout;
         let objects = usize::from(contents.objects);
         let mut map = std::mem::take(&mut self.scratch);
         map.resize(8 * objects);
         let at = layout.chunk(chunk).add(layout.chunk_bytes - 8 * objects as u64);
-        let map = self.endpoint.read(at, map).await?;
+        let map = self.client.endpoint.read(at, map).await?;
         let mut entries: Vec<_> =
             map.words().iter().rev().map(|word| (MapEntry::from_word(*word), None::<Slot>)).collect();
         self.scratch = map;
@@ -230,7 +234,7 @@ impl<E: Endpoint> Forge<E> {
                 .iter()
                 .map(|(entry, _)| (entry.slot < slots).then(|| batch.read_word(self.shared.layout.slot(entry.slot))))
                 .collect();
-            self.endpoint.post(&mut batch).await?;
+            self.client.endpoint.post(&mut batch).await?;
             for ((entry, found), read) in part.iter_mut().zip(reads) {
                 let Some(read) = read else { continue };
                 let word = Slot(batch.word(read));
@@ -249,7 +253,7 @@ impl<E: Endpoint> Forge<E> {
         contents: Contents,
     ) -> bool {
         let (slots, chunk_bytes) =
-            (u64::from(self.shared.settings.buckets) * BUCKET_SLOTS as u64, self.shared.pool.layout.chunk_bytes);
+            (u64::from(self.shared.settings.buckets) * BUCKET_SLOTS as u64, self.client.pool.layout.chunk_bytes);
         let mut end = u64::from(contents.used_units) * UNIT_BYTES;
         let mut is_sound = end <= chunk_bytes;
         for (entry, word) in entries.iter_mut().rev() {
@@ -274,7 +278,7 @@ impl<E: Endpoint> Forge<E> {
     /// Whether a slot's word points to the entry's object.
     pub(super) fn points_to(&self, word: Slot, chunk: ChunkId, generation: u32, entry: &MapEntry) -> bool {
         let offset =
-            u64::from(chunk.0) * self.shared.pool.layout.chunk_bytes + u64::from(entry.offset_units) * UNIT_BYTES;
+            u64::from(chunk.0) * self.client.pool.layout.chunk_bytes + u64::from(entry.offset_units) * UNIT_BYTES;
         word.is_live()
             && self.shared.format.heap_offset(word) == offset
             && self.shared.format.has_generation(word, generation)
@@ -283,7 +287,7 @@ impl<E: Endpoint> Forge<E> {
     /// Puts a group whole into a queue again, with the frequencies that its objects are to carry.
     pub(super) async fn put_back(&mut self, group: LeavingGroup, queue: Queue, segment: u8) -> Result<(), CacheError> {
         self.stats.groups_reinserted += 1;
-        let layout = self.shared.pool.layout.clone();
+        let layout = self.client.pool.layout.clone();
         let mut map = std::mem::take(&mut self.scratch);
         map.resize(8 * group.objects.len());
         for (word, leaver) in map.words_mut().iter_mut().rev().zip(&group.objects) {
@@ -297,7 +301,7 @@ impl<E: Endpoint> Forge<E> {
         let mut batch = Batch::new();
         let written = Earlier::add(&mut batch, at, map, is_in_order);
         let swap = batch.compare_and_swap(descriptor, group.state.word(), queued.word());
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         self.scratch = written.take(&mut batch);
         if !batch.swapped(swap) {
             return Err(CacheError::Damaged { what: "somebody else changed the state of a leaving group" });
@@ -306,7 +310,7 @@ impl<E: Endpoint> Forge<E> {
             // The owner took the count away with the group; what it counted is still there.
             let mut batch = Batch::new();
             batch.fetch_and_add(descriptor.add(16), group.dead_bytes);
-            self.endpoint.post_unawaited(&mut batch);
+            self.client.endpoint.post_unawaited(&mut batch);
         }
         let node = Node { chunk: group.chunk, generation: group.state.generation as u16, segment };
         self.enqueue(queue, node).await
@@ -339,7 +343,7 @@ impl<E: Endpoint> Forge<E> {
         for part in leavers.chunks(BATCH_VERBS_MAX) {
             // Where memory is near the swaps wait for it one after the other, unless it is on its way.
             for leaver in part {
-                self.endpoint.expect(self.shared.layout.slot(leaver.entry.slot), 8, Intent::Write);
+                self.client.endpoint.expect(self.shared.layout.slot(leaver.entry.slot), 8, Intent::Write);
             }
             let mut extents = Vec::new();
             for leaver in part.iter().filter(|leaver| leaver.word.is_some_and(Slot::is_large)) {
@@ -356,7 +360,7 @@ impl<E: Endpoint> Forge<E> {
                     batch.compare_and_swap(self.shared.layout.slot(leaver.entry.slot), word.0, after.0)
                 })
                 .collect();
-            self.endpoint.post(&mut batch).await?;
+            self.client.endpoint.post(&mut batch).await?;
             let mut removed = 0;
             for (leaver, swap) in part.iter().zip(swaps) {
                 let extents = leaver.word.filter(|word| word.is_large()).and_then(|_| extents.next().flatten());
@@ -367,7 +371,7 @@ impl<E: Endpoint> Forge<E> {
                 }
                 removed += 1;
                 if let Some(extents) = extents {
-                    self.free_extents(&extents).await?;
+                    self.extent_io().free_extents(&extents).await?;
                 }
             }
             self.stats.evictions += removed;
@@ -383,17 +387,18 @@ impl<E: Endpoint> Forge<E> {
         let Some((at, bytes, _)) = leaver.word.and_then(|word| self.record_span(word)) else { return Ok(None) };
         let mut buffer = Buffer::new();
         buffer.resize(bytes);
-        let buffer = self.endpoint.read(at, buffer).await?;
+        let buffer = self.client.endpoint.read(at, buffer).await?;
         let record = Record::decode(&buffer, &self.shared.hasher);
         match record.and_then(|record| Some((record.header, record.large()?))) {
-            Some((header, body)) => self.extents(&header, &body).await,
+            Some((header, body)) => self.extent_io().extents(&header, &body).await,
             None => Ok(None),
         }
     }
 
     /// Takes an emptied chunk into the stock, or lets it wait.
     async fn release_chunk(&mut self, group: &LeavingGroup) -> Result<(), CacheError> {
-        let protected = !self.is_open(Hole::Protection) && self.protected_by_others().await?.contains(&group.chunk);
+        let protected =
+            !self.is_open(Hole::Protection) && self.client.protected_by_others().await?.contains(&group.chunk);
         if protected {
             self.let_wait(group.chunk);
             return Ok(());

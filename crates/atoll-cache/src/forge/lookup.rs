@@ -17,6 +17,7 @@
 use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};
 use super::slot::{KeyHash, Slot};
 use super::{Forge, Hole};
+use crate::extent::ExtentIndex;
 use crate::record::{HEADER_BYTES, Header, LargeBody, Record};
 use crate::{CacheError, Lookup, Meta, Value};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint};
@@ -72,7 +73,7 @@ impl<E: Endpoint> Forge<E> {
     #[inline]
     pub(super) async fn read_bucket(&mut self, hash: KeyHash) -> Result<(), CacheError> {
         let (at, buffer) = self.bucket_span(hash);
-        self.bucket = self.endpoint.read(at, buffer).await?;
+        self.bucket = self.client.endpoint.read(at, buffer).await?;
         Ok(())
     }
 
@@ -114,7 +115,7 @@ impl<E: Endpoint> Forge<E> {
     /// Where a slot's record is, and how many bytes to READ; `None` if the word points outside the heap.
     #[inline(always)]
     pub(super) fn record_span(&self, slot: Slot) -> Option<(Address, usize, ChunkId)> {
-        let layout = &self.shared.pool.layout;
+        let layout = &self.client.pool.layout;
         let offset = self.shared.format.heap_offset(slot);
         if self.is_open(Hole::TrustedBytes) {
             let chunk = ChunkId((offset / layout.chunk_bytes) as u32);
@@ -138,7 +139,7 @@ impl<E: Endpoint> Forge<E> {
     /// Looks `key` up; `counted` says whether as an access.
     #[inline]
     pub(super) async fn lookup(&mut self, key: &[u8], into: &mut Value, counted: bool) -> Result<Lookup, CacheError> {
-        if counted && self.is_round_due() {
+        if counted && self.client.count_operation() {
             Box::pin(self.make_round()).await?;
         }
         let hash = self.key_hash(key);
@@ -152,10 +153,10 @@ impl<E: Endpoint> Forge<E> {
             return Ok(lookup);
         }
         for attempt in 0..ATTEMPTS_MAX {
-            let begun_ns = self.endpoint.now_ns();
+            let begun_ns = self.client.endpoint.now_ns();
             // Not `read_bucket`: every future within this one costs a tenth of the instructions of a hit.
             let (at, buffer) = self.bucket_span(hash);
-            self.bucket = self.endpoint.read(at, buffer).await?;
+            self.bucket = self.client.endpoint.read(at, buffer).await?;
             if let Some(lookup) = self.lookup_seen(hash, key, into, begun_ns, counted).await? {
                 return Ok(lookup);
             }
@@ -223,7 +224,7 @@ impl<E: Endpoint> Forge<E> {
     ) -> Result<Candidate, CacheError> {
         let Some((at, bytes, chunk)) = self.record_span(slot) else {
             // A client that does not know the chunk's node begins anew with it.
-            Box::pin(self.learn_nodes()).await?;
+            self.client.learn_nodes().await?;
             return Ok(Candidate::Reused);
         };
         self.shared.hotness.expect(chunk);
@@ -231,7 +232,7 @@ impl<E: Endpoint> Forge<E> {
         (into.start, into.meta) = (0, Meta::default());
         let mut buffer = std::mem::take(&mut into.buffer);
         buffer.resize(bytes);
-        into.buffer = self.endpoint.read(at, buffer).await?;
+        into.buffer = self.client.endpoint.read(at, buffer).await?;
         match self.judge_record(slot, key, into, begun_ns) {
             Judged::Is(candidate) => Ok(candidate),
             // Boxed, as all that is rare on this way: its state would make every lookup's larger.
@@ -284,7 +285,7 @@ impl<E: Endpoint> Forge<E> {
         key: &[u8],
         into: &mut Value,
     ) -> Result<Candidate, CacheError> {
-        let Some(buffer) = self.read_body(&header, &body, std::mem::take(&mut into.buffer)).await? else {
+        let Some(buffer) = self.extent_io().read_body(&header, &body, std::mem::take(&mut into.buffer)).await? else {
             return Ok(Candidate::Reused);
         };
         into.buffer = buffer;
@@ -295,7 +296,7 @@ impl<E: Endpoint> Forge<E> {
 
     #[inline]
     fn timely(&self, header: Header, begun_ns: u64) -> Candidate {
-        let late = self.endpoint.now_ns().wrapping_sub(begun_ns) > REUSE_NS;
+        let late = self.client.endpoint.now_ns().wrapping_sub(begun_ns) > REUSE_NS;
         if late { Candidate::Reused } else { Candidate::Ours(header) }
     }
 
@@ -315,14 +316,14 @@ impl<E: Endpoint> Forge<E> {
     /// Whether the object has expired by the pool's time.
     #[inline]
     pub(super) async fn has_expired(&mut self, header: &Header, begun_ns: u64) -> Result<bool, CacheError> {
-        Ok(header.is_expired(self.pool_ms(begun_ns).await?))
+        Ok(header.is_expired(self.client.pool_ms(begun_ns).await?))
     }
 
     /// Counts an access to the object in the slot.
     #[inline(always)]
     pub(super) fn count_hit(&mut self, slot: Slot, header: &Header) {
         self.stats.hits += 1;
-        let (chunk, _) = self.shared.pool.layout.divide(self.shared.format.heap_offset(slot));
+        let (chunk, _) = self.client.pool.layout.divide(self.shared.format.heap_offset(slot));
         let max = self.shared.settings.options.frequency_max;
         self.shared.hotness.touch(ChunkId(chunk as u32), header.number, header.generation, max);
         if self.variant.eager_hotness {
@@ -344,14 +345,14 @@ impl<E: Endpoint> Forge<E> {
             // A round in the middle would move the lease, and so say that nothing is used any more that
             // was READ before. A key counts once, and once more where it is looked up alone.
             let counted = 2 * keys.len() as u32;
-            if self.operations_to_round <= counted {
+            if self.client.is_round_due_within(counted) {
                 Box::pin(self.make_round()).await?;
-                self.operations_to_round = self.operations_to_round.max(counted + 1);
+                self.client.put_off_round(counted);
             }
-            let begun_ns = self.endpoint.now_ns();
+            let begun_ns = self.client.endpoint.now_ns();
             let candidates = self.first_candidates(keys, &mut values).await?;
             for (index, key) in keys.iter().enumerate() {
-                self.operations_to_round -= 1;
+                self.client.count_operation();
                 let value = &mut values[index];
                 let lookup = match candidates[index] {
                     None => {
@@ -397,7 +398,7 @@ impl<E: Endpoint> Forge<E> {
             buffer.resize(BUCKET_BYTES as usize);
             batch.read(self.shared.layout.bucket(hash.bucket), buffer);
         }
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         for (index, buffer) in buckets.iter_mut().enumerate().take(keys.len()) {
             *buffer = batch.take_nth(index);
         }
@@ -420,7 +421,7 @@ impl<E: Endpoint> Forge<E> {
         }
         self.buckets_at_once = buckets;
         if !batch.is_empty() {
-            self.endpoint.post(&mut batch).await?;
+            self.client.endpoint.post(&mut batch).await?;
         }
         for (value, reader) in values.iter_mut().zip(readers) {
             if let Some(read) = reader {

@@ -87,11 +87,9 @@ use crate::record::Hasher;
 use crate::{CacheError, Stats, Value};
 use absence::Absence;
 use addresses::{ADDRESS_CACHE_BYTES, Addresses};
-use atoll_fabric::purpose::Scope;
-use atoll_fabric::{Address, Batch, Buffer, Endpoint, Purpose, VerbError};
-use atoll_pool::registry::{PlaceState, Times, Watch};
-use atoll_pool::retirement::Retirement;
-use atoll_pool::{Chunk, ChunkId, Incarnation, Member, Pool, PoolClock, PoolError, PoolSettings, chunks, registry};
+use atoll_fabric::{Address, Buffer, Endpoint};
+use atoll_pool::client::OPERATIONS_PER_ROUND;
+use atoll_pool::{ChunkId, Client, Pool, PoolError, PoolSettings};
 use cleaning::Cleaning;
 use expiry::Sweep;
 use group::{MapEntry, OpenGroup};
@@ -103,7 +101,7 @@ use std::sync::Arc;
 
 /// A `forge` pool as one process has it open.
 pub struct ForgePool {
-    pub(crate) pool: Pool,
+    pub(crate) pool: Arc<Pool>,
     pub(crate) settings: ForgeSettings,
     pub(crate) layout: ForgeLayout,
     format: SlotFormat,
@@ -136,7 +134,7 @@ impl ForgePool {
         let hotness = HotnessMap::new(pool.layout.chunks_max, pool.settings.group_objects_max);
         let learner = (settings.options.rule == Rule::Learned)
             .then(|| Learner::new(pool.layout.chunks_max, pool.settings.group_objects_max));
-        Ok(Arc::new(Self { pool, settings, layout, format, hasher, hotness, learner }))
+        Ok(Arc::new(Self { pool: Arc::new(pool), settings, layout, format, hasher, hotness, learner }))
     }
 
     /// The pool's settings and layout.
@@ -163,12 +161,6 @@ impl ForgePool {
     }
 }
 
-/// Operations between two looks at the eviction windows, at most. The paper looks every 100 us; a client that does nothing has nothing to tell.
-const OPERATIONS_PER_ROUND_MAX: u32 = 256;
-
-/// Write tokens of one block.
-const TOKENS_AT_ONCE: u64 = 1 << 20;
-
 /// Memory of groups that were closed: their maps and expiries, empty.
 type GroupMemory = Vec<(Vec<MapEntry>, Vec<(u64, u64)>)>;
 
@@ -186,10 +178,7 @@ enum Protection {
 /// A client of a `forge` pool.
 pub struct Forge<E: Endpoint> {
     shared: Arc<ForgePool>,
-    endpoint: E,
-    /// `None` for an auditor, and after it has left.
-    member: Option<Member>,
-    clock: PoolClock,
+    client: Client<E>,
     /// The group that this client fills, for each queue.
     groups: [Option<OpenGroup>; 2],
     /// Chunks that this client owns in state Open, empty, with their generations.
@@ -219,12 +208,8 @@ pub struct Forge<E: Endpoint> {
     packed: Buffer,
     /// The value that a change replaces.
     old: Value,
-    /// Tokens that nobody else has, for the next writes.
-    tokens: std::ops::Range<u64>,
     /// What this client's signal protects, as far as it matters.
     protection: Protection,
-    operations_to_round: u32,
-    operations_per_round: u32,
     cleaning: Cleaning,
     sweep: Sweep,
     /// Decides which dead records are counted.
@@ -238,16 +223,6 @@ pub struct Forge<E: Endpoint> {
     merged_mean: u64,
     /// What it remembers for [`Rule::Learned`].
     lesson: Lesson,
-    /// When this client last looked after the others, how often it does, and what it has seen of their leases.
-    looked_ns: u64,
-    times: Times,
-    watch: Watch,
-    /// What it does to give back the memory of retired chunks.
-    retirement: Retirement,
-    /// What this client reclaimed when it joined, until a repair that was asked for tells of it.
-    untold: repair::Repaired,
-    /// Whether a client has died since everything was counted.
-    distrust: bool,
     lately_bound: LatelyBound,
     /// What the last lookup saw, if it missed.
     absence: Option<Absence>,
@@ -256,9 +231,6 @@ pub struct Forge<E: Endpoint> {
     overtaken: Option<Overtaken<Slot>>,
     /// Where objects were, if this client remembers that.
     addresses: Addresses,
-    /// What its operations say once the fabric has failed this client: a verb of it may still land, so that nothing that it holds can be used by it
-    /// any more.
-    lost: Option<VerbError>,
     stats: Stats,
     holes: OpenHoles,
     /// What this client does without, and where the area of that is.
@@ -269,52 +241,31 @@ pub struct Forge<E: Endpoint> {
 impl<E: Endpoint> Forge<E> {
     /// Joins the pool as a new client.
     pub async fn join(shared: &Arc<ForgePool>, endpoint: E) -> Result<Self, PoolError> {
-        let member = Member::join(&endpoint, &shared.pool).await?;
-        let mut forge = Self::new(shared, endpoint, Some(member));
-        forge.looked_ns = forge.endpoint.now_ns();
-        forge.settle_in().await.map_err(|error| match error {
+        let mut forge = Self::new(shared, Client::join(&shared.pool, endpoint).await?);
+        atoll_pool::repair::settle_in(&mut forge).await.map_err(|error| match error {
             CacheError::Verb(error) => PoolError::Verb(error),
             _ => PoolError::Damaged { what: "what a client that died left behind" },
         })?;
         Ok(forge)
     }
 
-    /// A client that took the place of one that was shut out reclaims what that one held; one that is alone after somebody died counts
-    /// anew.
-    async fn settle_in(&mut self) -> Result<(), CacheError> {
-        let places = registry::places(&self.endpoint, &self.shared.pool).await?;
-        if self.member().took_over || places.iter().any(|place| place.state == PlaceState::Fenced) {
-            let mut repaired = repair::Repaired::default();
-            Box::pin(self.reclaim(&mut repaired)).await?;
-            self.untold = repaired;
-            return Ok(());
-        }
-        Box::pin(self.recount()).await.map(drop)
-    }
-
-    /// Sets how often this client looks after the others, and how long one may stand still.
-    pub fn set_times(&mut self, times: Times) {
-        self.times = times;
-    }
-
-    /// One that only looks at the pool, without a place in it: for [`Forge::verify`].
+    /// One that only looks at the pool, without a place in it: for [`Pooled::verify`](crate::Pooled::verify).
     pub fn auditor(shared: &Arc<ForgePool>, endpoint: E) -> Self {
-        Self::new(shared, endpoint, None)
+        Self::new(shared, Client::auditor(&shared.pool, endpoint))
     }
 
-    fn new(shared: &Arc<ForgePool>, endpoint: E, member: Option<Member>) -> Self {
+    fn new(shared: &Arc<ForgePool>, client: Client<E>) -> Self {
         let window_objects = shared.settings.window * shared.pool.settings.group_objects_max;
-        let addresses = Addresses::new(if endpoint.is_near() { 0 } else { ADDRESS_CACHE_BYTES });
-        let remembers_absence = !endpoint.is_near();
-        let operations_per_round = (window_objects / 8).clamp(1, OPERATIONS_PER_ROUND_MAX);
+        let is_near = client.endpoint.is_near();
+        client.set_operations_per_round((window_objects / 8).clamp(1, OPERATIONS_PER_ROUND));
         Self {
             dead_seen: 0,
-            cleaning: Cleaning::from(ChunkId((endpoint.random() % u64::from(shared.pool.layout.chunks())) as u32)),
-            sweep: Sweep::new(endpoint.now_ns()),
+            cleaning: Cleaning::from(ChunkId(
+                (client.endpoint.random() % u64::from(shared.pool.layout.chunks())) as u32,
+            )),
+            sweep: Sweep::new(client.endpoint.now_ns()),
             shared: shared.clone(),
-            endpoint,
-            member,
-            clock: PoolClock::default(),
+            client,
             groups: [None, None],
             stock: Vec::new(),
             stock_wanted: 0,
@@ -331,27 +282,17 @@ impl<E: Endpoint> Forge<E> {
             stretches: Vec::new(),
             packed: Buffer::new(),
             old: Value::new(),
-            tokens: 0..0,
             protection: Protection::None,
-            operations_to_round: operations_per_round,
-            operations_per_round,
             small_head: 0,
             ghost_age_groups: 0,
             reserved: false,
             merged_mean: 0,
             lesson: Lesson::default(),
-            looked_ns: 0,
-            times: Times::default(),
-            watch: Watch::default(),
-            retirement: Retirement::default(),
-            untold: repair::Repaired::default(),
-            distrust: false,
             lately_bound: LatelyBound::default(),
             absence: None,
             overtaken: None,
-            remembers_absence,
-            addresses,
-            lost: None,
+            remembers_absence: !is_near,
+            addresses: Addresses::new(if is_near { 0 } else { ADDRESS_CACHE_BYTES }),
             stats: Stats::default(),
             holes: OpenHoles::NONE,
             variant: Variant::default(),
@@ -364,7 +305,7 @@ impl<E: Endpoint> Forge<E> {
     pub fn open_hole(&mut self, hole: Hole) {
         self.holes = OpenHoles::only(hole);
         if hole == Hole::HastyDiscard {
-            self.retirement = Retirement::hasty();
+            self.client.discard_hastily();
         }
     }
 
@@ -378,39 +319,19 @@ impl<E: Endpoint> Forge<E> {
         &self.shared
     }
 
-    /// The client's endpoint.
-    pub fn endpoint(&self) -> &E {
-        &self.endpoint
-    }
-
-    /// Who this client is in the pool.
-    pub fn me(&self) -> Incarnation {
-        self.member().incarnation
-    }
-
-    fn member(&self) -> &Member {
-        self.member.as_ref().expect("a client that has left does nothing any more")
-    }
-
-    async fn count_objects(&mut self, by: i64) -> Result<(), VerbError> {
-        let member = self.member.as_mut().expect("a client that has left does nothing any more");
-        member.count_objects(&self.endpoint, by).await
-    }
-
     /// Puts everything that this client holds back into the pool and gives up its place.
     pub async fn leave(&mut self) -> Result<(), CacheError> {
-        if self.member.is_none() {
+        if !self.client.is_member() {
             return Ok(());
         }
-        if self.lost.is_some() {
-            // Others repair it, once it is shut out.
-            self.member = None;
+        if self.client.is_lost() {
+            self.client.forget();
             return Ok(());
         }
         let left = self.put_back_and_leave().await;
         if let Err(CacheError::Verb(error)) = &left {
             // It is not to leave a second time as if it had put everything back.
-            self.note_failure(error);
+            self.client.note_failure(error);
         }
         left
     }
@@ -422,97 +343,24 @@ impl<E: Endpoint> Forge<E> {
         self.free_waiting().await?;
         self.free_stock_beyond(0).await?;
         self.flush_hotness().await?;
-        self.recheck_bound().await?;
-        self.endpoint.flush().await?;
-        if let Some(member) = self.member.take() {
-            member.leave(&self.endpoint).await?;
-        }
-        Ok(())
-    }
-
-    /// After a failure of the fabric a verb of this client may still land, and what it holds is not its own any more: it is of no use from now on.
-    #[cold]
-    fn note_failure(&mut self, error: &VerbError) {
-        if !matches!(error, VerbError::Unreachable { .. } | VerbError::NoMemory { .. }) {
-            // A fork must be told what it is, not to join again.
-            let told = if *error == VerbError::Forked { VerbError::Forked } else { VerbError::Fenced };
-            (self.lost, self.operations_to_round) = (Some(told), 1);
-        }
-    }
-
-    /// Whether this client still is one; else it is lost from now on. Asked every round, before an operation whose copy of the pool's clock is too old (so
-    /// that no operation on one host begins more than a millisecond after the last answer), and after a word that is not as it should be.
-    async fn check_membership(&mut self) -> Result<(), VerbError> {
-        let Some(member) = &self.member else { return Ok(()) };
-        let checked = member.check(&self.endpoint).await;
-        if let Err(error) = &checked {
-            self.note_failure(error);
-        }
-        checked
+        crate::extent::recheck_bound(self).await?;
+        self.client.endpoint.flush().await?;
+        Ok(self.client.leave().await?)
     }
 
     /// The same outcome of an operation, unless it came to an unexpected word because this client was shut out.
     #[inline]
     async fn judged<T>(&mut self, outcome: Result<T, CacheError>) -> Result<T, CacheError> {
         if matches!(outcome, Err(CacheError::Damaged { .. } | CacheError::OutOfMemory)) {
-            Box::pin(self.check_membership()).await?;
+            Box::pin(self.client.check_membership()).await?;
         }
         outcome
-    }
-
-    /// Frees a chunk that this client owns as `owned`. Only if it is shut out has another client changed the word.
-    async fn free_own(&mut self, chunk: ChunkId, owned: Chunk) -> Result<(), CacheError> {
-        if !chunks::free(&self.endpoint, &self.shared.pool.layout, chunk, owned).await? {
-            self.check_membership().await?;
-        }
-        Ok(())
-    }
-
-    /// A token that no other write has: the pool hands them out in blocks.
-    async fn next_token(&mut self) -> Result<u64, VerbError> {
-        if let Some(token) = self.tokens.next() {
-            return Ok(token);
-        }
-        let mut batch = Batch::new();
-        let block = batch.fetch_and_add(self.shared.pool.layout.tokens(), TOKENS_AT_ONCE);
-        self.endpoint.post(&mut batch).await?;
-        // Zero stands for no token.
-        let first = batch.word(block).saturating_add(1);
-        self.tokens = first.saturating_add(1)..first.saturating_add(TOKENS_AT_ONCE);
-        Ok(first)
-    }
-
-    /// The pool's time.
-    async fn pool_ms(&mut self, now_ns: u64) -> Result<u64, VerbError> {
-        if let Some(ms) = self.clock.running_ms(now_ns) {
-            return Ok(ms);
-        }
-        if self.endpoint.is_near() {
-            // Over a network the next verb says so.
-            Box::pin(self.check_membership()).await?;
-        }
-        let _scope = Scope::new(&self.endpoint, Purpose::Upkeep);
-        // Boxed, as all that is rare: its state would make every operation's larger.
-        let ms = Box::pin(self.clock.now_ms(&self.endpoint, &self.shared.pool.layout, now_ns)).await?;
-        self.stats.clocks_refused = self.clock.outliers();
-        Ok(ms)
-    }
-
-    /// Counts an operation, and says whether it is one that makes a [round](Self::make_round) first.
-    #[inline]
-    fn is_round_due(&mut self) -> bool {
-        self.operations_to_round -= 1;
-        self.operations_to_round == 0
     }
 
     /// What an operation does first now and then: tells the pool of accesses to groups that are about to be evicted, and tends.
     #[cold]
     async fn make_round(&mut self) -> Result<(), CacheError> {
-        self.operations_to_round = self.operations_per_round;
-        if let Some(error) = &self.lost {
-            self.operations_to_round = 1;
-            return Err(CacheError::Verb(error.clone()));
-        }
+        self.client.begin_round()?;
         self.flush_hotness().await?;
         self.tend().await
     }
@@ -520,7 +368,7 @@ impl<E: Endpoint> Forge<E> {
     /// What every operation that writes does first.
     #[inline]
     async fn begin(&mut self) -> Result<(), CacheError> {
-        if self.is_round_due() {
+        if self.client.count_operation() {
             Box::pin(self.make_round()).await?;
         }
         Ok(())
@@ -534,8 +382,8 @@ impl<E: Endpoint> Drop for Forge<E> {
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         if !std::thread::panicking() {
             let _ = std::pin::pin!(self.leave()).as_mut().poll(&mut context);
-        } else if let Some(member) = self.member.take() {
-            let _ = std::pin::pin!(member.abandon(&self.endpoint)).as_mut().poll(&mut context);
+        } else {
+            self.client.abandon_now();
         }
     }
 }

@@ -87,7 +87,7 @@ impl<E: Endpoint> Forge<E> {
     /// Where the records of the objects that stay lie, those that are near each other together.
     fn stretches(&self, leavers: &[Leaver]) -> Vec<Stretch> {
         let bytes_max =
-            STRETCH_BYTES_MAX.min(usize::try_from(self.endpoint.limits().verb_bytes_max).unwrap_or(usize::MAX));
+            STRETCH_BYTES_MAX.min(usize::try_from(self.client.endpoint.limits().verb_bytes_max).unwrap_or(usize::MAX));
         let mut stretches: Vec<Stretch> = Vec::new();
         for (object, leaver) in leavers.iter().enumerate().filter(|(_, leaver)| leaver.stays) {
             let Some((_, bytes, _)) = leaver.word.and_then(|word| self.record_span(word)) else { continue };
@@ -109,7 +109,7 @@ impl<E: Endpoint> Forge<E> {
 
     /// What lies at the stretches, which are no more than a batch has verbs.
     async fn read_stretches(&mut self, group: &LeavingGroup, stretches: &[Stretch]) -> Result<Vec<Buffer>, CacheError> {
-        let chunk = self.shared.pool.layout.chunk(group.chunk);
+        let chunk = self.client.pool.layout.chunk(group.chunk);
         let mut batch = Batch::new();
         let mut buffers = Vec::with_capacity(stretches.len());
         for Stretch { begin, end, .. } in stretches {
@@ -124,7 +124,7 @@ impl<E: Endpoint> Forge<E> {
             }
         }
         if group.bytes.is_empty() {
-            self.endpoint.post(&mut batch).await?;
+            self.client.endpoint.post(&mut batch).await?;
             buffers.extend((0..stretches.len()).map(|nth| batch.take_nth(nth)));
         }
         Ok(buffers)
@@ -154,19 +154,19 @@ impl<E: Endpoint> Forge<E> {
             leavers[object].stays = false;
             return self.drop_damaged(leaver.entry.slot, word).await;
         };
-        let now_ns = self.endpoint.now_ns();
-        if header.expiry_ms.is_some() && header.is_expired(self.pool_ms(now_ns).await?) {
+        let now_ns = self.client.endpoint.now_ns();
+        if header.expiry_ms.is_some() && header.is_expired(self.client.pool_ms(now_ns).await?) {
             leavers[object].stays = false;
             return Ok(());
         }
         let record_bytes = header.record_bytes();
-        let verb_bytes_max = self.endpoint.limits().verb_bytes_max;
+        let verb_bytes_max = self.client.endpoint.limits().verb_bytes_max;
         let is_long = piece.bytes.len() as u64 + record_bytes > verb_bytes_max && !piece.copies.is_empty();
         if piece.copies.is_full() || is_long || !self.has_room(to, record_bytes) {
             self.move_piece(group, piece, leavers, to).await?;
         }
         if !self.open_room(to, record_bytes).await? {
-            let count = if self.distrust { FreeCount::Distrusted } else { FreeCount::Trusted };
+            let count = if self.client.are_counts_estimated() { FreeCount::Distrusted } else { FreeCount::Trusted };
             let Some(chunk) = self.allocate(count, 0).await? else {
                 leavers[object].stays = false;
                 return Ok(());
@@ -176,7 +176,7 @@ impl<E: Endpoint> Forge<E> {
         }
         let hash = KeyHash { bucket: 0, fingerprint: word.fingerprint(), more: leaver.entry.more };
         let place = self.take_place(to, leaver.entry.slot, hash, leaver.carry, &header);
-        let layout = &self.shared.pool.layout;
+        let layout = &self.client.pool.layout;
         piece.at.get_or_insert_with(|| (layout.chunk(place.chunk).add(place.offset_bytes), place.chunk));
         let header =
             Header { number: place.number, generation: place.generation as u16, main: to == Queue::Main, ..header };
@@ -210,7 +210,7 @@ impl<E: Endpoint> Forge<E> {
             .zip(&slots)
             .map(|(copy, slot)| batch.compare_and_swap(*slot, copy.from.0, copy.to.0))
             .collect();
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         piece.bytes = written.take(&mut batch);
         piece.bytes.resize(0);
         let mut is_last = true;

@@ -18,7 +18,7 @@ use super::slot::Slot;
 use super::{Forge, Hole};
 use crate::CacheError;
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Ticket, VerbError};
-use atoll_pool::{ChunkId, PoolError, nodes};
+use atoll_pool::ChunkId;
 
 /// A WRITE that takes effect before a verb which is added to the batch afterwards.
 pub(super) enum Earlier {
@@ -58,7 +58,7 @@ impl<E: Endpoint> Forge<E> {
     pub(super) async fn write_first(&self, at: Address, words: Buffer) -> Result<Buffer, VerbError> {
         let mut batch = Batch::new();
         let written = batch.write(at, words);
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         Ok(batch.take(written))
     }
 
@@ -66,57 +66,19 @@ impl<E: Endpoint> Forge<E> {
     #[cold]
     pub(super) async fn protect_first(&self, chunk: ChunkId) -> Result<(), VerbError> {
         let mut batch = Batch::new();
-        self.member().protect(&mut batch, chunk);
-        self.endpoint.post(&mut batch).await
+        self.client.member().protect(&mut batch, chunk);
+        self.client.endpoint.post(&mut batch).await
     }
 
     /// Where a slot's record is, as [`Forge::record_span`] has it, also if it is on a node that this client does not know yet.
     #[inline]
     pub(super) async fn find_record(&mut self, slot: Slot) -> Result<Option<(Address, usize, ChunkId)>, CacheError> {
         match self.record_span(slot) {
-            None if self.shared.pool.layout.may_grow() && !self.is_open(Hole::UnknownNode) => {
-                self.learn_nodes().await?;
+            None if self.client.pool.layout.may_grow() && !self.is_open(Hole::UnknownNode) => {
+                self.client.learn_nodes().await?;
                 Ok(self.record_span(slot))
             }
             span => Ok(span),
         }
-    }
-
-    /// The chunk with this number, also if it is on a node that this client does not know yet.
-    pub(super) async fn find_chunk(&mut self, number: u32) -> Result<Option<ChunkId>, CacheError> {
-        if self.shared.pool.layout.checked_chunk(number).is_none() && !self.is_open(Hole::UnknownNode) {
-            self.learn_nodes().await?;
-        }
-        Ok(self.shared.pool.layout.checked_chunk(number))
-    }
-
-    /// Looks for memory nodes that this process does not know; whether there were any.
-    pub(super) async fn learn_nodes(&mut self) -> Result<bool, CacheError> {
-        if !self.shared.pool.layout.may_grow() {
-            return Ok(false);
-        }
-        // Boxed, as all that is rare: its state would make every operation's larger.
-        Box::pin(nodes::learn(&self.endpoint, &self.shared.pool)).await.map_err(|error| match error {
-            PoolError::Verb(error) => CacheError::Verb(error),
-            _ => CacheError::Damaged { what: "a memory node's region is not the one that was added to the pool" },
-        })
-    }
-
-    /// Adds a memory node with at most so many bytes, on a fabric whose regions are all there; gives its number. Elsewhere the region is made between
-    /// [`nodes::claim`] and [`Claim::prepare`](nodes::Claim::prepare).
-    pub async fn grow(&mut self, bytes: u64) -> Result<u8, PoolError> {
-        let grown = self.add_node(bytes).await;
-        // The node may be there and its chunks not be counted: a client that left as if nothing had happened would have nobody count them.
-        if let Err(PoolError::Verb(error)) = &grown {
-            self.note_failure(error);
-        }
-        grown
-    }
-
-    async fn add_node(&mut self, bytes: u64) -> Result<u8, PoolError> {
-        let claim = nodes::claim(&self.endpoint, &self.shared.pool, self.me(), bytes).await?;
-        let identity = claim.prepare(&self.endpoint, &self.shared.pool).await?;
-        claim.publish(&self.endpoint, &self.shared.pool, identity).await?;
-        Ok(claim.node)
     }
 }

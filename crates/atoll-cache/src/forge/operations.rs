@@ -30,7 +30,7 @@ impl<E: Endpoint> Engine for Forge<E> {
         let outcome = self.apply(key, change).await;
         let outcome = self.judged(outcome).await;
         if let Err(CacheError::Verb(error)) = &outcome {
-            self.note_failure(error);
+            self.client.note_failure(error);
         }
         self.old.shrink_beyond(1 << 20);
         self.outgoing.shrink_beyond(1 << 20);
@@ -59,12 +59,12 @@ impl<E: Endpoint> Engine for Forge<E> {
     }
 
     async fn objects(&mut self) -> Result<u64, CacheError> {
-        Ok(registry::objects(&self.endpoint, &self.shared.pool).await?)
+        Ok(registry::objects(&self.client.endpoint, &self.client.pool).await?)
     }
 
     async fn now_ms(&mut self) -> Result<u64, CacheError> {
-        let now_ns = self.endpoint.now_ns();
-        Ok(self.pool_ms(now_ns).await?)
+        let now_ns = self.client.endpoint.now_ns();
+        Ok(self.client.pool_ms(now_ns).await?)
     }
 
     async fn tend(&mut self) -> Result<(), CacheError> {
@@ -76,7 +76,7 @@ impl<E: Endpoint> Engine for Forge<E> {
         self.shared.value_bytes_max()
     }
 
-    fn stats(&self) -> &Stats {
-        &self.stats
+    fn stats(&self) -> Stats {
+        self.stats.with_upkeep(self.client.upkeep())
     }
 }

@@ -2,10 +2,10 @@
 
 use super::{Forge, ForgePool};
 use crate::CacheError;
-use crate::pooled::{Audit, Mended, Pooled};
+use crate::audit::Audit;
+use crate::pooled::Pooled;
 use atoll_fabric::{Address, Endpoint};
-use atoll_pool::registry::Times;
-use atoll_pool::{Incarnation, Pool, PoolError, PoolSettings};
+use atoll_pool::{Client, Pool, PoolError, PoolSettings, Repaired};
 use std::sync::Arc;
 
 impl<E: Endpoint> Pooled<E> for Forge<E> {
@@ -39,52 +39,28 @@ impl<E: Endpoint> Pooled<E> for Forge<E> {
         self.pool()
     }
 
-    fn endpoint(&self) -> &E {
-        self.endpoint()
-    }
-
-    fn me(&self) -> Incarnation {
-        self.me()
-    }
-
-    fn set_times(&mut self, times: Times) {
-        self.set_times(times);
+    fn client(&self) -> &Client<E> {
+        &self.client
     }
 
     async fn leave(&mut self) -> Result<(), CacheError> {
         self.leave().await
     }
 
-    async fn repair(&mut self) -> Result<Mended, CacheError> {
-        let repaired = self.repair().await?;
-        let chunks = repaired.chunks + repaired.extents;
-        Ok(Mended { clients: repaired.clients, chunks, recounted: repaired.recounted })
+    async fn repair(&mut self) -> Result<Repaired, CacheError> {
+        atoll_pool::repair::repair(self).await
     }
 
     async fn verify(&mut self) -> Result<Audit, CacheError> {
-        let report = self.verify().await?;
-        Ok(Audit {
-            faults: report.faults,
-            objects: report.objects,
-            body_bytes: report.body_bytes,
-            chunks: report.chunks,
-            counts_estimated: report.counts_estimated,
-        })
+        self.audit().await
     }
 
     async fn retire_chunks(&mut self, most: u64) -> Result<u64, CacheError> {
         self.retire_chunks(most).await
     }
 
-    async fn discard_retired(&mut self) -> Result<u64, CacheError> {
-        self.discard_retired().await
-    }
-
     async fn restore_chunk(&mut self) -> Result<bool, CacheError> {
-        self.restore_chunk().await
-    }
-
-    async fn grow(&mut self, bytes: u64) -> Result<u8, PoolError> {
-        self.grow(bytes).await
+        self.begin().await?;
+        Ok(self.client.restore().await?)
     }
 }

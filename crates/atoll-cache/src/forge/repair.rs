@@ -1,10 +1,8 @@
-//! What a client that died held comes back.
+//! What a client of this engine may have held when it died, and how it is settled: see
+//! [`atoll_pool::repair`].
 //!
-//! Every client now and then looks at the other clients' leases. One that stands still is asked after: if it is dead, or the fabric has shut it out, its
-//! place becomes Fenced (see `atoll_pool::registry`). The client that did so reclaims what it held; if that dies, too, another client does, after a
-//! while. Until then nothing that a suspect could still write is touched.
-//!
-//! There is no record of what the dead client was about to do. Every chunk names its owner, and the records in it tell what they are:
+//! There is no record of what the dead client was about to do. Every chunk names its owner, and the
+//! records in it tell what they are:
 //!
 //! | what is found | what the client may have been doing | what is done |
 //! |---|---|---|
@@ -25,42 +23,22 @@
 //!
 //! Every step is one compare-and-swap from what was seen, so that several may repair at once and any of them die.
 
-use super::extent::Extent;
 use super::group::{MapEntry, OpenGroup};
 use super::layout::{BUCKET_BYTES, BUCKET_SLOTS, Queue};
 use super::ring::Standing;
 use super::slot::{GHOST_MORE_MAX, KeyHash, Slot, UNIT_BYTES};
 use super::{Forge, Hole};
 use crate::CacheError;
-use crate::extent;
+use crate::extent::{self, Extent, ExtentIndex, ExtentIo, LatelyBound};
 use crate::record::{Header, Record};
-use atoll_fabric::{Batch, Buffer, Endpoint, Purpose};
-use atoll_pool::registry::{self, PlaceState, Roll};
-use atoll_pool::retirement::DISCARDS_IN_ROUND;
-use atoll_pool::{Chunk, ChunkId, ChunkState, chunks, read_word, retirement};
+use atoll_fabric::{Batch, Buffer, Endpoint, Purpose, VerbError};
+use atoll_pool::registry::{self, Place, Roll};
+use atoll_pool::repair::{self, Estate, Seen};
+use atoll_pool::{Chunk, ChunkId, ChunkState, Client, chunks};
 use std::collections::HashSet;
 
-/// Descriptors READ at once.
-const DESCRIPTORS_AT_ONCE: u32 = 1024;
 /// Looks at a bucket whose objects change under the look.
 const LOOKS_MAX: u32 = 1_000;
-
-/// What a look at the other clients came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Repaired {
-    /// Clients that were shut out.
-    pub clients: u64,
-    /// Chunks that had belonged to a dead client, and were freed or put into a queue.
-    pub chunks: u64,
-    /// Of those, chunks with live objects.
-    pub groups: u64,
-    /// Extents that no object had.
-    pub extents: u64,
-    /// Insertions that were never decided.
-    pub pending: u64,
-    /// Whether everything was counted anew.
-    pub recounted: bool,
-}
 
 /// Records of a chunk, from the first on.
 pub(super) struct Parsed {
@@ -98,135 +76,15 @@ enum Indexed {
 }
 
 impl<E: Endpoint> Forge<E> {
-    /// Tells the others that this client is alive, and looks after those that may not be. Operations do this by themselves; a client that does
-    /// nothing for long should be made to, every [`Times::look_ns`](registry::Times). Takes expired objects away, too.
+    /// Tells the other clients that this one is alive, and looks after those that may not be.
+    /// Operations do this by themselves. A client that does nothing for long should be made to, every
+    /// [`Times::look_ns`](atoll_pool::registry::Times). Removes expired objects, too.
     pub async fn tend(&mut self) -> Result<(), CacheError> {
-        let before = self.endpoint.purpose(Purpose::Upkeep);
-        let tended = self.renew_and_look().await;
-        self.endpoint.purpose(before);
+        let before = self.client.endpoint.purpose(Purpose::Upkeep);
+        let tended = repair::round(self).await;
+        self.client.endpoint.purpose(before);
         tended?;
         Box::pin(self.sweep_expired()).await
-    }
-
-    async fn renew_and_look(&mut self) -> Result<(), CacheError> {
-        if let Some(error) = &self.lost {
-            return Err(CacheError::Verb(error.clone()));
-        }
-        self.check_membership().await?;
-        let Some(member) = &mut self.member else { return Ok(()) };
-        member.renew(&self.endpoint);
-        // A client that sees this relies on it that what the next operation READs is READ later.
-        self.endpoint.flush().await?;
-        let now_ns = self.endpoint.now_ns();
-        if now_ns.wrapping_sub(self.looked_ns) < self.times.look_ns {
-            return Ok(());
-        }
-        self.looked_ns = now_ns;
-        self.learn_nodes().await?;
-        self.look(false).await?;
-        let me = self.me();
-        Box::pin(self.retirement.go_on(&self.endpoint, &self.shared.pool, me, DISCARDS_IN_ROUND)).await?;
-        // Also a client that has nothing to update holds no chunk longer than it is protected.
-        self.recheck_waiting(true).await
-    }
-
-    /// Looks after all other clients now, whether they stand still or not, and reclaims what the dead ones held. It harms no client whose lease moves.
-    /// Tells also of what this client reclaimed when it joined.
-    pub async fn repair(&mut self) -> Result<Repaired, CacheError> {
-        let joining = std::mem::take(&mut self.untold);
-        let now = self.look(true).await?;
-        Ok(Repaired {
-            clients: joining.clients + now.clients,
-            chunks: joining.chunks + now.chunks,
-            groups: joining.groups + now.groups,
-            extents: joining.extents + now.extents,
-            pending: joining.pending + now.pending,
-            recounted: joining.recounted || now.recounted,
-        })
-    }
-
-    async fn look(&mut self, everybody: bool) -> Result<Repaired, CacheError> {
-        let mut repaired = Repaired::default();
-        let (me, asked_ns) = (self.me(), self.endpoint.now_ns());
-        let places = registry::places(&self.endpoint, &self.shared.pool).await?;
-        let told_ns = self.endpoint.now_ns();
-        let mut left_behind = everybody;
-        for place in places.iter().filter(|place| place.incarnation.slot != me.slot) {
-            let still_ns = self.watch.still_ns(place, asked_ns, told_ns);
-            let pool = &self.shared.pool;
-            match place.state {
-                PlaceState::Taken | PlaceState::Joining => {
-                    let is_suspect = still_ns >= self.times.suspect_ns;
-                    let fenced = match is_suspect {
-                        true if self.is_open(Hole::UnfencedRepair) => {
-                            registry::declare_dead(&self.endpoint, pool, place).await?
-                        }
-                        true => registry::fence_suspect(&self.endpoint, pool, place).await?,
-                        false if everybody => registry::fence_dead(&self.endpoint, pool, place).await?,
-                        false => false,
-                    };
-                    if fenced {
-                        repaired.clients += 1;
-                        left_behind = true;
-                    }
-                }
-                PlaceState::Fenced if everybody || still_ns >= self.times.help_ns => left_behind = true,
-                _ => {}
-            }
-        }
-        self.stats.clients_fenced += repaired.clients;
-        repaired.extents += Box::pin(self.recheck_bound()).await?;
-        if left_behind {
-            Box::pin(self.reclaim(&mut repaired)).await?;
-        } else {
-            let (deaths, counted) = self.deaths().await?;
-            self.distrust = deaths != counted;
-        }
-        Ok(repaired)
-    }
-
-    /// Reclaims what clients that are not alive own, and frees their places.
-    pub(super) async fn reclaim(&mut self, repaired: &mut Repaired) -> Result<(), CacheError> {
-        self.stats.repairs += 1;
-        // A client that is shut out later may own what this look does not see: its place is left to the next one.
-        let before = registry::places(&self.endpoint, &self.shared.pool).await?;
-        let descriptors = self.all_descriptors().await?;
-        let roll = Roll::of(&registry::places(&self.endpoint, &self.shared.pool).await?);
-        retirement::reclaim(&self.endpoint, &self.shared.pool.layout, &descriptors, &roll).await?;
-        self.take_back_tickets().await?;
-        let nodes = self.all_nodes().await?;
-        let stolen = self.steal(&descriptors, &roll, &nodes).await?;
-        // Nobody but their owner puts nodes of these groups into a ring: those that are there now are all.
-        let nodes = if stolen.is_empty() { Vec::new() } else { self.all_nodes().await? };
-        let chunks: HashSet<ChunkId> = stolen.iter().map(|(chunk, _)| *chunk).collect();
-        for standing in nodes.iter().filter(|standing| chunks.contains(&standing.head.node.chunk)) {
-            self.empty_node(standing.queue, standing.head.position, standing.head.word).await?;
-        }
-        for (chunk, leaving) in stolen {
-            repaired.chunks += 1;
-            let settled = self.settle(chunk, leaving).await?;
-            repaired.groups += u64::from(settled.objects > 0);
-            repaired.pending += settled.pending;
-        }
-        repaired.extents += self.sweep_extents(extent::suspects(&descriptors, &roll)).await?;
-        for place in before.iter().filter(|place| place.state == PlaceState::Fenced) {
-            registry::free(&self.endpoint, &self.shared.pool, place).await?;
-        }
-        self.stats.chunks_repaired += repaired.chunks + repaired.extents;
-        repaired.recounted = self.recount().await?;
-        Ok(())
-    }
-
-    pub(super) async fn all_descriptors(&mut self) -> Result<Vec<chunks::Descriptor>, CacheError> {
-        self.learn_nodes().await?;
-        let layout = self.shared.pool.layout.clone();
-        let all = layout.chunks();
-        let mut descriptors = Vec::with_capacity(all as usize);
-        while (descriptors.len() as u32) < all {
-            let first = ChunkId(descriptors.len() as u32);
-            descriptors.extend(chunks::descriptors(&self.endpoint, &layout, first, DESCRIPTORS_AT_ONCE).await?);
-        }
-        Ok(descriptors)
     }
 
     /// Makes this client the owner of every group that its owner left behind.
@@ -260,9 +118,9 @@ impl<E: Endpoint> Forge<E> {
             if !left_behind {
                 continue;
             }
-            let leaving = Chunk::owned(ChunkState::Leaving, self.me(), found.generation);
-            let layout = &self.shared.pool.layout;
-            if chunks::transition(&self.endpoint, layout, chunk, found.word(), leaving).await? {
+            let leaving = Chunk::owned(ChunkState::Leaving, self.client.me(), found.generation);
+            let layout = &self.client.pool.layout;
+            if chunks::transition(&self.client.endpoint, layout, chunk, found.word(), leaving).await? {
                 stolen.push((chunk, leaving));
             }
         }
@@ -270,11 +128,11 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Frees a chunk that this client owns as `leaving`, or puts it into its queue with a new map, as its records say.
-    pub(super) async fn settle(&mut self, chunk: ChunkId, leaving: Chunk) -> Result<Settled, CacheError> {
-        let layout = self.shared.pool.layout.clone();
+    pub(super) async fn settle_chunk(&mut self, chunk: ChunkId, leaving: Chunk) -> Result<Settled, CacheError> {
+        let layout = self.client.pool.layout.clone();
         let mut buffer = Buffer::new();
         buffer.resize(layout.chunk_bytes as usize);
-        let mut buffer = self.endpoint.read(layout.chunk(chunk), buffer).await?;
+        let mut buffer = self.client.endpoint.read(layout.chunk(chunk), buffer).await?;
         let records = self.parse(&mut buffer, leaving.generation);
         let mut group = OpenGroup { chunk, generation: leaving.generation, ..OpenGroup::default() };
         let mut settled = Settled::default();
@@ -291,7 +149,7 @@ impl<E: Endpoint> Forge<E> {
                     let mut batch = Batch::new();
                     if !self.is_open(Hole::PendingForever) {
                         batch.compare_and_swap(self.shared.layout.slot(slot), word.0, 0);
-                        self.endpoint.post(&mut batch).await?;
+                        self.client.endpoint.post(&mut batch).await?;
                     }
                     settled.pending += 1;
                     group.dead_bytes += header.record_bytes();
@@ -308,17 +166,17 @@ impl<E: Endpoint> Forge<E> {
         if settled.objects > 0 {
             let queue = if records[0].header.main { Queue::Main } else { Queue::Small };
             self.queue_group(queue, 0, &mut group, leaving).await?;
-        } else if self.protected_by_others().await?.contains(&chunk) {
+        } else if self.client.protected_by_others().await?.contains(&chunk) {
             self.let_wait(chunk);
         } else {
-            self.free_own(chunk, leaving).await?;
+            self.client.free_own(chunk, leaving).await?;
         }
         Ok(settled)
     }
 
     /// The records of a chunk of this generation.
     pub(super) fn parse(&self, chunk: &mut Buffer, generation: u32) -> Vec<Parsed> {
-        let (settings, buckets) = (&self.shared.pool.settings, self.shared.settings.buckets);
+        let (settings, buckets) = (&self.client.pool.settings, self.shared.settings.buckets);
         let chunk_bytes = chunk.len();
         let (mut records, mut offset) = (Vec::new(), 0);
         while records.len() < settings.group_objects_max as usize && offset < chunk_bytes {
@@ -348,7 +206,7 @@ impl<E: Endpoint> Forge<E> {
         hash: KeyHash,
     ) -> Result<Indexed, CacheError> {
         self.read_bucket(hash).await?;
-        let heap_offset = u64::from(chunk.0) * self.shared.pool.layout.chunk_bytes + offset_bytes;
+        let heap_offset = u64::from(chunk.0) * self.client.pool.layout.chunk_bytes + offset_bytes;
         for place in 0..BUCKET_SLOTS {
             let (word, slot) = self.seen(hash, place);
             let here = !word.is_free()
@@ -363,45 +221,92 @@ impl<E: Endpoint> Forge<E> {
         Ok(Indexed::Dead)
     }
 
-    /// Frees what this client has bound lately and no object has: see [`crate::extent`].
-    pub(super) async fn recheck_bound(&mut self) -> Result<u64, CacheError> {
-        if self.lately_bound.is_empty() {
-            return Ok(0);
+    async fn count_live_slots(&self) -> Result<u64, CacheError> {
+        let buckets = self.shared.settings.buckets;
+        let (mut first, mut live) = (0, 0);
+        while first < buckets {
+            let count = 1024.min(self.shared.layout.buckets_in_a_piece(first));
+            let mut buffer = Buffer::new();
+            buffer.resize(BUCKET_BYTES as usize * count as usize);
+            let words = self.client.endpoint.read(self.shared.layout.bucket(first), buffer).await?;
+            live += words.words().iter().filter(|word| Slot(**word).is_live()).count() as u64;
+            first += count;
         }
-        self.endpoint.flush().await?;
-        let (deaths, _) = self.deaths().await?;
-        let extents = self.lately_bound.take(deaths);
-        let bound = self.extent_io().still_bound(&extents).await?;
-        self.sweep_extents(bound).await
+        Ok(live)
+    }
+}
+
+impl<E: Endpoint> Estate for Forge<E> {
+    type Endpoint = E;
+    type Error = CacheError;
+
+    fn client(&self) -> &Client<E> {
+        &self.client
     }
 
-    /// Frees extents that no object has, and binds those of dead owners that one has.
-    async fn sweep_extents(&mut self, suspects: Vec<(ChunkId, Chunk)>) -> Result<u64, CacheError> {
-        if self.is_open(Hole::LeakedExtents) {
-            return Ok(0);
+    async fn settle(&mut self, seen: &Seen) -> Result<(u64, Vec<Place>), CacheError> {
+        self.take_back_tickets().await?;
+        let nodes = self.all_nodes().await?;
+        let stolen = self.steal(&seen.descriptors, &seen.roll, &nodes).await?;
+        // Only their owner puts nodes of these groups into a ring: those that are there now are all.
+        let nodes = if stolen.is_empty() { Vec::new() } else { self.all_nodes().await? };
+        let chunks: HashSet<ChunkId> = stolen.iter().map(|(chunk, _)| *chunk).collect();
+        for standing in nodes.iter().filter(|standing| chunks.contains(&standing.head.node.chunk)) {
+            self.empty_node(standing.queue, standing.head.position, standing.head.word).await?;
         }
-        let mut freed = 0;
-        for (bucket, extents) in self.extent_io().by_bucket(suspects).await? {
-            let had = match u32::try_from(bucket).ok().filter(|bucket| *bucket < self.shared.settings.buckets) {
-                Some(bucket) => self.extents_of_bucket(bucket).await?,
-                // A damaged word: no object is there.
-                None => Some(HashSet::new()),
-            };
-            let Some(had) = had else { continue };
-            for (extent, found) in extents {
-                let layout = &self.shared.pool.layout;
-                if !had.contains(&extent) {
-                    freed += u64::from(chunks::free(&self.endpoint, layout, extent.chunk, found).await?);
-                } else if found.state == ChunkState::Extent {
-                    let bound = Chunk { state: ChunkState::Bound, ..found };
-                    chunks::transition(&self.endpoint, layout, extent.chunk, found.word(), bound).await?;
-                }
-            }
+        let mut settled = stolen.len() as u64;
+        for (chunk, leaving) in stolen {
+            self.settle_chunk(chunk, leaving).await?;
         }
-        Ok(freed)
+        if !self.is_open(Hole::LeakedExtents) {
+            settled += extent::sweep(self, extent::suspects(seen)).await?;
+        }
+        Ok((settled, seen.fenced()))
     }
 
-    /// The extents that objects of a bucket have at one moment; `None` if the bucket does not stand still for that.
+    async fn settle_own(&mut self) -> Result<u64, CacheError> {
+        extent::recheck_bound(self).await
+    }
+
+    async fn count_objects(&mut self) -> Result<u64, CacheError> {
+        self.count_live_slots().await
+    }
+
+    fn objects_reserved(&self) -> u64 {
+        self.reserved.into()
+    }
+
+    async fn counted_anew(&mut self) -> Result<(), CacheError> {
+        self.evict_to_limit().await
+    }
+
+    async fn end_look(&mut self) -> Result<(), CacheError> {
+        // Also a client that has nothing to update holds no chunk longer than it is protected.
+        self.recheck_waiting(true).await
+    }
+
+    async fn fence_suspect(&mut self, place: &Place) -> Result<bool, VerbError> {
+        let (endpoint, pool) = (&self.client.endpoint, &self.client.pool);
+        match self.is_open(Hole::UnfencedRepair) {
+            true => registry::declare_dead(endpoint, pool, place).await,
+            false => registry::fence_suspect(endpoint, pool, place).await,
+        }
+    }
+}
+
+impl<E: Endpoint> ExtentIndex<E> for Forge<E> {
+    fn extent_io(&self) -> ExtentIo<'_, E> {
+        ExtentIo { client: &self.client, hasher: &self.shared.hasher }
+    }
+
+    fn buckets(&self) -> u32 {
+        self.shared.settings.buckets
+    }
+
+    fn lately_bound(&mut self) -> &mut LatelyBound {
+        &mut self.lately_bound
+    }
+
     async fn extents_of_bucket(&mut self, bucket: u32) -> Result<Option<HashSet<Extent>>, CacheError> {
         let hash = KeyHash { bucket, fingerprint: 0, more: 0 };
         'look: for _ in 0..LOOKS_MAX {
@@ -420,13 +325,13 @@ impl<E: Endpoint> Forge<E> {
                 };
                 let mut buffer = std::mem::take(&mut self.record);
                 buffer.resize(bytes);
-                self.record = self.endpoint.read(at, buffer).await?;
+                self.record = self.client.endpoint.read(at, buffer).await?;
                 let body = self.judge(*word, &self.record).and_then(|record| Some((record.header, record.large()?)));
                 let Some((header, body)) = body else {
                     damaged.push((*slot, *word));
                     continue;
                 };
-                match self.extents(&header, &body).await? {
+                match self.extent_io().extents(&header, &body).await? {
                     Some(listed) => extents.extend(listed.all()),
                     None => damaged.push((*slot, *word)),
                 }
@@ -445,67 +350,6 @@ impl<E: Endpoint> Forge<E> {
         }
         Ok(None)
     }
-
-    /// Counts everything anew if all other clients are gone or at rest, and a client has died since the last time; whether it did.
-    pub(super) async fn recount(&mut self) -> Result<bool, CacheError> {
-        let layout = self.shared.pool.layout.clone();
-        let (deaths, counted) = self.deaths().await?;
-        let before = registry::places(&self.endpoint, &self.shared.pool).await?;
-        self.distrust = deaths != counted;
-        if !self.distrust || !registry::is_quiet(&before, self.me()) {
-            return Ok(false);
-        }
-        self.endpoint.flush().await?;
-        let objects = self.count_live_slots().await?;
-        let free = self.all_descriptors().await?;
-        let is_free = |each: &&chunks::Descriptor| each.chunk.is_some_and(|chunk| chunk.state == ChunkState::Free);
-        let free = free.iter().filter(is_free).count() as u64;
-        let counted_objects = registry::objects_exact(&self.endpoint, &self.shared.pool).await?;
-        let counted_free = read_word(&self.endpoint, layout.free_chunks()).await?;
-        let resident = read_word(&self.endpoint, layout.resident_objects()).await?;
-        let after = registry::places(&self.endpoint, &self.shared.pool).await?;
-        if !registry::was_quiet(&before, &after, self.me()) {
-            return Ok(false);
-        }
-        // Added, not written: another client may have come just now.
-        let mut batch = Batch::new();
-        batch.fetch_and_add(layout.free_chunks(), free.wrapping_sub(counted_free));
-        if self.shared.pool.settings.objects_max > 0 {
-            // The operation under way may have counted an object that it is yet to insert.
-            let promised = objects + u64::from(self.reserved);
-            batch.fetch_and_add(layout.resident_objects(), promised.wrapping_sub(resident));
-        }
-        batch.compare_and_swap(layout.deaths_counted(), counted, deaths);
-        self.endpoint.post(&mut batch).await?;
-        self.distrust = false;
-        self.count_objects(objects.wrapping_sub(counted_objects) as i64).await?;
-        self.endpoint.flush().await?;
-        self.evict_to_limit().await?;
-        Ok(true)
-    }
-
-    /// Clients shut out so far, and how many of those the last count has seen.
-    pub(super) async fn deaths(&mut self) -> Result<(u64, u64), CacheError> {
-        let mut batch = Batch::new();
-        let deaths = batch.read_word(self.shared.pool.layout.deaths());
-        let counted = batch.read_word(self.shared.pool.layout.deaths_counted());
-        self.endpoint.post(&mut batch).await?;
-        Ok((batch.word(deaths), batch.word(counted)))
-    }
-
-    async fn count_live_slots(&mut self) -> Result<u64, CacheError> {
-        let buckets = self.shared.settings.buckets;
-        let (mut first, mut live) = (0, 0);
-        while first < buckets {
-            let count = 1024.min(self.shared.layout.buckets_in_a_piece(first));
-            let mut buffer = Buffer::new();
-            buffer.resize(BUCKET_BYTES as usize * count as usize);
-            let words = self.endpoint.read(self.shared.layout.bucket(first), buffer).await?;
-            live += words.words().iter().filter(|word| Slot(**word).is_live()).count() as u64;
-            first += count;
-        }
-        Ok(live)
-    }
 }
 
 /// What was in a chunk that was settled.
@@ -523,6 +367,7 @@ mod tests {
     use crate::Pooled;
     use crate::forge::ForgeOptions;
     use atoll_pool::PoolSettings;
+    use atoll_pool::read_word;
     use atoll_sim::{Sim, SimEndpoint, SimOptions};
 
     /// An operation that has counted the object that it is to insert, and waits for memory, counts
@@ -541,9 +386,9 @@ mod tests {
             // Somebody died.
             let mut batch = Batch::new();
             batch.fetch_and_add(layout.deaths(), 1);
-            client.endpoint.post(&mut batch).await.unwrap();
-            assert!(client.recount().await.unwrap());
-            assert_eq!(read_word(&client.endpoint, layout.resident_objects()).await.unwrap(), 1);
+            client.client.endpoint.post(&mut batch).await.unwrap();
+            assert!(repair::recount(&mut client).await.unwrap());
+            assert_eq!(read_word(&client.client.endpoint, layout.resident_objects()).await.unwrap(), 1);
             client.release_reservation();
             client.leave().await.unwrap();
         });

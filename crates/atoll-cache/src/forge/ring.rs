@@ -143,7 +143,7 @@ impl<E: Endpoint> Forge<E> {
     pub(super) async fn cursors(&mut self) -> Result<[Cursors; 2], CacheError> {
         let mut batch = Batch::new();
         let words = Queue::ALL.map(|queue| batch.read_word(self.shared.layout.cursors(queue)));
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         Ok(words.map(|word| Cursors::from_word(batch.word(word))))
     }
 
@@ -154,13 +154,13 @@ impl<E: Endpoint> Forge<E> {
             let mut batch = Batch::new();
             if !self.variant.locked_queues {
                 let ticket = batch.fetch_and_add(at, by);
-                self.endpoint.post(&mut batch).await?;
+                self.client.endpoint.post(&mut batch).await?;
                 return Ok(Cursors::from_word(batch.word(ticket)));
             }
             // Under the queue's lock nobody but one who catches up moves them.
-            let before = read_word(&self.endpoint, at).await?;
+            let before = read_word(&self.client.endpoint, at).await?;
             let swap = batch.compare_and_swap(at, before, before.wrapping_add(by));
-            self.endpoint.post(&mut batch).await?;
+            self.client.endpoint.post(&mut batch).await?;
             if batch.swapped(swap) {
                 return Ok(Cursors::from_word(before));
             }
@@ -185,7 +185,7 @@ impl<E: Endpoint> Forge<E> {
             let lap = self.lap(position);
             let mut batch = Batch::new();
             let swap = batch.compare_and_swap(self.node_address(queue, position), u64::from(lap) << 48, node.word(lap));
-            self.endpoint.post(&mut batch).await?;
+            self.client.endpoint.post(&mut batch).await?;
             if batch.swapped(swap) {
                 return Ok(());
             }
@@ -211,7 +211,7 @@ impl<E: Endpoint> Forge<E> {
         loop {
             let mut batch = Batch::new();
             let word = batch.read_word(address);
-            self.endpoint.post(&mut batch).await?;
+            self.client.endpoint.post(&mut batch).await?;
             let word = batch.word(word);
             if let Some(node) = Node::from_word(word) {
                 return Ok(Some(Head { node, position, word }));
@@ -245,7 +245,7 @@ impl<E: Endpoint> Forge<E> {
         let next = self.lap_behind(position, word);
         let mut batch = Batch::new();
         let swap = batch.compare_and_swap(self.node_address(queue, position), word, u64::from(next) << 48);
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         Ok(batch.swapped(swap))
     }
 
@@ -296,7 +296,7 @@ impl<E: Endpoint> Forge<E> {
         let mut batch = Batch::new();
         let moved = Cursors { head, ..cursors };
         batch.compare_and_swap(self.shared.layout.cursors(queue), cursors.word(), moved.word());
-        Ok(self.endpoint.post(&mut batch).await?)
+        Ok(self.client.endpoint.post(&mut batch).await?)
     }
 
     /// The nodes at `count` positions from `first` on, as they are.
@@ -317,7 +317,7 @@ impl<E: Endpoint> Forge<E> {
             let here = (count - words.len() as u32).min(length - (position & (length - 1))).min(NODES_AT_ONCE);
             let mut buffer = Buffer::new();
             buffer.resize(here as usize * 8);
-            let read = self.endpoint.read(self.node_address(queue, position), buffer).await?;
+            let read = self.client.endpoint.read(self.node_address(queue, position), buffer).await?;
             words.extend_from_slice(read.words());
             position = position.wrapping_add(here);
         }

@@ -17,7 +17,7 @@ use crate::CacheError;
 use crate::backoff::Backoff;
 use atoll_fabric::{Batch, Endpoint, Purpose};
 use atoll_pool::chunks::FreeCount;
-use atoll_pool::{Chunk, ChunkId, ChunkState, chunks, read_word, registry};
+use atoll_pool::{Chunk, ChunkId, ChunkState, chunks, read_word};
 
 /// Chunks that a client keeps in stock between operations.
 pub(super) const STOCK_KEPT: usize = 4;
@@ -47,12 +47,12 @@ impl<E: Endpoint> Forge<E> {
 
     /// Fills the stock to `chunks`, and a spare one if that can be had.
     pub(super) async fn restock(&mut self, chunks: usize) -> Result<(), CacheError> {
-        let before = self.endpoint.purpose(Purpose::Eviction);
+        let before = self.client.endpoint.purpose(Purpose::Eviction);
         self.stock_wanted = chunks + 1;
         let restocked = self.fill_stock(chunks).await;
         self.stock_wanted = 0;
         self.is_restocked = true;
-        self.endpoint.purpose(before);
+        self.client.endpoint.purpose(before);
         restocked
     }
 
@@ -65,7 +65,7 @@ impl<E: Endpoint> Forge<E> {
                 // Writers of large values who keep from each other what they have so far: those who give it up let another one end first.
                 Err(CacheError::OutOfMemory) if chunks > 1 && round < ROUNDS_MAX => {
                     self.free_stock_beyond(0).await?;
-                    self.endpoint.pause(self.endpoint.random() % (u64::from(round) * 10_000_000)).await;
+                    self.client.endpoint.pause(self.client.endpoint.random() % (u64::from(round) * 10_000_000)).await;
                 }
                 outcome => {
                     outcome?;
@@ -98,7 +98,7 @@ impl<E: Endpoint> Forge<E> {
                 return Ok(());
             }
             // A protection lasts as long as one operation.
-            self.endpoint.pause(pause_ns(tried)).await;
+            self.client.endpoint.pause(pause_ns(tried)).await;
         }
         Ok(())
     }
@@ -116,10 +116,10 @@ impl<E: Endpoint> Forge<E> {
         let kept = self.chunks_kept();
         self.recheck_waiting(false).await?;
         while self.stock.len() <= before {
-            let count = match self.distrust {
+            let count = match self.client.are_counts_estimated() {
                 false if tried == 0 => FreeCount::Glance,
                 false => FreeCount::Trusted,
-                true if tried > 0 || self.endpoint.random().is_multiple_of(LOOKS_ANYWAY) => FreeCount::Ignored,
+                true if tried > 0 || self.client.endpoint.random().is_multiple_of(LOOKS_ANYWAY) => FreeCount::Ignored,
                 true => FreeCount::Distrusted,
             };
             // With nothing to evict, what is kept for cleaning is there to be used.
@@ -127,7 +127,7 @@ impl<E: Endpoint> Forge<E> {
                 self.stock.push(chunk);
                 return Ok(());
             }
-            if self.is_open(Hole::IdleEvictor) && self.me().slot != 0 {
+            if self.is_open(Hole::IdleEvictor) && self.client.me().slot != 0 {
                 return Err(CacheError::OutOfMemory);
             }
             if effort == 0 && self.clean(cleaned).await? {
@@ -148,7 +148,7 @@ impl<E: Endpoint> Forge<E> {
                         self.close_group(queue, 0).await?;
                     }
                     self.recheck_waiting(true).await?;
-                    self.endpoint.pause(pause_ns(tried)).await;
+                    self.client.endpoint.pause(pause_ns(tried)).await;
                     // Somebody who died may hold it all.
                     Box::pin(self.tend()).await?;
                 }
@@ -159,17 +159,19 @@ impl<E: Endpoint> Forge<E> {
 
     /// Free chunks that are kept for clients that clean.
     fn chunks_kept(&self) -> u64 {
-        let (chunks, clients) = (self.shared.pool.layout.chunks(), self.shared.pool.settings.clients_max);
+        let (chunks, clients) = (self.client.pool.layout.chunks(), self.client.pool.settings.clients_max);
         u64::from((chunks / CHUNKS_PER_KEPT).min(clients).max(1))
     }
 
     /// Takes a free chunk, if there is one besides those that are to be kept.
     pub(super) async fn allocate(&mut self, count: FreeCount, kept: u64) -> Result<Option<(ChunkId, u32)>, CacheError> {
         loop {
-            let layout = &self.shared.pool.layout;
-            let found = chunks::allocate(&self.endpoint, layout, self.me(), ChunkState::Open, count, kept).await?;
+            let layout = &self.client.pool.layout;
+            let found =
+                chunks::allocate(&self.client.endpoint, layout, self.client.me(), ChunkState::Open, count, kept)
+                    .await?;
             // None that this client knows of: perhaps a memory node was added.
-            if found.is_some() || !self.learn_nodes().await? {
+            if found.is_some() || !self.client.learn_nodes().await? {
                 return Ok(found);
             }
         }
@@ -177,26 +179,26 @@ impl<E: Endpoint> Forge<E> {
 
     /// Counts an object against the limit, evicting until there is room.
     pub(super) async fn reserve_object(&mut self) -> Result<(), CacheError> {
-        let before = self.endpoint.purpose(Purpose::Eviction);
+        let before = self.client.endpoint.purpose(Purpose::Eviction);
         let reserved = self.make_room_for_object().await;
-        self.endpoint.purpose(before);
+        self.client.endpoint.purpose(before);
         reserved
     }
 
     async fn make_room_for_object(&mut self) -> Result<(), CacheError> {
-        let (at, max) = (self.shared.pool.layout.resident_objects(), self.shared.pool.settings.objects_max);
+        let (at, max) = (self.client.pool.layout.resident_objects(), self.client.pool.settings.objects_max);
         let (mut effort, mut tried) = (0, 0);
         loop {
             let mut batch = Batch::new();
             let resident = batch.fetch_and_add(at, 1);
-            self.endpoint.post(&mut batch).await?;
+            self.client.endpoint.post(&mut batch).await?;
             if batch.word(resident) < max {
                 self.reserved = true;
                 return Ok(());
             }
             let mut batch = Batch::new();
             batch.fetch_and_add(at, u64::MAX);
-            self.endpoint.post(&mut batch).await?;
+            self.client.endpoint.post(&mut batch).await?;
             effort += 1;
             if let Evicted::Nothing = self.evict(effort).await? {
                 tried += 1;
@@ -209,8 +211,8 @@ impl<E: Endpoint> Forge<E> {
                 self.wait_at_rest(pause_ns(tried)).await?;
                 Box::pin(self.tend()).await?;
                 // Each client that died may have left an object counted that is not there: the limit may be used up by those.
-                if self.distrust {
-                    Box::pin(self.recount()).await?;
+                if self.client.are_counts_estimated() {
+                    Box::pin(atoll_pool::repair::recount(self)).await?;
                 }
             }
         }
@@ -219,24 +221,24 @@ impl<E: Endpoint> Forge<E> {
     /// Waits for room below the limit. The client holds no reservation meanwhile and says so: another client that waits counts anew only
     /// while all others are at rest.
     async fn wait_at_rest(&mut self, ns: u64) -> Result<(), CacheError> {
-        let member = self.member.as_mut().expect("a client that has left does nothing any more");
-        member.rest(&self.endpoint).await?;
-        self.endpoint.pause(ns).await;
-        Ok(member.begin(&self.endpoint).await?)
+        let member = self.client.member();
+        member.rest(&self.client.endpoint).await?;
+        self.client.endpoint.pause(ns).await;
+        Ok(member.begin(&self.client.endpoint).await?)
     }
 
     /// Evicts until no more objects are resident than may be: what a client that died had not counted may have been too many.
     pub(super) async fn evict_to_limit(&mut self) -> Result<(), CacheError> {
-        let max = self.shared.pool.settings.objects_max;
+        let max = self.client.pool.settings.objects_max;
         for effort in 1..=TRIES_MAX {
-            let resident = read_word(&self.endpoint, self.shared.pool.layout.resident_objects()).await?;
+            let resident = read_word(&self.client.endpoint, self.client.pool.layout.resident_objects()).await?;
             if max == 0 || resident <= max {
                 break;
             }
             if let Evicted::Nothing = self.evict(effort).await? {
                 break;
             }
-            self.endpoint.flush().await?;
+            self.client.endpoint.flush().await?;
         }
         Ok(())
     }
@@ -245,21 +247,16 @@ impl<E: Endpoint> Forge<E> {
     pub(super) fn release_reservation(&mut self) {
         if std::mem::take(&mut self.reserved) {
             let mut batch = Batch::new();
-            batch.fetch_and_add(self.shared.pool.layout.resident_objects(), u64::MAX);
-            self.endpoint.post_unawaited(&mut batch);
+            batch.fetch_and_add(self.client.pool.layout.resident_objects(), u64::MAX);
+            self.client.endpoint.post_unawaited(&mut batch);
         }
-    }
-
-    /// Chunks that operations of others must not see reused.
-    pub(super) async fn protected_by_others(&mut self) -> Result<Vec<ChunkId>, CacheError> {
-        Ok(registry::protected_chunks(&self.endpoint, &self.shared.pool, self.me()).await?)
     }
 
     /// Takes a chunk that nothing points to or protects into the stock.
     pub(super) async fn reuse_chunk(&mut self, chunk: ChunkId, leaving: Chunk) -> Result<(), CacheError> {
         let generation = leaving.generation.wrapping_add(1);
         let open = Chunk { state: ChunkState::Open, generation, ..leaving };
-        if !chunks::transition(&self.endpoint, &self.shared.pool.layout, chunk, leaving.word(), open).await? {
+        if !chunks::transition(&self.client.endpoint, &self.client.pool.layout, chunk, leaving.word(), open).await? {
             return Err(CacheError::Damaged { what: "somebody else changed the state of a leaving group" });
         }
         // What this client does not need is better in everybody's hands.
@@ -267,7 +264,7 @@ impl<E: Endpoint> Forge<E> {
             self.stock.push((chunk, generation));
             return Ok(());
         }
-        self.free_own(chunk, open).await
+        Ok(self.client.free_own(chunk, open).await?)
     }
 
     /// Takes those waiting chunks into the stock that nobody protects any more. Unless it is `forced`, a call looks the
@@ -276,7 +273,7 @@ impl<E: Endpoint> Forge<E> {
         if self.waiting.is_empty() || !forced && !self.waiting_backoff.is_due() {
             return Ok(());
         }
-        let protected = self.protected_by_others().await?;
+        let protected = self.client.protected_by_others().await?;
         for chunk in std::mem::take(&mut self.waiting) {
             if protected.contains(&chunk) {
                 self.waiting.push(chunk);
@@ -297,8 +294,8 @@ impl<E: Endpoint> Forge<E> {
 
     /// The descriptor of a chunk that this client emptied.
     async fn emptied(&mut self, chunk: ChunkId) -> Result<Chunk, CacheError> {
-        let descriptor = chunks::descriptors(&self.endpoint, &self.shared.pool.layout, chunk, 1).await?[0];
-        let me = self.me();
+        let descriptor = chunks::descriptors(&self.client.endpoint, &self.client.pool.layout, chunk, 1).await?[0];
+        let me = self.client.me();
         let ours = |found: &Chunk| *found == Chunk::owned(ChunkState::Leaving, me, found.generation);
         let damaged = CacheError::Damaged { what: "somebody else changed the state of a leaving group" };
         descriptor.chunk.filter(ours).ok_or(damaged)
@@ -316,12 +313,12 @@ impl<E: Endpoint> Forge<E> {
 
     /// Puts a group that this client emptied, and nothing else points to, into the small queue.
     async fn requeue_emptied(&mut self, chunk: ChunkId) -> Result<(), CacheError> {
-        let layout = self.shared.pool.layout.clone();
+        let layout = self.client.pool.layout.clone();
         let leaving = self.emptied(chunk).await?;
         // A new generation, because a group that was cleaned has left a node of its own behind.
         let generation = leaving.generation.wrapping_add(1);
         let queued = Chunk { state: ChunkState::Queued, generation, ..leaving };
-        if !chunks::transition(&self.endpoint, &layout, chunk, leaving.word(), queued).await? {
+        if !chunks::transition(&self.client.endpoint, &layout, chunk, leaving.word(), queued).await? {
             return Err(CacheError::Damaged { what: "somebody else changed the state of a leaving group" });
         }
         let node = Node { chunk, generation: generation as u16, segment: 0 };

@@ -7,6 +7,7 @@ use super::extent::Extents;
 use super::lookup::{ATTEMPTS_MAX, REUSE_NS};
 use super::slot::{KeyHash, Slot};
 use super::{Forge, Hole, Protection};
+use crate::extent::ExtentIndex;
 use crate::record::{HEADER_BYTES, Header, LargeBody};
 use crate::{CacheError, Meta, Want};
 use atoll_fabric::{Batch, Endpoint, Intent};
@@ -50,17 +51,17 @@ impl<E: Endpoint> Forge<E> {
     ) -> Result<Option<(Slot, ChunkId)>, CacheError> {
         let Some((at, bytes, chunk)) = self.find_record(word).await? else { return Ok(None) };
         if self.protection == Protection::Ending {
-            self.endpoint.flush().await?;
+            self.client.endpoint.flush().await?;
         }
         self.protection = Protection::Held;
         // What follows if this is the key's object: its count is looked up, and its bytes are counted as dead.
         self.shared.hotness.expect(chunk);
-        self.endpoint.expect(self.shared.pool.layout.descriptor(chunk).add(16), 8, Intent::Write);
+        self.client.endpoint.expect(self.client.pool.layout.descriptor(chunk).add(16), 8, Intent::Write);
         let mut record = std::mem::take(&mut self.record);
         record.resize(bytes);
         let slot = self.shared.layout.slot(slot);
         // The protection is on the home: elsewhere nothing is READ behind it but what is posted later.
-        let home = self.shared.pool.layout.clock();
+        let home = self.client.pool.layout.clock();
         let is_in_order = self.is_in_order(home, slot) && self.is_in_order(home, at);
         let is_protected = !self.is_open(Hole::Protection);
         if is_protected && !is_in_order {
@@ -68,11 +69,11 @@ impl<E: Endpoint> Forge<E> {
         }
         let mut batch = Batch::new();
         if is_protected && is_in_order {
-            self.member().protect(&mut batch, chunk);
+            self.client.member().protect(&mut batch, chunk);
         }
         let now = batch.read_word(slot);
         let read = batch.read(at, record);
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         self.record = batch.take(read);
         Ok(Some((Slot(batch.word(now)), chunk)))
     }
@@ -81,7 +82,7 @@ impl<E: Endpoint> Forge<E> {
     #[inline]
     pub(super) fn unprotect(&mut self) {
         if self.protection == Protection::Held {
-            self.member().unprotect(&self.endpoint);
+            self.client.member().unprotect(&self.client.endpoint);
             self.protection = Protection::Ending;
         }
     }
@@ -122,7 +123,7 @@ impl<E: Endpoint> Forge<E> {
             self.drop_damaged(slot, word).await?;
             return Ok(Search::Anew);
         };
-        let late = self.endpoint.now_ns().wrapping_sub(begun_ns) > REUSE_NS;
+        let late = self.client.endpoint.now_ns().wrapping_sub(begun_ns) > REUSE_NS;
         if late {
             return Ok(Search::Anew);
         }
@@ -166,7 +167,7 @@ impl<E: Endpoint> Forge<E> {
         if body.key_hash != self.shared.hasher.hash(key) || found.header.key_bytes != key.len() {
             return Ok(Search::Absent);
         }
-        let Some(extents) = self.extents(&found.header, &body).await? else {
+        let Some(extents) = self.extent_io().extents(&found.header, &body).await? else {
             if self.slot_word(found.slot).await? == found.word {
                 self.drop_damaged(found.slot, found.word).await?;
             }
@@ -175,7 +176,7 @@ impl<E: Endpoint> Forge<E> {
         // Without a wish for the value only the key is read, and `old` holds an empty value.
         let bytes = if want == Want::Value { found.header.body_bytes() } else { key.len() };
         let buffer = std::mem::take(&mut self.old.buffer);
-        self.old.buffer = self.read_extents(&extents, bytes, buffer).await?;
+        self.old.buffer = self.extent_io().read_extents(&extents, bytes, buffer).await?;
         (self.old.start, self.old.meta) =
             (key.len(), Meta { value_bytes: bytes - key.len(), ..Meta::of(&found.header) });
         // The record cannot be reused. Its extents can: they pass to a copy of the record in another chunk, which is not protected, and
@@ -198,13 +199,13 @@ impl<E: Endpoint> Forge<E> {
     pub(super) async fn slot_word(&mut self, slot: u64) -> Result<Slot, CacheError> {
         let mut batch = Batch::new();
         let word = batch.read_word(self.shared.layout.slot(slot));
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         Ok(Slot(batch.word(word)))
     }
 
     /// Looks at a key's slots under protection, which drops what is damaged.
     pub(super) async fn examine(&mut self, hash: KeyHash, key: &[u8]) -> Result<(), CacheError> {
-        let begun_ns = self.endpoint.now_ns();
+        let begun_ns = self.client.endpoint.now_ns();
         self.read_bucket(hash).await?;
         self.search(hash, key, Want::Value, false, None, begun_ns).await?;
         self.unprotect();
@@ -215,7 +216,7 @@ impl<E: Endpoint> Forge<E> {
     pub(super) async fn present(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
         let hash = self.key_hash(key);
         for _ in 0..ATTEMPTS_MAX {
-            let begun_ns = self.endpoint.now_ns();
+            let begun_ns = self.client.endpoint.now_ns();
             self.read_bucket(hash).await?;
             let search = self.search(hash, key, Want::Meta, false, None, begun_ns).await?;
             self.unprotect();
@@ -223,7 +224,7 @@ impl<E: Endpoint> Forge<E> {
                 Search::Anew | Search::Overtaken { .. } => self.stats.rereads += 1,
                 Search::Absent => return Ok(None),
                 Search::Found(found) => {
-                    let now_ms = self.pool_ms(begun_ns).await?;
+                    let now_ms = self.client.pool_ms(begun_ns).await?;
                     if !found.header.is_expired(now_ms) {
                         return Ok(Some(Meta::of(&found.header)));
                     }

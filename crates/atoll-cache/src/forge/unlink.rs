@@ -5,6 +5,7 @@ use super::search::{Found, Large};
 use super::slot::Slot;
 use super::{Forge, Hole};
 use crate::CacheError;
+use crate::extent::ExtentIndex;
 use atoll_fabric::{Batch, Buffer, Endpoint};
 
 impl<E: Endpoint> Forge<E> {
@@ -12,18 +13,18 @@ impl<E: Endpoint> Forge<E> {
     pub(super) async fn bury(&mut self, found: Found, extents_live_on: bool) -> Result<(), CacheError> {
         self.count_dead(found.chunk, found.header.record_bytes());
         match &found.large {
-            Some(large) if !extents_live_on => self.free_extents(&large.extents).await,
+            Some(large) if !extents_live_on => self.extent_io().free_extents(&large.extents).await,
             _ => Ok(()),
         }
     }
 
     /// Counts objects that this client removed or evicted.
     pub(super) async fn count_removed(&mut self, objects: u64) -> Result<(), CacheError> {
-        self.count_objects(-(objects as i64)).await?;
-        if self.shared.pool.settings.objects_max > 0 {
+        self.client.count_objects(-(objects as i64)).await?;
+        if self.client.pool.settings.objects_max > 0 {
             let mut batch = Batch::new();
-            batch.fetch_and_add(self.shared.pool.layout.resident_objects(), objects.wrapping_neg());
-            self.endpoint.post_unawaited(&mut batch);
+            batch.fetch_and_add(self.client.pool.layout.resident_objects(), objects.wrapping_neg());
+            self.client.endpoint.post_unawaited(&mut batch);
         }
         Ok(())
     }
@@ -42,17 +43,17 @@ impl<E: Endpoint> Forge<E> {
 
     /// Makes a slot empty if it still has this word, and buries its object; whether it did. For evictions and flushes of single slots.
     pub(super) async fn unlink(&mut self, slot: u64, word: Slot) -> Result<bool, CacheError> {
-        let begun_ns = self.endpoint.now_ns();
+        let begun_ns = self.client.endpoint.now_ns();
         let Some((now, chunk)) = self.read_protected(slot, word).await? else { return Ok(false) };
         let record: Buffer = std::mem::take(&mut self.record);
         let judged = self.judge(word, &record).map(|record| (record.header, record.large()));
         self.record = record;
-        if now != word || self.endpoint.now_ns().wrapping_sub(begun_ns) > REUSE_NS {
+        if now != word || self.client.endpoint.now_ns().wrapping_sub(begun_ns) > REUSE_NS {
             return Ok(false);
         }
         let large = match judged {
             Some((header, Some(body))) => {
-                let extents = self.extents(&header, &body).await?;
+                let extents = self.extent_io().extents(&header, &body).await?;
                 extents.map(|extents| Some(Box::new(Large { body, extents })))
             }
             Some((_, None)) => Some(None),
@@ -65,7 +66,7 @@ impl<E: Endpoint> Forge<E> {
         };
         let mut batch = Batch::new();
         let swap = batch.compare_and_swap(self.shared.layout.slot(slot), word.0, 0);
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         let removed = batch.swapped(swap);
         if removed {
             self.count_removed(1).await?;
@@ -83,7 +84,7 @@ impl<E: Endpoint> Forge<E> {
         }
         let mut batch = Batch::new();
         let swap = batch.compare_and_swap(self.shared.layout.slot(slot), word.0, 0);
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         // Only a live object is lost, and a sign of damage. The record of a pending slot may be unsound without any: an insertion that withdrew gives its place
         // back, and beginning anew it may WRITE to the same place again and make the same slot pending with the same word, while this client READs. The swap
         // is from a pending word, so that it hits an insertion that is not decided, whichever it is: nobody has seen its object, and its inserter, whose own

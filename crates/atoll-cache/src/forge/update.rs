@@ -20,6 +20,7 @@ use super::nodes::Earlier;
 use super::search::{Found, Large, Search};
 use super::slot::{KeyHash, RecordLength, Slot};
 use super::{Forge, Hole};
+use crate::extent::ExtentIndex;
 use crate::overtaken::Overtaken;
 use crate::record::{self, HEADER_BYTES, Header};
 use crate::{CacheError, Change, Meta, Old, Verdict, Want};
@@ -68,7 +69,7 @@ impl<E: Endpoint> Forge<E> {
                     self.stats.conflicts += 1;
                     // Two clients that undo each other's steps part after pauses of different lengths.
                     if attempt >= 4 {
-                        self.endpoint.pause(self.endpoint.random() % (100 << attempt.min(10))).await;
+                        self.client.endpoint.pause(self.client.endpoint.random() % (100 << attempt.min(10))).await;
                     }
                     Ok(())
                 }
@@ -87,9 +88,9 @@ impl<E: Endpoint> Forge<E> {
     }
 
     async fn try_change<C: Change>(&mut self, hash: KeyHash, key: &[u8], change: &mut C) -> Result<Try, CacheError> {
-        let begun_ns = self.endpoint.now_ns();
+        let begun_ns = self.client.endpoint.now_ns();
         // Judged before the look: what this change finds absent was so at a time that has come.
-        let now_ms = self.pool_ms(begun_ns).await?;
+        let now_ms = self.client.pool_ms(begun_ns).await?;
         let recalled_ns = self.recall_absence(hash);
         let overtaken_at = self.overtaken.as_mut().and_then(|overtaken| overtaken.by.take());
         if let Some((_, word)) = overtaken_at.filter(|_| change.is_blind())
@@ -97,7 +98,7 @@ impl<E: Endpoint> Forge<E> {
             && let Verdict::Put { .. } = change.decide(now_ms, Some(Old { meta: Meta::of(&header), value: &[] }))
         {
             self.stats.puts += 1;
-            return Ok(Try::Done(Some(self.next_token().await?)));
+            return Ok(Try::Done(Some(self.client.next_token().await?)));
         }
         let known = match (overtaken_at, recalled_ns) {
             (Some(place), _) => self.search_overtaken(place, key, change.wants(), begun_ns).await?,
@@ -157,7 +158,7 @@ impl<E: Endpoint> Forge<E> {
             }
             (Verdict::Put { expiry_ms }, found) => {
                 let value = change.value();
-                let token = self.next_token().await?;
+                let token = self.client.next_token().await?;
                 let header = Header {
                     key_bytes: key.len(),
                     value_bytes: value.len(),
@@ -192,8 +193,8 @@ impl<E: Endpoint> Forge<E> {
         let Some((at, bytes, _)) = self.find_record(word).await? else { return Ok(None) };
         let mut record = std::mem::take(&mut self.record);
         record.resize(bytes);
-        self.record = self.endpoint.read(at, record).await?;
-        let late = self.endpoint.now_ns().wrapping_sub(begun_ns) > REUSE_NS;
+        self.record = self.client.endpoint.read(at, record).await?;
+        let late = self.client.endpoint.now_ns().wrapping_sub(begun_ns) > REUSE_NS;
         // The key of a large object is not in its record.
         let is_ours = |record: &record::Record<'_>| !record.header.large && record.key == key;
         let judged = self.judge(word, &self.record).filter(|record| is_ours(record) && !late);
@@ -215,7 +216,7 @@ impl<E: Endpoint> Forge<E> {
     async fn try_remove(&mut self, found: Found) -> Result<Try, CacheError> {
         let mut batch = Batch::new();
         let swap = batch.compare_and_swap(self.shared.layout.slot(found.slot), found.word.0, 0);
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         if !batch.swapped(swap) && !self.is_open(Hole::LostUpdate) {
             return Ok(Try::Anew);
         }
@@ -235,7 +236,7 @@ impl<E: Endpoint> Forge<E> {
         found: Option<Found>,
         same_body: bool,
     ) -> Result<Try, CacheError> {
-        let chunk_bytes = self.shared.pool.layout.chunk_bytes;
+        let chunk_bytes = self.client.pool.layout.chunk_bytes;
         header.large = record::small_record_bytes(key.len(), value.len().max(header.value_bytes)) > chunk_bytes / 2;
         let (queue, carry) = self.queue_for(hash, found.as_ref());
         header.main = queue == Queue::Main;
@@ -250,7 +251,7 @@ impl<E: Endpoint> Forge<E> {
         if !self.has_stock(fresh_chunks + group_chunks) {
             return Ok(Try::Short(fresh_chunks + group_chunks));
         }
-        if found.is_none() && !self.reserved && self.shared.pool.settings.objects_max > 0 {
+        if found.is_none() && !self.reserved && self.client.pool.settings.objects_max > 0 {
             return Ok(Try::Unreserved);
         }
         if !self.open_room(queue, header.record_bytes()).await? {
@@ -282,7 +283,7 @@ impl<E: Endpoint> Forge<E> {
         if let Some(large) = &new.large
             && !same_body
         {
-            self.free_extents(&large.extents).await?;
+            self.extent_io().free_extents(&large.extents).await?;
         }
         Ok(Try::Anew)
     }
@@ -300,7 +301,7 @@ impl<E: Endpoint> Forge<E> {
                 RecordLength::of(header.record_bytes())
             }
         };
-        let layout = &self.shared.pool.layout;
+        let layout = &self.client.pool.layout;
         let heap_offset = u64::from(place.chunk.0) * layout.chunk_bytes + place.offset_bytes;
         self.shared.format.live(hash.fingerprint, length, heap_offset, place.generation)
     }
@@ -316,7 +317,7 @@ impl<E: Endpoint> Forge<E> {
     /// Where the encoded record goes, and the record. It is WRITTEN before the slot is changed that will point to it.
     #[inline]
     pub(super) fn outgoing_record(&mut self, place: Place) -> (Address, Buffer) {
-        let at = self.shared.pool.layout.chunk(place.chunk).add(place.offset_bytes);
+        let at = self.client.pool.layout.chunk(place.chunk).add(place.offset_bytes);
         (at, std::mem::take(&mut self.outgoing))
     }
 
@@ -338,7 +339,7 @@ impl<E: Endpoint> Forge<E> {
         let mut batch = Batch::new();
         let written = Earlier::add(&mut batch, at, record, is_in_order);
         let swap = batch.compare_and_swap(slot, found.word.0, word.0);
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         self.outgoing = written.take(&mut batch);
         if !batch.swapped(swap) {
             self.note_overtaken(hash, found.header.token, found.slot, Slot(batch.word(swap)));

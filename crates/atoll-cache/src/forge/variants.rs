@@ -96,7 +96,7 @@ impl<E: Endpoint> Forge<E> {
 
     /// The counters of a chunk's objects.
     pub(super) fn chunk_counters(&self, chunk: ChunkId) -> Address {
-        let bytes = counter_bytes(&self.shared.pool.settings);
+        let bytes = counter_bytes(&self.client.pool.settings);
         self.variant_area.add(counters_offset(&self.shared.settings) + u64::from(chunk.0) * bytes)
     }
 
@@ -106,14 +106,14 @@ impl<E: Endpoint> Forge<E> {
         loop {
             let mut batch = Batch::new();
             let swap = batch.compare_and_swap(at, 0, LOCKED);
-            self.endpoint.post(&mut batch).await?;
+            self.client.endpoint.post(&mut batch).await?;
             if batch.swapped(swap) {
                 return Ok(());
             }
             loop {
-                self.endpoint.pause(self.endpoint.random() % (LOCK_PAUSE_NS << tried)).await;
+                self.client.endpoint.pause(self.client.endpoint.random() % (LOCK_PAUSE_NS << tried)).await;
                 tried = LOCK_DOUBLINGS.min(tried + 1);
-                if atoll_pool::read_word(&self.endpoint, at).await? == 0 {
+                if atoll_pool::read_word(&self.client.endpoint, at).await? == 0 {
                     break;
                 }
             }
@@ -124,21 +124,21 @@ impl<E: Endpoint> Forge<E> {
     pub(super) fn unlock(&self, at: Address) {
         let mut batch = Batch::new();
         batch.write_word(at, 0);
-        self.endpoint.post_unawaited(&mut batch);
+        self.client.endpoint.post_unawaited(&mut batch);
     }
 
     /// Counts an access in the pool, which a counter of 16 bits holds until its group is evicted: one that overflows is a count too many for the next
     /// object, and all of them are hints.
     #[cold]
     pub(super) fn count_in_pool(&self, chunk: ChunkId, number: u16) {
-        if u32::from(number) >= self.shared.pool.settings.group_objects_max {
+        if u32::from(number) >= self.client.pool.settings.group_objects_max {
             return;
         }
         let mut batch = Batch::new();
         let word = self.chunk_counters(chunk).add(8 * u64::from(number / 4));
         batch.fetch_and_add(word, 1 << (16 * (number % 4)));
-        let _scope = Scope::new(&self.endpoint, Purpose::Hotness);
-        self.endpoint.post_unawaited(&mut batch);
+        let _scope = Scope::new(&self.client.endpoint, Purpose::Hotness);
+        self.client.endpoint.post_unawaited(&mut batch);
     }
 
     /// READs a whole group that this client owns, and finds the slot of each of its objects by the object's key. `None` if the chunk does not hold as many
@@ -149,10 +149,10 @@ impl<E: Endpoint> Forge<E> {
         generation: u32,
         objects: usize,
     ) -> Result<Option<LeavingParts>, CacheError> {
-        let layout = &self.shared.pool.layout;
+        let layout = &self.client.pool.layout;
         let mut bytes = Buffer::new();
         bytes.resize(layout.chunk_bytes as usize);
-        let mut bytes = self.endpoint.read(layout.chunk(chunk), bytes).await?;
+        let mut bytes = self.client.endpoint.read(layout.chunk(chunk), bytes).await?;
         let mut records = self.parse(&mut bytes, generation);
         if records.len() < objects {
             return Ok(None);
@@ -166,7 +166,7 @@ impl<E: Endpoint> Forge<E> {
                 bucket.resize(8 * BUCKET_SLOTS);
                 batch.read(self.shared.layout.bucket(record.hash.bucket), bucket);
             }
-            self.endpoint.post(&mut batch).await?;
+            self.client.endpoint.post(&mut batch).await?;
             for (index, record) in part.iter().enumerate() {
                 let bucket = batch.take_nth(index);
                 // A record has no place for the frequency that its object brings along: that alone is taken from the map, which was READ with the rest.

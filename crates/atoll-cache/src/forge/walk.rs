@@ -7,6 +7,7 @@ use super::Forge;
 use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};
 use super::lookup::ATTEMPTS_MAX;
 use super::slot::Slot;
+use crate::extent::ExtentIndex;
 use crate::record::{HEADER_BYTES, Header, LargeBody};
 use crate::{CacheError, Value};
 use atoll_fabric::{Batch, Endpoint};
@@ -26,7 +27,7 @@ impl<E: Endpoint> Forge<E> {
             buffer.resize(BUCKET_BYTES as usize * count as usize);
             let mut batch = Batch::new();
             let read = batch.read(self.shared.layout.bucket(first), buffer);
-            self.endpoint.post(&mut batch).await?;
+            self.client.endpoint.post(&mut batch).await?;
             self.scratch = batch.take(read);
             words.extend(self.scratch.words().iter().map(|word| Slot(*word)));
             first += count;
@@ -72,8 +73,8 @@ impl<E: Endpoint> Forge<E> {
         large: Option<LargeBody>,
         value: &mut Value,
     ) -> Result<Option<Option<usize>>, CacheError> {
-        let now_ns = self.endpoint.now_ns();
-        if header.expiry_ms.is_some() && header.is_expired(self.pool_ms(now_ns).await?) {
+        let now_ns = self.client.endpoint.now_ns();
+        if header.expiry_ms.is_some() && header.is_expired(self.client.pool_ms(now_ns).await?) {
             return Ok(Some(None));
         }
         let Some(body) = large else {
@@ -81,10 +82,10 @@ impl<E: Endpoint> Forge<E> {
             value.assign(key, crate::Meta::default());
             return Ok(Some(Some(header.key_bytes)));
         };
-        let extents = self.extents(header, &body).await?;
+        let extents = self.extent_io().extents(header, &body).await?;
         if let Some(extents) = &extents {
             let buffer = std::mem::take(&mut value.buffer);
-            value.buffer = self.read_extents(extents, header.key_bytes, buffer).await?;
+            value.buffer = self.extent_io().read_extents(extents, header.key_bytes, buffer).await?;
             (value.start, value.meta.value_bytes) = (0, header.key_bytes);
         }
         // Extents are not protected: they are the object's own while the slot is what it was.
@@ -125,12 +126,12 @@ impl<E: Endpoint> Forge<E> {
     /// Some key: the first from a random bucket on.
     pub(super) async fn some_key(&mut self) -> Result<Option<Vec<u8>>, CacheError> {
         let buckets = u64::from(self.shared.settings.buckets);
-        let start = self.endpoint.random() % buckets;
+        let start = self.client.endpoint.random() % buckets;
         let mut value = Value::new();
         let step = BUCKETS_AT_ONCE as usize;
         for bucket in (start..buckets).step_by(step).chain((0..start).step_by(step)) {
             let words = self.bucket_words(bucket).await?;
-            let first = self.endpoint.random() as usize % words.len();
+            let first = self.client.endpoint.random() as usize % words.len();
             for index in (first..words.len()).chain(0..first) {
                 let slot = bucket * BUCKET_SLOTS as u64 + index as u64;
                 if words[index].is_live() && self.key_of(slot, words[index], &mut value).await?.is_some() {

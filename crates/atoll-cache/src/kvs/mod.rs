@@ -55,7 +55,7 @@ impl<E: Endpoint> Replacement<E> for AtRandom {
         expiry_ms: Option<u64>,
     ) -> Result<(), CacheError> {
         if expiry_ms.is_some() {
-            let now_us = core.about_us();
+            let now_us = core.client.about_us();
             let words = access::insertion_words(now_us, expiry_ms, object.bytes, counter, object.hash.mark);
             core.tell_insertion(object.slot, words);
         }
@@ -63,7 +63,7 @@ impl<E: Endpoint> Replacement<E> for AtRandom {
     }
 
     async fn choose(&mut self, core: &mut Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
-        let index = core.endpoint.random() as usize % candidates.len();
+        let index = core.client.endpoint.random() as usize % candidates.len();
         let chosen = &candidates[index];
         Ok(Some(Victim { slot: chosen.slot, word: chosen.word, then: Slot::EMPTY }))
     }

@@ -21,11 +21,11 @@ const ADOPTIONS_TRIED: u64 = 8;
 impl<E: Endpoint> Core<E> {
     /// Puts a chunk in use that this client owns as `open`; `false` if not all of its blocks could be named.
     pub(super) async fn adopt(&mut self, chunk: ChunkId, open: Chunk) -> Result<bool, CacheError> {
-        let layout = self.shared.pool.layout.clone();
+        let layout = self.client.pool.layout.clone();
         let before = self.blocks(chunk).await?;
         let Some(class) = before.class else {
             // Nobody has begun to cut it.
-            self.free_own(chunk, open).await?;
+            self.client.free_own(chunk, open).await?;
             return Ok(true);
         };
         let all: Vec<usize> = (0..before.lying.len()).collect();
@@ -62,7 +62,7 @@ impl<E: Endpoint> Core<E> {
             return Ok(false);
         }
         let used = Chunk { state: ChunkState::Queued, ..open };
-        if !chunks::transition(&self.endpoint, &layout, chunk, open.word(), used).await? {
+        if !chunks::transition(&self.client.endpoint, &layout, chunk, open.word(), used).await? {
             return Err(CacheError::Damaged { what: "somebody else changed the state of an open chunk" });
         }
         Ok(true)
@@ -78,7 +78,7 @@ impl<E: Endpoint> Core<E> {
                     break;
                 }
                 // Others are just taking blocks of it, or naming them.
-                self.endpoint.pause(1_000 * tried).await;
+                self.client.endpoint.pause(1_000 * tried).await;
             }
             if !is_adopted {
                 self.waiting.push(Emptied::begun(chunk, open, Keeps::Objects));
@@ -89,7 +89,7 @@ impl<E: Endpoint> Core<E> {
 
     /// A chunk's block by its number.
     pub(super) fn block_of(&self, chunk: ChunkId, class: Class, index: usize) -> Block {
-        Block::at(u64::from(chunk.0) * self.shared.pool.layout.chunk_bytes + index as u64 * class.bytes())
+        Block::at(u64::from(chunk.0) * self.client.pool.layout.chunk_bytes + index as u64 * class.bytes())
     }
 
     /// Names a block that nothing names in some bucket, as a dead one; whether one had room.
@@ -100,7 +100,7 @@ impl<E: Endpoint> Core<E> {
         tag: u16,
     ) -> Result<bool, CacheError> {
         for _ in 0..BUCKETS_TRIED {
-            let bucket = (self.endpoint.random() % u64::from(self.shared.settings.buckets)) as u32;
+            let bucket = (self.client.endpoint.random() % u64::from(self.shared.settings.buckets)) as u32;
             if self.place_dead(bucket, class, block, tag).await? {
                 return Ok(true);
             }

@@ -78,13 +78,13 @@ impl<E: Endpoint> Core<E> {
     /// The class of blocks for a record of so many bytes.
     pub(super) fn class_for(&self, header: &Header) -> Option<Class> {
         let class = Class::of(header.record_bytes() + self.shared.settings.extension_bytes)?;
-        (class.bytes() <= self.shared.pool.layout.chunk_bytes).then_some(class)
+        (class.bytes() <= self.client.pool.layout.chunk_bytes).then_some(class)
     }
 
     /// Whether an object is one whose key and value lie in chunks of their own.
     pub(super) fn is_large(&self, key_bytes: usize, value_bytes: usize) -> bool {
         let bytes = record::small_record_bytes(key_bytes, value_bytes) + self.shared.settings.extension_bytes;
-        bytes > self.shared.pool.layout.chunk_bytes / 2
+        bytes > self.client.pool.layout.chunk_bytes / 2
     }
 
     /// Moves the window of a block that was read to its record, and gives the record if it is the slot's own.
@@ -163,7 +163,7 @@ impl<E: Endpoint> Core<E> {
             blind: false,
             expiry_ms: None,
             generation: tag,
-            token: self.endpoint.random(),
+            token: self.client.endpoint.random(),
         };
         record::encode_small(&mut self.outgoing, &self.shared.hasher, &header, &[], &bucket.to_le_bytes());
         self.put_extension_before(&[]);

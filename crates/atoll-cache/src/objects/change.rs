@@ -18,6 +18,7 @@ use super::replacement::{Accessed, Replacement};
 use super::slot::{KeyHash, Slot};
 use super::stock::Held;
 use super::{Core, Hole, Objects};
+use crate::extent::ExtentIndex;
 use crate::overtaken::Overtaken;
 use crate::record::{HEADER_BYTES, Header, LargeBody};
 use crate::{CacheError, Change, Meta, Old, Verdict, Want};
@@ -149,14 +150,14 @@ impl<E: Endpoint> Core<E> {
         if body.key_hash != self.shared.hasher.hash(key) || found.header.key_bytes != key.len() {
             return Ok(Search::Absent);
         }
-        let Some(extents) = self.extents(&found.header, &body).await? else {
+        let Some(extents) = self.extent_io().extents(&found.header, &body).await? else {
             self.drop_damaged(found.slot, found.word).await?;
             return Ok(Search::Anew);
         };
         // Without a wish for the value only the key is read, and `old` holds an empty value.
         let bytes = if want == Want::Value { found.header.body_bytes() } else { key.len() };
         let buffer = std::mem::take(&mut self.old.buffer);
-        self.old.buffer = self.read_extents(&extents, bytes, buffer).await?;
+        self.old.buffer = self.extent_io().read_extents(&extents, bytes, buffer).await?;
         (self.old.start, self.old.meta) =
             (key.len(), Meta { value_bytes: bytes - key.len(), ..Meta::of_record(&found.header) });
         // While the slot is what it was, the extents are its object's.
@@ -198,8 +199,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                     self.core.stats.conflicts += 1;
                     // Two clients that undo each other's steps part after pauses of different lengths.
                     if attempt >= 4 {
-                        let pause_ns = self.core.endpoint.random() % (100 << attempt.min(10));
-                        self.core.endpoint.pause(pause_ns).await;
+                        let pause_ns = self.core.client.endpoint.random() % (100 << attempt.min(10));
+                        self.core.client.endpoint.pause(pause_ns).await;
                     }
                     Ok(())
                 }
@@ -218,9 +219,9 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     async fn try_change<C: Change>(&mut self, hash: KeyHash, key: &[u8], change: &mut C) -> Result<Try, CacheError> {
-        let begun_ns = self.core.endpoint.now_ns();
+        let begun_ns = self.core.client.endpoint.now_ns();
         // Judged before the look: what this change finds absent was so at a time that has come.
-        let now_ms = self.core.pool_ms(begun_ns).await?;
+        let now_ms = self.core.client.pool_ms(begun_ns).await?;
         let found = match self.core.search_overtaken(key, change.wants()).await? {
             Some(found) => Some(found),
             None => {
@@ -271,7 +272,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             }
             (Verdict::Put { expiry_ms }, found) => {
                 let value = change.value();
-                let token = self.core.next_token().await?;
+                let token = self.core.client.next_token().await?;
                 let header = Header {
                     key_bytes: key.len(),
                     value_bytes: value.len(),
@@ -291,7 +292,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// Writes a new record and publishes it, in the found object's slot or in a free one. `same_body`: only the header changes.
     async fn try_put(&mut self, mut new: New<'_>, found: Option<Found>, same_body: bool) -> Result<Try, CacheError> {
         let core = &mut self.core;
-        let chunk_bytes = core.shared.pool.layout.chunk_bytes;
+        let chunk_bytes = core.client.pool.layout.chunk_bytes;
         new.header.large = core.is_large(new.key.len(), new.value.len().max(new.header.value_bytes));
         let class =
             core.class_for(&new.header).ok_or(CacheError::Damaged { what: "a record larger than its limit" })?;
@@ -305,7 +306,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         if !core.has_block(class) || core.chunks.len() < fresh_chunks || !core.stock.has_cell() {
             return Ok(Try::Short(class, fresh_chunks));
         }
-        if found.is_none() && !core.reserved && core.shared.pool.settings.objects_max > 0 {
+        if found.is_none() && !core.reserved && core.client.pool.settings.objects_max > 0 {
             return Ok(Try::Unreserved);
         }
         if found.is_none() && core.is_crowded(new.hash) {
@@ -337,7 +338,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         }
         core.keep(held, tag);
         if let Some(large) = new.large.as_ref().filter(|_| is_new_body) {
-            core.free_extents(&large.1).await?;
+            core.extent_io().free_extents(&large.1).await?;
         }
         if core.is_open(Hole::LostUpdate) {
             return Ok(Try::Done(Some(new.header.token)));
@@ -362,7 +363,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         let written = core.write_before(&mut batch, at, record, slot).await?;
         let Some(taking) = core.begin_taking(&mut batch, found.slot, found.word).await? else { return Ok(false) };
         let swap = batch.compare_and_swap(slot, found.word.0, word.0);
-        core.endpoint.post(&mut batch).await?;
+        core.client.endpoint.post(&mut batch).await?;
         core.outgoing = written.take(&mut batch);
         let Some(old) = core.end_taking(taking, batch.swapped(swap)) else {
             let now = Slot(batch.word(swap));
@@ -372,7 +373,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         };
         core.stock.put(old);
         if let Some(large) = found.large.as_ref().filter(|_| !same_body) {
-            core.free_extents(&large.1).await?;
+            core.extent_io().free_extents(&large.1).await?;
         }
         core.tell_expiry(found.slot, new, found.header.expiry_ms);
         self.overwritten(new.hash, &found, word, new.header.record_bytes()).await?;
@@ -383,7 +384,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     async fn done_before(&mut self, hash: KeyHash, found: &Found) -> Result<Try, CacheError> {
         self.overwritten(hash, found, found.word, found.header.record_bytes()).await?;
         self.core.stats.puts += 1;
-        Ok(Try::Done(Some(self.core.next_token().await?)))
+        Ok(Try::Done(Some(self.core.client.next_token().await?)))
     }
 
     /// Notes that what was found was overwritten by a record of so many bytes, of which this is the slot's word.
@@ -405,7 +406,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         if !inserted.published {
             return Ok(false);
         }
-        self.core.count_objects(1).await?;
+        self.core.client.count_objects(1).await?;
         self.core.reserved = false;
         let accessed = Accessed {
             slot: inserted.slot,
@@ -424,13 +425,13 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     pub(super) async fn present(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
         let hash = self.core.key_hash(key);
         for _ in 0..ATTEMPTS_MAX {
-            let begun_ns = self.core.endpoint.now_ns();
+            let begun_ns = self.core.client.endpoint.now_ns();
             self.core.read_bucket(hash).await?;
             match self.core.search(hash, key, Want::Meta, false, None).await? {
                 Search::Anew => self.core.stats.rereads += 1,
                 Search::Absent => return Ok(None),
                 Search::Found(found) => {
-                    let now_ms = self.core.pool_ms(begun_ns).await?;
+                    let now_ms = self.core.client.pool_ms(begun_ns).await?;
                     if !found.header.is_expired(now_ms) {
                         return Ok(Some(Meta::of_record(&found.header)));
                     }

@@ -56,8 +56,8 @@ impl<E: Endpoint> Core<E> {
 
     /// The same in bytes.
     pub(super) fn note_dead_bytes(&mut self, chunk: ChunkId, bytes: i64) {
-        let layout = &self.shared.pool.layout;
-        let clients = u64::from(self.shared.pool.settings.clients_max);
+        let layout = &self.client.pool.layout;
+        let clients = u64::from(self.client.pool.settings.clients_max);
         let untold_max = (layout.heap_bytes() / (UNTOLD_SHARE * clients)).max(layout.chunk_bytes);
         self.dead.untold += bytes;
         match self.dead.untold_of.iter_mut().rev().find(|(of, _)| *of == chunk) {
@@ -76,7 +76,7 @@ impl<E: Endpoint> Core<E> {
         }
         let mut batch = Batch::new();
         for (chunk, bytes) in self.dead.untold_of.drain(..).filter(|(_, bytes)| *bytes != 0) {
-            batch.fetch_and_add(self.shared.pool.layout.descriptor(chunk).add(16), bytes as u64);
+            batch.fetch_and_add(self.client.pool.layout.descriptor(chunk).add(16), bytes as u64);
         }
         let untold = std::mem::take(&mut self.dead.untold);
         if untold != 0 {
@@ -85,7 +85,7 @@ impl<E: Endpoint> Core<E> {
             self.dead.seen = self.dead.seen.saturating_add(untold);
         }
         if !batch.is_empty() {
-            self.endpoint.post_unawaited(&mut batch);
+            self.client.endpoint.post_unawaited(&mut batch);
         }
     }
 
@@ -107,8 +107,8 @@ impl<E: Endpoint> Core<E> {
     /// Bytes of the chunks that may be used, as far as this client knows: those that have memory,
     /// and were not taken out of use.
     pub(super) fn usable_heap_bytes(&self) -> u64 {
-        let layout = &self.shared.pool.layout;
-        let unusable = u64::from(layout.absent_chunks()) + self.retirement.out_of_use(layout.chunks());
+        let layout = &self.client.pool.layout;
+        let unusable = u64::from(layout.absent_chunks()) + self.client.chunks_out_of_use();
         layout.heap_bytes().saturating_sub(unusable * layout.chunk_bytes).max(layout.chunk_bytes)
     }
 
@@ -122,11 +122,11 @@ impl<E: Endpoint> Core<E> {
     pub(super) async fn look_at_memory(&mut self) -> Result<(bool, u64), CacheError> {
         let mut batch = Batch::new();
         let dead = self.read_dead(&mut batch);
-        let free = batch.read_word(self.shared.pool.layout.free_chunks());
-        self.endpoint.post(&mut batch).await?;
+        let free = batch.read_word(self.client.pool.layout.free_chunks());
+        self.client.endpoint.post(&mut batch).await?;
         self.note_dead_seen(batch.word(dead));
         // Those without memory are counted, too.
-        let free = batch.word(free).wrapping_sub(self.shared.pool.layout.absent_chunks().into());
+        let free = batch.word(free).wrapping_sub(self.client.pool.layout.absent_chunks().into());
         Ok((self.is_sparse(), (free as i64).max(0) as u64))
     }
 
@@ -145,7 +145,7 @@ impl<E: Endpoint> Core<E> {
 
     /// Notes how many clients have died.
     pub(super) async fn look_at_deaths(&mut self, deaths: u64) -> Result<(), CacheError> {
-        let counted = read_word(&self.endpoint, self.shared.layout.dead_deaths()).await?;
+        let counted = read_word(&self.client.endpoint, self.shared.layout.dead_deaths()).await?;
         self.note_doubt(counted != deaths);
         Ok(())
     }
@@ -164,8 +164,9 @@ impl<E: Endpoint> Core<E> {
             return Ok(());
         }
         self.tell_dead();
-        self.endpoint.flush().await?;
-        let counted = chunks::descriptors(&self.endpoint, &self.shared.pool.layout, chunk, 1).await?[0].dead_bytes;
+        self.client.endpoint.flush().await?;
+        let counted =
+            chunks::descriptors(&self.client.endpoint, &self.client.pool.layout, chunk, 1).await?[0].dead_bytes;
         if counted != 0 {
             self.note_dead_bytes(chunk, -(counted as i64));
         }
@@ -178,22 +179,22 @@ impl<E: Endpoint> Core<E> {
     /// The count stands only if no client has joined until all corrections have landed. Otherwise
     /// it is made again by the next client that is alone.
     pub(super) async fn recount_dead(&mut self) -> Result<(), CacheError> {
-        let (deaths, _) = self.deaths().await?;
+        let (deaths, _) = self.client.deaths().await?;
         self.look_at_deaths(deaths).await?;
         if !self.dead.is_doubtful {
             return Ok(());
         }
-        let before = registry::places(&self.endpoint, &self.shared.pool).await?;
+        let before = registry::places(&self.client.endpoint, &self.client.pool).await?;
         if !self.is_alone_among(&before) {
             return Ok(());
         }
         self.tell_dead();
-        self.endpoint.flush().await?;
-        let counted_deaths = read_word(&self.endpoint, self.shared.layout.dead_deaths()).await?;
+        self.client.endpoint.flush().await?;
+        let counted_deaths = read_word(&self.client.endpoint, self.shared.layout.dead_deaths()).await?;
         // First, so that every memory node is known in which a slot may name a block.
-        let descriptors = self.all_descriptors().await?;
+        let descriptors = self.client.all_descriptors().await?;
         let found = self.find_dead_bytes().await?;
-        let counted = read_word(&self.endpoint, self.shared.layout.dead()).await?;
+        let counted = read_word(&self.client.endpoint, self.shared.layout.dead()).await?;
         if !self.is_alone_since(&before).await? {
             return Ok(());
         }
@@ -201,32 +202,32 @@ impl<E: Endpoint> Core<E> {
             let off = found.get(&number).copied().unwrap_or(0).wrapping_sub(descriptor.dead_bytes);
             if off != 0 {
                 let mut batch = Batch::new();
-                batch.fetch_and_add(self.shared.pool.layout.descriptor(number).add(16), off);
-                self.endpoint.post(&mut batch).await?;
+                batch.fetch_and_add(self.client.pool.layout.descriptor(number).add(16), off);
+                self.client.endpoint.post(&mut batch).await?;
             }
         }
         let mut batch = Batch::new();
         batch.fetch_and_add(self.shared.layout.dead(), found.values().sum::<u64>().wrapping_sub(counted));
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         if !self.is_alone_since(&before).await? {
             return Ok(());
         }
         let mut batch = Batch::new();
         let swap = batch.compare_and_swap(self.shared.layout.dead_deaths(), counted_deaths, deaths);
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         self.note_doubt(!batch.swapped(swap));
         Ok(())
     }
 
     /// Whether no other client lives.
     fn is_alone_among(&self, places: &[Place]) -> bool {
-        let me = self.me().slot;
+        let me = self.client.me().slot;
         places.iter().all(|place| place.incarnation.slot == me || !place.state.is_alive())
     }
 
     /// Whether no client has come or gone since this look at the places.
     async fn is_alone_since(&mut self, before: &[Place]) -> Result<bool, CacheError> {
-        let now = registry::places(&self.endpoint, &self.shared.pool).await?;
+        let now = registry::places(&self.client.endpoint, &self.client.pool).await?;
         let states = |places: &[Place]| -> Vec<_> { places.iter().map(|p| (p.state, p.incarnation)).collect() };
         Ok(states(before) == states(&now))
     }

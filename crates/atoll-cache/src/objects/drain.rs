@@ -51,6 +51,7 @@ use super::stock::Cell;
 use super::{Core, Hole};
 use crate::CacheError;
 use crate::backoff::Backoff;
+use crate::extent::ExtentIndex;
 use atoll_fabric::{Batch, Buffer, Endpoint, Ticket};
 use atoll_pool::registry::Grace;
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks, read_word};
@@ -173,13 +174,13 @@ impl<E: Endpoint> Core<E> {
     /// Whether a block's chunk is being emptied.
     pub(super) async fn is_leaving(&mut self, block: Block) -> Result<bool, CacheError> {
         let Some((_, chunk)) = self.block_span(block) else { return Ok(true) };
-        let word = read_word(&self.endpoint, self.shared.pool.layout.descriptor(chunk)).await?;
+        let word = read_word(&self.client.endpoint, self.client.pool.layout.descriptor(chunk)).await?;
         Ok(Chunk::from_word(word).is_some_and(|chunk| chunk.state == ChunkState::Leaving))
     }
 
     /// Gives blocks up whose chunks others have begun to empty since this client last looked.
     pub(super) async fn look_for_drains(&mut self) -> Result<(), CacheError> {
-        let drains = read_word(&self.endpoint, self.shared.layout.drains()).await?;
+        let drains = read_word(&self.client.endpoint, self.shared.layout.drains()).await?;
         if drains != self.drains_seen {
             self.give_up_drained().await?;
             self.drains_seen = drains;
@@ -189,13 +190,13 @@ impl<E: Endpoint> Core<E> {
 
     /// Makes this client the one that empties a chunk in use; whether it is.
     pub(super) async fn claim_chunk(&mut self, chunk: ChunkId, keeps: Keeps) -> Result<bool, CacheError> {
-        let layout = self.shared.pool.layout.clone();
-        let word = read_word(&self.endpoint, layout.descriptor(chunk)).await?;
+        let layout = self.client.pool.layout.clone();
+        let word = read_word(&self.client.endpoint, layout.descriptor(chunk)).await?;
         let Some(found) = Chunk::from_word(word).filter(|chunk| chunk.state == ChunkState::Queued) else {
             return Ok(false);
         };
-        let leaving = Chunk::owned(ChunkState::Leaving, self.me(), found.generation);
-        if !chunks::transition(&self.endpoint, &layout, chunk, word, leaving).await? {
+        let leaving = Chunk::owned(ChunkState::Leaving, self.client.me(), found.generation);
+        if !chunks::transition(&self.client.endpoint, &layout, chunk, word, leaving).await? {
             return Ok(false);
         }
         self.stats.groups_cleaned += 1;
@@ -255,7 +256,7 @@ impl<E: Endpoint> Core<E> {
 
     /// Makes a chunk without blocks a fresh one, or a free one.
     async fn reuse(&mut self, chunk: ChunkId, owned: Chunk, tag: u16, freed: bool) -> Result<(), CacheError> {
-        let layout = self.shared.pool.layout.clone();
+        let layout = self.client.pool.layout.clone();
         self.clear_dead(chunk).await?;
         let mut void = std::mem::take(&mut self.scratch);
         void.resize(layout.chunk_bytes as usize);
@@ -265,41 +266,43 @@ impl<E: Endpoint> Core<E> {
         batch.write_word(tag_at, tag.into());
         if !self.is_in_order(tag_at, blocks_at) {
             // Without its records nothing else tells of the tags of before.
-            self.endpoint.post(&mut batch).await?;
+            self.client.endpoint.post(&mut batch).await?;
             batch.clear();
         }
         let voided = batch.write(blocks_at, void);
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         self.scratch = batch.take(voided);
         self.searches_left_out = 0;
         if freed {
-            return self.free_own(chunk, owned).await;
+            return Ok(self.client.free_own(chunk, owned).await?);
         }
         let generation = owned.generation.wrapping_add(1);
         let open = Chunk { state: ChunkState::Open, generation, ..owned };
-        if chunks::transition(&self.endpoint, &layout, chunk, owned.word(), open).await? {
+        if chunks::transition(&self.client.endpoint, &layout, chunk, owned.word(), open).await? {
             self.chunks.push(FreshChunk { chunk, generation });
         } else {
-            self.check_membership().await?;
+            self.client.check_membership().await?;
         }
         Ok(())
     }
 
     /// Goes on with these chunks until they are empty, or rest, or wait for those who have blocks of them.
     async fn go_on(&mut self, waiting: &mut [Emptied]) -> Result<(), CacheError> {
-        let layout = self.shared.pool.layout.clone();
+        let layout = self.client.pool.layout.clone();
         let (mut tells, mut rested) = (false, Vec::new());
         for emptied in &mut *waiting {
             if let Stage::Resting(grace, _) = &mut emptied.stage {
-                if grace.is_over(&self.endpoint, &self.shared.pool).await? {
+                if grace.is_over(&self.client.endpoint, &self.client.pool).await? {
                     rested.push(emptied.chunk);
                 }
                 continue;
             }
             if emptied.owned.state == ChunkState::Open {
                 let leaving = Chunk { state: ChunkState::Leaving, ..emptied.owned };
-                if !chunks::transition(&self.endpoint, &layout, emptied.chunk, emptied.owned.word(), leaving).await? {
-                    self.check_membership().await?;
+                if !chunks::transition(&self.client.endpoint, &layout, emptied.chunk, emptied.owned.word(), leaving)
+                    .await?
+                {
+                    self.client.check_membership().await?;
                 }
                 emptied.owned = leaving;
             }
@@ -313,7 +316,7 @@ impl<E: Endpoint> Core<E> {
         if tells {
             let mut batch = Batch::new();
             batch.fetch_and_add(self.shared.layout.drains(), 1);
-            self.endpoint.post(&mut batch).await?;
+            self.client.endpoint.post(&mut batch).await?;
         }
         let in_use = waiting.iter_mut().filter(|emptied| matches!(emptied.stage, Stage::InUse));
         let mut restless: Vec<&mut Emptied> = in_use.collect();
@@ -406,8 +409,8 @@ impl<E: Endpoint> Core<E> {
             let rests = begins_anew || self.extension_bytes() > 0 && !self.is_open(Hole::StrayExtension);
             emptied.stage = if rests {
                 // Where its tags begin anew, nobody may remember those of before; and a WRITE of an extension that nobody waits for must have landed.
-                self.endpoint.flush().await?;
-                let grace = Grace::begin(&self.endpoint, &self.shared.pool, self.me()).await?;
+                self.client.endpoint.flush().await?;
+                let grace = Grace::begin(&self.client.endpoint, &self.client.pool, self.client.me()).await?;
                 Stage::Resting(grace, if begins_anew { 0 } else { blocks.tag })
             } else {
                 Stage::Empty(blocks.tag)
@@ -418,7 +421,7 @@ impl<E: Endpoint> Core<E> {
 
     /// Forgets blocks of this client's own stock that are of the chunk.
     fn give_up_own(&mut self, chunk: ChunkId) {
-        let chunk_bytes = self.shared.pool.layout.chunk_bytes;
+        let chunk_bytes = self.client.pool.layout.chunk_bytes;
         let is_in = |block: Block| block.heap_offset() / chunk_bytes == u64::from(chunk.0);
         for held in self.stock.take_out(is_in) {
             self.let_go(held);
@@ -427,14 +430,14 @@ impl<E: Endpoint> Core<E> {
 
     /// READs a chunk's blocks.
     pub(super) async fn blocks(&mut self, chunk: ChunkId) -> Result<Blocks, CacheError> {
-        let layout = self.shared.pool.layout.clone();
-        let descriptor = chunks::descriptors(&self.endpoint, &layout, chunk, 1).await?[0];
+        let layout = self.client.pool.layout.clone();
+        let descriptor = chunks::descriptors(&self.client.endpoint, &layout, chunk, 1).await?[0];
         let class = u8::try_from(descriptor.contents).ok().and_then(Class::from_code);
         let mut blocks = Blocks { class, lying: Vec::new(), tag: descriptor.engine as u16 };
         let Some(class) = class else { return Ok(blocks) };
         let mut buffer = std::mem::take(&mut self.scratch);
         buffer.resize(layout.chunk_bytes as usize);
-        let mut buffer = self.endpoint.read(layout.chunk(chunk), buffer).await?;
+        let mut buffer = self.client.endpoint.read(layout.chunk(chunk), buffer).await?;
         for index in 0..class.blocks(layout.chunk_bytes) {
             let bytes = class.bytes() as usize;
             let lying = self.lying(&mut buffer, index as usize * bytes, bytes);
@@ -463,7 +466,7 @@ impl<E: Endpoint> Core<E> {
                 buffer.resize(SLOTS_BYTES as usize);
                 batch.read(self.shared.layout.bucket(*bucket), buffer);
             }
-            self.endpoint.post(&mut batch).await?;
+            self.client.endpoint.post(&mut batch).await?;
             for (index, (number, bucket)) in some.iter().enumerate() {
                 let slots = batch.take_nth(index);
                 let block = self.block_of(chunk, class, *number);
@@ -514,7 +517,7 @@ impl<E: Endpoint> Core<E> {
                 batch.compare_and_swap(self.shared.layout.slot(naming.slot), naming.word.0, Slot::EMPTY.0)
             };
             let swaps: Vec<Ticket> = some.iter().map(swap).collect();
-            self.endpoint.post(&mut batch).await?;
+            self.client.endpoint.post(&mut batch).await?;
             let (mut evicted, mut without_name) = (0, Vec::new());
             for ((naming, extents), swap) in some.iter().zip(swaps) {
                 let is_swapped = batch.swapped(swap);
@@ -536,7 +539,7 @@ impl<E: Endpoint> Core<E> {
                 self.count_removed(evicted).await?;
             }
             for extents in without_name {
-                self.free_extents(extents).await?;
+                self.extent_io().free_extents(extents).await?;
             }
         }
         others.retain(|number| !is_unnamed[*number]);
@@ -545,7 +548,7 @@ impl<E: Endpoint> Core<E> {
 
     /// The chunks of which somebody's cell names a block.
     pub(super) async fn chunks_in_hands(&mut self) -> Result<HashSet<ChunkId>, CacheError> {
-        let chunk_bytes = self.shared.pool.layout.chunk_bytes;
+        let chunk_bytes = self.client.pool.layout.chunk_bytes;
         let cells = self.all_cells().await?;
         let chunk = |cell: Cell| ChunkId((cell.block.heap_offset() / chunk_bytes) as u32);
         Ok(cells.iter().filter_map(|word| Cell::from_word(*word).map(chunk)).collect())
@@ -553,14 +556,14 @@ impl<E: Endpoint> Core<E> {
 
     /// The cells of all clients that ever were.
     pub(super) async fn all_cells(&mut self) -> Result<Vec<u64>, CacheError> {
-        let ever = read_word(&self.endpoint, self.shared.pool.layout.members_ever()).await?;
-        let clients = ever.min(self.shared.pool.settings.clients_max.into()) as u32;
+        let ever = read_word(&self.client.endpoint, self.client.pool.layout.members_ever()).await?;
+        let clients = ever.min(self.client.pool.settings.clients_max.into()) as u32;
         let mut words = Vec::with_capacity(clients as usize * CELLS);
         for first in (0..clients).step_by(64) {
             let count = (clients - first).min(64) as usize;
             let mut buffer = Buffer::new();
             buffer.resize(8 * CELLS * count);
-            let buffer = self.endpoint.read(self.shared.layout.cells(first), buffer).await?;
+            let buffer = self.client.endpoint.read(self.shared.layout.cells(first), buffer).await?;
             words.extend_from_slice(buffer.words());
         }
         Ok(words)

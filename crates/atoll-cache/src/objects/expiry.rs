@@ -35,7 +35,7 @@ impl<E: Endpoint> Core<E> {
         let Some((at, bytes, _)) = self.find_record(word).await? else { return Ok(None) };
         let mut buffer = std::mem::take(&mut self.record);
         buffer.resize(bytes);
-        let mut record = self.endpoint.read(at, buffer).await?;
+        let mut record = self.client.endpoint.read(at, buffer).await?;
         let header = self.judge(word, &mut record).map(|record| record.header);
         self.record = record;
         Ok(header)
@@ -44,15 +44,15 @@ impl<E: Endpoint> Core<E> {
     /// Whether an object has expired, of which the words beside its slot say so. Corrects the words if
     /// it has not.
     pub(super) async fn has_expired(&mut self, slot: u64, word: Slot) -> Result<bool, CacheError> {
-        let now_ns = self.endpoint.now_ns();
-        let now_ms = self.pool_ms(now_ns).await?;
+        let now_ns = self.client.endpoint.now_ns();
+        let now_ms = self.client.pool_ms(now_ns).await?;
         let Some(header) = self.header_of(word).await? else { return Ok(false) };
         if header.is_expired(now_ms) {
             return Ok(true);
         }
         let mut words = Buffer::new();
         words.resize(ACCESS_BYTES as usize);
-        let words = self.endpoint.read(self.shared.layout.access(slot), words).await?;
+        let words = self.client.endpoint.read(self.shared.layout.access(slot), words).await?;
         self.correct_expiry(slot, words.words(), header.expiry_ms);
         Ok(false)
     }
@@ -60,15 +60,15 @@ impl<E: Endpoint> Core<E> {
     /// Claims buckets that are due; `None` if none are.
     async fn claim_stretch(&mut self) -> Result<Option<Range<u32>>, CacheError> {
         let at = self.shared.layout.sweep();
-        let now_ns = self.endpoint.now_ns();
-        let now_ms = self.pool_ms(now_ns).await?;
-        let word = read_word(&self.endpoint, at).await?;
+        let now_ns = self.client.endpoint.now_ns();
+        let now_ms = self.client.pool_ms(now_ns).await?;
+        let word = read_word(&self.client.endpoint, at).await?;
         let Some((stretch, next)) = Hand::from_word(word).stretch(now_ms, self.shared.settings.buckets) else {
             return Ok(None);
         };
         let mut batch = Batch::new();
         let swap = batch.compare_and_swap(at, word, next.word());
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         // A client that lost the swap leaves the stretch to the client that won it.
         Ok(batch.swapped(swap).then_some(stretch))
     }
@@ -81,7 +81,7 @@ impl<E: Endpoint> Core<E> {
     ) -> Result<Vec<(u64, Slot, [u64; ACCESS_WORDS])>, CacheError> {
         let mut buffer = std::mem::take(&mut self.scratch);
         buffer.resize(buckets.len() * BUCKET_BYTES as usize);
-        let read = self.endpoint.read(self.shared.layout.bucket(buckets.start), buffer).await?;
+        let read = self.client.endpoint.read(self.shared.layout.bucket(buckets.start), buffer).await?;
         let mut found = Vec::new();
         for (bucket, words) in buckets.zip(read.words().chunks_exact((BUCKET_BYTES / 8) as usize)) {
             let (slots, beside) = words.split_at((SLOTS_BYTES / 8) as usize);
@@ -104,19 +104,19 @@ impl<E: Endpoint> Core<E> {
         let Some(mark) = Access::mark(beside) else { return };
         let mut batch = Batch::new();
         batch.write_word(self.shared.layout.access(slot).add(24), access::expiry_word(expiry_ms, mark));
-        self.endpoint.post_unawaited(&mut batch);
+        self.client.endpoint.post_unawaited(&mut batch);
     }
 }
 
 impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// Removes expired objects in the buckets that are due, as far as the client's budget reaches.
     pub(super) async fn sweep_expired(&mut self) -> Result<(), CacheError> {
-        let Some(until_ns) = self.core.sweep.until_ns(self.core.endpoint.now_ns()) else { return Ok(()) };
-        while self.core.endpoint.now_ns() < until_ns {
+        let Some(until_ns) = self.core.sweep.until_ns(self.core.client.endpoint.now_ns()) else { return Ok(()) };
+        while self.core.client.endpoint.now_ns() < until_ns {
             let Some(stretch) = self.core.claim_stretch().await? else { break };
             self.sweep_stretch(stretch).await?;
         }
-        self.core.sweep.spent(self.core.endpoint.now_ns());
+        self.core.sweep.spent(self.core.client.endpoint.now_ns());
         Ok(())
     }
 
@@ -125,8 +125,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         while first < stretch.end {
             let piece = self.core.shared.layout.buckets_in_a_piece(first).min(BUCKETS_AT_ONCE);
             let end = stretch.end.min(first + piece);
-            let now_ns = self.core.endpoint.now_ns();
-            let now_ms = self.core.pool_ms(now_ns).await?;
+            let now_ns = self.core.client.endpoint.now_ns();
+            let now_ms = self.core.client.pool_ms(now_ns).await?;
             for (slot, word, beside) in self.core.slots_that_may_have_expired(first..end, now_ms).await? {
                 let Some(header) = self.core.header_of(word).await? else { continue };
                 if header.is_expired(now_ms) {

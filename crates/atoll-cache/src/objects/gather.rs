@@ -131,7 +131,7 @@ impl ObjectsPool {
 impl<E: Endpoint> Core<E> {
     /// Chunks that are left to moves while much is dead.
     fn reserve(&self) -> u64 {
-        let layout = &self.shared.pool.layout;
+        let layout = &self.client.pool.layout;
         (layout.chunks() / RESERVE_SHARE).clamp(1, RESERVE_MAX).into()
     }
 
@@ -153,7 +153,7 @@ impl<E: Endpoint> Core<E> {
             }
             self.gathers_left -= 1;
             let Some(sparse) = self.find_sparse().await? else { break };
-            let blocks = sparse.class.blocks(self.shared.pool.layout.chunk_bytes);
+            let blocks = sparse.class.blocks(self.client.pool.layout.chunk_bytes);
             let live = blocks.saturating_sub(sparse.dead_bytes / sparse.class.bytes());
             if live > self.room_at_hand(sparse.class) && self.chunks.is_empty() {
                 // Without one, what moves finds room among other chunks' dead blocks.
@@ -182,7 +182,7 @@ impl<E: Endpoint> Core<E> {
     async fn find_sparse(&mut self) -> Result<Option<Sparse>, CacheError> {
         // So that the sum of what is found is that of all.
         self.tell_dead();
-        let layout = self.shared.pool.layout.clone();
+        let layout = self.client.pool.layout.clone();
         let before = self.dead_seen();
         let usable = u128::from(self.usable_heap_bytes());
         let mean = u128::from(self.dead_bytes()) * u128::from(layout.chunk_bytes) / usable;
@@ -196,9 +196,9 @@ impl<E: Endpoint> Core<E> {
             classes[class.index()].ready += bytes;
             shelved.insert(chunk, bytes);
         }
-        let mut walk = Walk::from_anywhere(&self.endpoint, &layout);
+        let mut walk = Walk::from_anywhere(&self.client.endpoint, &layout);
         let mut found = 0;
-        while let Some(some) = walk.next(&self.endpoint, &layout).await? {
+        while let Some(some) = walk.next(&self.client.endpoint, &layout).await? {
             for (chunk, descriptor) in some {
                 let class = u8::try_from(descriptor.contents).ok().and_then(Class::from_code);
                 let dead_bytes = (descriptor.dead_bytes as i64).max(0) as u64;
@@ -320,10 +320,10 @@ impl<E: Endpoint> Core<E> {
     /// Where few objects are of the class, a look at random buckets seldom finds one: a chunk's
     /// records tell the buckets.
     async fn take_dead_of_some_chunk(&mut self, class: Class, not_in: ChunkId) -> Result<bool, CacheError> {
-        let layout = self.shared.pool.layout.clone();
-        let mut walk = Walk::from_anywhere(&self.endpoint, &layout);
+        let layout = self.client.pool.layout.clone();
+        let mut walk = Walk::from_anywhere(&self.client.endpoint, &layout);
         let mut tried = 0;
-        while let Some(some) = walk.next(&self.endpoint, &layout).await? {
+        while let Some(some) = walk.next(&self.client.endpoint, &layout).await? {
             for (chunk, descriptor) in some {
                 let is_in_use = descriptor.chunk.is_some_and(|chunk| chunk.state == ChunkState::Queued);
                 let is_of_class = descriptor.contents == u64::from(class.code());
@@ -362,14 +362,14 @@ impl<E: Endpoint> Core<E> {
     pub(super) async fn take_dead(&mut self, class: Class, not_in: Option<ChunkId>) -> Result<bool, CacheError> {
         let mut batch = Batch::new();
         let mut buckets = ArrayVec::<u32, BUCKETS_AT_ONCE>::new();
-        for _ in 0..BUCKETS_AT_ONCE.min(self.endpoint.limits().batch_verbs_max) {
-            let bucket = (self.endpoint.random() % u64::from(self.shared.settings.buckets)) as u32;
+        for _ in 0..BUCKETS_AT_ONCE.min(self.client.endpoint.limits().batch_verbs_max) {
+            let bucket = (self.client.endpoint.random() % u64::from(self.shared.settings.buckets)) as u32;
             let mut slots = self.samples.pop().unwrap_or_default();
             slots.resize(super::layout::SLOTS_BYTES as usize);
             batch.read(self.shared.layout.bucket(bucket), slots);
             buckets.push(bucket);
         }
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         let mut found = None;
         for (index, bucket) in buckets.iter().enumerate() {
             let slots = batch.take_nth(index);
@@ -427,14 +427,14 @@ impl<E: Endpoint> Core<E> {
             are_in_order &= self.is_in_order(copy.at, self.shared.layout.slot(copy.naming.slot));
         }
         if !are_in_order || !moves.iter().all(|copy| copy.at.node() == moves[0].at.node()) {
-            self.endpoint.post(&mut batch).await?;
+            self.client.endpoint.post(&mut batch).await?;
             batch.clear();
         }
         let swap = |copy: &Move| {
             batch.compare_and_swap(self.shared.layout.slot(copy.naming.slot), copy.naming.word.0, copy.word.0)
         };
         let swaps: Vec<Ticket> = moves.iter().map(swap).collect();
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         for (copy, swap) in moves.drain(..).zip(swaps) {
             if batch.swapped(swap) {
                 self.published(copy.held).await?;

@@ -14,7 +14,7 @@ impl<E: Endpoint> Core<E> {
     /// Gives blocks of classes with more than `kept` of them back, and so many that it keeps at most one for each chunk that the pool has
     /// for a client: in a small pool what many clients keep would be much of it.
     pub(super) async fn give_back_beyond(&mut self, kept: usize) -> Result<(), CacheError> {
-        let in_all = (self.shared.pool.layout.chunks() / self.shared.pool.settings.clients_max).max(1) as usize;
+        let in_all = (self.client.pool.layout.chunks() / self.client.pool.settings.clients_max).max(1) as usize;
         while let Some(index) = self.stock.surplus(kept, in_all.min(kept * CLASSES)) {
             if self.give_back(index).await? {
                 continue;
@@ -54,7 +54,7 @@ impl<E: Endpoint> Core<E> {
             let mut batch = Batch::new();
             self.tell_won(&mut batch, held, at).await?;
             if !batch.is_empty() {
-                self.endpoint.post(&mut batch).await?;
+                self.client.endpoint.post(&mut batch).await?;
             }
         }
         let is_placed = self.place_dead_anywhere(held.class, held.block, held.tag).await?;
@@ -85,7 +85,7 @@ impl<E: Endpoint> Core<E> {
         let mut batch = Batch::new();
         let written = self.write_before(&mut batch, at, record, address).await?;
         let swap = batch.compare_and_swap(address, word.0, Slot::dead(class, block, tag).0);
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         self.outgoing = written.take(&mut batch);
         let is_placed = batch.swapped(swap);
         if is_placed {
@@ -118,8 +118,8 @@ impl<E: Endpoint> Core<E> {
             if is_done {
                 break;
             }
-            self.endpoint.pause(pause_ns(tried)).await;
-            Box::pin(self.tend()).await?;
+            self.client.endpoint.pause(pause_ns(tried)).await;
+            Box::pin(atoll_pool::repair::round(self)).await?;
         }
         self.is_leaving_pool = false;
         self.free_fresh_chunks().await?;

@@ -84,7 +84,7 @@ impl<E: Endpoint> Core<E> {
         bucket.resize(super::layout::SLOTS_BYTES as usize);
         let read = batch.read(self.shared.layout.bucket(hash.bucket), bucket);
         let counter = batch.read_word(self.shared.layout.access(slot));
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         self.outgoing = written.take(&mut batch);
         self.bucket = batch.take(read);
         let (swapped, counter) = (batch.swapped(swap), batch.word(counter));

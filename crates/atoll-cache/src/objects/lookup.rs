@@ -15,6 +15,7 @@ use super::layout::{ACCESS_BYTES, BUCKET_SLOTS, SLOTS_BYTES};
 use super::replacement::{Accessed, Replacement};
 use super::slot::{KeyHash, Slot};
 use super::{Core, Hole, Objects};
+use crate::extent::ExtentIndex;
 use crate::record::{HEADER_BYTES, Header, LargeBody, Record};
 use crate::{CacheError, Lookup, Meta, Value};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint};
@@ -58,7 +59,7 @@ impl<E: Endpoint> Core<E> {
     pub(super) async fn read_bucket(&mut self, hash: KeyHash) -> Result<(), CacheError> {
         let mut buffer = std::mem::take(&mut self.bucket);
         buffer.resize(SLOTS_BYTES as usize);
-        self.bucket = self.endpoint.read(self.shared.layout.bucket(hash.bucket), buffer).await?;
+        self.bucket = self.client.endpoint.read(self.shared.layout.bucket(hash.bucket), buffer).await?;
         Ok(())
     }
 
@@ -72,7 +73,7 @@ impl<E: Endpoint> Core<E> {
     pub(super) async fn slot_word(&mut self, slot: u64) -> Result<Slot, CacheError> {
         let mut batch = Batch::new();
         let word = batch.read_word(self.shared.layout.slot(slot));
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         Ok(Slot(batch.word(word)))
     }
 
@@ -106,14 +107,14 @@ impl<E: Endpoint> Core<E> {
         beside.information.clear();
         let words = self.extension_bytes() / 8;
         if words == 0 {
-            return Ok(self.endpoint.read(at, buffer).await?);
+            return Ok(self.client.endpoint.read(at, buffer).await?);
         }
         let mut information = Buffer::new();
         information.resize(ACCESS_BYTES as usize);
         let mut batch = Batch::new();
         let block = batch.read(at, buffer);
         let information = batch.read(self.shared.layout.access(slot), information);
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         let block = batch.take(block);
         beside.extension.extend(block.words().iter().copied().take(words));
         beside.information.extend(batch.take(information).words().iter().copied().take(ACCESS_WORDS));
@@ -150,7 +151,7 @@ impl<E: Endpoint> Core<E> {
         key: &[u8],
         into: &mut Value,
     ) -> Result<Candidate, CacheError> {
-        let Some(buffer) = self.read_body(&header, &body, std::mem::take(&mut into.buffer)).await? else {
+        let Some(buffer) = self.extent_io().read_body(&header, &body, std::mem::take(&mut into.buffer)).await? else {
             return Ok(Candidate::Reused);
         };
         into.buffer = buffer;
@@ -180,7 +181,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     pub(super) async fn lookup(&mut self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
         let hash = self.core.key_hash(key);
         for attempt in 0..ATTEMPTS_MAX {
-            let begun_ns = self.core.endpoint.now_ns();
+            let begun_ns = self.core.client.endpoint.now_ns();
             self.core.read_bucket(hash).await?;
             if let Some(lookup) = self.lookup_seen(hash, key, into, begun_ns).await? {
                 return Ok(lookup);
@@ -239,7 +240,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     ) -> Result<Option<Lookup>, CacheError> {
         into.meta = Meta::of_record(&header);
         if header.expiry_ms.is_some() {
-            let now_ms = self.core.pool_ms(begun_ns).await?;
+            let now_ms = self.core.client.pool_ms(begun_ns).await?;
             if header.is_expired(now_ms) {
                 if !Box::pin(self.take_expired(slot, word)).await? {
                     return Ok(None);
@@ -264,7 +265,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         let mut values: Vec<Value> = std::mem::take(&mut self.core.values_at_once);
         values.resize_with(KEYS_AT_ONCE, Value::new);
         for (round, keys) in keys.chunks(KEYS_AT_ONCE).enumerate() {
-            let begun_ns = self.core.endpoint.now_ns();
+            let begun_ns = self.core.client.endpoint.now_ns();
             let candidates = self.core.first_candidates(keys, &mut values).await?;
             for (index, key) in keys.iter().enumerate() {
                 let value = &mut values[index];
@@ -307,7 +308,7 @@ impl<E: Endpoint> Core<E> {
             buffer.resize(SLOTS_BYTES as usize);
             batch.read(self.shared.layout.bucket(hash.bucket), buffer);
         }
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         for (index, bucket) in buckets.iter_mut().enumerate().take(keys.len()) {
             *bucket = batch.take_nth(index);
         }
@@ -329,7 +330,7 @@ impl<E: Endpoint> Core<E> {
             }));
         }
         if !batch.is_empty() {
-            self.endpoint.post(&mut batch).await?;
+            self.client.endpoint.post(&mut batch).await?;
         }
         for (ticket, value) in tickets.into_iter().zip(values) {
             if let Some(ticket) = ticket {

@@ -73,16 +73,14 @@ pub use holes::{Hole, OpenHoles};
 pub use replacement::Replacement;
 pub use settings::{ObjectsOptions, ObjectsSettings};
 
-use crate::extent::LatelyBound;
+use crate::audit::Audit;
+use crate::extent::{LatelyBound, recheck_bound};
 use crate::overtaken::Overtaken;
 use crate::record::Hasher;
 use crate::sweep::Budget;
 use crate::{CacheError, Stats, Value};
-use atoll_fabric::purpose::Scope;
-use atoll_fabric::{Batch, Buffer, Endpoint, Purpose, VerbError};
-use atoll_pool::registry::{PlaceState, Times, Watch};
-use atoll_pool::retirement::Retirement;
-use atoll_pool::{Incarnation, Layout, Member, Pool, PoolClock, PoolError, PoolSettings, registry};
+use atoll_fabric::{Buffer, Endpoint, Purpose};
+use atoll_pool::{Client, Layout, Pool, PoolError, PoolSettings, Repaired};
 use class::CLASSES;
 use layout::ObjectsLayout;
 use slab::Slab;
@@ -92,7 +90,7 @@ use stock::Stock;
 
 /// A pool as one process has it open.
 pub struct ObjectsPool {
-    pub(crate) pool: Pool,
+    pub(crate) pool: Arc<Pool>,
     pub(crate) settings: ObjectsSettings,
     pub(crate) layout: ObjectsLayout,
     hasher: Hasher,
@@ -124,7 +122,7 @@ impl ObjectsPool {
         let layout = ObjectsLayout::new(&pool, &settings)?;
         check_heap(&pool.layout)?;
         let hasher = Hasher::new(pool.settings.hash_seed);
-        Ok(Arc::new(Self { pool, settings, layout, hasher }))
+        Ok(Arc::new(Self { pool: Arc::new(pool), settings, layout, hasher }))
     }
 
     /// The pool's settings and layout.
@@ -167,20 +165,13 @@ fn check_heap(layout: &Layout) -> Result<(), PoolError> {
     Err(PoolError::Setting { what: "the capacity in bytes without the metadata", found, wanted })
 }
 
-/// Operations between two rounds, at most.
-const OPERATIONS_PER_ROUND: u32 = 256;
-/// Write tokens of one block.
-const TOKENS_AT_ONCE: u64 = 1 << 20;
 /// Blocks of a class that a client keeps between operations.
 const STOCK_KEPT: usize = 2;
 
 /// What a client has, but for its replacement.
 pub struct Core<E: Endpoint> {
     pub(crate) shared: Arc<ObjectsPool>,
-    pub(crate) endpoint: E,
-    /// `None` for an auditor, and after it has left.
-    member: Option<Member>,
-    clock: PoolClock,
+    pub(crate) client: Client<E>,
     stock: Stock,
     /// What it knows of dead blocks.
     dead: dead::Dead,
@@ -206,28 +197,16 @@ pub struct Core<E: Endpoint> {
     old: Value,
     buckets_at_once: Vec<Buffer>,
     values_at_once: Vec<Value>,
-    /// Tokens that nobody else has, for the next writes.
-    tokens: std::ops::Range<u64>,
-    operations_to_round: u32,
     /// Whether an object was counted against the limit for the operation under way.
     reserved: bool,
     /// Whom the change under way was overtaken by.
     overtaken: Option<Overtaken<Slot>>,
     /// How many chunks had been emptied when this client last looked.
     drains_seen: u64,
-    looked_ns: u64,
     /// What it may spend on looking for expired objects.
     sweep: Budget,
-    times: Times,
-    watch: Watch,
-    /// What it does to give back the memory of retired chunks.
-    retirement: Retirement,
-    /// What this client reclaimed when it joined, until a repair that was asked for tells of it.
-    untold: repair::Repaired,
     /// Cells of the dead that it could not settle yet, since cells of the living name the same blocks.
     doubts: Vec<repair::Doubt>,
-    /// Whether a client has died since everything was counted.
-    distrust: bool,
     lately_bound: LatelyBound,
     /// Whether it has counted everything anew, and has not looked at the limit of objects since.
     recounted: bool,
@@ -247,8 +226,6 @@ pub struct Core<E: Endpoint> {
     gathers_left: u32,
     /// Whether this client puts back what it holds.
     is_leaving_pool: bool,
-    /// What its operations say once the fabric has failed this client.
-    lost: Option<VerbError>,
     pub(crate) stats: Stats,
     holes: OpenHoles,
 }
@@ -260,13 +237,11 @@ pub struct Objects<E: Endpoint, R: Replacement<E>> {
 }
 
 impl<E: Endpoint> Core<E> {
-    fn new(shared: &Arc<ObjectsPool>, endpoint: E, member: Option<Member>) -> Self {
+    fn new(shared: &Arc<ObjectsPool>, client: Client<E>) -> Self {
         Self {
-            sweep: Budget::new(endpoint.now_ns()),
+            sweep: Budget::new(client.endpoint.now_ns()),
             shared: shared.clone(),
-            endpoint,
-            member,
-            clock: PoolClock::default(),
+            client,
             stock: Stock::new(),
             dead: dead::Dead::default(),
             slabs: [const { None }; CLASSES],
@@ -281,18 +256,10 @@ impl<E: Endpoint> Core<E> {
             old: Value::new(),
             buckets_at_once: Vec::new(),
             values_at_once: Vec::new(),
-            tokens: 0..0,
-            operations_to_round: OPERATIONS_PER_ROUND,
             reserved: false,
             overtaken: None,
             drains_seen: 0,
-            looked_ns: 0,
-            times: Times::default(),
-            watch: Watch::default(),
-            retirement: Retirement::default(),
-            untold: repair::Repaired::default(),
             doubts: Vec::new(),
-            distrust: false,
             lately_bound: LatelyBound::default(),
             recounted: false,
             history_seen: 0,
@@ -303,7 +270,6 @@ impl<E: Endpoint> Core<E> {
             drains_more: 0,
             gathers_left: 0,
             is_leaving_pool: false,
-            lost: None,
             stats: Stats::default(),
             holes: OpenHoles::NONE,
         }
@@ -313,96 +279,14 @@ impl<E: Endpoint> Core<E> {
     fn is_open(&self, hole: Hole) -> bool {
         self.holes.has(hole)
     }
-
-    fn member(&self) -> &Member {
-        self.member.as_ref().expect("a client that has left does nothing any more")
-    }
-
-    /// Who this client is in the pool.
-    pub(crate) fn me(&self) -> Incarnation {
-        self.member().incarnation
-    }
-
-    async fn count_objects(&mut self, by: i64) -> Result<(), VerbError> {
-        let member = self.member.as_mut().expect("a client that has left does nothing any more");
-        member.count_objects(&self.endpoint, by).await
-    }
-
-    /// Microseconds of the pool's clock, about: for access information.
-    pub(crate) fn about_us(&self) -> u64 {
-        self.clock.about_us(self.endpoint.now_ns())
-    }
-
-    /// The pool's time.
-    async fn pool_ms(&mut self, now_ns: u64) -> Result<u64, VerbError> {
-        if let Some(ms) = self.clock.running_ms(now_ns) {
-            return Ok(ms);
-        }
-        if self.endpoint.is_near() {
-            // Over a network the next verb says so.
-            Box::pin(self.check_membership()).await?;
-        }
-        let _scope = Scope::new(&self.endpoint, Purpose::Upkeep);
-        let ms = Box::pin(self.clock.now_ms(&self.endpoint, &self.shared.pool.layout, now_ns)).await?;
-        self.stats.clocks_refused = self.clock.outliers();
-        Ok(ms)
-    }
-
-    /// Whether this client still is one; else it is lost from now on. Asked every round, before an operation whose copy of the pool's clock is too old (so
-    /// that no operation on one host begins more than a millisecond after the last answer), and after a word that is not as it should be.
-    async fn check_membership(&mut self) -> Result<(), VerbError> {
-        let Some(member) = &self.member else { return Ok(()) };
-        let checked = member.check(&self.endpoint).await;
-        if let Err(error) = &checked {
-            self.note_failure(error);
-        }
-        checked
-    }
-
-    /// Frees a chunk that this client owns as `owned`. Only if it is shut out has another client changed the word.
-    pub(super) async fn free_own(
-        &mut self,
-        chunk: atoll_pool::ChunkId,
-        owned: atoll_pool::Chunk,
-    ) -> Result<(), CacheError> {
-        if !atoll_pool::chunks::free(&self.endpoint, &self.shared.pool.layout, chunk, owned).await? {
-            self.check_membership().await?;
-        }
-        Ok(())
-    }
-
-    /// A token that no other write has: the pool hands them out in blocks.
-    async fn next_token(&mut self) -> Result<u64, VerbError> {
-        if let Some(token) = self.tokens.next() {
-            return Ok(token);
-        }
-        let mut batch = Batch::new();
-        let block = batch.fetch_and_add(self.shared.pool.layout.tokens(), TOKENS_AT_ONCE);
-        self.endpoint.post(&mut batch).await?;
-        // Zero stands for no token.
-        let first = batch.word(block).saturating_add(1);
-        self.tokens = first.saturating_add(1)..first.saturating_add(TOKENS_AT_ONCE);
-        Ok(first)
-    }
-
-    /// After a failure of the fabric a verb of this client may still land, and what it holds is not its own any more.
-    #[cold]
-    fn note_failure(&mut self, error: &VerbError) {
-        if !matches!(error, VerbError::Unreachable { .. } | VerbError::NoMemory { .. }) {
-            // A fork must be told what it is, not to join again.
-            let told = if *error == VerbError::Forked { VerbError::Forked } else { VerbError::Fenced };
-            (self.lost, self.operations_to_round) = (Some(told), 1);
-        }
-    }
 }
 
 impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// Joins the pool as a new client. That the pool is for this engine is the caller's to check.
     pub async fn join(shared: &Arc<ObjectsPool>, endpoint: E) -> Result<Self, PoolError> {
         let replacement = R::new(shared, &endpoint)?;
-        let member = Member::join(&endpoint, &shared.pool).await?;
-        let mut objects = Self { core: Core::new(shared, endpoint, Some(member)), replacement };
-        objects.core.looked_ns = objects.core.endpoint.now_ns();
+        let client = Client::join(&shared.pool, endpoint).await?;
+        let mut objects = Self { core: Core::new(shared, client), replacement };
         let settled = objects.settle_in().await;
         objects.end(settled).await.map_err(|error| match error {
             CacheError::Verb(error) => PoolError::Verb(error),
@@ -411,23 +295,13 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         Ok(objects)
     }
 
-    /// A client that took the place of one that was shut out reclaims what that one held; one that is alone after somebody died counts anew.
     async fn settle_in(&mut self) -> Result<(), CacheError> {
-        let (core, mut repaired) = (&mut self.core, repair::Repaired::default());
-        let now_ns = core.endpoint.now_ns();
-        core.pool_ms(now_ns).await?;
+        let core = &mut self.core;
+        let now_ns = core.client.endpoint.now_ns();
+        core.client.pool_ms(now_ns).await?;
         core.look_for_drains().await?;
         core.inherit_cells().await?;
-        let places = registry::places(&core.endpoint, &core.shared.pool).await?;
-        if core.stock.has_foreign()
-            || core.member().took_over
-            || places.iter().any(|place| place.state == PlaceState::Fenced)
-        {
-            Box::pin(core.reclaim(&mut repaired)).await?;
-            core.untold = repaired;
-        } else {
-            Box::pin(core.recount()).await?;
-        }
+        atoll_pool::repair::settle_in(core).await?;
         Box::pin(self.hold_limit()).await
     }
 
@@ -442,12 +316,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// One that only looks at the pool, without a place in it: for [`Objects::verify`].
     pub fn auditor(shared: &Arc<ObjectsPool>, endpoint: E) -> Result<Self, PoolError> {
         let replacement = R::new(shared, &endpoint)?;
-        Ok(Self { core: Core::new(shared, endpoint, None), replacement })
-    }
-
-    /// Sets how often this client looks after the others, and how long one may stand still.
-    pub fn set_times(&mut self, times: Times) {
-        self.core.times = times;
+        Ok(Self { core: Core::new(shared, Client::auditor(&shared.pool, endpoint)), replacement })
     }
 
     /// Opens a hole, to show in a simulation what it does.
@@ -459,16 +328,6 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// The pool, as this process has it open.
     pub fn pool(&self) -> &Arc<ObjectsPool> {
         &self.core.shared
-    }
-
-    /// The client's endpoint.
-    pub fn endpoint(&self) -> &E {
-        &self.core.endpoint
-    }
-
-    /// Who this client is in the pool.
-    pub fn me(&self) -> Incarnation {
-        self.core.me()
     }
 
     /// Which objects go.
@@ -483,12 +342,11 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     /// Puts everything that this client holds back into the pool and gives up its place.
     pub async fn leave(&mut self) -> Result<(), CacheError> {
-        if self.core.member.is_none() {
+        if !self.core.client.is_member() {
             return Ok(());
         }
-        if self.core.lost.is_some() {
-            // Others repair it, once it is shut out.
-            self.core.member = None;
+        if self.core.client.is_lost() {
+            self.core.client.forget();
             return Ok(());
         }
         let left = self.put_back_and_leave().await;
@@ -505,34 +363,30 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             Box::pin(self.hold_limit()).await?;
             is_done = self.core.put_everything_back().await?;
         }
-        self.core.recheck_bound().await?;
+        recheck_bound(&mut self.core).await?;
         self.core.tell_dead();
-        self.core.endpoint.flush().await?;
-        if let Some(member) = self.core.member.take() {
-            match is_done {
-                true => member.leave(&self.core.endpoint).await?,
-                // Others repair it.
-                false => member.abandon(&self.core.endpoint).await?,
-            }
+        self.core.client.endpoint.flush().await?;
+        match is_done {
+            true => Ok(self.core.client.leave().await?),
+            false => Ok(self.core.client.abandon().await?),
         }
-        Ok(())
     }
 
     /// The same outcome. After a failure of the fabric this client does nothing any more, and does not leave as if it had put everything back.
     fn noted<T>(&mut self, outcome: Result<T, CacheError>) -> Result<T, CacheError> {
         if let Err(CacheError::Verb(error)) = &outcome {
-            self.core.note_failure(error);
+            self.core.client.note_failure(error);
         }
         outcome
     }
 
     /// Renews this client's lease, repairs what dead clients held, and removes expired objects.
     /// Operations do this by themselves. An idle client should call it every
-    /// [`Times::look_ns`](registry::Times).
+    /// [`Times::look_ns`](atoll_pool::registry::Times).
     pub async fn tend(&mut self) -> Result<(), CacheError> {
-        let before = self.core.endpoint.purpose(Purpose::Upkeep);
+        let before = self.core.client.endpoint.purpose(Purpose::Upkeep);
         let tended = self.tend_and_hold_limit().await;
-        self.core.endpoint.purpose(before);
+        self.core.client.endpoint.purpose(before);
         self.end(tended).await
     }
 
@@ -540,26 +394,26 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         if self.core.tells_rest() {
             self.core.leave_rest().await?;
         }
-        self.core.tend().await?;
+        atoll_pool::repair::round(&mut self.core).await?;
         Box::pin(self.hold_limit()).await?;
         Box::pin(self.sweep_expired()).await
     }
 
     /// Looks after everybody now, as [`tend`](Self::tend) does when somebody stands still.
-    pub async fn repair(&mut self) -> Result<repair::Repaired, CacheError> {
+    pub async fn repair(&mut self) -> Result<Repaired, CacheError> {
         if self.core.tells_rest() {
             self.core.leave_rest().await?;
         }
-        let repaired = self.core.repair().await?;
+        let repaired = atoll_pool::repair::repair(&mut self.core).await?;
         Box::pin(self.hold_limit()).await?;
         self.end(Ok(repaired)).await
     }
 
     /// Walks the pool. Nobody else may use it meanwhile, or what is under way is reported as faults.
-    pub async fn verify(&mut self) -> Result<verify::Report, CacheError> {
-        let mut report = self.core.verify().await?;
-        self.replacement.verify(&mut self.core, &mut report.faults).await?;
-        Ok(report)
+    pub async fn verify(&mut self) -> Result<Audit, CacheError> {
+        let mut audit = self.core.audit().await?;
+        self.replacement.verify(&mut self.core, &mut audit.faults).await?;
+        Ok(audit)
     }
 }
 
@@ -570,8 +424,8 @@ impl<E: Endpoint, R: Replacement<E>> Drop for Objects<E, R> {
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         if !std::thread::panicking() {
             let _ = std::pin::pin!(self.leave()).as_mut().poll(&mut context);
-        } else if let Some(member) = self.core.member.take() {
-            let _ = std::pin::pin!(member.abandon(&self.core.endpoint)).as_mut().poll(&mut context);
+        } else {
+            self.core.client.abandon_now();
         }
     }
 }

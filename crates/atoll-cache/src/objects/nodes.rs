@@ -8,7 +8,7 @@ use super::slot::{Block, Slot};
 use super::{Core, Hole};
 use crate::CacheError;
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Ticket};
-use atoll_pool::{ChunkId, PoolError, nodes};
+use atoll_pool::ChunkId;
 
 /// A WRITE that takes effect before a verb which is added to the batch afterwards.
 pub(super) enum Earlier {
@@ -47,7 +47,7 @@ impl<E: Endpoint> Core<E> {
         if self.is_in_order(at, then) {
             return Ok(Earlier::Added(written));
         }
-        self.endpoint.post(batch).await?;
+        self.client.endpoint.post(batch).await?;
         let buffer = batch.take(written);
         batch.clear();
         Ok(Earlier::Done(buffer))
@@ -56,7 +56,7 @@ impl<E: Endpoint> Core<E> {
     /// Where a block is, and in which chunk; `None` if the word points outside the heap that this client knows.
     #[inline]
     pub(super) fn block_span(&self, block: Block) -> Option<(Address, ChunkId)> {
-        let layout = &self.shared.pool.layout;
+        let layout = &self.client.pool.layout;
         let offset = block.heap_offset();
         if self.is_open(Hole::TrustedBytes) {
             let chunk = ChunkId((offset / layout.chunk_bytes) as u32);
@@ -72,8 +72,8 @@ impl<E: Endpoint> Core<E> {
     pub(super) fn record_span(&self, word: Slot) -> Option<(Address, usize, ChunkId)> {
         let class = word.checked_class(self.shared.settings.large_class)?;
         let (at, chunk) = self.block_span(word.block())?;
-        let (_, within) = self.shared.pool.layout.divide(word.block().heap_offset());
-        let room = self.shared.pool.layout.chunk_bytes - within;
+        let (_, within) = self.client.pool.layout.divide(word.block().heap_offset());
+        let room = self.client.pool.layout.chunk_bytes - within;
         let bytes = if self.is_open(Hole::TrustedBytes) { class.bytes() } else { class.bytes().min(room) };
         Some((at, bytes as usize, chunk))
     }
@@ -81,39 +81,11 @@ impl<E: Endpoint> Core<E> {
     /// The same, also if the block is on a node that this client does not know yet.
     pub(super) async fn find_record(&mut self, word: Slot) -> Result<Option<(Address, usize, ChunkId)>, CacheError> {
         match self.record_span(word) {
-            None if self.shared.pool.layout.may_grow() && !self.is_open(Hole::UnknownNode) => {
-                self.learn_nodes().await?;
+            None if self.client.pool.layout.may_grow() && !self.is_open(Hole::UnknownNode) => {
+                self.client.learn_nodes().await?;
                 Ok(self.record_span(word))
             }
             span => Ok(span),
         }
-    }
-
-    /// Looks for memory nodes that this process does not know; whether there were any.
-    pub(super) async fn learn_nodes(&mut self) -> Result<bool, CacheError> {
-        if !self.shared.pool.layout.may_grow() {
-            return Ok(false);
-        }
-        Box::pin(nodes::learn(&self.endpoint, &self.shared.pool)).await.map_err(|error| match error {
-            PoolError::Verb(error) => CacheError::Verb(error),
-            _ => CacheError::Damaged { what: "a memory node's region is not the one that was added to the pool" },
-        })
-    }
-
-    /// Adds a memory node with at most so many bytes, on a fabric whose regions are all there; gives its number.
-    pub(super) async fn grow(&mut self, bytes: u64) -> Result<u8, PoolError> {
-        let grown = self.add_node(bytes).await;
-        // The node may be there and its chunks not be counted: a client that left as if nothing had happened would have nobody count them.
-        if let Err(PoolError::Verb(error)) = &grown {
-            self.note_failure(error);
-        }
-        grown
-    }
-
-    async fn add_node(&mut self, bytes: u64) -> Result<u8, PoolError> {
-        let claim = nodes::claim(&self.endpoint, &self.shared.pool, self.me(), bytes).await?;
-        let identity = claim.prepare(&self.endpoint, &self.shared.pool).await?;
-        claim.publish(&self.endpoint, &self.shared.pool, identity).await?;
-        Ok(claim.node)
     }
 }

@@ -12,7 +12,7 @@
 //! ([`Engine::tend`]), or chunks are emptied only when it comes back.
 
 use super::replacement::Replacement;
-use super::{Core, Hole, OPERATIONS_PER_ROUND, Objects, STOCK_KEPT};
+use super::{Core, Hole, Objects, STOCK_KEPT};
 use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
 use atoll_fabric::{Endpoint, VerbError};
 use atoll_pool::registry;
@@ -21,23 +21,23 @@ impl<E: Endpoint> Core<E> {
     /// Whether this client says when it is at rest.
     #[inline]
     pub(super) fn tells_rest(&self) -> bool {
-        self.extension_bytes() > 0 && self.endpoint.is_near()
+        self.extension_bytes() > 0 && self.client.endpoint.is_near()
     }
 
     /// Says that an operation begins.
     pub(super) async fn leave_rest(&mut self) -> Result<(), VerbError> {
         let is_told = !self.is_open(Hole::UntoldOperation);
-        match &mut self.member {
-            Some(member) if is_told => member.begin(&self.endpoint).await,
-            _ => Ok(()),
+        match self.client.is_member() && is_told {
+            true => self.client.member().begin(&self.client.endpoint).await,
+            false => Ok(()),
         }
     }
 
     /// Says that no operation is under way.
     pub(super) async fn rest(&mut self) -> Result<(), VerbError> {
-        match &mut self.member {
-            Some(member) => member.rest(&self.endpoint).await,
-            None => Ok(()),
+        match self.client.is_member() {
+            true => self.client.member().rest(&self.client.endpoint).await,
+            false => Ok(()),
         }
     }
 }
@@ -45,8 +45,7 @@ impl<E: Endpoint> Core<E> {
 impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     #[inline]
     pub(super) async fn begin(&mut self) -> Result<(), CacheError> {
-        self.core.operations_to_round -= 1;
-        if self.core.operations_to_round == 0 {
+        if self.core.client.count_operation() {
             Box::pin(self.make_round()).await?;
         }
         if self.core.tells_rest() {
@@ -58,11 +57,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     #[cold]
     async fn make_round(&mut self) -> Result<(), CacheError> {
-        self.core.operations_to_round = OPERATIONS_PER_ROUND;
-        if let Some(error) = &self.core.lost {
-            self.core.operations_to_round = 1;
-            return Err(CacheError::Verb(error.clone()));
-        }
+        self.core.client.begin_round()?;
         let told = self.replacement.round(&mut self.core).await;
         self.noted(told)?;
         self.tend().await
@@ -72,10 +67,10 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     pub(super) async fn end<T>(&mut self, mut outcome: Result<T, CacheError>) -> Result<T, CacheError> {
         if matches!(outcome, Err(CacheError::Damaged { .. } | CacheError::OutOfMemory)) {
             // The client may have come to an unexpected word because it was shut out.
-            Box::pin(self.core.check_membership()).await?;
+            Box::pin(self.core.client.check_membership()).await?;
         }
         if self.core.tells_rest()
-            && self.core.lost.is_none()
+            && !self.core.client.is_lost()
             && !matches!(outcome, Err(CacheError::Verb(_)))
             && let Err(error) = self.core.rest().await
         {
@@ -145,12 +140,12 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
     }
 
     async fn objects(&mut self) -> Result<u64, CacheError> {
-        Ok(registry::objects(&self.core.endpoint, &self.core.shared.pool).await?)
+        Ok(registry::objects(&self.core.client.endpoint, &self.core.client.pool).await?)
     }
 
     async fn now_ms(&mut self) -> Result<u64, CacheError> {
-        let now_ns = self.core.endpoint.now_ns();
-        Ok(self.core.pool_ms(now_ns).await?)
+        let now_ns = self.core.client.endpoint.now_ns();
+        Ok(self.core.client.pool_ms(now_ns).await?)
     }
 
     async fn tend(&mut self) -> Result<(), CacheError> {
@@ -161,7 +156,7 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
         self.core.shared.value_bytes_max()
     }
 
-    fn stats(&self) -> &Stats {
-        &self.core.stats
+    fn stats(&self) -> Stats {
+        self.core.stats.with_upkeep(self.core.client.upkeep())
     }
 }

@@ -47,7 +47,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             self.core.samples_left_out = (0, 0);
             return Ok(made);
         }
-        if self.core.endpoint.is_near() {
+        if self.core.client.endpoint.is_near() {
             self.core.look_at_memory().await?;
         }
         if let Some(made) = self.core.avoid_eviction(class).await? {
@@ -63,7 +63,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             return self.make_room_without_queue(class, drained).await;
         };
         self.core.note_share(victim.word);
-        let draw = self.core.endpoint.random() as u32;
+        let draw = self.core.client.endpoint.random() as u32;
         let made = match self.core.passes_on(victim.word, class, drained, draw) {
             true => self.empty_chunk_of_victim(victim).await?,
             false if self.core.fits(victim.word, class) => self.evict(victim).await?,
@@ -107,7 +107,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         if let Some(chosen) = self.replacement.choose(&mut self.core, candidates).await? {
             return Ok(Some(chosen));
         }
-        let any = &candidates[self.core.endpoint.random() as usize % candidates.len()];
+        let any = &candidates[self.core.client.endpoint.random() as usize % candidates.len()];
         Ok(Some(Victim { slot: any.slot, word: any.word, then: Slot::EMPTY }))
     }
 
@@ -151,7 +151,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             };
         };
         self.core.note_share(victim.word);
-        let draw = self.core.endpoint.random() as u32;
+        let draw = self.core.client.endpoint.random() as u32;
         let gives = drained || victim.word.is_large() || self.core.gives_chunk(victim.word, WANTED_ONCE_FOR, draw);
         let made = if gives { self.empty_chunk_of_victim(victim).await? } else { Made::Misfit };
         self.spare_unless_gone(victim, made).await?;

@@ -1,8 +1,5 @@
-//! What a client that died held comes back.
-//!
-//! Every client now and then looks at the other clients' leases. One that stands still is asked after: if it is dead, or the fabric has shut it out, its
-//! place becomes Fenced (see `atoll_pool::registry`). The client that did so reclaims what it held; if that dies, too, another client does, after a
-//! while. Until then nothing that a suspect could still write is touched.
+//! What a client of the table may have held when it died, and how it is settled: see
+//! [`atoll_pool::repair`].
 //!
 //! | what is found | what the client may have been doing | what is done |
 //! |---|---|---|
@@ -39,37 +36,19 @@ use super::block::Lying;
 use super::class::Class;
 use super::drain::{DrainLook, Emptied, Keeps};
 use super::layout::{BUCKET_SLOTS, CELLS};
-use super::replacement::Replacement;
 use super::slot::{KeyHash, Slot};
 use super::stock::{Cell, CellState};
-use super::{Core, Hole, Objects};
+use super::{Core, Hole};
 use crate::CacheError;
-use crate::extent::{self, Extent};
+use crate::extent::{self, Extent, ExtentIndex, ExtentIo, LatelyBound};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
 use atoll_pool::registry::{self, Place, PlaceState, Roll};
-use atoll_pool::retirement::DISCARDS_IN_ROUND;
-use atoll_pool::{Chunk, ChunkId, ChunkState, Incarnation, PoolError, chunks, read_word, retirement};
+use atoll_pool::repair::{Estate, Seen};
+use atoll_pool::{Chunk, ChunkId, ChunkState, Client, Incarnation, chunks};
 use std::collections::HashSet;
 
-/// Descriptors READ at once.
-const DESCRIPTORS_AT_ONCE: u32 = 1024;
 /// Looks at a bucket whose objects change under the look, or at a block.
 const LOOKS_MAX: u32 = 1_000;
-
-/// What a look at the other clients came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Repaired {
-    /// Clients that were shut out.
-    pub clients: u64,
-    /// Chunks that had belonged to a dead client.
-    pub chunks: u64,
-    /// Blocks that had been in a dead client's hands.
-    pub blocks: u64,
-    /// Extents that no object had.
-    pub extents: u64,
-    /// Whether everything was counted anew.
-    pub recounted: bool,
-}
 
 /// A dead client's cell whose block a living one's names, too, until that one has told anew what it has.
 #[derive(Debug)]
@@ -93,132 +72,6 @@ enum Settled {
 }
 
 impl<E: Endpoint> Core<E> {
-    /// Tells the others that this client is alive, and looks after those that may not be.
-    pub(super) async fn tend(&mut self) -> Result<(), CacheError> {
-        if self.member.is_none() {
-            return Ok(());
-        }
-        if let Some(error) = &self.lost {
-            return Err(CacheError::Verb(error.clone()));
-        }
-        self.check_membership().await?;
-        self.look_for_drains().await?;
-        self.tell_cells().await?;
-        self.tell_dead();
-        if self.extension_bytes() > 0 {
-            // Whoever waits for this round relies on it that no WRITE of an extension is under way.
-            self.endpoint.flush().await?;
-        }
-        if let Some(member) = &mut self.member {
-            member.renew(&self.endpoint);
-            // Whoever sees this relies on it that nothing was taken between what the cells say and this; nor must what it says of rest overtake it.
-            self.endpoint.flush().await?;
-        }
-        if !self.orphans.is_empty() {
-            Box::pin(self.recheck_orphans()).await?;
-        }
-        if !self.waiting.is_empty() {
-            Box::pin(self.recheck_waiting(DrainLook::InRound)).await?;
-        }
-        let now_ns = self.endpoint.now_ns();
-        if now_ns.wrapping_sub(self.looked_ns) < self.times.look_ns {
-            return Ok(());
-        }
-        self.looked_ns = now_ns;
-        self.learn_nodes().await?;
-        Box::pin(self.look(false)).await?;
-        let me = self.me();
-        Box::pin(self.retirement.go_on(&self.endpoint, &self.shared.pool, me, DISCARDS_IN_ROUND)).await?;
-        Ok(())
-    }
-
-    /// Looks after all other clients now, whether they stand still or not, and reclaims what the dead ones held. It harms no client whose lease moves.
-    /// Tells also of what this client reclaimed when it joined.
-    pub(super) async fn repair(&mut self) -> Result<Repaired, CacheError> {
-        let joining = std::mem::take(&mut self.untold);
-        let now = self.look(true).await?;
-        Ok(Repaired {
-            clients: joining.clients + now.clients,
-            chunks: joining.chunks + now.chunks,
-            blocks: joining.blocks + now.blocks,
-            extents: joining.extents + now.extents,
-            recounted: joining.recounted || now.recounted,
-        })
-    }
-
-    async fn look(&mut self, everybody: bool) -> Result<Repaired, CacheError> {
-        let mut repaired = Repaired::default();
-        let (me, asked_ns) = (self.me(), self.endpoint.now_ns());
-        let places = registry::places(&self.endpoint, &self.shared.pool).await?;
-        let told_ns = self.endpoint.now_ns();
-        let mut left_behind = everybody || self.stock.has_foreign();
-        for place in places.iter().filter(|place| place.incarnation.slot != me.slot) {
-            let still_ns = self.watch.still_ns(place, asked_ns, told_ns);
-            let pool = &self.shared.pool;
-            match place.state {
-                PlaceState::Taken | PlaceState::Joining => {
-                    let is_suspect = still_ns >= self.times.suspect_ns;
-                    let fenced = match is_suspect {
-                        true if self.is_open(Hole::UnfencedRepair) => {
-                            registry::declare_dead(&self.endpoint, pool, place).await?
-                        }
-                        true => registry::fence_suspect(&self.endpoint, pool, place).await?,
-                        false if everybody => registry::fence_dead(&self.endpoint, pool, place).await?,
-                        false => false,
-                    };
-                    if fenced {
-                        repaired.clients += 1;
-                        left_behind = true;
-                    }
-                }
-                PlaceState::Fenced if everybody || still_ns >= self.times.help_ns => left_behind = true,
-                _ => {}
-            }
-        }
-        self.stats.clients_fenced += repaired.clients;
-        repaired.extents += Box::pin(self.recheck_bound()).await?;
-        if left_behind {
-            Box::pin(self.reclaim(&mut repaired)).await?;
-        } else {
-            let (deaths, counted) = self.deaths().await?;
-            self.distrust = deaths != counted;
-            self.look_at_deaths(deaths).await?;
-        }
-        Ok(repaired)
-    }
-
-    /// Reclaims what clients that are not alive held, and frees their places.
-    pub(super) async fn reclaim(&mut self, repaired: &mut Repaired) -> Result<(), CacheError> {
-        self.stats.repairs += 1;
-        // A client that is shut out later may own what this look does not see: its place is left to the next one.
-        let before = registry::places(&self.endpoint, &self.shared.pool).await?;
-        let descriptors = self.all_descriptors().await?;
-        let roll = Roll::of(&registry::places(&self.endpoint, &self.shared.pool).await?);
-        repaired.chunks += self.steal(&descriptors, &roll).await?;
-        retirement::reclaim(&self.endpoint, &self.shared.pool.layout, &descriptors, &roll).await?;
-        repaired.extents += self.sweep_extents(extent::suspects(&descriptors, &roll)).await?;
-        for place in self.settle_cells(&before, repaired).await? {
-            registry::free(&self.endpoint, &self.shared.pool, &place).await?;
-        }
-        self.recheck_orphans().await?;
-        self.recheck_waiting(DrainLook::All).await?;
-        self.stats.chunks_repaired += repaired.chunks + repaired.extents;
-        repaired.recounted = self.recount().await?;
-        Ok(())
-    }
-
-    pub(super) async fn all_descriptors(&mut self) -> Result<Vec<chunks::Descriptor>, CacheError> {
-        self.learn_nodes().await?;
-        let layout = self.shared.pool.layout.clone();
-        let all = layout.chunks();
-        let mut descriptors = Vec::with_capacity(all as usize);
-        while (descriptors.len() as u32) < all {
-            let first = ChunkId(descriptors.len() as u32);
-            descriptors.extend(chunks::descriptors(&self.endpoint, &layout, first, DESCRIPTORS_AT_ONCE).await?);
-        }
-        Ok(descriptors)
-    }
-
     /// Makes this client the owner of every chunk that a dead owner was cutting or emptying, and goes on with it; how many.
     async fn steal(&mut self, descriptors: &[chunks::Descriptor], roll: &Roll) -> Result<u64, CacheError> {
         let mut stolen = 0;
@@ -231,8 +84,8 @@ impl<E: Endpoint> Core<E> {
             {
                 continue;
             }
-            let mine = Chunk::owned(found.state, self.me(), found.generation);
-            if !chunks::transition(&self.endpoint, &self.shared.pool.layout, chunk, found.word(), mine).await? {
+            let mine = Chunk::owned(found.state, self.client.me(), found.generation);
+            if !chunks::transition(&self.client.endpoint, &self.client.pool.layout, chunk, found.word(), mine).await? {
                 continue;
             }
             stolen += 1;
@@ -245,17 +98,17 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Settles the cells of all that are not alive, and what the last client of this one's place left; gives the Fenced places that are settled.
-    async fn settle_cells(&mut self, before: &[Place], repaired: &mut Repaired) -> Result<Vec<Place>, CacheError> {
+    async fn settle_cells(&mut self, before: &[Place]) -> Result<Vec<Place>, CacheError> {
         let is_alive = self.who_is_alive().await?;
         let (mut done, mut all_settled) = (Vec::new(), true);
-        let mine = self.me().slot;
-        for slot in 0..self.shared.pool.settings.clients_max {
+        let mine = self.client.me().slot;
+        for slot in 0..self.client.pool.settings.clients_max {
             // In its own cells it settles what the place's last client left there.
             if is_alive[slot as usize] && (slot != mine || !self.stock.has_foreign()) {
                 continue;
             }
             let was = before.iter().find(|place| place.incarnation.slot == slot);
-            let is_settled = self.settle_cells_of(slot, repaired).await?;
+            let is_settled = self.settle_cells_of(slot).await?;
             all_settled &= is_settled;
             done.extend(was.filter(|place| is_settled && place.state == PlaceState::Fenced).copied());
         }
@@ -273,21 +126,21 @@ impl<E: Endpoint> Core<E> {
 
     /// Which places have a client that lives.
     async fn who_is_alive(&mut self) -> Result<Vec<bool>, CacheError> {
-        let places = registry::places(&self.endpoint, &self.shared.pool).await?;
+        let places = registry::places(&self.client.endpoint, &self.client.pool).await?;
         Ok(self.which_are_alive(&places))
     }
 
     fn which_are_alive(&self, places: &[Place]) -> Vec<bool> {
         let lives = |slot| places.iter().any(|place| place.incarnation.slot == slot && place.state.is_alive());
-        (0..self.shared.pool.settings.clients_max).map(lives).collect()
+        (0..self.client.pool.settings.clients_max).map(lives).collect()
     }
 
-    async fn settle_cells_of(&mut self, client: u32, repaired: &mut Repaired) -> Result<bool, CacheError> {
+    async fn settle_cells_of(&mut self, client: u32) -> Result<bool, CacheError> {
         let at = self.shared.layout.cells(client);
         let mut buffer = Buffer::new();
         buffer.resize(8 * CELLS);
-        let cells = self.endpoint.read(at, buffer).await?;
-        let (mut is_settled, is_mine) = (true, client == self.me().slot);
+        let cells = self.client.endpoint.read(at, buffer).await?;
+        let (mut is_settled, is_mine) = (true, client == self.client.me().slot);
         // After the cells: a settler that is not alive now will not go on.
         let is_alive = self.who_is_alive().await?;
         // A client that has joined at the place meanwhile settles what was left in its cells.
@@ -316,7 +169,6 @@ impl<E: Endpoint> Core<E> {
                 true => Settled::Had,
                 false => self.settle_block(&mut cell, cell_at, client).await?,
             };
-            repaired.blocks += u64::from(settled == Settled::PutBack);
             if settled == Settled::Unknown {
                 is_settled = false;
                 self.swap_cell(cell_at, cell.word(), Cell { settler: None, ..cell }.word()).await?;
@@ -333,7 +185,7 @@ impl<E: Endpoint> Core<E> {
     async fn swap_cell(&mut self, at: Address, from: u64, to: u64) -> Result<bool, VerbError> {
         let mut batch = Batch::new();
         let swap = batch.compare_and_swap(at, from, to);
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         Ok(batch.swapped(swap))
     }
 
@@ -346,7 +198,7 @@ impl<E: Endpoint> Core<E> {
         cell: Cell,
         is_alive: &[bool],
     ) -> Result<Option<Cell>, CacheError> {
-        let me = self.me().slot;
+        let me = self.client.me().slot;
         let is_anothers = |by: u32| by != me && is_alive.get(by as usize).copied().unwrap_or(false);
         if cell.settler.is_some_and(is_anothers) {
             return Ok(None);
@@ -367,11 +219,11 @@ impl<E: Endpoint> Core<E> {
     /// Puts the block of a dead client's cell, which is at `cell_at` and whose settler is this client, back, if nobody has it.
     async fn settle_block(&mut self, cell: &mut Cell, cell_at: Address, client: u32) -> Result<Settled, CacheError> {
         if self.block_span(cell.block).is_none() {
-            self.learn_nodes().await?;
+            self.client.learn_nodes().await?;
         }
         let Some((at, chunk)) = self.block_span(cell.block) else { return Ok(Settled::Had) };
         for _ in 0..LOOKS_MAX {
-            let descriptor = chunks::descriptors(&self.endpoint, &self.shared.pool.layout, chunk, 1).await?[0];
+            let descriptor = chunks::descriptors(&self.client.endpoint, &self.client.pool.layout, chunk, 1).await?[0];
             let class = u8::try_from(descriptor.contents).ok().and_then(Class::from_code);
             let in_use =
                 descriptor.chunk.is_some_and(|chunk| matches!(chunk.state, ChunkState::Open | ChunkState::Queued));
@@ -443,7 +295,7 @@ impl<E: Endpoint> Core<E> {
     async fn read_lying(&mut self, at: Address, class: Class) -> Result<Lying, CacheError> {
         let mut buffer = std::mem::take(&mut self.record);
         buffer.resize(class.bytes() as usize);
-        let mut buffer = self.endpoint.read(at, buffer).await?;
+        let mut buffer = self.client.endpoint.read(at, buffer).await?;
         let lying = self.lying(&mut buffer, 0, class.bytes() as usize);
         self.record = buffer;
         Ok(lying)
@@ -456,12 +308,12 @@ impl<E: Endpoint> Core<E> {
         cell_at: Address,
         client: u32,
     ) -> Result<Option<Settled>, CacheError> {
-        let before = registry::places(&self.endpoint, &self.shared.pool).await?;
+        let before = registry::places(&self.client.endpoint, &self.client.pool).await?;
         let cells = self.all_cells().await?;
         // Looked at after the cells: whoever WROTE one has joined before that.
-        let places = registry::places(&self.endpoint, &self.shared.pool).await?;
+        let places = registry::places(&self.client.endpoint, &self.client.pool).await?;
         let is_alive = self.which_are_alive(&places);
-        let mine = self.me().slot as usize;
+        let mine = self.client.me().slot as usize;
         if client as usize != mine && is_alive[client as usize] {
             // A client has joined at the place, and settles what was left in its cells.
             return Ok(Some(Settled::Unknown));
@@ -502,45 +354,109 @@ impl<E: Endpoint> Core<E> {
         Ok(Some(Settled::Unknown))
     }
 
-    /// Frees what this client has bound lately and no object has: see [`crate::extent`].
-    pub(super) async fn recheck_bound(&mut self) -> Result<u64, CacheError> {
-        if self.lately_bound.is_empty() {
-            return Ok(0);
+    async fn count_live_slots(&mut self) -> Result<u64, CacheError> {
+        let buckets = self.shared.settings.buckets;
+        let (mut first, mut live) = (0, 0);
+        while first < buckets {
+            let words = self.bucket_words(first).await?;
+            live += words.iter().filter(|word| word.is_live()).count() as u64;
+            first += (words.len() / BUCKET_SLOTS) as u32;
         }
-        self.endpoint.flush().await?;
-        let (deaths, _) = self.deaths().await?;
-        let extents = self.lately_bound.take(deaths);
-        let bound = self.extent_io().still_bound(&extents).await?;
-        self.sweep_extents(bound).await
+        Ok(live)
+    }
+}
+
+impl<E: Endpoint> Estate for Core<E> {
+    type Endpoint = E;
+    type Error = CacheError;
+
+    fn client(&self) -> &Client<E> {
+        &self.client
     }
 
-    /// Frees extents that no object has, and binds those of dead owners that one has.
-    async fn sweep_extents(&mut self, suspects: Vec<(ChunkId, Chunk)>) -> Result<u64, CacheError> {
-        if self.is_open(Hole::LeakedExtents) {
-            return Ok(0);
+    async fn settle(&mut self, seen: &Seen) -> Result<(u64, Vec<Place>), CacheError> {
+        let mut chunks = self.steal(&seen.descriptors, &seen.roll).await?;
+        if !self.is_open(Hole::LeakedExtents) {
+            chunks += extent::sweep(self, extent::suspects(seen)).await?;
         }
-        let mut freed = 0;
-        for (bucket, extents) in self.extent_io().by_bucket(suspects).await? {
-            let had = match u32::try_from(bucket).ok().filter(|bucket| *bucket < self.shared.settings.buckets) {
-                Some(bucket) => self.extents_of_bucket(bucket).await?,
-                // A damaged word: no object is there.
-                None => Some(HashSet::new()),
-            };
-            let Some(had) = had else { continue };
-            for (extent, found) in extents {
-                if !had.contains(&extent) {
-                    freed += u64::from(self.free_extent(extent).await?);
-                } else if found.state == ChunkState::Extent {
-                    let bound = Chunk { state: ChunkState::Bound, ..found };
-                    let layout = &self.shared.pool.layout;
-                    chunks::transition(&self.endpoint, layout, extent.chunk, found.word(), bound).await?;
-                }
-            }
-        }
-        Ok(freed)
+        let settled = self.settle_cells(&seen.places).await?;
+        self.recheck_orphans().await?;
+        self.recheck_waiting(DrainLook::All).await?;
+        Ok((chunks, settled))
     }
 
-    /// The extents that objects of a bucket have at one moment; `None` if the bucket does not stand still for that.
+    fn has_unsettled(&self) -> bool {
+        self.stock.has_foreign()
+    }
+
+    async fn settle_own(&mut self) -> Result<u64, CacheError> {
+        extent::recheck_bound(self).await
+    }
+
+    async fn count_objects(&mut self) -> Result<u64, CacheError> {
+        self.count_live_slots().await
+    }
+
+    fn objects_reserved(&self) -> u64 {
+        self.reserved.into()
+    }
+
+    async fn recount_own(&mut self) -> Result<(), CacheError> {
+        self.recount_dead().await
+    }
+
+    async fn counted_anew(&mut self) -> Result<(), CacheError> {
+        self.recounted = true;
+        Ok(())
+    }
+
+    async fn note_deaths(&mut self, deaths: u64) -> Result<(), CacheError> {
+        self.look_at_deaths(deaths).await
+    }
+
+    async fn begin_round(&mut self) -> Result<(), CacheError> {
+        self.look_for_drains().await?;
+        self.tell_cells().await?;
+        self.tell_dead();
+        if self.extension_bytes() > 0 {
+            // A client that waits for this round relies on it that no WRITE of an extension is under way.
+            self.client.endpoint.flush().await?;
+        }
+        Ok(())
+    }
+
+    async fn end_round(&mut self) -> Result<(), CacheError> {
+        if !self.orphans.is_empty() {
+            Box::pin(self.recheck_orphans()).await?;
+        }
+        if !self.waiting.is_empty() {
+            Box::pin(self.recheck_waiting(DrainLook::InRound)).await?;
+        }
+        Ok(())
+    }
+
+    async fn fence_suspect(&mut self, place: &Place) -> Result<bool, VerbError> {
+        let (endpoint, pool) = (&self.client.endpoint, &self.client.pool);
+        match self.is_open(Hole::UnfencedRepair) {
+            true => registry::declare_dead(endpoint, pool, place).await,
+            false => registry::fence_suspect(endpoint, pool, place).await,
+        }
+    }
+}
+
+impl<E: Endpoint> ExtentIndex<E> for Core<E> {
+    fn extent_io(&self) -> ExtentIo<'_, E> {
+        ExtentIo { client: &self.client, hasher: &self.shared.hasher }
+    }
+
+    fn buckets(&self) -> u32 {
+        self.shared.settings.buckets
+    }
+
+    fn lately_bound(&mut self) -> &mut LatelyBound {
+        &mut self.lately_bound
+    }
+
     async fn extents_of_bucket(&mut self, bucket: u32) -> Result<Option<HashSet<Extent>>, CacheError> {
         let hash = KeyHash { bucket, fingerprint: 0, mark: 0, whole: 0 };
         for _ in 0..LOOKS_MAX {
@@ -563,73 +479,6 @@ impl<E: Endpoint> Core<E> {
         }
         Ok(None)
     }
-
-    /// Counts everything anew if this client is alone and somebody has died since the last time; whether it did.
-    pub(super) async fn recount(&mut self) -> Result<bool, CacheError> {
-        let layout = self.shared.pool.layout.clone();
-        self.recount_dead().await?;
-        let (deaths, counted) = self.deaths().await?;
-        let before = registry::places(&self.endpoint, &self.shared.pool).await?;
-        self.distrust = deaths != counted;
-        if !self.distrust || !registry::is_quiet(&before, self.me()) {
-            return Ok(false);
-        }
-        self.endpoint.flush().await?;
-        let objects = self.count_live_slots().await?;
-        let descriptors = self.all_descriptors().await?;
-        let is_free = |each: &&chunks::Descriptor| each.chunk.is_some_and(|chunk| chunk.state == ChunkState::Free);
-        let free = descriptors.iter().filter(is_free).count() as u64;
-        let counted_objects = registry::objects_exact(&self.endpoint, &self.shared.pool).await?;
-        let counted_free = read_word(&self.endpoint, layout.free_chunks()).await?;
-        let resident = read_word(&self.endpoint, layout.resident_objects()).await?;
-        let after = registry::places(&self.endpoint, &self.shared.pool).await?;
-        if !registry::was_quiet(&before, &after, self.me()) {
-            return Ok(false);
-        }
-        self.recounted = true;
-        // Added, not written: another client may have come just now.
-        let mut batch = Batch::new();
-        batch.fetch_and_add(layout.free_chunks(), free.wrapping_sub(counted_free));
-        if self.shared.pool.settings.objects_max > 0 {
-            // The operation under way may have counted an object that it is yet to insert.
-            let promised = objects + u64::from(self.reserved);
-            batch.fetch_and_add(layout.resident_objects(), promised.wrapping_sub(resident));
-        }
-        batch.compare_and_swap(layout.deaths_counted(), counted, deaths);
-        self.endpoint.post(&mut batch).await?;
-        self.distrust = false;
-        self.count_objects(objects.wrapping_sub(counted_objects) as i64).await?;
-        self.endpoint.flush().await?;
-        Ok(true)
-    }
-
-    /// Clients shut out so far, and how many of those the last count has seen.
-    pub(super) async fn deaths(&mut self) -> Result<(u64, u64), CacheError> {
-        let mut batch = Batch::new();
-        let deaths = batch.read_word(self.shared.pool.layout.deaths());
-        let counted = batch.read_word(self.shared.pool.layout.deaths_counted());
-        self.endpoint.post(&mut batch).await?;
-        Ok((batch.word(deaths), batch.word(counted)))
-    }
-
-    async fn count_live_slots(&mut self) -> Result<u64, CacheError> {
-        let buckets = self.shared.settings.buckets;
-        let (mut first, mut live) = (0, 0);
-        while first < buckets {
-            let words = self.bucket_words(first).await?;
-            live += words.iter().filter(|word| word.is_live()).count() as u64;
-            first += (words.len() / BUCKET_SLOTS) as u32;
-        }
-        Ok(live)
-    }
-}
-
-impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
-    /// Adds a memory node with at most so many bytes, on a fabric whose regions are all there; gives its number. Elsewhere the region is made between
-    /// [`claim`](atoll_pool::nodes::claim) and [`Claim::prepare`](atoll_pool::nodes::Claim::prepare).
-    pub async fn grow(&mut self, bytes: u64) -> Result<u8, PoolError> {
-        self.core.grow(bytes).await
-    }
 }
 
 #[cfg(test)]
@@ -638,6 +487,7 @@ mod tests {
     use crate::Pooled;
     use crate::kvs::{self, Kvs};
     use atoll_pool::PoolSettings;
+    use atoll_pool::{read_word, repair};
     use atoll_sim::{Sim, SimEndpoint, SimOptions};
 
     /// An operation that has counted the object that it is to insert, and waits for memory, counts
@@ -656,9 +506,9 @@ mod tests {
             // Somebody died.
             let mut batch = Batch::new();
             batch.fetch_and_add(layout.deaths(), 1);
-            client.core.endpoint.post(&mut batch).await.unwrap();
-            assert!(client.core.recount().await.unwrap());
-            assert_eq!(read_word(&client.core.endpoint, layout.resident_objects()).await.unwrap(), 1);
+            client.core.client.endpoint.post(&mut batch).await.unwrap();
+            assert!(repair::recount(&mut client.core).await.unwrap());
+            assert_eq!(read_word(&client.core.client.endpoint, layout.resident_objects()).await.unwrap(), 1);
             client.core.release_reservation();
             client.leave().await.unwrap();
         });

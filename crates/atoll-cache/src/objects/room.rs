@@ -20,6 +20,7 @@ use super::sample::Sample;
 use super::slot::Slot;
 use super::{Core, Objects};
 use crate::CacheError;
+use crate::extent::ExtentIndex;
 use atoll_fabric::{Batch, Endpoint, Purpose};
 use atoll_pool::read_word;
 
@@ -81,14 +82,14 @@ impl<E: Endpoint> Core<E> {
             self.note_dead(held.block, held.class, -1);
         }
         if let Some(extents) = extents {
-            self.free_extents(&extents).await?;
+            self.extent_io().free_extents(&extents).await?;
         }
         Ok(true)
     }
 
     /// How much of a chunk goes with an object: all of one if it has its own, else what a block is of it.
     fn share(&self, word: Slot) -> u64 {
-        let blocks = word.class(self.shared.settings.large_class).blocks(self.shared.pool.layout.chunk_bytes);
+        let blocks = word.class(self.shared.settings.large_class).blocks(self.client.pool.layout.chunk_bytes);
         WHOLE_SHARE / if word.is_large() { 1 } else { blocks.max(1) }
     }
 
@@ -103,7 +104,7 @@ impl<E: Endpoint> Core<E> {
     pub(super) fn passes_on(&self, word: Slot, class: Class, drained: bool, draw: u32) -> bool {
         let once_for = match drained {
             true => WANTED_ONCE_FOR,
-            false => DRAIN_EVERY * class.blocks(self.shared.pool.layout.chunk_bytes),
+            false => DRAIN_EVERY * class.blocks(self.client.pool.layout.chunk_bytes),
         };
         !self.fits(word, class) && self.gives_chunk(word, once_for, draw)
     }
@@ -130,8 +131,8 @@ impl<E: Endpoint> Core<E> {
     pub(super) fn release_reservation(&mut self) {
         if std::mem::take(&mut self.reserved) {
             let mut batch = Batch::new();
-            batch.fetch_and_add(self.shared.pool.layout.resident_objects(), u64::MAX);
-            self.endpoint.post_unawaited(&mut batch);
+            batch.fetch_and_add(self.client.pool.layout.resident_objects(), u64::MAX);
+            self.client.endpoint.post_unawaited(&mut batch);
         }
     }
 }
@@ -141,9 +142,9 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     pub(super) async fn restock(&mut self, class: Class, chunks: usize) -> Result<(), CacheError> {
         self.core.drains_more = 0;
         self.core.gathers_left = GATHERS_MAX.saturating_mul(1 + chunks as u32);
-        let before = self.core.endpoint.purpose(Purpose::Eviction);
+        let before = self.core.client.endpoint.purpose(Purpose::Eviction);
         let restocked = self.fill_stock(class, chunks).await;
-        self.core.endpoint.purpose(before);
+        self.core.client.endpoint.purpose(before);
         restocked
     }
 
@@ -154,8 +155,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 // Writers of large values who keep from each other what they have so far: those who give it up let another one end first.
                 Err(CacheError::OutOfMemory) if round < 3 => {
                     self.core.free_fresh_chunks().await?;
-                    let pause_ns = self.core.endpoint.random() % (round * 10_000_000);
-                    self.core.endpoint.pause(pause_ns).await;
+                    let pause_ns = self.core.client.endpoint.random() % (round * 10_000_000);
+                    self.core.client.endpoint.pause(pause_ns).await;
                 }
                 outcome => {
                     outcome?;
@@ -233,9 +234,9 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         self.core.searches_left_out = 0;
         self.core.end_slabs().await?;
         self.core.give_back_beyond(0).await?;
-        self.core.endpoint.pause(pause_ns(tried)).await;
+        self.core.client.endpoint.pause(pause_ns(tried)).await;
         // Somebody who died may hold it all.
-        Box::pin(self.core.tend()).await
+        Box::pin(atoll_pool::repair::round(&mut self.core)).await
     }
 
     /// Takes one block of use for the class; with `drained`, or now and then, by emptying a chunk.
@@ -251,7 +252,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         if let Some(made) = self.core.avoid_eviction(class).await? {
             return Ok(made);
         }
-        let draw = self.core.endpoint.random() as u32;
+        let draw = self.core.client.endpoint.random() as u32;
         let passes_on = |core: &Core<E>, word: Slot| core.passes_on(word, class, drained, draw);
         let free = || sample.free.first().map(|(_, word)| *word);
         if sample
@@ -399,7 +400,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         let Some(word) = of_all.map(|victim| victim.word).or(sample.free.first().map(|(_, word)| *word)) else {
             return Ok(Made::Nothing);
         };
-        let draw = self.core.endpoint.random() as u32;
+        let draw = self.core.client.endpoint.random() as u32;
         if word.is_large() || self.core.gives_chunk(word, WANTED_ONCE_FOR, draw) {
             return self.empty_chunk_of(of_all, word).await;
         }
@@ -412,27 +413,27 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     /// Counts an object against the limit, evicting until there is room.
     pub(super) async fn reserve_object(&mut self) -> Result<(), CacheError> {
-        let before = self.core.endpoint.purpose(Purpose::Eviction);
+        let before = self.core.client.endpoint.purpose(Purpose::Eviction);
         let reserved = self.make_room_for_object().await;
-        self.core.endpoint.purpose(before);
+        self.core.client.endpoint.purpose(before);
         reserved
     }
 
     async fn make_room_for_object(&mut self) -> Result<(), CacheError> {
-        let at = self.core.shared.pool.layout.resident_objects();
-        let max = self.core.shared.pool.settings.objects_max;
+        let at = self.core.client.pool.layout.resident_objects();
+        let max = self.core.client.pool.settings.objects_max;
         let mut tried = 0;
         loop {
             let mut batch = Batch::new();
             let resident = batch.fetch_and_add(at, 1);
-            self.core.endpoint.post(&mut batch).await?;
+            self.core.client.endpoint.post(&mut batch).await?;
             if batch.word(resident) < max {
                 self.core.reserved = true;
                 return Ok(());
             }
             let mut batch = Batch::new();
             batch.fetch_and_add(at, u64::MAX);
-            self.core.endpoint.post(&mut batch).await?;
+            self.core.client.endpoint.post(&mut batch).await?;
             if self.evict_one().await? {
                 continue;
             }
@@ -443,10 +444,10 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             }
             if tried.is_multiple_of(SAMPLES_A_TRY) {
                 self.wait_at_rest(pause_ns(tried / SAMPLES_A_TRY)).await?;
-                Box::pin(self.core.tend()).await?;
+                Box::pin(atoll_pool::repair::round(&mut self.core)).await?;
                 // Each client that died may have left an object counted that is not there: the limit may be used up by those.
-                if self.core.distrust {
-                    Box::pin(self.core.recount()).await?;
+                if self.core.client.are_counts_estimated() {
+                    Box::pin(atoll_pool::repair::recount(&mut self.core)).await?;
                 }
             }
         }
@@ -456,15 +457,15 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// while all others are at rest.
     async fn wait_at_rest(&mut self, ns: u64) -> Result<(), CacheError> {
         self.core.rest().await?;
-        self.core.endpoint.pause(ns).await;
+        self.core.client.endpoint.pause(ns).await;
         Ok(self.core.leave_rest().await?)
     }
 
     /// Evicts one of the objects of a bucket in which all slots are live.
     pub(super) async fn make_room_in(&mut self, bucket: u32) -> Result<(), CacheError> {
-        let before = self.core.endpoint.purpose(Purpose::Eviction);
+        let before = self.core.client.endpoint.purpose(Purpose::Eviction);
         let made = self.evict_from(bucket).await;
-        self.core.endpoint.purpose(before);
+        self.core.client.endpoint.purpose(before);
         made
     }
 
@@ -480,7 +481,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             candidates => self.replacement.choose(&mut self.core, candidates).await?,
         };
         // One that does not choose among samples has its say about any of them.
-        let random = self.core.endpoint.random() as usize % sample.candidates.len().max(1);
+        let random = self.core.client.endpoint.random() as usize % sample.candidates.len().max(1);
         let any = sample.candidates.get(random);
         let any = any.map(|any| Victim { slot: any.slot, word: any.word, then: Slot::EMPTY });
         let Some(victim) = chosen.or(any) else { return Ok(()) };
@@ -521,14 +522,15 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     /// Evicts until no more objects are resident than may be: what a client that died had not counted may have been too many.
     pub(super) async fn evict_to_limit(&mut self) -> Result<(), CacheError> {
-        let max = self.core.shared.pool.settings.objects_max;
+        let max = self.core.client.pool.settings.objects_max;
         for _ in 0..TRIES_MAX {
-            let resident = read_word(&self.core.endpoint, self.core.shared.pool.layout.resident_objects()).await?;
+            let resident =
+                read_word(&self.core.client.endpoint, self.core.client.pool.layout.resident_objects()).await?;
             if max == 0 || resident <= max {
                 break;
             }
             self.evict_one().await?;
-            self.core.endpoint.flush().await?;
+            self.core.client.endpoint.flush().await?;
         }
         Ok(())
     }

@@ -53,7 +53,7 @@ impl<E: Endpoint> Core<E> {
         }
         let mut batch = Batch::new();
         let id = batch.fetch_and_add(self.shared.layout.history(), 1);
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         let id = batch.word(id);
         self.note_history(id);
         Ok(id)
@@ -74,7 +74,7 @@ impl<E: Endpoint> Core<E> {
     ) -> Result<Sample, CacheError> {
         let mut chosen = ArrayVec::<u32, SAMPLE_BUCKETS_MAX>::new();
         for _ in 0..buckets.clamp(1, SAMPLE_BUCKETS_MAX) {
-            let bucket = (self.endpoint.random() % u64::from(self.shared.settings.buckets)) as u32;
+            let bucket = (self.client.endpoint.random() % u64::from(self.shared.settings.buckets)) as u32;
             if !chosen.contains(&bucket) {
                 chosen.push(bucket);
             }
@@ -108,14 +108,14 @@ impl<E: Endpoint> Core<E> {
         let dead = self.read_dead(&mut batch);
         let id = (sampling.with_history && self.history_at_hand.is_none())
             .then(|| batch.fetch_and_add(self.shared.layout.history(), 1));
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         self.note_dead_seen(batch.word(dead));
         if let Some(id) = id {
             self.history_at_hand = Some(batch.word(id));
             self.note_history(batch.word(id));
         }
-        let now_ns = self.endpoint.now_ns();
-        let times = (self.pool_ms(now_ns).await?, self.about_us());
+        let now_ns = self.client.endpoint.now_ns();
+        let times = (self.client.pool_ms(now_ns).await?, self.client.about_us());
         let mut sample = Sample::new();
         if let Some(shelves) = shelves {
             sample.shelves = Self::shelves_read(&batch.take(shelves));
@@ -161,7 +161,7 @@ impl<E: Endpoint> Core<E> {
                 }
                 left -= 1;
                 information.resize(ACCESS_BYTES as usize);
-                information = self.endpoint.read(self.shared.layout.access(slot), information).await?;
+                information = self.client.endpoint.read(self.shared.layout.access(slot), information).await?;
             }
             self.sort_in(sample, slot, word, information.words(), times);
         }

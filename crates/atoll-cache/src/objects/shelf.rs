@@ -69,14 +69,14 @@ pub(super) type Shelves = [u64; SHELVES];
 
 impl<E: Endpoint> Core<E> {
     fn blocks_of(&self, class: Class) -> u64 {
-        class.blocks(self.shared.pool.layout.chunk_bytes)
+        class.blocks(self.client.pool.layout.chunk_bytes)
     }
 
     /// READs a class's shelves.
     pub(super) async fn shelves(&mut self, class: Class) -> Result<Shelves, CacheError> {
         let mut batch = Batch::new();
         let read = self.read_shelves(&mut batch, class);
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         Ok(Self::shelves_read(&batch.take(read)))
     }
 
@@ -97,7 +97,7 @@ impl<E: Endpoint> Core<E> {
     /// Puts what is left of a chunk, which this client owns as Open, on a shelf of its class; `false` if all of them are taken. Nobody has a
     /// block of it from `next` on.
     pub(super) async fn shelve(&mut self, class: Class, shelf: Shelf) -> Result<bool, CacheError> {
-        let layout = self.shared.pool.layout.clone();
+        let layout = self.client.pool.layout.clone();
         self.encode_dead(0, shelf.tag);
         let (bytes, blocks) = (class.bytes() as usize, self.blocks_of(class) as usize);
         let count = blocks - usize::from(shelf.next);
@@ -112,14 +112,14 @@ impl<E: Endpoint> Core<E> {
         let mut batch = Batch::new();
         let written = batch.write(layout.chunk(shelf.chunk).add(u64::from(shelf.next) * class.bytes()), rest);
         // Awaited: whoever takes a block trusts its record.
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         self.scratch = batch.take(written);
         let shelves = self.shelves(class).await?;
         for (index, _) in shelves.iter().enumerate().filter(|(_, word)| **word == 0) {
             let mut batch = Batch::new();
             let at = self.shared.layout.shelves(class).add(8 * index as u64);
             let swap = batch.compare_and_swap(at, 0, shelf.word());
-            self.endpoint.post(&mut batch).await?;
+            self.client.endpoint.post(&mut batch).await?;
             if batch.swapped(swap) {
                 self.note_dead(self.block_of(shelf.chunk, class, shelf.next.into()), class, count as i64);
                 return Ok(true);
@@ -134,23 +134,23 @@ impl<E: Endpoint> Core<E> {
         if full.is_empty() {
             return Ok(None);
         }
-        let index = full[self.endpoint.random() as usize % full.len()];
+        let index = full[self.client.endpoint.random() as usize % full.len()];
         let at = self.shared.layout.shelves(class).add(8 * index as u64);
         let (word, mut batch) = (seen[index], Batch::new());
         if let Some(shelf) = Shelf::from_word(word)
-            && shelf.chunk.0 >= self.shared.pool.layout.chunks()
+            && shelf.chunk.0 >= self.client.pool.layout.chunks()
         {
-            self.learn_nodes().await?;
+            self.client.learn_nodes().await?;
         }
         let Some((held, then)) = self.next_of(class, word) else {
             // No client wrote it. Nobody can use what it names, which is found by no repair either.
             batch.compare_and_swap(at, word, 0);
-            self.endpoint.post(&mut batch).await?;
+            self.client.endpoint.post(&mut batch).await?;
             return Ok(Some(false));
         };
         let Some(taking) = self.begin_taking_at(&mut batch, at, held).await? else { return Ok(None) };
         let swap = batch.compare_and_swap(at, word, then);
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         let taken = self.end_taking(taking, batch.swapped(swap));
         if let Some(held) = taken {
             self.note_dead(held.block, class, -1);
@@ -169,7 +169,7 @@ impl<E: Endpoint> Core<E> {
     /// What a shelf of a class names, if a client may have written the word.
     pub(super) fn sound_shelf(&self, class: Class, word: u64) -> Option<Shelf> {
         let is_sound = |shelf: &Shelf| {
-            shelf.chunk.0 < self.shared.pool.layout.chunks()
+            shelf.chunk.0 < self.client.pool.layout.chunks()
                 && u64::from(shelf.next) < self.blocks_of(class)
                 && shelf.tag & !self.shared.settings.tag_mask == 0
         };
@@ -186,7 +186,7 @@ impl<E: Endpoint> Core<E> {
             // One that fails is tried again: somebody has taken a block, and there are only so many.
             let at = self.shared.layout.shelves(class).add(8 * index as u64);
             let swap = batch.compare_and_swap(at, shelves[index], 0);
-            self.endpoint.post(&mut batch).await?;
+            self.client.endpoint.post(&mut batch).await?;
             if batch.swapped(swap)
                 && let Some(shelf) = self.sound_shelf(class, shelves[index])
             {
@@ -201,7 +201,7 @@ impl<E: Endpoint> Core<E> {
         let (mut shelved, mut words) = (Vec::new(), Buffer::new());
         words.resize(8 * SHELVES * CLASSES);
         let first = Class::all().next().expect("there are classes");
-        let words = self.endpoint.read(self.shared.layout.shelves(first), words).await?;
+        let words = self.client.endpoint.read(self.shared.layout.shelves(first), words).await?;
         for (class, words) in Class::all().zip(words.words().chunks(SHELVES)) {
             for shelf in words.iter().filter_map(|word| self.sound_shelf(class, *word)) {
                 let rest = self.blocks_of(class) - u64::from(shelf.next);

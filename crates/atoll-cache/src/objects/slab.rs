@@ -60,7 +60,7 @@ impl<E: Endpoint> Core<E> {
 
     /// Blocks of a class that this client has not handed out of the chunk that it cuts.
     pub(super) fn slab_rest(&self, class: Class) -> u64 {
-        let blocks = class.blocks(self.shared.pool.layout.chunk_bytes);
+        let blocks = class.blocks(self.client.pool.layout.chunk_bytes);
         self.slabs[class.index()].map_or(0, |slab| blocks.saturating_sub(slab.next))
     }
 
@@ -69,7 +69,7 @@ impl<E: Endpoint> Core<E> {
         if let Some(held) = self.stock.pop(|held| held == class) {
             return Some(held);
         }
-        let chunk_bytes = self.shared.pool.layout.chunk_bytes;
+        let chunk_bytes = self.client.pool.layout.chunk_bytes;
         let slab = self.slabs[class.index()].as_mut().filter(|slab| slab.next < class.blocks(chunk_bytes));
         let Some(slab) = slab else {
             let large_class = self.shared.settings.large_class;
@@ -87,7 +87,7 @@ impl<E: Endpoint> Core<E> {
             self.let_go(held);
             return Ok(());
         }
-        let blocks = held.class.blocks(self.shared.pool.layout.chunk_bytes);
+        let blocks = held.class.blocks(self.client.pool.layout.chunk_bytes);
         let Some(slab) = &mut self.slabs[held.class.index()] else { return Ok(()) };
         slab.unpublished -= 1;
         if slab.next < blocks || slab.unpublished > 0 {
@@ -95,9 +95,9 @@ impl<E: Endpoint> Core<E> {
         }
         let slab = *slab;
         self.slabs[held.class.index()] = None;
-        let open = Chunk::owned(ChunkState::Open, self.me(), slab.generation);
+        let open = Chunk::owned(ChunkState::Open, self.client.me(), slab.generation);
         let used = Chunk { state: ChunkState::Queued, ..open };
-        if !chunks::transition(&self.endpoint, &self.shared.pool.layout, slab.chunk, open.word(), used).await? {
+        if !chunks::transition(&self.client.endpoint, &self.client.pool.layout, slab.chunk, open.word(), used).await? {
             return Err(CacheError::Damaged { what: "somebody else changed the state of an open chunk" });
         }
         Ok(())
@@ -105,7 +105,7 @@ impl<E: Endpoint> Core<E> {
 
     /// Chunks that a client may cut at a time. With none, all of them are everybody's.
     pub(super) fn slabs_max(&self) -> usize {
-        (self.shared.pool.layout.chunks() / (4 * self.shared.pool.settings.clients_max)) as usize
+        (self.client.pool.layout.chunks() / (4 * self.client.pool.settings.clients_max)) as usize
     }
 
     /// Begins to cut a fresh chunk, if there is one and no other is being cut; whether it did.
@@ -118,11 +118,11 @@ impl<E: Endpoint> Core<E> {
             self.end_slabs().await?;
         }
         let Some(FreshChunk { chunk, generation }) = self.chunks.pop() else { return Ok(false) };
-        let descriptor = self.shared.pool.layout.descriptor(chunk);
+        let descriptor = self.client.pool.layout.descriptor(chunk);
         let mut batch = Batch::new();
         batch.write_word(descriptor.add(8), class.code().into());
         let tag = batch.read_word(descriptor.add(24));
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         let tag = batch.word(tag) as u16 & self.shared.settings.tag_mask;
         self.slabs[class.index()] = Some(Slab { chunk, generation, next: 0, unpublished: 0, tag });
         if slabs_max == 0 {
@@ -134,13 +134,13 @@ impl<E: Endpoint> Core<E> {
 
     /// Puts the chunks in use that this client cuts: what is left of them is everybody's. Not while a block of one is between the stock and a slot.
     pub(super) async fn end_slabs(&mut self) -> Result<(), CacheError> {
-        let me = self.me();
+        let me = self.client.me();
         // Blocks of a slab are its chunk's.
         self.stock.forget_slabs();
         for class in Class::all() {
             let Some(slab) = self.slabs[class.index()].take() else { continue };
             let open = Chunk::owned(ChunkState::Open, me, slab.generation);
-            let has_rest = slab.next < class.blocks(self.shared.pool.layout.chunk_bytes);
+            let has_rest = slab.next < class.blocks(self.client.pool.layout.chunk_bytes);
             if has_rest && slab.unpublished == 0 && self.shelve_slab(class, slab, open).await? {
                 continue;
             }
@@ -151,13 +151,13 @@ impl<E: Endpoint> Core<E> {
 
     /// Puts a chunk in use whose further blocks are on a shelf from now on; `false` if no shelf has room.
     async fn shelve_slab(&mut self, class: Class, slab: Slab, open: Chunk) -> Result<bool, CacheError> {
-        let layout = self.shared.pool.layout.clone();
+        let layout = self.client.pool.layout.clone();
         let Ok(next) = u16::try_from(slab.next) else { return Ok(false) };
         if !self.shelve(class, Shelf { chunk: slab.chunk, next, tag: slab.tag }).await? {
             return Ok(false);
         }
         let used = Chunk { state: ChunkState::Queued, ..open };
-        if !chunks::transition(&self.endpoint, &layout, slab.chunk, open.word(), used).await? {
+        if !chunks::transition(&self.client.endpoint, &layout, slab.chunk, open.word(), used).await? {
             return Err(CacheError::Damaged { what: "somebody else changed the state of an open chunk" });
         }
         Ok(true)
@@ -180,14 +180,15 @@ impl<E: Endpoint> Core<E> {
         if self.chunks.len() >= wanted {
             return Ok(true);
         }
-        let count = match self.distrust {
+        let count = match self.client.are_counts_estimated() {
             false => FreeCount::Trusted,
-            true if self.endpoint.random().is_multiple_of(LOOKS_ANYWAY) => FreeCount::Ignored,
+            true if self.client.endpoint.random().is_multiple_of(LOOKS_ANYWAY) => FreeCount::Ignored,
             true => FreeCount::Distrusted,
         };
         loop {
-            let layout = &self.shared.pool.layout;
-            let found = chunks::allocate(&self.endpoint, layout, self.me(), ChunkState::Open, count, 0).await?;
+            let layout = &self.client.pool.layout;
+            let found =
+                chunks::allocate(&self.client.endpoint, layout, self.client.me(), ChunkState::Open, count, 0).await?;
             match found {
                 Some((chunk, generation)) => {
                     self.chunks.push(FreshChunk { chunk, generation });
@@ -195,7 +196,7 @@ impl<E: Endpoint> Core<E> {
                     return Ok(true);
                 }
                 // None that this client knows of: perhaps a memory node was added.
-                None if self.learn_nodes().await? => {}
+                None if self.client.learn_nodes().await? => {}
                 None => {
                     self.searches_left_out = SEARCHES_LEFT_OUT;
                     return Ok(false);
@@ -207,8 +208,8 @@ impl<E: Endpoint> Core<E> {
     /// Gives fresh chunks back.
     pub(super) async fn free_fresh_chunks(&mut self) -> Result<(), CacheError> {
         for fresh in std::mem::take(&mut self.chunks) {
-            let open = Chunk::owned(ChunkState::Open, self.me(), fresh.generation);
-            self.free_own(fresh.chunk, open).await?;
+            let open = Chunk::owned(ChunkState::Open, self.client.me(), fresh.generation);
+            self.client.free_own(fresh.chunk, open).await?;
         }
         Ok(())
     }

@@ -228,7 +228,7 @@ impl Stock {
 
 impl<E: Endpoint> Core<E> {
     fn cell(&self, cell: u8) -> Address {
-        self.shared.layout.cells(self.me().slot).add(8 * u64::from(cell))
+        self.shared.layout.cells(self.client.me().slot).add(8 * u64::from(cell))
     }
 
     /// Takes the block of a slot that has `word`, live or dead, making the slot `then`; `None` if the slot has changed.
@@ -236,7 +236,7 @@ impl<E: Endpoint> Core<E> {
         let mut batch = Batch::new();
         let Some(taking) = self.begin_taking(&mut batch, slot, word).await? else { return Ok(None) };
         let swap = batch.compare_and_swap(self.shared.layout.slot(slot), word.0, then.0);
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         Ok(self.end_taking(taking, batch.swapped(swap)))
     }
 
@@ -272,7 +272,7 @@ impl<E: Endpoint> Core<E> {
             } else {
                 let mut first = Batch::new();
                 first.write_word(at, trying);
-                self.endpoint.post(&mut first).await?;
+                self.client.endpoint.post(&mut first).await?;
             }
         }
         self.stock.words[usize::from(cell)] = trying;
@@ -299,7 +299,7 @@ impl<E: Endpoint> Core<E> {
         let at = self.cell(cell);
         batch.write_word(at, won.word());
         if !self.is_in_order(at, then) {
-            self.endpoint.post(batch).await?;
+            self.client.endpoint.post(batch).await?;
             batch.clear();
         }
         Ok(())
@@ -323,7 +323,7 @@ impl<E: Endpoint> Core<E> {
         if tag != 0 || self.is_open(Hole::WrappedTag) {
             return Ok(Some(tag));
         }
-        let grace = Grace::begin(&self.endpoint, &self.shared.pool, self.me()).await?;
+        let grace = Grace::begin(&self.client.endpoint, &self.client.pool, self.client.me()).await?;
         self.stock.aging.push((held, grace));
         Ok(None)
     }
@@ -331,7 +331,7 @@ impl<E: Endpoint> Core<E> {
     /// Puts blocks back into the stock that have rested long enough.
     pub(super) async fn recheck_aging(&mut self) -> Result<(), CacheError> {
         for (held, mut grace) in std::mem::take(&mut self.stock.aging) {
-            if grace.is_over(&self.endpoint, &self.shared.pool).await? {
+            if grace.is_over(&self.client.endpoint, &self.client.pool).await? {
                 // One below the first tag, so that the next is taken for no wrap.
                 self.stock.put(Held { tag: 0, ..held });
             } else {
@@ -345,7 +345,7 @@ impl<E: Endpoint> Core<E> {
     pub(super) async fn inherit_cells(&mut self) -> Result<(), CacheError> {
         let mut words = Buffer::new();
         words.resize(8 * CELLS);
-        let words = self.endpoint.read(self.cell(0), words).await?;
+        let words = self.client.endpoint.read(self.cell(0), words).await?;
         self.stock.inherit(words.words());
         Ok(())
     }
@@ -378,7 +378,7 @@ impl<E: Endpoint> Core<E> {
             }
             first += cells.len();
         }
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         Ok(())
     }
 

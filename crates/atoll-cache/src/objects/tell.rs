@@ -13,7 +13,7 @@ impl<E: Endpoint> Core<E> {
         buffer.words_mut().copy_from_slice(&words);
         let mut batch = Batch::new();
         batch.write(self.shared.layout.access(slot).add(8), buffer);
-        self.endpoint.post_unawaited(&mut batch);
+        self.client.endpoint.post_unawaited(&mut batch);
     }
 
     /// The same by a WRITE for each word: for measurements.
@@ -23,7 +23,7 @@ impl<E: Endpoint> Core<E> {
         for (place, word) in (1..).zip(words) {
             batch.write_word(self.shared.layout.access(slot).add(8 * place), word);
         }
-        self.endpoint.post_unawaited(&mut batch);
+        self.client.endpoint.post_unawaited(&mut batch);
     }
 
     /// Where a slot's block is, if the word is not damaged.
@@ -39,7 +39,7 @@ impl<E: Endpoint> Core<E> {
         buffer.words_mut().copy_from_slice(words);
         let mut batch = Batch::new();
         batch.write(at, buffer);
-        self.endpoint.post_unawaited(&mut batch);
+        self.client.endpoint.post_unawaited(&mut batch);
     }
 
     /// Tells the pool of an object's new expiry.
@@ -48,7 +48,7 @@ impl<E: Endpoint> Core<E> {
             let mut batch = Batch::new();
             let word = super::access::expiry_word(new.header.expiry_ms, new.hash.mark);
             batch.write_word(self.shared.layout.access(slot).add(24), word);
-            self.endpoint.post_unawaited(&mut batch);
+            self.client.endpoint.post_unawaited(&mut batch);
         }
     }
 }

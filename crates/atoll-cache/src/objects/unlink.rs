@@ -5,16 +5,17 @@ use super::replacement::Replacement;
 use super::slot::{KeyHash, Slot};
 use super::{Core, Hole, Objects};
 use crate::CacheError;
+use crate::extent::ExtentIndex;
 use atoll_fabric::{Batch, Endpoint};
 
 impl<E: Endpoint> Core<E> {
     /// Counts objects that this client removed or evicted.
     pub(super) async fn count_removed(&mut self, objects: u64) -> Result<(), CacheError> {
-        self.count_objects(-(objects as i64)).await?;
-        if self.shared.pool.settings.objects_max > 0 {
+        self.client.count_objects(-(objects as i64)).await?;
+        if self.client.pool.settings.objects_max > 0 {
             let mut batch = Batch::new();
-            batch.fetch_and_add(self.shared.pool.layout.resident_objects(), objects.wrapping_neg());
-            self.endpoint.post_unawaited(&mut batch);
+            batch.fetch_and_add(self.client.pool.layout.resident_objects(), objects.wrapping_neg());
+            self.client.endpoint.post_unawaited(&mut batch);
         }
         Ok(())
     }
@@ -24,12 +25,12 @@ impl<E: Endpoint> Core<E> {
         let Some((at, bytes, _)) = self.find_record(word).await? else { return Ok(Some(Err(()))) };
         let mut buffer = std::mem::take(&mut self.record);
         buffer.resize(bytes);
-        self.record = self.endpoint.read(at, buffer).await?;
+        self.record = self.client.endpoint.read(at, buffer).await?;
         let mut record = std::mem::take(&mut self.record);
         let judged = self.judge(word, &mut record).map(|record| (record.header, record.large()));
         self.record = record;
         let listed = match judged {
-            Some((header, Some(body))) => self.extents(&header, &body).await?.map(Some),
+            Some((header, Some(body))) => self.extent_io().extents(&header, &body).await?.map(Some),
             Some((_, None)) => Some(None),
             None => None,
         };
@@ -62,7 +63,7 @@ impl<E: Endpoint> Core<E> {
         }
         self.count_removed(1).await?;
         if let Some(extents) = extents {
-            self.free_extents(&extents).await?;
+            self.extent_io().free_extents(&extents).await?;
         }
         Ok(true)
     }
@@ -71,7 +72,7 @@ impl<E: Endpoint> Core<E> {
     pub(super) async fn swap_slot(&mut self, slot: u64, from: Slot, to: Slot) -> Result<bool, CacheError> {
         let mut batch = Batch::new();
         let swap = batch.compare_and_swap(self.shared.layout.slot(slot), from.0, to.0);
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         Ok(batch.swapped(swap))
     }
 

@@ -8,6 +8,7 @@ use super::lookup::ATTEMPTS_MAX;
 use super::replacement::Replacement;
 use super::slot::Slot;
 use super::{Core, Objects};
+use crate::extent::ExtentIndex;
 use crate::record::{HEADER_BYTES, Header, LargeBody};
 use crate::{CacheError, Value};
 use atoll_fabric::{Batch, Buffer, Endpoint};
@@ -25,7 +26,7 @@ impl<E: Endpoint> Core<E> {
             buffer.resize(SLOTS_BYTES as usize);
             batch.read(self.shared.layout.bucket(bucket).add(u64::from(index) * BUCKET_BYTES), buffer);
         }
-        self.endpoint.post(&mut batch).await?;
+        self.client.endpoint.post(&mut batch).await?;
         let mut words = Vec::with_capacity(count as usize * BUCKET_SLOTS);
         for index in 0..count as usize {
             words.extend(batch.take_nth(index).words().iter().map(|word| Slot(*word)));
@@ -42,7 +43,7 @@ impl<E: Endpoint> Core<E> {
             if let Some((at, bytes, _)) = self.find_record(word).await? {
                 let mut buffer = std::mem::take(&mut self.record);
                 buffer.resize(bytes);
-                let mut record = self.endpoint.read(at, buffer).await?;
+                let mut record = self.client.endpoint.read(at, buffer).await?;
                 let judged = self.judge(word, &mut record).map(|record| (record.header, record.large()));
                 self.record = record;
                 if let Some((header, large)) = judged
@@ -73,8 +74,8 @@ impl<E: Endpoint> Core<E> {
         large: Option<LargeBody>,
         value: &mut Value,
     ) -> Result<Option<bool>, CacheError> {
-        let now_ns = self.endpoint.now_ns();
-        if header.expiry_ms.is_some() && header.is_expired(self.pool_ms(now_ns).await?) {
+        let now_ns = self.client.endpoint.now_ns();
+        if header.expiry_ms.is_some() && header.is_expired(self.client.pool_ms(now_ns).await?) {
             return Ok(Some(false));
         }
         let Some(body) = large else {
@@ -82,9 +83,9 @@ impl<E: Endpoint> Core<E> {
             value.assign(key, crate::Meta::default());
             return Ok(Some(true));
         };
-        let Some(extents) = self.extents(header, &body).await? else { return Ok(None) };
+        let Some(extents) = self.extent_io().extents(header, &body).await? else { return Ok(None) };
         let buffer = std::mem::take(&mut value.buffer);
-        value.buffer = self.read_extents(&extents, header.key_bytes, buffer).await?;
+        value.buffer = self.extent_io().read_extents(&extents, header.key_bytes, buffer).await?;
         (value.start, value.meta.value_bytes) = (0, header.key_bytes);
         // While the slot is what it was, the extents are its object's.
         Ok((self.slot_word(slot).await? == word).then_some(true))
@@ -122,11 +123,11 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     pub(super) async fn some_key(&mut self) -> Result<Option<Vec<u8>>, CacheError> {
         let core = &mut self.core;
         let buckets = core.shared.settings.buckets;
-        let start = (core.endpoint.random() % u64::from(buckets)) as u32;
+        let start = (core.client.endpoint.random() % u64::from(buckets)) as u32;
         let (mut bucket, mut looked, mut value) = (start, 0, Value::new());
         while looked < buckets {
             let words = core.bucket_words(bucket).await?;
-            let first = core.endpoint.random() as usize % words.len();
+            let first = core.client.endpoint.random() as usize % words.len();
             for index in (first..words.len()).chain(0..first) {
                 let slot = u64::from(bucket) * BUCKET_SLOTS as u64 + index as u64;
                 if words[index].is_live() && core.key_of(slot, words[index], &mut value).await? {

@@ -130,14 +130,14 @@ impl Lists {
             if !self.is_straight {
                 self.add_reads(&mut batch, list, slots);
             }
-            core.endpoint.post(&mut batch).await?;
+            core.client.endpoint.post(&mut batch).await?;
             if batch.swapped(swap) {
                 break batch;
             }
             let found = batch.word(swap);
             expected = 0;
             if found == mine {
-                core.endpoint.flush().await?;
+                core.client.endpoint.flush().await?;
                 own += 1;
                 // It has landed, so that only one that was dropped can have left it.
                 expected = if own > 1 { mine } else { 0 };
@@ -156,19 +156,19 @@ impl Lists {
                 expected = found;
                 continue;
             }
-            let now_ns = core.endpoint.now_ns();
+            let now_ns = core.client.endpoint.now_ns();
             begun_ns = begun_ns.min(now_ns);
             if is_suspect || tried >= TRIES_MAX || now_ns - begun_ns >= WAIT_NS_MAX {
                 self.suspects[list as usize] = found;
                 return Ok(None);
             }
-            core.endpoint.pause(BACKOFF_NS).await;
+            core.client.endpoint.pause(BACKOFF_NS).await;
         };
         self.holding = Some(list);
         if self.is_straight {
             batch = Batch::new();
             self.add_reads(&mut batch, list, slots);
-            core.endpoint.post(&mut batch).await?;
+            core.client.endpoint.post(&mut batch).await?;
         }
         let first = usize::from(!self.is_straight);
         let words = batch.take_nth(first);
@@ -203,7 +203,7 @@ impl Lists {
         if let Some((slot, was)) = visited {
             batch.compare_and_swap(self.area.at(self.area.node_word(slot, area::node_word::VISITED)), was, 0);
         }
-        core.endpoint.post(&mut batch).await?;
+        core.client.endpoint.post(&mut batch).await?;
         let node = Node::of(batch.take(node).words());
         locked.know(slot, locked.edited(&self.area, slot, node));
         Ok(Slot(batch.word(word)))
@@ -211,7 +211,7 @@ impl Lists {
 
     /// READs the words of slots, which may be on other nodes than the lock.
     pub(super) async fn slot_word<E: Endpoint>(&self, core: &Core<E>, slot: u64) -> Result<Slot, CacheError> {
-        Ok(Slot(atoll_pool::read_word(&core.endpoint, core.shared.layout.slot(slot)).await?))
+        Ok(Slot(atoll_pool::read_word(&core.client.endpoint, core.shared.layout.slot(slot)).await?))
     }
 
     /// WRITEs what was changed so far, where every step is waited for.
@@ -219,7 +219,7 @@ impl Lists {
         if self.is_straight && locked.is_changed() {
             let mut batch = Batch::new();
             locked.add_writes(&self.area, &mut batch);
-            core.endpoint.post(&mut batch).await?;
+            core.client.endpoint.post(&mut batch).await?;
         }
         Ok(())
     }
@@ -233,9 +233,9 @@ impl Lists {
         // Whatever becomes of the operation from here on, the batch takes effect whole.
         self.holding = None;
         if self.is_straight {
-            core.endpoint.post(&mut batch).await?;
+            core.client.endpoint.post(&mut batch).await?;
         } else {
-            core.endpoint.post_unawaited(&mut batch);
+            core.client.endpoint.post_unawaited(&mut batch);
         }
         Ok(())
     }
@@ -255,7 +255,7 @@ impl Lists {
     pub(super) async fn put_back<E: Endpoint>(&mut self, core: &mut Core<E>, slot: u64) -> Result<(), CacheError> {
         let Some(mut locked) = self.lock(core, self.area.list_of(slot), &[slot]).await? else { return Ok(()) };
         if !locked.has(slot) && self.slot_word(core, slot).await?.is_live() {
-            locked.link(&self.area, slot, true, core.about_us());
+            locked.link(&self.area, slot, true, core.client.about_us());
         }
         self.unlock(core, locked).await
     }
@@ -281,7 +281,7 @@ impl Lists {
             .iter()
             .map(|list| batch.read_word(self.area.at(self.area.list_word(*list, list_word::TURN))))
             .collect();
-        core.endpoint.post(&mut batch).await?;
+        core.client.endpoint.post(&mut batch).await?;
         let turn_of = |list: u32| lists.iter().position(|other| *other == list).map(|index| batch.word(turns[index]));
         let turns: ArrayVec<Option<u64>, LOOKED_AT_MAX> =
             candidates.iter().take(LOOKED_AT_MAX).map(|one| turn_of(self.area.list_of(one.slot))).collect();
@@ -299,7 +299,7 @@ impl Lists {
     pub(super) async fn verify<E: Endpoint>(&self, core: &Core<E>, faults: &mut Vec<String>) -> Result<(), CacheError> {
         for list in 0..self.area.lists() {
             let at = self.area.at(self.area.list_word(list, 0));
-            let read = core.endpoint.read(at, words(LIST_READ_WORDS)).await?;
+            let read = core.client.endpoint.read(at, words(LIST_READ_WORDS)).await?;
             if read.words()[0] == 0
                 && let Some(fault) = self.fault(core, Locked::new(list, read.words())).await?
             {
@@ -337,8 +337,8 @@ impl Lists {
     pub(super) async fn other_list<E: Endpoint>(&self, core: &Core<E>, but: u32) -> Result<Option<u32>, CacheError> {
         let lists = self.area.lists();
         let stride = (self.area.list_word(1, 0) - self.area.list_word(0, 0)) as usize;
-        let read = core.endpoint.read(self.area.at(0), words(stride * lists as usize)).await?;
-        let first = core.endpoint.random() as u32 % lists;
+        let read = core.client.endpoint.read(self.area.at(0), words(stride * lists as usize)).await?;
+        let first = core.client.endpoint.random() as u32 % lists;
         let tail = |list: u32| read.words()[stride * list as usize + list_word::TAIL as usize];
         Ok((0..lists).map(|step| (first + step) % lists).find(|list| *list != but && tail(*list) != 0))
     }
@@ -352,13 +352,13 @@ fn words(count: usize) -> Buffer {
 
 /// What a lock says that this client holds.
 fn name<E: Endpoint>(core: &Core<E>) -> u64 {
-    let me = core.me();
+    let me = core.client.me();
     u64::from(me.slot + 1) << 32 | u64::from(me.epoch)
 }
 
 /// Whether the client that a lock names may still write.
 async fn is_alive<E: Endpoint>(core: &Core<E>, holder: u64) -> Result<bool, CacheError> {
-    let places = registry::places(&core.endpoint, core.shared.pool()).await?;
+    let places = registry::places(&core.client.endpoint, &core.client.pool).await?;
     Ok(places.iter().any(|place| {
         let name = u64::from(place.incarnation.slot + 1) << 32 | u64::from(place.incarnation.epoch);
         name == holder && place.state.is_alive()

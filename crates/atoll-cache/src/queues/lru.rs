@@ -77,7 +77,7 @@ impl Lru {
         slots: &[u64],
     ) -> Result<(), CacheError> {
         let Some(mut locked) = self.lists.lock(core, list, slots).await? else { return Ok(()) };
-        let now_us = core.about_us();
+        let now_us = core.client.about_us();
         for slot in slots {
             if locked.has(*slot) {
                 if locked.head(&self.lists.area) == Ok(Some(*slot)) {

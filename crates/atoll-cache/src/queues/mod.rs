@@ -84,9 +84,9 @@ macro_rules! on_policy {
 /// Does something for a purpose.
 macro_rules! for_purpose {
     ($core:expr, $purpose:expr, $done:expr) => {{
-        let before = $core.endpoint.purpose($purpose);
+        let before = $core.client.endpoint.purpose($purpose);
         let done = $done;
-        $core.endpoint.purpose(before);
+        $core.client.endpoint.purpose(before);
         done
     }};
 }
@@ -121,7 +121,7 @@ impl<E: Endpoint> Replacement<E> for Queue {
     ) -> Result<(), CacheError> {
         if expiry_ms.is_some() {
             // Samples find what has expired by this.
-            let now_us = core.about_us();
+            let now_us = core.client.about_us();
             let words = access::insertion_words(now_us, expiry_ms, object.bytes, counter, object.hash.mark);
             core.tell_insertion(object.slot, words);
         }

@@ -100,7 +100,7 @@ impl Ring {
     pub(super) async fn ticket<E: Endpoint>(&mut self, core: &Core<E>) -> Result<Put, CacheError> {
         let mut batch = Batch::new();
         let tail = batch.fetch_and_add(self.at.tail, 1);
-        core.endpoint.post(&mut batch).await?;
+        core.client.endpoint.post(&mut batch).await?;
         let ticket = batch.word(tail);
         self.tail = ticket.wrapping_add(1);
         Ok(Put { ticket, expected: Entry { lap: self.entry(ticket).1, slot: None }.word() })
@@ -125,12 +125,12 @@ impl Ring {
         }
         let mut batch = Batch::new();
         let head = batch.fetch_and_add(self.at.head, 1);
-        core.endpoint.post(&mut batch).await?;
+        core.client.endpoint.post(&mut batch).await?;
         let ticket = batch.word(head);
         self.head = ticket.wrapping_add(1);
         let (at, lap) = self.entry(ticket);
         let after = Entry { lap: lap + 1, slot: None }.word();
-        let mut found = atoll_pool::read_word(&core.endpoint, at).await?;
+        let mut found = atoll_pool::read_word(&core.client.endpoint, at).await?;
         for _ in 0..SWAPS_MAX {
             let entry = Entry::of(found);
             if entry.behind(lap) < 0 {
@@ -142,12 +142,12 @@ impl Ring {
                 // Whoever comes to this entry next finds it so or makes it so.
                 let mut batch = Batch::new();
                 batch.compare_and_swap(at, found, after);
-                core.endpoint.post_unawaited(&mut batch);
+                core.client.endpoint.post_unawaited(&mut batch);
                 return Ok(Some(Some((ticket, slot))));
             }
             let mut batch = Batch::new();
             let swap = batch.compare_and_swap(at, found, after);
-            core.endpoint.post(&mut batch).await?;
+            core.client.endpoint.post(&mut batch).await?;
             if batch.swapped(swap) {
                 break;
             }

@@ -124,7 +124,7 @@ impl S3Fifo {
     }
 
     pub(super) async fn accessed<E: Endpoint>(&mut self, core: &mut Core<E>, slot: u64) -> Result<(), CacheError> {
-        let now_us = core.about_us();
+        let now_us = core.client.about_us();
         let told = self.counters.count(slot, now_us).map(|accesses| (slot, accesses));
         for (slot, accesses) in told.into_iter().chain(self.counters.due(now_us)) {
             tell(core, slot, accesses);
@@ -168,7 +168,7 @@ impl S3Fifo {
                 let mut batch = Batch::new();
                 batch.write(at, buffer);
                 let swap = ring.add_put(&mut batch, put, slot);
-                core.endpoint.post(&mut batch).await?;
+                core.client.endpoint.post(&mut batch).await?;
                 if batch.swapped(swap) {
                     return Ok(());
                 }
@@ -183,7 +183,7 @@ impl S3Fifo {
     async fn look<E: Endpoint>(&mut self, core: &Core<E>) -> Result<(), CacheError> {
         let mut batch = Batch::new();
         let tickets = [self.small.add_look(&mut batch), self.main.add_look(&mut batch)];
-        core.endpoint.post(&mut batch).await?;
+        core.client.endpoint.post(&mut batch).await?;
         self.small.looked(&batch, tickets[0]);
         self.main.looked(&batch, tickets[1]);
         self.steps_to_look = LOOK_EVERY;
@@ -233,7 +233,7 @@ impl S3Fifo {
         let node = batch.read(self.area.node(slot), buffer);
         let word = batch.read_word(core.shared.layout().slot(slot));
         let counter = batch.read_word(core.shared.layout().access(slot));
-        core.endpoint.post(&mut batch).await?;
+        core.client.endpoint.post(&mut batch).await?;
         let node = Node::of(batch.take(node).words());
         let (word, counter) = (Slot(batch.word(word)), batch.word(counter) as u32);
         if node.is_main() != (which == Which::Main) || node.ticket() != Some(ticket & !MAIN) {
@@ -270,7 +270,7 @@ impl S3Fifo {
     /// Puts an object that was to go and did not to the end of its queue.
     pub(super) async fn spared<E: Endpoint>(&mut self, core: &mut Core<E>, slot: u64) -> Result<(), CacheError> {
         let Some((_, node)) = self.taken.take().filter(|(taken, _)| *taken == slot) else { return Ok(()) };
-        let word = Slot(atoll_pool::read_word(&core.endpoint, core.shared.layout().slot(slot)).await?);
+        let word = Slot(atoll_pool::read_word(&core.client.endpoint, core.shared.layout().slot(slot)).await?);
         if word.is_live() {
             let which = if node.is_main() { Which::Main } else { Which::Small };
             self.put(core, which, slot, node).await?;
@@ -291,7 +291,7 @@ impl S3Fifo {
             buffer.resize(16);
             batch.read(self.area.node(candidate.slot), buffer);
         }
-        core.endpoint.post(&mut batch).await?;
+        core.client.endpoint.post(&mut batch).await?;
         Ok((0..batch.len()).map(|index| Node::of(batch.take_nth(index).words())).collect())
     }
 
@@ -331,5 +331,5 @@ impl S3Fifo {
 fn tell<E: Endpoint>(core: &Core<E>, slot: u64, accesses: u32) {
     let mut batch = Batch::new();
     batch.fetch_and_add(core.shared.layout().access(slot), accesses.into());
-    core.endpoint.post_unawaited(&mut batch);
+    core.client.endpoint.post_unawaited(&mut batch);
 }

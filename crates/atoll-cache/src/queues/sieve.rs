@@ -37,7 +37,7 @@ impl Sieve {
     pub(super) async fn accessed<E: Endpoint>(&mut self, core: &mut Core<E>, slot: u64) -> Result<(), CacheError> {
         let mut batch = Batch::new();
         batch.compare_and_swap(self.lists.area.at(self.lists.area.node_word(slot, node_word::VISITED)), 0, 1);
-        core.endpoint.post_unawaited(&mut batch);
+        core.client.endpoint.post_unawaited(&mut batch);
         Ok(())
     }
 
@@ -53,9 +53,9 @@ impl Sieve {
             let mut batch = Batch::new();
             let at = self.lists.area.at(self.lists.area.node_word(slot, node_word::VISITED));
             batch.compare_and_swap(at, visited, 0);
-            core.endpoint.post_unawaited(&mut batch);
+            core.client.endpoint.post_unawaited(&mut batch);
         }
-        locked.link(&self.lists.area, slot, false, core.about_us());
+        locked.link(&self.lists.area, slot, false, core.client.about_us());
         self.lists.unlock(core, locked).await
     }
 

@@ -3,7 +3,7 @@
 
 use atoll_cache::cliquemap::{CliqueMap, CliqueMapOptions, CliqueMapPool, Server, VALUE_BYTES_MAX_MESSAGES};
 use atoll_cache::model::Model;
-use atoll_cache::{Cache, CacheError, Condition, Engine, ExpireCondition, Expiry, Meta, SetOptions, Value};
+use atoll_cache::{Cache, CacheError, Condition, Engine, ExpireCondition, Expiry, Meta, Pooled, SetOptions, Value};
 use atoll_cases::{Case, Cliqued, Load, Turmoil, load};
 use atoll_fabric::{Clock, Endpoint, Kind, Purpose, VerbError};
 use atoll_pool::PoolSettings;
@@ -125,7 +125,7 @@ fn with_no_server_lookups_go_on_and_changes_end_with_an_unknown_outcome() {
         let (mut cache, mut value) = (Cache::new(CliqueMap::join(&pool, endpoint).await.unwrap()), Value::new());
         cache.set(b"key", b"value", &SetOptions::default()).await.unwrap();
         drop(present);
-        cache.engine().endpoint().pause(10_000_000).await;
+        cache.engine().client().endpoint.pause(10_000_000).await;
         let unknown = cache.set(b"key", b"another", &SetOptions::default()).await;
         let hit = cache.get(b"key", &mut value).await.unwrap();
         cache.engine_mut().leave().await.unwrap();
@@ -241,9 +241,9 @@ fn a_get_is_two_reads_and_a_set_a_message_and_its_answer() {
         // The first looks for the server and at the clock.
         cache.set(b"key", b"value", &SetOptions::default()).await.unwrap();
         let begun = control.traffic().unwrap();
-        let begun_ns = cache.engine().endpoint().virtual_ns();
+        let begun_ns = cache.engine().client().endpoint.virtual_ns();
         cache.set(b"key", &[7; 200], &SetOptions::default()).await.unwrap();
-        let set_ns = cache.engine().endpoint().virtual_ns() - begun_ns;
+        let set_ns = cache.engine().client().endpoint.virtual_ns() - begun_ns;
         let set = control.traffic().unwrap();
         assert!(cache.get(b"key", &mut value).await.unwrap());
         let got = control.traffic().unwrap();

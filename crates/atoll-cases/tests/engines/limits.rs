@@ -114,7 +114,7 @@ fn a_busy_client_moves_its_lease<G: Pooled<ShmEndpoint>>(settings: PoolSettings)
     let host = Host::<G>::new(settings);
     let mut client = host.client();
     set(&mut client, 1, 30).unwrap();
-    let lease = G::pool_of(&host.shared).layout.signal(client.engine().me().slot).add(registry::LEASE);
+    let lease = G::pool_of(&host.shared).layout.signal(client.engine().client().me().slot).add(registry::LEASE);
     let before = host.word(lease);
     (0..2_000).for_each(|_| assert_eq!(found(&mut client, 2), 1));
     assert_ne!(host.word(lease), before);

@@ -1,6 +1,7 @@
 //! A client that stands still keeps what it holds, and is in no other client's way: what the others READ because of it is bounded,
 //! and what it was repairing others repair.
 
+use atoll_cache::Pooled;
 use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
 use atoll_cache::kvs::{self, Kvs};
 use atoll_cache::objects::ObjectsPool;
@@ -259,7 +260,7 @@ fn a_stopped_repairer_does_not_keep_others_from_settling_the_cells_of_the_dead()
             let (cells, weak, number) = (cells, weak.clone(), client.number as usize);
             async move {
                 client.cache.tend().await?;
-                let me = control.identified(client.cache.engine().endpoint().identity()).expect("it has posted");
+                let me = control.identified(client.cache.engine().client().endpoint.identity()).expect("it has posted");
                 tasks[number].set(Some(me));
                 if number == 0 {
                     for (step, bytes) in (0..).zip([20, 60, 100, 150, 60, 100, 150, 20]) {
@@ -268,7 +269,7 @@ fn a_stopped_repairer_does_not_keep_others_from_settling_the_cells_of_the_dead()
                     control.kill(me);
                 }
                 while tasks[..1].iter().any(|task| task.get().is_none_or(|task| control.is_alive(task))) {
-                    client.cache.engine().endpoint().pause(1_000).await;
+                    client.cache.engine().client().endpoint.pause(1_000).await;
                 }
                 if number == 1 {
                     control.fault(me, Fault::Pause { ns: u64::MAX }, After::Steps(steps));
@@ -276,7 +277,7 @@ fn a_stopped_repairer_does_not_keep_others_from_settling_the_cells_of_the_dead()
                     settled.set((settled.get().0, settled.get().1, true));
                     return Ok(client);
                 }
-                client.cache.engine().endpoint().pause(10_000_000).await;
+                client.cache.engine().client().endpoint.pause(10_000_000).await;
                 let before = cells(&weak.upgrade().expect("it runs"));
                 for _ in 0..4 {
                     client.cache.engine_mut().repair().await?;

@@ -15,6 +15,7 @@
 //!
 //! A ticket of a ring that is never filled is a case of `holes`; a repair finds what it strands, too.
 
+use atoll_cache::Pooled;
 use atoll_cache::forge::layout::Queue;
 use atoll_cache::forge::{ForgeOptions, Hole};
 use atoll_cases::explored::{Bounds, SmallCase};
@@ -120,7 +121,7 @@ fn no_group_comes_behind_the_head_where_a_dead_client_was() {
         case.play(&sim, &history, |client| {
             let control = control.clone();
             async move {
-                let endpoint = client.cache.engine().endpoint();
+                let endpoint = &client.cache.engine().client().endpoint;
                 let mut ticket = Batch::new();
                 ticket.fetch_and_add(cursors, 1);
                 endpoint.post(&mut ticket).await?;
@@ -131,7 +132,7 @@ fn no_group_comes_behind_the_head_where_a_dead_client_was() {
         })?;
         case.play(&sim, &history, |mut client| async move {
             while client.cache.engine_mut().repair().await?.clients == 0 {
-                client.cache.engine().endpoint().pause(Times::default().suspect_ns).await;
+                client.cache.engine().client().endpoint.pause(Times::default().suspect_ns).await;
             }
             // Each fills a group.
             for number in 0..keys {
@@ -168,7 +169,7 @@ fn a_group_that_a_repairer_queued_again_has_one_node() {
             let is_repaired = is_repaired.clone();
             async move {
                 client.cache.tend().await?;
-                let me = control.identified(client.cache.engine().endpoint().identity()).expect("it has posted");
+                let me = control.identified(client.cache.engine().client().endpoint.identity()).expect("it has posted");
                 tasks[number].set(Some(me));
                 match number {
                     0 => {
@@ -186,7 +187,7 @@ fn a_group_that_a_repairer_queued_again_has_one_node() {
                     1 => control.kill(me),
                     _ => {
                         let dequeuer = loop {
-                            client.cache.engine().endpoint().pause(1_000).await;
+                            client.cache.engine().client().endpoint.pause(1_000).await;
                             match tasks[0].get() {
                                 Some(task) if control.state(task) != ClientState::Running => break task,
                                 _ => {}
@@ -225,7 +226,7 @@ fn writers_have_the_limit_again_that_the_dead_had_used_up() {
             let control = control.clone();
             async move {
                 if client.number < 2 {
-                    let endpoint = client.cache.engine().endpoint();
+                    let endpoint = &client.cache.engine().client().endpoint;
                     let mut reservation = Batch::new();
                     reservation.fetch_and_add(resident, 1);
                     endpoint.post(&mut reservation).await?;

@@ -1,5 +1,6 @@
 //! Promise 2: expiry follows the pool's clock within the stated skew, and dead bytes come back.
 
+use atoll_cache::Pooled;
 use atoll_cache::{CacheError, Expiry, SetOptions};
 use atoll_cases::{Case, Client, Cliqued, Dittoed, Forged, Learned, Load, Queueing, Stored, Subject, Turmoil};
 use atoll_fabric::Endpoint;
@@ -94,7 +95,7 @@ async fn live_kept(client: &mut Client, death: Death) -> Result<u64, CacheError>
         let options = if matches!(death, Death::Expired) { &expiring } else { &set };
         client.cache.set(&(1000 + index).to_le_bytes(), &value, options).await?;
     }
-    client.cache.engine().endpoint().pause(50_000_000).await;
+    client.cache.engine().client().endpoint.pause(50_000_000).await;
     if let Death::Deleted = death {
         for index in 0..400u64 {
             client.cache.delete(&(1000 + index).to_le_bytes()).await?;

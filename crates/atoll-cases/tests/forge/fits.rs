@@ -1,6 +1,7 @@
 //! What fits stays: while live objects take no more than four fifths of a `forge` pool, none is evicted, whatever is overwritten,
 //! deleted or expires. On shared memory, with real sizes.
 
+use atoll_cache::Pooled;
 use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
 use atoll_cache::{Cache, Engine, Expiry, SetOptions, Value};
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
@@ -110,7 +111,7 @@ fn a_pool_four_fifths_full_that_is_overwritten_at_random_evicts_nothing() {
     for _ in 0..6 * objects {
         set(&mut client, random(objects), 256);
     }
-    let stats = *client.engine().stats();
+    let stats = client.engine().stats();
     assert_eq!(evictions_for_memory(&client), 0);
     assert!(present(&mut client, 0..objects) >= objects - stats.evictions_index);
     drop(client);

@@ -22,6 +22,7 @@
 //!
 //! `cargo test -p atoll-cases --test forge holes:: -- --nocapture` prints how many seeds show each.
 
+use atoll_cache::Pooled;
 use atoll_cache::forge::Hole;
 use atoll_cache::{CacheError, Condition, SetOptions};
 use atoll_cases::Load;
@@ -152,14 +153,14 @@ async fn turn_free_generations(client: &mut Client) -> Result<(), CacheError> {
         let mut batch = Batch::new();
         let at = layout.descriptor(ChunkId(number));
         let read = batch.read_word(at);
-        forge.endpoint().post(&mut batch).await?;
+        forge.client().endpoint.post(&mut batch).await?;
         let word = batch.word(read);
         let Some(chunk @ Chunk { state: ChunkState::Free, generation, .. }) = Chunk::from_word(word) else { continue };
         if generation & 0xffff != 0 {
             let turned = Chunk { generation: (generation | 0xffff).wrapping_add(1), ..chunk };
             let mut batch = Batch::new();
             batch.compare_and_swap(at, word, turned.word());
-            forge.endpoint().post(&mut batch).await?;
+            forge.client().endpoint.post(&mut batch).await?;
         }
     }
     Ok(())
@@ -280,7 +281,7 @@ fn writers_need_no_other_client_to_be_busy() {
             async move {
                 if client.number == 0 {
                     while playing.get() > 0 {
-                        client.cache.engine().endpoint().pause(10_000).await;
+                        client.cache.engine().client().endpoint.pause(10_000).await;
                     }
                     return Ok(client);
                 }

@@ -4,6 +4,7 @@
 //! in a second region, so that the histories of all threads of all processes merge into one.
 
 use crate::ticketed::{Ticketed, decode};
+use atoll_cache::Pooled;
 use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
 use atoll_cache::{Cache, SetOptions, Value};
 use atoll_cases::Load;

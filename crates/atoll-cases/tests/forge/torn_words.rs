@@ -23,7 +23,7 @@ fn repair_beside_large_objects<S: Subject>(chunk_bytes: u32, chunks: u64, seeds:
                 if client.number == 0 {
                     while writers.get() > 0 {
                         client.cache.engine_mut().repair().await?;
-                        client.cache.engine().endpoint().pause(100).await;
+                        client.cache.engine().client().endpoint.pause(100).await;
                     }
                     return Ok(client);
                 }

@@ -35,7 +35,7 @@ use atoll_cache::ditto::DittoOptions;
 use atoll_cache::objects::layout::{BUCKET_SLOTS, CELLS};
 use atoll_cache::objects::slot::Slot;
 use atoll_cache::objects::{self, Hole};
-use atoll_cache::{CacheError, Condition};
+use atoll_cache::{CacheError, Condition, Pooled};
 use atoll_cases::{Case, Client, Dittoed, Load, Stored, Subject, Turmoil, load};
 use atoll_fabric::Endpoint;
 use atoll_sim::history::Evictions;
@@ -362,7 +362,7 @@ fn a_block_comes_back_although_who_puts_it_back_dies() {
             let (control, tasks, number) = (control.clone(), tasks.clone(), client.number as usize);
             async move {
                 client.cache.tend().await?;
-                let me = control.identified(client.cache.engine().endpoint().identity()).expect("it has posted");
+                let me = control.identified(client.cache.engine().client().endpoint.identity()).expect("it has posted");
                 tasks[number].set(Some(me));
                 if number == 0 {
                     // The chunk of the first one is not its own any more when it takes that one's block.
@@ -373,7 +373,7 @@ fn a_block_comes_back_although_who_puts_it_back_dies() {
                 }
                 // A task that kills itself ends here.
                 while tasks[..number.max(1)].iter().any(|task| task.get().is_none_or(|task| control.is_alive(task))) {
-                    client.cache.engine().endpoint().pause(1_000).await;
+                    client.cache.engine().client().endpoint.pause(1_000).await;
                 }
                 if number == 1 {
                     control.fault(me, Fault::Kill, After::Steps(seed % REPAIR_STEPS));
@@ -411,25 +411,26 @@ fn what_was_left_in_cells_is_settled_once() {
                     for (step, bytes) in (0..).zip([20, 60, 100, 150, 60, 100, 150, 20]) {
                         client.set(&[b'a' + step as u8 % 4], load::unique_value(0, step, bytes)).await?;
                     }
-                    let me = control.identified(client.cache.engine().endpoint().identity()).expect("it has posted");
+                    let me =
+                        control.identified(client.cache.engine().client().endpoint.identity()).expect("it has posted");
                     dead.set(Some(me));
                     control.kill(me);
                 }
                 while dead.get().is_none_or(|task| control.is_alive(task)) {
-                    client.cache.engine().endpoint().pause(1_000).await;
+                    client.cache.engine().client().endpoint.pause(1_000).await;
                 }
                 if number == 1 {
                     client.cache.engine_mut().repair().await?;
                     is_repaired.set(true);
                     // It lives on for a while.
-                    client.cache.engine().endpoint().pause(100_000_000).await;
+                    client.cache.engine().client().endpoint.pause(100_000_000).await;
                     return Ok(client);
                 }
                 let delay_ns = client.random().below(40_000);
-                client.cache.engine().endpoint().pause(delay_ns).await;
+                client.cache.engine().client().endpoint.pause(delay_ns).await;
                 client.rejoin().await?;
                 while !is_repaired.get() {
-                    client.cache.engine().endpoint().pause(1_000).await;
+                    client.cache.engine().client().endpoint.pause(1_000).await;
                 }
                 for step in 0..4 {
                     client.set(b"a", load::unique_value(2, step, 20 + 40 * step)).await?;
@@ -437,9 +438,9 @@ fn what_was_left_in_cells_is_settled_once() {
                     client.cache.engine_mut().repair().await?;
                 }
                 let engine = client.cache.engine();
-                let at = engine.pool().layout().cells(engine.me().slot);
+                let at = engine.pool().layout().cells(engine.client().me().slot);
                 for cell in 0..CELLS as u64 {
-                    let word = atoll_pool::read_word(engine.endpoint(), at.add(8 * cell)).await?;
+                    let word = atoll_pool::read_word(&engine.client().endpoint, at.add(8 * cell)).await?;
                     if objects::stock::Cell::from_word(word).is_some_and(|cell| cell.settler.is_some()) {
                         return Err(CacheError::Damaged { what: "a cell that was settled says that it is not" });
                     }

@@ -1,5 +1,6 @@
 //! The table of objects over shared memory: promises 1, 2, 5 and 6, by one thread and by several.
 
+use atoll_cache::Pooled;
 use atoll_cache::ditto::{Adaptive, Ditto, DittoOptions};
 use atoll_cache::kvs::{self, AtRandom, Kvs};
 use atoll_cache::objects::{ObjectsPool, Replacement};
@@ -420,7 +421,7 @@ fn promise_4_a_lock_whose_holder_is_gone_is_taken_over_and_nobody_waits_for_ever
             }
         };
         use_it(&mut cache, 5_000);
-        let (me, lists) = (idle.engine().me(), u64::from(QueueOptions::new(policy).lists));
+        let (me, lists) = (idle.engine().client().me(), u64::from(QueueOptions::new(policy).lists));
         let (gone, kept) = (9_999 << 32 | 1, u64::from(me.slot + 1) << 32 | u64::from(me.epoch));
         let endpoint = ShmEndpoint::new(host.region.clone());
         let at = |list: u64| host.pool.layout().replacement().add(LIST_BYTES * list);

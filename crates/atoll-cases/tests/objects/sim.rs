@@ -85,7 +85,7 @@ fn limit_comes_back<S: Subject>(engine: &str) {
             let (control, deaths) = (control.clone(), deaths.clone());
             async move {
                 if client.number < 2 {
-                    let endpoint = client.cache.engine().endpoint();
+                    let endpoint = &client.cache.engine().client().endpoint;
                     let mut reservation = Batch::new();
                     reservation.fetch_and_add(resident, 1);
                     endpoint.post(&mut reservation).await?;
@@ -95,7 +95,7 @@ fn limit_comes_back<S: Subject>(engine: &str) {
                 }
                 // A writer that ends before the two deaths never needs what they had reserved.
                 while deaths.get() < 2 {
-                    client.cache.engine().endpoint().pause(1_000).await;
+                    client.cache.engine().client().endpoint.pause(1_000).await;
                 }
                 // Neither of the two that live is ever alone.
                 for step in 0..5 {

@@ -47,7 +47,7 @@ impl<G: Subject> Client<G> {
     }
 
     pub(super) fn now_ns(&self) -> u64 {
-        self.cache.engine().endpoint().virtual_ns()
+        self.cache.engine().client().endpoint.virtual_ns()
     }
 
     /// Does up to `requests` requests, fewer if somebody else is at the end before.
@@ -141,7 +141,7 @@ impl<G: Subject> Client<G> {
             return Ok(());
         }
         if self.miss_penalty_ns > 0 {
-            self.cache.engine().endpoint().pause(self.miss_penalty_ns).await;
+            self.cache.engine().client().endpoint.pause(self.miss_penalty_ns).await;
         }
         self.set(request, Condition::Always).await
     }

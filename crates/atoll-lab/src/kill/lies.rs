@@ -131,7 +131,7 @@ impl<G: Engine> Engine for Liar<G> {
         self.engine.value_bytes_max()
     }
 
-    fn stats(&self) -> &Stats {
+    fn stats(&self) -> Stats {
         self.engine.stats()
     }
 }

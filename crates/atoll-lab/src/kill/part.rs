@@ -101,7 +101,7 @@ fn work<D: Deployment>(part: &Part, post: &Post, thread: u64) -> Result<Option<M
                 authority.count(Total::CoreNs, core_ns - core_ns_before);
             }
             authority.count(Total::Checked, load.take_checked());
-            let stats = *load.cache().stats();
+            let stats = load.cache().stats();
             authority.count(Total::Fenced, stats.clients_fenced - told.clients_fenced);
             authority.count(Total::Repaired, stats.chunks_repaired - told.chunks_repaired);
             told = stats;

@@ -150,7 +150,7 @@ impl Engine for ReferenceEngine {
         VALUE_BYTES_MAX
     }
 
-    fn stats(&self) -> &Stats {
-        &self.stats
+    fn stats(&self) -> Stats {
+        self.stats
     }
 }

@@ -35,7 +35,7 @@ const SECTIONS: [(&str, Section); 6] = [
 /// `INFO [section...]`
 pub async fn info<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let objects = c.client.cache.objects().await?;
-    c.shared.workers[c.client.worker].publish(&c.client.tally, c.client.cache.stats(), objects);
+    c.shared.workers[c.client.worker].publish(&c.client.tally, &c.client.cache.stats(), objects);
     let totals = c.shared.totals();
     let named = |name: &str| c.args.from(1).any(|arg| arg.eq_ignore_ascii_case(name.as_bytes()));
     let all = c.args.len() == 1 || ["all", "default", "everything"].iter().any(|name| named(name));

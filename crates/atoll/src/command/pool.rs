@@ -3,7 +3,7 @@
 use super::engine::EngineArgs;
 use super::{capacity_or_default, open_pool};
 use crate::pool::shown_processes;
-use crate::{ClientInfo, Mended, NodeInfo, Pool, PoolOptions, Removed, Resized};
+use crate::{ClientInfo, NodeInfo, Pool, PoolOptions, Removed, Repaired, Resized};
 use atoll_lab::parse_bytes;
 use atoll_pool::Incarnation;
 use atoll_pool::clock::OUTLIER_MS;
@@ -286,7 +286,7 @@ impl RepairCommand {
         let killed = if self.kill_stopped { pool.kill_stopped()? } else { 0 };
         let mended = pool.repair()?;
         let left = pool.info()?;
-        let Mended { clients, chunks, recounted } = mended;
+        let Repaired { clients, chunks, recounted } = mended;
         if self.json {
             let shown = json!({
                 "killed": killed, "clients": clients, "chunks": chunks, "recounted": recounted,

@@ -94,10 +94,10 @@ impl Pool {
         let mut client = self.0.join()?;
         // One that died while it added a node still has its claim until it is known to be dead.
         run_ready(client.repair())?;
-        let (pool, me) = (self.0.chosen.pool(), client.me());
-        let claim = run_ready(nodes::claim(client.endpoint(), pool, me, bytes))?;
-        if let Err(error) = self.add_node(client.endpoint(), &claim) {
-            run_ready(claim.release(client.endpoint(), pool)).map_err(PoolError::Verb)?;
+        let (pool, me) = (self.0.chosen.pool(), client.client().me());
+        let claim = run_ready(nodes::claim(&client.client().endpoint, pool, me, bytes))?;
+        if let Err(error) = self.add_node(&client.client().endpoint, &claim) {
+            run_ready(claim.release(&client.client().endpoint, pool)).map_err(PoolError::Verb)?;
             return Err(error);
         }
         run_ready(client.leave())?;

@@ -65,7 +65,7 @@ fn repair_while_clients_come_and_die<S: Subject>() {
 
 /// Shuts out the client at this place, which is dead, and leaves what it held to others.
 async fn shut_out<S: Subject>(client: &Client<S>, slot: u32) -> Result<(), CacheError> {
-    let endpoint = client.cache.engine().endpoint();
+    let endpoint = &client.cache.engine().client().endpoint;
     let places = registry::places(endpoint, pool_of(client)).await?;
     let place = places.iter().find(|place| place.incarnation.slot == slot).expect("it has a place");
     // The repairer may have done it.
@@ -161,7 +161,7 @@ fn set_until_a_moment_that_comes_meanwhile<S: Subject>(operations_before: u32, l
                     }
                     let moment_ms = client.cache.now_ms().await? + MOMENT_MS;
                     // Until what it knows of the clock is too old.
-                    client.cache.engine().endpoint().pause(5 * MS).await;
+                    client.cache.engine().client().endpoint.pause(5 * MS).await;
                     let options = SetOptions { expiry: Expiry::AtMs(moment_ms), ..SetOptions::default() };
                     let doing = async |client: &mut Client<S>| {
                         client.cache.set_returning(b"k", b"until", &options, Some(&mut value)).await
@@ -177,7 +177,7 @@ fn set_until_a_moment_that_comes_meanwhile<S: Subject>(operations_before: u32, l
                     let options = SetOptions { condition: Condition::IfAbsent, ..SetOptions::default() };
                     client.cache.set(b"k", b"for good", &options).await?;
                 }
-                client.cache.engine().endpoint().pause(2 * MOMENT_MS * MS).await;
+                client.cache.engine().client().endpoint.pause(2 * MOMENT_MS * MS).await;
                 client.cache.now_ms().await?;
                 scene.release();
                 until(&client, || scene.is_over.get()).await;

@@ -77,7 +77,7 @@ fn a_lookup_never_gives_a_record_of_a_later_life_of_its_chunk() {
             let is_read = |operation: &Operation| matches!(operation, Operation::Read { .. });
             let reads = script.stops(0).before(move |verb| verb.at == at && is_read(&verb.operation));
             script.begin(0, Errand::Get("k".to_owned()));
-            let endpoint = client.cache.engine().endpoint();
+            let endpoint = &client.cache.engine().client().endpoint;
             reads.reached(endpoint).await;
             let words = ForgePoolWords { pool: client.cache.engine().shared().clone() };
             let slots: Vec<_> = words.slots().collect();
@@ -102,7 +102,7 @@ fn a_lookup_never_gives_a_record_of_a_later_life_of_its_chunk() {
 
 /// The chunks of this pool that live slots point into, as they are now.
 async fn chunks_with_objects(client: &Client) -> Result<Vec<(ChunkId, chunks::Descriptor)>, CacheError> {
-    let (layout, endpoint) = (&pool_of(client).layout, client.cache.engine().endpoint());
+    let (layout, endpoint) = (&pool_of(client).layout, &client.cache.engine().client().endpoint);
     let format = SlotFormat::new(layout.heap_bytes_max());
     let words = ForgePoolWords { pool: client.cache.engine().shared().clone() };
     let mut found = Vec::new();
@@ -148,7 +148,7 @@ fn a_group_that_was_put_back_is_not_stolen() {
                 }
             }
             _ => {
-                let endpoint = client.cache.engine().endpoint();
+                let endpoint = &client.cache.engine().client().endpoint;
                 script.played(0, &client).await;
                 let (chunk, _) = chunks_with_objects(&client).await?[0];
                 let descriptor = pool_of(&client).layout.descriptor(chunk);
@@ -189,7 +189,7 @@ fn a_group_that_was_settled_is_not_stolen() {
             }
             1 => script.on_cue(1, &mut client, repair).await?,
             _ => {
-                let endpoint = client.cache.engine().endpoint();
+                let endpoint = &client.cache.engine().client().endpoint;
                 script.played(0, &client).await;
                 let (chunk, _) = chunks_with_objects(&client).await?[0];
                 let words = ForgePoolWords { pool: client.cache.engine().shared().clone() };
@@ -233,7 +233,7 @@ fn a_repair_frees_no_chunk_that_a_change_protects() {
                 let (chunk, _) = chunks_with_objects(&client).await?[0];
                 client.delete(b"a").await?;
                 script.kill(0);
-                let (me, endpoint) = (client.cache.engine().me(), client.cache.engine().endpoint());
+                let (me, endpoint) = (client.cache.engine().client().me(), &client.cache.engine().client().endpoint);
                 let protection = pool_of(&client).layout.signal(me.slot).add(8);
                 // What ends a protection of its own may be under way.
                 endpoint.flush().await?;
@@ -284,7 +284,7 @@ async fn clean_while_a_group_is_closed(
 ) -> Result<Client, CacheError> {
     // The cleaner has an open group with room, and will want more chunks than are free.
     script.errand(1, Errand::Set("cleaner's".to_owned(), 10), &client).await;
-    let (layout, endpoint) = (pool_of(&client).layout.clone(), client.cache.engine().endpoint());
+    let (layout, endpoint) = (pool_of(&client).layout.clone(), &client.cache.engine().client().endpoint);
     let (mut key, mut open) = (0, None);
     while open.is_none() {
         script.errand(0, Errand::Set(format!("f{key}"), 60), &client).await;

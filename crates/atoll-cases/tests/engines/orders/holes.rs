@@ -46,7 +46,7 @@ async fn named<S: OnTable>(
     block: Block,
 ) -> Result<Option<(atoll_fabric::Address, Slot)>, CacheError> {
     for slot in slots(client) {
-        let word = Slot(read_word(client.cache.engine().endpoint(), slot).await?);
+        let word = Slot(read_word(&client.cache.engine().client().endpoint, slot).await?);
         if word.is_live() && word.names(block) {
             return Ok(Some((slot, word)));
         }
@@ -60,7 +60,7 @@ async fn take<S: OnTable>(client: &Client<S>, slot: usize, block: Block, state: 
         write_cell(client, slot, Cell::told(state, word.tag(), block).word()).await?;
         let mut batch = Batch::new();
         batch.compare_and_swap(at, word.0, Slot::EMPTY.0);
-        client.cache.engine().endpoint().post(&mut batch).await?;
+        client.cache.engine().client().endpoint.post(&mut batch).await?;
     }
     Ok(())
 }
@@ -146,7 +146,7 @@ fn what_was_left_in_cells_is_settled_once() {
 async fn inner_block<S: OnTable>(client: &Client<S>) -> Result<Option<Block>, CacheError> {
     let chunk_bytes = super::script::pool_of(client).layout.chunk_bytes;
     for slot in slots(client) {
-        let word = Slot(read_word(client.cache.engine().endpoint(), slot).await?);
+        let word = Slot(read_word(&client.cache.engine().client().endpoint, slot).await?);
         let is_inner = word.is_live() && word.block().heap_offset() % chunk_bytes == 128;
         if is_inner && state_of(client, chunk_of(client, word.block())).await?.state == ChunkState::Queued {
             return Ok(Some(word.block()));
@@ -158,7 +158,7 @@ async fn inner_block<S: OnTable>(client: &Client<S>) -> Result<Option<Block>, Ca
 /// The class of a chunk's blocks.
 async fn contents_of<S: OnTable>(client: &Client<S>, chunk: ChunkId) -> Result<u64, CacheError> {
     let at = super::script::pool_of(client).layout.descriptor(chunk).add(8);
-    Ok(read_word(client.cache.engine().endpoint(), at).await?)
+    Ok(read_word(&client.cache.engine().client().endpoint, at).await?)
 }
 
 /// An inserter stops before it decides its pending slot, which an emptier of the block's chunk makes empty. The inserter publishes the block
@@ -226,7 +226,8 @@ fn two_torn_looks_at_a_block_are_not_one() {
                 DEAD => return script.wait(client).await,
                 _ => {}
             }
-            let (endpoint, me) = (client.cache.engine().endpoint(), client.cache.engine().me().slot as usize);
+            let (endpoint, me) =
+                (&client.cache.engine().client().endpoint, client.cache.engine().client().me().slot as usize);
             let (block, writes) = write_a_block(&script, &client).await?;
             let chunk = own_and_die(&script, &client, block, ChunkState::Leaving).await?;
             let first = look_at_chunk(&script, &client, chunk).await;
@@ -350,7 +351,7 @@ fn words_beside_an_object_are_never_written_into_another() {
 /// A live object in a chunk that is in use by all.
 async fn first_in_use<S: OnTable>(client: &Client<S>) -> Result<Option<(Block, Slot)>, CacheError> {
     for slot in slots(client) {
-        let word = Slot(read_word(client.cache.engine().endpoint(), slot).await?);
+        let word = Slot(read_word(&client.cache.engine().client().endpoint, slot).await?);
         if word.is_live() && state_of(client, chunk_of(client, word.block())).await?.state == ChunkState::Queued {
             return Ok(Some((word.block(), word)));
         }
@@ -362,7 +363,7 @@ async fn first_in_use<S: OnTable>(client: &Client<S>) -> Result<Option<(Block, S
 async fn named_blocks<S: OnTable>(client: &Client<S>, chunk: ChunkId) -> Result<usize, CacheError> {
     let mut named = 0;
     for slot in slots(client) {
-        let word = Slot(read_word(client.cache.engine().endpoint(), slot).await?);
+        let word = Slot(read_word(&client.cache.engine().client().endpoint, slot).await?);
         named += usize::from(!word.is_free() && chunk_of(client, word.block()) == chunk);
     }
     Ok(named)

@@ -38,14 +38,14 @@ pub(crate) fn cells_at<S: OnTable>(client: &Client<S>, slot: usize) -> Address {
 pub(crate) async fn cells<S: OnTable>(client: &Client<S>, slot: usize) -> Result<Vec<Cell>, CacheError> {
     let mut buffer = Buffer::new();
     buffer.resize(8 * CELLS);
-    let words = client.cache.engine().endpoint().read(cells_at(client, slot), buffer).await?;
+    let words = client.cache.engine().client().endpoint.read(cells_at(client, slot), buffer).await?;
     Ok(words.words().iter().filter_map(|word| Cell::from_word(*word)).collect())
 }
 
 pub(crate) async fn write_cell<S: OnTable>(client: &Client<S>, slot: usize, word: u64) -> Result<(), CacheError> {
     let mut batch = Batch::new();
     batch.write_word(cells_at(client, slot), word);
-    Ok(client.cache.engine().endpoint().post(&mut batch).await?)
+    Ok(client.cache.engine().client().endpoint.post(&mut batch).await?)
 }
 
 pub(crate) fn slots<S: OnTable>(client: &Client<S>) -> impl Iterator<Item = Address> + use<S> {
@@ -90,7 +90,7 @@ pub(crate) fn before_all_cells<S: OnTable>(client: &Client<S>, stops: &Stops) ->
 
 /// The repairer goes on with a chunk that client 2 owned, up to its first look at the cells after it has READ the blocks.
 pub(crate) async fn look_at_chunk<S: OnTable>(script: &Script, director: &Client<S>, chunk: ChunkId) -> Rc<Stop> {
-    let (at, endpoint) = (pool_of(director).layout.chunk(chunk), director.cache.engine().endpoint());
+    let (at, endpoint) = (pool_of(director).layout.chunk(chunk), &director.cache.engine().client().endpoint);
     let is_read = |operation: &Operation| matches!(operation, Operation::Read { .. });
     let reads = script.stops(REPAIRER).before(move |verb| verb.at == at && is_read(&verb.operation));
     script.begin(REPAIRER, Errand::Repair);
@@ -118,7 +118,7 @@ async fn take_block<S: OnTable>(
     for key in 0..1000 {
         let (stop, block) = before_publishing(director, &script.stops(HOLDER));
         script.begin(HOLDER, Errand::Set(format!("h{key}"), 60));
-        stop.reached(director.cache.engine().endpoint()).await;
+        stop.reached(&director.cache.engine().client().endpoint).await;
         let has_told = |cell: &Cell| cell.state == CellState::Won && cell.block == block.get();
         if is_wanted(block.get()) && cells(director, HOLDER).await?.iter().any(has_told) {
             return Ok(Some((block.get(), stop)));
@@ -147,7 +147,7 @@ pub(crate) async fn own_and_die<S: OnTable>(
     block: Block,
     state: ChunkState,
 ) -> Result<ChunkId, CacheError> {
-    let (chunk, endpoint) = (chunk_of(director, block), director.cache.engine().endpoint());
+    let (chunk, endpoint) = (chunk_of(director, block), &director.cache.engine().client().endpoint);
     let dead = registry::places(endpoint, pool_of(director)).await?[DEAD].incarnation;
     let used = state_of(director, chunk).await?;
     assert_eq!(used.state, ChunkState::Queued);
@@ -169,7 +169,7 @@ fn a_block_is_not_put_back_that_was_published_between_the_looks_of_a_repair() {
             DEAD => return script.wait(client).await,
             _ => {}
         }
-        let endpoint = client.cache.engine().endpoint();
+        let endpoint = &client.cache.engine().client().endpoint;
         let (block, publishes) = take_a_block(&script, &client).await?;
         script.kill(DEAD);
         write_cell(&client, DEAD, Cell::told(CellState::Won, 0, block).word()).await?;
@@ -234,7 +234,7 @@ fn used_between_looks(
                     DEAD => return script.wait(client).await,
                     _ => {}
                 }
-                let endpoint = client.cache.engine().endpoint();
+                let endpoint = &client.cache.engine().client().endpoint;
                 let (block, publishes) = take_a_block(&script, &client).await?;
                 let first = prepare(script.clone(), &client, block).await?;
                 publish(&script, &publishes, &client).await;
@@ -268,7 +268,7 @@ async fn look_at_cell(script: Rc<Script>, director: &Table, block: Block) -> Res
     write_cell(director, DEAD, Cell::told(CellState::Won, 0, block).word()).await?;
     let looks = before_all_cells(director, &script.stops(REPAIRER));
     script.begin(REPAIRER, Errand::Repair);
-    looks.reached(director.cache.engine().endpoint()).await;
+    looks.reached(&director.cache.engine().client().endpoint).await;
     Ok(looks)
 }
 
@@ -324,7 +324,8 @@ fn a_chunk_is_not_used_anew_of_which_a_block_was_taken_between_the_looks() {
             DEAD => return script.wait(client).await,
             _ => {}
         }
-        let (endpoint, me) = (client.cache.engine().endpoint(), client.cache.engine().me().slot as usize);
+        let (endpoint, me) =
+            (&client.cache.engine().client().endpoint, client.cache.engine().client().me().slot as usize);
         let (block, publishes) = take_a_block(&script, &client).await?;
         let chunk = own_and_die(&script, &client, block, ChunkState::Leaving).await?;
         let looks = look_at_chunk(&script, &client, chunk).await;
@@ -361,7 +362,7 @@ fn a_repairer_settles_no_cell_of_a_client_that_has_taken_the_place() {
             0 => return script.wait(client).await,
             _ => {}
         }
-        let endpoint = client.cache.engine().endpoint();
+        let endpoint = &client.cache.engine().client().endpoint;
         for key in 0..100 {
             script.errand(TAKER, Errand::Set(format!("f{key}"), 60), &client).await;
         }
@@ -421,7 +422,7 @@ fn a_client_gives_up_a_block_in_its_hands_whose_chunk_is_emptied() {
         assert!(is_emptied_soon(&script, &client, chunk).await?, "the chunk waits for ever");
         // Void, so that nothing of its last life is taken for a record of the next, and with higher tags.
         assert_eq!(state_of(&client, chunk).await?.state, ChunkState::Free);
-        let (layout, endpoint) = (&pool_of(&client).layout, client.cache.engine().endpoint());
+        let (layout, endpoint) = (&pool_of(&client).layout, &client.cache.engine().client().endpoint);
         let mut bytes = Buffer::new();
         bytes.resize(layout.chunk_bytes as usize);
         let bytes = endpoint.read(layout.chunk(chunk), bytes).await?;
@@ -461,7 +462,7 @@ fn a_client_is_told_again_that_a_chunk_is_emptied() {
                 let at = pool_of(&client).layout.chunk(chunk);
                 let looks = script.stops(REPAIRER).before(move |verb| verb.at == at);
                 script.begin(REPAIRER, Errand::Repair);
-                looks.reached(client.cache.engine().endpoint()).await;
+                looks.reached(&client.cache.engine().client().endpoint).await;
                 script.errand(HOLDER, Errand::Tend, &client).await;
                 let kept = keep_a_block(&script, &client, |block| chunk_of(&client, block) == chunk).await?;
                 looks.release();

@@ -48,7 +48,7 @@ impl Scene {
     /// Says who a client is; it has to post before that.
     pub(crate) async fn enter<S: Subject>(&self, client: &mut Client<S>) -> Result<ClientId, CacheError> {
         client.cache.tend().await?;
-        let me = self.control.identified(client.cache.engine().endpoint().identity()).expect("it has posted");
+        let me = self.control.identified(client.cache.engine().client().endpoint.identity()).expect("it has posted");
         self.tasks[client.number as usize].set(Some(me));
         Ok(me)
     }
@@ -70,7 +70,7 @@ impl Scene {
     pub(crate) async fn die<S: Subject>(&self, client: &Client<S>) -> ! {
         self.control.kill(self.tasks[client.number as usize].get().expect("it has entered"));
         loop {
-            client.cache.engine().endpoint().pause(1).await;
+            client.cache.engine().client().endpoint.pause(1).await;
         }
     }
 
@@ -84,7 +84,7 @@ pub(crate) async fn until<S: Subject>(client: &Client<S>, mut is_so: impl FnMut(
         if is_so() {
             return;
         }
-        client.cache.engine().endpoint().pause(10_000).await;
+        client.cache.engine().client().endpoint.pause(10_000).await;
     }
     panic!("client {} waits for ever", client.number);
 }
@@ -149,7 +149,7 @@ impl Script {
 
     pub(crate) async fn enter<S: Subject>(&self, client: &mut Client<S>) -> Result<(), CacheError> {
         client.cache.tend().await?;
-        let me = self.control.identified(client.cache.engine().endpoint().identity()).expect("it has posted");
+        let me = self.control.identified(client.cache.engine().client().endpoint.identity()).expect("it has posted");
         self.tasks[client.number as usize].set(Some(me));
         self.stops.borrow_mut()[client.number as usize] = client.stops.clone();
         Ok(())
@@ -284,18 +284,18 @@ where
 }
 
 pub(crate) async fn state_of<S: Subject>(client: &Client<S>, chunk: ChunkId) -> Result<Chunk, CacheError> {
-    let word = read_word(client.cache.engine().endpoint(), pool_of(client).layout.descriptor(chunk)).await?;
+    let word = read_word(&client.cache.engine().client().endpoint, pool_of(client).layout.descriptor(chunk)).await?;
     Ok(Chunk::from_word(word).expect("a client wrote it"))
 }
 
 /// Makes rounds until every place of a client that was shut out is free.
 pub(crate) async fn settle<S: Subject>(client: &mut Client<S>) -> Result<(), CacheError> {
     for _ in 0..20 {
-        let places = registry::places(client.cache.engine().endpoint(), pool_of(client)).await?;
+        let places = registry::places(&client.cache.engine().client().endpoint, pool_of(client)).await?;
         if places.iter().all(|place| place.state != PlaceState::Fenced) {
             return Ok(());
         }
-        client.cache.engine().endpoint().pause(Times::default().help_ns).await;
+        client.cache.engine().client().endpoint.pause(Times::default().help_ns).await;
         client.cache.tend().await?;
     }
     panic!("a client's place is never free again");

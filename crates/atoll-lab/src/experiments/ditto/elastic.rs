@@ -232,7 +232,7 @@ impl<G: Subject> Guest<G> {
     ) -> Result<(), LabError> {
         self.endpoint.pause(phase_ns).await;
         let engine = G::join(&self.pool, self.endpoint).await?;
-        let joined_ns = engine.endpoint().virtual_ns() - since_ns - phase_ns;
+        let joined_ns = engine.client().endpoint.virtual_ns() - since_ns - phase_ns;
         let mut client = Client::new(Cache::new(engine), self.stream, self.miss_penalty_ns, tally);
         play(&mut client, since_ns, since_ns + 2 * phase_ns, run).await?;
         let before_ns = client.now_ns();
@@ -257,8 +257,8 @@ async fn resize<G: Subject>(
     let mut engine = G::join(&pool, endpoint).await?;
     // A client that says nothing for long is taken for dead.
     let wait_until = async |engine: &mut G, until_ns: u64| -> Result<(), CacheError> {
-        while engine.endpoint().virtual_ns() < until_ns {
-            engine.endpoint().pause(WINDOW_NS.min(until_ns - engine.endpoint().virtual_ns())).await;
+        while engine.client().endpoint.virtual_ns() < until_ns {
+            engine.client().endpoint.pause(WINDOW_NS.min(until_ns - engine.client().endpoint.virtual_ns())).await;
             engine.tend().await?;
         }
         Ok(())
@@ -269,13 +269,13 @@ async fn resize<G: Subject>(
         retired += engine.retire_chunks(chunks - retired).await?;
     }
     run.borrow_mut().retired_chunks += retired;
-    let retired_ns = engine.endpoint().virtual_ns() - since_ns - phase_ns;
+    let retired_ns = engine.client().endpoint.virtual_ns() - since_ns - phase_ns;
     wait_until(&mut engine, since_ns + 2 * phase_ns).await?;
     let mut restored = 0;
     while restored < chunks && engine.restore_chunk().await? {
         restored += 1;
     }
-    let restored_ns = engine.endpoint().virtual_ns() - since_ns - 2 * phase_ns;
+    let restored_ns = engine.client().endpoint.virtual_ns() - since_ns - 2 * phase_ns;
     engine.leave().await?;
     let mut run = run.borrow_mut();
     run.objects_moved_by_operators += objects_written(&engine.stats().named());

@@ -1,0 +1,66 @@
+//! What one operation of a client has at a time: it is lent, and given back when the operation ends
+//! or its future is dropped.
+
+use std::cell::Cell;
+use std::ops::{Deref, DerefMut};
+
+/// Lends a value to one operation at a time.
+#[derive(Default)]
+pub struct Lender<T> {
+    /// `None` while it is lent.
+    value: Cell<Option<T>>,
+}
+
+impl<T> Lender<T> {
+    /// Lends `value` from now on.
+    pub const fn new(value: T) -> Self {
+        Self { value: Cell::new(Some(value)) }
+    }
+
+    /// The value, unless another operation has it.
+    pub fn lend(&self) -> Option<Loan<'_, T>> {
+        self.value.take().map(|value| Loan { lender: self, value: Some(value) })
+    }
+}
+
+/// A value that was lent.
+pub struct Loan<'l, T> {
+    lender: &'l Lender<T>,
+    /// `Some` until it is given back.
+    value: Option<T>,
+}
+
+impl<T> Deref for Loan<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.value.as_ref().expect("it is given back at the end")
+    }
+}
+
+impl<T> DerefMut for Loan<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.value.as_mut().expect("it is given back at the end")
+    }
+}
+
+impl<T> Drop for Loan<'_, T> {
+    fn drop(&mut self) {
+        self.lender.value.set(self.value.take());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_lent_to_one_at_a_time_and_keeps_its_changes() {
+        let lender = Lender::new(1);
+        let mut first = lender.lend().unwrap();
+        assert!(lender.lend().is_none());
+        *first += 1;
+        drop(first);
+        assert_eq!(*lender.lend().unwrap(), 2);
+    }
+}

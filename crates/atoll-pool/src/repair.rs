@@ -1,0 +1,286 @@
+//! What a client that died held comes back.
+//!
+//! Every client now and then looks at the other clients' leases. A client that stands still is asked
+//! after: if it is dead, or the fabric has shut it out, its place becomes Fenced (see [`registry`]).
+//! The client that did so reclaims what the dead one held. If that repairer dies, too, another client
+//! repairs after [`help_ns`](registry::Times). Until a place is Fenced, nothing that its client could
+//! still write is touched.
+//!
+//! There is no log of what a dead client was about to do: every chunk names its owner. What else a
+//! client may have held depends on what it used the pool for. A tenant says so as an [`Estate`].
+//!
+//! | step | by |
+//! |---|---|
+//! | READ the places, then all descriptors, then the places again: who is alive | `reclaim` |
+//! | chunks that a dead client was giving back to the host become Retired | `reclaim` |
+//! | chunks and all else that dead clients owned get a new owner, or become free | [`Estate::settle`] |
+//! | places become Free whose clients own nothing any more | `reclaim` |
+//! | counts are made anew, if no other client changes them meanwhile | [`recount`] |
+//!
+//! Every step is one compare-and-swap from what was seen. So several clients may repair at once, and
+//! any of them may die.
+
+use crate::chunks::Descriptor;
+use crate::client::Client;
+use crate::registry::{self, Place, PlaceState, Roll};
+use crate::retirement::{self, DISCARDS_IN_ROUND};
+use crate::{ChunkState, PoolError, read_word};
+use atoll_fabric::{Batch, Endpoint, VerbError};
+
+/// What a repair came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Repaired {
+    /// Clients that were shut out.
+    pub clients: u64,
+    /// Chunks that they had held, large objects' among them.
+    pub chunks: u64,
+    /// Whether everything was counted anew.
+    pub recounted: bool,
+}
+
+impl std::ops::AddAssign for Repaired {
+    fn add_assign(&mut self, more: Self) {
+        self.clients += more.clients;
+        self.chunks += more.chunks;
+        self.recounted |= more.recounted;
+    }
+}
+
+/// What a repairer has seen of the pool before it settles anything.
+#[derive(Debug)]
+pub struct Seen {
+    /// The places, READ before the descriptors.
+    pub places: Vec<Place>,
+    /// The descriptors of all chunks.
+    pub descriptors: Vec<Descriptor>,
+    /// Who was alive after the descriptors had been READ.
+    pub roll: Roll,
+}
+
+impl Seen {
+    /// The places that were Fenced.
+    pub fn fenced(&self) -> Vec<Place> {
+        self.places.iter().filter(|place| place.state == PlaceState::Fenced).copied().collect()
+    }
+}
+
+/// What a client may have held when it died, and how to settle it. A tenant of the pool has one.
+///
+/// A method may be called again for what it has settled in part: by this client after an error, or by
+/// another one after this client died.
+#[allow(async_fn_in_trait)]
+pub trait Estate {
+    /// The client's way to the pool.
+    type Endpoint: Endpoint;
+    /// Why something could not be settled.
+    type Error: From<VerbError> + From<PoolError>;
+
+    /// The client that repairs.
+    fn client(&self) -> &Client<Self::Endpoint>;
+
+    /// Settles what clients held that are not alive by `seen`: its chunks, and all else that their
+    /// words name. Gives how many chunks that were, and the places of `seen` whose clients own
+    /// nothing any more. A place that was not Fenced then is left to the next repair: its client may
+    /// own what `seen` does not have.
+    async fn settle(&mut self, seen: &Seen) -> Result<(u64, Vec<Place>), Self::Error>;
+
+    /// Whether this client took over what it has not settled yet.
+    fn has_unsettled(&self) -> bool {
+        false
+    }
+
+    /// Looks after what only this client can settle of its own; how many chunks came back.
+    async fn settle_own(&mut self) -> Result<u64, Self::Error> {
+        Ok(0)
+    }
+
+    /// Live objects, counted one by one.
+    async fn count_objects(&mut self) -> Result<u64, Self::Error>;
+
+    /// Objects that operations under way of this client have counted and not yet inserted.
+    fn objects_reserved(&self) -> u64;
+
+    /// Counts anew what the tenant counts beside objects and free chunks, if that may be off.
+    async fn recount_own(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    /// Everything was counted anew.
+    async fn counted_anew(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    /// Notes how many clients have died so far.
+    async fn note_deaths(&mut self, deaths: u64) -> Result<(), Self::Error> {
+        let _ = deaths;
+        Ok(())
+    }
+
+    /// What this client tells the pool in every round, before it says that it makes one. What a
+    /// client that sees the round relies on must have landed when this ends.
+    async fn begin_round(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    /// What this client does in every round, after it has said so.
+    async fn end_round(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    /// What this client does after it has looked after the others.
+    async fn end_look(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    /// Makes the place of a client Fenced that stood still, if it can be shut out; whether this
+    /// client did.
+    async fn fence_suspect(&mut self, place: &Place) -> Result<bool, VerbError> {
+        let client = self.client();
+        registry::fence_suspect(&client.endpoint, &client.pool, place).await
+    }
+}
+
+/// Settles in after a join. A client that took the place of one that was shut out reclaims what that
+/// one held; one that finds everybody else gone or at rest counts anew, if a client has died.
+pub async fn settle_in<S: Estate>(estate: &mut S) -> Result<(), S::Error> {
+    let client = estate.client();
+    let places = registry::places(&client.endpoint, &client.pool).await?;
+    let is_left_behind = |place: &Place| place.state == PlaceState::Fenced;
+    if estate.has_unsettled() || client.member().took_over || places.iter().any(is_left_behind) {
+        let repaired = Box::pin(reclaim(estate)).await?;
+        estate.client().unreported.set(repaired);
+        return Ok(());
+    }
+    Box::pin(recount(estate)).await.map(drop)
+}
+
+/// Makes a round: tells the other clients that this one is alive, and now and then looks after those
+/// that may not be.
+pub async fn round<S: Estate>(estate: &mut S) -> Result<(), S::Error> {
+    estate.client().usable()?;
+    if !estate.client().is_member() {
+        return Ok(());
+    }
+    estate.client().check_membership().await?;
+    estate.begin_round().await?;
+    let client = estate.client();
+    client.member().renew(&client.endpoint);
+    // A client that sees the new lease relies on it that what the next operation READs is READ later.
+    client.endpoint.flush().await?;
+    estate.end_round().await?;
+    if !estate.client().is_look_due() {
+        return Ok(());
+    }
+    estate.client().learn_nodes().await?;
+    Box::pin(look(estate, false)).await?;
+    let client = estate.client();
+    Box::pin(client.discard_retired(DISCARDS_IN_ROUND)).await?;
+    estate.end_look().await
+}
+
+/// Looks after all other clients now, whether they stand still or not, and reclaims what the dead ones
+/// held. It harms no client whose lease moves. Reports also what this client reclaimed when it joined.
+pub async fn repair<S: Estate>(estate: &mut S) -> Result<Repaired, S::Error> {
+    let mut repaired = estate.client().unreported.take();
+    repaired += look(estate, true).await?;
+    Ok(repaired)
+}
+
+async fn look<S: Estate>(estate: &mut S, everybody: bool) -> Result<Repaired, S::Error> {
+    let mut repaired = Repaired::default();
+    let is_left_behind = fence(estate, everybody, &mut repaired.clients).await?;
+    repaired.chunks += Box::pin(estate.settle_own()).await?;
+    if everybody || is_left_behind || estate.has_unsettled() {
+        repaired += Box::pin(reclaim(estate)).await?;
+    } else {
+        let (deaths, _) = estate.client().deaths().await?;
+        estate.note_deaths(deaths).await?;
+    }
+    Ok(repaired)
+}
+
+/// Makes the places of dead clients Fenced, and counts them; whether a Fenced place waits for this
+/// client's repair.
+async fn fence<S: Estate>(estate: &mut S, everybody: bool, fenced: &mut u64) -> Result<bool, S::Error> {
+    let client = estate.client();
+    let (me, times, asked_ns) = (client.me(), client.times(), client.endpoint.now_ns());
+    let places = registry::places(&client.endpoint, &client.pool).await?;
+    let told_ns = client.endpoint.now_ns();
+    let mut is_left_behind = false;
+    for place in places.iter().filter(|place| place.incarnation.slot != me.slot) {
+        let client = estate.client();
+        let still_ns = client.watch.borrow_mut().still_ns(place, asked_ns, told_ns);
+        match place.state {
+            PlaceState::Taken | PlaceState::Joining => {
+                let is_fenced = match still_ns >= times.suspect_ns {
+                    true => estate.fence_suspect(place).await?,
+                    false if everybody => registry::fence_dead(&client.endpoint, &client.pool, place).await?,
+                    false => false,
+                };
+                *fenced += u64::from(is_fenced);
+                is_left_behind |= is_fenced;
+            }
+            PlaceState::Fenced => is_left_behind |= still_ns >= times.help_ns,
+            PlaceState::Free => {}
+        }
+    }
+    estate.client().count_upkeep(|upkeep| upkeep.clients_fenced += *fenced);
+    Ok(is_left_behind)
+}
+
+/// Reclaims what clients own that are not alive, and frees their places.
+async fn reclaim<S: Estate>(estate: &mut S) -> Result<Repaired, S::Error> {
+    let client = estate.client();
+    client.count_upkeep(|upkeep| upkeep.repairs += 1);
+    let places = registry::places(&client.endpoint, &client.pool).await?;
+    let descriptors = client.all_descriptors().await?;
+    let roll = Roll::of(&registry::places(&client.endpoint, &client.pool).await?);
+    retirement::reclaim(&client.endpoint, &client.pool.layout, &descriptors, &roll).await?;
+    let (chunks, settled) = estate.settle(&Seen { places, descriptors, roll }).await?;
+    let client = estate.client();
+    for place in &settled {
+        registry::free(&client.endpoint, &client.pool, place).await?;
+    }
+    client.count_upkeep(|upkeep| upkeep.chunks_repaired += chunks);
+    let recounted = recount(estate).await?;
+    Ok(Repaired { clients: 0, chunks, recounted })
+}
+
+/// Counts everything anew if all other clients are gone or at rest, and a client has died since the
+/// last time; whether it did.
+pub async fn recount<S: Estate>(estate: &mut S) -> Result<bool, S::Error> {
+    estate.recount_own().await?;
+    let client = estate.client();
+    let (deaths, counted) = client.deaths().await?;
+    let before = registry::places(&client.endpoint, &client.pool).await?;
+    if deaths == counted || !registry::is_quiet(&before, client.me()) {
+        return Ok(false);
+    }
+    client.endpoint.flush().await?;
+    let objects = estate.count_objects().await?;
+    let client = estate.client();
+    let layout = &client.pool.layout;
+    let is_free = |each: &&Descriptor| each.chunk.is_some_and(|chunk| chunk.state == ChunkState::Free);
+    let free = client.all_descriptors().await?.iter().filter(is_free).count() as u64;
+    let counted_objects = registry::objects_exact(&client.endpoint, &client.pool).await?;
+    let counted_free = read_word(&client.endpoint, layout.free_chunks()).await?;
+    let resident = read_word(&client.endpoint, layout.resident_objects()).await?;
+    let after = registry::places(&client.endpoint, &client.pool).await?;
+    if !registry::was_quiet(&before, &after, client.me()) {
+        return Ok(false);
+    }
+    // Added, not written: another client may have come just now.
+    let mut batch = Batch::new();
+    batch.fetch_and_add(layout.free_chunks(), free.wrapping_sub(counted_free));
+    if client.pool.settings.objects_max > 0 {
+        let promised = objects + estate.objects_reserved();
+        batch.fetch_and_add(layout.resident_objects(), promised.wrapping_sub(resident));
+    }
+    batch.compare_and_swap(layout.deaths_counted(), counted, deaths);
+    client.endpoint.post(&mut batch).await?;
+    client.note_counts_exact();
+    client.count_objects(objects.wrapping_sub(counted_objects) as i64).await?;
+    client.endpoint.flush().await?;
+    estate.counted_anew().await?;
+    Ok(true)
+}
