@@ -1,7 +1,7 @@
 //! Bytes parsed in one piece give what they give in many pieces, and none makes the parser panic.
 //!
-//! The first byte is how many cuts there are, the next ones where; the rest is what a peer sends. `crates/atoll-server/tests/parser.rs`
-//! holds the same promise on a stable compiler.
+//! The first byte is how many cuts there are, the next ones where; the rest is what a peer sends.
+//! `crates/atoll-server/tests/parser.rs` holds the same promise on a stable compiler.
 #![no_main]
 
 #[path = "../../crates/atoll-server/tests/common/pieces.rs"]

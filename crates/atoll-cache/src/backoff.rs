@@ -1,7 +1,8 @@
 //! How often a client looks again at what another client keeps waiting.
 //!
-//! A client that stands still may keep something waiting for ever, and each look costs READs. So the
-//! looks become rarer: one call looks, then one of two, of four, and so on to one of [`CALLS_MAX`].
+//! A client that stands still may keep something waiting for ever, and each look costs READs. So
+//! the looks become rarer: one call looks, then one of two, of four, and so on to one of
+//! [`CALLS_MAX`].
 
 /// Calls between two looks, at most.
 const CALLS_MAX: u32 = 1024;

@@ -62,11 +62,13 @@ pub struct SetOutcome {
     pub stored: bool,
     /// What was there before.
     pub old: Option<Meta>,
-    /// The token of the stored value; of what is there, if nothing was stored; 0 if nothing is there.
+    /// The token of the stored value; of what is there, if nothing was stored; 0 if nothing is
+    /// there.
     pub token: u64,
 }
 
-/// When a [`Cache::expire`] takes place, given that the key is there. No expiry counts as one later than all others.
+/// When a [`Cache::expire`] takes place, given that the key is there. No expiry counts as one later
+/// than all others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExpireCondition {
     /// Only if it has no expiry.
@@ -130,13 +132,13 @@ impl<G: Engine> Cache<G> {
 
     /// Looks `key` up; on a hit, `true`, and its value is in `into`.
     #[inline]
-    pub async fn get(&mut self, key: &[u8], into: &mut Value) -> Result<bool, CacheError> {
+    pub async fn get(&self, key: &[u8], into: &mut Value) -> Result<bool, CacheError> {
         Ok(self.engine.get(checked(key)?, into).await? == Lookup::Hit)
     }
 
-    /// Looks many keys up at once; `found(i, value)` is called for every `keys[i]` in order, with `None` for a miss. The
-    /// lookups are not one atomic step.
-    pub async fn get_many<F>(&mut self, keys: &[&[u8]], mut found: F) -> Result<(), CacheError>
+    /// Looks many keys up at once; `found(i, value)` is called for every `keys[i]` in order, with
+    /// `None` for a miss. The lookups are not one atomic step.
+    pub async fn get_many<F>(&self, keys: &[&[u8]], mut found: F) -> Result<(), CacheError>
     where
         F: FnMut(usize, Option<&Value>),
     {
@@ -147,17 +149,18 @@ impl<G: Engine> Cache<G> {
         self.engine.get_many(keys, each).await
     }
 
-    /// Says that operations on these keys are about to come, in this order: where memory is near, what they will touch comes nearer.
-    pub async fn expect(&mut self, keys: &[&[u8]]) {
+    /// Says that operations on these keys are about to come, in this order: where memory is near,
+    /// what they will touch comes nearer.
+    pub async fn expect(&self, keys: &[&[u8]]) {
         self.engine.expect(keys).await;
     }
 
     /// What is known of `key`, without counting an access; `None` if it is not there.
-    pub async fn peek(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
+    pub async fn peek(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
         self.engine.peek(checked(key)?).await
     }
 
-    async fn change<C: Change>(&mut self, key: &[u8], change: &mut C) -> Result<u64, CacheError> {
+    async fn change<C: Change>(&self, key: &[u8], change: &mut C) -> Result<u64, CacheError> {
         Ok(self.engine.update(checked(key)?, change).await?.unwrap_or(0))
     }
 
@@ -167,13 +170,13 @@ impl<G: Engine> Cache<G> {
     }
 
     /// Sets `key` to `value`. An expiry that is over removes the key instead.
-    pub async fn set(&mut self, key: &[u8], value: &[u8], options: &SetOptions) -> Result<SetOutcome, CacheError> {
+    pub async fn set(&self, key: &[u8], value: &[u8], options: &SetOptions) -> Result<SetOutcome, CacheError> {
         self.set_returning(key, value, options, None).await
     }
 
     /// As [`Cache::set`], and copies the value that was there into `old_value`.
     pub async fn set_returning(
-        &mut self,
+        &self,
         key: &[u8],
         value: &[u8],
         options: &SetOptions,
@@ -186,12 +189,13 @@ impl<G: Engine> Cache<G> {
     }
 
     /// Removes `key`; says whether it was there.
-    pub async fn delete(&mut self, key: &[u8]) -> Result<bool, CacheError> {
+    pub async fn delete(&self, key: &[u8]) -> Result<bool, CacheError> {
         self.take(key, None).await
     }
 
-    /// Removes `key` and copies the value that was there into `old_value`; says whether it was there.
-    pub async fn take(&mut self, key: &[u8], old_value: Option<&mut Value>) -> Result<bool, CacheError> {
+    /// Removes `key` and copies the value that was there into `old_value`; says whether it was
+    /// there.
+    pub async fn take(&self, key: &[u8], old_value: Option<&mut Value>) -> Result<bool, CacheError> {
         let mut remove = Remove { old_value, found: false };
         self.change(key, &mut remove).await?;
         Ok(remove.found)
@@ -199,7 +203,7 @@ impl<G: Engine> Cache<G> {
 
     /// Sets when `key` expires.
     pub async fn expire(
-        &mut self,
+        &self,
         key: &[u8],
         expiry: Expiry,
         condition: ExpireCondition,
@@ -209,8 +213,9 @@ impl<G: Engine> Cache<G> {
         Ok(expire.outcome)
     }
 
-    /// Copies the value of `key` into `value` and sets when it expires, in one step; says whether it was there.
-    pub async fn get_and_expire(&mut self, key: &[u8], expiry: Expiry, value: &mut Value) -> Result<bool, CacheError> {
+    /// Copies the value of `key` into `value` and sets when it expires, in one step; says whether
+    /// it was there.
+    pub async fn get_and_expire(&self, key: &[u8], expiry: Expiry, value: &mut Value) -> Result<bool, CacheError> {
         let condition = ExpireCondition::default();
         let mut expire = Expire { expiry, condition, value: Some(value), outcome: ExpireOutcome::Absent };
         self.change(key, &mut expire).await?;
@@ -218,7 +223,7 @@ impl<G: Engine> Cache<G> {
     }
 
     /// Adds `by` to the decimal integer at `key`; an absent key counts as 0. Keeps the expiry.
-    pub async fn increment(&mut self, key: &[u8], by: i64) -> Result<Number<i64>, CacheError> {
+    pub async fn increment(&self, key: &[u8], by: i64) -> Result<Number<i64>, CacheError> {
         let mut change = Rewrite::new(|old: &[u8], new: &mut Vec<u8>| {
             let old = if old.is_empty() { Some(0) } else { parse_integer(old) };
             let Some(old) = old else { return Err(Number::NotANumber) };
@@ -231,9 +236,9 @@ impl<G: Engine> Cache<G> {
         Ok(change.outcome())
     }
 
-    /// Adds `by` to the decimal number at `key`; an absent key counts as 0. Keeps the expiry. The result is stored in the
-    /// shortest form that reads back as the same `f64`.
-    pub async fn increment_float(&mut self, key: &[u8], by: f64) -> Result<Number<f64>, CacheError> {
+    /// Adds `by` to the decimal number at `key`; an absent key counts as 0. Keeps the expiry. The
+    /// result is stored in the shortest form that reads back as the same `f64`.
+    pub async fn increment_float(&self, key: &[u8], by: f64) -> Result<Number<f64>, CacheError> {
         let mut change = Rewrite::new(|old: &[u8], new: &mut Vec<u8>| {
             let old = if old.is_empty() { Some(0.0) } else { parse_float(old) };
             let Some(old) = old else { return Err(Number::NotANumber) };
@@ -249,8 +254,9 @@ impl<G: Engine> Cache<G> {
         Ok(change.outcome())
     }
 
-    /// Appends to the value of `key`, an absent one being empty; gives the new length. Keeps the expiry.
-    pub async fn append(&mut self, key: &[u8], suffix: &[u8]) -> Result<usize, CacheError> {
+    /// Appends to the value of `key`, an absent one being empty; gives the new length. Keeps the
+    /// expiry.
+    pub async fn append(&self, key: &[u8], suffix: &[u8]) -> Result<usize, CacheError> {
         self.rewrite(key, |old, new| {
             new.extend_from_slice(old);
             new.extend_from_slice(suffix);
@@ -258,8 +264,9 @@ impl<G: Engine> Cache<G> {
         .await
     }
 
-    /// Puts `prefix` before the value of `key`, an absent one being empty; gives the new length. Keeps the expiry.
-    pub async fn prepend(&mut self, key: &[u8], prefix: &[u8]) -> Result<usize, CacheError> {
+    /// Puts `prefix` before the value of `key`, an absent one being empty; gives the new length.
+    /// Keeps the expiry.
+    pub async fn prepend(&self, key: &[u8], prefix: &[u8]) -> Result<usize, CacheError> {
         self.rewrite(key, |old, new| {
             new.extend_from_slice(prefix);
             new.extend_from_slice(old);
@@ -267,9 +274,9 @@ impl<G: Engine> Cache<G> {
         .await
     }
 
-    /// Overwrites the value of `key` from `offset` on, padding with zero bytes; gives the new length. Writing nothing changes
-    /// nothing. Keeps the expiry.
-    pub async fn set_range(&mut self, key: &[u8], offset: usize, bytes: &[u8]) -> Result<usize, CacheError> {
+    /// Overwrites the value of `key` from `offset` on, padding with zero bytes; gives the new
+    /// length. Writing nothing changes nothing. Keeps the expiry.
+    pub async fn set_range(&self, key: &[u8], offset: usize, bytes: &[u8]) -> Result<usize, CacheError> {
         if bytes.is_empty() {
             return Ok(self.peek(key).await?.map_or(0, |meta| meta.value_bytes));
         }
@@ -283,7 +290,7 @@ impl<G: Engine> Cache<G> {
         .await
     }
 
-    async fn rewrite(&mut self, key: &[u8], rewrite: impl Fn(&[u8], &mut Vec<u8>)) -> Result<usize, CacheError> {
+    async fn rewrite(&self, key: &[u8], rewrite: impl Fn(&[u8], &mut Vec<u8>)) -> Result<usize, CacheError> {
         let max = self.engine.value_bytes_max();
         let mut change = Rewrite::new(|old: &[u8], new: &mut Vec<u8>| {
             rewrite(old, new);
@@ -297,10 +304,10 @@ impl<G: Engine> Cache<G> {
         change.outcome()
     }
 
-    /// The bytes of `key`'s value from `start` to `end`, both inclusive and, if negative, counted from the end (-1 is the last
-    /// byte), clamped to what is there; empty if `key` is not there.
+    /// The bytes of `key`'s value from `start` to `end`, both inclusive and, if negative, counted
+    /// from the end (-1 is the last byte), clamped to what is there; empty if `key` is not there.
     pub async fn get_range<'v>(
-        &mut self,
+        &self,
         key: &[u8],
         start: i64,
         end: i64,
@@ -315,35 +322,37 @@ impl<G: Engine> Cache<G> {
         Ok(if start > end { &[] } else { &into.bytes()[start as usize..=end as usize] })
     }
 
-    /// Shows at least `count` keys from `cursor` on, if there are as many, and gives the cursor to go on from; 0 begins and ends.
-    /// A key that is present from the first call to the last is shown at least once.
-    pub async fn scan<F: FnMut(&[u8])>(&mut self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
+    /// Shows at least `count` keys from `cursor` on, if there are as many, and gives the cursor to
+    /// go on from; 0 begins and ends. A key that is present from the first call to the last is
+    /// shown at least once.
+    pub async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
         self.engine.scan(cursor, count, each).await
     }
 
     /// Some key that is present.
-    pub async fn random_key(&mut self) -> Result<Option<Vec<u8>>, CacheError> {
+    pub async fn random_key(&self) -> Result<Option<Vec<u8>>, CacheError> {
         self.engine.random_key().await
     }
 
     /// Removes every key that was present when it began; gives how many it removed.
-    pub async fn flush(&mut self) -> Result<u64, CacheError> {
+    pub async fn flush(&self) -> Result<u64, CacheError> {
         self.engine.flush().await
     }
 
     /// Objects in the pool, expired ones that have not been found yet among them.
-    pub async fn objects(&mut self) -> Result<u64, CacheError> {
+    pub async fn objects(&self) -> Result<u64, CacheError> {
         self.engine.objects().await
     }
 
     /// The pool's clock: milliseconds since the Unix epoch, never going back.
-    pub async fn now_ms(&mut self) -> Result<u64, CacheError> {
+    pub async fn now_ms(&self) -> Result<u64, CacheError> {
         self.engine.now_ms().await
     }
 
-    /// Tells the others that this client is alive, and looks after those that may not be. Operations do this by themselves; a client that does
-    /// nothing for long should be made to every tenth of a second.
-    pub async fn tend(&mut self) -> Result<(), CacheError> {
+    /// Tells the others that this client is alive, and looks after those that may not be.
+    /// Operations do this by themselves; a client that does nothing for long should be made to
+    /// every tenth of a second.
+    pub async fn tend(&self) -> Result<(), CacheError> {
         self.engine.tend().await
     }
 
@@ -482,12 +491,14 @@ impl Change for Expire<'_> {
     }
 }
 
-/// A new value computed from the old one, keeping the expiry. `F` gives `Err` to leave things as they are.
+/// A new value computed from the old one, keeping the expiry. `F` gives `Err` to leave things as
+/// they are.
 struct Rewrite<F, T> {
     rewrite: F,
     new: Vec<u8>,
     outcome: Option<T>,
-    /// Whether a present but empty value differs from an absent one: then `rewrite` is shown a blank, which is no number.
+    /// Whether a present but empty value differs from an absent one: then `rewrite` is shown a
+    /// blank, which is no number.
     empty_is_a_value: bool,
 }
 
@@ -549,7 +560,7 @@ mod tests {
 
     #[test]
     fn an_increment_of_an_empty_value_is_refused_and_of_an_absent_one_counts_from_zero() {
-        let (mut cache, _) = cache();
+        let (cache, _) = cache();
         run_ready(async {
             assert_eq!(cache.increment(b"n", 5).await.unwrap(), Number::Value(5));
             assert_eq!(cache.increment(b"n", i64::MAX).await.unwrap(), Number::Overflow);
@@ -561,7 +572,7 @@ mod tests {
 
     #[test]
     fn ranges_count_from_both_ends_and_are_clamped() {
-        let (mut cache, _) = cache();
+        let (cache, _) = cache();
         run_ready(async {
             cache.set(b"k", b"Hello World", &SetOptions::default()).await.unwrap();
             let mut value = Value::new();
@@ -585,7 +596,7 @@ mod tests {
 
     #[test]
     fn expiry_follows_the_clock_and_its_conditions() {
-        let (mut cache, hand) = cache();
+        let (cache, hand) = cache();
         run_ready(async {
             let options = SetOptions { expiry: Expiry::InMs(100), ..SetOptions::default() };
             cache.set(b"k", b"v", &options).await.unwrap();

@@ -1,7 +1,7 @@
 //! What an engine must offer, and its duties.
 //!
-//! An engine is one folder with an implementation of [`Engine`]. [`Cache`](crate::Cache) checks the limits of keys and values and
-//! builds all operations from these few.
+//! An engine is one folder with an implementation of [`Engine`]. [`Cache`](crate::Cache) checks the
+//! limits of keys and values and builds all operations from these few.
 
 use crate::{Meta, Stats, Value};
 use atoll_fabric::VerbError;
@@ -109,15 +109,16 @@ pub trait Change {
     /// How much of the present object `decide` must see.
     fn wants(&self) -> Want;
 
-    /// Decides. Called again, with what is there then, whenever another client was faster; the last call is the one that counts.
-    /// `now_ms` is the pool's clock.
+    /// Decides. Called again, with what is there then, whenever another client was faster; the last
+    /// call is the one that counts. `now_ms` is the pool's clock.
     fn decide(&mut self, now_ms: u64, old: Option<Old<'_>>) -> Verdict;
 
     /// The value to put, read after `decide` gave [`Verdict::Put`].
     fn value(&self) -> &[u8];
 
-    /// Whether the verdict is the same whatever is there, [`Verdict::Put`] or [`Verdict::Remove`]. An engine may then do what `decide` says of nothing
-    /// without a look at what is there, and show `decide` afterwards what was.
+    /// Whether the verdict is the same whatever is there, [`Verdict::Put`] or [`Verdict::Remove`].
+    /// An engine may then do what `decide` says of nothing without a look at what is there, and
+    /// show `decide` afterwards what was.
     fn is_blind(&self) -> bool {
         false
     }
@@ -125,20 +126,18 @@ pub trait Change {
 
 /// A cache engine, as one client uses it: one thread, one operation at a time.
 ///
-/// The caller keeps keys within [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX) and values within [`Engine::value_bytes_max`]. The engine keeps
-/// the promises of a cache: lookups and changes of one key are linearizable, where a miss is an eviction; what has expired for
-/// one client has expired for all; a change does not fail while something can be evicted.
+/// The caller keeps keys within [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX) and values within
+/// [`Engine::value_bytes_max`]. The engine keeps the promises of a cache: lookups and changes of
+/// one key are linearizable, where a miss is an eviction; what has expired for one client has
+/// expired for all; a change does not fail while something can be evicted.
 #[allow(async_fn_in_trait)]
 pub trait Engine {
     /// Looks `key` up and counts the access; on a hit its value is put into `into`.
-    async fn get(&mut self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError>;
+    async fn get(&self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError>;
 
-    /// Looks many keys up at once; `found(i, lookup, value)` is called once for every `keys[i]`, in order.
-    async fn get_many<F: FnMut(usize, Lookup, &Value)>(
-        &mut self,
-        keys: &[&[u8]],
-        mut found: F,
-    ) -> Result<(), CacheError> {
+    /// Looks many keys up at once; `found(i, lookup, value)` is called once for every `keys[i]`, in
+    /// order.
+    async fn get_many<F: FnMut(usize, Lookup, &Value)>(&self, keys: &[&[u8]], mut found: F) -> Result<(), CacheError> {
         let mut value = Value::new();
         for (index, key) in keys.iter().enumerate() {
             let lookup = self.get(key, &mut value).await?;
@@ -147,38 +146,40 @@ pub trait Engine {
         Ok(())
     }
 
-    /// A hint that these keys are about to be looked up or changed, in this order. Changes and counts nothing, and never fails: what is wrong is
-    /// found by the operations themselves.
-    async fn expect(&mut self, keys: &[&[u8]]) {
+    /// A hint that these keys are about to be looked up or changed, in this order. Changes and
+    /// counts nothing, and never fails: what is wrong is found by the operations themselves.
+    async fn expect(&self, keys: &[&[u8]]) {
         let _ = keys;
     }
 
     /// What is known of `key`'s object, without counting an access.
-    async fn peek(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError>;
+    async fn peek(&self, key: &[u8]) -> Result<Option<Meta>, CacheError>;
 
-    /// Changes `key`'s object atomically; gives the token of the object that is there afterwards, if there is one.
-    async fn update<C: Change>(&mut self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError>;
+    /// Changes `key`'s object atomically; gives the token of the object that is there afterwards,
+    /// if there is one.
+    async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError>;
 
-    /// Shows at least `count` keys from `cursor` on, if there are as many, and gives the cursor to go on from; 0 begins and ends.
-    /// A key that is present from the first call to the last is shown at least once.
-    async fn scan<F: FnMut(&[u8])>(&mut self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError>;
+    /// Shows at least `count` keys from `cursor` on, if there are as many, and gives the cursor to
+    /// go on from; 0 begins and ends. A key that is present from the first call to the last is
+    /// shown at least once.
+    async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError>;
 
     /// Some key that is present.
-    async fn random_key(&mut self) -> Result<Option<Vec<u8>>, CacheError>;
+    async fn random_key(&self) -> Result<Option<Vec<u8>>, CacheError>;
 
     /// Removes every key that was present when it began; gives how many it removed.
-    async fn flush(&mut self) -> Result<u64, CacheError>;
+    async fn flush(&self) -> Result<u64, CacheError>;
 
     /// Objects in the pool, expired ones that have not been found yet among them.
-    async fn objects(&mut self) -> Result<u64, CacheError>;
+    async fn objects(&self) -> Result<u64, CacheError>;
 
     /// The pool's clock: milliseconds since the Unix epoch, never going back.
-    async fn now_ms(&mut self) -> Result<u64, CacheError>;
+    async fn now_ms(&self) -> Result<u64, CacheError>;
 
-    /// Renews this client's lease, repairs what dead clients held, and removes expired objects at the
-    /// pace of [`sweep`](crate::sweep). Operations do this by themselves. An idle client should call it
-    /// every tenth of a second.
-    async fn tend(&mut self) -> Result<(), CacheError> {
+    /// Renews this client's lease, repairs what dead clients held, and removes expired objects at
+    /// the pace of [`sweep`](crate::sweep). Operations do this by themselves. An idle client should
+    /// call it every tenth of a second.
+    async fn tend(&self) -> Result<(), CacheError> {
         Ok(())
     }
 

@@ -1,9 +1,11 @@
-//! Objects larger than half a chunk: key and value fill chunks of their own, one after the other, and the record lists them.
+//! Objects larger than half a chunk: key and value fill chunks of their own, one after the other,
+//! and the record lists them.
 //!
-//! Up to sixteen extents are listed in the record itself; for more, the record lists up to sixteen chunks full of such words. An extent is
-//! a chunk and its generation. Its descriptor holds the bucket of its object's key. The chunks are written before the record, by their
-//! owner alone, and never changed. They belong to the key's object, whichever record that has: a copy of the record elsewhere, or
-//! one with another expiry, has the same extents.
+//! Up to sixteen extents are listed in the record itself; for more, the record lists up to sixteen
+//! chunks full of such words. An extent is a chunk and its generation. Its descriptor holds the
+//! bucket of its object's key. The chunks are written before the record, by their owner alone, and
+//! never changed. They belong to the key's object, whichever record that has: a copy of the record
+//! elsewhere, or one with another expiry, has the same extents.
 //!
 //! | the owner | verbs |
 //! |---|---|
@@ -12,19 +14,22 @@
 //! | publishes the record | as the engine does |
 //! | tells so | CAS Extent -> Bound, nobody waits for it |
 //!
-//! Whoever makes the object dead frees them (CAS to Free, if the generation is the one listed): whoever still reads them finds the object's slot
-//! changed, or another checksum. A chunk in state Extent whose owner is dead, or in state Bound, that no object of its
-//! bucket has, was left behind by a client that died, and a repair frees it.
+//! Whoever makes the object dead frees them (CAS to Free, if the generation is the one listed):
+//! whoever still reads them finds the object's slot changed, or another checksum. A chunk in state
+//! Extent whose owner is dead, or in state Bound, that no object of its bucket has, was left behind
+//! by a client that died, and a repair frees it.
 //!
-//! A repair cannot tell an extent that its living owner is about to publish from one whose object is dead already, and
-//! leaves both alone. The owner, if it stood still in between, tells only then that the extent is Bound, and no repair may
-//! come after that: so an owner looks after what it has bound lately once another client has died ([`LatelyBound`]).
+//! A repair cannot tell an extent that its living owner is about to publish from one whose object
+//! is dead already, and leaves both alone. The owner, if it stood still in between, tells only then
+//! that the extent is Bound, and no repair may come after that: so an owner looks after what it has
+//! bound lately once another client has died ([`LatelyBound`]).
 
 use crate::CacheError;
 use crate::record::{Hasher, Header, LARGE_EXTENTS, LargeBody};
 use atoll_fabric::{Batch, Buffer, Endpoint};
 use atoll_pool::repair::Seen;
 use atoll_pool::{Chunk, ChunkId, ChunkState, Client, chunks};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
 
 /// A chunk of a large object, at the time of that object.
@@ -73,7 +78,8 @@ pub(crate) fn body_bytes_max(chunk_bytes: u64) -> u64 {
     LARGE_EXTENTS as u64 * (chunk_bytes / 8) * chunk_bytes
 }
 
-/// Extents that a repair has to look after: those in state Bound, and those in state Extent of owners that are not alive.
+/// Extents that a repair has to look after: those in state Bound, and those in state Extent of
+/// owners that are not alive.
 pub(crate) fn suspects(seen: &Seen) -> Vec<(ChunkId, Chunk)> {
     let is_suspect = |found: &Chunk| match found.state {
         ChunkState::Extent => !seen.roll.has(found.owner_slot, found.owner_epoch),
@@ -114,22 +120,22 @@ pub(crate) trait ExtentIndex<E: Endpoint> {
     fn buckets(&self) -> u32;
 
     /// What this client has bound lately.
-    fn lately_bound(&mut self) -> &mut LatelyBound;
+    fn lately_bound(&self) -> &RefCell<LatelyBound>;
 
     /// The extents that objects of a bucket have at one moment; `None` if the bucket does not stand
     /// still for that.
-    async fn extents_of_bucket(&mut self, bucket: u32) -> Result<Option<HashSet<Extent>>, CacheError>;
+    async fn extents_of_bucket(&self, bucket: u32) -> Result<Option<HashSet<Extent>>, CacheError>;
 }
 
 /// Frees what this client has bound lately and no object has; how many chunks.
-pub(crate) async fn recheck_bound<E: Endpoint>(index: &mut impl ExtentIndex<E>) -> Result<u64, CacheError> {
-    if index.lately_bound().extents.is_empty() {
+pub(crate) async fn recheck_bound<E: Endpoint>(index: &impl ExtentIndex<E>) -> Result<u64, CacheError> {
+    if index.lately_bound().borrow().extents.is_empty() {
         return Ok(0);
     }
     let client = index.extent_io().client;
     client.endpoint.flush().await?;
     let (deaths, _) = client.deaths().await?;
-    let extents = index.lately_bound().take(deaths);
+    let extents = index.lately_bound().borrow_mut().take(deaths);
     let bound = index.extent_io().still_bound(&extents).await?;
     sweep(index, bound).await
 }
@@ -137,7 +143,7 @@ pub(crate) async fn recheck_bound<E: Endpoint>(index: &mut impl ExtentIndex<E>) 
 /// Frees those of these extents that no object has, and binds those of dead owners that an object
 /// has; how many were freed.
 pub(crate) async fn sweep<E: Endpoint>(
-    index: &mut impl ExtentIndex<E>,
+    index: &impl ExtentIndex<E>,
     suspects: Vec<(ChunkId, Chunk)>,
 ) -> Result<u64, CacheError> {
     let mut freed = 0;
@@ -191,7 +197,8 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         Ok(self.listed(&words).await?.map(|body| Extents { body, lists: listed }))
     }
 
-    /// The extents that these words name; `None` if one of them names no chunk, also none of a node that this process does not know yet.
+    /// The extents that these words name; `None` if one of them names no chunk, also none of a node
+    /// that this process does not know yet.
     async fn listed(&self, words: &[u64]) -> Result<Option<Vec<Extent>>, CacheError> {
         let layout = &self.client.pool.layout;
         let last = words.iter().map(|word| *word as u32).max().unwrap_or(0);
@@ -205,7 +212,8 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         Ok(Some(words.iter().map(extent).collect()))
     }
 
-    /// READs key and value of a large object, each chunk straight to its place in `buffer`; `None` if their checksum is another.
+    /// READs key and value of a large object, each chunk straight to its place in `buffer`; `None`
+    /// if their checksum is another.
     pub(crate) async fn read_body(
         &self,
         header: &Header,
@@ -236,7 +244,8 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         Ok(buffer)
     }
 
-    /// Writes key and value into chunks that this client owns in state Open, as many as [`chunks_needed`], and turns them into extents. Gives `outgoing` back.
+    /// Writes key and value into chunks that this client owns in state Open, as many as
+    /// [`chunks_needed`], and turns them into extents. Gives `outgoing` back.
     pub(crate) async fn write_extents(
         &self,
         open: Vec<(ChunkId, u32)>,
@@ -328,7 +337,8 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         Ok(bound)
     }
 
-    /// The extents of these chunks by the bucket of their objects' keys, which is READ after their states were.
+    /// The extents of these chunks by the bucket of their objects' keys, which is READ after their
+    /// states were.
     pub(crate) async fn by_bucket(
         &self,
         suspects: Vec<(ChunkId, Chunk)>,

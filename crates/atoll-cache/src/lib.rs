@@ -1,7 +1,8 @@
 //! Caches in the pool.
 //!
-//! [`Cache`] is what users call: every operation of a cache on keys and values of any bytes. It is written once, over the small
-//! core that an [`Engine`] offers: look a key up, and change a key's object atomically.
+//! [`Cache`] is what users call: every operation of a cache on keys and values of any bytes. It is
+//! written once, over the small core that an [`Engine`] offers: look a key up, and change a key's
+//! object atomically.
 //!
 //! | module | concept |
 //! |---|---|
@@ -22,6 +23,7 @@
 //! | [`objects`] | what engines have in common that keep every object by itself |
 //! | [`record`] | an object as it lies in a chunk: header, key, value |
 //! | `extent` | objects that need chunks of their own |
+//! | `spares` | buffers kept for the next use |
 //! | `backoff` | how often a client looks again at what another client keeps waiting |
 //! | `overtaken` | when a change that lost its compare-and-swap is done all the same |
 //! | [`open_holes`] | which holes a test has opened |
@@ -45,11 +47,13 @@ pub mod kvs;
 pub mod model;
 pub mod objects;
 pub mod open_holes;
+mod operation;
 mod overtaken;
 pub mod policy;
 pub mod pooled;
 pub mod queues;
 pub mod record;
+mod spares;
 pub mod stats;
 pub mod sweep;
 pub mod value;

@@ -1,8 +1,11 @@
-//! The reference engine: one ordinary map that never evicts. Tests hold the other engines against it, and whatever is built on
-//! [`Engine`] can be tested on it without a pool.
+//! The reference engine: one ordinary map that never evicts. Tests hold the other engines against
+//! it, and whatever is built on [`Engine`] can be tested on it without a pool.
 
+use crate::stats::Counters;
 use crate::{CacheError, Change, Engine, Lookup, Meta, Old, Stats, VALUE_BYTES_MAX, Value, Verdict};
 use atoll_fabric::Clock;
+use atoll_pool::Upkeep;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 struct Entry {
@@ -23,23 +26,23 @@ impl Entry {
 
 /// An engine over a map of its own.
 pub struct Model {
-    entries: BTreeMap<Vec<u8>, Entry>,
+    entries: RefCell<BTreeMap<Vec<u8>, Entry>>,
     clock: Clock,
-    token_last: u64,
-    stats: Stats,
+    token_last: Cell<u64>,
+    stats: Counters,
 }
 
 impl Model {
     /// An empty one on `clock`.
     pub fn new(clock: Clock) -> Self {
-        Self { entries: BTreeMap::new(), clock, token_last: 0, stats: Stats::default() }
+        Self { entries: RefCell::default(), clock, token_last: Cell::new(0), stats: Counters::default() }
     }
 }
 
 impl Engine for Model {
-    async fn get(&mut self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
+    async fn get(&self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
         let now_ms = self.clock.unix_ms();
-        let lookup = match self.entries.get(key) {
+        let lookup = match self.entries.borrow().get(key) {
             None => Lookup::Absent,
             Some(entry) if !entry.is_live(now_ms) => Lookup::Expired,
             Some(entry) => {
@@ -48,70 +51,72 @@ impl Engine for Model {
             }
         };
         match lookup {
-            Lookup::Hit => self.stats.hits += 1,
-            Lookup::Absent => self.stats.misses_absent += 1,
-            Lookup::Expired => self.stats.misses_expired += 1,
+            Lookup::Hit => self.stats.hits.add(1),
+            Lookup::Absent => self.stats.misses_absent.add(1),
+            Lookup::Expired => self.stats.misses_expired.add(1),
         }
         Ok(lookup)
     }
 
-    async fn peek(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
+    async fn peek(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
         let now_ms = self.clock.unix_ms();
-        Ok(self.entries.get(key).filter(|entry| entry.is_live(now_ms)).map(Entry::meta))
+        Ok(self.entries.borrow().get(key).filter(|entry| entry.is_live(now_ms)).map(Entry::meta))
     }
 
-    async fn update<C: Change>(&mut self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
+    async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
         let now_ms = self.clock.unix_ms();
-        let old = self.entries.get(key).filter(|entry| entry.is_live(now_ms));
+        let mut entries = self.entries.borrow_mut();
+        let old = entries.get(key).filter(|entry| entry.is_live(now_ms));
         let verdict = change.decide(now_ms, old.map(|entry| Old { meta: entry.meta(), value: &entry.value }));
         match verdict {
             Verdict::Leave => {}
             Verdict::Remove => {
-                self.entries.remove(key);
-                self.stats.removes += 1;
+                entries.remove(key);
+                self.stats.removes.add(1);
             }
             Verdict::Put { expiry_ms } => {
-                self.token_last += 1;
-                let entry = Entry { value: change.value().to_vec(), expiry_ms, token: self.token_last };
-                self.entries.insert(key.to_vec(), entry);
-                self.stats.puts += 1;
+                self.token_last.set(self.token_last.get() + 1);
+                let entry = Entry { value: change.value().to_vec(), expiry_ms, token: self.token_last.get() };
+                entries.insert(key.to_vec(), entry);
+                self.stats.puts.add(1);
             }
             Verdict::Expire { expiry_ms } => {
-                if let Some(entry) = self.entries.get_mut(key) {
+                if let Some(entry) = entries.get_mut(key) {
                     entry.expiry_ms = expiry_ms;
                 }
             }
         }
-        Ok(self.entries.get(key).filter(|entry| entry.is_live(now_ms)).map(|entry| entry.token))
+        Ok(entries.get(key).filter(|entry| entry.is_live(now_ms)).map(|entry| entry.token))
     }
 
-    async fn scan<F: FnMut(&[u8])>(&mut self, cursor: u64, count: usize, mut each: F) -> Result<u64, CacheError> {
+    async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, mut each: F) -> Result<u64, CacheError> {
         let now_ms = self.clock.unix_ms();
         let end = cursor as usize + count.max(1);
+        let entries = self.entries.borrow();
         for (_, (key, _)) in
-            (0..end).zip(&self.entries).skip(cursor as usize).filter(|(_, (_, entry))| entry.is_live(now_ms))
+            (0..end).zip(&*entries).skip(cursor as usize).filter(|(_, (_, entry))| entry.is_live(now_ms))
         {
             each(key);
         }
-        Ok(if end >= self.entries.len() { 0 } else { end as u64 })
+        Ok(if end >= entries.len() { 0 } else { end as u64 })
     }
 
-    async fn random_key(&mut self) -> Result<Option<Vec<u8>>, CacheError> {
+    async fn random_key(&self) -> Result<Option<Vec<u8>>, CacheError> {
         let now_ms = self.clock.unix_ms();
-        Ok(self.entries.iter().find(|(_, entry)| entry.is_live(now_ms)).map(|(key, _)| key.clone()))
+        Ok(self.entries.borrow().iter().find(|(_, entry)| entry.is_live(now_ms)).map(|(key, _)| key.clone()))
     }
 
-    async fn flush(&mut self) -> Result<u64, CacheError> {
-        let removed = self.entries.len() as u64;
-        self.entries.clear();
+    async fn flush(&self) -> Result<u64, CacheError> {
+        let removed = self.entries.borrow().len() as u64;
+        self.entries.borrow_mut().clear();
         Ok(removed)
     }
 
-    async fn objects(&mut self) -> Result<u64, CacheError> {
-        Ok(self.entries.len() as u64)
+    async fn objects(&self) -> Result<u64, CacheError> {
+        Ok(self.entries.borrow().len() as u64)
     }
 
-    async fn now_ms(&mut self) -> Result<u64, CacheError> {
+    async fn now_ms(&self) -> Result<u64, CacheError> {
         Ok(self.clock.unix_ms())
     }
 
@@ -120,6 +125,6 @@ impl Engine for Model {
     }
 
     fn stats(&self) -> Stats {
-        self.stats
+        self.stats.stats(Upkeep::default())
     }
 }

@@ -1,4 +1,5 @@
-//! What an engine has in common with others whose caches live in a pool: how it is made, joined, left, repaired and verified.
+//! What an engine has in common with others whose caches live in a pool: how it is made, joined,
+//! left, repaired and verified.
 //!
 //! Whoever lets a user choose an engine is written once, over [`Pooled`].
 
@@ -39,18 +40,19 @@ pub trait Pooled<E: Endpoint>: Engine + Sized {
     fn client(&self) -> &Client<E>;
 
     /// Puts everything that this client holds back into the pool and gives up its place.
-    async fn leave(&mut self) -> Result<(), CacheError>;
+    async fn leave(&self) -> Result<(), CacheError>;
 
     /// Looks after everybody now, and reclaims what the dead ones held.
-    async fn repair(&mut self) -> Result<Repaired, CacheError>;
+    async fn repair(&self) -> Result<Repaired, CacheError>;
 
-    /// Walks the pool. Nobody else may use it meanwhile, or what is under way is reported as faults.
-    async fn verify(&mut self) -> Result<Audit, CacheError>;
+    /// Walks the pool. Nobody else may use it meanwhile, or what is under way is reported as
+    /// faults.
+    async fn verify(&self) -> Result<Audit, CacheError>;
 
     /// Makes the pool smaller by some chunks, at least one and at most `most`, evicting what is in
     /// them if none are free; nothing is moved. Gives how many. An error if all chunks are in use
     /// for what cannot be evicted.
-    async fn retire_chunks(&mut self, most: u64) -> Result<u64, CacheError> {
+    async fn retire_chunks(&self, most: u64) -> Result<u64, CacheError> {
         // An engine whose memory is not its clients' to give has these.
         let _ = most;
         Err(CacheError::OutOfMemory)
@@ -60,18 +62,20 @@ pub trait Pooled<E: Endpoint>: Engine + Sized {
     /// waits with. Clients do this by themselves when they look after each other, a few chunks at a
     /// time. The memory of a chunk stays while an operation is under way that was so when the chunk
     /// was retired: see [`retirement`](atoll_pool::retirement).
-    async fn discard_retired(&mut self) -> Result<u64, CacheError> {
-        Ok(self.client().discard_retired(usize::MAX).await?)
+    async fn discard_retired(&self) -> Result<u64, CacheError> {
+        let client = self.client();
+        Ok(client.as_operation(client.discard_retired(usize::MAX)).await?)
     }
 
     /// Gives one of the chunks back that were taken out of use; whether there was one, and memory
     /// for it.
-    async fn restore_chunk(&mut self) -> Result<bool, CacheError> {
+    async fn restore_chunk(&self) -> Result<bool, CacheError> {
         Ok(false)
     }
 
-    /// Adds a memory node with at most so many bytes, on a fabric whose regions are all there; gives its number.
-    async fn grow(&mut self, bytes: u64) -> Result<u8, PoolError> {
+    /// Adds a memory node with at most so many bytes, on a fabric whose regions are all there;
+    /// gives its number.
+    async fn grow(&self, bytes: u64) -> Result<u8, PoolError> {
         self.client().grow(bytes).await
     }
 }

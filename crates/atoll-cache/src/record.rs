@@ -10,9 +10,10 @@
 //! word 6.. sixteen extents, chunk 32 | its generation 32 each: of the object, or, where there are more, of chunks full of such words
 //! ```
 //!
-//! A record is written once, before any slot points to it, and never changed; a new value or a new expiry is a new record. A READ that
-//! was torn by the chunk's reuse fails the checksum, and one that finds a later record of the same key at the same place
-//! fails the generation: with the slot's tag this is the paper's version match, by construction of one READ.
+//! A record is written once, before any slot points to it, and never changed; a new value or a new
+//! expiry is a new record. A READ that was torn by the chunk's reuse fails the checksum, and one
+//! that finds a later record of the same key at the same place fails the generation: with the
+//! slot's tag this is the paper's version match, by construction of one READ.
 //!
 //! Everything here is decoded from remote bytes: [`Record::decode`] is the only way in.
 
@@ -157,7 +158,8 @@ impl<'a> Record<'a> {
         Header::from_words(&words.words()[1..4])
     }
 
-    /// The record at the start of `words`, if there is a whole and unharmed one. `words` may be longer than the record.
+    /// The record at the start of `words`, if there is a whole and unharmed one. `words` may be
+    /// longer than the record.
     #[inline(always)]
     pub fn decode(words: &'a Buffer, hasher: &Hasher) -> Option<Self> {
         let (bytes, words) = (words.bytes(), words.words());
@@ -209,8 +211,9 @@ pub fn encode_large(buffer: &mut Buffer, hasher: &Hasher, header: &Header, body:
     buffer.words_mut()[0] = hasher.hash(&buffer.bytes()[8..end]);
 }
 
-/// Appends to `copies` a copy of the whole record in `record` for another place: with a new number, generation and queue, as `header` has them. Its
-/// checksum is made anew, and what its units have beyond it is zero.
+/// Appends to `copies` a copy of the whole record in `record` for another place: with a new number,
+/// generation and queue, as `header` has them. Its checksum is made anew, and what its units have
+/// beyond it is zero.
 pub fn append_copy(copies: &mut Buffer, record: &Buffer, hasher: &Hasher, header: &Header) {
     let end = match header.large {
         true => LARGE_END,

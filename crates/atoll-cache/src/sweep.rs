@@ -1,6 +1,7 @@
 //! The pace at which clients that tend look for expired objects: one policy for every engine.
 //!
-//! All clients of a pool share one word, the hand of a clock. It goes round the units of the engine (buckets of an index, say) once every [`PASS_MS`].
+//! All clients of a pool share one word, the hand of a clock. It goes round the units of the engine
+//! (buckets of an index, say) once every [`PASS_MS`].
 //!
 //! ```text
 //! 63            32 31             0
@@ -15,8 +16,10 @@
 //! | claim it | CAS the hand |
 //! | look at it | the engine's |
 //!
-//! The clients of a pool so divide the work of a pass. A client that dies leaves its stretch to the next pass, so that nothing waits longer than two.
-//! A client spends at most one part in [`SHARE`] of its time on this ([`Budget`]). A pool so large that this is too little is passed over more slowly.
+//! The clients of a pool so divide the work of a pass. A client that dies leaves its stretch to the
+//! next pass, so that nothing waits longer than two. A client spends at most one part in [`SHARE`]
+//! of its time on this ([`Budget`]). A pool so large that this is too little is passed over more
+//! slowly.
 
 use std::ops::Range;
 
@@ -53,12 +56,14 @@ impl Hand {
         u64::from(self.unit) << 32 | u64::from(self.ticks)
     }
 
-    /// What is due at a time of the pool's clock, among so many units: a stretch of them, and the hand after it. `None` if nothing is. What a pool was not
-    /// tended for is due once, however long that was.
+    /// What is due at a time of the pool's clock, among so many units: a stretch of them, and the
+    /// hand after it. `None` if nothing is. What a pool was not tended for is due once, however
+    /// long that was.
     pub fn stretch(self, now_ms: u64, units: u32) -> Option<(Range<u32>, Self)> {
         let now = (now_ms.wrapping_mul(TICKS_PER_MS)) as u32;
         let passed = now.wrapping_sub(self.ticks);
-        // The hand may be a little ahead of this client's clock. Where it is far ahead, nobody has tended for long.
+        // The hand may be a little ahead of this client's clock. Where it is far ahead, nobody has
+        // tended for long.
         if passed.wrapping_neg() < PASS_TICKS as u32 {
             return None;
         }
@@ -103,7 +108,8 @@ impl Budget {
 mod tests {
     use super::*;
 
-    /// How long one pass takes that a client makes who looks every `step_ms`, from some time on; how often each unit was looked at.
+    /// How long one pass takes that a client makes who looks every `step_ms`, from some time on;
+    /// how often each unit was looked at.
     fn passes(units: u32, from_ms: u64, step_ms: u64, for_ms: u64) -> Vec<u32> {
         let mut hand = Hand { unit: units / 3, ticks: (from_ms * TICKS_PER_MS) as u32 };
         let mut looked = vec![0; units as usize];

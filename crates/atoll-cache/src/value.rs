@@ -7,16 +7,19 @@ use atoll_fabric::Buffer;
 pub struct Meta {
     /// When it expires, in milliseconds since the Unix epoch on the pool's clock; `None` for never.
     pub expiry_ms: Option<u64>,
-    /// Differs for every write of every key; a change of the expiry alone keeps it. For compare-and-set.
+    /// Differs for every write of every key; a change of the expiry alone keeps it. For
+    /// compare-and-set.
     pub token: u64,
     /// Length of the value in bytes.
     pub value_bytes: usize,
 }
 
-/// A place for the value of a hit. Reuse one: in steady state a lookup then allocates nothing and copies the value once.
+/// A place for the value of a hit. Reuse one: in steady state a lookup then allocates nothing and
+/// copies the value once.
 #[derive(Debug, Default)]
 pub struct Value {
-    /// Holds the value at `start .. start + meta.value_bytes`, with whatever else the engine read around it.
+    /// Holds the value at `start .. start + meta.value_bytes`, with whatever else the engine read
+    /// around it.
     pub(crate) buffer: Buffer,
     pub(crate) start: usize,
     pub(crate) meta: Meta,

@@ -1,4 +1,5 @@
-//! A pool on the simulated fabric, so small that everything happens all the time, and clients that play on it.
+//! A pool on the simulated fabric, so small that everything happens all the time, and clients that
+//! play on it.
 
 use crate::client::{Client, Hesitant};
 use crate::load::{self, Load};
@@ -41,6 +42,8 @@ pub struct Case<S: Subject = Forged> {
     pub clients: u32,
     /// What each does, if it plays no part of its own.
     pub load: Load,
+    /// Operations that each client has under way at once.
+    pub lanes: u64,
     /// Which evictions the history may show.
     pub evictions: Evictions,
     /// Whose step is next.
@@ -72,6 +75,7 @@ impl<S: Subject> Default for Case<S> {
             slots: 64,
             clients: 3,
             load: Load { keys: 5, operations: 60, value_bytes_max: 300, lookups: 40, mixed: true, expiring: false },
+            lanes: 1,
             evictions: Evictions::Anytime,
             strategy: Strategy::FromSeed,
             distance: Distance::FromSeed,
@@ -130,10 +134,10 @@ impl<S: Subject> Case<S> {
         };
         let mut settings = self.subject.settings(base, self.slots);
         let area = S::engine_area(&settings);
-        let metadata = area.home_bytes + 2048 + (self.chunks + self.growth_chunks) * 32;
+        let metadata = area.home_bytes + 4096 + (self.chunks + self.growth_chunks) * 32;
         let further = u64::from(self.nodes - 1);
         let member_heap = self.chunks / u64::from(self.nodes) * u64::from(self.chunk_bytes);
-        let home_bytes = heap - further * member_heap + metadata + u64::from(self.clients) * 256;
+        let home_bytes = heap - further * member_heap + metadata + u64::from(self.clients) * 1280;
         settings.member_bytes =
             if further > 0 { (MEMBER_HEADER_BYTES + area.share_bytes + member_heap).next_multiple_of(64) } else { 0 };
         PoolSettings { capacity_bytes: home_bytes.next_multiple_of(8) + further * settings.member_bytes, ..settings }
@@ -144,7 +148,8 @@ impl<S: Subject> Case<S> {
         MEMBER_HEADER_BYTES + self.growth_chunks * u64::from(self.chunk_bytes)
     }
 
-    /// The regions that a pool with these settings needs, the one of a node that will be added among them.
+    /// The regions that a pool with these settings needs, the one of a node that will be added
+    /// among them.
     pub fn regions(&self, settings: &PoolSettings) -> Vec<Vec<RegionAttributes>> {
         let further = (1..self.nodes).map(|_| settings.member_bytes);
         let added = (self.growth_chunks > 0).then(|| self.growth_bytes());
@@ -167,9 +172,32 @@ impl<S: Subject> Case<S> {
         Ok((sim, pool))
     }
 
-    /// Lets every client play its part in `sim`, each a process of its own with its own map of hotness. The first error is the
-    /// case's.
+    /// Lets every client play its part in `sim`, each a process of its own with its own map of
+    /// hotness. The first error is the case's.
     pub fn play<F>(&self, sim: &Sim, history: &Rc<History>, part: impl Fn(Client<S>) -> F) -> Result<(), String>
+    where
+        F: Future<Output = Result<Client<S>, CacheError>> + 'static,
+        Self: Sized,
+    {
+        self.play_with(sim, history, self.growth_chunks > 0, part)
+    }
+
+    /// The same without the client that adds the memory node: a part does.
+    pub fn play_ungrown<F>(&self, sim: &Sim, history: &Rc<History>, part: impl Fn(Client<S>) -> F) -> Result<(), String>
+    where
+        F: Future<Output = Result<Client<S>, CacheError>> + 'static,
+        Self: Sized,
+    {
+        self.play_with(sim, history, false, part)
+    }
+
+    fn play_with<F>(
+        &self,
+        sim: &Sim,
+        history: &Rc<History>,
+        grows: bool,
+        part: impl Fn(Client<S>) -> F,
+    ) -> Result<(), String>
     where
         F: Future<Output = Result<Client<S>, CacheError>> + 'static,
         Self: Sized,
@@ -187,7 +215,7 @@ impl<S: Subject> Case<S> {
                 }
             }
         }
-        if self.growth_chunks > 0 {
+        if grows {
             let mut grower = match self.join(sim, self.clients, history) {
                 Ok(grower) => grower,
                 Err(error) => {
@@ -212,7 +240,7 @@ impl<S: Subject> Case<S> {
             sim.spawn(&format!("client {number}"), async move {
                 let _present = present;
                 let outcome = match part.await {
-                    Ok(mut client) => client.cache.engine_mut().leave().await,
+                    Ok(client) => client.cache.engine().leave().await,
                     Err(error) => Err(error),
                 };
                 if let Err(error) = outcome {
@@ -256,10 +284,10 @@ impl<S: Subject> Case<S> {
 
     /// What a walk over the quiet pool finds wrong first.
     pub fn verify(&self, sim: &Sim) -> Result<(), String> {
-        let Client { mut cache, .. } = Self { hole: None, ..self.clone() }.join(sim, u32::MAX, &Rc::default())?;
+        let Client { cache, .. } = Self { hole: None, ..self.clone() }.join(sim, u32::MAX, &Rc::default())?;
         let report = sim.block_on(async move {
-            let report = cache.engine_mut().verify().await?;
-            cache.engine_mut().leave().await?;
+            let report = cache.engine().verify().await?;
+            cache.engine().leave().await?;
             Ok::<_, CacheError>(report)
         });
         let report = report.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
@@ -268,11 +296,11 @@ impl<S: Subject> Case<S> {
 
     /// Plays the case's load under a seed; what was wrong, if anything was.
     pub fn run(&self, seed: u64) -> Result<Checked, String> {
-        let load = self.load.clone();
-        self.run_part(seed, move |mut client| {
+        let (load, lanes) = (self.load.clone(), self.lanes);
+        self.run_part(seed, move |client| {
             let load = load.clone();
             async move {
-                load::run(&mut client.cache, client.number, client.seed, &load, &client.history).await?;
+                load::run(&client.cache, client.number, client.seed, &load, lanes, &client.history).await?;
                 Ok(client)
             }
         })
@@ -289,7 +317,8 @@ impl<S: Subject> Case<S> {
             let played = part(client);
             async move {
                 let client = played.await?;
-                // Nobody writes to this pool but clients: what one of them drops as damaged was sound.
+                // Nobody writes to this pool but clients: what one of them drops as damaged was
+                // sound.
                 match client.cache.engine().stats().damaged {
                     0 => Ok(client),
                     _ => Err(CacheError::Damaged { what: "a sound object was dropped" }),

@@ -45,7 +45,7 @@ impl<S: Subject> Client<S> {
 
     /// Leaves the pool and joins it again, as another incarnation.
     pub async fn rejoin(&mut self) -> Result<(), CacheError> {
-        self.cache.engine_mut().leave().await?;
+        self.cache.engine().leave().await?;
         let endpoint = self.spares.pop().expect("a case says how often its clients come back");
         let pool = self.cache.engine().shared().clone();
         let mut engine = S::Engine::join(&pool, endpoint).await.expect("the place that it left is free");
@@ -107,8 +107,8 @@ impl<S: Subject> Client<S> {
     }
 }
 
-/// The simulator's endpoint, with a client that may think before it publishes what it has decided: between a look at a slot and
-/// the compare-and-swap of it.
+/// The simulator's endpoint, with a client that may think before it publishes what it has decided:
+/// between a look at a slot and the compare-and-swap of it.
 pub struct Hesitant {
     pub(super) inner: SimEndpoint,
     pub(super) hesitation_ns: u64,

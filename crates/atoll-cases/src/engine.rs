@@ -67,14 +67,15 @@ impl SimulatedEngine {
 
     /// Runs the case that a seed draws; a panic is a failure like any other.
     pub fn run_seed(self, seed: u64) -> Result<Ran, String> {
-        let run = || on_subject!(self, S => Turmoil::<S>::drawn(seed).run(seed));
+        let run = || on_subject!(self, S => Turmoil::<S>::crowded(seed).run(seed));
         catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().cloned();
             Err(text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default())
         })
     }
 
-    /// Runs the case that a seed draws and tells how: the case, how it went, and the last so many events in words.
+    /// Runs the case that a seed draws and tells how: the case, how it went, and the last so many
+    /// events in words.
     pub fn replay_seed(self, seed: u64, events: usize) -> (String, Result<Ran, String>, String) {
         on_subject!(self, S => replay_seed::<S>(seed, events))
     }
@@ -96,7 +97,7 @@ impl SimulatedEngine {
 }
 
 fn replay_seed<S: Subject>(seed: u64, events: usize) -> (String, Result<Ran, String>, String) {
-    let turmoil = Turmoil::<S>::drawn(seed);
+    let turmoil = Turmoil::<S>::crowded(seed);
     let (ran, trace) = turmoil.run_traced(seed, events);
     (format!("{turmoil:#?}"), ran, trace)
 }

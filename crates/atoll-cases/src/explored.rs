@@ -1,7 +1,8 @@
 //! Small cases of which every interleaving is run: `atoll sim explore`.
 //!
-//! Two or three clients with two or three operations each on one or two keys, one kill or pause anywhere. What must hold is what must hold of the
-//! drawn cases: histories are linearizable, and after a repair the pool is sound.
+//! Two or three clients with two or three operations each on one or two keys, one kill or pause
+//! anywhere. What must hold is what must hold of the drawn cases: histories are linearizable, and
+//! after a repair the pool is sound.
 
 use crate::case::Case;
 use crate::client::{Client, Hesitant};
@@ -166,7 +167,8 @@ pub const SMALL_CASES: &[SmallCase] = &[
 pub struct Bounds {
     /// Runs at most.
     pub runs_max: u64,
-    /// Switches from a client that could go on to another one, at most; `None` for all runs that differ in what matters (see [`ExploreOptions`]).
+    /// Switches from a client that could go on to another one, at most; `None` for all runs that
+    /// differ in what matters (see [`ExploreOptions`]).
     pub preemptions_max: Option<u32>,
     /// Whether verbs of a batch take effect in every order that the contract permits.
     pub reorder: bool,
@@ -177,7 +179,8 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// All runs that differ in what matters, up to so many, of clients with near memory whose verbs take effect whole and in order.
+    /// All runs that differ in what matters, up to so many, of clients with near memory whose verbs
+    /// take effect whole and in order.
     pub const fn runs(runs_max: u64) -> Self {
         Self { runs_max, preemptions_max: None, reorder: false, tear: false, distance: Distance::Near }
     }
@@ -236,7 +239,7 @@ impl SmallCase {
             for step in before {
                 play(&mut first, *step).await?;
             }
-            first.cache.engine_mut().leave().await
+            first.cache.engine().leave().await
         });
         prepared.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
         let done = Rc::new(RefCell::new(Vec::new()));
@@ -260,11 +263,11 @@ impl SmallCase {
     }
 
     fn judge<S: Subject>(&self, sim: &Sim, case: &Case<S>, history: &Rc<History>) -> Result<(), String> {
-        let Client { mut cache, .. } = case.join(sim, u32::MAX, &Rc::default())?;
+        let Client { cache, .. } = case.join(sim, u32::MAX, &Rc::default())?;
         let verified = sim.block_on(async move {
-            cache.engine_mut().repair().await?;
-            let report = cache.engine_mut().verify().await?;
-            cache.engine_mut().leave().await?;
+            cache.engine().repair().await?;
+            let report = cache.engine().verify().await?;
+            cache.engine().leave().await?;
             Ok::<_, CacheError>(report)
         });
         let report = verified.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;

@@ -1,5 +1,5 @@
-//! A cache on the simulated fabric: pools so small that everything happens all the time, clients that play on them, and what must hold
-//! afterwards.
+//! A cache on the simulated fabric: pools so small that everything happens all the time, clients
+//! that play on them, and what must hold afterwards.
 //!
 //! | module | concept |
 //! |---|---|

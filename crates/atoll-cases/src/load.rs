@@ -1,11 +1,15 @@
-//! A random load on a cache, recorded as a history. The same load runs on the simulated fabric and on shared memory.
+//! A random load on a cache, recorded as a history. The same load runs on the simulated fabric and
+//! on shared memory.
 
 use atoll_cache::{
     Cache, CacheError, Condition, Engine, ExpireCondition, ExpireOutcome, Expiry, Number, Pooled, SetOptions, Value,
 };
-use atoll_fabric::Endpoint;
+use atoll_fabric::{Endpoint, VerbError};
 use atoll_sim::Random;
 use atoll_sim::history::{self, Call, History, Outcome, Pending, Seen};
+use std::future::poll_fn;
+use std::ops::Range;
+use std::task::Poll;
 
 /// What writes down the operations of a load.
 pub trait Recorder {
@@ -40,15 +44,17 @@ pub struct Load {
     pub value_bytes_max: u64,
     /// Percent of operations that are lookups.
     pub lookups: u64,
-    /// Whether there are deletes, increments, appends, conditions and expiries beside sets and lookups.
+    /// Whether there are deletes, increments, appends, conditions and expiries beside sets and
+    /// lookups.
     pub mixed: bool,
-    /// Whether some objects live for a few milliseconds, some expiries are moved by as much, and clients pause for as long.
+    /// Whether some objects live for a few milliseconds, some expiries are moved by as much, and
+    /// clients pause for as long.
     pub expiring: bool,
 }
 
 /// What a client has at hand while it does its part.
 struct Part<'a, G: Engine, R> {
-    cache: &'a mut Cache<G>,
+    cache: &'a Cache<G>,
     client: u32,
     random: Random,
     history: &'a R,
@@ -72,17 +78,64 @@ fn key_of(index: u64) -> Vec<u8> {
     }
 }
 
-/// Does one client's part of the load. Errors that the load permits (no room) leave the operation pending: it may have happened.
+/// Does one client's part of the load, with so many operations at a time. Errors that the load
+/// permits (no room) leave the operation pending: it may have happened.
 pub async fn run<E: Endpoint, G: Pooled<E>, R: Recorder>(
-    cache: &mut Cache<G>,
+    cache: &Cache<G>,
     client: u32,
     seed: u64,
     load: &Load,
+    lanes: u64,
     history: &R,
 ) -> Result<(), CacheError> {
-    let random = Random::stream(seed, u64::from(client) + 1000);
+    let mut random = Random::stream(seed, u64::from(client) + 1000);
+    if lanes <= 1 {
+        return run_lane(cache, client, random, load, 0..load.operations, history).await;
+    }
+    let steps = load.operations.div_ceil(lanes);
+    let lane = |lane: u64| {
+        let random = Random::stream(seed, 10_000 + 1_000 * u64::from(client) + lane);
+        run_lane(cache, client, random, load, lane * steps..(lane + 1) * steps, history)
+    };
+    let mut under_way: Vec<_> = (0..lanes).map(|number| Box::pin(lane(number))).collect();
+    let mut outcome = Ok(());
+    // In any order, and to the end of all of them: one that fails does not stop the others.
+    poll_fn(|context| {
+        let first = random.below(under_way.len().max(1) as u64) as usize;
+        under_way.rotate_left(first);
+        under_way.retain_mut(|lane| match lane.as_mut().poll(context) {
+            Poll::Ready(ended) => {
+                outcome = first_of(std::mem::replace(&mut outcome, Ok(())), ended);
+                false
+            }
+            Poll::Pending => true,
+        });
+        if under_way.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    outcome
+}
+
+/// The first failure. But a client that has failed says to its other operations that it is shut
+/// out.
+fn first_of(before: Result<(), CacheError>, ended: Result<(), CacheError>) -> Result<(), CacheError> {
+    match (before, ended) {
+        (Err(CacheError::Verb(VerbError::Fenced)), Err(cause @ CacheError::Verb(_))) => Err(cause),
+        (before, ended) => before.and(ended),
+    }
+}
+
+/// Some steps of a client's part, one after the other.
+async fn run_lane<E: Endpoint, G: Pooled<E>, R: Recorder>(
+    cache: &Cache<G>,
+    client: u32,
+    random: Random,
+    load: &Load,
+    steps: Range<u64>,
+    history: &R,
+) -> Result<(), CacheError> {
     let mut part = Part { cache, client, random, history, expiring: load.expiring };
-    for step in 0..load.operations {
+    for step in steps {
         if load.expiring && part.random.below(3) == 0 {
             let ns = part.random.below(PAUSE_NS_MAX);
             part.cache.engine().client().endpoint.pause(ns).await;
@@ -247,7 +300,8 @@ impl<G: Engine, R: Recorder> Part<'_, G, R> {
 
     async fn change(&mut self, step: u64, key: &[u8], bytes: u64, choice: u64) -> Result<(), CacheError> {
         let value = unique_value(self.client, step, bytes);
-        // Numbers live under keys of their own, so that increments meet each other; so do values that are appended to.
+        // Numbers live under keys of their own, so that increments meet each other; so do values
+        // that are appended to.
         let (numbers, appended) = ([b"n", key].concat(), [b"a", key].concat());
         match choice {
             0..=6 => self.set_if(key, value, (Condition::Always, history::Condition::Always)).await,

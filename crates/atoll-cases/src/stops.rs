@@ -1,7 +1,8 @@
-//! Orders on purpose: a client stops in front of a verb that a test names, until the test releases it.
+//! Orders on purpose: a client stops in front of a verb that a test names, until the test releases
+//! it.
 //!
-//! Seeds meet a rare order once in thousands of runs, and another seed after every change. A stop makes the
-//! order part of the test. All kinds of it are orders that the contract permits:
+//! Seeds meet a rare order once in thousands of runs, and another seed after every change. A stop
+//! makes the order part of the test. All kinds of it are orders that the contract permits:
 //!
 //! | stop | what has taken effect while the client stands still |
 //! |---|---|
@@ -96,7 +97,8 @@ impl Stops {
         self.with(Kind::Before, move |verbs| verbs.iter().position(&mut is_there))
     }
 
-    /// In front of a verb for which this holds, in a batch that has a WRITE at this address in front of it.
+    /// In front of a verb for which this holds, in a batch that has a WRITE at this address in
+    /// front of it.
     pub fn before_behind_write(&self, at: Address, mut is_there: impl FnMut(&Verb) -> bool + 'static) -> Rc<Stop> {
         self.with(Kind::Before, move |verbs| {
             let writes = |verb: &Verb| verb.at == at && matches!(verb.operation, Operation::Write { .. });
@@ -120,7 +122,8 @@ impl Stops {
         })
     }
 
-    /// In a READ of several words that reads this one, in a batch for which this holds: it has read this word, and none of the other words.
+    /// In a READ of several words that reads this one, in a batch for which this holds: it has read
+    /// this word, and none of the other words.
     pub fn within_read(&self, word: Address, mut is_batch: impl FnMut(&[Verb]) -> bool + 'static) -> Rc<Stop> {
         let reads = move |verb: &Verb| {
             let Operation::Read { into } = &verb.operation else { return false };
@@ -141,7 +144,8 @@ impl Stops {
         self.with(Kind::WithinWrite, place)
     }
 
-    /// Behind a verb for which this holds, in a batch that WRITEs to another node, too: of that nothing has taken effect.
+    /// Behind a verb for which this holds, in a batch that WRITEs to another node, too: of that
+    /// nothing has taken effect.
     pub fn overtaking(&self, mut is_there: impl FnMut(&Verb) -> bool + 'static) -> Rc<Stop> {
         self.with(Kind::Overtaking, move |verbs| {
             let verb = verbs.iter().position(&mut is_there)?;

@@ -18,8 +18,9 @@ use std::fmt::Debug;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
-/// Adds to a simulation whoever has to be there while clients play, such as a memory node's processor, until nobody has the other end any more. Called anew for
-/// every run, one after the other.
+/// Adds to a simulation whoever has to be there while clients play, such as a memory node's
+/// processor, until nobody has the other end any more. Called anew for every run, one after the
+/// other.
 pub type Attendant = Box<dyn Fn(&Sim, Weak<()>)>;
 
 /// An engine, and its own choices in a case.
@@ -76,7 +77,8 @@ pub trait Subject: Clone + Debug + Default + 'static {
         true
     }
 
-    /// Makes a client's own choices, and opens a hole, which without the feature `holes` cannot be done.
+    /// Makes a client's own choices, and opens a hole, which without the feature `holes` cannot be
+    /// done.
     fn prepare(&self, engine: &mut Self::Engine, hole: Option<Self::Hole>);
 }
 
@@ -147,7 +149,8 @@ impl Subject for Forged {
     }
 
     fn prepare(&self, engine: &mut Self::Engine, hole: Option<Self::Hole>) {
-        // Where memory is near every other client does all the same, unless memory goes back to the host.
+        // Where memory is near every other client does all the same, unless memory goes back to the
+        // host.
         let is_every_other = !engine.client().endpoint.identity().bits().is_multiple_of(2);
         let remembers = !self.forgetful && (!engine.client().endpoint.is_near() || is_every_other);
         engine.set_address_cache(if remembers { ADDRESS_CACHE_BYTES } else { 0 });

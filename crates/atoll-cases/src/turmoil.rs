@@ -1,7 +1,9 @@
-//! A case in which things go wrong: clients die, stand still, lose their links, and others come in their place.
+//! A case in which things go wrong: clients die, stand still, lose their links, and others come in
+//! their place.
 //!
-//! What must hold: histories are linearizable (what a dead client had under way may have happened or not), nobody waits for ever, and once
-//! the dead are shut out and one repair has passed, the pool is sound and takes as many objects as ever.
+//! What must hold: histories are linearizable (what a dead client had under way may have happened
+//! or not), nobody waits for ever, and once the dead are shut out and one repair has passed, the
+//! pool is sound and takes as many objects as ever.
 
 use crate::case::{Case, GROWTH_NS_MAX, timed_history};
 use crate::client::Hesitant;
@@ -10,7 +12,7 @@ use crate::subject::{Forged, Subject};
 use atoll_cache::{Cache, CacheError, Engine, Pooled, SetOptions};
 use atoll_fabric::{Address, Endpoint, Identity, VerbError};
 use atoll_pool::provision::{self, Step};
-use atoll_pool::registry::{self, PlaceState, Times};
+use atoll_pool::registry::{self, PlaceState, Reach, Times};
 use atoll_pool::{ChunkId, Layout, PoolError, PoolSettings};
 use atoll_sim::history::{Checked, Evictions};
 use atoll_sim::{ClientId, Control, Faults, Fencing, History, Liberties, Random, Sim, SimOptions};
@@ -31,6 +33,8 @@ pub struct Turmoil<S: Subject = Forged> {
     pub fencing: Fencing,
     /// How soon clients look after each other.
     pub times: Times,
+    /// How far a client looks.
+    pub reach: Reach,
     /// Clients that come for those that are killed.
     pub successors: u32,
     /// Chunks by which a client makes the pool smaller and then larger again.
@@ -88,7 +92,7 @@ impl<G: Engine> Tallied<G> {
     where
         G: Pooled<E>,
     {
-        self.cache.engine_mut().leave().await?;
+        self.cache.engine().leave().await?;
         self.has_left = true;
         Ok(())
     }
@@ -109,7 +113,8 @@ struct Stage<S: Subject> {
     leases: RefCell<HashMap<Identity, [Address; 2]>>,
 }
 
-/// Steps within which a run comes to its end, a hundred times what one takes: else somebody waits for ever.
+/// Steps within which a run comes to its end, a hundred times what one takes: else somebody waits
+/// for ever.
 const STEPS_MAX: u64 = 5_000_000;
 /// A wall clock jumps by up to three years.
 const CLOCK_JUMP_MS_MAX: u64 = 3 * 365 * 86_400_000;
@@ -117,7 +122,8 @@ const CLOCK_JUMP_MS_MAX: u64 = 3 * 365 * 86_400_000;
 const CHUNKS_THERE: u32 = 2;
 /// Looks of the last client at a pool that is not sound yet.
 const LOOKS_MAX: u32 = 20;
-/// Rounds of the last client within which everything that dead clients held has come back by itself.
+/// Rounds of the last client within which everything that dead clients held has come back by
+/// itself.
 const ROUNDS_MAX: u32 = 400;
 
 impl<S: Subject> Turmoil<S> {
@@ -156,7 +162,27 @@ impl<S: Subject> Turmoil<S> {
         let case = if forgetful { Case { subject: case.subject.forgetful(), ..case } } else { case };
         // Where clients alone have the pool's memory.
         let sparse = S::SPREADS && Random::stream(seed, 34).below(3) == 0;
-        Self { case, faults, liberties, fencing, times, successors, resized_chunks, sparse }
+        // As in a fleet that is larger than what a client looks at.
+        let reach = Random::stream(seed, 41).pick(&[Reach::default(), Reach { watched: 1, walked: 1 }]);
+        Self { case, faults, liberties, fencing, times, reach, successors, resized_chunks, sparse }
+    }
+
+    /// The same with so many operations of each client under way at once. At least one of each, and at
+    /// so many keys that the checker can put in order what meets at one.
+    pub fn with_lanes(mut self, lanes: u64) -> Self {
+        let load = &mut self.case.load;
+        if lanes > 1 {
+            load.operations = load.operations.max(2 * lanes);
+            load.keys = load.keys.max(2 * lanes);
+        }
+        self.case.steps_max *= lanes;
+        self.case.lanes = lanes;
+        self
+    }
+
+    /// Everything from the seed, and how many operations of each client are under way, too.
+    pub fn crowded(seed: u64) -> Self {
+        Self::drawn(seed).with_lanes(Random::stream(seed, 40).pick(&[1, 1, 1, 2, 4, 16, 64]))
     }
 
     fn options(&self, seed: u64) -> SimOptions {
@@ -178,7 +204,7 @@ impl<S: Subject> Turmoil<S> {
         let places = 2 * self.successors + 2;
         PoolSettings {
             clients_max: settings.clients_max + places,
-            capacity_bytes: settings.capacity_bytes + 256 * u64::from(places),
+            capacity_bytes: settings.capacity_bytes + 1280 * u64::from(places),
             ..settings
         }
     }
@@ -287,6 +313,7 @@ impl<S: Subject> Stage<S> {
         let pool = S::Engine::open(&endpoint, self.bytes).await?;
         let mut engine = S::Engine::join(&pool, endpoint).await?;
         engine.client().set_times(self.turmoil.times);
+        engine.client().set_reach(self.turmoil.reach);
         self.turmoil.case.subject.prepare(&mut engine, self.turmoil.case.hole.filter(|_| hole));
         let signal = S::Engine::pool_of(&pool).layout.signal(engine.client().me().slot);
         self.leases.borrow_mut().insert(engine.client().endpoint.identity(), [signal, signal.add(registry::LEASE)]);
@@ -308,14 +335,16 @@ impl<S: Subject> Stage<S> {
         }
     }
 
-    /// A living client may be shut out only if it made no round for long enough, as far as the client that did so saw.
+    /// A living client may be shut out only if it made no round for long enough, as far as the
+    /// client that did so saw.
     fn judge_fences(&self, control: &Control) -> Result<(), String> {
         let Turmoil { times, faults, .. } = &self.turmoil;
         // By an observer's clock that is too fast.
         let least_ns = times.suspect_ns * 1000 / (1000 + u64::from(faults.clock_drift_per_mille_max));
         for forced in control.forced() {
             let Some(words) = self.leases.borrow().get(&forced.who).copied() else { continue };
-            let still_ns = words.iter().filter_map(|word| forced.still_ns.get(word)).min().copied().unwrap_or(0);
+            let seen = if self.turmoil.case.lanes > 1 { &forced.longest_ns } else { &forced.still_ns };
+            let still_ns = words.iter().filter_map(|word| seen.get(word)).min().copied().unwrap_or(0);
             if still_ns + 2 < least_ns {
                 let who = control.identified(forced.who).map_or_else(String::new, |client| control.name(client));
                 return Err(format!("{who} was shut out {still_ns} ns after it had made a round"));
@@ -360,7 +389,7 @@ async fn live<S: Subject>(stage: Rc<Stage<S>>, control: Control, number: u32, _p
         Err(error) => return stage.errors.borrow_mut().push(format!("client {number}: {error}")),
     };
     let load = &stage.turmoil.case.load;
-    let mut outcome = load::run(&mut cache.cache, number, stage.seed, load, &stage.history).await;
+    let mut outcome = load::run(&cache.cache, number, stage.seed, load, stage.turmoil.case.lanes, &stage.history).await;
     if outcome.is_ok() {
         outcome = cache.leave().await;
     }
@@ -473,8 +502,9 @@ async fn keep<S: Subject>(stage: Rc<Stage<S>>, control: Control, present: Rc<()>
     }
 }
 
-/// What dead clients held comes back by itself while the last client makes its rounds, and does nothing else. Then the pool is sound, before anybody
-/// asks for a repair: that one would mend what the others forgot.
+/// What dead clients held comes back by itself while the last client makes its rounds, and does
+/// nothing else. Then the pool is sound, before anybody asks for a repair: that one would mend what
+/// the others forgot.
 async fn settle_down<S: Subject>(stage: &Stage<S>, engine: &mut S::Engine) -> Result<(), String> {
     let text = |error: CacheError| format!("after the faults: {error}");
     let times = stage.turmoil.times;
@@ -511,8 +541,8 @@ async fn end<S: Subject>(stage: Rc<Stage<S>>, control: Control, _present: Rc<()>
     let Tallied { cache, has_left, .. } = &mut cache;
     *has_left = true;
     for look in 1.. {
-        cache.engine_mut().repair().await.map_err(text)?;
-        let report = cache.engine_mut().verify().await.map_err(text)?;
+        cache.engine().repair().await.map_err(text)?;
+        let report = cache.engine().verify().await.map_err(text)?;
         match report.faults.first() {
             None if !report.counts_estimated => break,
             _ if look < LOOKS_MAX => cache.engine().client().endpoint.pause(stage.turmoil.times.suspect_ns).await,
@@ -521,20 +551,20 @@ async fn end<S: Subject>(stage: Rc<Stage<S>>, control: Control, _present: Rc<()>
         }
     }
     // What a resizer that died left out of use.
-    while cache.engine_mut().restore_chunk().await.map_err(text)? {}
+    while cache.engine().restore_chunk().await.map_err(text)? {}
     let growth_bytes = stage.turmoil.case.growth_bytes();
     let shared = cache.engine().shared().clone();
     let pool = S::Engine::pool_of(&shared);
     if u32::from(pool.layout.nodes_known()) < pool.settings.nodes_max {
         // Whoever was to add the node died at it, and left nothing in the way.
-        let grown = cache.engine_mut().grow(growth_bytes).await;
+        let grown = cache.engine().grow(growth_bytes).await;
         grown.map_err(|error| format!("after the faults: {error}"))?;
     }
     for number in 0..2 * stage.turmoil.case.chunks {
         let key = format!("after all {number}");
         cache.set(key.as_bytes(), &[7; 40], &SetOptions::default()).await.map_err(text)?;
     }
-    let faults = cache.engine_mut().verify().await.map_err(text)?.faults;
-    cache.engine_mut().leave().await.map_err(text)?;
+    let faults = cache.engine().verify().await.map_err(text)?.faults;
+    cache.engine().leave().await.map_err(text)?;
     faults.first().map_or(Ok(()), |fault| Err(format!("verify: {fault}")))
 }

@@ -16,6 +16,7 @@ fn seeds_that_failed_once_do_not_any_more() {
         (Ditto, 1_795_428_328_008_337),
         (Ditto, 1_795_432_168_033_245),
         (Ditto, 1_795_432_168_039_392),
+        (Ditto, 1_795_467_161_045_356),
     ];
     for (engine, seed) in failed_once {
         if let Err(what) = engine.run_seed(seed) {

@@ -7,8 +7,8 @@
 //! +-----------+----------+------------------------------------------------------+
 //! ```
 //!
-//! 64 nodes of 64 regions of 4 PiB. Protocols that squeeze an address beside other fields into a CAS word use a form of
-//! their own (see `atoll-cache`'s slot word); this one is for verbs.
+//! 64 nodes of 64 regions of 4 PiB. Protocols that squeeze an address beside other fields into a
+//! CAS word use a form of their own (see `atoll-cache`'s slot word); this one is for verbs.
 
 use std::fmt;
 
@@ -23,7 +23,8 @@ impl Address {
     /// The address `offset` bytes into region `region` of node `node`.
     ///
     /// # Panics
-    /// If `node` or `region` is 64 or more, or `offset` reaches 4 PiB: callers check what they read from elsewhere.
+    /// If `node` or `region` is 64 or more, or `offset` reaches 4 PiB: callers check what they read
+    /// from elsewhere.
     #[inline]
     pub const fn new(node: u8, region: u8, offset: u64) -> Self {
         assert!(node < 64 && region < 64 && offset >> OFFSET_BITS == 0);
@@ -54,7 +55,8 @@ impl Address {
         self.0 & ((1 << OFFSET_BITS) - 1)
     }
 
-    /// The address `bytes` further on in the same region. An overrun of the region is caught by the verb that uses it.
+    /// The address `bytes` further on in the same region. An overrun of the region is caught by the
+    /// verb that uses it.
     #[inline]
     #[allow(clippy::should_implement_trait)]
     pub const fn add(self, bytes: u64) -> Self {

@@ -1,7 +1,8 @@
 //! Verbs posted at once (one doorbell), and their results.
 //!
-//! A batch is a plain value on the caller's stack. Adding a verb gives a [`Ticket`]; after the post, the ticket reads the
-//! verb's result. See [`Endpoint`](crate::Endpoint) for the order that verbs of one batch keep.
+//! A batch is a plain value on the caller's stack. Adding a verb gives a [`Ticket`]; after the
+//! post, the ticket reads the verb's result. See [`Endpoint`](crate::Endpoint) for the order that
+//! verbs of one batch keep.
 
 use crate::{Address, Buffer};
 use arrayvec::ArrayVec;
@@ -114,7 +115,8 @@ impl Batch {
         self.push(at, Operation::ReadWord { value: 0 })
     }
 
-    /// WRITEs a lent buffer, rounded up to whole words, at `at`; take the buffer back with [`Batch::take`].
+    /// WRITEs a lent buffer, rounded up to whole words, at `at`; take the buffer back with
+    /// [`Batch::take`].
     #[inline]
     pub fn write(&mut self, at: Address, from: Buffer) -> Ticket {
         self.push(at, Operation::Write { from })
@@ -153,7 +155,8 @@ impl Batch {
             Operation::CompareAndSwap { expected, found, .. } if expected == found)
     }
 
-    /// The word that the verb of `ticket` found: of a word READ, a compare-and-swap or a fetch-and-add.
+    /// The word that the verb of `ticket` found: of a word READ, a compare-and-swap or a
+    /// fetch-and-add.
     ///
     /// # Panics
     /// If the verb is of another kind.

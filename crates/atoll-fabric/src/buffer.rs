@@ -1,13 +1,16 @@
 //! Memory lent to the fabric for the time of a verb.
 //!
-//! A [`Buffer`] is moved into a [`Batch`](crate::Batch) and comes back with the result, so that a dropped future never frees
-//! memory that a NIC may still write: the fabric owns it until the verb has ended. It is a span of words, because verbs take
-//! effect in words; its length is counted in bytes. A buffer that has grown keeps its memory, so a client that reuses one
-//! allocates nothing in steady state.
+//! A [`Buffer`] is moved into a [`Batch`](crate::Batch) and comes back with the result, so that a
+//! dropped future never frees memory that a NIC may still write: the fabric owns it until the verb
+//! has ended. It is a span of words, because verbs take effect in words; its length is counted in
+//! bytes. A buffer that has grown keeps its memory, so a client that reuses one allocates nothing
+//! in steady state.
 //!
-//! A buffer can be [narrowed](Buffer::narrow) to a window, so that several READs fill the parts of one value without another copy.
+//! A buffer can be [narrowed](Buffer::narrow) to a window, so that several READs fill the parts of
+//! one value without another copy.
 
-/// Word-aligned memory with a length in bytes. Bytes between the length and the next word boundary are unspecified.
+/// Word-aligned memory with a length in bytes. Bytes between the length and the next word boundary
+/// are unspecified.
 #[derive(Debug, Default)]
 pub struct Buffer {
     /// Covers the window; grows, never shrinks.
@@ -24,7 +27,8 @@ impl Buffer {
         Self { words: Vec::new(), start: 0, bytes: 0 }
     }
 
-    /// Makes the window the first `bytes`. New memory is zero; otherwise contents are those of an earlier use.
+    /// Makes the window the first `bytes`. New memory is zero; otherwise contents are those of an
+    /// earlier use.
     #[inline]
     pub fn resize(&mut self, bytes: usize) {
         self.narrow(0, bytes);

@@ -6,9 +6,9 @@
 //! | wall | the host | what the first client of a pool takes the time to be |
 //! | agent | the kernel: `CLOCK_BOOTTIME`, which counts while the host sleeps | the time that passed since any other process looked |
 //!
-//! The agent's clock is asked of the kernel by a system call, because a preloaded C library may replace `clock_gettime`. A
-//! time namespace shows it with an offset, which `/proc/self/timens_offsets` tells. Where that cannot be read, the process
-//! has no agent clock.
+//! The agent's clock is asked of the kernel by a system call, because a preloaded C library may
+//! replace `clock_gettime`. A time namespace shows it with an offset, which
+//! `/proc/self/timens_offsets` tells. Where that cannot be read, the process has no agent clock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -44,7 +44,8 @@ impl Clock {
         }
     }
 
-    /// Milliseconds of the kernel's clock, the same for all processes of the host; `None` if it cannot be had.
+    /// Milliseconds of the kernel's clock, the same for all processes of the host; `None` if it
+    /// cannot be had.
     pub fn agent_ms(&self) -> Option<u64> {
         match self {
             Self::Host(_) => boot_ms(),
@@ -72,9 +73,11 @@ fn boot_ms() -> Option<u64> {
     (outcome == 0).then(|| u64::try_from(ns / 1_000_000).ok())?
 }
 
-/// By how much this process' time namespace is ahead of the host's clock; `None` if that cannot be told.
+/// By how much this process' time namespace is ahead of the host's clock; `None` if that cannot be
+/// told.
 fn boot_offset_ns() -> Option<i128> {
-    // A kernel without time namespaces has neither of the links. The offsets are those of the children's namespace.
+    // A kernel without time namespaces has neither of the links. The offsets are those of the
+    // children's namespace.
     let namespace = |name: &str| std::fs::read_link(format!("/proc/self/ns/{name}")).ok();
     if namespace("pid").is_none() || namespace("time") != namespace("time_for_children") {
         return None;
@@ -92,7 +95,8 @@ fn offset_told(file: &str) -> Option<i128> {
     Some(number(1)? * 1_000_000_000 + number(2)?)
 }
 
-/// The host's monotone clock; on x86-64 the time-stamp counter, which costs a third of a system clock read.
+/// The host's monotone clock; on x86-64 the time-stamp counter, which costs a third of a system
+/// clock read.
 #[derive(Clone, Debug)]
 pub struct HostClock {
     origin: Instant,
@@ -109,7 +113,8 @@ struct Tick {
 }
 
 impl HostClock {
-    /// Measures the counter against the system clock once a process (some milliseconds), if the counter is invariant.
+    /// Measures the counter against the system clock once a process (some milliseconds), if the
+    /// counter is invariant.
     fn calibrated() -> Self {
         #[cfg(target_arch = "x86_64")]
         {
@@ -149,7 +154,8 @@ impl Tick {
         ((u128::from(ticks) * u128::from(self.scale)) >> 32) as u64
     }
 
-    /// `None` where the counter stops in deep sleep or follows the core's frequency (CPUID leaf 8000_0007h, EDX bit 8).
+    /// `None` where the counter stops in deep sleep or follows the core's frequency (CPUID leaf
+    /// 8000_0007h, EDX bit 8).
     fn measured(origin: Instant) -> Option<Self> {
         use std::arch::x86_64::__cpuid;
         let invariant = __cpuid(0x8000_0000).eax >= 0x8000_0007 && __cpuid(0x8000_0007).edx & (1 << 8) != 0;

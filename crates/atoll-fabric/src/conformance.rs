@@ -1,8 +1,8 @@
 //! The suite that every fabric passes.
 //!
-//! A [`Case`] is some clients that run at the same time over one fresh region, and a look at the region afterwards. Clients
-//! share nothing but the region, so that they may as well be tasks of a simulation as threads or processes: a [`Fixture`] decides. What they
-//! find wrong is a panic.
+//! A [`Case`] is some clients that run at the same time over one fresh region, and a look at the
+//! region afterwards. Clients share nothing but the region, so that they may as well be tasks of a
+//! simulation as threads or processes: a [`Fixture`] decides. What they find wrong is a panic.
 //!
 //! | module | cases |
 //! |---|---|
@@ -53,9 +53,11 @@ pub trait Fixture {
     /// One client's access.
     type Endpoint: Endpoint + 'static;
 
-    /// Plays all clients of `case` at the same time, each with an endpoint of its own, then verifies with another one. They all reach
-    /// the nodes below [`Case::nodes`], each with its region 0, [`REGION_BYTES`] zero bytes in the beginning, and nothing else. The number of
-    /// rounds is the fixture's choice: a simulation plays few rounds under many seeds, threads need many to meet. Panics if a client does.
+    /// Plays all clients of `case` at the same time, each with an endpoint of its own, then
+    /// verifies with another one. They all reach the nodes below [`Case::nodes`], each with its
+    /// region 0, [`REGION_BYTES`] zero bytes in the beginning, and nothing else. The number of
+    /// rounds is the fixture's choice: a simulation plays few rounds under many seeds, threads need
+    /// many to meet. Panics if a client does.
     fn run(&self, case: &Case<Self::Endpoint>);
 }
 

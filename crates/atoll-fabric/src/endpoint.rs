@@ -19,8 +19,9 @@ pub struct Limits {
 /// Why a batch failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VerbError {
-    /// A verb reached outside its region, was not aligned to words, or named a node or region that is not there. Nothing
-    /// of the batch took effect. The address came from our own bug or from damaged remote bytes.
+    /// A verb reached outside its region, was not aligned to words, or named a node or region that
+    /// is not there. Nothing of the batch took effect. The address came from our own bug or from
+    /// damaged remote bytes.
     #[error("{bytes} bytes at {at} are outside every region of this fabric")]
     Unreachable {
         /// The address, as text.
@@ -42,7 +43,8 @@ pub enum VerbError {
     /// The deadline passed. Atomics may have happened and WRITEs may still land later.
     #[error("no answer within the deadline: the outcome is unknown")]
     OutcomeUnknown,
-    /// The file system has no locks by which this endpoint could prove its life, so that it takes no part.
+    /// The file system has no locks by which this endpoint could prove its life, so that it takes
+    /// no part.
     #[error("the pool's file system has no locks (F_OFD_SETLK): put the pool on another one, such as /dev/shm")]
     Unprovable,
     /// This endpoint was shut out: none of its verbs takes effect any more.
@@ -56,7 +58,8 @@ pub enum VerbError {
         /// The node.
         node: u8,
     },
-    /// This process is a fork of the one that made the endpoint, which alone may use it, but for a READ.
+    /// This process is a fork of the one that made the endpoint, which alone may use it, but for a
+    /// READ.
     #[error("this process is a fork of the one that opened the pool: open the pool again after the fork")]
     Forked,
 }
@@ -70,13 +73,15 @@ pub enum Intent {
     Write,
 }
 
-/// Which endpoint of a fabric it is, of those that live: 30 bits, so that it fits a word beside an epoch. An endpoint keeps its identity for life;
-/// a later one may be given the same after its death.
+/// Which endpoint of a fabric it is, of those that live: 30 bits, so that it fits a word beside an
+/// epoch. An endpoint keeps its identity for life; a later one may be given the same after its
+/// death.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Identity(u32);
 
 impl Identity {
-    /// No endpoint's, so that it is dead. An endpoint that has it cannot prove its life, and takes no part.
+    /// No endpoint's, so that it is dead. An endpoint that has it cannot prove its life, and takes
+    /// no part.
     pub const NOBODY: Self = Self(0);
     /// Bits of an identity.
     pub const BITS: u32 = 30;
@@ -92,8 +97,8 @@ impl Identity {
     }
 }
 
-/// Where an endpoint is, in the eyes of its own process: for display alone. Nothing may be concluded from it, since a pid means something only in its
-/// namespace, and is used again.
+/// Where an endpoint is, in the eyes of its own process: for display alone. Nothing may be
+/// concluded from it, since a pid means something only in its namespace, and is used again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Origin {
     /// The process, as it calls itself.
@@ -106,27 +111,29 @@ pub struct Origin {
 ///
 /// Only what stands here may be relied on.
 ///
-/// **Order inside a batch, to one node.** (A fence flag, too, orders verbs to the same node only.) After a WRITE everything is in order. After an atomic a READ is in order.
-/// Everything else (READ then anything, atomic then WRITE or atomic) is unordered unless the later verb is
-/// [fenced](Batch::fence). A failed compare-and-swap does not stop the verbs behind it. Between batches in flight, and between
-/// nodes, there is no order.
+/// **Order inside a batch, to one node.** (A fence flag, too, orders verbs to the same node only.)
+/// After a WRITE everything is in order. After an atomic a READ is in order. Everything else (READ
+/// then anything, atomic then WRITE or atomic) is unordered unless the later verb is
+/// [fenced](Batch::fence). A failed compare-and-swap does not stop the verbs behind it. Between
+/// batches in flight, and between nodes, there is no order.
 ///
-/// **Atomicity.** Compare-and-swap and fetch-and-add act on one aligned word. A READ or WRITE takes effect in aligned words,
-/// in any order of the words.
+/// **Atomicity.** Compare-and-swap and fetch-and-add act on one aligned word. A READ or WRITE takes
+/// effect in aligned words, in any order of the words.
 ///
-/// **Completion.** When [`Endpoint::post`] has ended, the effects of the batch are visible to every verb that anyone posts
-/// later in the region's atomicity domain.
+/// **Completion.** When [`Endpoint::post`] has ended, the effects of the batch are visible to every
+/// verb that anyone posts later in the region's atomicity domain.
 ///
-/// **Posted, not awaited.** [`Endpoint::post_unawaited`] sends verbs whose result nobody needs. They take effect before
-/// [`Endpoint::flush`] ends, which also reports what went wrong with them.
+/// **Posted, not awaited.** [`Endpoint::post_unawaited`] sends verbs whose result nobody needs.
+/// They take effect before [`Endpoint::flush`] ends, which also reports what went wrong with them.
 ///
-/// **Errors.** After one, no result of the batch counts, and a buffer that was lent may stay with the fabric: what
-/// [`Batch::take`] gives back then may be empty. After [`VerbError::OutcomeUnknown`] every effect of the batch may have taken place, or
-/// take place at any later time, each by itself, until this endpoint is known to be [dead](Endpoint::is_dead) or [shut out](Endpoint::shut_out). So may the effects of what a
-/// client had in flight when it died.
+/// **Errors.** After one, no result of the batch counts, and a buffer that was lent may stay with
+/// the fabric: what [`Batch::take`] gives back then may be empty. After
+/// [`VerbError::OutcomeUnknown`] every effect of the batch may have taken place, or take place at
+/// any later time, each by itself, until this endpoint is known to be [dead](Endpoint::is_dead) or
+/// [shut out](Endpoint::shut_out). So may the effects of what a client had in flight when it died.
 ///
-/// **Dropped futures.** Once polled, a batch takes effect whole even if its future is dropped. Buffers belong to the fabric
-/// until then.
+/// **Dropped futures.** Once polled, a batch takes effect whole even if its future is dropped.
+/// Buffers belong to the fabric until then.
 ///
 /// **Time and randomness** of a protocol come from here, so that a simulation repeats to the bit.
 #[allow(async_fn_in_trait)]
@@ -134,7 +141,8 @@ pub trait Endpoint {
     /// Posts the batch and waits for its results, which are then read from the batch.
     fn post(&self, batch: &mut Batch) -> impl Future<Output = Result<(), VerbError>>;
 
-    /// A batch of one READ: fills `into` from `at` and gives it back. What most lookups are made of.
+    /// A batch of one READ: fills `into` from `at` and gives it back. What most lookups are made
+    /// of.
     fn read(&self, at: Address, into: Buffer) -> impl Future<Output = Result<Buffer, VerbError>> {
         async move {
             let mut batch = Batch::new();
@@ -150,24 +158,27 @@ pub trait Endpoint {
     /// Waits until everything that was posted unawaited has taken effect.
     fn flush(&self) -> impl Future<Output = Result<(), VerbError>>;
 
-    /// A hint that the `bytes` at `at` will soon be READ, or written: memory that is near can begin to come nearer. Nothing but time depends on it,
-    /// and a place outside every region is no error. Gives whether the fabric makes use of hints: where it does not, a caller need not go to
-    /// any length to give better ones.
+    /// A hint that the `bytes` at `at` will soon be READ, or written: memory that is near can begin
+    /// to come nearer. Nothing but time depends on it, and a place outside every region is no
+    /// error. Gives whether the fabric makes use of hints: where it does not, a caller need not go
+    /// to any length to give better ones.
     #[inline]
     fn expect(&self, at: Address, bytes: u64, intent: Intent) -> bool {
         let _ = (at, bytes, intent);
         false
     }
 
-    /// From now on, what is posted is for `purpose`; gives what it was before. Nothing but a fabric's counts depends on it, and most fabrics do
-    /// not count. Protocols open a [`Scope`](crate::purpose::Scope) instead.
+    /// From now on, what is posted is for `purpose`; gives what it was before. Nothing but a
+    /// fabric's counts depends on it, and most fabrics do not count. Protocols open a
+    /// [`Scope`](crate::purpose::Scope) instead.
     #[inline]
     fn purpose(&self, purpose: Purpose) -> Purpose {
         purpose
     }
 
-    /// Makes sure that verbs of this endpoint reach `node`, which somebody says is there now: on one host its region is mapped. Of the control plane:
-    /// it may take long, and is never asked for a node that was reached before. By default every node is reached from the start.
+    /// Makes sure that verbs of this endpoint reach `node`, which somebody says is there now: on
+    /// one host its region is mapped. Of the control plane: it may take long, and is never asked
+    /// for a node that was reached before. By default every node is reached from the start.
     ///
     /// # Errors
     /// [`VerbError::NodeAbsent`] if there is no such node.
@@ -210,8 +221,9 @@ pub trait Endpoint {
         let _ = (node, bytes);
     }
 
-    /// Work of the protocol's own that takes a processor so long and passes no fabric: where time is simulated, and the work itself takes none of it, this
-    /// client's processor is busy for so long. Elsewhere the work takes what it takes, and this does nothing.
+    /// Work of the protocol's own that takes a processor so long and passes no fabric: where time
+    /// is simulated, and the work itself takes none of it, this client's processor is busy for so
+    /// long. Elsewhere the work takes what it takes, and this does nothing.
     #[inline]
     fn charge(&self, ns: u64) {
         let _ = ns;
@@ -223,12 +235,14 @@ pub trait Endpoint {
     /// Monotone time of this host in nanoseconds from an arbitrary origin, for durations.
     fn now_ns(&self) -> u64;
 
-    /// Milliseconds since the Unix epoch, as this host believes; may be wrong by any amount, and jump.
+    /// Milliseconds since the Unix epoch, as this host believes; may be wrong by any amount, and
+    /// jump.
     fn unix_ms(&self) -> u64;
 
-    /// Milliseconds of the clock that the region's agent keeps, from an arbitrary origin: on one host the kernel's, which
-    /// counts while the host sleeps. It never goes back until the agent starts again, and every endpoint that has it
-    /// reads the same clock. `None` where it cannot be asked.
+    /// Milliseconds of the clock that the region's agent keeps, from an arbitrary origin: on one
+    /// host the kernel's, which counts while the host sleeps. It never goes back until the agent
+    /// starts again, and every endpoint that has it reads the same clock. `None` where it cannot be
+    /// asked.
     fn agent_ms(&self) -> Option<u64>;
 
     /// A random word.
@@ -237,27 +251,32 @@ pub trait Endpoint {
     /// What the fabric can take at once.
     fn limits(&self) -> Limits;
 
-    /// Whether a round trip costs no more than a look at memory of one's own, so that it does not pay to remember what it gave.
+    /// Whether a round trip costs no more than a look at memory of one's own, so that it does not
+    /// pay to remember what it gave.
     #[inline]
     fn is_near(&self) -> bool {
         false
     }
 
-    /// Which endpoint this is. What shares words with others puts it there before its first effect, so that its death can be proven.
+    /// Which endpoint this is. What shares words with others puts it there before its first effect,
+    /// so that its death can be proven.
     fn identity(&self) -> Identity;
 
     /// Where this endpoint is, for display.
     fn origin(&self) -> Origin;
 
-    /// Whether `who` is dead: no verb of it will ever take effect again, those in flight and those with an unknown outcome included. `false` if it may
-    /// still write, or that cannot be told: what it could write must not be reused. Observes and never harms, so that it may be asked of anybody at
-    /// any time. An identity that no living endpoint has is dead.
+    /// Whether `who` is dead: no verb of it will ever take effect again, those in flight and those
+    /// with an unknown outcome included. `false` if it may still write, or that cannot be told:
+    /// what it could write must not be reused. Observes and never harms, so that it may be asked of
+    /// anybody at any time. An identity that no living endpoint has is dead.
     fn is_dead(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>>;
 
-    /// Shuts `who` out if the fabric can and its lease rule permits it; `true` once it is as good as dead, in the words of
-    /// [`is_dead`](Endpoint::is_dead). The caller has seen its lease stand still. Asking again is harmless.
+    /// Shuts `who` out if the fabric can and its lease rule permits it; `true` once it is as good
+    /// as dead, in the words of [`is_dead`](Endpoint::is_dead). The caller has seen its lease stand
+    /// still. Asking again is harmless.
     ///
-    /// A fabric that cannot force observes: on one host a process that merely stands still keeps what it holds.
+    /// A fabric that cannot force observes: on one host a process that merely stands still keeps
+    /// what it holds.
     fn shut_out(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>>;
 
     /// The fabric's name as users write it: `shm`, `tcp`, `verbs`, `sim`.

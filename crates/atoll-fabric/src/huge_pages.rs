@@ -1,8 +1,10 @@
 //! A hint to the kernel that memory will be touched all over.
 
-/// Asks for huge pages under `words`, for as long as they are allocated: where a table of many megabytes is touched at random, the processor else waits for
-/// page tables as often as for bytes. Best effort, and worth it only before the first touch; nothing but time and the share of untouched memory that is
-/// resident depends on it. Where the kernel has no such call nothing happens.
+/// Asks for huge pages under `words`, for as long as they are allocated: where a table of many
+/// megabytes is touched at random, the processor else waits for page tables as often as for bytes.
+/// Best effort, and worth it only before the first touch; nothing but time and the share of
+/// untouched memory that is resident depends on it. Where the kernel has no such call nothing
+/// happens.
 pub fn prefer_huge_pages(words: &mut [u64]) {
     #[cfg(target_os = "linux")]
     {
@@ -12,7 +14,8 @@ pub fn prefer_huge_pages(words: &mut [u64]) {
             ((span.start as usize).next_multiple_of(PAGE_BYTES), span.end as usize / PAGE_BYTES * PAGE_BYTES);
         let Some(bytes) = end.checked_sub(first).filter(|bytes| *bytes > 0) else { return };
         let page = span.start.cast::<u8>().wrapping_add(first - span.start as usize);
-        // SAFETY: whole pages of memory that we may write to, all within `words`; the advice changes no byte of them.
+        // SAFETY: whole pages of memory that we may write to, all within `words`; the advice
+        // changes no byte of them.
         unsafe { libc::madvise(page.cast::<libc::c_void>(), bytes, libc::MADV_HUGEPAGE) };
     }
     #[cfg(not(target_os = "linux"))]

@@ -1,8 +1,8 @@
 //! The verbs contract, and the real fabrics that keep it.
 //!
-//! Everything above this crate is written against [`Endpoint`]: straight-line `async` code that posts [`Batch`]es of verbs
-//! and reads their results. What a protocol may rely on is written on [`Endpoint`] and on nothing else; the simulator
-//! (`atoll-sim`) does whatever that text permits.
+//! Everything above this crate is written against [`Endpoint`]: straight-line `async` code that
+//! posts [`Batch`]es of verbs and reads their results. What a protocol may rely on is written on
+//! [`Endpoint`] and on nothing else; the simulator (`atoll-sim`) does whatever that text permits.
 //!
 //! | module | concept |
 //! |---|---|

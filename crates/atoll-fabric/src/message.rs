@@ -6,8 +6,9 @@
 //! | it arrives twice or more often | it arrives at another mailbox, or from another than its sender |
 //! | it arrives late, after messages that were sent later, and after its sender's death | it is invented |
 //!
-//! A message that arrives was sent after every verb that its sender had seen completed, which are visible to whoever receives it. Of verbs in
-//! flight it says nothing. Whoever needs an answer asks again after a time, and whoever is asked may be asked twice.
+//! A message that arrives was sent after every verb that its sender had seen completed, which are
+//! visible to whoever receives it. Of verbs in flight it says nothing. Whoever needs an answer asks
+//! again after a time, and whoever is asked may be asked twice.
 
 use std::future::Future;
 
@@ -16,8 +17,8 @@ pub const MESSAGE_BYTES_MAX: usize = 4096;
 /// Messages that wait at a mailbox, at most; further ones are lost.
 pub const MAILBOX_MESSAGES_MAX: usize = 1024;
 
-/// Where an endpoint receives its messages. It can be stored in a region for others to find; a wrong one is nobody's, and what is
-/// sent there is lost.
+/// Where an endpoint receives its messages. It can be stored in a region for others to find; a
+/// wrong one is nobody's, and what is sent there is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Mailbox(pub u64);
 
@@ -49,7 +50,8 @@ pub trait Messenger {
     /// Where this endpoint receives; nobody else does, and nobody will after it.
     fn mailbox(&self) -> Mailbox;
 
-    /// Sends `bytes` to `to`, without waiting. That this succeeds says nothing of whether they arrive.
+    /// Sends `bytes` to `to`, without waiting. That this succeeds says nothing of whether they
+    /// arrive.
     fn send(&self, to: Mailbox, bytes: &[u8]) -> Result<(), MessageError>;
 
     /// Waits for the next message. Dropping the future loses none.

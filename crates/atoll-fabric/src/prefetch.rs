@@ -13,7 +13,8 @@ pub fn prefetch<T>(place: &T) {
     let _ = place;
 }
 
-/// Asks for the line of `place`, to be written: no other core will have it. Nothing but time depends on it.
+/// Asks for the line of `place`, to be written: no other core will have it. Nothing but time
+/// depends on it.
 #[inline(always)]
 pub(crate) fn prefetch_to_write<T>(place: &T) {
     #[cfg(target_arch = "x86_64")]

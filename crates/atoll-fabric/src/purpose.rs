@@ -1,7 +1,9 @@
-//! What verbs are sent for, so that a fabric that counts can say where its traffic comes from (FORGE, Fig. 3).
+//! What verbs are sent for, so that a fabric that counts can say where its traffic comes from
+//! (FORGE, Fig. 3).
 //!
-//! A protocol opens a [`Scope`] around its housekeeping; what its endpoint posts until the scope ends is counted there. A fabric that does not
-//! count ([`Endpoint::purpose`] as it stands) compiles all of it to nothing.
+//! A protocol opens a [`Scope`] around its housekeeping; what its endpoint posts until the scope
+//! ends is counted there. A fabric that does not count ([`Endpoint::purpose`] as it stands)
+//! compiles all of it to nothing.
 
 use crate::Endpoint;
 
@@ -13,7 +15,8 @@ pub enum Purpose {
     Request,
     /// Telling the pool which objects are hot.
     Hotness,
-    /// Making room: queueing full groups, finding victims, removing them, and regrouping those of them that stay.
+    /// Making room: queueing full groups, finding victims, removing them, and regrouping those of
+    /// them that stay.
     Eviction,
     /// Counting what is dead, and moving what lives out of groups of which much is dead.
     Collection,
@@ -37,7 +40,8 @@ impl Purpose {
     }
 }
 
-/// While it lives, what the endpoint posts has its purpose; then it has the one before again. Scopes nest.
+/// While it lives, what the endpoint posts has its purpose; then it has the one before again.
+/// Scopes nest.
 #[must_use = "a scope ends where it is dropped"]
 pub struct Scope<'e, E: Endpoint> {
     endpoint: &'e E,

@@ -1,6 +1,7 @@
 //! A span of memory that endpoints reach, and its attributes.
 //!
-//! Memory nodes, compute nodes and replicas export regions alike. A region never moves and never changes its size.
+//! Memory nodes, compute nodes and replicas export regions alike. A region never moves and never
+//! changes its size.
 
 /// Where a region's bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

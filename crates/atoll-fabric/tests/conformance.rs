@@ -1,4 +1,5 @@
-//! Shared memory passes the suite, with clients that are threads and with clients that are processes.
+//! Shared memory passes the suite, with clients that are threads and with clients that are
+//! processes.
 
 use atoll_fabric::conformance::{self, Case, Fixture, REGION_BYTES};
 use atoll_fabric::shm::{ShmEndpoint, ShmNodes, ShmRegion};
@@ -40,7 +41,8 @@ struct Processes {
 const REGION: &str = "ATOLL_CONFORMANCE_REGION";
 const PART: &str = "ATOLL_CONFORMANCE_PART";
 
-/// The regions of a case: the home's name, and how many nodes there are. Their names go when the case is over, also when it fails.
+/// The regions of a case: the home's name, and how many nodes there are. Their names go when the
+/// case is over, also when it fails.
 struct Named(String, u8);
 
 impl Named {

@@ -1,6 +1,6 @@
-//! The lab's part of the command line, for a binary to mount: [`LabCommand`] as its command `lab`, and
-//! [`ReplayCommand`](crate::replay::ReplayCommand) as its command `replay`. Experiments of several processes start the binary again with
-//! `lab process`.
+//! The lab's part of the command line, for a binary to mount: [`LabCommand`] as its command `lab`,
+//! and [`ReplayCommand`](crate::replay::ReplayCommand) as its command `replay`. Experiments of
+//! several processes start the binary again with `lab process`.
 
 use crate::LabError;
 use crate::costs::CostsCommand;
@@ -25,9 +25,11 @@ pub enum LabCommand {
     Choose(ChooseCommand),
     /// Hold each policy as an engine has it, by samples, against its exact form
     Distance(DistanceCommand),
-    /// Measure the latency of single operations and the throughput of two processes, beside other caches
+    /// Measure the latency of single operations and the throughput of two processes, beside other
+    /// caches
     Micro(MicroCommand),
-    /// Kill and stop processes of a pool under load at random, and check that nothing is wrong, lost or slower
+    /// Kill and stop processes of a pool under load at random, and check that nothing is wrong,
+    /// lost or slower
     Kill(KillCommand),
     /// List the experiments
     List(ListCommand),
@@ -41,7 +43,8 @@ pub enum LabCommand {
     Report(ReportCommand),
     /// Hold the simulated networks against every figure that the papers print of their hardware
     Validate(ValidateCommand),
-    /// Measure what the steps of a protocol cost this machine's processor, as the table that simulated clients use
+    /// Measure what the steps of a protocol cost this machine's processor, as the table that
+    /// simulated clients use
     Costs(CostsCommand),
     /// Be a process of an experiment
     #[command(hide = true)]

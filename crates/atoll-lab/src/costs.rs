@@ -1,8 +1,11 @@
-//! What the steps of a protocol cost this machine's processor, for the simulated clients of a timed run.
+//! What the steps of a protocol cost this machine's processor, for the simulated clients of a timed
+//! run.
 //!
-//! Measured on the shared-memory fabric, where there is nothing but the processor: what a network adds is in its profile. The table that simulations
-//! use is committed (`crates/atoll-sim/profiles/cpu.toml`), so that they give the same digits everywhere; this command prints it anew. Each
-//! cost is the median of many rounds, since other work on the machine only ever makes a round longer.
+//! Measured on the shared-memory fabric, where there is nothing but the processor: what a network
+//! adds is in its profile. The table that simulations use is committed
+//! (`crates/atoll-sim/profiles/cpu.toml`), so that they give the same digits everywhere; this
+//! command prints it anew. Each cost is the median of many rounds, since other work on the machine
+//! only ever makes a round longer.
 
 use crate::LabError;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
@@ -24,7 +27,8 @@ const KEY_BYTES: usize = 16;
 /// Times that a step is repeated in one round.
 const REPEATS: u32 = 20_000;
 
-/// Measure what the steps of a protocol cost this machine's processor, as the table that simulated clients use
+/// Measure what the steps of a protocol cost this machine's processor, as the table that simulated
+/// clients use
 #[derive(Clone, Debug, clap::Args)]
 pub struct CostsCommand {
     /// Rounds; costs are medians over them

@@ -1,7 +1,8 @@
-//! Where the lab meets an engine: how a cache is made, opened by another process, and given clients.
+//! Where the lab meets an engine: how a cache is made, opened by another process, and given
+//! clients.
 //!
-//! An engine takes part in every experiment by implementing [`Deployment`] here and having a line in [`EngineName`] and in
-//! [`on_engine`]. Nothing else of this crate names an engine.
+//! An engine takes part in every experiment by implementing [`Deployment`] here and having a line
+//! in [`EngineName`] and in [`on_engine`]. Nothing else of this crate names an engine.
 
 use crate::LabError;
 use crate::reference::engine::{ReferenceEngine, Shared};
@@ -26,7 +27,8 @@ use std::sync::Arc;
 /// What limits a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Bound {
-    /// Never more than so many objects are resident; bytes are to be no limit for the plan's objects.
+    /// Never more than so many objects are resident; bytes are to be no limit for the plan's
+    /// objects.
     Objects(u64),
     /// So many bytes of pool, whatever they are used for.
     Bytes(u64),
@@ -43,7 +45,8 @@ pub struct Plan {
     pub object_bytes: u64,
     /// The most clients that will ever be joined at a time, over all processes.
     pub clients_max: u32,
-    /// The name under which other processes open it, such as `shm:/NAME`; `None` for a cache of this process alone.
+    /// The name under which other processes open it, such as `shm:/NAME`; `None` for a cache of
+    /// this process alone.
     pub name: Option<String>,
 }
 
@@ -65,15 +68,18 @@ pub struct Audit {
     pub objects: u64,
     /// Clients that have not left, and places of dead ones that nobody has finished.
     pub clients: u64,
-    /// Bytes of chunks that neither are free nor belong to a queued group: in an empty cache that everybody has left, they are lost.
+    /// Bytes of chunks that neither are free nor belong to a queued group: in an empty cache that
+    /// everybody has left, they are lost.
     pub lost_bytes: u64,
 }
 
 /// A cache that is there, as one process sees it.
 ///
-/// It may be bound to the thread that made it; every thread of an experiment makes or opens its own.
+/// It may be bound to the thread that made it; every thread of an experiment makes or opens its
+/// own.
 pub trait Deployment: Sized {
-    /// One client's engine. Its futures never wait, since every experiment of the lab runs on one host.
+    /// One client's engine. Its futures never wait, since every experiment of the lab runs on one
+    /// host.
     type Engine: Engine;
 
     /// Makes an empty cache. `clock` is the clock of all its clients in this process.
@@ -82,7 +88,8 @@ pub trait Deployment: Sized {
     /// Opens the named cache of `plan` that another process made.
     fn open(plan: &Plan, clock: &Clock) -> Result<Self, LabError>;
 
-    /// Removes the name of `plan`'s cache, so that its memory goes with the last process that has it open.
+    /// Removes the name of `plan`'s cache, so that its memory goes with the last process that has
+    /// it open.
     fn remove(plan: &Plan) -> Result<(), LabError>;
 
     /// Another client, with an endpoint of its own.
@@ -98,7 +105,8 @@ pub trait Deployment: Sized {
         Err(LabError::ReferenceOnly)
     }
 
-    /// The most objects that were ever resident at a time, if the engine keeps count of it. The lab also looks for itself.
+    /// The most objects that were ever resident at a time, if the engine keeps count of it. The lab
+    /// also looks for itself.
     fn objects_max(&self) -> Option<u64> {
         None
     }
@@ -335,7 +343,7 @@ impl<G: Planned> Deployment for PooledCache<G> {
     }
 
     fn repair(&self) -> Result<Mended, LabError> {
-        let mut engine = run_ready(G::join(&self.shared, endpoint(&self.region, &self.clock)))?;
+        let engine = run_ready(G::join(&self.shared, endpoint(&self.region, &self.clock)))?;
         let mended = run_ready(engine.repair())?;
         run_ready(engine.leave())?;
         Ok(Mended { clients: mended.clients, chunks: mended.chunks })

@@ -8,11 +8,11 @@
 //! | child | `note TEXT` | something to be told even if the child is killed |
 //! | child | `done JSON` | the result; the child ends |
 //!
-//! Lines go over the child's standard input and output; its standard error is the parent's. A child whose input ends before `go`
-//! ends, so that none outlives a parent that failed.
+//! Lines go over the child's standard input and output; its standard error is the parent's. A child
+//! whose input ends before `go` ends, so that none outlives a parent that failed.
 //!
-//! The task is one argument to the hidden command `lab process`, at which the binary must have mounted
-//! [`LabCommand`](crate::LabCommand).
+//! The task is one argument to the hidden command `lab process`, at which the binary must have
+//! mounted [`LabCommand`](crate::LabCommand).
 
 use crate::LabError;
 use crate::kill;
@@ -181,7 +181,8 @@ impl Fleet {
         Ok(Self { processes })
     }
 
-    /// Lets all begin, and gives their results in order. `progress` is called with how far the process that is least far is.
+    /// Lets all begin, and gives their results in order. `progress` is called with how far the
+    /// process that is least far is.
     pub(crate) fn go<R: DeserializeOwned + Send>(mut self, progress: impl Fn(u64) + Sync) -> Result<Vec<R>, LabError> {
         self.processes.iter_mut().try_for_each(Process::go)?;
         let positions: Vec<AtomicU64> = self.processes.iter().map(|_| AtomicU64::new(0)).collect();

@@ -1,7 +1,7 @@
 //! Workloads, traces, experiments, reports.
 //!
-//! The lab drives caches as their users would, through [`Cache`](atoll_cache::Cache), and holds them against published results, exact
-//! policies and other caches.
+//! The lab drives caches as their users would, through [`Cache`](atoll_cache::Cache), and holds
+//! them against published results, exact policies and other caches.
 //!
 //! | module | concept |
 //! |---|---|

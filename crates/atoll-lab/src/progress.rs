@@ -1,4 +1,5 @@
-//! Progress of what takes longer than two seconds: a bar on a terminal, a line now and then in a log.
+//! Progress of what takes longer than two seconds: a bar on a terminal, a line now and then in a
+//! log.
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
@@ -24,7 +25,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A bar of `total` steps, hidden at first; where standard error is no terminal there are lines instead.
+    /// A bar of `total` steps, hidden at first; where standard error is no terminal there are lines
+    /// instead.
     pub fn new(total: u64, what: &'static str) -> Self {
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
         let template = "{msg} {wide_bar} {percent:>3} %, {eta} left";

@@ -1,4 +1,5 @@
-//! Seeded random words: Steele, Lea and Flood's SplitMix64 (OOPSLA 2014), which passes BigCrush and needs one word of state.
+//! Seeded random words: Steele, Lea and Flood's SplitMix64 (OOPSLA 2014), which passes BigCrush and
+//! needs one word of state.
 
 /// A stream of random words that a seed determines.
 #[derive(Clone, Debug)]

@@ -3,7 +3,8 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// What the scheduler counts of the thread that made this: `/proc/thread-self/schedstat`, kept open.
+/// What the scheduler counts of the thread that made this: `/proc/thread-self/schedstat`, kept
+/// open.
 pub(crate) struct Scheduled(Option<File>);
 
 impl Scheduled {

@@ -1,8 +1,11 @@
-//! What the operations of the cache ask of the network: round trips, verbs, bytes, counted where the verbs are posted.
+//! What the operations of the cache ask of the network: round trips, verbs, bytes, counted where
+//! the verbs are posted.
 //!
-//! One client on a simulated network does each operation many times, by itself. Of an operation's counts the median is told: now and then one meets an equal
-//! fingerprint and READs one record more, which the mean shows. What a client does for others on the way (hotness, evictions, leases, the pool's clock) is not
-//! the operation's and not in its row; evictions have a row of their own, with everything that they cost divided by the objects that went.
+//! One client on a simulated network does each operation many times, by itself. Of an operation's
+//! counts the median is told: now and then one meets an equal fingerprint and READs one record
+//! more, which the mean shows. What a client does for others on the way (hotness, evictions,
+//! leases, the pool's clock) is not the operation's and not in its row; evictions have a row of
+//! their own, with everything that they cost divided by the objects that went.
 
 use crate::LabError;
 use crate::experiments::setup::{GROUP_OBJECTS, pool};
@@ -152,7 +155,7 @@ impl Bench {
             let pool = ForgePool::format(&maker, settings).await?;
             Forge::join(&pool, endpoint).await
         }))?;
-        let mut forge = forge?;
+        let forge = forge?;
         forge.set_address_cache(address_cache_bytes);
         Ok(Self { sim, client: Rc::new(RefCell::new(Some(Cache::new(forge)))) })
     }
@@ -257,8 +260,8 @@ impl Bench {
 impl Drop for Bench {
     /// Leaving takes a task of the simulation.
     fn drop(&mut self) {
-        if let Some(mut client) = self.client.take() {
-            let _ = self.sim.block_on(async move { client.engine_mut().leave().await });
+        if let Some(client) = self.client.take() {
+            let _ = self.sim.block_on(async move { client.engine().leave().await });
         }
     }
 }

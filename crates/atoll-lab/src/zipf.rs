@@ -1,13 +1,15 @@
 //! A generated load: GETs whose keys follow Zipf's law, `zipf:KEYS,THETA,REQUESTS`.
 //!
-//! The key of rank r (1 is the hottest) is asked for with a probability proportional to 1 / r^THETA. Ranks are drawn exactly, in
-//! constant time and memory for any THETA, by the rejection-inversion of Hörmann and Derflinger ("Rejection-inversion to generate
-//! variates from monotone discrete distributions", ACM TOMACS 6(3), 1996). Hot ranks are scattered over the space of keys by a
-//! bijection, so that no two share a key and neighbours in rank are not neighbours in the index.
+//! The key of rank r (1 is the hottest) is asked for with a probability proportional to 1 /
+//! r^THETA. Ranks are drawn exactly, in constant time and memory for any THETA, by the
+//! rejection-inversion of Hörmann and Derflinger ("Rejection-inversion to generate variates from
+//! monotone discrete distributions", ACM TOMACS 6(3), 1996). Hot ranks are scattered over the space
+//! of keys by a bijection, so that no two share a key and neighbours in rank are not neighbours in
+//! the index.
 //!
-//! The same seed gives the same load on every machine. Logarithms and exponentials therefore come from `libm`, which is the same code
-//! everywhere, and not from the platform; `rand_distr` has the same algorithm, but which mathematics it uses depends on what else
-//! is built with it.
+//! The same seed gives the same load on every machine. Logarithms and exponentials therefore come
+//! from `libm`, which is the same code everywhere, and not from the platform; `rand_distr` has the
+//! same algorithm, but which mathematics it uses depends on what else is built with it.
 
 use crate::random::{Random, mix};
 use crate::trace::{Operation, Request};
@@ -30,11 +32,14 @@ pub struct ZipfError {
 pub struct ZipfRanks {
     ranks: u64,
     theta: f64,
-    /// Added to every rank before its weight is taken; 0 for Zipf's law, more for Mandelbrot's, whose head is flatter.
+    /// Added to every rank before its weight is taken; 0 for Zipf's law, more for Mandelbrot's,
+    /// whose head is flatter.
     shift: f64,
-    /// One more than the shift. Ranks are measured in it, so that the first has density 1 and no digits are lost in the head.
+    /// One more than the shift. Ranks are measured in it, so that the first has density 1 and no
+    /// digits are lost in the head.
     scale: f64,
-    /// The integral of the density from rank 1 on, shifted so that the first rank's share of it is exactly its weight.
+    /// The integral of the density from rank 1 on, shifted so that the first rank's share of it is
+    /// exactly its weight.
     integral_first: f64,
     /// The integral up to half a rank beyond the last.
     integral_last: f64,
@@ -166,8 +171,8 @@ impl Zipf {
 mod tests {
     use super::*;
 
-    /// Pearson's statistic of 400 thousand draws against the exact probabilities, ranks of small expectation pooled; gives it
-    /// with its degrees of freedom.
+    /// Pearson's statistic of 400 thousand draws against the exact probabilities, ranks of small
+    /// expectation pooled; gives it with its degrees of freedom.
     fn chi_square(ranks: u64, theta: f64, shift: f64) -> (f64, f64) {
         const DRAWS: u64 = 400_000;
         let zipf = ZipfRanks::shifted(ranks, theta, shift);

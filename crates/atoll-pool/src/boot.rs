@@ -1,14 +1,15 @@
 //! A region that outlives its host's boot: a file on a disk.
 //!
-//! After a crash of the host the file holds some of what was written and not the rest. So a word says whether the pool was **closed**: everybody had
-//! left, and everything was on the disk.
+//! After a crash of the host the file holds some of what was written and not the rest. So a word
+//! says whether the pool was **closed**: everybody had left, and everything was on the disk.
 //!
 //! ```text
 //! word 17 of the header   the boot id of the host that formatted the pool, or took it over; 0 if unknown    data, written by a process that is alone
 //! the closing word        joins so far 63 | closed 1                                           atomics only
 //! ```
 //!
-//! What an opener of the file does ([`judge`]). The pool's boot id or the opener's may be unknown: a container need not have a `/proc`.
+//! What an opener of the file does ([`judge`]). The pool's boot id or the opener's may be unknown:
+//! a container need not have a `/proc`.
 //!
 //! | boot ids | the file | open elsewhere | closed | verdict |
 //! |---|---|---|---|---|
@@ -22,8 +23,8 @@
 //! | different | on a disk | no | yes | taken over: the pool's time goes on (see `clock`), then the boot id becomes this one's |
 //! | different | on a disk | no | no | made anew: all but the headers and the nodes that there are, then the boot id |
 //!
-//! A process that takes a file over, or makes it anew, has it open alone meanwhile. The boot id comes last, so that one that dies before is followed by
-//! another that does all of it.
+//! A process that takes a file over, or makes it anew, has it open alone meanwhile. The boot id
+//! comes last, so that one that dies before is followed by another that does all of it.
 //!
 //! | the closing word | by | when |
 //! |---|---|---|
@@ -59,8 +60,8 @@ pub enum Verdict {
     Unknown,
 }
 
-/// What an opener that reads the boot id `mine` does with a region whose boot id is `found`: a row of the table above. `is_shared` says that another process
-/// has the region open.
+/// What an opener that reads the boot id `mine` does with a region whose boot id is `found`: a row
+/// of the table above. `is_shared` says that another process has the region open.
 pub fn judge(found: u64, mine: Option<u64>, is_volatile: bool, is_shared: bool, is_closed: bool) -> Verdict {
     let known = mine.filter(|_| found != UNKNOWN);
     match (known, is_volatile || is_shared, is_closed) {
@@ -86,7 +87,8 @@ pub async fn look<E: Endpoint>(
     Ok(judge(found, mine, is_volatile, is_shared, is_closed))
 }
 
-/// Does what the verdict says; whether the region was emptied. The caller has it open alone if the verdict is to take it over or to make it anew.
+/// Does what the verdict says; whether the region was emptied. The caller has it open alone if the
+/// verdict is to take it over or to make it anew.
 pub async fn settle<E: Endpoint>(
     endpoint: &E,
     pool: &Pool,
@@ -152,7 +154,8 @@ async fn clear_span<E: Endpoint>(endpoint: &E, mut at: Address, end: u64) -> Res
     Ok(())
 }
 
-/// Counts a client that has joined; `true` if the pool had been closed: then the word must be on the disk before the client changes anything.
+/// Counts a client that has joined; `true` if the pool had been closed: then the word must be on
+/// the disk before the client changes anything.
 pub async fn count_join<E: Endpoint>(endpoint: &E, layout: &Layout) -> Result<bool, VerbError> {
     let mut found = read_word(endpoint, layout.closing()).await?;
     loop {
@@ -166,8 +169,9 @@ pub async fn count_join<E: Endpoint>(endpoint: &E, layout: &Layout) -> Result<bo
     }
 }
 
-/// What the closing word is, if nobody is in the pool now and somebody was: then everything is to be brought to the disk, and [`close`] called. What
-/// dead clients left miscounted has been counted anew before.
+/// What the closing word is, if nobody is in the pool now and somebody was: then everything is to
+/// be brought to the disk, and [`close`] called. What dead clients left miscounted has been counted
+/// anew before.
 pub async fn closing<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<Option<u64>, VerbError> {
     let word = read_word(endpoint, pool.layout.closing()).await?;
     let places = registry::places(endpoint, pool).await?;
@@ -187,7 +191,8 @@ pub async fn close<E: Endpoint>(endpoint: &E, layout: &Layout, word: u64) -> Res
 mod tests {
     use super::*;
 
-    /// The table of the header: boot ids equal, unknown or different; in memory; shared; closed; verdict.
+    /// The table of the header: boot ids equal, unknown or different; in memory; shared; closed;
+    /// verdict.
     #[test]
     fn every_case_has_the_verdict_of_exactly_one_row() {
         let (any, yes, no) = (None, Some(true), Some(false));

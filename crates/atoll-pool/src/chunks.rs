@@ -28,9 +28,10 @@
 //!
 //! Every transition is one compare-and-swap of word 0. The generation counts the reuses of a chunk.
 //!
-//! The count of free chunks follows the transitions unawaited. Whoever dies in between leaves it wrong; until it is counted anew, searches
-//! that distrust it do not go through everything for what it promises, and now and then one looks a little further although it says that there is
-//! nothing. A last resort goes through everything, and lowers the count if it finds nothing.
+//! The count of free chunks follows the transitions unawaited. Whoever dies in between leaves it
+//! wrong; until it is counted anew, searches that distrust it do not go through everything for what
+//! it promises, and now and then one looks a little further although it says that there is nothing.
+//! A last resort goes through everything, and lowers the count if it finds nothing.
 
 use crate::{Incarnation, Layout, nodes, provision, read_word};
 use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Ticket, VerbError};
@@ -75,8 +76,8 @@ pub struct Chunk {
     pub owner_slot: u32,
     /// Low 16 bits of the owner's epoch.
     pub owner_epoch: u16,
-    /// How often it was reused, wrapping. What points into a chunk names the low 16 bits; the others also count how often it was put
-    /// [back](Chunk::back).
+    /// How often it was reused, wrapping. What points into a chunk names the low 16 bits; the
+    /// others also count how often it was put [back](Chunk::back).
     pub generation: u32,
 }
 
@@ -98,8 +99,8 @@ impl Chunk {
         Self { state, owner_slot: owner.slot, owner_epoch: owner.epoch as u16, generation }
     }
 
-    /// The same life of the chunk in a state that it was in before: a word that it did not have then, or whoever saw it then and swaps it now would take it
-    /// for the old one.
+    /// The same life of the chunk in a state that it was in before: a word that it did not have
+    /// then, or whoever saw it then and swaps it now would take it for the old one.
     pub fn back(self, state: ChunkState) -> Self {
         Self { state, generation: self.generation.wrapping_add(1 << 16), ..self }
     }
@@ -159,9 +160,10 @@ const ROUNDS_ANYWAY: u32 = 4;
 const ROUNDS_FOR_MANY: u32 = 64;
 const MANY_FREE: u64 = 16;
 
-/// Takes a free chunk, for `state`; gives its number and generation. `None` if none was found: there is none, or others were faster at
-/// every one. A count of free chunks that is no more than `kept` counts as none: an engine keeps those for clients that empty chunks. While not
-/// all of the pool's memory is there, more is provided before it is said that no chunk is free.
+/// Takes a free chunk, for `state`; gives its number and generation. `None` if none was found:
+/// there is none, or others were faster at every one. A count of free chunks that is no more than
+/// `kept` counts as none: an engine keeps those for clients that empty chunks. While not all of the
+/// pool's memory is there, more is provided before it is said that no chunk is free.
 pub async fn allocate<E: Endpoint>(
     endpoint: &E,
     layout: &Layout,
@@ -214,11 +216,11 @@ async fn search<E: Endpoint>(
         descriptors = batch.take(read);
         let says_none = free as i64 <= kept as i64;
         let looked_enough = match count {
-            // Of a few free ones, each look after the first finds one in as many cases only: with hundreds of clients those walks would be all that the
-            // nodes have time for.
+            // Of a few free ones, each look after the first finds one in as many cases only: with
+            // hundreds of clients those walks would be all that the nodes have time for.
             FreeCount::Glance => round > 0 && free < u64::from(chunks / SEARCH),
-            // While others allocate and free, a count that is too high cannot be lowered, and a walk through all descriptors for nothing costs more
-            // than an eviction.
+            // While others allocate and free, a count that is too high cannot be lowered, and a
+            // walk through all descriptors for nothing costs more than an eviction.
             FreeCount::Distrusted if free > MANY_FREE => round == ROUNDS_FOR_MANY,
             FreeCount::Distrusted => round >= ROUNDS_ANYWAY,
             FreeCount::Trusted | FreeCount::Ignored => round == ROUNDS_ANYWAY && says_none,
@@ -247,7 +249,8 @@ async fn search<E: Endpoint>(
             first = (endpoint.random() % u64::from(chunks)) as u32;
         }
     }
-    // All were looked at, and nobody allocated or freed meanwhile: the hint is too high. Unless it tells of chunks that this process does not know.
+    // All were looked at, and nobody allocated or freed meanwhile: the hint is too high. Unless it
+    // tells of chunks that this process does not know.
     let hint = hint.filter(|_| matches!(count, FreeCount::Distrusted | FreeCount::Ignored));
     if let Some(hint) = hint
         && !Box::pin(nodes::has_more(endpoint, layout)).await?

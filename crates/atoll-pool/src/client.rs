@@ -2,24 +2,27 @@
 //!
 //! | part | concept |
 //! |---|---|
-//! | member | its place in the registry, with lease and protection ([`registry`]) |
+//! | member | its place in the registry, with lease and protections ([`registry`]) |
 //! | clock | the pool's time ([`clock`](crate::clock)) |
 //! | watch, times | when another client is suspected ([`repair`](crate::repair)) |
 //! | retirement | memory that it gives back to the host ([`retirement`]) |
 //! | tokens | numbers that no other write has |
 //! | lost | why it is of no use any more |
+//! | in flight | its operations that are under way ([`in_flight`](crate::in_flight)) |
 //!
 //! Invariants:
-//! - A client that is lost posts nothing more, acknowledges nothing, and does not give up its place:
-//!   a verb of it may still land.
+//! - A client that is lost begins nothing more, acknowledges no change, and does not give up its
+//!   place: a verb of it may still land.
 //! - Between two rounds a client makes at most [`Client::operations_per_round`] operations.
 
 use crate::chunks::{self, Descriptor};
+use crate::in_flight::{Entry, InFlight};
 use crate::loan::Lender;
-use crate::registry::{self, Member, Times, Watch};
+use crate::nodes::{self, Claim};
+use crate::registry::{self, Member, Neighbours, Reach, Times, Watch};
 use crate::repair::Repaired;
 use crate::retirement::{self, Retirement};
-use crate::{Chunk, ChunkId, Incarnation, Pool, PoolClock, PoolError, nodes};
+use crate::{Chunk, ChunkId, Incarnation, Pool, PoolClock, PoolError};
 use atoll_fabric::purpose::Scope;
 use atoll_fabric::{Batch, Endpoint, Purpose, VerbError};
 use std::cell::{Cell, RefCell};
@@ -38,8 +41,10 @@ pub struct Client<E: Endpoint> {
     pub endpoint: E,
     /// The pool, as its process has it open.
     pub pool: Arc<Pool>,
-    /// `None` for an auditor, and after the client has left.
+    /// `None` for an auditor.
     member: Option<Member>,
+    /// Whether it has given up its place.
+    has_left: Cell<bool>,
     clock: RefCell<PoolClock>,
     tokens: Cell<(u64, u64)>,
     operations_to_round: Cell<u32>,
@@ -47,6 +52,8 @@ pub struct Client<E: Endpoint> {
     times: Cell<Times>,
     /// When it last looked after the other clients.
     looked_ns: Cell<u64>,
+    /// The places that it looks after.
+    pub(crate) neighbours: RefCell<Neighbours>,
     /// What it has seen of the other clients' leases.
     pub(crate) watch: RefCell<Watch>,
     /// Lent while memory is given back: one operation does that at a time.
@@ -59,6 +66,9 @@ pub struct Client<E: Endpoint> {
     counts_estimated: Cell<bool>,
     lost: RefCell<Option<VerbError>>,
     upkeep: Cell<Upkeep>,
+    in_flight: InFlight,
+    /// One operation at a time makes a round.
+    pub(crate) round: Lender<()>,
 }
 
 /// What a client counts of its upkeep.
@@ -97,12 +107,14 @@ impl<E: Endpoint> Client<E> {
             endpoint,
             pool: pool.clone(),
             member,
+            has_left: Cell::new(false),
             clock: RefCell::default(),
             tokens: Cell::new((0, 0)),
             operations_to_round: Cell::new(OPERATIONS_PER_ROUND),
             operations_per_round: Cell::new(OPERATIONS_PER_ROUND),
             times: Cell::default(),
             looked_ns: Cell::new(0),
+            neighbours: RefCell::default(),
             watch: RefCell::default(),
             retirement: Lender::new(Retirement::default()),
             out_of_use: Cell::new(0),
@@ -110,6 +122,8 @@ impl<E: Endpoint> Client<E> {
             counts_estimated: Cell::new(false),
             lost: RefCell::new(None),
             upkeep: Cell::default(),
+            in_flight: InFlight::default(),
+            round: Lender::new(()),
         }
     }
 
@@ -119,12 +133,13 @@ impl<E: Endpoint> Client<E> {
     /// If it has left, or is an auditor.
     #[inline]
     pub fn member(&self) -> &Member {
-        self.member.as_ref().expect("a client that has left does nothing any more")
+        debug_assert!(!self.has_left.get(), "a client that has left does nothing any more");
+        self.member.as_ref().expect("an auditor has no place")
     }
 
     /// Whether it has a place: it is no auditor, and has not left.
     pub fn is_member(&self) -> bool {
-        self.member.is_some()
+        self.member.is_some() && !self.has_left.get()
     }
 
     /// Which incarnation it is.
@@ -146,6 +161,11 @@ impl<E: Endpoint> Client<E> {
         self.times.get()
     }
 
+    /// Sets how many other clients this one looks after.
+    pub fn set_reach(&self, reach: Reach) {
+        self.neighbours.borrow_mut().set_reach(reach);
+    }
+
     /// What it has counted of its upkeep.
     pub fn upkeep(&self) -> Upkeep {
         self.upkeep.get()
@@ -156,6 +176,74 @@ impl<E: Endpoint> Client<E> {
         let mut upkeep = self.upkeep.get();
         count(&mut upkeep);
         self.upkeep.set(upkeep);
+    }
+
+    // Operations.
+
+    /// The operations that are under way.
+    pub fn in_flight(&self) -> &InFlight {
+        &self.in_flight
+    }
+
+    /// Begins an operation: from now on it may look at the pool. It waits while as many are under
+    /// way as may be, and says so if this client is at rest.
+    pub async fn begin(&self, entry: &mut Entry) -> Result<(), VerbError> {
+        if !self.in_flight.try_enter(entry) {
+            self.in_flight.enter(entry).await;
+        }
+        match self.is_at_rest() {
+            true => Box::pin(self.end_rest()).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Begins an operation, unless it has to wait for anything; whether it did.
+    #[inline(always)]
+    pub fn try_begin(&self, entry: &mut Entry) -> bool {
+        !self.is_at_rest() && self.in_flight.try_enter(entry)
+    }
+
+    #[inline]
+    fn is_at_rest(&self) -> bool {
+        self.member.as_ref().is_some_and(Member::is_at_rest)
+    }
+
+    async fn end_rest(&self) -> Result<(), VerbError> {
+        match self.is_member() {
+            true => self.member().begin(&self.endpoint).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Says that this client is at rest, if no operation is under way any more.
+    pub async fn rest(&self) -> Result<(), VerbError> {
+        let nothing_is = || self.in_flight.count() == 0;
+        match self.is_member() && nothing_is() {
+            true => self.member().rest(&self.endpoint, nothing_is).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Lets an operation wait for what others must do. Meanwhile it relies on nothing that it has
+    /// seen, and the client is at rest if all its operations wait so.
+    pub async fn wait_aside(&self, entry: &mut Entry, ns: u64) -> Result<(), VerbError> {
+        self.in_flight.leave(entry);
+        self.rest().await?;
+        self.endpoint.pause(ns).await;
+        self.begin(entry).await
+    }
+
+    /// Does what is no operation of a tenant as if it was one.
+    pub async fn as_operation<T, F: From<VerbError>>(&self, work: impl Future<Output = Result<T, F>>) -> Result<T, F> {
+        struct Counted<'c>(&'c InFlight, Entry);
+        impl Drop for Counted<'_> {
+            fn drop(&mut self) {
+                self.0.leave(&mut self.1);
+            }
+        }
+        let mut counted = Counted(&self.in_flight, Entry::default());
+        self.begin(&mut counted.1).await?;
+        work.await
     }
 
     // Rounds.
@@ -170,7 +258,7 @@ impl<E: Endpoint> Client<E> {
     /// Counts an operation; whether a round is due before it.
     #[inline]
     pub fn count_operation(&self) -> bool {
-        let left = self.operations_to_round.get() - 1;
+        let left = self.operations_to_round.get().saturating_sub(1);
         self.operations_to_round.set(left);
         left == 0
     }
@@ -199,7 +287,8 @@ impl<E: Endpoint> Client<E> {
         self.usable().inspect_err(|_| self.operations_to_round.set(1))
     }
 
-    /// Whether it is time to look after the other clients; if so, the next time is counted from now.
+    /// Whether it is time to look after the other clients; if so, the next time is counted from
+    /// now.
     pub(crate) fn is_look_due(&self) -> bool {
         let now_ns = self.endpoint.now_ns();
         let is_due = now_ns.wrapping_sub(self.looked_ns.get()) >= self.times.get().look_ns;
@@ -240,36 +329,45 @@ impl<E: Endpoint> Client<E> {
     /// operation whose copy of the pool's clock is too old (so that no operation on one host begins
     /// more than a millisecond after the last answer), and after a word that it did not expect.
     pub async fn check_membership(&self) -> Result<(), VerbError> {
-        let Some(member) = &self.member else { return Ok(()) };
-        let checked = member.check(&self.endpoint).await;
+        if !self.is_member() {
+            return Ok(());
+        }
+        let checked = self.member().check(&self.endpoint).await;
         checked.inspect_err(|error| self.note_failure(error))
     }
 
     // Leaving.
 
     /// Gives up the place. The caller has put back everything that this client owned.
-    pub async fn leave(&mut self) -> Result<(), VerbError> {
-        match self.member.take() {
+    pub async fn leave(&self) -> Result<(), VerbError> {
+        match self.last_member() {
             Some(member) => member.leave(&self.endpoint).await,
             None => Ok(()),
         }
     }
 
     /// Gives up the place of a client that has not put back what it owned: others repair that.
-    pub async fn abandon(&mut self) -> Result<(), VerbError> {
-        match self.member.take() {
+    pub async fn abandon(&self) -> Result<(), VerbError> {
+        match self.last_member() {
             Some(member) => member.abandon(&self.endpoint).await,
             None => Ok(()),
         }
     }
 
     /// Forgets the place of a client that is lost: others repair it once it is shut out.
-    pub fn forget(&mut self) {
-        self.member = None;
+    pub fn forget(&self) {
+        self.has_left.set(true);
+    }
+
+    /// Its place, if it has one, which it gives up.
+    fn last_member(&self) -> Option<&Member> {
+        let member = self.member.as_ref().filter(|_| !self.has_left.get());
+        self.has_left.set(true);
+        member
     }
 
     /// Gives up the place in a destructor, where nothing can be awaited, as [`Client::abandon`].
-    pub fn abandon_now(&mut self) {
+    pub fn abandon_now(&self) {
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         let _ = std::pin::pin!(self.abandon()).as_mut().poll(&mut context);
     }
@@ -363,9 +461,12 @@ impl<E: Endpoint> Client<E> {
         Ok(())
     }
 
-    /// Chunks that operations of other clients must not see reused.
-    pub async fn protected_by_others(&self) -> Result<Vec<ChunkId>, VerbError> {
-        registry::protected_chunks(&self.endpoint, &self.pool, self.me()).await
+    /// Chunks that operations must not see used anew, those of this client among them.
+    pub async fn protected_chunks(&self) -> Result<Vec<ChunkId>, VerbError> {
+        let mut chunks = registry::protected_chunks(&self.endpoint, &self.pool, self.me()).await?;
+        // After the READ: one of this client's may have begun to protect something meanwhile.
+        chunks.extend(self.member().protected());
+        Ok(chunks)
     }
 
     /// Clients shut out so far, and how many of those the last count has seen.
@@ -392,13 +493,13 @@ impl<E: Endpoint> Client<E> {
 
     // Growing and shrinking.
 
-    /// Adds a memory node with at most so many bytes, on a fabric whose regions are all there; gives
-    /// its number. Elsewhere the region is made between [`nodes::claim`] and
-    /// [`Claim::prepare`](nodes::Claim::prepare).
+    /// Adds a memory node with at most so many bytes, on a fabric whose regions are all there;
+    /// gives its number. Elsewhere the region is made between [`nodes::claim`] and
+    /// [`Claim::prepare`].
     pub async fn grow(&self, bytes: u64) -> Result<u8, PoolError> {
         let grown = self.add_node(bytes).await;
-        // The node may be there and its chunks not be counted: if this client left as if nothing had
-        // happened, no client would count them.
+        // The node may be there and its chunks not be counted: if this client left as if nothing
+        // had happened, no client would count them.
         if let Err(PoolError::Verb(error)) = &grown {
             self.note_failure(error);
         }
@@ -408,8 +509,19 @@ impl<E: Endpoint> Client<E> {
     async fn add_node(&self, bytes: u64) -> Result<u8, PoolError> {
         let claim = nodes::claim(&self.endpoint, &self.pool, self.me(), bytes).await?;
         let identity = claim.prepare(&self.endpoint, &self.pool).await?;
-        claim.publish(&self.endpoint, &self.pool, identity).await?;
+        self.publish_node(&claim, identity).await?;
         Ok(claim.node)
+    }
+
+    /// Makes the chunks of a node that this client has claimed and prepared the pool's.
+    pub async fn publish_node(&self, claim: &Claim, identity: u32) -> Result<(), PoolError> {
+        // Between the node's word and the count of free chunks, nobody may count anew.
+        let was_at_rest = self.is_at_rest();
+        self.as_operation(claim.publish(&self.endpoint, &self.pool, identity)).await?;
+        if was_at_rest {
+            self.rest().await?;
+        }
+        Ok(())
     }
 
     /// Takes a chunk out of use that this client owns as Open.
@@ -434,7 +546,7 @@ impl<E: Endpoint> Client<E> {
     pub async fn discard_retired(&self, most: usize) -> Result<u64, VerbError> {
         // Another operation of this client is at it.
         let Some(mut retirement) = self.retirement.lend() else { return Ok(1) };
-        let gone_on = retirement.go_on(&self.endpoint, &self.pool, self.me(), most).await;
+        let gone_on = retirement.go_on(self, most).await;
         self.out_of_use.set(retirement.out_of_use(self.pool.layout.chunks()));
         gone_on.inspect_err(|error| self.note_failure(error)).map(|()| retirement.left() as u64)
     }

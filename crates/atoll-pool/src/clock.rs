@@ -1,12 +1,14 @@
-//! The pool's clock, which judges expiry: one word of milliseconds since the Unix epoch that only ever grows.
+//! The pool's clock, which judges expiry: one word of milliseconds since the Unix epoch that only
+//! ever grows.
 //!
 //! ```text
 //! clock          the pool's time, milliseconds since the Unix epoch                  atomics only
 //! clock offset   the pool's time less the agent's clock, wrapping; all ones: none    data, as the header
 //! ```
 //!
-//! **Wall clocks are believed once.** The client that formats the pool says what time it is. From then on time is what
-//! passes on monotone clocks, so a wrong wall clock neither expires an object nor keeps one.
+//! **Wall clocks are believed once.** The client that formats the pool says what time it is. From
+//! then on time is what passes on monotone clocks, so a wrong wall clock neither expires an object
+//! nor keeps one.
 //!
 //! | a wall clock | is |
 //! |---|---|
@@ -15,10 +17,12 @@
 //! | the same, behind the pool's time | refused: the pool's time goes on from where it was |
 //! | of any other client, or stepped while the pool is in use | refused, and reported from [`OUTLIER_MS`] on |
 //!
-//! A small step is not followed either. NTP corrects the rate of the kernel's monotone clocks as it corrects the wall
-//! clock's, so the two part only by steps. A pool that should have a corrected wall clock's time is made anew.
+//! A small step is not followed either. NTP corrects the rate of the kernel's monotone clocks as it
+//! corrects the wall clock's, so the two part only by steps. A pool that should have a corrected
+//! wall clock's time is made anew.
 //!
-//! **Advancing.** A client that wants the time READs the word. If its own reckoning is later, it swaps that in:
+//! **Advancing.** A client that wants the time READs the word. If its own reckoning is later, it
+//! swaps that in:
 //!
 //! | the client | its reckoning |
 //! |---|---|
@@ -28,11 +32,13 @@
 //! | cannot, and has looked at the word before | the word as it was then, plus what passed on the client's monotone clock |
 //! | cannot, and looks for the first time | the word |
 //!
-//! So an advance is never larger than the monotone time that passed for the client that makes it. A swap that fails is
-//! tried again on the word that it found: that may come from a client that stood still after it had reckoned.
+//! So an advance is never larger than the monotone time that passed for the client that makes it. A
+//! swap that fails is tried again on the word that it found: that may come from a client that stood
+//! still after it had reckoned.
 //!
-//! **Judging.** A client judges by a value that the word has had, for at most [`REFRESH_NS`] by its monotone clock. Hence,
-//! once an object has expired for one client, an operation that any client begins [`SKEW_MS`] later finds it expired.
+//! **Judging.** A client judges by a value that the word has had, for at most [`REFRESH_NS`] by its
+//! monotone clock. Hence, once an object has expired for one client, an operation that any client
+//! begins [`SKEW_MS`] later finds it expired.
 
 use crate::{Layout, read_word};
 use atoll_fabric::{Batch, Endpoint, VerbError};
@@ -79,14 +85,15 @@ impl PoolClock {
         is_fresh.then_some(self.known_ms)
     }
 
-    /// The time in microseconds by the last look, however old that is, and this client's monotone clock: for what need
-    /// not be exact.
+    /// The time in microseconds by the last look, however old that is, and this client's monotone
+    /// clock: for what need not be exact.
     #[inline]
     pub fn about_us(&self, now_ns: u64) -> u64 {
         self.known_ms.saturating_mul(1000).saturating_add(now_ns.wrapping_sub(self.looked_ns) / 1000)
     }
 
-    /// The time, looking at the word if the last look is older than [`REFRESH_NS`]. `now_ns` is the endpoint's monotone clock.
+    /// The time, looking at the word if the last look is older than [`REFRESH_NS`]. `now_ns` is the
+    /// endpoint's monotone clock.
     #[inline]
     pub async fn now_ms<E: Endpoint>(&mut self, endpoint: &E, layout: &Layout, now_ns: u64) -> Result<u64, VerbError> {
         if let Some(ms) = self.running_ms(now_ns) {
@@ -97,12 +104,14 @@ impl PoolClock {
         Ok(self.known_ms)
     }
 
-    /// How far this host's wall clock is ahead of the pool's time, by the last look; negative if it is behind.
+    /// How far this host's wall clock is ahead of the pool's time, by the last look; negative if it
+    /// is behind.
     pub fn wall_ahead_ms(&self) -> i64 {
         self.wall_ahead_ms
     }
 
-    /// How often this client refused a clock: its host's wall clock came to be [`OUTLIER_MS`] off, or its agent's clock was.
+    /// How often this client refused a clock: its host's wall clock came to be [`OUTLIER_MS`] off,
+    /// or its agent's clock was.
     pub fn outliers(&self) -> u64 {
         self.outliers
     }
@@ -127,7 +136,8 @@ impl PoolClock {
             matches!(reckoning, Reckoning::Agent(_)) && reckoned_ms.saturating_add(OUTLIER_MS) <= self.known_ms;
         self.reckoning = match reckoning {
             Reckoning::Agent(_) if !is_outlier => reckoning,
-            // A client whose reckoning is not behind by now keeps it: setting it anew would lose the time that the look took.
+            // A client whose reckoning is not behind by now keeps it: setting it anew would lose
+            // the time that the look took.
             Reckoning::Own { .. } if reckoning.ms(endpoint) >= self.known_ms => reckoning,
             _ => Reckoning::Own { ms: self.known_ms, ns: endpoint.now_ns() },
         };
@@ -157,8 +167,8 @@ impl Reckoning {
     }
 }
 
-/// Adds the WRITEs that begin the pool's time, or begin it anew in another life of the agent. The time is this host's wall
-/// clock, or `least_ms` if that is later.
+/// Adds the WRITEs that begin the pool's time, or begin it anew in another life of the agent. The
+/// time is this host's wall clock, or `least_ms` if that is later.
 pub(crate) fn add_beginning<E: Endpoint>(batch: &mut Batch, endpoint: &E, layout: &Layout, least_ms: u64) {
     let ms = endpoint.unix_ms().max(least_ms);
     let offset = endpoint.agent_ms().map_or(NO_OFFSET, |agent_ms| ms.wrapping_sub(agent_ms));

@@ -14,15 +14,16 @@
 //! word 32.. the control words, each on a line of its own: see `layout`
 //! ```
 //!
-//! Words 0..32 are data, written once but for word 17; the magic last, so that a region is a pool only when it is whole. What is read is trusted only
-//! after the checksum and every bound have been checked.
+//! Words 0..32 are data, written once but for word 17; the magic last, so that a region is a pool
+//! only when it is whole. What is read is trusted only after the checksum and every bound have been
+//! checked.
 
 use crate::layout::EngineArea;
 use crate::{Layout, Pool, boot, clock, nodes, provision};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
 
 /// The format that this version reads and writes.
-pub const FORMAT_VERSION: u8 = 9;
+pub const FORMAT_VERSION: u8 = 10;
 const MAGIC: u64 = u64::from_le_bytes(*b"ATOLLPL\0") | (FORMAT_VERSION as u64) << 56;
 const WORDS: usize = 32;
 
@@ -132,7 +133,8 @@ pub enum PoolError {
 /// What all processes agree on, fixed when the pool is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolSettings {
-    /// Bytes of all regions that the pool is made with: the hard limit of everything in it until memory nodes are added.
+    /// Bytes of all regions that the pool is made with: the hard limit of everything in it until
+    /// memory nodes are added.
     pub capacity_bytes: u64,
     /// Memory nodes that the pool is made with; the engine's index is spread over them.
     pub nodes: u32,
@@ -159,7 +161,8 @@ pub struct PoolSettings {
 }
 
 impl PoolSettings {
-    /// The defaults for a capacity: chunks of 1/2048 of it between 4 and 32 KiB, 64 clients or an eighth of the chunks.
+    /// The defaults for a capacity: chunks of 1/2048 of it between 4 and 32 KiB, 64 clients or an
+    /// eighth of the chunks.
     pub fn for_capacity(capacity_bytes: u64) -> Self {
         let chunk_bytes = (capacity_bytes / 2048).clamp(4 << 10, 32 << 10) as u32;
         let chunk_bytes = 1 << (31 - chunk_bytes.leading_zeros());
@@ -208,7 +211,8 @@ impl PoolSettings {
         if !(1..=CLIENTS_MAX).contains(&self.clients_max) {
             return bad("the number of clients", self.clients_max.into(), format!("1 to {CLIENTS_MAX}"));
         }
-        // Every process keeps a counter for every object that could be: no more of them than records of a unit each.
+        // Every process keeps a counter for every object that could be: no more of them than
+        // records of a unit each.
         let group_objects_max = GROUP_OBJECTS_MAX.min(self.chunk_bytes / 16);
         if !(1..=group_objects_max).contains(&self.group_objects_max) {
             return bad("the objects of a group", self.group_objects_max.into(), format!("1 to {group_objects_max}"));
@@ -303,8 +307,8 @@ pub(crate) async fn read<E: Endpoint>(endpoint: &E, region_bytes: u64) -> Result
         return Err(PoolError::NotAPool);
     }
     match decode(read_words(endpoint).await?.words(), region_bytes) {
-        // One READ may bring the magic of a pool that is being formatted with older words. The magic is WRITTEN last: what is
-        // READ after it has been seen is whole.
+        // One READ may bring the magic of a pool that is being formatted with older words. The
+        // magic is WRITTEN last: what is READ after it has been seen is whole.
         Err(PoolError::Damaged { .. }) => decode(read_words(endpoint).await?.words(), region_bytes),
         decoded => decoded,
     }
@@ -316,7 +320,8 @@ async fn read_words<E: Endpoint>(endpoint: &E) -> Result<Buffer, VerbError> {
     endpoint.read(HEADER, buffer).await
 }
 
-/// Sets magic and checksum of a header's words right: for tests that want what lies behind those checked.
+/// Sets magic and checksum of a header's words right: for tests that want what lies behind those
+/// checked.
 ///
 /// # Panics
 /// If they are not as many as a header has.

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! node 0, the pool's home
-//! 0        256             896      1024 up   accounts  chunk table  engine area      heap
-//! +--------+---------------+--------+---------+---------+------------+----------------+-----------------+
-//! | header | control words | nodes, | signals | 128 B a | 32 B a     | as the engine  | chunks, aligned |
-//! |        | one a line    | 8 B a  | 64 B a  | client  | chunk      | needs          | to a line       |
-//! +--------+---------------+--------+---------+---------+------------+----------------+-----------------+
+//! 0        256       896      1024 up   accounts  protections  chunk table  engine area  heap
+//! +--------+---------+--------+---------+---------+------------+------------+------------+----------+
+//! | header | control | nodes, | signals | 128 B a | 1 KiB a    | 32 B a     | as the     | chunks,  |
+//! |        | words,  | 8 B a  | 64 B a  | client  | client     | chunk      | engine     | aligned  |
+//! |        | a line  |        | client  |         |            |            | needs      | to lines |
+//! +--------+---------+--------+---------+---------+------------+------------+------------+----------+
 //!
 //! a further node
 //! 0        128                   heap
@@ -15,15 +16,18 @@
 //! +--------+---------------------+-------------------------------+
 //! ```
 //!
-//! Chunks are numbered through: first the home's, then node 1's, and so on. The tables are made for as many chunks and nodes as there may ever be. Nodes
-//! that were there when the pool was made have a share of the engine's words; one that came later has chunks alone.
+//! Chunks are numbered through: first the home's, then node 1's, and so on. The tables are made for
+//! as many chunks and nodes as there may ever be. Nodes that were there when the pool was made have
+//! a share of the engine's words; one that came later has chunks alone.
 //!
-//! Control words, all but the clock's offset for atomics only: clock, free chunks (a hint), resident objects (kept only where objects are limited), clients ever, write
-//! tokens handed out, clients shut out, how many of those the last count of everything has seen, joins and whether the pool was closed (see `boot`),
-//! the clock's offset, which is data (see `clock`), and what is there of the pool's memory (see `provision`).
+//! Control words, all but the clock's offset for atomics only: clock, free chunks (a hint),
+//! resident objects (kept only where objects are limited), clients ever, write tokens handed out,
+//! clients shut out, how many of those the last count of everything has seen, joins and whether the
+//! pool was closed (see `boot`), the clock's offset, which is data (see `clock`), and what is there
+//! of the pool's memory (see `provision`).
 
 use crate::nodes::{KnownNodes, MEMBER_HEADER_BYTES};
-use crate::registry::{ACCOUNT_BYTES, SIGNAL_BYTES};
+use crate::registry::{ACCOUNT_BYTES, PROTECTIONS_BYTES, SIGNAL_BYTES};
 use crate::{ChunkId, PoolError, PoolSettings};
 use atoll_fabric::Address;
 use std::sync::Arc;
@@ -47,7 +51,8 @@ pub struct EngineArea {
     pub share_bytes: u64,
 }
 
-/// Where everything is: derived from the settings alone, but for the nodes that have come since the pool was made. Clones know the same nodes.
+/// Where everything is: derived from the settings alone, but for the nodes that have come since the
+/// pool was made. Clones know the same nodes.
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// Most chunks that there may ever be.
@@ -66,6 +71,7 @@ pub struct Layout {
     pub(crate) nodes_max: u8,
     registry: u64,
     accounts: u64,
+    protections: u64,
     table: u64,
     engine: u64,
     heap: u64,
@@ -81,8 +87,8 @@ pub(crate) fn member_chunks(settings: &PoolSettings, area: EngineArea) -> u32 {
 /// Bytes of a page of memory on every host that we know of.
 const PAGE_BYTES: u64 = 4096;
 
-/// What a heap begins at a multiple of: chunks of whole pages share none with others, so that all of their memory goes back
-/// to the host.
+/// What a heap begins at a multiple of: chunks of whole pages share none with others, so that all
+/// of their memory goes back to the host.
 const fn heap_alignment(chunk_bytes: u64) -> u64 {
     if chunk_bytes < PAGE_BYTES { LINE } else { PAGE_BYTES }
 }
@@ -108,7 +114,8 @@ impl Layout {
         let chunk_bytes = u64::from(settings.chunk_bytes);
         let registry = (NODES + 8 * u64::from(settings.nodes_max)).next_multiple_of(LINE).max(REGISTRY_MIN);
         let accounts = registry + clients * SIGNAL_BYTES;
-        let table = accounts + clients * ACCOUNT_BYTES;
+        let protections = accounts + clients * ACCOUNT_BYTES;
+        let table = protections + clients * PROTECTIONS_BYTES;
         let engine = (table + u64::from(chunks_max) * DESCRIPTOR_BYTES).next_multiple_of(LINE);
         let heap = engine.checked_add(engine_area.home_bytes)?.checked_next_multiple_of(heap_alignment(chunk_bytes))?;
         heap.checked_add(u64::from(home_chunks) * chunk_bytes)?;
@@ -124,6 +131,7 @@ impl Layout {
             nodes_max,
             registry,
             accounts,
+            protections,
             table,
             engine,
             heap,
@@ -171,7 +179,8 @@ impl Layout {
         self.member_heap(node).saturating_add(u64::from(chunks) * self.chunk_bytes)
     }
 
-    /// Chunks that this process knows of: all that there are, unless a node has come since it last looked ([`nodes::learn`](crate::nodes::learn)).
+    /// Chunks that this process knows of: all that there are, unless a node has come since it last
+    /// looked ([`nodes::learn`](crate::nodes::learn)).
     #[inline]
     pub fn chunks(&self) -> u32 {
         self.nodes.chunks()
@@ -292,6 +301,11 @@ impl Layout {
         Address::new(0, 0, self.registry + u64::from(slot) * SIGNAL_BYTES)
     }
 
+    /// The further protections of a client.
+    pub fn protections(&self, slot: u32) -> Address {
+        Address::new(0, 0, self.protections + u64::from(slot) * PROTECTIONS_BYTES)
+    }
+
     /// A client's account: its identity and what it has counted.
     pub fn account(&self, slot: u32) -> Address {
         Address::new(0, 0, self.accounts + u64::from(slot) * ACCOUNT_BYTES)
@@ -330,7 +344,8 @@ impl Layout {
         Address::new(node, 0, self.heap_of(node) + u64::from(index) * self.chunk_bytes)
     }
 
-    /// The number of the chunk that so many bytes of heap are in front of, unchecked, and how far into it they reach.
+    /// The number of the chunk that so many bytes of heap are in front of, unchecked, and how far
+    /// into it they reach.
     #[inline(always)]
     pub fn divide(&self, heap_offset: u64) -> (u64, u64) {
         (heap_offset >> self.chunk_bytes.trailing_zeros(), heap_offset & (self.chunk_bytes - 1))
@@ -346,7 +361,8 @@ impl Layout {
         u64::from(self.chunks_max) * self.chunk_bytes
     }
 
-    /// What is at an address, for whoever follows a trace. The engine's words are the engine's to name.
+    /// What is at an address, for whoever follows a trace. The engine's words are the engine's to
+    /// name.
     pub fn describe(&self, at: Address) -> Option<String> {
         const CONTROLS: [&str; 10] = [
             "clock",
@@ -382,9 +398,11 @@ impl Layout {
         let descriptor = &["state", "contents", "dead bytes", "expired"];
         within(NODES, self.registry, 0, 8, "node", &["state"])
             .or_else(|| {
-                within(self.registry, self.accounts, 0, SIGNAL_BYTES, "signal", &["state", "protection", "lease"])
+                let words = &["state", "protection", "lease", "protections"];
+                within(self.registry, self.accounts, 0, SIGNAL_BYTES, "signal", words)
             })
-            .or_else(|| within(self.accounts, self.table, 0, ACCOUNT_BYTES, "account", &[]))
+            .or_else(|| within(self.accounts, self.protections, 0, ACCOUNT_BYTES, "account", &[]))
+            .or_else(|| within(self.protections, self.table, 0, PROTECTIONS_BYTES, "protections", &[]))
             .or_else(|| within(self.table, self.engine, 0, DESCRIPTOR_BYTES, "chunk", descriptor))
             .or_else(|| within(self.heap, self.end(), 0, self.chunk_bytes, "in chunk", &[]))
     }

@@ -1,7 +1,7 @@
 //! Memory nodes' regions: layout, allocation, membership.
 //!
-//! A pool is one region or several, one on each memory node, formatted once and opened by any number of processes. Node 0 is its home, which says
-//! what there is; more nodes may come later.
+//! A pool is one region or several, one on each memory node, formatted once and opened by any
+//! number of processes. Node 0 is its home, which says what there is; more nodes may come later.
 //!
 //! ```text
 //! +--------+-----------------------------+-------------+-------------+----------------------+
@@ -18,6 +18,7 @@
 //! | [`layout`] | where everything is |
 //! | [`boot`] | a region that outlives its host's boot |
 //! | [`registry`] | who is a client: incarnations, what they protect, how the dead are shut out |
+//! | [`in_flight`] | the operations of a client that are under way |
 //! | [`loan`] | what one operation of a client has at a time |
 //! | [`client`] | a client: what it is and does, whatever it uses the pool for |
 //! | [`repair`] | what a client that died held comes back: a walk over estates |
@@ -33,6 +34,7 @@ pub mod chunks;
 pub mod client;
 pub mod clock;
 pub mod header;
+pub mod in_flight;
 pub mod layout;
 pub mod loan;
 pub mod nodes;
@@ -76,7 +78,8 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Opens a pool that was formatted, checking every word of all headers. `home_bytes` is the size of node 0's region.
+    /// Opens a pool that was formatted, checking every word of all headers. `home_bytes` is the
+    /// size of node 0's region.
     pub async fn open<E: Endpoint>(endpoint: &E, home_bytes: u64) -> Result<Self, PoolError> {
         let pool = header::read(endpoint, home_bytes).await?;
         nodes::learn(endpoint, &pool).await?;

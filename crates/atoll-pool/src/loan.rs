@@ -1,25 +1,51 @@
 //! What one operation of a client has at a time: it is lent, and given back when the operation ends
 //! or its future is dropped.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::ops::{Deref, DerefMut};
+use std::task::{Poll, Waker};
 
 /// Lends a value to one operation at a time.
 #[derive(Default)]
 pub struct Lender<T> {
     /// `None` while it is lent.
     value: Cell<Option<T>>,
+    /// Operations that wait for it, in order.
+    waiting: RefCell<VecDeque<Waker>>,
 }
 
 impl<T> Lender<T> {
     /// Lends `value` from now on.
     pub const fn new(value: T) -> Self {
-        Self { value: Cell::new(Some(value)) }
+        Self { value: Cell::new(Some(value)), waiting: RefCell::new(VecDeque::new()) }
     }
 
     /// The value, unless another operation has it.
     pub fn lend(&self) -> Option<Loan<'_, T>> {
         self.value.take().map(|value| Loan { lender: self, value: Some(value) })
+    }
+
+    /// The value, once no other operation has it.
+    pub async fn lent(&self) -> Loan<'_, T> {
+        if let Some(loan) = self.lend() {
+            return loan;
+        }
+        poll_fn(|context| match self.lend() {
+            Some(loan) => Poll::Ready(loan),
+            None => {
+                self.waiting.borrow_mut().push_back(context.waker().clone());
+                Poll::Pending
+            }
+        })
+        .await
+    }
+}
+
+impl<T> std::fmt::Debug for Lender<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lender").field("waiting", &self.waiting.borrow().len()).finish_non_exhaustive()
     }
 }
 
@@ -47,6 +73,9 @@ impl<T> DerefMut for Loan<'_, T> {
 impl<T> Drop for Loan<'_, T> {
     fn drop(&mut self) {
         self.lender.value.set(self.value.take());
+        // All of them: one whose future was dropped meanwhile would not wake the next.
+        let waiting = std::mem::take(&mut *self.lender.waiting.borrow_mut());
+        waiting.into_iter().for_each(Waker::wake);
     }
 }
 

@@ -19,12 +19,17 @@
 //! | claimed | free | its owner | the region could not be made |
 //! | claimed | ready | its owner | the region is there, with its header: from now on the node's chunks are the pool's |
 //!
-//! Nodes become ready in the order of their numbers and stay so; their chunks are numbered in that order, and their descriptors, which are on the home,
-//! were zero (free) all the time. So a process knows a beginning of what there is. It looks for more when it opens the pool, now and then when
-//! it looks after other clients, when it finds no free chunk, and whenever it meets a chunk that it does not know.
+//! Nodes become ready in the order of their numbers and stay so; their chunks are numbered in that
+//! order, and their descriptors, which are on the home, were zero (free) all the time. So a process
+//! knows a beginning of what there is. It looks for more when it opens the pool, now and then when
+//! it looks after other clients, when it finds no free chunk, and whenever it meets a chunk that it
+//! does not know.
 //!
-//! A client that dies while it adds a node leaves a claimed word, and perhaps a region that nobody sees. If it dies between the last swap and counting
-//! the chunks as free, the count is wrong until everything is counted anew, as after every death.
+//! A client that dies while it adds a node leaves a claimed word, and perhaps a region that nobody
+//! sees. If it dies between the last swap and counting the chunks as free, the count is wrong until
+//! everything is counted anew, as after every death. Who counts anew meanwhile would count them
+//! twice; so a client that is at rest says before that swap that it is not
+//! ([`Client::publish_node`](crate::Client::publish_node)).
 
 use crate::header::{FORMAT_VERSION, NODES_MAX};
 use crate::layout::{self, NODES};
@@ -55,7 +60,8 @@ pub enum NodeState {
     },
     /// It is there.
     Ready {
-        /// What its region's header says, too: 30 bits that the regions of a pool know each other by.
+        /// What its region's header says, too: 30 bits that the regions of a pool know each other
+        /// by.
         identity: u32,
         /// Its chunks.
         chunks: u32,
@@ -146,7 +152,8 @@ impl KnownNodes {
         (node < self.count()).then(|| start..self.end(node))
     }
 
-    /// The node of a chunk, and which one of that node's it is. For one that is not known: beyond the end of the last node.
+    /// The node of a chunk, and which one of that node's it is. For one that is not known: beyond
+    /// the end of the last node.
     pub(crate) fn find(&self, chunk: ChunkId) -> (u8, u32) {
         let last = self.count() - 1;
         let node = (0..last).find(|node| chunk.0 < self.end(*node)).unwrap_or(last);
@@ -255,7 +262,8 @@ async fn reach<E: Endpoint>(endpoint: &E, node: u8) -> Result<(), PoolError> {
     })
 }
 
-/// Looks for nodes that this process does not know, and reaches and checks their regions; whether there were any.
+/// Looks for nodes that this process does not know, and reaches and checks their regions; whether
+/// there were any.
 pub async fn learn<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<bool, PoolError> {
     let layout = &pool.layout;
     let mut learned = false;
@@ -269,7 +277,8 @@ pub async fn learn<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<bool, PoolE
         let Some(NodeState::Ready { identity, chunks }) = state else {
             return if is_first { Err(PoolError::Damaged { what: "the table of memory nodes" }) } else { Ok(learned) };
         };
-        if chunks == 0 || chunks > layout.chunks_max - layout.chunks() {
+        // Not of all chunks that are known: others may have learned of this node meanwhile.
+        if chunks == 0 || chunks > layout.chunks_max - layout.nodes.end(node - 1) {
             return Err(PoolError::Damaged { what: "a memory node with an impossible number of chunks" });
         }
         reach(endpoint, node).await?;
@@ -320,10 +329,12 @@ pub struct Claim {
     owner: Incarnation,
 }
 
-/// Claims the next node for `me`, with at most so many bytes. Whoever died at it has been shut out before.
+/// Claims the next node for `me`, with at most so many bytes. Whoever died at it has been shut out
+/// before.
 ///
 /// # Errors
-/// [`PoolError::Growth`] if the pool was not made for so much more, has all its nodes, or somebody else is adding one.
+/// [`PoolError::Growth`] if the pool was not made for so much more, has all its nodes, or somebody
+/// else is adding one.
 pub async fn claim<E: Endpoint>(endpoint: &E, pool: &Pool, me: Incarnation, bytes: u64) -> Result<Claim, PoolError> {
     let refused = |why: String| PoolError::Growth { wanted_bytes: bytes, why };
     if !provision::provide_all(endpoint, &pool.layout).await? {
@@ -382,8 +393,9 @@ impl Claim {
         NodeState::claimed(self.owner).word()
     }
 
-    /// Writes the header of the region, all zero or left by one that was shut out, which the endpoint reaches; gives its identity. Where regions
-    /// outlive the host's boot, the region is brought to the disk before the node is published.
+    /// Writes the header of the region, all zero or left by one that was shut out, which the
+    /// endpoint reaches; gives its identity. Where regions outlive the host's boot, the region is
+    /// brought to the disk before the node is published.
     pub async fn prepare<E: Endpoint>(&self, endpoint: &E, pool: &Pool) -> Result<u32, PoolError> {
         let identity = (endpoint.random() & IDENTITY_MASK) as u32;
         reach(endpoint, self.node).await?;

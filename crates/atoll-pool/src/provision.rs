@@ -158,7 +158,8 @@ pub async fn provide_next<E: Endpoint>(
     Ok(Step::More)
 }
 
-/// Provides the next chunks, for a client that found none free, and looks what other clients provided.
+/// Provides the next chunks, for a client that found none free, and looks what other clients
+/// provided.
 pub(crate) async fn provide_some<E: Endpoint>(endpoint: &E, layout: &Layout) -> Result<(), VerbError> {
     provide_chunks(endpoint, layout, SHORT_STRETCH_BYTES).await.map(drop)
 }

@@ -1,10 +1,10 @@
 //! What a client that died held comes back.
 //!
-//! Every client now and then looks at the other clients' leases. A client that stands still is asked
-//! after: if it is dead, or the fabric has shut it out, its place becomes Fenced (see [`registry`]).
-//! The client that did so reclaims what the dead one held. If that repairer dies, too, another client
-//! repairs after [`help_ns`](registry::Times). Until a place is Fenced, nothing that its client could
-//! still write is touched.
+//! Every client now and then looks at the other clients' leases. A client that stands still is
+//! asked after: if it is dead, or the fabric has shut it out, its place becomes Fenced (see
+//! [`registry`]). The client that did so reclaims what the dead one held. If that repairer dies,
+//! too, another client repairs after [`help_ns`](registry::Times). Until a place is Fenced, nothing
+//! that its client could still write is touched.
 //!
 //! There is no log of what a dead client was about to do: every chunk names its owner. What else a
 //! client may have held depends on what it used the pool for. A tenant says so as an [`Estate`].
@@ -17,8 +17,8 @@
 //! | places become Free whose clients own nothing any more | `reclaim` |
 //! | counts are made anew, if no other client changes them meanwhile | [`recount`] |
 //!
-//! Every step is one compare-and-swap from what was seen. So several clients may repair at once, and
-//! any of them may die.
+//! Every step is one compare-and-swap from what was seen. So several clients may repair at once,
+//! and any of them may die.
 
 use crate::chunks::Descriptor;
 use crate::client::Client;
@@ -26,6 +26,10 @@ use crate::registry::{self, Place, PlaceState, Roll};
 use crate::retirement::{self, DISCARDS_IN_ROUND};
 use crate::{ChunkState, PoolError, read_word};
 use atoll_fabric::{Batch, Endpoint, VerbError};
+
+/// For how many of the times after which one is suspected a client looks at all others, after one was
+/// shut out.
+const THOROUGH: u64 = 4;
 
 /// What a repair came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,8 +70,8 @@ impl Seen {
 
 /// What a client may have held when it died, and how to settle it. A tenant of the pool has one.
 ///
-/// A method may be called again for what it has settled in part: by this client after an error, or by
-/// another one after this client died.
+/// A method may be called again for what it has settled in part: by this client after an error, or
+/// by another one after this client died.
 #[allow(async_fn_in_trait)]
 pub trait Estate {
     /// The client's way to the pool.
@@ -80,9 +84,9 @@ pub trait Estate {
 
     /// Settles what clients held that are not alive by `seen`: its chunks, and all else that their
     /// words name. Gives how many chunks that were, and the places of `seen` whose clients own
-    /// nothing any more. A place that was not Fenced then is left to the next repair: its client may
-    /// own what `seen` does not have.
-    async fn settle(&mut self, seen: &Seen) -> Result<(u64, Vec<Place>), Self::Error>;
+    /// nothing any more. A place that was not Fenced then is left to the next repair: its client
+    /// may own what `seen` does not have.
+    async fn settle(&self, seen: &Seen) -> Result<(u64, Vec<Place>), Self::Error>;
 
     /// Whether this client took over what it has not settled yet.
     fn has_unsettled(&self) -> bool {
@@ -90,59 +94,59 @@ pub trait Estate {
     }
 
     /// Looks after what only this client can settle of its own; how many chunks came back.
-    async fn settle_own(&mut self) -> Result<u64, Self::Error> {
+    async fn settle_own(&self) -> Result<u64, Self::Error> {
         Ok(0)
     }
 
     /// Live objects, counted one by one.
-    async fn count_objects(&mut self) -> Result<u64, Self::Error>;
+    async fn count_objects(&self) -> Result<u64, Self::Error>;
 
     /// Objects that operations under way of this client have counted and not yet inserted.
     fn objects_reserved(&self) -> u64;
 
     /// Counts anew what the tenant counts beside objects and free chunks, if that may be off.
-    async fn recount_own(&mut self) -> Result<(), Self::Error> {
+    async fn recount_own(&self) -> Result<(), Self::Error> {
         Ok(())
     }
 
     /// Everything was counted anew.
-    async fn counted_anew(&mut self) -> Result<(), Self::Error> {
+    async fn counted_anew(&self) -> Result<(), Self::Error> {
         Ok(())
     }
 
     /// Notes how many clients have died so far.
-    async fn note_deaths(&mut self, deaths: u64) -> Result<(), Self::Error> {
+    async fn note_deaths(&self, deaths: u64) -> Result<(), Self::Error> {
         let _ = deaths;
         Ok(())
     }
 
     /// What this client tells the pool in every round, before it says that it makes one. What a
     /// client that sees the round relies on must have landed when this ends.
-    async fn begin_round(&mut self) -> Result<(), Self::Error> {
+    async fn begin_round(&self) -> Result<(), Self::Error> {
         Ok(())
     }
 
     /// What this client does in every round, after it has said so.
-    async fn end_round(&mut self) -> Result<(), Self::Error> {
+    async fn end_round(&self) -> Result<(), Self::Error> {
         Ok(())
     }
 
     /// What this client does after it has looked after the others.
-    async fn end_look(&mut self) -> Result<(), Self::Error> {
+    async fn end_look(&self) -> Result<(), Self::Error> {
         Ok(())
     }
 
     /// Makes the place of a client Fenced that stood still, if it can be shut out; whether this
     /// client did.
-    async fn fence_suspect(&mut self, place: &Place) -> Result<bool, VerbError> {
+    async fn fence_suspect(&self, place: &Place) -> Result<bool, VerbError> {
         let client = self.client();
         registry::fence_suspect(&client.endpoint, &client.pool, place).await
     }
 }
 
-/// Settles in after a join. A client that took the place of one that was shut out reclaims what that
-/// one held; one that finds everybody else gone or at rest counts anew, if a client has died.
-pub async fn settle_in<S: Estate>(estate: &mut S) -> Result<(), S::Error> {
+/// Settles in after a join. A client that took the place of one that was shut out reclaims what
+/// that one held; one that finds everybody else gone or at rest counts anew, if a client has died.
+pub async fn settle_in<S: Estate>(estate: &S) -> Result<(), S::Error> {
     let client = estate.client();
     let places = registry::places(&client.endpoint, &client.pool).await?;
     let is_left_behind = |place: &Place| place.state == PlaceState::Fenced;
@@ -154,18 +158,24 @@ pub async fn settle_in<S: Estate>(estate: &mut S) -> Result<(), S::Error> {
     Box::pin(recount(estate)).await.map(drop)
 }
 
-/// Makes a round: tells the other clients that this one is alive, and now and then looks after those
-/// that may not be.
-pub async fn round<S: Estate>(estate: &mut S) -> Result<(), S::Error> {
+/// Makes a round: tells the other clients that this one is alive, and now and then looks after
+/// those that may not be.
+pub async fn round<S: Estate>(estate: &S) -> Result<(), S::Error> {
     estate.client().usable()?;
     if !estate.client().is_member() {
         return Ok(());
     }
-    estate.client().check_membership().await?;
-    estate.begin_round().await?;
     let client = estate.client();
-    client.member().renew(&client.endpoint);
-    // A client that sees the new lease relies on it that what the next operation READs is READ later.
+    client.check_membership().await?;
+    // Another operation of this client is making one.
+    let Some(_round) = client.round.lend() else { return Ok(()) };
+    let turn = client.in_flight().turn();
+    estate.begin_round().await?;
+    // What operations that have ended have posted has landed when they are said to have.
+    client.endpoint.flush().await?;
+    client.member().renew(&client.endpoint, client.in_flight().rounds(turn));
+    // A client that sees the new lease relies on it that what the next operation READs is READ
+    // later.
     client.endpoint.flush().await?;
     estate.end_round().await?;
     if !estate.client().is_look_due() {
@@ -178,15 +188,16 @@ pub async fn round<S: Estate>(estate: &mut S) -> Result<(), S::Error> {
     estate.end_look().await
 }
 
-/// Looks after all other clients now, whether they stand still or not, and reclaims what the dead ones
-/// held. It harms no client whose lease moves. Reports also what this client reclaimed when it joined.
-pub async fn repair<S: Estate>(estate: &mut S) -> Result<Repaired, S::Error> {
+/// Looks after all other clients now, whether they stand still or not, and reclaims what the dead
+/// ones held. It harms no client whose lease moves. Reports also what this client reclaimed when it
+/// joined.
+pub async fn repair<S: Estate>(estate: &S) -> Result<Repaired, S::Error> {
     let mut repaired = estate.client().unreported.take();
     repaired += look(estate, true).await?;
     Ok(repaired)
 }
 
-async fn look<S: Estate>(estate: &mut S, everybody: bool) -> Result<Repaired, S::Error> {
+async fn look<S: Estate>(estate: &S, everybody: bool) -> Result<Repaired, S::Error> {
     let mut repaired = Repaired::default();
     let is_left_behind = fence(estate, everybody, &mut repaired.clients).await?;
     repaired.chunks += Box::pin(estate.settle_own()).await?;
@@ -201,10 +212,13 @@ async fn look<S: Estate>(estate: &mut S, everybody: bool) -> Result<Repaired, S:
 
 /// Makes the places of dead clients Fenced, and counts them; whether a Fenced place waits for this
 /// client's repair.
-async fn fence<S: Estate>(estate: &mut S, everybody: bool, fenced: &mut u64) -> Result<bool, S::Error> {
+async fn fence<S: Estate>(estate: &S, everybody: bool, fenced: &mut u64) -> Result<bool, S::Error> {
     let client = estate.client();
     let (me, times, asked_ns) = (client.me(), client.times(), client.endpoint.now_ns());
-    let places = registry::places(&client.endpoint, &client.pool).await?;
+    let places = match everybody {
+        true => registry::places(&client.endpoint, &client.pool).await?,
+        false => look_at_neighbours(client).await?,
+    };
     let told_ns = client.endpoint.now_ns();
     let mut is_left_behind = false;
     for place in places.iter().filter(|place| place.incarnation.slot != me.slot) {
@@ -213,6 +227,9 @@ async fn fence<S: Estate>(estate: &mut S, everybody: bool, fenced: &mut u64) -> 
         match place.state {
             PlaceState::Taken | PlaceState::Joining => {
                 let is_fenced = match still_ns >= times.suspect_ns {
+                    // It may have made a round since that look: shutting out those before it takes
+                    // time.
+                    true if !registry::is_still(&client.endpoint, &client.pool, place).await? => false,
                     true => estate.fence_suspect(place).await?,
                     false if everybody => registry::fence_dead(&client.endpoint, &client.pool, place).await?,
                     false => false,
@@ -224,12 +241,28 @@ async fn fence<S: Estate>(estate: &mut S, everybody: bool, fenced: &mut u64) -> 
             PlaceState::Free => {}
         }
     }
-    estate.client().count_upkeep(|upkeep| upkeep.clients_fenced += *fenced);
+    let client = estate.client();
+    client.count_upkeep(|upkeep| upkeep.clients_fenced += *fenced);
+    if is_left_behind {
+        // Long enough that one which stands still from now on is seen to.
+        let until_ns = client.endpoint.now_ns().saturating_add(THOROUGH * times.suspect_ns.max(times.look_ns));
+        client.neighbours.borrow_mut().be_thorough(until_ns);
+    }
     Ok(is_left_behind)
 }
 
+/// The places that this client looks after, and what others it looks at this time.
+async fn look_at_neighbours<E: Endpoint>(client: &Client<E>) -> Result<Vec<Place>, VerbError> {
+    let (me, now_ns) = (client.me().slot, client.endpoint.now_ns());
+    let count = registry::members_ever(&client.endpoint, &client.pool).await? as u32;
+    let ranges = client.neighbours.borrow_mut().next_look(me, count, now_ns);
+    let places = registry::some_places(&client.endpoint, &client.pool, &ranges).await?;
+    client.neighbours.borrow_mut().note(me, count, &places);
+    Ok(places)
+}
+
 /// Reclaims what clients own that are not alive, and frees their places.
-async fn reclaim<S: Estate>(estate: &mut S) -> Result<Repaired, S::Error> {
+async fn reclaim<S: Estate>(estate: &S) -> Result<Repaired, S::Error> {
     let client = estate.client();
     client.count_upkeep(|upkeep| upkeep.repairs += 1);
     let places = registry::places(&client.endpoint, &client.pool).await?;
@@ -247,10 +280,11 @@ async fn reclaim<S: Estate>(estate: &mut S) -> Result<Repaired, S::Error> {
 }
 
 /// Counts everything anew if all other clients are gone or at rest, and a client has died since the
-/// last time; whether it did.
-pub async fn recount<S: Estate>(estate: &mut S) -> Result<bool, S::Error> {
+/// last time; whether it did. The operation that does so is the only one of its client meanwhile.
+pub async fn recount<S: Estate>(estate: &S) -> Result<bool, S::Error> {
     estate.recount_own().await?;
     let client = estate.client();
+    let Some(_closed) = client.in_flight().close() else { return Ok(false) };
     let (deaths, counted) = client.deaths().await?;
     let before = registry::places(&client.endpoint, &client.pool).await?;
     if deaths == counted || !registry::is_quiet(&before, client.me()) {

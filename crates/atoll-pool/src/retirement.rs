@@ -23,12 +23,13 @@
 //! had provided memory before the discard cannot make the chunk free.
 //!
 //! A client that stands still in an operation keeps chunks Retired for as long, and holds up no
-//! other client. Every client goes on with a part of the chunks when it looks after the pool, so that the
-//! memory of a retirer that ended or died goes back, too. Where round trips are not near, clients
-//! remember addresses from operation to operation, and nothing is discarded
+//! other client. Every client goes on with a part of the chunks when it looks after the pool, so
+//! that the memory of a retirer that ended or died goes back, too. Where round trips are not near,
+//! clients remember addresses from operation to operation, and nothing is discarded
 //! ([`Endpoint::discard`]).
 
 use crate::chunks::{Descriptor, descriptors, free, transition};
+use crate::client::Client;
 use crate::registry::{Grace, Roll};
 use crate::{Chunk, ChunkId, ChunkState, Incarnation, Layout, Pool};
 use atoll_fabric::{Endpoint, VerbError};
@@ -36,13 +37,14 @@ use std::collections::VecDeque;
 
 /// Descriptors that a client looks through at a time for chunks out of use.
 const SEARCH: u32 = 1024;
-/// Looks by which a client judges how many chunks are out of use. They lie scattered in a large pool.
+/// Looks by which a client judges how many chunks are out of use. They lie scattered in a large
+/// pool.
 const LOOKS_COUNTED: usize = 8;
 /// Chunks whose memory a client gives back at most when it looks after the pool between operations.
 pub const DISCARDS_IN_ROUND: usize = 32;
 
-/// Takes a chunk out of use that `owner` has as Open; what it is then, or `None` if the owner had it
-/// no more. Its generation is the next one, so that nothing of its last life is found in it.
+/// Takes a chunk out of use that `owner` has as Open; what it is then, or `None` if the owner had
+/// it no more. Its generation is the next one, so that nothing of its last life is found in it.
 pub async fn retire<E: Endpoint>(
     endpoint: &E,
     layout: &Layout,
@@ -135,20 +137,15 @@ impl Retirement {
         }
     }
 
-    /// Goes on: gives back the memory of at most so many chunks for which every operation has ended,
-    /// or looks at some more. The caller relies on nothing that it READ before.
-    pub async fn go_on<E: Endpoint>(
-        &mut self,
-        endpoint: &E,
-        pool: &Pool,
-        me: Incarnation,
-        most: usize,
-    ) -> Result<(), VerbError> {
+    /// Goes on: gives back the memory of at most so many chunks for which every operation has
+    /// ended, or looks at some more. The caller relies on nothing that it READ before.
+    pub async fn go_on<E: Endpoint>(&mut self, client: &Client<E>, most: usize) -> Result<(), VerbError> {
+        let (endpoint, pool, me) = (&client.endpoint, &*client.pool, client.me());
         if !endpoint.is_near() {
             return Ok(());
         }
         if let Some(grace) = &mut self.grace {
-            if !grace.is_over(endpoint, pool).await? {
+            if !grace.is_over(client).await? {
                 return self.look(endpoint, &pool.layout).await.map(drop);
             }
             self.grace = None;
@@ -168,7 +165,7 @@ impl Retirement {
             return self.discard_rested(endpoint, pool, me, most).await;
         }
         if !self.resting.is_empty() {
-            self.grace = Some(Grace::begin(endpoint, pool, me).await?);
+            self.grace = Some(Grace::begin(client).await?);
         }
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! Promise 2 of the pool's clock: whatever clients' own clocks show, time passes as it does, and for all clients alike.
+//! Promise 2 of the pool's clock: whatever clients' own clocks show, time passes as it does, and
+//! for all clients alike.
 
 use atoll_fabric::{Endpoint, Kind};
 use atoll_pool::clock::{OUTLIER_MS, REFRESH_NS, SKEW_MS};
@@ -50,8 +51,8 @@ async fn look((control, endpoint): (&Control, &SimEndpoint), clock: &mut PoolClo
     Look { client, has_agent, begun_ns, ended_ns: endpoint.virtual_ns(), ms, word_ms: word(pool.layout.clock()) }
 }
 
-/// How long clients pause between looks: mostly for less than they judge by one value, for about as long, for longer, and
-/// all for the same time, so that their swaps meet.
+/// How long clients pause between looks: mostly for less than they judge by one value, for about as
+/// long, for longer, and all for the same time, so that their swaps meet.
 const PAUSES: [fn(&mut Random) -> u64; 4] =
     [|random| random.spread(12), |random| random.spread(20), |random| random.spread(23), |_| REFRESH_NS];
 
@@ -116,8 +117,8 @@ fn promise_2_no_wall_clock_moves_the_pools_clock_and_no_client_moves_it_further_
                 let most_ms = look.ended_ns * (1000 + drift) / 1000 / MS;
                 assert!(look.ms - begun_ms <= most_ms, "seed {seed}: {look:?} is later than {begun_ms} + {most_ms} ms");
                 let first = looks.iter().find(|first| first.client == look.client).unwrap();
-                // What a client judges by is as old as it may be at most, and rounded down twice. One that reckons by
-                // the agent's clock waits for that where others were too fast.
+                // What a client judges by is as old as it may be at most, and rounded down twice.
+                // One that reckons by the agent's clock waits for that where others were too fast.
                 let (since_ns, since_ms, slow) = match look.has_agent {
                     true => (0, begun_ms, 0),
                     false => (first.ended_ns, first.ms, DRIFT_PER_MILLE),
@@ -157,8 +158,8 @@ fn a_day_without_clients_passes_on_the_agents_clock_and_not_where_there_is_none(
 
 const HOUR_MS: u64 = 3_600_000;
 
-/// How far the pool's time has gone an hour after a reboot that took an hour, if the wall clock of the client that takes
-/// the pool over is `ahead_ms` ahead.
+/// How far the pool's time has gone an hour after a reboot that took an hour, if the wall clock of
+/// the client that takes the pool over is `ahead_ms` ahead.
 fn passed_over_a_reboot(ahead_ms: i64) -> u64 {
     let (options, settings) = options(1, Liberties::none(), Faults::none());
     let sim = Sim::new(options);

@@ -1,9 +1,10 @@
-//! Who is a client, while joiners die anywhere, all look alike, and the registry is nearly full; and what an opener does who reads another boot id.
+//! Who is a client, while joiners die anywhere, all look alike, and the registry is nearly full;
+//! and what an opener does who reads another boot id.
 
-use atoll_fabric::{Endpoint, Identity, Kind, VerbError};
+use atoll_fabric::{Batch, Endpoint, Identity, Kind, VerbError};
 use atoll_pool::boot::{self, Verdict};
-use atoll_pool::registry::{self, Place};
-use atoll_pool::{EngineArea, Member, PlaceState, Pool, PoolError, PoolSettings, read_word};
+use atoll_pool::registry::{self, PROTECTIONS, Place, Protection};
+use atoll_pool::{ChunkId, EngineArea, Member, PlaceState, Pool, PoolError, PoolSettings, read_word};
 use atoll_sim::sim::region;
 use atoll_sim::{After, Fault, Fencing, Sim, SimEndpoint, SimOptions, for_each_seed};
 use std::cell::Cell;
@@ -24,7 +25,8 @@ fn formatted(seed: u64, fencing: Fencing, clients_max: u32) -> (Sim, Pool) {
     (sim, pool)
 }
 
-/// Makes the places of the dead Fenced and frees them, as a repair does that finds nothing of theirs; gives what is left.
+/// Makes the places of the dead Fenced and frees them, as a repair does that finds nothing of
+/// theirs; gives what is left.
 async fn repaired(endpoint: &SimEndpoint, pool: &Pool) -> Vec<Place> {
     for place in registry::places(endpoint, pool).await.unwrap() {
         registry::fence_dead(endpoint, pool, &place).await.unwrap();
@@ -69,7 +71,8 @@ fn a_joiner_that_dies_at_any_step_keeps_no_place() {
     });
 }
 
-/// Everyone calls itself process 1 of no namespace: only the endpoint's identity tells who has died.
+/// Everyone calls itself process 1 of no namespace: only the endpoint's identity tells who has
+/// died.
 #[test]
 fn of_clients_that_look_alike_only_the_dead_one_is_fenced() {
     for_each_seed(20, |seed| {
@@ -87,7 +90,11 @@ fn of_clients_that_look_alike_only_the_dead_one_is_fenced() {
         sim.block_on(async move {
             endpoint.pause(1_000_000_000).await;
             let before = registry::places(&endpoint, &pool).await.unwrap();
-            assert!(before.iter().all(|place| place.origin == before[0].origin && place.origin.is_some()));
+            let mut origins = Vec::new();
+            for place in &before {
+                origins.push(registry::origin(&endpoint, &pool, place.incarnation).await.unwrap());
+            }
+            assert!(origins.iter().all(|origin| *origin == origins[0] && origin.is_some()));
             control.kill(clients[1]);
             let mut gone = Vec::new();
             for place in &before {
@@ -146,7 +153,8 @@ fn a_client_that_was_shut_out_is_told_so_and_its_epoch_never_comes_again() {
         let member = Member::join(&endpoint, &pool).await.unwrap();
         member.check(&endpoint).await.unwrap();
         let [place] = registry::places(&endpoint, &pool).await.unwrap()[..] else { panic!("one place was taken") };
-        assert_eq!((place.identity, place.origin), (endpoint.identity(), Some(endpoint.origin())));
+        let origin = registry::origin(&endpoint, &pool, place.incarnation).await.unwrap();
+        assert_eq!((place.identity, origin), (endpoint.identity(), Some(endpoint.origin())));
         assert!(!registry::fence_dead(&endpoint, &pool, &place).await.unwrap(), "it lives");
         assert!(registry::declare_dead(&endpoint, &pool, &place).await.unwrap());
         assert_eq!(member.check(&endpoint).await, Err(VerbError::Fenced));
@@ -162,8 +170,9 @@ fn a_client_that_was_shut_out_is_told_so_and_its_epoch_never_comes_again() {
     .unwrap();
 }
 
-/// Else an observer that saw an earlier client's lease, and later the same of its successor, would take the successor for
-/// one that stood still in between; and one that came for a client at rest would be overlooked by those who wait.
+/// Else an observer that saw an earlier client's lease, and later the same of its successor, would
+/// take the successor for one that stood still in between; and one that came for a client at rest
+/// would be overlooked by those who wait.
 #[test]
 fn a_lease_of_a_place_never_has_a_value_again_and_a_new_client_is_not_at_rest() {
     let (sim, pool) = formatted(1, Fencing::Observed, 1);
@@ -174,7 +183,7 @@ fn a_lease_of_a_place_never_has_a_value_again_and_a_new_client_is_not_at_rest() 
             let member = Member::join(&endpoint, &pool).await.unwrap();
             for round in 0..=rounds {
                 if round > 0 {
-                    member.renew(&endpoint);
+                    member.renew(&endpoint, 1);
                     endpoint.flush().await.unwrap();
                 }
                 let place = registry::places(&endpoint, &pool).await.unwrap().remove(0);
@@ -182,7 +191,7 @@ fn a_lease_of_a_place_never_has_a_value_again_and_a_new_client_is_not_at_rest() 
                 leases.push(place.lease);
             }
             member.begin(&endpoint).await.unwrap();
-            member.rest(&endpoint).await.unwrap();
+            member.rest(&endpoint, || true).await.unwrap();
             assert!(registry::places(&endpoint, &pool).await.unwrap()[0].is_at_rest());
             member.leave(&endpoint).await.unwrap();
         }
@@ -219,4 +228,47 @@ fn a_pool_that_is_open_elsewhere_is_not_touched_by_an_opener_with_another_boot_i
         assert_eq!(verdict, Verdict::GoesOn);
     })
     .unwrap();
+}
+
+/// Each operation of a client has a protection of its own. Whoever is about to use a chunk anew
+/// sees all of them, however many the client has come to have, and none of a client that was there
+/// before.
+#[test]
+fn all_protections_of_a_client_are_seen_and_none_of_the_last_client_of_its_place() {
+    for_each_seed(20, |seed| {
+        let (sim, pool) = formatted(seed, Fencing::Observed, 2);
+        let endpoints = [sim.endpoint("holder"), sim.endpoint("looker")];
+        sim.block_on(async move {
+            let [holder, looker] = &endpoints;
+            let me = Member::join(looker, &pool).await.unwrap();
+            let seen = async || {
+                let mut chunks = registry::protected_chunks(looker, &pool, me.incarnation).await.unwrap();
+                chunks.sort_unstable();
+                chunks
+            };
+            for operations in [1, 2, PROTECTIONS] {
+                let member = Member::join(holder, &pool).await.unwrap();
+                assert_eq!(seen().await, []);
+                let mut protections: Vec<_> = (0..operations).map(|_| Protection::default()).collect();
+                let wanted: Vec<_> = (0..operations).map(ChunkId).collect();
+                for (protection, chunk) in protections.iter_mut().zip(&wanted) {
+                    member.prepare(holder, protection).await.unwrap();
+                    let mut batch = Batch::new();
+                    member.protect(&mut batch, protection, *chunk);
+                    holder.post(&mut batch).await.unwrap();
+                }
+                assert_eq!(seen().await, wanted);
+                assert_eq!(member.protected().collect::<Vec<_>>(), wanted);
+                for protection in &mut protections[1..] {
+                    member.unprotect(holder, protection);
+                }
+                holder.flush().await.unwrap();
+                assert_eq!(seen().await, wanted[..1]);
+                // It leaves with one that it has not ended.
+                member.leave(holder).await.unwrap();
+                assert_eq!(seen().await, []);
+            }
+        })
+        .unwrap();
+    });
 }

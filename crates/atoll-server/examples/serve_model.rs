@@ -1,4 +1,5 @@
-//! Serves an in-memory map, to measure the server without a pool behind it: `serve_model PORT [METRICS-ADDRESS]`.
+//! Serves an in-memory map, to measure the server without a pool behind it: `serve_model PORT
+//! [METRICS-ADDRESS]`.
 
 use atoll_cache::{Cache, model::Model};
 use atoll_fabric::Clock;

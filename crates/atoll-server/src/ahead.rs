@@ -1,9 +1,10 @@
 //! Commands that have been parsed and wait to be run.
 //!
-//! The commands of a pipeline are parsed some at a time before the first of them runs, so that the cache can be told of all their keys: what
-//! they wait for in memory then comes while others run.
+//! The commands of a pipeline are parsed some at a time before the first of them runs, so that the
+//! cache can be told of all their keys: what they wait for in memory then comes while others run.
 //!
-//! Invariants: the commands stand behind one another in the input; an inline command is the last one, because its arguments are the parser's.
+//! Invariants: the commands stand behind one another in the input; an inline command is the last
+//! one, because its arguments are the parser's.
 
 use crate::command::{Id, SPECS, table};
 use crate::resp::parser::Span;
@@ -11,7 +12,8 @@ use crate::resp::{Args, Parser, ProtocolError};
 use arrayvec::ArrayVec;
 use atoll_cache::KEY_BYTES_MAX;
 
-/// Commands parsed at a time: with their keys' buckets and records they fit into a first-level cache.
+/// Commands parsed at a time: with their keys' buckets and records they fit into a first-level
+/// cache.
 const COMMANDS_MAX: usize = 16;
 /// Arguments after which no further command is parsed.
 const ARGS_MAX: usize = 1024;
@@ -80,7 +82,8 @@ impl Ahead {
         self.commands.len()
     }
 
-    /// Command `index`: what it is in the table, its arguments (none, if it is an empty one), and where it ends in the input.
+    /// Command `index`: what it is in the table, its arguments (none, if it is an empty one), and
+    /// where it ends in the input.
     #[inline]
     pub(crate) fn command<'a>(
         &'a self,
@@ -97,7 +100,8 @@ impl Ahead {
         (parsed.id, args, parsed.end)
     }
 
-    /// The keys of the commands, the first of them if they are many; none if there is but one, which nothing can be gained for.
+    /// The keys of the commands, the first of them if they are many; none if there is but one,
+    /// which nothing can be gained for.
     pub(crate) fn keys<'a>(&'a self, parser: &'a Parser, input: &'a [u8]) -> ArrayVec<&'a [u8], KEYS_MAX> {
         let mut keys = ArrayVec::new();
         for index in 0..self.commands.len() {

@@ -1,12 +1,16 @@
 //! One connection: read, run the batch of commands that has arrived, write all its replies, again.
 //!
 //! Invariants:
-//! - The worker's client is locked for a batch, not for each command, and never while the peer is waited for.
-//! - A batch ends early when its replies reach [`OUTPUT_BYTES_MAX`]: they are sent before anything more is run or read. So a peer that sends
-//!   and does not read costs memory for one batch and one reply, and its own sending comes to a halt.
-//! - Replies leave after the batches of all connections that were ready together, if they are short; nobody waits for more than these.
-//! - A connection that waits for its peer holds no buffer, unless a command has arrived in part. The buffers are the worker's: with many
-//!   connections the same few stay in the processor's cache.
+//! - The worker's client is locked for a batch, not for each command, and never while the peer is
+//!   waited for.
+//! - A batch ends early when its replies reach [`OUTPUT_BYTES_MAX`]: they are sent before anything
+//!   more is run or read. So a peer that sends and does not read costs memory for one batch and one
+//!   reply, and its own sending comes to a halt.
+//! - Replies leave after the batches of all connections that were ready together, if they are
+//!   short; nobody waits for more than these.
+//! - A connection that waits for its peer holds no buffer, unless a command has arrived in part.
+//!   The buffers are the worker's: with many connections the same few stay in the processor's
+//!   cache.
 
 use crate::ahead::{Ahead, Stopped};
 use crate::command::{self, Client, Context, Id, SPECS};
@@ -22,7 +26,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
 /// Replies are sent once they are so long.
 pub(crate) const OUTPUT_BYTES_MAX: usize = 1 << 20;
-/// Replies of so many bytes, of all connections of a worker, wait until others have run theirs: no more than a processor's cache takes.
+/// Replies of so many bytes, of all connections of a worker, wait until others have run theirs: no
+/// more than a processor's cache takes.
 const REPLIES_BYTES_MAX: usize = 256 << 10;
 /// Room that a read finds at least.
 const READ_BYTES_MIN: usize = 16 << 10;
@@ -59,8 +64,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Self { stream, parser, session, input: Vec::new(), start: 0, bytes_in: 0, bytes_out: 0 }
     }
 
-    /// Serves it until it ends: by the peer, by an error of the network (which is nobody's concern but the peer's), or because the
-    /// server stops.
+    /// Serves it until it ends: by the peer, by an error of the network (which is nobody's concern
+    /// but the peer's), or because the server stops.
     pub(crate) async fn serve<G: Engine>(mut self, worker: &Worker<G>, resident: &Resident) -> io::Result<()> {
         while self.receive(worker, resident).await? {
             loop {
@@ -104,8 +109,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         let room = self.parser.bytes_expected().saturating_sub(self.input.len()).clamp(READ_BYTES_MIN, READ_BYTES_MAX);
         self.input.reserve(room);
-        // The future of `read_buf` holds nothing between two polls, so a new one goes on where another left off. It clears tokio's
-        // readiness when the socket had less than there was room for, which saves the call that would find nothing.
+        // The future of `read_buf` holds nothing between two polls, so a new one goes on where
+        // another left off. It clears tokio's readiness when the socket had less than there was
+        // room for, which saves the call that would find nothing.
         let read = pin!(self.stream.read_buf(&mut self.input));
         match std::future::Future::poll(read, cx) {
             Poll::Ready(Ok(bytes)) => {
@@ -150,7 +156,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         ended
     }
 
-    /// Runs the commands that have been parsed; `None` when all of them have been run and the batch goes on.
+    /// Runs the commands that have been parsed; `None` when all of them have been run and the batch
+    /// goes on.
     #[inline]
     async fn run_parsed<G: Engine>(
         &mut self,
@@ -185,8 +192,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         None
     }
 
-    /// Lets the other connections that are ready run their batches before the replies of this one, so many bytes, are sent. Replies that leave one
-    /// behind the other wake the process that they all go to once, if it sleeps; and to wake it costs as much as some commands do.
+    /// Lets the other connections that are ready run their batches before the replies of this one,
+    /// so many bytes, are sent. Replies that leave one behind the other wake the process that they
+    /// all go to once, if it sleeps; and to wake it costs as much as some commands do.
     async fn let_others_run<G: Engine>(&self, worker: &Worker<G>, bytes: usize) {
         let waiting = worker.replies_bytes.get() + bytes;
         if waiting > REPLIES_BYTES_MAX {
@@ -205,7 +213,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         worker.replies_bytes.set(worker.replies_bytes.get() - bytes);
     }
 
-    /// Keeps the part of a command that has arrived at the front of the buffer; gives the buffer back if there is none.
+    /// Keeps the part of a command that has arrived at the front of the buffer; gives the buffer
+    /// back if there is none.
     fn keep_rest<G: Engine>(&mut self, worker: &Worker<G>) {
         if self.start == self.input.len() {
             self.input.clear();
@@ -219,8 +228,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
 /// Runs one command, and takes its time if it is one to be sampled.
 ///
-/// The state of a command under way is large, because that of the largest one is. Here and on the way to here such states are pinned before
-/// they are awaited: then they are made where they stay. An await alone moves them there, all their bytes, which cost a fifth of the time.
+/// The state of a command under way is large, because that of the largest one is. Here and on the
+/// way to here such states are pinned before they are awaited: then they are made where they stay.
+/// An await alone moves them there, all their bytes, which cost a fifth of the time.
 #[inline]
 async fn run<G: Engine>(id: Option<Id>, mut context: Context<'_, G>) {
     let sampled = context.client.tally.begin();
@@ -235,7 +245,8 @@ fn refuse<G: Engine>(client: &mut Client<G>, output: &mut Output, session: &Sess
     Reply::new(output, session.protocol).error(format_args!("ERR Protocol error: {error}"));
 }
 
-/// Tells a peer that there are too many already. It is told only what its socket takes at once: nobody waits for it.
+/// Tells a peer that there are too many already. It is told only what its socket takes at once:
+/// nobody waits for it.
 pub(crate) fn refuse_peer<S: AsyncWrite + Unpin>(stream: &mut S, shared: &Shared) {
     shared.refused.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let mut cx = TaskContext::from_waker(std::task::Waker::noop());

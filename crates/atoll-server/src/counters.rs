@@ -1,10 +1,12 @@
 //! What the workers count, for all to read.
 //!
-//! A worker counts in plain numbers of its own ([`Tally`]) and publishes them to its [`Counters`] once a second and before it answers `INFO`.
-//! So a count costs no atomic operation on the way of a request, and what others read is at most a second old.
+//! A worker counts in plain numbers of its own ([`Tally`]) and publishes them to its [`Counters`]
+//! once a second and before it answers `INFO`. So a count costs no atomic operation on the way of a
+//! request, and what others read is at most a second old.
 //!
-//! Latency is sampled: the time of one command in [`SAMPLE_EVERY`] is taken, from its dispatch until its reply stands in memory. That is the
-//! cache's share of what a peer waits for; the network and the queue in the socket are not in it.
+//! Latency is sampled: the time of one command in [`SAMPLE_EVERY`] is taken, from its dispatch
+//! until its reply stands in memory. That is the cache's share of what a peer waits for; the
+//! network and the queue in the socket are not in it.
 
 use crate::PoolFacts;
 use crate::command::COMMANDS;
@@ -14,7 +16,8 @@ use std::time::{Duration, Instant};
 
 /// One command in so many has its time taken.
 pub const SAMPLE_EVERY: u64 = 64;
-/// Bucket `i` counts the commands that took less than `250 ns << i`; a last one those that took longer.
+/// Bucket `i` counts the commands that took less than `250 ns << i`; a last one those that took
+/// longer.
 pub const LATENCY_BUCKETS: usize = 20;
 /// The first bucket's bound in nanoseconds.
 pub const LATENCY_FIRST_NS: u64 = 250;
@@ -104,7 +107,8 @@ impl Default for Counters {
 }
 
 impl Counters {
-    /// Publishes what the worker has counted, what its client has, and the objects that its client sees in the pool.
+    /// Publishes what the worker has counted, what its client has, and the objects that its client
+    /// sees in the pool.
     pub fn publish(&self, tally: &Tally, stats: &Stats, objects: u64) {
         let store =
             |to: &[AtomicU64], from: &[u64]| to.iter().zip(from).for_each(|(to, from)| to.store(*from, Relaxed));
@@ -181,7 +185,8 @@ impl Shared {
             totals.tally.latency_sum_ns += worker.latency_sum_ns.load(Relaxed);
             totals.tally.bytes_in += worker.bytes_in.load(Relaxed);
             totals.tally.bytes_out += worker.bytes_out.load(Relaxed);
-            // Every client sees the same pool; one that has not looked for a while may have seen fewer.
+            // Every client sees the same pool; one that has not looked for a while may have seen
+            // fewer.
             totals.objects = totals.objects.max(worker.objects.load(Relaxed));
         }
         totals.stats = Stats::default().named().iter().zip(stats).map(|((name, _), number)| (*name, number)).collect();

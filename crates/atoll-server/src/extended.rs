@@ -1,11 +1,13 @@
-//! The floating-point numbers that Redis counts with: the 80-bit format of x87 (`long double`), with 64 bits of mantissa.
+//! The floating-point numbers that Redis counts with: the 80-bit format of x87 (`long double`),
+//! with 64 bits of mantissa.
 //!
 //! ```text
 //! value = mantissa * 2^exponent,   2^63 <= |mantissa| < 2^64, or 0
 //! ```
 //!
-//! `INCRBYFLOAT` reads decimal text to the nearest such number, adds (to the nearest, ties to even) and prints 17 digits behind the point
-//! without trailing zeros. All of it is done with exact integers and one rounding. Text beyond the format's range, either way, is no number.
+//! `INCRBYFLOAT` reads decimal text to the nearest such number, adds (to the nearest, ties to even)
+//! and prints 17 digits behind the point without trailing zeros. All of it is done with exact
+//! integers and one rounding. Text beyond the format's range, either way, is no number.
 
 use num_bigint::{BigInt, BigUint, Sign};
 use std::fmt;
@@ -42,8 +44,9 @@ pub enum Sum {
 }
 
 impl Extended {
-    /// The number that `text` stands for: decimal, with a point and an exponent if it likes, or hexadecimal behind `0x`, or `inf`. `None` for
-    /// anything else, NaN too, and for what is too large or too close to 0.
+    /// The number that `text` stands for: decimal, with a point and an exponent if it likes, or
+    /// hexadecimal behind `0x`, or `inf`. `None` for anything else, NaN too, and for what is too
+    /// large or too close to 0.
     pub fn parse(text: &[u8]) -> Option<Self> {
         if text.len() >= TEXT_BYTES_MAX {
             return None;
@@ -88,7 +91,8 @@ impl Extended {
         if exponent >= 0 {
             return Self::rounded(number * power, 0, false);
         }
-        // So many bits that the quotient has more than a mantissa's; what is left over decides ties.
+        // So many bits that the quotient has more than a mantissa's; what is left over decides
+        // ties.
         let shift = (power.bits() + MANTISSA_BITS + 2).saturating_sub(number.bits());
         let shifted = number << shift;
         let quotient = &shifted / &power;
@@ -96,7 +100,8 @@ impl Extended {
         Self::rounded(quotient, -(shift as i64), inexact)
     }
 
-    /// The number nearest to `mantissa * 2^exponent`, where `inexact` says that the truth is a little further from 0.
+    /// The number nearest to `mantissa * 2^exponent`, where `inexact` says that the truth is a
+    /// little further from 0.
     fn rounded(mantissa: BigInt, exponent: i64, inexact: bool) -> Self {
         let extra = mantissa.bits().saturating_sub(MANTISSA_BITS);
         if extra == 0 {
@@ -136,7 +141,8 @@ impl Extended {
     }
 }
 
-/// Takes `12.5e3` apart: its digits without the point, how many of them stood behind it, and the exponent.
+/// Takes `12.5e3` apart: its digits without the point, how many of them stood behind it, and the
+/// exponent.
 fn split(text: &[u8], radix: u32, exponent_letter: u8) -> Option<(Vec<u8>, i64, i64)> {
     let is_digit = |byte: &u8| (*byte as char).is_digit(radix);
     let whole = text.iter().take_while(|byte| is_digit(byte)).count();

@@ -8,13 +8,15 @@
 //! | `\x` | the byte `x`, also within brackets |
 //! | any other byte | itself |
 //!
-//! An open bracket that is never closed takes everything behind it as its bytes, as in Redis. The time is at most the length of the pattern
-//! times that of the text: a star that fails goes back to the last star only, for what an earlier one could give up, the later one has.
+//! An open bracket that is never closed takes everything behind it as its bytes, as in Redis. The
+//! time is at most the length of the pattern times that of the text: a star that fails goes back to
+//! the last star only, for what an earlier one could give up, the later one has.
 
 /// Whether the whole of `text` matches `pattern`.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at_pattern, mut at_text) = (0, 0);
-    // The pattern behind the last star, and the first byte that the star has not been tried to take.
+    // The pattern behind the last star, and the first byte that the star has not been tried to
+    // take.
     let mut star: Option<(usize, usize)> = None;
     loop {
         if pattern.get(at_pattern) == Some(&b'*') {

@@ -1,7 +1,8 @@
 //! What the wire says: the Redis protocol (RESP2 and RESP3) over a [`Cache`](atoll_cache::Cache).
 //!
-//! [`serve()`] listens, starts the workers and returns when the server has been told to stop. A worker is one thread with one client
-//! of the cache; a connection lives on one worker. What a command does is a handler of `command`, found through one table.
+//! [`serve()`] listens, starts the workers and returns when the server has been told to stop. A
+//! worker is one thread with one client of the cache; a connection lives on one worker. What a
+//! command does is a handler of `command`, found through one table.
 //!
 //! | module | concept |
 //! |---|---|

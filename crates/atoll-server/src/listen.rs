@@ -1,8 +1,10 @@
 //! The addresses that connections come from.
 //!
-//! Each is bound once, by the acceptor, so that a busy one is an error at the start and no worker shares it unnoticed with another server.
+//! Each is bound once, by the acceptor, so that a busy one is an error at the start and no worker
+//! shares it unnoticed with another server.
 //!
-//! A Unix socket leaves a file behind when its server dies. Whether somebody listens on a file is found by connecting to it:
+//! A Unix socket leaves a file behind when its server dies. Whether somebody listens on a file is
+//! found by connecting to it:
 //!
 //! | the file | what happens |
 //! |---|---|

@@ -1,7 +1,8 @@
 //! The counters as Prometheus reads them: text over HTTP, at any path.
 //!
-//! What is read is what the workers last published, at most a second ago. The format is the text format 0.0.4, which is lines of
-//! `name{label="value"} number` below a line that says what kind of number it is.
+//! What is read is what the workers last published, at most a second ago. The format is the text
+//! format 0.0.4, which is lines of `name{label="value"} number` below a line that says what kind of
+//! number it is.
 
 use crate::command::SPECS;
 use crate::counters::{LATENCY_BUCKETS, SAMPLE_EVERY, Shared, latency_bound_ns};

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 pub struct ServerOptions {
     /// The address to listen on.
     pub address: IpAddr,
-    /// The TCP port to listen on. 0 takes a free one ([`Server::address`](crate::Server::address) says which).
+    /// The TCP port to listen on. 0 takes a free one ([`Server::address`](crate::Server::address)
+    /// says which).
     pub port: u16,
     /// The Unix socket to listen on beside it.
     pub unix: Option<PathBuf>,
@@ -18,7 +19,8 @@ pub struct ServerOptions {
     pub metrics: Option<SocketAddr>,
     /// Connections served at a time; a further one is told so and closed.
     pub clients_max: usize,
-    /// Whether SIGTERM and SIGINT stop the server. An embedding process that handles them itself says no.
+    /// Whether SIGTERM and SIGINT stop the server. An embedding process that handles them itself
+    /// says no.
     pub stop_on_signals: bool,
 }
 

@@ -6,8 +6,9 @@
 //!                                      connections              connections
 //! ```
 //!
-//! Connections go round the workers, so that none has many more than another; the way over the acceptor's thread is paid once for a
-//! connection, and accepting disturbs no worker in its requests.
+//! Connections go round the workers, so that none has many more than another; the way over the
+//! acceptor's thread is paid once for a connection, and accepting disturbs no worker in its
+//! requests.
 
 use crate::connection::refuse_peer;
 use crate::counters::{Counters, Shared};
@@ -73,7 +74,8 @@ pub struct Server {
     stopper: Stopper,
 }
 
-/// Serves a cache until SIGTERM or SIGINT (or an error) comes. `client` makes the client of worker `0 .. options.threads`, on its thread.
+/// Serves a cache until SIGTERM or SIGINT (or an error) comes. `client` makes the client of worker
+/// `0 .. options.threads`, on its thread.
 pub fn serve<G, E, F>(options: ServerOptions, facts: PoolFacts, client: F) -> Result<(), ServeError>
 where
     G: Engine + 'static,
@@ -279,7 +281,8 @@ pub(crate) async fn first(a: impl Future<Output = ()>, b: impl Future<Output = (
     .await;
 }
 
-/// Waits after a failed accept: without descriptors the next one would fail at once, and the peers that wait come to no harm.
+/// Waits after a failed accept: without descriptors the next one would fail at once, and the peers
+/// that wait come to no harm.
 async fn retry(error: io::Error) {
     if error.kind() != io::ErrorKind::ConnectionAborted {
         tokio::time::sleep(Duration::from_millis(10)).await;

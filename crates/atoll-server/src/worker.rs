@@ -1,10 +1,11 @@
 //! One thread with one client of the cache, and the connections that live on it.
 //!
-//! The client is made on its thread and never leaves it, so it need not be `Send`. Its operations run one at a time: a connection locks it for
-//! a batch of commands. Over shared memory an operation never waits, and so the lock is never found taken.
+//! The client is made on its thread and never leaves it, so it need not be `Send`. Its operations
+//! run one at a time: a connection locks it for a batch of commands. Over shared memory an
+//! operation never waits, and so the lock is never found taken.
 //!
-//! To stop, the acceptor drops its end of the channel. Connections that wait for their peer are woken and end; one that is being answered
-//! has [`STOP_GRACE`] to take its replies.
+//! To stop, the acceptor drops its end of the channel. Connections that wait for their peer are
+//! woken and end; one that is being answered has [`STOP_GRACE`] to take its replies.
 
 use crate::ahead::Ahead;
 use crate::command::Client;
@@ -73,7 +74,8 @@ impl Buffers {
 pub(crate) struct Outputs(RefCell<Vec<Output>>);
 
 impl Outputs {
-    /// Outputs kept, whatever memory they have. One that waits for its peer is not here, and seldom do many large ones come back at once.
+    /// Outputs kept, whatever memory they have. One that waits for its peer is not here, and seldom
+    /// do many large ones come back at once.
     const COUNT: usize = 8;
     /// Outputs kept if they have little memory: as many as wait to be sent together.
     const COUNT_SMALL: usize = 64;
@@ -144,8 +146,8 @@ impl<G: Engine + 'static> Worker<G> {
         }
     }
 
-    /// Serves the connections that come through the channel until it ends, with clients that `join` makes if the pool shuts one out. Runs within a
-    /// `LocalSet`.
+    /// Serves the connections that come through the channel until it ends, with clients that `join`
+    /// makes if the pool shuts one out. Runs within a `LocalSet`.
     pub(crate) async fn run<E>(
         self: Rc<Self>,
         streams: UnboundedReceiver<(u64, Stream)>,
@@ -194,7 +196,8 @@ impl<G: Engine + 'static> Worker<G> {
         self.ended.notify_one();
     }
 
-    /// Never ends. A client that was shut out, or that the fabric has failed, is of no use any more; until another one has joined, commands end in its error.
+    /// Never ends. A client that was shut out, or that the fabric has failed, is of no use any
+    /// more; until another one has joined, commands end in its error.
     async fn tend_regularly<E>(&self, join: impl Fn() -> Result<Cache<G>, E>) {
         loop {
             tokio::time::sleep(TEND_PERIOD).await;
@@ -211,7 +214,7 @@ impl<G: Engine + 'static> Worker<G> {
     async fn publish_regularly(self: Rc<Self>) {
         let counters: &Counters = &self.shared.workers[self.index];
         loop {
-            let mut client = self.client.lock().await;
+            let client = self.client.lock().await;
             if let Ok(objects) = client.cache.objects().await {
                 counters.publish(&client.tally, &client.cache.stats(), objects);
             }

@@ -98,7 +98,8 @@ const NUMBERS: [&str; 14] = [
     "-9223372036854775808",
     "01",
 ];
-/// Spans and moments: far enough away that no test sees them end (also as milliseconds), or none at all.
+/// Spans and moments: far enough away that no test sees them end (also as milliseconds), or none at
+/// all.
 const SPANS: [&str; 8] = ["300000", "200000", "0", "-1", "x", "9223372036854775807", "9223372036854775", "100000"];
 const MOMENTS: [&str; 6] = ["4102444800", "4102444801", "1", "-5", "9223372036854775807", "x"];
 const PATTERNS: [&str; 9] = ["*", "a", "key:*", "key:?", "[a-f]", "[^a]*", "*1", "with\\ *", "nothing"];
@@ -157,7 +158,8 @@ fn random_command(random: &mut Random) -> Vec<String> {
         19 | 20 => {
             let word = random.pick(&["EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT"]);
             let amount = match word {
-                // A span twice would be a tie for GT and LT or none, as the clock stands between the two servers.
+                // A span twice would be a tie for GT and LT or none, as the clock stands between
+                // the two servers.
                 "EXPIRE" if random.below(2) > 0 => (500_000 + random.below(1_000_000)).to_string(),
                 "PEXPIRE" if random.below(2) > 0 => (500_000_000 + random.below(1_000_000_000)).to_string(),
                 "EXPIRE" => name(random.pick(&["0", "-1", "x", "9223372036854775807", "9223372036854775"])),
@@ -215,7 +217,8 @@ fn random_command(random: &mut Random) -> Vec<String> {
 }
 
 /// Whether two replies mean the same: keys come in any order, and seconds may be rounded apart
-/// where the clock passes half a second between the two servers; `ttl_and_expiretime_round_to_the_nearest_second` holds how.
+/// where the clock passes half a second between the two servers;
+/// `ttl_and_expiretime_round_to_the_nearest_second` holds how.
 fn agree(command: &[String], theirs: &[u8], ours: &[u8]) -> bool {
     let sorted = |reply: &[u8]| {
         let mut lines: Vec<_> = reply.split(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect();

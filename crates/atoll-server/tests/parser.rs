@@ -1,4 +1,5 @@
-//! The promise of `fuzz/fuzz_targets/resp_parser.rs` on a stable compiler: bytes in one piece give what they give in many.
+//! The promise of `fuzz/fuzz_targets/resp_parser.rs` on a stable compiler: bytes in one piece give
+//! what they give in many.
 
 #[path = "common/pieces.rs"]
 mod pieces;

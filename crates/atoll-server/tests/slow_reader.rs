@@ -1,4 +1,5 @@
-//! A peer that does not read its replies, in a process of its own: what is resident is what this test made.
+//! A peer that does not read its replies, in a process of its own: what is resident is what this
+//! test made.
 
 mod common;
 
@@ -6,7 +7,8 @@ use common::{Raw, command, options, start};
 use std::io::{ErrorKind, Write};
 use std::time::{Duration, Instant};
 
-/// Replies that the peer asks for at least, of a mebibyte each: a server that kept them would hold gigabytes.
+/// Replies that the peer asks for at least, of a mebibyte each: a server that kept them would hold
+/// gigabytes.
 const REPLIES: usize = 4096;
 const RESIDENT_KIB_MAX: usize = 512 << 10;
 
@@ -20,7 +22,8 @@ fn a_peer_that_sends_and_does_not_read_costs_bounded_memory() {
     stream.set_nonblocking(true).unwrap();
     let get = command(&["GET", "k"]);
     let (gets, mut sent, mut stalled) = (get.repeat(1000), 0, Instant::now());
-    // Sockets take what the server does not read: it has stopped when they take nothing more, and not before all were asked for.
+    // Sockets take what the server does not read: it has stopped when they take nothing more, and
+    // not before all were asked for.
     while sent < REPLIES * get.len() || stalled.elapsed() < Duration::from_millis(500) {
         match (&*stream).write(&gets) {
             Ok(bytes) => (sent, stalled) = (sent + bytes, Instant::now()),

@@ -1,4 +1,5 @@
-//! How many verbs a core simulates in a second in a timed run: `cargo bench -p atoll-sim --bench timed`.
+//! How many verbs a core simulates in a second in a timed run: `cargo bench -p atoll-sim --bench
+//! timed`.
 
 use atoll_fabric::{Address, Buffer, Endpoint, Kind};
 use atoll_sim::network::{Network, Stop, profiles};

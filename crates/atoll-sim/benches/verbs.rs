@@ -7,7 +7,8 @@ use std::time::Instant;
 const CLIENTS: u64 = 8;
 const BATCHES: u64 = 200_000;
 
-/// Clients that do what lookups and updates of a cache do: a word or two, an object of some 300 bytes, a swap.
+/// Clients that do what lookups and updates of a cache do: a word or two, an object of some 300
+/// bytes, a swap.
 fn run(strategy: Strategy, seed: u64) -> (u64, u64, f64) {
     let sim = Sim::new(SimOptions { strategy, steps_max: u64::MAX >> 1, ..SimOptions::new(seed, 1 << 22) });
     for client in 0..CLIENTS {

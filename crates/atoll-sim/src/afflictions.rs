@@ -5,7 +5,6 @@ use crate::fault::{Direction, Drawn, Fault, Faults, Fencing};
 use crate::flight::{Failure, Fate, Flight};
 use crate::timers::Due;
 use crate::trace::{Mishap, NOBODY, What};
-use crate::watch::Forced;
 use crate::world::World;
 use atoll_fabric::batch::Verb;
 use atoll_fabric::{Identity, VerbError};
@@ -160,7 +159,8 @@ impl World {
         }
     }
 
-    /// The next killed lane of which nobody has been told; none once all have ended who may be killed.
+    /// The next killed lane of which nobody has been told; none once all have ended who may be
+    /// killed.
     pub(crate) fn next_killed(&mut self) -> Poll<Option<u32>> {
         self.touch();
         match self.killed.get(self.killed_told) {
@@ -292,7 +292,8 @@ impl World {
         (lane != NOBODY).then_some(lane)
     }
 
-    /// The endpoint `by` asks whether another one is dead, or shuts it out: which, and how long that takes; `None` if it lives on.
+    /// The endpoint `by` asks whether another one is dead, or shuts it out: which, and how long
+    /// that takes; `None` if it lives on.
     pub(crate) fn begin_fence(
         &mut self,
         by: u32,
@@ -306,8 +307,7 @@ impl World {
         let forced = shut && !(port.dead || port.dropped || port.shut);
         port.shut |= shut;
         if forced && self.watch.is_on() {
-            let by_endpoint = Identity::from_bits(by + 1);
-            self.watch.forced.push(Forced { by: by_endpoint, who, still_ns: self.watch.still_ns(by) });
+            self.watch.note_forced(by, who);
         }
         self.mishap(self.polled.unwrap_or(NOBODY), Mishap::Fenced { port: number, shut });
         Ok(shut.then(|| (number, self.fault_random.spread(14))))

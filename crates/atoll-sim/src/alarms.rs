@@ -1,7 +1,8 @@
 //! When a task is woken because time has passed.
 //!
-//! A pause under way has an *alarm* at its end, which goes with it: whoever waits for a message and for a time drops the pause when the message comes.
-//! What the world has to come cannot be struck out of it again. So it is not told of alarms but of *rings*, at which it looks after a lane:
+//! A pause under way has an *alarm* at its end, which goes with it: whoever waits for a message and
+//! for a time drops the pause when the message comes. What the world has to come cannot be struck
+//! out of it again. So it is not told of alarms but of *rings*, at which it looks after a lane:
 //!
 //! | what happens | then |
 //! |---|---|
@@ -10,8 +11,9 @@
 //! | a ring comes, and an alarm is due | the task is woken |
 //! | a ring comes, an alarm is set for later, and no other ring comes as early | one is asked for at its time |
 //!
-//! Invariants: for every alarm that is not due a ring comes at its time or before; each ring of a lane is earlier than all that were asked for before it
-//! and have not come. So a lane whose pauses have the same length has one ring to come, however many of them it has dropped.
+//! Invariants: for every alarm that is not due a ring comes at its time or before; each ring of a
+//! lane is earlier than all that were asked for before it and have not come. So a lane whose pauses
+//! have the same length has one ring to come, however many of them it has dropped.
 
 /// The alarms of a lane.
 #[derive(Debug, Default)]

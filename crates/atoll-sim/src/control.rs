@@ -27,11 +27,12 @@ pub enum ClientState {
     Killed,
 }
 
-/// A handle on a simulation for tasks inside it, and for whoever runs it; cheap to clone. See [`Sim::control`](crate::Sim::control). A timed run has no
-/// faults: whoever asks for one panics.
+/// A handle on a simulation for tasks inside it, and for whoever runs it; cheap to clone. See
+/// [`Sim::control`](crate::Sim::control). A timed run has no faults: whoever asks for one panics.
 ///
-/// **Whose an endpoint is**: the client's that polled a post on it last. A scenario that joins a pool from one task and plays from another
-/// need not say so. What a killed task owns goes with it in any case.
+/// **Whose an endpoint is**: the client's that polled a post on it last. A scenario that joins a
+/// pool from one task and plays from another need not say so. What a killed task owns goes with it
+/// in any case.
 #[derive(Clone)]
 pub struct Control {
     pub(crate) shared: Rc<Shared>,
@@ -73,8 +74,9 @@ impl Control {
         }
     }
 
-    /// Kills a client. Its task is dropped before anything else happens; posts that its destructors make end in
-    /// [`VerbError::Fenced`](atoll_fabric::VerbError::Fenced) at once. A task that kills itself comes to its next await, which is its last.
+    /// Kills a client. Its task is dropped before anything else happens; posts that its destructors
+    /// make end in [`VerbError::Fenced`](atoll_fabric::VerbError::Fenced) at once. A task that
+    /// kills itself comes to its next await, which is its last.
     pub fn kill(&self, client: ClientId) {
         let mut world = self.shared.world.borrow_mut();
         world.assert_untimed();
@@ -110,7 +112,8 @@ impl Control {
         self.shared.world.borrow().owner(endpoint.identity()).map(ClientId)
     }
 
-    /// Who stands, or stood, behind an endpoint with that identity: for whoever would learn of whom a registry tells.
+    /// Who stands, or stood, behind an endpoint with that identity: for whoever would learn of whom
+    /// a registry tells.
     pub fn identified(&self, who: Identity) -> Option<ClientId> {
         self.shared.world.borrow().owner(who).map(ClientId)
     }
@@ -120,8 +123,8 @@ impl Control {
         self.shared.world.borrow().is_shut_out(who)
     }
 
-    /// Calls `tell` for every client of which nothing takes effect any more since it was shut out, or was found dead. It must not use the
-    /// simulation.
+    /// Calls `tell` for every client of which nothing takes effect any more since it was shut out,
+    /// or was found dead. It must not use the simulation.
     pub fn on_shut_out(&self, tell: impl Fn(ClientId) + 'static) {
         self.shared.world.borrow_mut().on_shut_out = Some(Box::new(move |lane| tell(ClientId(lane))));
     }
@@ -136,8 +139,8 @@ impl Control {
         world.watch.add(at, word, world.now_ns);
     }
 
-    /// The living clients that were shut out since some word is watched, and for how long watched words had stood still for the client that
-    /// did so.
+    /// The living clients that were shut out since some word is watched, and for how long watched
+    /// words had stood still for the client that did so.
     pub fn forced(&self) -> Vec<Forced> {
         self.shared.world.borrow().watch.forced.clone()
     }
@@ -154,8 +157,8 @@ impl Control {
         world.killed.iter().map(|lane| ClientId(*lane)).collect()
     }
 
-    /// Waits for a client to be killed that no call has told of yet; `None` once every client that is not spared has ended. For a spared task that
-    /// spawns successors.
+    /// Waits for a client to be killed that no call has told of yet; `None` once every client that
+    /// is not spared has ended. For a spared task that spawns successors.
     pub fn next_killed(&self) -> impl Future<Output = Option<ClientId>> + use<> {
         let shared = self.shared.clone();
         std::future::poll_fn(move |context| {
@@ -170,7 +173,8 @@ impl Control {
         })
     }
 
-    /// Lets others take steps. Between two operations of a client of an explored case, so that the second may begin late.
+    /// Lets others take steps. Between two operations of a client of an explored case, so that the
+    /// second may begin late.
     pub fn turn(&self) -> impl Future<Output = ()> + use<> {
         let (shared, mut yielded) = (self.shared.clone(), false);
         std::future::poll_fn(move |_| {
@@ -184,13 +188,16 @@ impl Control {
         })
     }
 
-    /// In an explored run, says that the present poll does something that others may see past the fabric, the histories and this handle.
+    /// In an explored run, says that the present poll does something that others may see past the
+    /// fabric, the histories and this handle.
     pub fn touch(&self) {
         self.shared.world.borrow_mut().touch();
     }
 
-    /// A memory node loses its bytes: they are zero from now on, and every batch that touches it, by an endpoint made before now, ends in
-    /// [`VerbError::PeerDead`](atoll_fabric::VerbError::PeerDead), also one in flight, of which nothing more takes effect.
+    /// A memory node loses its bytes: they are zero from now on, and every batch that touches it,
+    /// by an endpoint made before now, ends in
+    /// [`VerbError::PeerDead`](atoll_fabric::VerbError::PeerDead), also one in flight, of which
+    /// nothing more takes effect.
     pub fn lose_node(&self, node: u8) {
         let mut world = self.shared.world.borrow_mut();
         world.assert_untimed();
@@ -198,14 +205,16 @@ impl Control {
     }
 
     /// Cuts the link between a client and a node for so long. What is posted then ends in
-    /// [`VerbError::OutcomeUnknown`](atoll_fabric::VerbError::OutcomeUnknown) at its deadline ([`SimOptions::deadline_ns`](crate::SimOptions)).
+    /// [`VerbError::OutcomeUnknown`](atoll_fabric::VerbError::OutcomeUnknown) at its deadline
+    /// ([`SimOptions::deadline_ns`](crate::SimOptions)).
     pub fn cut_link(&self, client: ClientId, node: u8, direction: Direction, ns: u64) {
         let mut world = self.shared.world.borrow_mut();
         world.assert_untimed();
         world.cut_link(client.0, node, direction, ns);
     }
 
-    /// Messages from one mailbox to another that set off in the next `ns` are lost; those the other way are not.
+    /// Messages from one mailbox to another that set off in the next `ns` are lost; those the other
+    /// way are not.
     pub fn cut_messages(&self, from: Mailbox, to: Mailbox, ns: u64) {
         self.shared.world.borrow_mut().cut_messages(from, to, ns);
     }
@@ -217,8 +226,9 @@ impl Control {
         world.slow_node(node, factor, ns);
     }
 
-    /// The faults are over: the seed draws no more, faults to come do not come, the paused go on, links are whole and nodes fast again. For whoever
-    /// would see that all clients then make progress.
+    /// The faults are over: the seed draws no more, faults to come do not come, the paused go on,
+    /// links are whole and nodes fast again. For whoever would see that all clients then make
+    /// progress.
     pub fn calm(&self) {
         self.shared.world.borrow_mut().calm();
     }

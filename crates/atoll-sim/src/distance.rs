@@ -1,7 +1,9 @@
-//! How far memory is from a run's clients: what [`Endpoint::is_near`](atoll_fabric::Endpoint::is_near) says.
+//! How far memory is from a run's clients: what
+//! [`Endpoint::is_near`](atoll_fabric::Endpoint::is_near) says.
 //!
-//! Protocols go other ways where a round trip costs more than a look at memory of their own. Whether they do is a property of the
-//! case, and not of whether time is counted: else the ways of a network would only run where nothing can go wrong.
+//! Protocols go other ways where a round trip costs more than a look at memory of their own.
+//! Whether they do is a property of the case, and not of whether time is counted: else the ways of
+//! a network would only run where nothing can go wrong.
 
 use crate::Random;
 
@@ -15,11 +17,13 @@ pub enum Distance {
     Near,
     /// Far from every client, as over a network.
     Far,
-    /// Near some clients and far from others, as where processes of the memory node's own host use the same pool.
+    /// Near some clients and far from others, as where processes of the memory node's own host use
+    /// the same pool.
     Mixed,
 }
 
-/// The stream of randomness that distances are drawn from. Its own, so that they change nothing that chance decides elsewhere.
+/// The stream of randomness that distances are drawn from. Its own, so that they change nothing
+/// that chance decides elsewhere.
 const STREAM: u64 = u64::MAX - 1;
 
 /// What a run draws its endpoints' distances from.

@@ -11,7 +11,8 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// One client's access to the simulated fabric. Its verbs are posted from inside a task of the simulation.
+/// One client's access to the simulated fabric. Its verbs are posted from inside a task of the
+/// simulation.
 pub struct SimEndpoint {
     shared: Rc<Shared>,
     number: u32,
@@ -41,13 +42,14 @@ impl SimEndpoint {
         self.shared.world.borrow().steps
     }
 
-    /// Virtual nanoseconds since the simulation was made; in a timed run, as far as this client's processor has come.
+    /// Virtual nanoseconds since the simulation was made; in a timed run, as far as this client's
+    /// processor has come.
     pub fn virtual_ns(&self) -> u64 {
         self.shared.world.borrow().now_ns
     }
 
-    /// In a timed run, charges the client's processor: for work that does not pass the fabric, such as hashing a key. See
-    /// [`CpuCosts`].
+    /// In a timed run, charges the client's processor: for work that does not pass the fabric, such
+    /// as hashing a key. See [`CpuCosts`].
     pub fn charge_ps(&self, ps: u64) {
         self.shared.world.borrow_mut().charge_ps(ps);
     }
@@ -71,7 +73,8 @@ impl SimEndpoint {
 }
 
 impl SimEndpoint {
-    /// Whether an endpoint is dead, or, where fences are forced, is shut out now. If so, nothing of what it had in flight takes effect behind this.
+    /// Whether an endpoint is dead, or, where fences are forced, is shut out now. If so, nothing of
+    /// what it had in flight takes effect behind this.
     async fn settle_death(&self, who: Identity, by_force: bool) -> Result<bool, VerbError> {
         let (guided, is_nobody) = {
             let world = self.shared.world.borrow();
@@ -79,7 +82,8 @@ impl SimEndpoint {
             (world.is_guided(), world.identified(who).is_none())
         };
         if guided {
-            // In an explored run time passes only where no client can take a step, so this takes none.
+            // In an explored run time passes only where no client can take a step, so this takes
+            // none.
             let mut world = self.shared.world.borrow_mut();
             let begun = world.begin_fence(self.number, who, by_force)?;
             return Ok(is_nobody || begun.inspect(|(port, _)| world.end_fence(*port)).is_some());
@@ -224,7 +228,8 @@ impl Endpoint for SimEndpoint {
         Identity::from_bits(self.number + 1)
     }
 
-    /// Every client is the first process of a container of its own, so that a protocol that concludes anything from this comes to harm.
+    /// Every client is the first process of a container of its own, so that a protocol that
+    /// concludes anything from this comes to harm.
     fn origin(&self) -> Origin {
         Origin { pid: 1, namespace: 0 }
     }

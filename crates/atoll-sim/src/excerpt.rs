@@ -5,7 +5,8 @@ use crate::linearizability::Verdict;
 use crate::sequential::{Evictions, verdict};
 use std::fmt::Write;
 
-/// The history as it stood when it first went wrong, without lookups that do not matter; and the operation that returned last.
+/// The history as it stood when it first went wrong, without lookups that do not matter; and the
+/// operation that returned last.
 pub(crate) fn shortest(events: &[Event], evictions: Evictions) -> (Vec<Event>, Event) {
     let mut returns: Vec<u64> = events.iter().filter_map(|event| event.span.returned).collect();
     returns.sort_unstable();

@@ -1,7 +1,8 @@
 //! All interleavings of a small case, by running it again and again.
 //!
-//! A **case** builds its clients on the simulation that it is given, runs it, and judges what came of it. Every choice of whose step is next
-//! is enumerated, depth first, and the case is run anew for each (stateless model checking). What is enumerated, and what is not:
+//! A **case** builds its clients on the simulation that it is given, runs it, and judges what came
+//! of it. Every choice of whose step is next is enumerated, depth first, and the case is run anew
+//! for each (stateless model checking). What is enumerated, and what is not:
 //!
 //! | | in an explored run |
 //! |---|---|
@@ -14,11 +15,14 @@
 //! | a pause | one, of each in turn, between any two of its polls, ending at any time; what it has in flight goes on |
 //! | fences | take no time |
 //!
-//! With [`ExploreOptions::preemptions_max`] left out, runs that differ only in the order of steps that do not conflict count as one: steps
-//! conflict if they touch a common word and one changes it, if one begins and the other ends an operation of a [`History`](crate::History), or if
-//! one does anything else that the other could see through the simulation. **What clients share beside that** must not matter to what they do, or
-//! they must say so ([`Control::touch`](crate::Control::touch)). A loop that waits for another client must `pause`, or it has endless runs.
-//! A client should take a [`turn`](crate::Control::turn) before each operation that it tells a history of.
+//! With [`ExploreOptions::preemptions_max`] left out, runs that differ only in the order of steps
+//! that do not conflict count as one: steps conflict if they touch a common word and one changes
+//! it, if one begins and the other ends an operation of a [`History`](crate::History), or if one
+//! does anything else that the other could see through the simulation. **What clients share beside
+//! that** must not matter to what they do, or they must say so
+//! ([`Control::touch`](crate::Control::touch)). A loop that waits for another client must `pause`,
+//! or it has endless runs. A client should take a [`turn`](crate::Control::turn) before each
+//! operation that it tells a history of.
 //!
 //! ```
 //! use atoll_fabric::{Address, Batch, Endpoint};
@@ -69,25 +73,28 @@ pub enum ExploredFault {
 /// What is explored.
 #[derive(Clone, Debug)]
 pub struct ExploreOptions {
-    /// The simulation of each run. Of its liberties only `reorder` and `tear` count: verbs of a batch take effect in every order that the
-    /// contract permits, and the words of a READ or WRITE in two halves, those of even and those of odd place. Its faults and its strategy
-    /// do not count.
+    /// The simulation of each run. Of its liberties only `reorder` and `tear` count: verbs of a
+    /// batch take effect in every order that the contract permits, and the words of a READ or WRITE
+    /// in two halves, those of even and those of odd place. Its faults and its strategy do not
+    /// count.
     pub sim: SimOptions,
     /// What goes wrong.
     pub fault: ExploredFault,
-    /// How many switches there may be from a client that could go on to another one; all runs within that are run, without reduction. `None`:
-    /// every run that differs in what matters.
+    /// How many switches there may be from a client that could go on to another one; all runs
+    /// within that are run, without reduction. `None`: every run that differs in what matters.
     pub preemptions_max: Option<u32>,
     /// Runs after which the exploration is given up.
     pub runs_max: u64,
     /// Steps of a run of which no alternatives are tried any more.
     pub depth_max: usize,
-    /// How often time passes at most while a client is paused, or a dead one has something in flight: others wait for it, perhaps for ever.
+    /// How often time passes at most while a client is paused, or a dead one has something in
+    /// flight: others wait for it, perhaps for ever.
     pub jumps_max: u32,
 }
 
 impl ExploreOptions {
-    /// One node with one region of `bytes` near all clients, no fault, reduction, up to a million runs.
+    /// One node with one region of `bytes` near all clients, no fault, reduction, up to a million
+    /// runs.
     pub fn new(bytes: u64) -> Self {
         Self {
             sim: SimOptions {
@@ -165,7 +172,8 @@ pub struct ExploredFailure {
 pub struct Explored {
     /// Runs that differ in what matters.
     pub runs: u64,
-    /// Runs that turned out to be equivalent to others, and were brought to an end without looking further.
+    /// Runs that turned out to be equivalent to others, and were brought to an end without looking
+    /// further.
     pub runs_redundant: u64,
     /// Whether there are no others, within the bound on preemptions if there is one.
     pub exhausted: bool,

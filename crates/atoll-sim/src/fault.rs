@@ -11,16 +11,19 @@
 //! | slow node | for a time, batches to a node take long |
 //! | clock | monotone clocks run at rates of their own; a wall clock jumps |
 //!
-//! What is **adrift** (in flight when its client died, or when its outcome became unknown) ends in one of three ways, by chance: it is
-//! cut before its next effect, goes on, or lies still for up to seconds and goes on then. A client that learns of the death
+//! What is **adrift** (in flight when its client died, or when its outcome became unknown) ends in
+//! one of three ways, by chance: it is cut before its next effect, goes on, or lies still for up to
+//! seconds and goes on then. A client that learns of the death
 //! ([`Endpoint::is_dead`](atoll_fabric::Endpoint::is_dead)), or shuts the owner out, ends it.
 //!
-//! Faults come from the seed ([`Faults`]), or from a scenario: at a given step of a client ([`Control::fault`](crate::Control::fault)), or when
-//! a task says so ([`Control`](crate::Control)). All of them are events of the trace and of the digest. They draw from a stream of randomness
-//! of their own, so that a run without faults is the same whatever faults there are.
+//! Faults come from the seed ([`Faults`]), or from a scenario: at a given step of a client
+//! ([`Control::fault`](crate::Control::fault)), or when a task says so
+//! ([`Control`](crate::Control)). All of them are events of the trace and of the digest. They draw
+//! from a stream of randomness of their own, so that a run without faults is the same whatever
+//! faults there are.
 //!
-//! That messages are lost, doubled, late and out of order is no fault: the contract permits it, so it is a [liberty](crate::Liberties), and taken in
-//! runs without any fault.
+//! That messages are lost, doubled, late and out of order is no fault: the contract permits it, so
+//! it is a [liberty](crate::Liberties), and taken in runs without any fault.
 
 use crate::Random;
 
@@ -41,8 +44,9 @@ pub enum Fault {
 /// When a fault hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
-    /// Once the client has taken so many more steps of its own. A step is a poll of its task (which may post), an effect of one of its verbs,
-    /// or of some of the words of one, or the arrival of a completion: every point between and inside its verbs is one.
+    /// Once the client has taken so many more steps of its own. A step is a poll of its task (which
+    /// may post), an effect of one of its verbs, or of some of the words of one, or the arrival of
+    /// a completion: every point between and inside its verbs is one.
     Steps(u64),
     /// Once so many nanoseconds have passed.
     Ns(u64),
@@ -51,8 +55,8 @@ pub enum After {
 /// What [`Endpoint::shut_out`](atoll_fabric::Endpoint::shut_out) can do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fencing {
-    /// As on one host: only the dead are shut out (killed, or gone with their endpoint dropped); of the living, a paused one included,
-    /// it says `false`.
+    /// As on one host: only the dead are shut out (killed, or gone with their endpoint dropped); of
+    /// the living, a paused one included, it says `false`.
     #[default]
     Observed,
     /// As over a network: a living client is shut out too; its posts end in "fenced" from then on.
@@ -70,8 +74,9 @@ pub enum Direction {
     Both,
 }
 
-/// Faults that the seed draws: how many of each kind at most, and how often. They hit clients that were [spawned](crate::Sim::spawn), not
-/// those that were [spared](crate::Sim::spawn_spared). The default is none.
+/// Faults that the seed draws: how many of each kind at most, and how often. They hit clients that
+/// were [spawned](crate::Sim::spawn), not those that were [spared](crate::Sim::spawn_spared). The
+/// default is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Faults {
     /// Clients killed.
@@ -94,7 +99,8 @@ pub struct Faults {
     pub clock_drift_per_mille_max: u32,
     /// Steps between two faults, on average.
     pub steps_between: u64,
-    /// How long a pause, a cut, slowness, and what is adrift last at most; small times are as likely as large ones.
+    /// How long a pause, a cut, slowness, and what is adrift last at most; small times are as
+    /// likely as large ones.
     pub ns_max: u64,
 }
 
@@ -116,13 +122,14 @@ impl Faults {
         }
     }
 
-    /// What processes of one host suffer: up to `kills_max` deaths and `pauses_max` pauses, about every `steps_between` steps one.
+    /// What processes of one host suffer: up to `kills_max` deaths and `pauses_max` pauses, about
+    /// every `steps_between` steps one.
     pub const fn host(kills_max: u32, pauses_max: u32, steps_between: u64) -> Self {
         Self { kills_max, pauses_max, steps_between, ..Self::none() }
     }
 
-    /// Up to as much of everything as there is here, about half of the kinds of faults not at all: for a swarm of runs, of which each has
-    /// faults of its own.
+    /// Up to as much of everything as there is here, about half of the kinds of faults not at all:
+    /// for a swarm of runs, of which each has faults of its own.
     pub fn drawn(self, random: &mut Random) -> Self {
         let mut count = |max: u32| if random.chance(512) { 0 } else { random.below(u64::from(max) + 1) as u32 };
         let drawn = Self {

@@ -1,6 +1,7 @@
 //! A batch between its post and its completion.
 //!
-//! Which verb may take effect next, from the contract (rows: the earlier verb, columns: the later one, same node):
+//! Which verb may take effect next, from the contract (rows: the earlier verb, columns: the later
+//! one, same node):
 //!
 //! ```text
 //!            READ       WRITE      atomic      fenced
@@ -9,12 +10,12 @@
 //! atomic     in order   any order  any order   in order
 //! ```
 //!
-//! In an explored run with these liberties the pieces of a batch are steps of their own: a READ or WRITE of several words has two, its
-//! words of even and of odd place, which parts every word from its neighbours; any other verb has one. Piece `2 v + h` is half `h` of
-//! verb `v`.
+//! In an explored run with these liberties the pieces of a batch are steps of their own: a READ or
+//! WRITE of several words has two, its words of even and of odd place, which parts every word from
+//! its neighbours; any other verb has one. Piece `2 v + h` is half `h` of verb `v`.
 //!
-//! Verbs of different nodes are in no order, fenced or not. A verb is in order behind another if all words of the other have taken
-//! effect before its first.
+//! Verbs of different nodes are in no order, fenced or not. A verb is in order behind another if
+//! all words of the other have taken effect before its first.
 
 use crate::footprint::Words;
 use crate::liberties::Temper;
@@ -83,7 +84,8 @@ pub(crate) struct Flight {
 #[derive(Debug)]
 struct FlyingVerb {
     verb: Verb,
-    /// A bit for each verb of the batch that must have taken effect before; where verbs are reordered.
+    /// A bit for each verb of the batch that must have taken effect before; where verbs are
+    /// reordered.
     after: u32,
     progress: Progress,
 }
@@ -100,8 +102,9 @@ enum Progress {
     },
     /// All words but those of the bits; for verbs of up to 64 words.
     AllBut(u64),
-    /// All words but `left`, the first of them `next`, each `stride` words (modulo their number, to which it is coprime) behind the one
-    /// before it; for longer verbs, to which a bit per word would be a heap allocation.
+    /// All words but `left`, the first of them `next`, each `stride` words (modulo their number, to
+    /// which it is coprime) behind the one before it; for longer verbs, to which a bit per word
+    /// would be a heap allocation.
     Strided { next: u32, stride: u32, left: u32 },
 }
 
@@ -272,7 +275,8 @@ impl Flight {
         self.verbs.iter().fold(0, |nodes, flying| nodes | 1 << flying.verb.at.node())
     }
 
-    /// What the verbs of a batch become whose buffers stay with the fabric: as they were, with buffers of no bytes.
+    /// What the verbs of a batch become whose buffers stay with the fabric: as they were, with
+    /// buffers of no bytes.
     pub(crate) fn strand(&self, verbs: &mut [Verb]) {
         for (verb, flying) in verbs.iter_mut().zip(&self.verbs) {
             verb.operation = match &flying.verb.operation {
@@ -424,7 +428,8 @@ impl FlyingVerb {
         }
     }
 
-    /// Lets one half take effect. Whether it has now wholly taken effect, its kind, and its word for the digest.
+    /// Lets one half take effect. Whether it has now wholly taken effect, its kind, and its word
+    /// for the digest.
     fn step_half(&mut self, half: u8, liberties: Liberties, memory: &mut Memory) -> (bool, u8, u64) {
         if !self.has_halves(liberties) {
             let (kind, word) = self.take_effect(memory);
@@ -538,7 +543,8 @@ impl Progress {
     /// Calls `mv` for the words that take effect now; whether those are the last.
     #[cold]
     fn advance(&mut self, words: usize, random: &mut Random, mut mv: impl FnMut(usize)) -> bool {
-        // Within one step the order of words does not matter. One word at a time would make long verbs a matter of hundreds of steps.
+        // Within one step the order of words does not matter. One word at a time would make long
+        // verbs a matter of hundreds of steps.
         let single = random.chance(256);
         match self {
             Self::AllBut(bits) => {

@@ -1,4 +1,5 @@
-//! What a step of an explored run depends on: two steps of different processes that do not conflict may as well happen the other way round.
+//! What a step of an explored run depends on: two steps of different processes that do not conflict
+//! may as well happen the other way round.
 
 use atoll_fabric::Address;
 
@@ -7,8 +8,9 @@ use atoll_fabric::Address;
 pub(crate) enum Process {
     /// The task of a lane: a step is a poll.
     Task(u32),
-    /// A piece of the batch that a lane posted as its so manieth: a step is an effect, with the last one the completion arrives. Where
-    /// verbs take effect whole and in order a batch is one piece, number 0; else each half of a verb is one (see `flight`).
+    /// A piece of the batch that a lane posted as its so manieth: a step is an effect, with the
+    /// last one the completion arrives. Where verbs take effect whole and in order a batch is one
+    /// piece, number 0; else each half of a verb is one (see `flight`).
     Batch(u32, u32, u8),
     /// Time: a step brings the next timers, when nobody else can take one.
     Clock,
@@ -33,7 +35,8 @@ pub(crate) struct Words {
     pub(crate) bytes: u64,
     /// Whether it changes them. A compare-and-swap that failed only reads.
     pub(crate) writes: bool,
-    /// Which of them: bit 0 for those of even address, bit 1 for those of odd address, counted in words.
+    /// Which of them: bit 0 for those of even address, bit 1 for those of odd address, counted in
+    /// words.
     pub(crate) places: u8,
 }
 
@@ -51,7 +54,8 @@ impl Words {
 pub(crate) struct Footprint {
     /// Words of the pool.
     pub(crate) words: Option<Words>,
-    /// Whether an operation of a history began. Only what begins and what ends are in an order that counts.
+    /// Whether an operation of a history began. Only what begins and what ends are in an order that
+    /// counts.
     pub(crate) begins: bool,
     /// Whether one ended.
     pub(crate) ends: bool,

@@ -1,12 +1,17 @@
-//! Which process of an explored run is next, so that every run that differs in what matters comes once.
+//! Which process of an explored run is next, so that every run that differs in what matters comes
+//! once.
 //!
-//! A run is a path through a tree. **Reduction** is source-DPOR with sleep sets (Abdulla, Aronsson, Jonsson and Sagonas, POPL 2014): two
-//! steps of different processes that conflict, and that no other step orders, are a race; its reversal is put among what is to be
-//! tried where the first of the two was taken. A process sleeps where it was tried, until a step conflicts with its next one.
+//! A run is a path through a tree. **Reduction** is source-DPOR with sleep sets (Abdulla, Aronsson,
+//! Jonsson and Sagonas, POPL 2014): two steps of different processes that conflict, and that no
+//! other step orders, are a race; its reversal is put among what is to be tried where the first of
+//! the two was taken. A process sleeps where it was tried, until a step conflicts with its next
+//! one.
 //!
-//! A node of the tree holds what is to be tried there; the path that is being followed is the stack of all nodes that there are.
+//! A node of the tree holds what is to be tried there; the path that is being followed is the stack
+//! of all nodes that there are.
 //!
-//! The fault's step and time's are last by default, so that every step that they could prevent has been seen, and races with them.
+//! The fault's step and time's are last by default, so that every step that they could prevent has
+//! been seen, and races with them.
 
 use crate::footprint::{Footprint, Process};
 use std::collections::BTreeMap;
@@ -48,7 +53,8 @@ struct Node {
 pub(crate) struct Guide {
     search: Search,
     nodes: Vec<Node>,
-    /// Steps of this run. Nodes below `known` were there before it, but for the choice of the last of them.
+    /// Steps of this run. Nodes below `known` were there before it, but for the choice of the last
+    /// of them.
     depth: usize,
     known: usize,
     depth_max: usize,
@@ -56,7 +62,8 @@ pub(crate) struct Guide {
     barrier: usize,
     /// Whether a step was chosen of which it is not known yet what it touched.
     open: bool,
-    /// Whether the run is only brought to its end: everything from here on was seen, or is too deep.
+    /// Whether the run is only brought to its end: everything from here on was seen, or is too
+    /// deep.
     free: bool,
     turn: usize,
     /// Steps that made a process able to take its next one.
@@ -278,8 +285,8 @@ fn has(bits: &[u64], bit: usize) -> bool {
     bits.get(bit / 64).is_some_and(|word| word >> (bit % 64) & 1 == 1)
 }
 
-/// Time passes behind all that tasks could do before, and before all that they do then. Only what the dead and the paused have in flight, and the
-/// fault itself, may come on either side.
+/// Time passes behind all that tasks could do before, and before all that they do then. Only what
+/// the dead and the paused have in flight, and the fault itself, may come on either side.
 fn is_ordered(earlier: Process, later: Process) -> bool {
     let is_bound_to_time = |process: Process| matches!(process, Process::Task(_) | Process::Clock);
     (earlier == Process::Clock && is_bound_to_time(later)) || (later == Process::Clock && is_bound_to_time(earlier))

@@ -138,7 +138,8 @@ impl World {
         if !enabled.iter().any(holds_time) && !self.timers.is_empty() && !waits_long_enough {
             enabled.push(Process::Clock);
         }
-        // Cutting comes after every death, even where nothing is left to cut: every effect races with it.
+        // Cutting comes after every death, even where nothing is left to cut: every effect races
+        // with it.
         let settles = paused || matches!(guided.fault, Some((Fault::Kill, _)));
         if victim.is_some() && (!guided.struck || !guided.settled && settles) {
             enabled.push(Process::Fault);
@@ -146,7 +147,8 @@ impl World {
         enabled
     }
 
-    /// Whether a lane may be slower than any timer: it is paused, or dead and has something in flight.
+    /// Whether a lane may be slower than any timer: it is paused, or dead and has something in
+    /// flight.
     fn is_slow(&self, lane: Option<u32>) -> bool {
         let state = lane.map(|lane| &self.lanes[lane as usize]);
         state.is_some_and(|state| state.paused || state.killed && !state.flights.is_empty())

@@ -1,8 +1,9 @@
 //! What clients of a cache did and saw, and whether the cache kept its first promise.
 //!
-//! Every key is checked by itself against the sequential cache of `sequential.rs`. A history that was given the pool's
-//! clock ([`History::with_clock`]) also knows between which times each operation may have judged: then nothing may be served
-//! after its expiry, and nothing may expire before.
+//! Every key is checked by itself against the sequential cache of `sequential.rs`. A history that
+//! was given the pool's clock ([`History::with_clock`]) also knows between which times each
+//! operation may have judged: then nothing may be served after its expiry, and nothing may expire
+//! before.
 
 use crate::excerpt::{described, one_line, shortest, text};
 use crate::linearizability::{Span, Verdict};
@@ -190,7 +191,8 @@ pub struct Event {
     pub key: Vec<u8>,
     /// What was asked.
     pub call: Call,
-    /// What was returned; `None` exactly if `span.returned` is: it never returned, or with an unknown outcome.
+    /// What was returned; `None` exactly if `span.returned` is: it never returned, or with an
+    /// unknown outcome.
     pub outcome: Option<Outcome>,
     /// When.
     pub span: Span,
@@ -203,8 +205,8 @@ pub struct Event {
 #[must_use = "an operation that is never ended counts as one that may still happen"]
 pub struct Pending(usize);
 
-/// Operations of clients of one thread, in the order in which they are told. Clients of several threads merge their events with
-/// [`History::from_events`].
+/// Operations of clients of one thread, in the order in which they are told. Clients of several
+/// threads merge their events with [`History::from_events`].
 #[derive(Default)]
 pub struct History {
     events: RefCell<Vec<Event>>,
@@ -253,7 +255,8 @@ thread_local! {
     static TOLD: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
-/// How many operations began and ended in histories of this thread: an explored run tells from it which steps are in an order that counts.
+/// How many operations began and ended in histories of this thread: an explored run tells from it
+/// which steps are in an order that counts.
 pub(crate) fn told() -> (u64, u64) {
     TOLD.get()
 }
@@ -300,9 +303,10 @@ impl History {
         Self { events: RefCell::new(events), stamp: Cell::new(last.unwrap_or(0)), clock: None }
     }
 
-    /// One that knows the pool's clock: `look` gives true time in nanoseconds, and the pool's in milliseconds, or `None`
-    /// once the memory that it is in is lost: then nobody knows how late it became before. Once a client has judged by a
-    /// time, an operation that begins `skew_ms` later judges by no earlier one.
+    /// One that knows the pool's clock: `look` gives true time in nanoseconds, and the pool's in
+    /// milliseconds, or `None` once the memory that it is in is lost: then nobody knows how late it
+    /// became before. Once a client has judged by a time, an operation that begins `skew_ms` later
+    /// judges by no earlier one.
     pub fn with_clock(skew_ms: u64, look: impl Fn() -> (u64, Option<u64>) + 'static) -> Self {
         let clock = ObservedClock { look: Box::new(look), skew_ns: skew_ms * 1_000_000, looks: RefCell::default() };
         Self { clock: Some(clock), ..Self::default() }
@@ -338,7 +342,8 @@ impl History {
         }
     }
 
-    /// A client was shut out, or is known to be dead: what it has under way has happened by now, or never does.
+    /// A client was shut out, or is known to be dead: what it has under way has happened by now, or
+    /// never does.
     pub fn shut_out(&self, client: u32) {
         TOLD.set((TOLD.get().0, TOLD.get().1 + 1));
         let stamp = self.stamp();
@@ -347,7 +352,8 @@ impl History {
         self.events.borrow_mut().iter_mut().filter(is_open).for_each(|event| event.span.fenced = Some(stamp));
     }
 
-    /// How many keys went by themselves: no order explains what clients saw of them without an eviction.
+    /// How many keys went by themselves: no order explains what clients saw of them without an
+    /// eviction.
     pub fn keys_evicted(&self) -> usize {
         let is_evicted = |events: &&Vec<Event>| matches!(verdict(events, Evictions::Never), Verdict::Violation(_));
         self.by_key().values().filter(is_evicted).count()
@@ -371,8 +377,9 @@ impl History {
         self.check_with(Evictions::Anytime)
     }
 
-    /// Whether every key's operations are those of a cache with such evictions. Without evictions more mistakes show: make the cache larger
-    /// than what a test puts into it, and check with [`Evictions::Never`].
+    /// Whether every key's operations are those of a cache with such evictions. Without evictions
+    /// more mistakes show: make the cache larger than what a test puts into it, and check with
+    /// [`Evictions::Never`].
     pub fn check_with(&self, evictions: Evictions) -> Result<Checked, Violation> {
         let keys = self.by_key();
         for events in keys.values() {

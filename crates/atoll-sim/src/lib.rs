@@ -1,8 +1,10 @@
 //! The simulated fabric: tests of protocols that a seed repeats to the bit.
 //!
-//! Many clients run in one thread over real bytes in regions. Every verb of every batch is a step of one seeded scheduler, which
-//! takes each liberty that the contract on [`Endpoint`](atoll_fabric::Endpoint) permits: what a protocol gets away with here for
-//! many seeds, it may do on any fabric. Nothing but the seed decides, so that seed and commit reproduce a run.
+//! Many clients run in one thread over real bytes in regions. Every verb of every batch is a step
+//! of one seeded scheduler, which takes each liberty that the contract on
+//! [`Endpoint`](atoll_fabric::Endpoint) permits: what a protocol gets away with here for many
+//! seeds, it may do on any fabric. Nothing but the seed decides, so that seed and commit reproduce
+//! a run.
 //!
 //! | module | concept |
 //! |---|---|
@@ -32,8 +34,9 @@
 //! | `messages` | messages between endpoints, on their way |
 //! | `memory` | the bytes |
 //!
-//! That is one way to run. The other is *timed*: with a [`Network`] in the options, nothing is left to chance and every verb costs what it
-//! costs on a known network, so that the throughput of hundreds of clients on many nodes can be read off virtual time. See [`network`].
+//! That is one way to run. The other is *timed*: with a [`Network`] in the options, nothing is left
+//! to chance and every verb costs what it costs on a known network, so that the throughput of
+//! hundreds of clients on many nodes can be read off virtual time. See [`network`].
 #![forbid(unsafe_code)]
 
 mod afflictions;

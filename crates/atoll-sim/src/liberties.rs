@@ -1,21 +1,25 @@
 //! Which liberties of the contract a run takes, and how often.
 //!
-//! [`Liberties`] are switches: a test turns one off to learn whether a failure needs it. How often each is taken (`Temper`) comes
-//! from the seed, because no one frequency finds everything: some errors need every READ torn, others a single delay in a run that
-//! is smooth otherwise.
+//! [`Liberties`] are switches: a test turns one off to learn whether a failure needs it. How often
+//! each is taken (`Temper`) comes from the seed, because no one frequency finds everything: some
+//! errors need every READ torn, others a single delay in a run that is smooth otherwise.
 
 use crate::Random;
 
 /// Switches for what the contract permits. The default takes everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Liberties {
-    /// Verbs of other clients come between the verbs of one batch. Off: a batch takes effect in one step.
+    /// Verbs of other clients come between the verbs of one batch. Off: a batch takes effect in one
+    /// step.
     pub interleave: bool,
-    /// Verbs of one batch take effect in any order that the contract does not exclude. Off: in program order.
+    /// Verbs of one batch take effect in any order that the contract does not exclude. Off: in
+    /// program order.
     pub reorder: bool,
-    /// The words of a READ or WRITE take effect in any order, and other effects come between them. Off: all at once.
+    /// The words of a READ or WRITE take effect in any order, and other effects come between them.
+    /// Off: all at once.
     pub tear: bool,
-    /// A batch takes effect long after its post, or pauses in the midst of it, while its client may go on with others.
+    /// A batch takes effect long after its post, or pauses in the midst of it, while its client may
+    /// go on with others.
     pub delay: bool,
     /// What was posted unawaited is held back, and overtaken by what was posted later.
     pub late_unawaited: bool,
@@ -27,14 +31,16 @@ pub struct Liberties {
     pub double_messages: bool,
     /// Messages take long, each by itself, so that they overtake each other.
     pub delay_messages: bool,
-    /// Every endpoint's wall clock is wrong by up to so many milliseconds, and jumps within that; 0 for right ones. The monotone clocks
-    /// of endpoints have different origins in any case.
+    /// Every endpoint's wall clock is wrong by up to so many milliseconds, and jumps within that; 0
+    /// for right ones. The monotone clocks of endpoints have different origins in any case.
     pub wall_clock_skew_ms_max: u64,
-    /// Some endpoints cannot ask the clock of the region's agent, by the seed: none, all, or some of a run's.
+    /// Some endpoints cannot ask the clock of the region's agent, by the seed: none, all, or some
+    /// of a run's.
     pub absent_agent_clocks: bool,
 }
 
-/// How wrong a wall clock is at most: three years. A host without a battery, or with a wrong time zone set, is that wrong.
+/// How wrong a wall clock is at most: three years. A host without a battery, or with a wrong time
+/// zone set, is that wrong.
 const WALL_CLOCK_SKEW_MS_MAX: u64 = 3 * 365 * 86_400_000;
 
 impl Liberties {

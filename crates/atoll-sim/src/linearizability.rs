@@ -1,23 +1,27 @@
 //! Is there an order of the operations that explains what they returned?
 //!
-//! Wing and Gong's search (JPDC 1993) with Lowe's memory of configurations (Concurrency and Computation 2017): an operation
-//! may come next if it was invoked before every other one that is left returned; a configuration (which operations have
-//! been ordered, and the state) that failed once is not tried again. An operation of a client that was shut out may be
-//! left out, but may not come behind one that was invoked after that. An operation that only observes and fits is taken at
-//! once, because no later place could be better for the others, unless an operation of a client that was shut out could
-//! no longer come behind it.
+//! Wing and Gong's search (JPDC 1993) with Lowe's memory of configurations (Concurrency and
+//! Computation 2017): an operation may come next if it was invoked before every other one that is
+//! left returned; a configuration (which operations have been ordered, and the state) that failed
+//! once is not tried again. An operation of a client that was shut out may be left out, but may not
+//! come behind one that was invoked after that. An operation that only observes and fits is taken
+//! at once, because no later place could be better for the others, unless an operation of a client
+//! that was shut out could no longer come behind it.
 //!
-//! The search knows nothing of caches: see [`Specification`], and [`history`](crate::history) for the cache's.
+//! The search knows nothing of caches: see [`Specification`], and [`history`](crate::history) for
+//! the cache's.
 
 use std::collections::HashSet;
 use std::hash::Hash;
 
-/// When an operation was in progress, in unique stamps: of two events the earlier one has the lower stamp.
+/// When an operation was in progress, in unique stamps: of two events the earlier one has the lower
+/// stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// When it was invoked.
     pub invoked: u64,
-    /// When it returned; `None` if it never did, so that it may have happened at any time since, or never.
+    /// When it returned; `None` if it never did, so that it may have happened at any time since, or
+    /// never.
     pub returned: Option<u64>,
     /// When its client was shut out, if it never returned: it happened before that, or never.
     pub fenced: Option<u64>,
@@ -31,13 +35,14 @@ pub trait Specification {
     /// The state before the first operation.
     fn initial(&self) -> Self::State;
 
-    /// Appends to `next` every state in which operation number `index`, with the outcome that it had, may leave `state`; none
-    /// if it cannot have had that outcome. A state from which strictly fewer outcomes are possible than from another one of them may be
-    /// left out.
+    /// Appends to `next` every state in which operation number `index`, with the outcome that it
+    /// had, may leave `state`; none if it cannot have had that outcome. A state from which strictly
+    /// fewer outcomes are possible than from another one of them may be left out.
     fn apply(&self, index: usize, state: &Self::State, next: &mut Vec<Self::State>);
 
-    /// Whether operation number `index`, with the outcome that it had, can be left out of any order without making it worse for the
-    /// others. (A write of what is there already cannot: it may be needed behind another write.)
+    /// Whether operation number `index`, with the outcome that it had, can be left out of any order
+    /// without making it worse for the others. (A write of what is there already cannot: it may be
+    /// needed behind another write.)
     fn only_observes(&self, index: usize) -> bool;
 }
 
@@ -83,13 +88,15 @@ impl<S: Specification> Search<'_, S> {
         self.ordered[operation / 64] ^= 1 << (operation % 64);
     }
 
-    /// When the last of those that have been ordered was invoked. What was shut out before then can come no more.
+    /// When the last of those that have been ordered was invoked. What was shut out before then can
+    /// come no more.
     fn latest_invocation(&self) -> u64 {
         let latest = self.by_invocation.iter().rev().find(|operation| self.is_ordered(**operation));
         latest.map_or(0, |operation| self.spans[*operation].invoked)
     }
 
-    /// Whether an operation that may still come next can come no more behind one that was invoked at `invoked`.
+    /// Whether an operation that may still come next can come no more behind one that was invoked
+    /// at `invoked`.
     fn is_too_late_for_one(&self, invoked: u64, latest: u64) -> bool {
         let comes_before = |operation: &usize| {
             let fenced = self.spans[*operation].fenced;
@@ -244,7 +251,8 @@ mod tests {
 
     #[test]
     fn an_operation_of_a_client_that_was_shut_out_happened_before_or_never() {
-        // Seen by a read that began after the fence, and not by one that came between: the write would have had to come after the fence.
+        // Seen by a read that began after the fence, and not by one that came between: the write
+        // would have had to come after the fence.
         let late = [(1, None, Ok(7)), (5, Some(6), Err(0)), (7, Some(8), Err(7))];
         assert!(matches!(verdict(&late), Verdict::Linearizable(_)));
         assert!(matches!(verdict_fenced(&late, Some(2)), Verdict::Violation(_)));

@@ -3,7 +3,8 @@
 use atoll_fabric::batch::Verb;
 use atoll_fabric::{Address, RegionAttributes, VerbError, prefer_huge_pages, prefetch};
 
-/// Regions from this size on are brought under huge pages. Smaller ones, as tests make by the thousand, the processor finds without them.
+/// Regions from this size on are brought under huge pages. Smaller ones, as tests make by the
+/// thousand, the processor finds without them.
 const HUGE_BYTES_MIN: u64 = 4 << 20;
 
 struct Region {
@@ -101,7 +102,8 @@ impl Memory {
         region.words.get_mut(Self::range(at, bytes)?)
     }
 
-    /// Has the first lines of what a verb will touch brought near: in a large region every verb would wait for them.
+    /// Has the first lines of what a verb will touch brought near: in a large region every verb
+    /// would wait for them.
     #[inline]
     pub(crate) fn expect(&self, at: Address, bytes: u64) {
         const LINE_WORDS: usize = 8;

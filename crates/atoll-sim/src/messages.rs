@@ -1,9 +1,11 @@
 //! Messages between endpoints, on their way.
 //!
-//! What [`Messenger`](atoll_fabric::Messenger) permits is done here: a message is lost, arrives more than once, or takes up to seconds, so that others
-//! overtake it. How often comes from the seed, from a stream of its own, so that a run without messages is the same as ever. In an explored run
-//! messages arrive at once: there the interleavings of verbs are what is looked for. In a timed run they take the way of a WRITE, and their turn at the
-//! receiver's processor, if the endpoint is [a memory node's](crate::Sim::endpoint_at).
+//! What [`Messenger`](atoll_fabric::Messenger) permits is done here: a message is lost, arrives
+//! more than once, or takes up to seconds, so that others overtake it. How often comes from the
+//! seed, from a stream of its own, so that a run without messages is the same as ever. In an
+//! explored run messages arrive at once: there the interleavings of verbs are what is looked for.
+//! In a timed run they take the way of a WRITE, and their turn at the receiver's processor, if the
+//! endpoint is [a memory node's](crate::Sim::endpoint_at).
 
 use crate::sim::Shared;
 use crate::timers::Due;

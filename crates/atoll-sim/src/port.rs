@@ -79,7 +79,8 @@ pub(crate) const AGENT_ORIGIN_MS: i64 = 86_400_000;
 /// The stream from which a run draws which endpoints can ask the agent's clock.
 const AGENT_CLOCK_STREAM: u64 = 1 << 33;
 
-/// Whether endpoint `number` of a run can ask the agent's clock, if some cannot: in a third of the runs all can, in a third none.
+/// Whether endpoint `number` of a run can ask the agent's clock, if some cannot: in a third of the
+/// runs all can, in a third none.
 pub(crate) fn has_agent_clock(seed: u64, number: u64) -> bool {
     match Random::stream(seed, AGENT_CLOCK_STREAM).below(3) {
         0 => true,
@@ -113,7 +114,8 @@ impl World {
             + self.now_ns % 1000 * (1000 + port.drift_per_mille) as u64 / 1000
     }
 
-    /// How much virtual time passes while `ns` pass on the monotone clock of an endpoint; rounded up.
+    /// How much virtual time passes while `ns` pass on the monotone clock of an endpoint; rounded
+    /// up.
     pub(crate) fn true_ns(&self, endpoint: u32, ns: u64) -> u64 {
         let rate = (1000 + self.ports[endpoint as usize].drift_per_mille) as u128;
         u64::try_from((u128::from(ns) * 1000).div_ceil(rate)).unwrap_or(u64::MAX)

@@ -45,7 +45,8 @@ impl Random {
         choices[self.below(choices.len() as u64) as usize]
     }
 
-    /// A number from 1 to `2^bits_max`, small ones as likely as large ones: uniform in the logarithm.
+    /// A number from 1 to `2^bits_max`, small ones as likely as large ones: uniform in the
+    /// logarithm.
     #[inline]
     pub fn spread(&mut self, bits_max: u32) -> u64 {
         let bits = self.below(u64::from(bits_max) + 1);

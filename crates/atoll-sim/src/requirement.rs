@@ -1,7 +1,9 @@
-//! What a test needs of the machine beside the workspace: a redis-server, a Python module, the shared traces.
+//! What a test needs of the machine beside the workspace: a redis-server, a Python module, the
+//! shared traces.
 //!
-//! A test without what it needs shows nothing, so it fails and says what to install. `ATOLL_TEST_SKIP`
-//! names what the machine may be without, separated by commas; tests that need it are skipped then.
+//! A test without what it needs shows nothing, so it fails and says what to install.
+//! `ATOLL_TEST_SKIP` names what the machine may be without, separated by commas; tests that need it
+//! are skipped then.
 //!
 //! | name | what is needed | who installs it |
 //! |---|---|---|
@@ -12,7 +14,8 @@
 
 const SKIP: &str = "ATOLL_TEST_SKIP";
 
-/// What was found; `None`, with the reason printed, if it is missing and the environment permits that.
+/// What was found; `None`, with the reason printed, if it is missing and the environment permits
+/// that.
 ///
 /// # Panics
 ///

@@ -6,8 +6,9 @@
 //! | bursts | one lane for long, then another; now and then one lane starves | ABA, late readers, what outlives its owner |
 //! | priorities | the lane of the highest priority, which falls at random points (Burckhardt et al., PCT, ASPLOS 2010) | bugs of few ordering constraints, with a known chance |
 //!
-//! The contract promises no fairness. A run needs some, or a client that spins on a latch would keep its holder from ever
-//! releasing it: the lane that has waited longest comes first once it has waited for the run's bound.
+//! The contract promises no fairness. A run needs some, or a client that spins on a latch would
+//! keep its holder from ever releasing it: the lane that has waited longest comes first once it has
+//! waited for the run's bound.
 
 use crate::Random;
 

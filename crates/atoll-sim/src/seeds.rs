@@ -8,7 +8,8 @@
 //! | `ATOLL_SIM_STRICT` | switches these liberties and faults off: `all`, or names as in [`strict`](crate::strict) |
 //! | `ATOLL_SIM_TRACE` | a failing run prints its last so many events |
 //!
-//! What tests need beside the workspace, and how to skip those that miss it: [`requirement`](crate::requirement).
+//! What tests need beside the workspace, and how to skip those that miss it:
+//! [`requirement`](crate::requirement).
 
 /// Calls `scenario` for `count` seeds, or for what the environment says.
 pub fn for_each_seed(count: u64, mut scenario: impl FnMut(u64)) {

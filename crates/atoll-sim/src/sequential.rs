@@ -1,9 +1,11 @@
 //! The sequential cache of one key, against which a history is held.
 //!
-//! Its state is absent, or a value with its token and its expiry. **Eviction** is a transition to absent that may happen at any
-//! time, so a miss is always possible, and after it the value is gone: nothing that was there before is ever seen again, and
-//! conditional writes and increments find it gone. **Expiry** is the same transition at a given time. When that was, an
-//! operation knows from its window; of a value that lives for a time from its write on the expiry has a window, too.
+//! Its state is absent, or a value with its token and its expiry. **Eviction** is a transition to
+//! absent that may happen at any time, so a miss is always possible, and after it the value is
+//! gone: nothing that was there before is ever seen again, and conditional writes and increments
+//! find it gone. **Expiry** is the same transition at a given time. When that was, an operation
+//! knows from its window; of a value that lives for a time from its write on the expiry has a
+//! window, too.
 //!
 //! | a value's expiry is | before the operation it |
 //! |---|---|
@@ -20,8 +22,8 @@
 //! | increment: number | the number less the addend; nothing counts as 0 | the number |
 //! | append, prepend, set-range: length | a value that becomes so long; nothing counts as empty | the new value |
 //!
-//! A writer that was not told its token leaves an unknown one, which the first observer fixes; that two unknown ones are equal is the one
-//! thing that goes unnoticed.
+//! A writer that was not told its token leaves an unknown one, which the first observer fixes; that
+//! two unknown ones are equal is the one thing that goes unnoticed.
 
 use crate::history::{Call, Condition, Event, Expiry, Outcome, Seen, Window};
 use crate::linearizability::{Span, Specification, Verdict, check};
@@ -77,12 +79,13 @@ impl ExpiryWindow {
 pub enum Evictions {
     /// At any time: what a cache may do.
     Anytime,
-    /// Never, but when it expires: what a cache does that is larger than all that is put into it. Here two set-if-absent that
-    /// both succeed are told apart from an eviction between them.
+    /// Never, but when it expires: what a cache does that is larger than all that is put into it.
+    /// Here two set-if-absent that both succeed are told apart from an eviction between them.
     Never,
 }
 
-/// The sequential cache of one key. Every operation leaves at most one state, or one more if the value went before it.
+/// The sequential cache of one key. Every operation leaves at most one state, or one more if the
+/// value went before it.
 struct OneKey<'a> {
     evictions: Evictions,
     events: &'a [Event],
@@ -233,7 +236,8 @@ impl<'a> OneKey<'a> {
             (Call::Delete, None) => next.push(None),
             (Call::Expire { .. }, Some(Outcome::Removed)) => next.extend(state.map(|_| None)),
             (Call::Get | Call::Expire { .. } | Call::Delete, Some(_)) => {}
-            // Without an outcome the condition still decides whether it was stored; refused, it changed nothing.
+            // Without an outcome the condition still decides whether it was stored; refused, it
+            // changed nothing.
             (Call::Set { .. }, _) => self.set(state, index, next),
             (Call::Increment { by }, outcome) => self.increment(state, *by, outcome, next),
             (Call::Append { suffix }, outcome) => self.rewrite(state, outcome, |old| [old, suffix].concat(), next),
@@ -274,7 +278,8 @@ impl Specification for OneKey<'_> {
         if !may_be_evicted && !present.expiry.may_be_over(judged) {
             return;
         }
-        // Or it went just before. Nothing is gained by an absent key where a present one is possible that can still be evicted.
+        // Or it went just before. Nothing is gained by an absent key where a present one is
+        // possible that can still be evicted.
         let kept = next.first().copied();
         self.transition(index, None, next);
         if next.len() > 1 && (may_be_evicted && next.last() == Some(&None) || next.last().copied() == kept) {

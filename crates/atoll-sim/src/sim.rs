@@ -28,7 +28,8 @@ pub struct SimOptions {
     pub liberties: Liberties,
     /// Which faults the seed draws.
     pub faults: Faults,
-    /// Liberties and faults that are switched off, whatever stands above; `ATOLL_SIM_STRICT` is the default.
+    /// Liberties and faults that are switched off, whatever stands above; `ATOLL_SIM_STRICT` is the
+    /// default.
     pub strict: Strict,
     /// What fences can do.
     pub fencing: Fencing,
@@ -47,12 +48,14 @@ pub struct SimOptions {
     /// Whether memory that is [discarded](atoll_fabric::Endpoint::discard) goes back to the host;
     /// else nothing does.
     pub gives_back: bool,
-    /// In a timed run, the network; `None` for a run in which chance decides. The two do not mix: see [`SimOptions::timed`].
+    /// In a timed run, the network; `None` for a run in which chance decides. The two do not mix:
+    /// see [`SimOptions::timed`].
     pub network: Option<Network>,
 }
 
 impl SimOptions {
-    /// One node with one host region of `bytes`, everything else as it is by default: all liberties, no faults, strategy by the seed.
+    /// One node with one host region of `bytes`, everything else as it is by default: all
+    /// liberties, no faults, strategy by the seed.
     pub fn new(seed: u64, bytes: u64) -> Self {
         Self::with_nodes(seed, vec![vec![region(bytes, Kind::Host)]])
     }
@@ -168,10 +171,12 @@ pub(crate) struct Shared {
     pub(crate) world: RefCell<World>,
     pub(crate) seed: u64,
     pub(crate) epoch_ms: u64,
-    /// By lane. Counted here as well, since the counts of wakers themselves are atomic: a poll would pay more for those than for finding its task.
+    /// By lane. Counted here as well, since the counts of wakers themselves are atomic: a poll
+    /// would pay more for those than for finding its task.
     wakers: RefCell<Vec<Rc<Waker>>>,
     wakes: Arc<Wakes>,
-    /// By lane; `None` once done, and while polled. A simulation that ends drops them, so that they may hold what holds them.
+    /// By lane; `None` once done, and while polled. A simulation that ends drops them, so that they
+    /// may hold what holds them.
     tasks: RefCell<Vec<Option<Task>>>,
 }
 
@@ -284,7 +289,8 @@ impl Sim {
         SimEndpoint::new(self.shared.clone(), name, compute_node)
     }
 
-    /// The endpoint of a memory node's own processor, which `service` says how fast takes messages; in a run without a network, one as any.
+    /// The endpoint of a memory node's own processor, which `service` says how fast takes messages;
+    /// in a run without a network, one as any.
     ///
     /// # Panics
     /// If the simulation has no such node.
@@ -296,12 +302,14 @@ impl Sim {
         endpoint
     }
 
-    /// How busy the processor behind such an endpoint has been until now, per mille; `None` for others.
+    /// How busy the processor behind such an endpoint has been until now, per mille; `None` for
+    /// others.
     pub fn service_busy_per_mille(&self, endpoint: &SimEndpoint) -> Option<u64> {
         self.shared.world.borrow().timed.as_ref()?.service_busy_per_mille(endpoint.number())
     }
 
-    /// Adds a client: `future` and all that it posts. The seed's faults may hit it. Tasks add clients through [`Control::spawn`].
+    /// Adds a client: `future` and all that it posts. The seed's faults may hit it. Tasks add
+    /// clients through [`Control::spawn`].
     pub fn spawn(&self, name: &str, future: impl Future<Output = ()> + 'static) -> ClientId {
         self.shared.spawn(name, true, future)
     }
@@ -326,7 +334,8 @@ impl Sim {
         self.shared.world.borrow().trace_described()
     }
 
-    /// Runs until every task has ended and everything that was posted has taken effect. More tasks may be spawned and run then.
+    /// Runs until every task has ended and everything that was posted has taken effect. More tasks
+    /// may be spawned and run then.
     pub fn run(&self) -> Result<RunReport, SimError> {
         let mut world = self.shared.world.borrow_mut();
         let steps_end = world.steps.saturating_add(self.steps_max);
@@ -361,8 +370,8 @@ impl Sim {
         })
     }
 
-    /// In a timed run, as [`Sim::run`] until a virtual time, when what is still to happen is left for a later run. Gives whether all tasks have
-    /// ended by then.
+    /// In a timed run, as [`Sim::run`] until a virtual time, when what is still to happen is left
+    /// for a later run. Gives whether all tasks have ended by then.
     ///
     /// # Panics
     /// If the run is not timed.
@@ -497,7 +506,8 @@ impl Sim {
 impl Drop for Sim {
     /// A test that fails prints how to run it again.
     fn drop(&mut self) {
-        // Tasks may own endpoints, whose futures look into the world when they are dropped; there is nobody left to let them post.
+        // Tasks may own endpoints, whose futures look into the world when they are dropped; there
+        // is nobody left to let them post.
         let on_shut_out = self.shared.world.try_borrow_mut().ok().and_then(|mut world| {
             world.dropping = true;
             world.on_shut_out.take()

@@ -1,7 +1,9 @@
-//! Strict mode: each liberty and each kind of fault has a switch that turns it off, to learn which ones a failure needs.
+//! Strict mode: each liberty and each kind of fault has a switch that turns it off, to learn which
+//! ones a failure needs.
 //!
-//! A seed with a switch off is another run than with it on: the choices that are left fall differently. So one run that passes says little;
-//! [`needs`] tries a number of seeds with each switch off and counts how many of them fail.
+//! A seed with a switch off is another run than with it on: the choices that are left fall
+//! differently. So one run that passes says little; [`needs`] tries a number of seeds with each
+//! switch off and counts how many of them fail.
 
 use crate::fault::Faults;
 use crate::liberties::Liberties;
@@ -113,7 +115,8 @@ impl fmt::Display for Switch {
     }
 }
 
-/// Which switches are off. Faults that a scenario makes itself, through [`Control`](crate::Control), are its own affair.
+/// Which switches are off. Faults that a scenario makes itself, through
+/// [`Control`](crate::Control), are its own affair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Strict(u32);
 
@@ -195,8 +198,9 @@ impl fmt::Display for Needs {
     }
 }
 
-/// Runs a scenario that fails with `seed` again, also with the `seeds - 1` seeds behind it, with each switch off that `liberties` and
-/// `faults` have on. The scenario gives what it is told to [`SimOptions::strict`](crate::SimOptions).
+/// Runs a scenario that fails with `seed` again, also with the `seeds - 1` seeds behind it, with
+/// each switch off that `liberties` and `faults` have on. The scenario gives what it is told to
+/// [`SimOptions::strict`](crate::SimOptions).
 pub fn needs(
     seed: u64,
     seeds: u64,

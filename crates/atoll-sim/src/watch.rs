@@ -1,11 +1,13 @@
-//! Words that a scenario watches: when each changed, and for how long it had stood still when an endpoint READ it last.
+//! Words that a scenario watches: when each changed, and for how long it had stood still when an
+//! endpoint READ it last.
 //!
-//! A protocol that concludes from a word that stands still is judged by this: what it saw, not what it says.
+//! A protocol that concludes from a word that stands still is judged by this: what it saw, not what
+//! it says.
 
 use crate::flight::Effect;
 use crate::memory::Memory;
 use atoll_fabric::{Address, Identity};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// A living client that was shut out.
 #[derive(Clone, Debug)]
@@ -16,7 +18,13 @@ pub struct Forced {
     pub who: Identity,
     /// For each watched word, the virtual time for which it had not changed when `by` READ it last.
     pub still_ns: BTreeMap<Address, u64>,
+    /// The same when `by` READ it, the longest by its last READs: of an endpoint that has several
+    /// operations under way nobody knows which of them decided.
+    pub longest_ns: BTreeMap<Address, u64>,
 }
+
+/// READs of a word by one endpoint that are remembered.
+const READS_MAX: usize = 16;
 
 /// The words that are watched.
 #[derive(Default)]
@@ -30,8 +38,8 @@ struct Watched {
     word: u64,
     /// When it changed, the beginning of the watch first.
     changes_ns: Vec<u64>,
-    /// By endpoint.
-    reads: BTreeMap<u32, Read>,
+    /// By endpoint, the last ones.
+    reads: BTreeMap<u32, VecDeque<Read>>,
 }
 
 /// When the pieces of one READ took effect.
@@ -67,21 +75,34 @@ impl Watch {
                 watched.changes_ns.push(now_ns);
             }
             if matches!(effect.kind, b'R' | b'r') {
-                let read = watched.reads.entry(endpoint).or_insert(Read { batch, first_ns: now_ns, last_ns: now_ns });
-                let first_ns = if read.batch == batch { read.first_ns } else { now_ns };
-                *read = Read { batch, first_ns, last_ns: now_ns };
+                let reads = watched.reads.entry(endpoint).or_default();
+                let same = reads.iter().position(|read| read.batch == batch).and_then(|index| reads.remove(index));
+                let first_ns = same.map_or(now_ns, |read| read.first_ns);
+                reads.push_back(Read { batch, first_ns, last_ns: now_ns });
+                if reads.len() > READS_MAX {
+                    reads.pop_front();
+                }
             }
         }
     }
 
-    /// For how long each word had stood still when an endpoint READ it last, at most.
-    pub(crate) fn still_ns(&self, endpoint: u32) -> BTreeMap<Address, u64> {
-        let still = |watched: &Watched| {
-            let Some(Read { first_ns, last_ns, .. }) = watched.reads.get(&endpoint) else { return 0 };
+    /// What an endpoint shuts out, and by which looks.
+    pub(crate) fn note_forced(&mut self, by: u32, who: Identity) {
+        let (still_ns, longest_ns) = (self.still_ns(by, 1), self.still_ns(by, READS_MAX));
+        self.forced.push(Forced { by: Identity::from_bits(by + 1), who, still_ns, longest_ns });
+    }
+
+    /// For how long each word had stood still at one of the last READs of an endpoint, at most.
+    fn still_ns(&self, endpoint: u32, reads: usize) -> BTreeMap<Address, u64> {
+        let still_at = |watched: &Watched, Read { first_ns, last_ns, .. }: &Read| {
             let ends = watched.changes_ns.iter().skip(1).copied().chain([u64::MAX]);
             let spans = watched.changes_ns.iter().copied().zip(ends);
             let seen = spans.filter(|(begun, ended)| begun <= last_ns && ended >= first_ns);
             seen.map(|(begun, ended)| ended.min(*last_ns) - begun).max().unwrap_or(0)
+        };
+        let still = |watched: &Watched| {
+            let last = watched.reads.get(&endpoint).into_iter().flatten().rev().take(reads);
+            last.map(|read| still_at(watched, read)).max().unwrap_or(0)
         };
         self.words.iter().map(|(at, watched)| (*at, still(watched))).collect()
     }

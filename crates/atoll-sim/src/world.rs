@@ -1,8 +1,9 @@
 //! Everything that changes during a run.
 //!
-//! A **lane** is a client: a task with all batches that it has in flight. A step is one of a lane: its task is polled, or one of its
-//! batches makes one effect, or a completion arrives. The strategy chooses the lane, chance the step within it. A lane can run
-//! if its task was woken, or if one of its batches is not held back.
+//! A **lane** is a client: a task with all batches that it has in flight. A step is one of a lane:
+//! its task is polled, or one of its batches makes one effect, or a completion arrives. The
+//! strategy chooses the lane, chance the step within it. A lane can run if its task was woken, or
+//! if one of its batches is not held back.
 
 use crate::distance::Distances;
 use crate::fault::{Faults, Fencing};
@@ -55,13 +56,15 @@ pub(crate) struct World {
     pub(crate) timers_made: u64,
     /// Whether a waker was called, which the world does not see the effect of.
     pub(crate) woke: bool,
-    /// Whether something is to be done before the next step: a waker was called, a fault is due, or a task is to be dropped.
+    /// Whether something is to be done before the next step: a waker was called, a fault is due, or
+    /// a task is to be dropped.
     pub(crate) attention: bool,
     /// Lanes of which a fault is due.
     pub(crate) due: Vec<u32>,
     /// Killed lanes whose tasks are still there.
     pub(crate) doomed: VecDeque<u32>,
-    /// Killed lanes whose tasks are gone, in order; and of how many of them [`Control`](crate::Control) has told.
+    /// Killed lanes whose tasks are gone, in order; and of how many of them
+    /// [`Control`](crate::Control) has told.
     pub(crate) killed: Vec<u32>,
     pub(crate) killed_told: usize,
     /// Who waits for deaths.
@@ -222,7 +225,8 @@ impl World {
                 return Next::Bound;
             }
             self.steps += 1;
-            // A step takes no time of its own, only so much that clocks move: what verbs cost is for timed runs.
+            // A step takes no time of its own, only so much that clocks move: what verbs cost is
+            // for timed runs.
             self.now_ns += 1 + (self.random.word() >> 58);
             let lane = self.scheduler.pick(&self.runnable, self.steps, &mut self.random);
             if self.steps >= self.fault_at {

@@ -1,4 +1,5 @@
-//! The conformance suite is itself tested: fabrics that break one promise each fail the case that names it.
+//! The conformance suite is itself tested: fabrics that break one promise each fail the case that
+//! names it.
 
 use atoll_fabric::batch::{Operation, Verb};
 use atoll_fabric::conformance::{self, Fixture, REGION_BYTES};
@@ -40,7 +41,8 @@ enum Mutant {
     OneNode,
     /// A post ends once the verbs to the home have taken effect.
     EarlyNodes,
-    /// The verbs to one memory node go out in the other order if the batch has verbs to another one.
+    /// The verbs to one memory node go out in the other order if the batch has verbs to another
+    /// one.
     MixedNodes,
     /// A batch is checked node by node, while those before have taken effect.
     PartialNodes,

@@ -1,6 +1,8 @@
-//! A seed is the same run on every machine: digests of runs with every liberty and every fault, against numbers that are committed.
+//! A seed is the same run on every machine: digests of runs with every liberty and every fault,
+//! against numbers that are committed.
 //!
-//! A change to the simulator that changes what seeds mean changes them: take the new ones over from the failing test, and say so.
+//! A change to the simulator that changes what seeds mean changes them: take the new ones over from
+//! the failing test, and say so.
 
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Kind, VerbError};
 use atoll_sim::sim::region;

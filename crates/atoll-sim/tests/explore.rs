@@ -85,7 +85,8 @@ fn there_are_as_many_runs_as_orders_of_conflicting_steps() {
     assert_eq!(runs(&[&[Write(0)], &[Read(0)], &[Read(0)], &[Read(0)]]).runs, 8);
     // The last word of each conflicts with nobody's; the first ones are in two orders.
     assert_eq!(runs(&[&[Write(0), Write(1)], &[Write(0), Write(2)]]).runs, 2);
-    // The ring of Abdulla et al.: who reads its neighbour's word sees it written or not, but not all of them unwritten in a ring of writes first.
+    // The ring of Abdulla et al.: who reads its neighbour's word sees it written or not, but not
+    // all of them unwritten in a ring of writes first.
     assert_eq!(runs(&[&[Write(0), Read(1)], &[Write(1), Read(0)]]).runs, 3);
 }
 
@@ -98,7 +99,8 @@ fn without_reduction_every_order_of_steps_is_run_up_to_a_bound_on_preemptions() 
             sim.run().map(drop).map_err(|error| error.to_string())
         })
     };
-    // Each client: a poll, an effect, a poll. All orders of 3 and 3 steps; none with a preemption; with one at either of two places.
+    // Each client: a poll, an effect, a poll. All orders of 3 and 3 steps; none with a preemption;
+    // with one at either of two places.
     assert_eq!(explored(Some(u32::MAX)).runs, 20);
     assert_eq!(explored(Some(0)).runs, 2);
     assert_eq!(explored(Some(1)).runs, 6);
@@ -118,7 +120,8 @@ fn reduction_loses_no_outcome() {
     }
 }
 
-/// Random little programs: what the words and the reads come to, with every order and with reduction; the runs of each.
+/// Random little programs: what the words and the reads come to, with every order and with
+/// reduction; the runs of each.
 fn outcomes_agree(fault: ExploredFault, seed: u64) -> (u64, u64) {
     {
         let mut random = atoll_sim::Random::new(seed);
@@ -177,7 +180,8 @@ fn outcomes_agree(fault: ExploredFault, seed: u64) -> (u64, u64) {
     }
 }
 
-/// Two clients that add 1 to a word each, twice: with an atomic, by compare-and-swap, or without either.
+/// Two clients that add 1 to a word each, twice: with an atomic, by compare-and-swap, or without
+/// either.
 fn counted(
     sim: &Sim,
     add_one: fn(&SimEndpoint) -> std::pin::Pin<Box<dyn Future<Output = ()> + '_>>,
@@ -332,7 +336,8 @@ fn the_order_of_returns_and_invocations_is_explored() {
     assert!(early.failure.is_some(), "{early}");
 }
 
-/// A lock that holds its owner; whoever finds it held for long fences the owner, if it can, and takes over.
+/// A lock that holds its owner; whoever finds it held for long fences the owner, if it can, and
+/// takes over.
 async fn locked_add(endpoint: &SimEndpoint, is_fenced: bool) -> Result<(), VerbError> {
     let me = u64::from(endpoint.identity().bits());
     loop {
@@ -376,7 +381,8 @@ fn a_death_anywhere_is_explored_and_a_takeover_without_a_fence_is_found_out() {
         let sound = explore(&options, |sim| locked(sim, true));
         println!("fault {name}: {sound}");
         assert!(sound.exhausted && sound.failure.is_none(), "{name}: {sound}");
-        // Without a fault everybody else has to wait before time passes, so that no lock is held for long.
+        // Without a fault everybody else has to wait before time passes, so that no lock is held
+        // for long.
         let broken = explore(&options, |sim| locked(sim, false));
         assert_eq!(broken.failure.is_some(), fault != ExploredFault::None, "{name}: {broken}");
     }
@@ -421,7 +427,8 @@ type Verbs = Vec<Op>;
 /// What the words and each client's READs come to in a run.
 type Ended = (Vec<u64>, Vec<Vec<u64>>);
 
-/// What the words and the READs come to in any run of clients that post one batch each, with these liberties; and how many runs there were.
+/// What the words and the READs come to in any run of clients that post one batch each, with these
+/// liberties; and how many runs there were.
 fn outcomes_of_batches(batches: &[Verbs], liberties: Liberties, max: Option<u32>) -> (BTreeSet<Ended>, u64) {
     let options = ExploreOptions { preemptions_max: max, ..ExploreOptions::new(64) };
     let options = ExploreOptions { sim: SimOptions { liberties, ..options.sim.clone() }, ..options };
@@ -463,7 +470,8 @@ const TORN: Liberties = Liberties { tear: true, ..Liberties::none() };
 #[test]
 fn verbs_of_a_batch_are_reordered_as_the_contract_permits_and_no_further() {
     use Op::{Read, Write};
-    // The second word is written behind the first. A batch that READs it first may see it without the first all the same.
+    // The second word is written behind the first. A batch that READs it first may see it without
+    // the first all the same.
     let batches = [vec![Write(0), Write(1)], vec![Read(1), Read(0)]];
     let reads = |liberties| -> BTreeSet<Vec<u64>> {
         let (outcomes, _) = outcomes_of_batches(&batches, liberties, None);

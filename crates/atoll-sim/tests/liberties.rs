@@ -1,5 +1,5 @@
-//! Every liberty of the contract is really taken by some seed, none is taken where a fence or the contract forbids it, and none at all
-//! once they are switched off.
+//! Every liberty of the contract is really taken by some seed, none is taken where a fence or the
+//! contract forbids it, and none at all once they are switched off.
 
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Kind};
 use atoll_sim::sim::region;
@@ -64,7 +64,8 @@ async fn post(endpoint: &SimEndpoint, batch: &mut Batch) {
     endpoint.post(batch).await.unwrap();
 }
 
-/// Posts `first` and `second` to one word, the second fenced or not, and asks `is_reordered` for the words found and left.
+/// Posts `first` and `second` to one word, the second fenced or not, and asks `is_reordered` for
+/// the words found and left.
 fn pair(
     sim: &Sim,
     fenced: bool,
@@ -143,7 +144,8 @@ fn what_follows_a_write_and_a_read_that_follows_an_atomic_stay_in_order() {
 
 #[test]
 fn two_reads_of_a_batch_are_reordered() {
-    // The other client writes word 0, then word 1. In order, whoever sees the second sees the first.
+    // The other client writes word 0, then word 1. In order, whoever sees the second sees the
+    // first.
     let program: Program = |sim| {
         clients!(
             sim,
@@ -195,7 +197,8 @@ const WORDS: usize = 8;
 const WORDS_LONG: usize = 100;
 
 fn torn_read(sim: &Sim, words: usize) -> Rc<Cell<bool>> {
-    // The other client writes the first word, then the last one. Whole READs never see only the last.
+    // The other client writes the first word, then the last one. Whole READs never see only the
+    // last.
     clients!(
         sim,
         async move |endpoint: SimEndpoint| {

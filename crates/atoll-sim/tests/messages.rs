@@ -1,4 +1,5 @@
-//! Messages: each liberty is taken, and none that is switched off; what a protocol can build on them.
+//! Messages: each liberty is taken, and none that is switched off; what a protocol can build on
+//! them.
 
 use atoll_fabric::{Address, Batch, Endpoint, MAILBOX_MESSAGES_MAX, Mailbox, MessageError, Messenger};
 use atoll_sim::{After, Fault, Fencing, Liberties, Sim, SimOptions};
@@ -123,7 +124,8 @@ fn cut_messages_are_lost_one_way_and_for_a_time() {
     assert_eq!(outcome, Ok((Some(b"hello".to_vec()), b"later".to_vec())));
 }
 
-/// What protocols do: ask until there is an answer, with a number by which whoever is asked knows a question that it has answered.
+/// What protocols do: ask until there is an answer, with a number by which whoever is asked knows a
+/// question that it has answered.
 #[test]
 fn numbered_requests_that_are_repeated_take_effect_exactly_once() {
     const COUNTER: Address = Address::new(0, 0, 0);

@@ -1,8 +1,10 @@
-//! The checker of histories and the tester of `stateright`, which knows nothing of it, judge small random histories alike: right ones
-//! and wrong ones, with operations that never returned because their client died.
+//! The checker of histories and the tester of `stateright`, which knows nothing of it, judge small
+//! random histories alike: right ones and wrong ones, with operations that never returned because
+//! their client died.
 //!
-//! Stateright's objects do one thing in each state. Evictions are given to it as operations that are in flight all the time, one for each
-//! operation of the history: each may take effect once, anywhere, or not at all.
+//! Stateright's objects do one thing in each state. Evictions are given to it as operations that
+//! are in flight all the time, one for each operation of the history: each may take effect once,
+//! anywhere, or not at all.
 
 use atoll_sim::Random;
 use atoll_sim::history::{Call, Condition, Evictions, History, Outcome, Pending, Seen};
@@ -127,7 +129,8 @@ fn opinions(seed: u64, operations: u32, evictions: Evictions) -> (bool, bool, u3
             }
             None => {}
             Some(_) if random.chance(100) => {
-                // It dies, whether or not its operation has taken effect; another client takes its place.
+                // It dies, whether or not its operation has taken effect; another client takes its
+                // place.
                 (dead, *client) = (dead + 1, clients_ever);
                 clients_ever += 1;
             }

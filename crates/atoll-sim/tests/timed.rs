@@ -391,7 +391,8 @@ fn a_memory_nodes_processor_reaches_its_own_memory_without_a_nic_and_others_thro
     assert_eq!(verbs.iter().sum::<u64>(), 2, "{verbs:?}");
 }
 
-/// Steps of a run in which a server that waits for each message for a millisecond gets so many, at intervals of 2 us; and how its time went on.
+/// Steps of a run in which a server that waits for each message for a millisecond gets so many, at
+/// intervals of 2 us; and how its time went on.
 fn steps_of_a_server(messages: u64) -> (u64, u64) {
     let sim = timed(network(1));
     let (client, server) = (sim.endpoint("client"), sim.endpoint("server"));
@@ -420,7 +421,8 @@ fn steps_of_a_server(messages: u64) -> (u64, u64) {
 #[test]
 fn a_limit_that_was_not_reached_wakes_nobody_later() {
     let ((steps, ns), (steps_of_more, ns_of_more)) = (steps_of_a_server(1000), steps_of_a_server(4000));
-    // A pause's ring, three ways of the message, and now and then a ring that comes in vain: as many for the last message as for the first.
+    // A pause's ring, three ways of the message, and now and then a ring that comes in vain: as
+    // many for the last message as for the first.
     assert!(steps <= 5 * 1000 && steps_of_more <= 5 * 4000, "{steps} steps, then {steps_of_more}");
     assert!(ns_of_more.abs_diff(4 * ns) < 4 * ns / 100, "{ns} ns, then {ns_of_more}");
 }

@@ -1,5 +1,6 @@
-//! How a scenario is written, and proof that the simulator finds what it is for: a toy cache of a few lines is linearizable under all
-//! seeds, and every one of the classical mistakes in it is found by some.
+//! How a scenario is written, and proof that the simulator finds what it is for: a toy cache of a
+//! few lines is linearizable under all seeds, and every one of the classical mistakes in it is
+//! found by some.
 //!
 //! ```text
 //! slot of key k, word k:   address of its object in words, 0 for none

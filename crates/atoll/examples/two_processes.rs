@@ -1,6 +1,7 @@
 //! Two processes share a cache: `cargo run --release --example two_processes`.
 //!
-//! The parent makes a named pool and a value; the child, another process, opens the pool by its name, reads the value and answers.
+//! The parent makes a named pool and a value; the child, another process, opens the pool by its
+//! name, reads the value and answers.
 
 use atoll::{Pool, PoolOptions};
 use std::process::Command;

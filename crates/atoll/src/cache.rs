@@ -1,7 +1,8 @@
 //! One thread's client of a pool: the operations of a cache, without waiting.
 //!
-//! Every method ends when it returns: over shared memory there is nothing to wait for. Promises, as the design has them: lookups and changes
-//! of one key are linearizable, where a miss is an eviction; after a miss no older value of that key comes back; a set does not fail while
+//! Every method ends when it returns: over shared memory there is nothing to wait for. Promises, as
+//! the design has them: lookups and changes of one key are linearizable, where a miss is an
+//! eviction; after a miss no older value of that key comes back; a set does not fail while
 //! something can be evicted.
 
 use crate::Pool;
@@ -28,12 +29,14 @@ impl Cache {
         Self { client, value: Value::new(), _pool: pool }
     }
 
-    /// The client underneath. A named pool outlives a reboot of its host only if a [`Pool`] is kept until the client is dropped.
+    /// The client underneath. A named pool outlives a reboot of its host only if a [`Pool`] is kept
+    /// until the client is dropped.
     pub fn into_client(self) -> Client {
         self.client
     }
 
-    /// The value of `key`; `None` if it is not there. The bytes are this client's own copy, until its next operation.
+    /// The value of `key`; `None` if it is not there. The bytes are this client's own copy, until
+    /// its next operation.
     #[inline]
     pub fn get(&mut self, key: &[u8]) -> Result<Option<&[u8]>, CacheError> {
         let hit = run_ready(self.client.get(key, &mut self.value))?;
@@ -46,7 +49,8 @@ impl Cache {
         run_ready(self.client.get(key, value))
     }
 
-    /// Looks many keys up at once, which is faster than one by one; `found(i, value)` is called for every `keys[i]` in order.
+    /// Looks many keys up at once, which is faster than one by one; `found(i, value)` is called for
+    /// every `keys[i]` in order.
     pub fn get_many(&mut self, keys: &[&[u8]], mut found: impl FnMut(usize, Option<&[u8]>)) -> Result<(), CacheError> {
         run_ready(self.client.get_many(keys, |index, value| found(index, value.map(Value::bytes))))
     }
@@ -134,7 +138,8 @@ impl Cache {
         run_ready(self.client.set_range(key, offset, bytes))
     }
 
-    /// Shows at least `count` keys from `cursor` on, if there are as many, and gives the cursor to go on from; 0 begins and ends.
+    /// Shows at least `count` keys from `cursor` on, if there are as many, and gives the cursor to
+    /// go on from; 0 begins and ends.
     pub fn scan(&mut self, cursor: u64, count: usize, each: impl FnMut(&[u8])) -> Result<u64, CacheError> {
         run_ready(self.client.scan(cursor, count, each))
     }
@@ -149,10 +154,12 @@ impl Cache {
         run_ready(self.client.objects())
     }
 
-    /// Looks after the other clients, if that was not done within the last tenth of a second: what one that died held is reclaimed.
+    /// Looks after the other clients, if that was not done within the last tenth of a second: what
+    /// one that died held is reclaimed.
     ///
-    /// Operations do this by themselves, at most every 256 of them. A thread that does nothing for long should call it about every tenth of
-    /// a second: nothing runs in the background, and while everybody is idle nobody repairs anything. Nothing wrong is served until then; what the dead
+    /// Operations do this by themselves, at most every 256 of them. A thread that does nothing for
+    /// long should call it about every tenth of a second: nothing runs in the background, and while
+    /// everybody is idle nobody repairs anything. Nothing wrong is served until then; what the dead
     /// client held is only not used.
     pub fn tend(&mut self) -> Result<(), CacheError> {
         run_ready(self.client.tend())

@@ -1,7 +1,8 @@
 //! Atoll: a cache whose memory is a pool that every process of a host can reach.
 //!
-//! A [`Pool`] is memory: anonymous, or named, so that other processes open it. A [`Cache`] is one thread's client of it. A hit
-//! costs two memory reads and one copy, whichever process wrote the value; no server runs.
+//! A [`Pool`] is memory: anonymous, or named, so that other processes open it. A [`Cache`] is one
+//! thread's client of it. A hit costs two memory reads and one copy, whichever process wrote the
+//! value; no server runs.
 //!
 //! ```
 //! use atoll::{Pool, PoolOptions, SetOptions, Expiry};
@@ -21,12 +22,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Which engine keeps the cache is chosen when its pool is made ([`PoolOptions::engine`]); everything else is the same for all of them.
+//! Which engine keeps the cache is chosen when its pool is made ([`PoolOptions::engine`]);
+//! everything else is the same for all of them.
 //!
 //! Two processes share a cache by its name: see `examples/two_processes.rs`.
 //!
-//! Nothing runs in the background: whoever writes makes room, and a client that does nothing owes nobody anything. Operations also look after
-//! clients whose process died, and reclaim what they held; a program that may be idle for long calls [`Cache::tend`] now and then (`atoll serve`
+//! Nothing runs in the background: whoever writes makes room, and a client that does nothing owes
+//! nobody anything. Operations also look after clients whose process died, and reclaim what they
+//! held; a program that may be idle for long calls [`Cache::tend`] now and then (`atoll serve`
 //! does). A process that forks must open the pool anew in the child.
 #![forbid(unsafe_code)]
 

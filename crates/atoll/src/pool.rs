@@ -21,7 +21,7 @@ use atoll_cache::{CacheError, Chosen, ChosenPool, EngineId};
 use atoll_fabric::region::Region;
 use atoll_fabric::shm::host::Room;
 use atoll_fabric::shm::{Holders, ProcessState, RegionLock, ShmEndpoint, ShmError, ShmNodes, ShmRegion};
-use atoll_fabric::{Clock, Endpoint, Identity, run_ready};
+use atoll_fabric::{Clock, Endpoint, Identity, Origin, run_ready};
 use atoll_pool::boot::{self, Verdict};
 use atoll_pool::chunks::Descriptor;
 use atoll_pool::registry::{Place, Roll};
@@ -67,7 +67,8 @@ pub struct PoolInfo {
     pub objects: u64,
     /// The pool's time, by which objects expire, in milliseconds since the Unix epoch.
     pub clock_ms: u64,
-    /// How far this host's wall clock is ahead of the pool's time, in milliseconds; negative if it is behind.
+    /// How far this host's wall clock is ahead of the pool's time, in milliseconds; negative if it
+    /// is behind.
     pub wall_clock_ahead_ms: i64,
     /// Free chunks, of all.
     pub chunks_free: u64,
@@ -86,7 +87,8 @@ pub struct PoolInfo {
     pub nodes: Vec<NodeInfo>,
     /// The clients, and those that died and are not repaired yet.
     pub clients: Vec<ClientInfo>,
-    /// Bytes of chunks that belong to clients which do not run, and may be reused only once those are dead and repaired.
+    /// Bytes of chunks that belong to clients which do not run, and may be reused only once those
+    /// are dead and repaired.
     pub quarantined_bytes: u64,
 }
 
@@ -99,7 +101,8 @@ pub enum ClientState {
     Stopped,
     /// Its process is dead, or its thread has panicked; what it held is not all reclaimed yet.
     Dead,
-    /// Its process is alive, but not shown by this one's `/proc`: it is in a container, or another user's. It may run or be stopped.
+    /// Its process is alive, but not shown by this one's `/proc`: it is in a container, or another
+    /// user's. It may run or be stopped.
     NotVisible,
     /// It is about to join.
     Joining,
@@ -122,7 +125,8 @@ impl fmt::Display for ClientState {
 pub struct ClientInfo {
     /// Its place in the registry, and how often that was taken.
     pub incarnation: Incarnation,
-    /// Its process: by the pid that it has here, or else by the one that it has in its own namespace.
+    /// Its process: by the pid that it has here, or else by the one that it has in its own
+    /// namespace.
     pub pid: Option<u32>,
     /// What can be seen of it.
     pub state: ClientState,
@@ -130,7 +134,7 @@ pub struct ClientInfo {
 
 impl ClientInfo {
     /// `None` for a place that is nobody's.
-    fn of(place: &Place, region: &ShmRegion, holders: &Holders) -> Option<Self> {
+    fn of(place: &Place, origin: Option<Origin>, region: &ShmRegion, holders: &Holders) -> Option<Self> {
         let state = match (place.state, region.process_state(place.identity, holders)) {
             (PlaceState::Free, _) => return None,
             (PlaceState::Fenced, _) | (_, ProcessState::Dead) => ClientState::Dead,
@@ -139,12 +143,13 @@ impl ClientInfo {
             (_, ProcessState::Running) => ClientState::Running,
             (_, ProcessState::NotVisible) => ClientState::NotVisible,
         };
-        let pid = holders.pid(place.identity).or(place.origin.map(|origin| origin.pid));
+        let pid = holders.pid(place.identity).or(origin.map(|origin| origin.pid));
         Some(Self { incarnation: place.incarnation, pid, state })
     }
 }
 
-/// A pool that this process has open. Cheap to clone; threads share it and take clients of their own.
+/// A pool that this process has open. Cheap to clone; threads share it and take clients of their
+/// own.
 #[derive(Clone)]
 pub struct Pool(Arc<Opened>);
 
@@ -178,7 +183,8 @@ impl Opened {
         self.region.sync()
     }
 
-    /// Joins, and makes sure that a pool which had been closed is known not to be before anything else changes.
+    /// Joins, and makes sure that a pool which had been closed is known not to be before anything
+    /// else changes.
     fn join(&self) -> Result<Chosen<ShmEndpoint>, OpenError> {
         let client = run_ready(self.chosen.join(self.endpoint()))?;
         let layout = &self.chosen.pool().layout;
@@ -238,10 +244,13 @@ impl Pool {
         Self::format(ShmRegion::anonymous_sparse(settings.home_bytes(), START_BYTES)?, settings)
     }
 
-    /// A new pool that other processes can open, at once (see [`Pool::provided_bytes`]): `shm:/NAME`, which stays until it is removed or the host reboots; or the path of a file, which
-    /// stays until it is removed. Memory nodes besides the first are regions with `+1`, `+2` and so on behind that.
+    /// A new pool that other processes can open, at once (see [`Pool::provided_bytes`]):
+    /// `shm:/NAME`, which stays until it is removed or the host reboots; or the path of a file,
+    /// which stays until it is removed. Memory nodes besides the first are regions with `+1`, `+2`
+    /// and so on behind that.
     ///
-    /// A process that dies while it makes a pool leaves names that hold no pool; [`Pool::remove_by_force`] removes them.
+    /// A process that dies while it makes a pool leaves names that hold no pool;
+    /// [`Pool::remove_by_force`] removes them.
     pub fn create(name: &str, options: &PoolOptions) -> Result<Self, OpenError> {
         let settings = options.settings()?;
         if name.starts_with("shm:") && name.contains('+') {
@@ -271,8 +280,9 @@ impl Pool {
 
     /// Opens a pool that exists; the engine is the one that it was created with.
     ///
-    /// A file on a disk that was formatted before the host was restarted goes on if all clients had left it. Else it is unknown how much of it reached
-    /// the disk, and it is made anew with the same settings: see [`Pool::was_reformatted`]. A pool that another process has open is never
+    /// A file on a disk that was formatted before the host was restarted goes on if all clients had
+    /// left it. Else it is unknown how much of it reached the disk, and it is made anew with the
+    /// same settings: see [`Pool::was_reformatted`]. A pool that another process has open is never
     /// made anew, nor is one in memory: see [`boot::judge`].
     pub fn open(name: &str) -> Result<Self, OpenError> {
         let this_boot = atoll_fabric::shm::boot();
@@ -395,8 +405,8 @@ impl Pool {
         Ok((ms, clock.wall_ahead_ms()))
     }
 
-    /// How far this host's wall clock is ahead of the pool's time, in milliseconds; negative if it is behind. Objects expire
-    /// by the pool's time, which no wall clock moves.
+    /// How far this host's wall clock is ahead of the pool's time, in milliseconds; negative if it
+    /// is behind. Objects expire by the pool's time, which no wall clock moves.
     pub fn wall_clock_ahead_ms(&self) -> i64 {
         self.clock(&self.endpoint()).map_or(0, |(_, ahead_ms)| ahead_ms)
     }
@@ -424,20 +434,26 @@ impl Pool {
         let places = run_ready(registry::places(endpoint, self.0.chosen.pool()))?;
         // A pool of this process alone has no other one to look for.
         let holders = if self.name().is_some() { self.0.region.holders() } else { Holders::default() };
-        let known = |place: Place| Some((place, ClientInfo::of(&place, &self.0.region, &holders)?));
-        Ok(places.into_iter().filter_map(known).collect())
+        let mut clients = Vec::new();
+        for place in places {
+            let origin = run_ready(registry::origin(endpoint, self.0.chosen.pool(), place.incarnation))?;
+            let known = ClientInfo::of(&place, origin, &self.0.region, &holders);
+            clients.extend(known.map(|client| (place, client)));
+        }
+        Ok(clients)
     }
 
     /// Reclaims now what clients that died held; clients that run do it by themselves.
     pub fn repair(&self) -> Result<Repaired, RepairError> {
-        let mut client = self.0.join()?;
+        let client = self.0.join()?;
         let mended = run_ready(client.repair())?;
         run_ready(client.leave())?;
         Ok(mended)
     }
 
-    /// Kills the processes of clients that are stopped, if this user may, and waits until they are dead; how many clients they had. What they held is then
-    /// reclaimed by any client that looks. Only a process that is seen to hold a client's lock is killed.
+    /// Kills the processes of clients that are stopped, if this user may, and waits until they are
+    /// dead; how many clients they had. What they held is then reclaimed by any client that looks.
+    /// Only a process that is seen to hold a client's lock is killed.
     pub fn kill_stopped(&self) -> Result<u64, CacheError> {
         let (endpoint, region) = (self.endpoint(), &self.0.region);
         let clients = self.clients(&endpoint)?;
@@ -472,7 +488,7 @@ impl Pool {
         if !self.users().is_empty() {
             // A client that gives memory back to the host waits for other clients, and for nothing
             // else. A pool that cannot be joined is looked at all the same.
-            if let Ok(mut client) = self.0.join() {
+            if let Ok(client) = self.0.join() {
                 let audit = run_ready(client.verify());
                 run_ready(client.leave())?;
                 return audit;

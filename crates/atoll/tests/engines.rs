@@ -1,4 +1,5 @@
-//! Engines as a user chooses them: `--engine`, `--experts`, and pools that say what they were made for.
+//! Engines as a user chooses them: `--engine`, `--experts`, and pools that say what they were made
+//! for.
 
 mod binary;
 

@@ -1,6 +1,7 @@
 //! Processes that use a pool die, stop, fork and panic: promise 4.
 //!
-//! A worker is this test binary again, told by its environment which pool to load. It prints a line when it has a client.
+//! A worker is this test binary again, told by its environment which pool to load. It prints a line
+//! when it has a client.
 
 #![forbid(unsafe_code)]
 
@@ -130,7 +131,8 @@ fn states(pool: &Pool) -> Vec<ClientState> {
     pool.info().unwrap().clients.iter().map(|client| client.state).collect()
 }
 
-/// Nobody uses the pool any more: all invariants hold, and once all is removed no chunk is in anybody's hands.
+/// Nobody uses the pool any more: all invariants hold, and once all is removed no chunk is in
+/// anybody's hands.
 fn is_whole(pool: &Pool) {
     pool.repair().unwrap();
     assert_eq!(pool.verify().unwrap().faults, Vec::<String>::new());
@@ -156,8 +158,9 @@ fn what_a_killed_worker_held_comes_back_by_itself_while_a_survivor_goes_on() {
     }
 }
 
-/// Stops a worker whose values have up to so many bytes, loads the pool meanwhile and repairs it; the bytes that it held at first and at the end. It goes
-/// on when it is resumed, and all is whole when it is killed.
+/// Stops a worker whose values have up to so many bytes, loads the pool meanwhile and repairs it;
+/// the bytes that it held at first and at the end. It goes on when it is resumed, and all is whole
+/// when it is killed.
 fn held_while_stopped(largest_bytes: usize, name: &PoolName, pool: &Pool) -> (u64, u64) {
     let mut survivor = pool.client().unwrap();
     let worker = Worker::with_values_to(largest_bytes, name, 1);
@@ -196,7 +199,8 @@ fn what_a_stopped_process_holds_is_left_alone_and_it_goes_on_when_it_is_resumed(
     }
 }
 
-/// A large value that it has published, but whose chunks do not say so yet, may be replaced by others: its chunks come back then.
+/// A large value that it has published, but whose chunks do not say so yet, may be replaced by
+/// others: its chunks come back then.
 #[test]
 fn a_stopped_process_keeps_no_large_value_that_it_has_published() {
     for (name, pool) in pools("kill-stopped-large", 8) {
@@ -229,7 +233,8 @@ fn a_fork_is_told_so_changes_nothing_and_may_open_the_pool_anew() {
     }
 }
 
-/// Runs `atoll` and kills it after a part of the time that it took when it was left alone; whether it was killed before its end.
+/// Runs `atoll` and kills it after a part of the time that it took when it was left alone; whether
+/// it was killed before its end.
 fn killed_after(args: &[&str], part: Duration) -> bool {
     let mut command = Command::new(env!("CARGO_BIN_EXE_atoll"));
     let mut child = command.args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -287,7 +292,8 @@ fn a_repairer_that_is_killed_is_no_harm() {
     }
 }
 
-/// Makes places of the registry Joining, as if their joiners had come so far; gives the endpoint that did.
+/// Makes places of the registry Joining, as if their joiners had come so far; gives the endpoint
+/// that did.
 fn poke_joining(name: &PoolName, places: u32, who: Option<Identity>, raise: bool) -> ShmEndpoint {
     let region = ShmRegion::open(&name.0).unwrap();
     let bytes = region.attributes().bytes;
@@ -337,7 +343,8 @@ fn dead_joiners_keep_no_place_from_a_living_one() {
     }
 }
 
-/// Processes that join and leave in a loop are killed at random moments, some of them in the middle of a join.
+/// Processes that join and leave in a loop are killed at random moments, some of them in the middle
+/// of a join.
 #[test]
 fn the_only_place_of_a_pool_comes_back_from_every_client_that_is_killed() {
     for (name, pool) in pools("kill-one-place", 1) {

@@ -1,6 +1,8 @@
-//! Processes of other pid and mount namespaces on one pool, as containers that share it: death is proven, never guessed.
+//! Processes of other pid and mount namespaces on one pool, as containers that share it: death is
+//! proven, never guessed.
 //!
-//! Every test runs `unshare`. Where that is not permitted, it says so and ends: the simulator plays the same cases.
+//! Every test runs `unshare`. Where that is not permitted, it says so and ends: the simulator plays
+//! the same cases.
 
 #![forbid(unsafe_code)]
 
@@ -54,7 +56,8 @@ fn a_living_server_is_not_shut_out_by_a_repair_of_another_namespace() {
     }
 }
 
-/// The server and the repair share a pid namespace, and see the `/proc` of another one, where their pids are those of other processes.
+/// The server and the repair share a pid namespace, and see the `/proc` of another one, where their
+/// pids are those of other processes.
 #[test]
 fn a_living_server_is_not_shut_out_where_proc_shows_another_namespace() {
     if !permitted() {
@@ -135,7 +138,8 @@ fn another_boot_id_wipes_no_pool_that_is_in_use() {
     }
 }
 
-/// Nothing but a restart of the host empties a tmpfs, so that another boot id there is no restart, whether the pool is in use or not.
+/// Nothing but a restart of the host empties a tmpfs, so that another boot id there is no restart,
+/// whether the pool is in use or not.
 #[test]
 fn another_boot_id_wipes_no_pool_of_shared_memory() {
     if !permitted() {

@@ -1,4 +1,5 @@
-//! A pool's file after its host went down: promise 4. The boot id in the file is changed instead of the host's.
+//! A pool's file after its host went down: promise 4. The boot id in the file is changed instead of
+//! the host's.
 
 mod binary;
 
@@ -35,7 +36,8 @@ impl PoolFile {
         Self(format!("{}/reboot-{test}-{}", env!("CARGO_TARGET_TMPDIR"), std::process::id()))
     }
 
-    /// A client that sets some keys and is killed with its process, as all are when the host goes down.
+    /// A client that sets some keys and is killed with its process, as all are when the host goes
+    /// down.
     fn crash(&self, keys: u32) {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "a_client_that_another_test_started", "--nocapture"]);

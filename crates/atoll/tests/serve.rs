@@ -1,4 +1,5 @@
-//! `atoll serve`, as Redis clients use it: the `redis` crate, redis-py, several servers over one pool.
+//! `atoll serve`, as Redis clients use it: the `redis` crate, redis-py, several servers over one
+//! pool.
 
 mod binary;
 

@@ -1,13 +1,16 @@
-//! Whichever engine a pool was made for, behind one type: for programs whose users choose the engine.
+//! Whichever engine a pool was made for, behind one type: for programs whose users choose the
+//! engine.
 //!
-//! The engine stands in the pool's header, so that whoever opens a pool need not be told. A client matches on its engine once for each operation, and is
-//! from there on that engine's own code; whoever knows the engine when he compiles uses the engine itself.
+//! The pool's header names the engine, so that a process opens a pool by its name alone. A client
+//! matches on its engine once for each operation, and is from there on that engine's own code. A
+//! program for one engine only uses that engine's type.
 //!
 //! | module | concept |
 //! |---|---|
 //! | `options` | which engines there are, and what a new pool is told of its own |
 //!
-//! To add an engine: its variants here and in `options`, which the compiler asks for one after the other.
+//! To add an engine: its variants here and in `options`, which the compiler asks for one after the
+//! other.
 
 mod options;
 
@@ -40,7 +43,8 @@ pub enum ChosenPool {
 }
 
 impl ChosenPool {
-    /// Formats all-zero regions, which the endpoint reaches, with settings made by [`EngineOptions::for_growth`]. A hash seed of 0 stands for a random one.
+    /// Formats all-zero regions, which the endpoint reaches, with settings made by
+    /// [`EngineOptions::for_growth`]. A hash seed of 0 stands for a random one.
     pub async fn format<E: Endpoint>(endpoint: &E, settings: PoolSettings) -> Result<Self, PoolError> {
         Ok(match EngineId::of(&settings)? {
             EngineId::Forge => Self::Forge(ForgePool::format(endpoint, settings).await?),
@@ -50,7 +54,8 @@ impl ChosenPool {
         })
     }
 
-    /// Opens a pool that somebody formatted, for the engine that its header names. `home_bytes` is the size of node 0's region.
+    /// Opens a pool that somebody formatted, for the engine that its header names. `home_bytes` is
+    /// the size of node 0's region.
     pub async fn open<E: Endpoint>(endpoint: &E, home_bytes: u64) -> Result<Self, PoolError> {
         let pool = Pool::open(endpoint, home_bytes).await?;
         Ok(match EngineId::of(&pool.settings)? {
@@ -129,7 +134,8 @@ impl ChosenPool {
 /// A client of a pool, whichever engine that was made for.
 #[expect(clippy::large_enum_variant, reason = "clients are few and are not moved about")]
 pub enum Chosen<E: Endpoint> {
-    /// Of a pool of `forge`. In place, so that nothing stands between the default engine and its caller.
+    /// Of a pool of `forge`. In place, so that nothing stands between the default engine and its
+    /// caller.
     Forge(Forge<E>),
     /// Of a pool of `ditto`.
     Ditto(Box<Ditto<E>>),
@@ -158,89 +164,90 @@ impl<E: Endpoint> Chosen<E> {
     }
 
     /// Puts everything that this client holds back into the pool and gives up its place.
-    pub async fn leave(&mut self) -> Result<(), CacheError> {
+    pub async fn leave(&self) -> Result<(), CacheError> {
         on_engine!(self, engine => engine.leave().await)
     }
 
     /// Makes the pool smaller by at most so many chunks: see [`Pooled::retire_chunks`].
-    pub async fn retire_chunks(&mut self, most: u64) -> Result<u64, CacheError> {
+    pub async fn retire_chunks(&self, most: u64) -> Result<u64, CacheError> {
         on_engine!(self, engine => engine.retire_chunks(most).await)
     }
 
     /// Goes on giving back the memory of retired chunks: see [`Pooled::discard_retired`].
-    pub async fn discard_retired(&mut self) -> Result<u64, CacheError> {
+    pub async fn discard_retired(&self) -> Result<u64, CacheError> {
         on_engine!(self, engine => engine.discard_retired().await)
     }
 
     /// Gives a retired chunk back: see [`Pooled::restore_chunk`].
-    pub async fn restore_chunk(&mut self) -> Result<bool, CacheError> {
+    pub async fn restore_chunk(&self) -> Result<bool, CacheError> {
         on_engine!(self, engine => engine.restore_chunk().await)
     }
 
     /// Looks after everybody now, and reclaims what the dead ones held.
-    pub async fn repair(&mut self) -> Result<Repaired, CacheError> {
+    pub async fn repair(&self) -> Result<Repaired, CacheError> {
         match self {
             Self::Forge(engine) => Pooled::repair(engine).await,
-            Self::Ditto(engine) => Pooled::repair(&mut **engine).await,
-            Self::Kvs(engine) => Pooled::repair(&mut **engine).await,
-            Self::Queues(engine) => Pooled::repair(&mut **engine).await,
+            Self::Ditto(engine) => Pooled::repair(&**engine).await,
+            Self::Kvs(engine) => Pooled::repair(&**engine).await,
+            Self::Queues(engine) => Pooled::repair(&**engine).await,
         }
     }
 
-    /// Walks the pool. Nobody else may use it meanwhile, or what is under way is reported as faults.
-    pub async fn verify(&mut self) -> Result<Audit, CacheError> {
+    /// Walks the pool. Nobody else may use it meanwhile, or what is under way is reported as
+    /// faults.
+    pub async fn verify(&self) -> Result<Audit, CacheError> {
         match self {
             Self::Forge(engine) => Pooled::verify(engine).await,
-            Self::Ditto(engine) => Pooled::verify(&mut **engine).await,
-            Self::Kvs(engine) => Pooled::verify(&mut **engine).await,
-            Self::Queues(engine) => Pooled::verify(&mut **engine).await,
+            Self::Ditto(engine) => Pooled::verify(&**engine).await,
+            Self::Kvs(engine) => Pooled::verify(&**engine).await,
+            Self::Queues(engine) => Pooled::verify(&**engine).await,
         }
     }
 }
 
 impl<E: Endpoint> Engine for Chosen<E> {
     #[inline]
-    async fn get(&mut self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
+    async fn get(&self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
         on_engine!(self, engine => engine.get(key, into).await)
     }
 
-    async fn get_many<F: FnMut(usize, Lookup, &Value)>(&mut self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
+    async fn get_many<F: FnMut(usize, Lookup, &Value)>(&self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
         on_engine!(self, engine => engine.get_many(keys, found).await)
     }
 
-    async fn expect(&mut self, keys: &[&[u8]]) {
+    async fn expect(&self, keys: &[&[u8]]) {
         on_engine!(self, engine => engine.expect(keys).await)
     }
 
-    async fn peek(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
+    async fn peek(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
         on_engine!(self, engine => engine.peek(key).await)
     }
 
-    async fn update<C: Change>(&mut self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
+    async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
         on_engine!(self, engine => engine.update(key, change).await)
     }
 
-    async fn scan<F: FnMut(&[u8])>(&mut self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
+    async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
         on_engine!(self, engine => engine.scan(cursor, count, each).await)
     }
 
-    async fn random_key(&mut self) -> Result<Option<Vec<u8>>, CacheError> {
+    async fn random_key(&self) -> Result<Option<Vec<u8>>, CacheError> {
         on_engine!(self, engine => engine.random_key().await)
     }
 
-    async fn flush(&mut self) -> Result<u64, CacheError> {
+    async fn flush(&self) -> Result<u64, CacheError> {
         on_engine!(self, engine => engine.flush().await)
     }
 
-    async fn objects(&mut self) -> Result<u64, CacheError> {
+    async fn objects(&self) -> Result<u64, CacheError> {
         on_engine!(self, engine => engine.objects().await)
     }
 
-    async fn now_ms(&mut self) -> Result<u64, CacheError> {
+    async fn now_ms(&self) -> Result<u64, CacheError> {
         on_engine!(self, engine => engine.now_ms().await)
     }
 
-    async fn tend(&mut self) -> Result<(), CacheError> {
+    async fn tend(&self) -> Result<(), CacheError> {
         on_engine!(self, engine => engine.tend().await)
     }
 

@@ -95,8 +95,9 @@ impl EngineOptions {
         }
     }
 
-    /// Settings for a pool of so many bytes, to which so many may be added. `body_bytes_mean` is what an object is expected to have with its key, by
-    /// which the index is sized; `None` leaves what the engine expects.
+    /// Settings for a pool of so many bytes, to which so many may be added. `body_bytes_mean` is
+    /// what an object is expected to have with its key, by which the index is sized; `None` leaves
+    /// what the engine expects.
     pub fn for_growth(&self, body_bytes_mean: Option<u32>, capacity_bytes: u64, growth_bytes_max: u64) -> PoolSettings {
         let mean = |expected: u32| body_bytes_mean.map_or(expected, |bytes| bytes.saturating_add(HEADER_BYTES as u32));
         match self {

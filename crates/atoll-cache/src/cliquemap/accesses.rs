@@ -1,10 +1,11 @@
 //! What a client tells the server of its GETs, which that does not see.
 //!
-//! Each access is noted with its time and the hash of its key, sixteen bytes. They are sent when 2 KB of them are there, or when the first is 2 ms old and the
-//! client does something. Clocks of different hosts cannot be compared, so that a message has the age of each access in place of its time. The server
-//! does not need it: it takes accesses in the order in which they come.
+//! Each access is noted with its time and the hash of its key, sixteen bytes. They are sent when 2
+//! KB of them are there, or when the first is 2 ms old and the client does something. Clocks of
+//! different hosts cannot be compared, so that a message has the age of each access in place of its
+//! time. The server does not need it: it takes accesses in the order in which they come.
 
-use super::CliqueMap;
+use super::Session;
 use super::wire::{self, LOG_ACCESSES};
 use crate::CacheError;
 use atoll_fabric::{Endpoint, Messenger};
@@ -39,7 +40,7 @@ impl Log {
     }
 }
 
-impl<E: Endpoint + Messenger> CliqueMap<E> {
+impl<E: Endpoint + Messenger> Session<E> {
     /// Notes an access of this client.
     #[inline]
     pub(super) async fn note_access(&mut self, hash: u64) -> Result<(), CacheError> {

@@ -1,4 +1,5 @@
-//! What could be wrong with the engine, by name, so that a simulation can open each one and show what goes wrong.
+//! What could be wrong with the engine, by name, so that a simulation can open each one and show
+//! what goes wrong.
 //!
 //! Without the feature `holes` (tests only) no hole can be opened and the questions cost nothing.
 
@@ -6,7 +7,8 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Hole {
-    /// A lookup believes whatever lies where the entry says, if its key looks right (closed by checksum and version of the record).
+    /// A lookup believes whatever lies where the entry says, if its key looks right (closed by
+    /// checksum and version of the record).
     Validation,
     /// A change that comes twice is done twice (closed by its number, which the server remembers).
     Repeats,

@@ -13,8 +13,9 @@
 //!            word 2  record: first unit of 16 B in the heap 40 | units 24
 //! ```
 //!
-//! All of it is owned by the server, which alone WRITEs it; clients READ. The word of the version is the one that counts: an object is there from
-//! the moment when its version stands in an entry to the moment when another number does. The other two words may be READ torn from it, which the
+//! All of it is owned by the server, which alone WRITEs it; clients READ. The word of the version
+//! is the one that counts: an object is there from the moment when its version stands in an entry
+//! to the moment when another number does. The other two words may be READ torn from it, which the
 //! record tells.
 
 use super::record::{RECORD_HEADER_BYTES, RECORD_UNIT_BYTES};

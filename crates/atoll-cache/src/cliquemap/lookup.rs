@@ -1,4 +1,5 @@
-//! The way of a GET: READ the key's bucket, READ the record. Two round trips, and nothing that the server sees.
+//! The way of a GET: READ the key's bucket, READ the record. Two round trips, and nothing that the
+//! server sees.
 //!
 //! | what the record READ says | then |
 //! |---|---|
@@ -6,17 +7,19 @@
 //! | the same, another key | an equal hash, or an entry that changed hands: the next one |
 //! | torn, or of another version | the span was used anew meanwhile: begin anew |
 //!
-//! Versions never come again, so that a record which passes is the entry's own. A key that is present throughout stays in one entry, so that a bucket READ word
-//! by word in any order cannot miss it.
+//! Versions never come again, so that a record which passes is the entry's own. A key that is
+//! present throughout stays in one entry, so that a bucket READ word by word in any order cannot
+//! miss it.
 
 use super::layout::{BUCKET_BYTES, Entry};
 use super::record::{self, Header, RECORD_HEADER_BYTES, Record};
 use super::wire::{Change, Condition, Operation, Outcome};
-use super::{CliqueMap, Hole};
+use super::{Hole, Session};
 use crate::{CacheError, Lookup, Meta, Value};
 use atoll_fabric::{Endpoint, Messenger};
 
-/// Beginnings after which an operation that finds only unsound records gives up: the pool is damaged.
+/// Beginnings after which an operation that finds only unsound records gives up: the pool is
+/// damaged.
 pub(super) const ATTEMPTS_MAX: u32 = 10_000;
 
 /// What there is of a key.
@@ -40,7 +43,7 @@ enum Candidate {
     Reused,
 }
 
-impl<E: Endpoint + Messenger> CliqueMap<E> {
+impl<E: Endpoint + Messenger> Session<E> {
     /// Looks `key` up and notes the access.
     pub(super) async fn lookup(&mut self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
         let hash = self.shared.hasher.hash(key);
@@ -49,10 +52,10 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
             false => self.look_for_live(hash, key, into).await?,
         };
         match found {
-            Found::Absent => self.stats.misses_absent += 1,
-            Found::Expired => self.stats.misses_expired += 1,
+            Found::Absent => self.stats.misses_absent.add(1),
+            Found::Expired => self.stats.misses_expired.add(1),
             Found::Live(_) => {
-                self.stats.hits += 1;
+                self.stats.hits.add(1);
                 self.note_access(hash).await?;
                 return Ok(Lookup::Hit);
             }
@@ -69,8 +72,9 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
         Ok(matches!(found?, Found::Live(_)).then_some(meta))
     }
 
-    /// The object of a key, in `into` if it is live. One whose time is over is removed before anybody is told, by the server as every change: clients' clocks
-    /// differ, and nobody may find it live after somebody has not.
+    /// The object of a key, in `into` if it is live. One whose time is over is removed by the server,
+    /// as every change is, before this says that it has expired: clients' clocks differ, and once one
+    /// client has found it expired no other may find it live.
     pub(super) async fn look_for_live(&mut self, hash: u64, key: &[u8], into: &mut Value) -> Result<Found, CacheError> {
         loop {
             let Some(header) = self.look(hash, key, into).await? else { return Ok(Found::Absent) };
@@ -81,7 +85,7 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
             let key_bytes = key.len() as u32;
             let remove = Change { operation: Operation::Remove, condition, expiry_ms: None, key_bytes, value_bytes: 0 };
             if Box::pin(self.request(&remove, key, &[])).await?.outcome == Outcome::Done {
-                self.stats.expirations += 1;
+                self.stats.expirations.add(1);
                 return Ok(Found::Expired);
             }
         }
@@ -118,7 +122,7 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
             if is_sound {
                 return Ok(None);
             }
-            self.stats.rereads += 1;
+            self.stats.rereads.add(1);
         }
         Err(CacheError::Damaged { what: "an object that stays unsound" })
     }

@@ -1,5 +1,5 @@
-//! CliqueMap (SIGCOMM 2021) as Ditto compares itself with it (section 5.1): the baselines `cliquemap-lru` and `cliquemap-lfu`, whose memory node has a
-//! processor that does every change.
+//! CliqueMap (SIGCOMM 2021) as Ditto compares itself with it (section 5.1): the baselines
+//! `cliquemap-lru` and `cliquemap-lfu`, whose memory node has a processor that does every change.
 //!
 //! ```text
 //! GET   client: READ the bucket, READ the record. The record shows itself that it is the entry's
@@ -8,33 +8,41 @@
 //!       client --- accesses: age, key's hash; when 2 KB are full, or 2 ms old --->  server: order of eviction
 //! ```
 //!
-//! What Ditto's paper and prototype say of it is all that is here: no replication, no quorums, no resizing of the index. CliqueMap's own paper was not
-//! at hand.
+//! What Ditto's paper and prototype say of it is all that is here: no replication, no quorums, no
+//! resizing of the index. CliqueMap's own paper was not at hand.
 //!
-//! **What it needs.** An endpoint with [messages](Messenger) beside the verbs: the simulated fabric. Shared memory has no messages, so that no pool of one
-//! host can be of this engine. Somebody runs a [`Server`] for as long as clients are to change anything.
+//! **What it needs.** An endpoint with [messages](Messenger) beside the verbs: the simulated
+//! fabric. Shared memory has no messages, so that no pool of one host can be of this engine.
+//! Clients can change something only while a process runs the pool's [`Server`].
 //!
 //! **What it promises** while the server lives:
 //!
-//! - Lookups and changes of a key are linearizable, and a miss is an eviction, whatever becomes of messages. A change takes effect at the server, once, between
-//!   its request and its answer. A request that is sent again carries the same number, by which the server knows it (see `server`'s `sessions`); one of a client
-//!   that died may still be done, as a verb in flight may.
-//! - A change decided at the client (an increment, a condition) names the version that it was decided on, and is decided again if that is not there any
-//!   more. A plain SET names none and is one round trip.
+//! - Lookups and changes of a key are linearizable, and a miss is an eviction, whatever becomes of
+//!   messages. A change takes effect at the server, once, between its request and its answer. A
+//!   request that is sent again carries the same number, by which the server knows it (see
+//!   `server`'s `sessions`); one of a client that died may still be done, as a verb in flight may.
+//! - A change decided at the client (an increment, a condition) names the version that it was
+//!   decided on, and is decided again if that is not there any more. A plain SET names none and is
+//!   one round trip.
 //! - Clients that die hold nothing but their place in the registry. Nothing waits for them.
-//! - A client whose request has no answer for [`PATIENCE_NS`] gives up with [`VerbError::OutcomeUnknown`](atoll_fabric::VerbError). GETs need no server,
-//!   but where they find an object whose time is over: that is removed before they miss.
+//! - A client whose request has no answer for [`PATIENCE_NS`] gives up with
+//!   [`VerbError::OutcomeUnknown`](atoll_fabric::VerbError). GETs need no server, but where they
+//!   find an object whose time is over: that is removed before they miss.
 //!
-//! **A server that dies loses the cache**: its books are in its own memory. The next one begins with an empty index; changes that were under way end with an
-//! unknown outcome, and GETs miss. Whoever starts it makes sure that the other does nothing any more.
+//! **A server that dies loses the cache**: its books are in its own memory. The next one begins
+//! with an empty index; changes that were under way end with an unknown outcome, and GETs miss.
+//! Before an operator starts the next one, the one before must have ended.
 //!
-//! **Accesses** are hints: a log that is lost is lost, one that comes twice counts once. A client has one log on its way at a time and waits for the server
-//! before it sends the next, at most [`LOG_PATIENCE_NS`]: a server that does not keep up slows its clients down, which is what the paper's figures show.
+//! **Accesses** are hints: a log that is lost is lost, one that comes twice counts once. A client
+//! has one log on its way at a time and waits for the server before it sends the next, at most
+//! [`LOG_PATIENCE_NS`]: a server that does not keep up slows its clients down, which is what the
+//! paper's figures show.
 //!
-//! **Memory**: index and records are in the pool and count; the server's books (keys, order, free room) are in its own memory and do not.
+//! **Memory**: index and records are in the pool and count; the server's books (keys, order, free
+//! room) are in its own memory and do not.
 //!
-//! **Limits**: one memory node, whose pool does not grow; values of up to [`VALUE_BYTES_MAX_MESSAGES`] bytes, or a quarter of the heap, in as many messages as
-//! they need.
+//! **Limits**: one memory node, whose pool does not grow; values of up to
+//! [`VALUE_BYTES_MAX_MESSAGES`] bytes, or a quarter of the heap, in as many messages as they need.
 //!
 //! | module | concept |
 //! |---|---|
@@ -71,14 +79,18 @@ pub use server::{Server, ServerStats};
 pub use settings::{CliqueMapOptions, CliqueMapSettings, ENGINE_CLIQUEMAP, Policy};
 
 use crate::record::Hasher;
+use crate::stats::Counters;
 use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
 use accesses::Log;
 use atoll_fabric::purpose::Scope;
 use atoll_fabric::{Buffer, Endpoint, Messenger, Purpose, VerbError};
+use atoll_pool::in_flight::ROUNDS_PROVING;
+use atoll_pool::loan::Lender;
 use atoll_pool::{Client, Pool, PoolError, PoolSettings};
 use holes::OpenHoles;
 use layout::CliqueMapLayout;
 use request::Reached;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Longest value in bytes, for the number of its messages; a quarter of the heap, if that is less.
@@ -94,7 +106,8 @@ pub struct CliqueMapPool {
 }
 
 impl CliqueMapPool {
-    /// Formats an all-zero region, which the endpoint reaches. A hash seed of 0 stands for a random one.
+    /// Formats an all-zero region, which the endpoint reaches. A hash seed of 0 stands for a random
+    /// one.
     pub async fn format<E: Endpoint>(endpoint: &E, settings: PoolSettings) -> Result<Arc<Self>, PoolError> {
         CliqueMapSettings::decode(&settings)?;
         let hash_seed = if settings.hash_seed == 0 { endpoint.random() } else { settings.hash_seed };
@@ -146,10 +159,18 @@ impl CliqueMapPool {
     }
 }
 
-/// A client of a pool.
+/// A client of a pool. It does one operation at a time; another one waits.
 pub struct CliqueMap<E: Endpoint + Messenger> {
     shared: Arc<CliqueMapPool>,
-    client: Client<E>,
+    client: Rc<Client<E>>,
+    stats: Rc<Counters>,
+    session: Lender<Box<Session<E>>>,
+}
+
+/// What a client has, for one operation at a time.
+struct Session<E: Endpoint + Messenger> {
+    shared: Arc<CliqueMapPool>,
+    client: Rc<Client<E>>,
     /// The server, once it was looked for.
     server: Option<Reached>,
     /// The last change that was sent.
@@ -160,24 +181,26 @@ pub struct CliqueMap<E: Endpoint + Messenger> {
     /// The value that a change replaces.
     old: Value,
     outgoing: Vec<u8>,
-    stats: Stats,
+    stats: Rc<Counters>,
     holes: OpenHoles,
 }
 
 impl<E: Endpoint + Messenger> CliqueMap<E> {
     fn new(shared: &Arc<CliqueMapPool>, client: Client<E>) -> Self {
-        Self {
+        let (client, stats) = (Rc::new(client), Rc::new(Counters::default()));
+        let session = Session {
             shared: shared.clone(),
-            client,
+            client: client.clone(),
             server: None,
             sequence: 0,
             log: Log::default(),
             bucket: Buffer::new(),
             old: Value::new(),
             outgoing: Vec::new(),
-            stats: Stats::default(),
+            stats: stats.clone(),
             holes: OpenHoles::NONE,
-        }
+        };
+        Self { shared: shared.clone(), client, stats, session: Lender::new(Box::new(session)) }
     }
 
     /// Joins the pool as a new client; needs no server.
@@ -193,7 +216,9 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
     /// Opens a hole, to show in a simulation what it does.
     #[cfg(feature = "holes")]
     pub fn open_hole(&mut self, hole: Hole) {
-        self.holes = OpenHoles::only(hole);
+        if let Some(mut session) = self.session.lend() {
+            session.holes = OpenHoles::only(hole);
+        }
     }
 
     /// The pool, as this process has it open.
@@ -202,10 +227,12 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
     }
 
     /// Gives up the client's place. Accesses that it has not told of are lost.
-    pub async fn leave(&mut self) -> Result<(), CacheError> {
+    pub async fn leave(&self) -> Result<(), CacheError> {
         Ok(self.client.leave().await?)
     }
+}
 
+impl<E: Endpoint + Messenger> Session<E> {
     /// What an operation does first.
     #[inline]
     async fn begin(&mut self) -> Result<(), CacheError> {
@@ -225,7 +252,8 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
     fn renew(&mut self) {
         let _scope = Scope::new(&self.client.endpoint, Purpose::Upkeep);
         if self.client.is_member() {
-            self.client.member().renew(&self.client.endpoint);
+            // One operation has the session at a time.
+            self.client.member().renew(&self.client.endpoint, ROUNDS_PROVING);
         }
     }
 
@@ -234,7 +262,8 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
         self.client.pool_ms(self.client.endpoint.now_ns()).await
     }
 
-    /// Whether something with this expiry has expired. If so, nobody who looks at the pool's clock from now on finds it live.
+    /// Whether something with this expiry has expired. If so, nobody who looks at the pool's clock
+    /// from now on finds it live.
     async fn is_over(&mut self, expiry_ms: Option<u64>) -> Result<bool, VerbError> {
         let Some(expiry_ms) = expiry_ms else { return Ok(false) };
         Ok(expiry_ms <= self.pool_ms().await?)
@@ -242,7 +271,8 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
 }
 
 impl<E: Endpoint + Messenger> Drop for CliqueMap<E> {
-    /// Leaves the pool if the fabric needs no waiting; over one that does, call [`CliqueMap::leave`] before.
+    /// Leaves the pool if the fabric needs no waiting; over one that does, call
+    /// [`CliqueMap::leave`] before.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             let mut context = std::task::Context::from_waker(std::task::Waker::noop());
@@ -252,49 +282,55 @@ impl<E: Endpoint + Messenger> Drop for CliqueMap<E> {
 }
 
 impl<E: Endpoint + Messenger> Engine for CliqueMap<E> {
-    async fn get(&mut self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
-        self.begin().await?;
-        self.lookup(key, into).await
+    async fn get(&self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
+        let mut session = self.session.lent().await;
+        session.begin().await?;
+        session.lookup(key, into).await
     }
 
-    async fn peek(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
-        self.begin().await?;
-        self.peek_now(key).await
+    async fn peek(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
+        let mut session = self.session.lent().await;
+        session.begin().await?;
+        session.peek_now(key).await
     }
 
-    async fn update<C: Change>(&mut self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
-        self.begin().await?;
-        let updated = self.apply(key, change).await;
-        self.old.shrink_beyond(1 << 20);
+    async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
+        let mut session = self.session.lent().await;
+        session.begin().await?;
+        let updated = session.apply(key, change).await;
+        session.old.shrink_beyond(1 << 20);
         updated
     }
 
-    async fn scan<F: FnMut(&[u8])>(&mut self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
-        self.begin().await?;
-        self.walk_keys(cursor, count, each).await
+    async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
+        let mut session = self.session.lent().await;
+        session.begin().await?;
+        session.walk_keys(cursor, count, each).await
     }
 
-    async fn random_key(&mut self) -> Result<Option<Vec<u8>>, CacheError> {
-        self.begin().await?;
-        self.some_key().await
+    async fn random_key(&self) -> Result<Option<Vec<u8>>, CacheError> {
+        let mut session = self.session.lent().await;
+        session.begin().await?;
+        session.some_key().await
     }
 
-    async fn flush(&mut self) -> Result<u64, CacheError> {
-        self.begin().await?;
-        self.remove_all().await
+    async fn flush(&self) -> Result<u64, CacheError> {
+        let mut session = self.session.lent().await;
+        session.begin().await?;
+        session.remove_all().await
     }
 
-    async fn objects(&mut self) -> Result<u64, CacheError> {
+    async fn objects(&self) -> Result<u64, CacheError> {
         Ok(atoll_pool::read_word(&self.client.endpoint, self.shared.layout.objects()).await?)
     }
 
-    async fn now_ms(&mut self) -> Result<u64, CacheError> {
-        Ok(self.pool_ms().await?)
+    async fn now_ms(&self) -> Result<u64, CacheError> {
+        Ok(self.client.pool_ms(self.client.endpoint.now_ns()).await?)
     }
 
     /// Moves the lease, and tells of accesses that are 2 ms old.
-    async fn tend(&mut self) -> Result<(), CacheError> {
-        self.tend_now().await
+    async fn tend(&self) -> Result<(), CacheError> {
+        self.session.lent().await.tend_now().await
     }
 
     fn value_bytes_max(&self) -> usize {
@@ -302,6 +338,6 @@ impl<E: Endpoint + Messenger> Engine for CliqueMap<E> {
     }
 
     fn stats(&self) -> Stats {
-        self.stats.with_upkeep(self.client.upkeep())
+        self.stats.stats(self.client.upkeep())
     }
 }

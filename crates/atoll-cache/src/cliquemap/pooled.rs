@@ -44,12 +44,12 @@ impl<E: Endpoint + Messenger> Pooled<E> for CliqueMap<E> {
         &self.client
     }
 
-    async fn leave(&mut self) -> Result<(), CacheError> {
-        self.leave().await
+    async fn leave(&self) -> Result<(), CacheError> {
+        Self::leave(self).await
     }
 
     /// Frees the places of clients that died. They held nothing else.
-    async fn repair(&mut self) -> Result<Repaired, CacheError> {
+    async fn repair(&self) -> Result<Repaired, CacheError> {
         let mut clients = 0;
         for place in registry::places(&self.client.endpoint, &self.shared.pool).await? {
             clients += u64::from(registry::fence_dead(&self.client.endpoint, &self.shared.pool, &place).await?);
@@ -63,12 +63,12 @@ impl<E: Endpoint + Messenger> Pooled<E> for CliqueMap<E> {
         Ok(Repaired { clients, ..Repaired::default() })
     }
 
-    async fn verify(&mut self) -> Result<Audit, CacheError> {
-        self.audit().await
+    async fn verify(&self) -> Result<Audit, CacheError> {
+        self.session.lent().await.audit().await
     }
 
     /// Never: the server owns the memory of its own node alone.
-    async fn grow(&mut self, bytes: u64) -> Result<u8, PoolError> {
+    async fn grow(&self, bytes: u64) -> Result<u8, PoolError> {
         let why = "the memory node's processor reaches its own memory alone".to_owned();
         Err(PoolError::Growth { wanted_bytes: bytes, why })
     }

@@ -9,8 +9,9 @@
 //! then     the key, then the value, without a gap, and zeros up to a word
 //! ```
 //!
-//! The server writes a record before any entry tells of it, and never changes it; a new value or a new expiry is a new record. A client that READ a
-//! span which the server used anew meanwhile finds a checksum or a version that does not fit: a record shows itself that it is the entry's.
+//! The server writes a record before any entry tells of it, and never changes it; a new value or a
+//! new expiry is a new record. A client that READ a span which the server used anew meanwhile finds
+//! a checksum or a version that does not fit: a record shows itself that it is the entry's.
 //!
 //! Everything here is decoded from remote bytes: [`Record::decode`] is the only way in.
 
@@ -68,7 +69,8 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// The record at the start of `buffer`, if there is a whole and unharmed one. `buffer` may be longer than the record.
+    /// The record at the start of `buffer`, if there is a whole and unharmed one. `buffer` may be
+    /// longer than the record.
     #[inline]
     pub fn decode(buffer: &'a Buffer, hasher: &Hasher) -> Option<Self> {
         let record = unchecked(buffer)?;
@@ -77,7 +79,8 @@ impl<'a> Record<'a> {
     }
 }
 
-/// What the bytes would say if they were a record's, if there are enough of them; for the hole that trusts them.
+/// What the bytes would say if they were a record's, if there are enough of them; for the hole that
+/// trusts them.
 pub(super) fn unchecked(buffer: &Buffer) -> Option<Record<'_>> {
     let (bytes, words) = (buffer.bytes(), buffer.words());
     if bytes.len() < RECORD_HEADER_BYTES {

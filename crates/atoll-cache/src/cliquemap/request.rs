@@ -1,9 +1,10 @@
 //! A change on its way: sent until there is an answer.
 //!
-//! What is sent again is the same to the byte, so that the server knows it by its number. A client that has no answer for [`PATIENCE_NS`] gives up; a
-//! request of its that is still on its way is dropped once the server has seen a later one.
+//! What is sent again is the same to the byte, so that the server knows it by its number. A client
+//! that has no answer for [`PATIENCE_NS`] gives up; a request of its that is still on its way is
+//! dropped once the server has seen a later one.
 
-use super::CliqueMap;
+use super::Session;
 use super::wire::{self, Answer, Change, Head, Outcome, Told};
 use crate::CacheError;
 use atoll_fabric::purpose::Scope;
@@ -11,7 +12,8 @@ use atoll_fabric::{Batch, Endpoint, Mailbox, MessageError, Messenger, Purpose, V
 
 /// For how long a client waits for an answer.
 pub const PATIENCE_NS: u64 = 20_000_000_000;
-/// After how long without an answer a request is sent again at first; then after twice as long, up to the other. Longer than a busy server's queue.
+/// After how long without an answer a request is sent again at first; then after twice as long, up
+/// to the other. Longer than a busy server's queue.
 const RESEND_NS: u64 = 20_000_000;
 const RESEND_NS_MAX: u64 = 320_000_000;
 /// How long a client waits before it looks again whether there is a server.
@@ -24,7 +26,7 @@ pub(super) struct Reached {
     pub(super) epoch: u32,
 }
 
-impl<E: Endpoint + Messenger> CliqueMap<E> {
+impl<E: Endpoint + Messenger> Session<E> {
     /// Asks for a change; gives what became of it, which is never [`Outcome::Stale`].
     pub(super) async fn request(&mut self, change: &Change, key: &[u8], value: &[u8]) -> Result<Answer, CacheError> {
         self.sequence += 1;
@@ -112,7 +114,8 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
         }
     }
 
-    /// Waits for at most so long for a message; gives an answer, with its number. What else comes is taken note of.
+    /// Waits for at most so long for a message; gives an answer, with its number. What else comes
+    /// is taken note of.
     pub(super) async fn hear(&mut self, ns: u64) -> Option<(u64, Answer)> {
         let message = self.client.endpoint.receive_within(ns).await?;
         let server = self.server.filter(|server| server.mailbox == message.from)?;
@@ -140,7 +143,7 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
             value_bytes: 0,
         };
         let removed = self.request(&flush, &[], &[]).await?.token;
-        self.stats.removes += removed;
+        self.stats.removes.add(removed);
         Ok(removed)
     }
 

@@ -41,7 +41,8 @@ impl Policy {
 pub struct CliqueMapOptions {
     /// Which objects the server evicts.
     pub policy: Policy,
-    /// Expected bytes of an object (key, value and what its record has besides), by which the index is sized.
+    /// Expected bytes of an object (key, value and what its record has besides), by which the index
+    /// is sized.
     pub object_bytes_mean: u32,
 }
 

@@ -5,7 +5,7 @@
 //! | [is blind](crate::Change::is_blind) | asks for it, whatever is there, and tells the change what was there | 1 |
 //! | depends on what is there | looks at that, lets the change decide, asks for it if that version is still there; if not, anew | 3 |
 
-use super::CliqueMap;
+use super::Session;
 use super::lookup::Found;
 use super::record::Header;
 use super::wire::{self, Condition, Operation, Outcome};
@@ -22,8 +22,9 @@ fn asked(verdict: Verdict) -> Option<(Operation, Option<u64>)> {
     }
 }
 
-impl<E: Endpoint + Messenger> CliqueMap<E> {
-    /// Changes `key`'s object; gives the token of the object that is there afterwards, if there is one.
+impl<E: Endpoint + Messenger> Session<E> {
+    /// Changes `key`'s object; gives the token of the object that is there afterwards, if there is
+    /// one.
     pub(super) async fn apply<C: Change>(&mut self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
         if change.is_blind() {
             return self.apply_blindly(key, change).await;
@@ -76,7 +77,7 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
             if answer.outcome == Outcome::Done {
                 return Ok((operation != Operation::Remove).then_some(answer.token));
             }
-            self.stats.conflicts += 1;
+            self.stats.conflicts.add(1);
         }
     }
 
@@ -93,8 +94,8 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
         let answer = self.request(&change, key, value).await?;
         if answer.outcome == Outcome::Done {
             match operation {
-                Operation::Put => self.stats.puts += 1,
-                Operation::Remove => self.stats.removes += u64::from(answer.before.is_some()),
+                Operation::Put => self.stats.puts.add(1),
+                Operation::Remove => self.stats.removes.add(u64::from(answer.before.is_some())),
                 Operation::Expire | Operation::Flush => {}
             }
         }

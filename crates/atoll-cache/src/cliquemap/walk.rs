@@ -1,6 +1,6 @@
 //! Through the index by one-sided READs: SCAN, a random key, and the walk over a quiet pool.
 
-use super::CliqueMap;
+use super::Session;
 use super::layout::{BUCKET_BYTES, BUCKET_ENTRIES, Entry};
 use super::lookup::ATTEMPTS_MAX;
 use super::record::Record;
@@ -12,7 +12,7 @@ use std::collections::HashSet;
 /// The entries of a bucket that have objects, with their numbers.
 type Entries = arrayvec::ArrayVec<(u32, Entry), BUCKET_ENTRIES>;
 
-impl<E: Endpoint + Messenger> CliqueMap<E> {
+impl<E: Endpoint + Messenger> Session<E> {
     async fn entries(&mut self, bucket: u32) -> Result<Entries, CacheError> {
         let mut buffer = std::mem::take(&mut self.bucket);
         buffer.resize(BUCKET_BYTES as usize);
@@ -78,7 +78,8 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
         Ok(None)
     }
 
-    /// Walks a quiet pool: every entry has its own record, no two share a byte or a key, and the count is right.
+    /// Walks a quiet pool: every entry has its own record, no two share a byte or a key, and the
+    /// count is right.
     pub(super) async fn audit(&mut self) -> Result<Audit, CacheError> {
         let (mut audit, mut keys, mut spans) = (Audit::default(), HashSet::new(), Vec::new());
         let (layout, mut buffer) = (self.shared.layout, Buffer::new());

@@ -16,8 +16,8 @@
 //! accesses        word 3.. for each: its age in microseconds when the message was sent, and the hash of the key
 //! ```
 //!
-//! Words are little-endian. What comes from a mailbox is anybody's: a message that is not wholly one of these is dropped, and lengths are checked
-//! before they are used.
+//! Words are little-endian. What comes from a mailbox is anybody's: a message that is not wholly
+//! one of these is dropped, and lengths are checked before they are used.
 
 use super::record::{expiry_of, expiry_word};
 use atoll_fabric::MESSAGE_BYTES_MAX;
@@ -113,7 +113,8 @@ pub enum Outcome {
     Conflict = 2,
     /// There is no room for it, whatever is evicted; nothing is changed.
     NoRoom = 3,
-    /// It was sent to an earlier server; this one has done nothing, of the earlier one it does not know.
+    /// It was sent to an earlier server; this one has done nothing, of the earlier one it does not
+    /// know.
     Stale = 4,
 }
 

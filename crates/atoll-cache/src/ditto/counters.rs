@@ -1,5 +1,6 @@
-//! The frequency-counter cache (section 4.2.2): accesses are added up at home, and told to the pool in one FAA when an object has enough of them, when
-//! they are old, or when there is no room for more.
+//! The frequency-counter cache (section 4.2.2): accesses are added up at home, and told to the pool
+//! in one FAA when an object has enough of them, when they are old, or when there is no room for
+//! more.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -15,7 +16,8 @@ struct Counted {
 #[derive(Debug)]
 pub struct Counters {
     counted: HashMap<u64, Counted>,
-    /// In the order in which they were first counted, with that time; those that are not current are stale.
+    /// In the order in which they were first counted, with that time; those that are not current
+    /// are stale.
     order: VecDeque<(u64, u64)>,
     entries_max: usize,
     threshold: u32,
@@ -23,7 +25,8 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Counters of at most so many slots. One of more than `threshold - 1` accesses, or older than `age_us`, is told.
+    /// Counters of at most so many slots. One of more than `threshold - 1` accesses, or older than
+    /// `age_us`, is told.
     pub fn new(entries_max: usize, threshold: u32, age_us: u64) -> Self {
         let threshold = if entries_max == 0 { 1 } else { threshold.max(1) };
         Self { counted: HashMap::new(), order: VecDeque::new(), entries_max, threshold, age_us }

@@ -1,6 +1,8 @@
-//! Ditto: objects are sampled, several policies say which one should go, and which policy decides is learnt from what they regret.
+//! Ditto: objects are sampled, several policies say which one should go, and which policy decides
+//! is learnt from what they regret.
 //!
-//! After Shen et al., "Ditto: An Elastic and Adaptive Memory-Disaggregated Caching System" (SOSP 2023), on the table of [`objects`](crate::objects).
+//! After Shen et al., "Ditto: An Elastic and Adaptive Memory-Disaggregated Caching System" (SOSP
+//! 2023), on the table of [`objects`](crate::objects).
 //!
 //! | module | concept |
 //! |---|---|
@@ -101,7 +103,7 @@ impl Adaptive {
     /// Shows the experts an access of this client.
     async fn observe<E: Endpoint>(
         &mut self,
-        core: &mut Core<E>,
+        core: &Core<E>,
         object: &Accessed<'_>,
         now_us: u64,
     ) -> Result<(), CacheError> {
@@ -111,10 +113,11 @@ impl Adaptive {
         Ok(())
     }
 
-    /// The words beside the candidates' objects, READ as many at once as a batch has verbs; of nobody if experts have none.
+    /// The words beside the candidates' objects, READ as many at once as a batch has verbs; of
+    /// nobody if experts have none.
     async fn extensions<E: Endpoint>(
         &self,
-        core: &mut Core<E>,
+        core: &Core<E>,
         candidates: &[Candidate],
     ) -> Result<ArrayVec<Words, CANDIDATES_MAX>, CacheError> {
         let words = self.experts.set().extension_words();
@@ -177,7 +180,7 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
         })
     }
 
-    async fn accessed(&mut self, core: &mut Core<E>, object: Accessed<'_>) -> Result<(), CacheError> {
+    async fn accessed(&mut self, core: &Core<E>, object: Accessed<'_>) -> Result<(), CacheError> {
         let now_us = core.client.about_us();
         let before = core.client.endpoint.purpose(Purpose::Hotness);
         let mut batch = Batch::new();
@@ -204,7 +207,7 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
 
     async fn inserted(
         &mut self,
-        core: &mut Core<E>,
+        core: &Core<E>,
         object: Accessed<'_>,
         before: Slot,
         counter: u64,
@@ -241,7 +244,7 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
         self.observe(core, &object, now_us).await
     }
 
-    async fn choose(&mut self, core: &mut Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
+    async fn choose(&mut self, core: &Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
         let now_us = core.client.about_us();
         if self.variant.eager_weights {
             Box::pin(self.read_weights(core)).await?;
@@ -285,7 +288,7 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
         Ok(Some(Victim { slot: chosen.slot, word: chosen.word, then }))
     }
 
-    async fn round(&mut self, core: &mut Core<E>) -> Result<(), CacheError> {
+    async fn round(&mut self, core: &Core<E>) -> Result<(), CacheError> {
         {
             let _scope = Scope::new(&core.client.endpoint, Purpose::Hotness);
             for (slot, accesses) in self.counters.drain_aged(core.client.about_us()) {

@@ -71,7 +71,8 @@ pub struct DittoOptions {
     pub learning: experts::Settings,
     /// Random buckets that an eviction looks at: 1 to 4. One holds about eight objects.
     pub sample_buckets: usize,
-    /// Whether a client near the pool looks again at what came nearest to being evicted the last time.
+    /// Whether a client near the pool looks again at what came nearest to being evicted the last
+    /// time.
     pub remembers: bool,
     /// Expected bytes of an object (key, value and header), by which the index is sized.
     pub object_bytes_mean: u32,
@@ -168,7 +169,8 @@ pub struct DittoSettings {
     pub learning: experts::Settings,
     /// Random buckets that an eviction looks at.
     pub sample_buckets: usize,
-    /// Whether a client near the pool looks again at what came nearest to being evicted the last time.
+    /// Whether a client near the pool looks again at what came nearest to being evicted the last
+    /// time.
     pub remembers: bool,
 }
 

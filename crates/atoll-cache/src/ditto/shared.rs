@@ -17,7 +17,7 @@ pub(super) const AREA_BYTES: u64 = 16 * EXPERTS_MAX as u64;
 
 impl Adaptive {
     /// Adds this client's penalties to all clients', and takes the weights that come of all.
-    pub(super) async fn merge_weights<E: Endpoint>(&mut self, core: &mut Core<E>) -> Result<(), CacheError> {
+    pub(super) async fn merge_weights<E: Endpoint>(&mut self, core: &Core<E>) -> Result<(), CacheError> {
         let before = core.client.endpoint.purpose(Purpose::Upkeep);
         let penalties = self.experts.penalties();
         let mut batch = Batch::new();
@@ -36,14 +36,14 @@ impl Adaptive {
     }
 
     /// Raises the pool's numbers to this client's, and this client's to the pool's.
-    pub(super) async fn merge_globals<E: Endpoint>(&mut self, core: &mut Core<E>) -> Result<(), CacheError> {
+    pub(super) async fn merge_globals<E: Endpoint>(&mut self, core: &Core<E>) -> Result<(), CacheError> {
         let before = core.client.endpoint.purpose(Purpose::Upkeep);
         let merged = self.raise_globals(core).await;
         core.client.endpoint.purpose(before);
         merged
     }
 
-    async fn raise_globals<E: Endpoint>(&mut self, core: &mut Core<E>) -> Result<(), CacheError> {
+    async fn raise_globals<E: Endpoint>(&mut self, core: &Core<E>) -> Result<(), CacheError> {
         let at = core.shared.layout.replacement().add(8 * EXPERTS_MAX as u64);
         let mut batch = Batch::new();
         let count = self.globals.len();

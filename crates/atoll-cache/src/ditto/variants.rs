@@ -1,7 +1,9 @@
-//! Ditto without one or the other of its techniques, to see what each is worth (section 5.6, Fig. 24). For measurements only.
+//! Ditto without one or the other of its techniques, to see what each is worth (section 5.6, Fig.
+//! 24). For measurements only.
 //!
-//! All clients of a pool do without the same ones. What the cache promises stays what it is: a variant adds verbs and round trips to what decides which
-//! object goes. The paper does not say which verbs its variants have; where it leaves a choice ours is that of the published prototype.
+//! All clients of a pool do without the same ones. What the cache promises stays what it is: a
+//! variant adds verbs and round trips to what decides which object goes. The paper does not say
+//! which verbs its variants have; where it leaves a choice ours is that of the published prototype.
 //!
 //! | without | instead |
 //! |---|---|
@@ -10,8 +12,8 @@
 //! | lazy weights | every regret is told at once, and every eviction READs the weights first |
 //! | the frequency-counter cache | every access is a FAA |
 //!
-//! The ring has an entry for each eviction that the history lasts, in an area of its own that is all zero when the first client comes, so that the format of pools knows
-//! nothing of variants:
+//! The ring has an entry for each eviction that the history lasts, in an area of its own that is
+//! all zero when the first client comes, so that the format of pools knows nothing of variants:
 //!
 //! ```text
 //! +--------------+--------+-------------+
@@ -24,7 +26,8 @@
 //! | eviction | the id's FAA goes with the sample | FAA; READ the entry that was there; not awaited: WRITE the entry, CAS the slot that the old one named from its word to empty |
 //! | regret | the slot says it | READ the entry, which must be of this slot word; not awaited: WRITE its first word, 0 |
 //!
-//! The old entry is emptied although a lookup would see that it is over: without the lazy eviction of the paper that is the queue's.
+//! The old entry is emptied although a lookup would see that it is over: without the lazy eviction
+//! of the paper that is the queue's.
 
 use super::{Adaptive, Ditto, DittoSettings};
 use crate::CacheError;
@@ -49,8 +52,9 @@ pub struct Variant {
     pub eager_weights: bool,
     /// Without the lightweight history (section 4.3.1).
     pub history_apart: bool,
-    /// Without the sample-friendly table (section 4.2.1). The words stay where they are, and only how they are READ and WRITTEN changes: to the network they are as if
-    /// each lay with its object.
+    /// Without the sample-friendly table (section 4.2.1). The words stay where they are, and only
+    /// how they are READ and WRITTEN changes: to the network they are as if each lay with its
+    /// object.
     pub information_apart: bool,
 }
 
@@ -68,10 +72,10 @@ impl Variant {
 }
 
 impl<E: Endpoint> Ditto<E> {
-    /// Lets this client do without some techniques; `area` is where the variants' area begins. To be called before its first operation, by all clients of
-    /// the pool or by none.
+    /// Lets this client do without some techniques; `area` is where the variants' area begins. To
+    /// be called before its first operation, by all clients of the pool or by none.
     pub fn set_variant(&mut self, variant: Variant, area: Address) {
-        let replacement = self.replacement_mut();
+        let Some(mut replacement) = self.replacement() else { return };
         (replacement.variant, replacement.area) = (variant, area);
         if variant.eager_counters {
             replacement.counters = super::Counters::new(0, 1, replacement.settings.counter_age_us);

@@ -1,17 +1,24 @@
-//! What every expert alone would miss, tried out on a sample of the keys (Waldspurger et al., "Cache modeling and optimization using miniature
-//! simulations", USENIX ATC 2017).
+//! What every expert alone would miss, tried out on a sample of the keys (Waldspurger et al.,
+//! "Cache modeling and optimization using miniature simulations", USENIX ATC 2017).
 //!
-//! A regret only tells of experts that were followed, and experts that take turns evict each other's objects: what is learnt is little, and late. A client that
-//! runs a small cache for each expert, in its own memory, on the keys whose hash falls into a share of all hashes, sees each of them as if it had always been
-//! followed. A cache of N objects and a share s of the keys is like a cache of s N objects. It costs no verb.
+//! A regret only tells of experts that were followed, and experts that take turns evict each
+//! other's objects: what is learnt is little, and late. A client that runs a small cache for each
+//! expert, in its own memory, on the keys whose hash falls into a share of all hashes, sees each of
+//! them as if it had always been followed. A cache of N objects and a share s of the keys is like a
+//! cache of s N objects. It costs no verb.
 //!
-//! Every miss of an expert's miniature is a penalty for it. The expert with the largest weight then decides alone, and the first of the set is
-//! the one to beat: the misses of the others count [`Settings::margin`] more, since a change of experts costs what the old one had kept.
+//! Every miss of an expert's miniature is a penalty for it. The expert with the largest weight then
+//! decides alone, and the first of the set is the one to beat: the misses of the others count
+//! [`Settings::margin`] more, since a change of experts costs what the old one had kept.
 //!
-//! A client sees its own requests alone, of many clients a small part of all. In a cache as large as the pool's hardly anything of so few would ever be evicted, and nothing
-//! learnt. So a client's miniatures are of its share of the cache: the objects, divided by the clients that it shares the pool with. How many those are it sees by the
-//! numbers of its own evictions among all of the pool's, which costs nothing. Where keys are dealt to clients, or popularity passes, that is what the pool does; where all clients ask for
-//! the same popular keys it is a cache that is too small, for all experts alike. Where each of many clients has its own keys, each follows the expert that is best for those.
+//! A client sees its own requests alone, of many clients a small part of all. In a cache as large
+//! as the pool's hardly anything of so few would ever be evicted, and nothing learnt. So a client's
+//! miniatures are of its share of the cache: the objects, divided by the clients that it shares the
+//! pool with. How many those are it sees by the numbers of its own evictions among all of the
+//! pool's, which costs nothing. Where keys are dealt to clients, or popularity passes, that is what
+//! the pool does; where all clients ask for the same popular keys it is a cache that is too small,
+//! for all experts alike. Where each of many clients has its own keys, each follows the expert that
+//! is best for those.
 
 use super::table::Table;
 use super::{ExpertSet, Settings};
@@ -36,7 +43,8 @@ pub(super) struct Miniatures {
 }
 
 impl Miniatures {
-    /// Of a cache of `objects_max` objects; `None` if there is nothing to choose, or `settings` want none.
+    /// Of a cache of `objects_max` objects; `None` if there is nothing to choose, or `settings`
+    /// want none.
     pub(super) fn new(set: &ExpertSet, settings: &Settings, objects_max: u64) -> Option<Self> {
         if set.len() == 1 || settings.miniature_objects == 0 || objects_max == 0 {
             return None;
@@ -64,8 +72,8 @@ impl Miniatures {
         self.sharers = sharers;
     }
 
-    /// Notes an eviction of this client's, which has that number among all of the pool's. Where there are twice or half as many clients as was thought,
-    /// miniatures begin anew.
+    /// Notes an eviction of this client's, which has that number among all of the pool's. Where
+    /// there are twice or half as many clients as was thought, miniatures begin anew.
     pub(super) fn evicted(&mut self, set: &ExpertSet, number: u64) {
         if self.evictions == 0 {
             self.first_number = number;
@@ -81,7 +89,8 @@ impl Miniatures {
         }
     }
 
-    /// Shows them an access. Gives back the experts that missed, bit i for expert i, once their caches are full.
+    /// Shows them an access. Gives back the experts that missed, bit i for expert i, once their
+    /// caches are full.
     pub(super) fn access(&mut self, hash: u64, bytes: u64, now_us: u64) -> u16 {
         // Bits that neither the bucket nor the ghost is known by.
         if hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 >= self.sampled_below {

@@ -1,8 +1,10 @@
-//! Several policies at once: which of them decides is learnt from what they regret (Ditto, SOSP 2023, section 4.3; LeCaR, HotStorage 2018).
+//! Several policies at once: which of them decides is learnt from what they regret (Ditto, SOSP
+//! 2023, section 4.3; LeCaR, HotStorage 2018).
 //!
-//! Every policy of an [`ExpertSet`] is an expert with a weight. At an eviction each names its candidate, and a draw by the weights says whose leaves
-//! ([`Experts::choose`]). The evicted key's ghost names the experts that wanted it gone. If the key is asked for again while its
-//! ghost lives, they lose weight ([`Experts::regret`]): the younger the ghost, the more.
+//! Every policy of an [`ExpertSet`] is an expert with a weight. At an eviction each names its
+//! candidate, and a draw by the weights says whose leaves ([`Experts::choose`]). The evicted key's
+//! ghost names the experts that wanted it gone. If the key is asked for again while its ghost
+//! lives, they lose weight ([`Experts::regret`]): the younger the ghost, the more.
 //!
 //! | step | this client alone | all clients |
 //! |---|---|---|
@@ -26,7 +28,8 @@ mod weights;
 
 pub use set::{ExpertSet, ExpertSetError};
 pub use table::{HISTORY_PER_OBJECT, REMEMBERED_MAX, SAMPLE_BUCKETS, Table};
-/// The set that is shipped: quick demotion; for loads where popularity lasts hyperbolic over idle time; and LFU for those where it never ends.
+/// The set that is shipped: quick demotion; for loads where popularity lasts hyperbolic over idle
+/// time; and LFU for those where it never ends.
 pub const DEFAULT_SET: &str = "quick-demotion+hyperbolic-idle+lfu";
 
 pub use weights::{PENALTY_UNIT, Settings, Weights};
@@ -52,7 +55,8 @@ pub struct Candidate<'a> {
 pub struct Choice {
     /// The victim's place among the candidates.
     pub victim: usize,
-    /// The experts that named it, for its ghost: bit i for expert i. Of experts that learn from miniatures only the one that decided.
+    /// The experts that named it, for its ghost: bit i for expert i. Of experts that learn from
+    /// miniatures only the one that decided.
     pub experts: u16,
 }
 
@@ -73,15 +77,16 @@ impl Experts {
         Self { set, weights, miniatures }
     }
 
-    /// Shows the experts an access of this client to the key of that hash, hit or insertion. True if it is time to send the
-    /// [`Self::penalties`].
+    /// Shows the experts an access of this client to the key of that hash, hit or insertion. True
+    /// if it is time to send the [`Self::penalties`].
     pub fn observe(&mut self, hash: u64, bytes: u64, now_us: u64) -> bool {
         let Some(miniatures) = &mut self.miniatures else { return false };
         let missed = miniatures.access(hash, bytes, now_us);
         missed != 0 && self.weights.missed(missed)
     }
 
-    /// Notes an eviction of this client's, which has that number among all of the pool's: so it knows what part of all requests it makes.
+    /// Notes an eviction of this client's, which has that number among all of the pool's: so it
+    /// knows what part of all requests it makes.
     pub fn evicted(&mut self, number: u64) {
         if let Some(miniatures) = &mut self.miniatures {
             miniatures.evicted(&self.set, number);
@@ -94,7 +99,8 @@ impl Experts {
         (1..weights.len()).fold(0, |leader, expert| if weights[expert] > weights[leader] { expert } else { leader })
     }
 
-    /// The places of the candidates that the leader would name next after `victim`, as a set, for the caller to look at again at his next eviction.
+    /// The places of the candidates that the leader would name next after `victim`, as a set, for
+    /// the caller to look at again at his next eviction.
     pub fn next_victims<const N: usize>(
         &self,
         now_us: u64,
@@ -124,10 +130,11 @@ impl Experts {
         self.weights.all()
     }
 
-    /// Chooses a victim at `now_us`; `None` if there are no candidates. `globals` are the shared numbers of the policies, and `random` is a
-    /// uniform word.
+    /// Chooses a victim at `now_us`; `None` if there are no candidates. `globals` are the shared
+    /// numbers of the policies, and `random` is a uniform word.
     ///
-    /// A caller that finds the victim changed meanwhile takes it out of the candidates and asks again.
+    /// A caller that finds the victim changed meanwhile takes it out of the candidates and asks
+    /// again.
     pub fn choose(&self, now_us: u64, globals: &[u64], candidates: &[Candidate<'_>], random: u64) -> Option<Choice> {
         assert!(globals.len() == self.set.len(), "one shared number for each expert");
         let victim_of = |expert: usize| {
@@ -163,18 +170,20 @@ impl Experts {
         named.last().copied()
     }
 
-    /// Lowers the weights of the experts that `ghost` names, unless they are learnt from miniatures. True if it is time to send the
-    /// [`Self::penalties`].
+    /// Lowers the weights of the experts that `ghost` names, unless they are learnt from
+    /// miniatures. True if it is time to send the [`Self::penalties`].
     pub fn regret(&mut self, ghost: Ghost) -> bool {
         self.miniatures.is_none() && self.weights.regret(ghost)
     }
 
-    /// Takes what the regrets since the last call add to the pool's words, one a policy: add each by FAA.
+    /// Takes what the regrets since the last call add to the pool's words, one a policy: add each
+    /// by FAA.
     pub fn penalties(&mut self) -> ArrayVec<u64, EXPERTS_MAX> {
         self.weights.penalties()
     }
 
-    /// Takes the pool's words, as they are after the last [`Self::penalties`] were added, for the weights.
+    /// Takes the pool's words, as they are after the last [`Self::penalties`] were added, for the
+    /// weights.
     pub fn merged(&mut self, sums: &[u64]) {
         self.weights.merged(sums);
     }

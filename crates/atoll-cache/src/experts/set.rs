@@ -16,7 +16,8 @@ pub struct ExpertSet {
     /// The first `len` are meant; the others repeat the first.
     policies: [PolicyId; EXPERTS_MAX],
     len: u8,
-    /// Where the words of each policy begin beside an object; they end within [`EXTENSION_WORDS_MAX`].
+    /// Where the words of each policy begin beside an object; they end within
+    /// [`EXTENSION_WORDS_MAX`].
     extension_starts: [u8; EXPERTS_MAX],
 }
 
@@ -95,7 +96,8 @@ impl ExpertSet {
         start..start + self.policies[expert].policy().extension_words()
     }
 
-    /// Brings the words beside an object up to date after `access`. `globals` has one number a policy.
+    /// Brings the words beside an object up to date after `access`. `globals` has one number a
+    /// policy.
     pub fn accessed(&self, access: &Access<'_>, globals: &[u64], extension: &mut [u64]) {
         for (expert, id) in self.policies().iter().enumerate() {
             id.policy().accessed(access, globals[expert], &mut extension[self.words(expert)]);

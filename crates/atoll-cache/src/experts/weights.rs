@@ -1,40 +1,49 @@
 //! Weights of experts by regret minimisation, and the form in which many clients merge them.
 //!
-//! A regret at depth t in a history of N evictions multiplies the weight of every expert that was wrong by exp(-lambda d^t), with
-//! d = 0.005^(1/N) (Ditto section 4.3.2; LeCaR section 3.2). Then weights are brought between [`Settings::weight_min`] and its
-//! complement, and add up to one.
+//! A regret at depth t in a history of N evictions multiplies the weight of every expert that was
+//! wrong by exp(-lambda d^t), with d = 0.005^(1/N) (Ditto section 4.3.2; LeCaR section 3.2). Then
+//! weights are brought between [`Settings::weight_min`] and its complement, and add up to one.
 //!
-//! **In the pool** there is one word an expert: the sum of lambda d^t over all its regrets by all clients, in units of [`PENALTY_UNIT`].
-//! Ditto sends the sums to the memory node's controller, which multiplies the weights. Our memory nodes only hold bytes, so that clients
-//! add the sums by FAA. It comes to the same:
-//! multiplying factors exp(-a), exp(-b), ... is exp(-(a + b + ...)), addition commutes, and dividing all weights by their total is a factor that they have
-//! in common, which the next reader divides out again. So w = exp(-sum), brought to a total of one, are the weights whatever the order of arrival.
+//! **In the pool** there is one word an expert: the sum of lambda d^t over all its regrets by all
+//! clients, in units of [`PENALTY_UNIT`]. Ditto sends the sums to the memory node's controller,
+//! which multiplies the weights. Our memory nodes only hold bytes, so that clients add the sums by
+//! FAA. It comes to the same: multiplying factors exp(-a), exp(-b), ... is exp(-(a + b + ...)),
+//! addition commutes, and dividing all weights by their total is a factor that they have in common,
+//! which the next reader divides out again. So w = exp(-sum), brought to a total of one, are the
+//! weights whatever the order of arrival.
 //!
-//! The bounds are not additive. A reader applies them to what he reads. So that an expert that was wrong for long can come back as fast as
-//! in one client's memory, sums may not run apart further than the bounds allow: a batch carries as well what brings a word that is too far from the
-//! lowest back to its bound. Two clients may do so at once; the next batch repairs it. Words wrap: only their differences mean anything.
+//! The bounds are not additive. A reader applies them to what he reads. So that an expert that was
+//! wrong for long can come back as fast as in one client's memory, sums may not run apart further
+//! than the bounds allow: a batch carries as well what brings a word that is too far from the
+//! lowest back to its bound. Two clients may do so at once; the next batch repairs it. Words wrap:
+//! only their differences mean anything.
 
 use super::EXPERTS_MAX;
 use crate::policy::Ghost;
 use arrayvec::ArrayVec;
 
-/// One unit of the pool's words: 2^-32. Differences to 2^31 can be told apart, and the bounds keep them under ten.
+/// One unit of the pool's words: 2^-32. Differences to 2^31 can be told apart, and the bounds keep
+/// them under ten.
 pub const PENALTY_UNIT: f64 = 1.0 / (1_u64 << 32) as f64;
 
 /// How experts learn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    /// Lambda: how much a regret with no delay lowers the logarithm of a weight. Ditto and LeCaR differ: 0.1 and 0.45.
+    /// Lambda: how much a regret with no delay lowers the logarithm of a weight. Ditto and LeCaR
+    /// differ: 0.1 and 0.45.
     pub learning_rate: f64,
-    /// What is left of a penalty at the history's end: the discount d is this to the power of 1 / history.
+    /// What is left of a penalty at the history's end: the discount d is this to the power of 1 /
+    /// history.
     pub discount_total: f64,
     /// The least weight; the largest is one less this. Below 1 / number of experts.
     pub weight_min: f64,
-    /// The chance that the weights are passed over, and every distinct candidate is as likely as the others.
+    /// The chance that the weights are passed over, and every distinct candidate is as likely as
+    /// the others.
     pub explore: f64,
     /// Regrets after which a client merges its weights with the pool's.
     pub batch: u32,
-    /// Objects in each expert's miniature; zero: weights are learnt from regrets, as in the papers, and victims are drawn by them.
+    /// Objects in each expert's miniature; zero: weights are learnt from regrets, as in the papers,
+    /// and victims are drawn by them.
     pub miniature_objects: u32,
     /// Lambda of a miniature's miss: how much it lowers the logarithm of a weight.
     pub miniature_rate: f64,
@@ -50,7 +59,8 @@ impl Settings {
 }
 
 impl Default for Settings {
-    /// Miniatures; for regrets the numbers of Ditto (section 5.1), the bounds as in its published prototype.
+    /// Miniatures; for regrets the numbers of Ditto (section 5.1), the bounds as in its published
+    /// prototype.
     fn default() -> Self {
         Self {
             learning_rate: 0.1,

@@ -1,18 +1,24 @@
-//! What the last lookup saw when it missed, for the change of the same key that most often follows: a cache is filled on demand.
+//! What the last lookup saw when it missed, for the change of the same key that most often follows:
+//! a cache is filled on demand.
 //!
-//! A change that inserts needs the bucket twice: to see that its key is not there and which place is free, and, after its slot has become pending, to see
-//! that no other insertion of the key was faster (see `insert`). The first look may be an old one. The place is taken by a compare-and-swap from what was
-//! seen in it, and the second look finds whatever came meanwhile. So where a round trip costs, a miss keeps its bucket, and an insertion soon afterwards
-//! saves the READ.
+//! A change that inserts needs the bucket twice: to see that its key is not there and which place
+//! is free, and, after its slot has become pending, to see that no other insertion of the key was
+//! faster (see `insert`). The first look may be an old one. The place is taken by a
+//! compare-and-swap from what was seen in it, and the second look finds whatever came meanwhile. So
+//! where a round trip costs, a miss keeps its bucket, and an insertion soon afterwards saves the
+//! READ.
 //!
-//! Nothing but an insertion may go by it: that a key is not there, or what it has, is told from a fresh look.
+//! Nothing but an insertion may go by it: that a key is not there, or what it has, is told from a
+//! fresh look.
 
 use super::Forge;
 use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};
+use super::operation::Operation;
 use super::slot::KeyHash;
 use atoll_fabric::{Buffer, Endpoint};
 
-/// How old a bucket may be that an insertion goes by. It is right or costs a failed try, which is the more likely the older it is: some round trips.
+/// How old a bucket may be that an insertion goes by. It is right or costs a failed try, which is
+/// the more likely the older it is: some round trips.
 const AGE_NS_MAX: u64 = 50_000;
 
 /// A bucket without a key, seen by a lookup.
@@ -26,26 +32,29 @@ pub(super) struct Absence {
 
 impl<E: Endpoint> Forge<E> {
     /// Sets whether a miss keeps its bucket. By default it does where a round trip costs something.
-    pub fn set_absence_memory(&mut self, is_on: bool) {
-        (self.remembers_absence, self.absence) = (is_on, None);
+    pub fn set_absence_memory(&self, is_on: bool) {
+        self.remembers_absence.set(is_on);
+        *self.absence.borrow_mut() = None;
     }
 
-    /// Remembers the bucket that a lookup, which began at `begun_ns`, has just READ and in which its key is not.
+    /// Remembers the bucket that a lookup, which began at `begun_ns`, has just READ and in which
+    /// its key is not.
     #[cold]
-    pub(super) fn remember_absence(&mut self, hash: KeyHash, begun_ns: u64) {
-        self.absence = Some(Absence { hash, begun_ns, words: *self.seen_words() });
+    pub(super) fn remember_absence(&self, op: &mut Operation, hash: KeyHash, begun_ns: u64) {
+        *self.absence.borrow_mut() = Some(Absence { hash, begun_ns, words: *op.seen_words() });
     }
 
-    /// Makes what the last lookup saw the bucket that was READ, if it was of this key and not long ago: when it began. Serves once.
-    pub(super) fn recall_absence(&mut self, hash: KeyHash) -> Option<u64> {
+    /// Makes what the last lookup saw the bucket that was READ, if it was of this key and not long
+    /// ago: when it began. Serves once.
+    pub(super) fn recall_absence(&self, op: &mut Operation, hash: KeyHash) -> Option<u64> {
         let absence = self.absence.take().filter(|absence| absence.hash == hash)?;
         if self.client.endpoint.now_ns().wrapping_sub(absence.begun_ns) > AGE_NS_MAX || self.variant.locked_index {
             return None;
         }
-        let mut bucket: Buffer = std::mem::take(&mut self.bucket);
+        let mut bucket: Buffer = std::mem::take(&mut op.bucket);
         bucket.resize(BUCKET_BYTES as usize);
         bucket.words_mut().copy_from_slice(&absence.words);
-        self.bucket = bucket;
+        op.bucket = bucket;
         Some(absence.begun_ns)
     }
 }

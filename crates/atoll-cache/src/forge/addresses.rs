@@ -1,4 +1,5 @@
-//! The address cache: where this client last saw the objects of keys, so that it need not look in their buckets.
+//! The address cache: where this client last saw the objects of keys, so that it need not look in
+//! their buckets.
 //!
 //! ```text
 //! a set    +---------------------------+-----+---------------------------+
@@ -6,17 +7,20 @@
 //!          +---------------------------+-----+---------------------------+
 //! ```
 //!
-//! An entry is a guess, never a truth: whoever uses it READs the slot in the same batch as the record and goes on only if the slot's word is what it was.
-//! Then the record is the slot's, whatever happened in between, and is judged like any other.
+//! An entry is a guess, never a truth: whoever uses it READs the slot in the same batch as the
+//! record and goes on only if the slot's word is what it was. Then the record is the slot's,
+//! whatever happened in between, and is judged like any other.
 //!
 //! | operation | without | with a right guess | with a wrong one |
 //! |---|---|---|---|
 //! | GET | READ bucket; READ record | READ slot, READ record | one round trip more |
 //! | change | READ bucket; WRITE protection, READ slot, READ record; ... | WRITE protection, READ slot, READ record; ... | the same |
 //!
-//! It pays where a round trip costs more than a lookup in memory: it is off on fabrics that are [near](atoll_fabric::Endpoint::is_near).
+//! It pays where a round trip costs more than a lookup in memory: it is off on fabrics that are
+//! [near](atoll_fabric::Endpoint::is_near).
 
 use super::lookup::Candidate;
+use super::operation::Operation;
 use super::search::{Found, Search};
 use super::slot::{KeyHash, Slot};
 use super::{Forge, Hole};
@@ -66,7 +70,8 @@ impl Addresses {
     }
 
     fn set(&mut self, key: u64) -> &mut [Known; WAYS] {
-        // Buckets are spread evenly by the hash already; the fingerprint tells keys of one bucket apart.
+        // Buckets are spread evenly by the hash already; the fingerprint tells keys of one bucket
+        // apart.
         let at = (key >> 15).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let mask = self.sets.len() - 1;
         &mut self.sets[at as usize & mask]
@@ -84,7 +89,8 @@ impl Addresses {
         Some(set[0])
     }
 
-    /// The key's object is there, in place of what was known of it, or of the set's key that was not used for longest.
+    /// The key's object is there, in place of what was known of it, or of the set's key that was
+    /// not used for longest.
     #[inline]
     pub(super) fn learn(&mut self, hash: KeyHash, slot: u64, word: Slot) {
         if self.is_on() {
@@ -119,22 +125,23 @@ impl Addresses {
 }
 
 impl<E: Endpoint> Forge<E> {
-    /// Lets this client remember the addresses of objects in up to `bytes` of memory of its own; 0 switches that off.
-    pub fn set_address_cache(&mut self, bytes: usize) {
-        self.addresses = Addresses::new(bytes);
+    /// Lets this client remember the addresses of objects in up to `bytes` of memory of its own; 0
+    /// switches that off.
+    pub fn set_address_cache(&self, bytes: usize) {
+        *self.addresses.borrow_mut() = Addresses::new(bytes);
     }
 
     /// Looks `key` up where its object was; `None` if it is not there any more, or is not known.
     pub(super) async fn lookup_known(
-        &mut self,
+        &self,
         hash: KeyHash,
         key: &[u8],
         into: &mut Value,
         counted: bool,
     ) -> Result<Option<Lookup>, CacheError> {
-        let Some(known) = self.addresses.find(hash) else { return Ok(None) };
+        let Some(known) = self.addresses.borrow_mut().find(hash) else { return Ok(None) };
         let Some((at, bytes, chunk)) = self.record_span(known.word) else {
-            self.addresses.forget(hash);
+            self.addresses.borrow_mut().forget(hash);
             return Ok(None);
         };
         self.shared.hotness.expect(chunk);
@@ -153,17 +160,17 @@ impl<E: Endpoint> Forge<E> {
             false => Candidate::Reused,
         };
         let Candidate::Ours(header) = candidate else {
-            self.addresses.forget(hash);
-            self.stats.addresses_stale += 1;
+            self.addresses.borrow_mut().forget(hash);
+            self.stats.addresses_stale.add(1);
             return Ok(None);
         };
         into.meta = Meta::of(&header);
         if header.expiry_ms.is_some() && self.has_expired(&header, begun_ns).await? {
             // Rare, and for the way that takes it away.
-            self.addresses.forget(hash);
+            self.addresses.borrow_mut().forget(hash);
             return Ok(None);
         }
-        self.stats.addresses_right += 1;
+        self.stats.addresses_right.add(1);
         if counted {
             self.count_hit(known.word, &header);
         }
@@ -172,19 +179,20 @@ impl<E: Endpoint> Forge<E> {
 
     /// As a search, under protection, for an object that is where it was.
     pub(super) async fn search_known(
-        &mut self,
+        &self,
+        op: &mut Operation,
         hash: KeyHash,
         key: &[u8],
         want: Want,
     ) -> Result<Option<Found>, CacheError> {
-        let Some(known) = self.addresses.find(hash) else { return Ok(None) };
+        let Some(known) = self.addresses.borrow_mut().find(hash) else { return Ok(None) };
         let begun_ns = self.client.endpoint.now_ns();
-        if let Search::Found(found) = self.search_slot(known.slot, known.word, key, want, begun_ns).await? {
-            self.stats.addresses_right += 1;
+        if let Search::Found(found) = self.search_slot(op, known.slot, known.word, key, want, begun_ns).await? {
+            self.stats.addresses_right.add(1);
             return Ok(Some(found));
         }
-        self.addresses.forget(hash);
-        self.stats.addresses_stale += 1;
+        self.addresses.borrow_mut().forget(hash);
+        self.stats.addresses_stale.add(1);
         Ok(None)
     }
 }

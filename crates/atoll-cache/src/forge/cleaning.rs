@@ -1,4 +1,5 @@
-//! Which groups have so much dead memory that what is live in them moves, and when eviction is allowed.
+//! Which groups have so much dead memory that what is live in them moves, and when eviction is
+//! allowed.
 //!
 //! Promise: no object is evicted for want of memory while more than one part in
 //! [`DEAD_SHARE_ONE_IN`] of the usable chunks' bytes is reclaimable. Reclaimable is what is dead or
@@ -13,21 +14,22 @@
 //! | a group of which a twelfth is reclaimable | cleans it |
 //! | none of both | goes on with its pass until one of the above applies, or a whole pass has passed |
 //!
-//! To clean a group is to own it, wherever in a ring its node is, and to move every live object of it
-//! to its queue's open group. The node stays behind. A client that finds a ring half full of such
-//! nodes takes the next few from its head; a live group from there goes to the tail.
+//! To clean a group is to own it, wherever in a ring its node is, and to move every live object of
+//! it to its queue's open group. The node stays behind. A client that finds a ring half full of
+//! such nodes takes the next few from its head; a live group from there goes to the tail.
 //!
-//! A **pass** is a walk over all descriptors that adds up what is reclaimable. Its result is one word:
+//! A **pass** is a walk over all descriptors that adds up what is reclaimable. Its result is one
+//! word:
 //!
 //! ```text
 //! word 0   bytes ever made dead, wrapping; told by a chunk's worth       atomics only
 //! word 1   eviction is allowed until word 0 is beyond this; 0: never    atomics only
 //! ```
 //!
-//! Word 0 counts what died since, so the result holds however fast other clients overwrite. It allows
-//! at least one part in [`SLACK_ONE_IN`] of the pool to die before the next pass, so that a pass costs
-//! each needed chunk a bounded number of descriptors. Both words are hints: a wrong one costs a pass,
-//! or an eviction that was not needed.
+//! Word 0 counts what died since, so the result holds however fast other clients overwrite. It
+//! allows at least one part in [`SLACK_ONE_IN`] of the pool to die before the next pass, so that a
+//! pass costs each needed chunk a bounded number of descriptors. Both words are hints: a wrong one
+//! costs a pass, or an eviction that was not needed.
 //!
 //! A quarter is cheap to gain: with a third YCSB A of 256 threads gains 5 % of throughput and loses
 //! 0.2 points of hit ratio to what is dead meanwhile, with a half 12 % and 0.9 points.
@@ -38,7 +40,7 @@ use super::leaving::Slots;
 use super::ring::Cursors;
 use super::{Forge, Rule};
 use crate::CacheError;
-use atoll_fabric::{Batch, Buffer, Endpoint, Purpose};
+use atoll_fabric::{Batch, Endpoint, Purpose};
 use atoll_pool::chunks::Descriptor;
 use atoll_pool::{ChunkId, ChunkState};
 
@@ -144,20 +146,20 @@ impl Cleaning {
 }
 
 impl<E: Endpoint> Forge<E> {
-    /// Cleans a group; `cleaned` were cleaned before for the same chunk. `false` if the client has to
-    /// evict instead.
-    pub(super) async fn clean(&mut self, cleaned: u32) -> Result<bool, CacheError> {
+    /// Cleans a group; `cleaned` were cleaned before for the same chunk. `false` if the client has
+    /// to evict instead.
+    pub(super) async fn clean(&self, cleaned: u32) -> Result<bool, CacheError> {
         let before = self.client.endpoint.purpose(Purpose::Collection);
         let outcome = self.clean_next(cleaned).await;
         self.client.endpoint.purpose(before);
         outcome
     }
 
-    async fn clean_next(&mut self, cleaned: u32) -> Result<bool, CacheError> {
+    async fn clean_next(&self, cleaned: u32) -> Result<bool, CacheError> {
         if cleaned >= CLEANS_FORCED_MAX {
             return Ok(false);
         }
-        if self.stock.is_empty() {
+        if self.stock.borrow().is_empty() {
             Box::pin(self.obtain_spare()).await?;
         }
         let cursors = self.cursors().await?;
@@ -171,10 +173,12 @@ impl<E: Endpoint> Forge<E> {
         }
         let (mut looked, all) = (0, self.client.pool.layout.chunks());
         loop {
-            if self.cleaning.allows_eviction() && !Box::pin(self.sweep_due()).await? {
+            let allows_eviction = self.cleaning.borrow().allows_eviction();
+            if allows_eviction && !Box::pin(self.sweep_due()).await? {
                 return Ok(false);
             }
-            if !self.cleaning.allows_eviction() && self.clean_best(least).await? {
+            let allows_eviction = self.cleaning.borrow().allows_eviction();
+            if !allows_eviction && self.clean_best(least).await? {
                 return Ok(true);
             }
             if looked >= all {
@@ -184,55 +188,63 @@ impl<E: Endpoint> Forge<E> {
         }
     }
 
-    /// Goes on with the pass by `most` descriptors and remembers the groups worth cleaning. Gives how
-    /// many descriptors it looked at.
-    async fn look_for_dead(&mut self, most: u32) -> Result<u32, CacheError> {
+    /// Goes on with the pass by `most` descriptors and remembers the groups worth cleaning. Gives
+    /// how many descriptors it looked at.
+    async fn look_for_dead(&self, most: u32) -> Result<u32, CacheError> {
         let layout = self.client.pool.layout.clone();
         let all = layout.chunks();
-        let first = self.cleaning.cursor % all;
+        let first = self.cleaning.borrow().cursor % all;
         let count = most.min(all - first);
-        let (mut words, mut buffer) = (Buffer::new(), std::mem::take(&mut self.scratch));
-        words.resize(16);
-        buffer.resize(count as usize * Descriptor::BYTES as usize);
+        // Claimed before the look: another operation of this client goes on behind it.
+        self.cleaning.borrow_mut().cursor = (first + count) % all;
+        let (words, buffer) = (self.spares.take(16), self.spares.take(count as usize * Descriptor::BYTES as usize));
         let mut batch = Batch::new();
         let words = batch.read(self.shared.layout.buried_bytes(), words);
         let read = batch.read(layout.descriptor(ChunkId(first)), buffer);
         self.client.endpoint.post(&mut batch).await?;
         let (words, buffer) = (batch.take(words), batch.take(read));
-        (self.cleaning.buried_bytes, self.cleaning.evict_until) = (words.words()[0], words.words()[1]);
         let now_ns = self.client.endpoint.now_ns();
         let now_ms = self.client.pool_ms(now_ns).await?;
-        let least = layout.chunk_bytes / LEAST_ONE_IN;
-        if self.cleaning.pass.looked == 0 {
-            self.cleaning.pass.since = self.cleaning.buried_bytes;
-        }
-        let pass = self.cleaning.pass.number;
-        for (index, words) in buffer.words().chunks(4).enumerate() {
-            let (chunk, descriptor) = (ChunkId(first + index as u32), Descriptor::from_words(words));
-            let state = descriptor.chunk.map(|chunk| chunk.state);
-            self.cleaning.pass.usable += u64::from(state != Some(ChunkState::Retired));
-            if state != Some(ChunkState::Queued) {
-                continue;
-            }
-            let reclaimable = self.reclaimable_bytes(&descriptor, now_ms);
-            self.cleaning.pass.reclaimable += reclaimable;
-            if reclaimable >= least {
-                self.cleaning.remember(Candidate { chunk, descriptor, reclaimable, pass });
-            }
-        }
-        self.scratch = buffer;
-        self.cleaning.cursor = (first + count) % all;
-        self.cleaning.pass.looked += count;
-        if self.cleaning.pass.looked >= all {
+        let is_over = self.note_pass(ChunkId(first), (words.words(), buffer.words()), now_ms);
+        self.spares.keep(words);
+        self.spares.keep(buffer);
+        if is_over {
             self.end_pass().await?;
         }
         Ok(count)
     }
 
+    /// Notes what the descriptors from `first` on say; whether that ends a pass. `words` are those
+    /// of buried bytes.
+    fn note_pass(&self, first: ChunkId, (words, descriptors): (&[u64], &[u64]), now_ms: u64) -> bool {
+        let (layout, least) = (&self.client.pool.layout, self.client.pool.layout.chunk_bytes / LEAST_ONE_IN);
+        let mut cleaning = self.cleaning.borrow_mut();
+        (cleaning.buried_bytes, cleaning.evict_until) = (words[0], words[1]);
+        if cleaning.pass.looked == 0 {
+            cleaning.pass.since = cleaning.buried_bytes;
+        }
+        let pass = cleaning.pass.number;
+        for (index, words) in descriptors.chunks(4).enumerate() {
+            let (chunk, descriptor) = (ChunkId(first.0 + index as u32), Descriptor::from_words(words));
+            let state = descriptor.chunk.map(|chunk| chunk.state);
+            cleaning.pass.usable += u64::from(state != Some(ChunkState::Retired));
+            if state != Some(ChunkState::Queued) {
+                continue;
+            }
+            let reclaimable = self.reclaimable_bytes(&descriptor, now_ms);
+            cleaning.pass.reclaimable += reclaimable;
+            if reclaimable >= least {
+                cleaning.remember(Candidate { chunk, descriptor, reclaimable, pass });
+            }
+        }
+        cleaning.pass.looked += (descriptors.len() / 4) as u32;
+        cleaning.pass.looked >= layout.chunks()
+    }
+
     /// Tells the pool what a whole pass has found.
-    async fn end_pass(&mut self) -> Result<(), CacheError> {
-        let Pass { number, usable, reclaimable, since, .. } = self.cleaning.pass;
-        self.cleaning.pass = Pass { number: number + 1, ..Pass::default() };
+    async fn end_pass(&self) -> Result<(), CacheError> {
+        let Pass { number, usable, reclaimable, since, .. } = self.cleaning.borrow().pass;
+        self.cleaning.borrow_mut().pass = Pass { number: number + 1, ..Pass::default() };
         let usable_bytes = usable * self.client.pool.layout.chunk_bytes;
         let limit = usable_bytes / DEAD_SHARE_ONE_IN;
         let evict_until = match reclaimable <= limit {
@@ -240,24 +252,25 @@ impl<E: Endpoint> Forge<E> {
             false => 0,
         };
         let mut batch = Batch::new();
+        let before = std::mem::replace(&mut self.cleaning.borrow_mut().evict_until, evict_until);
         // Another client may have ended a pass meanwhile: its result is as good.
-        batch.compare_and_swap(self.shared.layout.buried_bytes().add(8), self.cleaning.evict_until, evict_until);
-        self.cleaning.evict_until = evict_until;
+        batch.compare_and_swap(self.shared.layout.buried_bytes().add(8), before, evict_until);
         Ok(self.client.endpoint.post(&mut batch).await?)
     }
 
     /// Bytes that cleaning a queued group would give back, as far as its descriptor tells.
     fn reclaimable_bytes(&self, descriptor: &Descriptor, now_ms: u64) -> u64 {
         let chunk_bytes = self.client.pool.layout.chunk_bytes;
-        // An estimate may be twice the truth. A count below zero or far beyond a chunk says nothing.
+        // An estimate may be twice the truth. A count below zero or far beyond a chunk says
+        // nothing.
         let dead = Some(descriptor.dead_bytes).filter(|bytes| *bytes <= 2 * chunk_bytes).unwrap_or(0);
         let is_expired = Expiry::is_over(Expiry::from_word(descriptor.engine).quarter, now_ms);
         let dead = dead.max(if is_expired { chunk_bytes / WORTHWHILE_ONE_IN } else { 0 });
         dead.saturating_add(self.unused_bytes(Contents::from_word(descriptor.contents))).min(chunk_bytes)
     }
 
-    /// Bytes of a closed group that no record will ever use, if groups like it are better put together. Not with the rules that
-    /// make small groups on purpose.
+    /// Bytes of a closed group that no record will ever use, if groups like it are better put
+    /// together. Not with the rules that make small groups on purpose.
     pub(super) fn unused_bytes(&self, contents: Contents) -> u64 {
         let (chunk_bytes, objects_max) =
             (self.client.pool.layout.chunk_bytes, self.client.pool.settings.group_objects_max);
@@ -266,30 +279,45 @@ impl<E: Endpoint> Forge<E> {
         if is_small && self.shared.settings.options.rule == Rule::Object { chunk_bytes - used_bytes } else { 0 }
     }
 
-    /// Cleans the group with most to reclaim of those that this client remembers, if that is `least`; whether it did.
-    async fn clean_best(&mut self, least: u64) -> Result<bool, CacheError> {
-        while let Some(candidate) = self.cleaning.take_best(least) {
+    /// Cleans the group with most to reclaim of those that this client remembers, if that is
+    /// `least`; whether it did.
+    async fn clean_best(&self, least: u64) -> Result<bool, CacheError> {
+        loop {
+            let Some(candidate) = self.cleaning.borrow_mut().take_best(least) else { return Ok(false) };
             if self.clean_group(&candidate).await? {
-                let pass = &mut self.cleaning.pass;
+                let pass = &mut self.cleaning.borrow_mut().pass;
                 if candidate.pass == pass.number {
                     pass.reclaimable = pass.reclaimable.saturating_sub(candidate.reclaimable);
                 }
                 return Ok(true);
             }
         }
-        Ok(false)
     }
 
-    async fn clean_group(&mut self, candidate: &Candidate) -> Result<bool, CacheError> {
-        let Candidate { chunk, descriptor, .. } = candidate;
+    async fn clean_group(&self, candidate: &Candidate) -> Result<bool, CacheError> {
+        let descriptor = &candidate.descriptor;
         let contents = Contents::from_word(descriptor.contents);
         let queue = contents.queue;
         // What is live must be sure to find room.
         let used_bytes = contents.used_bytes(self.client.pool.layout.chunk_bytes) + 8 * u64::from(contents.objects);
         let live_bytes = used_bytes.saturating_sub(descriptor.dead_bytes);
-        if self.stock.is_empty() && live_bytes > 0 && !self.has_room(queue, live_bytes) {
+        let is_alone = self.client.in_flight().count() <= 1;
+        let has_room = live_bytes == 0 || is_alone && self.has_room(queue, live_bytes);
+        // Kept apart: other operations of this client draw from the stock, and take the room.
+        let spare = self.stock.borrow_mut().pop();
+        if spare.is_none() && !has_room {
             return Ok(false);
         }
+        self.spare.set(spare);
+        let cleaned = self.clean_into(queue, candidate).await;
+        self.stock.borrow_mut().extend(self.spare.take());
+        cleaned
+    }
+
+    /// Moves what is live in a group to the group that is filled for `queue`, and to the spare
+    /// chunk.
+    async fn clean_into(&self, queue: Queue, candidate: &Candidate) -> Result<bool, CacheError> {
+        let Candidate { chunk, descriptor, .. } = candidate;
         let generation = descriptor.chunk.map_or(0, |chunk| chunk.generation as u16);
         let objects = self.group_objects(descriptor.contents).unwrap_or(0);
         let frequencies = match self.counts_by_chunk() {
@@ -304,13 +332,14 @@ impl<E: Endpoint> Forge<E> {
             leaver.stays = true;
             leaver.carry = leaver.frequency.min(3) as u8;
         }
-        self.stats.groups_cleaned += 1;
+        self.stats.groups_cleaned.add(1);
         self.empty_group(group, queue).await?;
         Ok(true)
     }
 
-    /// Takes nodes from the head of a ring that is half full, so that those which cleaned groups left behind go.
-    pub(super) async fn advance_heads(&mut self, cursors: [Cursors; 2], heads: usize) -> Result<(), CacheError> {
+    /// Takes nodes from the head of a ring that is half full, so that those which cleaned groups
+    /// left behind go.
+    pub(super) async fn advance_heads(&self, cursors: [Cursors; 2], heads: usize) -> Result<(), CacheError> {
         let ring = 1u32 << self.shared.settings.ring_log2;
         for queue in Queue::ALL {
             let cursors = cursors[queue as usize];
@@ -323,7 +352,7 @@ impl<E: Endpoint> Forge<E> {
         Ok(())
     }
 
-    async fn advance_head(&mut self, queue: Queue, heads: usize) -> Result<(), CacheError> {
+    async fn advance_head(&self, queue: Queue, heads: usize) -> Result<(), CacheError> {
         for _ in 0..heads {
             let Some(head) = self.dequeue(queue).await? else { continue };
             let Some(mut group) = self.take_group(queue, head).await? else { continue };
@@ -334,12 +363,13 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Counts bytes that became reclaimable. The pool is told of a chunk's worth at a time.
-    pub(super) fn count_buried(&mut self, bytes: u64) {
-        self.cleaning.untold_bytes += bytes;
-        self.cleaning.buried_bytes = self.cleaning.buried_bytes.wrapping_add(bytes);
-        if self.cleaning.untold_bytes >= self.client.pool.layout.chunk_bytes {
+    pub(super) fn count_buried(&self, bytes: u64) {
+        let mut cleaning = self.cleaning.borrow_mut();
+        cleaning.untold_bytes += bytes;
+        cleaning.buried_bytes = cleaning.buried_bytes.wrapping_add(bytes);
+        if cleaning.untold_bytes >= self.client.pool.layout.chunk_bytes {
             let mut batch = Batch::new();
-            batch.fetch_and_add(self.shared.layout.buried_bytes(), std::mem::take(&mut self.cleaning.untold_bytes));
+            batch.fetch_and_add(self.shared.layout.buried_bytes(), std::mem::take(&mut cleaning.untold_bytes));
             self.client.endpoint.post_unawaited(&mut batch);
         }
     }

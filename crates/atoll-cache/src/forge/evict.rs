@@ -1,6 +1,7 @@
 //! Which objects go: the rules by which groups at the heads of the queues are judged.
 //!
-//! Whoever needs room does this itself (`room`); nobody waits for another client. How a judged group is taken apart is in `leaving`.
+//! Whoever needs room does this itself (`room`); nobody waits for another client. How a judged
+//! group is taken apart is in `leaving`.
 
 use super::layout::Queue;
 use super::leaving::LeavingGroup;
@@ -9,7 +10,8 @@ use super::{Forge, Rule};
 use crate::CacheError;
 use atoll_fabric::Endpoint;
 
-/// Groups that one need for room goes through before it keeps only what is hot, and before it keeps nothing.
+/// Groups that one need for room goes through before it keeps only what is hot, and before it keeps
+/// nothing.
 const EFFORT_HOT: u32 = 16;
 pub(super) const EFFORT_ALL: u32 = 48;
 
@@ -25,7 +27,7 @@ pub(super) enum Evicted {
 
 impl<E: Endpoint> Forge<E> {
     /// The queue to evict from: the small one when it has more than its share.
-    fn choose_queue(&mut self, lengths: [u32; 2]) -> Option<Queue> {
+    fn choose_queue(&self, lengths: [u32; 2]) -> Option<Queue> {
         let [small, main] = lengths.map(u64::from);
         let share = u64::from(self.shared.settings.options.small_percent);
         match (small, main) {
@@ -38,7 +40,7 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Takes groups from a queue, judges their objects, and empties them.
-    pub(super) async fn evict(&mut self, effort: u32) -> Result<Evicted, CacheError> {
+    pub(super) async fn evict(&self, effort: u32) -> Result<Evicted, CacheError> {
         let cursors = self.cursors().await?;
         self.note_cursors(cursors);
         if self.shared.settings.options.rule == Rule::Learned {
@@ -56,7 +58,7 @@ impl<E: Endpoint> Forge<E> {
         for _ in 0..take {
             let Some(head) = self.dequeue(queue).await? else { continue };
             if let Some(group) = self.take_group(queue, head).await? {
-                self.stats.groups_evicted += 1;
+                self.stats.groups_evicted.add(1);
                 groups.push(group);
             }
         }
@@ -74,15 +76,15 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Remembers how old ghosts are now.
-    pub(super) fn note_cursors(&mut self, cursors: [Cursors; 2]) {
+    pub(super) fn note_cursors(&self, cursors: [Cursors; 2]) {
         let groups = u64::from(cursors[0].len()) + u64::from(cursors[1].len());
-        self.small_head = cursors[0].head;
-        self.lesson.note_cursors(cursors);
-        self.ghost_age_groups = (groups * u64::from(self.shared.settings.options.ghost_age_percent) / 100) as u32;
+        self.small_head.set(cursors[0].head);
+        self.lesson.borrow_mut().note_cursors(cursors);
+        self.ghost_age_groups.set((groups * u64::from(self.shared.settings.options.ghost_age_percent) / 100) as u32);
     }
 
     /// Our rule: each object by itself.
-    async fn evict_by_object(&mut self, mut group: LeavingGroup, effort: u32) -> Result<(), CacheError> {
+    async fn evict_by_object(&self, mut group: LeavingGroup, effort: u32) -> Result<(), CacheError> {
         let promote_hits = u16::from(self.shared.settings.options.promote_hits);
         for leaver in &mut group.objects {
             let least = match group.queue {
@@ -105,7 +107,7 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// The paper's rule: the hottest objects of all groups become one group.
-    async fn evict_by_merging(&mut self, groups: Vec<LeavingGroup>, effort: u32) -> Result<(), CacheError> {
+    async fn evict_by_merging(&self, groups: Vec<LeavingGroup>, effort: u32) -> Result<(), CacheError> {
         let mut merged = Vec::with_capacity(groups.len());
         for group in groups {
             let active = group.live().filter(|leaver| leaver.frequency > 0).count();
@@ -150,11 +152,12 @@ impl<E: Endpoint> Forge<E> {
         if self.variant.plain_queue { Queue::Small } else { Queue::Main }
     }
 
-    /// The virtual segment of a merged group with this mean frequency, in sixteenths, against the running mean of such groups.
-    fn segment(&mut self, mean: u64, objects: u64) -> u8 {
-        let before = self.merged_mean;
+    /// The virtual segment of a merged group with this mean frequency, in sixteenths, against the
+    /// running mean of such groups.
+    fn segment(&self, mean: u64, objects: u64) -> u8 {
+        let before = self.merged_mean.get();
         if objects > 0 {
-            self.merged_mean = if before == 0 { mean } else { (7 * before + mean) / 8 };
+            self.merged_mean.set(if before == 0 { mean } else { (7 * before + mean) / 8 });
         }
         match mean {
             0 => 0,

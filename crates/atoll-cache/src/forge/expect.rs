@@ -1,5 +1,5 @@
-//! Hints to the fabric before a batch of operations: what they will touch begins to come near while the first of them runs, so that the waits for
-//! memory overlap instead of following each other.
+//! Hints to the fabric before a batch of operations: what they will touch begins to come near while
+//! the first of them runs, so that the waits for memory overlap instead of following each other.
 //!
 //! | what is expected | once it is known |
 //! |---|---|
@@ -10,15 +10,17 @@
 
 use super::Forge;
 use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};
+use super::operation::Operation;
 use arrayvec::ArrayVec;
 use atoll_fabric::{Endpoint, Intent};
 
-/// Keys whose buckets are under way at a time: with their records they fit into a first-level cache.
+/// Keys whose buckets are under way at a time: with their records they fit into a first-level
+/// cache.
 const KEYS_AT_ONCE: usize = 16;
 
 impl<E: Endpoint> Forge<E> {
     /// Says to the fabric what operations on these keys will touch.
-    pub(super) async fn expect_keys(&mut self, keys: &[&[u8]]) {
+    pub(super) async fn expect_keys(&self, op: &mut Operation, keys: &[&[u8]]) {
         for keys in keys.chunks(KEYS_AT_ONCE) {
             let mut hashes = ArrayVec::<_, KEYS_AT_ONCE>::new();
             for key in keys {
@@ -30,10 +32,10 @@ impl<E: Endpoint> Forge<E> {
             }
             for hash in hashes {
                 // An error shows itself again to the operation that it is of concern to.
-                if self.read_bucket(hash).await.is_err() {
+                if self.read_bucket(op, hash).await.is_err() {
                     return;
                 }
-                let mut slots = (0..BUCKET_SLOTS).map(|index| self.seen(hash, index).0);
+                let mut slots = (0..BUCKET_SLOTS).map(|index| op.seen(hash, index).0);
                 let Some(slot) = slots.find(|slot| slot.may_be(hash.fingerprint)) else { continue };
                 if let Some((at, bytes, chunk)) = self.record_span(slot) {
                     self.client.endpoint.expect(at, bytes as u64, Intent::Read);

@@ -1,9 +1,10 @@
 //! Expired objects that no client asks for.
 //!
-//! A group's descriptor tells when the next of its objects expires (see `group`). Clients that tend look at
-//! descriptors at the pace of [`sweep`](crate::sweep), all clients together at each once in a pass. A group whose time has come is
-//! swept: the client READs its records and takes away every expired object that a slot points to. What was taken away is dead memory,
-//! which `cleaning` gives back.
+//! A group's descriptor tells when the next of its objects expires (see `group`). Clients that tend
+//! look at descriptors at the pace of [`sweep`](crate::sweep), all clients together at each once in
+//! a pass. A group whose time has come is swept: the client READs its records and takes away every
+//! expired object that a slot points to. What was taken away is dead memory, which `cleaning` gives
+//! back.
 //!
 //! | step | verbs | if the client stops here |
 //! |---|---|---|
@@ -12,12 +13,14 @@
 //! | sweep | READ chunk; READ slots; for each expired object what `unlink` does | the same |
 //! | note | CAS descriptor word 3, READ word 0; CAS word 3 back if the chunk is another group's now | the group is looked at again, or not swept again |
 //!
-//! The last step is a hint in both directions: a group whose time is noted too late keeps its expired objects until a client asks
-//! for them, or the group is cleaned or evicted.
+//! The last step is a hint in both directions: a group whose time is noted too late keeps its
+//! expired objects until a client asks for them, or the group is cleaned or evicted.
 
 use super::Forge;
-use super::group::{Expiry, OpenGroup};
+use super::group::Expiry;
 use super::layout::{BUCKET_SLOTS, Queue};
+use super::open_groups::OpenGroup;
+use super::operation::Operation;
 use super::slot::Slot;
 use crate::CacheError;
 use crate::sweep::{Budget, Hand};
@@ -40,18 +43,20 @@ impl Sweep {
 
 impl<E: Endpoint> Forge<E> {
     /// Takes expired objects away for as long as this client may now.
-    pub(super) async fn sweep_expired(&mut self) -> Result<(), CacheError> {
-        let Some(until_ns) = self.sweep.budget.until_ns(self.client.endpoint.now_ns()) else { return Ok(()) };
+    pub(super) async fn sweep_expired(&self) -> Result<(), CacheError> {
+        let now_ns = self.client.endpoint.now_ns();
+        let Some(until_ns) = self.sweep.borrow_mut().budget.until_ns(now_ns) else { return Ok(()) };
         let before = self.client.endpoint.purpose(Purpose::Upkeep);
         let swept = self.sweep_until(until_ns).await;
         self.client.endpoint.purpose(before);
-        self.sweep.budget.spent(self.client.endpoint.now_ns());
+        self.sweep.borrow_mut().budget.spent(self.client.endpoint.now_ns());
         swept
     }
 
-    async fn sweep_until(&mut self, until_ns: u64) -> Result<(), CacheError> {
+    async fn sweep_until(&self, until_ns: u64) -> Result<(), CacheError> {
         while self.client.endpoint.now_ns() < until_ns {
-            match self.sweep.due.pop() {
+            let due = self.sweep.borrow_mut().due.pop();
+            match due {
                 Some(chunk) => self.sweep_group(chunk).await?,
                 None if self.claim_stretch().await? => {}
                 None => break,
@@ -60,8 +65,9 @@ impl<E: Endpoint> Forge<E> {
         Ok(())
     }
 
-    /// Claims descriptors that are to be looked at, and notes those of groups in which an object has expired. `false` if none are due.
-    async fn claim_stretch(&mut self) -> Result<bool, CacheError> {
+    /// Claims descriptors that are to be looked at, and notes those of groups in which an object
+    /// has expired. `false` if none are due.
+    async fn claim_stretch(&self) -> Result<bool, CacheError> {
         let (at, layout) = (self.shared.layout.sweep(), self.client.pool.layout.clone());
         let word = read_word(&self.client.endpoint, at).await?;
         let now_ns = self.client.endpoint.now_ns();
@@ -78,18 +84,18 @@ impl<E: Endpoint> Forge<E> {
         for (chunk, descriptor) in stretch.zip(&descriptors) {
             let is_queued = descriptor.chunk.is_some_and(|chunk| chunk.state == ChunkState::Queued);
             if is_queued && Expiry::is_over(Expiry::from_word(descriptor.engine).next, now_ms) {
-                self.sweep.due.push(ChunkId(chunk));
+                self.sweep.borrow_mut().due.push(ChunkId(chunk));
             }
         }
         Ok(true)
     }
 
-    /// Queues this client's open groups in which an object has expired, so that they are swept as all others are.
-    pub(super) async fn close_expired_groups(&mut self) -> Result<(), CacheError> {
+    /// Queues this client's open groups in which an object has expired, so that they are swept as
+    /// all others are.
+    pub(super) async fn close_expired_groups(&self) -> Result<(), CacheError> {
         for queue in Queue::ALL {
-            let Some(first_ms) = self.groups[queue as usize].as_ref().and_then(OpenGroup::first_expiry_ms) else {
-                continue;
-            };
+            let first_ms = self.groups.borrow().filled(queue).and_then(OpenGroup::first_expiry_ms);
+            let Some(first_ms) = first_ms else { continue };
             let now_ns = self.client.endpoint.now_ns();
             if first_ms <= self.client.pool_ms(now_ns).await? {
                 self.close_group(queue, 0).await?;
@@ -98,16 +104,19 @@ impl<E: Endpoint> Forge<E> {
         Ok(())
     }
 
-    /// Sweeps what this client has claimed, before anything that has not expired is evicted; whether there was anything.
-    pub(super) async fn sweep_due(&mut self) -> Result<bool, CacheError> {
-        let is_any = !self.sweep.due.is_empty();
-        while let Some(chunk) = self.sweep.due.pop() {
+    /// Sweeps what this client has claimed, before anything that has not expired is evicted;
+    /// whether there was anything.
+    pub(super) async fn sweep_due(&self) -> Result<bool, CacheError> {
+        let mut is_any = false;
+        loop {
+            let Some(chunk) = self.sweep.borrow_mut().due.pop() else { return Ok(is_any) };
             self.sweep_group(chunk).await?;
+            is_any = true;
         }
-        Ok(is_any)
     }
 
-    async fn sweep_group(&mut self, chunk: ChunkId) -> Result<(), CacheError> {
+    async fn sweep_group(&self, chunk: ChunkId) -> Result<(), CacheError> {
+        let op = &mut *self.operations.take(&self.client);
         let layout = self.client.pool.layout.clone();
         let Some(descriptor) = chunks::descriptors(&self.client.endpoint, &layout, chunk, 1).await?.first().copied()
         else {
@@ -134,7 +143,8 @@ impl<E: Endpoint> Forge<E> {
                 next_ms = Some(next_ms.map_or(expiry_ms, |next_ms| next_ms.min(expiry_ms)));
             }
         }
-        // By bucket: where the record's slot is in it only the map tells, which is written once and may be another group's by now.
+        // By bucket: where the record's slot is in it only the map tells, which is written once and
+        // may be another group's by now.
         expired.sort_unstable();
         expired.dedup();
         for buckets in expired.chunks(BATCH_VERBS_MAX) {
@@ -152,7 +162,7 @@ impl<E: Endpoint> Forge<E> {
             for (bucket, words) in buckets.iter().zip(found) {
                 for (place, word) in words.words().iter().enumerate() {
                     let slot = u64::from(*bucket) * BUCKET_SLOTS as u64 + place as u64;
-                    self.take_if_expired(slot, Slot(*word), (chunk, queued.generation), &records, now_ms).await?;
+                    self.take_if_expired(op, slot, Slot(*word), (chunk, queued.generation), &records, now_ms).await?;
                 }
             }
         }
@@ -173,7 +183,8 @@ impl<E: Endpoint> Forge<E> {
 
     /// Takes an object away if its slot points to one of the group's records, and that has expired.
     async fn take_if_expired(
-        &mut self,
+        &self,
+        op: &mut Operation,
         slot: u64,
         word: Slot,
         (chunk, generation): (ChunkId, u32),
@@ -189,7 +200,7 @@ impl<E: Endpoint> Forge<E> {
             return Ok(());
         };
         if records[index].expiry_ms().is_some_and(|expiry_ms| expiry_ms <= now_ms) {
-            self.take_expired(slot, word).await?;
+            self.take_expired(op, slot, word).await?;
         }
         Ok(())
     }

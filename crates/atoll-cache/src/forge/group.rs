@@ -17,17 +17,21 @@
 //!                      both the low bits of ms, no more than 24 days ahead; 0: never. Atomics only once the group is queued
 //! ```
 //!
-//! Records are written as they come, without a gap; the map is kept at home and written when the group closes, one WRITE for all: an
-//! eviction is the only reader, and if the client dies before, a repair makes the map anew from the records. `carry` is the frequency that an
-//! object brings from an earlier group. Where a record ends the next one begins, so that an entry and its neighbour tell every bit of the slot's word
-//! while that points to the record: an evictor can swap a slot that it has not READ.
+//! Records are written as they come, without a gap; the map is kept at home and written when the
+//! group closes, one WRITE for all: an eviction is the only reader, and if the client dies before,
+//! a repair makes the map anew from the records. `carry` is the frequency that an object brings
+//! from an earlier group. Where a record ends the next one begins, so that an entry and its
+//! neighbour tell every bit of the slot's word while that points to the record: an evictor can swap
+//! a slot that it has not READ.
 //!
-//! Invariants: only its owner writes to an open chunk; a record that a live slot ever pointed to is never overwritten before the chunk's
-//! generation has gone up; a record that never became live may be overwritten by its owner.
+//! Invariants: only its owner writes to an open chunk; a record that a live slot ever pointed to is
+//! never overwritten before the chunk's generation has gone up; a record that never became live may
+//! be overwritten by its owner.
 
 use super::Forge;
 use super::layout::Queue;
 use super::nodes::Earlier;
+use super::open_groups::{ClosedGroup, Fate, OpenGroup, Place};
 use super::ring::Node;
 use super::slot::{GHOST_MORE_MAX, KeyHash, UNIT_BYTES};
 use crate::CacheError;
@@ -36,10 +40,12 @@ use atoll_fabric::purpose::Scope;
 use atoll_fabric::{Batch, Endpoint, Intent, Purpose};
 use atoll_pool::{Chunk, ChunkId, ChunkState};
 
-/// Of records that are no more than one part in so many of a chunk, every second that dies is counted, for two: an atomic costs a NIC about four READs, and a
-/// group worth cleaning has at least eight such records dead.
+/// Of records that are no more than one part in so many of a chunk, every second that dies is
+/// counted, for two: an atomic costs a NIC about four READs, and a group worth cleaning has at
+/// least eight such records dead.
 const DEAD_SAMPLED_ONE_IN: u64 = 32;
-/// What a client goes on by from one dead record to the next: the golden ratio's fraction, whose multiples follow no period that a load may have.
+/// What a client goes on by from one dead record to the next: the golden ratio's fraction, whose
+/// multiples follow no period that a load may have.
 const DEAD_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// An entry of the two-way index map: from an object in a group back to its slot.
@@ -68,6 +74,11 @@ impl MapEntry {
             | u64::from(self.large) << 15
             | u64::from(self.fingerprint) << 7
             | u64::from(self.more & GHOST_MORE_MAX)
+    }
+
+    /// That of a record that was never written.
+    pub(super) fn of_nothing(offset_units: u16) -> Self {
+        Self { slot: 0, offset_units, carry: 0, large: false, fingerprint: 0, more: 0 }
     }
 
     /// The entry of a word; every word is one, and its fields are to be checked against the pool.
@@ -101,7 +112,8 @@ impl Contents {
         u64::from(self.objects) | (self.queue as u64) << 16 | u64::from(self.used_units & USED_UNITS_MAX) << 17
     }
 
-    /// Bytes of all records, dead ones included; all of the chunk if the word says nothing that can be.
+    /// Bytes of all records, dead ones included; all of the chunk if the word says nothing that can
+    /// be.
     pub(super) fn used_bytes(self, chunk_bytes: u64) -> u64 {
         let bytes = u64::from(self.used_units) * UNIT_BYTES;
         if bytes == 0 || bytes > chunk_bytes { chunk_bytes } else { bytes }
@@ -114,46 +126,13 @@ impl Contents {
     }
 }
 
-/// A group whose map is at home.
-#[derive(Debug, Default)]
-pub(super) struct OpenGroup {
-    pub(super) chunk: ChunkId,
-    pub(super) generation: u32,
-    pub(super) used_bytes: u64,
-    /// Bytes of records that are dead already.
-    pub(super) dead_bytes: u64,
-    /// Bytes of extents of its large objects.
-    pub(super) extent_bytes: u64,
-    pub(super) map: Vec<MapEntry>,
-    /// Expiry and bytes of those objects that expire.
-    pub(super) expiries: Vec<(u64, u64)>,
-}
-
-impl OpenGroup {
-    /// When its first object expires, if one does.
-    pub(super) fn first_expiry_ms(&self) -> Option<u64> {
-        self.expiries.iter().map(|(expiry_ms, _)| *expiry_ms).min()
-    }
-
-    /// When its objects expire.
-    fn expiry(&mut self, now_ms: u64) -> Expiry {
-        self.expiries.sort_unstable();
-        let mut left = (self.used_bytes + self.extent_bytes).div_ceil(4);
-        let is_quarter = |(_, bytes): &&(u64, u64)| {
-            left = left.saturating_sub(*bytes);
-            left == 0
-        };
-        let quarter_ms = self.expiries.iter().find(is_quarter).map(|(expiry_ms, _)| *expiry_ms);
-        let next_ms = self.expiries.first().map(|(expiry_ms, _)| *expiry_ms);
-        Expiry { quarter: Expiry::time(quarter_ms, now_ms), next: Expiry::time(next_ms, now_ms) }
-    }
-}
-
-/// What descriptor word 3 says of a group: the low bits of times in ms, 0 for never. A time is noted as at most half of what 32 bits can tell apart ahead; when
-/// that has come, a later one is noted.
+/// What descriptor word 3 says of a group: the low bits of times in ms, 0 for never. A time is
+/// noted as at most half of what 32 bits can tell apart ahead; when that has come, a later one is
+/// noted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Expiry {
-    /// When a quarter of the bytes, extents included, has expired: what makes a group worth cleaning.
+    /// When a quarter of the bytes, extents included, has expired: what makes a group worth
+    /// cleaning.
     pub(super) quarter: u32,
     /// When the next object expires that has not been swept.
     pub(super) next: u32,
@@ -181,106 +160,81 @@ impl Expiry {
     }
 }
 
-/// Where a record goes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    pub(super) chunk: ChunkId,
-    pub(super) generation: u32,
-    pub(super) offset_bytes: u64,
-    pub(super) number: u16,
-}
-
 impl<E: Endpoint> Forge<E> {
-    /// Whether the open group of `queue` takes a further record.
+    /// Whether the group that is filled for `queue` takes a further record.
     pub(super) fn has_room(&self, queue: Queue, record_bytes: u64) -> bool {
+        self.groups.borrow().has_room(queue, record_bytes, &self.client.pool.settings)
+    }
+
+    /// Takes the next place of the group that is filled for `queue`, if it has room.
+    pub(super) fn take_place(
+        &self,
+        queue: Queue,
+        (slot, hash): (u64, KeyHash),
+        carry: u8,
+        header: &Header,
+    ) -> Option<Place> {
         let settings = &self.client.pool.settings;
-        self.groups[queue as usize].as_ref().is_some_and(|group| {
-            let map_bytes = 8 * (group.map.len() as u64 + 1);
-            group.used_bytes + record_bytes + map_bytes <= settings.chunk_bytes.into()
-                && group.map.len() < settings.group_objects_max as usize
-        })
-    }
-
-    /// Makes room in the open group of `queue` from the stock, closing a full one. `false` if the stock is empty.
-    pub(super) async fn open_room(&mut self, queue: Queue, record_bytes: u64) -> Result<bool, CacheError> {
-        if self.has_room(queue, record_bytes) {
-            return Ok(true);
-        }
-        if self.stock.is_empty() {
-            return Ok(false);
-        }
-        self.close_group(queue, 0).await?;
-        let Some((chunk, generation)) = self.stock.pop() else { return Ok(false) };
-        let (map, expiries) = self.group_memory.pop().unwrap_or_default();
-        self.groups[queue as usize] = Some(OpenGroup { chunk, generation, map, expiries, ..OpenGroup::default() });
-        Ok(true)
-    }
-
-    /// Takes the next place of the open group, which has room.
-    pub(super) fn take_place(&mut self, queue: Queue, slot: u64, hash: KeyHash, carry: u8, header: &Header) -> Place {
-        let group = self.groups[queue as usize].as_mut().expect("room was made");
-        let place = Place {
-            chunk: group.chunk,
-            generation: group.generation,
-            offset_bytes: group.used_bytes,
-            number: group.map.len() as u16,
-        };
-        let offset_units = (group.used_bytes / UNIT_BYTES) as u16;
-        let KeyHash { fingerprint, more, .. } = hash;
-        let more = more & GHOST_MORE_MAX;
-        group.map.push(MapEntry { slot, offset_units, carry, large: header.large, fingerprint, more });
-        group.used_bytes += header.record_bytes();
-        group.expiries.extend(header.expiry_ms.map(|expiry_ms| (expiry_ms, header.held_bytes())));
+        let place = self.groups.borrow_mut().take_place(queue, (slot, hash), carry, header, settings)?;
         // The next record will most likely be as long, and goes where nobody has been for long.
-        let next = self.client.pool.layout.chunk(place.chunk).add(group.used_bytes);
-        self.client.endpoint.expect(next, header.record_bytes(), Intent::Write);
-        place
+        let record_bytes = header.record_bytes();
+        let next = self.client.pool.layout.chunk(place.chunk).add(place.offset_bytes + record_bytes);
+        self.client.endpoint.expect(next, record_bytes, Intent::Write);
+        Some(place)
     }
 
-    /// Counts extents that a record in the open group of `queue` brought along.
-    pub(super) fn count_extents(&mut self, queue: Queue, body_bytes: usize) {
-        if let Some(group) = &mut self.groups[queue as usize] {
-            group.extent_bytes += body_bytes as u64;
+    /// Settles a place.
+    #[inline]
+    pub(super) fn settle_place(&self, place: &Place, header: &Header, fate: Fate) {
+        let dead_bytes = self.groups.borrow_mut().settle(place, header, fate);
+        if dead_bytes > 0 {
+            self.count_buried(dead_bytes);
         }
     }
 
-    /// Gives the last place back: its record never became live.
-    pub(super) fn give_place_back(&mut self, queue: Queue, header: &Header) {
-        let group = self.groups[queue as usize].as_mut().expect("the place was taken from it");
-        group.map.pop();
-        group.used_bytes -= header.record_bytes();
-        if header.expiry_ms.is_some() {
-            group.expiries.pop();
-        }
-    }
-
-    /// Closes the open group of `queue` and puts it into the queue. A group without objects goes back to the stock.
-    pub(super) async fn close_group(&mut self, queue: Queue, segment: u8) -> Result<(), CacheError> {
-        let Some(group) = self.groups[queue as usize].take() else { return Ok(()) };
-        // A group is queued so that it can be evicted.
-        let before = self.client.endpoint.purpose(Purpose::Eviction);
-        let closed = self.close(queue, segment, group).await;
-        self.client.endpoint.purpose(before);
-        closed
-    }
-
-    async fn close(&mut self, queue: Queue, segment: u8, mut group: OpenGroup) -> Result<(), CacheError> {
-        if group.map.is_empty() {
-            self.stock.push((group.chunk, group.generation));
-            self.group_memory.push((group.map, group.expiries));
-            return Ok(());
-        }
-        let open = Chunk::owned(ChunkState::Open, self.client.me(), group.generation);
-        self.queue_group(queue, segment, &mut group, open).await?;
-        group.map.clear();
-        group.expiries.clear();
-        self.group_memory.push((group.map, group.expiries));
+    /// Begins to fill a chunk for `queue`, and closes the group that was filled, which has no room.
+    /// Another operation may have begun to fill one meanwhile: then the chunk goes to the stock.
+    pub(super) async fn open_group(&self, queue: Queue, chunk: (ChunkId, u32)) -> Result<(), CacheError> {
+        self.close_group(queue, 0).await?;
+        let left = self.groups.borrow_mut().open(queue, chunk);
+        self.stock.borrow_mut().extend(left);
         Ok(())
     }
 
-    /// Writes the map of a group whose chunk this client owns in state `from`, and puts it into the queue.
+    /// Closes the group that is filled for `queue`. It comes into the queue when all its places are
+    /// settled; one without objects goes back to the stock.
+    pub(super) async fn close_group(&self, queue: Queue, segment: u8) -> Result<(), CacheError> {
+        self.groups.borrow_mut().close(queue, segment);
+        self.queue_settled_groups().await
+    }
+
+    /// Puts closed groups into their queues of which all places are settled.
+    pub(super) async fn queue_settled_groups(&self) -> Result<(), CacheError> {
+        loop {
+            let Some(closed) = self.groups.borrow_mut().take_settled() else { return Ok(()) };
+            // A group is queued so that it can be evicted.
+            let before = self.client.endpoint.purpose(Purpose::Eviction);
+            let queued = self.queue_closed(closed).await;
+            self.client.endpoint.purpose(before);
+            queued?;
+        }
+    }
+
+    async fn queue_closed(&self, ClosedGroup { queue, segment, mut group }: ClosedGroup) -> Result<(), CacheError> {
+        if group.map.is_empty() {
+            self.stock.borrow_mut().push((group.chunk, group.generation));
+        } else {
+            let open = Chunk::owned(ChunkState::Open, self.client.me(), group.generation);
+            self.queue_group(queue, segment, &mut group, open).await?;
+        }
+        self.groups.borrow_mut().keep_memory(group);
+        Ok(())
+    }
+
+    /// Writes the map of a group whose chunk this client owns in state `from`, and puts it into the
+    /// queue.
     pub(super) async fn queue_group(
-        &mut self,
+        &self,
         queue: Queue,
         segment: u8,
         group: &mut OpenGroup,
@@ -295,8 +249,7 @@ impl<E: Endpoint> Forge<E> {
             }
         };
         let layout = &self.client.pool.layout;
-        let mut map = std::mem::take(&mut self.scratch);
-        map.resize(8 * group.map.len());
+        let mut map = self.spares.take(8 * group.map.len());
         for (word, entry) in map.words_mut().iter_mut().rev().zip(&group.map) {
             *word = entry.word();
         }
@@ -321,7 +274,7 @@ impl<E: Endpoint> Forge<E> {
         // After a WRITE everything is in order: whoever finds the group queued finds its map.
         let swap = batch.compare_and_swap(descriptor, from.word(), queued.word());
         self.client.endpoint.post(&mut batch).await?;
-        self.scratch = written.take(&mut batch);
+        self.spares.keep(written.take(&mut batch));
         if !batch.swapped(swap) {
             return Err(CacheError::Damaged { what: "somebody else changed the state of a group" });
         }
@@ -333,26 +286,30 @@ impl<E: Endpoint> Forge<E> {
         self.enqueue(queue, node).await
     }
 
-    /// Closes groups that cannot take another object, so that they take their place in the queue now and not with the next write.
-    pub(super) async fn close_full_groups(&mut self) -> Result<(), CacheError> {
+    /// Closes groups that cannot take another object, so that they take their place in the queue now
+    /// and not with the next write; whether there are closed ones.
+    pub(super) fn close_full_groups(&self) -> bool {
+        let settings = &self.client.pool.settings;
+        // Extents cannot be evicted while their record's group is open: a sixteenth of the pool, over
+        // all clients, is the most that may be held.
+        let held_max = self.client.pool.layout.heap_bytes() / 16 / u64::from(settings.clients_max);
+        let mut groups = self.groups.borrow_mut();
         for queue in Queue::ALL {
-            let settings = &self.client.pool.settings;
-            // Extents cannot be evicted while their record's group is open: a sixteenth of the pool, over all clients, is the most that may be held.
-            let held_max = self.client.pool.layout.heap_bytes() / 16 / u64::from(settings.clients_max);
-            let full = self.groups[queue as usize].as_ref().is_some_and(|group| {
+            let is_full = groups.filled(queue).is_some_and(|group| {
                 group.map.len() >= settings.group_objects_max as usize || group.extent_bytes > held_max
             });
-            if full {
-                self.close_group(queue, 0).await?;
+            if is_full {
+                groups.close(queue, 0);
             }
         }
-        Ok(())
+        groups.is_closing()
     }
 
-    /// Counts bytes of a group that nothing points to any more. A hint for cleaning: the group may be gone when it lands.
-    pub(super) fn count_dead(&mut self, chunk: ChunkId, bytes: u64) {
+    /// Counts bytes of a group that nothing points to any more. A hint for cleaning: the group may
+    /// be gone when it lands.
+    pub(super) fn count_dead(&self, chunk: ChunkId, bytes: u64) {
         self.count_buried(bytes);
-        if let Some(group) = self.groups.iter_mut().flatten().find(|group| group.chunk == chunk) {
+        if let Some(group) = self.groups.borrow_mut().of_chunk(chunk) {
             group.dead_bytes += bytes;
             return;
         }
@@ -360,11 +317,12 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Adds dead bytes to a group's descriptor.
-    fn mark_dead(&mut self, chunk: ChunkId, bytes: u64) {
+    fn mark_dead(&self, chunk: ChunkId, bytes: u64) {
         let layout = &self.client.pool.layout;
         let is_sampled = bytes * DEAD_SAMPLED_ONE_IN <= layout.chunk_bytes;
-        self.dead_seen = self.dead_seen.wrapping_add(DEAD_STEP);
-        if is_sampled && self.dead_seen >> 63 == 0 {
+        let seen = self.dead_seen.get().wrapping_add(DEAD_STEP);
+        self.dead_seen.set(seen);
+        if is_sampled && seen >> 63 == 0 {
             return;
         }
         let mut batch = Batch::new();
@@ -374,9 +332,9 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Gives up the chunks in the stock beyond the first few.
-    pub(super) async fn free_stock_beyond(&mut self, kept: usize) -> Result<(), CacheError> {
-        while self.stock.len() > kept {
-            let Some((chunk, generation)) = self.stock.pop() else { break };
+    pub(super) async fn free_stock_beyond(&self, kept: usize) -> Result<(), CacheError> {
+        while self.stock.borrow().len() > kept {
+            let Some((chunk, generation)) = self.stock.borrow_mut().pop() else { break };
             let before = self.client.endpoint.purpose(Purpose::Eviction);
             let freed = self.client.free_own(chunk, Chunk::owned(ChunkState::Open, self.client.me(), generation)).await;
             self.client.endpoint.purpose(before);

@@ -1,4 +1,5 @@
-//! The holes of the published prototypes, by name, so that a simulation can open each one and show what goes wrong.
+//! The holes of the published prototypes, by name, so that a simulation can open each one and show
+//! what goes wrong.
 //!
 //! Without the feature `holes` (tests only) no hole can be opened and the questions cost nothing.
 
@@ -6,19 +7,23 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Hole {
-    /// A lookup checks nothing of what it read (closed by checksum, key and generation of the record).
+    /// A lookup checks nothing of what it read (closed by checksum, key and generation of the
+    /// record).
     Validation,
     /// A lookup takes a record of another generation for its own (closed by the tag in the slot).
     Generation,
     /// An insertion does not look again for its key (closed by pending slots).
     DuplicateKey,
-    /// A change trusts a slot's word although the chunk behind it may have been reused (closed by protections).
+    /// A change trusts a slot's word although the chunk behind it may have been reused (closed by
+    /// protections).
     Protection,
     /// A change that loses its compare-and-swap reports success (closed by beginning anew).
     LostUpdate,
-    /// A chunk is reused before its hot objects were copied and its slots unlinked (closed by unlinking first).
+    /// A chunk is reused before its hot objects were copied and its slots unlinked (closed by
+    /// unlinking first).
     EarlyReuse,
-    /// A dequeuer stops at a node that was never filled and leaves it so (closed by taking the ticket back).
+    /// A dequeuer stops at a node that was never filled and leaves it so (closed by taking the
+    /// ticket back).
     UnfilledNode,
     /// A writer without room drops its object silently (closed by evicting).
     DroppedSet,
@@ -26,33 +31,45 @@ pub enum Hole {
     IdleEvictor,
     /// A stale node is taken for its chunk's new group (closed by the generation in the node).
     StaleNode,
-    /// A change that was overtaken takes a copy of what it was to replace for another's change (closed by comparing tokens).
+    /// A change that was overtaken takes a copy of what it was to replace for another's change
+    /// (closed by comparing tokens).
     OvertakenByCopy,
-    /// A change that was overtaken takes what depended on the value before for what did not (closed by a mark in the record).
+    /// A change that was overtaken takes what depended on the value before for what did not (closed
+    /// by a mark in the record).
     OvertakenBySight,
     /// Whoever finds an object expired leaves it where it is (closed by taking it away first).
     UntakenExpiry,
-    /// A lookup believes the address that it remembers (closed by a READ of the slot in the same batch).
+    /// A lookup believes the address that it remembers (closed by a READ of the slot in the same
+    /// batch).
     UncheckedAddress,
-    /// Addresses and lengths from the pool are used unchecked (closed by checking them against the heap).
+    /// Addresses and lengths from the pool are used unchecked (closed by checking them against the
+    /// heap).
     TrustedBytes,
-    /// What a dead client had in its hands stays lost (closed by owners in descriptors, and repair).
+    /// What a dead client had in its hands stays lost (closed by owners in descriptors, and
+    /// repair).
     LeakedChunks,
-    /// Extents that a dead client wrote, or was about to free, stay lost (closed by the sweep of a repair).
+    /// Extents that a dead client wrote, or was about to free, stay lost (closed by the sweep of a
+    /// repair).
     LeakedExtents,
-    /// A group that a dead client was putting into a queue is in none (closed by the owner in its descriptor, and repair).
+    /// A group that a dead client was putting into a queue is in none (closed by the owner in its
+    /// descriptor, and repair).
     OrphanedGroup,
-    /// A ticket that a dead dequeuer had is filled behind the head (closed by taking it back in a repair).
+    /// A ticket that a dead dequeuer had is filled behind the head (closed by taking it back in a
+    /// repair).
     KeptTicket,
-    /// A dequeuer that comes late owns a group by a node that the group has no more (closed by a READ of the node behind that of the descriptor).
+    /// A dequeuer that comes late owns a group by a node that the group has no more (closed by a
+    /// READ of the node behind that of the descriptor).
     LateDequeuer,
-    /// A slot that a dead client has not decided is never taken again (closed by clearing it in a repair).
+    /// A slot that a dead client has not decided is never taken again (closed by clearing it in a
+    /// repair).
     PendingForever,
     /// What a client held is reclaimed although it may still write (closed by the fence).
     UnfencedRepair,
-    /// Verbs of one batch to several memory nodes are taken to be in order (closed by awaiting what comes first).
+    /// Verbs of one batch to several memory nodes are taken to be in order (closed by awaiting what
+    /// comes first).
     UnorderedNodes,
-    /// A chunk of a memory node that was added meanwhile is taken for a damaged word (closed by looking for new nodes first).
+    /// A chunk of a memory node that was added meanwhile is taken for a damaged word (closed by
+    /// looking for new nodes first).
     UnknownNode,
     /// Memory goes back to the host while operations are under way that may READ it (closed by
     /// waiting for their end).

@@ -1,8 +1,9 @@
 //! Hotness: a process counts accesses at home and tells the pool just before it matters.
 //!
-//! Every process has one map of counters, a byte for every object that could be in the pool, found from the object's chunk and its
-//! number in the group (the paper's object frequency map). A byte holds the count and, beside it, the low bits of the chunk's generation, so that counts
-//! of a group that is gone do not pass to the next one in its chunk:
+//! Every process has one map of counters, a byte for every object that could be in the pool, found
+//! from the object's chunk and its number in the group (the paper's object frequency map). A byte
+//! holds the count and, beside it, the low bits of the chunk's generation, so that counts of a
+//! group that is gone do not pass to the next one in its chunk:
 //!
 //! ```text
 //! 7            4 3            0
@@ -11,12 +12,15 @@
 //! +--------------+--------------+
 //! ```
 //!
-//! Only when a group's ring position enters the eviction window are its counts added to the pool, one fetch-and-add for four 16-bit
-//! counters (the paper packs eight of 8 bits, which can carry into each other when a client is a lap late; these cannot: 1024 clients,
-//! a lap late, with counts of 15 stay below 2^15). The evictor takes the counters by swapping each word for zero: what somebody adds
-//! meanwhile stays, and two evictors of one position, a lap apart, never take the same count twice.
+//! Only when a group's ring position enters the eviction window are its counts added to the pool,
+//! one fetch-and-add for four 16-bit counters (the paper packs eight of 8 bits, which can carry
+//! into each other when a client is a lap late; these cannot: 1024 clients, a lap late, with counts
+//! of 15 stay below 2^15). The evictor takes the counters by swapping each word for zero: what
+//! somebody adds meanwhile stays, and two evictors of one position, a lap apart, never take the
+//! same count twice.
 //!
-//! With the learned rule nobody can foretell which group goes next: counts are flushed at intervals, to counters that every chunk has (see `learned`).
+//! With the learned rule nobody can foretell which group goes next: counts are flushed at
+//! intervals, to counters that every chunk has (see `learned`).
 
 use super::Forge;
 use super::layout::Queue;
@@ -26,11 +30,13 @@ use atoll_fabric::{Address, BATCH_VERBS_MAX, Batch, Endpoint, Purpose, prefetch}
 use atoll_pool::ChunkId;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// One process's counters, shared by its threads. Counts are hints: a lost increment is a lost increment.
+/// One process's counters, shared by its threads. Counts are hints: a lost increment is a lost
+/// increment.
 pub struct HotnessMap {
     counters: Vec<AtomicU8>,
     group_objects_max: usize,
-    /// For each queue, how far the window has been flushed (positions of 32 bits; bit 32 once it has begun).
+    /// For each queue, how far the window has been flushed (positions of 32 bits; bit 32 once it
+    /// has begun).
     flushed: [AtomicU64; 2],
 }
 
@@ -45,8 +51,8 @@ impl HotnessMap {
         self.counters.get(chunk.0 as usize * self.group_objects_max + number)
     }
 
-    /// Asks the processor for the counters of a chunk's first objects: the access that will be counted is known to be in the chunk before the
-    /// object's number is.
+    /// Asks the processor for the counters of a chunk's first objects: the access that will be
+    /// counted is known to be in the chunk before the object's number is.
     #[inline]
     pub(super) fn expect(&self, chunk: ChunkId) {
         for number in [0, 64] {
@@ -86,8 +92,9 @@ impl HotnessMap {
 }
 
 impl<E: Endpoint> Forge<E> {
-    /// Looks whether groups have entered a queue's eviction window, and adds this process's counts of theirs to the pool.
-    pub(super) async fn flush_hotness(&mut self) -> Result<(), CacheError> {
+    /// Looks whether groups have entered a queue's eviction window, and adds this process's counts
+    /// of theirs to the pool.
+    pub(super) async fn flush_hotness(&self) -> Result<(), CacheError> {
         if self.variant.eager_hotness {
             return Ok(());
         }
@@ -100,7 +107,7 @@ impl<E: Endpoint> Forge<E> {
         flushed
     }
 
-    async fn flush_windows(&mut self) -> Result<(), CacheError> {
+    async fn flush_windows(&self) -> Result<(), CacheError> {
         let cursors = self.cursors().await?;
         self.note_cursors(cursors);
         for queue in Queue::ALL {
@@ -109,7 +116,8 @@ impl<E: Endpoint> Forge<E> {
             let end = head.wrapping_add(window);
             let flushed = &self.shared.hotness.flushed[queue as usize];
             let before = flushed.swap(1 << 32 | u64::from(end), Ordering::Relaxed);
-            // What an earlier flush (of any thread of this process) covered is done; the rest of the window is new.
+            // What an earlier flush (of any thread of this process) covered is done; the rest of
+            // the window is new.
             let behind = end.wrapping_sub(before as u32);
             let new = if before >> 32 == 0 { window } else { behind.min(window) };
             if new == 0 {
@@ -127,7 +135,7 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Adds this process's counts of a group to the counters that begin there.
-    pub(super) fn flush_group(&mut self, at: Address, chunk: ChunkId, generation: u16) {
+    pub(super) fn flush_group(&self, at: Address, chunk: ChunkId, generation: u16) {
         let objects = self.client.pool.settings.group_objects_max as usize;
         let mut batch = Batch::new();
         for first in (0..objects).step_by(4) {
@@ -148,10 +156,10 @@ impl<E: Endpoint> Forge<E> {
         }
     }
 
-    /// All processes' counts of a group that this client has dequeued: what was flushed to `position`, and what this process still has.
-    /// Leaves zero behind.
+    /// All processes' counts of a group that this client has dequeued: what was flushed to
+    /// `position`, and what this process still has. Leaves zero behind.
     pub(super) async fn take_frequencies(
-        &mut self,
+        &self,
         queue: Queue,
         position: u32,
         chunk: ChunkId,
@@ -164,8 +172,7 @@ impl<E: Endpoint> Forge<E> {
             Some(at) => at,
             None => self.shared.layout.frequencies(queue, position),
         };
-        let mut buffer = std::mem::take(&mut self.scratch);
-        buffer.resize((2 * objects).next_multiple_of(8));
+        let buffer = self.spares.take((2 * objects).next_multiple_of(8));
         let mut batch = Batch::new();
         let read = batch.read(at, buffer);
         self.client.endpoint.post(&mut batch).await?;
@@ -178,13 +185,13 @@ impl<E: Endpoint> Forge<E> {
             count => count,
         };
         let frequencies = (0..objects).map(|number| flushed(number).saturating_add(at_home(number))).collect();
-        self.scratch = buffer;
+        self.spares.keep(buffer);
         Ok(frequencies)
     }
 
-    /// Swaps each word that is not zero for zero; `words` holds what was taken. A word that changes meanwhile is left to the position's
-    /// next lap.
-    async fn swap_for_zero(&mut self, at: Address, words: &mut [u64]) -> Result<(), CacheError> {
+    /// Swaps each word that is not zero for zero; `words` holds what was taken. A word that changes
+    /// meanwhile is left to the position's next lap.
+    async fn swap_for_zero(&self, at: Address, words: &mut [u64]) -> Result<(), CacheError> {
         for (part, words) in words.chunks_mut(BATCH_VERBS_MAX).enumerate() {
             let mut batch = Batch::new();
             let mut swaps = ArrayVec::<_, BATCH_VERBS_MAX>::new();

@@ -1,6 +1,7 @@
 //! Inserting a key that is not there.
 //!
-//! An insertion is pending until it has seen that it is the only one of its key, with these rules for what else it sees:
+//! An insertion is pending until it has seen that it is the only one of its key, with these rules
+//! for what else it sees:
 //!
 //! | other slot with the key | then |
 //! |---|---|
@@ -8,14 +9,18 @@
 //! | pending | make it empty by CAS, whoever it belongs to, and look again |
 //! | none | CAS pending -> live; if that fails somebody made it empty: begin anew |
 //!
-//! Of two insertions whichever became pending later sees the other, so at most one slot of a key is ever live. A client that
-//! stops while pending leaves a slot that nobody sees and that the next insertion of the key, or a repair, clears.
+//! Of two insertions whichever became pending later sees the other, so at most one slot of a key is
+//! ever live. A client that stops while pending leaves a slot that nobody sees and that the next
+//! insertion of the key, or a repair, clears.
 //!
-//! When the bucket is full of live objects the insertion takes the place of one of them: an eviction.
+//! When the bucket is full of live objects the insertion takes the place of one of them: an
+//! eviction.
 
 use super::layout::{BUCKET_SLOTS, Queue};
 use super::lookup::ATTEMPTS_MAX;
 use super::nodes::Earlier;
+use super::open_groups::Place;
+use super::operation::Operation;
 use super::search::{Found, Search};
 use super::slot::{KeyHash, Slot};
 use super::update::New;
@@ -24,105 +29,106 @@ use crate::{CacheError, Want};
 use atoll_fabric::{Batch, Endpoint};
 
 impl<E: Endpoint> Forge<E> {
-    /// Where a new record goes, and what frequency it brings: a key that was in the main queue, or that came back soon after it was evicted, starts in
-    /// the main queue.
-    pub(super) fn queue_for(&self, hash: KeyHash, found: Option<&Found>) -> (Queue, u8) {
+    /// Where a new record goes, and what frequency it brings: a key that was in the main queue, or
+    /// that came back soon after it was evicted, starts in the main queue.
+    pub(super) fn queue_for(&self, op: &Operation, hash: KeyHash, found: Option<&Found>) -> (Queue, u8) {
         match found {
             Some(found) => {
                 let hits = self.shared.hotness.count(found.chunk, found.header.number, found.header.generation);
                 (if found.header.main { Queue::Main } else { Queue::Small }, hits.saturating_add(1).min(3))
             }
-            None if self.ghost(hash).is_some() => (Queue::Main, 0),
+            None if self.ghost(op, hash).is_some() => (Queue::Main, 0),
             None => (Queue::Small, 0),
         }
     }
 
     /// The place of a ghost of this key that is young enough.
-    fn ghost(&self, hash: KeyHash) -> Option<usize> {
+    fn ghost(&self, op: &Operation, hash: KeyHash) -> Option<usize> {
         if !self.shared.settings.options.ghosts {
             return None;
         }
-        let young = |position: u32| self.small_head.wrapping_sub(position) <= self.ghost_age_groups;
-        let words = self.seen_words().iter();
+        let young = |position: u32| self.small_head.get().wrapping_sub(position) <= self.ghost_age_groups.get();
+        let words = op.seen_words().iter();
         words.map(|word| Slot(*word)).position(|word| word.ghost_position(hash).is_some_and(young))
     }
 
-    /// The place in the bucket that an insertion takes: its own ghost's, a free one, the oldest ghost's; else that of a live object.
-    fn choose_place(&self, hash: KeyHash) -> usize {
-        if let Some(index) = self.ghost(hash) {
+    /// The place in the bucket that an insertion takes: its own ghost's, a free one, the oldest
+    /// ghost's; else that of a live object.
+    fn choose_place(&self, op: &Operation, hash: KeyHash) -> usize {
+        if let Some(index) = self.ghost(op, hash) {
             return index;
         }
         // Free slots before ghosts, old ghosts before young ones.
-        let small_head = self.small_head;
+        let small_head = self.small_head.get();
         let rank = |(place, word): (usize, &u64)| {
             let word = Slot(*word);
             let age = word.any_ghost_position().map(|position| u32::MAX - small_head.wrapping_sub(position));
             // One number, the place in its low byte, so that the least is found without a branch.
             u64::from(!word.is_free()) << 40 | u64::from(age.map_or(0, |age| age.max(1))) << 8 | place as u64
         };
-        let least = self.seen_words().iter().enumerate().map(rank).min().expect("a bucket has slots");
+        let least = op.seen_words().iter().enumerate().map(rank).min().expect("a bucket has slots");
         let best = least as usize % 256;
-        if self.seen(hash, best).0.is_free() {
+        if op.seen(hash, best).0.is_free() {
             return best;
         }
-        // It is full: any object will do that is not pending and has no extents to free; the random one is the fairest.
+        // It is full: any object will do that is not pending and has no extents to free; the random
+        // one is the fairest.
         let start = self.client.endpoint.random() as usize % BUCKET_SLOTS;
-        let usable = |index: &usize| self.seen(hash, *index).0.is_live() && !self.seen(hash, *index).0.is_large();
+        let usable = |index: &usize| op.seen(hash, *index).0.is_live() && !op.seen(hash, *index).0.is_large();
         (0..BUCKET_SLOTS).map(|index| (index + start) % BUCKET_SLOTS).find(usable).unwrap_or(start)
     }
 
     pub(super) async fn try_insert(
-        &mut self,
-        hash: KeyHash,
-        key: &[u8],
+        &self,
+        op: &mut Operation,
+        (hash, key): (KeyHash, &[u8]),
         value: &[u8],
         new: &New,
+        place: &Place,
     ) -> Result<bool, CacheError> {
-        let index = self.choose_place(hash);
-        let (before, slot) = self.seen(hash, index);
+        let index = self.choose_place(op, hash);
+        let (before, slot) = op.seen(hash, index);
         if before.is_large() && before.is_live() {
-            self.unlink(slot, before).await?;
+            self.unlink(op, slot, before).await?;
             return Ok(false);
         }
-        let place = self.place(new, slot, hash);
-        let word = self.encode(hash, key, value, new, place);
+        self.groups.borrow_mut().aim(place, slot);
+        let word = self.encode(op, hash, key, value, new, place);
         let address = self.shared.layout.slot(slot);
         let certain = self.is_open(Hole::DuplicateKey);
         let first = if certain { word } else { word.pending() };
-        let (at, record) = self.outgoing_record(place);
+        let (at, record) = self.outgoing_record(op, place);
         let is_in_order = self.is_in_order(at, address);
         let record = if is_in_order { record } else { Box::pin(self.write_first(at, record)).await? };
         let mut batch = Batch::new();
         let written = Earlier::add(&mut batch, at, record, is_in_order);
         let swap = batch.compare_and_swap(address, before.0, first.0);
         let begun_ns = self.client.endpoint.now_ns();
-        let read = self.add_bucket_read(&mut batch, hash);
+        let read = self.add_bucket_read(op, &mut batch, hash);
         self.client.endpoint.post(&mut batch).await?;
-        self.outgoing = written.take(&mut batch);
-        self.bucket = batch.take(read);
+        op.outgoing = written.take(&mut batch);
+        op.bucket = batch.take(read);
         if !batch.swapped(swap) {
-            self.unplace(new);
             return Ok(false);
         }
         if before.is_live() {
             self.evict_displaced(before).await?;
         }
-        let published = certain || self.decide_pending(hash, key, slot, word, begun_ns).await?;
+        let published = certain || self.decide_pending(op, hash, key, slot, word, begun_ns).await?;
         if !published {
-            self.unplace(new);
             return Ok(false);
         }
-        self.addresses.learn(hash, slot, word);
+        self.addresses.borrow_mut().learn(hash, slot, word);
         // Whoever took a live object's place added one and removed one.
-        self.reserved = false;
+        op.set_reserved(&self.reserved, false);
         self.client.count_objects(1).await?;
         Ok(true)
     }
 
     /// Accounts for an object whose slot an insertion took.
-    async fn evict_displaced(&mut self, before: Slot) -> Result<(), CacheError> {
-        self.stats.evictions += 1;
-        self.stats.evictions_index += 1;
+    async fn evict_displaced(&self, before: Slot) -> Result<(), CacheError> {
+        self.stats.evictions.add(1);
+        self.stats.evictions_index.add(1);
         self.count_removed(1).await?;
         if let Some((_, bytes, chunk)) = self.record_span(before) {
             self.count_dead(chunk, bytes as u64);
@@ -130,9 +136,11 @@ impl<E: Endpoint> Forge<E> {
         Ok(())
     }
 
-    /// Decides this client's pending slot; whether it is live now. The bucket has been READ after it became pending.
+    /// Decides this client's pending slot; whether it is live now. The bucket has been READ after
+    /// it became pending.
     async fn decide_pending(
-        &mut self,
+        &self,
+        op: &mut Operation,
         hash: KeyHash,
         key: &[u8],
         slot: u64,
@@ -141,7 +149,7 @@ impl<E: Endpoint> Forge<E> {
     ) -> Result<bool, CacheError> {
         let address = self.shared.layout.slot(slot);
         for _ in 0..ATTEMPTS_MAX {
-            let live = self.search(hash, key, Want::Meta, false, Some(slot), begun_ns).await?;
+            let live = self.search(op, (hash, key), Want::Meta, false, Some(slot), begun_ns).await?;
             let mut look_again = matches!(live, Search::Anew | Search::Overtaken { .. });
             if matches!(live, Search::Found(_)) {
                 let mut batch = Batch::new();
@@ -150,7 +158,7 @@ impl<E: Endpoint> Forge<E> {
                 return Ok(false);
             }
             if !look_again {
-                match self.search(hash, key, Want::Meta, true, Some(slot), begun_ns).await? {
+                match self.search(op, (hash, key), Want::Meta, true, Some(slot), begun_ns).await? {
                     Search::Absent => {}
                     Search::Anew | Search::Overtaken { .. } => look_again = true,
                     Search::Found(other) => {
@@ -168,7 +176,7 @@ impl<E: Endpoint> Forge<E> {
                 return Ok(batch.swapped(swap));
             }
             begun_ns = self.client.endpoint.now_ns();
-            self.read_bucket(hash).await?;
+            self.read_bucket(op, hash).await?;
         }
         Err(CacheError::Damaged { what: "an object that stays unsound" })
     }

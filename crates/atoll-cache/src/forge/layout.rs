@@ -22,23 +22,25 @@
 //! +---------------------------------+----------------+-------------------------+
 //! ```
 //!
-//! A record's first three words are owned by who owns the chunk, its counters atomics only; samples so far: atomics only; samples: data, which anybody may WRITE and
-//! which are hints. See `glcache`.
+//! A record's first three words are owned by who owns the chunk, its counters atomics only; samples
+//! so far: atomics only; samples: data, which anybody may WRITE and which are hints. See `glcache`.
 //!
 //! Buried bytes: bytes that were ever made dead, wrapping (see `cleaning`). Sweep: the hand
 //! that goes round the descriptors (see `sweep`). Both atomics only.
 //!
-//! Cursors: one word, tail 32 | head 32, atomics only. Frequencies: for each of the ring's last `4 * window` positions one array of
-//! 16-bit counters, four to a word, atomics only. Rings: see `ring`. Index: see `slot`; atomics only. Every node has equally many buckets, in the
-//! order of their numbers; a hash chooses among all.
+//! Cursors: one word, tail 32 | head 32, atomics only. Frequencies: for each of the ring's last `4 *
+//! window` positions one array of 16-bit counters, four to a word, atomics only. Rings: see `ring`.
+//! Index: see `slot`; atomics only. Every node has equally many buckets, in the order of their
+//! numbers; a hash chooses among all.
 
 use super::settings::ForgeSettings;
 use crate::glcache::{Sample, Written};
 use atoll_fabric::Address;
 use atoll_pool::{ChunkId, EngineArea, Layout, Pool, PoolError, PoolSettings};
 
-/// Slots of a bucket. A key has one bucket: of sixteen slots, filled to half (the other half are ghosts), one in some thousand keys finds it
-/// full, and every lookup touches one place of the index.
+/// Slots of a bucket. A key has one bucket: of sixteen slots, filled to half (the other half are
+/// ghosts), one in some thousand keys finds it full, and every lookup touches one place of the
+/// index.
 pub const BUCKET_SLOTS: usize = 16;
 /// Bytes of a bucket, two lines.
 pub const BUCKET_BYTES: u64 = 8 * BUCKET_SLOTS as u64;
@@ -196,7 +198,8 @@ impl ForgeLayout {
         1 << self.samples_log2
     }
 
-    /// Where the sample with this number is, until one that is as many later as are kept takes its place.
+    /// Where the sample with this number is, until one that is as many later as are kept takes its
+    /// place.
     pub fn sample(&self, number: u64) -> Address {
         self.base.add(self.samples_line() + LINE + (number & (self.samples() - 1)) * Sample::BYTES)
     }
@@ -273,7 +276,8 @@ impl ForgeLayout {
     }
 }
 
-/// What a pool with these settings needs for the engine's words. (How many chunks there are bounds the ring, which the settings already size.)
+/// What a pool with these settings needs for the engine's words. (How many chunks there are bounds
+/// the ring, which the settings already size.)
 pub fn engine_area(settings: &PoolSettings) -> EngineArea {
     match ForgeSettings::decode(settings) {
         Ok(forge) => ForgeLayout::sized(Address::new(0, 0, 0), settings, &forge).area(),

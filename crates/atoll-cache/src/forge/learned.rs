@@ -1,5 +1,6 @@
-//! The verbs of the learned rule: how groups are sampled, and which are taken. What is decided on the way is in [`glcache`](crate::glcache), and says how this differs from
-//! the papers; what there is to learn from is told in `learning`.
+//! The verbs of the learned rule: how groups are sampled, and which are taken. What is decided on
+//! the way is in [`glcache`](crate::glcache), and says how this differs from the papers; what there
+//! is to learn from is told in `learning`.
 //!
 //! | step of an eviction | verbs |
 //! |---|---|
@@ -9,9 +10,10 @@
 //! | take their counts | READ counters; CAS each word that is not zero |
 //! | merge | see `leaving` |
 //!
-//! A group that is taken leaves its node behind, which whoever dequeues it drops (see `ring`). So that rings do not fill with such nodes, an eviction that finds one
-//! half full takes the next few from its head first; a group that is still alive there goes to the tail. A group is never put back with the node that it left still
-//! standing: what is merged is emptied, always.
+//! A group that is taken leaves its node behind, which whoever dequeues it drops (see `ring`). So
+//! that rings do not fill with such nodes, an eviction that finds one half full takes the next few
+//! from its head first; a group that is still alive there goes to the tail. A group is never put
+//! back with the node that it left still standing: what is merged is emptied, always.
 
 use super::evict::{EFFORT_ALL, Evicted};
 use super::group::Contents;
@@ -47,13 +49,14 @@ pub(super) struct Sampled {
 }
 
 impl<E: Endpoint> Forge<E> {
-    /// Whether the pool has counters for each chunk, and not for the groups near the heads of the queues.
+    /// Whether the pool has counters for each chunk, and not for the groups near the heads of the
+    /// queues.
     pub(super) fn counts_by_chunk(&self) -> bool {
         self.variant.eager_hotness || self.shared.settings.options.rule == Rule::Learned
     }
 
     /// Samples groups, and merges those worth least into one.
-    pub(super) async fn evict_learned(&mut self, cursors: [Cursors; 2], effort: u32) -> Result<Evicted, CacheError> {
+    pub(super) async fn evict_learned(&self, cursors: [Cursors; 2], effort: u32) -> Result<Evicted, CacheError> {
         self.advance_heads(cursors, HEADS_AT_ONCE).await?;
         let sampled = self.sample_groups().await?;
         if sampled.is_empty() {
@@ -75,7 +78,7 @@ impl<E: Endpoint> Forge<E> {
             for (leaver, count) in group.objects.iter_mut().zip(counts) {
                 leaver.frequency = leaver.frequency.saturating_add(count);
             }
-            self.stats.groups_evicted += 1;
+            self.stats.groups_evicted.add(1);
             groups.push((group, features.age()));
             if groups.len() == take {
                 break;
@@ -89,7 +92,7 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Queued groups from random places of the pool, no chunk twice; of any place if there are few.
-    async fn sample_groups(&mut self) -> Result<Vec<Sampled>, CacheError> {
+    async fn sample_groups(&self) -> Result<Vec<Sampled>, CacheError> {
         let chunks = self.client.pool.layout.chunks().min(self.shared.layout.group_records());
         let (mut looked, mut found) = (0, Vec::new());
         let runs_max = chunks.div_ceil(RUN_CHUNKS);
@@ -123,13 +126,9 @@ impl<E: Endpoint> Forge<E> {
         Ok(found)
     }
 
-    /// READs runs of chunks from each of these on, and adds the queued groups among them; how many chunks it looked at.
-    async fn sample_runs(
-        &mut self,
-        firsts: &[ChunkId],
-        chunks: u32,
-        found: &mut Vec<Sampled>,
-    ) -> Result<u32, CacheError> {
+    /// READs runs of chunks from each of these on, and adds the queued groups among them; how many
+    /// chunks it looked at.
+    async fn sample_runs(&self, firsts: &[ChunkId], chunks: u32, found: &mut Vec<Sampled>) -> Result<u32, CacheError> {
         let (pool, layout) = (&self.client.pool.layout, &self.shared.layout);
         let mut batch = Batch::new();
         let mut reads = ArrayVec::<_, RUNS_AT_ONCE>::new();
@@ -167,15 +166,17 @@ impl<E: Endpoint> Forge<E> {
         let objects = self.group_objects(descriptor.contents).unwrap_or(0);
         let (head, counters) = record.split_first_chunk()?;
         let written = Written::from_words(*head);
-        // A record of another generation is of a group that is gone, or did not get there: nothing is known but the counts.
+        // A record of another generation is of a group that is gone, or did not get there: nothing
+        // is known but the counts.
         let written = if written.generation == queued.generation { written } else { Written::default() };
         let lanes = counters.iter().flat_map(|word| (0..4).map(move |lane| (word >> (16 * lane)) as u16));
         let counts: Vec<u16> = lanes.take(objects).collect();
-        let features = Features::of(&written, self.lesson.groups_now, &counts);
+        let features = Features::of(&written, self.lesson.borrow().groups_now, &counts);
         Some(Sampled { chunk, descriptor, generation: queued.generation, contents, features })
     }
 
-    /// The sampled groups by what they are worth, the least first: as the trees predict, or by age as long as there are none.
+    /// The sampled groups by what they are worth, the least first: as the trees predict, or by age
+    /// as long as there are none.
     fn least_first(&self, sampled: &[Sampled]) -> Vec<usize> {
         let features: Vec<Features> = sampled.iter().map(|sampled| sampled.features).collect();
         let trees = self.shared.learner.as_ref().and_then(|learner| learner.trees(self.client.endpoint.now_ns()));
@@ -190,7 +191,7 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Makes one group of the best objects of several, which come with their ages, and frees these.
-    async fn merge(&mut self, mut groups: Vec<(LeavingGroup, f32)>, effort: u32) -> Result<(), CacheError> {
+    async fn merge(&self, mut groups: Vec<(LeavingGroup, f32)>, effort: u32) -> Result<(), CacheError> {
         let settings = &self.client.pool.settings;
         let (chunk_bytes, merged) = (u64::from(settings.chunk_bytes), groups.len());
         let mut candidates = Vec::new();

@@ -1,4 +1,5 @@
-//! What there is to learn from, told to the pool and read from it. What comes of it is in [`glcache`](crate::glcache), and says how this differs from the papers.
+//! What there is to learn from, told to the pool and read from it. What comes of it is in
+//! [`glcache`](crate::glcache), and says how this differs from the papers.
 //!
 //! | step | verbs |
 //! |---|---|
@@ -11,9 +12,10 @@
 //! What is flushed of a group that is gone counts for the next one in its chunk.
 
 use super::Forge;
-use super::group::{MapEntry, OpenGroup};
+use super::group::MapEntry;
 use super::layout::BUCKET_SLOTS;
 use super::learned::Sampled;
+use super::open_groups::OpenGroup;
 use super::ring::Cursors;
 use super::slot::{GHOST_MORE_MAX, KeyHash, UNIT_BYTES};
 use crate::CacheError;
@@ -64,7 +66,7 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Adds this process's counts of some groups to the pool.
-    pub(super) async fn flush_touched(&mut self) -> Result<(), CacheError> {
+    pub(super) async fn flush_touched(&self) -> Result<(), CacheError> {
         let cursors = self.cursors().await?;
         self.note_cursors(cursors);
         let shared = self.shared.clone();
@@ -78,16 +80,17 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// The record of a group that is about to be queued, and where it goes.
-    pub(super) fn group_record(&mut self, group: &OpenGroup) -> Option<(Address, Buffer)> {
+    pub(super) fn group_record(&self, group: &OpenGroup) -> Option<(Address, Buffer)> {
         let learner = self.shared.learner.as_ref()?;
         let at = self.shared.layout.group_record(group.chunk)?;
-        let (hits, misses) = (self.stats.hits, self.stats.misses());
-        let (hits_told, misses_told) = std::mem::replace(&mut self.lesson.told, (hits, misses));
+        let stats = self.stats.stats(self.client.upkeep());
+        let (hits, misses) = (stats.hits, stats.misses());
+        let (hits_told, misses_told) = std::mem::replace(&mut self.lesson.borrow_mut().told, (hits, misses));
         let (hits, misses) = (hits - hits_told, misses - misses_told);
         let objects = group.map.len().max(1);
         let written = Written {
             generation: group.generation,
-            groups_before: self.lesson.groups_now,
+            groups_before: self.lesson.borrow().groups_now,
             object_bytes: (group.used_bytes + group.extent_bytes) as f32 / objects as f32,
             ..learner.rates(objects as u64, hits + misses, misses, self.client.endpoint.now_ns())
         };
@@ -97,8 +100,9 @@ impl<E: Endpoint> Forge<E> {
         Some((at, words))
     }
 
-    /// Tells what groups were worth that have been watched for long enough, learns if that is enough that is new, and begins to watch others.
-    pub(super) async fn learn(&mut self, sampled: &[Sampled]) -> Result<(), CacheError> {
+    /// Tells what groups were worth that have been watched for long enough, learns if that is
+    /// enough that is new, and begins to watch others.
+    pub(super) async fn learn(&self, sampled: &[Sampled]) -> Result<(), CacheError> {
         let shared = self.shared.clone();
         let Some(learner) = &shared.learner else { return Ok(()) };
         let samples = learner.watch.finish(learner.watched_lookups());
@@ -116,7 +120,7 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Adds samples to those of the pool; how many there have been with them.
-    async fn add_samples(&mut self, samples: &[Sample]) -> Result<u64, CacheError> {
+    async fn add_samples(&self, samples: &[Sample]) -> Result<u64, CacheError> {
         let layout = &self.shared.layout;
         let mut batch = Batch::new();
         let first = batch.fetch_and_add(layout.samples_so_far(), samples.len() as u64);
@@ -139,7 +143,7 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// All samples of the pool that make sense, when so many have been added.
-    async fn read_samples(&mut self, so_far: u64) -> Result<Vec<Sample>, CacheError> {
+    async fn read_samples(&self, so_far: u64) -> Result<Vec<Sample>, CacheError> {
         let layout = &self.shared.layout;
         let mut buffer = Buffer::new();
         buffer.resize((layout.samples().min(so_far.max(1)) * Sample::BYTES) as usize);
@@ -148,7 +152,7 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Begins to watch a few of the sampled groups.
-    async fn watch_some(&mut self, sampled: &[Sampled]) -> Result<(), CacheError> {
+    async fn watch_some(&self, sampled: &[Sampled]) -> Result<(), CacheError> {
         let shared = self.shared.clone();
         let (Some(learner), layout) = (&shared.learner, &shared.pool.layout) else { return Ok(()) };
         let mut chosen = ArrayVec::<&Sampled, WATCH_AT_ONCE>::new();
@@ -176,7 +180,8 @@ impl<E: Endpoint> Forge<E> {
             let map = batch.take_nth(nth);
             let mut end = one.contents.used_units;
             let objects = map.words().iter().map(|word| {
-                // The last object's entry is the first of the map: where one begins the one before it ends.
+                // The last object's entry is the first of the map: where one begins the one before
+                // it ends.
                 let entry = MapEntry::from_word(*word);
                 let units = end.saturating_sub(entry.offset_units).max(1);
                 end = entry.offset_units;

@@ -10,13 +10,16 @@
 //! | unlink what goes | CAS slot -> ghost or empty | each object is gone or still there |
 //! | reuse | READ signals; CAS Leaving -> Open, next generation | |
 //!
-//! The map tells what a slot's word is while it points into the group (see `group`). Where few objects are dead, by the count of dead bytes, every slot is swapped
-//! from that word, and the swap itself finds which are. An atomic costs a NIC about four READs: where more than a quarter is dead the slots are READ first.
-//! So they are where a group is cleaned: a dead object that is copied would be dead in its next group.
+//! The map tells what a slot's word is while it points into the group (see `group`). Where few
+//! objects are dead, by the count of dead bytes, every slot is swapped from that word, and the swap
+//! itself finds which are. An atomic costs a NIC about four READs: where more than a quarter is
+//! dead the slots are READ first. So they are where a group is cleaned: a dead object that is
+//! copied would be dead in its next group.
 //!
-//! A slot that no longer points into the group belongs to somebody else and is left alone. The chunk is reused only when every slot was unlinked and no
-//! signal protects it; else it waits in this client's hands. Extents of large objects that go are freed at once: whoever still reads them finds
-//! the slot changed, or another checksum.
+//! A slot that no longer points into the group belongs to somebody else and is left alone. The
+//! chunk is reused only when every slot was unlinked and no signal protects it; else it waits in
+//! this client's hands. Extents of large objects that go are freed at once: whoever still reads
+//! them finds the slot changed, or another checksum.
 
 use super::group::{Contents, MapEntry};
 use super::layout::{BUCKET_SLOTS, Queue};
@@ -31,7 +34,8 @@ use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Intent};
 use atoll_pool::chunks::{self, Descriptor};
 use atoll_pool::{Chunk, ChunkId, ChunkState};
 
-/// One part in so many of a group that is dead makes it worth to READ the slots before they are swapped.
+/// One part in so many of a group that is dead makes it worth to READ the slots before they are
+/// swapped.
 const DEAD_READ_ONE_IN: u64 = 4;
 
 /// An object of a group that is on its way out.
@@ -50,7 +54,8 @@ pub(super) struct Leaver {
 /// Which groups' slots are READ before they are swapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slots {
-    /// Those of groups much of which is dead. Where nothing stays, a swap that fails costs no more than a READ that finds a dead object.
+    /// Those of groups much of which is dead. Where nothing stays, a swap that fails costs no more
+    /// than a READ that finds a dead object.
     IfManyDead,
     /// All: what is dead is not to be copied.
     Always,
@@ -92,9 +97,9 @@ impl LeavingGroup {
 }
 
 impl<E: Endpoint> Forge<E> {
-    /// Owns the group of a node that was found at a queue's head, reads all that is known of its objects, and empties the node. `None` if the node was
-    /// stale, or its segment sent it back.
-    pub(super) async fn take_group(&mut self, queue: Queue, head: Head) -> Result<Option<LeavingGroup>, CacheError> {
+    /// Owns the group of a node that was found at a queue's head, reads all that is known of its
+    /// objects, and empties the node. `None` if the node was stale, or its segment sent it back.
+    pub(super) async fn take_group(&self, queue: Queue, head: Head) -> Result<Option<LeavingGroup>, CacheError> {
         let owned = self.own_head(queue, &head).await?;
         // Owned by this client or stale: either way the node has served.
         self.empty_node(queue, head.position, head.word).await?;
@@ -108,7 +113,7 @@ impl<E: Endpoint> Forge<E> {
         Ok(None)
     }
 
-    async fn own_head(&mut self, queue: Queue, head: &Head) -> Result<Option<LeavingGroup>, CacheError> {
+    async fn own_head(&self, queue: Queue, head: &Head) -> Result<Option<LeavingGroup>, CacheError> {
         let Head { node, position, .. } = *head;
         if self.client.pool.layout.checked_chunk(node.chunk.0).is_none() && !self.is_open(Hole::UnknownNode) {
             self.client.learn_nodes().await?;
@@ -116,9 +121,10 @@ impl<E: Endpoint> Forge<E> {
         if self.client.pool.layout.checked_chunk(node.chunk.0).is_none() {
             return Ok(None);
         }
-        // A repairer that finds the node behind the head steals the group, empties the node and queues the group again by another
-        // node. A dequeuer that comes late must not own the group by the old node: its group would have two nodes when it is put
-        // back. The repairer empties the old node before the descriptor is Queued again. So a node that is READ behind the
+        // A repairer that finds the node behind the head steals the group, empties the node and
+        // queues the group again by another node. A dequeuer that comes late must not own the group
+        // by the old node: its group would have two nodes when it is put back. The repairer empties
+        // the old node before the descriptor is Queued again. So a node that is READ behind the
         // descriptor and is unchanged is the node of what the descriptor said.
         let mut batch = Batch::new();
         let mut words = Buffer::new();
@@ -150,7 +156,7 @@ impl<E: Endpoint> Forge<E> {
 
     /// Makes a queued chunk this client's, and READs its map and its objects' slots.
     pub(super) async fn own_group(
-        &mut self,
+        &self,
         chunk: ChunkId,
         descriptor: chunks::Descriptor,
         mut frequencies: Vec<u16>,
@@ -159,8 +165,9 @@ impl<E: Endpoint> Forge<E> {
         let Some(queued) = descriptor.chunk else { return Ok(None) };
         let layout = self.client.pool.layout.clone();
         let leaving = Chunk::owned(ChunkState::Leaving, self.client.me(), queued.generation);
-        // The descriptor was READ in any order of its words, perhaps while its owner closed the group: only what is READ behind the swap
-        // (an atomic orders a READ behind it) is the group's own.
+        // The descriptor was READ in any order of its words, perhaps while its owner closed the
+        // group: only what is READ behind the swap (an atomic orders a READ behind it) is the
+        // group's own.
         let mut batch = Batch::new();
         let swap = batch.compare_and_swap(layout.descriptor(chunk), queued.word(), leaving.word());
         let contents = batch.read_word(layout.descriptor(chunk).add(8));
@@ -202,7 +209,7 @@ impl<E: Endpoint> Forge<E> {
 
     /// READs the map of a group that this client owns, and its objects' slots if that is worth it.
     async fn read_map(
-        &mut self,
+        &self,
         chunk: ChunkId,
         generation: u32,
         contents: Contents,
@@ -211,13 +218,12 @@ impl<E: Endpoint> Forge<E> {
     ) -> Result<LeavingParts, CacheError> {
         let layout = &self.client.pool.layout;
         let objects = usize::from(contents.objects);
-        let mut map = std::mem::take(&mut self.scratch);
-        map.resize(8 * objects);
+        let map = self.spares.take(8 * objects);
         let at = layout.chunk(chunk).add(layout.chunk_bytes - 8 * objects as u64);
         let map = self.client.endpoint.read(at, map).await?;
         let mut entries: Vec<_> =
             map.words().iter().rev().map(|word| (MapEntry::from_word(*word), None::<Slot>)).collect();
-        self.scratch = map;
+        self.spares.keep(map);
         // The paper's rule judges groups by how many of their objects are alive.
         let few_dead = dead_bytes < contents.used_bytes(layout.chunk_bytes) / DEAD_READ_ONE_IN;
         if few_dead
@@ -244,7 +250,8 @@ impl<E: Endpoint> Forge<E> {
         Ok(LeavingParts { entries, is_known: true, bytes: Buffer::new() })
     }
 
-    /// Fills in what the slots' words are as long as they point to the group's objects. `false` if the map is not one that a client wrote.
+    /// Fills in what the slots' words are as long as they point to the group's objects. `false` if
+    /// the map is not one that a client wrote.
     fn expect_words(
         &self,
         entries: &mut [(MapEntry, Option<Slot>)],
@@ -285,10 +292,10 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Puts a group whole into a queue again, with the frequencies that its objects are to carry.
-    pub(super) async fn put_back(&mut self, group: LeavingGroup, queue: Queue, segment: u8) -> Result<(), CacheError> {
-        self.stats.groups_reinserted += 1;
+    pub(super) async fn put_back(&self, group: LeavingGroup, queue: Queue, segment: u8) -> Result<(), CacheError> {
+        self.stats.groups_reinserted.add(1);
         let layout = self.client.pool.layout.clone();
-        let mut map = std::mem::take(&mut self.scratch);
+        let mut map = self.spares.take(0);
         map.resize(8 * group.objects.len());
         for (word, leaver) in map.words_mut().iter_mut().rev().zip(&group.objects) {
             *word = MapEntry { carry: leaver.carry, ..leaver.entry }.word();
@@ -302,7 +309,7 @@ impl<E: Endpoint> Forge<E> {
         let written = Earlier::add(&mut batch, at, map, is_in_order);
         let swap = batch.compare_and_swap(descriptor, group.state.word(), queued.word());
         self.client.endpoint.post(&mut batch).await?;
-        self.scratch = written.take(&mut batch);
+        self.spares.keep(written.take(&mut batch));
         if !batch.swapped(swap) {
             return Err(CacheError::Damaged { what: "somebody else changed the state of a leaving group" });
         }
@@ -316,8 +323,9 @@ impl<E: Endpoint> Forge<E> {
         self.enqueue(queue, node).await
     }
 
-    /// Moves what stays to the open group of `to`, unlinks what does not, and takes the chunk into the stock.
-    pub(super) async fn empty_group(&mut self, mut group: LeavingGroup, to: Queue) -> Result<(), CacheError> {
+    /// Moves what stays to the open group of `to`, unlinks what does not, and takes the chunk into
+    /// the stock.
+    pub(super) async fn empty_group(&self, mut group: LeavingGroup, to: Queue) -> Result<(), CacheError> {
         if self.is_open(Hole::EarlyReuse) {
             self.release_chunk(&group).await?;
         }
@@ -335,13 +343,15 @@ impl<E: Endpoint> Forge<E> {
         Ok(())
     }
 
-    /// Makes the slots of objects that do not stay empty, or ghosts. Gives those whose slots point here although they are not what they were taken for:
-    /// something else than a client wrote to the map by which they were.
-    async fn unlink_leavers(&mut self, group: &LeavingGroup, leavers: &[Leaver]) -> Result<Vec<Leaver>, CacheError> {
+    /// Makes the slots of objects that do not stay empty, or ghosts. Gives those whose slots point
+    /// here although they are not what they were taken for: something else than a client wrote to
+    /// the map by which they were.
+    async fn unlink_leavers(&self, group: &LeavingGroup, leavers: &[Leaver]) -> Result<Vec<Leaver>, CacheError> {
         let leave_ghosts = self.shared.settings.options.ghosts && group.queue == Queue::Small;
         let mut mistaken = Vec::new();
         for part in leavers.chunks(BATCH_VERBS_MAX) {
-            // Where memory is near the swaps wait for it one after the other, unless it is on its way.
+            // Where memory is near the swaps wait for it one after the other, unless it is on its
+            // way.
             for leaver in part {
                 self.client.endpoint.expect(self.shared.layout.slot(leaver.entry.slot), 8, Intent::Write);
             }
@@ -356,7 +366,7 @@ impl<E: Endpoint> Forge<E> {
                 .map(|leaver| {
                     let word = leaver.word.unwrap_or(Slot::EMPTY);
                     let hash = KeyHash { bucket: 0, fingerprint: word.fingerprint(), more: leaver.entry.more };
-                    let after = if leave_ghosts { Slot::ghost(hash, self.small_head) } else { Slot::EMPTY };
+                    let after = if leave_ghosts { Slot::ghost(hash, self.small_head.get()) } else { Slot::EMPTY };
                     batch.compare_and_swap(self.shared.layout.slot(leaver.entry.slot), word.0, after.0)
                 })
                 .collect();
@@ -374,7 +384,7 @@ impl<E: Endpoint> Forge<E> {
                     self.extent_io().free_extents(&extents).await?;
                 }
             }
-            self.stats.evictions += removed;
+            self.stats.evictions.add(removed);
             if removed > 0 {
                 self.count_removed(removed).await?;
             }
@@ -383,7 +393,7 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// The extents of a large object in a group that this client owns.
-    async fn leaving_extents(&mut self, leaver: &Leaver) -> Result<Option<super::extent::Extents>, CacheError> {
+    async fn leaving_extents(&self, leaver: &Leaver) -> Result<Option<super::extent::Extents>, CacheError> {
         let Some((at, bytes, _)) = leaver.word.and_then(|word| self.record_span(word)) else { return Ok(None) };
         let mut buffer = Buffer::new();
         buffer.resize(bytes);
@@ -396,9 +406,8 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Takes an emptied chunk into the stock, or lets it wait.
-    async fn release_chunk(&mut self, group: &LeavingGroup) -> Result<(), CacheError> {
-        let protected =
-            !self.is_open(Hole::Protection) && self.client.protected_by_others().await?.contains(&group.chunk);
+    async fn release_chunk(&self, group: &LeavingGroup) -> Result<(), CacheError> {
+        let protected = !self.is_open(Hole::Protection) && self.client.protected_chunks().await?.contains(&group.chunk);
         if protected {
             self.let_wait(group.chunk);
             return Ok(());

@@ -1,4 +1,5 @@
-//! The way of a GET: READ the key's bucket, READ the record, check it. Two round trips, no lock, nothing written.
+//! The way of a GET: READ the key's bucket, READ the record, check it. Two round trips, no lock,
+//! nothing written.
 //!
 //! | what the record READ says | then |
 //! |---|---|
@@ -7,14 +8,15 @@
 //! | torn, or of another generation | the chunk was reused meanwhile: begin anew |
 //! | anything, later than [`REUSE_NS`] after the bucket READ began | begin anew |
 //!
-//! The tag in the slot has up to 16 bits of the chunk's generation, so a record that passes is the slot's own unless the chunk was
-//! reused 2^16 times (or, in pools beyond 64 GiB, fewer times, each with the whole pool turned over) between two READs; the time limit
-//! excludes that.
+//! The tag in the slot has up to 16 bits of the chunk's generation, so a record that passes is the
+//! slot's own unless the chunk was reused 2^16 times (or, in pools beyond 64 GiB, fewer times, each
+//! with the whole pool turned over) between two READs; the time limit excludes that.
 //!
-//! A key that is present throughout stays in one slot, so a bucket READ word by word in any order cannot miss it; one that is not
-//! found was absent at a moment between the READs.
+//! A key that is present throughout stays in one slot, so a bucket READ word by word in any order
+//! cannot miss it; one that is not found was absent at a moment between the READs.
 
 use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};
+use super::operation::Operation;
 use super::slot::{KeyHash, Slot};
 use super::{Forge, Hole};
 use crate::extent::ExtentIndex;
@@ -61,58 +63,31 @@ impl<E: Endpoint> Forge<E> {
         KeyHash::new(self.shared.hasher.hash(key), self.shared.settings.buckets)
     }
 
-    /// Where a key's bucket is, and this client's buffer for it.
+    /// Where a key's bucket is, and this operation's buffer for it.
     #[inline(always)]
-    fn bucket_span(&mut self, hash: KeyHash) -> (Address, Buffer) {
-        let mut buffer = std::mem::take(&mut self.bucket);
+    fn bucket_span(&self, op: &mut Operation, hash: KeyHash) -> (Address, Buffer) {
+        let mut buffer = std::mem::take(&mut op.bucket);
         buffer.resize(BUCKET_BYTES as usize);
         (self.shared.layout.bucket(hash.bucket), buffer)
     }
 
     /// READs the bucket of a key.
     #[inline]
-    pub(super) async fn read_bucket(&mut self, hash: KeyHash) -> Result<(), CacheError> {
-        let (at, buffer) = self.bucket_span(hash);
-        self.bucket = self.client.endpoint.read(at, buffer).await?;
+    pub(super) async fn read_bucket(&self, op: &mut Operation, hash: KeyHash) -> Result<(), CacheError> {
+        let (at, buffer) = self.bucket_span(op, hash);
+        op.bucket = self.client.endpoint.read(at, buffer).await?;
         Ok(())
     }
 
-    /// Adds the READ of a key's bucket to a batch, with this client's buffer.
+    /// Adds the READ of a key's bucket to a batch, with this operation's buffer.
     #[inline]
-    pub(super) fn add_bucket_read(&mut self, batch: &mut Batch, hash: KeyHash) -> atoll_fabric::Ticket {
-        let (at, buffer) = self.bucket_span(hash);
+    pub(super) fn add_bucket_read(&self, op: &mut Operation, batch: &mut Batch, hash: KeyHash) -> atoll_fabric::Ticket {
+        let (at, buffer) = self.bucket_span(op, hash);
         batch.read(at, buffer)
     }
 
-    /// The word of a place of the bucket that was read, and the number of its slot.
-    #[inline]
-    pub(super) fn seen(&self, hash: KeyHash, place: usize) -> (Slot, u64) {
-        (Slot(self.bucket.words()[place]), u64::from(hash.bucket) * BUCKET_SLOTS as u64 + place as u64)
-    }
-
-    /// The words of the bucket that was read.
-    #[inline]
-    pub(super) fn seen_words(&self) -> &[u64; BUCKET_SLOTS] {
-        self.bucket.words().first_chunk().expect("a bucket is READ whole")
-    }
-
-    /// The places of the bucket that was read whose words have the fingerprint of this hash, be they of an object or a ghost, in order. All are compared
-    /// before the first is gone through: where among sixteen the fingerprint is nobody foresees, so that asking one after the other would cost a processor
-    /// more.
-    #[inline]
-    pub(super) fn candidates(&self, hash: KeyHash) -> impl Iterator<Item = usize> + use<E> {
-        let bits = |bits, (place, word): (usize, &u64)| {
-            bits | u32::from(Slot(*word).fingerprint() == hash.fingerprint) << place
-        };
-        let mut left = self.seen_words().iter().enumerate().fold(0, bits);
-        std::iter::from_fn(move || {
-            let place = (left != 0).then_some(left.trailing_zeros() as usize)?;
-            left &= left - 1;
-            Some(place)
-        })
-    }
-
-    /// Where a slot's record is, and how many bytes to READ; `None` if the word points outside the heap.
+    /// Where a slot's record is, and how many bytes to READ; `None` if the word points outside the
+    /// heap.
     #[inline(always)]
     pub(super) fn record_span(&self, slot: Slot) -> Option<(Address, usize, ChunkId)> {
         let layout = &self.client.pool.layout;
@@ -127,7 +102,8 @@ impl<E: Endpoint> Forge<E> {
         Some((layout.chunk(chunk).add(within), slot.length().bytes().min(room) as usize, chunk))
     }
 
-    /// Whether a record that was read belongs to the slot, to another key's slot, or to neither any more. `body` is for large objects.
+    /// Whether a record that was read belongs to the slot, to another key's slot, or to neither any
+    /// more. `body` is for large objects.
     #[inline]
     pub(super) fn judge<'r>(&self, slot: Slot, record: &'r Buffer) -> Option<Record<'r>> {
         let record = Record::decode(record, &self.shared.hasher)?;
@@ -138,7 +114,13 @@ impl<E: Endpoint> Forge<E> {
 
     /// Looks `key` up; `counted` says whether as an access.
     #[inline]
-    pub(super) async fn lookup(&mut self, key: &[u8], into: &mut Value, counted: bool) -> Result<Lookup, CacheError> {
+    pub(super) async fn lookup(
+        &self,
+        op: &mut Operation,
+        key: &[u8],
+        into: &mut Value,
+        counted: bool,
+    ) -> Result<Lookup, CacheError> {
         if counted && self.client.count_operation() {
             Box::pin(self.make_round()).await?;
         }
@@ -146,7 +128,8 @@ impl<E: Endpoint> Forge<E> {
         if counted {
             self.observe(hash);
         }
-        if self.addresses.is_on()
+        let remembers = self.addresses.borrow().is_on();
+        if remembers
             // Boxed, so that it costs nothing where it is off.
             && let Some(lookup) = Box::pin(self.lookup_known(hash, key, into, counted)).await?
         {
@@ -154,15 +137,16 @@ impl<E: Endpoint> Forge<E> {
         }
         for attempt in 0..ATTEMPTS_MAX {
             let begun_ns = self.client.endpoint.now_ns();
-            // Not `read_bucket`: every future within this one costs a tenth of the instructions of a hit.
-            let (at, buffer) = self.bucket_span(hash);
-            self.bucket = self.client.endpoint.read(at, buffer).await?;
-            if let Some(lookup) = self.lookup_seen(hash, key, into, begun_ns, counted).await? {
+            // Not `read_bucket`: every future within this one costs a tenth of the instructions of
+            // a hit.
+            let (at, buffer) = self.bucket_span(op, hash);
+            op.bucket = self.client.endpoint.read(at, buffer).await?;
+            if let Some(lookup) = self.lookup_seen(op, hash, key, into, begun_ns, counted).await? {
                 return Ok(lookup);
             }
-            self.stats.rereads += 1;
+            self.stats.rereads.add(1);
             if attempt >= REREADS_MAX {
-                Box::pin(self.examine(hash, key)).await?;
+                Box::pin(self.examine(op, hash, key)).await?;
             }
         }
         Err(CacheError::Damaged { what: "an object that stays unsound" })
@@ -171,16 +155,18 @@ impl<E: Endpoint> Forge<E> {
     /// Goes through the places that were seen; `None` to begin anew.
     #[inline]
     async fn lookup_seen(
-        &mut self,
+        &self,
+        op: &mut Operation,
         hash: KeyHash,
         key: &[u8],
         into: &mut Value,
         begun_ns: u64,
         counted: bool,
     ) -> Result<Option<Lookup>, CacheError> {
-        // One after the other, not `candidates`: a hit in memory nearby takes a twentieth fewer instructions.
+        // One after the other, not `candidates`: a hit in memory nearby takes a twentieth fewer
+        // instructions.
         for place in 0..BUCKET_SLOTS {
-            let (slot, number) = self.seen(hash, place);
+            let (slot, number) = op.seen(hash, place);
             if !slot.may_be(hash.fingerprint) || slot.is_pending() {
                 continue;
             }
@@ -188,16 +174,16 @@ impl<E: Endpoint> Forge<E> {
                 Candidate::Ours(header) => {
                     into.meta = Meta::of(&header);
                     if header.expiry_ms.is_some() && self.has_expired(&header, begun_ns).await? {
-                        if !Box::pin(self.take_expired(number, slot)).await? {
+                        if !Box::pin(self.take_expired(op, number, slot)).await? {
                             return Ok(None);
                         }
-                        self.stats.misses_expired += u64::from(counted);
+                        self.stats.misses_expired.add(u64::from(counted));
                         return Ok(Some(Lookup::Expired));
                     }
                     if counted {
                         self.count_hit(slot, &header);
                     }
-                    self.addresses.learn(hash, number, slot);
+                    self.addresses.borrow_mut().learn(hash, number, slot);
                     return Ok(Some(Lookup::Hit));
                 }
                 Candidate::Other => {}
@@ -205,9 +191,9 @@ impl<E: Endpoint> Forge<E> {
             }
         }
         if counted {
-            self.stats.misses_absent += 1;
-            if self.remembers_absence {
-                self.remember_absence(hash, begun_ns);
+            self.stats.misses_absent.add(1);
+            if self.remembers_absence.get() {
+                self.remember_absence(op, hash, begun_ns);
             }
         }
         Ok(Some(Lookup::Absent))
@@ -216,7 +202,7 @@ impl<E: Endpoint> Forge<E> {
     /// READs a slot's record, and its extents if it is large, into `into` and judges it.
     #[inline]
     async fn read_candidate(
-        &mut self,
+        &self,
         slot: Slot,
         key: &[u8],
         into: &mut Value,
@@ -243,7 +229,7 @@ impl<E: Endpoint> Forge<E> {
     /// Judges the record in `into`, completing a large object.
     #[inline]
     pub(super) async fn judge_candidate(
-        &mut self,
+        &self,
         slot: Slot,
         key: &[u8],
         into: &mut Value,
@@ -267,7 +253,8 @@ impl<E: Endpoint> Forge<E> {
             if body.key_hash != self.shared.hasher.hash(key) || header.key_bytes != key.len() {
                 return Judged::Is(Candidate::Other);
             }
-            // Late or not is asked of the record alone: from here on its checksum of the body binds what is read, however long that takes.
+            // Late or not is asked of the record alone: from here on its checksum of the body binds
+            // what is read, however long that takes.
             return match self.timely(header, begun_ns) {
                 Candidate::Ours(header) => Judged::Large(header, Box::new(body)),
                 late => Judged::Is(late),
@@ -279,7 +266,7 @@ impl<E: Endpoint> Forge<E> {
 
     /// READs a large object's key and value, and judges them.
     async fn judge_body(
-        &mut self,
+        &self,
         header: Header,
         body: Box<LargeBody>,
         key: &[u8],
@@ -315,14 +302,14 @@ impl<E: Endpoint> Forge<E> {
 
     /// Whether the object has expired by the pool's time.
     #[inline]
-    pub(super) async fn has_expired(&mut self, header: &Header, begun_ns: u64) -> Result<bool, CacheError> {
+    pub(super) async fn has_expired(&self, header: &Header, begun_ns: u64) -> Result<bool, CacheError> {
         Ok(header.is_expired(self.client.pool_ms(begun_ns).await?))
     }
 
     /// Counts an access to the object in the slot.
     #[inline(always)]
-    pub(super) fn count_hit(&mut self, slot: Slot, header: &Header) {
-        self.stats.hits += 1;
+    pub(super) fn count_hit(&self, slot: Slot, header: &Header) {
+        self.stats.hits.add(1);
         let (chunk, _) = self.client.pool.layout.divide(self.shared.format.heap_offset(slot));
         let max = self.shared.settings.options.frequency_max;
         self.shared.hotness.touch(ChunkId(chunk as u32), header.number, header.generation, max);
@@ -333,17 +320,22 @@ impl<E: Endpoint> Forge<E> {
         }
     }
 
-    /// Looks many keys up: the buckets of 32 keys in one batch, then their first candidates in one. A key that is not decided by
-    /// its first candidate is looked up alone.
-    pub(super) async fn lookup_many<F>(&mut self, keys: &[&[u8]], mut found: F) -> Result<(), CacheError>
+    /// Looks many keys up: the buckets of 32 keys in one batch, then their first candidates in one.
+    /// A key that is not decided by its first candidate is looked up alone.
+    pub(super) async fn lookup_many<F>(
+        &self,
+        op: &mut Operation,
+        keys: &[&[u8]],
+        mut found: F,
+    ) -> Result<(), CacheError>
     where
         F: FnMut(usize, Lookup, &Value),
     {
-        let mut values: Vec<Value> = std::mem::take(&mut self.values_at_once);
+        let mut values: Vec<Value> = self.values_at_once.take();
         values.resize_with(KEYS_AT_ONCE, Value::new);
         for (round, keys) in keys.chunks(KEYS_AT_ONCE).enumerate() {
-            // A round in the middle would move the lease, and so say that nothing is used any more that
-            // was READ before. A key counts once, and once more where it is looked up alone.
+            // A round in the middle would move the lease, and so say that nothing is used any more
+            // that was READ before. A key counts once, and once more where it is looked up alone.
             let counted = 2 * keys.len() as u32;
             if self.client.is_round_due_within(counted) {
                 Box::pin(self.make_round()).await?;
@@ -357,7 +349,7 @@ impl<E: Endpoint> Forge<E> {
                 let lookup = match candidates[index] {
                     None => {
                         self.observe(self.key_hash(key));
-                        self.stats.misses_absent += 1;
+                        self.stats.misses_absent.add(1);
                         Lookup::Absent
                     }
                     Some(slot) => match self.judge_candidate(slot, key, value, begun_ns).await? {
@@ -367,7 +359,7 @@ impl<E: Endpoint> Forge<E> {
                             self.count_hit(slot, &header);
                             Lookup::Hit
                         }
-                        _ => self.lookup(key, value, true).await?,
+                        _ => self.lookup(op, key, value, true).await?,
                     },
                 };
                 found(round * KEYS_AT_ONCE + index, lookup, value);
@@ -376,18 +368,19 @@ impl<E: Endpoint> Forge<E> {
         for value in &mut values {
             value.shrink_beyond(1 << 16);
         }
-        self.values_at_once = values;
+        self.values_at_once.replace(values);
         Ok(())
     }
 
-    /// READs the buckets of several keys at once, then the record of each key's first candidate into its value.
+    /// READs the buckets of several keys at once, then the record of each key's first candidate
+    /// into its value.
     async fn first_candidates(
-        &mut self,
+        &self,
         keys: &[&[u8]],
         values: &mut [Value],
     ) -> Result<[Option<Slot>; KEYS_AT_ONCE], CacheError> {
         let mut candidates = [None; KEYS_AT_ONCE];
-        let mut buckets = std::mem::take(&mut self.buckets_at_once);
+        let mut buckets = self.buckets_at_once.take();
         buckets.resize_with(KEYS_AT_ONCE, Buffer::new);
         let mut batch = Batch::new();
         let mut hashes = [None; KEYS_AT_ONCE];
@@ -419,7 +412,7 @@ impl<E: Endpoint> Forge<E> {
                 values[index].buffer.resize(0);
             }
         }
-        self.buckets_at_once = buckets;
+        self.buckets_at_once.replace(buckets);
         if !batch.is_empty() {
             self.client.endpoint.post(&mut batch).await?;
         }

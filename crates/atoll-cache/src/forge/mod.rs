@@ -1,8 +1,9 @@
 //! FORGE: a cache in the pool whose housekeeping is done by groups.
 //!
-//! After Yang et al., "FORGE: Mitigating Synchronization Amplification for Memory-Disaggregated Caching Systems". New objects are written into the client's open group,
-//! one chunk; full groups pass through a small and a main FIFO queue; accesses are counted at home and told to the pool just before a group is
-//! evicted; what was hot in an evicted group is regrouped.
+//! After Yang et al., "FORGE: Mitigating Synchronization Amplification for Memory-Disaggregated
+//! Caching Systems". New objects are written into the client's open group, one chunk; full groups
+//! pass through a small and a main FIFO queue; accesses are counted at home and told to the pool
+//! just before a group is evicted; what was hot in an evicted group is regrouped.
 //!
 //! | module | concept |
 //! |---|---|
@@ -14,7 +15,8 @@
 //! | [`addresses`] | where objects were, for a GET in one round trip and a change in two |
 //! | `absence` | what a miss saw, for the insertion that follows |
 //! | `update` | the way of every change, by way of `search` (find the object), `insert` (a new key), `unlink` (how an object goes) |
-//! | [`group`] | open groups and the two-way index map |
+//! | [`group`] | groups and the two-way index map |
+//! | `open_groups` | those that a client fills |
 //! | [`ring`] | the FIFO of groups |
 //! | [`hotness`] | counting accesses |
 //! | `room` | how room is made: a free chunk, cleaning, eviction |
@@ -35,11 +37,15 @@
 //! | [`variants`] | the engine without one or the other technique |
 //! | [`holes`] | what the prototypes get wrong, switchable in tests |
 //!
-//! Departures from the paper, each explained where it is: the slot is one word (`slot`); the map is written when a group closes (`group`); counters of
-//! 16 bits in the pool (`hotness`); tickets published by compare-and-swap (`ring`); insertions are pending until they are known to be the only one of
-//! their key (`update`); by default objects are judged one by one, with ghosts ([`settings::Rule`]).
+//! Departures from the paper, each explained where it is: the slot is one word (`slot`); the map is
+//! written when a group closes (`group`); counters of 16 bits in the pool (`hotness`); tickets
+//! published by compare-and-swap (`ring`); insertions are pending until they are known to be the
+//! only one of their key (`update`); by default objects are judged one by one, with ghosts
+//! ([`settings::Rule`]).
 //!
-//! A client is one [`Forge`]: one thread's endpoint and its open groups. Clients of one process share a [`ForgePool`].
+//! A client is one [`Forge`]: one thread's endpoint and its open groups. It has many operations
+//! under way at once, each with its buffers and a protection (`operation`); one of them makes room
+//! at a time. Clients of one process share a [`ForgePool`].
 
 mod absence;
 pub mod addresses;
@@ -59,6 +65,8 @@ mod leaving;
 mod lookup;
 mod moving;
 mod nodes;
+mod open_groups;
+mod operation;
 mod operations;
 mod pooled;
 pub mod repair;
@@ -82,21 +90,26 @@ pub use variants::Variant;
 use crate::backoff::Backoff;
 use crate::extent::LatelyBound;
 use crate::glcache::Learner;
-use crate::overtaken::Overtaken;
+use crate::operation::Idle;
 use crate::record::Hasher;
-use crate::{CacheError, Stats, Value};
+use crate::spares::Spares;
+use crate::stats::Counters;
+use crate::{CacheError, Value};
 use absence::Absence;
 use addresses::{ADDRESS_CACHE_BYTES, Addresses};
 use atoll_fabric::{Address, Buffer, Endpoint};
 use atoll_pool::client::OPERATIONS_PER_ROUND;
+use atoll_pool::loan::Lender;
 use atoll_pool::{ChunkId, Client, Pool, PoolError, PoolSettings};
 use cleaning::Cleaning;
 use expiry::Sweep;
-use group::{MapEntry, OpenGroup};
 use hotness::HotnessMap;
 use layout::ForgeLayout;
 use learning::Lesson;
+use open_groups::OpenGroups;
+use operation::{Notes, Operation};
 use slot::{Slot, SlotFormat};
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 /// A `forge` pool as one process has it open.
@@ -112,7 +125,8 @@ pub struct ForgePool {
 }
 
 impl ForgePool {
-    /// Formats all-zero regions with settings made by [`ForgeOptions`]. A hash seed of 0 stands for a random one.
+    /// Formats all-zero regions with settings made by [`ForgeOptions`]. A hash seed of 0 stands for
+    /// a random one.
     pub async fn format<E: Endpoint>(endpoint: &E, settings: PoolSettings) -> Result<Arc<Self>, PoolError> {
         let hash_seed = if settings.hash_seed == 0 { endpoint.random() } else { settings.hash_seed };
         let settings = PoolSettings { hash_seed, ..settings };
@@ -161,77 +175,50 @@ impl ForgePool {
     }
 }
 
-/// Memory of groups that were closed: their maps and expiries, empty.
-type GroupMemory = Vec<(Vec<MapEntry>, Vec<(u64, u64)>)>;
-
-/// What a client's signal protects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Protection {
-    /// Nothing.
-    None,
-    /// A chunk.
-    Held,
-    /// Nothing soon: the WRITE that ends the last protection may still be under way.
-    Ending,
-}
-
 /// A client of a `forge` pool.
 pub struct Forge<E: Endpoint> {
     shared: Arc<ForgePool>,
     client: Client<E>,
-    /// The group that this client fills, for each queue.
-    groups: [Option<OpenGroup>; 2],
+    /// The groups that this client fills.
+    groups: RefCell<OpenGroups>,
     /// Chunks that this client owns in state Open, empty, with their generations.
-    stock: Vec<(ChunkId, u32)>,
-    /// Chunks that the operation under way wants in stock; 0 while it does not look for any.
-    stock_wanted: usize,
-    /// Whether the operation under way has filled the stock, with a spare chunk or without.
-    is_restocked: bool,
-    /// Chunks that this client emptied and somebody still protects.
-    waiting: Vec<ChunkId>,
+    stock: RefCell<Vec<(ChunkId, u32)>>,
+    /// One that is kept apart for what stays of the group that is being cleaned.
+    spare: Cell<Option<(ChunkId, u32)>>,
+    /// Lent to the operation that makes room.
+    making_room: Lender<()>,
+    /// Chunks that this operation wants in stock.
+    stock_wanted: Cell<usize>,
+    /// Chunks that this client emptied and that an operation of another client still protects.
+    waiting: RefCell<Vec<ChunkId>>,
     /// When updates look again whether those are still protected.
-    waiting_backoff: Backoff,
-    group_memory: GroupMemory,
-    /// The bucket of the key of the operation under way.
-    bucket: Buffer,
-    /// The same for many keys at once, and their values.
-    buckets_at_once: Vec<Buffer>,
-    values_at_once: Vec<Value>,
-    /// A record read.
-    record: Buffer,
-    /// A record to write.
-    outgoing: Buffer,
-    /// Any other span.
-    scratch: Buffer,
-    /// Memory for records of a group on its way out that are READ together, and for their copies.
-    stretches: Vec<Buffer>,
-    packed: Buffer,
-    /// The value that a change replaces.
-    old: Value,
-    /// What this client's signal protects, as far as it matters.
-    protection: Protection,
-    cleaning: Cleaning,
-    sweep: Sweep,
+    waiting_backoff: Cell<Backoff>,
+    /// Operations that are not under way.
+    operations: Idle<Slot, Notes>,
+    /// Objects that operations under way have counted against the limit and not yet inserted.
+    reserved: Cell<u64>,
+    spares: Spares,
+    /// Memory of the last lookup of many keys.
+    buckets_at_once: RefCell<Vec<Buffer>>,
+    values_at_once: RefCell<Vec<Value>>,
+    cleaning: RefCell<Cleaning>,
+    sweep: RefCell<Sweep>,
     /// Decides which dead records are counted.
-    dead_seen: u64,
+    dead_seen: Cell<u64>,
     /// Where the small queue's head was when last seen, and how many of its steps a ghost lasts.
-    small_head: u32,
-    ghost_age_groups: u32,
-    /// Whether an object was counted against the limit for the operation under way.
-    reserved: bool,
+    small_head: Cell<u32>,
+    ghost_age_groups: Cell<u32>,
     /// Mean frequency of recently merged groups, in sixteenths ([`Rule::Paper`]).
-    merged_mean: u64,
+    merged_mean: Cell<u64>,
     /// What it remembers for [`Rule::Learned`].
-    lesson: Lesson,
-    lately_bound: LatelyBound,
+    lesson: RefCell<Lesson>,
+    lately_bound: RefCell<LatelyBound>,
     /// What the last lookup saw, if it missed.
-    absence: Option<Absence>,
-    remembers_absence: bool,
-    /// Whom the change under way was overtaken by.
-    overtaken: Option<Overtaken<Slot>>,
+    absence: RefCell<Option<Absence>>,
+    remembers_absence: Cell<bool>,
     /// Where objects were, if this client remembers that.
-    addresses: Addresses,
-    stats: Stats,
+    addresses: RefCell<Addresses>,
+    stats: Counters,
     holes: OpenHoles,
     /// What this client does without, and where the area of that is.
     variant: Variant,
@@ -241,15 +228,16 @@ pub struct Forge<E: Endpoint> {
 impl<E: Endpoint> Forge<E> {
     /// Joins the pool as a new client.
     pub async fn join(shared: &Arc<ForgePool>, endpoint: E) -> Result<Self, PoolError> {
-        let mut forge = Self::new(shared, Client::join(&shared.pool, endpoint).await?);
-        atoll_pool::repair::settle_in(&mut forge).await.map_err(|error| match error {
+        let forge = Self::new(shared, Client::join(&shared.pool, endpoint).await?);
+        atoll_pool::repair::settle_in(&forge).await.map_err(|error| match error {
             CacheError::Verb(error) => PoolError::Verb(error),
             _ => PoolError::Damaged { what: "what a client that died left behind" },
         })?;
         Ok(forge)
     }
 
-    /// One that only looks at the pool, without a place in it: for [`Pooled::verify`](crate::Pooled::verify).
+    /// One that only looks at the pool, without a place in it: for
+    /// [`Pooled::verify`](crate::Pooled::verify).
     pub fn auditor(shared: &Arc<ForgePool>, endpoint: E) -> Self {
         Self::new(shared, Client::auditor(&shared.pool, endpoint))
     }
@@ -258,42 +246,35 @@ impl<E: Endpoint> Forge<E> {
         let window_objects = shared.settings.window * shared.pool.settings.group_objects_max;
         let is_near = client.endpoint.is_near();
         client.set_operations_per_round((window_objects / 8).clamp(1, OPERATIONS_PER_ROUND));
+        let first = ChunkId((client.endpoint.random() % u64::from(shared.pool.layout.chunks())) as u32);
+        let sweep = Sweep::new(client.endpoint.now_ns());
         Self {
-            dead_seen: 0,
-            cleaning: Cleaning::from(ChunkId(
-                (client.endpoint.random() % u64::from(shared.pool.layout.chunks())) as u32,
-            )),
-            sweep: Sweep::new(client.endpoint.now_ns()),
             shared: shared.clone(),
             client,
-            groups: [None, None],
-            stock: Vec::new(),
-            stock_wanted: 0,
-            is_restocked: false,
-            waiting: Vec::new(),
-            waiting_backoff: Backoff::default(),
-            group_memory: Vec::new(),
-            bucket: Buffer::new(),
-            buckets_at_once: Vec::new(),
-            values_at_once: Vec::new(),
-            record: Buffer::new(),
-            outgoing: Buffer::new(),
-            scratch: Buffer::new(),
-            stretches: Vec::new(),
-            packed: Buffer::new(),
-            old: Value::new(),
-            protection: Protection::None,
-            small_head: 0,
-            ghost_age_groups: 0,
-            reserved: false,
-            merged_mean: 0,
-            lesson: Lesson::default(),
-            lately_bound: LatelyBound::default(),
-            absence: None,
-            overtaken: None,
-            remembers_absence: !is_near,
-            addresses: Addresses::new(if is_near { 0 } else { ADDRESS_CACHE_BYTES }),
-            stats: Stats::default(),
+            groups: RefCell::default(),
+            stock: RefCell::default(),
+            spare: Cell::default(),
+            making_room: Lender::new(()),
+            stock_wanted: Cell::default(),
+            waiting: RefCell::default(),
+            waiting_backoff: Cell::default(),
+            operations: Idle::default(),
+            reserved: Cell::default(),
+            spares: Spares::default(),
+            buckets_at_once: RefCell::default(),
+            values_at_once: RefCell::default(),
+            cleaning: RefCell::new(Cleaning::from(first)),
+            sweep: RefCell::new(sweep),
+            dead_seen: Cell::default(),
+            small_head: Cell::default(),
+            ghost_age_groups: Cell::default(),
+            merged_mean: Cell::default(),
+            lesson: RefCell::default(),
+            lately_bound: RefCell::default(),
+            absence: RefCell::default(),
+            remembers_absence: Cell::new(!is_near),
+            addresses: RefCell::new(Addresses::new(if is_near { 0 } else { ADDRESS_CACHE_BYTES })),
+            stats: Counters::default(),
             holes: OpenHoles::NONE,
             variant: Variant::default(),
             variant_area: Address::new(0, 0, 0),
@@ -320,7 +301,7 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Puts everything that this client holds back into the pool and gives up its place.
-    pub async fn leave(&mut self) -> Result<(), CacheError> {
+    pub async fn leave(&self) -> Result<(), CacheError> {
         if !self.client.is_member() {
             return Ok(());
         }
@@ -336,7 +317,7 @@ impl<E: Endpoint> Forge<E> {
         left
     }
 
-    async fn put_back_and_leave(&mut self) -> Result<(), CacheError> {
+    async fn put_back_and_leave(&self) -> Result<(), CacheError> {
         for queue in Queue::ALL {
             self.close_group(queue, 0).await?;
         }
@@ -348,18 +329,20 @@ impl<E: Endpoint> Forge<E> {
         Ok(self.client.leave().await?)
     }
 
-    /// The same outcome of an operation, unless it came to an unexpected word because this client was shut out.
+    /// The same outcome of an operation, unless it came to an unexpected word because this client
+    /// was shut out.
     #[inline]
-    async fn judged<T>(&mut self, outcome: Result<T, CacheError>) -> Result<T, CacheError> {
+    async fn judged<T>(&self, outcome: Result<T, CacheError>) -> Result<T, CacheError> {
         if matches!(outcome, Err(CacheError::Damaged { .. } | CacheError::OutOfMemory)) {
             Box::pin(self.client.check_membership()).await?;
         }
         outcome
     }
 
-    /// What an operation does first now and then: tells the pool of accesses to groups that are about to be evicted, and tends.
+    /// What an operation does first now and then: tells the pool of accesses to groups that are
+    /// about to be evicted, and tends.
     #[cold]
-    async fn make_round(&mut self) -> Result<(), CacheError> {
+    async fn make_round(&self) -> Result<(), CacheError> {
         self.client.begin_round()?;
         self.flush_hotness().await?;
         self.tend().await
@@ -367,7 +350,10 @@ impl<E: Endpoint> Forge<E> {
 
     /// What every operation that writes does first.
     #[inline]
-    async fn begin(&mut self) -> Result<(), CacheError> {
+    async fn begin(&self, op: &mut Operation) -> Result<(), CacheError> {
+        if !self.client.try_begin(&mut op.entry) {
+            Box::pin(self.client.begin(&mut op.entry)).await?;
+        }
         if self.client.count_operation() {
             Box::pin(self.make_round()).await?;
         }
@@ -376,8 +362,9 @@ impl<E: Endpoint> Forge<E> {
 }
 
 impl<E: Endpoint> Drop for Forge<E> {
-    /// Leaves the pool if the fabric needs no waiting; over one that does, call [`Forge::leave`] before. In a thread that panics it does not touch what
-    /// it holds, which may be half done, and leaves that to a repair.
+    /// Leaves the pool if the fabric needs no waiting; over one that does, call [`Forge::leave`]
+    /// before. In a thread that panics it does not touch what it holds, which may be half done, and
+    /// leaves that to a repair.
     fn drop(&mut self) {
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         if !std::thread::panicking() {

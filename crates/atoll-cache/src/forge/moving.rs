@@ -6,16 +6,18 @@
 //! | pack | none: copies one behind the other, as the open group takes them | the same |
 //! | move | WRITE the copies in one piece, CAS each slot from record to copy | each object is here or there |
 //!
-//! The last step is one batch where records and slots are on one node; else the WRITE is awaited first (see `nodes`). All of a piece is written before
-//! any slot points into it, so that a repair which goes through the open group finds records without a gap, of which those that no slot points to are dead.
-//! A piece never goes on in another chunk: what is packed is moved before its group is closed.
+//! The last step is one batch where records and slots are on one node; else the WRITE is awaited
+//! first (see `nodes`). All of a piece is written before any slot points into it, so that a repair
+//! which goes through the open group finds records without a gap, of which those that no slot
+//! points to are dead. A piece never goes on in another chunk: what is packed is moved before its
+//! group is closed.
 //!
-//! A slot that has changed meanwhile is left alone. Its copy at the end of a piece gives its place back; one within the piece cannot, and is a dead record
-//! of the group as one that was replaced.
+//! A slot that has changed meanwhile is left alone, and the place of its copy withdrawn.
 
 use super::layout::Queue;
 use super::leaving::{Leaver, LeavingGroup};
 use super::nodes::Earlier;
+use super::open_groups::{Fate, Place};
 use super::slot::{KeyHash, RecordLength, Slot, UNIT_BYTES};
 use super::{Forge, Hole};
 use crate::CacheError;
@@ -25,9 +27,11 @@ use atoll_fabric::{Address, BATCH_VERBS_MAX, Batch, Buffer, Endpoint};
 use atoll_pool::ChunkId;
 use atoll_pool::chunks::FreeCount;
 
-/// Bytes between two records that are cheaper to READ along than to leave out: a READ takes a NIC as long as so many bytes take its link.
+/// Bytes between two records that are cheaper to READ along than to leave out: a READ takes a NIC
+/// as long as so many bytes take its link.
 const GAP_BYTES_MAX: usize = 128;
-/// Bytes of a stretch, unless one record is longer: what a client keeps in memory for it is bounded by a batch of them.
+/// Bytes of a stretch, unless one record is longer: what a client keeps in memory for it is bounded
+/// by a batch of them.
 const STRETCH_BYTES_MAX: usize = 16 << 10;
 /// Copies of a piece: its WRITE and their swaps are one batch.
 const PIECE_OBJECTS_MAX: usize = BATCH_VERBS_MAX - 1;
@@ -48,27 +52,28 @@ struct Copy {
     from: Slot,
     to: Slot,
     header: Header,
+    place: Place,
 }
 
 /// Copies that lie one behind the other in an open group, not written yet.
 #[derive(Default)]
 struct Piece {
     /// Where the first one goes.
-    at: Option<(Address, ChunkId)>,
+    at: Option<Address>,
     bytes: Buffer,
     copies: ArrayVec<Copy, PIECE_OBJECTS_MAX>,
 }
 
 impl<E: Endpoint> Forge<E> {
-    /// Copies the objects that stay to the open group of `to` and points their slots there. An object that expired, or for which there is no room, does not
-    /// stay after all.
+    /// Copies the objects that stay to the open group of `to` and points their slots there. An
+    /// object that expired, or for which there is no room, does not stay after all.
     pub(super) async fn move_objects(
-        &mut self,
+        &self,
         group: &LeavingGroup,
         leavers: &mut [Leaver],
         to: Queue,
     ) -> Result<(), CacheError> {
-        let mut piece = Piece { bytes: std::mem::take(&mut self.packed), ..Piece::default() };
+        let mut piece = Piece { bytes: self.spares.take(0), ..Piece::default() };
         for part in self.stretches(leavers).chunks(BATCH_VERBS_MAX) {
             let mut buffers = self.read_stretches(group, part).await?;
             for (stretch, buffer) in part.iter().zip(&mut buffers) {
@@ -77,10 +82,10 @@ impl<E: Endpoint> Forge<E> {
                     self.move_object(group, record, leavers, to, &mut piece).await?;
                 }
             }
-            self.stretches.append(&mut buffers);
+            buffers.into_iter().for_each(|buffer| self.spares.keep(buffer));
         }
-        self.move_piece(group, &mut piece, leavers, to).await?;
-        self.packed = piece.bytes;
+        self.move_piece(group, &mut piece, leavers).await?;
+        self.spares.keep(piece.bytes);
         Ok(())
     }
 
@@ -108,13 +113,12 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// What lies at the stretches, which are no more than a batch has verbs.
-    async fn read_stretches(&mut self, group: &LeavingGroup, stretches: &[Stretch]) -> Result<Vec<Buffer>, CacheError> {
+    async fn read_stretches(&self, group: &LeavingGroup, stretches: &[Stretch]) -> Result<Vec<Buffer>, CacheError> {
         let chunk = self.client.pool.layout.chunk(group.chunk);
         let mut batch = Batch::new();
         let mut buffers = Vec::with_capacity(stretches.len());
         for Stretch { begin, end, .. } in stretches {
-            let mut buffer = self.stretches.pop().unwrap_or_default();
-            buffer.resize(end - begin);
+            let mut buffer = self.spares.take(end - begin);
             match group.bytes.is_empty() {
                 true => _ = batch.read(chunk.add(*begin as u64), buffer),
                 false => {
@@ -132,7 +136,7 @@ impl<E: Endpoint> Forge<E> {
 
     /// Packs the copy of one object, moving what is packed when the open group has no more room.
     async fn move_object(
-        &mut self,
+        &self,
         group: &LeavingGroup,
         (stretch, buffer, object): (&Stretch, &mut Buffer, usize),
         leavers: &mut [Leaver],
@@ -163,40 +167,56 @@ impl<E: Endpoint> Forge<E> {
         let verb_bytes_max = self.client.endpoint.limits().verb_bytes_max;
         let is_long = piece.bytes.len() as u64 + record_bytes > verb_bytes_max && !piece.copies.is_empty();
         if piece.copies.is_full() || is_long || !self.has_room(to, record_bytes) {
-            self.move_piece(group, piece, leavers, to).await?;
+            self.move_piece(group, piece, leavers).await?;
         }
-        if !self.open_room(to, record_bytes).await? {
-            let count = if self.client.are_counts_estimated() { FreeCount::Distrusted } else { FreeCount::Trusted };
-            let Some(chunk) = self.allocate(count, 0).await? else {
+        let hash = KeyHash { bucket: 0, fingerprint: word.fingerprint(), more: leaver.entry.more };
+        let place = loop {
+            if let Some(place) = self.take_place(to, (leaver.entry.slot, hash), leaver.carry, &header) {
+                break place;
+            }
+            // What is packed is moved before its group is closed.
+            self.move_piece(group, piece, leavers).await?;
+            let Some(chunk) = self.chunk_to_move_to().await? else {
                 leavers[object].stays = false;
                 return Ok(());
             };
-            self.stock.push(chunk);
-            self.open_room(to, record_bytes).await?;
-        }
-        let hash = KeyHash { bucket: 0, fingerprint: word.fingerprint(), more: leaver.entry.more };
-        let place = self.take_place(to, leaver.entry.slot, hash, leaver.carry, &header);
+            self.open_group(to, chunk).await?;
+        };
         let layout = &self.client.pool.layout;
-        piece.at.get_or_insert_with(|| (layout.chunk(place.chunk).add(place.offset_bytes), place.chunk));
+        let at = layout.chunk(place.chunk).add(place.offset_bytes);
+        if piece.at.is_some_and(|begin| begin.add(piece.bytes.len() as u64) != at) {
+            // Another operation of this client has taken the place behind it.
+            self.move_piece(group, piece, leavers).await?;
+        }
+        piece.at.get_or_insert(at);
         let header =
             Header { number: place.number, generation: place.generation as u16, main: to == Queue::Main, ..header };
         record::append_copy(&mut piece.bytes, buffer, &self.shared.hasher, &header);
         let length = if header.large { RecordLength::LARGE } else { RecordLength::of(record_bytes) };
         let heap_offset = u64::from(place.chunk.0) * layout.chunk_bytes + place.offset_bytes;
         let copy = self.shared.format.live(word.fingerprint(), length, heap_offset, place.generation);
-        piece.copies.push(Copy { object, slot: leaver.entry.slot, from: word, to: copy, header });
+        piece.copies.push(Copy { object, slot: leaver.entry.slot, from: word, to: copy, header, place });
         Ok(())
+    }
+
+    /// A chunk for what stays of a group, if there is one.
+    async fn chunk_to_move_to(&self) -> Result<Option<(ChunkId, u32)>, CacheError> {
+        let at_hand = self.spare.take().or_else(|| self.stock.borrow_mut().pop());
+        if at_hand.is_some() {
+            return Ok(at_hand);
+        }
+        let count = if self.client.are_counts_estimated() { FreeCount::Distrusted } else { FreeCount::Trusted };
+        self.allocate(count, 0).await
     }
 
     /// Writes what is packed and points the slots there; then nothing is packed.
     async fn move_piece(
-        &mut self,
+        &self,
         group: &LeavingGroup,
         piece: &mut Piece,
         leavers: &mut [Leaver],
-        to: Queue,
     ) -> Result<(), CacheError> {
-        let Some((at, chunk)) = piece.at.take() else { return Ok(()) };
+        let Some(at) = piece.at.take() else { return Ok(()) };
         let slots: ArrayVec<Address, PIECE_OBJECTS_MAX> =
             piece.copies.iter().map(|copy| self.shared.layout.slot(copy.slot)).collect();
         let is_in_order = slots.iter().all(|slot| self.is_in_order(at, *slot));
@@ -213,25 +233,18 @@ impl<E: Endpoint> Forge<E> {
         self.client.endpoint.post(&mut batch).await?;
         piece.bytes = written.take(&mut batch);
         piece.bytes.resize(0);
-        let mut is_last = true;
         for (copy, swap) in piece.copies.drain(..).zip(swaps).rev() {
             if batch.swapped(swap) {
-                is_last = false;
-                self.stats.regroups += 1;
-                if copy.header.large {
-                    self.count_extents(to, copy.header.body_bytes());
-                }
+                self.stats.regroups.add(1);
+                let extent_bytes = if copy.header.large { copy.header.body_bytes() as u64 } else { 0 };
+                self.settle_place(&copy.place, &copy.header, Fate::Published { extent_bytes });
                 continue;
             }
             // Somebody replaced or removed it meanwhile; it is not ours to move or to evict.
             let leaver = &mut leavers[copy.object];
             leaver.word = self.word_here(Slot(batch.word(swap)), group, &leaver.entry);
             leaver.stays = leaver.word.is_none();
-            if is_last {
-                self.give_place_back(to, &copy.header);
-            } else {
-                self.count_dead(chunk, copy.header.record_bytes());
-            }
+            self.settle_place(&copy.place, &copy.header, Fate::Withdrawn);
         }
         Ok(())
     }

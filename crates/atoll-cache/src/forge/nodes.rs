@@ -1,6 +1,7 @@
 //! Several memory nodes: what is in order between them, and chunks that come later.
 //!
-//! Verbs of one batch are in order on one node alone. What must be there before a verb elsewhere is posted and awaited first, for a round trip more:
+//! Verbs of one batch are in order on one node alone. What must be there before a verb elsewhere is
+//! posted and awaited first, for a round trip more:
 //!
 //! | must be there | before | else |
 //! |---|---|---|
@@ -8,12 +9,14 @@
 //! | a group's map | the state Queued of its chunk | an evictor reads another group's map |
 //! | a protection | the look at the slot that makes it count | the chunk is reused between them |
 //!
-//! On one node, where everything is in one batch, nothing changes. All other words that an operation changes together (a chunk's state and its
-//! contents, a queue's cursors and its nodes) are on the home.
+//! On one node, where everything is in one batch, nothing changes. All other words that an
+//! operation changes together (a chunk's state and its contents, a queue's cursors and its nodes)
+//! are on the home.
 //!
-//! A client may meet a chunk of a node that it does not know yet, in a slot, a queue or a list of extents. It looks for new nodes before it takes
-//! such a word for damaged.
+//! A client may meet a chunk of a node that it does not know yet, in a slot, a queue or a list of
+//! extents. It looks for new nodes before it takes such a word for damaged.
 
+use super::operation::Operation;
 use super::slot::Slot;
 use super::{Forge, Hole};
 use crate::CacheError;
@@ -46,14 +49,16 @@ impl Earlier {
 }
 
 impl<E: Endpoint> Forge<E> {
-    /// Whether a WRITE to `at` takes effect before a verb at `then` behind it in one batch. Else it is written [first](Self::write_first).
+    /// Whether a WRITE to `at` takes effect before a verb at `then` behind it in one batch. Else it
+    /// is written [first](Self::write_first).
     #[inline]
     pub(super) fn is_in_order(&self, at: Address, then: Address) -> bool {
         at.node() == then.node() || self.is_open(Hole::UnorderedNodes)
     }
 
-    /// WRITEs `words` to `at` now, and gives them back. To be boxed, and awaited while the caller has no batch of its own: either would make every
-    /// operation's state larger, which is moved as often as one begins.
+    /// WRITEs `words` to `at` now, and gives them back. To be boxed, and awaited while the caller
+    /// has no batch of its own: either would make every operation's state larger, which is moved as
+    /// often as one begins.
     #[cold]
     pub(super) async fn write_first(&self, at: Address, words: Buffer) -> Result<Buffer, VerbError> {
         let mut batch = Batch::new();
@@ -64,15 +69,16 @@ impl<E: Endpoint> Forge<E> {
 
     /// Protects `chunk` now, as [`Forge::write_first`] does its WRITE.
     #[cold]
-    pub(super) async fn protect_first(&self, chunk: ChunkId) -> Result<(), VerbError> {
+    pub(super) async fn protect_first(&self, op: &mut Operation, chunk: ChunkId) -> Result<(), VerbError> {
         let mut batch = Batch::new();
-        self.client.member().protect(&mut batch, chunk);
+        self.client.member().protect(&mut batch, &mut op.notes.protection, chunk);
         self.client.endpoint.post(&mut batch).await
     }
 
-    /// Where a slot's record is, as [`Forge::record_span`] has it, also if it is on a node that this client does not know yet.
+    /// Where a slot's record is, as [`Forge::record_span`] has it, also if it is on a node that
+    /// this client does not know yet.
     #[inline]
-    pub(super) async fn find_record(&mut self, slot: Slot) -> Result<Option<(Address, usize, ChunkId)>, CacheError> {
+    pub(super) async fn find_record(&self, slot: Slot) -> Result<Option<(Address, usize, ChunkId)>, CacheError> {
         match self.record_span(slot) {
             None if self.client.pool.layout.may_grow() && !self.is_open(Hole::UnknownNode) => {
                 self.client.learn_nodes().await?;

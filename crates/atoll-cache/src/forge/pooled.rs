@@ -43,24 +43,27 @@ impl<E: Endpoint> Pooled<E> for Forge<E> {
         &self.client
     }
 
-    async fn leave(&mut self) -> Result<(), CacheError> {
-        self.leave().await
+    async fn leave(&self) -> Result<(), CacheError> {
+        Self::leave(self).await
     }
 
-    async fn repair(&mut self) -> Result<Repaired, CacheError> {
+    async fn repair(&self) -> Result<Repaired, CacheError> {
+        let op = &mut *self.operations.take(&self.client);
+        self.client.begin(&mut op.entry).await?;
         atoll_pool::repair::repair(self).await
     }
 
-    async fn verify(&mut self) -> Result<Audit, CacheError> {
+    async fn verify(&self) -> Result<Audit, CacheError> {
         self.audit().await
     }
 
-    async fn retire_chunks(&mut self, most: u64) -> Result<u64, CacheError> {
-        self.retire_chunks(most).await
+    async fn retire_chunks(&self, most: u64) -> Result<u64, CacheError> {
+        Self::retire_chunks(self, most).await
     }
 
-    async fn restore_chunk(&mut self) -> Result<bool, CacheError> {
-        self.begin().await?;
+    async fn restore_chunk(&self) -> Result<bool, CacheError> {
+        let op = &mut *self.operations.take(&self.client);
+        self.begin(op).await?;
         Ok(self.client.restore().await?)
     }
 }

@@ -17,24 +17,29 @@
 //! | an empty node that waits for a ticket behind the head | between the head's FAA and emptying it | emptied |
 //! | a wrong count | anything | counted anew by a client that finds all others gone or at rest |
 //!
-//! To settle a chunk: empty every node that names it; go through its records from the first on, which lie without a gap, each with a checksum and
-//! the chunk's generation; look in each one's bucket for a slot that points to it. With none, the chunk is freed as soon as nobody
-//! protects it; else a new map is written and the group goes into its queue.
+//! To settle a chunk: empty every node that names it; go through its records from the first on,
+//! which lie without a gap, each with a checksum and the chunk's generation; look in each one's
+//! bucket for a slot that points to it. With none, the chunk is freed as soon as nobody protects
+//! it; else a new map is written and the group goes into its queue.
 //!
-//! Every step is one compare-and-swap from what was seen, so that several may repair at once and any of them die.
+//! Every step is one compare-and-swap from what was seen, so that several may repair at once and
+//! any of them die.
 
-use super::group::{MapEntry, OpenGroup};
+use super::group::MapEntry;
 use super::layout::{BUCKET_BYTES, BUCKET_SLOTS, Queue};
+use super::open_groups::OpenGroup;
+use super::operation::Operation;
 use super::ring::Standing;
 use super::slot::{GHOST_MORE_MAX, KeyHash, Slot, UNIT_BYTES};
 use super::{Forge, Hole};
 use crate::CacheError;
 use crate::extent::{self, Extent, ExtentIndex, ExtentIo, LatelyBound};
-use crate::record::{Header, Record};
+use crate::record::{HEADER_BYTES, Header, Record};
 use atoll_fabric::{Batch, Buffer, Endpoint, Purpose, VerbError};
 use atoll_pool::registry::{self, Place, Roll};
 use atoll_pool::repair::{self, Estate, Seen};
 use atoll_pool::{Chunk, ChunkId, ChunkState, Client, chunks};
+use std::cell::RefCell;
 use std::collections::HashSet;
 
 /// Looks at a bucket whose objects change under the look.
@@ -77,9 +82,9 @@ enum Indexed {
 
 impl<E: Endpoint> Forge<E> {
     /// Tells the other clients that this one is alive, and looks after those that may not be.
-    /// Operations do this by themselves. A client that does nothing for long should be made to, every
-    /// [`Times::look_ns`](atoll_pool::registry::Times). Removes expired objects, too.
-    pub async fn tend(&mut self) -> Result<(), CacheError> {
+    /// Operations do this by themselves. A client that does nothing for long should be made to,
+    /// every [`Times::look_ns`](atoll_pool::registry::Times). Removes expired objects, too.
+    pub async fn tend(&self) -> Result<(), CacheError> {
         let before = self.client.endpoint.purpose(Purpose::Upkeep);
         let tended = repair::round(self).await;
         self.client.endpoint.purpose(before);
@@ -89,7 +94,7 @@ impl<E: Endpoint> Forge<E> {
 
     /// Makes this client the owner of every group that its owner left behind.
     async fn steal(
-        &mut self,
+        &self,
         descriptors: &[chunks::Descriptor],
         roll: &Roll,
         nodes: &[Standing],
@@ -127,18 +132,25 @@ impl<E: Endpoint> Forge<E> {
         Ok(stolen)
     }
 
-    /// Frees a chunk that this client owns as `leaving`, or puts it into its queue with a new map, as its records say.
-    pub(super) async fn settle_chunk(&mut self, chunk: ChunkId, leaving: Chunk) -> Result<Settled, CacheError> {
+    /// Frees a chunk that this client owns as `leaving`, or puts it into its queue with a new map,
+    /// as its records say.
+    pub(super) async fn settle_chunk(&self, chunk: ChunkId, leaving: Chunk) -> Result<Settled, CacheError> {
+        let op = &mut *self.operations.take(&self.client);
         let layout = self.client.pool.layout.clone();
         let mut buffer = Buffer::new();
         buffer.resize(layout.chunk_bytes as usize);
         let mut buffer = self.client.endpoint.read(layout.chunk(chunk), buffer).await?;
         let records = self.parse(&mut buffer, leaving.generation);
-        let mut group = OpenGroup { chunk, generation: leaving.generation, ..OpenGroup::default() };
+        let mut group = OpenGroup::of(chunk, leaving.generation);
         let mut settled = Settled::default();
         for record in &records {
             let Parsed { header, offset_bytes, hash } = record;
-            let slot = match self.indexed(chunk, *offset_bytes, leaving.generation, *hash).await? {
+            // Of records that were never written nobody knows but how many there are. No slot
+            // points to where they are said to be, between those that were.
+            let missing = usize::from(header.number) - group.map.len();
+            let gap_units = (group.used_bytes / UNIT_BYTES) as u16..;
+            group.map.extend(gap_units.take(missing).map(MapEntry::of_nothing));
+            let slot = match self.indexed(op, chunk, *offset_bytes, leaving.generation, *hash).await? {
                 Indexed::Live(slot) => {
                     settled.objects += 1;
                     group.expiries.extend(header.expiry_ms.map(|expiry_ms| (expiry_ms, header.held_bytes())));
@@ -166,7 +178,7 @@ impl<E: Endpoint> Forge<E> {
         if settled.objects > 0 {
             let queue = if records[0].header.main { Queue::Main } else { Queue::Small };
             self.queue_group(queue, 0, &mut group, leaving).await?;
-        } else if self.client.protected_by_others().await?.contains(&chunk) {
+        } else if self.client.protected_chunks().await?.contains(&chunk) {
             self.let_wait(chunk);
         } else {
             self.client.free_own(chunk, leaving).await?;
@@ -178,20 +190,25 @@ impl<E: Endpoint> Forge<E> {
     pub(super) fn parse(&self, chunk: &mut Buffer, generation: u32) -> Vec<Parsed> {
         let (settings, buckets) = (&self.client.pool.settings, self.shared.settings.buckets);
         let chunk_bytes = chunk.len();
-        let (mut records, mut offset) = (Vec::new(), 0);
-        while records.len() < settings.group_objects_max as usize && offset < chunk_bytes {
+        let (mut records, mut offset, mut next) = (Vec::new(), 0, 0);
+        while next < settings.group_objects_max as usize && offset + HEADER_BYTES <= chunk_bytes {
             chunk.narrow(offset, chunk_bytes - offset);
-            let Some(record) = Record::decode(chunk, &self.shared.hasher) else { break };
+            // Between two records, and behind the last, may lie what an earlier group left, or a
+            // record that was given up: of several operations at once one may not have come to its
+            // WRITE.
+            let header = Record::unchecked_header(chunk);
+            let is_of_group = header.generation == generation as u16
+                && (next..settings.group_objects_max as usize).contains(&usize::from(header.number))
+                && offset + header.record_bytes() as usize + 8 * (usize::from(header.number) + 1) <= chunk_bytes;
+            let Some(record) = is_of_group.then(|| Record::decode(chunk, &self.shared.hasher)).flatten() else {
+                offset += UNIT_BYTES as usize;
+                continue;
+            };
             let header = record.header;
-            let map_bytes = 8 * (records.len() + 1);
-            let fits = offset + header.record_bytes() as usize + map_bytes <= chunk_bytes;
-            // Behind the last record may lie what an earlier group left, or one that was given up.
-            if header.generation != generation as u16 || usize::from(header.number) != records.len() || !fits {
-                break;
-            }
             let hash = record.large().map_or_else(|| self.shared.hasher.hash(record.key), |body| body.key_hash);
             records.push(Parsed { header, offset_bytes: offset as u64, hash: KeyHash::new(hash, buckets) });
             offset += header.record_bytes() as usize;
+            next = usize::from(header.number) + 1;
         }
         chunk.narrow(0, chunk_bytes);
         records
@@ -199,16 +216,17 @@ impl<E: Endpoint> Forge<E> {
 
     /// What the index has for the record at this place.
     async fn indexed(
-        &mut self,
+        &self,
+        op: &mut Operation,
         chunk: ChunkId,
         offset_bytes: u64,
         generation: u32,
         hash: KeyHash,
     ) -> Result<Indexed, CacheError> {
-        self.read_bucket(hash).await?;
+        self.read_bucket(op, hash).await?;
         let heap_offset = u64::from(chunk.0) * self.client.pool.layout.chunk_bytes + offset_bytes;
         for place in 0..BUCKET_SLOTS {
-            let (word, slot) = self.seen(hash, place);
+            let (word, slot) = op.seen(hash, place);
             let here = !word.is_free()
                 && self.shared.format.heap_offset(word) == heap_offset
                 && self.shared.format.has_generation(word, generation);
@@ -244,11 +262,12 @@ impl<E: Endpoint> Estate for Forge<E> {
         &self.client
     }
 
-    async fn settle(&mut self, seen: &Seen) -> Result<(u64, Vec<Place>), CacheError> {
+    async fn settle(&self, seen: &Seen) -> Result<(u64, Vec<Place>), CacheError> {
         self.take_back_tickets().await?;
         let nodes = self.all_nodes().await?;
         let stolen = self.steal(&seen.descriptors, &seen.roll, &nodes).await?;
-        // Only their owner puts nodes of these groups into a ring: those that are there now are all.
+        // Only their owner puts nodes of these groups into a ring: those that are there now are
+        // all.
         let nodes = if stolen.is_empty() { Vec::new() } else { self.all_nodes().await? };
         let chunks: HashSet<ChunkId> = stolen.iter().map(|(chunk, _)| *chunk).collect();
         for standing in nodes.iter().filter(|standing| chunks.contains(&standing.head.node.chunk)) {
@@ -264,28 +283,28 @@ impl<E: Endpoint> Estate for Forge<E> {
         Ok((settled, seen.fenced()))
     }
 
-    async fn settle_own(&mut self) -> Result<u64, CacheError> {
+    async fn settle_own(&self) -> Result<u64, CacheError> {
         extent::recheck_bound(self).await
     }
 
-    async fn count_objects(&mut self) -> Result<u64, CacheError> {
+    async fn count_objects(&self) -> Result<u64, CacheError> {
         self.count_live_slots().await
     }
 
     fn objects_reserved(&self) -> u64 {
-        self.reserved.into()
+        self.reserved.get()
     }
 
-    async fn counted_anew(&mut self) -> Result<(), CacheError> {
+    async fn counted_anew(&self) -> Result<(), CacheError> {
         self.evict_to_limit().await
     }
 
-    async fn end_look(&mut self) -> Result<(), CacheError> {
+    async fn end_look(&self) -> Result<(), CacheError> {
         // Also a client that has nothing to update holds no chunk longer than it is protected.
         self.recheck_waiting(true).await
     }
 
-    async fn fence_suspect(&mut self, place: &Place) -> Result<bool, VerbError> {
+    async fn fence_suspect(&self, place: &Place) -> Result<bool, VerbError> {
         let (endpoint, pool) = (&self.client.endpoint, &self.client.pool);
         match self.is_open(Hole::UnfencedRepair) {
             true => registry::declare_dead(endpoint, pool, place).await,
@@ -303,19 +322,20 @@ impl<E: Endpoint> ExtentIndex<E> for Forge<E> {
         self.shared.settings.buckets
     }
 
-    fn lately_bound(&mut self) -> &mut LatelyBound {
-        &mut self.lately_bound
+    fn lately_bound(&self) -> &RefCell<LatelyBound> {
+        &self.lately_bound
     }
 
-    async fn extents_of_bucket(&mut self, bucket: u32) -> Result<Option<HashSet<Extent>>, CacheError> {
+    async fn extents_of_bucket(&self, bucket: u32) -> Result<Option<HashSet<Extent>>, CacheError> {
+        let op = &mut *self.operations.take(&self.client);
         let hash = KeyHash { bucket, fingerprint: 0, more: 0 };
         'look: for _ in 0..LOOKS_MAX {
-            self.read_bucket(hash).await?;
-            let large = |forge: &Self| -> Vec<(Slot, u64)> {
-                let seen = (0..BUCKET_SLOTS).map(|place| forge.seen(hash, place));
+            self.read_bucket(op, hash).await?;
+            let large = |op: &Operation| -> Vec<(Slot, u64)> {
+                let seen = (0..BUCKET_SLOTS).map(|place| op.seen(hash, place));
                 seen.filter(|(word, _)| word.is_live() && word.is_large()).collect()
             };
-            let slots = large(self);
+            let slots = large(op);
             let mut extents = HashSet::new();
             let mut damaged = Vec::new();
             for (word, slot) in &slots {
@@ -323,10 +343,10 @@ impl<E: Endpoint> ExtentIndex<E> for Forge<E> {
                     damaged.push((*slot, *word));
                     continue;
                 };
-                let mut buffer = std::mem::take(&mut self.record);
+                let mut buffer = std::mem::take(&mut op.record);
                 buffer.resize(bytes);
-                self.record = self.client.endpoint.read(at, buffer).await?;
-                let body = self.judge(*word, &self.record).and_then(|record| Some((record.header, record.large()?)));
+                op.record = self.client.endpoint.read(at, buffer).await?;
+                let body = self.judge(*word, &op.record).and_then(|record| Some((record.header, record.large()?)));
                 let Some((header, body)) = body else {
                     damaged.push((*slot, *word));
                     continue;
@@ -336,16 +356,16 @@ impl<E: Endpoint> ExtentIndex<E> for Forge<E> {
                     None => damaged.push((*slot, *word)),
                 }
             }
-            self.read_bucket(hash).await?;
-            if large(self) != slots {
+            self.read_bucket(op, hash).await?;
+            if large(op) != slots {
                 continue 'look;
             }
             if damaged.is_empty() {
                 return Ok(Some(extents));
             }
             for (slot, word) in damaged {
-                self.unlink(slot, word).await?;
-                self.unprotect();
+                self.unlink(op, slot, word).await?;
+                self.unprotect(op);
             }
         }
         Ok(None)
@@ -380,16 +400,17 @@ mod tests {
         let endpoint = sim.endpoint("operator");
         let done = sim.block_on(async move {
             let shared = Forge::<SimEndpoint>::format(&endpoint, settings).await.unwrap();
-            let mut client = Forge::<SimEndpoint>::join(&shared, endpoint).await.unwrap();
+            let client = Forge::<SimEndpoint>::join(&shared, endpoint).await.unwrap();
             let layout = shared.pool.layout.clone();
-            client.reserve_object().await.unwrap();
+            let op = &mut *client.operations.take(&client.client);
+            client.reserve_object(op).await.unwrap();
             // Somebody died.
             let mut batch = Batch::new();
             batch.fetch_and_add(layout.deaths(), 1);
             client.client.endpoint.post(&mut batch).await.unwrap();
-            assert!(repair::recount(&mut client).await.unwrap());
+            assert!(repair::recount(&client).await.unwrap());
             assert_eq!(read_word(&client.client.endpoint, layout.resident_objects()).await.unwrap(), 1);
-            client.release_reservation();
+            client.release_reservation(op);
             client.leave().await.unwrap();
         });
         done.unwrap();

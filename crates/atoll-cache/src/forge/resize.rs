@@ -1,4 +1,5 @@
-//! How the pool is made smaller and larger again while everybody uses it, chunk by chunk. Nothing is moved.
+//! How the pool is made smaller and larger again while everybody uses it, chunk by chunk. Nothing
+//! is moved.
 //!
 //! | | verbs |
 //! |---|---|
@@ -8,23 +9,27 @@
 //! When the memory of a retired chunk goes back to the host is said in [`retirement`].
 
 use super::Forge;
+use super::operation::Operation;
 use crate::CacheError;
 use atoll_fabric::Endpoint;
 
 impl<E: Endpoint> Forge<E> {
-    /// Makes the pool smaller by some chunks: see [`Pooled::retire_chunks`](crate::Pooled::retire_chunks). One at a time: none is emptied faster with others.
-    pub async fn retire_chunks(&mut self, _most: u64) -> Result<u64, CacheError> {
-        self.begin().await?;
-        let retired = self.retire().await;
+    /// Makes the pool smaller by some chunks: see
+    /// [`Pooled::retire_chunks`](crate::Pooled::retire_chunks). One at a time: none is emptied
+    /// faster with others.
+    pub async fn retire_chunks(&self, _most: u64) -> Result<u64, CacheError> {
+        let op = &mut *self.operations.take(&self.client);
+        self.begin(op).await?;
+        let retired = self.retire(op).await;
         if let Err(CacheError::Verb(error)) = &retired {
             self.client.note_failure(error);
         }
         retired
     }
 
-    async fn retire(&mut self) -> Result<u64, CacheError> {
-        self.restock(1).await?;
-        let Some(chunk) = self.stock.pop() else { return Err(CacheError::OutOfMemory) };
+    async fn retire(&self, op: &mut Operation) -> Result<u64, CacheError> {
+        self.restock(op, 1).await?;
+        let Some(chunk) = op.notes.chunks.pop() else { return Err(CacheError::OutOfMemory) };
         match self.client.retire(chunk).await? {
             true => Ok(1),
             false => Err(CacheError::Damaged { what: "somebody else changed the state of an open chunk" }),

@@ -1,4 +1,5 @@
-//! The FIFO of groups: a ring of nodes and two packed cursors, with no lock and no retry on the cursors.
+//! The FIFO of groups: a ring of nodes and two packed cursors, with no lock and no retry on the
+//! cursors.
 //!
 //! ```text
 //! a node   63        62      61 60       48 47          32 31                     0        atomics only
@@ -8,7 +9,8 @@
 //!          +--------+----------+-----------+--------------+-----------------------+
 //! ```
 //!
-//! Fetch-and-add on the cursors hands out tickets and nothing else. What a ticket reserves changes hands by compare-and-swap:
+//! Fetch-and-add on the cursors hands out tickets and nothing else. What a ticket reserves changes
+//! hands by compare-and-swap:
 //!
 //! | node of ticket `p` | who comes | becomes |
 //! |---|---|---|
@@ -18,19 +20,22 @@
 //! | empty, lap of `p` or an earlier one | dequeuer | empty, lap of `p` + 1: whoever held the ticket finds it gone and takes another |
 //! | empty, a later lap | dequeuer | unchanged |
 //!
-//! A node is emptied only by whoever owns its group (CAS of the chunk's descriptor, Queued -> Leaving) or finds that it is stale, so that a
-//! queued group has its node as long as it is queued. A dequeuer owns a group only by the node that the group has now: it READs
-//! the node again behind the descriptor (see `leaving`). The exception is the moment between Queued and the node, when it is put in: its
-//! descriptor names who does that, and if that one is dead a repair puts it in.
+//! A node is emptied only by whoever owns its group (CAS of the chunk's descriptor, Queued ->
+//! Leaving) or finds that it is stale, so that a queued group has its node as long as it is queued.
+//! A dequeuer owns a group only by the node that the group has now: it READs the node again behind
+//! the descriptor (see `leaving`). The exception is the moment between Queued and the node, when it
+//! is put in: its descriptor names who does that, and if that one is dead a repair puts it in.
 //!
-//! So a client that stops between its ticket and its node stops nobody, a head that overran the tail only wastes tickets, and a slow
-//! client's node is found one lap later. A dequeuer that dies before it has emptied the node of its ticket leaves that to a repair, or an enqueuer
-//! would fill it behind the head. A node never waits for a lap that has passed, or no ticket would ever fit it again. Positions
-//! are 32 bits and wrap, and laps with them: a ring of more than 2^19 nodes has fewer than 13 bits of them. The head's carry into the
-//! tail, once in 2^32 groups, makes one position that nobody fills, which is the fourth row.
+//! So a client that stops between its ticket and its node stops nobody, a head that overran the
+//! tail only wastes tickets, and a slow client's node is found one lap later. A dequeuer that dies
+//! before it has emptied the node of its ticket leaves that to a repair, or an enqueuer would fill
+//! it behind the head. A node never waits for a lap that has passed, or no ticket would ever fit it
+//! again. Positions are 32 bits and wrap, and laps with them: a ring of more than 2^19 nodes has
+//! fewer than 13 bits of them. The head's carry into the tail, once in 2^32 groups, makes one
+//! position that nobody fills, which is the fourth row.
 //!
-//! A node may outlive its group (a group that was cleaned leaves its node behind): whoever dequeues it finds the chunk in another
-//! state or of another generation and drops it.
+//! A node may outlive its group (a group that was cleaned leaves its node behind): whoever dequeues
+//! it finds the chunk in another state or of another generation and drops it.
 
 use super::layout::Queue;
 use super::{Forge, Hole};
@@ -111,8 +116,8 @@ impl Cursors {
         u64::from(self.tail) << 32 | u64::from(self.head)
     }
 
-    /// Nodes between them; 0 if the head overran the tail by the few tickets that this can be, everything if it is farther ahead: no client did
-    /// that.
+    /// Nodes between them; 0 if the head overran the tail by the few tickets that this can be,
+    /// everything if it is farther ahead: no client did that.
     pub fn len(self) -> u32 {
         let distance = self.tail.wrapping_sub(self.head);
         if self.head.wrapping_sub(self.tail) <= OVERRUN_MAX { 0 } else { distance }
@@ -140,7 +145,7 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Both queues' cursors.
-    pub(super) async fn cursors(&mut self) -> Result<[Cursors; 2], CacheError> {
+    pub(super) async fn cursors(&self) -> Result<[Cursors; 2], CacheError> {
         let mut batch = Batch::new();
         let words = Queue::ALL.map(|queue| batch.read_word(self.shared.layout.cursors(queue)));
         self.client.endpoint.post(&mut batch).await?;
@@ -148,7 +153,7 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Takes a ticket: adds `by` to the cursors, and gives what they were.
-    async fn take_ticket(&mut self, queue: Queue, by: u64) -> Result<Cursors, CacheError> {
+    async fn take_ticket(&self, queue: Queue, by: u64) -> Result<Cursors, CacheError> {
         let at = self.shared.layout.cursors(queue);
         loop {
             let mut batch = Batch::new();
@@ -168,7 +173,7 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Puts a group at the tail.
-    pub(super) async fn enqueue(&mut self, queue: Queue, node: Node) -> Result<(), CacheError> {
+    pub(super) async fn enqueue(&self, queue: Queue, node: Node) -> Result<(), CacheError> {
         if !self.variant.locked_queues {
             return self.put_at_tail(queue, node).await;
         }
@@ -178,8 +183,9 @@ impl<E: Endpoint> Forge<E> {
         put
     }
 
-    async fn put_at_tail(&mut self, queue: Queue, node: Node) -> Result<(), CacheError> {
-        // The ring is twice as long as the pool has chunks, so that some ticket of the next lap finds its node empty.
+    async fn put_at_tail(&self, queue: Queue, node: Node) -> Result<(), CacheError> {
+        // The ring is twice as long as the pool has chunks, so that some ticket of the next lap
+        // finds its node empty.
         for _ in 0..4u64 << self.shared.settings.ring_log2 {
             let position = self.take_ticket(queue, 1 << 32).await?.tail;
             let lap = self.lap(position);
@@ -193,9 +199,10 @@ impl<E: Endpoint> Forge<E> {
         Err(CacheError::Damaged { what: "a queue without an empty node" })
     }
 
-    /// Takes the ticket at the head and READs its node. `None` if the queue was empty, or the position was: the caller looks at the cursors again
-    /// before it concludes anything. The node is still in the ring: see [`Forge::empty_node`].
-    pub(super) async fn dequeue(&mut self, queue: Queue) -> Result<Option<Head>, CacheError> {
+    /// Takes the ticket at the head and READs its node. `None` if the queue was empty, or the
+    /// position was: the caller looks at the cursors again before it concludes anything. The node
+    /// is still in the ring: see [`Forge::empty_node`].
+    pub(super) async fn dequeue(&self, queue: Queue) -> Result<Option<Head>, CacheError> {
         if !self.variant.locked_queues {
             return self.take_from_head(queue).await;
         }
@@ -205,7 +212,7 @@ impl<E: Endpoint> Forge<E> {
         taken
     }
 
-    async fn take_from_head(&mut self, queue: Queue) -> Result<Option<Head>, CacheError> {
+    async fn take_from_head(&self, queue: Queue) -> Result<Option<Head>, CacheError> {
         let position = self.take_ticket(queue, 1).await?.head;
         let address = self.node_address(queue, position);
         loop {
@@ -241,7 +248,7 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Makes the node of `position` wait for its next lap, if its word is still this one.
-    pub(super) async fn empty_node(&mut self, queue: Queue, position: u32, word: u64) -> Result<bool, CacheError> {
+    pub(super) async fn empty_node(&self, queue: Queue, position: u32, word: u64) -> Result<bool, CacheError> {
         let next = self.lap_behind(position, word);
         let mut batch = Batch::new();
         let swap = batch.compare_and_swap(self.node_address(queue, position), word, u64::from(next) << 48);
@@ -249,8 +256,9 @@ impl<E: Endpoint> Forge<E> {
         Ok(batch.swapped(swap))
     }
 
-    /// Empties every node that waits for a ticket which the head has passed: whoever took it from there and lives does the same, whoever is dead cannot.
-    pub(super) async fn take_back_tickets(&mut self) -> Result<(), CacheError> {
+    /// Empties every node that waits for a ticket which the head has passed: whoever took it from
+    /// there and lives does the same, whoever is dead cannot.
+    pub(super) async fn take_back_tickets(&self) -> Result<(), CacheError> {
         if self.is_open(Hole::KeptTicket) {
             return Ok(());
         }
@@ -272,7 +280,7 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Every filled node of both rings, and whether it is between its queue's cursors.
-    pub(super) async fn all_nodes(&mut self) -> Result<Vec<Standing>, CacheError> {
+    pub(super) async fn all_nodes(&self) -> Result<Vec<Standing>, CacheError> {
         let length = 1u32 << self.shared.settings.ring_log2;
         let mut standing = Vec::new();
         for queue in Queue::ALL {
@@ -291,7 +299,7 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Moves a head that is more than a ring behind the tail to where every node comes by once.
-    pub(super) async fn catch_up(&mut self, queue: Queue, cursors: Cursors) -> Result<(), CacheError> {
+    pub(super) async fn catch_up(&self, queue: Queue, cursors: Cursors) -> Result<(), CacheError> {
         let head = cursors.tail.wrapping_sub(1 << self.shared.settings.ring_log2);
         let mut batch = Batch::new();
         let moved = Cursors { head, ..cursors };
@@ -300,16 +308,11 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// The nodes at `count` positions from `first` on, as they are.
-    pub(super) async fn nodes(
-        &mut self,
-        queue: Queue,
-        first: u32,
-        count: u32,
-    ) -> Result<Vec<Option<Node>>, CacheError> {
+    pub(super) async fn nodes(&self, queue: Queue, first: u32, count: u32) -> Result<Vec<Option<Node>>, CacheError> {
         Ok(self.node_words(queue, first, count).await?.into_iter().map(Node::from_word).collect())
     }
 
-    async fn node_words(&mut self, queue: Queue, first: u32, count: u32) -> Result<Vec<u64>, CacheError> {
+    async fn node_words(&self, queue: Queue, first: u32, count: u32) -> Result<Vec<u64>, CacheError> {
         let length = 1u32 << self.shared.settings.ring_log2;
         let mut words = Vec::with_capacity(count as usize);
         let mut position = first;

@@ -1,12 +1,15 @@
-//! Looking for a key's object under protection, for changes: what is found cannot be reused until the operation has ended.
+//! Looking for a key's object under protection, for changes: what is found cannot be reused until
+//! the operation has ended.
 //!
-//! WRITE the protection, READ slot, READ record: if the slot is unchanged, the record cannot be reused. A record that is unsound although
-//! it cannot have been reused is damaged, and its object is dropped (`unlink`).
+//! WRITE the protection, READ slot, READ record: if the slot is unchanged, the record cannot be
+//! reused. A record that is unsound although it cannot have been reused is damaged, and its object
+//! is dropped (`unlink`).
 
 use super::extent::Extents;
 use super::lookup::{ATTEMPTS_MAX, REUSE_NS};
+use super::operation::Operation;
 use super::slot::{KeyHash, Slot};
-use super::{Forge, Hole, Protection};
+use super::{Forge, Hole};
 use crate::extent::ExtentIndex;
 use crate::record::{HEADER_BYTES, Header, LargeBody};
 use crate::{CacheError, Meta, Want};
@@ -34,7 +37,8 @@ pub(super) enum Search {
     Found(Found),
     Absent,
     Anew,
-    /// The same: the key's object, with this token, was there when its slot's word was READ, and another word is there now.
+    /// The same: the key's object, with this token, was there when its slot's word was READ, and
+    /// another word is there now.
     Overtaken {
         token: u64,
         slot: u64,
@@ -45,64 +49,64 @@ pub(super) enum Search {
 impl<E: Endpoint> Forge<E> {
     /// Protects `chunk` and READs the slot and its record behind that; the slot's word now.
     pub(super) async fn read_protected(
-        &mut self,
+        &self,
+        op: &mut Operation,
         slot: u64,
         word: Slot,
     ) -> Result<Option<(Slot, ChunkId)>, CacheError> {
         let Some((at, bytes, chunk)) = self.find_record(word).await? else { return Ok(None) };
-        if self.protection == Protection::Ending {
-            self.client.endpoint.flush().await?;
+        let is_protected = !self.is_open(Hole::Protection);
+        if is_protected {
+            self.client.member().prepare(&self.client.endpoint, &mut op.notes.protection).await?;
         }
-        self.protection = Protection::Held;
-        // What follows if this is the key's object: its count is looked up, and its bytes are counted as dead.
+        // What follows if this is the key's object: its count is looked up, and its bytes are
+        // counted as dead.
         self.shared.hotness.expect(chunk);
         self.client.endpoint.expect(self.client.pool.layout.descriptor(chunk).add(16), 8, Intent::Write);
-        let mut record = std::mem::take(&mut self.record);
+        let mut record = std::mem::take(&mut op.record);
         record.resize(bytes);
         let slot = self.shared.layout.slot(slot);
-        // The protection is on the home: elsewhere nothing is READ behind it but what is posted later.
+        // The protection is on the home: elsewhere nothing is READ behind it but what is posted
+        // later.
         let home = self.client.pool.layout.clock();
         let is_in_order = self.is_in_order(home, slot) && self.is_in_order(home, at);
-        let is_protected = !self.is_open(Hole::Protection);
         if is_protected && !is_in_order {
-            Box::pin(self.protect_first(chunk)).await?;
+            Box::pin(self.protect_first(op, chunk)).await?;
         }
         let mut batch = Batch::new();
         if is_protected && is_in_order {
-            self.client.member().protect(&mut batch, chunk);
+            self.client.member().protect(&mut batch, &mut op.notes.protection, chunk);
         }
         let now = batch.read_word(slot);
         let read = batch.read(at, record);
         self.client.endpoint.post(&mut batch).await?;
-        self.record = batch.take(read);
+        op.record = batch.take(read);
         Ok(Some((Slot(batch.word(now)), chunk)))
     }
 
     /// Ends the protection, if there is one.
     #[inline]
-    pub(super) fn unprotect(&mut self) {
-        if self.protection == Protection::Held {
-            self.client.member().unprotect(&self.client.endpoint);
-            self.protection = Protection::Ending;
-        }
+    pub(super) fn unprotect(&self, op: &mut Operation) {
+        self.client.member().unprotect(&self.client.endpoint, &mut op.notes.protection);
     }
 
-    /// Looks for the key's object in the bucket that was read, and protects it. `skip` is a slot of the caller's own.
+    /// Looks for the key's object in the bucket that was read, and protects it. `skip` is a slot of
+    /// the caller's own.
     pub(super) async fn search(
-        &mut self,
-        hash: KeyHash,
-        key: &[u8],
+        &self,
+        op: &mut Operation,
+        (hash, key): (KeyHash, &[u8]),
         want: Want,
         pending: bool,
         skip: Option<u64>,
         begun_ns: u64,
     ) -> Result<Search, CacheError> {
-        for place in self.candidates(hash) {
-            let (word, slot) = self.seen(hash, place);
+        for place in op.candidates(hash) {
+            let (word, slot) = op.seen(hash, place);
             if word.is_free() || word.is_pending() != pending || skip == Some(slot) {
                 continue;
             }
-            let searched = self.search_slot(slot, word, key, want, begun_ns).await?;
+            let searched = self.search_slot(op, slot, word, key, want, begun_ns).await?;
             if !matches!(searched, Search::Absent) {
                 return Ok(searched);
             }
@@ -110,16 +114,18 @@ impl<E: Endpoint> Forge<E> {
         Ok(Search::Absent)
     }
 
-    /// Protects what a slot with this word points to and looks whether it is the key's object; `Absent` if it is another key's.
+    /// Protects what a slot with this word points to and looks whether it is the key's object;
+    /// `Absent` if it is another key's.
     pub(super) async fn search_slot(
-        &mut self,
+        &self,
+        op: &mut Operation,
         slot: u64,
         word: Slot,
         key: &[u8],
         want: Want,
         begun_ns: u64,
     ) -> Result<Search, CacheError> {
-        let Some((now, chunk)) = self.read_protected(slot, word).await? else {
+        let Some((now, chunk)) = self.read_protected(op, slot, word).await? else {
             self.drop_damaged(slot, word).await?;
             return Ok(Search::Anew);
         };
@@ -127,17 +133,17 @@ impl<E: Endpoint> Forge<E> {
         if late {
             return Ok(Search::Anew);
         }
-        let record = std::mem::take(&mut self.record);
+        let record = std::mem::take(&mut op.record);
         let judged = self.judge(word, &record).map(|record| (record.header, record.large(), record.key == key));
         if now != word {
-            self.record = record;
+            op.record = record;
             return Ok(match judged {
                 Some((header, None, true)) => Search::Overtaken { token: header.token, slot, now },
                 _ => Search::Anew,
             });
         }
         let Some((header, large, is_ours)) = judged else {
-            self.record = record;
+            op.record = record;
             self.drop_damaged(slot, word).await?;
             return Ok(Search::Anew);
         };
@@ -145,20 +151,24 @@ impl<E: Endpoint> Forge<E> {
             None if is_ours => {
                 if want == Want::Value {
                     let value = &record.bytes()[HEADER_BYTES + key.len()..HEADER_BYTES + header.body_bytes()];
-                    self.old.assign(value, Meta::of(&header));
+                    op.old.assign(value, Meta::of(&header));
                 }
                 Search::Found(Found { slot, word, chunk, header, large: None })
             }
             None => Search::Absent,
-            Some(body) => self.search_large(Found { slot, word, chunk, header, large: None }, body, key, want).await?,
+            Some(body) => {
+                self.search_large(op, Found { slot, word, chunk, header, large: None }, body, key, want).await?
+            }
         };
-        self.record = record;
+        op.record = record;
         Ok(searched)
     }
 
-    /// Completes a large object whose record is protected, if its key is the wanted one; `Absent` if it is another.
+    /// Completes a large object whose record is protected, if its key is the wanted one; `Absent`
+    /// if it is another.
     async fn search_large(
-        &mut self,
+        &self,
+        op: &mut Operation,
         found: Found,
         body: LargeBody,
         key: &[u8],
@@ -175,20 +185,21 @@ impl<E: Endpoint> Forge<E> {
         };
         // Without a wish for the value only the key is read, and `old` holds an empty value.
         let bytes = if want == Want::Value { found.header.body_bytes() } else { key.len() };
-        let buffer = std::mem::take(&mut self.old.buffer);
-        self.old.buffer = self.extent_io().read_extents(&extents, bytes, buffer).await?;
-        (self.old.start, self.old.meta) =
-            (key.len(), Meta { value_bytes: bytes - key.len(), ..Meta::of(&found.header) });
-        // The record cannot be reused. Its extents can: they pass to a copy of the record in another chunk, which is not protected, and
-        // are freed with that. While the slot is what it was, they are its own.
+        let buffer = std::mem::take(&mut op.old.buffer);
+        op.old.buffer = self.extent_io().read_extents(&extents, bytes, buffer).await?;
+        (op.old.start, op.old.meta) = (key.len(), Meta { value_bytes: bytes - key.len(), ..Meta::of(&found.header) });
+        // The record cannot be reused. Its extents can: they pass to a copy of the record in
+        // another chunk, which is not protected, and are freed with that. While the slot is what it
+        // was, they are its own.
         if self.slot_word(found.slot).await? != found.word {
             return Ok(Search::Anew);
         }
-        if self.old.buffer.bytes()[..key.len()] != *key {
+        if op.old.buffer.bytes()[..key.len()] != *key {
             return Ok(Search::Absent);
         }
-        // Something else than a client wrote to the pool: a change must not seal that with a new checksum.
-        if want == Want::Value && self.shared.hasher.hash(self.old.buffer.bytes()) != body.checksum {
+        // Something else than a client wrote to the pool: a change must not seal that with a new
+        // checksum.
+        if want == Want::Value && self.shared.hasher.hash(op.old.buffer.bytes()) != body.checksum {
             self.drop_damaged(found.slot, found.word).await?;
             return Ok(Search::Anew);
         }
@@ -196,7 +207,7 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// A slot's word now.
-    pub(super) async fn slot_word(&mut self, slot: u64) -> Result<Slot, CacheError> {
+    pub(super) async fn slot_word(&self, slot: u64) -> Result<Slot, CacheError> {
         let mut batch = Batch::new();
         let word = batch.read_word(self.shared.layout.slot(slot));
         self.client.endpoint.post(&mut batch).await?;
@@ -204,31 +215,31 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Looks at a key's slots under protection, which drops what is damaged.
-    pub(super) async fn examine(&mut self, hash: KeyHash, key: &[u8]) -> Result<(), CacheError> {
+    pub(super) async fn examine(&self, op: &mut Operation, hash: KeyHash, key: &[u8]) -> Result<(), CacheError> {
         let begun_ns = self.client.endpoint.now_ns();
-        self.read_bucket(hash).await?;
-        self.search(hash, key, Want::Value, false, None, begun_ns).await?;
-        self.unprotect();
+        self.read_bucket(op, hash).await?;
+        self.search(op, (hash, key), Want::Value, false, None, begun_ns).await?;
+        self.unprotect(op);
         Ok(())
     }
 
     /// What is known of a key's object, if it is present.
-    pub(super) async fn present(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
+    pub(super) async fn present(&self, op: &mut Operation, key: &[u8]) -> Result<Option<Meta>, CacheError> {
         let hash = self.key_hash(key);
         for _ in 0..ATTEMPTS_MAX {
             let begun_ns = self.client.endpoint.now_ns();
-            self.read_bucket(hash).await?;
-            let search = self.search(hash, key, Want::Meta, false, None, begun_ns).await?;
-            self.unprotect();
+            self.read_bucket(op, hash).await?;
+            let search = self.search(op, (hash, key), Want::Meta, false, None, begun_ns).await?;
+            self.unprotect(op);
             match search {
-                Search::Anew | Search::Overtaken { .. } => self.stats.rereads += 1,
+                Search::Anew | Search::Overtaken { .. } => self.stats.rereads.add(1),
                 Search::Absent => return Ok(None),
                 Search::Found(found) => {
                     let now_ms = self.client.pool_ms(begun_ns).await?;
                     if !found.header.is_expired(now_ms) {
                         return Ok(Some(Meta::of(&found.header)));
                     }
-                    if self.take_expired(found.slot, found.word).await? {
+                    if self.take_expired(op, found.slot, found.word).await? {
                         return Ok(None);
                     }
                 }

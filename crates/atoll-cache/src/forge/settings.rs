@@ -21,14 +21,16 @@ const SAMPLES_LOG2: std::ops::RangeInclusive<u32> = 6..=10;
 /// How the objects of evicted groups are judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// Object by object: from the small queue an object with enough hits moves to a main group; in the main queue one that was hit
-    /// stays, its frequency one less; what stays is regrouped. Default.
+    /// Object by object: from the small queue an object with enough hits moves to a main group; in
+    /// the main queue one that was hit stays, its frequency one less; what stays is regrouped.
+    /// Default.
     Object = 0,
-    /// As in the paper: eight groups at a time, the hottest objects merged into one group, groups mostly active put back whole,
-    /// merged groups in virtual segments by their mean frequency.
+    /// As in the paper: eight groups at a time, the hottest objects merged into one group, groups
+    /// mostly active put back whole, merged groups in virtual segments by their mean frequency.
     Paper = 1,
-    /// As in GL-Cache: of sampled groups those go of which trees predict the least utility, whatever their place in a queue; what was asked for most in them is
-    /// merged into one group (see [`glcache`](crate::glcache)).
+    /// As in GL-Cache: of sampled groups those go of which trees predict the least utility,
+    /// whatever their place in a queue; what was asked for most in them is merged into one group
+    /// (see [`glcache`](crate::glcache)).
     Learned = 2,
 }
 
@@ -45,7 +47,8 @@ pub struct ForgeOptions {
     pub frequency_max: u8,
     /// Groups that one eviction takes from a queue.
     pub merge_groups: u8,
-    /// Whether evicted keys leave ghosts in the index, so that a returning key starts in the main queue.
+    /// Whether evicted keys leave ghosts in the index, so that a returning key starts in the main
+    /// queue.
     pub ghosts: bool,
     /// How long a ghost counts: evictions since, in percent of the groups in both queues.
     pub ghost_age_percent: u16,
@@ -81,7 +84,8 @@ impl ForgeOptions {
         }
     }
 
-    /// GLCache-DM, as FORGE's section 6.1 describes it: eight groups merged into one, with what FORGE's own techniques give it.
+    /// GLCache-DM, as FORGE's section 6.1 describes it: eight groups merged into one, with what
+    /// FORGE's own techniques give it.
     pub fn glcache() -> Self {
         Self {
             rule: Rule::Learned,
@@ -98,7 +102,8 @@ impl ForgeOptions {
         self.for_growth(capacity_bytes, 0)
     }
 
-    /// Settings for a pool of so many bytes, to which so many may be added: its index and rings are made for all of them.
+    /// Settings for a pool of so many bytes, to which so many may be added: its index and rings are
+    /// made for all of them.
     pub fn for_growth(&self, capacity_bytes: u64, growth_bytes_max: u64) -> PoolSettings {
         // Half of the slots hold objects and the others their ghosts.
         let bytes_max = capacity_bytes.saturating_add(growth_bytes_max);
@@ -106,7 +111,8 @@ impl ForgeOptions {
         self.settings(PoolSettings::for_capacity(capacity_bytes).growing(growth_bytes_max), slots)
     }
 
-    /// Settings for a pool of at most so many objects with records of up to `record_bytes`, for experiments that count objects.
+    /// Settings for a pool of at most so many objects with records of up to `record_bytes`, for
+    /// experiments that count objects.
     pub fn for_objects(&self, objects_max: u64, clients_max: u32, record_bytes: u32) -> PoolSettings {
         let group_objects = (objects_max / 100).clamp(1, 64) as u32;
         let chunk_bytes =
@@ -150,7 +156,8 @@ impl ForgeOptions {
             self.ghost_age_percent.to_le_bytes()[1],
         ]);
         if self.rule == Rule::Learned {
-            // Metadata that is added later may make room for a few more chunks than the heap alone has.
+            // Metadata that is added later may make room for a few more chunks than the heap alone
+            // has.
             let records = (chunks_max + chunks_max / 8 + 16).min(u32::MAX.into());
             let samples_log2 =
                 chunks.next_power_of_two().trailing_zeros().clamp(*SAMPLES_LOG2.start(), *SAMPLES_LOG2.end());

@@ -15,9 +15,9 @@
 //! +-+--------+-----------+-----+------+------------------------------------------------+
 //! ```
 //!
-//! The empty word is 0. A pool of up to 64 GiB has 32 pointer bits and 16 tag bits; the largest (44 pointer bits) has 4. The paper's slot has
-//! a second word with group and number; ours keeps both in the object's header, which a hit reads anyway, so that there is no second
-//! word to be late.
+//! The empty word is 0. A pool of up to 64 GiB has 32 pointer bits and 16 tag bits; the largest (44
+//! pointer bits) has 4. The paper's slot has a second word with group and number; ours keeps both
+//! in the object's header, which a hit reads anyway, so that there is no second word to be late.
 
 use crate::record::LARGE_RECORD_BYTES;
 
@@ -28,7 +28,8 @@ const LENGTH_SHIFT: u32 = 56;
 const FINGERPRINT_SHIFT: u32 = 48;
 const POINTER_AND_TAG_BITS: u32 = 48;
 const GHOST: u64 = 1 << 32;
-/// What a ghost has of [`KeyHash::more`]: with bucket and fingerprint, one insertion in some thousand finds a ghost that is not its own.
+/// What a ghost has of [`KeyHash::more`]: with bucket and fingerprint, one insertion in some
+/// thousand finds a ghost that is not its own.
 pub(super) const GHOST_MORE_MAX: u16 = 0x7f;
 /// The length code of a record whose key and value are in chunks of their own.
 const LARGE_CODE: u64 = 127;
@@ -67,7 +68,8 @@ impl SlotFormat {
         (slot.0 & ((1 << self.pointer_bits) - 1)) * UNIT_BYTES
     }
 
-    /// Whether the word was written when the record's chunk had this generation (as far as the tag goes).
+    /// Whether the word was written when the record's chunk had this generation (as far as the tag
+    /// goes).
     #[inline]
     pub fn has_generation(&self, slot: Slot, generation: u32) -> bool {
         slot.0 >> self.pointer_bits & self.tag_mask == u64::from(generation) & self.tag_mask

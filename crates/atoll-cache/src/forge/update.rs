@@ -1,4 +1,5 @@
-//! The way of every change: find the key's object under protection, let the change decide, publish by one compare-and-swap.
+//! The way of every change: find the key's object under protection, let the change decide, publish
+//! by one compare-and-swap.
 //!
 //! | what the bucket shows | verbs (one line, one round trip) |
 //! |---|---|
@@ -9,14 +10,17 @@
 //!
 //! An insertion soon after a miss of the key goes by the bucket that the miss saw (see `absence`).
 //!
-//! A compare-and-swap that fails begins the change anew, at the word that it found if that may be the key's, on what is there then: no update is lost, to another client or to a regrouping.
-//! A change that is blind and was overtaken by another blind one is done: see [`overtaken`](crate::overtaken).
+//! A compare-and-swap that fails begins the change anew, at the word that it found if that may be
+//! the key's, on what is there then: no update is lost, to another client or to a regrouping. A
+//! change that is blind and was overtaken by another blind one is done: see
+//! [`overtaken`](crate::overtaken).
 
-use super::extent::chunks_needed;
-use super::group::Place;
-use super::layout::Queue;
+use super::extent::{Extents, chunks_needed};
+use super::layout::{BUCKET_SLOTS, Queue};
 use super::lookup::{ATTEMPTS_MAX, REUSE_NS};
 use super::nodes::Earlier;
+use super::open_groups::{Fate, Place};
+use super::operation::Operation;
 use super::search::{Found, Large, Search};
 use super::slot::{KeyHash, RecordLength, Slot};
 use super::{Forge, Hole};
@@ -40,23 +44,26 @@ enum Try {
 pub(super) struct New {
     pub(super) header: Header,
     pub(super) large: Option<Box<Large>>,
-    pub(super) carry: u8,
-    pub(super) queue: Queue,
 }
 
 impl<E: Endpoint> Forge<E> {
     /// Applies a change.
-    pub(super) async fn apply<C: Change>(&mut self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
+    pub(super) async fn apply<C: Change>(
+        &self,
+        op: &mut Operation,
+        key: &[u8],
+        change: &mut C,
+    ) -> Result<Option<u64>, CacheError> {
         let hash = self.key_hash(key);
         let mut outcome = Err(CacheError::Damaged { what: "an object that stays unsound" });
-        self.overtaken = None;
-        self.is_restocked = false;
+        op.overtaken = None;
+        op.notes.is_restocked = false;
         for attempt in 0..ATTEMPTS_MAX {
             if self.variant.locked_index {
                 Box::pin(self.lock(self.bucket_lock(hash))).await?;
             }
-            let tried = self.try_change(hash, key, change).await;
-            self.unprotect();
+            let tried = self.try_change(op, hash, key, change).await;
+            self.unprotect(op);
             if self.variant.locked_index {
                 self.unlock(self.bucket_lock(hash));
             }
@@ -66,16 +73,21 @@ impl<E: Endpoint> Forge<E> {
                     break;
                 }
                 Ok(Try::Anew) => {
-                    self.stats.conflicts += 1;
-                    // Two clients that undo each other's steps part after pauses of different lengths.
+                    self.stats.conflicts.add(1);
+                    // Two clients that undo each other's steps part after pauses of different
+                    // lengths.
                     if attempt >= 4 {
                         self.client.endpoint.pause(self.client.endpoint.random() % (100 << attempt.min(10))).await;
                     }
                     Ok(())
                 }
                 Ok(Try::Short(_)) if self.is_open(Hole::DroppedSet) => return Ok(None),
-                Ok(Try::Short(chunks)) => self.restock(chunks).await,
-                Ok(Try::Unreserved) => self.reserve_object().await,
+                Ok(Try::Short(chunks)) => self.restock(op, chunks).await,
+                Ok(Try::Unreserved) => {
+                    // Others use what it has drawn while it waits.
+                    self.stock.borrow_mut().append(&mut op.notes.chunks);
+                    self.reserve_object(op).await
+                }
                 Err(error) => Err(error),
             };
             if let Err(error) = step {
@@ -83,40 +95,50 @@ impl<E: Endpoint> Forge<E> {
                 break;
             }
         }
-        self.release_reservation();
+        self.release_reservation(op);
+        if !op.notes.chunks.is_empty() {
+            self.stock.borrow_mut().append(&mut op.notes.chunks);
+        }
         outcome
     }
 
-    async fn try_change<C: Change>(&mut self, hash: KeyHash, key: &[u8], change: &mut C) -> Result<Try, CacheError> {
+    async fn try_change<C: Change>(
+        &self,
+        op: &mut Operation,
+        hash: KeyHash,
+        key: &[u8],
+        change: &mut C,
+    ) -> Result<Try, CacheError> {
         let begun_ns = self.client.endpoint.now_ns();
         // Judged before the look: what this change finds absent was so at a time that has come.
         let now_ms = self.client.pool_ms(begun_ns).await?;
-        let recalled_ns = self.recall_absence(hash);
-        let overtaken_at = self.overtaken.as_mut().and_then(|overtaken| overtaken.by.take());
+        let recalled_ns = self.recall_absence(op, hash);
+        let overtaken_at = op.overtaken.as_mut().and_then(|overtaken| overtaken.by.take());
         if let Some((_, word)) = overtaken_at.filter(|_| change.is_blind())
-            && let Some(header) = self.read_overtaking(word, key, begun_ns).await?
+            && let Some(header) = self.read_overtaking(op, word, key, begun_ns).await?
             && let Verdict::Put { .. } = change.decide(now_ms, Some(Old { meta: Meta::of(&header), value: &[] }))
         {
-            self.stats.puts += 1;
+            self.stats.puts.add(1);
             return Ok(Try::Done(Some(self.client.next_token().await?)));
         }
         let known = match (overtaken_at, recalled_ns) {
-            (Some(place), _) => self.search_overtaken(place, key, change.wants(), begun_ns).await?,
+            (Some(place), _) => self.search_overtaken(op, place, key, change.wants(), begun_ns).await?,
             (None, Some(_)) => None,
-            (None, None) => self.search_known(hash, key, change.wants()).await?,
+            (None, None) => self.search_known(op, hash, key, change.wants()).await?,
         };
         let found = match known {
             Some(found) => Some(found),
             None => {
                 if recalled_ns.is_none() {
-                    self.read_bucket(hash).await?;
+                    self.read_bucket(op, hash).await?;
                 }
                 let seen_ns = recalled_ns.unwrap_or(begun_ns);
-                match self.search(hash, key, change.wants(), false, None, seen_ns).await? {
+                match self.search(op, (hash, key), change.wants(), false, None, seen_ns).await? {
                     Search::Anew => return Ok(Try::Anew),
                     Search::Overtaken { token, slot, now } => {
-                        // Of this operation's own look: what an earlier miss saw has no object of the key.
-                        self.note_overtaken(hash, token, slot, now);
+                        // Of this operation's own look: what an earlier miss saw has no object of
+                        // the key.
+                        self.note_overtaken(op, hash, token, slot, now);
                         return Ok(Try::Anew);
                     }
                     Search::Found(found) => Some(found),
@@ -125,7 +147,7 @@ impl<E: Endpoint> Forge<E> {
             }
         };
         let live = found.as_ref().filter(|found| !found.header.is_expired(now_ms));
-        let value = if live.is_some() && change.wants() == Want::Value { self.old.bytes() } else { &[] };
+        let value = if live.is_some() && change.wants() == Want::Value { op.old.bytes() } else { &[] };
         let verdict = change.decide(now_ms, live.map(|found| Old { meta: Meta::of(&found.header), value }));
         let present_token = live.map(|found| found.header.token);
         if recalled_ns.is_some() && found.is_none() && !matches!(verdict, Verdict::Put { .. }) {
@@ -133,27 +155,28 @@ impl<E: Endpoint> Forge<E> {
             return Ok(Try::Anew);
         }
         match (verdict, found) {
-            // Whoever tells that an object has expired takes it away first: somebody who found it live a moment ago must not bring it back.
+            // Whoever tells that an object has expired takes it away first: somebody who found it
+            // live a moment ago must not bring it back.
             (Verdict::Leave, Some(found)) if present_token.is_none() && !self.is_open(Hole::UntakenExpiry) => {
-                let removed = self.unlink(found.slot, found.word).await?;
+                let removed = self.unlink(op, found.slot, found.word).await?;
                 Ok(if removed { Try::Done(None) } else { Try::Anew })
             }
             (Verdict::Leave, _) => Ok(Try::Done(present_token)),
             (Verdict::Remove, None) => Ok(Try::Done(None)),
             (Verdict::Remove, Some(found)) => {
-                self.addresses.forget(hash);
+                self.addresses.borrow_mut().forget(hash);
                 self.try_remove(found).await
             }
             (Verdict::Expire { .. }, None) => Ok(Try::Done(None)),
             (Verdict::Expire { expiry_ms }, Some(found)) => {
                 if found.large.is_none() && change.wants() == Want::Meta {
                     let bytes = HEADER_BYTES + key.len()..HEADER_BYTES + found.header.body_bytes();
-                    self.old.assign(&self.record.bytes()[bytes], Meta::of(&found.header));
+                    op.old.assign(&op.record.bytes()[bytes], Meta::of(&found.header));
                 }
-                let value = std::mem::take(&mut self.old);
+                let value = std::mem::take(&mut op.old);
                 let header = Header { expiry_ms, ..found.header };
-                let tried = self.try_put(hash, key, value.bytes(), header, Some(found), true).await;
-                self.old = value;
+                let tried = self.try_put(op, (hash, key), value.bytes(), header, Some(found), true).await;
+                op.old = value;
                 tried
             }
             (Verdict::Put { expiry_ms }, found) => {
@@ -170,67 +193,78 @@ impl<E: Endpoint> Forge<E> {
                     generation: 0,
                     token,
                 };
-                self.try_put(hash, key, value, header, found, false).await
+                self.try_put(op, (hash, key), value, header, found, false).await
             }
         }
     }
 
-    /// Notes that a slot, in which the operation under way had found an object with this token, has another word now.
-    fn note_overtaken(&mut self, hash: KeyHash, token: u64, slot: u64, now: Slot) {
+    /// Notes that a slot, in which the operation under way had found an object with this token, has
+    /// another word now.
+    fn note_overtaken(&self, op: &mut Operation, hash: KeyHash, token: u64, slot: u64, now: Slot) {
         let is_its = now.may_be(hash.fingerprint) && !now.is_pending();
-        self.overtaken = Some(Overtaken { token, by: is_its.then_some((slot, now)) });
+        op.overtaken = Some(Overtaken { token, by: is_its.then_some((slot, now)) });
     }
 
-    /// Whether a blind change of another put this record, since the last try of the operation under way found what it was to replace.
-    fn is_overtaken_by(&self, header: &Header) -> bool {
-        let Some(overtaken) = &self.overtaken else { return false };
+    /// Whether a blind change of another put this record, since the last try of the operation under
+    /// way found what it was to replace.
+    fn is_overtaken_by(&self, op: &Operation, header: &Header) -> bool {
+        let Some(overtaken) = &op.overtaken else { return false };
         let is_another = header.token != overtaken.token || self.is_open(Hole::OvertakenByCopy);
         is_another && (header.blind || self.is_open(Hole::OvertakenBySight))
     }
 
-    /// READs the record that a change was overtaken by, which needs no protection for that; its header if it overtook it blindly.
-    async fn read_overtaking(&mut self, word: Slot, key: &[u8], begun_ns: u64) -> Result<Option<Header>, CacheError> {
+    /// READs the record that a change was overtaken by, which needs no protection for that; its
+    /// header if it overtook it blindly.
+    async fn read_overtaking(
+        &self,
+        op: &mut Operation,
+        word: Slot,
+        key: &[u8],
+        begun_ns: u64,
+    ) -> Result<Option<Header>, CacheError> {
         let Some((at, bytes, _)) = self.find_record(word).await? else { return Ok(None) };
-        let mut record = std::mem::take(&mut self.record);
+        let mut record = std::mem::take(&mut op.record);
         record.resize(bytes);
-        self.record = self.client.endpoint.read(at, record).await?;
+        op.record = self.client.endpoint.read(at, record).await?;
         let late = self.client.endpoint.now_ns().wrapping_sub(begun_ns) > REUSE_NS;
         // The key of a large object is not in its record.
         let is_ours = |record: &record::Record<'_>| !record.header.large && record.key == key;
-        let judged = self.judge(word, &self.record).filter(|record| is_ours(record) && !late);
-        Ok(judged.map(|record| record.header).filter(|header| self.is_overtaken_by(header)))
+        let judged = self.judge(word, &op.record).filter(|record| is_ours(record) && !late);
+        Ok(judged.map(|record| record.header).filter(|header| self.is_overtaken_by(op, header)))
     }
 
     /// The key's object, if it is where the last try found another word than it had seen.
     async fn search_overtaken(
-        &mut self,
+        &self,
+        op: &mut Operation,
         (slot, word): (u64, Slot),
         key: &[u8],
         want: Want,
         begun_ns: u64,
     ) -> Result<Option<Found>, CacheError> {
-        let searched = self.search_slot(slot, word, key, want, begun_ns).await?;
+        let searched = self.search_slot(op, slot, word, key, want, begun_ns).await?;
         Ok(if let Search::Found(found) = searched { Some(found) } else { None })
     }
 
-    async fn try_remove(&mut self, found: Found) -> Result<Try, CacheError> {
+    async fn try_remove(&self, found: Found) -> Result<Try, CacheError> {
         let mut batch = Batch::new();
         let swap = batch.compare_and_swap(self.shared.layout.slot(found.slot), found.word.0, 0);
         self.client.endpoint.post(&mut batch).await?;
         if !batch.swapped(swap) && !self.is_open(Hole::LostUpdate) {
             return Ok(Try::Anew);
         }
-        self.stats.removes += 1;
+        self.stats.removes.add(1);
         self.count_removed(1).await?;
         self.bury(found, false).await?;
         Ok(Try::Done(None))
     }
 
-    /// Writes a new record and publishes it, in the found object's slot or in a free one. `same_body`: only the header changes.
+    /// Writes a new record and publishes it, in the found object's slot or in a free one.
+    /// `same_body`: only the header changes.
     async fn try_put(
-        &mut self,
-        hash: KeyHash,
-        key: &[u8],
+        &self,
+        op: &mut Operation,
+        (hash, key): (KeyHash, &[u8]),
         value: &[u8],
         mut header: Header,
         found: Option<Found>,
@@ -238,7 +272,7 @@ impl<E: Endpoint> Forge<E> {
     ) -> Result<Try, CacheError> {
         let chunk_bytes = self.client.pool.layout.chunk_bytes;
         header.large = record::small_record_bytes(key.len(), value.len().max(header.value_bytes)) > chunk_bytes / 2;
-        let (queue, carry) = self.queue_for(hash, found.as_ref());
+        let (queue, carry) = self.queue_for(op, hash, found.as_ref());
         header.main = queue == Queue::Main;
         let fresh_chunks = match header.large && !same_body {
             true => {
@@ -247,57 +281,84 @@ impl<E: Endpoint> Forge<E> {
             }
             false => 0,
         };
-        let group_chunks = usize::from(!self.has_room(queue, header.record_bytes()));
-        if !self.has_stock(fresh_chunks + group_chunks) {
-            return Ok(Try::Short(fresh_chunks + group_chunks));
+        let wanted = fresh_chunks + usize::from(!self.has_room(queue, header.record_bytes()));
+        if !self.draw_stock(op, wanted) {
+            return Ok(Try::Short(wanted));
         }
-        if found.is_none() && !self.reserved && self.client.pool.settings.objects_max > 0 {
+        if found.is_none() && !op.has_reserved() && self.client.pool.settings.objects_max > 0 {
             return Ok(Try::Unreserved);
-        }
-        if !self.open_room(queue, header.record_bytes()).await? {
-            return Ok(Try::Short(fresh_chunks + 1));
         }
         let large = match (&found, header.large) {
             (_, false) => None,
             (Some(found), true) if same_body => found.large.clone(),
             _ => {
-                let (extents, body) = self.write_extents(hash, key, value).await?;
+                let (extents, body) = self.write_extents(op, hash, key, value).await?;
                 Some(Box::new(Large { body, extents }))
             }
         };
-        let new = New { header, large, carry, queue };
-        let published = match found {
-            Some(found) => self.try_replace(hash, key, value, &new, found, same_body).await?,
-            None => self.try_insert(hash, key, value, &new).await?,
+        let new = New { header, large };
+        let written = new.large.as_ref().filter(|_| !same_body).map(|large| &large.extents);
+        let slot = found.as_ref().map_or(u64::from(hash.bucket) * BUCKET_SLOTS as u64, |found| found.slot);
+        let mut placed = self.take_place(queue, (slot, hash), carry, &header);
+        if placed.is_none() {
+            // Boxed, as all that is rare on this way: its state would make every change's larger.
+            placed = Box::pin(self.open_place(op, (queue, carry), (slot, hash), &header)).await?;
+        }
+        let Some(place) = placed else {
+            // Other operations of this client have taken the room.
+            self.give_up_extents(written).await?;
+            return Ok(Try::Short(fresh_chunks + 1));
         };
-        if published {
-            if let Some(large) = &new.large {
-                self.count_extents(new.queue, header.body_bytes());
-                if !same_body {
-                    self.bind_extents(&large.extents);
+        let published = match found {
+            Some(found) => self.try_replace(op, (hash, key), value, &new, (&place, found), same_body).await,
+            None => self.try_insert(op, (hash, key), value, &new, &place).await,
+        };
+        match &published {
+            Ok(true) => {
+                let extent_bytes = if new.large.is_some() { header.body_bytes() as u64 } else { 0 };
+                self.settle_place(&place, &header, Fate::Published { extent_bytes });
+                if let Some(extents) = written {
+                    self.bind_extents(extents);
                 }
+                self.stats.puts.add(1);
+                return Ok(Try::Done(Some(header.token)));
             }
-            self.stats.puts += 1;
-            return Ok(Try::Done(Some(header.token)));
+            Ok(false) => self.settle_place(&place, &header, Fate::Withdrawn),
+            // A verb of it may still land: the group stays open, for whoever repairs it.
+            Err(CacheError::Verb(_)) => {}
+            Err(_) => self.settle_place(&place, &header, Fate::Published { extent_bytes: 0 }),
         }
-        if let Some(large) = &new.large
-            && !same_body
-        {
-            self.extent_io().free_extents(&large.extents).await?;
-        }
+        published?;
+        self.give_up_extents(written).await?;
         Ok(Try::Anew)
     }
 
+    /// Frees extents that no record will list.
+    async fn give_up_extents(&self, extents: Option<&Extents>) -> Result<(), CacheError> {
+        match extents {
+            Some(extents) => Box::pin(self.extent_io().free_extents(extents)).await,
+            None => Ok(()),
+        }
+    }
+
     /// Encodes the record for its place into `outgoing`, and gives its slot word.
-    pub(super) fn encode(&mut self, hash: KeyHash, key: &[u8], value: &[u8], new: &New, place: Place) -> Slot {
+    pub(super) fn encode(
+        &self,
+        op: &mut Operation,
+        hash: KeyHash,
+        key: &[u8],
+        value: &[u8],
+        new: &New,
+        place: &Place,
+    ) -> Slot {
         let header = Header { number: place.number, generation: place.generation as u16, ..new.header };
         let length = match &new.large {
             Some(large) => {
-                record::encode_large(&mut self.outgoing, &self.shared.hasher, &header, &large.body);
+                record::encode_large(&mut op.outgoing, &self.shared.hasher, &header, &large.body);
                 RecordLength::LARGE
             }
             None => {
-                record::encode_small(&mut self.outgoing, &self.shared.hasher, &header, key, value);
+                record::encode_small(&mut op.outgoing, &self.shared.hasher, &header, key, value);
                 RecordLength::of(header.record_bytes())
             }
         };
@@ -306,48 +367,57 @@ impl<E: Endpoint> Forge<E> {
         self.shared.format.live(hash.fingerprint, length, heap_offset, place.generation)
     }
 
-    pub(super) fn place(&mut self, new: &New, slot: u64, hash: KeyHash) -> Place {
-        self.take_place(new.queue, slot, hash, new.carry, &new.header)
+    /// Takes a place for a record in a chunk of this operation's. `None` if it has none.
+    async fn open_place(
+        &self,
+        op: &mut Operation,
+        (queue, carry): (Queue, u8),
+        (slot, hash): (u64, KeyHash),
+        header: &Header,
+    ) -> Result<Option<Place>, CacheError> {
+        loop {
+            let Some(chunk) = op.notes.chunks.pop() else { return Ok(None) };
+            self.open_group(queue, chunk).await?;
+            let place = self.take_place(queue, (slot, hash), carry, header);
+            if place.is_some() {
+                return Ok(place);
+            }
+        }
     }
 
-    pub(super) fn unplace(&mut self, new: &New) {
-        self.give_place_back(new.queue, &new.header);
-    }
-
-    /// Where the encoded record goes, and the record. It is WRITTEN before the slot is changed that will point to it.
+    /// Where the encoded record goes, and the record. It is WRITTEN before the slot is changed that
+    /// will point to it.
     #[inline]
-    pub(super) fn outgoing_record(&mut self, place: Place) -> (Address, Buffer) {
+    pub(super) fn outgoing_record(&self, op: &mut Operation, place: &Place) -> (Address, Buffer) {
         let at = self.client.pool.layout.chunk(place.chunk).add(place.offset_bytes);
-        (at, std::mem::take(&mut self.outgoing))
+        (at, std::mem::take(&mut op.outgoing))
     }
 
     async fn try_replace(
-        &mut self,
-        hash: KeyHash,
-        key: &[u8],
+        &self,
+        op: &mut Operation,
+        (hash, key): (KeyHash, &[u8]),
         value: &[u8],
         new: &New,
-        found: Found,
+        (place, found): (&Place, Found),
         same_body: bool,
     ) -> Result<bool, CacheError> {
-        let place = self.place(new, found.slot, hash);
-        let word = self.encode(hash, key, value, new, place);
+        let word = self.encode(op, hash, key, value, new, place);
         let slot = self.shared.layout.slot(found.slot);
-        let (at, record) = self.outgoing_record(place);
+        let (at, record) = self.outgoing_record(op, place);
         let is_in_order = self.is_in_order(at, slot);
         let record = if is_in_order { record } else { Box::pin(self.write_first(at, record)).await? };
         let mut batch = Batch::new();
         let written = Earlier::add(&mut batch, at, record, is_in_order);
         let swap = batch.compare_and_swap(slot, found.word.0, word.0);
         self.client.endpoint.post(&mut batch).await?;
-        self.outgoing = written.take(&mut batch);
+        op.outgoing = written.take(&mut batch);
         if !batch.swapped(swap) {
-            self.note_overtaken(hash, found.header.token, found.slot, Slot(batch.word(swap)));
-            self.addresses.forget(hash);
-            self.unplace(new);
+            self.note_overtaken(op, hash, found.header.token, found.slot, Slot(batch.word(swap)));
+            self.addresses.borrow_mut().forget(hash);
             return Ok(self.is_open(Hole::LostUpdate));
         }
-        self.addresses.learn(hash, found.slot, word);
+        self.addresses.borrow_mut().learn(hash, found.slot, word);
         self.bury(found, same_body).await?;
         Ok(true)
     }

@@ -1,9 +1,12 @@
-//! FORGE without one or the other of its techniques, to see what each is worth (FORGE 6.7, Fig. 18).
+//! FORGE without one or the other of its techniques, to see what each is worth (FORGE 6.7, Fig.
+//! 18).
 //!
-//! All clients of a pool do without the same ones. Then what they promise is what the engine promises: a variant adds locks, round trips or bytes to steps
-//! that are sound without them. The exception are dead clients: nobody repairs a lock that one of them held, so that variants with locks are for
-//! runs without faults. What a variant needs besides the pool is in an area of its own, all zero when the first client comes, so that the format of pools
-//! knows nothing of variants:
+//! All clients of a pool do without the same ones. Then what they promise is what the engine
+//! promises: a variant adds locks, round trips or bytes to steps that are sound without them. The
+//! exception are dead clients: nobody repairs a lock that one of them held, so that variants with
+//! locks are for runs without faults. What a variant needs besides the pool is in an area of its
+//! own, all zero when the first client comes, so that the format of pools knows nothing of
+//! variants:
 //!
 //! ```text
 //! 0                 64                128                  128 + 8 B a bucket
@@ -13,8 +16,9 @@
 //! +-----------------+-----------------+--------------------+-------------------------------------------+
 //! ```
 //!
-//! A lock is 0 or 1. Who swaps 0 for 1 has it, and gives it back by a WRITE of 0, for which it does not wait; no other verb changes a lock that is held.
-//! A bucket's lock is never held while room is made, and nothing is locked under a queue's: a bucket's comes before a queue's, so that no two
+//! A lock is 0 or 1. Who swaps 0 for 1 has it, and gives it back by a WRITE of 0, for which it does
+//! not wait; no other verb changes a lock that is held. A bucket's lock is never held while room is
+//! made, and nothing is locked under a queue's: a bucket's comes before a queue's, so that no two
 //! clients wait for each other. Counters: atomics only.
 
 use super::Forge;
@@ -38,20 +42,27 @@ const LOCK_DOUBLINGS: u32 = 5;
 /// Which of FORGE's techniques a client does without. All off: the engine as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Variant {
-    /// Without the lock-free index (FORGE 4.2, where a slot of two words is updated without a lock by versions). Our slot is one word and needs neither; here
-    /// every change holds its bucket's lock from its first look at the bucket to its last effect, which serializes writers as slots with locks do.
+    /// Without the lock-free index (FORGE 4.2, where a slot of two words is updated without a lock
+    /// by versions). Our slot is one word and needs neither; here every change holds its bucket's
+    /// lock from its first look at the bucket to its last effect, which serializes writers as slots
+    /// with locks do.
     pub locked_index: bool,
-    /// Without the contention-free queue (FORGE 5.1, where fetch-and-add hands out tickets). Here whoever puts a group in or takes one out holds the queue's lock
-    /// meanwhile, and READs and then moves the cursor.
+    /// Without the contention-free queue (FORGE 5.1, where fetch-and-add hands out tickets). Here
+    /// whoever puts a group in or takes one out holds the queue's lock meanwhile, and READs and
+    /// then moves the cursor.
     pub locked_queues: bool,
-    /// Without lightweight regrouping (FORGE 5.3, where a two-way index map says where objects and slots are). Here an evictor READs the whole group, goes
-    /// through its records for their keys, and READs the bucket of each.
+    /// Without lightweight regrouping (FORGE 5.3, where a two-way index map says where objects and
+    /// slots are). Here an evictor READs the whole group, goes through its records for their keys,
+    /// and READs the bucket of each.
     pub whole_groups: bool,
-    /// Without the hotness-aware queue (FORGE 5.4, 5.5: two queues, virtual segments, groups that are mostly active put back). Here all groups pass through one
-    /// queue; what was hot in those that are evicted goes to its tail in a new group, like what is new. Ghosts are an option of the pool.
+    /// Without the hotness-aware queue (FORGE 5.4, 5.5: two queues, virtual segments, groups that
+    /// are mostly active put back). Here all groups pass through one queue; what was hot in those
+    /// that are evicted goes to its tail in a new group, like what is new. Ghosts are an option of
+    /// the pool.
     pub plain_queue: bool,
-    /// Without lazy synchronization of hotness (FORGE 5.2, where accesses are counted at home until the group nears the queue's head). Here every hit adds one to
-    /// the object's counter in the pool at once, by a fetch-and-add that nobody waits for.
+    /// Without lazy synchronization of hotness (FORGE 5.2, where accesses are counted at home until
+    /// the group nears the queue's head). Here every hit adds one to the object's counter in the
+    /// pool at once, by a fetch-and-add that nobody waits for.
     pub eager_hotness: bool,
 }
 
@@ -78,8 +89,8 @@ fn counter_bytes(settings: &PoolSettings) -> u64 {
 }
 
 impl<E: Endpoint> Forge<E> {
-    /// Lets this client do without some techniques; `area` is where the variants' area begins. To be called before its first operation, by all clients of
-    /// the pool or by none.
+    /// Lets this client do without some techniques; `area` is where the variants' area begins. To
+    /// be called before its first operation, by all clients of the pool or by none.
     pub fn set_variant(&mut self, variant: Variant, area: Address) {
         (self.variant, self.variant_area) = (variant, area);
     }
@@ -101,7 +112,7 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Takes a lock, with pauses of random length between looks at one that is held.
-    pub(super) async fn lock(&mut self, at: Address) -> Result<(), CacheError> {
+    pub(super) async fn lock(&self, at: Address) -> Result<(), CacheError> {
         let mut tried = 0;
         loop {
             let mut batch = Batch::new();
@@ -120,15 +131,16 @@ impl<E: Endpoint> Forge<E> {
         }
     }
 
-    /// Gives a lock back that this client has. Until the WRITE lands nobody else, nor this client, can take it.
+    /// Gives a lock back that this client has. Until the WRITE lands nobody else, nor this client,
+    /// can take it.
     pub(super) fn unlock(&self, at: Address) {
         let mut batch = Batch::new();
         batch.write_word(at, 0);
         self.client.endpoint.post_unawaited(&mut batch);
     }
 
-    /// Counts an access in the pool, which a counter of 16 bits holds until its group is evicted: one that overflows is a count too many for the next
-    /// object, and all of them are hints.
+    /// Counts an access in the pool, which a counter of 16 bits holds until its group is evicted:
+    /// one that overflows is a count too many for the next object, and all of them are hints.
     #[cold]
     pub(super) fn count_in_pool(&self, chunk: ChunkId, number: u16) {
         if u32::from(number) >= self.client.pool.settings.group_objects_max {
@@ -141,10 +153,11 @@ impl<E: Endpoint> Forge<E> {
         self.client.endpoint.post_unawaited(&mut batch);
     }
 
-    /// READs a whole group that this client owns, and finds the slot of each of its objects by the object's key. `None` if the chunk does not hold as many
-    /// records as it should: then something else than a client wrote to it, and the map must serve.
+    /// READs a whole group that this client owns, and finds the slot of each of its objects by the
+    /// object's key. `None` if the chunk does not hold as many records as it should: then something
+    /// else than a client wrote to it, and the map must serve.
     pub(super) async fn read_whole_group(
-        &mut self,
+        &self,
         chunk: ChunkId,
         generation: u32,
         objects: usize,
@@ -169,7 +182,8 @@ impl<E: Endpoint> Forge<E> {
             self.client.endpoint.post(&mut batch).await?;
             for (index, record) in part.iter().enumerate() {
                 let bucket = batch.take_nth(index);
-                // A record has no place for the frequency that its object brings along: that alone is taken from the map, which was READ with the rest.
+                // A record has no place for the frequency that its object brings along: that alone
+                // is taken from the map, which was READ with the rest.
                 let map = &bytes.words()[bytes.words().len() - objects..];
                 let MapEntry { carry, .. } = MapEntry::from_word(map[objects - 1 - entries.len()]);
                 let first = u64::from(record.hash.bucket) * BUCKET_SLOTS as u64;

@@ -1,10 +1,12 @@
 //! Every invariant of this engine's words in a quiet pool, walked and named: see [`crate::audit`].
 //!
 //! - every Queued chunk has exactly one node of its generation in one of the rings;
-//! - every live slot points to a whole record of the chunk's generation, in a chunk that is Open, Queued or Leaving, whose key hashes to that
-//!   slot's bucket and fingerprint; no key is live twice; no slot is pending
+//! - every live slot points to a whole record of the chunk's generation, in a chunk that is Open,
+//!   Queued or Leaving, whose key hashes to that slot's bucket and fingerprint; no key is live
+//!   twice; no slot is pending
 
 use super::layout::{BUCKET_BYTES, BUCKET_SLOTS, Queue};
+use super::operation::Operation;
 use super::ring::{Cursors, Node};
 use super::slot::{KeyHash, Slot};
 use super::{Forge, ForgePool};
@@ -18,14 +20,14 @@ use std::collections::HashMap;
 impl<E: Endpoint> Forge<E> {
     /// Walks the pool. No other client may use it meanwhile, or what is under way is reported as
     /// faults.
-    pub(super) async fn audit(&mut self) -> Result<Audit, CacheError> {
+    pub(super) async fn audit(&self) -> Result<Audit, CacheError> {
         let mut walk = Walk::begin(&self.client).await?;
         self.verify_rings(&mut walk).await?;
         self.verify_index(&mut walk).await?;
         walk.end(&self.client).await
     }
 
-    async fn verify_rings(&mut self, walk: &mut Walk) -> Result<(), CacheError> {
+    async fn verify_rings(&self, walk: &mut Walk) -> Result<(), CacheError> {
         let length = 1u32 << self.shared.settings.ring_log2;
         let mut queued: HashMap<ChunkId, u32> = HashMap::new();
         let cursors = self.cursors().await?;
@@ -62,7 +64,8 @@ impl<E: Endpoint> Forge<E> {
         Ok(())
     }
 
-    async fn verify_index(&mut self, walk: &mut Walk) -> Result<(), CacheError> {
+    async fn verify_index(&self, walk: &mut Walk) -> Result<(), CacheError> {
+        let op = &mut *self.operations.take(&self.client);
         let buckets = self.shared.settings.buckets;
         let mut first = 0;
         while first < buckets {
@@ -75,14 +78,14 @@ impl<E: Endpoint> Forge<E> {
             let words = batch.take(read);
             for (index, word) in words.words().iter().enumerate() {
                 let slot = u64::from(first) * BUCKET_SLOTS as u64 + index as u64;
-                self.verify_slot(walk, slot, Slot(*word)).await?;
+                self.verify_slot(op, walk, slot, Slot(*word)).await?;
             }
             first += count;
         }
         Ok(())
     }
 
-    async fn verify_slot(&mut self, walk: &mut Walk, slot: u64, word: Slot) -> Result<(), CacheError> {
+    async fn verify_slot(&self, op: &mut Operation, walk: &mut Walk, slot: u64, word: Slot) -> Result<(), CacheError> {
         if word.is_free() {
             return Ok(());
         }
@@ -94,13 +97,13 @@ impl<E: Endpoint> Forge<E> {
             walk.audit.fault(|| format!("slot {slot} points outside the heap"));
             return Ok(());
         };
-        let mut buffer = std::mem::take(&mut self.record);
+        let mut buffer = std::mem::take(&mut op.record);
         buffer.resize(bytes);
         let mut batch = Batch::new();
         let read = batch.read(at, buffer);
         self.client.endpoint.post(&mut batch).await?;
-        self.record = batch.take(read);
-        let Some(record) = self.judge(word, &self.record) else {
+        op.record = batch.take(read);
+        let Some(record) = self.judge(word, &op.record) else {
             walk.audit.fault(|| format!("slot {slot} points to no record of its own"));
             return Ok(());
         };

@@ -1,11 +1,12 @@
 //! Walks over the whole index: scan, random key, flush.
 //!
-//! A key stays in its slot while it is present, through replacements and regroupings, so a walk in the order of buckets shows every
-//! key that is present throughout. Cursors are bucket numbers.
+//! A key stays in its slot while it is present, through replacements and regroupings, so a walk in
+//! the order of buckets shows every key that is present throughout. Cursors are bucket numbers.
 
 use super::Forge;
 use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};
 use super::lookup::ATTEMPTS_MAX;
+use super::operation::Operation;
 use super::slot::Slot;
 use crate::extent::ExtentIndex;
 use crate::record::{HEADER_BYTES, Header, LargeBody};
@@ -17,40 +18,47 @@ const BUCKETS_AT_ONCE: u64 = 16;
 
 impl<E: Endpoint> Forge<E> {
     /// The words of up to sixteen buckets from `bucket` on.
-    async fn bucket_words(&mut self, bucket: u64) -> Result<Vec<Slot>, CacheError> {
+    async fn bucket_words(&self, bucket: u64) -> Result<Vec<Slot>, CacheError> {
         let end = self.shared.settings.buckets.min(bucket as u32 + BUCKETS_AT_ONCE as u32);
         let mut first = bucket as u32;
         let mut words = Vec::with_capacity(BUCKETS_AT_ONCE as usize * BUCKET_SLOTS);
         while first < end {
             let count = self.shared.layout.buckets_in_a_piece(first).min(end - first);
-            let mut buffer = std::mem::take(&mut self.scratch);
-            buffer.resize(BUCKET_BYTES as usize * count as usize);
+            let buffer = self.spares.take(BUCKET_BYTES as usize * count as usize);
             let mut batch = Batch::new();
             let read = batch.read(self.shared.layout.bucket(first), buffer);
             self.client.endpoint.post(&mut batch).await?;
-            self.scratch = batch.take(read);
-            words.extend(self.scratch.words().iter().map(|word| Slot(*word)));
+            let read = batch.take(read);
+            words.extend(read.words().iter().map(|word| Slot(*word)));
+            self.spares.keep(read);
             first += count;
         }
         Ok(words)
     }
 
-    /// The key of a live slot, if its object is sound and not expired; the value's place is used for the record.
-    async fn key_of(&mut self, slot: u64, mut word: Slot, value: &mut Value) -> Result<Option<usize>, CacheError> {
+    /// The key of a live slot, if its object is sound and not expired; the value's place is used
+    /// for the record.
+    async fn key_of(
+        &self,
+        op: &mut Operation,
+        slot: u64,
+        mut word: Slot,
+        value: &mut Value,
+    ) -> Result<Option<usize>, CacheError> {
         for _ in 0..ATTEMPTS_MAX {
             if !word.is_live() {
                 return Ok(None);
             }
-            match self.read_protected(slot, word).await? {
+            match self.read_protected(op, slot, word).await? {
                 // The object was moved or replaced: the slot says where it is now.
                 Some((now, _)) if now != word => {}
                 Some(_) => {
-                    let judged = self.judge(word, &self.record).map(|record| (record.header, record.large()));
+                    let judged = self.judge(word, &op.record).map(|record| (record.header, record.large()));
                     match judged {
                         None => self.drop_damaged(slot, word).await?,
                         Some((header, large)) => {
-                            if let Some(bytes) = self.key_of_record(slot, word, &header, large, value).await? {
-                                self.unprotect();
+                            if let Some(bytes) = self.key_of_record(op, slot, word, &header, large, value).await? {
+                                self.unprotect(op);
                                 return Ok(bytes);
                             }
                         }
@@ -58,15 +66,17 @@ impl<E: Endpoint> Forge<E> {
                 }
                 None => self.drop_damaged(slot, word).await?,
             }
-            self.unprotect();
+            self.unprotect(op);
             word = self.slot_word(slot).await?;
         }
         Err(CacheError::Damaged { what: "an object that stays unsound" })
     }
 
-    /// The key of the protected record; the inner `None` if it has expired, the outer if the slot must be looked at again.
+    /// The key of the protected record; the inner `None` if it has expired, the outer if the slot
+    /// must be looked at again.
     async fn key_of_record(
-        &mut self,
+        &self,
+        op: &mut Operation,
         slot: u64,
         word: Slot,
         header: &Header,
@@ -78,7 +88,7 @@ impl<E: Endpoint> Forge<E> {
             return Ok(Some(None));
         }
         let Some(body) = large else {
-            let key = &self.record.bytes()[HEADER_BYTES..HEADER_BYTES + header.key_bytes];
+            let key = &op.record.bytes()[HEADER_BYTES..HEADER_BYTES + header.key_bytes];
             value.assign(key, crate::Meta::default());
             return Ok(Some(Some(header.key_bytes)));
         };
@@ -100,7 +110,8 @@ impl<E: Endpoint> Forge<E> {
 
     /// Shows at least `count` keys from bucket `cursor` on; the cursor to go on from, 0 at the end.
     pub(super) async fn walk_keys<F: FnMut(&[u8])>(
-        &mut self,
+        &self,
+        op: &mut Operation,
         cursor: u64,
         count: usize,
         mut each: F,
@@ -113,7 +124,7 @@ impl<E: Endpoint> Forge<E> {
             let words = self.bucket_words(bucket).await?;
             for (index, word) in words.iter().enumerate() {
                 let slot = bucket * BUCKET_SLOTS as u64 + index as u64;
-                if word.is_live() && self.key_of(slot, *word, &mut value).await?.is_some() {
+                if word.is_live() && self.key_of(op, slot, *word, &mut value).await?.is_some() {
                     each(value.bytes());
                     shown += 1;
                 }
@@ -124,7 +135,7 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Some key: the first from a random bucket on.
-    pub(super) async fn some_key(&mut self) -> Result<Option<Vec<u8>>, CacheError> {
+    pub(super) async fn some_key(&self, op: &mut Operation) -> Result<Option<Vec<u8>>, CacheError> {
         let buckets = u64::from(self.shared.settings.buckets);
         let start = self.client.endpoint.random() % buckets;
         let mut value = Value::new();
@@ -134,7 +145,7 @@ impl<E: Endpoint> Forge<E> {
             let first = self.client.endpoint.random() as usize % words.len();
             for index in (first..words.len()).chain(0..first) {
                 let slot = bucket * BUCKET_SLOTS as u64 + index as u64;
-                if words[index].is_live() && self.key_of(slot, words[index], &mut value).await?.is_some() {
+                if words[index].is_live() && self.key_of(op, slot, words[index], &mut value).await?.is_some() {
                     return Ok(Some(value.bytes().to_vec()));
                 }
             }
@@ -143,13 +154,13 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Removes every key that is present now.
-    pub(super) async fn remove_all(&mut self) -> Result<u64, CacheError> {
+    pub(super) async fn remove_all(&self, op: &mut Operation) -> Result<u64, CacheError> {
         let buckets = u64::from(self.shared.settings.buckets);
         let (mut bucket, mut removed) = (0, 0);
         while bucket < buckets {
             let words = self.bucket_words(bucket).await?;
             for (index, word) in words.iter().enumerate() {
-                removed += self.remove_slot(bucket * BUCKET_SLOTS as u64 + index as u64, *word).await?;
+                removed += self.remove_slot(op, bucket * BUCKET_SLOTS as u64 + index as u64, *word).await?;
             }
             bucket += (words.len() / BUCKET_SLOTS) as u64;
         }
@@ -157,15 +168,15 @@ impl<E: Endpoint> Forge<E> {
     }
 
     /// Empties a slot, whatever it is moved to meanwhile.
-    async fn remove_slot(&mut self, slot: u64, mut word: Slot) -> Result<u64, CacheError> {
+    async fn remove_slot(&self, op: &mut Operation, slot: u64, mut word: Slot) -> Result<u64, CacheError> {
         for _ in 0..ATTEMPTS_MAX {
             if !word.is_live() {
                 return Ok(0);
             }
-            if self.unlink(slot, word).await? {
+            if self.unlink(op, slot, word).await? {
                 return Ok(1);
             }
-            self.unprotect();
+            self.unprotect(op);
             word = self.slot_word(slot).await?;
         }
         Err(CacheError::Damaged { what: "an object that stays unsound" })

@@ -7,7 +7,8 @@
 //! counters         16 bits an object, four to a word                                                atomics only
 //! ```
 //!
-//! Of the seven features of GL-Cache (section 4 of its paper) four are fixed when the group is written, and three change: age, requests, objects that were requested.
+//! Of the seven features of GL-Cache (section 4 of its paper) four are fixed when the group is
+//! written, and three change: age, requests, objects that were requested.
 
 /// Features of a group.
 pub const FEATURES: usize = 7;
@@ -72,7 +73,8 @@ impl Written {
     }
 }
 
-/// What trees see of a group: lookup rate, write rate, miss ratio, object size, age, requests, objects that were requested.
+/// What trees see of a group: lookup rate, write rate, miss ratio, object size, age, requests,
+/// objects that were requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Features(pub [f32; FEATURES]);
 

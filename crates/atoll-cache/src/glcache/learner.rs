@@ -8,12 +8,15 @@ use atoll_pool::ChunkId;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What one inference takes of a client's processor: FORGE's section 6.2 says "hundreds of microseconds" of its implementation on XGBoost, and this is the least which that may
-/// mean. (Ours takes 90 us for 64 groups on one core of the machine where this was written, optimised.)
+/// What one inference takes of a client's processor: FORGE's section 6.2 says "hundreds of
+/// microseconds" of its implementation on XGBoost, and this is the least which that may mean. (Ours
+/// takes 90 us for 64 groups on one core of the machine where this was written, optimised.)
 pub const INFERENCE_NS: u64 = 200_000;
-/// What learning takes for each sample, measured of [`Trees::train`] on that machine: 26 ms for 1024 samples.
+/// What learning takes for each sample, measured of [`Trees::train`] on that machine: 26 ms for
+/// 1024 samples.
 const TRAINING_NS_PER_SAMPLE: u64 = 25_000;
-/// New samples that are worth learning from: one part in so many of those that are kept, and no fewer than this.
+/// New samples that are worth learning from: one part in so many of those that are kept, and no
+/// fewer than this.
 const NEW_ONE_IN: u64 = 4;
 const NEW_MIN: u64 = 32;
 /// A group is watched for one part in so many of the lookups that would turn the cache over.
@@ -90,14 +93,16 @@ impl Learner {
     pub fn touch(&self, chunk: ChunkId, generation: u16) {
         if let Some(touched) = self.touched.get(chunk.0 as usize) {
             let word = TOUCHED | u32::from(generation);
-            // Most lookups are of groups that were touched before: a line that is only read stays with every processor.
+            // Most lookups are of groups that were touched before: a line that is only read stays
+            // with every processor.
             if touched.load(Ordering::Relaxed) != word {
                 touched.store(word, Ordering::Relaxed);
             }
         }
     }
 
-    /// The groups whose counts are to be flushed after a client's `operations`: those among the next chunks, of `chunks`, that were touched. None before anybody had to make room.
+    /// The groups whose counts are to be flushed after a client's `operations`: those among the
+    /// next chunks, of `chunks`, that were touched. None before anybody had to make room.
     pub fn to_flush(&self, operations: u32, chunks: u32) -> impl Iterator<Item = (ChunkId, u16)> + '_ {
         let resident = self.resident_objects.load(Ordering::Relaxed);
         let interval = (resident / FLUSHED_ONE_IN).max(LOOKUPS_MIN);
@@ -112,8 +117,8 @@ impl Learner {
         })
     }
 
-    /// Notes that a client has written so many objects after so many lookups and misses more, and gives the rates of the process: a record without generation,
-    /// age and sizes.
+    /// Notes that a client has written so many objects after so many lookups and misses more, and
+    /// gives the rates of the process: a record without generation, age and sizes.
     pub fn rates(&self, written: u64, lookups: u64, misses: u64, now_ns: u64) -> Written {
         let mut rates = locked(&self.rates);
         rates.written += written;
@@ -153,7 +158,8 @@ impl Learner {
         is_worth_it
     }
 
-    /// Learns from samples. What is learned comes into use when the time that this takes has passed.
+    /// Learns from samples. What is learned comes into use when the time that this takes has
+    /// passed.
     pub fn train(&self, samples: &[Sample], now_ns: u64) {
         let Some(trees) = Trees::train(samples) else { return };
         let ready_ns = now_ns.saturating_add(samples.len() as u64 * TRAINING_NS_PER_SAMPLE);

@@ -20,8 +20,8 @@ impl Candidate {
     }
 }
 
-/// Which of the candidates, by their places, stay in a group of at most so many objects and bytes: those of the highest score, none of which was never asked for.
-/// In no particular order.
+/// Which of the candidates, by their places, stay in a group of at most so many objects and bytes:
+/// those of the highest score, none of which was never asked for. In no particular order.
 pub fn keep_best(candidates: &[Candidate], objects_max: usize, bytes_max: u64) -> Vec<usize> {
     let mut places: Vec<usize> = (0..candidates.len()).filter(|place| candidates[*place].frequency > 0).collect();
     places.sort_by(|a, b| candidates[*b].score().total_cmp(&candidates[*a].score()));

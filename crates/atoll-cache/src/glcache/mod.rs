@@ -1,8 +1,10 @@
 //! GLCache-DM: what the learned rule of [`forge`](crate::forge) knows and decides, without a verb.
 //!
-//! After Yang et al., "GL-Cache: Group-level learning for efficient and high-performance caching" (FAST'23), brought to a pool of memory as section 6.1 of FORGE's paper
-//! describes its baseline: groups are sampled, trees of gradient boosting predict from seven features what each is worth, and eight of those worth least are merged into
-//! one. Index, rings, regrouping and repair are `forge`'s; the verbs of the rule are in `forge/learned.rs` and `forge/learning.rs`.
+//! After Yang et al., "GL-Cache: Group-level learning for efficient and high-performance caching"
+//! (FAST'23), brought to a pool of memory as section 6.1 of FORGE's paper describes its baseline:
+//! groups are sampled, trees of gradient boosting predict from seven features what each is worth,
+//! and eight of those worth least are merged into one. Index, rings, regrouping and repair are
+//! `forge`'s; the verbs of the rule are in `forge/learned.rs` and `forge/learning.rs`.
 //!
 //! | module | concept |
 //! |---|---|
@@ -25,7 +27,8 @@
 //! | **Score** of an object in a merge: GL-Cache ranks by size and age, the paper's baseline regroups as FORGE does, by frequency. | Frequency / (size x age of the group); an object that nobody asked for goes. |
 //! | **Before there are trees** the oldest of the sampled groups go. | |
 //!
-//! Everything that the pool holds of this is a hint, and checked: a number that is not one counts as zero, a sample that makes no sense is left out.
+//! Everything that the pool holds of this is a hint, and checked: a number that is not one counts
+//! as zero, a sample that makes no sense is left out.
 
 mod features;
 mod learner;
@@ -49,8 +52,8 @@ mod tests {
     /// Lookups for which a group is watched.
     const WATCHED: u64 = 4_000;
 
-    /// A group of a load of three kinds: of a scan, whose objects nobody asks for again; of a crowd, which asks for its objects for a while; and of those that are always
-    /// asked for.
+    /// A group of a load of three kinds: of a scan, whose objects nobody asks for again; of a
+    /// crowd, which asks for its objects for a while; and of those that are always asked for.
     struct Group {
         chunk: u32,
         features: Features,
@@ -70,7 +73,8 @@ mod tests {
     fn group(chunk: u32, chance: &mut Chance) -> Group {
         let (kind, age) = (chance.below(3), 1 + chance.below(50));
         let weight = [0, if age < 10 { 8 } else { 0 }, 4][kind as usize];
-        // Scans write much and miss much; a crowd has asked for its objects before; noise is on everything.
+        // Scans write much and miss much; a crowd has asked for its objects before; noise is on
+        // everything.
         let written = Written {
             generation: 1,
             groups_before: 1_000 - age as u32,

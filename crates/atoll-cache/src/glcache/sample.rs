@@ -4,7 +4,8 @@
 //! 32 B    word 0..3   seven features f32, the logarithm of the utility f32       data; hints
 //! ```
 //!
-//! Samples are kept in a ring of the pool. Who writes one takes its number by a fetch-and-add, and the last writer wins: a sample that is torn or lost is one of many.
+//! Samples are kept in a ring of the pool. Who writes one takes its number by a fetch-and-add, and
+//! the last writer wins: a sample that is torn or lost is one of many.
 
 use super::features::{FEATURES, Features, sound};
 

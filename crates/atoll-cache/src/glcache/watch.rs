@@ -1,7 +1,9 @@
-//! What a group turns out to be worth: its objects are watched by the process for a while, whatever becomes of them.
+//! What a group turns out to be worth: its objects are watched by the process for a while, whatever
+//! becomes of them.
 //!
-//! A watched object is known by the parts of its key's hash that the group's map has, so that a lookup counts although the object was moved or evicted meanwhile. Each lookup of a
-//! process looks for its key in one table:
+//! A watched object is known by the parts of its key's hash that the group's map has, so that a
+//! lookup counts although the object was moved or evicted meanwhile. Each lookup of a process looks
+//! for its key in one table:
 //!
 //! ```text
 //! a word of the table   63                     24 23            8 7         0
@@ -10,8 +12,9 @@
 //!                       +------------------------+---------------+-----------+
 //! ```
 //!
-//! The first lookup of an object adds 1 / (size x lookups since) to its group's utility and takes it off the table. An object whose place in the table another one has taken
-//! is not watched any more: one in some dozens, and the sum of many is what counts.
+//! The first lookup of an object adds 1 / (size x lookups since) to its group's utility and takes
+//! it off the table. An object whose place in the table another one has taken is not watched any
+//! more: one in some dozens, and the sum of many is what counts.
 
 use super::features::Features;
 use super::sample::Sample;
@@ -26,7 +29,8 @@ const WORDS_PER_OBJECT: usize = 4;
 const OBJECTS_MAX: usize = 1 << 16;
 /// A utility of 1 in the sums: the largest of a group fits 64 bits, the smallest is some units.
 const UTILITY_ONE: f64 = (1u64 << 40) as f64;
-/// Utility is told as of so many units of sixteen bytes, so that an object of this size that is looked up at the very end of the time counts one.
+/// Utility is told as of so many units of sixteen bytes, so that an object of this size that is
+/// looked up at the very end of the time counts one.
 const SIZE_UNITS: f64 = 16.0;
 
 const PLACE_MASK: u64 = 0xff;
@@ -120,7 +124,8 @@ impl Watch {
         self.lock().iter().any(|watched| watched.group == group)
     }
 
-    /// Begins to watch a group of which this is known now; its objects come with their sizes in units of sixteen bytes.
+    /// Begins to watch a group of which this is known now; its objects come with their sizes in
+    /// units of sixteen bytes.
     pub fn begin(&self, group: (u32, u32), features: Features, objects: impl Iterator<Item = (u64, u16)>) {
         let mut watched = self.lock();
         let Some(place) = (0..GROUPS_MAX).find(|place| watched.iter().all(|other| other.place != *place)) else {
@@ -139,7 +144,8 @@ impl Watch {
         watched.push(Watched { place, group, features, begun, objects });
     }
 
-    /// Ends with the groups that have been watched for so many lookups, and tells what they were worth.
+    /// Ends with the groups that have been watched for so many lookups, and tells what they were
+    /// worth.
     pub fn finish(&self, interval: u64) -> Vec<Sample> {
         let lookups = self.lookups();
         let mut watched = self.lock();

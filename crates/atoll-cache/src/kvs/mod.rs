@@ -1,6 +1,8 @@
-//! A key-value store that tracks nothing and evicts at random: the baseline of Ditto (section 3.1) that shows what tracking costs.
+//! A key-value store that tracks nothing and evicts at random: the baseline of Ditto (section 3.1)
+//! that shows what tracking costs.
 //!
-//! It is the table of [`objects`](crate::objects) alone. Objects that expire are noted as such beside their slots, so that samples find them.
+//! It is the table of [`objects`](crate::objects) alone. Objects that expire are noted as such
+//! beside their slots, so that samples find them.
 
 use crate::CacheError;
 use crate::objects::access;
@@ -42,13 +44,13 @@ impl<E: Endpoint> Replacement<E> for AtRandom {
         }
     }
 
-    async fn accessed(&mut self, _core: &mut Core<E>, _object: Accessed<'_>) -> Result<(), CacheError> {
+    async fn accessed(&mut self, _core: &Core<E>, _object: Accessed<'_>) -> Result<(), CacheError> {
         Ok(())
     }
 
     async fn inserted(
         &mut self,
-        core: &mut Core<E>,
+        core: &Core<E>,
         object: Accessed<'_>,
         _before: Slot,
         counter: u64,
@@ -62,7 +64,7 @@ impl<E: Endpoint> Replacement<E> for AtRandom {
         Ok(())
     }
 
-    async fn choose(&mut self, core: &mut Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
+    async fn choose(&mut self, core: &Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
         let index = core.client.endpoint.random() as usize % candidates.len();
         let chosen = &candidates[index];
         Ok(Some(Victim { slot: chosen.slot, word: chosen.word, then: Slot::EMPTY }))

@@ -8,10 +8,11 @@
 //! word 4   word 0 at the insertion, low 32 | record's units of 64 bytes 16 | mark 16     data
 //! ```
 //!
-//! A hit WRITEs word 1, an insertion words 1 to 4, an expiry word 3, each without waiting. Such a WRITE may come when the slot holds another key; then
-//! the mark, sixteen bits of the key's hash, is another's, and whoever reads it takes the object for one that was just inserted. The counter is
-//! never set back: an insertion notes where it stood, so that what is added to it later by somebody who means the slot's last object is at most what
-//! one client had not told yet.
+//! A hit WRITEs word 1, an insertion words 1 to 4, an expiry word 3, each without waiting. Such a
+//! WRITE may come when the slot holds another key; then the mark, sixteen bits of the key's hash,
+//! is another's, and whoever reads it takes the object for one that was just inserted. The counter
+//! is never set back: an insertion notes where it stood, so that what is added to it later by
+//! somebody who means the slot's last object is at most what one client had not told yet.
 //!
 //! All of this decides which object goes, never whether a lookup is right.
 
@@ -43,7 +44,8 @@ fn marked(value: u64, mark: u16) -> u64 {
     value & VALUE_MASK | u64::from(mark) << VALUE_BITS
 }
 
-/// The whole time of which the word has the low bits, at most half a turn (four years) from `now_us`.
+/// The whole time of which the word has the low bits, at most half a turn (four years) from
+/// `now_us`.
 fn whole(word: u64, now_us: u64) -> u64 {
     let behind = now_us.wrapping_sub(word) & VALUE_MASK;
     if behind <= VALUE_MASK / 2 {
@@ -75,8 +77,9 @@ pub fn insertion_words(now_us: u64, expiry_ms: Option<u64>, bytes: u64, counter:
 }
 
 impl Access {
-    /// What the words say of a live object of which the slot knows a fingerprint only. Words of different marks are of different keys: which one the
-    /// object's is, is not known, and it is taken for new.
+    /// What the words say of a live object of which the slot knows a fingerprint only. Words of
+    /// different marks are of different keys: which one the object's is, is not known, and it is
+    /// taken for new.
     pub fn decode(words: &[u64], now_us: u64) -> Self {
         let [counter, last, inserted, expiry, base] = words else { return Self::new_at(now_us) };
         let mark = last >> VALUE_BITS;
@@ -108,8 +111,8 @@ impl Access {
     }
 }
 
-/// Whether the object of a live slot may have expired, by the words beside it. Words of different marks
-/// do not tell, so it may.
+/// Whether the object of a live slot may have expired, by the words beside it. Words of different
+/// marks do not tell, so it may.
 pub fn may_have_expired(words: &[u64], now_ms: u64) -> bool {
     let [_, last, inserted, expiry, base] = words else { return true };
     let mark = last >> VALUE_BITS;
@@ -118,7 +121,8 @@ pub fn may_have_expired(words: &[u64], now_ms: u64) -> bool {
     !are_one_keys || expiry_ms != 0 && expiry_ms <= now_ms
 }
 
-/// The key of a live slot as far as slot and access information tell, for its history entry: `None` if the information is another's.
+/// The key of a live slot as far as slot and access information tell, for its history entry: `None`
+/// if the information is another's.
 pub fn hash_of(bucket: u32, fingerprint: u8, words: &[u64]) -> Option<KeyHash> {
     Some(KeyHash { bucket, fingerprint, mark: Access::mark(words)?, whole: 0 })
 }

@@ -1,11 +1,13 @@
 //! What becomes of a chunk that its owner had not cut to its end: the owner leaves, or is dead.
 //!
-//! Of its blocks those that a slot or a shelf names, or that somebody has in hand, stay as they are. The others become dead blocks, each named by a slot of some bucket, and
-//! the chunk is in use like any other. Whether nobody has a block is asked as in `drain`.
+//! Of its blocks those that a slot or a shelf names, or that somebody has in hand, stay as they
+//! are. The others become dead blocks, each named by a slot of some bucket, and the chunk is in use
+//! like any other. Whether nobody has a block is asked as in `drain`.
 
 use super::Core;
 use super::class::Class;
 use super::drain::{Emptied, Keeps, Naming};
+use super::operation::Operation;
 use super::slot::{Block, Slot};
 use super::stock::Cell;
 use crate::CacheError;
@@ -19,8 +21,9 @@ const BUCKETS_TRIED: u32 = 64;
 const ADOPTIONS_TRIED: u64 = 8;
 
 impl<E: Endpoint> Core<E> {
-    /// Puts a chunk in use that this client owns as `open`; `false` if not all of its blocks could be named.
-    pub(super) async fn adopt(&mut self, chunk: ChunkId, open: Chunk) -> Result<bool, CacheError> {
+    /// Puts a chunk in use that this client owns as `open`; `false` if not all of its blocks could
+    /// be named.
+    pub(super) async fn adopt(&self, op: &mut Operation, chunk: ChunkId, open: Chunk) -> Result<bool, CacheError> {
         let layout = self.client.pool.layout.clone();
         let before = self.blocks(chunk).await?;
         let Some(class) = before.class else {
@@ -39,7 +42,8 @@ impl<E: Endpoint> Core<E> {
             let in_hands: HashSet<Block> =
                 cells.iter().filter_map(|word| Cell::from_word(*word)).map(|cell| cell.block).collect();
             for Naming { slot, word, .. } in named {
-                // An insertion of the chunk's owner, who is dead: whoever else inserts has told of the block.
+                // An insertion of the chunk's owner, who is dead: whoever else inserts has told of
+                // the block.
                 if word.is_pending() && !in_hands.contains(&word.block()) {
                     self.swap_slot(slot, word, Slot::EMPTY).await?;
                     is_settled = false;
@@ -55,8 +59,10 @@ impl<E: Endpoint> Core<E> {
             if had.contains(&block) {
                 continue;
             }
-            // The highest tag of all: none that anybody may remember of this place is higher. One that was replaced meanwhile is in somebody's hands, or was.
-            is_settled &= after.lying[index] == *lying && self.place_dead_anywhere(class, block, before.tag).await?;
+            // The highest tag of all: none that anybody may remember of this place is higher. One
+            // that was replaced meanwhile is in somebody's hands, or was.
+            is_settled &=
+                after.lying[index] == *lying && self.place_dead_anywhere(op, class, block, before.tag).await?;
         }
         if !is_settled {
             return Ok(false);
@@ -68,12 +74,14 @@ impl<E: Endpoint> Core<E> {
         Ok(true)
     }
 
-    /// Puts chunks in use that this client will not cut. One whose blocks do not all find room is emptied.
-    pub(super) async fn recheck_orphans(&mut self) -> Result<(), CacheError> {
-        for (chunk, open) in std::mem::take(&mut self.orphans) {
+    /// Puts chunks in use that this client will not cut. One whose blocks do not all find room is
+    /// emptied.
+    pub(super) async fn recheck_orphans(&self) -> Result<(), CacheError> {
+        let op = &mut *self.operations.take(&self.client);
+        for (chunk, open) in self.orphans.take() {
             let mut is_adopted = false;
             for tried in 0..ADOPTIONS_TRIED {
-                is_adopted = self.adopt(chunk, open).await?;
+                is_adopted = self.adopt(op, chunk, open).await?;
                 if is_adopted {
                     break;
                 }
@@ -81,7 +89,7 @@ impl<E: Endpoint> Core<E> {
                 self.client.endpoint.pause(1_000 * tried).await;
             }
             if !is_adopted {
-                self.waiting.push(Emptied::begun(chunk, open, Keeps::Objects));
+                self.waiting.borrow_mut().push(Emptied::begun(chunk, open, Keeps::Objects));
             }
         }
         Ok(())
@@ -94,14 +102,15 @@ impl<E: Endpoint> Core<E> {
 
     /// Names a block that nothing names in some bucket, as a dead one; whether one had room.
     pub(super) async fn place_dead_anywhere(
-        &mut self,
+        &self,
+        op: &mut Operation,
         class: Class,
         block: Block,
         tag: u16,
     ) -> Result<bool, CacheError> {
         for _ in 0..BUCKETS_TRIED {
             let bucket = (self.client.endpoint.random() % u64::from(self.shared.settings.buckets)) as u32;
-            if self.place_dead(bucket, class, block, tag).await? {
+            if self.place_dead(op, bucket, class, block, tag).await? {
                 return Ok(true);
             }
         }

@@ -1,9 +1,12 @@
-//! What lies in a block: the words of the extension, then a record (see [`crate::record`]), then nothing of meaning.
+//! What lies in a block: the words of the extension, then a record (see [`crate::record`]), then
+//! nothing of meaning.
 //!
-//! A record's `generation` is the block's tag at the time. A dead record, whose number is [`DEAD_NUMBER`], has no key, and for a value the bucket in
-//! which a slot names the dead block, so that from any block a look into one bucket tells whether it is named.
+//! A record's `generation` is the block's tag at the time. A dead record, whose number is
+//! [`DEAD_NUMBER`], has no key, and for a value the bucket in which a slot names the dead block, so
+//! that from any block a look into one bucket tells whether it is named.
 
 use super::class::Class;
+use super::operation::Operation;
 use super::slot::{Block, Content, KeyHash, Slot};
 use super::{Core, Hole};
 use crate::Meta;
@@ -13,7 +16,8 @@ use atoll_fabric::{Address, Buffer, Endpoint};
 /// The number of a dead record.
 const DEAD_NUMBER: u16 = 0x800;
 
-/// What lies in a block, whichever slot names it. Two looks at the same bytes are equal, others are not.
+/// What lies in a block, whichever slot names it. Two looks at the same bytes are equal, others are
+/// not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lying {
     /// Nothing: only zeros.
@@ -87,7 +91,8 @@ impl<E: Endpoint> Core<E> {
         bytes > self.client.pool.layout.chunk_bytes / 2
     }
 
-    /// Moves the window of a block that was read to its record, and gives the record if it is the slot's own.
+    /// Moves the window of a block that was read to its record, and gives the record if it is the
+    /// slot's own.
     #[inline]
     pub(super) fn judge<'r>(&self, word: Slot, block: &'r mut Buffer) -> Option<Record<'r>> {
         let (extension, bytes) = (self.extension_bytes(), block.len());
@@ -127,7 +132,8 @@ impl<E: Endpoint> Core<E> {
     /// Encodes an object's record for a block into `outgoing`, and gives its slot word.
     #[expect(clippy::too_many_arguments, reason = "all of an object and its place")]
     pub(super) fn encode(
-        &mut self,
+        &self,
+        op: &mut Operation,
         hash: KeyHash,
         key: &[u8],
         value: &[u8],
@@ -140,20 +146,21 @@ impl<E: Endpoint> Core<E> {
         let header = Header { number: 0, main: false, generation: tag, ..*header };
         let content = match large {
             Some(body) => {
-                record::encode_large(&mut self.outgoing, &self.shared.hasher, &header, body);
+                record::encode_large(&mut op.outgoing, &self.shared.hasher, &header, body);
                 Content::Large
             }
             None => {
-                record::encode_small(&mut self.outgoing, &self.shared.hasher, &header, key, value);
+                record::encode_small(&mut op.outgoing, &self.shared.hasher, &header, key, value);
                 Content::Small
             }
         };
-        self.put_extension_before(extension);
+        self.put_extension_before(op, extension);
         Slot::live(hash.fingerprint, class, content, block, tag)
     }
 
-    /// Encodes a dead record into `outgoing`. No other one is the same, so that whoever looks twice sees whether the block was used in between.
-    pub(super) fn encode_dead(&mut self, bucket: u32, tag: u16) {
+    /// Encodes a dead record into `outgoing`. No other one is the same, so that whoever looks twice
+    /// sees whether the block was used in between.
+    pub(super) fn encode_dead(&self, op: &mut Operation, bucket: u32, tag: u16) {
         let header = Header {
             key_bytes: 0,
             value_bytes: 4,
@@ -165,30 +172,31 @@ impl<E: Endpoint> Core<E> {
             generation: tag,
             token: self.client.endpoint.random(),
         };
-        record::encode_small(&mut self.outgoing, &self.shared.hasher, &header, &[], &bucket.to_le_bytes());
-        self.put_extension_before(&[]);
+        record::encode_small(&mut op.outgoing, &self.shared.hasher, &header, &[], &bucket.to_le_bytes());
+        self.put_extension_before(op, &[]);
     }
 
-    /// Moves the encoded record behind the words of its extension; those that are not given are zero.
-    fn put_extension_before(&mut self, extension: &[u64]) {
+    /// Moves the encoded record behind the words of its extension; those that are not given are
+    /// zero.
+    fn put_extension_before(&self, op: &mut Operation, extension: &[u64]) {
         let words = self.extension_bytes() / 8;
         if words == 0 {
             return;
         }
-        let (record_words, record_bytes) = (self.outgoing.words().len(), self.outgoing.len());
-        self.outgoing.resize(8 * (words + record_words));
-        let all = self.outgoing.words_mut();
+        let (record_words, record_bytes) = (op.outgoing.words().len(), op.outgoing.len());
+        op.outgoing.resize(8 * (words + record_words));
+        let all = op.outgoing.words_mut();
         all.copy_within(..record_words, words);
         for (index, word) in all[..words].iter_mut().enumerate() {
             *word = extension.get(index).copied().unwrap_or(0);
         }
-        self.outgoing.resize(8 * words + record_bytes);
+        op.outgoing.resize(8 * words + record_bytes);
     }
 
     /// Where the encoded record goes, and the record.
-    pub(super) fn outgoing_record(&mut self, block: Block) -> Option<(Address, Buffer)> {
+    pub(super) fn outgoing_record(&self, op: &mut Operation, block: Block) -> Option<(Address, Buffer)> {
         let (at, _) = self.block_span(block)?;
-        Some((at, std::mem::take(&mut self.outgoing)))
+        Some((at, std::mem::take(&mut op.outgoing)))
     }
 }
 

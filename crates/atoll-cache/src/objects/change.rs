@@ -8,12 +8,15 @@
 //! | insert | see `insert` |
 //! | remove | CAS the slot to the same block, dead |
 //!
-//! A compare-and-swap that fails begins the operation anew, at the word that it found if that may be the key's: somebody else was faster. A change that is
-//! blind and was overtaken by another blind one is done: see [`overtaken`](crate::overtaken). The word that it expects comes back at the same slot only after
-//! every operation has ended that could remember it, so one that succeeds found what was read.
+//! A compare-and-swap that fails begins the operation anew, at the word that it found if that may
+//! be the key's: somebody else was faster. A change that is blind and was overtaken by another
+//! blind one is done: see [`overtaken`](crate::overtaken). The word that it expects comes back at
+//! the same slot only after every operation has ended that could remember it, so one that succeeds
+//! found what was read.
 
 use super::layout::BUCKET_SLOTS;
 use super::lookup::{ATTEMPTS_MAX, Beside};
+use super::operation::Operation;
 use super::replacement::{Accessed, Replacement};
 use super::slot::{KeyHash, Slot};
 use super::stock::Held;
@@ -67,10 +70,12 @@ pub(super) struct New<'v> {
 }
 
 impl<E: Endpoint> Core<E> {
-    /// Looks for the key's object in the bucket that was read. `skip` is a slot of the caller's own. With [`Want::Value`] the value is in `old`; of a
-    /// small object the record is in `record` in any case.
+    /// Looks for the key's object in the bucket that was read. `skip` is a slot of the caller's
+    /// own. With [`Want::Value`] the value is in `old`; of a small object the record is in `record`
+    /// in any case.
     pub(super) async fn search(
-        &mut self,
+        &self,
+        op: &mut Operation,
         hash: KeyHash,
         key: &[u8],
         want: Want,
@@ -78,11 +83,11 @@ impl<E: Endpoint> Core<E> {
         skip: Option<u64>,
     ) -> Result<Search, CacheError> {
         for place in 0..BUCKET_SLOTS {
-            let (word, slot) = self.seen(hash, place);
+            let (word, slot) = op.seen(hash, place);
             if !word.may_be(hash.fingerprint) || word.is_pending() != pending || skip == Some(slot) {
                 continue;
             }
-            let searched = self.search_slot(slot, word, key, want).await?;
+            let searched = self.search_slot(op, slot, word, key, want).await?;
             if !matches!(searched, Search::Absent) {
                 return Ok(searched);
             }
@@ -91,34 +96,42 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// The key's object, if it is where the last try found another word than it had seen.
-    async fn search_overtaken(&mut self, key: &[u8], want: Want) -> Result<Option<Found>, CacheError> {
-        let by = self.overtaken.as_mut().and_then(|overtaken| overtaken.by.take());
+    async fn search_overtaken(&self, op: &mut Operation, key: &[u8], want: Want) -> Result<Option<Found>, CacheError> {
+        let by = op.overtaken.as_mut().and_then(|overtaken| overtaken.by.take());
         let Some((slot, word)) = by.filter(|(_, word)| !word.is_pending()) else { return Ok(None) };
-        match self.search_slot(slot, word, key, want).await? {
+        match self.search_slot(op, slot, word, key, want).await? {
             Search::Found(found) => Ok(Some(found)),
             Search::Absent | Search::Anew => Ok(None),
         }
     }
 
-    /// Whether a blind change of another put this record, since the last try of the operation under way found what it was to replace.
-    fn is_overtaken_by(&self, header: &Header) -> bool {
-        let Some(overtaken) = &self.overtaken else { return false };
+    /// Whether a blind change of another put this record, since the last try of the operation under
+    /// way found what it was to replace.
+    fn is_overtaken_by(&self, op: &mut Operation, header: &Header) -> bool {
+        let Some(overtaken) = &op.overtaken else { return false };
         let is_another = header.token != overtaken.token || self.is_open(Hole::OvertakenByCopy);
         is_another && (header.blind || self.is_open(Hole::OvertakenBySight))
     }
 
-    async fn search_slot(&mut self, slot: u64, word: Slot, key: &[u8], want: Want) -> Result<Search, CacheError> {
+    async fn search_slot(
+        &self,
+        op: &mut Operation,
+        slot: u64,
+        word: Slot,
+        key: &[u8],
+        want: Want,
+    ) -> Result<Search, CacheError> {
         let Some((at, bytes, _)) = self.find_record(word).await? else {
             self.drop_damaged(slot, word).await?;
             return Ok(Search::Anew);
         };
-        let mut buffer = std::mem::take(&mut self.record);
+        let mut buffer = std::mem::take(&mut op.record);
         buffer.resize(bytes);
         let mut beside = Beside::default();
         let mut record = self.read_block(slot, at, buffer, &mut beside).await?;
         let judged = self.judge(word, &mut record).map(|record| (record.header, record.large(), record.key == key));
         let Some((header, large, is_ours)) = judged else {
-            self.record = record;
+            op.record = record;
             // Damaged, if the slot stays what it was.
             self.drop_damaged(slot, word).await?;
             return Ok(Search::Anew);
@@ -128,20 +141,21 @@ impl<E: Endpoint> Core<E> {
             None if is_ours => {
                 if want == Want::Value {
                     let value = &record.bytes()[HEADER_BYTES + key.len()..HEADER_BYTES + header.body_bytes()];
-                    self.old.assign(value, Meta::of_record(&header));
+                    op.old.assign(value, Meta::of_record(&header));
                 }
                 Search::Found(found)
             }
             None => Search::Absent,
-            Some(body) => Box::pin(self.search_large(found, body, key, want)).await?,
+            Some(body) => Box::pin(self.search_large(op, found, body, key, want)).await?,
         };
-        self.record = record;
+        op.record = record;
         Ok(searched)
     }
 
     /// Completes a large object, if its key is the wanted one; `Absent` if it is another.
     async fn search_large(
-        &mut self,
+        &self,
+        op: &mut Operation,
         found: Found,
         body: LargeBody,
         key: &[u8],
@@ -156,19 +170,20 @@ impl<E: Endpoint> Core<E> {
         };
         // Without a wish for the value only the key is read, and `old` holds an empty value.
         let bytes = if want == Want::Value { found.header.body_bytes() } else { key.len() };
-        let buffer = std::mem::take(&mut self.old.buffer);
-        self.old.buffer = self.extent_io().read_extents(&extents, bytes, buffer).await?;
-        (self.old.start, self.old.meta) =
+        let buffer = std::mem::take(&mut op.old.buffer);
+        op.old.buffer = self.extent_io().read_extents(&extents, bytes, buffer).await?;
+        (op.old.start, op.old.meta) =
             (key.len(), Meta { value_bytes: bytes - key.len(), ..Meta::of_record(&found.header) });
         // While the slot is what it was, the extents are its object's.
         if self.slot_word(found.slot).await? != found.word {
             return Ok(Search::Anew);
         }
-        if self.old.buffer.bytes()[..key.len()] != *key {
+        if op.old.buffer.bytes()[..key.len()] != *key {
             return Ok(Search::Absent);
         }
-        // Something else than a client wrote to the pool: a change must not seal that with a new checksum.
-        if want == Want::Value && self.shared.hasher.hash(self.old.buffer.bytes()) != body.checksum {
+        // Something else than a client wrote to the pool: a change must not seal that with a new
+        // checksum.
+        if want == Want::Value && self.shared.hasher.hash(op.old.buffer.bytes()) != body.checksum {
             self.drop_damaged(found.slot, found.word).await?;
             return Ok(Search::Anew);
         }
@@ -176,37 +191,50 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Encodes a new record for a block; its slot word.
-    pub(super) fn encode_new(&mut self, new: &New<'_>, extension: &[u64], held: Held, tag: u16) -> Slot {
+    pub(super) fn encode_new(
+        &self,
+        op: &mut Operation,
+        new: &New<'_>,
+        extension: &[u64],
+        held: Held,
+        tag: u16,
+    ) -> Slot {
         let body = new.large.as_ref().map(|large| large.0);
         let place = (held.block, held.class, tag);
-        self.encode(new.hash, new.key, new.value, &new.header, body.as_ref(), extension, place)
+        self.encode(op, new.hash, new.key, new.value, &new.header, body.as_ref(), extension, place)
     }
 }
 
 impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// Applies a change.
-    pub(super) async fn apply<C: Change>(&mut self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
+    pub(super) async fn apply<C: Change>(
+        &self,
+        op: &mut Operation,
+        key: &[u8],
+        change: &mut C,
+    ) -> Result<Option<u64>, CacheError> {
         let hash = self.core.key_hash(key);
         let mut outcome = Err(CacheError::Damaged { what: "an object that stays unsound" });
-        self.core.overtaken = None;
+        op.overtaken = None;
         for attempt in 0..ATTEMPTS_MAX {
-            let step = match self.try_change(hash, key, change).await {
+            let step = match self.try_change(op, hash, key, change).await {
                 Ok(Try::Done(token)) => {
                     outcome = Ok(token);
                     break;
                 }
                 Ok(Try::Anew) => {
-                    self.core.stats.conflicts += 1;
-                    // Two clients that undo each other's steps part after pauses of different lengths.
+                    self.core.stats.conflicts.add(1);
+                    // Two clients that undo each other's steps part after pauses of different
+                    // lengths.
                     if attempt >= 4 {
                         let pause_ns = self.core.client.endpoint.random() % (100 << attempt.min(10));
                         self.core.client.endpoint.pause(pause_ns).await;
                     }
                     Ok(())
                 }
-                Ok(Try::Short(class, chunks)) => self.restock(class, chunks).await,
-                Ok(Try::Crowded(bucket)) => Box::pin(self.make_room_in(bucket)).await,
-                Ok(Try::Unreserved) => Box::pin(self.reserve_object()).await,
+                Ok(Try::Short(class, chunks)) => self.restock(op, class, chunks).await,
+                Ok(Try::Crowded(bucket)) => Box::pin(self.make_room_in(op, bucket)).await,
+                Ok(Try::Unreserved) => Box::pin(self.reserve_object(op)).await,
                 Err(error) => Err(error),
             };
             if let Err(error) = step {
@@ -214,19 +242,25 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 break;
             }
         }
-        self.core.release_reservation();
+        self.core.release_reservation(op);
         outcome
     }
 
-    async fn try_change<C: Change>(&mut self, hash: KeyHash, key: &[u8], change: &mut C) -> Result<Try, CacheError> {
+    async fn try_change<C: Change>(
+        &self,
+        op: &mut Operation,
+        hash: KeyHash,
+        key: &[u8],
+        change: &mut C,
+    ) -> Result<Try, CacheError> {
         let begun_ns = self.core.client.endpoint.now_ns();
         // Judged before the look: what this change finds absent was so at a time that has come.
         let now_ms = self.core.client.pool_ms(begun_ns).await?;
-        let found = match self.core.search_overtaken(key, change.wants()).await? {
+        let found = match self.core.search_overtaken(op, key, change.wants()).await? {
             Some(found) => Some(found),
             None => {
-                self.core.read_bucket(hash).await?;
-                match self.core.search(hash, key, change.wants(), false, None).await? {
+                self.core.read_bucket(op, hash).await?;
+                match self.core.search(op, hash, key, change.wants(), false, None).await? {
                     Search::Anew => return Ok(Try::Anew),
                     Search::Found(found) => Some(found),
                     Search::Absent => None,
@@ -234,40 +268,41 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             }
         };
         let live = found.as_ref().filter(|found| !found.header.is_expired(now_ms));
-        let value = if live.is_some() && change.wants() == Want::Value { self.core.old.bytes() } else { &[] };
+        let value = if live.is_some() && change.wants() == Want::Value { op.old.bytes() } else { &[] };
         let verdict = change.decide(now_ms, live.map(|found| Old { meta: Meta::of_record(&found.header), value }));
         let present_token = live.map(|found| found.header.token);
         if let (Verdict::Put { .. }, Some(found)) = (&verdict, &found)
             && change.is_blind()
-            && self.core.is_overtaken_by(&found.header)
+            && self.core.is_overtaken_by(op, &found.header)
         {
             return self.done_before(hash, found).await;
         }
         match (verdict, found) {
-            // Whoever tells that an object has expired takes it away first: somebody who found it live a moment ago must not bring it back.
+            // Whoever tells that an object has expired takes it away first: somebody who found it
+            // live a moment ago must not bring it back.
             (Verdict::Leave, Some(found)) if present_token.is_none() && !self.core.is_open(Hole::UntakenExpiry) => {
-                let removed = self.unlink(found.slot, found.word).await?;
-                self.core.stats.expirations += u64::from(removed);
+                let removed = self.unlink(op, found.slot, found.word).await?;
+                self.core.stats.expirations.add(u64::from(removed));
                 Ok(if removed { Try::Done(None) } else { Try::Anew })
             }
             (Verdict::Leave, _) => Ok(Try::Done(present_token)),
             (Verdict::Remove | Verdict::Expire { .. }, None) => Ok(Try::Done(None)),
             (Verdict::Remove, Some(found)) => {
-                let removed = self.unlink(found.slot, found.word).await?;
-                self.core.stats.removes += u64::from(removed);
+                let removed = self.unlink(op, found.slot, found.word).await?;
+                self.core.stats.removes.add(u64::from(removed));
                 Ok(if removed || self.core.is_open(Hole::LostUpdate) { Try::Done(None) } else { Try::Anew })
             }
             (Verdict::Expire { expiry_ms }, Some(found)) => {
                 if found.large.is_none() && change.wants() == Want::Meta {
                     let bytes = HEADER_BYTES + key.len()..HEADER_BYTES + found.header.body_bytes();
-                    let Core { old, record, .. } = &mut self.core;
+                    let Operation { old, record, .. } = op;
                     old.assign(&record.bytes()[bytes], Meta::of_record(&found.header));
                 }
-                let value = std::mem::take(&mut self.core.old);
+                let value = std::mem::take(&mut op.old);
                 let header = Header { expiry_ms, ..found.header };
                 let new = New { header, large: None, key, value: value.bytes(), hash };
-                let tried = self.try_put(new, Some(found), true).await;
-                self.core.old = value;
+                let tried = self.try_put(op, new, Some(found), true).await;
+                op.old = value;
                 tried
             }
             (Verdict::Put { expiry_ms }, found) => {
@@ -284,14 +319,21 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                     generation: 0,
                     token,
                 };
-                self.try_put(New { header, large: None, key, value, hash }, found, false).await
+                self.try_put(op, New { header, large: None, key, value, hash }, found, false).await
             }
         }
     }
 
-    /// Writes a new record and publishes it, in the found object's slot or in a free one. `same_body`: only the header changes.
-    async fn try_put(&mut self, mut new: New<'_>, found: Option<Found>, same_body: bool) -> Result<Try, CacheError> {
-        let core = &mut self.core;
+    /// Writes a new record and publishes it, in the found object's slot or in a free one.
+    /// `same_body`: only the header changes.
+    async fn try_put(
+        &self,
+        op: &mut Operation,
+        mut new: New<'_>,
+        found: Option<Found>,
+        same_body: bool,
+    ) -> Result<Try, CacheError> {
+        let core = &self.core;
         let chunk_bytes = core.client.pool.layout.chunk_bytes;
         new.header.large = core.is_large(new.key.len(), new.value.len().max(new.header.value_bytes));
         let class =
@@ -303,13 +345,13 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             }
             false => 0,
         };
-        if !core.has_block(class) || core.chunks.len() < fresh_chunks || !core.stock.has_cell() {
+        if !core.has_block(class) || core.chunks.borrow().len() < fresh_chunks || !core.stock.borrow().has_cell() {
             return Ok(Try::Short(class, fresh_chunks));
         }
-        if found.is_none() && !core.reserved && core.client.pool.settings.objects_max > 0 {
+        if found.is_none() && !op.has_reserved() && core.client.pool.settings.objects_max > 0 {
             return Ok(Try::Unreserved);
         }
-        if found.is_none() && core.is_crowded(new.hash) {
+        if found.is_none() && core.is_crowded(op, new.hash) {
             return Ok(Try::Crowded(new.hash.bucket));
         }
         let Some(held) = core.pop_block(class) else { return Ok(Try::Short(class, fresh_chunks)) };
@@ -318,22 +360,22 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             (_, false) => None,
             (Some(found), true) if same_body => found.large.clone(),
             _ => {
-                let (extents, body) = core.write_extents(new.hash, new.key, new.value).await?;
+                let (extents, body) = core.write_extents(op, new.hash, new.key, new.value).await?;
                 Some(Box::new((body, extents)))
             }
         };
         let is_new_body = !same_body;
         let published = match found {
-            Some(found) => self.try_replace(&new, found, held, tag, same_body).await?,
-            None => self.try_insert(&new, held, tag).await?,
+            Some(found) => self.try_replace(op, &new, found, held, tag, same_body).await?,
+            None => self.try_insert(op, &new, held, tag).await?,
         };
-        let core = &mut self.core;
+        let core = &self.core;
         if published {
             core.published(held).await?;
             if let Some(large) = new.large.as_ref().filter(|_| is_new_body) {
                 core.bind_extents(&large.1);
             }
-            core.stats.puts += 1;
+            core.stats.puts.add(1);
             return Ok(Try::Done(Some(new.header.token)));
         }
         core.keep(held, tag);
@@ -347,31 +389,32 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     async fn try_replace(
-        &mut self,
+        &self,
+        op: &mut Operation,
         new: &New<'_>,
         found: Found,
         held: Held,
         tag: u16,
         same_body: bool,
     ) -> Result<bool, CacheError> {
-        let core = &mut self.core;
-        let word = core.encode_new(new, &found.beside.extension, held, tag);
+        let core = &self.core;
+        let word = core.encode_new(op, new, &found.beside.extension, held, tag);
         let slot = core.shared.layout.slot(found.slot);
-        let Some((at, record)) = core.outgoing_record(held.block) else { return Ok(false) };
+        let Some((at, record)) = core.outgoing_record(op, held.block) else { return Ok(false) };
         let mut batch = Batch::new();
         core.tell_won(&mut batch, held, at).await?;
         let written = core.write_before(&mut batch, at, record, slot).await?;
         let Some(taking) = core.begin_taking(&mut batch, found.slot, found.word).await? else { return Ok(false) };
         let swap = batch.compare_and_swap(slot, found.word.0, word.0);
         core.client.endpoint.post(&mut batch).await?;
-        core.outgoing = written.take(&mut batch);
+        op.outgoing = written.take(&mut batch);
         let Some(old) = core.end_taking(taking, batch.swapped(swap)) else {
             let now = Slot(batch.word(swap));
             let by = now.may_be(new.hash.fingerprint).then_some((found.slot, now));
-            core.overtaken = Some(Overtaken { token: found.header.token, by });
+            op.overtaken = Some(Overtaken { token: found.header.token, by });
             return Ok(false);
         };
-        core.stock.put(old);
+        core.stock.borrow_mut().put(old);
         if let Some(large) = found.large.as_ref().filter(|_| !same_body) {
             core.extent_io().free_extents(&large.1).await?;
         }
@@ -381,14 +424,15 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     /// Ends a change that another overtook blindly: it took place just before that one.
-    async fn done_before(&mut self, hash: KeyHash, found: &Found) -> Result<Try, CacheError> {
+    async fn done_before(&self, hash: KeyHash, found: &Found) -> Result<Try, CacheError> {
         self.overwritten(hash, found, found.word, found.header.record_bytes()).await?;
-        self.core.stats.puts += 1;
+        self.core.stats.puts.add(1);
         Ok(Try::Done(Some(self.core.client.next_token().await?)))
     }
 
-    /// Notes that what was found was overwritten by a record of so many bytes, of which this is the slot's word.
-    async fn overwritten(&mut self, hash: KeyHash, found: &Found, word: Slot, bytes: u64) -> Result<(), CacheError> {
+    /// Notes that what was found was overwritten by a record of so many bytes, of which this is the
+    /// slot's word.
+    async fn overwritten(&self, hash: KeyHash, found: &Found, word: Slot, bytes: u64) -> Result<(), CacheError> {
         let accessed = Accessed {
             slot: found.slot,
             word,
@@ -397,17 +441,17 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             extension: &found.beside.extension,
             information: found.beside.information(),
         };
-        self.replacement.accessed(&mut self.core, accessed).await
+        self.replacement.accessed(&self.core, accessed).await
     }
 
     /// Inserts; whether it is the only one of its key.
-    async fn try_insert(&mut self, new: &New<'_>, held: Held, tag: u16) -> Result<bool, CacheError> {
-        let Some(inserted) = self.core.insert(new, held, tag).await? else { return Ok(false) };
+    async fn try_insert(&self, op: &mut Operation, new: &New<'_>, held: Held, tag: u16) -> Result<bool, CacheError> {
+        let Some(inserted) = self.core.insert(op, new, held, tag).await? else { return Ok(false) };
         if !inserted.published {
             return Ok(false);
         }
         self.core.client.count_objects(1).await?;
-        self.core.reserved = false;
+        op.set_reserved(&self.core.reserved, false);
         let accessed = Accessed {
             slot: inserted.slot,
             word: inserted.word,
@@ -417,25 +461,25 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             information: None,
         };
         let (before, counter, expiry_ms) = (inserted.before, inserted.counter, new.header.expiry_ms);
-        self.replacement.inserted(&mut self.core, accessed, before, counter, expiry_ms).await?;
+        self.replacement.inserted(&self.core, accessed, before, counter, expiry_ms).await?;
         Ok(true)
     }
 
     /// What is known of a key's object, if it is present.
-    pub(super) async fn present(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
+    pub(super) async fn present(&self, op: &mut Operation, key: &[u8]) -> Result<Option<Meta>, CacheError> {
         let hash = self.core.key_hash(key);
         for _ in 0..ATTEMPTS_MAX {
             let begun_ns = self.core.client.endpoint.now_ns();
-            self.core.read_bucket(hash).await?;
-            match self.core.search(hash, key, Want::Meta, false, None).await? {
-                Search::Anew => self.core.stats.rereads += 1,
+            self.core.read_bucket(op, hash).await?;
+            match self.core.search(op, hash, key, Want::Meta, false, None).await? {
+                Search::Anew => self.core.stats.rereads.add(1),
                 Search::Absent => return Ok(None),
                 Search::Found(found) => {
                     let now_ms = self.core.client.pool_ms(begun_ns).await?;
                     if !found.header.is_expired(now_ms) {
                         return Ok(Some(Meta::of_record(&found.header)));
                     }
-                    if self.take_expired(found.slot, found.word).await? {
+                    if self.take_expired(op, found.slot, found.word).await? {
                         return Ok(None);
                     }
                 }

@@ -1,6 +1,7 @@
 //! Size classes of blocks: a chunk is cut into blocks of one class.
 //!
-//! Multiples of 64 bytes up to 512, then four classes to a doubling, so that a block is at most a fifth larger than its record, or by less than 64 bytes.
+//! Multiples of 64 bytes up to 512, then four classes to a doubling, so that a block is at most a
+//! fifth larger than its record, or by less than 64 bytes.
 
 /// Bytes of the smallest class.
 const STEP: u64 = 64;

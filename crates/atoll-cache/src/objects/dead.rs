@@ -49,41 +49,46 @@ pub(super) struct Dead {
 impl<E: Endpoint> Core<E> {
     /// Notes that blocks of a class became dead, or, with a number below zero, that dead ones were
     /// taken. They are in the chunk of `block`.
-    pub(super) fn note_dead(&mut self, block: Block, class: Class, blocks: i64) {
+    pub(super) fn note_dead(&self, block: Block, class: Class, blocks: i64) {
         let Some((_, chunk)) = self.block_span(block) else { return };
         self.note_dead_bytes(chunk, blocks * class.bytes() as i64);
     }
 
     /// The same in bytes.
-    pub(super) fn note_dead_bytes(&mut self, chunk: ChunkId, bytes: i64) {
+    pub(super) fn note_dead_bytes(&self, chunk: ChunkId, bytes: i64) {
         let layout = &self.client.pool.layout;
         let clients = u64::from(self.client.pool.settings.clients_max);
         let untold_max = (layout.heap_bytes() / (UNTOLD_SHARE * clients)).max(layout.chunk_bytes);
-        self.dead.untold += bytes;
-        match self.dead.untold_of.iter_mut().rev().find(|(of, _)| *of == chunk) {
+        let mut dead = self.dead.borrow_mut();
+        dead.untold += bytes;
+        match dead.untold_of.iter_mut().rev().find(|(of, _)| *of == chunk) {
             Some((_, untold)) => *untold += bytes,
-            None => self.dead.untold_of.push((chunk, bytes)),
+            None => dead.untold_of.push((chunk, bytes)),
         }
-        if self.dead.untold.unsigned_abs() > untold_max || self.dead.untold_of.is_full() {
+        let is_much = dead.untold.unsigned_abs() > untold_max || dead.untold_of.is_full();
+        drop(dead);
+        if is_much {
             self.tell_dead();
         }
     }
 
     /// Tells the pool what this client has kept to itself, without waiting.
-    pub(super) fn tell_dead(&mut self) {
-        if self.dead.untold_of.is_empty() {
+    pub(super) fn tell_dead(&self) {
+        let mut dead = self.dead.borrow_mut();
+        if dead.untold_of.is_empty() {
             return;
         }
         let mut batch = Batch::new();
-        for (chunk, bytes) in self.dead.untold_of.drain(..).filter(|(_, bytes)| *bytes != 0) {
+        for (chunk, bytes) in dead.untold_of.drain(..).filter(|(_, bytes)| *bytes != 0) {
             batch.fetch_and_add(self.client.pool.layout.descriptor(chunk).add(16), bytes as u64);
         }
-        let untold = std::mem::take(&mut self.dead.untold);
+        let untold = std::mem::take(&mut dead.untold);
         if untold != 0 {
             batch.fetch_and_add(self.shared.layout.dead(), untold as u64);
             // What is READ from now on has it.
-            self.dead.seen = self.dead.seen.saturating_add(untold);
+            dead.seen = dead.seen.saturating_add(untold);
         }
+        drop(dead);
         if !batch.is_empty() {
             self.client.endpoint.post_unawaited(&mut batch);
         }
@@ -95,13 +100,14 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Notes what such a READ gave.
-    pub(super) fn note_dead_seen(&mut self, word: u64) {
-        self.dead.seen = word as i64;
+    pub(super) fn note_dead_seen(&self, word: u64) {
+        self.dead.borrow_mut().seen = word as i64;
     }
 
     /// Dead bytes of all chunks, as far as this client knows.
     pub(super) fn dead_bytes(&self) -> u64 {
-        self.dead.seen.saturating_add(self.dead.untold).saturating_sub(self.dead.phantom).max(0) as u64
+        let dead = self.dead.borrow();
+        dead.seen.saturating_add(dead.untold).saturating_sub(dead.phantom).max(0) as u64
     }
 
     /// Bytes of the chunks that may be used, as far as this client knows: those that have memory,
@@ -119,7 +125,7 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// The same by a look at the pool; and how many chunks are free and have memory.
-    pub(super) async fn look_at_memory(&mut self) -> Result<(bool, u64), CacheError> {
+    pub(super) async fn look_at_memory(&self) -> Result<(bool, u64), CacheError> {
         let mut batch = Batch::new();
         let dead = self.read_dead(&mut batch);
         let free = batch.read_word(self.client.pool.layout.free_chunks());
@@ -132,35 +138,35 @@ impl<E: Endpoint> Core<E> {
 
     /// Notes that the sum of dead bytes was `before`, and that all chunks together have `found`,
     /// where a client that died may have left the sum wrong.
-    pub(super) fn note_phantom(&mut self, before: u64, found: u64) {
-        if self.dead.is_doubtful {
-            self.dead.phantom = before as i64 - found as i64;
+    pub(super) fn note_phantom(&self, before: u64, found: u64) {
+        if self.dead.borrow_mut().is_doubtful {
+            self.dead.borrow_mut().phantom = before as i64 - found as i64;
         }
     }
 
     /// Whether a client has died since dead bytes were counted, as far as this client knows.
     pub(super) fn are_dead_bytes_doubtful(&self) -> bool {
-        self.dead.is_doubtful
+        self.dead.borrow_mut().is_doubtful
     }
 
     /// Notes how many clients have died.
-    pub(super) async fn look_at_deaths(&mut self, deaths: u64) -> Result<(), CacheError> {
+    pub(super) async fn look_at_deaths(&self, deaths: u64) -> Result<(), CacheError> {
         let counted = read_word(&self.client.endpoint, self.shared.layout.dead_deaths()).await?;
         self.note_doubt(counted != deaths);
         Ok(())
     }
 
-    fn note_doubt(&mut self, is_doubtful: bool) {
-        self.dead.is_doubtful = is_doubtful;
+    fn note_doubt(&self, is_doubtful: bool) {
+        self.dead.borrow_mut().is_doubtful = is_doubtful;
         if !is_doubtful {
-            self.dead.phantom = 0;
+            self.dead.borrow_mut().phantom = 0;
         }
     }
 
     /// Makes the count of a chunk that this client has emptied zero, where a client that died may
     /// have left it wrong.
-    pub(super) async fn clear_dead(&mut self, chunk: ChunkId) -> Result<(), CacheError> {
-        if !self.dead.is_doubtful {
+    pub(super) async fn clear_dead(&self, chunk: ChunkId) -> Result<(), CacheError> {
+        if !self.dead.borrow_mut().is_doubtful {
             return Ok(());
         }
         self.tell_dead();
@@ -178,10 +184,10 @@ impl<E: Endpoint> Core<E> {
     /// A client that does nothing counts as company: what it has told the pool may not have landed.
     /// The count stands only if no client has joined until all corrections have landed. Otherwise
     /// it is made again by the next client that is alone.
-    pub(super) async fn recount_dead(&mut self) -> Result<(), CacheError> {
+    pub(super) async fn recount_dead(&self) -> Result<(), CacheError> {
         let (deaths, _) = self.client.deaths().await?;
         self.look_at_deaths(deaths).await?;
-        if !self.dead.is_doubtful {
+        if !self.dead.borrow_mut().is_doubtful {
             return Ok(());
         }
         let before = registry::places(&self.client.endpoint, &self.client.pool).await?;
@@ -226,14 +232,14 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Whether no client has come or gone since this look at the places.
-    async fn is_alone_since(&mut self, before: &[Place]) -> Result<bool, CacheError> {
+    async fn is_alone_since(&self, before: &[Place]) -> Result<bool, CacheError> {
         let now = registry::places(&self.client.endpoint, &self.client.pool).await?;
         let states = |places: &[Place]| -> Vec<_> { places.iter().map(|p| (p.state, p.incarnation)).collect() };
         Ok(states(before) == states(&now))
     }
 
     /// The dead bytes of every chunk that has any.
-    async fn find_dead_bytes(&mut self) -> Result<HashMap<ChunkId, u64>, CacheError> {
+    async fn find_dead_bytes(&self) -> Result<HashMap<ChunkId, u64>, CacheError> {
         let (buckets, mut first) = (self.shared.settings.buckets, 0);
         let mut dead = self.dead_on_shelves().await?;
         while first < buckets {
@@ -250,6 +256,6 @@ impl<E: Endpoint> Core<E> {
 
     /// The pool's word as this client last saw it.
     pub(super) fn dead_seen(&self) -> u64 {
-        self.dead.seen as u64
+        self.dead.borrow_mut().seen as u64
     }
 }

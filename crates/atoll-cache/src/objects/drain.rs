@@ -17,8 +17,8 @@
 //! A client that empties several chunks takes each step for all of them. So it READs the cells once
 //! or twice for all together.
 //!
-//! **Why no block that is in use is voided.** A client names a block in its cell before it takes the
-//! block. It keeps the name there until a slot names the block, or until it gives the block up.
+//! **Why no block that is in use is voided.** A client names a block in its cell before it takes
+//! the block. It keeps the name there until a slot names the block, or until it gives the block up.
 //!
 //! | block | whose it is |
 //! |---|---|
@@ -45,6 +45,7 @@
 use super::block::Lying;
 use super::class::Class;
 use super::layout::{BUCKET_SLOTS, CELLS, SLOTS_BYTES};
+use super::operation::Operation;
 use super::slab::FreshChunk;
 use super::slot::{Block, Slot};
 use super::stock::Cell;
@@ -85,8 +86,8 @@ pub(super) struct Emptied {
 /// Which of the chunks that it empties a client looks at, and what becomes of those that are empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DrainLook {
-    /// Those that are due; they become fresh chunks. A chunk is due the more rarely the longer it waits: the client that has
-    /// blocks of it may stand still.
+    /// Those that are due; they become fresh chunks. A chunk is due the more rarely the longer it
+    /// waits: the client that has blocks of it may stand still.
     ForRoom,
     /// Those that are due; they become free. In a client's rounds.
     InRound,
@@ -99,7 +100,8 @@ pub(super) enum DrainLook {
 enum Stage {
     /// Slots, or clients, may have blocks of it.
     InUse,
-    /// Nobody has, but it rests until operations under way have ended. Its next life goes on from this tag.
+    /// Nobody has, but it rests until operations under way have ended. Its next life goes on from
+    /// this tag.
     Resting(Grace, u16),
     /// It is empty; the same tag.
     Empty(u16),
@@ -148,7 +150,8 @@ pub(super) struct Naming {
     pub(super) number: usize,
 }
 
-/// Chunks that one client empties at a time. While it finds nothing else, more, unless all rest: some may wait for a client that does nothing, which has blocks of them in hand.
+/// Chunks that one client empties at a time. While it finds nothing else, more, unless all rest:
+/// some may wait for a client that does nothing, which has blocks of them in hand.
 pub(super) const DRAINS_MAX: usize = 4;
 /// Buckets READ, or slots swapped, in one batch.
 const SLOTS_AT_ONCE: usize = 16;
@@ -172,24 +175,24 @@ enum Unnamed {
 
 impl<E: Endpoint> Core<E> {
     /// Whether a block's chunk is being emptied.
-    pub(super) async fn is_leaving(&mut self, block: Block) -> Result<bool, CacheError> {
+    pub(super) async fn is_leaving(&self, block: Block) -> Result<bool, CacheError> {
         let Some((_, chunk)) = self.block_span(block) else { return Ok(true) };
         let word = read_word(&self.client.endpoint, self.client.pool.layout.descriptor(chunk)).await?;
         Ok(Chunk::from_word(word).is_some_and(|chunk| chunk.state == ChunkState::Leaving))
     }
 
     /// Gives blocks up whose chunks others have begun to empty since this client last looked.
-    pub(super) async fn look_for_drains(&mut self) -> Result<(), CacheError> {
+    pub(super) async fn look_for_drains(&self) -> Result<(), CacheError> {
         let drains = read_word(&self.client.endpoint, self.shared.layout.drains()).await?;
-        if drains != self.drains_seen {
+        if drains != self.drains_seen.get() {
             self.give_up_drained().await?;
-            self.drains_seen = drains;
+            self.drains_seen.set(drains);
         }
         Ok(())
     }
 
     /// Makes this client the one that empties a chunk in use; whether it is.
-    pub(super) async fn claim_chunk(&mut self, chunk: ChunkId, keeps: Keeps) -> Result<bool, CacheError> {
+    pub(super) async fn claim_chunk(&self, chunk: ChunkId, keeps: Keeps) -> Result<bool, CacheError> {
         let layout = self.client.pool.layout.clone();
         let word = read_word(&self.client.endpoint, layout.descriptor(chunk)).await?;
         let Some(found) = Chunk::from_word(word).filter(|chunk| chunk.state == ChunkState::Queued) else {
@@ -199,26 +202,27 @@ impl<E: Endpoint> Core<E> {
         if !chunks::transition(&self.client.endpoint, &layout, chunk, word, leaving).await? {
             return Ok(false);
         }
-        self.stats.groups_cleaned += 1;
-        self.waiting.push(Emptied::begun(chunk, leaving, keeps));
+        self.stats.groups_cleaned.add(1);
+        self.waiting.borrow_mut().push(Emptied::begun(chunk, leaving, keeps));
         Ok(true)
     }
 
-    /// Whether this client may claim another chunk: not while as many as it empties at a time rest, since one more would rest as long.
+    /// Whether this client may claim another chunk: not while as many as it empties at a time rest,
+    /// since one more would rest as long.
     pub(super) fn may_claim_chunk(&self) -> bool {
-        let resting = self.waiting.iter().filter(|emptied| emptied.is_resting()).count();
-        resting < DRAINS_MAX && self.waiting.len() < DRAINS_MAX + self.drains_more
+        let resting = self.waiting.borrow().iter().filter(|emptied| emptied.is_resting()).count();
+        resting < DRAINS_MAX && self.waiting.borrow().len() < DRAINS_MAX + self.drains_more.get()
     }
 
     /// Chunks that this client empties and that may be free soon: not those that wait for a client
     /// that stands still.
     pub(super) fn chunks_on_their_way(&self) -> usize {
-        self.waiting.iter().filter(|emptied| !emptied.is_stuck()).count()
+        self.waiting.borrow().iter().filter(|emptied| !emptied.is_stuck()).count()
     }
 
     /// Begins to empty a chunk that is in use, where the index has no slot left; whether this
     /// client does now. Its objects are evicted: moved ones would need as many slots as before.
-    pub(super) async fn begin_draining(&mut self, chunk: ChunkId) -> Result<bool, CacheError> {
+    pub(super) async fn begin_draining(&self, chunk: ChunkId) -> Result<bool, CacheError> {
         let is_claimed = self.claim_chunk(chunk, Keeps::Nothing).await?;
         if is_claimed {
             self.recheck_waiting(DrainLook::ForRoom).await?;
@@ -226,13 +230,13 @@ impl<E: Endpoint> Core<E> {
         Ok(is_claimed)
     }
 
-    /// Goes on with the chunks that this client empties, as far as it looks at them. Those that are empty become fresh chunks,
-    /// or free ones.
-    pub(super) async fn recheck_waiting(&mut self, look: DrainLook) -> Result<(), CacheError> {
+    /// Goes on with the chunks that this client empties, as far as it looks at them. Those that are
+    /// empty become fresh chunks, or free ones.
+    pub(super) async fn recheck_waiting(&self, look: DrainLook) -> Result<(), CacheError> {
         // A writer that waits for chunks looks each time.
-        let is_wanted = look == DrainLook::All || self.drains_more > 0;
+        let is_wanted = look == DrainLook::All || self.drains_more.get() > 0;
         let is_due = |emptied: &mut Emptied| is_wanted || emptied.backoff.is_due();
-        let due: Vec<Emptied> = self.waiting.extract_if(.., is_due).collect();
+        let due: Vec<Emptied> = self.waiting.borrow_mut().extract_if(.., is_due).collect();
         if due.is_empty() {
             return Ok(());
         }
@@ -240,13 +244,15 @@ impl<E: Endpoint> Core<E> {
         Box::pin(self.recheck_due(due, look)).await
     }
 
-    async fn recheck_due(&mut self, mut due: Vec<Emptied>, look: DrainLook) -> Result<(), CacheError> {
-        let gone_on = self.go_on(&mut due).await;
-        self.waiting.append(&mut due);
+    async fn recheck_due(&self, mut due: Vec<Emptied>, look: DrainLook) -> Result<(), CacheError> {
+        let op = &mut *self.operations.take(&self.client);
+        let gone_on = self.go_on(op, &mut due).await;
+        self.waiting.borrow_mut().append(&mut due);
         gone_on?;
         let is_empty = |emptied: &Emptied| matches!(emptied.stage, Stage::Empty(_));
-        while let Some(index) = self.waiting.iter().position(is_empty) {
-            let Emptied { chunk, owned, stage, .. } = self.waiting.remove(index);
+        loop {
+            let empty = self.waiting.borrow_mut().extract_if(.., |emptied| is_empty(emptied)).next();
+            let Some(Emptied { chunk, owned, stage, .. }) = empty else { break };
             if let Stage::Empty(tag) = stage {
                 self.reuse(chunk, owned, tag, look != DrainLook::ForRoom).await?;
             }
@@ -255,11 +261,10 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Makes a chunk without blocks a fresh one, or a free one.
-    async fn reuse(&mut self, chunk: ChunkId, owned: Chunk, tag: u16, freed: bool) -> Result<(), CacheError> {
+    async fn reuse(&self, chunk: ChunkId, owned: Chunk, tag: u16, freed: bool) -> Result<(), CacheError> {
         let layout = self.client.pool.layout.clone();
         self.clear_dead(chunk).await?;
-        let mut void = std::mem::take(&mut self.scratch);
-        void.resize(layout.chunk_bytes as usize);
+        let mut void = self.spares.take(layout.chunk_bytes as usize);
         void.words_mut().fill(0);
         let (tag_at, blocks_at) = (layout.descriptor(chunk).add(24), layout.chunk(chunk));
         let mut batch = Batch::new();
@@ -271,28 +276,29 @@ impl<E: Endpoint> Core<E> {
         }
         let voided = batch.write(blocks_at, void);
         self.client.endpoint.post(&mut batch).await?;
-        self.scratch = batch.take(voided);
-        self.searches_left_out = 0;
+        self.spares.keep(batch.take(voided));
+        self.searches_left_out.set(0);
         if freed {
             return Ok(self.client.free_own(chunk, owned).await?);
         }
         let generation = owned.generation.wrapping_add(1);
         let open = Chunk { state: ChunkState::Open, generation, ..owned };
         if chunks::transition(&self.client.endpoint, &layout, chunk, owned.word(), open).await? {
-            self.chunks.push(FreshChunk { chunk, generation });
+            self.chunks.borrow_mut().push(FreshChunk { chunk, generation });
         } else {
             self.client.check_membership().await?;
         }
         Ok(())
     }
 
-    /// Goes on with these chunks until they are empty, or rest, or wait for those who have blocks of them.
-    async fn go_on(&mut self, waiting: &mut [Emptied]) -> Result<(), CacheError> {
+    /// Goes on with these chunks until they are empty, or rest, or wait for those who have blocks
+    /// of them.
+    async fn go_on(&self, op: &mut Operation, waiting: &mut [Emptied]) -> Result<(), CacheError> {
         let layout = self.client.pool.layout.clone();
         let (mut tells, mut rested) = (false, Vec::new());
         for emptied in &mut *waiting {
             if let Stage::Resting(grace, _) = &mut emptied.stage {
-                if grace.is_over(&self.client.endpoint, &self.client.pool).await? {
+                if grace.is_over(&self.client).await? {
                     rested.push(emptied.chunk);
                 }
                 continue;
@@ -334,13 +340,14 @@ impl<E: Endpoint> Core<E> {
             if restless.is_empty() {
                 break;
             }
-            restless = self.look_twice(restless).await?;
+            restless = self.look_twice(op, restless).await?;
         }
         Ok(())
     }
 
-    /// Makes those chunks empty that have rested. A client that died meanwhile may have told in a cell of a block whose tag begins anew: a repair settles that before.
-    async fn end_rest(&mut self, waiting: &mut [Emptied], rested: &[ChunkId]) -> Result<(), CacheError> {
+    /// Makes those chunks empty that have rested. A client that died meanwhile may have told in a
+    /// cell of a block whose tag begins anew: a repair settles that before.
+    async fn end_rest(&self, waiting: &mut [Emptied], rested: &[ChunkId]) -> Result<(), CacheError> {
         let in_hands = self.chunks_in_hands().await?;
         for emptied in waiting {
             if let Stage::Resting(_, tag) = emptied.stage
@@ -353,18 +360,23 @@ impl<E: Endpoint> Core<E> {
         Ok(())
     }
 
-    /// Unnames all blocks of these chunks and looks twice whether nobody has one; gives those chunks in which something changed meanwhile.
-    async fn look_twice<'e>(&mut self, chunks: Vec<&'e mut Emptied>) -> Result<Vec<&'e mut Emptied>, CacheError> {
+    /// Unnames all blocks of these chunks and looks twice whether nobody has one; gives those
+    /// chunks in which something changed meanwhile.
+    async fn look_twice<'e>(
+        &self,
+        op: &mut Operation,
+        chunks: Vec<&'e mut Emptied>,
+    ) -> Result<Vec<&'e mut Emptied>, CacheError> {
         let (mut quiet, mut restless) = (Vec::with_capacity(chunks.len()), Vec::new());
         for emptied in chunks {
-            let blocks = self.blocks(emptied.chunk).await?;
-            let mut contents = (emptied.keeps == Keeps::Objects).then(|| std::mem::take(&mut self.scratch));
+            let (blocks, contents) = self.read_blocks(emptied.chunk).await?;
+            let mut contents = Some(contents).filter(|_| emptied.keeps == Keeps::Objects);
             if let Some(class) = blocks.class.filter(|_| !self.is_open(Hole::KeptShelf)) {
                 self.unshelve(emptied.chunk, class).await?;
             }
             let waits = emptied.crowded < GOES_FOR_ROOM && self.is_sparse();
-            let unnamed = self.unname(emptied.chunk, &blocks, contents.as_mut(), waits).await?;
-            self.scratch = contents.unwrap_or_else(|| std::mem::take(&mut self.scratch));
+            let unnamed = self.unname(op, emptied.chunk, &blocks, contents.as_mut(), waits).await?;
+            contents.into_iter().for_each(|contents| self.spares.keep(contents));
             if self.is_open(Hole::EarlyReuse) {
                 emptied.stage = Stage::Empty(blocks.tag);
                 continue;
@@ -408,9 +420,10 @@ impl<E: Endpoint> Core<E> {
             let begins_anew = blocks.tag > self.shared.settings.tag_mask / 2 || blocks.has_torn();
             let rests = begins_anew || self.extension_bytes() > 0 && !self.is_open(Hole::StrayExtension);
             emptied.stage = if rests {
-                // Where its tags begin anew, nobody may remember those of before; and a WRITE of an extension that nobody waits for must have landed.
+                // Where its tags begin anew, nobody may remember those of before; and a WRITE of an
+                // extension that nobody waits for must have landed.
                 self.client.endpoint.flush().await?;
-                let grace = Grace::begin(&self.client.endpoint, &self.client.pool, self.client.me()).await?;
+                let grace = Grace::begin(&self.client).await?;
                 Stage::Resting(grace, if begins_anew { 0 } else { blocks.tag })
             } else {
                 Stage::Empty(blocks.tag)
@@ -420,23 +433,30 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Forgets blocks of this client's own stock that are of the chunk.
-    fn give_up_own(&mut self, chunk: ChunkId) {
+    fn give_up_own(&self, chunk: ChunkId) {
         let chunk_bytes = self.client.pool.layout.chunk_bytes;
         let is_in = |block: Block| block.heap_offset() / chunk_bytes == u64::from(chunk.0);
-        for held in self.stock.take_out(is_in) {
+        let taken = self.stock.borrow_mut().take_out(is_in);
+        for held in taken {
             self.let_go(held);
         }
     }
 
     /// READs a chunk's blocks.
-    pub(super) async fn blocks(&mut self, chunk: ChunkId) -> Result<Blocks, CacheError> {
+    pub(super) async fn blocks(&self, chunk: ChunkId) -> Result<Blocks, CacheError> {
+        let (blocks, contents) = self.read_blocks(chunk).await?;
+        self.spares.keep(contents);
+        Ok(blocks)
+    }
+
+    /// The same, and all bytes of the chunk.
+    async fn read_blocks(&self, chunk: ChunkId) -> Result<(Blocks, Buffer), CacheError> {
         let layout = self.client.pool.layout.clone();
         let descriptor = chunks::descriptors(&self.client.endpoint, &layout, chunk, 1).await?[0];
         let class = u8::try_from(descriptor.contents).ok().and_then(Class::from_code);
         let mut blocks = Blocks { class, lying: Vec::new(), tag: descriptor.engine as u16 };
-        let Some(class) = class else { return Ok(blocks) };
-        let mut buffer = std::mem::take(&mut self.scratch);
-        buffer.resize(layout.chunk_bytes as usize);
+        let buffer = self.spares.take(layout.chunk_bytes as usize);
+        let Some(class) = class else { return Ok((blocks, buffer)) };
         let mut buffer = self.client.endpoint.read(layout.chunk(chunk), buffer).await?;
         for index in 0..class.blocks(layout.chunk_bytes) {
             let bytes = class.bytes() as usize;
@@ -444,13 +464,13 @@ impl<E: Endpoint> Core<E> {
             blocks.tag = blocks.tag.max(lying.tag().unwrap_or(0));
             blocks.lying.push(lying);
         }
-        self.scratch = buffer;
-        Ok(blocks)
+        Ok((blocks, buffer))
     }
 
-    /// The slots that name some blocks of the chunk, in the buckets that their records tell, each with its block's number.
+    /// The slots that name some blocks of the chunk, in the buckets that their records tell, each
+    /// with its block's number.
     pub(super) async fn named(
-        &mut self,
+        &self,
         chunk: ChunkId,
         blocks: &Blocks,
         numbers: &[usize],
@@ -483,7 +503,8 @@ impl<E: Endpoint> Core<E> {
     /// given, or the slots become empty. With `waits`, those stay that should move and for which
     /// there is no room.
     async fn unname(
-        &mut self,
+        &self,
+        op: &mut Operation,
         chunk: ChunkId,
         blocks: &Blocks,
         contents: Option<&mut Buffer>,
@@ -494,7 +515,7 @@ impl<E: Endpoint> Core<E> {
         let (mut are_same, mut is_unnamed) = (true, vec![false; others.len()]);
         if let Some(contents) = contents {
             let live = named.extract_if(.., |naming| naming.word.is_live()).collect();
-            let moved = Box::pin(self.move_objects(chunk, blocks, contents, live)).await?;
+            let moved = Box::pin(self.move_objects(op, chunk, blocks, contents, live)).await?;
             are_same = moved.are_same;
             moved.numbers.into_iter().for_each(|number| is_unnamed[number] = true);
             if waits && !moved.left.is_empty() {
@@ -505,7 +526,7 @@ impl<E: Endpoint> Core<E> {
         let mut leaving = Vec::with_capacity(named.len());
         for naming in named {
             let word = naming.word;
-            let extents = if word.is_live() { self.extents_of(naming.slot, word).await? } else { Some(None) };
+            let extents = if word.is_live() { self.extents_of(op, naming.slot, word).await? } else { Some(None) };
             match extents {
                 Some(extents) => leaving.push((naming, extents)),
                 None => are_same = false,
@@ -522,7 +543,8 @@ impl<E: Endpoint> Core<E> {
             for ((naming, extents), swap) in some.iter().zip(swaps) {
                 let is_swapped = batch.swapped(swap);
                 are_same &= is_swapped;
-                // A pending slot's block is its inserter's still; one with another tag was not the record that was seen.
+                // A pending slot's block is its inserter's still; one with another tag was not the
+                // record that was seen.
                 is_unnamed[naming.number] |= is_swapped
                     && (!naming.word.is_pending() || self.is_open(Hole::PendingName))
                     && blocks.lying[naming.number].tag() == Some(naming.word.tag());
@@ -534,7 +556,7 @@ impl<E: Endpoint> Core<E> {
                     self.note_dead(naming.word.block(), naming.word.class(self.shared.settings.large_class), -1);
                 }
             }
-            self.stats.evictions += evicted;
+            self.stats.evictions.add(evicted);
             if evicted > 0 {
                 self.count_removed(evicted).await?;
             }
@@ -547,7 +569,7 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// The chunks of which somebody's cell names a block.
-    pub(super) async fn chunks_in_hands(&mut self) -> Result<HashSet<ChunkId>, CacheError> {
+    pub(super) async fn chunks_in_hands(&self) -> Result<HashSet<ChunkId>, CacheError> {
         let chunk_bytes = self.client.pool.layout.chunk_bytes;
         let cells = self.all_cells().await?;
         let chunk = |cell: Cell| ChunkId((cell.block.heap_offset() / chunk_bytes) as u32);
@@ -555,7 +577,7 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// The cells of all clients that ever were.
-    pub(super) async fn all_cells(&mut self) -> Result<Vec<u64>, CacheError> {
+    pub(super) async fn all_cells(&self) -> Result<Vec<u64>, CacheError> {
         let ever = read_word(&self.client.endpoint, self.client.pool.layout.members_ever()).await?;
         let clients = ever.min(self.client.pool.settings.clients_max.into()) as u32;
         let mut words = Vec::with_capacity(clients as usize * CELLS);

@@ -16,6 +16,7 @@
 
 use super::access::{self, ACCESS_WORDS, Access};
 use super::layout::{ACCESS_BYTES, BUCKET_BYTES, BUCKET_SLOTS, SLOTS_BYTES};
+use super::operation::Operation;
 use super::replacement::Replacement;
 use super::slot::Slot;
 use super::{Core, Objects};
@@ -31,22 +32,22 @@ const BUCKETS_AT_ONCE: u32 = 16;
 
 impl<E: Endpoint> Core<E> {
     /// The header of a slot's record; `None` if the slot has changed, or the record is damaged.
-    async fn header_of(&mut self, word: Slot) -> Result<Option<Header>, CacheError> {
+    async fn header_of(&self, op: &mut Operation, word: Slot) -> Result<Option<Header>, CacheError> {
         let Some((at, bytes, _)) = self.find_record(word).await? else { return Ok(None) };
-        let mut buffer = std::mem::take(&mut self.record);
+        let mut buffer = std::mem::take(&mut op.record);
         buffer.resize(bytes);
         let mut record = self.client.endpoint.read(at, buffer).await?;
         let header = self.judge(word, &mut record).map(|record| record.header);
-        self.record = record;
+        op.record = record;
         Ok(header)
     }
 
-    /// Whether an object has expired, of which the words beside its slot say so. Corrects the words if
-    /// it has not.
-    pub(super) async fn has_expired(&mut self, slot: u64, word: Slot) -> Result<bool, CacheError> {
+    /// Whether an object has expired, of which the words beside its slot say so. Corrects the words
+    /// if it has not.
+    pub(super) async fn has_expired(&self, op: &mut Operation, slot: u64, word: Slot) -> Result<bool, CacheError> {
         let now_ns = self.client.endpoint.now_ns();
         let now_ms = self.client.pool_ms(now_ns).await?;
-        let Some(header) = self.header_of(word).await? else { return Ok(false) };
+        let Some(header) = self.header_of(op, word).await? else { return Ok(false) };
         if header.is_expired(now_ms) {
             return Ok(true);
         }
@@ -58,7 +59,7 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Claims buckets that are due; `None` if none are.
-    async fn claim_stretch(&mut self) -> Result<Option<Range<u32>>, CacheError> {
+    async fn claim_stretch(&self) -> Result<Option<Range<u32>>, CacheError> {
         let at = self.shared.layout.sweep();
         let now_ns = self.client.endpoint.now_ns();
         let now_ms = self.client.pool_ms(now_ns).await?;
@@ -75,12 +76,11 @@ impl<E: Endpoint> Core<E> {
 
     /// The slots of some buckets whose objects may have expired, with the words beside each slot.
     async fn slots_that_may_have_expired(
-        &mut self,
+        &self,
         buckets: Range<u32>,
         now_ms: u64,
     ) -> Result<Vec<(u64, Slot, [u64; ACCESS_WORDS])>, CacheError> {
-        let mut buffer = std::mem::take(&mut self.scratch);
-        buffer.resize(buckets.len() * BUCKET_BYTES as usize);
+        let buffer = self.spares.take(buckets.len() * BUCKET_BYTES as usize);
         let read = self.client.endpoint.read(self.shared.layout.bucket(buckets.start), buffer).await?;
         let mut found = Vec::new();
         for (bucket, words) in buckets.zip(read.words().chunks_exact((BUCKET_BYTES / 8) as usize)) {
@@ -94,13 +94,13 @@ impl<E: Endpoint> Core<E> {
                 }
             }
         }
-        self.scratch = read;
+        self.spares.keep(read);
         Ok(found)
     }
 
-    /// Writes an object's expiry beside its slot, where another object's stood. The mark stays as it
-    /// is, because words of two marks say nothing.
-    fn correct_expiry(&mut self, slot: u64, beside: &[u64], expiry_ms: Option<u64>) {
+    /// Writes an object's expiry beside its slot, where another object's stood. The mark stays as
+    /// it is, because words of two marks say nothing.
+    fn correct_expiry(&self, slot: u64, beside: &[u64], expiry_ms: Option<u64>) {
         let Some(mark) = Access::mark(beside) else { return };
         let mut batch = Batch::new();
         batch.write_word(self.shared.layout.access(slot).add(24), access::expiry_word(expiry_ms, mark));
@@ -110,17 +110,19 @@ impl<E: Endpoint> Core<E> {
 
 impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// Removes expired objects in the buckets that are due, as far as the client's budget reaches.
-    pub(super) async fn sweep_expired(&mut self) -> Result<(), CacheError> {
-        let Some(until_ns) = self.core.sweep.until_ns(self.core.client.endpoint.now_ns()) else { return Ok(()) };
+    pub(super) async fn sweep_expired(&self) -> Result<(), CacheError> {
+        let op = &mut *self.core.operations.take(&self.core.client);
+        let now_ns = self.core.client.endpoint.now_ns();
+        let Some(until_ns) = self.core.sweep.borrow_mut().until_ns(now_ns) else { return Ok(()) };
         while self.core.client.endpoint.now_ns() < until_ns {
             let Some(stretch) = self.core.claim_stretch().await? else { break };
-            self.sweep_stretch(stretch).await?;
+            self.sweep_stretch(op, stretch).await?;
         }
-        self.core.sweep.spent(self.core.client.endpoint.now_ns());
+        self.core.sweep.borrow_mut().spent(self.core.client.endpoint.now_ns());
         Ok(())
     }
 
-    async fn sweep_stretch(&mut self, stretch: Range<u32>) -> Result<(), CacheError> {
+    async fn sweep_stretch(&self, op: &mut Operation, stretch: Range<u32>) -> Result<(), CacheError> {
         let mut first = stretch.start;
         while first < stretch.end {
             let piece = self.core.shared.layout.buckets_in_a_piece(first).min(BUCKETS_AT_ONCE);
@@ -128,10 +130,10 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             let now_ns = self.core.client.endpoint.now_ns();
             let now_ms = self.core.client.pool_ms(now_ns).await?;
             for (slot, word, beside) in self.core.slots_that_may_have_expired(first..end, now_ms).await? {
-                let Some(header) = self.core.header_of(word).await? else { continue };
+                let Some(header) = self.core.header_of(op, word).await? else { continue };
                 if header.is_expired(now_ms) {
                     // A slot that has changed meanwhile names another object.
-                    self.take_expired(slot, word).await?;
+                    self.take_expired(op, slot, word).await?;
                 } else {
                     self.core.correct_expiry(slot, &beside, header.expiry_ms);
                 }

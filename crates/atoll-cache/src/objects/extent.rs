@@ -1,6 +1,7 @@
 //! Large objects of this engine, by way of [`crate::extent`].
 
 use super::Core;
+use super::operation::Operation;
 use super::slot::KeyHash;
 use crate::CacheError;
 use crate::extent::ExtentIndex;
@@ -11,22 +12,24 @@ use atoll_fabric::Endpoint;
 impl<E: Endpoint> Core<E> {
     /// Writes key and value into this client's fresh chunks, of which there are enough.
     pub(super) async fn write_extents(
-        &mut self,
+        &self,
+        op: &mut Operation,
         hash: KeyHash,
         key: &[u8],
         value: &[u8],
     ) -> Result<(Extents, LargeBody), CacheError> {
         let (bodies, lists) = chunks_needed(key.len() + value.len(), self.client.pool.layout.chunk_bytes);
-        let open = self.chunks.split_off(self.chunks.len() - bodies - lists);
+        let left = self.chunks.borrow().len() - bodies - lists;
+        let open = self.chunks.borrow_mut().split_off(left);
         let open = open.into_iter().map(|fresh| (fresh.chunk, fresh.generation)).collect();
-        let outgoing = std::mem::take(&mut self.outgoing);
+        let outgoing = std::mem::take(&mut op.outgoing);
         let (extents, body, outgoing) = self.extent_io().write_extents(open, hash.bucket, key, value, outgoing).await?;
-        self.outgoing = outgoing;
+        op.outgoing = outgoing;
         Ok((extents, body))
     }
 
-    pub(super) fn bind_extents(&mut self, extents: &Extents) {
-        self.lately_bound.note(extents);
+    pub(super) fn bind_extents(&self, extents: &Extents) {
+        self.lately_bound.borrow_mut().note(extents);
         self.extent_io().bind_extents(extents);
     }
 }

@@ -39,6 +39,7 @@
 
 use super::class::{CLASSES, Class};
 use super::drain::{Blocks, DRAINS_MAX, DrainLook, Keeps, Naming};
+use super::operation::Operation;
 use super::slot::{KeyHash, Slot};
 use super::stock::Held;
 use super::{Core, ObjectsPool};
@@ -136,26 +137,26 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Gathers what lives if few chunks are free and much is dead; whether it began to.
-    pub(super) async fn gather_if_scarce(&mut self) -> Result<bool, CacheError> {
+    pub(super) async fn gather_if_scarce(&self, op: &mut Operation) -> Result<bool, CacheError> {
         let (is_sparse, free) = self.look_at_memory().await?;
         if !is_sparse || free > self.reserve() {
             return Ok(false);
         }
-        self.gather().await
+        self.gather(op).await
     }
 
     /// Begins to empty a chunk of which much is dead, if there is one; whether it did. The chunk
     /// may be free at once.
-    pub(super) async fn gather(&mut self) -> Result<bool, CacheError> {
+    pub(super) async fn gather(&self, op: &mut Operation) -> Result<bool, CacheError> {
         for _ in 0..CLAIMS_MAX {
-            if self.chunks_on_their_way() >= 2 * DRAINS_MAX || self.gathers_left == 0 || !self.is_sparse() {
+            if self.chunks_on_their_way() >= 2 * DRAINS_MAX || op.notes.gathers_left == 0 || !self.is_sparse() {
                 break;
             }
-            self.gathers_left -= 1;
-            let Some(sparse) = self.find_sparse().await? else { break };
+            op.notes.gathers_left -= 1;
+            let Some(sparse) = self.find_sparse(op).await? else { break };
             let blocks = sparse.class.blocks(self.client.pool.layout.chunk_bytes);
             let live = blocks.saturating_sub(sparse.dead_bytes / sparse.class.bytes());
-            if live > self.room_at_hand(sparse.class) && self.chunks.is_empty() {
+            if live > self.room_at_hand(sparse.class) && self.chunks.borrow().is_empty() {
                 // Without one, what moves finds room among other chunks' dead blocks.
                 self.allocate_chunk(1).await?;
             }
@@ -170,7 +171,7 @@ impl<E: Endpoint> Core<E> {
 
     /// Blocks of a class that this client has.
     fn room_at_hand(&self, class: Class) -> u64 {
-        self.stock.count(class) as u64 + self.slab_rest(class)
+        self.stock.borrow().count(class) as u64 + self.slab_rest(class)
     }
 
     /// A chunk whose objects are worth moving: as large a part of it is dead as of the whole heap,
@@ -179,7 +180,7 @@ impl<E: Endpoint> Core<E> {
     /// What a shelf names of a chunk is room for moves, and counts as no reason to empty the chunk,
     /// unless other shelves have room for all that lives there. So each move makes fewer blocks lie
     /// dead between objects, or fewer chunks be on shelves, and gathering ends.
-    async fn find_sparse(&mut self) -> Result<Option<Sparse>, CacheError> {
+    async fn find_sparse(&self, op: &mut Operation) -> Result<Option<Sparse>, CacheError> {
         // So that the sum of what is found is that of all.
         self.tell_dead();
         let layout = self.client.pool.layout.clone();
@@ -225,14 +226,15 @@ impl<E: Endpoint> Core<E> {
         }
         self.note_phantom(before, found);
         // Another look would find the same.
-        self.gathers_left = 0;
+        op.notes.gathers_left = 0;
         Ok(None)
     }
 
     /// Moves the objects that slots name in a chunk, which this client empties, into other blocks.
     /// `contents` is the chunk as it was READ.
     pub(super) async fn move_objects(
-        &mut self,
+        &self,
+        op: &mut Operation,
         chunk: ChunkId,
         blocks: &Blocks,
         contents: &mut Buffer,
@@ -245,7 +247,7 @@ impl<E: Endpoint> Core<E> {
             if blocks.lying[naming.number].tag() != Some(naming.word.tag()) {
                 // The slot was changed between the looks at the chunk and at the slot, or the
                 // object is damaged.
-                self.drop_if_damaged(naming.slot, naming.word).await?;
+                self.drop_if_damaged(op, naming.slot, naming.word).await?;
                 moved.are_same = false;
                 continue;
             }
@@ -259,7 +261,7 @@ impl<E: Endpoint> Core<E> {
                 moved.left.push(naming);
                 continue;
             };
-            match self.copy_of(naming, class, contents, (held, tag)) {
+            match self.copy_of(op, naming, class, contents, (held, tag)) {
                 Some(copy) => moves.push(copy),
                 None => {
                     self.keep(held, held.tag);
@@ -275,7 +277,7 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// A block at hand with the tag of its next record.
-    async fn block_at_hand(&mut self, class: Class) -> Result<Option<(Held, u16)>, CacheError> {
+    async fn block_at_hand(&self, class: Class) -> Result<Option<(Held, u16)>, CacheError> {
         while let Some(held) = self.pop_block(class) {
             if let Some(tag) = self.tag_for(held).await? {
                 return Ok(Some((held, tag)));
@@ -286,7 +288,7 @@ impl<E: Endpoint> Core<E> {
 
     /// Makes sure that a block of a class is at hand, if there is one that is not in `chunk`. Not
     /// while a block is between the stock and a slot.
-    async fn find_room(&mut self, class: Class, chunk: ChunkId) -> Result<bool, CacheError> {
+    async fn find_room(&self, class: Class, chunk: ChunkId) -> Result<bool, CacheError> {
         for _ in 0..LOOKS_FOR_ROOM {
             if self.has_block(class) {
                 return Ok(true);
@@ -298,28 +300,29 @@ impl<E: Endpoint> Core<E> {
                 None => {}
             }
             // A client that leaves would have to put the rest of another chunk back.
-            if !self.is_leaving_pool && self.open_another(class).await? {
+            if !self.is_leaving_pool.get() && self.open_another(class).await? {
                 continue;
             }
             if self.take_dead(class, Some(chunk)).await? || self.take_dead_of_some_chunk(class, chunk).await? {
                 return Ok(true);
             }
         }
-        if self.is_leaving_pool {
+        if self.is_leaving_pool.get() {
             self.open_another(class).await?;
         }
         Ok(self.has_block(class))
     }
 
     /// Begins to cut a free chunk, if one may be had; whether it did.
-    async fn open_another(&mut self, class: Class) -> Result<bool, CacheError> {
-        Ok((!self.chunks.is_empty() || self.allocate_chunk(1).await?) && self.open_slab(class).await?)
+    async fn open_another(&self, class: Class) -> Result<bool, CacheError> {
+        let has_chunk = !self.chunks.borrow().is_empty();
+        Ok((has_chunk || self.allocate_chunk(1).await?) && self.open_slab(class).await?)
     }
 
     /// Takes a dead block of a class that lies in a chunk other than this one; whether it did.
     /// Where few objects are of the class, a look at random buckets seldom finds one: a chunk's
     /// records tell the buckets.
-    async fn take_dead_of_some_chunk(&mut self, class: Class, not_in: ChunkId) -> Result<bool, CacheError> {
+    async fn take_dead_of_some_chunk(&self, class: Class, not_in: ChunkId) -> Result<bool, CacheError> {
         let layout = self.client.pool.layout.clone();
         let mut walk = Walk::from_anywhere(&self.client.endpoint, &layout);
         let mut tried = 0;
@@ -343,14 +346,14 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Takes a dead block that slots name in a chunk; whether it did.
-    async fn take_dead_of(&mut self, chunk: ChunkId) -> Result<bool, CacheError> {
+    async fn take_dead_of(&self, chunk: ChunkId) -> Result<bool, CacheError> {
         let blocks = self.blocks(chunk).await?;
         let all: Vec<usize> = (0..blocks.lying.len()).collect();
         for naming in self.named(chunk, &blocks, &all).await? {
             let is_of_use = naming.word.is_dead() && !naming.word.is_pending();
             if is_of_use && let Some(held) = self.take_block(naming.slot, naming.word, Slot::EMPTY).await? {
                 self.note_dead(held.block, held.class, -1);
-                self.stock.put(held);
+                self.stock.borrow_mut().put(held);
                 return Ok(true);
             }
         }
@@ -359,12 +362,12 @@ impl<E: Endpoint> Core<E> {
 
     /// Takes a dead block of a class that a slot of some random buckets names, and that is not in a
     /// chunk; whether it did.
-    pub(super) async fn take_dead(&mut self, class: Class, not_in: Option<ChunkId>) -> Result<bool, CacheError> {
+    pub(super) async fn take_dead(&self, class: Class, not_in: Option<ChunkId>) -> Result<bool, CacheError> {
         let mut batch = Batch::new();
         let mut buckets = ArrayVec::<u32, BUCKETS_AT_ONCE>::new();
         for _ in 0..BUCKETS_AT_ONCE.min(self.client.endpoint.limits().batch_verbs_max) {
             let bucket = (self.client.endpoint.random() % u64::from(self.shared.settings.buckets)) as u32;
-            let mut slots = self.samples.pop().unwrap_or_default();
+            let mut slots = self.spares.take(0);
             slots.resize(super::layout::SLOTS_BYTES as usize);
             batch.read(self.shared.layout.bucket(bucket), slots);
             buckets.push(bucket);
@@ -380,18 +383,25 @@ impl<E: Endpoint> Core<E> {
                     found = Some((u64::from(*bucket) * super::layout::BUCKET_SLOTS as u64 + place as u64, word));
                 }
             }
-            self.samples.push(slots);
+            self.spares.keep(slots);
         }
         let Some((slot, word)) = found else { return Ok(false) };
         let Some(held) = self.take_block(slot, word, Slot::EMPTY).await? else { return Ok(false) };
         self.note_dead(held.block, held.class, -1);
-        self.stock.put(held);
+        self.stock.borrow_mut().put(held);
         Ok(true)
     }
 
     /// The copy of an object's record for another block. `None` if what lies there is not the
     /// slot's own.
-    fn copy_of(&mut self, naming: Naming, class: Class, contents: &mut Buffer, to: (Held, u16)) -> Option<Move> {
+    fn copy_of(
+        &self,
+        op: &mut Operation,
+        naming: Naming,
+        class: Class,
+        contents: &mut Buffer,
+        to: (Held, u16),
+    ) -> Option<Move> {
         let (held, tag) = to;
         let (start, extension) = (naming.number * class.bytes() as usize, self.extension_bytes());
         contents.narrow(start, extension);
@@ -409,13 +419,14 @@ impl<E: Endpoint> Core<E> {
             true => &[],
             false => &contents.bytes()[HEADER_BYTES + header.key_bytes..HEADER_BYTES + header.body_bytes()],
         };
-        let word = self.encode(hash, record.key, value, &header, large.as_ref(), &words, (held.block, held.class, tag));
-        let (at, record) = self.outgoing_record(held.block)?;
+        let word =
+            self.encode(op, hash, record.key, value, &header, large.as_ref(), &words, (held.block, held.class, tag));
+        let (at, record) = self.outgoing_record(op, held.block)?;
         Some(Move { naming, held, tag, at, record, word })
     }
 
     /// WRITEs copies and swaps the slots.
-    async fn publish_moves(&mut self, moves: &mut Vec<Move>, moved: &mut Moved) -> Result<(), CacheError> {
+    async fn publish_moves(&self, moves: &mut Vec<Move>, moved: &mut Moved) -> Result<(), CacheError> {
         if moves.is_empty() {
             return Ok(());
         }
@@ -439,7 +450,7 @@ impl<E: Endpoint> Core<E> {
             if batch.swapped(swap) {
                 self.published(copy.held).await?;
                 moved.numbers.push(copy.naming.number);
-                self.stats.regroups += 1;
+                self.stats.regroups.add(1);
             } else {
                 self.keep(copy.held, copy.tag);
                 moved.are_same = false;

@@ -1,9 +1,11 @@
-//! How a client gives back what it holds: blocks become dead ones, which slots name, and chunks free ones.
+//! How a client gives back what it holds: blocks become dead ones, which slots name, and chunks
+//! free ones.
 
 use super::Core;
 use super::class::{CLASSES, Class};
 use super::drain::DrainLook;
 use super::layout::BUCKET_SLOTS;
+use super::operation::Operation;
 use super::replacement::Sampling;
 use super::room::{TRIES_MAX, pause_ns};
 use super::slot::{Block, KeyHash, Slot};
@@ -11,16 +13,21 @@ use crate::CacheError;
 use atoll_fabric::{Batch, Endpoint};
 
 impl<E: Endpoint> Core<E> {
-    /// Gives blocks of classes with more than `kept` of them back, and so many that it keeps at most one for each chunk that the pool has
-    /// for a client: in a small pool what many clients keep would be much of it.
-    pub(super) async fn give_back_beyond(&mut self, kept: usize) -> Result<(), CacheError> {
+    /// Gives blocks of classes with more than `kept` of them back, and so many that it keeps at
+    /// most one for each chunk that the pool has for a client: in a small pool what many clients
+    /// keep would be much of it.
+    pub(super) async fn give_back_beyond(&self, kept: usize) -> Result<(), CacheError> {
+        let op = &mut *self.operations.take(&self.client);
         let in_all = (self.client.pool.layout.chunks() / self.client.pool.settings.clients_max).max(1) as usize;
-        while let Some(index) = self.stock.surplus(kept, in_all.min(kept * CLASSES)) {
-            if self.give_back(index).await? {
+        loop {
+            let surplus = self.stock.borrow().surplus(kept, in_all.min(kept * CLASSES));
+            let Some(index) = surplus else { break };
+            if self.give_back(op, index).await? {
                 continue;
             }
-            // Every slot names something. What a client may keep it keeps; else the block's chunk goes, or another one.
-            let block = self.stock.all()[index].block;
+            // Every slot names something. What a client may keep it keeps; else the block's chunk
+            // goes, or another one.
+            let block = self.stock.borrow().all()[index].block;
             if kept > 0 || !self.drain_chunk_of(block).await? && !self.drain_some_chunk().await? {
                 break;
             }
@@ -29,13 +36,13 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Begins to empty the chunk of a block; whether this client does now.
-    pub(super) async fn drain_chunk_of(&mut self, block: Block) -> Result<bool, CacheError> {
+    pub(super) async fn drain_chunk_of(&self, block: Block) -> Result<bool, CacheError> {
         let Some((_, chunk)) = self.block_span(block) else { return Ok(false) };
         Box::pin(self.begin_draining(chunk)).await
     }
 
     /// Begins to empty the chunk of some block that a slot of a random bucket names.
-    async fn drain_some_chunk(&mut self) -> Result<bool, CacheError> {
+    async fn drain_some_chunk(&self) -> Result<bool, CacheError> {
         let sample = self.sample(1, &[], Sampling::default(), None).await?;
         let live = sample.candidates.iter().map(|candidate| candidate.word);
         let words: Vec<Slot> = sample.free.iter().map(|(_, word)| *word).chain(live).collect();
@@ -47,9 +54,10 @@ impl<E: Endpoint> Core<E> {
         Ok(false)
     }
 
-    /// Gives a block of the stock back: a slot of some bucket names it, dead. `false` if no bucket that was looked at has room.
-    async fn give_back(&mut self, index: usize) -> Result<bool, CacheError> {
-        let held = self.stock.all()[index];
+    /// Gives a block of the stock back: a slot of some bucket names it, dead. `false` if no bucket
+    /// that was looked at has room.
+    async fn give_back(&self, op: &mut Operation, index: usize) -> Result<bool, CacheError> {
+        let held = self.stock.borrow().all()[index];
         if let Some(at) = self.block_span(held.block).map(|(at, _)| at) {
             let mut batch = Batch::new();
             self.tell_won(&mut batch, held, at).await?;
@@ -57,9 +65,9 @@ impl<E: Endpoint> Core<E> {
                 self.client.endpoint.post(&mut batch).await?;
             }
         }
-        let is_placed = self.place_dead_anywhere(held.class, held.block, held.tag).await?;
+        let is_placed = self.place_dead_anywhere(op, held.class, held.block, held.tag).await?;
         if is_placed {
-            self.stock.remove(index);
+            self.stock.borrow_mut().remove(index);
             self.let_go(held);
         }
         Ok(is_placed)
@@ -67,26 +75,27 @@ impl<E: Endpoint> Core<E> {
 
     /// Names a block that nothing names in a bucket, as a dead one; whether there was room.
     pub(super) async fn place_dead(
-        &mut self,
+        &self,
+        op: &mut Operation,
         bucket: u32,
         class: Class,
         block: Block,
         tag: u16,
     ) -> Result<bool, CacheError> {
         let hash = KeyHash { bucket, fingerprint: 0, mark: 0, whole: 0 };
-        self.read_bucket(hash).await?;
-        let places = (0..BUCKET_SLOTS).map(|place| self.seen(hash, place)).filter(|(word, _)| word.is_free());
+        self.read_bucket(op, hash).await?;
+        let places = (0..BUCKET_SLOTS).map(|place| op.seen(hash, place)).filter(|(word, _)| word.is_free());
         // An empty one before a history entry, an old entry before a young one.
         let age = |word: Slot| word.any_history().map_or(u64::MAX, |(_, id)| self.history_age(id));
         let Some((word, slot)) = places.max_by_key(|(word, _)| age(*word)) else { return Ok(false) };
-        self.encode_dead(bucket, tag);
-        let Some((at, record)) = self.outgoing_record(block) else { return Ok(false) };
+        self.encode_dead(op, bucket, tag);
+        let Some((at, record)) = self.outgoing_record(op, block) else { return Ok(false) };
         let address = self.shared.layout.slot(slot);
         let mut batch = Batch::new();
         let written = self.write_before(&mut batch, at, record, address).await?;
         let swap = batch.compare_and_swap(address, word.0, Slot::dead(class, block, tag).0);
         self.client.endpoint.post(&mut batch).await?;
-        self.outgoing = written.take(&mut batch);
+        op.outgoing = written.take(&mut batch);
         let is_placed = batch.swapped(swap);
         if is_placed {
             self.note_dead(block, class, 1);
@@ -94,34 +103,36 @@ impl<E: Endpoint> Core<E> {
         Ok(is_placed)
     }
 
-    /// Puts everything that this client holds back into the pool; `false` if others have what it would take for that.
-    pub(super) async fn put_everything_back(&mut self) -> Result<bool, CacheError> {
+    /// Puts everything that this client holds back into the pool; `false` if others have what it
+    /// would take for that.
+    pub(super) async fn put_everything_back(&self) -> Result<bool, CacheError> {
         let mut is_done = false;
-        self.is_leaving_pool = true;
+        self.is_leaving_pool.set(true);
         for tried in 1..=TRIES_MAX {
             // Again each time: moves out of a chunk that is emptied may have cut another chunk, and
             // have blocks left over.
             self.free_fresh_chunks().await?;
             self.end_slabs().await?;
-            self.stock.end_aging();
+            self.stock.borrow_mut().end_aging();
             self.give_back_beyond(0).await?;
             self.recheck_orphans().await?;
             self.recheck_waiting(DrainLook::All).await?;
             self.tell_cells().await?;
-            let has_chunks = !self.chunks.is_empty() || self.slabs.iter().any(Option::is_some);
-            // What the place's last client left in its cells, too: in a free place nobody would look for it.
+            let has_chunks = !self.chunks.borrow().is_empty() || self.slabs.borrow().iter().any(Option::is_some);
+            // What the place's last client left in its cells, too: in a free place nobody would
+            // look for it.
             is_done = !has_chunks
-                && self.orphans.is_empty()
-                && self.waiting.is_empty()
-                && self.stock.is_empty()
-                && !self.stock.has_foreign();
+                && self.orphans.borrow().is_empty()
+                && self.waiting.borrow().is_empty()
+                && self.stock.borrow().is_empty()
+                && !self.stock.borrow().has_foreign();
             if is_done {
                 break;
             }
             self.client.endpoint.pause(pause_ns(tried)).await;
             Box::pin(atoll_pool::repair::round(self)).await?;
         }
-        self.is_leaving_pool = false;
+        self.is_leaving_pool.set(false);
         self.free_fresh_chunks().await?;
         Ok(is_done)
     }

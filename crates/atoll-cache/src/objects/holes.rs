@@ -1,4 +1,5 @@
-//! The holes of Ditto's published prototype, by name, so that a simulation can open each one and show what goes wrong.
+//! The holes of Ditto's published prototype, by name, so that a simulation can open each one and
+//! show what goes wrong.
 //!
 //! Without the feature `holes` (tests only) no hole can be opened and the questions cost nothing.
 
@@ -14,48 +15,64 @@ pub enum Hole {
     DuplicateKey,
     /// A change that loses its compare-and-swap reports success (closed by beginning anew).
     LostUpdate,
-    /// A change that was overtaken takes a copy of what it was to replace for another's change (closed by comparing tokens).
+    /// A change that was overtaken takes a copy of what it was to replace for another's change
+    /// (closed by comparing tokens).
     OvertakenByCopy,
-    /// A change that was overtaken takes what depended on the value before for what did not (closed by a mark in the record).
+    /// A change that was overtaken takes what depended on the value before for what did not (closed
+    /// by a mark in the record).
     OvertakenBySight,
     /// Whoever finds an object expired leaves it where it is (closed by taking it away first).
     UntakenExpiry,
-    /// Addresses and lengths from the pool are used unchecked (closed by checking them against the heap).
+    /// Addresses and lengths from the pool are used unchecked (closed by checking them against the
+    /// heap).
     TrustedBytes,
-    /// A client takes a block without telling of it, so that it is lost if that one dies (closed by cells).
+    /// A client takes a block without telling of it, so that it is lost if that one dies (closed by
+    /// cells).
     UntoldTaking,
-    /// A client writes the cells anew that it found when it came, although somebody may have settled them (closed by leaving them alone).
+    /// A client writes the cells anew that it found when it came, although somebody may have
+    /// settled them (closed by leaving them alone).
     RewrittenCells,
-    /// The cell of a client that lives is believed that may be out of date (closed by asking again once that one has told anew what it has).
+    /// The cell of a client that lives is believed that may be out of date (closed by asking again
+    /// once that one has told anew what it has).
     UntimelyCell,
-    /// Whoever puts a dead client's block back and dies at it leaves the next one nothing by which to tell that it was that client's (closed by writing it into
-    /// the cell first).
+    /// Whoever puts a dead client's block back and dies at it leaves the next one nothing by which
+    /// to tell that it was that client's (closed by writing it into the cell first).
     UntoldSettling,
     /// What a dead client had in its hands stays lost (closed by repair).
     LeakedBlocks,
-    /// A chunk that a dead client filled or emptied stays lost (closed by owners in descriptors, and repair).
+    /// A chunk that a dead client filled or emptied stays lost (closed by owners in descriptors,
+    /// and repair).
     LeakedChunks,
-    /// Extents that a dead client wrote, or was about to free, stay lost (closed by the sweep of a repair).
+    /// Extents that a dead client wrote, or was about to free, stay lost (closed by the sweep of a
+    /// repair).
     LeakedExtents,
-    /// A chunk is used anew although a block of it may be in somebody's hands (closed by reading all cells).
+    /// A chunk is used anew although a block of it may be in somebody's hands (closed by reading
+    /// all cells).
     EarlyReuse,
-    /// The block of a pending slot that is made empty is taken for nobody's although its inserter has it (closed by looking again for blocks that no other slot named).
+    /// The block of a pending slot that is made empty is taken for nobody's although its inserter
+    /// has it (closed by looking again for blocks that no other slot named).
     PendingName,
     /// A block's tags begin anew although somebody may remember one of before (closed by a rest).
     WrappedTag,
     /// What a client held is reclaimed although it may still write (closed by the fence).
     UnfencedRepair,
-    /// Verbs of one batch to several memory nodes are taken to be in order (closed by awaiting what comes first).
+    /// Verbs of one batch to several memory nodes are taken to be in order (closed by awaiting what
+    /// comes first).
     UnorderedNodes,
-    /// A chunk is used anew although a shelf names blocks of it (closed by taking it from its shelf first).
+    /// A chunk is used anew although a shelf names blocks of it (closed by taking it from its shelf
+    /// first).
     KeptShelf,
-    /// Two looks at a block that is being written are taken for the same (closed by comparing what was seen, and looking between looks at the cells).
+    /// Two looks at a block that is being written are taken for the same (closed by comparing what
+    /// was seen, and looking between looks at the cells).
     TornLook,
-    /// A chunk is used anew although the words beside an object of before may still be written (closed by a rest).
+    /// A chunk is used anew although the words beside an object of before may still be written
+    /// (closed by a rest).
     StrayExtension,
-    /// A client says that it is at rest while an operation is under way (closed by saying that it begins, and waiting for that to land).
+    /// A client says that it is at rest while an operation is under way (closed by saying that it
+    /// begins, and waiting for that to land).
     UntoldOperation,
-    /// A chunk of a memory node that was added meanwhile is taken for a damaged word (closed by looking for new nodes first).
+    /// A chunk of a memory node that was added meanwhile is taken for a damaged word (closed by
+    /// looking for new nodes first).
     UnknownNode,
 }
 

@@ -1,6 +1,7 @@
 //! Inserting a key that is not there.
 //!
-//! An insertion is pending until it has seen that it is the only one of its key, with these rules for what else it sees:
+//! An insertion is pending until it has seen that it is the only one of its key, with these rules
+//! for what else it sees:
 //!
 //! | other slot with the key | then |
 //! |---|---|
@@ -8,16 +9,19 @@
 //! | pending | make it empty by CAS, whoever it belongs to, and look again |
 //! | none | CAS pending -> live; if that fails somebody made it empty: begin anew |
 //!
-//! Of two insertions whichever became pending later sees the other, so at most one slot of a key is ever live. A block whose pending slot was made empty
-//! stays its inserter's. A client that stops while pending leaves a slot that nobody sees and that the next insertion of the key, or a repair,
-//! clears.
+//! Of two insertions whichever became pending later sees the other, so at most one slot of a key is
+//! ever live. A block whose pending slot was made empty stays its inserter's. A client that stops
+//! while pending leaves a slot that nobody sees and that the next insertion of the key, or a
+//! repair, clears.
 //!
-//! It takes its key's own history entry's place; else an empty one; else the oldest history entry's; else that of a dead block, which it takes. Where all are
-//! live, the replacement evicts one of them first.
+//! It takes its key's own history entry's place; else an empty one; else the oldest history
+//! entry's; else that of a dead block, which it takes. Where all are live, the replacement evicts
+//! one of them first.
 
 use super::change::{New, Search};
 use super::layout::BUCKET_SLOTS;
 use super::lookup::ATTEMPTS_MAX;
+use super::operation::Operation;
 use super::slot::{KeyHash, Slot};
 use super::stock::Held;
 use super::{Core, Hole};
@@ -38,8 +42,8 @@ pub(super) struct Inserted {
 
 impl<E: Endpoint> Core<E> {
     /// The place that an insertion takes; `None` if all are live.
-    fn choose_place(&self, hash: KeyHash) -> Option<usize> {
-        let places = || (0..BUCKET_SLOTS).map(|place| (place, self.seen(hash, place).0));
+    fn choose_place(&self, op: &mut Operation, hash: KeyHash) -> Option<usize> {
+        let places = || (0..BUCKET_SLOTS).map(|place| (place, op.seen(hash, place).0));
         if let Some((own, _)) = places().find(|(_, word)| word.history_of(hash).is_some()) {
             return Some(own);
         }
@@ -55,20 +59,27 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Whether an insertion into the bucket that was read finds no place.
-    pub(super) fn is_crowded(&self, hash: KeyHash) -> bool {
-        self.choose_place(hash).is_none()
+    pub(super) fn is_crowded(&self, op: &mut Operation, hash: KeyHash) -> bool {
+        self.choose_place(op, hash).is_none()
     }
 
-    /// Inserts the record into the bucket that was read; `None` if the place that it chose has changed.
-    pub(super) async fn insert(&mut self, new: &New<'_>, held: Held, tag: u16) -> Result<Option<Inserted>, CacheError> {
+    /// Inserts the record into the bucket that was read; `None` if the place that it chose has
+    /// changed.
+    pub(super) async fn insert(
+        &self,
+        op: &mut Operation,
+        new: &New<'_>,
+        held: Held,
+        tag: u16,
+    ) -> Result<Option<Inserted>, CacheError> {
         let hash = new.hash;
-        let Some(place) = self.choose_place(hash) else { return Ok(None) };
-        let (before, slot) = self.seen(hash, place);
-        let word = self.encode_new(new, &[], held, tag);
+        let Some(place) = self.choose_place(op, hash) else { return Ok(None) };
+        let (before, slot) = op.seen(hash, place);
+        let word = self.encode_new(op, new, &[], held, tag);
         let address = self.shared.layout.slot(slot);
         let certain = self.is_open(Hole::DuplicateKey);
         let first = if certain { word } else { word.pending() };
-        let Some((at, record)) = self.outgoing_record(held.block) else { return Ok(None) };
+        let Some((at, record)) = self.outgoing_record(op, held.block) else { return Ok(None) };
         let mut batch = Batch::new();
         self.tell_won(&mut batch, held, at).await?;
         let written = self.write_before(&mut batch, at, record, address).await?;
@@ -80,36 +91,44 @@ impl<E: Endpoint> Core<E> {
             }
         }
         let swap = batch.compare_and_swap(address, before.0, first.0);
-        let mut bucket: Buffer = std::mem::take(&mut self.bucket);
+        let mut bucket: Buffer = std::mem::take(&mut op.bucket);
         bucket.resize(super::layout::SLOTS_BYTES as usize);
         let read = batch.read(self.shared.layout.bucket(hash.bucket), bucket);
         let counter = batch.read_word(self.shared.layout.access(slot));
         self.client.endpoint.post(&mut batch).await?;
-        self.outgoing = written.take(&mut batch);
-        self.bucket = batch.take(read);
+        op.outgoing = written.take(&mut batch);
+        op.bucket = batch.take(read);
         let (swapped, counter) = (batch.swapped(swap), batch.word(counter));
         if let Some(taken) = taking.and_then(|taking| self.end_taking(taking, swapped)) {
             self.note_dead(taken.block, taken.class, -1);
-            self.stock.put(taken);
+            self.stock.borrow_mut().put(taken);
         }
         if !swapped {
             return Ok(None);
         }
-        let published = certain || self.decide_pending(hash, new.key, slot, word).await?;
+        let published = certain || self.decide_pending(op, hash, new.key, slot, word).await?;
         Ok(Some(Inserted { slot, word, before, counter, published }))
     }
 
-    /// Decides this client's pending slot; whether it is live now. The bucket has been READ after it became pending.
-    async fn decide_pending(&mut self, hash: KeyHash, key: &[u8], slot: u64, word: Slot) -> Result<bool, CacheError> {
+    /// Decides this client's pending slot; whether it is live now. The bucket has been READ after
+    /// it became pending.
+    async fn decide_pending(
+        &self,
+        op: &mut Operation,
+        hash: KeyHash,
+        key: &[u8],
+        slot: u64,
+        word: Slot,
+    ) -> Result<bool, CacheError> {
         for _ in 0..ATTEMPTS_MAX {
-            let live = self.search(hash, key, Want::Meta, false, Some(slot)).await?;
+            let live = self.search(op, hash, key, Want::Meta, false, Some(slot)).await?;
             let mut look_again = matches!(live, Search::Anew);
             if matches!(live, Search::Found(_)) {
                 self.swap_slot(slot, word.pending(), Slot::EMPTY).await?;
                 return Ok(false);
             }
             if !look_again {
-                match self.search(hash, key, Want::Meta, true, Some(slot)).await? {
+                match self.search(op, hash, key, Want::Meta, true, Some(slot)).await? {
                     Search::Absent => {}
                     Search::Anew => look_again = true,
                     Search::Found(other) => {
@@ -121,7 +140,7 @@ impl<E: Endpoint> Core<E> {
             if !look_again {
                 return self.swap_slot(slot, word.pending(), word).await;
             }
-            self.read_bucket(hash).await?;
+            self.read_bucket(op, hash).await?;
         }
         Err(CacheError::Damaged { what: "an object that stays unsound" })
     }

@@ -15,11 +15,11 @@
 //! Drains: how many chunks clients have begun to empty, atomics only. History: the next history id,
 //! atomics only. Sweep: the hand of [`sweep`](crate::sweep), atomics only. Dead: bytes of dead
 //! blocks, and the number of deaths when they were counted (see `dead`), atomics only. Cells: see
-//! `stock`; each owned by its client while that lives, atomics only afterwards. Shelves: see `shelf`;
-//! atomics only. Slots: atomics only. Access information: see `access`.
+//! `stock`; each owned by its client while that lives, atomics only afterwards. Shelves: see
+//! `shelf`; atomics only. Slots: atomics only. Access information: see `access`.
 //!
-//! The paper puts each slot's information beside the slot; ours has a bucket's slots together in front of it, so that a lookup READs two lines and
-//! not eleven, and a sample is still one READ.
+//! The paper puts each slot's information beside the slot; ours has a bucket's slots together in
+//! front of it, so that a lookup READs two lines and not eleven, and a sample is still one READ.
 
 use super::class::{CLASSES, Class};
 use super::settings::ObjectsSettings;

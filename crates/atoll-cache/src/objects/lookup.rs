@@ -1,5 +1,5 @@
-//! The way of a GET: READ the slots of the key's bucket, READ the block, check the record. Two round trips, no lock; what it tells the pool of the
-//! access it does not wait for.
+//! The way of a GET: READ the slots of the key's bucket, READ the block, check the record. Two
+//! round trips, no lock; what it tells the pool of the access it does not wait for.
 //!
 //! | what the block READ says | then |
 //! |---|---|
@@ -7,11 +7,13 @@
 //! | the same, another key | an equal fingerprint: the next slot |
 //! | torn, or of another tag | the block was used anew meanwhile: begin anew |
 //!
-//! A tag that comes back at the same place has waited for every operation that could remember it (see `stock`), so a record that passes is
-//! the slot's own. A key that is present throughout stays in one slot, so a bucket READ word by word in any order cannot miss it.
+//! A tag that comes back at the same place has waited for every operation that could remember it
+//! (see `stock`), so a record that passes is the slot's own. A key that is present throughout stays
+//! in one slot, so a bucket READ word by word in any order cannot miss it.
 
 use super::access::ACCESS_WORDS;
 use super::layout::{ACCESS_BYTES, BUCKET_SLOTS, SLOTS_BYTES};
+use super::operation::Operation;
 use super::replacement::{Accessed, Replacement};
 use super::slot::{KeyHash, Slot};
 use super::{Core, Hole, Objects};
@@ -20,7 +22,8 @@ use crate::record::{HEADER_BYTES, Header, LargeBody, Record};
 use crate::{CacheError, Lookup, Meta, Value};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 
-/// Beginnings after which an operation that finds only unsound records gives up: the pool is damaged.
+/// Beginnings after which an operation that finds only unsound records gives up: the pool is
+/// damaged.
 pub(super) const ATTEMPTS_MAX: u32 = 10_000;
 /// Beginnings after which a lookup asks whether what it finds is damaged.
 const REREADS_MAX: u32 = 16;
@@ -56,21 +59,15 @@ impl Beside {
 impl<E: Endpoint> Core<E> {
     /// READs the slots of a key's bucket.
     #[inline]
-    pub(super) async fn read_bucket(&mut self, hash: KeyHash) -> Result<(), CacheError> {
-        let mut buffer = std::mem::take(&mut self.bucket);
+    pub(super) async fn read_bucket(&self, op: &mut Operation, hash: KeyHash) -> Result<(), CacheError> {
+        let mut buffer = std::mem::take(&mut op.bucket);
         buffer.resize(SLOTS_BYTES as usize);
-        self.bucket = self.client.endpoint.read(self.shared.layout.bucket(hash.bucket), buffer).await?;
+        op.bucket = self.client.endpoint.read(self.shared.layout.bucket(hash.bucket), buffer).await?;
         Ok(())
     }
 
-    /// The word of a place of the bucket that was read, and the number of its slot.
-    #[inline]
-    pub(super) fn seen(&self, hash: KeyHash, place: usize) -> (Slot, u64) {
-        (Slot(self.bucket.words()[place]), u64::from(hash.bucket) * BUCKET_SLOTS as u64 + place as u64)
-    }
-
     /// A slot's word now.
-    pub(super) async fn slot_word(&mut self, slot: u64) -> Result<Slot, CacheError> {
+    pub(super) async fn slot_word(&self, slot: u64) -> Result<Slot, CacheError> {
         let mut batch = Batch::new();
         let word = batch.read_word(self.shared.layout.slot(slot));
         self.client.endpoint.post(&mut batch).await?;
@@ -79,7 +76,7 @@ impl<E: Endpoint> Core<E> {
 
     /// READs a slot's block, and its extents if it is large, into `into` and judges it.
     pub(super) async fn read_candidate(
-        &mut self,
+        &self,
         slot: u64,
         word: Slot,
         key: &[u8],
@@ -97,7 +94,7 @@ impl<E: Endpoint> Core<E> {
     /// READs a block, and what lies beside its object where there are extensions.
     #[inline]
     pub(super) async fn read_block(
-        &mut self,
+        &self,
         slot: u64,
         at: Address,
         buffer: Buffer,
@@ -123,7 +120,7 @@ impl<E: Endpoint> Core<E> {
 
     /// Judges the block in `into`, completing a large object.
     pub(super) async fn judge_candidate(
-        &mut self,
+        &self,
         word: Slot,
         key: &[u8],
         into: &mut Value,
@@ -145,7 +142,7 @@ impl<E: Endpoint> Core<E> {
     }
 
     async fn judge_body(
-        &mut self,
+        &self,
         header: Header,
         body: LargeBody,
         key: &[u8],
@@ -178,17 +175,17 @@ impl<E: Endpoint> Core<E> {
 
 impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// Looks `key` up and counts the access.
-    pub(super) async fn lookup(&mut self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
+    pub(super) async fn lookup(&self, op: &mut Operation, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
         let hash = self.core.key_hash(key);
         for attempt in 0..ATTEMPTS_MAX {
             let begun_ns = self.core.client.endpoint.now_ns();
-            self.core.read_bucket(hash).await?;
-            if let Some(lookup) = self.lookup_seen(hash, key, into, begun_ns).await? {
+            self.core.read_bucket(op, hash).await?;
+            if let Some(lookup) = self.lookup_seen(op, hash, key, into, begun_ns).await? {
                 return Ok(lookup);
             }
-            self.core.stats.rereads += 1;
+            self.core.stats.rereads.add(1);
             if attempt >= REREADS_MAX {
-                Box::pin(self.core.examine(hash)).await?;
+                Box::pin(self.core.examine(op, hash)).await?;
             }
         }
         Err(CacheError::Damaged { what: "an object that stays unsound" })
@@ -196,7 +193,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     /// Goes through the places that were seen; `None` to begin anew.
     async fn lookup_seen(
-        &mut self,
+        &self,
+        op: &mut Operation,
         hash: KeyHash,
         key: &[u8],
         into: &mut Value,
@@ -204,32 +202,35 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     ) -> Result<Option<Lookup>, CacheError> {
         let mut beside = Beside::default();
         for place in 0..BUCKET_SLOTS {
-            let (word, slot) = self.core.seen(hash, place);
+            let (word, slot) = op.seen(hash, place);
             if !word.may_be(hash.fingerprint) || word.is_pending() {
                 continue;
             }
             match self.core.read_candidate(slot, word, key, into, &mut beside).await? {
-                Candidate::Ours(header) => return self.found(hash, slot, word, header, into, &beside, begun_ns).await,
+                Candidate::Ours(header) => {
+                    return self.found(op, hash, slot, word, header, into, &beside, begun_ns).await;
+                }
                 Candidate::Other => {}
                 Candidate::Reused => return Ok(None),
             }
         }
-        self.note_absent(hash).await?;
+        self.note_absent(op, hash).await?;
         Ok(Some(Lookup::Absent))
     }
 
-    async fn note_absent(&mut self, hash: KeyHash) -> Result<(), CacheError> {
-        self.core.stats.misses_absent += 1;
-        let seen = std::mem::take(&mut self.core.bucket);
-        let noted = self.replacement.missed(&mut self.core, hash, &seen).await;
-        self.core.bucket = seen;
+    async fn note_absent(&self, op: &mut Operation, hash: KeyHash) -> Result<(), CacheError> {
+        self.core.stats.misses_absent.add(1);
+        let seen = std::mem::take(&mut op.bucket);
+        let noted = self.replacement.missed(&self.core, hash, &seen).await;
+        op.bucket = seen;
         noted
     }
 
     /// The key's object is in `into`: a hit, unless it has expired.
     #[expect(clippy::too_many_arguments, reason = "all of what was found")]
     async fn found(
-        &mut self,
+        &self,
+        op: &mut Operation,
         hash: KeyHash,
         slot: u64,
         word: Slot,
@@ -242,27 +243,32 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         if header.expiry_ms.is_some() {
             let now_ms = self.core.client.pool_ms(begun_ns).await?;
             if header.is_expired(now_ms) {
-                if !Box::pin(self.take_expired(slot, word)).await? {
+                if !Box::pin(self.take_expired(op, slot, word)).await? {
                     return Ok(None);
                 }
-                self.core.stats.misses_expired += 1;
+                self.core.stats.misses_expired.add(1);
                 return Ok(Some(Lookup::Expired));
             }
         }
-        self.core.stats.hits += 1;
+        self.core.stats.hits.add(1);
         let (extension, information) = (&beside.extension[..], beside.information());
         let accessed = Accessed { slot, word, hash, bytes: header.record_bytes(), extension, information };
-        self.replacement.accessed(&mut self.core, accessed).await?;
+        self.replacement.accessed(&self.core, accessed).await?;
         Ok(Some(Lookup::Hit))
     }
 
-    /// Looks many keys up: the buckets of 32 keys in one batch, then their first candidates in one. A key that is not decided by
-    /// its first candidate is looked up alone.
-    pub(super) async fn lookup_many<F>(&mut self, keys: &[&[u8]], mut found: F) -> Result<(), CacheError>
+    /// Looks many keys up: the buckets of 32 keys in one batch, then their first candidates in one.
+    /// A key that is not decided by its first candidate is looked up alone.
+    pub(super) async fn lookup_many<F>(
+        &self,
+        op: &mut Operation,
+        keys: &[&[u8]],
+        mut found: F,
+    ) -> Result<(), CacheError>
     where
         F: FnMut(usize, Lookup, &Value),
     {
-        let mut values: Vec<Value> = std::mem::take(&mut self.core.values_at_once);
+        let mut values: Vec<Value> = self.core.values_at_once.take();
         values.resize_with(KEYS_AT_ONCE, Value::new);
         for (round, keys) in keys.chunks(KEYS_AT_ONCE).enumerate() {
             let begun_ns = self.core.client.endpoint.now_ns();
@@ -275,11 +281,11 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                     && let Candidate::Ours(header) = self.core.judge_candidate(word, key, value).await?
                 {
                     let hash = self.core.key_hash(key);
-                    lookup = self.found(hash, slot, word, header, value, &Beside::default(), begun_ns).await?;
+                    lookup = self.found(op, hash, slot, word, header, value, &Beside::default(), begun_ns).await?;
                 }
                 let lookup = match lookup {
                     Some(lookup) => lookup,
-                    None => self.lookup(key, value).await?,
+                    None => self.lookup(op, key, value).await?,
                 };
                 found(round * KEYS_AT_ONCE + index, lookup, value);
             }
@@ -287,19 +293,20 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         for value in &mut values {
             value.shrink_beyond(1 << 16);
         }
-        self.core.values_at_once = values;
+        self.core.values_at_once.replace(values);
         Ok(())
     }
 }
 
 impl<E: Endpoint> Core<E> {
-    /// READs the buckets of several keys at once, then the block of each key's first candidate into its value.
+    /// READs the buckets of several keys at once, then the block of each key's first candidate into
+    /// its value.
     async fn first_candidates(
-        &mut self,
+        &self,
         keys: &[&[u8]],
         values: &mut [Value],
     ) -> Result<Vec<Option<(u64, Slot)>>, CacheError> {
-        let mut buckets = std::mem::take(&mut self.buckets_at_once);
+        let mut buckets = self.buckets_at_once.take();
         buckets.resize_with(KEYS_AT_ONCE, atoll_fabric::Buffer::new);
         let mut batch = Batch::new();
         let hashes: Vec<KeyHash> = keys.iter().map(|key| self.key_hash(key)).collect();
@@ -337,7 +344,7 @@ impl<E: Endpoint> Core<E> {
                 value.buffer = batch.take(ticket);
             }
         }
-        self.buckets_at_once = buckets;
+        self.buckets_at_once.replace(buckets);
         Ok(candidates)
     }
 }

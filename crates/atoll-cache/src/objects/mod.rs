@@ -1,8 +1,10 @@
 //! The table of objects: what all engines have in common that keep every object by itself.
 //!
-//! An index of buckets whose slots point to blocks of 64 bytes and more, cut from chunks by size classes, with access information beside the slots; every
-//! operation of a cache on it; room made by taking the block of an object that is to go. Which one goes is the engine's: its
-//! [`Replacement`]. After Shen et al., "Ditto: An Elastic and Adaptive Memory-Disaggregated Caching System" (SOSP 2023), section 4.2.
+//! An index of buckets whose slots point to blocks of 64 bytes and more, cut from chunks by size
+//! classes, with access information beside the slots; every operation of a cache on it; room made
+//! by taking the block of an object that is to go. Which one goes is the engine's: its
+//! [`Replacement`]. After Shen et al., "Ditto: An Elastic and Adaptive Memory-Disaggregated Caching
+//! System" (SOSP 2023), section 4.2.
 //!
 //! | module | concept |
 //! |---|---|
@@ -33,7 +35,8 @@
 //! | [`verify`] | every invariant of a quiet pool |
 //! | [`holes`] | what the prototype gets wrong, switchable in tests |
 //!
-//! A client is one [`Objects`]: one thread's endpoint, its blocks, and its replacement. Clients of one process share an [`ObjectsPool`].
+//! A client is one [`Objects`]: one thread's endpoint, its blocks, and its replacement. Clients of
+//! one process share an [`ObjectsPool`].
 
 pub mod access;
 mod adopt;
@@ -51,6 +54,7 @@ mod insert;
 pub mod layout;
 mod lookup;
 mod nodes;
+mod operation;
 mod operations;
 mod pooled;
 mod queued;
@@ -75,16 +79,22 @@ pub use settings::{ObjectsOptions, ObjectsSettings};
 
 use crate::audit::Audit;
 use crate::extent::{LatelyBound, recheck_bound};
-use crate::overtaken::Overtaken;
+use crate::operation::Idle;
 use crate::record::Hasher;
+use crate::spares::Spares;
+use crate::stats::Counters;
 use crate::sweep::Budget;
-use crate::{CacheError, Stats, Value};
+use crate::{CacheError, Value};
 use atoll_fabric::{Buffer, Endpoint, Purpose};
+use atoll_pool::loan::Lender;
+use atoll_pool::loan::Loan;
 use atoll_pool::{Client, Layout, Pool, PoolError, PoolSettings, Repaired};
 use class::CLASSES;
 use layout::ObjectsLayout;
+use operation::Notes;
 use slab::Slab;
 use slot::Slot;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use stock::Stock;
 
@@ -97,7 +107,8 @@ pub struct ObjectsPool {
 }
 
 impl ObjectsPool {
-    /// Formats all-zero regions with settings made by [`ObjectsOptions`]. A hash seed of 0 stands for a random one.
+    /// Formats all-zero regions with settings made by [`ObjectsOptions`]. A hash seed of 0 stands
+    /// for a random one.
     pub async fn format<E: Endpoint>(endpoint: &E, settings: PoolSettings) -> Result<Arc<Self>, PoolError> {
         let hash_seed = if settings.hash_seed == 0 { endpoint.random() } else { settings.hash_seed };
         let settings = PoolSettings { hash_seed, ..settings };
@@ -140,7 +151,8 @@ impl ObjectsPool {
         &self.layout
     }
 
-    /// The longest value that fits: a quarter of the heap, so that a new value fits beside the old one and what clients hold.
+    /// The longest value that fits: a quarter of the heap, so that a new value fits beside the old
+    /// one and what clients hold.
     pub fn value_bytes_max(&self) -> usize {
         let layout = &self.pool.layout;
         let listed = extent::body_bytes_max(layout.chunk_bytes);
@@ -172,105 +184,92 @@ const STOCK_KEPT: usize = 2;
 pub struct Core<E: Endpoint> {
     pub(crate) shared: Arc<ObjectsPool>,
     pub(crate) client: Client<E>,
-    stock: Stock,
+    stock: RefCell<Stock>,
     /// What it knows of dead blocks.
-    dead: dead::Dead,
+    dead: RefCell<dead::Dead>,
     /// The chunk that this client cuts into blocks, for each class.
-    slabs: [Option<Slab>; CLASSES],
+    slabs: RefCell<[Option<Slab>; CLASSES]>,
     /// Chunks that this client owns in state Open and has not begun to cut.
-    chunks: Vec<slab::FreshChunk>,
+    chunks: RefCell<Vec<slab::FreshChunk>>,
     /// Chunks that this client owns in state Open and will not cut, with their states.
-    orphans: Vec<(atoll_pool::ChunkId, atoll_pool::Chunk)>,
+    orphans: RefCell<Vec<(atoll_pool::ChunkId, atoll_pool::Chunk)>>,
     /// Chunks that this client emptied and that wait to be free.
-    waiting: Vec<drain::Emptied>,
-    /// The slots of the bucket of the operation under way.
-    bucket: Buffer,
-    /// A block read.
-    record: Buffer,
-    /// A record to write.
-    outgoing: Buffer,
-    /// Buffers for samples.
-    samples: Vec<Buffer>,
-    /// Any other span.
-    scratch: Buffer,
-    /// The value that a change replaces.
-    old: Value,
-    buckets_at_once: Vec<Buffer>,
-    values_at_once: Vec<Value>,
-    /// Whether an object was counted against the limit for the operation under way.
-    reserved: bool,
-    /// Whom the change under way was overtaken by.
-    overtaken: Option<Overtaken<Slot>>,
+    waiting: RefCell<Vec<drain::Emptied>>,
+    /// Operations that are not under way.
+    operations: Idle<Slot, Notes>,
+    /// Objects that operations under way have counted against the limit and not yet inserted.
+    reserved: Cell<u64>,
+    spares: Spares,
+    /// Memory of the last lookup of many keys.
+    buckets_at_once: RefCell<Vec<Buffer>>,
+    values_at_once: RefCell<Vec<Value>>,
     /// How many chunks had been emptied when this client last looked.
-    drains_seen: u64,
+    drains_seen: Cell<u64>,
     /// What it may spend on looking for expired objects.
-    sweep: Budget,
-    /// Cells of the dead that it could not settle yet, since cells of the living name the same blocks.
-    doubts: Vec<repair::Doubt>,
-    lately_bound: LatelyBound,
+    sweep: RefCell<Budget>,
+    /// Cells of the dead that it could not settle yet, since cells of the living name the same
+    /// blocks.
+    doubts: RefCell<Vec<repair::Doubt>>,
+    lately_bound: RefCell<LatelyBound>,
     /// Whether it has counted everything anew, and has not looked at the limit of objects since.
-    recounted: bool,
+    recounted: Cell<bool>,
     /// The highest history id that this client knows to have been given out, plus one.
-    history_seen: u64,
+    history_seen: Cell<u64>,
     /// A history id that no victim has yet.
-    history_at_hand: Option<u64>,
-    /// Victims that a replacement with queues is asked for before the next sample, and how many it was asked for before the last.
-    samples_left_out: (u32, u32),
-    /// What part of a chunk an object has in the mean, of those that this client saw last; 0 before the first.
-    mean_share: u64,
+    history_at_hand: Cell<Option<u64>>,
+    /// Victims that a replacement with queues is asked for before the next sample, and how many it
+    /// was asked for before the last.
+    samples_left_out: Cell<(u32, u32)>,
+    /// What part of a chunk an object has in the mean, of those that this client saw last; 0 before
+    /// the first.
+    mean_share: Cell<u64>,
     /// Searches for a free chunk that are left out, since the last one found none.
-    searches_left_out: u32,
+    searches_left_out: Cell<u32>,
     /// Chunks that this client may empty at a time beyond the usual, since it has waited in vain.
-    drains_more: usize,
-    /// Chunks that this client may still empty by moving, for the operation under way.
-    gathers_left: u32,
+    drains_more: Cell<usize>,
     /// Whether this client puts back what it holds.
-    is_leaving_pool: bool,
-    pub(crate) stats: Stats,
+    is_leaving_pool: Cell<bool>,
+    pub(crate) stats: Counters,
     holes: OpenHoles,
 }
 
 /// A client of a pool.
 pub struct Objects<E: Endpoint, R: Replacement<E>> {
     core: Core<E>,
-    replacement: R,
+    replacement: replacement::Shared<R>,
+    /// Lent to the operation that is under way: the table does one at a time.
+    turn: Lender<()>,
 }
 
 impl<E: Endpoint> Core<E> {
     fn new(shared: &Arc<ObjectsPool>, client: Client<E>) -> Self {
         Self {
-            sweep: Budget::new(client.endpoint.now_ns()),
+            sweep: RefCell::new(Budget::new(client.endpoint.now_ns())),
             shared: shared.clone(),
             client,
-            stock: Stock::new(),
-            dead: dead::Dead::default(),
-            slabs: [const { None }; CLASSES],
-            chunks: Vec::new(),
-            orphans: Vec::new(),
-            waiting: Vec::new(),
-            bucket: Buffer::new(),
-            record: Buffer::new(),
-            outgoing: Buffer::new(),
-            samples: Vec::new(),
-            scratch: Buffer::new(),
-            old: Value::new(),
-            buckets_at_once: Vec::new(),
-            values_at_once: Vec::new(),
-            reserved: false,
-            overtaken: None,
-            drains_seen: 0,
-            doubts: Vec::new(),
-            lately_bound: LatelyBound::default(),
-            recounted: false,
-            history_seen: 0,
-            history_at_hand: None,
-            samples_left_out: (0, 0),
-            mean_share: 0,
-            searches_left_out: 0,
-            drains_more: 0,
-            gathers_left: 0,
-            is_leaving_pool: false,
-            stats: Stats::default(),
+            stock: RefCell::new(Stock::new()),
+            dead: RefCell::default(),
+            slabs: RefCell::new([const { None }; CLASSES]),
+            chunks: RefCell::default(),
+            orphans: RefCell::default(),
+            waiting: RefCell::default(),
+            operations: Idle::default(),
+            reserved: Cell::default(),
+            spares: Spares::default(),
+            buckets_at_once: RefCell::default(),
+            values_at_once: RefCell::default(),
+            drains_seen: Cell::default(),
+            doubts: RefCell::default(),
+            lately_bound: RefCell::default(),
+            recounted: Cell::default(),
+            history_seen: Cell::default(),
+            history_at_hand: Cell::default(),
+            samples_left_out: Cell::default(),
+            mean_share: Cell::default(),
+            searches_left_out: Cell::default(),
+            drains_more: Cell::default(),
+            is_leaving_pool: Cell::default(),
+            stats: Counters::default(),
             holes: OpenHoles::NONE,
         }
     }
@@ -282,21 +281,34 @@ impl<E: Endpoint> Core<E> {
 }
 
 impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
+    fn new(shared: &Arc<ObjectsPool>, client: Client<E>, replacement: R) -> Self {
+        let replacement = replacement::Shared::new(replacement);
+        Self { core: Core::new(shared, client), replacement, turn: Lender::new(()) }
+    }
+
     /// Joins the pool as a new client. That the pool is for this engine is the caller's to check.
     pub async fn join(shared: &Arc<ObjectsPool>, endpoint: E) -> Result<Self, PoolError> {
         let replacement = R::new(shared, &endpoint)?;
         let client = Client::join(&shared.pool, endpoint).await?;
-        let mut objects = Self { core: Core::new(shared, client), replacement };
-        let settled = objects.settle_in().await;
-        objects.end(settled).await.map_err(|error| match error {
+        let objects = Self::new(shared, client, replacement);
+        let joined = objects.settle_in().await.map_err(|error| match error {
             CacheError::Verb(error) => PoolError::Verb(error),
             _ => PoolError::Damaged { what: "what a client that died left behind" },
-        })?;
-        Ok(objects)
+        });
+        joined.map(|()| objects)
     }
 
-    async fn settle_in(&mut self) -> Result<(), CacheError> {
-        let core = &mut self.core;
+    async fn settle_in(&self) -> Result<(), CacheError> {
+        let _turn = self.turn.lent().await;
+        let op = &mut *self.core.operations.take(&self.core.client);
+        let begun = self.enter(op).await;
+        self.noted(begun)?;
+        let settled = self.look_for_what_is_left().await;
+        self.end(op, settled).await
+    }
+
+    async fn look_for_what_is_left(&self) -> Result<(), CacheError> {
+        let core = &self.core;
         let now_ns = core.client.endpoint.now_ns();
         core.client.pool_ms(now_ns).await?;
         core.look_for_drains().await?;
@@ -305,9 +317,10 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         Box::pin(self.hold_limit()).await
     }
 
-    /// Evicts what is too much once this client has counted everything anew: those that died had not counted all of it.
-    async fn hold_limit(&mut self) -> Result<(), CacheError> {
-        if std::mem::take(&mut self.core.recounted) {
+    /// Evicts what is too much once this client has counted everything anew: those that died had
+    /// not counted all of it.
+    async fn hold_limit(&self) -> Result<(), CacheError> {
+        if self.core.recounted.take() {
             self.evict_to_limit().await?;
         }
         Ok(())
@@ -316,7 +329,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// One that only looks at the pool, without a place in it: for [`Objects::verify`].
     pub fn auditor(shared: &Arc<ObjectsPool>, endpoint: E) -> Result<Self, PoolError> {
         let replacement = R::new(shared, &endpoint)?;
-        Ok(Self { core: Core::new(shared, Client::auditor(&shared.pool, endpoint)), replacement })
+        let client = Client::auditor(&shared.pool, endpoint);
+        Ok(Self::new(shared, client, replacement))
     }
 
     /// Opens a hole, to show in a simulation what it does.
@@ -330,18 +344,13 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         &self.core.shared
     }
 
-    /// Which objects go.
-    pub fn replacement(&self) -> &R {
-        &self.replacement
-    }
-
-    /// Which objects go, for choices of this client.
-    pub fn replacement_mut(&mut self) -> &mut R {
-        &mut self.replacement
+    /// Which objects go, while no operation is under way; `None` if one is.
+    pub fn replacement(&self) -> Option<Loan<'_, Box<R>>> {
+        self.replacement.idle()
     }
 
     /// Puts everything that this client holds back into the pool and gives up its place.
-    pub async fn leave(&mut self) -> Result<(), CacheError> {
+    pub async fn leave(&self) -> Result<(), CacheError> {
         if !self.core.client.is_member() {
             return Ok(());
         }
@@ -353,17 +362,17 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         self.noted(left)
     }
 
-    async fn put_back_and_leave(&mut self) -> Result<(), CacheError> {
-        if self.core.tells_rest() {
-            self.core.leave_rest().await?;
-        }
-        self.replacement.round(&mut self.core).await?;
+    async fn put_back_and_leave(&self) -> Result<(), CacheError> {
+        let _turn = self.turn.lent().await;
+        let op = &mut *self.core.operations.take(&self.core.client);
+        self.enter(op).await?;
+        self.replacement.round(&self.core).await?;
         let mut is_done = self.core.put_everything_back().await?;
-        if self.core.recounted {
+        if self.core.recounted.get() {
             Box::pin(self.hold_limit()).await?;
             is_done = self.core.put_everything_back().await?;
         }
-        recheck_bound(&mut self.core).await?;
+        recheck_bound(&self.core).await?;
         self.core.tell_dead();
         self.core.client.endpoint.flush().await?;
         match is_done {
@@ -372,8 +381,9 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         }
     }
 
-    /// The same outcome. After a failure of the fabric this client does nothing any more, and does not leave as if it had put everything back.
-    fn noted<T>(&mut self, outcome: Result<T, CacheError>) -> Result<T, CacheError> {
+    /// The same outcome. After a failure of the fabric this client does nothing any more, and does
+    /// not leave as if it had put everything back.
+    fn noted<T>(&self, outcome: Result<T, CacheError>) -> Result<T, CacheError> {
         if let Err(CacheError::Verb(error)) = &outcome {
             self.core.client.note_failure(error);
         }
@@ -383,43 +393,51 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// Renews this client's lease, repairs what dead clients held, and removes expired objects.
     /// Operations do this by themselves. An idle client should call it every
     /// [`Times::look_ns`](atoll_pool::registry::Times).
-    pub async fn tend(&mut self) -> Result<(), CacheError> {
-        let before = self.core.client.endpoint.purpose(Purpose::Upkeep);
+    pub async fn tend(&self) -> Result<(), CacheError> {
+        let _turn = self.turn.lent().await;
+        let op = &mut *self.core.operations.take(&self.core.client);
+        let begun = self.enter(op).await;
+        self.noted(begun)?;
         let tended = self.tend_and_hold_limit().await;
-        self.core.client.endpoint.purpose(before);
-        self.end(tended).await
+        self.end(op, tended).await
     }
 
-    async fn tend_and_hold_limit(&mut self) -> Result<(), CacheError> {
-        if self.core.tells_rest() {
-            self.core.leave_rest().await?;
-        }
-        atoll_pool::repair::round(&mut self.core).await?;
+    async fn tend_and_hold_limit(&self) -> Result<(), CacheError> {
+        let before = self.core.client.endpoint.purpose(Purpose::Upkeep);
+        let tended = self.tend_first().await;
+        self.core.client.endpoint.purpose(before);
+        tended
+    }
+
+    async fn tend_first(&self) -> Result<(), CacheError> {
+        atoll_pool::repair::round(&self.core).await?;
         Box::pin(self.hold_limit()).await?;
         Box::pin(self.sweep_expired()).await
     }
 
     /// Looks after everybody now, as [`tend`](Self::tend) does when somebody stands still.
-    pub async fn repair(&mut self) -> Result<Repaired, CacheError> {
-        if self.core.tells_rest() {
-            self.core.leave_rest().await?;
-        }
-        let repaired = atoll_pool::repair::repair(&mut self.core).await?;
+    pub async fn repair(&self) -> Result<Repaired, CacheError> {
+        let _turn = self.turn.lent().await;
+        let op = &mut *self.core.operations.take(&self.core.client);
+        self.enter(op).await?;
+        let repaired = atoll_pool::repair::repair(&self.core).await?;
         Box::pin(self.hold_limit()).await?;
-        self.end(Ok(repaired)).await
+        self.end(op, Ok(repaired)).await
     }
 
-    /// Walks the pool. Nobody else may use it meanwhile, or what is under way is reported as faults.
-    pub async fn verify(&mut self) -> Result<Audit, CacheError> {
+    /// Walks the pool. Nobody else may use it meanwhile, or what is under way is reported as
+    /// faults.
+    pub async fn verify(&self) -> Result<Audit, CacheError> {
         let mut audit = self.core.audit().await?;
-        self.replacement.verify(&mut self.core, &mut audit.faults).await?;
+        self.replacement.verify(&self.core, &mut audit.faults).await?;
         Ok(audit)
     }
 }
 
 impl<E: Endpoint, R: Replacement<E>> Drop for Objects<E, R> {
-    /// Leaves the pool if the fabric needs no waiting; over one that does, call [`Objects::leave`] before. In a thread that panics it does not touch
-    /// what it holds, which may be half done, and leaves that to a repair.
+    /// Leaves the pool if the fabric needs no waiting; over one that does, call [`Objects::leave`]
+    /// before. In a thread that panics it does not touch what it holds, which may be half done, and
+    /// leaves that to a repair.
     fn drop(&mut self) {
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         if !std::thread::panicking() {

@@ -1,8 +1,9 @@
 //! Several memory nodes: what is in order between them, and chunks that come later.
 //!
-//! Verbs of one batch are in order on one node alone. A record must be there before the slot that points to it, and a cell before the
-//! compare-and-swap that it tells of: on two nodes, for a round trip more, the first is posted and awaited before. A client that meets a block of
-//! a node which it does not know looks for new nodes before it takes the word for damaged.
+//! Verbs of one batch are in order on one node alone. A record must be there before the slot that
+//! points to it, and a cell before the compare-and-swap that it tells of: on two nodes, for a round
+//! trip more, the first is posted and awaited before. A client that meets a block of a node which
+//! it does not know looks for new nodes before it takes the word for damaged.
 
 use super::slot::{Block, Slot};
 use super::{Core, Hole};
@@ -37,7 +38,7 @@ impl<E: Endpoint> Core<E> {
 
     /// Adds the WRITE of `words` to `at` to a batch; posts that if `then` is elsewhere.
     pub(super) async fn write_before(
-        &mut self,
+        &self,
         batch: &mut Batch,
         at: Address,
         words: Buffer,
@@ -53,7 +54,8 @@ impl<E: Endpoint> Core<E> {
         Ok(Earlier::Done(buffer))
     }
 
-    /// Where a block is, and in which chunk; `None` if the word points outside the heap that this client knows.
+    /// Where a block is, and in which chunk; `None` if the word points outside the heap that this
+    /// client knows.
     #[inline]
     pub(super) fn block_span(&self, block: Block) -> Option<(Address, ChunkId)> {
         let layout = &self.client.pool.layout;
@@ -79,7 +81,7 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// The same, also if the block is on a node that this client does not know yet.
-    pub(super) async fn find_record(&mut self, word: Slot) -> Result<Option<(Address, usize, ChunkId)>, CacheError> {
+    pub(super) async fn find_record(&self, word: Slot) -> Result<Option<(Address, usize, ChunkId)>, CacheError> {
         match self.record_span(word) {
             None if self.client.pool.layout.may_grow() && !self.is_open(Hole::UnknownNode) => {
                 self.client.learn_nodes().await?;

@@ -8,13 +8,15 @@
 //! | in such a case: say that nothing is under way any more | so that nobody waits for a client that does nothing |
 //! | after a failure of the fabric: do nothing any more | |
 //!
-//! Over a network the two WRITEs and the wait for them would cost more than what they are good for: there a client that does nothing makes rounds
-//! ([`Engine::tend`]), or chunks are emptied only when it comes back.
+//! Over a network the two WRITEs and the wait for them would cost more than what they are good for:
+//! there a client that does nothing makes rounds ([`Engine::tend`]), or chunks are emptied only
+//! when it comes back.
 
+use super::operation::Operation;
 use super::replacement::Replacement;
 use super::{Core, Hole, Objects, STOCK_KEPT};
 use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
-use atoll_fabric::{Endpoint, VerbError};
+use atoll_fabric::Endpoint;
 use atoll_pool::registry;
 
 impl<E: Endpoint> Core<E> {
@@ -23,56 +25,49 @@ impl<E: Endpoint> Core<E> {
     pub(super) fn tells_rest(&self) -> bool {
         self.extension_bytes() > 0 && self.client.endpoint.is_near()
     }
-
-    /// Says that an operation begins.
-    pub(super) async fn leave_rest(&mut self) -> Result<(), VerbError> {
-        let is_told = !self.is_open(Hole::UntoldOperation);
-        match self.client.is_member() && is_told {
-            true => self.client.member().begin(&self.client.endpoint).await,
-            false => Ok(()),
-        }
-    }
-
-    /// Says that no operation is under way.
-    pub(super) async fn rest(&mut self) -> Result<(), VerbError> {
-        match self.client.is_member() {
-            true => self.client.member().rest(&self.client.endpoint).await,
-            false => Ok(()),
-        }
-    }
 }
 
 impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     #[inline]
-    pub(super) async fn begin(&mut self) -> Result<(), CacheError> {
+    pub(super) async fn begin(&self, op: &mut Operation) -> Result<(), CacheError> {
+        let begun = self.enter(op).await;
+        self.noted(begun)?;
         if self.core.client.count_operation() {
             Box::pin(self.make_round()).await?;
         }
-        if self.core.tells_rest() {
-            let begun = self.core.leave_rest().await;
-            self.noted(begun.map_err(CacheError::from))?;
+        Ok(())
+    }
+
+    /// Begins an operation that makes no round.
+    #[inline]
+    pub(super) async fn enter(&self, op: &mut Operation) -> Result<(), CacheError> {
+        match self.core.is_open(Hole::UntoldOperation) {
+            true => self.core.client.in_flight().enter(&mut op.entry).await,
+            false => self.core.client.begin(&mut op.entry).await?,
         }
         Ok(())
     }
 
     #[cold]
-    async fn make_round(&mut self) -> Result<(), CacheError> {
+    async fn make_round(&self) -> Result<(), CacheError> {
         self.core.client.begin_round()?;
-        let told = self.replacement.round(&mut self.core).await;
+        let told = self.replacement.round(&self.core).await;
         self.noted(told)?;
-        self.tend().await
+        let tended = self.tend_and_hold_limit().await;
+        self.noted(tended)
     }
 
     #[inline]
-    pub(super) async fn end<T>(&mut self, mut outcome: Result<T, CacheError>) -> Result<T, CacheError> {
+    pub(super) async fn end<T>(&self, op: &mut Operation, mut outcome: Result<T, CacheError>) -> Result<T, CacheError> {
         if matches!(outcome, Err(CacheError::Damaged { .. } | CacheError::OutOfMemory)) {
             // The client may have come to an unexpected word because it was shut out.
             Box::pin(self.core.client.check_membership()).await?;
         }
+        self.core.client.in_flight().leave(&mut op.entry);
         if self.core.tells_rest()
             && !self.core.client.is_lost()
             && !matches!(outcome, Err(CacheError::Verb(_)))
-            && let Err(error) = self.core.rest().await
+            && let Err(error) = self.core.client.rest().await
         {
             outcome = Err(error.into());
         }
@@ -80,9 +75,9 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     /// Gives others what this client does not need between operations.
-    async fn give_back_surplus(&mut self) -> Result<(), CacheError> {
+    async fn give_back_surplus(&self) -> Result<(), CacheError> {
         self.core.give_back_beyond(STOCK_KEPT).await?;
-        if !self.core.chunks.is_empty() && self.core.slabs_max() == 0 {
+        if !self.core.chunks.borrow().is_empty() && self.core.slabs_max() == 0 {
             self.core.free_fresh_chunks().await?;
         }
         Ok(())
@@ -90,65 +85,79 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 }
 
 impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
-    async fn get(&mut self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
-        self.begin().await?;
-        let found = self.lookup(key, into).await;
-        self.end(found).await
+    async fn get(&self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
+        let _turn = self.turn.lent().await;
+        let op = &mut *self.core.operations.take(&self.core.client);
+        self.begin(op).await?;
+        let found = self.lookup(op, key, into).await;
+        self.end(op, found).await
     }
 
-    async fn get_many<F: FnMut(usize, Lookup, &Value)>(&mut self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
-        self.begin().await?;
-        let looked = self.lookup_many(keys, found).await;
-        self.end(looked).await
+    async fn get_many<F: FnMut(usize, Lookup, &Value)>(&self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
+        let _turn = self.turn.lent().await;
+        let op = &mut *self.core.operations.take(&self.core.client);
+        self.begin(op).await?;
+        let looked = self.lookup_many(op, keys, found).await;
+        self.end(op, looked).await
     }
 
-    async fn peek(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
-        self.begin().await?;
-        let found = self.present(key).await;
-        self.end(found).await
+    async fn peek(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
+        let _turn = self.turn.lent().await;
+        let op = &mut *self.core.operations.take(&self.core.client);
+        self.begin(op).await?;
+        let found = self.present(op, key).await;
+        self.end(op, found).await
     }
 
-    async fn update<C: Change>(&mut self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
-        self.begin().await?;
-        let mut outcome = self.apply(key, change).await;
-        self.core.old.shrink_beyond(1 << 20);
-        self.core.outgoing.shrink_beyond(1 << 20);
+    async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
+        let _turn = self.turn.lent().await;
+        let op = &mut *self.core.operations.take(&self.core.client);
+        self.begin(op).await?;
+        let mut outcome = self.apply(op, key, change).await;
+        op.old.shrink_beyond(1 << 20);
+        op.outgoing.shrink_beyond(1 << 20);
         if outcome.is_ok()
             && let Err(error) = self.give_back_surplus().await
         {
             outcome = Err(error);
         }
-        self.end(outcome).await
+        self.end(op, outcome).await
     }
 
-    async fn scan<F: FnMut(&[u8])>(&mut self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
-        self.begin().await?;
-        let walked = self.walk_keys(cursor, count, each).await;
-        self.end(walked).await
+    async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
+        let _turn = self.turn.lent().await;
+        let op = &mut *self.core.operations.take(&self.core.client);
+        self.begin(op).await?;
+        let walked = self.walk_keys(op, cursor, count, each).await;
+        self.end(op, walked).await
     }
 
-    async fn random_key(&mut self) -> Result<Option<Vec<u8>>, CacheError> {
-        self.begin().await?;
-        let found = self.some_key().await;
-        self.end(found).await
+    async fn random_key(&self) -> Result<Option<Vec<u8>>, CacheError> {
+        let _turn = self.turn.lent().await;
+        let op = &mut *self.core.operations.take(&self.core.client);
+        self.begin(op).await?;
+        let found = self.some_key(op).await;
+        self.end(op, found).await
     }
 
-    async fn flush(&mut self) -> Result<u64, CacheError> {
-        self.begin().await?;
-        let removed = self.remove_all().await;
-        self.end(removed).await
+    async fn flush(&self) -> Result<u64, CacheError> {
+        let _turn = self.turn.lent().await;
+        let op = &mut *self.core.operations.take(&self.core.client);
+        self.begin(op).await?;
+        let removed = self.remove_all(op).await;
+        self.end(op, removed).await
     }
 
-    async fn objects(&mut self) -> Result<u64, CacheError> {
+    async fn objects(&self) -> Result<u64, CacheError> {
         Ok(registry::objects(&self.core.client.endpoint, &self.core.client.pool).await?)
     }
 
-    async fn now_ms(&mut self) -> Result<u64, CacheError> {
+    async fn now_ms(&self) -> Result<u64, CacheError> {
         let now_ns = self.core.client.endpoint.now_ns();
         Ok(self.core.client.pool_ms(now_ns).await?)
     }
 
-    async fn tend(&mut self) -> Result<(), CacheError> {
+    async fn tend(&self) -> Result<(), CacheError> {
         Objects::tend(self).await
     }
 
@@ -157,6 +166,6 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
     }
 
     fn stats(&self) -> Stats {
-        self.core.stats.with_upkeep(self.core.client.upkeep())
+        self.core.stats.stats(self.core.client.upkeep())
     }
 }

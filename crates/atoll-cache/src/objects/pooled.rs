@@ -43,25 +43,27 @@ impl<E: Endpoint, R: Replacement<E>> Pooled<E> for Objects<E, R> {
         &self.core.client
     }
 
-    async fn leave(&mut self) -> Result<(), CacheError> {
-        self.leave().await
+    async fn leave(&self) -> Result<(), CacheError> {
+        Self::leave(self).await
     }
 
-    async fn repair(&mut self) -> Result<Repaired, CacheError> {
-        self.repair().await
+    async fn repair(&self) -> Result<Repaired, CacheError> {
+        Self::repair(self).await
     }
 
-    async fn verify(&mut self) -> Result<Audit, CacheError> {
-        self.verify().await
+    async fn verify(&self) -> Result<Audit, CacheError> {
+        Self::verify(self).await
     }
 
-    async fn retire_chunks(&mut self, most: u64) -> Result<u64, CacheError> {
-        self.retire_chunks(most).await
+    async fn retire_chunks(&self, most: u64) -> Result<u64, CacheError> {
+        Self::retire_chunks(self, most).await
     }
 
-    async fn restore_chunk(&mut self) -> Result<bool, CacheError> {
-        self.begin().await?;
+    async fn restore_chunk(&self) -> Result<bool, CacheError> {
+        let _turn = self.turn.lent().await;
+        let op = &mut *self.core.operations.take(&self.core.client);
+        self.begin(op).await?;
         let restored = self.core.client.restore().await;
-        self.end(restored.map_err(CacheError::from)).await
+        self.end(op, restored.map_err(CacheError::from)).await
     }
 }

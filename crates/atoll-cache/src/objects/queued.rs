@@ -8,13 +8,16 @@
 //! | ask the replacement for a victim | it goes, if its block is of use |
 //! | it has none | look at a random bucket, and take what the replacement chooses there |
 //!
-//! The looks follow what they find: the next look is after the next victim where the last one found something, and after twice as many as before where it did
-//! not. Where nothing is deleted, nothing expires and nobody dies, one victim in sixteen costs a look.
+//! The looks follow what they find: the next look is after the next victim where the last one found
+//! something, and after twice as many as before where it did not. Where nothing is deleted, nothing
+//! expires and nobody dies, one victim in sixteen costs a look.
 //!
-//! A victim is out of its queue when the replacement gives it. One that does not go is told of, so that it comes back there.
+//! A victim is out of its queue when the replacement gives it. One that does not go is told of, so
+//! that it comes back there.
 
 use super::Objects;
 use super::class::Class;
+use super::operation::Operation;
 use super::replacement::{Candidate, Replacement, Victim};
 use super::room::{Made, WANTED_ONCE_FOR};
 use super::sample::Sample;
@@ -27,46 +30,51 @@ const LEFT_OUT_MAX: u32 = 16;
 
 impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// A look at a random bucket, if one is due.
-    async fn due_look(&mut self, class: Option<Class>) -> Result<Option<Sample>, CacheError> {
-        let (left, before) = self.core.samples_left_out;
+    async fn due_look(&self, class: Option<Class>) -> Result<Option<Sample>, CacheError> {
+        let (left, before) = self.core.samples_left_out.get();
         if left > 0 {
-            self.core.samples_left_out.0 = left - 1;
+            self.core.samples_left_out.get().0 = left - 1;
             return Ok(None);
         }
         let next = (2 * before).clamp(1, LEFT_OUT_MAX);
-        self.core.samples_left_out = (next, next);
+        self.core.samples_left_out.set((next, next));
         Ok(Some(self.look_at_some(class).await?))
     }
 
     /// Takes one block of use for the class; with `drained`, or now and then, by emptying a chunk.
-    pub(super) async fn make_room_by_queue(&mut self, class: Class, drained: bool) -> Result<Made, CacheError> {
+    pub(super) async fn make_room_by_queue(
+        &self,
+        op: &mut Operation,
+        class: Class,
+        drained: bool,
+    ) -> Result<Made, CacheError> {
         let mut sample = self.due_look(Some(class)).await?;
         if let Some(sample) = &sample
-            && let Some(made) = self.take_free_of(sample, class).await?
+            && let Some(made) = self.take_free_of(op, sample, class).await?
         {
-            self.core.samples_left_out = (0, 0);
+            self.core.samples_left_out.set((0, 0));
             return Ok(made);
         }
         if self.core.client.endpoint.is_near() {
             self.core.look_at_memory().await?;
         }
-        if let Some(made) = self.core.avoid_eviction(class).await? {
+        if let Some(made) = self.core.avoid_eviction(op, class).await? {
             return Ok(made);
         }
         if let Some(sample) = &mut sample
-            && let Some(made) = self.evict_stray(sample, class).await?
+            && let Some(made) = self.evict_stray(op, sample, class).await?
         {
-            self.core.samples_left_out = (0, 0);
+            self.core.samples_left_out.set((0, 0));
             return Ok(made);
         }
-        let Some(victim) = self.replacement.victim(&mut self.core).await? else {
-            return self.make_room_without_queue(class, drained).await;
+        let Some(victim) = self.replacement.victim(&self.core).await? else {
+            return self.make_room_without_queue(op, class, drained).await;
         };
         self.core.note_share(victim.word);
         let draw = self.core.client.endpoint.random() as u32;
         let made = match self.core.passes_on(victim.word, class, drained, draw) {
-            true => self.empty_chunk_of_victim(victim).await?,
-            false if self.core.fits(victim.word, class) => self.evict(victim).await?,
+            true => self.empty_chunk_of_victim(op, victim).await?,
+            false if self.core.fits(victim.word, class) => self.evict(op, victim).await?,
             false => Made::Misfit,
         };
         self.spare_unless_gone(victim, made).await?;
@@ -74,37 +82,47 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     /// Evicts an object of a sample that no queue would give, if there is one.
-    async fn evict_stray(&mut self, sample: &mut Sample, class: Class) -> Result<Option<Made>, CacheError> {
+    async fn evict_stray(
+        &self,
+        op: &mut Operation,
+        sample: &mut Sample,
+        class: Class,
+    ) -> Result<Option<Made>, CacheError> {
         let fitting = sample.first(|word| self.core.fits(word, class));
         if !fitting.is_empty()
-            && let Some(stray) = self.replacement.stray(&mut self.core, fitting).await?
+            && let Some(stray) = self.replacement.stray(&self.core, fitting).await?
         {
-            return Ok(Some(self.evict(stray).await?));
+            return Ok(Some(self.evict(op, stray).await?));
         }
         Ok(None)
     }
 
     /// The same where no queue gives a victim: all are empty, or somebody keeps their locks.
-    async fn make_room_without_queue(&mut self, class: Class, drained: bool) -> Result<Made, CacheError> {
+    async fn make_room_without_queue(
+        &self,
+        op: &mut Operation,
+        class: Class,
+        drained: bool,
+    ) -> Result<Made, CacheError> {
         let mut sample = self.look_at_some(Some(class)).await?;
-        if let Some(made) = self.take_free_of(&sample, class).await? {
+        if let Some(made) = self.take_free_of(op, &sample, class).await? {
             return Ok(made);
         }
         let of_all = self.choose_of(&sample.candidates).await?;
         let of_use = self.choose_of(sample.first(|word| self.core.fits(word, class))).await?;
         match (of_use, of_all.map(|victim| victim.word).or(sample.free.first().map(|(_, word)| *word))) {
-            (Some(victim), _) if !drained => self.evict_from_queue(victim).await,
-            (_, Some(word)) if drained => self.empty_chunk_of(of_all, word).await,
+            (Some(victim), _) if !drained => self.evict_from_queue(op, victim).await,
+            (_, Some(word)) if drained => self.empty_chunk_of(op, of_all, word).await,
             (_, None) => Ok(Made::Nothing),
             _ => Ok(Made::Misfit),
         }
     }
 
-    async fn choose_of(&mut self, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
+    async fn choose_of(&self, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
         if candidates.is_empty() {
             return Ok(None);
         }
-        if let Some(chosen) = self.replacement.choose(&mut self.core, candidates).await? {
+        if let Some(chosen) = self.replacement.choose(&self.core, candidates).await? {
             return Ok(Some(chosen));
         }
         let any = &candidates[self.core.client.endpoint.random() as usize % candidates.len()];
@@ -112,76 +130,77 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     /// Evicts an object that a queue may still have.
-    async fn evict_from_queue(&mut self, victim: Victim) -> Result<Made, CacheError> {
-        let made = self.evict(victim).await?;
+    async fn evict_from_queue(&self, op: &mut Operation, victim: Victim) -> Result<Made, CacheError> {
+        let made = self.evict(op, victim).await?;
         if made == Made::Room {
-            self.replacement.removed(&mut self.core, victim.slot, victim.word).await?;
+            self.replacement.removed(&self.core, victim.slot, victim.word).await?;
         }
         Ok(made)
     }
 
-    /// Makes the chunk of a victim free, or begins to. One whose chunk somebody else has, perhaps for long, goes alone: at its queue's end it would be in the
-    /// way of all the others.
-    async fn empty_chunk_of_victim(&mut self, victim: Victim) -> Result<Made, CacheError> {
-        let made = self.empty_chunk_of(Some(victim), victim.word).await?;
+    /// Makes the chunk of a victim free, or begins to. One whose chunk somebody else has, perhaps
+    /// for long, goes alone: at its queue's end it would be in the way of all the others.
+    async fn empty_chunk_of_victim(&self, op: &mut Operation, victim: Victim) -> Result<Made, CacheError> {
+        let made = self.empty_chunk_of(op, Some(victim), victim.word).await?;
         let is_in_the_way = made == Made::Stale && victim.word.is_live();
-        if !is_in_the_way || !self.core.bury(victim.slot, victim.word).await? {
+        if !is_in_the_way || !self.core.bury(op, victim.slot, victim.word).await? {
             return Ok(made);
         }
-        self.core.stats.evictions += 1;
+        self.core.stats.evictions.add(1);
         Ok(Made::Room)
     }
 
-    async fn spare_unless_gone(&mut self, victim: Victim, made: Made) -> Result<(), CacheError> {
+    async fn spare_unless_gone(&self, victim: Victim, made: Made) -> Result<(), CacheError> {
         // Where a chunk is being emptied, all that is in it goes.
         if !matches!(made, Made::Room | Made::Begun) {
-            self.replacement.spared(&mut self.core, victim).await?;
+            self.replacement.spared(&self.core, victim).await?;
         }
         Ok(())
     }
 
-    /// Makes the chunk of a victim free, the more rarely the more it holds, unless one is to be `drained`.
-    pub(super) async fn empty_chunk_by_queue(&mut self, drained: bool) -> Result<Made, CacheError> {
-        let Some(victim) = self.replacement.victim(&mut self.core).await? else {
+    /// Makes the chunk of a victim free, the more rarely the more it holds, unless one is to be
+    /// `drained`.
+    pub(super) async fn empty_chunk_by_queue(&self, op: &mut Operation, drained: bool) -> Result<Made, CacheError> {
+        let Some(victim) = self.replacement.victim(&self.core).await? else {
             let sample = self.look_at_some(None).await?;
             let chosen = self.choose_of(&sample.candidates).await?;
             return match chosen.map(|victim| victim.word).or(sample.free.first().map(|(_, word)| *word)) {
-                Some(word) => self.empty_chunk_of(chosen, word).await,
+                Some(word) => self.empty_chunk_of(op, chosen, word).await,
                 None => Ok(Made::Nothing),
             };
         };
         self.core.note_share(victim.word);
         let draw = self.core.client.endpoint.random() as u32;
         let gives = drained || victim.word.is_large() || self.core.gives_chunk(victim.word, WANTED_ONCE_FOR, draw);
-        let made = if gives { self.empty_chunk_of_victim(victim).await? } else { Made::Misfit };
+        let made = if gives { self.empty_chunk_of_victim(op, victim).await? } else { Made::Misfit };
         self.spare_unless_gone(victim, made).await?;
         Ok(made)
     }
 
     /// Evicts one object, whatever its class; whether it did.
-    pub(super) async fn evict_one_by_queue(&mut self) -> Result<bool, CacheError> {
+    pub(super) async fn evict_one_by_queue(&self, op: &mut Operation) -> Result<bool, CacheError> {
         if let Some(sample) = self.due_look(None).await? {
-            let mut taken = self.take_expired_of(&sample).await?;
+            let mut taken = self.take_expired_of(op, &sample).await?;
             if taken.is_none()
                 && !sample.candidates.is_empty()
-                && let Some(stray) = self.replacement.stray(&mut self.core, &sample.candidates).await?
+                && let Some(stray) = self.replacement.stray(&self.core, &sample.candidates).await?
             {
-                taken = Some(self.evict(stray).await? == Made::Room);
+                taken = Some(self.evict(op, stray).await? == Made::Room);
             }
             if let Some(taken) = taken {
-                self.core.samples_left_out = (0, 0);
+                self.core.samples_left_out.set((0, 0));
                 return Ok(taken);
             }
         }
-        let Some(victim) = self.replacement.victim(&mut self.core).await? else {
+        let Some(victim) = self.replacement.victim(&self.core).await? else {
             let sample = self.look_at_some(None).await?;
-            if let Some(taken) = self.take_expired_of(&sample).await? {
+            if let Some(taken) = self.take_expired_of(op, &sample).await? {
                 return Ok(taken);
             }
             let Some(victim) = self.choose_of(&sample.candidates).await? else { return Ok(false) };
-            return Ok(self.evict_from_queue(victim).await? == Made::Room);
+            return Ok(self.evict_from_queue(op, victim).await? == Made::Room);
         };
-        let made = self.evict(victim).await?;
+        let made = self.evict(op, victim).await?;
         self.spare_unless_gone(victim, made).await?;
         Ok(made == Made::Room && victim.word.is_live())
     }

@@ -22,20 +22,23 @@
 //! | a living client's cell names the block | that client has it, had it before, or is just losing it | asks again after a round of that client, in which it tells anew what it has |
 //! | nothing of this twice, and the record is still the same | nobody | makes the cell say won, names the block as a dead one in a bucket |
 //!
-//! Two repairers that settle cells of one block at the same time would put it back twice. So a repairer first makes itself the cell's
-//! settler, by a compare-and-swap, and looks at the places again: the cell is that of a client which is not alive. Then it READs all cells.
-//! Of two repairers at least one sees that the other is a settler, and gives its cell up for now.
+//! Two repairers that settle cells of one block at the same time would put it back twice. So a
+//! repairer first makes itself the cell's settler, by a compare-and-swap, and looks at the places
+//! again: the cell is that of a client which is not alive. Then it READs all cells. Of two
+//! repairers at least one sees that the other is a settler, and gives its cell up for now.
 //!
-//! A repairer that stands still keeps the one cell that it settles, as it keeps what it has in hand; all others are settled without it.
-//! What a dead settler had begun another one goes on with. Its place is not free before that, so that no later client of the place seems to
-//! be the settler.
+//! A repairer that stands still keeps the one cell that it settles, as it keeps what it has in
+//! hand; all others are settled without it. What a dead settler had begun another one goes on with.
+//! Its place is not free before that, so that no later client of the place seems to be the settler.
 //!
-//! Every step is one compare-and-swap from what was seen, so that a repairer may die anywhere and another one go on.
+//! Every step is one compare-and-swap from what was seen, so that a repairer may die anywhere and
+//! another one go on.
 
 use super::block::Lying;
 use super::class::Class;
 use super::drain::{DrainLook, Emptied, Keeps};
 use super::layout::{BUCKET_SLOTS, CELLS};
+use super::operation::Operation;
 use super::slot::{KeyHash, Slot};
 use super::stock::{Cell, CellState};
 use super::{Core, Hole};
@@ -45,12 +48,14 @@ use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
 use atoll_pool::registry::{self, Place, PlaceState, Roll};
 use atoll_pool::repair::{Estate, Seen};
 use atoll_pool::{Chunk, ChunkId, ChunkState, Client, Incarnation, chunks};
+use std::cell::RefCell;
 use std::collections::HashSet;
 
 /// Looks at a bucket whose objects change under the look, or at a block.
 const LOOKS_MAX: u32 = 1_000;
 
-/// A dead client's cell whose block a living one's names, too, until that one has told anew what it has.
+/// A dead client's cell whose block a living one's names, too, until that one has told anew what it
+/// has.
 #[derive(Debug)]
 pub(super) struct Doubt {
     cell: Cell,
@@ -72,8 +77,9 @@ enum Settled {
 }
 
 impl<E: Endpoint> Core<E> {
-    /// Makes this client the owner of every chunk that a dead owner was cutting or emptying, and goes on with it; how many.
-    async fn steal(&mut self, descriptors: &[chunks::Descriptor], roll: &Roll) -> Result<u64, CacheError> {
+    /// Makes this client the owner of every chunk that a dead owner was cutting or emptying, and
+    /// goes on with it; how many.
+    async fn steal(&self, descriptors: &[chunks::Descriptor], roll: &Roll) -> Result<u64, CacheError> {
         let mut stolen = 0;
         for (index, descriptor) in descriptors.iter().enumerate() {
             let (Some(found), chunk) = (descriptor.chunk, ChunkId(index as u32)) else { continue };
@@ -90,30 +96,32 @@ impl<E: Endpoint> Core<E> {
             }
             stolen += 1;
             match found.state {
-                ChunkState::Open => self.orphans.push((chunk, mine)),
-                _ => self.waiting.push(Emptied::begun(chunk, mine, Keeps::Objects)),
+                ChunkState::Open => self.orphans.borrow_mut().push((chunk, mine)),
+                _ => self.waiting.borrow_mut().push(Emptied::begun(chunk, mine, Keeps::Objects)),
             }
         }
         Ok(stolen)
     }
 
-    /// Settles the cells of all that are not alive, and what the last client of this one's place left; gives the Fenced places that are settled.
-    async fn settle_cells(&mut self, before: &[Place]) -> Result<Vec<Place>, CacheError> {
+    /// Settles the cells of all that are not alive, and what the last client of this one's place
+    /// left; gives the Fenced places that are settled.
+    async fn settle_cells(&self, before: &[Place]) -> Result<Vec<Place>, CacheError> {
+        let op = &mut *self.operations.take(&self.client);
         let is_alive = self.who_is_alive().await?;
         let (mut done, mut all_settled) = (Vec::new(), true);
         let mine = self.client.me().slot;
         for slot in 0..self.client.pool.settings.clients_max {
             // In its own cells it settles what the place's last client left there.
-            if is_alive[slot as usize] && (slot != mine || !self.stock.has_foreign()) {
+            if is_alive[slot as usize] && (slot != mine || !self.stock.borrow().has_foreign()) {
                 continue;
             }
             let was = before.iter().find(|place| place.incarnation.slot == slot);
-            let is_settled = self.settle_cells_of(slot).await?;
+            let is_settled = self.settle_cells_of(op, slot).await?;
             all_settled &= is_settled;
             done.extend(was.filter(|place| is_settled && place.state == PlaceState::Fenced).copied());
         }
         if all_settled {
-            self.doubts.clear();
+            self.doubts.borrow_mut().clear();
         }
         if !done.is_empty() {
             // Looked at last: a client that was shut out becomes the settler of nothing more.
@@ -125,7 +133,7 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Which places have a client that lives.
-    async fn who_is_alive(&mut self) -> Result<Vec<bool>, CacheError> {
+    async fn who_is_alive(&self) -> Result<Vec<bool>, CacheError> {
         let places = registry::places(&self.client.endpoint, &self.client.pool).await?;
         Ok(self.which_are_alive(&places))
     }
@@ -135,7 +143,7 @@ impl<E: Endpoint> Core<E> {
         (0..self.client.pool.settings.clients_max).map(lives).collect()
     }
 
-    async fn settle_cells_of(&mut self, client: u32) -> Result<bool, CacheError> {
+    async fn settle_cells_of(&self, op: &mut Operation, client: u32) -> Result<bool, CacheError> {
         let at = self.shared.layout.cells(client);
         let mut buffer = Buffer::new();
         buffer.resize(8 * CELLS);
@@ -148,10 +156,10 @@ impl<E: Endpoint> Core<E> {
             return Ok(false);
         }
         for (index, word) in cells.words().iter().enumerate() {
-            if *word == 0 || is_mine && !self.stock.is_foreign(index) {
-                if is_mine && *word == 0 && self.stock.is_foreign(index) {
+            if *word == 0 || is_mine && !self.stock.borrow().is_foreign(index) {
+                if is_mine && *word == 0 && self.stock.borrow().is_foreign(index) {
                     // Another repairer has settled it.
-                    self.stock.disinherit(index);
+                    self.stock.borrow_mut().disinherit(index);
                 }
                 continue;
             }
@@ -167,7 +175,7 @@ impl<E: Endpoint> Core<E> {
             };
             let settled = match self.is_open(Hole::LeakedBlocks) {
                 true => Settled::Had,
-                false => self.settle_block(&mut cell, cell_at, client).await?,
+                false => self.settle_block(op, &mut cell, cell_at, client).await?,
             };
             if settled == Settled::Unknown {
                 is_settled = false;
@@ -176,23 +184,23 @@ impl<E: Endpoint> Core<E> {
             }
             self.swap_cell(cell_at, cell.word(), 0).await?;
             if is_mine {
-                self.stock.disinherit(index);
+                self.stock.borrow_mut().disinherit(index);
             }
         }
         Ok(is_settled)
     }
 
-    async fn swap_cell(&mut self, at: Address, from: u64, to: u64) -> Result<bool, VerbError> {
+    async fn swap_cell(&self, at: Address, from: u64, to: u64) -> Result<bool, VerbError> {
         let mut batch = Batch::new();
         let swap = batch.compare_and_swap(at, from, to);
         self.client.endpoint.post(&mut batch).await?;
         Ok(batch.swapped(swap))
     }
 
-    /// Makes this client the settler of a cell; gives the cell with that. `None` if another one is that lives, or the cell is a
-    /// living client's.
+    /// Makes this client the settler of a cell; gives the cell with that. `None` if another one is
+    /// that lives, or the cell is a living client's.
     async fn become_settler(
-        &mut self,
+        &self,
         at: Address,
         client: u32,
         cell: Cell,
@@ -207,8 +215,8 @@ impl<E: Endpoint> Core<E> {
         if cell.settler != Some(me) && !self.swap_cell(at, cell.word(), mine.word()).await? {
             return Ok(None);
         }
-        // Another repairer may have settled the cell long ago. Then a client that joined at the place may tell the same of a
-        // later life of the block.
+        // Another repairer may have settled the cell long ago. Then a client that joined at the
+        // place may tell the same of a later life of the block.
         if client != me && self.who_is_alive().await?[client as usize] {
             self.swap_cell(at, mine.word(), Cell { settler: None, ..cell }.word()).await?;
             return Ok(None);
@@ -216,8 +224,15 @@ impl<E: Endpoint> Core<E> {
         Ok(Some(mine))
     }
 
-    /// Puts the block of a dead client's cell, which is at `cell_at` and whose settler is this client, back, if nobody has it.
-    async fn settle_block(&mut self, cell: &mut Cell, cell_at: Address, client: u32) -> Result<Settled, CacheError> {
+    /// Puts the block of a dead client's cell, which is at `cell_at` and whose settler is this
+    /// client, back, if nobody has it.
+    async fn settle_block(
+        &self,
+        op: &mut Operation,
+        cell: &mut Cell,
+        cell_at: Address,
+        client: u32,
+    ) -> Result<Settled, CacheError> {
         if self.block_span(cell.block).is_none() {
             self.client.learn_nodes().await?;
         }
@@ -229,7 +244,7 @@ impl<E: Endpoint> Core<E> {
                 descriptor.chunk.is_some_and(|chunk| matches!(chunk.state, ChunkState::Open | ChunkState::Queued));
             // Of a chunk that is emptied, it is the one's who empties it.
             let Some(class) = class.filter(|_| in_use) else { return Ok(Settled::Had) };
-            let lying = self.read_lying(at, class).await?;
+            let lying = self.read_lying(op, at, class).await?;
             let has_tag = lying.tag() == Some(cell.tag);
             if cell.state == CellState::Trying && !has_tag {
                 return Ok(Settled::Had);
@@ -237,11 +252,11 @@ impl<E: Endpoint> Core<E> {
             let mut look_again = false;
             // Twice: `drain` says why.
             for look in 0..2 {
-                if look > 0 && lying.is_torn() && self.read_lying(at, class).await? != lying {
+                if look > 0 && lying.is_torn() && self.read_lying(op, at, class).await? != lying {
                     look_again = true;
                     break;
                 }
-                if let Some((slot, word)) = self.naming(cell.block, lying).await? {
+                if let Some((slot, word)) = self.naming(op, cell.block, lying).await? {
                     if !word.is_pending() {
                         return Ok(Settled::Had);
                     }
@@ -259,11 +274,12 @@ impl<E: Endpoint> Core<E> {
                     return Ok(settled);
                 }
             }
-            if look_again || self.read_lying(at, class).await? != lying {
+            if look_again || self.read_lying(op, at, class).await? != lying {
                 continue;
             }
             if cell.state == CellState::Trying && !self.is_open(Hole::UntoldSettling) {
-                // Should this client die while it writes into the block, there is no tag any more by which the next one could tell.
+                // Should this client die while it writes into the block, there is no tag any more
+                // by which the next one could tell.
                 let won = Cell { state: CellState::Won, ..*cell };
                 if !self.swap_cell(cell_at, cell.word(), won.word()).await? {
                     return Err(CacheError::Damaged { what: "another client changed a cell that this one settles" });
@@ -272,7 +288,7 @@ impl<E: Endpoint> Core<E> {
             }
             // What is torn has the tag of the record that was being written.
             let tag = lying.tag().unwrap_or_else(|| self.shared.settings.next_tag(cell.tag));
-            let is_placed = self.place_dead_anywhere(class, cell.block, tag).await?;
+            let is_placed = self.place_dead_anywhere(op, class, cell.block, tag).await?;
             if is_placed {
                 return Ok(Settled::PutBack);
             }
@@ -284,26 +300,32 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// The slot that names a block, in the bucket that its record tells.
-    async fn naming(&mut self, block: super::slot::Block, lying: Lying) -> Result<Option<(u64, Slot)>, CacheError> {
+    async fn naming(
+        &self,
+        op: &mut Operation,
+        block: super::slot::Block,
+        lying: Lying,
+    ) -> Result<Option<(u64, Slot)>, CacheError> {
         let Some(bucket) = lying.bucket() else { return Ok(None) };
         let hash = KeyHash { bucket, fingerprint: 0, mark: 0, whole: 0 };
-        self.read_bucket(hash).await?;
-        let mut seen = (0..BUCKET_SLOTS).map(|place| self.seen(hash, place));
+        self.read_bucket(op, hash).await?;
+        let mut seen = (0..BUCKET_SLOTS).map(|place| op.seen(hash, place));
         Ok(seen.find(|(word, _)| word.names(block)).map(|(word, slot)| (slot, word)))
     }
 
-    async fn read_lying(&mut self, at: Address, class: Class) -> Result<Lying, CacheError> {
-        let mut buffer = std::mem::take(&mut self.record);
+    async fn read_lying(&self, op: &mut Operation, at: Address, class: Class) -> Result<Lying, CacheError> {
+        let mut buffer = std::mem::take(&mut op.record);
         buffer.resize(class.bytes() as usize);
         let mut buffer = self.client.endpoint.read(at, buffer).await?;
         let lying = self.lying(&mut buffer, 0, class.bytes() as usize);
-        self.record = buffer;
+        op.record = buffer;
         Ok(lying)
     }
 
-    /// What the cells of the living say of the block of a dead client's cell: that one of them has it, or that one may. `None` if they do not name it.
+    /// What the cells of the living say of the block of a dead client's cell: that one of them has
+    /// it, or that one may. `None` if they do not name it.
     async fn had_by_the_living(
-        &mut self,
+        &self,
         cell: Cell,
         cell_at: Address,
         client: u32,
@@ -328,7 +350,7 @@ impl<E: Endpoint> Core<E> {
         }
         let of_block = |(index, word): (usize, &u64)| {
             let (client, cell_index) = (index / CELLS, index % CELLS);
-            let is_left = client == mine && self.stock.is_foreign(cell_index);
+            let is_left = client == mine && self.stock.borrow().is_foreign(cell_index);
             let is_living = is_alive.get(client).copied().unwrap_or(false) && !is_left;
             let other = Cell::from_word(*word).filter(|other| is_living && other.block == cell.block)?;
             Some((client as u32, other))
@@ -340,7 +362,7 @@ impl<E: Endpoint> Core<E> {
         };
         let doubt = Doubt { cell, dead: dead.incarnation, living: living.incarnation, rounds: living.rounds() };
         let same = |noted: &&Doubt| (noted.cell, noted.dead, noted.living) == (cell, doubt.dead, doubt.living);
-        let rounds = self.doubts.iter().find(same).map(|noted| noted.rounds);
+        let rounds = self.doubts.borrow().iter().find(same).map(|noted| noted.rounds);
         // It tells what it has in every round, before it says that it makes one.
         let has_told = |place: &Place| place.incarnation == doubt.living && Some(place.rounds()) != rounds;
         let is_timely = rounds.is_some() && before.iter().any(has_told) || self.is_open(Hole::UntimelyCell);
@@ -348,13 +370,13 @@ impl<E: Endpoint> Core<E> {
             return Ok(Some(Settled::Had));
         }
         if rounds.is_none() {
-            self.doubts.retain(|noted| (noted.cell, noted.dead.slot) != (cell, client));
-            self.doubts.push(doubt);
+            self.doubts.borrow_mut().retain(|noted| (noted.cell, noted.dead.slot) != (cell, client));
+            self.doubts.borrow_mut().push(doubt);
         }
         Ok(Some(Settled::Unknown))
     }
 
-    async fn count_live_slots(&mut self) -> Result<u64, CacheError> {
+    async fn count_live_slots(&self) -> Result<u64, CacheError> {
         let buckets = self.shared.settings.buckets;
         let (mut first, mut live) = (0, 0);
         while first < buckets {
@@ -374,7 +396,7 @@ impl<E: Endpoint> Estate for Core<E> {
         &self.client
     }
 
-    async fn settle(&mut self, seen: &Seen) -> Result<(u64, Vec<Place>), CacheError> {
+    async fn settle(&self, seen: &Seen) -> Result<(u64, Vec<Place>), CacheError> {
         let mut chunks = self.steal(&seen.descriptors, &seen.roll).await?;
         if !self.is_open(Hole::LeakedExtents) {
             chunks += extent::sweep(self, extent::suspects(seen)).await?;
@@ -386,56 +408,57 @@ impl<E: Endpoint> Estate for Core<E> {
     }
 
     fn has_unsettled(&self) -> bool {
-        self.stock.has_foreign()
+        self.stock.borrow().has_foreign()
     }
 
-    async fn settle_own(&mut self) -> Result<u64, CacheError> {
+    async fn settle_own(&self) -> Result<u64, CacheError> {
         extent::recheck_bound(self).await
     }
 
-    async fn count_objects(&mut self) -> Result<u64, CacheError> {
+    async fn count_objects(&self) -> Result<u64, CacheError> {
         self.count_live_slots().await
     }
 
     fn objects_reserved(&self) -> u64 {
-        self.reserved.into()
+        self.reserved.get()
     }
 
-    async fn recount_own(&mut self) -> Result<(), CacheError> {
+    async fn recount_own(&self) -> Result<(), CacheError> {
         self.recount_dead().await
     }
 
-    async fn counted_anew(&mut self) -> Result<(), CacheError> {
-        self.recounted = true;
+    async fn counted_anew(&self) -> Result<(), CacheError> {
+        self.recounted.set(true);
         Ok(())
     }
 
-    async fn note_deaths(&mut self, deaths: u64) -> Result<(), CacheError> {
+    async fn note_deaths(&self, deaths: u64) -> Result<(), CacheError> {
         self.look_at_deaths(deaths).await
     }
 
-    async fn begin_round(&mut self) -> Result<(), CacheError> {
+    async fn begin_round(&self) -> Result<(), CacheError> {
         self.look_for_drains().await?;
         self.tell_cells().await?;
         self.tell_dead();
         if self.extension_bytes() > 0 {
-            // A client that waits for this round relies on it that no WRITE of an extension is under way.
+            // A client that waits for this round relies on it that no WRITE of an extension is
+            // under way.
             self.client.endpoint.flush().await?;
         }
         Ok(())
     }
 
-    async fn end_round(&mut self) -> Result<(), CacheError> {
-        if !self.orphans.is_empty() {
+    async fn end_round(&self) -> Result<(), CacheError> {
+        if !self.orphans.borrow().is_empty() {
             Box::pin(self.recheck_orphans()).await?;
         }
-        if !self.waiting.is_empty() {
+        if !self.waiting.borrow().is_empty() {
             Box::pin(self.recheck_waiting(DrainLook::InRound)).await?;
         }
         Ok(())
     }
 
-    async fn fence_suspect(&mut self, place: &Place) -> Result<bool, VerbError> {
+    async fn fence_suspect(&self, place: &Place) -> Result<bool, VerbError> {
         let (endpoint, pool) = (&self.client.endpoint, &self.client.pool);
         match self.is_open(Hole::UnfencedRepair) {
             true => registry::declare_dead(endpoint, pool, place).await,
@@ -453,27 +476,28 @@ impl<E: Endpoint> ExtentIndex<E> for Core<E> {
         self.shared.settings.buckets
     }
 
-    fn lately_bound(&mut self) -> &mut LatelyBound {
-        &mut self.lately_bound
+    fn lately_bound(&self) -> &RefCell<LatelyBound> {
+        &self.lately_bound
     }
 
-    async fn extents_of_bucket(&mut self, bucket: u32) -> Result<Option<HashSet<Extent>>, CacheError> {
+    async fn extents_of_bucket(&self, bucket: u32) -> Result<Option<HashSet<Extent>>, CacheError> {
+        let op = &mut *self.operations.take(&self.client);
         let hash = KeyHash { bucket, fingerprint: 0, mark: 0, whole: 0 };
         for _ in 0..LOOKS_MAX {
-            self.read_bucket(hash).await?;
-            let large = |core: &Self| -> Vec<(Slot, u64)> {
-                let seen = (0..BUCKET_SLOTS).map(|place| core.seen(hash, place));
+            self.read_bucket(op, hash).await?;
+            let large = |op: &Operation| -> Vec<(Slot, u64)> {
+                let seen = (0..BUCKET_SLOTS).map(|place| op.seen(hash, place));
                 seen.filter(|(word, _)| word.is_live() && word.is_large()).collect()
             };
-            let slots = large(self);
+            let slots = large(op);
             let mut extents = HashSet::new();
             for (word, slot) in &slots {
-                if let Some(Some(listed)) = self.extents_of(*slot, *word).await? {
+                if let Some(Some(listed)) = self.extents_of(op, *slot, *word).await? {
                     extents.extend(listed.all());
                 }
             }
-            self.read_bucket(hash).await?;
-            if large(self) == slots {
+            self.read_bucket(op, hash).await?;
+            if large(op) == slots {
                 return Ok(Some(extents));
             }
         }
@@ -500,16 +524,17 @@ mod tests {
         let endpoint = sim.endpoint("operator");
         let done = sim.block_on(async move {
             let shared = Kvs::<SimEndpoint>::format(&endpoint, settings).await.unwrap();
-            let mut client = Kvs::<SimEndpoint>::join(&shared, endpoint).await.unwrap();
+            let client = Kvs::<SimEndpoint>::join(&shared, endpoint).await.unwrap();
             let layout = shared.pool.layout.clone();
-            client.reserve_object().await.unwrap();
+            let op = &mut *client.core.operations.take(&client.core.client);
+            client.reserve_object(op).await.unwrap();
             // Somebody died.
             let mut batch = Batch::new();
             batch.fetch_and_add(layout.deaths(), 1);
             client.core.client.endpoint.post(&mut batch).await.unwrap();
-            assert!(repair::recount(&mut client.core).await.unwrap());
+            assert!(repair::recount(&client.core).await.unwrap());
             assert_eq!(read_word(&client.core.client.endpoint, layout.resident_objects()).await.unwrap(), 1);
-            client.core.release_reservation();
+            client.core.release_reservation(op);
             client.leave().await.unwrap();
         });
         done.unwrap();

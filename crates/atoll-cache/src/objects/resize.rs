@@ -15,27 +15,32 @@ use crate::CacheError;
 use atoll_fabric::Endpoint;
 
 impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
-    /// Makes the pool smaller by some chunks: see [`Pooled::retire_chunks`](crate::Pooled::retire_chunks). As many at a time as are emptied together.
-    pub async fn retire_chunks(&mut self, most: u64) -> Result<u64, CacheError> {
-        self.begin().await?;
+    /// Makes the pool smaller by some chunks: see
+    /// [`Pooled::retire_chunks`](crate::Pooled::retire_chunks). As many at a time as are emptied
+    /// together.
+    pub async fn retire_chunks(&self, most: u64) -> Result<u64, CacheError> {
+        let _turn = self.turn.lent().await;
+        let op = &mut *self.core.operations.take(&self.core.client);
+        self.begin(op).await?;
         let retired = self.retire(most.clamp(1, DRAINS_MAX as u64)).await;
-        self.end(retired).await
+        self.end(op, retired).await
     }
 
-    async fn retire(&mut self, most: u64) -> Result<u64, CacheError> {
+    async fn retire(&self, most: u64) -> Result<u64, CacheError> {
+        let op = &mut *self.core.operations.take(&self.core.client);
         self.free_a_cell().await?;
-        self.core.drains_more = 0;
-        self.core.gathers_left = GATHERS_MAX.saturating_mul(most as u32);
-        match self.obtain_chunks(most as usize).await {
+        self.core.drains_more.set(0);
+        op.notes.gathers_left = GATHERS_MAX.saturating_mul(most as u32);
+        match self.obtain_chunks(op, most as usize).await {
             // Fewer than were wanted are some.
-            Err(CacheError::OutOfMemory) if !self.core.chunks.is_empty() => {}
+            Err(CacheError::OutOfMemory) if !self.core.chunks.borrow().is_empty() => {}
             obtained => obtained?,
         }
-        let core = &mut self.core;
+        let core = &self.core;
         let mut retired = 0;
-        while retired < most
-            && let Some(fresh) = core.chunks.pop()
-        {
+        while retired < most {
+            let fresh = core.chunks.borrow_mut().pop();
+            let Some(fresh) = fresh else { break };
             if !core.client.retire((fresh.chunk, fresh.generation)).await? {
                 return Err(CacheError::Damaged { what: "somebody else changed the state of an open chunk" });
             }

@@ -11,7 +11,8 @@ use crate::CacheError;
 use arrayvec::ArrayVec;
 use atoll_fabric::{Batch, Buffer, Endpoint};
 
-/// What a look at some buckets gave. On the heap: it is handed on while futures wait, which would carry all of its room.
+/// What a look at some buckets gave. On the heap: it is handed on while futures wait, which would
+/// carry all of its room.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     /// Slots with dead blocks, and with expired objects.
@@ -27,7 +28,8 @@ impl Sample {
         Self { free: Vec::new(), candidates: Vec::with_capacity(CANDIDATES_MAX), shelves: Shelves::default() }
     }
 
-    /// The live objects whose words are of some kind, which come first from now on, in the order in which they were.
+    /// The live objects whose words are of some kind, which come first from now on, in the order in
+    /// which they were.
     pub(super) fn first(&mut self, is_wanted: impl Fn(Slot) -> bool) -> &[Candidate] {
         // Most often all are.
         if self.candidates.iter().any(|candidate| !is_wanted(candidate.word)) {
@@ -41,13 +43,13 @@ impl Sample {
 impl<E: Endpoint> Core<E> {
     /// How many history ids have been given out since this one, as far as this client knows.
     pub(crate) fn history_age(&self, id: u64) -> u64 {
-        let age = self.history_seen.wrapping_sub(1).wrapping_sub(id) % HISTORY_IDS;
+        let age = self.history_seen.get().wrapping_sub(1).wrapping_sub(id) % HISTORY_IDS;
         // One that this client does not know of yet is young.
         if age > HISTORY_IDS / 2 { 0 } else { age }
     }
 
     /// A history id for a victim: the one that came with the sample, or another one.
-    pub(crate) async fn history_id(&mut self) -> Result<u64, CacheError> {
+    pub(crate) async fn history_id(&self) -> Result<u64, CacheError> {
         if let Some(id) = self.history_at_hand.take() {
             return Ok(id);
         }
@@ -60,13 +62,14 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Notes that an id was given out.
-    fn note_history(&mut self, id: u64) {
-        self.history_seen = self.history_seen.max(id.wrapping_add(1));
+    fn note_history(&self, id: u64) {
+        self.history_seen.set(self.history_seen.get().max(id.wrapping_add(1)));
     }
 
-    /// Looks at random buckets, and at slots that are `remembered`; a `class` gets what is on its shelves along with it.
+    /// Looks at random buckets, and at slots that are `remembered`; a `class` gets what is on its
+    /// shelves along with it.
     pub(super) async fn sample(
-        &mut self,
+        &self,
         buckets: usize,
         remembered: &[(u64, Slot)],
         sampling: Sampling,
@@ -84,7 +87,7 @@ impl<E: Endpoint> Core<E> {
 
     /// Looks at these buckets, and at slots that are `remembered`.
     pub(super) async fn sample_of(
-        &mut self,
+        &self,
         chosen: &[u32],
         remembered: &[(u64, Slot)],
         sampling: Sampling,
@@ -92,7 +95,7 @@ impl<E: Endpoint> Core<E> {
     ) -> Result<Sample, CacheError> {
         let mut batch = Batch::new();
         for bucket in chosen {
-            let mut buffer = self.samples.pop().unwrap_or_default();
+            let mut buffer = self.spares.take(0);
             buffer.resize(if sampling.one_by_one.is_some() { SLOTS_BYTES } else { BUCKET_BYTES } as usize);
             batch.read(self.shared.layout.bucket(*bucket), buffer);
         }
@@ -106,12 +109,12 @@ impl<E: Endpoint> Core<E> {
         }
         let shelves = class.map(|class| self.read_shelves(&mut batch, class));
         let dead = self.read_dead(&mut batch);
-        let id = (sampling.with_history && self.history_at_hand.is_none())
+        let id = (sampling.with_history && self.history_at_hand.get().is_none())
             .then(|| batch.fetch_and_add(self.shared.layout.history(), 1));
         self.client.endpoint.post(&mut batch).await?;
         self.note_dead_seen(batch.word(dead));
         if let Some(id) = id {
-            self.history_at_hand = Some(batch.word(id));
+            self.history_at_hand.set(Some(batch.word(id)));
             self.note_history(batch.word(id));
         }
         let now_ns = self.client.endpoint.now_ns();
@@ -130,7 +133,7 @@ impl<E: Endpoint> Core<E> {
             if let Some(most) = sampling.one_by_one {
                 self.sort_in_one_by_one(&mut sample, *bucket, words, most, times).await?;
             }
-            self.samples.push(read);
+            self.spares.keep(read);
         }
         for (slot, word, now, information) in again {
             if batch.word(now) == word.0 {
@@ -141,7 +144,8 @@ impl<E: Endpoint> Core<E> {
         Ok(sample)
     }
 
-    /// Puts what the slots of a bucket hold where it belongs in a sample, of live objects only so many.
+    /// Puts what the slots of a bucket hold where it belongs in a sample, of live objects only so
+    /// many.
     #[cold]
     async fn sort_in_one_by_one(
         &self,
@@ -168,7 +172,8 @@ impl<E: Endpoint> Core<E> {
         Ok(())
     }
 
-    /// Puts what a slot holds where it belongs in a sample. `times` are the pool's, in milliseconds and about in microseconds.
+    /// Puts what a slot holds where it belongs in a sample. `times` are the pool's, in milliseconds
+    /// and about in microseconds.
     fn sort_in(&self, sample: &mut Sample, slot: u64, word: Slot, information: &[u64], times: (u64, u64)) {
         if word.is_dead() && !word.is_pending() {
             sample.free.push((slot, word));

@@ -48,7 +48,8 @@ impl ObjectsOptions {
         self.settings(PoolSettings::for_capacity(capacity_bytes).growing(growth_bytes_max), slots)
     }
 
-    /// Settings for a pool of at most so many objects with records of up to `record_bytes`, for experiments that count objects.
+    /// Settings for a pool of at most so many objects with records of up to `record_bytes`, for
+    /// experiments that count objects.
     pub fn for_objects(&self, objects_max: u64, clients_max: u32, record_bytes: u32) -> PoolSettings {
         let block = Class::of(u64::from(record_bytes) + 8 * self.extension_words).map_or(32 << 10, Class::bytes);
         let chunk_bytes = (16 * block).next_power_of_two().clamp(CHUNK_BYTES_MIN.into(), 64 << 10) as u32;

@@ -1,7 +1,8 @@
 //! Shelves: chunks with blocks that nothing has named yet, there for everybody.
 //!
-//! A client that ends a chunk before it has cut all of it puts the rest on a shelf of its class, and whoever needs a block of a class that it does not cut
-//! itself takes the next one from there: a rare class costs one chunk, and not one a client.
+//! A client that ends a chunk before it has cut all of it puts the rest on a shelf of its class,
+//! and whoever needs a block of a class that it does not cut itself takes the next one from there:
+//! a rare class costs one chunk, and not one a client.
 //!
 //! ```text
 //! 63           48 47          32 31                    0
@@ -10,8 +11,10 @@
 //! +--------------+--------------+------------------------+
 //! ```
 //!
-//! A shelf names all blocks of its chunk from `next` on. Each of them has a dead record with the tag, as one that a slot names has, so that what is told of a dead
-//! block (`stock`, `repair`) holds for it: it is taken as one of a slot is, by one compare-and-swap with a cell WRITTEN in front of it.
+//! A shelf names all blocks of its chunk from `next` on. Each of them has a dead record with the
+//! tag, as one that a slot names has, so that what is told of a dead block (`stock`, `repair`)
+//! holds for it: it is taken as one of a slot is, by one compare-and-swap with a cell WRITTEN in
+//! front of it.
 //!
 //! | step | verbs |
 //! |---|---|
@@ -23,6 +26,7 @@
 
 use super::Core;
 use super::class::{CLASSES, Class};
+use super::operation::Operation;
 use super::slot::Block;
 use super::stock::Held;
 use crate::CacheError;
@@ -73,7 +77,7 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// READs a class's shelves.
-    pub(super) async fn shelves(&mut self, class: Class) -> Result<Shelves, CacheError> {
+    pub(super) async fn shelves(&self, class: Class) -> Result<Shelves, CacheError> {
         let mut batch = Batch::new();
         let read = self.read_shelves(&mut batch, class);
         self.client.endpoint.post(&mut batch).await?;
@@ -94,26 +98,25 @@ impl<E: Endpoint> Core<E> {
         shelves
     }
 
-    /// Puts what is left of a chunk, which this client owns as Open, on a shelf of its class; `false` if all of them are taken. Nobody has a
-    /// block of it from `next` on.
-    pub(super) async fn shelve(&mut self, class: Class, shelf: Shelf) -> Result<bool, CacheError> {
+    /// Puts what is left of a chunk, which this client owns as Open, on a shelf of its class;
+    /// `false` if all of them are taken. Nobody has a block of it from `next` on.
+    pub(super) async fn shelve(&self, op: &mut Operation, class: Class, shelf: Shelf) -> Result<bool, CacheError> {
         let layout = self.client.pool.layout.clone();
-        self.encode_dead(0, shelf.tag);
+        self.encode_dead(op, 0, shelf.tag);
         let (bytes, blocks) = (class.bytes() as usize, self.blocks_of(class) as usize);
         let count = blocks - usize::from(shelf.next);
-        let record = std::mem::take(&mut self.outgoing);
-        let mut rest = std::mem::take(&mut self.scratch);
-        rest.resize(count * bytes);
+        let record = std::mem::take(&mut op.outgoing);
+        let mut rest = self.spares.take(count * bytes);
         rest.words_mut().fill(0);
         for block in rest.words_mut().chunks_mut(bytes / 8) {
             block[..record.words().len()].copy_from_slice(record.words());
         }
-        self.outgoing = record;
+        op.outgoing = record;
         let mut batch = Batch::new();
         let written = batch.write(layout.chunk(shelf.chunk).add(u64::from(shelf.next) * class.bytes()), rest);
         // Awaited: whoever takes a block trusts its record.
         self.client.endpoint.post(&mut batch).await?;
-        self.scratch = batch.take(written);
+        self.spares.keep(batch.take(written));
         let shelves = self.shelves(class).await?;
         for (index, _) in shelves.iter().enumerate().filter(|(_, word)| **word == 0) {
             let mut batch = Batch::new();
@@ -128,8 +131,9 @@ impl<E: Endpoint> Core<E> {
         Ok(false)
     }
 
-    /// Takes a block from one of a class's shelves, as they were seen, into the stock. `None` if there is none, `false` if somebody was faster.
-    pub(super) async fn take_shelved(&mut self, class: Class, seen: &Shelves) -> Result<Option<bool>, CacheError> {
+    /// Takes a block from one of a class's shelves, as they were seen, into the stock. `None` if
+    /// there is none, `false` if somebody was faster.
+    pub(super) async fn take_shelved(&self, class: Class, seen: &Shelves) -> Result<Option<bool>, CacheError> {
         let full: ArrayVec<usize, SHELVES> = (0..SHELVES).filter(|index| seen[*index] != 0).collect();
         if full.is_empty() {
             return Ok(None);
@@ -154,12 +158,13 @@ impl<E: Endpoint> Core<E> {
         let taken = self.end_taking(taking, batch.swapped(swap));
         if let Some(held) = taken {
             self.note_dead(held.block, class, -1);
-            self.stock.put(held);
+            self.stock.borrow_mut().put(held);
         }
         Ok(Some(taken.is_some()))
     }
 
-    /// The next block that a shelf names, and the word after it is taken; `None` if the word is damaged.
+    /// The next block that a shelf names, and the word after it is taken; `None` if the word is
+    /// damaged.
     fn next_of(&self, class: Class, word: u64) -> Option<(Held, u64)> {
         let shelf = self.sound_shelf(class, word)?;
         let block = self.block_of(shelf.chunk, class, shelf.next.into());
@@ -177,13 +182,14 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Takes a chunk, which this client empties, from its shelf.
-    pub(super) async fn unshelve(&mut self, chunk: ChunkId, class: Class) -> Result<(), CacheError> {
+    pub(super) async fn unshelve(&self, chunk: ChunkId, class: Class) -> Result<(), CacheError> {
         let names = |word: &u64| Shelf::from_word(*word).is_some_and(|shelf| shelf.chunk == chunk);
         loop {
             let shelves = self.shelves(class).await?;
             let Some(index) = shelves.iter().position(names) else { return Ok(()) };
             let mut batch = Batch::new();
-            // One that fails is tried again: somebody has taken a block, and there are only so many.
+            // One that fails is tried again: somebody has taken a block, and there are only so
+            // many.
             let at = self.shared.layout.shelves(class).add(8 * index as u64);
             let swap = batch.compare_and_swap(at, shelves[index], 0);
             self.client.endpoint.post(&mut batch).await?;
@@ -197,7 +203,7 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// What shelves name: the class, the chunk, and the bytes of its blocks there.
-    pub(super) async fn all_shelved(&mut self) -> Result<Vec<(Class, ChunkId, u64)>, CacheError> {
+    pub(super) async fn all_shelved(&self) -> Result<Vec<(Class, ChunkId, u64)>, CacheError> {
         let (mut shelved, mut words) = (Vec::new(), Buffer::new());
         words.resize(8 * SHELVES * CLASSES);
         let first = Class::all().next().expect("there are classes");
@@ -212,7 +218,7 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Dead bytes of every chunk of which a shelf names blocks.
-    pub(super) async fn dead_on_shelves(&mut self) -> Result<HashMap<ChunkId, u64>, CacheError> {
+    pub(super) async fn dead_on_shelves(&self) -> Result<HashMap<ChunkId, u64>, CacheError> {
         let mut dead = HashMap::new();
         for (_, chunk, bytes) in self.all_shelved().await? {
             *dead.entry(chunk).or_default() += bytes;
@@ -221,7 +227,7 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// The blocks of a chunk that a shelf names.
-    pub(super) async fn shelved_blocks(&mut self, chunk: ChunkId, class: Class) -> Result<Vec<Block>, CacheError> {
+    pub(super) async fn shelved_blocks(&self, chunk: ChunkId, class: Class) -> Result<Vec<Block>, CacheError> {
         let shelves = self.shelves(class).await?;
         let of_chunk = shelves.iter().filter_map(|word| Shelf::from_word(*word)).filter(|shelf| shelf.chunk == chunk);
         let blocks = self.blocks_of(class) as usize;

@@ -16,8 +16,9 @@
 //! +----------------+-----------+------------+--------------------+---------------------+
 //! ```
 //!
-//! The empty word is 0. Every block of the pool is named by exactly one slot, or it is in one client's hands (see `stock`), or its chunk is. The
-//! paper's history entry keeps the experts in a word of their own, which is written late; ours has them in the word that is swapped, so that
+//! The empty word is 0. Every block of the pool is named by exactly one slot, or it is in one
+//! client's hands (see `stock`), or its chunk is. The paper's history entry keeps the experts in a
+//! word of their own, which is written late; ours has them in the word that is swapped, so that
 //! nobody reads them before they are written.
 
 use super::class::Class;
@@ -65,7 +66,8 @@ impl Block {
 pub enum Content {
     /// A whole object.
     Small,
-    /// The record of an object whose key and value are in chunks of their own; the block is of the class for such records.
+    /// The record of an object whose key and value are in chunks of their own; the block is of the
+    /// class for such records.
     Large,
 }
 
@@ -99,7 +101,8 @@ impl Slot {
         Self::dead(self.class(large_class), self.block(), self.tag())
     }
 
-    /// The history entry of an evicted key. `experts` has bit `i` set if expert `i` chose it; without experts bit 0 stands for whoever did.
+    /// The history entry of an evicted key. `experts` has bit `i` set if expert `i` chose it;
+    /// without experts bit 0 stands for whoever did.
     pub fn history(hash: KeyHash, experts: u16, id: u64) -> Self {
         let experts = u64::from(experts) & 0xfff;
         Self(
@@ -208,7 +211,8 @@ pub struct KeyHash {
     pub bucket: u32,
     /// Eight bits, in the slot word.
     pub fingerprint: u8,
-    /// Sixteen other bits: those that access information is marked with, of which a history entry has eight.
+    /// Sixteen other bits: those that access information is marked with, of which a history entry
+    /// has eight.
     pub mark: u16,
     /// All of it; 0 where only the parts above are known.
     pub whole: u64,

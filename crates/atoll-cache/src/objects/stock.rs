@@ -1,7 +1,9 @@
 //! Blocks in a client's hands, and the cells that tell of them.
 //!
-//! Every block is named by exactly one slot (live, pending or dead) or shelf (see `shelf`), or is in one client's hands, or belongs to a chunk that one client
-//! fills or empties. A client takes a block from a slot by one compare-and-swap, and before it WRITEs the block into a cell of its own, in the same batch:
+//! Every block is named by exactly one slot (live, pending or dead) or shelf (see `shelf`), or is
+//! in one client's hands, or belongs to a chunk that one client fills or empties. A client takes a
+//! block from a slot by one compare-and-swap, and before it WRITEs the block into a cell of its
+//! own, in the same batch:
 //!
 //! ```text
 //! 63 62 61                      48 47        32 31                    0
@@ -10,7 +12,8 @@
 //! +-----+-----------------------+-------------+------------------------+
 //! ```
 //!
-//! The settler is the place of the repairer that finds out what became of the block of a dead client's cell (see `repair`).
+//! The settler is the place of the repairer that finds out what became of the block of a dead
+//! client's cell (see `repair`).
 //!
 //! | moment | cell | slot | if the client dies here |
 //! |---|---|---|---|
@@ -21,11 +24,13 @@
 //! | given back as a dead block | still won | dead | the same |
 //! | the next round | 0 | | |
 //!
-//! A cell that says trying of a dead client is that one's only if the block's record still has the tag: whoever empties a chunk makes its records void, and a
-//! client that was slow may have written a cell after that, whose compare-and-swap cannot succeed any more.
+//! A cell that says trying of a dead client is that one's only if the block's record still has the
+//! tag: whoever empties a chunk makes its records void, and a client that was slow may have written
+//! a cell after that, whose compare-and-swap cannot succeed any more.
 //!
-//! A cell that names a block which its client has published, or given back, is out of date, perhaps for long, and the block may be another's since. Nothing is decided by the cell
-//! of a client that lives: whoever repairs or empties waits until that one has had its next round.
+//! A cell that names a block which its client has published, or given back, is out of date, perhaps
+//! for long, and the block may be another's since. Nothing is decided by the cell of a client that
+//! lives: whoever repairs or empties waits until that one has had its next round.
 
 use super::class::Class;
 use super::layout::CELLS;
@@ -152,7 +157,8 @@ impl Stock {
         Some(self.held.remove(index))
     }
 
-    /// A block, which is not of a slab, of a class with more than `of_class` of them, or any if there are more than `in_all`.
+    /// A block, which is not of a slab, of a class with more than `of_class` of them, or any if
+    /// there are more than `in_all`.
     pub(super) fn surplus(&self, of_class: usize, in_all: usize) -> Option<usize> {
         if self.held.len() <= of_class.min(in_all) {
             return None;
@@ -214,6 +220,12 @@ impl Stock {
         (self.cells[cell], self.words[cell]) = (Use::Clear, 0);
     }
 
+    /// Those that were taken, resting ones among them, and are not of a slab.
+    fn taken_blocks(&self) -> Vec<Block> {
+        let all = self.held.iter().chain(self.aging.iter().map(|(held, _)| held));
+        all.filter(|held| held.cell.is_some()).map(|held| held.block).collect()
+    }
+
     /// Takes those out that are in some place.
     pub(super) fn take_out(&mut self, is_there: impl Fn(Block) -> bool) -> Vec<Held> {
         let mut out: Vec<Held> = self.held.extract_if(.., |held| is_there(held.block)).collect();
@@ -231,8 +243,9 @@ impl<E: Endpoint> Core<E> {
         self.shared.layout.cells(self.client.me().slot).add(8 * u64::from(cell))
     }
 
-    /// Takes the block of a slot that has `word`, live or dead, making the slot `then`; `None` if the slot has changed.
-    pub(super) async fn take_block(&mut self, slot: u64, word: Slot, then: Slot) -> Result<Option<Held>, CacheError> {
+    /// Takes the block of a slot that has `word`, live or dead, making the slot `then`; `None` if
+    /// the slot has changed.
+    pub(super) async fn take_block(&self, slot: u64, word: Slot, then: Slot) -> Result<Option<Held>, CacheError> {
         let mut batch = Batch::new();
         let Some(taking) = self.begin_taking(&mut batch, slot, word).await? else { return Ok(None) };
         let swap = batch.compare_and_swap(self.shared.layout.slot(slot), word.0, then.0);
@@ -240,10 +253,10 @@ impl<E: Endpoint> Core<E> {
         Ok(self.end_taking(taking, batch.swapped(swap)))
     }
 
-    /// Adds to a batch, in front of the compare-and-swap that takes the block of a slot, what tells of that. `None` if the word is damaged or this
-    /// client has as many blocks as it may.
+    /// Adds to a batch, in front of the compare-and-swap that takes the block of a slot, what tells
+    /// of that. `None` if the word is damaged or this client has as many blocks as it may.
     pub(super) async fn begin_taking(
-        &mut self,
+        &self,
         batch: &mut Batch,
         slot: u64,
         word: Slot,
@@ -258,12 +271,12 @@ impl<E: Endpoint> Core<E> {
 
     /// The same for whatever word names the block, which is at `named_at`.
     pub(super) async fn begin_taking_at(
-        &mut self,
+        &self,
         batch: &mut Batch,
         named_at: Address,
         held: Held,
     ) -> Result<Option<Held>, CacheError> {
-        let Some(cell) = self.stock.free_cell() else { return Ok(None) };
+        let Some(cell) = self.stock.borrow().free_cell() else { return Ok(None) };
         let trying = Cell::told(CellState::Trying, held.tag, held.block).word();
         if !self.is_open(Hole::UntoldTaking) {
             let at = self.cell(cell);
@@ -275,27 +288,31 @@ impl<E: Endpoint> Core<E> {
                 self.client.endpoint.post(&mut first).await?;
             }
         }
-        self.stock.words[usize::from(cell)] = trying;
-        self.stock.cells[usize::from(cell)] = Use::Stale;
+        self.stock.borrow_mut().words[usize::from(cell)] = trying;
+        self.stock.borrow_mut().cells[usize::from(cell)] = Use::Stale;
         Ok(Some(Held { cell: Some(cell), ..held }))
     }
 
     /// What came of it.
-    pub(super) fn end_taking(&mut self, taking: Held, taken: bool) -> Option<Held> {
+    pub(super) fn end_taking(&self, taking: Held, taken: bool) -> Option<Held> {
         let cell = taking.cell.filter(|_| taken)?;
-        self.stock.cells[usize::from(cell)] = Use::Trying;
+        self.stock.borrow_mut().cells[usize::from(cell)] = Use::Trying;
         Some(taking)
     }
 
-    /// Adds to a batch the WRITE which tells that this client has won the block, before it writes a record into it at `then`.
-    pub(super) async fn tell_won(&mut self, batch: &mut Batch, held: Held, then: Address) -> Result<(), CacheError> {
-        let Some(cell) = held.cell.filter(|cell| self.stock.cells[usize::from(*cell)] == Use::Trying) else {
-            return Ok(());
-        };
+    /// Adds to a batch the WRITE which tells that this client has won the block, before it writes a
+    /// record into it at `then`.
+    pub(super) async fn tell_won(&self, batch: &mut Batch, held: Held, then: Address) -> Result<(), CacheError> {
+        let is_trying = |cell: &u8| self.stock.borrow().cells[usize::from(*cell)] == Use::Trying;
+        let Some(cell) = held.cell.filter(is_trying) else { return Ok(()) };
         let index = usize::from(cell);
         let won = Cell::told(CellState::Won, held.tag, held.block);
-        let won = Cell::from_word(self.stock.words[index]).map_or(won, |told| Cell { state: CellState::Won, ..told });
-        (self.stock.cells[index], self.stock.words[index]) = (Use::Won, won.word());
+        let told = Cell::from_word(self.stock.borrow().words[index]);
+        let won = told.map_or(won, |told| Cell { state: CellState::Won, ..told });
+        {
+            let mut stock = self.stock.borrow_mut();
+            (stock.cells[index], stock.words[index]) = (Use::Won, won.word());
+        }
         let at = self.cell(cell);
         batch.write_word(at, won.word());
         if !self.is_in_order(at, then) {
@@ -306,75 +323,81 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Notes that a block is not in this client's hands any more: it is named by a slot.
-    pub(super) fn let_go(&mut self, held: Held) {
+    pub(super) fn let_go(&self, held: Held) {
         if let Some(cell) = held.cell {
-            self.stock.cells[usize::from(cell)] = Use::Stale;
+            self.stock.borrow_mut().cells[usize::from(cell)] = Use::Stale;
         }
     }
 
     /// Puts a block into the stock whose record, with tag `written`, was not published.
-    pub(super) fn keep(&mut self, held: Held, written: u16) {
-        self.stock.put(Held { tag: written, ..held });
+    pub(super) fn keep(&self, held: Held, written: u16) {
+        self.stock.borrow_mut().put(Held { tag: written, ..held });
     }
 
-    /// The tag of the next record in this block. A block whose tags begin anew rests until every operation has ended that was under way: `None`.
-    pub(super) async fn tag_for(&mut self, held: Held) -> Result<Option<u16>, CacheError> {
+    /// The tag of the next record in this block. A block whose tags begin anew rests until every
+    /// operation has ended that was under way: `None`.
+    pub(super) async fn tag_for(&self, held: Held) -> Result<Option<u16>, CacheError> {
         let tag = self.shared.settings.next_tag(held.tag);
         if tag != 0 || self.is_open(Hole::WrappedTag) {
             return Ok(Some(tag));
         }
-        let grace = Grace::begin(&self.client.endpoint, &self.client.pool, self.client.me()).await?;
-        self.stock.aging.push((held, grace));
+        let grace = Grace::begin(&self.client).await?;
+        self.stock.borrow_mut().aging.push((held, grace));
         Ok(None)
     }
 
     /// Puts blocks back into the stock that have rested long enough.
-    pub(super) async fn recheck_aging(&mut self) -> Result<(), CacheError> {
-        for (held, mut grace) in std::mem::take(&mut self.stock.aging) {
-            if grace.is_over(&self.client.endpoint, &self.client.pool).await? {
+    pub(super) async fn recheck_aging(&self) -> Result<(), CacheError> {
+        let aging = std::mem::take(&mut self.stock.borrow_mut().aging);
+        for (held, mut grace) in aging {
+            if grace.is_over(&self.client).await? {
                 // One below the first tag, so that the next is taken for no wrap.
-                self.stock.put(Held { tag: 0, ..held });
+                self.stock.borrow_mut().put(Held { tag: 0, ..held });
             } else {
-                self.stock.aging.push((held, grace));
+                self.stock.borrow_mut().aging.push((held, grace));
             }
         }
         Ok(())
     }
 
     /// Finds out what the place's last client left in its cells.
-    pub(super) async fn inherit_cells(&mut self) -> Result<(), CacheError> {
+    pub(super) async fn inherit_cells(&self) -> Result<(), CacheError> {
         let mut words = Buffer::new();
         words.resize(8 * CELLS);
         let words = self.client.endpoint.read(self.cell(0), words).await?;
-        self.stock.inherit(words.words());
+        self.stock.borrow_mut().inherit(words.words());
         Ok(())
     }
 
-    /// Makes this client's cells say what is in its hands, and nothing else. Those that it found when it came are left alone: somebody else may just settle what
-    /// they say, and a word that is written back after that would be settled once more, when its block has another life.
-    pub(super) async fn tell_cells(&mut self) -> Result<(), CacheError> {
-        if self.stock.is_quiet() {
+    /// Makes this client's cells say what is in its hands, and nothing else. Those that it found
+    /// when it came are left alone: somebody else may just settle what they say, and a word that is
+    /// written back after that would be settled once more, when its block has another life.
+    pub(super) async fn tell_cells(&self) -> Result<(), CacheError> {
+        if self.stock.borrow().is_quiet() {
             return Ok(());
         }
-        for index in 0..CELLS {
-            let told = self.stock.words[index];
-            (self.stock.cells[index], self.stock.words[index]) = match self.stock.cells[index] {
-                Use::Clear | Use::Stale => (Use::Clear, 0),
-                Use::Trying | Use::Won => {
-                    let cell = Cell::from_word(told).map_or(0, |cell| Cell { state: CellState::Won, ..cell }.word());
-                    (Use::Won, cell)
-                }
-                Use::Foreign => (Use::Foreign, told),
-            };
-        }
+        let (cells, words) = {
+            let stock = &mut *self.stock.borrow_mut();
+            for (cell, word) in stock.cells.iter_mut().zip(&mut stock.words) {
+                (*cell, *word) = match cell {
+                    Use::Clear | Use::Stale => (Use::Clear, 0),
+                    Use::Trying | Use::Won => {
+                        let told = Cell::from_word(*word);
+                        (Use::Won, told.map_or(0, |cell| Cell { state: CellState::Won, ..cell }.word()))
+                    }
+                    Use::Foreign => (Use::Foreign, *word),
+                };
+            }
+            (stock.cells, stock.words)
+        };
         let is_mine = |cell: &Use| *cell != Use::Foreign || self.is_open(Hole::RewrittenCells);
         let (mut batch, mut first) = (Batch::new(), 0);
-        for cells in self.stock.cells.chunk_by(|a, b| is_mine(a) == is_mine(b)) {
+        for cells in cells.chunk_by(|a, b| is_mine(a) == is_mine(b)) {
             if is_mine(&cells[0]) {
-                let mut words = Buffer::new();
-                words.resize(8 * cells.len());
-                words.words_mut().copy_from_slice(&self.stock.words[first..first + cells.len()]);
-                batch.write(self.cell(first as u8), words);
+                let mut written = Buffer::new();
+                written.resize(8 * cells.len());
+                written.words_mut().copy_from_slice(&words[first..first + cells.len()]);
+                batch.write(self.cell(first as u8), written);
             }
             first += cells.len();
         }
@@ -383,17 +406,12 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Forgets blocks of chunks that somebody empties: they are that one's.
-    pub(super) async fn give_up_drained(&mut self) -> Result<(), CacheError> {
+    pub(super) async fn give_up_drained(&self) -> Result<(), CacheError> {
         let mut given_up = Vec::new();
-        for index in (0..self.stock.held.len()).rev() {
-            let held = self.stock.held[index];
-            if held.cell.is_some() && self.is_leaving(held.block).await? {
-                given_up.push(self.stock.held.remove(index));
-            }
-        }
-        for index in (0..self.stock.aging.len()).rev() {
-            if self.stock.aging[index].0.cell.is_some() && self.is_leaving(self.stock.aging[index].0.block).await? {
-                given_up.push(self.stock.aging.remove(index).0);
+        let blocks = self.stock.borrow().taken_blocks();
+        for block in blocks {
+            if self.is_leaving(block).await? {
+                given_up.append(&mut self.stock.borrow_mut().take_out(|held| held == block));
             }
         }
         given_up.into_iter().for_each(|held| self.let_go(held));

@@ -1,4 +1,5 @@
-//! What a client tells the pool about objects, beside their slots and their records, without waiting for it.
+//! What a client tells the pool about objects, beside their slots and their records, without
+//! waiting for it.
 
 use super::Core;
 use super::change::New;
@@ -43,7 +44,7 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Tells the pool of an object's new expiry.
-    pub(super) fn tell_expiry(&mut self, slot: u64, new: &New<'_>, before: Option<u64>) {
+    pub(super) fn tell_expiry(&self, slot: u64, new: &New<'_>, before: Option<u64>) {
         if new.header.expiry_ms != before {
             let mut batch = Batch::new();
             let word = super::access::expiry_word(new.header.expiry_ms, new.hash.mark);

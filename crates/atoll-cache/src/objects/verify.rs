@@ -1,13 +1,16 @@
 //! Every invariant of the table's words in a quiet pool, walked and named: see [`crate::audit`].
 //!
-//! - every block of a chunk in use is named by exactly one slot or shelf, or one cell of a client; none of a chunk that is free is named by a slot;
-//! - every live slot names a whole record of its tag, whose key hashes to that slot's bucket and fingerprint; every dead one a block whose record tells
-//!   its bucket; no key is live twice; no slot is pending;
+//! - every block of a chunk in use is named by exactly one slot or shelf, or one cell of a client;
+//!   none of a chunk that is free is named by a slot;
+//! - every live slot names a whole record of its tag, whose key hashes to that slot's bucket and
+//!   fingerprint; every dead one a block whose record tells its bucket; no key is live twice; no
+//!   slot is pending;
 //! - the counts of dead bytes in every chunk and in all are right, unless a client died since they
 //!   were counted.
 
 use super::class::Class;
 use super::layout::{BUCKET_SLOTS, CELLS};
+use super::operation::Operation;
 use super::slot::{Block, KeyHash, Slot};
 use super::stock::Cell;
 use super::{Core, ObjectsPool};
@@ -27,7 +30,8 @@ struct Blocks {
 }
 
 impl<E: Endpoint> Core<E> {
-    pub(super) async fn audit(&mut self) -> Result<Audit, CacheError> {
+    pub(super) async fn audit(&self) -> Result<Audit, CacheError> {
+        let op = &mut *self.operations.take(&self.client);
         self.tell_dead();
         let walk = Walk::begin(&self.client).await?;
         let mut blocks = Blocks { walk, named: HashMap::new(), dead_bytes: self.dead_on_shelves().await? };
@@ -36,7 +40,7 @@ impl<E: Endpoint> Core<E> {
         while first < buckets {
             let words = self.bucket_words(first).await?;
             for (index, word) in words.iter().enumerate() {
-                self.verify_slot(&mut blocks, u64::from(first) * BUCKET_SLOTS as u64 + index as u64, *word).await?;
+                self.verify_slot(op, &mut blocks, u64::from(first) * BUCKET_SLOTS as u64 + index as u64, *word).await?;
             }
             first += (words.len() / BUCKET_SLOTS) as u32;
         }
@@ -46,7 +50,7 @@ impl<E: Endpoint> Core<E> {
         blocks.walk.end(&self.client).await
     }
 
-    async fn verify_dead(&mut self, blocks: &mut Blocks) -> Result<(), CacheError> {
+    async fn verify_dead(&self, blocks: &mut Blocks) -> Result<(), CacheError> {
         let (deaths, _) = self.client.deaths().await?;
         self.look_at_deaths(deaths).await?;
         if self.are_dead_bytes_doubtful() {
@@ -73,8 +77,9 @@ impl<E: Endpoint> Core<E> {
         Ok(())
     }
 
-    /// A shelf names blocks of a chunk in use, which nothing else names and whose records say that they are dead.
-    async fn verify_shelves(&mut self, blocks: &mut Blocks) -> Result<(), CacheError> {
+    /// A shelf names blocks of a chunk in use, which nothing else names and whose records say that
+    /// they are dead.
+    async fn verify_shelves(&self, blocks: &mut Blocks) -> Result<(), CacheError> {
         for class in Class::all() {
             for (index, word) in self.shelves(class).await?.into_iter().enumerate().filter(|(_, word)| *word != 0) {
                 let name = format!("shelf {index} of class {}", class.code());
@@ -107,7 +112,7 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Every block of chunks in use is named by a slot, a shelf or a cell.
-    async fn verify_blocks(&mut self, blocks: &mut Blocks) -> Result<(), CacheError> {
+    async fn verify_blocks(&self, blocks: &mut Blocks) -> Result<(), CacheError> {
         let places = registry::places(&self.client.endpoint, &self.client.pool).await?;
         let cells = self.all_cells().await?;
         let mut in_hands = HashMap::new();
@@ -142,7 +147,13 @@ impl<E: Endpoint> Core<E> {
         Ok(())
     }
 
-    async fn verify_slot(&mut self, blocks: &mut Blocks, slot: u64, word: Slot) -> Result<(), CacheError> {
+    async fn verify_slot(
+        &self,
+        op: &mut Operation,
+        blocks: &mut Blocks,
+        slot: u64,
+        word: Slot,
+    ) -> Result<(), CacheError> {
         if word.is_free() {
             return Ok(());
         }
@@ -171,7 +182,7 @@ impl<E: Endpoint> Core<E> {
                 .audit
                 .fault(|| format!("slot {slot} names a block of chunk {} that is none ({descriptor:?})", chunk.0));
         }
-        let mut buffer = std::mem::take(&mut self.record);
+        let mut buffer = std::mem::take(&mut op.record);
         buffer.resize(bytes);
         let mut record = self.client.endpoint.read(at, buffer).await?;
         let bucket = (slot / BUCKET_SLOTS as u64) as u32;
@@ -181,11 +192,11 @@ impl<E: Endpoint> Core<E> {
             if (lying.bucket(), lying.tag()) != (Some(bucket), Some(word.tag())) {
                 blocks.walk.audit.fault(|| format!("slot {slot} names a dead block whose record does not tell it"));
             }
-            self.record = record;
+            op.record = record;
             return Ok(());
         }
         let judged = self.judge(word, &mut record).map(|record| (record.header, record.large(), record.key.to_vec()));
-        self.record = record;
+        op.record = record;
         let Some((header, large, mut key)) = judged else {
             blocks.walk.audit.fault(|| format!("slot {slot} points to no record of its own"));
             return Ok(());

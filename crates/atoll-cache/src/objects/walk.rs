@@ -1,10 +1,11 @@
 //! Walks over the whole index: scan, random key, flush.
 //!
-//! A key stays in its slot while it is present, so a walk in the order of buckets shows every key that is present throughout. Cursors are bucket
-//! numbers.
+//! A key stays in its slot while it is present, so a walk in the order of buckets shows every key
+//! that is present throughout. Cursors are bucket numbers.
 
 use super::layout::{BUCKET_BYTES, BUCKET_SLOTS, SLOTS_BYTES};
 use super::lookup::ATTEMPTS_MAX;
+use super::operation::Operation;
 use super::replacement::Replacement;
 use super::slot::Slot;
 use super::{Core, Objects};
@@ -18,7 +19,7 @@ const BUCKETS_AT_ONCE: u32 = 16;
 
 impl<E: Endpoint> Core<E> {
     /// The words of up to sixteen buckets from `bucket` on.
-    pub(super) async fn bucket_words(&mut self, bucket: u32) -> Result<Vec<Slot>, CacheError> {
+    pub(super) async fn bucket_words(&self, bucket: u32) -> Result<Vec<Slot>, CacheError> {
         let count = self.shared.layout.buckets_in_a_piece(bucket).min(BUCKETS_AT_ONCE);
         let mut batch = Batch::new();
         for index in 0..count {
@@ -34,40 +35,49 @@ impl<E: Endpoint> Core<E> {
         Ok(words)
     }
 
-    /// The key of a live slot, if its object is sound and not expired; the value's place is used for the record.
-    async fn key_of(&mut self, slot: u64, mut word: Slot, value: &mut Value) -> Result<bool, CacheError> {
+    /// The key of a live slot, if its object is sound and not expired; the value's place is used
+    /// for the record.
+    async fn key_of(
+        &self,
+        op: &mut Operation,
+        slot: u64,
+        mut word: Slot,
+        value: &mut Value,
+    ) -> Result<bool, CacheError> {
         for _ in 0..ATTEMPTS_MAX {
             if !word.is_live() {
                 return Ok(false);
             }
             if let Some((at, bytes, _)) = self.find_record(word).await? {
-                let mut buffer = std::mem::take(&mut self.record);
+                let mut buffer = std::mem::take(&mut op.record);
                 buffer.resize(bytes);
                 let mut record = self.client.endpoint.read(at, buffer).await?;
                 let judged = self.judge(word, &mut record).map(|record| (record.header, record.large()));
-                self.record = record;
+                op.record = record;
                 if let Some((header, large)) = judged
-                    && let Some(is_shown) = self.key_of_record(slot, word, &header, large, value).await?
+                    && let Some(is_shown) = self.key_of_record(op, slot, word, &header, large, value).await?
                 {
                     return Ok(is_shown);
                 }
             }
             // Damaged, if the slot stays what it was.
-            self.drop_damaged_after_look(slot, word).await?;
+            self.drop_damaged_after_look(op, slot, word).await?;
             word = self.slot_word(slot).await?;
         }
         Err(CacheError::Damaged { what: "an object that stays unsound" })
     }
 
-    async fn drop_damaged_after_look(&mut self, slot: u64, word: Slot) -> Result<(), CacheError> {
+    async fn drop_damaged_after_look(&self, op: &mut Operation, slot: u64, word: Slot) -> Result<(), CacheError> {
         let large_is_in_flux =
-            word.is_large() && self.extents_of(slot, word).await?.is_some_and(|listed| listed.is_some());
+            word.is_large() && self.extents_of(op, slot, word).await?.is_some_and(|listed| listed.is_some());
         if large_is_in_flux { Ok(()) } else { self.drop_damaged(slot, word).await }
     }
 
-    /// The key of the record; the inner `false` if it has expired, `None` if the slot must be looked at again.
+    /// The key of the record; the inner `false` if it has expired, `None` if the slot must be
+    /// looked at again.
     async fn key_of_record(
-        &mut self,
+        &self,
+        op: &mut Operation,
         slot: u64,
         word: Slot,
         header: &Header,
@@ -79,7 +89,7 @@ impl<E: Endpoint> Core<E> {
             return Ok(Some(false));
         }
         let Some(body) = large else {
-            let key = &self.record.bytes()[HEADER_BYTES..HEADER_BYTES + header.key_bytes];
+            let key = &op.record.bytes()[HEADER_BYTES..HEADER_BYTES + header.key_bytes];
             value.assign(key, crate::Meta::default());
             return Ok(Some(true));
         };
@@ -95,12 +105,13 @@ impl<E: Endpoint> Core<E> {
 impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// Shows at least `count` keys from bucket `cursor` on; the cursor to go on from, 0 at the end.
     pub(super) async fn walk_keys<F: FnMut(&[u8])>(
-        &mut self,
+        &self,
+        op: &mut Operation,
         cursor: u64,
         count: usize,
         mut each: F,
     ) -> Result<u64, CacheError> {
-        let core = &mut self.core;
+        let core = &self.core;
         let buckets = u64::from(core.shared.settings.buckets);
         let (mut bucket, mut shown, mut value) = (cursor, 0, Value::new());
         // A walk over an empty index is long, so that its steps are bounded, too.
@@ -109,7 +120,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             let words = core.bucket_words(bucket as u32).await?;
             for (index, word) in words.iter().enumerate() {
                 let slot = bucket * BUCKET_SLOTS as u64 + index as u64;
-                if word.is_live() && core.key_of(slot, *word, &mut value).await? {
+                if word.is_live() && core.key_of(op, slot, *word, &mut value).await? {
                     each(value.bytes());
                     shown += 1;
                 }
@@ -120,8 +131,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     /// Some key: the first from a random bucket on.
-    pub(super) async fn some_key(&mut self) -> Result<Option<Vec<u8>>, CacheError> {
-        let core = &mut self.core;
+    pub(super) async fn some_key(&self, op: &mut Operation) -> Result<Option<Vec<u8>>, CacheError> {
+        let core = &self.core;
         let buckets = core.shared.settings.buckets;
         let start = (core.client.endpoint.random() % u64::from(buckets)) as u32;
         let (mut bucket, mut looked, mut value) = (start, 0, Value::new());
@@ -130,7 +141,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             let first = core.client.endpoint.random() as usize % words.len();
             for index in (first..words.len()).chain(0..first) {
                 let slot = u64::from(bucket) * BUCKET_SLOTS as u64 + index as u64;
-                if words[index].is_live() && core.key_of(slot, words[index], &mut value).await? {
+                if words[index].is_live() && core.key_of(op, slot, words[index], &mut value).await? {
                     return Ok(Some(value.bytes().to_vec()));
                 }
             }
@@ -141,13 +152,13 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     /// Removes every key that is present now.
-    pub(super) async fn remove_all(&mut self) -> Result<u64, CacheError> {
+    pub(super) async fn remove_all(&self, op: &mut Operation) -> Result<u64, CacheError> {
         let buckets = self.core.shared.settings.buckets;
         let (mut bucket, mut removed) = (0, 0);
         while bucket < buckets {
             let words = self.core.bucket_words(bucket).await?;
             for (index, word) in words.iter().enumerate() {
-                removed += self.remove_slot(u64::from(bucket) * BUCKET_SLOTS as u64 + index as u64, *word).await?;
+                removed += self.remove_slot(op, u64::from(bucket) * BUCKET_SLOTS as u64 + index as u64, *word).await?;
             }
             bucket += (words.len() / BUCKET_SLOTS) as u32;
         }
@@ -155,12 +166,12 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     /// Removes a slot's object, whichever it is meanwhile.
-    async fn remove_slot(&mut self, slot: u64, mut word: Slot) -> Result<u64, CacheError> {
+    async fn remove_slot(&self, op: &mut Operation, slot: u64, mut word: Slot) -> Result<u64, CacheError> {
         for _ in 0..ATTEMPTS_MAX {
             if !word.is_live() {
                 return Ok(0);
             }
-            if self.unlink(slot, word).await? {
+            if self.unlink(op, slot, word).await? {
                 return Ok(1);
             }
             word = self.core.slot_word(slot).await?;

@@ -1,9 +1,11 @@
-//! What GDS, GDSF and LFUDA have in common: a value H = L + worth is given to an object when it is accessed, and L becomes the H of
-//! whatever is evicted, so that objects which are not accessed fall behind.
+//! What GDS, GDSF and LFUDA have in common: a value H = L + worth is given to an object when it is
+//! accessed, and L becomes the H of whatever is evicted, so that objects which are not accessed
+//! fall behind.
 //!
-//! H is baked in at the access and kept in the object's one extension word. A priority that adds the present L to every candidate would add
-//! the same to all of them, and nothing would age. L is the policy's shared number. Both are kept as the bits of a float that is not
-//! negative, whose order is that of the numbers, so that the larger word is the larger number.
+//! H is baked in at the access and kept in the object's one extension word. A priority that adds
+//! the present L to every candidate would add the same to all of them, and nothing would age. L is
+//! the policy's shared number. Both are kept as the bits of a float that is not negative, whose
+//! order is that of the numbers, so that the larger word is the larger number.
 
 use super::{Object, Priority};
 

@@ -1,4 +1,5 @@
-//! FIFO: the object that was inserted first leaves (Belady, "A study of replacement algorithms for a virtual-storage computer", 1966).
+//! FIFO: the object that was inserted first leaves (Belady, "A study of replacement algorithms for
+//! a virtual-storage computer", 1966).
 
 use super::{Object, Policy, Priority};
 

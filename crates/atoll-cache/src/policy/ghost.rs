@@ -1,4 +1,5 @@
-//! What a table remembers of a key that it evicted (Ditto section 4.3.1: an entry of the embedded eviction history).
+//! What a table remembers of a key that it evicted (Ditto section 4.3.1: an entry of the embedded
+//! eviction history).
 
 /// Bits of the number that every eviction gets from a counter which wraps.
 pub const HISTORY_ID_BITS: u32 = 28;
@@ -17,10 +18,11 @@ pub struct Ghost {
 }
 
 impl Ghost {
-    /// The ghost with history number `id` when the counter of evictions stands at `counter`; `None` if it has outlived `history`.
+    /// The ghost with history number `id` when the counter of evictions stands at `counter`; `None`
+    /// if it has outlived `history`.
     ///
-    /// Both wrap at [`HISTORY_ID_BITS`], and higher bits are not looked at. A ghost that nobody met for a whole lap looks young again, which costs one
-    /// wrong regret.
+    /// Both wrap at [`HISTORY_ID_BITS`], and higher bits are not looked at. A ghost that nobody met
+    /// for a whole lap looks young again, which costs one wrong regret.
     pub fn live(experts: u16, counter: u64, id: u64, history: u32) -> Option<Self> {
         let depth = history_depth(counter, id);
         (depth < history).then_some(Self { experts, depth, history })
@@ -32,7 +34,8 @@ pub const fn history_depth(counter: u64, id: u64) -> u32 {
     (counter.wrapping_sub(id) & ((1 << HISTORY_ID_BITS) - 1)) as u32
 }
 
-/// What an object that returns while its ghost lives starts with, instead of one access: it has proven itself, as in S3-FIFO, whose main queue takes it.
+/// What an object that returns while its ghost lives starts with, instead of one access: it has
+/// proven itself, as in S3-FIFO, whose main queue takes it.
 const FREQUENCY_RETURNED: u64 = 3;
 
 /// The frequency that an insertion writes beside the slot.

@@ -1,7 +1,9 @@
-//! Hyperbolic over idle time: the object with the fewest accesses per time since its last one leaves.
+//! Hyperbolic over idle time: the object with the fewest accesses per time since its last one
+//! leaves.
 //!
-//! Hyperbolic caching (`hyperbolic`) divides by the time in the cache, so that an object which was popular long ago keeps its worth for as long
-//! again. Divided by the idle time, worth falls as soon as accesses cease, and frequency and recency weigh the same. Accesses count up to
+//! Hyperbolic caching (`hyperbolic`) divides by the time in the cache, so that an object which was
+//! popular long ago keeps its worth for as long again. Divided by the idle time, worth falls as
+//! soon as accesses cease, and frequency and recency weigh the same. Accesses count up to
 //! [`FREQUENCY_MAX`]. Sizes are not looked at.
 
 use super::{Object, Policy, Priority};

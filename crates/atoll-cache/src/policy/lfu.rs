@@ -1,5 +1,6 @@
-//! LFU: the object that was accessed least often since its insertion leaves, among equals the least recently used one (in-cache LFU;
-//! Coffman and Denning, "Operating systems theory", 1973, section 6.2).
+//! LFU: the object that was accessed least often since its insertion leaves, among equals the least
+//! recently used one (in-cache LFU; Coffman and Denning, "Operating systems theory", 1973, section
+//! 6.2).
 
 use super::{Object, Policy, Priority};
 

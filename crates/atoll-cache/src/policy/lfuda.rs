@@ -1,5 +1,5 @@
-//! LFUDA, LFU with dynamic ageing: H = L + frequency (Arlitt, Cherkasova, Dilley, Friedrich and Jin, "Evaluating content management
-//! techniques for web proxy caches", 1999).
+//! LFUDA, LFU with dynamic ageing: H = L + frequency (Arlitt, Cherkasova, Dilley, Friedrich and
+//! Jin, "Evaluating content management techniques for web proxy caches", 1999).
 
 use super::{Access, Object, Policy, Priority, ageing};
 

@@ -1,9 +1,12 @@
-//! LIRS: the object with the longest inter-reference recency leaves (Jiang and Zhang, "LIRS: an efficient low inter-reference recency set
-//! replacement policy to improve buffer cache performance", SIGMETRICS 2002).
+//! LIRS: the object with the longest inter-reference recency leaves (Jiang and Zhang, "LIRS: an
+//! efficient low inter-reference recency set replacement policy to improve buffer cache
+//! performance", SIGMETRICS 2002).
 //!
-//! The paper's stack exists to compare one object's inter-reference recency (the time between its last two accesses) with the recency (the time
-//! since the last) of the objects that have proven themselves. Sampled, the comparison is direct: what an object shows of itself is the larger of
-//! the two, and the largest leaves. The extension word is the inter-reference recency in microseconds:
+//! The paper's stack exists to compare one object's inter-reference recency (the time between its
+//! last two accesses) with the recency (the time since the last) of the objects that have proven
+//! themselves. Sampled, the comparison is direct: what an object shows of itself is the larger of
+//! the two, and the largest leaves. The extension word is the inter-reference recency in
+//! microseconds:
 //!
 //! | object | the paper | word | shown |
 //! |---|---|---|---|

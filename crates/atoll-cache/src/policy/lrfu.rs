@@ -1,13 +1,16 @@
-//! LRFU: every access counts less the longer it is ago, half after [`HALF_LIFE_US`], and the object with the least sum leaves (Lee et al., "LRFU:
-//! a spectrum of policies that subsumes the least recently used and least frequently used policies", IEEE TC 2001).
+//! LRFU: every access counts less the longer it is ago, half after [`HALF_LIFE_US`], and the object
+//! with the least sum leaves (Lee et al., "LRFU: a spectrum of policies that subsumes the least
+//! recently used and least frequently used policies", IEEE TC 2001).
 //!
-//! The sum C (the paper's CRF) is kept as it was at the last access, in the extension word, as the bits of a float. C then falls by
-//! the same factor for all objects, so that the order of two untouched objects never changes; their logarithms are compared, which do not
-//! vanish however old an object is.
+//! The sum C (the paper's CRF) is kept as it was at the last access, in the extension word, as the
+//! bits of a float. C then falls by the same factor for all objects, so that the order of two
+//! untouched objects never changes; their logarithms are compared, which do not vanish however old
+//! an object is.
 
 use super::{Access, Object, Policy, Priority};
 
-/// When an access counts half. The paper's lambda is one over this; it counts time in requests, the pool has a clock.
+/// When an access counts half. The paper's lambda is one over this; it counts time in requests, the
+/// pool has a clock.
 const HALF_LIFE_US: f64 = 10e6;
 
 /// The policy.

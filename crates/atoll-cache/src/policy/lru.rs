@@ -1,4 +1,5 @@
-//! LRU: the object whose last access is longest ago leaves (Mattson et al., "Evaluation techniques for storage hierarchies", 1970).
+//! LRU: the object whose last access is longest ago leaves (Mattson et al., "Evaluation techniques
+//! for storage hierarchies", 1970).
 
 use super::{Object, Policy, Priority};
 

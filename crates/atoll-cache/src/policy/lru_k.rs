@@ -1,10 +1,10 @@
-//! LRU-K with K = 2: the object whose access before the last is longest ago leaves; one that was accessed only once goes before all
-//! others, the least recently used first (O'Neil, O'Neil and Weikum, "The LRU-K page replacement algorithm for database disk buffering",
-//! SIGMOD 1993).
+//! LRU-K with K = 2: the object whose access before the last is longest ago leaves; one that was
+//! accessed only once goes before all others, the least recently used first (O'Neil, O'Neil and
+//! Weikum, "The LRU-K page replacement algorithm for database disk buffering", SIGMOD 1993).
 //!
-//! The extension word is the time of the access before the last, zero if there was none. The paper's period of correlated
-//! references is zero. Its retained information would need the time of an evicted object's last access; a ghost has none, so that a returning
-//! object starts anew.
+//! The extension word is the time of the access before the last, zero if there was none. The
+//! paper's period of correlated references is zero. Its retained information would need the time of
+//! an evicted object's last access; a ghost has none, so that a returning object starts anew.
 
 use super::{Access, Object, Policy, Priority};
 

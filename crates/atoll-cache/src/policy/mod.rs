@@ -1,20 +1,26 @@
-//! Which object is worth least: eviction policies as pure functions of what a table knows of an object.
+//! Which object is worth least: eviction policies as pure functions of what a table knows of an
+//! object.
 //!
-//! A sampled cache (Ditto, SOSP 2023, section 4.2) has no list and no heap. It looks at some objects, asks a policy for the
-//! [`Priority`] of each, and evicts the lowest. A policy sees what stands beside every slot ([`Object`]); what it needs beyond that it keeps
-//! in up to [`EXTENSION_WORDS_MAX`] words beside the object itself, and in one number that all clients share. It has no state of
-//! its own, no clock and no randomness, so that any client may act for any other.
+//! A sampled cache (Ditto, SOSP 2023, section 4.2) has no list and no heap. It looks at some
+//! objects, asks a policy for the [`Priority`] of each, and evicts the lowest. A policy sees what
+//! stands beside every slot ([`Object`]); what it needs beyond that it keeps in up to
+//! [`EXTENSION_WORDS_MAX`] words beside the object itself, and in one number that all clients
+//! share. It has no state of its own, no clock and no randomness, so that any client may act for
+//! any other.
 //!
 //! To add a policy, write its file here and add its line to [`POLICIES`]. Nothing else names one.
 //!
 //! The engine's duties towards every policy:
 //!
-//! - It calls [`Policy::accessed`] once for every insertion, hit and overwrite, and stores the extension that comes of it. Of
-//!   several writers the last one wins, so that an extension may miss accesses; no policy may rely on having seen them all.
-//! - It calls [`Policy::evicted`] for the victim before the victim is gone, and keeps the larger of the old and the new global
-//!   number. The shared number is merged by maximum as well: all of them only ever grow, and a maximum may be merged late, twice or
-//!   in any order. A client that has not merged yet works with a smaller number, hence a somewhat older age.
-//! - Words that come from the pool may be anything. A policy gives some priority for any of them, and never panics.
+//! - It calls [`Policy::accessed`] once for every insertion, hit and overwrite, and stores the
+//!   extension that comes of it. Of several writers the last one wins, so that an extension may
+//!   miss accesses; no policy may rely on having seen them all.
+//! - It calls [`Policy::evicted`] for the victim before the victim is gone, and keeps the larger of
+//!   the old and the new global number. The shared number is merged by maximum as well: all of them
+//!   only ever grow, and a maximum may be merged late, twice or in any order. A client that has not
+//!   merged yet works with a smaller number, hence a somewhat older age.
+//! - Words that come from the pool may be anything. A policy gives some priority for any of them,
+//!   and never panics.
 
 mod ageing;
 mod fifo;
@@ -41,7 +47,8 @@ pub use priority::Priority;
 use std::fmt;
 use std::str::FromStr;
 
-/// Every policy, by the number that a pool's header keeps: new ones are appended, and no line moves.
+/// Every policy, by the number that a pool's header keeps: new ones are appended, and no line
+/// moves.
 pub static POLICIES: &[&dyn Policy] = &[
     &lru::Lru,
     &lfu::Lfu,
@@ -70,7 +77,8 @@ pub struct Object {
     pub inserted_us: u64,
     /// When it was last accessed, in the same unit; its insertion is an access.
     pub accessed_us: u64,
-    /// How often it was accessed since it was inserted; its insertion is the first access, or counts as [`frequency_at_insertion`] says.
+    /// How often it was accessed since it was inserted; its insertion is the first access, or
+    /// counts as [`frequency_at_insertion`] says.
     pub frequency: u64,
     /// Its record's size in bytes, at least one.
     pub bytes: u64,
@@ -85,7 +93,8 @@ pub struct Access<'a> {
     pub before: Option<&'a Object>,
     /// What will stand there after this access.
     pub after: &'a Object,
-    /// What the table remembers of the key, if this access inserts the object and it remembers anything.
+    /// What the table remembers of the key, if this access inserts the object and it remembers
+    /// anything.
     pub ghost: Option<Ghost>,
 }
 
@@ -94,19 +103,22 @@ pub trait Policy: fmt::Debug + Sync {
     /// The name that users type: lower case, with dashes.
     fn name(&self) -> &'static str;
 
-    /// How many words it keeps beside an object. Always the same number, at most [`EXTENSION_WORDS_MAX`].
+    /// How many words it keeps beside an object. Always the same number, at most
+    /// [`EXTENSION_WORDS_MAX`].
     fn extension_words(&self) -> usize {
         0
     }
 
-    /// Brings the object's `extension` up to date after `access`. It has [`Self::extension_words`] words; at an insertion they are zero.
-    /// `global` is the shared number as this client knows it.
+    /// Brings the object's `extension` up to date after `access`. It has [`Self::extension_words`]
+    /// words; at an insertion they are zero. `global` is the shared number as this client knows it.
     fn accessed(&self, _access: &Access<'_>, _global: u64, _extension: &mut [u64]) {}
 
-    /// What the object is worth at `now_us`: of the objects compared, the one with the lowest priority is evicted.
+    /// What the object is worth at `now_us`: of the objects compared, the one with the lowest
+    /// priority is evicted.
     fn priority(&self, now_us: u64, object: &Object, global: u64, extension: &[u64]) -> Priority;
 
-    /// The shared number after the eviction of an object; starts at zero. The caller takes the larger of this and the old one.
+    /// The shared number after the eviction of an object; starts at zero. The caller takes the
+    /// larger of this and the old one.
     fn evicted(&self, _now_us: u64, _victim: &Object, global: u64, _extension: &[u64]) -> u64 {
         global
     }
@@ -122,7 +134,8 @@ pub trait Policy: fmt::Debug + Sync {
 pub struct PolicyId(u8);
 
 impl PolicyId {
-    /// The policy of that number; `None` if there is none, as when a newer version wrote the number.
+    /// The policy of that number; `None` if there is none, as when a newer version wrote the
+    /// number.
     pub fn from_number(number: u8) -> Option<Self> {
         (usize::from(number) < POLICIES.len()).then_some(Self(number))
     }

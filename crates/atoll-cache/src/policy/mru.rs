@@ -1,5 +1,6 @@
-//! MRU: the object that was accessed last leaves (Chou and DeWitt, "An evaluation of buffer management strategies for relational database
-//! systems", VLDB 1985). Right for loops that are longer than the cache, wrong for most else.
+//! MRU: the object that was accessed last leaves (Chou and DeWitt, "An evaluation of buffer
+//! management strategies for relational database systems", VLDB 1985). Right for loops that are
+//! longer than the cache, wrong for most else.
 
 use super::{Object, Policy, Priority};
 

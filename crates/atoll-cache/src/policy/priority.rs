@@ -2,8 +2,8 @@
 
 /// What an object is worth to a policy, lowest first out: a number, and a second one among equals.
 ///
-/// Integers, because they order times to the microsecond whatever their size, and because every pattern of bits has its place in the
-/// order: no priority is incomparable.
+/// Integers, because they order times to the microsecond whatever their size, and because every
+/// pattern of bits has its place in the order: no priority is incomparable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Priority {
     worth: u64,
@@ -24,13 +24,15 @@ impl Priority {
         Self::new(u64::MAX - worth)
     }
 
-    /// By a real number: the larger stays. What is not a number goes first, since it comes from words that make no sense.
+    /// By a real number: the larger stays. What is not a number goes first, since it comes from
+    /// words that make no sense.
     pub fn real(worth: f64) -> Self {
         const SIGN: u64 = 1 << 63;
         if worth.is_nan() {
             return Self::MIN;
         }
-        // Minus zero is zero. The bits of positive numbers are in their order, and those of negative ones in the reverse.
+        // Minus zero is zero. The bits of positive numbers are in their order, and those of
+        // negative ones in the reverse.
         let bits = (worth + 0.0).to_bits();
         Self::new(if bits & SIGN == 0 { bits | SIGN } else { !bits })
     }

@@ -1,7 +1,7 @@
 //! Random: any object may leave (Belady, 1966, has it as RAND).
 //!
-//! A policy draws no numbers. What is compared is a mix of the object's times and the present one, so that an object which stayed this
-//! time has the same chances as all others the next time.
+//! A policy draws no numbers. What is compared is a mix of the object's times and the present one,
+//! so that an object which stayed this time has the same chances as all others the next time.
 
 use super::{Object, Policy, Priority};
 
@@ -19,7 +19,8 @@ impl Policy for Random {
     }
 }
 
-/// The finalizer of splitmix64 (Steele, Lea and Flood, OOPSLA 2014): a bijection whose every output bit depends on every input bit.
+/// The finalizer of splitmix64 (Steele, Lea and Flood, OOPSLA 2014): a bijection whose every output
+/// bit depends on every input bit.
 const fn mix(word: u64) -> u64 {
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,5 +1,5 @@
-//! SIZE: the largest object leaves, among equals the least recently used one (Williams et al., "Removal policies in network caches for
-//! World-Wide Web documents", SIGCOMM 1996).
+//! SIZE: the largest object leaves, among equals the least recently used one (Williams et al.,
+//! "Removal policies in network caches for World-Wide Web documents", SIGCOMM 1996).
 
 use super::{Object, Policy, Priority};
 

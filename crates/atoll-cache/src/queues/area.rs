@@ -18,11 +18,14 @@
 //!           word 3   not 0: visited                                                    atomics only
 //! ```
 //!
-//! A node is its slot's, whatever object the slot holds, and the list of a slot is its bucket's. The holder is the client that the list's lock names: it alone
-//! WRITEs the list's data and that of its nodes. A node is in its list if it has the list's turn; so a list is begun anew by one WRITE.
+//! A node is its slot's, whatever object the slot holds, and the list of a slot is its bucket's.
+//! The holder is the client that the list's lock names: it alone WRITEs the list's data and that of
+//! its nodes. A node is in its list if it has the list's turn; so a list is begun anew by one
+//! WRITE.
 //!
-//! Invariants while nobody holds the lock: from the tail along `prev` every node of the list is met once, and from the head along `next` in the other
-//! order. Nobody relies on them: whoever finds them broken begins the list anew.
+//! Invariants while nobody holds the lock: from the tail along `prev` every node of the list is met
+//! once, and from the head along `next` in the other order. Nobody relies on them: whoever finds
+//! them broken begins the list anew.
 
 use super::settings::{LISTS_MAX, QueueSettings};
 use crate::objects::ObjectsPool;

@@ -7,9 +7,10 @@
 //! | that of a client that is not alive | CAS to this client, and begin the list anew |
 //! | this client's own | its last unlocking has not landed, which it waits for; or an operation was dropped in the middle: begin the list anew |
 //!
-//! A client that is not alive by a look at the registry later than the look at the lock never writes again (see `atoll_pool::registry`), so that nobody WRITEs
-//! a list beside its holder. Unlocking is a compare-and-swap behind the WRITEs of the change, in one batch, which keeps them in order; so whoever has the
-//! lock next READs what was written.
+//! A client that is not alive by a look at the registry later than the look at the lock never
+//! writes again (see `atoll_pool::registry`), so that nobody WRITEs a list beside its holder.
+//! Unlocking is a compare-and-swap behind the WRITEs of the change, in one batch, which keeps them
+//! in order; so whoever has the lock next READs what was written.
 
 use super::area::{self, Area, LIST_READ_WORDS, NODE_DATA_WORDS, list_word};
 use super::list::{Locked, Node};
@@ -32,8 +33,8 @@ const QUESTION_EVERY: u32 = 64;
 /// Looks at locks of suspects between two questions.
 const LOOKS_PER_QUESTION: u32 = 16;
 
-/// How far victims have come in each list, as one client knows it from its own. The next one is of the list that is farthest behind, so that all lists
-/// together give nearly what one would.
+/// How far victims have come in each list, as one client knows it from its own. The next one is of
+/// the list that is farthest behind, so that all lists together give nearly what one would.
 pub(super) struct Progress(Vec<(u64, u64)>);
 
 impl Progress {
@@ -58,7 +59,8 @@ impl Progress {
     }
 }
 
-/// Candidates that are looked at together: their nodes and the turns of their lists fit into one batch.
+/// Candidates that are looked at together: their nodes and the turns of their lists fit into one
+/// batch.
 const LOOKED_AT_MAX: usize = 16;
 
 /// The node of a candidate, as a look had it.
@@ -77,7 +79,8 @@ pub(super) struct Lists {
     suspects: Vec<u64>,
     /// Looks at suspects' locks since the last question whether one is alive.
     looks: u32,
-    /// The list whose lock this client has; between operations only if one was dropped in the middle.
+    /// The list whose lock this client has; between operations only if one was dropped in the
+    /// middle.
     holding: Option<u32>,
 }
 
@@ -92,10 +95,11 @@ impl Lists {
         self.is_straight
     }
 
-    /// Takes a list's lock and READs the list and the nodes of these slots, which are of it; `None` if somebody else keeps it.
+    /// Takes a list's lock and READs the list and the nodes of these slots, which are of it; `None`
+    /// if somebody else keeps it.
     pub(super) async fn lock<E: Endpoint>(
         &mut self,
-        core: &mut Core<E>,
+        core: &Core<E>,
         list: u32,
         slots: &[u64],
     ) -> Result<Option<Locked>, CacheError> {
@@ -104,7 +108,7 @@ impl Lists {
     }
 
     /// Gives a lock back that an operation which was dropped had.
-    pub(super) async fn settle<E: Endpoint>(&mut self, core: &mut Core<E>) -> Result<(), CacheError> {
+    pub(super) async fn settle<E: Endpoint>(&mut self, core: &Core<E>) -> Result<(), CacheError> {
         if let Some(list) = self.holding.take()
             && let Some(locked) = Box::pin(self.try_lock(core, list, &[])).await?
         {
@@ -115,13 +119,14 @@ impl Lists {
 
     async fn try_lock<E: Endpoint>(
         &mut self,
-        core: &mut Core<E>,
+        core: &Core<E>,
         list: u32,
         slots: &[u64],
     ) -> Result<Option<Locked>, CacheError> {
         let mine = name(core);
         let at = self.area.at(self.area.list_word(list, 0));
-        // What the lock is to be taken from: from somebody who does not hold it any more, unless it is nobody's.
+        // What the lock is to be taken from: from somebody who does not hold it any more, unless it
+        // is nobody's.
         let (mut expected, mut tried, mut own) = (0, 0, 0);
         let (mut before, mut same, mut begun_ns) = (0, 0, u64::MAX);
         let mut batch = loop {
@@ -189,7 +194,8 @@ impl Lists {
         }
     }
 
-    /// READs a further node of the list and the word of its slot. `visited` is a node that is to be visited no more, and what its word was.
+    /// READs a further node of the list and the word of its slot. `visited` is a node that is to be
+    /// visited no more, and what its word was.
     pub(super) async fn read<E: Endpoint>(
         &self,
         core: &Core<E>,
@@ -240,8 +246,9 @@ impl Lists {
         Ok(())
     }
 
-    /// Takes a node out of its list whose object is gone, unless another one has come into the slot.
-    pub(super) async fn take_out<E: Endpoint>(&mut self, core: &mut Core<E>, slot: u64) -> Result<(), CacheError> {
+    /// Takes a node out of its list whose object is gone, unless another one has come into the
+    /// slot.
+    pub(super) async fn take_out<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
         let Some(mut locked) = self.lock(core, self.area.list_of(slot), &[slot]).await? else { return Ok(()) };
         // Whoever puts an object into the slot links the node afterwards, which takes the lock.
         if locked.has(slot) && !self.slot_word(core, slot).await?.is_live() && locked.unlink(&self.area, slot).is_err()
@@ -251,8 +258,9 @@ impl Lists {
         self.unlock(core, locked).await
     }
 
-    /// Puts a node whose object was to go and did not back to the tail of its list, unless it is linked again or the object is gone.
-    pub(super) async fn put_back<E: Endpoint>(&mut self, core: &mut Core<E>, slot: u64) -> Result<(), CacheError> {
+    /// Puts a node whose object was to go and did not back to the tail of its list, unless it is
+    /// linked again or the object is gone.
+    pub(super) async fn put_back<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
         let Some(mut locked) = self.lock(core, self.area.list_of(slot), &[slot]).await? else { return Ok(()) };
         if !locked.has(slot) && self.slot_word(core, slot).await?.is_live() {
             locked.link(&self.area, slot, true, core.client.about_us());
@@ -260,7 +268,8 @@ impl Lists {
         self.unlock(core, locked).await
     }
 
-    /// READs the nodes of candidates and whether they are in their lists, for the first so many of them.
+    /// READs the nodes of candidates and whether they are in their lists, for the first so many of
+    /// them.
     pub(super) async fn look<E: Endpoint>(
         &self,
         core: &Core<E>,
@@ -295,7 +304,8 @@ impl Lists {
             .collect())
     }
 
-    /// Says what is wrong with lists whose lock nobody has: those that somebody died with are begun anew by whoever comes next.
+    /// Says what is wrong with lists whose lock nobody has: those that somebody died with are begun
+    /// anew by whoever comes next.
     pub(super) async fn verify<E: Endpoint>(&self, core: &Core<E>, faults: &mut Vec<String>) -> Result<(), CacheError> {
         for list in 0..self.area.lists() {
             let at = self.area.at(self.area.list_word(list, 0));

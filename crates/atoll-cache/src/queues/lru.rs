@@ -6,7 +6,8 @@
 //! | the same under one lock | | lock and READ in one batch; WRITE and unlock in one, which nobody waits for |
 //! | an insertion | as a hit | at once, with the hits of its list that were noted |
 //!
-//! A hit on what is at the head changes nothing. A client that does not get the lock leaves the object where it is.
+//! A hit on what is at the head changes nothing. A client that does not get the lock leaves the
+//! object where it is.
 
 use super::area::{Area, linked_us};
 use super::list::TOGETHER_MAX;
@@ -36,14 +37,14 @@ impl Lru {
         &self.lists
     }
 
-    pub(super) async fn accessed<E: Endpoint>(&mut self, core: &mut Core<E>, slot: u64) -> Result<(), CacheError> {
+    pub(super) async fn accessed<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
         if self.lists.is_straight() || self.note(slot) == TOGETHER_MAX {
             return self.promote(core, slot).await;
         }
         Ok(())
     }
 
-    pub(super) async fn inserted<E: Endpoint>(&mut self, core: &mut Core<E>, slot: u64) -> Result<(), CacheError> {
+    pub(super) async fn inserted<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
         self.promote(core, slot).await
     }
 
@@ -56,13 +57,13 @@ impl Lru {
     }
 
     /// Moves a node to the head of its list, behind those of the list that were noted before.
-    async fn promote<E: Endpoint>(&mut self, core: &mut Core<E>, slot: u64) -> Result<(), CacheError> {
+    async fn promote<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
         self.note(slot);
         self.tell(core, self.lists.area.list_of(slot)).await
     }
 
     /// Moves what was noted of a list to its head.
-    async fn tell<E: Endpoint>(&mut self, core: &mut Core<E>, list: u32) -> Result<(), CacheError> {
+    async fn tell<E: Endpoint>(&mut self, core: &Core<E>, list: u32) -> Result<(), CacheError> {
         let mut slots = std::mem::take(&mut self.noted[list as usize]);
         let told = self.move_to_head(core, list, &slots).await;
         slots.clear();
@@ -70,12 +71,7 @@ impl Lru {
         told
     }
 
-    async fn move_to_head<E: Endpoint>(
-        &mut self,
-        core: &mut Core<E>,
-        list: u32,
-        slots: &[u64],
-    ) -> Result<(), CacheError> {
+    async fn move_to_head<E: Endpoint>(&mut self, core: &Core<E>, list: u32, slots: &[u64]) -> Result<(), CacheError> {
         let Some(mut locked) = self.lists.lock(core, list, slots).await? else { return Ok(()) };
         let now_us = core.client.about_us();
         for slot in slots {
@@ -94,11 +90,11 @@ impl Lru {
         self.lists.unlock(core, locked).await
     }
 
-    pub(super) async fn removed<E: Endpoint>(&mut self, core: &mut Core<E>, slot: u64) -> Result<(), CacheError> {
+    pub(super) async fn removed<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
         self.lists.take_out(core, slot).await
     }
 
-    pub(super) async fn victim<E: Endpoint>(&mut self, core: &mut Core<E>) -> Result<Option<Victim>, CacheError> {
+    pub(super) async fn victim<E: Endpoint>(&mut self, core: &Core<E>) -> Result<Option<Victim>, CacheError> {
         let list = self.progress.last();
         if let Some(victim) = self.pop(core, list).await? {
             return Ok(Some(victim));
@@ -111,7 +107,7 @@ impl Lru {
     }
 
     /// Takes the object at the tail of a list out of it.
-    async fn pop<E: Endpoint>(&mut self, core: &mut Core<E>, list: u32) -> Result<Option<Victim>, CacheError> {
+    async fn pop<E: Endpoint>(&mut self, core: &Core<E>, list: u32) -> Result<Option<Victim>, CacheError> {
         let Some(mut locked) = self.lists.lock(core, list, &[]).await? else { return Ok(None) };
         let mut victim = None;
         for _ in 0..POPPED_MAX {
@@ -139,7 +135,7 @@ impl Lru {
         Ok(victim)
     }
 
-    pub(super) async fn spared<E: Endpoint>(&mut self, core: &mut Core<E>, slot: u64) -> Result<(), CacheError> {
+    pub(super) async fn spared<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
         // The next one of this list would be the same.
         self.progress.skip(self.lists.area.list_of(slot));
         self.lists.put_back(core, slot).await
@@ -163,7 +159,7 @@ impl Lru {
         Ok(self.lists.look(core, candidates).await?.iter().position(|seen| !seen.is_linked))
     }
 
-    pub(super) async fn round<E: Endpoint>(&mut self, core: &mut Core<E>) -> Result<(), CacheError> {
+    pub(super) async fn round<E: Endpoint>(&mut self, core: &Core<E>) -> Result<(), CacheError> {
         self.lists.settle(core).await?;
         for list in 0..self.lists.area.lists() {
             if !self.noted[list as usize].is_empty() {

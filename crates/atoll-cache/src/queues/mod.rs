@@ -1,5 +1,5 @@
-//! Caches whose queues of objects lie in the pool: the baselines that Ditto and FORGE compare themselves with, on the table of
-//! [`objects`](crate::objects).
+//! Caches whose queues of objects lie in the pool: the baselines that Ditto and FORGE compare
+//! themselves with, on the table of [`objects`](crate::objects).
 //!
 //! | name | policy | queue | a hit costs, besides the two READs of the look-up |
 //! |---|---|---|---|
@@ -19,14 +19,16 @@
 //! | `ring` | a queue that nobody locks |
 //! | `s3_fifo` | a small queue in front of the main one |
 //!
-//! What all of them promise: what the table of objects does, whatever a queue says. Which object goes is approximate: a queue that is not what it should be
-//! costs hits and nothing else. A client that dies with a lock in hand, or in the middle of a change, leaves a list that is begun anew empty. An object
-//! that is in no queue is a stray. Every now and then, and whenever no queue gives a victim, a client looks at a random bucket, as engines do that
-//! choose by samples: dead blocks, expired objects and strays that it finds there go first. So nothing is lost by being in no queue, and no
-//! writer fails because of one.
+//! What all of them promise: what the table of objects does, whatever a queue says. Which object
+//! goes is approximate: a queue that is not what it should be costs hits and nothing else. A client
+//! that dies with a lock in hand, or in the middle of a change, leaves a list that is begun anew
+//! empty. An object that is in no queue is a stray. Every now and then, and whenever no queue gives
+//! a victim, a client looks at a random bucket, as engines do that choose by samples: dead blocks,
+//! expired objects and strays that it finds there go first. So nothing is lost by being in no
+//! queue, and no writer fails because of one.
 //!
-//! A slot costs 32 bytes besides its access information where there are lists, and up to 48 where there are rings; there are two slots for each object that the
-//! pool expects.
+//! A slot costs 32 bytes besides its access information where there are lists, and up to 48 where
+//! there are rings; there are two slots for each object that the pool expects.
 //!
 //! | the papers | here |
 //! |---|---|
@@ -107,13 +109,13 @@ impl<E: Endpoint> Replacement<E> for Queue {
         }))
     }
 
-    async fn accessed(&mut self, core: &mut Core<E>, object: Accessed<'_>) -> Result<(), CacheError> {
+    async fn accessed(&mut self, core: &Core<E>, object: Accessed<'_>) -> Result<(), CacheError> {
         for_purpose!(core, Purpose::Hotness, on_policy!(self, policy => policy.accessed(core, object.slot).await))
     }
 
     async fn inserted(
         &mut self,
-        core: &mut Core<E>,
+        core: &Core<E>,
         object: Accessed<'_>,
         before: Slot,
         counter: u64,
@@ -136,7 +138,7 @@ impl<E: Endpoint> Replacement<E> for Queue {
         )
     }
 
-    async fn removed(&mut self, core: &mut Core<E>, slot: u64, _word: Slot) -> Result<(), CacheError> {
+    async fn removed(&mut self, core: &Core<E>, slot: u64, _word: Slot) -> Result<(), CacheError> {
         for_purpose!(
             core,
             Purpose::Eviction,
@@ -149,27 +151,27 @@ impl<E: Endpoint> Replacement<E> for Queue {
         )
     }
 
-    async fn choose(&mut self, core: &mut Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
+    async fn choose(&mut self, core: &Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
         let chosen = Box::pin(async { on_policy!(self, policy => policy.choose(core, candidates).await) }).await?;
         let chosen = chosen.and_then(|index| candidates.get(index));
         Ok(chosen.map(|chosen| Victim { slot: chosen.slot, word: chosen.word, then: Slot::EMPTY }))
     }
 
-    async fn stray(&mut self, core: &mut Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
+    async fn stray(&mut self, core: &Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
         let stray = Box::pin(async { on_policy!(self, policy => policy.stray(core, candidates).await) }).await?;
         let stray = stray.and_then(|index| candidates.get(index));
         Ok(stray.map(|stray| Victim { slot: stray.slot, word: stray.word, then: Slot::EMPTY }))
     }
 
-    async fn victim(&mut self, core: &mut Core<E>) -> Result<Option<Victim>, CacheError> {
+    async fn victim(&mut self, core: &Core<E>) -> Result<Option<Victim>, CacheError> {
         on_policy!(self, policy => policy.victim(core).await)
     }
 
-    async fn spared(&mut self, core: &mut Core<E>, victim: Victim) -> Result<(), CacheError> {
+    async fn spared(&mut self, core: &Core<E>, victim: Victim) -> Result<(), CacheError> {
         on_policy!(self, policy => policy.spared(core, victim.slot).await)
     }
 
-    async fn verify(&mut self, core: &mut Core<E>, faults: &mut Vec<String>) -> Result<(), CacheError> {
+    async fn verify(&mut self, core: &Core<E>, faults: &mut Vec<String>) -> Result<(), CacheError> {
         match &self.0 {
             Policy::Lru(lru) => lru.lists().verify(core, faults).await,
             Policy::Sieve(sieve) => sieve.lists().verify(core, faults).await,
@@ -178,7 +180,7 @@ impl<E: Endpoint> Replacement<E> for Queue {
         }
     }
 
-    async fn round(&mut self, core: &mut Core<E>) -> Result<(), CacheError> {
+    async fn round(&mut self, core: &Core<E>) -> Result<(), CacheError> {
         for_purpose!(core, Purpose::Hotness, on_policy!(self, policy => policy.round(core).await))
     }
 }

@@ -1,4 +1,5 @@
-//! A queue in the pool that nobody locks: a ring array with two counters (FORGE, section 4.2, for objects in place of groups).
+//! A queue in the pool that nobody locks: a ring array with two counters (FORGE, section 4.2, for
+//! objects in place of groups).
 //!
 //! ```text
 //! 63              36 35                                   0
@@ -7,7 +8,8 @@
 //! +-----------------+--------------------------------------+
 //! ```
 //!
-//! FAA on the tail or the head hands out tickets: ticket `t` is of entry `t` modulo the entries, in lap `t` divided by them.
+//! FAA on the tail or the head hands out tickets: ticket `t` is of entry `t` modulo the entries, in
+//! lap `t` divided by them.
 //!
 //! | who has the ticket finds | then |
 //! |---|---|
@@ -18,8 +20,9 @@
 //! | to take: anything of a lap that is over | whoever has the ticket to put has not come, or is dead: CAS to empty, of the next lap |
 //! | to take: anything of a later lap | somebody has done that |
 //!
-//! So nobody waits for anybody; a client that dies between a ticket and its swap costs one entry its turn. An entry that names a slot is a hint: the
-//! node of the slot says of which ticket it is (see `s3_fifo`).
+//! So nobody waits for anybody; a client that dies between a ticket and its swap costs one entry
+//! its turn. An entry that names a slot is a hint: the node of the slot says of which ticket it is
+//! (see `s3_fifo`).
 
 use super::area::RingAt;
 use crate::CacheError;
@@ -112,13 +115,15 @@ impl Ring {
         batch.compare_and_swap(at, put.expected, Entry { lap, slot: Some(slot) }.word())
     }
 
-    /// What is left to do for a swap that found `found`: the same again from what it found, or another ticket.
+    /// What is left to do for a swap that found `found`: the same again from what it found, or
+    /// another ticket.
     pub(super) fn again(&self, put: Put, found: u64) -> Option<Put> {
         let (_, lap) = self.entry(put.ticket);
         (Entry::of(found).behind(lap) > 0).then_some(Put { expected: found, ..put })
     }
 
-    /// Takes the next ticket and what is queued under it. The outer `None`: the ring is empty. The inner one: nothing is queued under this ticket.
+    /// Takes the next ticket and what is queued under it. The outer `None`: the ring is empty. The
+    /// inner one: nothing is queued under this ticket.
     pub(super) async fn take<E: Endpoint>(&mut self, core: &Core<E>) -> Result<Option<Option<(u64, u64)>>, CacheError> {
         if self.len() == 0 {
             return Ok(None);

@@ -1,18 +1,21 @@
-//! S3-FIFO: new objects come into a small queue, those of them that are asked for again pass to the main one, and keys that left the small queue are
-//! remembered for a while.
+//! S3-FIFO: new objects come into a small queue, those of them that are asked for again pass to the
+//! main one, and keys that left the small queue are remembered for a while.
 //!
-//! With FORGE's additions (section 6.1): the small queue has 10 % of the objects, frequencies end at 3, the queues are rings that nobody locks, and
-//! clients tell accesses in batches. A key that comes back while it is remembered goes to the main queue. What is remembered are history entries in free
-//! slots, as in Ditto, for as many evictions as the main queue has objects.
+//! With FORGE's additions (section 6.1): the small queue has 10 % of the objects, frequencies end
+//! at 3, the queues are rings that nobody locks, and clients tell accesses in batches. A key that
+//! comes back while it is remembered goes to the main queue. What is remembered are history entries
+//! in free slots, as in Ditto, for as many evictions as the main queue has objects.
 //!
 //! ```text
 //! a node    word 0   mark of the key's hash 16 << 32 | base 32: the slot's counter of accesses less the object's frequency    data
 //!           word 1   main queue 1 << 63 | ticket + 1; 0: never queued                                                         data
 //! ```
 //!
-//! A node is WRITTEN by whoever puts the slot into a queue, in front of the swap that does it: who inserts an object, or who took it from a queue's head. Two of
-//! them at a time can only be about two objects, one after the other, and then the node is right for one of them. An entry of a queue counts if
-//! the node has its ticket; so an object that left the queue by being deleted costs one look.
+//! A node is WRITTEN by whoever puts the slot into a queue, in front of the swap that does it: who
+//! inserts an object, or who took it from a queue's head. Two of them at a time can only be about
+//! two objects, one after the other, and then the node is right for one of them. An entry of a
+//! queue counts if the node has its ticket; so an object that left the queue by being deleted costs
+//! one look.
 //!
 //! | taken from | the object | then |
 //! |---|---|---|
@@ -39,7 +42,8 @@ const FREQUENCY_MAX: u32 = 3;
 const FREQUENCY_TO_PASS: u32 = 2;
 /// One of so many objects is in the small queue.
 const SMALL_SHARE: u64 = 10;
-/// Accesses that a client far from the pool adds up before it tells them: as many as matter. What is left it tells with every round.
+/// Accesses that a client far from the pool adds up before it tells them: as many as matter. What
+/// is left it tells with every round.
 const TOLD_TOGETHER: u32 = FREQUENCY_TO_PASS;
 /// Objects whose accesses a client adds up.
 const COUNTERS: usize = 4_096;
@@ -123,7 +127,7 @@ impl S3Fifo {
         (objects - objects / SMALL_SHARE).min(HISTORY_IDS / 2)
     }
 
-    pub(super) async fn accessed<E: Endpoint>(&mut self, core: &mut Core<E>, slot: u64) -> Result<(), CacheError> {
+    pub(super) async fn accessed<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
         let now_us = core.client.about_us();
         let told = self.counters.count(slot, now_us).map(|accesses| (slot, accesses));
         for (slot, accesses) in told.into_iter().chain(self.counters.due(now_us)) {
@@ -134,7 +138,7 @@ impl S3Fifo {
 
     pub(super) async fn inserted<E: Endpoint>(
         &mut self,
-        core: &mut Core<E>,
+        core: &Core<E>,
         object: &Accessed<'_>,
         before: Slot,
         counter: u64,
@@ -150,7 +154,7 @@ impl S3Fifo {
     /// Puts a slot into a queue. One that finds no place there in all its tries becomes a stray.
     async fn put<E: Endpoint>(
         &mut self,
-        core: &mut Core<E>,
+        core: &Core<E>,
         which: Which,
         slot: u64,
         node: Node,
@@ -196,7 +200,7 @@ impl S3Fifo {
         if main == 0 || small >= ((small + main) / SMALL_SHARE).max(1) { Which::Small } else { Which::Main }
     }
 
-    pub(super) async fn victim<E: Endpoint>(&mut self, core: &mut Core<E>) -> Result<Option<Victim>, CacheError> {
+    pub(super) async fn victim<E: Endpoint>(&mut self, core: &Core<E>) -> Result<Option<Victim>, CacheError> {
         let mut is_empty = false;
         for _ in 0..STEPS_MAX {
             if self.steps_to_look == 0 {
@@ -222,7 +226,7 @@ impl S3Fifo {
     /// Decides about what was taken from a queue.
     async fn judge<E: Endpoint>(
         &mut self,
-        core: &mut Core<E>,
+        core: &Core<E>,
         which: Which,
         ticket: u64,
         slot: u64,
@@ -268,7 +272,7 @@ impl S3Fifo {
     }
 
     /// Puts an object that was to go and did not to the end of its queue.
-    pub(super) async fn spared<E: Endpoint>(&mut self, core: &mut Core<E>, slot: u64) -> Result<(), CacheError> {
+    pub(super) async fn spared<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
         let Some((_, node)) = self.taken.take().filter(|(taken, _)| *taken == slot) else { return Ok(()) };
         let word = Slot(atoll_pool::read_word(&core.client.endpoint, core.shared.layout().slot(slot)).await?);
         if word.is_live() {
@@ -319,7 +323,7 @@ impl S3Fifo {
         Ok(self.nodes(core, candidates).await?.iter().position(|node| self.is_stray(*node)))
     }
 
-    pub(super) async fn round<E: Endpoint>(&mut self, core: &mut Core<E>) -> Result<(), CacheError> {
+    pub(super) async fn round<E: Endpoint>(&mut self, core: &Core<E>) -> Result<(), CacheError> {
         for (slot, accesses) in self.counters.drain() {
             tell(core, slot, accesses);
         }

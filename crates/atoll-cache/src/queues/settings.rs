@@ -12,7 +12,8 @@ use std::str::FromStr;
 
 /// The engine's number in the pool header.
 pub const ENGINE_QUEUES: u64 = 4;
-/// Lists that are shared out by hash, unless another number is said (Ditto, section 5.1; FORGE, section 2.2).
+/// Lists that are shared out by hash, unless another number is said (Ditto, section 5.1; FORGE,
+/// section 2.2).
 pub const LISTS: u32 = 32;
 /// Most lists of a pool.
 pub const LISTS_MAX: u32 = 64;
@@ -46,7 +47,8 @@ impl QueuePolicy {
     }
 }
 
-/// Choices of a pool with queues. As users write them: the policy, and if its lists are not 32 their number behind a colon.
+/// Choices of a pool with queues. As users write them: the policy, and if its lists are not 32
+/// their number behind a colon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueOptions {
     /// Which queues.

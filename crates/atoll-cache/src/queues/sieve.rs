@@ -1,8 +1,10 @@
-//! SIEVE: what is accessed is marked as visited and stays where it is; a hand goes from the tail to the head, passes over what was visited and takes the
-//! mark away, and takes the first object that was not.
+//! SIEVE: what is accessed is marked as visited and stays where it is; a hand goes from the tail to
+//! the head, passes over what was visited and takes the mark away, and takes the first object that
+//! was not.
 //!
-//! A hit is one CAS of the node's mark, which nobody waits for and which needs no lock. An insertion puts its node at the head, under the lock. The hand moves
-//! under the lock, and each object that it passes is a round trip: what FORGE's section 2.2 finds to be slow.
+//! A hit is one CAS of the node's mark, which nobody waits for and which needs no lock. An
+//! insertion puts its node at the head, under the lock. The hand moves under the lock, and each
+//! object that it passes is a round trip: what FORGE's section 2.2 finds to be slow.
 
 use super::area::{Area, linked_us, node_word};
 use super::list::Locked;
@@ -34,14 +36,14 @@ impl Sieve {
         &self.lists
     }
 
-    pub(super) async fn accessed<E: Endpoint>(&mut self, core: &mut Core<E>, slot: u64) -> Result<(), CacheError> {
+    pub(super) async fn accessed<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
         let mut batch = Batch::new();
         batch.compare_and_swap(self.lists.area.at(self.lists.area.node_word(slot, node_word::VISITED)), 0, 1);
         core.client.endpoint.post_unawaited(&mut batch);
         Ok(())
     }
 
-    pub(super) async fn inserted<E: Endpoint>(&mut self, core: &mut Core<E>, slot: u64) -> Result<(), CacheError> {
+    pub(super) async fn inserted<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
         let list = self.lists.area.list_of(slot);
         let Some(mut locked) = self.lists.lock(core, list, &[slot]).await? else { return Ok(()) };
         if locked.has(slot) && locked.unlink(&self.lists.area, slot).is_err() {
@@ -59,11 +61,11 @@ impl Sieve {
         self.lists.unlock(core, locked).await
     }
 
-    pub(super) async fn removed<E: Endpoint>(&mut self, core: &mut Core<E>, slot: u64) -> Result<(), CacheError> {
+    pub(super) async fn removed<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
         self.lists.take_out(core, slot).await
     }
 
-    pub(super) async fn victim<E: Endpoint>(&mut self, core: &mut Core<E>) -> Result<Option<Victim>, CacheError> {
+    pub(super) async fn victim<E: Endpoint>(&mut self, core: &Core<E>) -> Result<Option<Victim>, CacheError> {
         let list = self.progress.last();
         if let Some(victim) = self.search(core, list).await? {
             return Ok(Some(victim));
@@ -76,7 +78,7 @@ impl Sieve {
     }
 
     /// Moves a list's hand until it finds an object that goes.
-    async fn search<E: Endpoint>(&mut self, core: &mut Core<E>, list: u32) -> Result<Option<Victim>, CacheError> {
+    async fn search<E: Endpoint>(&mut self, core: &Core<E>, list: u32) -> Result<Option<Victim>, CacheError> {
         let Some(mut locked) = self.lists.lock(core, list, &[]).await? else { return Ok(None) };
         let found = self.move_hand(core, &mut locked).await?;
         if found.is_none() && locked.tail(&self.lists.area) != Ok(None) {
@@ -89,7 +91,7 @@ impl Sieve {
     /// Moves the hand; `None` if the list is broken, or empty.
     async fn move_hand<E: Endpoint>(
         &mut self,
-        core: &mut Core<E>,
+        core: &Core<E>,
         locked: &mut Locked,
     ) -> Result<Option<Option<Victim>>, CacheError> {
         let area = &self.lists.area;
@@ -130,7 +132,7 @@ impl Sieve {
         }
     }
 
-    pub(super) async fn spared<E: Endpoint>(&mut self, core: &mut Core<E>, slot: u64) -> Result<(), CacheError> {
+    pub(super) async fn spared<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
         // The next one of this list would be the same.
         self.progress.skip(self.lists.area.list_of(slot));
         self.lists.put_back(core, slot).await
@@ -157,7 +159,7 @@ impl Sieve {
         Ok(self.lists.look(core, candidates).await?.iter().position(|seen| !seen.is_linked))
     }
 
-    pub(super) async fn round<E: Endpoint>(&mut self, core: &mut Core<E>) -> Result<(), CacheError> {
+    pub(super) async fn round<E: Endpoint>(&mut self, core: &Core<E>) -> Result<(), CacheError> {
         self.lists.settle(core).await
     }
 }

@@ -1,4 +1,5 @@
-//! What could be wrong with CliqueMap, one case each: it passes under every seed while the hole is closed, and some seed shows the damage once it is opened.
+//! What could be wrong with CliqueMap, one case each: it passes under every seed while the hole is
+//! closed, and some seed shows the damage once it is opened.
 //!
 //! | hole ([`Hole`]) | closed by | test |
 //! |---|---|---|
@@ -7,17 +8,19 @@
 //! | `LostUpdate` | the version that a change names | `no_update_is_lost_to_another` |
 //! | `UntakenExpiry` | removing an expired object before telling of it | `what_has_expired_for_one_never_comes_back_for_another` |
 //!
-//! `cargo test -p atoll-cases --test cliquemap holes:: -- --nocapture` prints how many seeds show each.
+//! `cargo test -p atoll-cases --test cliquemap holes:: -- --nocapture` prints how many seeds show
+//! each.
 
 use atoll_cache::cliquemap::Hole;
 use atoll_cases::{Case, Cliqued, Load};
 use atoll_sim::for_each_seed;
 
-/// Seeds of a case of which one must show its hole, at most. All cases are made so that one in twenty does: another
-/// schedule is no false alarm.
+/// Seeds of a case of which one must show its hole, at most. All cases are made so that one in
+/// twenty does: another schedule is no false alarm.
 const SEEDS_TO_SHOW: usize = 50;
 
-/// Runs a case under `seeds` seeds with the hole closed, which must always pass, and open, which must not.
+/// Runs a case under `seeds` seeds with the hole closed, which must always pass, and open, which
+/// must not.
 fn show(hole: Hole, seeds: u64, case: impl Fn(u64, Option<Hole>) -> Case<Cliqued>) {
     for_each_seed(seeds, |seed| {
         if let Err(error) = case(seed, None).run(seed) {

@@ -1,5 +1,5 @@
-//! `cliquemap-lru` and `cliquemap-lfu` on the simulated fabric: what they promise, under every liberty of the contract for verbs and messages, and whatever
-//! becomes of clients.
+//! `cliquemap-lru` and `cliquemap-lfu` on the simulated fabric: what they promise, under every
+//! liberty of the contract for verbs and messages, and whatever becomes of clients.
 
 use atoll_cache::cliquemap::{CliqueMap, CliqueMapOptions, CliqueMapPool, Server, VALUE_BYTES_MAX_MESSAGES};
 use atoll_cache::model::Model;
@@ -89,18 +89,18 @@ fn a_server_that_dies_loses_the_cache_and_nothing_wrong_is_served_by_the_next() 
             let (pool, endpoint, history) = (pool.clone(), sim.endpoint("client"), history.clone());
             let present = present.clone();
             sim.spawn_spared("client", async move {
-                let mut cache = Cache::new(CliqueMap::join(&pool, endpoint).await.unwrap());
+                let cache = Cache::new(CliqueMap::join(&pool, endpoint).await.unwrap());
                 let load =
                     Load { keys: 3, operations: 40, value_bytes_max: 300, lookups: 50, mixed: true, expiring: false };
                 for round in 0..4 {
                     // Values of different rounds differ.
-                    match load::run(&mut cache, number + 16 * round, seed, &load, &history).await {
+                    match load::run(&cache, number + 16 * round, seed, &load, 1, &history).await {
                         Ok(()) => {}
                         Err(CacheError::Verb(VerbError::OutcomeUnknown)) => {}
                         Err(error) => panic!("client {number}: {error}"),
                     }
                 }
-                cache.engine_mut().leave().await.unwrap();
+                cache.engine().leave().await.unwrap();
                 drop(present);
             });
         }
@@ -122,13 +122,13 @@ fn with_no_server_lookups_go_on_and_changes_end_with_an_unknown_outcome() {
     sim.spawn("server", serve(pool.clone(), sim.endpoint("server"), Rc::downgrade(&present)));
     let endpoint = sim.endpoint("client");
     let outcome = sim.block_on(async move {
-        let (mut cache, mut value) = (Cache::new(CliqueMap::join(&pool, endpoint).await.unwrap()), Value::new());
+        let (cache, mut value) = (Cache::new(CliqueMap::join(&pool, endpoint).await.unwrap()), Value::new());
         cache.set(b"key", b"value", &SetOptions::default()).await.unwrap();
         drop(present);
         cache.engine().client().endpoint.pause(10_000_000).await;
         let unknown = cache.set(b"key", b"another", &SetOptions::default()).await;
         let hit = cache.get(b"key", &mut value).await.unwrap();
-        cache.engine_mut().leave().await.unwrap();
+        cache.engine().leave().await.unwrap();
         (unknown, hit, value.bytes().to_vec())
     });
     let (unknown, hit, value) = outcome.unwrap();
@@ -143,7 +143,7 @@ fn values_up_to_the_longest_come_back_whole_and_longer_ones_are_refused() {
     sim.spawn("server", serve(pool.clone(), sim.endpoint("server"), Rc::downgrade(&present)));
     let endpoint = sim.endpoint("client");
     let outcome = sim.block_on(async move {
-        let (mut cache, mut value) = (Cache::new(CliqueMap::join(&pool, endpoint).await.unwrap()), Value::new());
+        let (cache, mut value) = (Cache::new(CliqueMap::join(&pool, endpoint).await.unwrap()), Value::new());
         let max = cache.value_bytes_max();
         assert_eq!(max, VALUE_BYTES_MAX_MESSAGES);
         for bytes in [0, 1, 4000, 4100, 50_000, max] {
@@ -153,7 +153,7 @@ fn values_up_to_the_longest_come_back_whole_and_longer_ones_are_refused() {
         }
         let refused = cache.set(b"key", &vec![7; max + 1], &SetOptions::default()).await;
         assert_eq!(refused, Err(CacheError::ValueTooLarge { bytes: max + 1, max }));
-        cache.engine_mut().leave().await.unwrap();
+        cache.engine().leave().await.unwrap();
         drop(present);
     });
     outcome.unwrap();
@@ -218,7 +218,7 @@ fn one_client_sees_what_the_model_says_whatever_becomes_of_messages() {
                 let found = one_operation(&mut cache, &mut random.clone()).await;
                 assert_eq!(found, one_operation(&mut model, &mut random).await, "seed {seed}, step {step}");
             }
-            cache.engine_mut().leave().await.unwrap();
+            cache.engine().leave().await.unwrap();
             drop(present);
         });
         outcome.unwrap();
@@ -237,7 +237,7 @@ fn a_get_is_two_reads_and_a_set_a_message_and_its_answer() {
     sim.spawn("server", serve(pool.clone(), server, Rc::downgrade(&present)));
     let control = sim.control();
     let counted = sim.block_on(async move {
-        let (mut cache, mut value) = (Cache::new(CliqueMap::join(&pool, endpoint).await.unwrap()), Value::new());
+        let (cache, mut value) = (Cache::new(CliqueMap::join(&pool, endpoint).await.unwrap()), Value::new());
         // The first looks for the server and at the clock.
         cache.set(b"key", b"value", &SetOptions::default()).await.unwrap();
         let begun = control.traffic().unwrap();
@@ -247,7 +247,7 @@ fn a_get_is_two_reads_and_a_set_a_message_and_its_answer() {
         let set = control.traffic().unwrap();
         assert!(cache.get(b"key", &mut value).await.unwrap());
         let got = control.traffic().unwrap();
-        cache.engine_mut().leave().await.unwrap();
+        cache.engine().leave().await.unwrap();
         drop(present);
         (set.since(&begun).of(Purpose::Request), got.since(&set).of(Purpose::Request), set_ns)
     });

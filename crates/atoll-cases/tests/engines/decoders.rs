@@ -1,5 +1,5 @@
-//! What every decoder of remote bytes must do with any bytes: refuse them, or give values within their bounds. Shared by the fuzz targets (`fuzz/`)
-//! and a seeded test on the stable compiler.
+//! What every decoder of remote bytes must do with any bytes: refuse them, or give values within
+//! their bounds. Shared by the fuzz targets (`fuzz/`) and a seeded test on the stable compiler.
 
 #![allow(missing_docs, unreachable_pub, dead_code, reason = "every user takes its part")]
 
@@ -32,7 +32,8 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
     })
 }
 
-/// A pool's header, as it is and with its checksum set right, then the engine's settings and layout.
+/// A pool's header, as it is and with its checksum set right, then the engine's settings and
+/// layout.
 pub fn pool_header(bytes: &[u8]) {
     let region_bytes = words(bytes).next().unwrap_or(0);
     let mut header: Vec<u64> = words(bytes.get(8..).unwrap_or(&[])).take(32).collect();
@@ -140,7 +141,8 @@ pub fn slot_words(bytes: &[u8]) {
     }
 }
 
-/// Every word that a pool of the table of objects keeps: slots, history entries, cells, access information.
+/// Every word that a pool of the table of objects keeps: slots, history entries, cells, access
+/// information.
 pub fn object_words(bytes: &[u8]) {
     let words: Vec<u64> = words(bytes).collect();
     let large_class = Class::of(LARGE_RECORD_BYTES).expect("it is small");
@@ -183,7 +185,8 @@ pub fn object_words(bytes: &[u8]) {
     }
 }
 
-/// What CliqueMap's server and clients get from each other: messages, entries, records as they are and with their checksum set right.
+/// What CliqueMap's server and clients get from each other: messages, entries, records as they are
+/// and with their checksum set right.
 pub fn cliquemap(bytes: &[u8]) {
     match wire::decode(bytes) {
         Some((head, wire::Told::Change(change, first, part))) => {

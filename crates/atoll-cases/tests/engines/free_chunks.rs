@@ -59,7 +59,8 @@ impl Taken {
     }
 }
 
-/// The whole pool is taken, then one chunk is given back at a time: each is found, and nothing after it.
+/// The whole pool is taken, then one chunk is given back at a time: each is found, and nothing
+/// after it.
 #[test]
 fn a_search_finds_the_only_free_chunk_wherever_it_begins() {
     for_each_seed(20, |seed| {

@@ -1,5 +1,5 @@
-//! Promise 6 for bytes: whatever stands in the pool behind its header, a client gives values of the key, misses or errors; it neither panics nor
-//! goes on for ever.
+//! Promise 6 for bytes: whatever stands in the pool behind its header, a client gives values of the
+//! key, misses or errors; it neither panics nor goes on for ever.
 
 use atoll_cache::{CacheError, Pooled, SetOptions, Value};
 use atoll_cases::{Case, Client, Dittoed, Forged, Learned, Queueing, Stored, Subject};
@@ -92,9 +92,9 @@ fn run<S: Subject>(seed: u64) -> Result<(), String> {
     vandalise(&sim, &S::Engine::pool_of(&pool).layout, &mut random, count);
     let played = case.play(&sim, &history, |mut client| async move {
         play(&mut client, 6).await;
-        judged(client.cache.engine_mut().verify().await);
+        judged(client.cache.engine().verify().await);
         judged(client.cache.flush().await);
-        judged(client.cache.engine_mut().leave().await);
+        judged(client.cache.engine().leave().await);
         Ok(client)
     });
     // Whether a pool so damaged takes new clients, and lets them go, is another matter.

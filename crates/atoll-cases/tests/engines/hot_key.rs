@@ -1,4 +1,5 @@
-//! Many clients set one key at a time, on a simulated network in virtual time: none of them waits for the others (see `overtaken`).
+//! Many clients set one key at a time, on a simulated network in virtual time: none of them waits
+//! for the others (see `overtaken`).
 
 use atoll_cache::ditto::{Ditto, DittoOptions};
 use atoll_cache::forge::{Forge, ForgeOptions};
@@ -36,7 +37,7 @@ fn cost_of_sets<G: Pooled<SimEndpoint> + 'static>(settings: PoolSettings, client
         let longest_ns = longest_ns.clone();
         sim.spawn("client", async move {
             use atoll_fabric::Endpoint;
-            let mut cache = Cache::new(G::join(&pool, endpoint).await.unwrap());
+            let cache = Cache::new(G::join(&pool, endpoint).await.unwrap());
             for _ in 0..sets {
                 let begun_ns = cache.engine().client().endpoint.now_ns();
                 cache.set(b"hot", &[7; 200], &SetOptions::default()).await.unwrap();

@@ -66,7 +66,7 @@ fn a_limit_is_kept_after_a_death<G: Pooled<ShmEndpoint>>(settings: PoolSettings)
     (10..16).for_each(|key| set(&mut client, key, 30).unwrap());
     assert_eq!(found(&mut client, 16), 16);
     host.write(G::pool_of(&host.shared).layout.deaths(), 1);
-    assert!(run_ready(client.engine_mut().repair()).unwrap().recounted);
+    assert!(run_ready(client.engine().repair()).unwrap().recounted);
     run_ready(client.tend()).unwrap();
     assert_eq!((run_ready(client.objects()).unwrap(), found(&mut client, 16)), (10, 10));
 }
@@ -148,9 +148,9 @@ fn a_bucket_full_of_large_objects_takes_another_one() {
 #[test]
 fn growth_by_less_than_a_chunk_is_refused_with_the_least_that_would_do() {
     let host = Host::<Forge<ShmEndpoint>>::new(ForgeOptions::default().for_growth(4 << 20, 4 << 20));
-    let mut client = host.client();
-    let refused = run_ready(client.engine_mut().grow(1)).unwrap_err().to_string();
+    let client = host.client();
+    let refused = run_ready(client.engine().grow(1)).unwrap_err().to_string();
     assert!(refused.contains("choose at least"), "{refused}");
-    let refused = run_ready(client.engine_mut().grow(1 << 40)).unwrap_err().to_string();
+    let refused = run_ready(client.engine().grow(1 << 40)).unwrap_err().to_string();
     assert!(refused.contains("at most"), "{refused}");
 }

@@ -5,6 +5,8 @@
 //! | `orders` | rare orders, made on purpose |
 //! | `stands_still` | a client that stands still is in nobody's way |
 //! | `hot_key` | clients that set one key do not wait for each other |
+//! | `idle` | what clients cost that do nothing |
+//! | `in_flight` | clients with many operations under way |
 //! | `resizing` | no verb touches memory that was given back |
 //! | `limits` | limits at their edges |
 //! | `free_chunks` | searches for a free chunk |
@@ -18,6 +20,8 @@ mod decoders;
 mod free_chunks;
 mod hostile;
 mod hot_key;
+mod idle;
+mod in_flight;
 mod limits;
 mod orders;
 mod resizing;

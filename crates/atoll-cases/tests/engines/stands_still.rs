@@ -1,5 +1,5 @@
-//! A client that stands still keeps what it holds, and is in no other client's way: what the others READ because of it is bounded,
-//! and what it was repairing others repair.
+//! A client that stands still keeps what it holds, and is in no other client's way: what the others
+//! READ because of it is bounded, and what it was repairing others repair.
 
 use atoll_cache::Pooled;
 use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
@@ -10,7 +10,7 @@ use atoll_cases::{Case, Stored, load};
 use atoll_fabric::batch::Operation;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity, Intent, Limits, Origin, VerbError, run_ready};
-use atoll_pool::registry::Member;
+use atoll_pool::registry::{Member, Protection};
 use atoll_pool::{ChunkState, Pool, chunks};
 use atoll_sim::{After, ClientId, Fault};
 use std::cell::Cell;
@@ -128,7 +128,8 @@ impl Endpoint for Counting {
     }
 }
 
-/// A client protects chunks and stops. The evictor that emptied them must not READ all signals with every update.
+/// A client protects chunks and stops. The evictor that emptied them must not READ all signals with
+/// every update.
 #[test]
 fn a_stopped_holder_of_a_protection_does_not_make_every_update_read_all_signals() {
     let region = Arc::new(ShmRegion::anonymous(4 << 20).unwrap());
@@ -158,8 +159,9 @@ fn a_stopped_holder_of_a_protection_does_not_make_every_update_read_all_signals(
     keys.by_ref().take(50_000).for_each(|key| set(&mut cache, key));
     let looks_alone = looks_of_updates(&mut cache);
     let chunk = queued().expect("the pool is full");
-    let mut batch = Batch::new();
-    stopped.protect(&mut batch, chunk);
+    let (mut batch, mut protection) = (Batch::new(), Protection::default());
+    run_ready(stopped.prepare(&endpoint, &mut protection)).unwrap();
+    stopped.protect(&mut batch, &mut protection, chunk);
     run_ready(endpoint.post(&mut batch)).unwrap();
     let is_leaving = || {
         let found = run_ready(chunks::descriptors(&endpoint, layout, chunk, 1)).unwrap()[0].chunk;
@@ -176,17 +178,17 @@ fn a_stopped_holder_of_a_protection_does_not_make_every_update_read_all_signals(
         looks < looks_alone + UPDATES / 50,
         "{looks} looks at the signals in {UPDATES} updates, before {looks_alone}"
     );
-    stopped.unprotect(&endpoint);
+    stopped.unprotect(&endpoint, &mut protection);
     for _ in 0..1_100 {
         set(&mut cache, 1);
     }
     assert!(!is_leaving(), "the chunk is of use again soon after the protection has ended");
     run_ready(stopped.leave(&endpoint)).unwrap();
-    run_ready(cache.engine_mut().leave()).unwrap();
+    run_ready(cache.engine().leave()).unwrap();
 }
 
-/// A client has blocks in hand and stops. The writer that empties the chunks of those blocks must not go through the chunks with
-/// every update.
+/// A client has blocks in hand and stops. The writer that empties the chunks of those blocks must
+/// not go through the chunks with every update.
 #[test]
 fn a_stopped_client_with_blocks_in_hand_does_not_make_every_update_read_the_chunks_of_those() {
     let bytes_per_update = |with_stopped: bool| {
@@ -210,9 +212,10 @@ fn a_stopped_client_with_blocks_in_hand_does_not_make_every_update_read_the_chun
             set(&mut stopped, key, sizes[(key as usize + 1) % sizes.len()]);
         }
         if !with_stopped {
-            run_ready(stopped.engine_mut().leave()).unwrap();
+            run_ready(stopped.engine().leave()).unwrap();
         }
-        // The pool is full of one size after another, so that chunks pass from one class to the next.
+        // The pool is full of one size after another, so that chunks pass from one class to the
+        // next.
         let mut keys = 1_000..;
         for bytes in sizes.into_iter().chain(sizes.into_iter().rev()) {
             for _ in 0..2 * (4 << 20) / (bytes + 60) {
@@ -238,8 +241,9 @@ fn a_stopped_client_with_blocks_in_hand_does_not_make_every_update_read_the_chun
 /// Steps of a repair at which its client stops.
 const REPAIR_STEPS: u64 = 400;
 
-/// A client dies with blocks in hand, another one stops at any step of its repair, and a third one repairs: of the dead client's cells
-/// at most one, which the stopped one is about to settle, stays.
+/// A client dies with blocks in hand, another one stops at any step of its repair, and a third one
+/// repairs: of the dead client's cells at most one, which the stopped one is about to settle,
+/// stays.
 #[test]
 fn a_stopped_repairer_does_not_keep_others_from_settling_the_cells_of_the_dead() {
     let mut stopped_before_the_end = 0;
@@ -273,14 +277,14 @@ fn a_stopped_repairer_does_not_keep_others_from_settling_the_cells_of_the_dead()
                 }
                 if number == 1 {
                     control.fault(me, Fault::Pause { ns: u64::MAX }, After::Steps(steps));
-                    client.cache.engine_mut().repair().await?;
+                    client.cache.engine().repair().await?;
                     settled.set((settled.get().0, settled.get().1, true));
                     return Ok(client);
                 }
                 client.cache.engine().client().endpoint.pause(10_000_000).await;
                 let before = cells(&weak.upgrade().expect("it runs"));
                 for _ in 0..4 {
-                    client.cache.engine_mut().repair().await?;
+                    client.cache.engine().repair().await?;
                     client.cache.tend().await?;
                 }
                 let after = cells(&weak.upgrade().expect("it runs"));

@@ -1,5 +1,5 @@
-//! Promise 4 of `forge` on the simulated fabric: clients die and stand still anywhere, and nothing wrong is served, nobody waits for ever, and
-//! everything that they held comes back.
+//! Promise 4 of `forge` on the simulated fabric: clients die and stand still anywhere, and nothing
+//! wrong is served, nobody waits for ever, and everything that they held comes back.
 //!
 //! | hole ([`Hole`]) | closed by | test |
 //! |---|---|---|
@@ -13,7 +13,8 @@
 //! | `IdleEvictor` | letting any client evict | `any_client_makes_room_when_the_one_that_evicts_is_dead` |
 //! | `UnorderedNodes` | awaiting what must be there before a verb on another node | `what_one_node_says_of_another_was_there_before`, a script in `orders` |
 //!
-//! A ticket of a ring that is never filled is a case of `holes`; a repair finds what it strands, too.
+//! A ticket of a ring that is never filled is a case of `holes`; a repair finds what it strands,
+//! too.
 
 use atoll_cache::Pooled;
 use atoll_cache::forge::layout::Queue;
@@ -48,7 +49,8 @@ fn promise_4_whoever_dies_wherever_nothing_is_wrong_and_nothing_is_lost() {
     assert!(runs.get() < 100 || kills.get() > runs.get() / 3, "clients die in few of the runs: {}", kills.get());
 }
 
-/// Runs drawn cases of one kind of hole: none fails while it is closed (see above), some do once it is open.
+/// Runs drawn cases of one kind of hole: none fails while it is closed (see above), some do once it
+/// is open.
 fn show(hole: Hole, seeds: u64, change: impl Fn(&mut Turmoil)) {
     let run = |seed, hole| {
         let mut turmoil: Turmoil = Turmoil::drawn(seed);
@@ -109,8 +111,9 @@ fn a_group_that_a_dead_client_was_putting_into_a_queue_gets_there() {
     });
 }
 
-/// Seen once in a thousand of the runs above: two dequeuers of one group, of which the one that comes too late dies with its ticket, and nobody puts a group
-/// into that queue until the repair is over.
+/// Seen once in a thousand of the runs above: two dequeuers of one group, of which the one that
+/// comes too late dies with its ticket, and nobody puts a group into that queue until the repair is
+/// over.
 #[test]
 fn no_group_comes_behind_the_head_where_a_dead_client_was() {
     let run = |hole| -> Result<(), String> {
@@ -131,7 +134,7 @@ fn no_group_comes_behind_the_head_where_a_dead_client_was() {
             }
         })?;
         case.play(&sim, &history, |mut client| async move {
-            while client.cache.engine_mut().repair().await?.clients == 0 {
+            while client.cache.engine().repair().await?.clients == 0 {
                 client.cache.engine().client().endpoint.pause(Times::default().suspect_ns).await;
             }
             // Each fills a group.
@@ -151,8 +154,9 @@ fn no_group_comes_behind_the_head_where_a_dead_client_was() {
 /// Steps of a client in the next test after which it stands still, and between two of them.
 const STEPS_BEFORE_PAUSE: std::ops::Range<u64> = 2_000..4_000;
 
-/// Seen once in 180 000 drawn runs. A dequeuer stands still between its ticket and its group. A repairer finds the node behind the head,
-/// steals the group and queues it again by another node. The dequeuer goes on, owns the group by the old node, and puts it back.
+/// Seen once in 180 000 drawn runs. A dequeuer stands still between its ticket and its group. A
+/// repairer finds the node behind the head, steals the group and queues it again by another node.
+/// The dequeuer goes on, owns the group by the old node, and puts it back.
 #[test]
 fn a_group_that_a_repairer_queued_again_has_one_node() {
     let run = |steps: u64, hole: Option<Hole>| -> Result<(), String> {
@@ -193,7 +197,7 @@ fn a_group_that_a_repairer_queued_again_has_one_node() {
                                 _ => {}
                             }
                         };
-                        client.cache.engine_mut().repair().await?;
+                        client.cache.engine().repair().await?;
                         is_repaired.set(true);
                         control.resume(dequeuer);
                     }
@@ -214,7 +218,8 @@ fn a_group_that_a_repairer_queued_again_has_one_node() {
     assert!(shown.iter().all(|(_, error)| Hole::LateDequeuer.is_shown_by(error)), "{shown:?}");
 }
 
-/// Each client that dies may leave an object counted against the limit that is not there. Others that live must not wait for ever for that.
+/// Each client that dies may leave an object counted against the limit that is not there. Others
+/// that live must not wait for ever for that.
 #[test]
 fn writers_have_the_limit_again_that_the_dead_had_used_up() {
     for_each_seed(20, |seed| {
@@ -287,7 +292,8 @@ fn promise_4_holds_in_every_interleaving_of_small_cases() {
     }
 }
 
-/// The same where verbs of a batch take effect in every permitted order, and READs and WRITEs are torn.
+/// The same where verbs of a batch take effect in every permitted order, and READs and WRITEs are
+/// torn.
 #[test]
 fn promise_4_holds_in_small_cases_whose_verbs_are_torn_and_reordered() {
     for name in ["replace-look", "delete-look", "insert-look", "replace-delete"] {

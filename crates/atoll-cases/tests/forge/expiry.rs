@@ -9,8 +9,8 @@ use atoll_sim::{Faults, for_each_seed};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Runs in which nothing is evicted, so that a miss is explained by an expiry alone, and in which wall clocks are wrong by
-/// up to years and monotone ones run at rates of their own.
+/// Runs in which nothing is evicted, so that a miss is explained by an expiry alone, and in which
+/// wall clocks are wrong by up to years and monotone ones run at rates of their own.
 fn nothing_is_served_late_or_lost_early<S: Subject>(seeds: u64) {
     let mut hits = 0;
     for_each_seed(seeds, |seed| {
@@ -77,15 +77,16 @@ fn promise_2_the_room_of_dead_objects_comes_back_before_most_live_ones_are_evict
                 }
             });
             played.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-            // Without the room of the dead a third of the live objects would go. Some go although there are dead ones elsewhere: a
-            // client looks at few groups before it evicts, and cannot clean without a chunk in its hands.
+            // Without the room of the dead a third of the live objects would go. Some go although
+            // there are dead ones elsewhere: a client looks at few groups before it evicts, and
+            // cannot clean without a chunk in its hands.
             assert!(*kept.borrow() >= 340, "{death:?}, seed {seed}: {} of 400 live objects are kept", kept.borrow());
         });
     }
 }
 
-/// Fills most of the pool with 400 objects that stay and as many that die, then writes as many new ones as three quarters of those; how
-/// many of the first are still there.
+/// Fills most of the pool with 400 objects that stay and as many that die, then writes as many new
+/// ones as three quarters of those; how many of the first are still there.
 async fn live_kept(client: &mut Client, death: Death) -> Result<u64, CacheError> {
     let value = [7u8; 72];
     let set = SetOptions::default();

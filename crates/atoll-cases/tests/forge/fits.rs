@@ -1,5 +1,5 @@
-//! What fits stays: while live objects take no more than four fifths of a `forge` pool, none is evicted, whatever is overwritten,
-//! deleted or expires. On shared memory, with real sizes.
+//! What fits stays: while live objects take no more than four fifths of a `forge` pool, none is
+//! evicted, whatever is overwritten, deleted or expires. On shared memory, with real sizes.
 
 use atoll_cache::Pooled;
 use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
@@ -45,8 +45,8 @@ impl Host {
     }
 
     fn verify(&self) {
-        let mut client = self.client();
-        let report = run_ready(client.engine_mut().verify()).unwrap();
+        let client = self.client();
+        let report = run_ready(client.engine().verify()).unwrap();
         assert_eq!(report.faults, Vec::<String>::new());
     }
 }

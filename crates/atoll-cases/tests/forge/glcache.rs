@@ -1,4 +1,5 @@
-//! The learned rule on the simulated fabric: promises 1 and 4 and the pool's invariants hold with it as with the others, before there are trees and with them.
+//! The learned rule on the simulated fabric: promises 1 and 4 and the pool's invariants hold with
+//! it as with the others, before there are trees and with them.
 
 use atoll_cache::forge::ForgePool;
 use atoll_cache::glcache::{FEATURES, Features, Sample};
@@ -34,7 +35,8 @@ fn nonsense() -> Vec<Sample> {
     (1..40).map(sample).collect()
 }
 
-/// Longer runs over more keys, so that trees are learned and say what goes; in every other run of nonsense to begin with.
+/// Longer runs over more keys, so that trees are learned and say what goes; in every other run of
+/// nonsense to begin with.
 #[test]
 fn promise_1_holds_when_trees_say_what_goes() {
     let with_trees = Rc::new(Cell::new(0));

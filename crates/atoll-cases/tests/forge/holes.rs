@@ -1,5 +1,5 @@
-//! The holes of the published prototypes, one case each: it passes under every seed while the hole is closed, and some seed shows the
-//! damage once the hole is opened.
+//! The holes of the published prototypes, one case each: it passes under every seed while the hole
+//! is closed, and some seed shows the damage once the hole is opened.
 //!
 //! | hole ([`Hole`]) | closed by | test |
 //! |---|---|---|
@@ -34,10 +34,12 @@ use atoll_sim::{Random, for_each_seed};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Seeds of a case of which one must show its hole, at most. All cases are made so that one in twenty does: another schedule is no false alarm.
+/// Seeds of a case of which one must show its hole, at most. All cases are made so that one in
+/// twenty does: another schedule is no false alarm.
 const SEEDS_TO_SHOW: usize = 50;
 
-/// Runs a case under `seeds` seeds with the hole closed, which must always pass, and open, which must not.
+/// Runs a case under `seeds` seeds with the hole closed, which must always pass, and open, which
+/// must not.
 fn show(hole: Hole, seeds: u64, case: impl Fn(u64) -> Case, run: impl Fn(&Case, u64) -> Result<(), String>) {
     for_each_seed(seeds, |seed| {
         let case = case(seed);
@@ -79,7 +81,8 @@ fn a_lookup_where_an_object_was_gives_nothing_that_was_replaced() {
     show(Hole::UncheckedAddress, 100, Case::drawn, drawn_load);
 }
 
-/// A pool with room for everything, so that a miss is a mistake: insertions and deletions of a few keys in one bucket.
+/// A pool with room for everything, so that a miss is a mistake: insertions and deletions of a few
+/// keys in one bucket.
 #[test]
 fn two_insertions_of_a_key_never_both_stay() {
     let case = |_| Case {
@@ -95,9 +98,11 @@ fn two_insertions_of_a_key_never_both_stay() {
     show(Hole::DuplicateKey, 100, case, drawn_load);
 }
 
-/// The tag in a slot has 16 bits of the generation. Here one client makes room for a large object again and again, and all free their chunks
-/// after every operation and turn the generation of every free chunk to a multiple of 2^16, while client 0 takes long to publish, so that a reused chunk gives the same slot words as before: only intents keep a change
-/// from taking one for the other. (No lookups: they rely on it that no chunk is reused so often while they look.)
+/// The tag in a slot has 16 bits of the generation. Here one client makes room for a large object
+/// again and again, and all free their chunks after every operation and turn the generation of
+/// every free chunk to a multiple of 2^16, while client 0 takes long to publish, so that a reused
+/// chunk gives the same slot words as before: only intents keep a change from taking one for the
+/// other. (No lookups: they rely on it that no chunk is reused so often while they look.)
 #[test]
 fn a_slot_word_that_comes_back_is_not_taken_for_the_old_one() {
     const REJOINS: usize = 1200;
@@ -180,7 +185,8 @@ fn no_update_is_lost_to_another_or_to_a_regrouping() {
     show(Hole::LostUpdate, 150, counters_and_sets, drawn_load);
 }
 
-/// A set that a counter overtook did not take place before it: the counter has counted what was there.
+/// A set that a counter overtook did not take place before it: the counter has counted what was
+/// there.
 #[test]
 fn a_set_is_not_done_since_a_counter_was_counted() {
     show(Hole::OvertakenBySight, 150, counters_and_sets, drawn_load);
@@ -194,7 +200,8 @@ fn a_set_is_not_done_since_the_object_was_moved() {
     show(Hole::OvertakenByCopy, 150, case, drawn_load);
 }
 
-/// Hot small objects, and large ones whose failed attempts leave a client with so many chunks that it gives further ones away.
+/// Hot small objects, and large ones whose failed attempts leave a client with so many chunks that
+/// it gives further ones away.
 #[test]
 fn hot_objects_outlive_the_chunk_that_they_are_moved_from() {
     let case =
@@ -276,7 +283,7 @@ fn writers_need_no_other_client_to_be_busy() {
     show(Hole::IdleEvictor, 100, Case::drawn, |case, seed| {
         let load = case.load.clone();
         let playing = Rc::new(Cell::new(case.clients - 1));
-        let checked = case.run_part(seed, |mut client| {
+        let checked = case.run_part(seed, |client| {
             let (load, playing) = (load.clone(), playing.clone());
             async move {
                 if client.number == 0 {
@@ -285,7 +292,7 @@ fn writers_need_no_other_client_to_be_busy() {
                     }
                     return Ok(client);
                 }
-                let done = load::run(&mut client.cache, client.number, client.seed, &load, &client.history).await;
+                let done = load::run(&client.cache, client.number, client.seed, &load, 1, &client.history).await;
                 playing.set(playing.get() - 1);
                 done.map(|()| client)
             }
@@ -302,7 +309,8 @@ fn a_node_of_a_cleaned_group_does_not_take_the_next_one() {
     show(Hole::StaleNode, 100, case, drawn_load);
 }
 
-/// Clients without a free chunk find the node that came; the others meet its chunks in slots and queues.
+/// Clients without a free chunk find the node that came; the others meet its chunks in slots and
+/// queues.
 #[test]
 fn a_chunk_of_a_node_that_came_meanwhile_is_no_damage() {
     let load = Load { keys: 40, operations: 60, value_bytes_max: 400, lookups: 40, mixed: true, expiring: false };
@@ -317,7 +325,8 @@ fn a_chunk_of_a_node_that_came_meanwhile_is_no_damage() {
     show(Hole::UnknownNode, 100, case, drawn_load);
 }
 
-/// What expired for one client must not be found, or given a later end, by another whose clock is behind.
+/// What expired for one client must not be found, or given a later end, by another whose clock is
+/// behind.
 #[test]
 fn what_has_expired_for_one_never_comes_back_for_another() {
     let load = Load { keys: 1, operations: 60, value_bytes_max: 20, lookups: 60, mixed: true, expiring: true };

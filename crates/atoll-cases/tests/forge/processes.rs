@@ -1,7 +1,8 @@
 //! `forge` over shared memory with several processes of several threads each: promises 1 and 5.
 //!
-//! Every process is this test binary again, told by its environment what to play. Operations are stamped with tickets from a word
-//! in a second region, so that the histories of all threads of all processes merge into one.
+//! Every process is this test binary again, told by its environment what to play. Operations are
+//! stamped with tickets from a word in a second region, so that the histories of all threads of all
+//! processes merge into one.
 
 use crate::ticketed::{Ticketed, decode};
 use atoll_cache::Pooled;
@@ -20,7 +21,8 @@ use std::sync::Arc;
 const REGION: &str = "ATOLL_TEST_REGION";
 const PART: &str = "ATOLL_TEST_PART";
 
-/// A pool in a named region, and what belongs to it. The names go when the test is over, also when it fails.
+/// A pool in a named region, and what belongs to it. The names go when the test is over, also when
+/// it fails.
 struct Named {
     name: String,
     home_bytes: u64,
@@ -62,13 +64,14 @@ impl Named {
         let endpoint = self.endpoint();
         run_ready(async {
             let pool = ForgePool::open(&endpoint, self.home_bytes).await.unwrap();
-            let mut forge = Forge::join(&pool, endpoint).await.unwrap();
+            let forge = Forge::join(&pool, endpoint).await.unwrap();
             self.create_node(pool.pool().layout.nodes_known(), bytes);
             forge.grow(bytes).await.unwrap();
         });
     }
 
-    /// Runs `processes` processes that play the part, and waits for them. A node with `growth_bytes` is added while they play.
+    /// Runs `processes` processes that play the part, and waits for them. A node with
+    /// `growth_bytes` is added while they play.
     fn play(&self, part: &str, processes: u32, growth_bytes: Option<u64>) {
         let children: Vec<Child> = (0..processes)
             .map(|process| {
@@ -90,7 +93,7 @@ impl Named {
         let endpoint = self.endpoint();
         run_ready(async {
             let pool = ForgePool::open(&endpoint, self.home_bytes).await.unwrap();
-            let mut forge = Forge::join(&pool, endpoint).await.unwrap();
+            let forge = Forge::join(&pool, endpoint).await.unwrap();
             let report = forge.verify().await.unwrap();
             assert_eq!(report.faults, Vec::<String>::new());
         });
@@ -172,12 +175,12 @@ fn a_process_that_another_test_started() {
     });
 }
 
-fn record_history(named: &Named, mut cache: Cache<Forge<ShmEndpoint>>, client: u32, round: u64) {
+fn record_history(named: &Named, cache: Cache<Forge<ShmEndpoint>>, client: u32, round: u64) {
     let tickets = Arc::new(ShmRegion::open(&named.tickets()).unwrap());
     let recorder = Ticketed::new(tickets);
     let case: Case = Case::drawn(round);
     let load = Load { keys: 12, operations: 2000, ..case.load };
-    run_ready(load::run(&mut cache, client, round, &load, &recorder)).unwrap();
+    run_ready(load::run(&cache, client, round, &load, 1, &recorder)).unwrap();
     std::fs::write(named.history(client), recorder.encoded()).unwrap();
 }
 
@@ -192,12 +195,13 @@ fn value_of(key: u64, writer: u32, bytes: usize) -> Vec<u8> {
     value
 }
 
-fn set_sizes(mut cache: Cache<Forge<ShmEndpoint>>, client: u32, round: u64) {
+fn set_sizes(cache: Cache<Forge<ShmEndpoint>>, client: u32, round: u64) {
     let mut random = Random::stream(round, 100 + u64::from(client));
     let (mut value, mut hits) = (Value::new(), 0);
     for step in 0..3000 {
         let key = random.below(400);
-        // From 1 B to 1 MiB, small ones as likely as large ones; in the middle nearly all are small.
+        // From 1 B to 1 MiB, small ones as likely as large ones; in the middle nearly all are
+        // small.
         let octaves = if step / 1000 == 1 { 11 } else { 21 };
         let octave = random.below(octaves);
         let bytes = 1 + random.below(1 << octave) as usize;

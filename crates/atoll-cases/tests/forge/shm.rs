@@ -27,8 +27,8 @@ impl Host {
     }
 
     fn verify(&self) {
-        let mut client = self.client();
-        let report = run_ready(client.engine_mut().verify()).unwrap();
+        let client = self.client();
+        let report = run_ready(client.engine().verify()).unwrap();
         assert_eq!(report.faults, Vec::<String>::new());
     }
 }
@@ -40,7 +40,7 @@ fn value_of(key: u64, version: u64, bytes: usize) -> Vec<u8> {
 #[test]
 fn what_was_set_is_found_in_every_size() {
     let host = Host::new(&ForgeOptions::default(), 64 << 20);
-    let mut cache = host.client();
+    let cache = host.client();
     let mut value = Value::new();
     run_ready(async {
         for bytes in
@@ -70,7 +70,7 @@ fn what_was_set_is_found_in_every_size() {
 fn a_full_pool_keeps_taking_sets_of_skewed_and_shifting_sizes_and_never_serves_a_wrong_value() {
     for options in [ForgeOptions::default(), ForgeOptions::paper()] {
         let host = Host::new(&options, 16 << 20);
-        let mut cache = host.client();
+        let cache = host.client();
         let mut versions: HashMap<u64, (u64, usize)> = HashMap::new();
         let (mut value, mut random, mut hits) = (Value::new(), 88_172_645_463_325_252u64, 0);
         let mut next = move || {
@@ -139,7 +139,7 @@ fn increments_of_threads_add_up_and_nothing_is_lost_to_regrouping() {
     let host = Host::new(&ForgeOptions::default(), 4 << 20);
     std::thread::scope(|scope| {
         for thread in 0..3u64 {
-            let mut cache = host.client();
+            let cache = host.client();
             scope.spawn(move || {
                 for step in 0..30_000u64 {
                     run_ready(async {
@@ -151,7 +151,7 @@ fn increments_of_threads_add_up_and_nothing_is_lost_to_regrouping() {
             });
         }
     });
-    let mut cache = host.client();
+    let cache = host.client();
     let total = run_ready(cache.increment(b"shared", 0)).unwrap();
     assert_eq!(total, Number::Value(90_000));
     assert!(cache.engine().stats().puts > 0);

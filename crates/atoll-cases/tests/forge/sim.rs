@@ -1,4 +1,5 @@
-//! `forge` on the simulated fabric: promises 1, 5 and the pool's invariants, under every liberty of the contract.
+//! `forge` on the simulated fabric: promises 1, 5 and the pool's invariants, under every liberty of
+//! the contract.
 
 use atoll_cache::{Condition, Value};
 use atoll_cases::{Case, Forged, load};
@@ -22,8 +23,8 @@ fn promise_1_histories_are_linearizable_and_the_pool_is_sound_whatever_the_sched
     assert!(hits.get() > 0, "a load that never hits shows nothing");
 }
 
-/// Large values: their extents are read after the slot, and pass to another record when the object is moved. A set-if-absent that is refused tells
-/// what it has read.
+/// Large values: their extents are read after the slot, and pass to another record when the object
+/// is moved. A set-if-absent that is refused tells what it has read.
 #[test]
 fn promise_1_a_change_of_a_large_object_never_decides_on_bytes_that_were_reused() {
     for_each_seed(1000, |seed| {

@@ -1,4 +1,5 @@
-//! The engine on a simulated network in virtual time: the same protocol code, with what its verbs cost.
+//! The engine on a simulated network in virtual time: the same protocol code, with what its verbs
+//! cost.
 
 use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
 use atoll_cache::{Cache, SetOptions, Value};
@@ -26,7 +27,7 @@ fn gets_that_hit() -> (Posted, u64) {
         .map(|number| {
             let (pool, endpoint) = (pool.clone(), sim.endpoint_on("client", number % COMPUTE_NODES));
             let cache = sim.block_on(async move {
-                let mut forge = Forge::join(&pool, endpoint).await.unwrap();
+                let forge = Forge::join(&pool, endpoint).await.unwrap();
                 // With it a GET of a known key takes one round trip.
                 forge.set_address_cache(0);
                 Cache::new(forge)
@@ -37,7 +38,7 @@ fn gets_that_hit() -> (Posted, u64) {
     let run = |gets: bool| {
         for client in &clients {
             let place = client.clone();
-            let mut cache = client.take().unwrap();
+            let cache = client.take().unwrap();
             sim.spawn("client", async move {
                 let mut value = Value::new();
                 for number in 0..if gets { GETS } else { KEYS } {
@@ -83,7 +84,7 @@ fn round_trips_for_room(clients: u16) -> f64 {
     for number in 0..clients {
         let (pool, endpoint) = (pool.clone(), sim.endpoint_on("client", number % COMPUTE_NODES));
         sim.spawn("client", async move {
-            let mut cache = Cache::new(Forge::join(&pool, endpoint).await.unwrap());
+            let cache = Cache::new(Forge::join(&pool, endpoint).await.unwrap());
             let value = vec![7; 5 * chunk_bytes];
             for set in 0..SETS {
                 let key = (u64::from(number) << 32 | set).to_le_bytes();
@@ -101,7 +102,8 @@ fn round_trips_for_room(clients: u16) -> f64 {
 fn looking_for_free_chunks_costs_less_than_evicting_however_many_clients_look() {
     let (few, many) = (round_trips_for_room(24), round_trips_for_room(96));
     println!("round trips for each SET: 24 clients {few:.1}, 96 clients {many:.1}");
-    // Five chunks for each value and one more: with searches that all began at one place and went through everything it was twice as many.
+    // Five chunks for each value and one more: with searches that all began at one place and went
+    // through everything it was twice as many.
     assert!(few < 130.0 && many < 130.0, "24 clients {few:.1}, 96 clients {many:.1}");
 }
 
@@ -114,7 +116,7 @@ fn verbs_for_a_dead_record(value_bytes: usize) -> f64 {
     let endpoint = sim.endpoint("client");
     sim.block_on(async move {
         let pool = ForgePool::format(&endpoint, settings).await.unwrap();
-        let mut cache = Cache::new(Forge::join(&pool, endpoint).await.unwrap());
+        let cache = Cache::new(Forge::join(&pool, endpoint).await.unwrap());
         for set in 0..2 * KEYS {
             let key = (set % KEYS).to_le_bytes();
             cache.set(&key, &vec![7; value_bytes], &SetOptions::default()).await.unwrap();
@@ -129,6 +131,7 @@ fn verbs_for_a_dead_record(value_bytes: usize) -> f64 {
 fn of_small_records_that_die_every_second_is_counted() {
     let (small, longer) = (verbs_for_a_dead_record(100), verbs_for_a_dead_record(4_000));
     println!("verbs for each dead record: {small:.2} of 100 bytes, {longer:.2} of 4000");
-    // The pool is told of every chunk's worth besides, which is up to an eighth of a verb for each of the longer ones.
+    // The pool is told of every chunk's worth besides, which is up to an eighth of a verb for each
+    // of the longer ones.
     assert!((0.48..0.53).contains(&small) && (0.99..1.13).contains(&longer), "{small:.2} and {longer:.2}");
 }

@@ -1,5 +1,5 @@
-//! The words that one READ brings are of different moments, in any order: what is decided by several of them together is decided
-//! by words that were READ in a known order.
+//! The words that one READ brings are of different moments, in any order: what is decided by
+//! several of them together is decided by words that were READ in a known order.
 
 use atoll_cache::Pooled;
 use atoll_cache::forge::ForgePool;
@@ -11,8 +11,8 @@ use atoll_sim::{Sim, SimOptions, for_each_seed};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Client 0 repairs all the time, while two clients replace large objects of keys of many buckets. The pool has room for all of
-/// them, so that a miss is a mistake.
+/// Client 0 repairs all the time, while two clients replace large objects of keys of many buckets.
+/// The pool has room for all of them, so that a miss is a mistake.
 fn repair_beside_large_objects<S: Subject>(chunk_bytes: u32, chunks: u64, seeds: u64) {
     for_each_seed(seeds, |seed| {
         let case = Case::<S> { chunk_bytes, chunks, slots: 64, evictions: Evictions::Never, ..Case::default() };
@@ -22,7 +22,7 @@ fn repair_beside_large_objects<S: Subject>(chunk_bytes: u32, chunks: u64, seeds:
             async move {
                 if client.number == 0 {
                     while writers.get() > 0 {
-                        client.cache.engine_mut().repair().await?;
+                        client.cache.engine().repair().await?;
                         client.cache.engine().client().endpoint.pause(100).await;
                     }
                     return Ok(client);

@@ -1,4 +1,5 @@
-//! `forge` without one or the other of its techniques, on the simulated fabric: what it promises does not depend on them.
+//! `forge` without one or the other of its techniques, on the simulated fabric: what it promises
+//! does not depend on them.
 
 use atoll_cache::forge::{ForgeOptions, Variant};
 use atoll_cases::{Case, Forged};
@@ -13,7 +14,8 @@ const NONE: Variant = Variant {
     eager_hotness: false,
 };
 
-/// Runs drawn cases of a variant: histories are linearizable, the pool is sound, every client comes to its end.
+/// Runs drawn cases of a variant: histories are linearizable, the pool is sound, every client comes
+/// to its end.
 fn promises_hold(variant: Variant) {
     let hits = Cell::new(0);
     for_each_seed(300, |seed| {

@@ -1,4 +1,5 @@
-//! What has expired on the table of objects goes by itself, and nothing else goes for having expired.
+//! What has expired on the table of objects goes by itself, and nothing else goes for having
+//! expired.
 
 use atoll_cache::ditto::{Ditto, DittoOptions};
 use atoll_cache::kvs::{self, Kvs};
@@ -33,7 +34,7 @@ impl Host {
     }
 
     fn verify<R: Replacement<ShmEndpoint>>(&self) {
-        let report = run_ready(self.client::<R>().engine_mut().verify()).unwrap();
+        let report = run_ready(self.client::<R>().engine().verify()).unwrap();
         assert_eq!(report.faults, Vec::<String>::new());
     }
 }
@@ -42,7 +43,8 @@ fn expiring(ms: u64) -> SetOptions {
     SetOptions { expiry: Expiry::InMs(ms), ..SetOptions::default() }
 }
 
-/// A tenth of the pool expires at once, and clients that have no request tend as a server makes them.
+/// A tenth of the pool expires at once, and clients that have no request tend as a server makes
+/// them.
 fn goes_by_itself<R: Replacement<ShmEndpoint>>(settings: PoolSettings) {
     let host = Host::new(settings);
     let mut clients: Vec<_> = (0..2).map(|_| host.client::<R>()).collect();
@@ -92,7 +94,7 @@ fn promise_2_what_has_expired_is_counted_out_and_reusable_within_five_seconds_wi
 #[test]
 fn promise_1_an_object_does_not_expire_because_the_last_one_of_its_slot_did() {
     let host = Host::new(kvs::options().for_growth(4 << 20, 0));
-    let mut cache: Cache<Kvs<ShmEndpoint>> = host.client();
+    let cache: Cache<Kvs<ShmEndpoint>> = host.client();
     let mut value = Value::new();
     let first = 5_000u64;
     run_ready(async {
@@ -122,7 +124,7 @@ fn promise_1_an_object_does_not_expire_because_the_last_one_of_its_slot_did() {
 #[test]
 fn promise_1_what_has_not_expired_is_there_after_clients_have_looked_for_what_has() {
     let host = Host::new(DittoOptions::default().for_capacity(4 << 20));
-    let mut cache: Cache<Ditto<ShmEndpoint>> = host.client();
+    let cache: Cache<Ditto<ShmEndpoint>> = host.client();
     let mut value = Value::new();
     for number in 0..5_000u64 {
         let options = if number % 2 == 0 { expiring(1_000_000) } else { SetOptions::default() };
@@ -150,7 +152,7 @@ fn promise_1_what_has_not_expired_is_there_after_clients_have_looked_for_what_ha
 #[test]
 fn clients_of_every_engine_look_for_what_has_expired_while_they_have_requests() {
     let host = Host::new(QueueOptions::new(QueuePolicy::Sieve).for_capacity(4 << 20));
-    let mut cache: Cache<Queued<ShmEndpoint>> = host.client();
+    let cache: Cache<Queued<ShmEndpoint>> = host.client();
     for number in 0..3_000u64 {
         run_ready(cache.set(&number.to_le_bytes(), &[1; 100], &expiring(50))).unwrap();
     }

@@ -1,4 +1,5 @@
-//! Every interleaving of small cases on the table of objects: see `atoll sim explore`, which has larger ones, too.
+//! Every interleaving of small cases on the table of objects: see `atoll sim explore`, which has
+//! larger ones, too.
 
 use atoll_cases::explored::{Bounds, SmallCase};
 use atoll_cases::{Dittoed, Queueing, Stored, Subject};

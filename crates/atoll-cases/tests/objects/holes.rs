@@ -1,5 +1,6 @@
-//! The holes of Ditto's published prototype, and those that the table of objects could have of its own, one case each: it passes under every seed
-//! while the hole is closed, and some seed shows the damage once the hole is opened. `kvs` is the same table without what `ditto` adds.
+//! The holes of Ditto's published prototype, and those that the table of objects could have of its
+//! own, one case each: it passes under every seed while the hole is closed, and some seed shows the
+//! damage once the hole is opened. `kvs` is the same table without what `ditto` adds.
 //!
 //! | hole ([`Hole`]) | closed by | test |
 //! |---|---|---|
@@ -28,8 +29,8 @@
 //! | `UnfencedRepair` | the fence | `what_a_client_that_stands_still_could_still_write_is_not_reused` |
 //! | `UnorderedNodes` | awaiting what must be there before a verb on another node | `what_one_node_says_of_another_was_there_before` |
 //!
-//! Those of `orders` are scripts, since seeds show them too rarely. `cargo test -p atoll-cases --test objects holes:: -- --nocapture` prints how many
-//! seeds show each of the others.
+//! Those of `orders` are scripts, since seeds show them too rarely. `cargo test -p atoll-cases
+//! --test objects holes:: -- --nocapture` prints how many seeds show each of the others.
 
 use atoll_cache::ditto::DittoOptions;
 use atoll_cache::objects::layout::{BUCKET_SLOTS, CELLS};
@@ -43,10 +44,12 @@ use atoll_sim::{After, ClientId, Fault, Fencing, Random, Strategy, for_each_seed
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Seeds of a case of which one must show its hole, at most. All cases are made so that one in twenty does: another schedule is no false alarm.
+/// Seeds of a case of which one must show its hole, at most. All cases are made so that one in
+/// twenty does: another schedule is no false alarm.
 const SEEDS_TO_SHOW: usize = 50;
 
-/// Runs `run` under `seeds` seeds with the hole closed, which must always pass, and open, which must not.
+/// Runs `run` under `seeds` seeds with the hole closed, which must always pass, and open, which
+/// must not.
 fn show(hole: Hole, seeds: u64, run: impl Fn(u64, Option<Hole>) -> Result<(), String>) {
     for_each_seed(seeds, |seed| {
         if let Err(error) = run(seed, None) {
@@ -87,7 +90,8 @@ fn a_lookup_never_gives_torn_or_foreign_bytes() {
     show_case(Hole::Validation, 100, Case::<Dittoed>::drawn);
 }
 
-/// One key, whose blocks are few: a delayed lookup finds another record of its key where it looks, perhaps one that is written and not published.
+/// One key, whose blocks are few: a delayed lookup finds another record of its key where it looks,
+/// perhaps one that is written and not published.
 #[test]
 fn a_lookup_never_gives_another_record_of_its_block() {
     let case = |_| Case::<Stored> { clients: 6, strategy: Strategy::Priorities, ..Case::default() };
@@ -110,7 +114,8 @@ fn a_lookup_never_gives_another_record_of_its_block() {
     });
 }
 
-/// Insertions and deletions of keys in two buckets, whose free places change all the time: only inserters that choose different places can both stay.
+/// Insertions and deletions of keys in two buckets, whose free places change all the time: only
+/// inserters that choose different places can both stay.
 #[test]
 fn two_insertions_of_a_key_never_both_stay() {
     show_case(Hole::DuplicateKey, 100, |_| Case::<Stored> {
@@ -137,7 +142,8 @@ fn no_update_is_lost_to_another() {
     show_case(Hole::LostUpdate, 100, counters_and_sets);
 }
 
-/// A set that a counter overtook did not take place before it: the counter has counted what was there.
+/// A set that a counter overtook did not take place before it: the counter has counted what was
+/// there.
 #[test]
 fn a_set_is_not_done_since_a_counter_was_counted() {
     show_case(Hole::OvertakenBySight, 100, counters_and_sets);
@@ -151,7 +157,8 @@ fn a_set_is_not_done_since_the_object_was_moved() {
     show_case(Hole::OvertakenByCopy, 100, case);
 }
 
-/// What expired for one client must not be found, or given a later end, by another whose clock is behind.
+/// What expired for one client must not be found, or given a later end, by another whose clock is
+/// behind.
 #[test]
 fn what_has_expired_for_one_never_comes_back_for_another() {
     let load = Load { keys: 1, operations: 150, value_bytes_max: 20, lookups: 60, mixed: true, expiring: true };
@@ -201,7 +208,8 @@ fn hostile_slot_words_are_never_followed_out_of_the_heap() {
     });
 }
 
-/// Values of many sizes in a pool so tight that chunks change their class all the time, and clients that are slow with the blocks that they took.
+/// Values of many sizes in a pool so tight that chunks change their class all the time, and clients
+/// that are slow with the blocks that they took.
 #[test]
 fn a_chunk_is_not_used_anew_while_somebody_has_a_block_of_it() {
     let case = |seed| Case::<Stored> { chunks: 14 + seed % 6, clients: 4, hesitation_ns: 20_000, ..Case::default() };
@@ -238,8 +246,9 @@ async fn several_sizes<S: Subject>(mut client: Client<S>) -> Result<Client<S>, C
     Ok(client)
 }
 
-/// Tags of two bits, one key, and a client that takes long to publish: another one uses two blocks in turn, so that its slot's word comes back
-/// meanwhile. Both have a round after every operation, so that no block rests for long.
+/// Tags of two bits, one key, and a client that takes long to publish: another one uses two blocks
+/// in turn, so that its slot's word comes back meanwhile. Both have a round after every operation,
+/// so that no block rests for long.
 #[test]
 fn a_slot_word_that_comes_back_is_not_taken_for_the_old_one() {
     let options = DittoOptions { tag_bits: 2, ..DittoOptions::default() };
@@ -337,7 +346,8 @@ fn what_a_client_that_stands_still_could_still_write_is_not_reused() {
     });
 }
 
-/// A slot that points to a block whose record its writer never wrote, or a block taken that no cell tells of.
+/// A slot that points to a block whose record its writer never wrote, or a block taken that no cell
+/// tells of.
 #[test]
 fn what_one_node_says_of_another_was_there_before() {
     show_turmoil::<Stored>(Hole::UnorderedNodes, 150, |_, turmoil| {
@@ -350,7 +360,8 @@ fn what_one_node_says_of_another_was_there_before() {
 /// Steps that the repair of the next test takes at most.
 const REPAIR_STEPS: u64 = 250;
 
-/// One client dies just after it has taken a block, another at every step at which it puts that one's block back, and a third repairs what is left.
+/// One client dies just after it has taken a block, another at every step at which it puts that
+/// one's block back, and a third repairs what is left.
 #[test]
 fn a_block_comes_back_although_who_puts_it_back_dies() {
     let run = |seed, hole| {
@@ -365,7 +376,8 @@ fn a_block_comes_back_although_who_puts_it_back_dies() {
                 let me = control.identified(client.cache.engine().client().endpoint.identity()).expect("it has posted");
                 tasks[number].set(Some(me));
                 if number == 0 {
-                    // The chunk of the first one is not its own any more when it takes that one's block.
+                    // The chunk of the first one is not its own any more when it takes that one's
+                    // block.
                     for (step, key) in (0..).zip([b"a", b"b", b"c", b"d", b"e", b"f", b"a"]) {
                         client.set(key, load::unique_value(0, step, 100)).await?;
                     }
@@ -378,7 +390,7 @@ fn a_block_comes_back_although_who_puts_it_back_dies() {
                 if number == 1 {
                     control.fault(me, Fault::Kill, After::Steps(seed % REPAIR_STEPS));
                 }
-                client.cache.engine_mut().repair().await?;
+                client.cache.engine().repair().await?;
                 Ok(client)
             }
         })?;
@@ -392,8 +404,8 @@ fn a_block_comes_back_although_who_puts_it_back_dies() {
     assert!(shown > 0, "the hole is open and no kill shows it");
 }
 
-/// A client dies with blocks in hand. A second one settles its cells, and at any time meanwhile a third one joins at its place: a
-/// cell that is settled stays so.
+/// A client dies with blocks in hand. A second one settles its cells, and at any time meanwhile a
+/// third one joins at its place: a cell that is settled stays so.
 #[test]
 fn what_was_left_in_cells_is_settled_once() {
     show(Hole::RewrittenCells, 200, |seed, hole| {
@@ -420,7 +432,7 @@ fn what_was_left_in_cells_is_settled_once() {
                     client.cache.engine().client().endpoint.pause(1_000).await;
                 }
                 if number == 1 {
-                    client.cache.engine_mut().repair().await?;
+                    client.cache.engine().repair().await?;
                     is_repaired.set(true);
                     // It lives on for a while.
                     client.cache.engine().client().endpoint.pause(100_000_000).await;
@@ -435,7 +447,7 @@ fn what_was_left_in_cells_is_settled_once() {
                 for step in 0..4 {
                     client.set(b"a", load::unique_value(2, step, 20 + 40 * step)).await?;
                     client.cache.tend().await?;
-                    client.cache.engine_mut().repair().await?;
+                    client.cache.engine().repair().await?;
                 }
                 let engine = client.cache.engine();
                 let at = engine.pool().layout().cells(engine.client().me().slot);

@@ -51,7 +51,7 @@ impl Host {
     }
 
     fn verify_queues(&self) {
-        let report = run_ready(self.queues_client().engine_mut().verify()).unwrap();
+        let report = run_ready(self.queues_client().engine().verify()).unwrap();
         assert_eq!(report.faults, Vec::<String>::new());
     }
 
@@ -60,12 +60,12 @@ impl Host {
     }
 
     fn verify_ditto(&self) {
-        let report = run_ready(self.ditto_client().engine_mut().verify()).unwrap();
+        let report = run_ready(self.ditto_client().engine().verify()).unwrap();
         assert_eq!(report.faults, Vec::<String>::new());
     }
 
     fn verify_kvs(&self) {
-        let report = run_ready(self.kvs_client().engine_mut().verify()).unwrap();
+        let report = run_ready(self.kvs_client().engine().verify()).unwrap();
         assert_eq!(report.faults, Vec::<String>::new());
     }
 }
@@ -111,11 +111,12 @@ fn what_was_set_is_found_in_every_size() {
     }
 }
 
-/// Values of the greatest length take a quarter of the heap; what is longer is refused and changes nothing.
+/// Values of the greatest length take a quarter of the heap; what is longer is refused and changes
+/// nothing.
 #[test]
 fn promise_6_values_at_the_limit_are_taken_and_longer_ones_refused() {
     let host = Host::ditto(16 << 20);
-    let mut cache = host.ditto_client();
+    let cache = host.ditto_client();
     let (mut value, most) = (Value::new(), cache.value_bytes_max());
     run_ready(async {
         for step in 0..12u64 {
@@ -139,7 +140,7 @@ fn promise_6_values_at_the_limit_are_taken_and_longer_ones_refused() {
 #[test]
 fn a_full_pool_keeps_taking_sets_of_skewed_and_shifting_sizes_and_never_serves_a_wrong_value() {
     let host = Host::ditto(16 << 20);
-    let mut cache = host.ditto_client();
+    let cache = host.ditto_client();
     let mut versions: HashMap<u64, (u64, usize)> = HashMap::new();
     let (mut value, mut random, mut hits) = (Value::new(), Random::new(3), 0);
     for step in 0..40_000u64 {
@@ -192,11 +193,12 @@ fn a_pool_limited_in_objects_never_holds_more() {
     }
 }
 
-/// The index is made for objects of 320 bytes; these have a fifth of that, so that buckets fill long before the heap does.
+/// The index is made for objects of 320 bytes; these have a fifth of that, so that buckets fill
+/// long before the heap does.
 #[test]
 fn promise_5_objects_much_smaller_than_expected_fill_the_index_and_no_set_fails() {
     let host = Host::ditto(4 << 20);
-    let mut cache = host.ditto_client();
+    let cache = host.ditto_client();
     let (mut value, mut hits) = (Value::new(), 0);
     run_ready(async {
         for step in 0..200_000u64 {
@@ -215,15 +217,16 @@ fn promise_5_objects_much_smaller_than_expected_fill_the_index_and_no_set_fails(
     host.verify_ditto();
 }
 
-/// Objects live for a few milliseconds only: what has expired is a miss, and its bytes come back without a hit.
-/// More candidates than a batch has verbs, of each of which the words beside the object are READ.
+/// Objects live for a few milliseconds only: what has expired is a miss, and its bytes come back
+/// without a hit. More candidates than a batch has verbs, of each of which the words beside the
+/// object are READ.
 #[test]
 fn samples_of_full_buckets_are_judged_by_experts_with_words_beside_objects() {
     let options = DittoOptions { object_bytes_mean: 2048, ..DittoOptions::adaptive("lru-k+lru".parse().unwrap()) };
     let settings = options.for_capacity(8 << 20);
     let expected = settings.capacity_bytes / 2048;
     let host = Host::new(PoolSettings { objects_max: 15 * expected / 8, ..settings });
-    let mut cache = host.ditto_client();
+    let cache = host.ditto_client();
     for key in 0..10 * expected {
         run_ready(cache.set(&key.to_le_bytes(), b"small", &SetOptions::default())).unwrap();
     }
@@ -233,7 +236,7 @@ fn samples_of_full_buckets_are_judged_by_experts_with_words_beside_objects() {
 #[test]
 fn promise_2_what_has_expired_is_a_miss_and_leaves_room() {
     let host = Host::ditto(4 << 20);
-    let mut cache = host.ditto_client();
+    let cache = host.ditto_client();
     let mut value = Value::new();
     run_ready(async {
         for round in 0..30u64 {
@@ -319,7 +322,8 @@ fn promise_5_threads_set_many_sizes_in_a_small_pool_with_queues_and_no_set_fails
     }
 }
 
-/// Its chunks, of which it has many in the cutting, are not to be had, and after a while what is in them is at the end of every list.
+/// Its chunks, of which it has many in the cutting, are not to be had, and after a while what is in
+/// them is at the end of every list.
 fn an_idle_client_is_in_nobodys_way<R: Replacement<ShmEndpoint>>(settings: PoolSettings) -> Host {
     let host = Host::new(PoolSettings { clients_max: 2, ..settings });
     let [mut idle, mut busy] = [(); 2].map(|()| Cache::new(host.engine::<R>()));
@@ -344,7 +348,8 @@ fn promise_5_a_client_that_does_nothing_is_in_nobodys_way() {
     }
 }
 
-/// With words beside objects no chunk can be emptied while somebody is in the middle of an operation. Who wants chunks then is told so, and the cache is not emptied for it.
+/// With words beside objects no chunk can be emptied while somebody is in the middle of an
+/// operation. Who wants chunks then is told so, and the cache is not emptied for it.
 #[test]
 fn promise_4_a_client_that_stops_in_an_operation_does_not_cost_what_is_cached() {
     let options = DittoOptions { experts: "lru-k".parse().unwrap(), ..DittoOptions::default() };
@@ -370,12 +375,13 @@ fn promise_4_a_client_that_stops_in_an_operation_does_not_cost_what_is_cached() 
     host.verify_ditto();
 }
 
-/// The index of a pool with queues fills long before its heap does; then its buckets say what goes, and the queues hear of it.
+/// The index of a pool with queues fills long before its heap does; then its buckets say what goes,
+/// and the queues hear of it.
 #[test]
 fn promise_5_queues_of_objects_much_smaller_than_expected_take_every_set_and_stay_sound() {
     for policy in QueuePolicy::ALL {
         let host = Host::queues(policy, 1 << 20);
-        let mut cache = host.queues_client();
+        let cache = host.queues_client();
         run_ready(async {
             for step in 0..20_000u64 {
                 cache.set(&step.to_le_bytes(), &value_of(step, 0, 8), &SetOptions::default()).await.unwrap();
@@ -425,7 +431,7 @@ fn promise_4_a_lock_whose_holder_is_gone_is_taken_over_and_nobody_waits_for_ever
         let (gone, kept) = (9_999 << 32 | 1, u64::from(me.slot + 1) << 32 | u64::from(me.epoch));
         let endpoint = ShmEndpoint::new(host.region.clone());
         let at = |list: u64| host.pool.layout().replacement().add(LIST_BYTES * list);
-        run_ready(cache.engine_mut().tend()).unwrap();
+        run_ready(cache.engine().tend()).unwrap();
         for list in 0..lists {
             let mut batch = Batch::new();
             batch.compare_and_swap(at(list), 0, if list % 2 == 0 { gone } else { kept });
@@ -448,7 +454,7 @@ fn increments_of_threads_add_up_while_blocks_change_hands() {
     let host = Host::ditto(16 << 20);
     std::thread::scope(|scope| {
         for thread in 0..3u64 {
-            let mut cache = host.ditto_client();
+            let cache = host.ditto_client();
             scope.spawn(move || {
                 for step in 0..20_000u64 {
                     run_ready(async {
@@ -460,7 +466,7 @@ fn increments_of_threads_add_up_while_blocks_change_hands() {
             });
         }
     });
-    let mut cache = host.ditto_client();
+    let cache = host.ditto_client();
     assert_eq!(run_ready(cache.increment(b"shared", 0)).unwrap(), Number::Value(60_000));
     drop(cache);
     host.verify_ditto();

@@ -1,5 +1,5 @@
-//! Engines on the table of objects, on the simulated fabric: promises 1, 4, 5 and the pool's invariants, under every liberty of the contract and
-//! whatever goes wrong.
+//! Engines on the table of objects, on the simulated fabric: promises 1, 4, 5 and the pool's
+//! invariants, under every liberty of the contract and whatever goes wrong.
 
 use atoll_cache::Pooled;
 use atoll_cases::{Case, Dittoed, Queueing, Stored, Subject, Turmoil, load};

@@ -1,4 +1,5 @@
-//! Objects of all sizes have their part of the memory: blocks of one size class are taken from another as both are written.
+//! Objects of all sizes have their part of the memory: blocks of one size class are taken from
+//! another as both are written.
 
 use atoll_cache::ditto::{Ditto, DittoOptions};
 use atoll_cache::objects::ObjectsOptions;
@@ -28,7 +29,8 @@ async fn count<G: Pooled<SimEndpoint>>(cache: &mut Cache<G>) -> Counts {
     resident
 }
 
-/// Objects of every size that are there after as many of each were set, many times what there is room for; and once a third of the memory has gone, too.
+/// Objects of every size that are there after as many of each were set, many times what there is
+/// room for; and once a third of the memory has gone, too.
 fn resident<G: Pooled<SimEndpoint> + 'static>(options: &ObjectsOptions, seed: u64) -> [Counts; 2] {
     let base = PoolSettings { chunk_bytes: 16 << 10, clients_max: 2, ..PoolSettings::for_capacity(CAPACITY_BYTES) };
     let settings = options.settings(base, 24_576);
@@ -44,7 +46,7 @@ fn resident<G: Pooled<SimEndpoint> + 'static>(options: &ObjectsOptions, seed: u6
         let before = count(&mut cache).await;
         let mut left = u64::from(G::pool_of(&pool).layout.chunks()) / 3;
         while left > 0 {
-            left -= cache.engine_mut().retire_chunks(left).await.unwrap();
+            left -= cache.engine().retire_chunks(left).await.unwrap();
         }
         let after = count(&mut cache).await;
         cache.into_engine().leave().await.unwrap();

@@ -1,5 +1,5 @@
-//! What fits stays: while the objects of a pool take at most the promised share of its heap, none is evicted, whatever was overwritten, deleted and
-//! expired before.
+//! What fits stays: while the objects of a pool take at most the promised share of its heap, none
+//! is evicted, whatever was overwritten, deleted and expired before.
 
 use atoll_cache::ditto::{Adaptive, DittoOptions};
 use atoll_cache::kvs::{self, AtRandom};
@@ -38,8 +38,8 @@ fn value_of(key: u64, version: u64, bytes: usize) -> Vec<u8> {
 }
 
 impl<R: Replacement<ShmEndpoint>> Stay<R> {
-    /// A pool made for records of `object_bytes`. Without, its index has a slot for every hundred bytes
-    /// of capacity, whatever the engine, so that no bucket fills up.
+    /// A pool made for records of `object_bytes`. Without, its index has a slot for every hundred
+    /// bytes of capacity, whatever the engine, so that no bucket fills up.
     fn new(options: ObjectsOptions, capacity_bytes: u64, object_bytes: Option<u32>, clients: usize) -> Self {
         let object_bytes_mean = object_bytes.unwrap_or(100 * options.slots_per_object as u32);
         let settings = ObjectsOptions { object_bytes_mean, ..options }.for_growth(capacity_bytes, 0);
@@ -63,7 +63,7 @@ impl<R: Replacement<ShmEndpoint>> Stay<R> {
         let mut left = self.usable_bytes / chunk_bytes * 3 / 4;
         self.usable_bytes -= left * chunk_bytes;
         while left > 0 {
-            left -= run_ready(self.clients[0].engine_mut().retire_chunks(left)).unwrap();
+            left -= run_ready(self.clients[0].engine().retire_chunks(left)).unwrap();
         }
         // Clients see it when they look after the pool, a part of the chunks each time.
         for _ in 0..10 {
@@ -72,7 +72,8 @@ impl<R: Replacement<ShmEndpoint>> Stay<R> {
         }
     }
 
-    /// Sets a key by one of the clients in turn, unless that would be more than may be there; whether it did.
+    /// Sets a key by one of the clients in turn, unless that would be more than may be there;
+    /// whether it did.
     fn set(&mut self, key: u64, bytes: usize) -> bool {
         let before = self.present.get(&key).map_or(0, |(_, bytes)| self.pool.held_bytes(8, *bytes));
         let held_bytes = self.held_bytes - before + self.pool.held_bytes(8, bytes);
@@ -123,9 +124,9 @@ impl<R: Replacement<ShmEndpoint>> Stay<R> {
             100 * self.held_bytes / self.usable_bytes
         );
         self.clients.clear();
-        let mut auditor: Cache<Objects<ShmEndpoint, R>> =
+        let auditor: Cache<Objects<ShmEndpoint, R>> =
             Cache::new(run_ready(Objects::join(&self.pool, ShmEndpoint::new(self.region.clone()))).unwrap());
-        let report = run_ready(auditor.engine_mut().verify()).unwrap();
+        let report = run_ready(auditor.engine().verify()).unwrap();
         assert_eq!(report.faults, Vec::<String>::new());
     }
 
@@ -306,9 +307,9 @@ fn clients_that_leave<R: Replacement<ShmEndpoint>>(options: ObjectsOptions) {
         for key in 0..stay.random.below(2_000) {
             stay.set(first | 1 << 31 | key, 500);
         }
-        let mut leaver = stay.clients.pop().unwrap();
+        let leaver = stay.clients.pop().unwrap();
         assert_eq!(leaver.stats().evictions, 0, "before client {round} left");
-        run_ready(leaver.engine_mut().leave()).unwrap();
+        run_ready(leaver.engine().leave()).unwrap();
         assert_eq!(leaver.stats().evictions, 0, "when client {round} left");
     }
     stay.check();
@@ -319,7 +320,8 @@ fn promise_5_objects_stay_when_clients_leave() {
     for_every_engine!(clients_that_leave);
 }
 
-/// Most of what is in every chunk is deleted, so that no chunk is free, and objects of another size come.
+/// Most of what is in every chunk is deleted, so that no chunk is free, and objects of another size
+/// come.
 fn what_lies_scattered<R: Replacement<ShmEndpoint>>(options: ObjectsOptions) {
     let mut stay = Stay::<R>::new(options, CAPACITY_BYTES, None, 2);
     for (round, bytes) in [256, 700, 300, 2_500, 400].into_iter().enumerate() {
@@ -411,8 +413,8 @@ fn promise_5_objects_of_any_size_have_the_room_of_those_that_expired() {
 #[test]
 fn promise_5_two_hundred_thousand_objects_stay_in_a_hundred_and_twenty_eight_mebibytes() {
     let mut stay = Stay::<Adaptive>::new(DittoOptions::default().objects(), 128 << 20, Some(320), 1);
-    // The hash of a pool is drawn. In one pool of twenty a bucket has a key too many, and each SET of
-    // the key that is not there, five of a million, evicts another one of the bucket.
+    // The hash of a pool is drawn. In one pool of twenty a bucket has a key too many, and each SET
+    // of the key that is not there, five of a million, evicts another one of the bucket.
     stay.evictions_index_max = 40;
     (0..200_000).for_each(|key| assert!(stay.set(key, 256)));
     for _ in 0..1_000_000 {
@@ -432,7 +434,7 @@ fn promise_5_objects_of_several_threads_stay() {
         let threads: Vec<_> = (0..THREADS)
             .map(|thread| {
                 let endpoint = ShmEndpoint::new(stay.region.clone());
-                let mut cache: Cache<Objects<ShmEndpoint, Adaptive>> =
+                let cache: Cache<Objects<ShmEndpoint, Adaptive>> =
                     Cache::new(run_ready(Objects::join(pool, endpoint)).unwrap());
                 scope.spawn(move || {
                     let (mut random, mut held, mut present) = (Random::stream(3, thread), 0, HashMap::new());
@@ -465,12 +467,13 @@ fn promise_5_objects_of_several_threads_stay() {
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
     assert_eq!(evictions, 0);
-    let mut auditor: Cache<Objects<ShmEndpoint, Adaptive>> =
+    let auditor: Cache<Objects<ShmEndpoint, Adaptive>> =
         Cache::new(run_ready(Objects::join(&stay.pool, ShmEndpoint::new(stay.region.clone()))).unwrap());
-    assert_eq!(run_ready(auditor.engine_mut().verify()).unwrap().faults, Vec::<String>::new());
+    assert_eq!(run_ready(auditor.engine().verify()).unwrap().faults, Vec::<String>::new());
 }
 
-/// The index is made for records of the given length: with those, all that the heap holds has a place there, but for about one object in a million.
+/// The index is made for records of the given length: with those, all that the heap holds has a
+/// place there, but for about one object in a million.
 #[test]
 fn promise_5_the_index_has_a_place_for_all_objects_of_the_length_that_it_is_made_for() {
     let mut stay = Stay::<Adaptive>::new(DittoOptions::default().objects(), 64 << 20, Some(128), 1);

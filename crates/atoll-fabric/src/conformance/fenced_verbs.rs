@@ -1,4 +1,5 @@
-//! Fenced verbs: a verb with the fence flag waits for all earlier ones of its batch, for all clients.
+//! Fenced verbs: a verb with the fence flag waits for all earlier ones of its batch, for all
+//! clients.
 //!
 //! | case | client 0 | client 1 |
 //! |---|---|---|

@@ -1,7 +1,7 @@
 //! Several clients: what the contract says of atomicity, of the order of messages, and of flushes.
 //!
-//! Every round has words of its own where that matters, so that a client which lags finds what it left. Clients leave what they saw in
-//! the region, and the last look compares.
+//! Every round has words of its own where that matters, so that a client which lags finds what it
+//! left. Clients leave what they saw in the region, and the last look compares.
 
 use super::{Case, Play, fetch_and_add, nothing, read, wait_for, word, write};
 use crate::{Address, Batch, Buffer, Endpoint};
@@ -88,7 +88,8 @@ enum Flag {
     Add,
 }
 
-/// Message passing: whoever sees the flag sees the data that was written before it in the same batch.
+/// Message passing: whoever sees the flag sees the data that was written before it in the same
+/// batch.
 fn message<E: Endpoint + 'static>(endpoint: E, client: usize, rounds: u64, flag: Flag) -> Play {
     const WORDS: usize = 12;
     const FLAG: Address = Address::new(0, 0, 0);
@@ -126,7 +127,8 @@ const LATCH: Address = Address::new(0, 0, 0);
 const LINE: Address = Address::new(0, 0, 64);
 const LINE_WORDS: usize = 8;
 
-/// A latch and what it protects, read in the batch that takes it: whoever gets the latch has read what the last holder wrote.
+/// A latch and what it protects, read in the batch that takes it: whoever gets the latch has read
+/// what the last holder wrote.
 async fn latch<E: Endpoint>(endpoint: E, client: usize, rounds: u64) {
     let owner = client as u64 + 1;
     let mut buffer = Buffer::new();

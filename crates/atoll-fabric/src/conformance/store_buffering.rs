@@ -1,8 +1,8 @@
 //! Store buffering: two clients each make a mark of their own and then look at the other's mark.
 //!
 //! Where the contract has the look behind the mark, at least one of the two sees the other's mark.
-//! A processor that delays stores, or a fabric that completes a verb before its effect, lets neither
-//! see it.
+//! A processor that delays stores, or a fabric that completes a verb before its effect, lets
+//! neither see it.
 //!
 //! | mark | look | in order because |
 //! |---|---|---|

@@ -190,7 +190,8 @@ async fn write_then<E: Endpoint>(endpoint: E, rounds: u64) {
         let add = batch.fetch_and_add(word(41), 1);
         endpoint.post(&mut batch).await.expect("it is inside");
         assert_eq!(batch.take(whole).bytes(), patterned(256, round).bytes());
-        // The second WRITE is behind the first, and the READ between them before neither of those that follow it.
+        // The second WRITE is behind the first, and the READ between them before neither of those
+        // that follow it.
         assert!([round, round + 1, round + 2].contains(&batch.word(found)), "{} in round {round}", batch.word(found));
         assert!(batch.swapped(swap));
         assert_eq!(batch.word(add), 10 * round);

@@ -1,7 +1,7 @@
 //! Unknown outcomes: what may have taken effect, and when it is over.
 //!
-//! Every post ends: in a result, or in an error at its deadline. A batch whose outcome is unknown may
-//! take effect late, but each verb once at most, and no more once its client is shut out.
+//! Every post ends: in a result, or in an error at its deadline. A batch whose outcome is unknown
+//! may take effect late, but each verb once at most, and no more once its client is shut out.
 
 use super::{Case, nothing, word};
 use crate::{Address, Batch, Endpoint, Identity, Ticket, VerbError};

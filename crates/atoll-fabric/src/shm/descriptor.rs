@@ -1,14 +1,15 @@
 //! Descriptors that a fork does not keep.
 //!
-//! A lock of an open file description lasts until the last descriptor of it is closed. A child that kept one would keep its dead parent's
-//! locks. `O_CLOEXEC` closes it in a child that runs another program; a handler of `fork` closes it in a child that does not.
+//! A lock of an open file description lasts until the last descriptor of it is closed. A child that
+//! kept one would keep its dead parent's locks. `O_CLOEXEC` closes it in a child that runs another
+//! program; a handler of `fork` closes it in a child that does not.
 //!
 //! ```text
 //! an entry    use 32 | descriptor 32    0 when it is free; never freed, as the handler may walk the list at any time
 //! ```
 //!
-//! A process that forks without its C library is not told of it. Its children keep the locks until they end, which delays
-//! a repair and harms nothing.
+//! A process that forks without its C library is not told of it. Its children keep the locks until
+//! they end, which delays a repair and harms nothing.
 
 use std::ffi::CString;
 use std::io;
@@ -28,7 +29,8 @@ struct Entry {
 static FIRST: AtomicPtr<Entry> = AtomicPtr::new(ptr::null_mut());
 /// Uses of entries so far: a fork may use an entry again, with the same number of a descriptor.
 static USES: AtomicU64 = AtomicU64::new(1);
-/// Held while a descriptor is opened or closed, and across every fork: no fork sees a descriptor that is not in the list.
+/// Held while a descriptor is opened or closed, and across every fork: no fork sees a descriptor
+/// that is not in the list.
 static LOCKED: AtomicBool = AtomicBool::new(false);
 
 fn lock() {
@@ -75,7 +77,8 @@ impl Descriptor {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         static HANDLERS: Once = Once::new();
         HANDLERS.call_once(|| {
-            // SAFETY: the handlers are functions of the program and touch nothing but atomics and descriptors of the list.
+            // SAFETY: the handlers are functions of the program and touch nothing but atomics and
+            // descriptors of the list.
             let rc = unsafe {
                 libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child))
             };
@@ -83,7 +86,8 @@ impl Descriptor {
         });
         let path = CString::new(path.as_os_str().as_bytes())?;
         lock();
-        // SAFETY: the path is a string that ends in zero; the call touches no memory of this process.
+        // SAFETY: the path is a string that ends in zero; the call touches no memory of this
+        // process.
         let descriptor = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
         let opened = if descriptor < 0 { Err(io::Error::last_os_error()) } else { Ok(Self::add(descriptor)) };
         unlock();

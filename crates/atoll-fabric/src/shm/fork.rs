@@ -1,14 +1,16 @@
-//! A child process for tests of what a fork may do. Programs have no use for it: see [`VerbError::Forked`](crate::VerbError::Forked).
+//! A child process for tests of what a fork may do. Programs have no use for it: see
+//! [`VerbError::Forked`](crate::VerbError::Forked).
 
 use std::io::{Error, Result};
 
-/// Runs `child` in a fork of this process, which ends with what it gives as its exit status, and waits for that. A child that panics or is killed is
-/// an error.
+/// Runs `child` in a fork of this process, which ends with what it gives as its exit status, and
+/// waits for that. A child that panics or is killed is an error.
 ///
-/// Of this process's threads the fork has the calling one only, so `child` must not wait for another.
+/// Of this process's threads the fork has the calling one only, so `child` must not wait for
+/// another.
 pub fn in_fork(child: impl FnOnce() -> u8) -> Result<u8> {
-    // SAFETY: the child runs `child` alone and leaves by `_exit`; of what other threads may have locked it needs the allocator only, which the C
-    // library hands over whole.
+    // SAFETY: the child runs `child` alone and leaves by `_exit`; of what other threads may have
+    // locked it needs the allocator only, which the C library hands over whole.
     let process = unsafe { libc::fork() };
     if process == 0 {
         let status =

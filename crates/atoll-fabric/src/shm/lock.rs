@@ -1,4 +1,5 @@
-//! Locks on a region's file, which the kernel releases when their process is gone: who has the region open, and which endpoints live.
+//! Locks on a region's file, which the kernel releases when their process is gone: who has the
+//! region open, and which endpoints live.
 //!
 //! ```text
 //! byte of the file         lock      held by                                               while
@@ -9,12 +10,15 @@
 //! 2^62 + 2^32 + identity   alone     the endpoint with this identity                       it is there
 //! ```
 //!
-//! They are locks of an open file description (`F_OFD_SETLK`) that nothing else uses. A mapping keeps its own description for as long as any
-//! process has it, forks among them, so that locks of that one would outlive their owner; this one is closed in every fork (`descriptor`).
-//! The kernel closes a process's files after the last of its threads has left its memory. So a lock that is free proves that its owner writes
-//! nothing any more, whatever pid namespace, mount namespace or container it was in. The bytes lie beyond every file's end.
+//! They are locks of an open file description (`F_OFD_SETLK`) that nothing else uses. A mapping
+//! keeps its own description for as long as any process has it, forks among them, so that locks of
+//! that one would outlive their owner; this one is closed in every fork (`descriptor`). The kernel
+//! closes a process's files after the last of its threads has left its memory. So a lock that is
+//! free proves that its owner writes nothing any more, whatever pid namespace, mount namespace or
+//! container it was in. The bytes lie beyond every file's end.
 //!
-//! Locks of one description do not exclude each other. So a process keeps its own endpoints' identities in a table.
+//! Locks of one description do not exclude each other. So a process keeps its own endpoints'
+//! identities in a table.
 
 use super::descriptor::Descriptor;
 use super::mapping::{ShmError, path_of};
@@ -32,7 +36,8 @@ const OPENING: i64 = 1 << 62;
 const PRESENCE: i64 = OPENING + 1;
 /// The byte of identity 0, which is nobody's.
 const IDENTITIES: i64 = OPENING + (1 << 32);
-/// Identities that a new endpoint tries. Each is another one's with a chance of one to a million where a thousand live.
+/// Identities that a new endpoint tries. Each is another one's with a chance of one to a million
+/// where a thousand live.
 const TRIES: u32 = 64;
 
 const TMPFS_MAGIC: i64 = 0x0102_1994;
@@ -95,7 +100,8 @@ impl LockFile {
         (wanted.l_type, wanted.l_whence) = (lock as i16, libc::SEEK_SET as i16);
         (wanted.l_start, wanted.l_len) = (byte, bytes);
         loop {
-            // SAFETY: the descriptor is open; `wanted` is a valid lock, which the call may overwrite.
+            // SAFETY: the descriptor is open; `wanted` is a valid lock, which the call may
+            // overwrite.
             if unsafe { libc::fcntl(descriptor, command, &mut wanted) } == 0 {
                 return Ok(i32::from(wanted.l_type));
             }
@@ -127,7 +133,8 @@ impl LockFile {
 }
 
 impl Drop for LockFile {
-    /// A child that another thread spawns has the descriptor, too, until it runs its program. So closing it here may not release the locks at once.
+    /// A child that another thread spawns has the descriptor, too, until it runs its program. So
+    /// closing it here may not release the locks at once.
     fn drop(&mut self) {
         let _ = self.call_span(libc::F_OFD_SETLK, Lock::Free, OPENING, 0);
     }
@@ -142,7 +149,8 @@ fn file_at(path: &Path) -> Option<FileId> {
     std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }
 
-/// What keeps a region from being removed or made anew while it is looked at; released when dropped, or with the process.
+/// What keeps a region from being removed or made anew while it is looked at; released when
+/// dropped, or with the process.
 #[derive(Debug)]
 pub struct RegionLock {
     file: LockFile,
@@ -165,7 +173,8 @@ impl RegionLock {
         loop {
             let file = LockFile::open(name, &path)?;
             file.set(lock, OPENING).map_err(unlockable(name))?;
-            // While it waited, the file may have been removed, and another one been made under its name.
+            // While it waited, the file may have been removed, and another one been made under its
+            // name.
             if file.file_id().ok() == file_at(&path) {
                 return Ok(Self { file, name: name.to_owned() });
             }
@@ -187,11 +196,13 @@ fn unlockable(name: &str) -> impl Fn(io::Error) -> ShmError {
     move |source| ShmError::System { name: name.to_owned(), what: "lock the file", source }
 }
 
-/// How a process has a region open, and its endpoints that live. Of an anonymous region there is no file, and no other process.
+/// How a process has a region open, and its endpoints that live. Of an anonymous region there is no
+/// file, and no other process.
 #[derive(Debug)]
 pub(super) struct Presence {
     file: Option<LockFile>,
-    /// Identities of the endpoints of this value. A fork must not touch it: another thread may have held the lock.
+    /// Identities of the endpoints of this value. A fork must not touch it: another thread may have
+    /// held the lock.
     own: Mutex<HashSet<Identity>>,
 }
 
@@ -239,8 +250,8 @@ impl Presence {
         self.file.as_ref().is_some_and(|file| file.0.number().is_none())
     }
 
-    /// An identity that no living endpoint of this region has, until [`Presence::release`] or the end of the process. [`Identity::NOBODY`] if the
-    /// file system locks nothing, or in a fork.
+    /// An identity that no living endpoint of this region has, until [`Presence::release`] or the
+    /// end of the process. [`Identity::NOBODY`] if the file system locks nothing, or in a fork.
     pub(super) fn lend(&self) -> Identity {
         if self.is_fork() {
             return Identity::NOBODY;
@@ -293,7 +304,8 @@ fn byte_of(identity: Identity) -> i64 {
     IDENTITIES + i64::from(identity.bits())
 }
 
-/// What a span of locked bytes stands for: identities, and whether it has the byte of those that have the region open.
+/// What a span of locked bytes stands for: identities, and whether it has the byte of those that
+/// have the region open.
 pub(super) fn locked_span(first: i64, last: i64) -> (Option<std::ops::RangeInclusive<u32>>, bool) {
     let identities = (last > IDENTITIES).then(|| (first - IDENTITIES).max(1) as u32..=(last - IDENTITIES) as u32);
     (identities, (first..=last).contains(&PRESENCE))

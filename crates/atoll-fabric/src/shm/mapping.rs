@@ -66,8 +66,8 @@ pub enum ShmError {
 /// The smallest region, one page.
 const BYTES_MIN: u64 = 4096;
 
-/// The file behind a region's name: `shm:/NAME` is `/dev/shm/atoll.NAME`, anything with a slash is a path. A NAME may end in `+N`, for node N of
-/// a pool.
+/// The file behind a region's name: `shm:/NAME` is `/dev/shm/atoll.NAME`, anything with a slash is
+/// a path. A NAME may end in `+N`, for node N of a pool.
 pub(super) fn path_of(name: &str) -> Result<PathBuf, ShmError> {
     let bad = || ShmError::BadName(name.to_owned());
     if let Some(short) = name.strip_prefix("shm:") {
@@ -95,7 +95,8 @@ pub(super) struct Mapping {
     file: Option<File>,
 }
 
-// SAFETY: the mapping is plain memory, valid from every thread; all access goes through `Words`, atomically.
+// SAFETY: the mapping is plain memory, valid from every thread; all access goes through `Words`,
+// atomically.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -176,12 +177,14 @@ impl Mapping {
         let lead = (start as usize).next_multiple_of(HUGE_PAGE_BYTES) - start as usize;
         let base = start.cast::<u8>().wrapping_add(lead);
         let mapped_bytes = bytes.next_multiple_of(PAGE_BYTES as usize);
-        // SAFETY: `base .. base + mapped_bytes` lies inside the address space reserved above, which nobody else knows of.
+        // SAFETY: `base .. base + mapped_bytes` lies inside the address space reserved above, which
+        // nobody else knows of.
         let mapped = unsafe {
             let protection = libc::PROT_READ | libc::PROT_WRITE;
             libc::mmap(base.cast(), bytes, protection, flags | libc::MAP_FIXED, fd, 0)
         };
-        // SAFETY: gives back the reserved address space before and behind the mapping, which is PROT_NONE and ours.
+        // SAFETY: gives back the reserved address space before and behind the mapping, which is
+        // PROT_NONE and ours.
         unsafe {
             if mapped == libc::MAP_FAILED {
                 let error = io::Error::last_os_error();
@@ -211,15 +214,16 @@ impl Mapping {
         if rc == 0 { Ok(()) } else { Err(system(name, "bring it to the disk", io::Error::last_os_error())) }
     }
 
-    /// Gives the pages that lie whole in a span back to the host, as far as the kernel and the file system can; how many bytes. They read as zeros from
-    /// then on.
+    /// Gives the pages that lie whole in a span back to the host, as far as the kernel and the file
+    /// system can; how many bytes. They read as zeros from then on.
     pub(super) fn discard(&self, start: u64, bytes: u64) -> u64 {
         let first = start.next_multiple_of(PAGE_BYTES);
         let last = start.saturating_add(bytes).min(self.bytes()) / PAGE_BYTES * PAGE_BYTES;
         if first >= last {
             return 0;
         }
-        // Of a file its pages go, which all who have it mapped share; of anonymous memory this process's own.
+        // Of a file its pages go, which all who have it mapped share; of anonymous memory this
+        // process's own.
         let gone = |advice| self.advise_span(first, last - first, advice).is_ok();
         if gone(libc::MADV_REMOVE) || self.is_anonymous() && gone(libc::MADV_DONTNEED) { last - first } else { 0 }
     }
@@ -281,8 +285,9 @@ impl Mapping {
     /// For a span of whole pages that lies in the mapping.
     fn advise_span(&self, start: u64, bytes: u64, advice: i32) -> io::Result<()> {
         debug_assert!(start.is_multiple_of(PAGE_BYTES) && start + bytes <= self.bytes().next_multiple_of(PAGE_BYTES));
-        // SAFETY: the span lies in our own mapping. Advice that discards its contents makes zeros of them, which for memory that is only ever read and
-        // written as atomic words is a store like any other.
+        // SAFETY: the span lies in our own mapping. Advice that discards its contents makes zeros
+        // of them, which for memory that is only ever read and written as atomic words is a store
+        // like any other.
         let rc = unsafe {
             libc::madvise(self.base.as_ptr().wrapping_add(start as usize).cast::<c_void>(), bytes as usize, advice)
         };
@@ -292,7 +297,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: unmaps exactly what `map` mapped; every `Words` borrows a region that keeps this value alive.
+        // SAFETY: unmaps exactly what `map` mapped; every `Words` borrows a region that keeps this
+        // value alive.
         unsafe { libc::munmap(self.base.as_ptr().cast::<c_void>(), self.bytes.next_multiple_of(PAGE_BYTES as usize)) };
     }
 }

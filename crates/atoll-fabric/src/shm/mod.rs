@@ -1,8 +1,10 @@
-//! The fabric of one host: a READ is a copy, a compare-and-swap an atomic instruction, and nobody runs on the other side.
+//! The fabric of one host: a READ is a copy, a compare-and-swap an atomic instruction, and nobody
+//! runs on the other side.
 //!
-//! A region is a file under `/dev/shm` (`shm:/NAME`), a file elsewhere (a path), or anonymous memory. Its atomicity domain is
-//! the processors of the host. Everything is done when [`Endpoint::post`] is called, so that
-//! [`run_ready`](crate::run_ready) drives any protocol over this fabric.
+//! A region is a file under `/dev/shm` (`shm:/NAME`), a file elsewhere (a path), or anonymous
+//! memory. Its atomicity domain is the processors of the host. Everything is done when
+//! [`Endpoint::post`] is called, so that [`run_ready`](crate::run_ready) drives any protocol over
+//! this fabric.
 //!
 //! Verbs execute in program order; `order` says which barriers stand between them.
 
@@ -116,8 +118,8 @@ impl ShmRegion {
         }
     }
 
-    /// Opens a region that no other process has open, as [`ShmRegion::open_sparse`], and keeps it so
-    /// until [`ShmRegion::share`]; `None` if one has it open.
+    /// Opens a region that no other process has open, as [`ShmRegion::open_sparse`], and keeps it
+    /// so until [`ShmRegion::share`]; `None` if one has it open.
     pub fn open_alone(name: &str) -> Result<Option<Self>, ShmError> {
         match Presence::alone(name)? {
             Some(presence) => Self::open_with(name, presence, 0),
@@ -147,8 +149,9 @@ impl ShmRegion {
         if self.presence.is_dead(who) { ProcessState::Dead } else { holders.state(who) }
     }
 
-    /// Kills the process behind an endpoint of this region, if that is another one and visible here; whether a signal was sent. For an operator who
-    /// wants the memory of a client that stands still.
+    /// Kills the process behind an endpoint of this region, if that is another one and visible
+    /// here; whether a signal was sent. For an operator who wants the memory of a client that
+    /// stands still.
     pub fn kill(&self, who: Identity, holders: &Holders) -> bool {
         holders.pid(who).is_some_and(|pid| process::kill(self.presence.descriptor(), pid, who))
     }
@@ -263,7 +266,8 @@ impl ShmRegion {
         self.provide(first, last)
     }
 
-    /// The first words of the file of that name, zero behind its end, and how many bytes it has. It need not be a region.
+    /// The first words of the file of that name, zero behind its end, and how many bytes it has. It
+    /// need not be a region.
     pub fn beginning(name: &str) -> Result<([u64; 32], u64), ShmError> {
         let path = mapping::path_of(name)?;
         let system = |source| ShmError::System { name: name.to_owned(), what: "look at the file", source };
@@ -309,8 +313,8 @@ impl std::fmt::Debug for ShmRegion {
     }
 }
 
-/// One thread's access to the regions of this host; region `i` of the list is `Address` region `i` of node 0. Further nodes have one region
-/// each ([`ShmNodes`]).
+/// One thread's access to the regions of this host; region `i` of the list is `Address` region `i`
+/// of node 0. Further nodes have one region each ([`ShmNodes`]).
 pub struct ShmEndpoint {
     /// Never empty.
     regions: Vec<Arc<ShmRegion>>,
@@ -362,7 +366,8 @@ impl ShmEndpoint {
         }
     }
 
-    /// The same endpoint with random words that `seed` decides, so that one thread's run can be repeated.
+    /// The same endpoint with random words that `seed` decides, so that one thread's run can be
+    /// repeated.
     pub fn seeded(self, seed: u64) -> Self {
         self.random.set(seed | 1);
         self
@@ -405,8 +410,9 @@ impl ShmEndpoint {
             return None;
         }
         let base = if at.is_home() && end <= self.there.get() { self.base } else { self.base_of(at, end)? };
-        // SAFETY: the span lies in the mapping, which lives as long as `self` (which holds the region, or the nodes that hold it and
-        // never let go of one); offsets and the base are multiples of 8; every access to a mapping in this crate goes through `Words`.
+        // SAFETY: the span lies in the mapping, which lives as long as `self` (which holds the
+        // region, or the nodes that hold it and never let go of one); offsets and the base are
+        // multiples of 8; every access to a mapping in this crate goes through `Words`.
         Some(unsafe { Words::new(base.add(at.offset() as usize), bytes.div_ceil(8) as usize) })
     }
 
@@ -472,7 +478,8 @@ impl ShmEndpoint {
         self.guard.number() != self.process
     }
 
-    /// Executes the batch; `settled` says whether its effects are to be seen by every verb that is posted later.
+    /// Executes the batch; `settled` says whether its effects are to be seen by every verb that is
+    /// posted later.
     #[inline]
     fn execute_all(&self, batch: &mut Batch, settled: bool) -> Result<(), VerbError> {
         if self.is_fork() {
@@ -769,7 +776,8 @@ mod tests {
             crate::run_ready(endpoint.post(&mut batch)).unwrap();
             batch.word(word)
         };
-        // The child opens the region for itself and has a child of its own, which lives until it is told to end.
+        // The child opens the region for itself and has a child of its own, which lives until it is
+        // told to end.
         let status = fork::in_fork(|| {
             let parent = ShmEndpoint::new(Arc::new(ShmRegion::open(&name).unwrap()));
             poke(&parent, at, parent.identity().bits().into());

@@ -1,7 +1,8 @@
 //! The regions of further memory nodes, as one process has them mapped.
 //!
-//! Node 0 is the region that an endpoint is made over. The others are found by their numbers: the control plane maps them, once for all
-//! endpoints of the process, and verbs look them up without a lock. A node that was mapped stays mapped.
+//! Node 0 is the region that an endpoint is made over. The others are found by their numbers: the
+//! control plane maps them, once for all endpoints of the process, and verbs look them up without a
+//! lock. A node that was mapped stays mapped.
 
 use super::{ShmError, ShmRegion};
 use crate::VerbError;
@@ -22,12 +23,14 @@ pub struct ShmNodes {
 }
 
 impl ShmNodes {
-    /// Nobody yet; `opener` maps the region of a node once somebody wants to [reach](crate::Endpoint::reach) it.
+    /// Nobody yet; `opener` maps the region of a node once somebody wants to
+    /// [reach](crate::Endpoint::reach) it.
     pub fn new(opener: impl Fn(u8) -> Result<ShmRegion, ShmError> + Send + Sync + 'static) -> Self {
         Self { regions: [const { OnceLock::new() }; NODES_MAX], opener: Box::new(opener) }
     }
 
-    /// Those of a pool whose home has this name: node `n` is the region [`ShmNodes::name`]`(home, n)`.
+    /// Those of a pool whose home has this name: node `n` is the region [`ShmNodes::name`]`(home,
+    /// n)`.
     pub fn named(home: &str) -> Self {
         let home = home.to_owned();
         Self::new(move |node| ShmRegion::open_sparse(&Self::name(&home, node)))
@@ -35,12 +38,14 @@ impl ShmNodes {
 
     /// The name of a node's region, if the home's is `home`.
     ///
-    /// `shm:/NAME` and `+` cannot be a user's name, so that nobody else's region is ever taken for one of a pool.
+    /// `shm:/NAME` and `+` cannot be a user's name, so that nobody else's region is ever taken for
+    /// one of a pool.
     pub fn name(home: &str, node: u8) -> String {
         format!("{home}+{node}")
     }
 
-    /// Adds a region that this process made itself. Gives it back as an error if the node has one already.
+    /// Adds a region that this process made itself. Gives it back as an error if the node has one
+    /// already.
     pub fn insert(&self, node: u8, region: Arc<ShmRegion>) -> Result<(), Arc<ShmRegion>> {
         match self.regions.get(usize::from(node)) {
             Some(place) => place.set(region),

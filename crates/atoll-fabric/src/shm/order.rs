@@ -180,7 +180,8 @@ mod tests {
     fn check<const LOCKED: bool>(batch: &[(Access, bool)], by_itself: fn(Effect, Effect) -> bool) {
         let mut order = Order::<LOCKED>::default();
         let before: Vec<Barrier> = batch.iter().map(|(access, fenced)| order.before(*access, *fenced)).collect();
-        // A locked atomic between two effects, or one of whose effects they are, keeps them in order.
+        // A locked atomic between two effects, or one of whose effects they are, keeps them in
+        // order.
         let locked = |first: usize, last: usize| {
             LOCKED && batch[first..last.min(batch.len() - 1) + 1].iter().any(|(access, _)| *access == Access::Atomic)
         };

@@ -1,7 +1,8 @@
 //! Who a process is, for display and for signals, and whether this one is a fork.
 //!
-//! Nothing here proves that a process is dead: a pid, a start time or what `/proc` shows may be those of another process. That is proven by
-//! the locks of `lock` alone. Whose locks they are is seen in `/proc/PID/fdinfo`, as far as `/proc` shows other processes.
+//! Nothing here proves that a process is dead: a pid, a start time or what `/proc` shows may be
+//! those of another process. That is proven by the locks of `lock` alone. Whose locks they are is
+//! seen in `/proc/PID/fdinfo`, as far as `/proc` shows other processes.
 
 use super::lock::locked_span;
 use crate::{Identity, Origin};
@@ -19,7 +20,8 @@ pub enum ProcessState {
     Stopped,
     /// It will never do anything again: what it could write may be reused.
     Dead,
-    /// It is alive, and `/proc` does not show it: it is in a container, or another user's. So it may run or be stopped.
+    /// It is alive, and `/proc` does not show it: it is in a container, or another user's. So it
+    /// may run or be stopped.
     NotVisible,
 }
 
@@ -87,7 +89,8 @@ impl Holders {
     }
 }
 
-/// Kills the process `pid` if it has the lock of `identity`; whether the signal was sent. Death follows soon.
+/// Kills the process `pid` if it has the lock of `identity`; whether the signal was sent. Death
+/// follows soon.
 pub(super) fn kill(descriptor: Option<i32>, pid: u32, identity: Identity) -> bool {
     let Some(file) = descriptor.and_then(locked_file).filter(|_| pid != std::process::id()) else { return false };
     // SAFETY: the call touches no memory of this process.
@@ -95,8 +98,8 @@ pub(super) fn kill(descriptor: Option<i32>, pid: u32, identity: Identity) -> boo
     if process < 0 {
         return false;
     }
-    // Looked at behind the pidfd: a pid that was another process's when the pidfd was made does not have the lock, and one that is
-    // another's now makes the signal fail.
+    // Looked at behind the pidfd: a pid that was another process's when the pidfd was made does not
+    // have the lock, and one that is another's now makes the signal fail.
     let mut holders = Holders::default();
     holders.add(pid, &file);
     let is_holder = holders.pid(identity) == Some(pid);
@@ -109,7 +112,8 @@ pub(super) fn kill(descriptor: Option<i32>, pid: u32, identity: Identity) -> boo
     sent
 }
 
-/// What a line of `/proc/PID/fdinfo/FD` says of a lock of an open file description: file, first and last byte.
+/// What a line of `/proc/PID/fdinfo/FD` says of a lock of an open file description: file, first and
+/// last byte.
 ///
 /// ```text
 /// lock: 1: OFDLCK ADVISORY  WRITE -1 00:1b:186 4611686022722355277 4611686022722355277
@@ -163,11 +167,13 @@ pub(super) fn random_word() -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// A number that this process has and a fork of it does not: a word on a page that the kernel wipes in a child.
+/// A number that this process has and a fork of it does not: a word on a page that the kernel wipes
+/// in a child.
 pub(super) struct ForkGuard(&'static AtomicU64);
 
 impl ForkGuard {
-    /// The guard of this process, which is given a number if it has none: at its first use, and after a fork.
+    /// The guard of this process, which is given a number if it has none: at its first use, and
+    /// after a fork.
     pub(super) fn new() -> (Self, u64) {
         static PAGE: OnceLock<&'static AtomicU64> = OnceLock::new();
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -200,7 +206,8 @@ fn wiped_on_fork() -> Option<&'static AtomicU64> {
     }
     // SAFETY: the page was mapped above and nobody else knows of it.
     let advised = unsafe { libc::madvise(page.cast::<c_void>(), PAGE_BYTES, libc::MADV_WIPEONFORK) };
-    // SAFETY: the page is mapped for as long as the process lives, aligned, zero, and reached only as this atomic.
+    // SAFETY: the page is mapped for as long as the process lives, aligned, zero, and reached only
+    // as this atomic.
     (advised == 0).then(|| unsafe { &*page.cast::<AtomicU64>() })
 }
 

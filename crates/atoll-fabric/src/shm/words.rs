@@ -1,7 +1,8 @@
 //! Word-wise copies to and from memory that other processes change at the same time.
 //!
-//! Every shared word is touched with atomic loads and stores only, so that a torn concurrent access is defined behaviour: each
-//! word is one that somebody wrote, the words together may be of different writes.
+//! Every shared word is touched with atomic loads and stores only, so that a torn concurrent access
+//! is defined behaviour: each word is one that somebody wrote, the words together may be of
+//! different writes.
 
 use crate::Intent;
 use crate::prefetch::{prefetch, prefetch_to_write};
@@ -17,8 +18,8 @@ pub(super) struct Words {
 
 impl Words {
     /// # Safety
-    /// `first` is aligned to 8, and `count` words from it stay mapped readable and writable for as long as the value is
-    /// used; nothing in any process accesses them other than atomically.
+    /// `first` is aligned to 8, and `count` words from it stay mapped readable and writable for as
+    /// long as the value is used; nothing in any process accesses them other than atomically.
     #[inline]
     pub(super) unsafe fn new(first: NonNull<u8>, count: usize) -> Self {
         Self { first: first.cast(), count }

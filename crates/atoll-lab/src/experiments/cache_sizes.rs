@@ -1,4 +1,5 @@
-//! Loads over the sizes of the cache, on FORGE and its baselines: what FORGE's Fig. 14 and 15 have in common.
+//! Loads over the sizes of the cache, on FORGE and its baselines: what FORGE's Fig. 14 and 15 have
+//! in common.
 
 use super::point::measure_all;
 use super::setup::{Footprint, Setup};
@@ -17,8 +18,8 @@ pub(super) fn threads(options: &Options) -> u16 {
     options.scaled(THREADS, 4)
 }
 
-/// Runs each load, which has a name, with caches of all sizes: a line a load and system. `printed` is what the paper prints of FORGE over each
-/// baseline.
+/// Runs each load, which has a name, with caches of all sizes: a line a load and system. `printed`
+/// is what the paper prints of FORGE over each baseline.
 pub(super) fn figures(
     loads: &[(&str, Arc<dyn Load>)],
     printed: fn(Baseline) -> Printed,

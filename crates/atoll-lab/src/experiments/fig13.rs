@@ -1,4 +1,5 @@
-//! FORGE, Fig. 13: YCSB over the number of threads; and how near to the limits of the model a GET comes.
+//! FORGE, Fig. 13: YCSB over the number of threads; and how near to the limits of the model a GET
+//! comes.
 
 use super::point::{Measured, measure_all};
 use super::setup::{Setup, Start};
@@ -131,7 +132,8 @@ const fn write(bytes: u64) -> VerbShape {
 
 const SWAP: VerbShape = VerbShape { verb: VerbKind::CompareAndSwap, bytes: 8, memory: Kind::Host };
 
-/// The most that one memory node gives of GETs in Mops/s, as many of which hit as were measured, each with these verbs, and those of a fill for the others.
+/// The most that one memory node gives of GETs in Mops/s, as many of which hit as were measured,
+/// each with these verbs, and those of a fill for the others.
 fn bound_of_both(profile: &Profile, measured: &Measured, hit: &[VerbShape], filled: &[VerbShape]) -> f64 {
     let (hits, fills, share) =
         (profile.operation_ps(hit), profile.operation_ps(filled), measured.hit_percent() / 100.0);
@@ -152,7 +154,8 @@ fn limits(setup: &Setup, at_cache_size: &Measured, cached: &Measured, known: &Me
     let bound = |reads: &[VerbShape]| 1e6 / setup.profile.operation_ps(reads)[0].1 as f64;
     let (two, slot_and_object, object) =
         (bound(&[read(bucket), read(record)]), bound(&[read(8), read(record)]), bound(&[read(record)]));
-    // What a miss needs at least: the look that finds nothing, the record, the slot taken and made live, and an object evicted.
+    // What a miss needs at least: the look that finds nothing, the record, the slot taken and made
+    // live, and an object evicted.
     let filled = [read(bucket), write(record), SWAP, read(bucket), SWAP, SWAP];
     let mixed = bound_of_both(&setup.profile, at_cache_size, &[read(bucket), read(record)], &filled);
     let rows = [

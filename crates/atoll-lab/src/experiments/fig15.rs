@@ -9,7 +9,8 @@ use crate::load::{Load, LoadOptions};
 use crate::{LabError, report};
 use std::sync::Arc;
 
-/// Clusters of Twitter's whose objects are small, of middle size and large; and a block trace with its lengths. The most requests of a tenant.
+/// Clusters of Twitter's whose objects are small, of middle size and large; and a block trace with
+/// its lengths. The most requests of a tenant.
 const LOADS: [(&str, u64); 4] =
     [("twitter-19", 3_000_000), ("twitter-54", 3_000_000), ("twitter-35", 1_500_000), ("cloudphysics_io", u64::MAX)];
 

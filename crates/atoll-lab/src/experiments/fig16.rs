@@ -11,7 +11,8 @@ use crate::{LabError, report};
 const CACHE_PERCENT: u64 = 20;
 const THREADS: [u16; 3] = [100, 200, 300];
 const MEMORY_NODES: [u32; 3] = [1, 2, 3];
-/// Of the loads of Fig. 15 the one with large objects, as the paper's Meta workload has them; requests of a tenant.
+/// Of the loads of Fig. 15 the one with large objects, as the paper's Meta workload has them;
+/// requests of a tenant.
 const LOAD: (&str, u64) = ("twitter-35", 1_500_000);
 
 /// Section 6.5: over GLCache-DM, its best baseline.

@@ -12,7 +12,8 @@ use atoll_cache::forge::{ForgeOptions, Variant};
 const WORKLOADS: [&str; 5] = ["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e"];
 const CACHE_PERCENT: u64 = 20;
 
-/// What is measured: also the slowest operations of a thousand, among which are those that wait for a queue.
+/// What is measured: also the slowest operations of a thousand, among which are those that wait for
+/// a queue.
 const METRICS: [Metric; 5] = {
     let [throughput, p50, p99, hit_ratio] = shape::METRICS;
     [throughput, p50, p99, hit_ratio, ("P99.9 latency", "us", |measured| measured.latency_us(99.9))]
@@ -30,7 +31,8 @@ const TECHNIQUES: [Technique; 5] = [
     ("+ lazy synchronization", |variant| variant.eager_hotness = false),
 ];
 
-/// What the paper's section 6.7 prints of a technique's gain in one of [`METRICS`], as factors; of a latency by how much lower it is.
+/// What the paper's section 6.7 prints of a technique's gain in one of [`METRICS`], as factors; of
+/// a latency by how much lower it is.
 struct Printed {
     metric: usize,
     technique: usize,
@@ -132,7 +134,8 @@ fn steps() -> Vec<(String, Variant, ForgeOptions)> {
     steps
 }
 
-/// Each technique's gain over the step before in one metric, on every workload, and the least and the most of them.
+/// Each technique's gain over the step before in one metric, on every workload, and the least and
+/// the most of them.
 fn gains(metric: usize, lines: &[&[Measured]]) -> report::Figure {
     let (label, _, value) = METRICS[metric];
     let is_latency = label.contains("latency");

@@ -14,7 +14,8 @@ const THREADS: u16 = 16;
 const CACHE_PERCENT: u64 = 10;
 const WORKLOADS: [&str; 5] = ["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e"];
 
-/// What the paper's section 2.2 prints of the systems that it compares with, in percent: requests, hotness, eviction. The requests of SIEVE it does not print.
+/// What the paper's section 2.2 prints of the systems that it compares with, in percent: requests,
+/// hotness, eviction. The requests of SIEVE it does not print.
 const OTHERS: [(&str, [Option<f64>; 3]); 3] = [
     ("LRU (paper)", [Some(13.4), Some(57.4), Some(29.2)]),
     ("SIEVE (paper)", [None, Some(37.7), Some(47.6)]),

@@ -1,29 +1,41 @@
-//! Experiments: the papers' figures, measured in virtual time by the protocol code that also runs on real memory.
+//! Experiments: the papers' figures, measured in virtual time by the protocol code that also runs
+//! on real memory.
 //!
-//! `atoll lab list` names them, `atoll lab run NAME` runs one. Each is a file with a type that implements [`Experiment`], and a line in [`ALL`].
+//! `atoll lab list` names them, `atoll lab run NAME` runs one. Each is a file with a type that
+//! implements [`Experiment`], and a line in [`ALL`].
 //!
-//! What holds for all of them, after FORGE's section 6.1 where it says something (what is otherwise in those of Ditto's paper stands in `ditto`):
+//! What holds for all of them, after FORGE's section 6.1 where it says something (what is otherwise
+//! in those of Ditto's paper stands in `ditto`):
 //!
-//! - **Testbed**: three compute nodes and, unless said otherwise, one memory node, on the profile `cx5-100g`. Threads are spread over the compute nodes;
-//!   those of one node share a process. A thread has a processor of its own.
-//! - **Closed loop**: a thread has one operation outstanding and begins the next when that has ended.
-//! - **Warm-up**: the first fifth of every thread's requests is not counted, as in the paper. The cache is empty before it.
-//! - **End**: counting ends when the first thread has no request left, so that all of them are at work all the time.
-//! - **On-demand fill**: a GET that misses is followed by a SET of the key. The SET is not counted as a request; its time is part of the GET's latency and of
-//!   the run, its verbs are part of the traffic.
+//! - **Testbed**: three compute nodes and, unless said otherwise, one memory node, on the profile
+//!   `cx5-100g`. Threads are spread over the compute nodes; those of one node share a process. A
+//!   thread has a processor of its own.
+//! - **Closed loop**: a thread has one operation outstanding and begins the next when that has
+//!   ended.
+//! - **Warm-up**: the first fifth of every thread's requests is not counted, as in the paper. The
+//!   cache is empty before it.
+//! - **End**: counting ends when the first thread has no request left, so that all of them are at
+//!   work all the time.
+//! - **On-demand fill**: a GET that misses is followed by a SET of the key. The SET is not counted
+//!   as a request; its time is part of the GET's latency and of the run, its verbs are part of the
+//!   traffic.
 //! - **Hit ratio**: GETs that hit over all GETs.
-//! - **SCAN**: as many GETs of consecutive keys, one after the other, each of which counts as a request. The paper does not say how it counts them. A
-//!   read-modify-write is a GET and a SET and counts once.
-//! - **Cache size**: all memory of the pool with its metadata and what clients hold open, as a share of the bytes of all keys and values that the load
-//!   asks for. The paper's sizes are of the objects alone.
-//! - **Groups**: of at most 64 objects, as in the paper, in chunks of the power of two below what these need (16 KiB for objects of 256 bytes, which holds 54),
-//!   or of less where the cache would have fewer than sixteen chunks a thread, but at least eight objects.
-//! - **Numbers of keys and requests** are scaled down from the paper's 100 million requests, so that all experiments together end within minutes; each
-//!   experiment says to what. The paper does not print its number of keys.
+//! - **SCAN**: as many GETs of consecutive keys, one after the other, each of which counts as a
+//!   request. The paper does not say how it counts them. A read-modify-write is a GET and a SET and
+//!   counts once.
+//! - **Cache size**: all memory of the pool with its metadata and what clients hold open, as a
+//!   share of the bytes of all keys and values that the load asks for. The paper's sizes are of the
+//!   objects alone.
+//! - **Groups**: of at most 64 objects, as in the paper, in chunks of the power of two below what
+//!   these need (16 KiB for objects of 256 bytes, which holds 54), or of less where the cache would
+//!   have fewer than sixteen chunks a thread, but at least eight objects.
+//! - **Numbers of keys and requests** are scaled down from the paper's 100 million requests, so
+//!   that all experiments together end within minutes; each experiment says to what. The paper does
+//!   not print its number of keys.
 //! - **Repeatable**: the same options give the same digits.
 //!
-//! Beside a result stands what the paper's text or tables print for it. Its plots are pictures, of which nothing is read off: most
-//! results have nothing beside them.
+//! Beside a result stands what the paper's text or tables print for it. Its plots are pictures, of
+//! which nothing is read off: most results have nothing beside them.
 //!
 //! | module | concept |
 //! |---|---|
@@ -70,7 +82,8 @@ use std::path::PathBuf;
 /// How an experiment is to be run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// A small version that takes seconds and says nothing about the full one: to see that it works.
+    /// A small version that takes seconds and says nothing about the full one: to see that it
+    /// works.
     pub quick: bool,
     /// The folder of traces.
     pub traces: PathBuf,
@@ -99,9 +112,11 @@ pub trait Experiment: Sync {
 
     /// Runs it.
     ///
-    /// The implementer runs all points through [`point::measure_all`], which shows progress; states in the results' `what` everything that differs from what
-    /// this module says of all experiments; sets [`report::Point::paper`] only to what the paper's text or tables print; and reports what was measured,
-    /// whatever it is. The caller may run it any number of times: the same options give the same results.
+    /// The implementer runs all points through [`point::measure_all`], which shows progress; states
+    /// in the results' `what` everything that differs from what this module says of all
+    /// experiments; sets [`report::Point::paper`] only to what the paper's text or tables print;
+    /// and reports what was measured, whatever it is. The caller may run it any number of times:
+    /// the same options give the same results.
     fn run(&self, options: &Options) -> Result<report::Experiment, LabError>;
 }
 
@@ -140,7 +155,8 @@ mod tests {
     use super::*;
     use crate::fixtures;
 
-    /// All baselines stand beside FORGE in the figure that takes least; beside the others one each, or they would take minutes.
+    /// All baselines stand beside FORGE in the figure that takes least; beside the others one each,
+    /// or they would take minutes.
     fn quick(index: usize, traces: PathBuf) -> Options {
         let baselines = match ALL[index].name() {
             "forge-fig14" => Baseline::ALL.to_vec(),
@@ -182,8 +198,8 @@ mod tests {
         let once = digits(1);
         assert_eq!(once[0], once[1]);
         assert_eq!(digits(2), once);
-        // Of 12800 after the warm-up those that all threads made until the first had none left: a thread that evicts more
-        // than others is behind.
+        // Of 12800 after the warm-up those that all threads made until the first had none left: a
+        // thread that evicts more than others is behind.
         assert!(once[0].0 > 12_800 * 9 / 10 && once[0].1 > 0, "{once:?}");
     }
 

@@ -1,4 +1,5 @@
-//! A point of an experiment, run: a simulation with its pool and threads, its phases, and what was counted.
+//! A point of an experiment, run: a simulation with its pool and threads, its phases, and what was
+//! counted.
 //!
 //! | phase | threads | counted |
 //! |---|---|---|
@@ -74,7 +75,8 @@ impl Measured {
     }
 }
 
-/// Runs all points, `workers` at a time, and gives their results in order. Every simulation is one thread's, so that nothing depends on how many there are.
+/// Runs all points, `workers` at a time, and gives their results in order. Every simulation is one
+/// thread's, so that nothing depends on how many there are.
 pub fn measure_all(setups: &[Setup], workers: usize) -> Result<Vec<Measured>, LabError> {
     let (measured, seconds) = run_all(setups, workers, measure)?;
     let verbs: u64 = measured.iter().map(|measured| measured.verbs_simulated).sum();
@@ -193,7 +195,8 @@ impl<'s, G: Subject> Point<'s, G> {
         Ok(point)
     }
 
-    /// Lets the next thread join. Those beyond the setup's have their streams from whoever lets them join.
+    /// Lets the next thread join. Those beyond the setup's have their streams from whoever lets
+    /// them join.
     pub(super) fn join(&mut self) -> Result<(), LabError> {
         let thread = self.places.len() as u16;
         let pool = self.pools[usize::from(thread % self.setup.compute_nodes)].clone();
@@ -269,8 +272,8 @@ impl<'s, G: Subject> Point<'s, G> {
 
     /// Everybody leaves the pool; verbs of the whole run.
     pub(super) fn leave(&mut self) -> Result<u64, LabError> {
-        let verbs = self.phase(|_, mut client| async move {
-            let outcome = client.cache.engine_mut().leave().await;
+        let verbs = self.phase(|_, client| async move {
+            let outcome = client.cache.engine().leave().await;
             (client, outcome)
         });
         self.places.clear();

@@ -1,16 +1,21 @@
-//! The processor of the memory node, for systems that need one: how many cores it has, and what messages cost them.
+//! The processor of the memory node, for systems that need one: how many cores it has, and what
+//! messages cost them.
 //!
-//! Receiving a message and answering it takes what the profile says of a client: finding a completion, preparing a work request, ringing a doorbell. What the server
-//! does in between was measured on this code, as the costs of clients were: `cargo bench -p atoll-lab --bench cliquemap_server`. Costs of access
-//! information are by access, as merging them is what the paper says keeps the core busy (Ditto, section 5.3). The paper prints none of these costs.
+//! Receiving a message and answering it takes what the profile says of a client: finding a
+//! completion, preparing a work request, ringing a doorbell. What the server does in between was
+//! measured on this code, as the costs of clients were: `cargo bench -p atoll-lab --bench
+//! cliquemap_server`. Costs of access information are by access, as merging them is what the paper
+//! says keeps the core busy (Ditto, section 5.3). The paper prints none of these costs.
 //!
-//! Cores share one queue of messages and do not wait for each other: what locks between them cost is not in it.
+//! Cores share one queue of messages and do not wait for each other: what locks between them cost
+//! is not in it.
 
 use atoll_cache::cliquemap::Policy;
 use atoll_cache::cliquemap::wire::{self, Told};
 use atoll_sim::network::{Profile, Service};
 
-/// What the server of CliqueMap does for a message, in nanoseconds of one core, without receiving and answering it.
+/// What the server of CliqueMap does for a message, in nanoseconds of one core, without receiving
+/// and answering it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerCosts {
     /// A change of a key.
@@ -20,8 +25,10 @@ pub struct ServerCosts {
 }
 
 impl ServerCosts {
-    /// What was measured on 300,000 keys as skewed as YCSB's, with room for all: the median of three runs, on a virtual machine with two cores of an AMD EPYC and
-    /// much other work going on. They were between 1652 and 2007 ns for a change and 120 and 182 for an access with LRU, 2360 and 2766, and 727 and 866, with LFU.
+    /// What was measured on 300,000 keys as skewed as YCSB's, with room for all: the median of
+    /// three runs, on a virtual machine with two cores of an AMD EPYC and much other work going on.
+    /// They were between 1652 and 2007 ns for a change and 120 and 182 for an access with LRU, 2360
+    /// and 2766, and 727 and 866, with LFU.
     pub const fn measured(policy: Policy) -> Self {
         match policy {
             Policy::Lru => Self { change_ns: 1870, access_ns: 130 },

@@ -23,9 +23,11 @@ pub const COMPUTE_NODES: u16 = 3;
 pub const GROUP_OBJECTS: u32 = 64;
 
 const CHUNK_BYTES: std::ops::RangeInclusive<u64> = 512..=64 << 10;
-/// Chunks for each thread below which chunks become smaller: a thread holds two open groups and some chunks in stock.
+/// Chunks for each thread below which chunks become smaller: a thread holds two open groups and
+/// some chunks in stock.
 const CHUNKS_PER_THREAD: u64 = 16;
-/// Objects of a chunk below which chunks do not become smaller: objects longer than half a chunk would be cut in pieces.
+/// Objects of a chunk below which chunks do not become smaller: objects longer than half a chunk
+/// would be cut in pieces.
 const CHUNK_OBJECTS_MIN: u32 = 8;
 /// What a record of a small object has besides key and value, and its places in map and index.
 const OVERHEAD_BYTES: u32 = 48;
@@ -105,7 +107,8 @@ impl Setup {
         Self { system: System::Forge, pool, ..self }
     }
 
-    /// The same point on a table of objects that tracks nothing, in a pool of `cache_bytes` for the same objects.
+    /// The same point on a table of objects that tracks nothing, in a pool of `cache_bytes` for the
+    /// same objects.
     pub fn on_kvs(self, cache_bytes: u64, object_bytes: u32) -> Self {
         let pool = objects_pool(kvs::options(), cache_bytes, object_bytes, self.threads);
         Self { system: System::Kvs, pool, ..self }
@@ -129,8 +132,8 @@ impl Setup {
 /// Slots for which the replacement's area is asked after.
 const AREA_SLOTS: u64 = 1 << 20;
 
-/// Bytes of pool that an object of so many bytes takes on the table of objects: its block, and its slots with their access information and what the
-/// replacement keeps for each.
+/// Bytes of pool that an object of so many bytes takes on the table of objects: its block, and its
+/// slots with their access information and what the replacement keeps for each.
 pub fn objects_footprint(options: &ObjectsOptions, object_bytes: u32) -> u64 {
     let record = small_record_bytes(KEY_BYTES as usize, object_bytes.saturating_sub(KEY_BYTES) as usize);
     let block = Class::of(record + 8 * options.extension_words).map_or(u64::from(object_bytes), Class::bytes);
@@ -143,7 +146,8 @@ pub fn cliquemap_footprint(object_bytes: u32) -> u64 {
     CliqueMapOptions::default().footprint_bytes(record)
 }
 
-/// Settings of a pool of `cache_bytes`, metadata included, on the table of objects: the index is made for as many objects as there is room for.
+/// Settings of a pool of `cache_bytes`, metadata included, on the table of objects: the index is
+/// made for as many objects as there is room for.
 fn objects_pool(options: ObjectsOptions, cache_bytes: u64, object_bytes: u32, threads: u16) -> PoolSettings {
     let expected = cache_bytes / objects_footprint(&options, object_bytes);
     let settings = PoolSettings {

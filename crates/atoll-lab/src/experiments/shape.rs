@@ -34,7 +34,8 @@ pub const METRICS: [Metric; 4] = [
     ("hit ratio", "%", Measured::hit_percent),
 ];
 
-/// One figure for each of [`METRICS`]: a series for each name, with `results[series][x]` at the places `xs`.
+/// One figure for each of [`METRICS`]: a series for each name, with `results[series][x]` at the
+/// places `xs`.
 pub fn figures(x: &Axis, xs: &[f64], names: &[String], results: &[&[Measured]]) -> Vec<Figure> {
     figures_of(&METRICS, x, xs, names, results)
 }

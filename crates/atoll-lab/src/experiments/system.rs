@@ -1,7 +1,7 @@
 //! The systems that a point can run on: every engine whose cache lives in a pool.
 //!
-//! A system takes part in the experiments by implementing `Subject` here, and by having a line in [`System`], in `on_system` and a constructor of
-//! [`Setup`].
+//! A system takes part in the experiments by implementing `Subject` here, and by having a line in
+//! [`System`], in `on_system` and a constructor of [`Setup`].
 
 use super::setup::Setup;
 use crate::LabError;
@@ -50,8 +50,8 @@ pub(super) trait Subject: Pooled<SimEndpoint> + 'static {
     }
 
     /// The weights of its experts, as this thread knows them; none if nothing is learnt.
-    fn weights(&self) -> &[f64] {
-        &[]
+    fn weights(&self) -> Vec<f64> {
+        Vec::new()
     }
 
     /// Makes a thread's own choices, after it has joined.
@@ -80,8 +80,8 @@ impl Subject for Ditto<SimEndpoint> {
         if is_whole { Ok(0) } else { ditto::Variant::area_bytes(&setup.pool) }
     }
 
-    fn weights(&self) -> &[f64] {
-        self.replacement().weights()
+    fn weights(&self) -> Vec<f64> {
+        self.replacement().map_or_else(Vec::new, |replacement| replacement.weights().to_vec())
     }
 
     fn prepare(&mut self, setup: &Setup) {

@@ -1,4 +1,5 @@
-//! Figures as text: a row for each place along, a column for each series, the paper's number and the ratio beside a result that it prints.
+//! Figures as text: a row for each place along, a column for each series, the paper's number and
+//! the ratio beside a result that it prints.
 
 use crate::report::{Experiment, Figure, Point, number};
 use std::fmt::Write;

@@ -1,4 +1,5 @@
-//! Loads made of others: objects of one size, several tenants with the same requests for keys of their own, and two applications.
+//! Loads made of others: objects of one size, several tenants with the same requests for keys of
+//! their own, and two applications.
 
 use super::setup::{Footprint, cache_bytes_min};
 use crate::load::{Load, Request, Stream, share};
@@ -42,8 +43,9 @@ fn one_size(stream: Stream, object_bytes: u32) -> Stream {
     }))
 }
 
-/// So many tenants of one cache, each of which makes all requests of the load, for keys of its own. A trace of few keys so becomes a load for many threads with
-/// the same hit ratios at the same shares of its footprint. Clients are dealt to the tenants in turn.
+/// So many tenants of one cache, each of which makes all requests of the load, for keys of its own.
+/// A trace of few keys so becomes a load for many threads with the same hit ratios at the same
+/// shares of its footprint. Clients are dealt to the tenants in turn.
 pub struct Tenants {
     /// The load of each.
     pub load: Arc<dyn Load>,
@@ -53,7 +55,8 @@ pub struct Tenants {
 
 impl Tenants {
     fn keys_of(&self, tenant: u64, stream: Stream) -> Stream {
-        // Injective: a multiplication by an odd number is, and so is adding to it. Keys of two tenants meet as rarely as random ones.
+        // Injective: a multiplication by an odd number is, and so is adding to it. Keys of two
+        // tenants meet as rarely as random ones.
         let step = (2 * tenant + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) & !1;
         match tenant {
             0 => stream,
@@ -96,7 +99,8 @@ impl Load for Tenants {
     }
 }
 
-/// Two applications of one cache: some of the clients are the first one's, the others the second's. Their keys are to be different ones.
+/// Two applications of one cache: some of the clients are the first one's, the others the second's.
+/// Their keys are to be different ones.
 pub struct Applications {
     /// The loads of both. Neither is asked for more requests than it has.
     pub loads: [Arc<dyn Load>; 2],
@@ -130,7 +134,8 @@ impl Load for Applications {
     }
 }
 
-/// The load for as many tenants as it takes that a cache of `percent` has room for what so many threads hold open.
+/// The load for as many tenants as it takes that a cache of `percent` has room for what so many
+/// threads hold open.
 pub(super) fn populated(load: Arc<dyn Load>, threads: u16, percent: u64) -> Arc<dyn Load> {
     let footprint = Footprint::of(&*load);
     let bytes = cache_bytes_min(footprint.object_bytes(), threads) * 100 / percent;

@@ -2,13 +2,15 @@
 //!
 //! A baseline takes part as a case of [`Baseline`].
 //!
-//! - **Ditto** has the experts and parameters of its own paper, and the history of 1024 entries that FORGE's section 6.1 gives it. It samples a bucket of sixteen
-//!   slots, about half of which hold objects, where the paper's samples have five objects.
-//! - **S3FIFO-DM** is the engine `s3fifo-dm`: see [`queues`](atoll_cache::queues). Its small queue has a tenth of the objects, and it counts to three, as FORGE's
-//!   section 6.1 has it.
+//! - **Ditto** has the experts and parameters of its own paper, and the history of 1024 entries
+//!   that FORGE's section 6.1 gives it. It samples a bucket of sixteen slots, about half of which
+//!   hold objects, where the paper's samples have five objects.
+//! - **S3FIFO-DM** is the engine `s3fifo-dm`: see [`queues`](atoll_cache::queues). Its small queue
+//!   has a tenth of the objects, and it counts to three, as FORGE's section 6.1 has it.
 //! - **GLCache-DM** is a rule of FORGE's own groups: see [`glcache`](atoll_cache::glcache).
 //!
-//! All caches have the same memory, metadata included, of which Ditto and S3FIFO-DM have more: 48 to 96 bytes a slot, and two slots an object.
+//! All caches have the same memory, metadata included, of which Ditto and S3FIFO-DM have more: 48
+//! to 96 bytes a slot, and two slots an object.
 
 use super::point::Measured;
 use super::setup::Setup;
@@ -57,7 +59,8 @@ impl Baseline {
         }
     }
 
-    /// The same point on it, in a cache of the same bytes on as many nodes, for objects of so many bytes.
+    /// The same point on it, in a cache of the same bytes on as many nodes, for objects of so many
+    /// bytes.
     fn put(self, setup: &Setup, object_bytes: u32) -> Setup {
         let (bytes, nodes, setup) = (setup.pool.capacity_bytes, setup.pool.nodes, setup.clone());
         let one = match self {
@@ -69,8 +72,9 @@ impl Baseline {
     }
 }
 
-/// What the paper prints of FORGE over a baseline in each of [`METRICS`]: the least and the most, as factors; of a latency by how much lower it is. Where it
-/// prints them of several baselines together, a baseline's own least may be higher and its own most lower.
+/// What the paper prints of FORGE over a baseline in each of [`METRICS`]: the least and the most,
+/// as factors; of a latency by how much lower it is. Where it prints them of several baselines
+/// together, a baseline's own least may be higher and its own most lower.
 pub(super) type Printed = [Option<(f64, f64)>; METRICS.len()];
 
 /// Ditto as FORGE's section 6.1 has it.
@@ -79,8 +83,8 @@ pub(super) fn ditto() -> DittoOptions {
     DittoOptions { history: History::Objects(HISTORY_OBJECTS), ..DittoOptions::paper(experts) }
 }
 
-/// The same points, which come with the bytes of an object, on every baseline: all points of the first, then of the next; in caches of the same bytes on as many
-/// nodes.
+/// The same points, which come with the bytes of an object, on every baseline: all points of the
+/// first, then of the next; in caches of the same bytes on as many nodes.
 pub(super) fn beside(baselines: &[Baseline], setups: &[(Setup, u32)]) -> Vec<Setup> {
     let on = |baseline: Baseline| setups.iter().map(move |(setup, object_bytes)| baseline.put(setup, *object_bytes));
     baselines.iter().copied().flat_map(on).collect()
@@ -95,8 +99,10 @@ pub(super) fn names(baselines: &[Baseline], forge: &[String]) -> Vec<String> {
     forge.iter().cloned().chain(baselines.iter().flat_map(of)).collect()
 }
 
-/// How much better FORGE is than every baseline: its throughput at every point; of every metric the mean over all points, the least and the most; and the
-/// verbs that all need for a request at the last place along, by purpose. The lines are FORGE's, then every baseline's; `printed` is of each baseline.
+/// How much better FORGE is than every baseline: its throughput at every point; of every metric the
+/// mean over all points, the least and the most; and the verbs that all need for a request at the
+/// last place along, by purpose. The lines are FORGE's, then every baseline's; `printed` is of each
+/// baseline.
 pub(super) fn figures(
     baselines: &[Baseline],
     x: &Axis,
@@ -185,7 +191,8 @@ fn verbs(
     }
 }
 
-/// By what factor FORGE is better: a latency is the better the lower it is. 1 where the other has none of it.
+/// By what factor FORGE is better: a latency is the better the lower it is. 1 where the other has
+/// none of it.
 fn gain(metric: usize, forge: &Measured, other: &Measured) -> f64 {
     let (label, _, value) = METRICS[metric];
     let (forge, other) = (value(forge), value(other));

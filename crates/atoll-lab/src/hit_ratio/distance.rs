@@ -27,7 +27,8 @@ pub struct DistanceCommand {
     json: bool,
 }
 
-/// One policy's distance. Miss ratios of the sampled form less those of the exact one, in percentage points, over real traces.
+/// One policy's distance. Miss ratios of the sampled form less those of the exact one, in
+/// percentage points, over real traces.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Distance {
     /// The policy.

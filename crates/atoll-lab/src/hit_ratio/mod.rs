@@ -1,8 +1,9 @@
 //! The hit-ratio experiment: an engine on every trace of a folder at the oracle's cache sizes.
 //!
-//! As for the oracle, every request is a look-up that inserts after a miss, objects have unit size, and nothing expires. Points run in
-//! parallel, each on a cache of its own; the requests of a point go to its clients in turn, from one thread, so that a
-//! point's result does not depend on the machine. A trace is decoded once and freed after its last point.
+//! As for the oracle, every request is a look-up that inserts after a miss, objects have unit size,
+//! and nothing expires. Points run in parallel, each on a cache of its own; the requests of a point
+//! go to its clients in turn, from one thread, so that a point's result does not depend on the
+//! machine. A trace is decoded once and freed after its last point.
 
 pub mod choice;
 pub mod distance;
@@ -67,7 +68,8 @@ pub struct HitRatioReport {
     pub engine: EngineName,
     /// One row a point, in the oracle's order.
     pub rows: Vec<Row>,
-    /// Mean distance to Belady's optimum in percentage points, over real traces and caches of at least 1000 objects.
+    /// Mean distance to Belady's optimum in percentage points, over real traces and caches of at
+    /// least 1000 objects.
     pub mean_gap_1000_pp: Option<f64>,
     /// The same over caches of at least 100 objects.
     pub mean_gap_100_pp: Option<f64>,
@@ -184,7 +186,8 @@ impl Experiment for Points<'_> {
         let traces = self.traces();
         let order = self.order(&traces);
         let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-        // The bar counts thousandths of points, since how long the traces are is not known before they are decoded.
+        // The bar counts thousandths of points, since how long the traces are is not known before
+        // they are decoded.
         let progress = Progress::new(1000 * self.points.len() as u64, "hit ratio");
         let work = || {
             let mut found = Vec::new();
@@ -288,7 +291,8 @@ mod tests {
         let mut points = oracle::read(&folder).unwrap();
         points.retain(|point| TRACES.contains(&&*point.trace) && point.cache_objects >= 300);
         let mut far = Vec::new();
-        // On loops SIEVE is worst where its order is exact: the few objects that go because their bucket is full save it some misses, and 32 lists many.
+        // On loops SIEVE is worst where its order is exact: the few objects that go because their
+        // bucket is full save it some misses, and 32 lists many.
         for (engine, algorithm, fewer_max) in [
             ("shard-lru:1", "LRU", 0.1),
             ("shard-lru", "LRU", 1.0),

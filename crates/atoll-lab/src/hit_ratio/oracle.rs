@@ -1,4 +1,5 @@
-//! What is known of a folder of traces: the miss ratios of known algorithms, and which traces are synthetic.
+//! What is known of a folder of traces: the miss ratios of known algorithms, and which traces are
+//! synthetic.
 
 use crate::LabError;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,7 +31,8 @@ impl Point {
     }
 }
 
-/// Reads what `folder` says of its traces, in the order of its file. Without a README all traces count as real.
+/// Reads what `folder` says of its traces, in the order of its file. Without a README all traces
+/// count as real.
 pub fn read(folder: &Path) -> Result<Vec<Point>, LabError> {
     let path = folder.join(MISS_RATIO_FILE);
     let wrong = |what: String| LabError::Folder { path: path.clone(), what };
@@ -80,8 +82,8 @@ fn synthetic_of(readme: &str) -> BTreeSet<String> {
     .collect()
 }
 
-/// The mean of what is missed beyond Belady's optimum, in percentage points, over the real points of at least `objects_min`
-/// objects for which `miss_ratio` has a number; `None` if there are none.
+/// The mean of what is missed beyond Belady's optimum, in percentage points, over the real points
+/// of at least `objects_min` objects for which `miss_ratio` has a number; `None` if there are none.
 pub fn mean_gap_pp<'p, F>(points: impl IntoIterator<Item = &'p Point>, objects_min: u64, miss_ratio: F) -> Option<f64>
 where
     F: Fn(&Point) -> Option<f64>,

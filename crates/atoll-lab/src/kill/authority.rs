@@ -1,4 +1,5 @@
-//! What the processes of the experiment know of the truth, in a region of its own beside the pool under test.
+//! What the processes of the experiment know of the truth, in a region of its own beside the pool
+//! under test.
 //!
 //! ```text
 //! line 0    word 0  whether the load is to end
@@ -9,10 +10,12 @@
 //!           word 3  unused
 //! ```
 //!
-//! Versions of a key come from `issued`, taken before the change, and are written in ascending order: a plain key has one writer at a time (the next
-//! process in its place begins after the last one's death); a chain key is made by one writer only, and by others replaced only under the token of what
-//! they saw before they took their version. So the **floor** of such a key is `2 v` once anybody knows that version `v` is, or was, there, and
-//! `2 v + 1` once it is known that the key was missing after that. It only grows.
+//! Versions of a key come from `issued`, taken before the change, and are written in ascending
+//! order: a plain key has one writer at a time (the next process in its place begins after the last
+//! one's death); a chain key is made by one writer only, and by others replaced only under the
+//! token of what they saw before they took their version. So the **floor** of such a key is `2 v`
+//! once anybody knows that version `v` is, or was, there, and `2 v + 1` once it is known that the
+//! key was missing after that. It only grows.
 //!
 //! | the operation | reads before it | holds | raises the floor to |
 //! |---|---|---|---|
@@ -20,8 +23,9 @@
 //! | a miss, a removal | floor f | | `f` with its lowest bit set |
 //! | a change that stored version v | | | `2 v` |
 //!
-//! Counters are incremented by everybody. A floor is a pair: a count c that was seen, and d, the increments that had ended before it was looked
-//! for. Who looks later sees at least c (an increment: more), or the counter was missing in between; then none of those d are in what is
+//! Counters are incremented by everybody. A floor is a pair: a count c that was seen, and d, the
+//! increments that had ended before it was looked for. Who looks later sees at least c (an
+//! increment: more), or the counter was missing in between; then none of those d are in what is
 //! seen, and it is at most issued - d. A miss leaves the pair of the largest c.
 
 use crate::LabError;
@@ -195,7 +199,8 @@ impl Authority {
         CountFloor::of(self.floor(key))
     }
 
-    /// Sets the floor of a counter, if it is still what the caller saw: any pair that was seen is a true one.
+    /// Sets the floor of a counter, if it is still what the caller saw: any pair that was seen is a
+    /// true one.
     pub(super) fn set_count_floor(&self, key: u64, seen: CountFloor, to: CountFloor) {
         let _ = self.swap(Self::key(key) + 8, seen.word(), to.word());
     }

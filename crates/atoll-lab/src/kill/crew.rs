@@ -150,7 +150,8 @@ impl Crew {
         Ok(true)
     }
 
-    /// Resumes those whose time has come; notes those that ended by themselves, and starts others in their place.
+    /// Resumes those whose time has come; notes those that ended by themselves, and starts others
+    /// in their place.
     pub(super) fn tend(&mut self) -> Result<(), LabError> {
         let now = Instant::now();
         for (index, hand) in self.hands.iter_mut().enumerate() {

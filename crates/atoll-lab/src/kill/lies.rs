@@ -1,4 +1,5 @@
-//! The checks are themselves tested: a cache that lies in one way each is caught, and one that does not is not.
+//! The checks are themselves tested: a cache that lies in one way each is caught, and one that does
+//! not is not.
 
 use super::authority::{Authority, Total};
 use super::load::{Load, Writer};
@@ -10,6 +11,7 @@ use crate::random::Random;
 use atoll_cache::{Cache, CacheError, Change, Engine, Lookup, Meta, Old, Stats, Value, Verdict, Want};
 use atoll_fabric::Clock;
 use atoll_fabric::shm::ShmRegion;
+use std::cell::RefCell;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lie {
@@ -38,13 +40,13 @@ struct Liar<G> {
     /// Another cache, which misses every other change: what it has is old.
     old: G,
     lie: Lie,
-    random: Random,
-    last_key: Vec<u8>,
+    random: RefCell<Random>,
+    last_key: RefCell<Vec<u8>>,
 }
 
 impl<G: Engine> Liar<G> {
-    fn lies(&mut self, lie: Lie) -> bool {
-        self.lie == lie && self.random.below(TRUE_BETWEEN) == 0
+    fn lies(&self, lie: Lie) -> bool {
+        self.lie == lie && self.random.borrow_mut().below(TRUE_BETWEEN) == 0
     }
 }
 
@@ -83,23 +85,24 @@ impl<C: Change> Change for Twisted<'_, C> {
 }
 
 impl<G: Engine> Engine for Liar<G> {
-    async fn get(&mut self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
+    async fn get(&self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
         if self.lies(Lie::Stale) {
             return self.old.get(key, into).await;
         }
         if self.lies(Lie::Foreign) {
-            return self.engine.get(&self.last_key, into).await;
+            let key = self.last_key.borrow().clone();
+            return self.engine.get(&key, into).await;
         }
-        self.last_key = key.to_vec();
+        *self.last_key.borrow_mut() = key.to_vec();
         self.engine.get(key, into).await
     }
 
-    async fn peek(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
+    async fn peek(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
         self.engine.peek(key).await
     }
 
-    async fn update<C: Change>(&mut self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
-        if self.lie == Lie::Stale && self.random.below(2) == 0 {
+    async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
+        if self.lie == Lie::Stale && self.random.borrow_mut().below(2) == 0 {
             self.old.update(key, change).await?;
         }
         let lie = self.lie;
@@ -107,23 +110,23 @@ impl<G: Engine> Engine for Liar<G> {
         self.engine.update(key, &mut Twisted { change, lie, value: Vec::new() }).await
     }
 
-    async fn scan<F: FnMut(&[u8])>(&mut self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
+    async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
         self.engine.scan(cursor, count, each).await
     }
 
-    async fn random_key(&mut self) -> Result<Option<Vec<u8>>, CacheError> {
+    async fn random_key(&self) -> Result<Option<Vec<u8>>, CacheError> {
         self.engine.random_key().await
     }
 
-    async fn flush(&mut self) -> Result<u64, CacheError> {
+    async fn flush(&self) -> Result<u64, CacheError> {
         self.engine.flush().await
     }
 
-    async fn objects(&mut self) -> Result<u64, CacheError> {
+    async fn objects(&self) -> Result<u64, CacheError> {
         self.engine.objects().await
     }
 
-    async fn now_ms(&mut self) -> Result<u64, CacheError> {
+    async fn now_ms(&self) -> Result<u64, CacheError> {
         self.engine.now_ms().await
     }
 
@@ -136,7 +139,8 @@ impl<G: Engine> Engine for Liar<G> {
     }
 }
 
-/// Plays the load over a liar, and gives what the checks found until they found something, or until so many operations were done.
+/// Plays the load over a liar, and gives what the checks found until they found something, or until
+/// so many operations were done.
 struct Caught {
     lie: Lie,
     operations_max: u64,
@@ -157,8 +161,8 @@ impl Experiment for Caught {
             engine: deployment.client()?.into_engine(),
             old: old.client()?.into_engine(),
             lie: self.lie,
-            random: Random::new(7),
-            last_key: Vec::new(),
+            random: RefCell::new(Random::new(7)),
+            last_key: RefCell::default(),
         };
         let writer = Writer { index: 0, writers: 1, nonce: 1, reads: false };
         let (mut found, mut waits) = (Vec::new(), Waits::none());

@@ -14,7 +14,8 @@ use atoll_fabric::run_ready;
 const THETA: f64 = 0.9;
 /// A list that is longer goes.
 const LIST_BYTES_MAX: usize = 8192;
-/// An object may be served so long after its time, in milliseconds: the skew of the pool's clock, and rounding.
+/// An object may be served so long after its time, in milliseconds: the skew of the pool's clock,
+/// and rounding.
 const EXPIRY_SLACK_MS: u64 = 5;
 /// Keys of one lookup of many.
 const AT_ONCE: usize = 6;
@@ -192,7 +193,8 @@ impl<'a, G: Engine> Load<'a, G> {
         key.number % self.writer.writers == self.writer.index
     }
 
-    /// Judges a hit or a miss of a versioned key. `floor` and `began_ms` are from before the operation; gives the version.
+    /// Judges a hit or a miss of a versioned key. `floor` and `began_ms` are from before the
+    /// operation; gives the version.
     fn judge(&mut self, key: Key, act: &str, floor: u64, began_ms: u64, hit: Option<&[u8]>) -> Option<u64> {
         self.checked += 1;
         let Some(bytes) = hit else {
@@ -338,7 +340,8 @@ impl<'a, G: Engine> Load<'a, G> {
                 self.put(key, version, Condition::IfToken(token)).map(drop)
             }
             None if self.is_own(key) => {
-                // Only this writer makes it, and it was not there: now it is, or somebody else made it.
+                // Only this writer makes it, and it was not there: now it is, or somebody else made
+                // it.
                 let version = self.authority.issue(key.number);
                 if !self.put(key, version, Condition::IfAbsent)? {
                     self.fail(key, "SETNX", "nothing stored, though only this client makes it and it was missing");
@@ -349,7 +352,8 @@ impl<'a, G: Engine> Load<'a, G> {
         }
     }
 
-    /// Judges a count that was seen; the pair is from before the operation. `least` is 1 above the floor for an increment.
+    /// Judges a count that was seen; the pair is from before the operation. `least` is 1 above the
+    /// floor for an increment.
     fn judge_count(&mut self, key: Key, act: &str, floor: CountFloor, ended: u32, count: Option<u64>, more: u32) {
         self.checked += 1;
         let issued = self.authority.issued(key.number);

@@ -1,4 +1,5 @@
-//! Processes on one pool are killed, stopped and resumed at random; nothing may be wrong, lost or slower afterwards.
+//! Processes on one pool are killed, stopped and resumed at random; nothing may be wrong, lost or
+//! slower afterwards.
 //!
 //! | module | concept |
 //! |---|---|
@@ -20,7 +21,8 @@
 //! | 1 s | the pool recovers |
 //! | 15 %, at most 20 s | the throughput after |
 //!
-//! Then all leave, one pass of repair is made, and every invariant is walked; once more after everything was removed.
+//! Then all leave, one pass of repair is made, and every invariant is walked; once more after
+//! everything was removed.
 
 mod authority;
 mod crew;
@@ -55,7 +57,8 @@ const WINDOW_MAX: Duration = Duration::from_secs(20);
 /// A stop lasts between these, in milliseconds; short ones are as likely as long ones.
 const STOP_MS: (f64, f64) = (1.0, 3000.0);
 
-/// Kill and stop processes of a pool under load at random, and check that nothing is wrong, lost or slower
+/// Kill and stop processes of a pool under load at random, and check that nothing is wrong, lost or
+/// slower
 #[derive(Clone, Debug, clap::Args)]
 pub struct KillCommand {
     /// Minutes of load
@@ -76,8 +79,8 @@ pub struct KillCommand {
     /// Seed of who is killed when; moments on a real machine do not repeat
     #[arg(long)]
     seed: Option<u64>,
-    /// Run two processes of three in pid namespaces of their own, half of those with the `/proc` of this one, as containers that share the pool; needs
-    /// the right to do so
+    /// Run two processes of three in pid namespaces of their own, half of those with the `/proc` of
+    /// this one, as containers that share the pool; needs the right to do so
     #[arg(long)]
     namespaces: bool,
     /// Print one JSON object
@@ -226,7 +229,8 @@ impl Course<'_> {
         Ok(begun.end(self.authority))
     }
 
-    /// The same, with kills and stops: on average as many as wanted, without memory of the last one, so that some hit those who repair.
+    /// The same, with kills and stops: on average as many as wanted, without memory of the last
+    /// one, so that some hit those who repair.
     fn kill(&mut self, time: Duration, tick: impl Fn() + Copy) -> Result<Window, LabError> {
         let begun = Window::begin(self.authority);
         let seed = self.command.seed.unwrap_or_else(|| self.authority.now_ns() ^ u64::from(std::process::id()) << 32);

@@ -70,7 +70,8 @@ pub(super) struct KillReport {
     pub throughput_ratio: f64,
     /// The same during the kills.
     pub throughput_ratio_during: f64,
-    /// The first by the time that the workers had a core, so that what else the machine does counts less.
+    /// The first by the time that the workers had a core, so that what else the machine does counts
+    /// less.
     pub throughput_ratio_per_core: f64,
     /// The second, likewise.
     pub throughput_ratio_per_core_during: f64,
@@ -86,7 +87,8 @@ pub(super) struct KillReport {
     pub read_us_p999: f64,
     /// The median, in microseconds.
     pub read_us_p50: f64,
-    /// Clients found dead and shut out while the load ran. Those of workers that were killed before they told are not counted.
+    /// Clients found dead and shut out while the load ran. Those of workers that were killed before
+    /// they told are not counted.
     pub clients_fenced: u64,
     /// Chunks that came back from dead clients, likewise.
     pub chunks_repaired: u64,
@@ -157,7 +159,8 @@ impl KillReport {
         }
     }
 
-    /// Whether nothing was wrong and nothing was lost. Throughput on a machine with other work is reported, not judged.
+    /// Whether nothing was wrong and nothing was lost. Throughput on a machine with other work is
+    /// reported, not judged.
     pub(super) fn is_clean(&self) -> bool {
         self.wrong == 0 && self.verify_ok && self.lost_bytes == 0
     }

@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 pub(super) enum Space {
     /// Where the experiment does.
     Here,
-    /// In a pid namespace of its own, with the `/proc` of this one: what it sees there are other processes.
+    /// In a pid namespace of its own, with the `/proc` of this one: what it sees there are other
+    /// processes.
     Pids,
     /// In a pid and a mount namespace of its own, with a `/proc` of that.
     PidsAndProc,
@@ -24,7 +25,8 @@ impl Space {
         }
     }
 
-    /// The command that a program is started by; itself for none. Its end is the end of what it started.
+    /// The command that a program is started by; itself for none. Its end is the end of what it
+    /// started.
     pub(super) fn prefix(self) -> &'static [&'static str] {
         match self {
             Self::Here => &[],
@@ -49,7 +51,8 @@ impl Space {
         Err(LabError::Options(why.to_owned()))
     }
 
-    /// The process that `unshare` started, by the pid that it has here; `None` if it has not come to that.
+    /// The process that `unshare` started, by the pid that it has here; `None` if it has not come
+    /// to that.
     pub(super) fn inner(self, outer: u32) -> Option<i32> {
         if self == Self::Here {
             return i32::try_from(outer).ok();

@@ -6,7 +6,8 @@
 //! a list                            entries of 32 B: key 8 | writer 8 | number 8 | checksum of the three 8
 //! ```
 //!
-//! Key and version also determine the length. A writer of a list is one client, and its entries of one list have ascending numbers without a gap.
+//! Key and version also determine the length. A writer of a list is one client, and its entries of
+//! one list have ascending numbers without a gap.
 
 use crate::random::mix;
 use rapidhash::v3::rapidhash_v3;
@@ -133,7 +134,8 @@ pub(super) struct Version {
     pub(super) expiry_ms: u64,
 }
 
-/// Which version of `key` the value is, by itself or, if it is too short to tell, the first of `candidates` that it may be. Else what is wrong.
+/// Which version of `key` the value is, by itself or, if it is too short to tell, the first of
+/// `candidates` that it may be. Else what is wrong.
 pub(super) fn read(bytes: &[u8], key: u64, mut candidates: std::ops::RangeInclusive<u64>) -> Result<Version, String> {
     let length = bytes.len();
     if length < HEADER_BYTES {

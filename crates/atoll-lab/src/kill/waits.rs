@@ -1,7 +1,9 @@
-//! How long operations took, and how long of that the thread waited for the cache and not for a core.
+//! How long operations took, and how long of that the thread waited for the cache and not for a
+//! core.
 //!
-//! On a machine with fewer cores than busy threads, most of the longest latencies are the scheduler's. The kernel counts, thread by thread, the time that one
-//! was ready and had no core (see `scheduled`); what remains of an operation's time is the operation's.
+//! On a machine with fewer cores than busy threads, most of the longest latencies are the
+//! scheduler's. The kernel counts, thread by thread, the time that one was ready and had no core
+//! (see `scheduled`); what remains of an operation's time is the operation's.
 
 use crate::latency::Latencies;
 use crate::scheduled::Scheduled;
@@ -25,7 +27,8 @@ pub(super) struct Waits {
     scheduled: Scheduled,
 }
 
-/// An operation under way: when it began, and for how long its thread had been without a core by then.
+/// An operation under way: when it began, and for how long its thread had been without a core by
+/// then.
 pub(super) type Begun = Option<(Instant, u64)>;
 
 impl Waits {

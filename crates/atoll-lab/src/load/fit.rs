@@ -1,21 +1,26 @@
-//! Zipf's exponent as it is fitted to a load: the least-squares line through (ln rank, ln frequency) of all objects.
+//! Zipf's exponent as it is fitted to a load: the least-squares line through (ln rank, ln
+//! frequency) of all objects.
 //!
-//! That objects that are asked for once count like any other is what makes fits of cache traces what they are: most of the weight is in the tail. The
-//! table of Twitter's clusters is fitted so; its cluster 15, where only 0.43 % of the objects come more than once, has 0.0242, and
-//! the line through all objects gives 0.024, whereas a line through the repeated ones alone would be steep.
+//! That objects that are asked for once count like any other is what makes fits of cache traces
+//! what they are: most of the weight is in the tail. The table of Twitter's clusters is fitted so;
+//! its cluster 15, where only 0.43 % of the objects come more than once, has 0.0242, and the line
+//! through all objects gives 0.024, whereas a line through the repeated ones alone would be steep.
 
 /// A fitted line.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Fit {
     /// Zipf's exponent: the slope, positive where frequencies fall with the rank.
     pub alpha: f64,
-    /// The share of the variance of ln frequency that the line explains; 1 where all frequencies are equal.
+    /// The share of the variance of ln frequency that the line explains; 1 where all frequencies
+    /// are equal.
     pub r_squared: f64,
 }
 
-/// Sums of ln r and of its square over the ranks up to `rank`, by Stirling's and the Euler-Maclaurin formula from rank 1 on.
+/// Sums of ln r and of its square over the ranks up to `rank`, by Stirling's and the
+/// Euler-Maclaurin formula from rank 1 on.
 fn sums(rank: f64) -> (f64, f64) {
-    /// Where the second sum less its formula tends to (after Stieltjes); at rank 1 it is off by 0.006, from rank 10 on by 1e-5 at most.
+    /// Where the second sum less its formula tends to (after Stieltjes); at rank 1 it is off by
+    /// 0.006, from rank 10 on by 1e-5 at most.
     const SQUARES: f64 = -2.006_356_455_908_585;
     if rank < 0.5 {
         return (0.0, 0.0);
@@ -25,7 +30,8 @@ fn sums(rank: f64) -> (f64, f64) {
     (libm::lgamma(rank + 1.0), rank * (log * log - 2.0 * log + 2.0) + half + sixth + SQUARES)
 }
 
-/// Fits objects given in groups of (frequency, count), hottest first. Counts need not be whole, since they may be expected ones.
+/// Fits objects given in groups of (frequency, count), hottest first. Counts need not be whole,
+/// since they may be expected ones.
 ///
 /// `None` for fewer than two objects.
 pub fn fit(groups: impl IntoIterator<Item = (f64, f64)>) -> Option<Fit> {

@@ -8,9 +8,10 @@
 //!
 //! Experiments also make loads that no name stands for: [`patterned`].
 //!
-//! Whoever drives a load knows only [`Load`]: it sets the keys of [`Load::preload`], then gives every client its [`Load::stream`].
-//! A client's stream depends on the load, its seed, the client's number and the number of clients, and on nothing that happens: a
-//! slow cache sees the same requests as a fast one. No digit depends on the machine.
+//! Whoever drives a load knows only [`Load`]: it sets the keys of [`Load::preload`], then gives
+//! every client its [`Load::stream`]. A client's stream depends on the load, its seed, the client's
+//! number and the number of clients, and on nothing that happens: a slow cache sees the same
+//! requests as a fast one. No digit depends on the machine.
 //!
 //! A new load is a file with a type that implements [`Load`], and a line in [`LoadOptions::open`].
 
@@ -36,13 +37,14 @@ pub const KEY_BYTES: u32 = 8;
 /// What a client does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// An operation of memcached; [`Operation::effect`] says what it does to a cache that the load fills. YCSB's read is a GET, its
-    /// update a SET.
+    /// An operation of memcached; [`Operation::effect`] says what it does to a cache that the load
+    /// fills. YCSB's read is a GET, its update a SET.
     Plain(Operation),
     /// Write a key that is new.
     Insert,
-    /// Read [`Request::keys`] keys of consecutive numbers. FORGE, whose index has no order, does them as so many GETs, one after
-    /// the other; a scan is one request and many GETs, and a report must say which it counts.
+    /// Read [`Request::keys`] keys of consecutive numbers. FORGE, whose index has no order, does
+    /// them as so many GETs, one after the other; a scan is one request and many GETs, and a report
+    /// must say which it counts.
     Scan,
     /// Read, then write the same key.
     ReadModifyWrite,
@@ -65,7 +67,8 @@ impl Kind {
 pub struct Request {
     /// The key's number. [`Request::key`] makes the key of it.
     pub key: u64,
-    /// When the request is made, in nanoseconds of the load's own clock; 0 where the load has none and clients ask as fast as they can.
+    /// When the request is made, in nanoseconds of the load's own clock; 0 where the load has none
+    /// and clients ask as fast as they can.
     pub time_ns: u64,
     /// Length of the key.
     pub key_bytes: u32,
@@ -80,9 +83,11 @@ pub struct Request {
 }
 
 impl Request {
-    /// Writes the key into `key`: its number's 8 bytes, little-endian, and zeros up to [`Request::key_bytes`].
+    /// Writes the key into `key`: its number's 8 bytes, little-endian, and zeros up to
+    /// [`Request::key_bytes`].
     ///
-    /// Keys are never shorter than their number, whatever the load says, since no two may be the same.
+    /// Keys are never shorter than their number, whatever the load says, since no two may be the
+    /// same.
     pub fn key(&self, key: &mut Vec<u8>) {
         key.clear();
         key.extend_from_slice(&self.key.to_le_bytes());
@@ -101,20 +106,21 @@ pub trait Load: Send + Sync {
     /// Requests of all clients together, without those of [`Load::preload`].
     fn requests(&self) -> u64;
 
-    /// Keys that are there before the first request: numbers from 0 on. 0 for a load that begins with an empty cache.
+    /// Keys that are there before the first request: numbers from 0 on. 0 for a load that begins
+    /// with an empty cache.
     fn keys_loaded(&self) -> u64 {
         0
     }
 
-    /// What client `client` of `clients` sets before anybody's stream begins. Together the clients set each key that is to be
-    /// loaded once.
+    /// What client `client` of `clients` sets before anybody's stream begins. Together the clients
+    /// set each key that is to be loaded once.
     fn preload(&self, client: u64, clients: u64) -> Stream;
 
     /// The requests of client `client` of `clients`.
     ///
-    /// The implementer gives the same stream whenever the arguments are the same, and together the clients make
-    /// [`Load::requests`] requests. The caller may take the streams in any order and interleaving; a request counts as made
-    /// when it was taken.
+    /// The implementer gives the same stream whenever the arguments are the same, and together the
+    /// clients make [`Load::requests`] requests. The caller may take the streams in any order and
+    /// interleaving; a request counts as made when it was taken.
     ///
     /// # Panics
     /// If `client` is not below `clients`.
@@ -130,7 +136,8 @@ pub(crate) fn share(total: u64, client: u64, clients: u64) -> u64 {
 /// Which load, for a command line to flatten.
 #[derive(Clone, Debug, clap::Args)]
 pub struct LoadOptions {
-    /// ycsb-a to ycsb-f, twitter-1 to twitter-54, a trace's file, zipf:KEYS,THETA,REQUESTS, or a trace's name in --traces
+    /// ycsb-a to ycsb-f, twitter-1 to twitter-54, a trace's file, zipf:KEYS,THETA,REQUESTS, or a
+    /// trace's name in --traces
     #[arg(default_value = "ycsb-c")]
     pub name: String,
     /// Requests of all clients together; a trace is cut there

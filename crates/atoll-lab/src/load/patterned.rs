@@ -5,10 +5,11 @@
 //! | recent | each for one of the newest keys, all of which are as likely; a new one comes, and the oldest goes, after every second request | a key is asked for some two times, and then never again: LFU keeps it for what it was, LRU lets it go |
 //! | frequent | one half for one of the popular keys, all of which are as likely and stay the same; the other half each for a key that nobody asks for again | LRU lets popular keys go for those that never come back, LFU keeps them |
 //!
-//! There are as many newest keys as popular ones. Phases are of the same number of requests. The popular keys are the same in all of them, and no key is newest twice.
+//! There are as many newest keys as popular ones. Phases are of the same number of requests. The
+//! popular keys are the same in all of them, and no key is newest twice.
 //!
-//! Request n depends on the seed and n alone and falls to client n mod clients, as a trace's would: what all clients ask does not depend on how many they are.
-//! The cache is empty at first.
+//! Request n depends on the seed and n alone and falls to client n mod clients, as a trace's would:
+//! what all clients ask does not depend on how many they are. The cache is empty at first.
 
 use super::{KEY_BYTES, Kind, Load, Request, Stream, share};
 use crate::random::{Random, mix};
@@ -95,7 +96,8 @@ mod tests {
         Patterned { phases: phases.to_vec(), keys: 500, object_bytes: 256, requests: 100_000, seed: 7 }
     }
 
-    /// Hits of a policy, from samples as Ditto takes them, with room for as many keys as are popular.
+    /// Hits of a policy, from samples as Ditto takes them, with room for as many keys as are
+    /// popular.
     fn hits(policy: &str, pattern: Pattern) -> u64 {
         let (load, mut hits) = (load(&[pattern]), 0);
         let mut policy = Sampled::new(policy.parse().unwrap(), Settings::paper(), load.keys as usize);

@@ -1,12 +1,14 @@
 //! A random bijection of the numbers below any bound, in constant memory.
 //!
-//! A Feistel network permutes the numbers of so many bits as the bound needs; one that lands outside the bound is permuted again until
-//! it lands inside (cycle walking: Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002). The bits are fewer than twice
-//! the bound, so that fewer than two rounds of it are needed on average.
+//! A Feistel network permutes the numbers of so many bits as the bound needs; one that lands
+//! outside the bound is permuted again until it lands inside (cycle walking: Black and Rogaway,
+//! "Ciphers with arbitrary finite domains", CT-RSA 2002). The bits are fewer than twice the bound,
+//! so that fewer than two rounds of it are needed on average.
 
 use crate::random::mix;
 
-/// Passes over either half; four make the network a pseudorandom permutation (Luby and Rackoff, 1988).
+/// Passes over either half; four make the network a pseudorandom permutation (Luby and Rackoff,
+/// 1988).
 const PASSES: u64 = 4;
 
 /// A bijection of the numbers below a bound.

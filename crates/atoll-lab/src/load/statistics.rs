@@ -1,4 +1,5 @@
-//! What a load is like: its mix of operations, its objects, their sizes, times to live and frequencies.
+//! What a load is like: its mix of operations, its objects, their sizes, times to live and
+//! frequencies.
 
 use super::{Load, fit};
 use serde::Serialize;
@@ -122,7 +123,8 @@ impl Counts {
 }
 
 impl Statistics {
-    /// Makes all requests of `load`, as one client, and looks at them; calls `progress` now and then with how many were made.
+    /// Makes all requests of `load`, as one client, and looks at them; calls `progress` now and
+    /// then with how many were made.
     pub fn of(load: &dyn Load, progress: impl Fn(u64)) -> Self {
         let mut counts = Counts::default();
         for request in load.stream(0, 1) {

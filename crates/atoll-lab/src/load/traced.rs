@@ -1,7 +1,8 @@
 //! A trace as a load: whatever [`Trace`] reads, its requests dealt to the clients in turn.
 //!
-//! The trace is read once and shared by all streams, at 40 bytes a request at most. Lengths of 4 GiB and more, and times to live above 136 years, are
-//! cut to what 32 bits hold. The cache is empty at first.
+//! The trace is read once and shared by all streams, at 40 bytes a request at most. Lengths of 4
+//! GiB and more, and times to live above 136 years, are cut to what 32 bits hold. The cache is
+//! empty at first.
 
 use super::{Kind, Load, LoadOptions, Request, Stream, share};
 use crate::LabError;
@@ -11,7 +12,8 @@ use std::sync::Arc;
 
 const _: () = assert!(size_of::<Request>() <= 40);
 
-/// What the files of a folder of traces end in; of two files with one name the first kind is taken, since it has operations.
+/// What the files of a folder of traces end in; of two files with one name the first kind is taken,
+/// since it has operations.
 const ENDINGS: [&str; 4] = [".csv.zst", ".csv", ".oracleGeneral.zst", ".oracleGeneral"];
 
 /// A trace that was read.
@@ -22,7 +24,8 @@ pub struct Traced {
 }
 
 impl Traced {
-    /// The trace of that name in the folder of traces, if there is one, else the file or generated load that it names.
+    /// The trace of that name in the folder of traces, if there is one, else the file or generated
+    /// load that it names.
     pub(super) fn of(options: &LoadOptions) -> Result<Self, LabError> {
         let in_folder = options.traces.as_deref().and_then(|folder| find(folder, &options.name));
         let mut trace = match in_folder {

@@ -9,18 +9,21 @@
 //! | E | 95 % scan of 1 to 100 keys, 5 % insert | Zipf |
 //! | F | 50 % GET, 50 % read-modify-write | Zipf |
 //!
-//! Sizes are those of the papers: theta 0.99 (FORGE 6.1, Ditto 5.1, SELCC 7.1.3), objects of 256 bytes (FORGE 6.2; Ditto's key-value
-//! pairs), 10 million keys (Ditto 5.1; FORGE does not print its number). DiFache has 1 million objects, SELCC 24 million lines
-//! and an index of 2 billion records. Nothing here needs memory that grows with the keys.
+//! Sizes are those of the papers: theta 0.99 (FORGE 6.1, Ditto 5.1, SELCC 7.1.3), objects of 256
+//! bytes (FORGE 6.2; Ditto's key-value pairs), 10 million keys (Ditto 5.1; FORGE does not print its
+//! number). DiFache has 1 million objects, SELCC 24 million lines and an index of 2 billion
+//! records. Nothing here needs memory that grows with the keys.
 //!
-//! **Zipf**: rank r is asked for with a probability proportional to 1 / r^theta, and a bijection of all keys that there ever will be says
-//! which key has that rank. A key that is not yet inserted is drawn again, as YCSB does.
+//! **Zipf**: rank r is asked for with a probability proportional to 1 / r^theta, and a bijection of
+//! all keys that there ever will be says which key has that rank. A key that is not yet inserted is
+//! drawn again, as YCSB does.
 //!
 //! **Latest**: the same with ranks counted backwards from the newest key.
 //!
-//! **Inserts** of client c of n have the numbers loaded + c, loaded + c + n, and so on. A client knows of the keys that all have
-//! inserted once everybody has inserted as many as itself, so that its requests do not depend on how fast others are. Where it is ahead of the
-//! others it may ask for a key that is not yet there; that is a miss.
+//! **Inserts** of client c of n have the numbers loaded + c, loaded + c + n, and so on. A client
+//! knows of the keys that all have inserted once everybody has inserted as many as itself, so that
+//! its requests do not depend on how fast others are. Where it is ahead of the others it may ask
+//! for a key that is not yet there; that is a miss.
 
 use super::permutation::Permutation;
 use super::{KEY_BYTES, Kind, Load, LoadOptions, REQUESTS, Request, Stream, share};

@@ -134,7 +134,8 @@ pub(super) struct MicroReport {
     pub rounds: u32,
     /// Median time between two readings of the clock; contained in every latency.
     pub timer_ns: u64,
-    /// Twice the engine's two over one, divided by that of the copying loops: 2 where it scales as they do.
+    /// Twice the engine's two over one, divided by that of the copying loops: 2 where it scales as
+    /// they do.
     pub two_over_one_relative: Option<f64>,
     /// Whether there was a redis-server to measure.
     pub redis_installed: bool,

@@ -1,10 +1,12 @@
 //! Single operations: their latencies, and what two processes reach beside one.
 //!
-//! A named cache is made by this process and measured by others, which is how processes share one. In-process caches, a redis-server on
-//! a unix socket and plain copying loops are measured in the same run, round by round in turn, so that all see the same
-//! machine; figures are medians over rounds. Nothing is subtracted from a latency; what reading the clock costs is reported.
+//! A named cache is made by this process and measured by others, which is how processes share one.
+//! In-process caches, a redis-server on a unix socket and plain copying loops are measured in the
+//! same run, round by round in turn, so that all see the same machine; figures are medians over
+//! rounds. Nothing is subtracted from a latency; what reading the clock costs is reported.
 //!
-//! Two processes are compared with one relative to two copying loops, since two cores of a machine seldom give twice one.
+//! Two processes are compared with one relative to two copying loops, since two cores of a machine
+//! seldom give twice one.
 
 mod figures;
 mod part;
@@ -29,7 +31,8 @@ const ROOM: f64 = 2.0;
 /// A cache with eviction holds about this share of the objects.
 const SMALL: u64 = 8;
 
-/// Measure the latency of single operations and the throughput of two processes, beside moka, quick_cache and redis-server
+/// Measure the latency of single operations and the throughput of two processes, beside moka,
+/// quick_cache and redis-server
 #[derive(Clone, Debug, clap::Args)]
 pub struct MicroCommand {
     /// The engine
@@ -101,7 +104,8 @@ impl MicroCommand {
     }
 }
 
-/// Runs `workloads` on `target` in `processes` processes that begin together; gives what each measured.
+/// Runs `workloads` on `target` in `processes` processes that begin together; gives what each
+/// measured.
 fn run_parts(
     target: &Target,
     workloads: &[Workload],
@@ -122,7 +126,8 @@ fn round_of_latencies(extent: &Extent, target: &Target, figures: &mut Figures) -
     Ok(())
 }
 
-/// The throughput of one process and of two, of all `subjects` in turn, so that each pair of runs meets the same machine.
+/// The throughput of one process and of two, of all `subjects` in turn, so that each pair of runs
+/// meets the same machine.
 fn round_of_processes(extent: &Extent, subjects: &mut [(&Target, &mut Figures)]) -> Result<(), LabError> {
     let workloads = [Workload::Throughput { threads: 1 }];
     for processes in [1, 2] {
@@ -158,7 +163,8 @@ fn round_on_redis(extent: &Extent, server: &Server, figures: &mut Figures) -> Re
     round_of_evictions(extent, &target, figures)
 }
 
-/// One round on two caches of an engine of ours: one with room for all objects, one that must evict.
+/// One round on two caches of an engine of ours: one with room for all objects, one that must
+/// evict.
 struct EngineRound<'r> {
     command: &'r MicroCommand,
     extent: Extent,

@@ -74,7 +74,8 @@ impl Experiment for Opened<'_> {
     }
 }
 
-/// Clients of a cache of ours; each opens the cache anew, since a deployment may be bound to its thread.
+/// Clients of a cache of ours; each opens the cache anew, since a deployment may be bound to its
+/// thread.
 struct EngineSource<'p, D> {
     plan: &'p Plan,
     deployment: PhantomData<fn() -> D>,

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 /// How long the server may take until it listens.
 const START_MAX: Duration = Duration::from_secs(5);
 
-/// Room for the buffers of the connections of one measurement, which count against the server's limit.
+/// Room for the buffers of the connections of one measurement, which count against the server's
+/// limit.
 const CONNECTION_BYTES: u64 = 1 << 20;
 
 fn failed(source: std::io::Error) -> LabError {
@@ -50,7 +51,8 @@ impl Server {
         &self.socket
     }
 
-    /// Empties it and lets it use `bytes_max` bytes for objects, beyond what it needs empty; `None` for no limit.
+    /// Empties it and lets it use `bytes_max` bytes for objects, beyond what it needs empty; `None`
+    /// for no limit.
     pub(super) fn reset(&self, bytes_max: Option<u64>) -> Result<(), LabError> {
         let mut connection = Connection::open(&self.socket)?;
         connection.command(&[b"CONFIG", b"SET", b"maxmemory-policy", b"allkeys-lru"])?;
@@ -86,7 +88,8 @@ impl Connection {
         Ok(Self { stream, out: Vec::new(), line: Vec::new(), into: Vec::new() })
     }
 
-    /// Sends one command and reads its answer, which may be a status or one string; says whether it was not nil.
+    /// Sends one command and reads its answer, which may be a status or one string; says whether it
+    /// was not nil.
     fn command(&mut self, parts: &[&[u8]]) -> Result<bool, LabError> {
         self.out.clear();
         let mut write = || {

@@ -42,7 +42,8 @@ pub(super) struct Measured {
     /// GETs that found their key.
     pub(super) hits: u64,
     pub(super) operations_per_s: f64,
-    /// Of SETs, and of GETs that found their key; empty where operations were not timed by themselves.
+    /// Of SETs, and of GETs that found their key; empty where operations were not timed by
+    /// themselves.
     pub(super) latencies: Latencies,
 }
 
@@ -57,7 +58,8 @@ pub(super) struct Extent {
     pub(super) seed: u64,
 }
 
-/// Median time between two readings of the clock, in nanoseconds: what is in every latency besides the operation.
+/// Median time between two readings of the clock, in nanoseconds: what is in every latency besides
+/// the operation.
 pub(super) fn timer_ns() -> u64 {
     let clock = Clock::host();
     let mut latencies = Latencies::new();

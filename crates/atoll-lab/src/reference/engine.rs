@@ -1,6 +1,8 @@
-//! An engine of one process that keeps objects in an ordinary map and evicts by an exact policy, or by a sampled one.
+//! An engine of one process that keeps objects in an ordinary map and evicts by an exact policy, or
+//! by a sampled one.
 //!
-//! Its clients share one state and live on one thread. It bounds the number of objects, never their bytes.
+//! Its clients share one state and live on one thread. It bounds the number of objects, never their
+//! bytes.
 
 use super::Policy;
 use atoll_cache::model::Model;
@@ -29,13 +31,13 @@ impl Shared {
 /// One client of the cache.
 pub struct ReferenceEngine {
     shared: Shared,
-    stats: Stats,
+    stats: RefCell<Stats>,
 }
 
 impl ReferenceEngine {
     /// A client of `shared`.
     pub fn new(shared: &Shared) -> Self {
-        Self { shared: shared.clone(), stats: Stats::default() }
+        Self { shared: shared.clone(), stats: RefCell::default() }
     }
 }
 
@@ -77,27 +79,28 @@ impl<C: Change> Change for Watched<'_, C> {
     }
 }
 
-// The model never waits, so that its futures are run on the spot and no borrow of the state is held across an await.
+// The model never waits, so that its futures are run on the spot and no borrow of the state is held
+// across an await.
 impl Engine for ReferenceEngine {
-    async fn get(&mut self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
+    async fn get(&self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
         let state = &mut *self.shared.0.borrow_mut();
         let lookup = run_ready(state.model.get(key, into))?;
         match lookup {
             Lookup::Hit => {
                 state.policy.touch(&key.to_vec());
-                self.stats.hits += 1;
+                self.stats.borrow_mut().hits += 1;
             }
-            Lookup::Absent => self.stats.misses_absent += 1,
-            Lookup::Expired => self.stats.misses_expired += 1,
+            Lookup::Absent => self.stats.borrow_mut().misses_absent += 1,
+            Lookup::Expired => self.stats.borrow_mut().misses_expired += 1,
         }
         Ok(lookup)
     }
 
-    async fn peek(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
+    async fn peek(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
         run_ready(self.shared.0.borrow_mut().model.peek(key))
     }
 
-    async fn update<C: Change>(&mut self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
+    async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
         let state = &mut *self.shared.0.borrow_mut();
         let mut watched = Watched { change, verdict: Verdict::Leave };
         let token = run_ready(state.model.update(key, &mut watched))?;
@@ -105,16 +108,16 @@ impl Engine for ReferenceEngine {
         let bytes = (key.len() + watched.change.value().len()) as u64;
         match watched.verdict {
             Verdict::Put { .. } => {
-                self.stats.puts += 1;
+                self.stats.borrow_mut().puts += 1;
                 if state.policy.contains(&owned) {
                     state.policy.touch(&owned);
                 } else if let Some(victim) = state.policy.insert(owned, bytes) {
                     run_ready(state.model.update(&victim, &mut Evict))?;
-                    self.stats.evictions += 1;
+                    self.stats.borrow_mut().evictions += 1;
                 }
             }
             Verdict::Remove => {
-                self.stats.removes += 1;
+                self.stats.borrow_mut().removes += 1;
                 state.policy.remove(&owned);
             }
             Verdict::Leave | Verdict::Expire { .. } => {}
@@ -122,15 +125,15 @@ impl Engine for ReferenceEngine {
         Ok(token)
     }
 
-    async fn scan<F: FnMut(&[u8])>(&mut self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
+    async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
         run_ready(self.shared.0.borrow_mut().model.scan(cursor, count, each))
     }
 
-    async fn random_key(&mut self) -> Result<Option<Vec<u8>>, CacheError> {
+    async fn random_key(&self) -> Result<Option<Vec<u8>>, CacheError> {
         run_ready(self.shared.0.borrow_mut().model.random_key())
     }
 
-    async fn flush(&mut self) -> Result<u64, CacheError> {
+    async fn flush(&self) -> Result<u64, CacheError> {
         let mut keys = Vec::new();
         run_ready(self.scan(0, usize::MAX >> 1, |key| keys.push(key.to_vec())))?;
         let state = &mut *self.shared.0.borrow_mut();
@@ -138,11 +141,11 @@ impl Engine for ReferenceEngine {
         run_ready(state.model.flush())
     }
 
-    async fn objects(&mut self) -> Result<u64, CacheError> {
+    async fn objects(&self) -> Result<u64, CacheError> {
         run_ready(self.shared.0.borrow_mut().model.objects())
     }
 
-    async fn now_ms(&mut self) -> Result<u64, CacheError> {
+    async fn now_ms(&self) -> Result<u64, CacheError> {
         run_ready(self.shared.0.borrow_mut().model.now_ms())
     }
 
@@ -151,6 +154,6 @@ impl Engine for ReferenceEngine {
     }
 
     fn stats(&self) -> Stats {
-        self.stats
+        *self.stats.borrow()
     }
 }

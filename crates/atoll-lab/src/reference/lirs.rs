@@ -6,8 +6,10 @@
 //! | HIR, resident | high, 1 % of the cache and at least two objects | the queue, and perhaps the stack |
 //! | HIR, not resident | seen since the oldest LIR | the stack |
 //!
-//! The bottom of the stack is a LIR. An accessed HIR that is in the stack becomes LIR, since its distance is shorter than the recency of that bottom,
-//! which becomes HIR. The front of the queue is what leaves. At most `STACK_PER_OBJECT` times the cache's objects stay in the stack without being resident.
+//! The bottom of the stack is a LIR. An accessed HIR that is in the stack becomes LIR, since its
+//! distance is shorter than the recency of that bottom, which becomes HIR. The front of the queue
+//! is what leaves. At most `STACK_PER_OBJECT` times the cache's objects stay in the stack without
+//! being resident.
 
 use super::Policy;
 use super::order::Order;

@@ -1,4 +1,5 @@
-//! Exact eviction policies in ordinary memory: what the engines are compared with, and what the tests hold the lab against.
+//! Exact eviction policies in ordinary memory: what the engines are compared with, and what the
+//! tests hold the lab against.
 //!
 //! | module | policy |
 //! |---|---|
@@ -28,7 +29,8 @@ use std::str::FromStr;
 
 /// Which of at most so many objects stay.
 ///
-/// The caller calls `insert` only for a key that is not resident, and removes from its memory what `insert` gives back.
+/// The caller calls `insert` only for a key that is not resident, and removes from its memory what
+/// `insert` gives back.
 pub trait Policy<K> {
     /// Whether `key` is resident; counts as no access.
     fn contains(&self, key: &K) -> bool;
@@ -36,8 +38,8 @@ pub trait Policy<K> {
     /// Notes an access to `key`, which is resident.
     fn touch(&mut self, key: &K);
 
-    /// Makes `key` resident with an object of `bytes`, and gives back the key that had to leave for it. The bytes matter only to
-    /// policies that look at sizes.
+    /// Makes `key` resident with an object of `bytes`, and gives back the key that had to leave for
+    /// it. The bytes matter only to policies that look at sizes.
     fn insert(&mut self, key: K, bytes: u64) -> Option<K>;
 
     /// Makes `key` leave, if it is resident.

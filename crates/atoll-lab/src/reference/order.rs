@@ -1,6 +1,7 @@
 //! A queue whose members can also leave from the middle.
 //!
-//! Members that left stay in the queue as stale entries, told by their ticket, until they reach its front or outnumber the others.
+//! Members that left stay in the queue as stale entries, told by their ticket, until they reach its
+//! front or outnumber the others.
 
 use rapidhash::RapidHashMap;
 use std::collections::VecDeque;

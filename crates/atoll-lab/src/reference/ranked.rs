@@ -1,13 +1,16 @@
-//! Policies that keep their objects in the order of a number which only an access changes: an ordered tree, as the papers have a heap.
+//! Policies that keep their objects in the order of a number which only an access changes: an
+//! ordered tree, as the papers have a heap.
 //!
-//! What a [`Rank`] says is worked out from the papers, apart from the sampled forms in `atoll_cache::policy`, which it tests.
+//! What a [`Rank`] says is worked out from the papers, apart from the sampled forms in
+//! `atoll_cache::policy`, which it tests.
 
 use super::Policy;
 use rapidhash::RapidHashMap;
 use std::collections::BTreeMap;
 use std::hash::Hash;
 
-/// What a policy may look at when an object is accessed. Times are numbers of accesses to the whole cache.
+/// What a policy may look at when an object is accessed. Times are numbers of accesses to the whole
+/// cache.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
     /// When it was inserted.
@@ -26,7 +29,8 @@ pub struct Seen {
 
 /// A policy's number.
 pub trait Rank {
-    /// The value of an object after an access, the lowest first out. `age` is the value of the last object that was evicted by this policy.
+    /// The value of an object after an access, the lowest first out. `age` is the value of the last
+    /// object that was evicted by this policy.
     fn rank(&self, seen: &Seen, age: f64) -> f64;
 }
 
@@ -71,11 +75,12 @@ pub fn lru_2(seen: &Seen, _age: f64) -> f64 {
     seen.previous.map_or(-1.0, |previous| previous as f64)
 }
 
-/// Accesses after which one counts half in [`lrfu`]: ten seconds of the hit-ratio experiment's clock.
+/// Accesses after which one counts half in [`lrfu`]: ten seconds of the hit-ratio experiment's
+/// clock.
 const LRFU_HALF_LIFE: f64 = 10_000.0;
 
-/// LRFU. The sum F(0) + F(t - t1) + ... with F(x) = 2^(-x / half-life) is compared as log2 of what it would have been at time zero, which
-/// does not change while nobody accesses the object.
+/// LRFU. The sum F(0) + F(t - t1) + ... with F(x) = 2^(-x / half-life) is compared as log2 of what
+/// it would have been at time zero, which does not change while nobody accesses the object.
 pub fn lrfu(seen: &Seen, _age: f64) -> f64 {
     let now = seen.accessed as f64 / LRFU_HALF_LIFE;
     let earlier = if seen.previous.is_some() { (seen.value - now).exp2() } else { 0.0 };

@@ -1,6 +1,7 @@
-//! S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023) with the parameters of libCacheSim at the
-//! oracle's version: the small queue is 10 % of the cache, the ghost remembers as many keys as 90 % of it, an object moves to
-//! the main queue when it has been asked for twice since it came, and counts stop at 3.
+//! S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023) with the
+//! parameters of libCacheSim at the oracle's version: the small queue is 10 % of the cache, the
+//! ghost remembers as many keys as 90 % of it, an object moves to the main queue when it has been
+//! asked for twice since it came, and counts stop at 3.
 
 use super::Policy;
 use super::order::Order;
@@ -15,7 +16,8 @@ pub struct S3Fifo<K> {
     small: Order<K>,
     main: Order<K>,
     ghost: Order<K>,
-    /// Accesses of every resident key since it came or was last passed over, at most [`FREQUENCY_MAX`].
+    /// Accesses of every resident key since it came or was last passed over, at most
+    /// [`FREQUENCY_MAX`].
     frequencies: RapidHashMap<K, u8>,
     small_max: usize,
     main_max: usize,
@@ -38,7 +40,8 @@ impl<K: Hash + Eq + Clone> S3Fifo<K> {
         }
     }
 
-    /// Takes the object that leaves the cache; moves others from the small queue to the main one on the way.
+    /// Takes the object that leaves the cache; moves others from the small queue to the main one on
+    /// the way.
     fn evict(&mut self) -> Option<K> {
         if self.main.len() <= self.main_max
             && let Some(evicted) = self.evict_from_small()

@@ -1,4 +1,5 @@
-//! Policies whose order changes by itself, so that an eviction looks at every object: hyperbolic and random.
+//! Policies whose order changes by itself, so that an eviction looks at every object: hyperbolic
+//! and random.
 //!
 //! Exact and slow; for small caches.
 

@@ -58,7 +58,8 @@ fn against_oracle(policy: PolicyName, algorithm: &str, objects_min: u64, check: 
 
 #[test]
 fn fifo_and_lru_agree_with_the_oracle_to_the_last_miss() {
-    // The oracle gives six digits, and no trace here has a million requests: less than half a miss is lost.
+    // The oracle gives six digits, and no trace here has a million requests: less than half a miss
+    // is lost.
     let exact =
         |ours: f64, oracle: f64, place: &str| assert!((ours - oracle).abs() <= 5.1e-7, "{place}: {ours}, {oracle}");
     against_oracle(PolicyName::Fifo, "FIFO", 1, exact);
@@ -114,16 +115,20 @@ fn examples_worked_by_hand() {
     assert_eq!(unit(PolicyName::Fifo, 2, "abac"), "a");
     assert_eq!(unit(PolicyName::Lru, 2, "abac"), "b");
     assert_eq!(unit(PolicyName::Mru, 2, "abcd"), "bc");
-    // The hand passes over a and takes b, and goes on from there: c, then d, which came last, before a.
+    // The hand passes over a and takes b, and goes on from there: c, then d, which came last,
+    // before a.
     assert_eq!(unit(PolicyName::Sieve, 3, "abcadef"), "bcd");
     assert_eq!(unit(PolicyName::Lfu, 2, "aabcd"), "bc");
-    // b leaves with 1, so that c has 2; c leaves, so that d has 3, as many as a, which is longer ago. LFU would have kept a.
+    // b leaves with 1, so that c has 2; c leaves, so that d has 3, as many as a, which is longer
+    // ago. LFU would have kept a.
     assert_eq!(unit(PolicyName::Lfuda, 2, "aaabcde"), "bca");
     assert_eq!(unit(PolicyName::Lrfu, 2, "aabc"), "b");
-    // The access before the last of a is older than that of b; whoever was asked for once goes first.
+    // The access before the last of a is older than that of b; whoever was asked for once goes
+    // first.
     assert_eq!(unit(PolicyName::LruK, 2, "abbac"), "a");
     assert_eq!(unit(PolicyName::LruK, 2, "aabc"), "b");
-    // One LIR and two HIRs. b returns while it is in the stack and takes the place of a, which leaves as the HIR that it has become.
+    // One LIR and two HIRs. b returns while it is in the stack and takes the place of a, which
+    // leaves as the HIR that it has become.
     assert_eq!(unit(PolicyName::Lirs, 3, "abcdbef"), "bcda");
     // Three accesses in four steps are worth less than one in one.
     assert_eq!(unit(PolicyName::Hyperbolic, 2, "aaabc"), "a");
@@ -147,11 +152,13 @@ fn the_exact_policies_agree_with_the_oracle_but_for_details() {
 /// Traces of at least this many objects, where a sample of some sixteen is one.
 const SAMPLED_OBJECTS_MIN: u64 = 300;
 
-/// Exact forms that freeze: what was popular long ago, or came first, never leaves, and every newcomer leaves at once. A sample without a newcomer
-/// evicts something old instead, and a key that returns starts with three accesses, so that the sampled form does much better.
+/// Exact forms that freeze: what was popular long ago, or came first, never leaves, and every
+/// newcomer leaves at once. A sample without a newcomer evicts something old instead, and a key
+/// that returns starts with three accesses, so that the sampled form does much better.
 const FREEZING: [PolicyName; 4] = [PolicyName::Lfu, PolicyName::Mru, PolicyName::LruK, PolicyName::Lrfu];
 
-/// What the sampled form of a policy misses more than the exact one, in percentage points, on some small real traces.
+/// What the sampled form of a policy misses more than the exact one, in percentage points, on some
+/// small real traces.
 fn distances_pp(name: PolicyName) -> Option<Vec<f64>> {
     let folder = fixtures::traces()?;
     let set = name.to_string().parse().unwrap();
@@ -171,8 +178,9 @@ fn distances_pp(name: PolicyName) -> Option<Vec<f64>> {
 
 #[test]
 fn the_sampled_form_of_a_policy_stays_near_its_reference() {
-    // The lowest of 24 candidates stands on average among the lowest 4 % of all objects (1 in 25), and among the lowest 12 % in 95 of 100
-    // evictions: what a policy would have kept for a tenth of the cache longer. On these traces a tenth of the cache is worth less than three points.
+    // The lowest of 24 candidates stands on average among the lowest 4 % of all objects (1 in 25),
+    // and among the lowest 12 % in 95 of 100 evictions: what a policy would have kept for a tenth
+    // of the cache longer. On these traces a tenth of the cache is worth less than three points.
     for name in PolicyName::all() {
         // These have no sampled form.
         if matches!(name, PolicyName::S3Fifo | PolicyName::Sieve) {

@@ -1,10 +1,12 @@
 //! The replay of a trace on a cache.
 //!
-//! Request i goes to process i mod P and there to its clients in turn. With one process everything runs on one thread and is
-//! repeatable, for all that the engine does itself. Several processes run at their own speed on one named cache.
-//! The trace's time is the clients' time. What a client does is written in `player`.
+//! Request i goes to process i mod P and there to its clients in turn. With one process everything
+//! runs on one thread and is repeatable, for all that the engine does itself. Several processes run
+//! at their own speed on one named cache. The trace's time is the clients' time. What a client does
+//! is written in `player`.
 //!
-//! Invariant: with a bound in objects, never more than the bound are resident; a replay in which more are seen is an error.
+//! Invariant: with a bound in objects, never more than the bound are resident; a replay in which
+//! more are seen is an error.
 
 mod player;
 mod processes;
@@ -24,8 +26,8 @@ const STRETCH: u64 = 1 << 14;
 
 /// Replay a trace on a cache and report what it hits and how fast it is
 ///
-/// A GET that misses is followed by a SET; a SET counts as a look-up, and hits when its key is resident; a DELETE counts as neither.
-/// Time is the trace's time.
+/// A GET that misses is followed by a SET; a SET counts as a look-up, and hits when its key is
+/// resident; a DELETE counts as neither. Time is the trace's time.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ReplayCommand {
     /// An oracleGeneral or Twitter CSV file, zstd or plain, or zipf:KEYS,THETA,REQUESTS
@@ -87,7 +89,8 @@ pub struct ReplayReport {
     pub evictions: u64,
     /// The most objects that were resident at a time.
     pub objects_max: u64,
-    /// Requests per second of time spent inside the cache, summed over processes; reading the trace is not in it.
+    /// Requests per second of time spent inside the cache, summed over processes; reading the trace
+    /// is not in it.
     pub ops_per_s: f64,
     /// Median latency of a GET.
     pub get_ns_p50: u64,
@@ -206,7 +209,8 @@ impl Experiment for Replay<'_> {
     }
 }
 
-/// Plays the requests of `trace` whose number is `ours`; calls `progress` now and then with the trace's position.
+/// Plays the requests of `trace` whose number is `ours`; calls `progress` now and then with the
+/// trace's position.
 fn play<G: atoll_cache::Engine>(
     mut player: Player<G>,
     mut trace: Trace,

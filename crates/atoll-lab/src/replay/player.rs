@@ -7,8 +7,9 @@
 //! | write if absent | SET if absent | the same |
 //! | remove | DELETE | neither hit nor miss |
 //!
-//! The clients' clock is set from the trace before each request and never goes back. Latencies are taken on the host's clock.
-//! Objects are counted after every SET that may have added one, since their number grows at no other time.
+//! The clients' clock is set from the trace before each request and never goes back. Latencies are
+//! taken on the host's clock. Objects are counted after every SET that may have added one, since
+//! their number grows at no other time.
 
 use crate::LabError;
 use crate::latency::Latencies;
@@ -174,7 +175,8 @@ impl<G: Engine> Player<G> {
         let client = &mut self.clients[self.turn];
         let bytes = match self.sizes {
             Sizes::Unit => 1,
-            // One byte more than the pool takes is refused like any more; the trace shall not size our memory.
+            // One byte more than the pool takes is refused like any more; the trace shall not size
+            // our memory.
             Sizes::Traced => request.value_bytes.min(client.value_bytes_max() as u64 + 1) as usize,
         };
         if self.content.len() < bytes {

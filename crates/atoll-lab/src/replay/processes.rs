@@ -18,7 +18,8 @@ pub(crate) struct Part {
     index: u32,
 }
 
-/// Starts the processes on the cache, which is there, and adds up what they count; with it, requests per second.
+/// Starts the processes on the cache, which is there, and adds up what they count; with it,
+/// requests per second.
 pub(super) fn play_all(settings: &Settings, progress: &Progress) -> Result<(Tally, f64), LabError> {
     let part = |index| Task::Replay(Part { settings: settings.clone(), index });
     let fleet = Fleet::start((0..settings.processes).map(part))?;

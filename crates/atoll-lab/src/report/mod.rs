@@ -1,10 +1,12 @@
-//! Results of experiments as a page that a person would rather look at: plots and numbers in one HTML file without anything from outside,
-//! and the numbers as CSV.
+//! Results of experiments as a page that a person would rather look at: plots and numbers in one
+//! HTML file without anything from outside, and the numbers as CSV.
 //!
-//! An experiment's results are one JSON file in a folder, `NAME.json`. `report.html` shows all of the folder, and each figure has its
-//! `NAME-N.csv` (figures count from 1). [`write()`] makes them all; [`ReportCommand`] makes page and tables from JSON files that are there.
+//! An experiment's results are one JSON file in a folder, `NAME.json`. `report.html` shows all of
+//! the folder, and each figure has its `NAME-N.csv` (figures count from 1). [`write()`] makes them
+//! all; [`ReportCommand`] makes page and tables from JSON files that are there.
 //!
-//! A figure shows what was measured beside what the paper prints. Nothing is rounded in the JSON and the CSV.
+//! A figure shows what was measured beside what the paper prints. Nothing is rounded in the JSON
+//! and the CSV.
 
 mod page;
 mod plot;
@@ -53,7 +55,8 @@ pub struct Axis {
     /// Whether distances are ratios. All values are then above 0.
     #[serde(default)]
     pub logarithmic: bool,
-    /// Names of the places 0, 1, 2 and so on, for an axis of things instead of numbers. Only the axis along may have them.
+    /// Names of the places 0, 1, 2 and so on, for an axis of things instead of numbers. Only the
+    /// axis along may have them.
     #[serde(default)]
     pub categories: Vec<String>,
 }
@@ -156,7 +159,8 @@ fn put(path: &Path, bytes: &[u8]) -> Result<(), LabError> {
     std::fs::write(path, bytes).map_err(|error| LabError::Folder { path: path.to_owned(), what: error.to_string() })
 }
 
-/// Writes the experiment's results into `folder`, which is made if it is not there: JSON, tables, and the page of all results there.
+/// Writes the experiment's results into `folder`, which is made if it is not there: JSON, tables,
+/// and the page of all results there.
 pub fn write(folder: &Path, experiment: &Experiment) -> Result<(), LabError> {
     let wrong = |what| LabError::Folder { path: folder.to_owned(), what };
     experiment.check().map_err(wrong)?;

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The largest window that a zstd frame may ask for, as a power of two: what the published traces are compressed with.
+/// The largest window that a zstd frame may ask for, as a power of two: what the published traces
+/// are compressed with.
 const WINDOW_LOG_MAX: u32 = 27;
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 

@@ -6,8 +6,9 @@
 //! | [`twitter_csv`] | `.csv` in the name, else a first line that is a request |
 //! | [`Zipf`](crate::zipf) | `zipf:KEYS,THETA,REQUESTS` |
 //!
-//! A file may be compressed with zstd, whatever its name says: the frame's magic number decides. Files are untrusted: whatever
-//! is wrong with one is an error that names the record or line, and memory use does not depend on what the file says.
+//! A file may be compressed with zstd, whatever its name says: the frame's magic number decides.
+//! Files are untrusted: whatever is wrong with one is an error that names the record or line, and
+//! memory use does not depend on what the file says.
 //!
 //! Invariant: [`Request::time_s`] is at most [`TIME_S_MAX`], so that its nanoseconds fit a word.
 
@@ -80,8 +81,9 @@ impl Operation {
 
     /// What it does to a cache that a replay fills.
     ///
-    /// A replay holds no meaningful values, so that a write of any kind leaves an object of the traced size; the condition of
-    /// `replace`, `cas`, `append`, `prepend`, `incr` and `decr` held when the trace was taken, where the cache was another one.
+    /// A replay holds no meaningful values, so that a write of any kind leaves an object of the
+    /// traced size; the condition of `replace`, `cas`, `append`, `prepend`, `incr` and `decr` held
+    /// when the trace was taken, where the cache was another one.
     pub fn effect(self) -> Effect {
         match self {
             Self::Get | Self::Gets => Effect::Look,
@@ -112,7 +114,8 @@ pub struct Request {
     pub time_s: u64,
     /// What identifies the object; 8 bytes where the source has numbers.
     pub key: Vec<u8>,
-    /// Length of the key where the trace was taken, which may be another than that of `key`, since published keys are anonymised.
+    /// Length of the key where the trace was taken, which may be another than that of `key`, since
+    /// published keys are anonymised.
     pub key_bytes: u32,
     /// Length of the value; of the whole object where the source does not tell them apart.
     pub value_bytes: u64,
@@ -245,7 +248,8 @@ impl Trace {
         }
     }
 
-    /// How far it has been read, and how far there is to go: in bytes of a file, in requests of a generated load.
+    /// How far it has been read, and how far there is to go: in bytes of a file, in requests of a
+    /// generated load.
     pub fn position(&self) -> (u64, u64) {
         match &self.source {
             Source::OracleGeneral(source) => source.bytes().position(),

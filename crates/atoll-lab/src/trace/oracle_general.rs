@@ -8,8 +8,8 @@
 //! +----------+--------------+-----------+-----------------------------+
 //! ```
 //!
-//! Every request is a GET. The last field is for oracles; here it only tells records from other bytes. Some tools write the largest
-//! i64 where there is no next request.
+//! Every request is a GET. The last field is for oracles; here it only tells records from other
+//! bytes. Some tools write the largest i64 where there is no next request.
 
 use super::bytes::Bytes;
 use super::{Operation, Request, TraceError};

@@ -4,8 +4,8 @@
 //! timestamp,key,key_size,value_size,client_id,operation,TTL
 //! ```
 //!
-//! Keys are not quoted and may hold commas: what lies between the first field and the last five is the key. A value size of
-//! -1 means that it is unknown, and is read as 0.
+//! Keys are not quoted and may hold commas: what lies between the first field and the last five is
+//! the key. A value size of -1 means that it is unknown, and is read as 0.
 
 use super::bytes::Bytes;
 use super::{Operation, Request, TIME_S_MAX, TraceError};

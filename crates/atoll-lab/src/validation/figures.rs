@@ -1,7 +1,7 @@
 //! The figures that the papers print of their hardware, and the loads that reach the model's.
 //!
-//! Each load is what the paper says that it measured, and nothing of a profile changes between two of them. Where a paper leaves the load open, the row says what
-//! was taken.
+//! Each load is what the paper says that it measured, and nothing of a profile changes between two
+//! of them. Where a paper leaves the load open, the row says what was taken.
 
 use super::Row;
 use super::load::{
@@ -61,7 +61,8 @@ pub(super) fn cx4_100g() -> Vec<Row> {
     vec![Row::new(&CX4_100G, "1 KB objects, 5 % locked updates, Mops", source, 11.05..=11.05, reached.mops())]
 }
 
-/// What Ditto prints of ConnectX-6: YCSB without misses, limited by the messages of the memory node's NIC.
+/// What Ditto prints of ConnectX-6: YCSB without misses, limited by the messages of the memory
+/// node's NIC.
 pub(super) fn cx6_100g() -> Vec<Row> {
     const SLOTS_BYTES: u64 = 8 * 40;
     const BLOCK_BYTES: u64 = 256;

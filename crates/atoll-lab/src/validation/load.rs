@@ -1,4 +1,5 @@
-//! Clients in a closed loop that do nothing but post verbs: what the papers' own microbenchmarks are.
+//! Clients in a closed loop that do nothing but post verbs: what the papers' own microbenchmarks
+//! are.
 
 use crate::latency::Latencies;
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Kind};
@@ -101,7 +102,8 @@ impl Reached {
     }
 }
 
-/// Runs all clients, spread over the compute nodes, against one memory node: a warm-up, then what counts.
+/// Runs all clients, spread over the compute nodes, against one memory node: a warm-up, then what
+/// counts.
 pub(super) fn reached(profile: Profile, cpu: CpuCosts, compute_nodes: u16, clients: &[Clients]) -> Reached {
     let mut regions = vec![region(HOST_BYTES, Kind::Host)];
     if profile.device_bytes_max > 0 {

@@ -1,10 +1,12 @@
 //! The network model held against every figure that the papers print of their hardware.
 //!
-//! Some figures a profile was made from, the others it foretells: [`Row`] says which. All rows are within 10 %, by the test below.
+//! Some figures a profile was made from, the others it foretells: [`Row`] says which. All rows are
+//! within 10 %, by the test below.
 //!
-//! What is printed and not held against the model, because it is not the network's alone: DiFache's latencies of hits, misses and invalidations (its own code,
-//! under a load of a trace), Ditto's 12 us at 5 Mops (several coroutines a core), FORGE's factor between local and remote memory and SELCC's "about ten
-//! times" (how fast the local memory is, they do not say).
+//! What is printed and not held against the model, because it is not the network's alone: DiFache's
+//! latencies of hits, misses and invalidations (its own code, under a load of a trace), Ditto's 12
+//! us at 5 Mops (several coroutines a core), FORGE's factor between local and remote memory and
+//! SELCC's "about ten times" (how fast the local memory is, they do not say).
 
 mod figures;
 mod load;

@@ -1,6 +1,7 @@
 //! The connection itself.
 //!
-//! There is one database, 0. There are no users: `HELLO ... AUTH` is answered as by a Redis whose default user needs no password.
+//! There is one database, 0. There are no users: `HELLO ... AUTH` is answered as by a Redis whose
+//! default user needs no password.
 
 use super::arguments::{integer, is};
 use super::error::{shown, unknown_subcommand};

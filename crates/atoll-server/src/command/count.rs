@@ -42,8 +42,9 @@ pub async fn incrbyfloat<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         return Err(CacheError::KeyTooLong { bytes: key.len() }.into());
     }
     let mut change = AddExtended { by: c.args.get(2), sum: Ok(String::new()) };
-    // `Cache::increment_float` counts in 64 bits; Redis counts in 80, and its clients see the difference (0.1 + 0.2 is 0.3 there).
-    c.client.cache.engine_mut().update(key, &mut change).await?;
+    // `Cache::increment_float` counts in 64 bits; Redis counts in 80, and its clients see the
+    // difference (0.1 + 0.2 is 0.3 there).
+    c.client.cache.engine().update(key, &mut change).await?;
     c.reply.bulk(change.sum?.as_bytes());
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! The server: INFO and TIME.
 //!
-//! INFO shows the numbers of the metrics under the names that readers of Redis' INFO know; what only Atoll has stands in the section `Atoll`.
+//! INFO shows the numbers of the metrics under the names that readers of Redis' INFO know; what
+//! only Atoll has stands in the section `Atoll`.
 
 use super::{Context, Outcome};
 use crate::counters::{Shared, Totals};
@@ -9,7 +10,8 @@ use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The version of Redis whose commands these are; some clients look at it to know what they may send.
+/// The version of Redis whose commands these are; some clients look at it to know what they may
+/// send.
 pub const REDIS_VERSION: &str = "7.0.0";
 
 /// `TIME`
@@ -72,8 +74,8 @@ fn memory(text: &mut String, shared: &Shared, totals: &Totals) -> std::fmt::Resu
     write!(text, "maxmemory_policy:{}\r\n", policy(&shared.facts.engine, shared.facts.experts.as_deref()))
 }
 
-/// The name that Redis has for what comes nearest to what the engine does. Redis has two that look at the use of all keys; what looks at more than how
-/// recent it was is the other.
+/// The name that Redis has for what comes nearest to what the engine does. Redis has two that look
+/// at the use of all keys; what looks at more than how recent it was is the other.
 fn policy(engine: &str, experts: Option<&str>) -> &'static str {
     match (engine, experts) {
         ("kvs", _) => "allkeys-random",

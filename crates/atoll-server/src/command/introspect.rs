@@ -1,7 +1,8 @@
 //! The commands themselves.
 //!
-//! The reply has the ten elements of Redis 7; key specifications and subcommands are left empty (first key, last key and step say the same
-//! for all commands that Atoll has), and so are the hints.
+//! The reply has the ten elements of Redis 7; key specifications and subcommands are left empty
+//! (first key, last key and step say the same for all commands that Atoll has), and so are the
+//! hints.
 
 use super::arguments::is;
 use super::error::unknown_subcommand;

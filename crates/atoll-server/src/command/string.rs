@@ -1,8 +1,9 @@
 //! Values as a whole.
 //!
-//! Atoll differs from Redis in that a command on several keys (MSET, MSETNX) is not one atomic step: another client may see some of the
-//! keys set and not yet the others. MSETNX looks whether any key is there and then sets each; a key that another client sets in between
-//! is overwritten. A moment that is over, given to SET, removes the key at once.
+//! Atoll differs from Redis in that a command on several keys (MSET, MSETNX) is not one atomic
+//! step: another client may see some of the keys set and not yet the others. MSETNX looks whether
+//! any key is there and then sets each; a key that another client sets in between is overwritten. A
+//! moment that is over, given to SET, removes the key at once.
 
 use super::arguments::{Unit, integer, is};
 use super::{CommandError, Context, Outcome};
@@ -82,7 +83,8 @@ async fn expiry<G: Engine>(c: &mut Context<'_, G>, unit: Unit, amount: &[u8]) ->
     }
 }
 
-/// `SET key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT second | PXAT millisecond | KEEPTTL]`
+/// `SET key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT second | PXAT millisecond |
+/// KEEPTTL]`
 #[inline]
 pub async fn set<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let (key, value) = (c.args.get(1), c.args.get(2));

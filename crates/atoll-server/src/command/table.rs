@@ -1,10 +1,12 @@
 //! The table of all commands: one line for each.
 //!
-//! The lines become the enum [`Id`], the array [`SPECS`] and the function that calls a command's handler. A call is a `match` and not
-//! a pointer because a handler is generic over the engine and async: behind a pointer, each of its calls would need memory of its own.
+//! The lines become the enum [`Id`], the array [`SPECS`] and the function that calls a command's
+//! handler. A call is a `match` and not a pointer because a handler is generic over the engine and
+//! async: behind a pointer, each of its calls would need memory of its own.
 //!
-//! A name is found by a hash table that is built at compile time: the name in lower case, as one 16-byte number, picks a place by
-//! multiplication, and names that collide stand in the places behind.
+//! A name is found by a hash table that is built at compile time: the name in lower case, as one
+//! 16-byte number, picks a place by multiplication, and names that collide stand in the places
+//! behind.
 
 use super::*;
 
@@ -50,7 +52,8 @@ pub struct Spec {
     pub flags: &'static [Flag],
     /// The file of its handler, which is its group in the documentation.
     pub family: &'static str,
-    /// Its first key, its last (negative: counted from the last argument) and the step between them; 0 for none.
+    /// Its first key, its last (negative: counted from the last argument) and the step between
+    /// them; 0 for none.
     pub keys: (i32, i32, i32),
     /// The version of Redis that had it first.
     pub since: &'static str,

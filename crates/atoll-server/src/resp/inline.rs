@@ -1,8 +1,9 @@
-//! Commands as a person types them: words with blanks between, in quotes if they hold blanks themselves.
+//! Commands as a person types them: words with blanks between, in quotes if they hold blanks
+//! themselves.
 //!
-//! The rules are those of Redis' `sdssplitargs`. In double quotes, `\xHH` is a byte, `\n \r \t \b \a` are what they are in C, and a
-//! backslash before anything else stands for that. In single quotes only `\'` is special. A closing quote ends the word. A NUL
-//! ends the line.
+//! The rules are those of Redis' `sdssplitargs`. In double quotes, `\xHH` is a byte, `\n \r \t \b
+//! \a` are what they are in C, and a backslash before anything else stands for that. In single
+//! quotes only `\'` is special. A closing quote ends the word. A NUL ends the line.
 
 use super::parser::{ProtocolError, Span};
 
@@ -13,7 +14,8 @@ enum Quote {
     Double,
 }
 
-/// Splits `line` into words: their bytes are put behind one another into `unquoted`, their places into `spans`.
+/// Splits `line` into words: their bytes are put behind one another into `unquoted`, their places
+/// into `spans`.
 pub(super) fn split(line: &[u8], unquoted: &mut Vec<u8>, spans: &mut Vec<Span>) -> Result<(), ProtocolError> {
     let line = &line[..memchr::memchr(0, line).unwrap_or(line.len())];
     let mut rest = line;

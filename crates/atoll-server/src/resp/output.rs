@@ -7,8 +7,8 @@
 //!
 //! Invariant: the marks of `large` do not go back, and none lies beyond the end of `bytes`.
 //!
-//! An output is used again for another batch, with the memory that it has: that of large values too, because memory fresh from the
-//! system costs more than the copy that taking a value saves.
+//! An output is used again for another batch, with the memory that it has: that of large values
+//! too, because memory fresh from the system costs more than the copy that taking a value saves.
 
 use arrayvec::ArrayVec;
 use atoll_cache::Value;
@@ -16,12 +16,14 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
-/// Values of at least so many bytes are sent from where the lookup put them. Below it a copy costs less than the pieces do.
+/// Values of at least so many bytes are sent from where the lookup put them. Below it a copy costs
+/// less than the pieces do.
 pub const LARGE_BYTES_MIN: usize = 32 << 10;
 /// Values whose memory is kept for further use, and the most bytes of one.
 const SPARES_MAX: usize = 4;
 const SPARE_BYTES_MAX: usize = 1 << 20;
-/// Most bytes of small replies that room is kept for. More than what ends a batch, with the reply that ended it.
+/// Most bytes of small replies that room is kept for. More than what ends a batch, with the reply
+/// that ended it.
 const BYTES_KEPT: usize = 2 << 20;
 /// Pieces of one write.
 const SLICES_MAX: usize = 64;
@@ -61,7 +63,8 @@ impl Output {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Appends a value: a small one is copied, a large one taken, which leaves unspecified bytes in `value`.
+    /// Appends a value: a small one is copied, a large one taken, which leaves unspecified bytes in
+    /// `value`.
     #[inline]
     pub fn push_value(&mut self, value: &mut Value) {
         let length = value.bytes().len();
@@ -137,7 +140,7 @@ mod tests {
     use atoll_fabric::{Clock, run_ready};
 
     fn value_of(bytes: &[u8]) -> Value {
-        let (mut cache, mut value) = (Cache::new(Model::new(Clock::host())), Value::new());
+        let (cache, mut value) = (Cache::new(Model::new(Clock::host())), Value::new());
         run_ready(async {
             cache.set(b"k", bytes, &SetOptions::default()).await.unwrap();
             assert!(cache.get(b"k", &mut value).await.unwrap());

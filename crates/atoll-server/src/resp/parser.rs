@@ -6,14 +6,16 @@
 //! ```
 //!
 //! Invariants:
-//! - The parser copies no argument of a multibulk: it keeps where each lies, counted from the first byte of the command. (Those of an inline
-//!   command are unquoted into a buffer of the parser's.)
-//! - It remembers how far it came, so that a command that arrives in many pieces is not parsed again from its start with each one.
-//! - What it says does not depend on where the pieces were cut. That makes it stricter than Redis in one thing: a line that is too
-//!   long is refused also if its end has already arrived.
+//! - The parser copies no argument of a multibulk: it keeps where each lies, counted from the first
+//!   byte of the command. (Those of an inline command are unquoted into a buffer of the parser's.)
+//! - It remembers how far it came, so that a command that arrives in many pieces is not parsed
+//!   again from its start with each one.
+//! - What it says does not depend on where the pieces were cut. That makes it stricter than Redis
+//!   in one thing: a line that is too long is refused also if its end has already arrived.
 //! - Memory is taken for arguments that have arrived, never for announced ones.
 //!
-//! Lengths are bounded as in Redis. As in Redis too, the byte behind a `\r` and the two behind an argument are skipped unread.
+//! Lengths are bounded as in Redis. As in Redis too, the byte behind a `\r` and the two behind an
+//! argument are skipped unread.
 
 use super::inline;
 use memchr::memchr;
@@ -30,7 +32,8 @@ pub const COMMAND_BYTES_MAX: usize = 1 << 30;
 /// Arguments that the parser keeps room for between commands.
 const ARGS_KEPT: usize = 1024;
 
-/// Why the bytes are no command. The connection cannot go on: nobody knows where the next command begins.
+/// Why the bytes are no command. The connection cannot go on: nobody knows where the next command
+/// begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
     /// The line with the count of arguments does not end.
@@ -59,7 +62,8 @@ pub enum ProtocolError {
     CommandTooLong,
 }
 
-/// Where an argument lies: from `start` to `end`, which fit because a command is shorter than 4 GiB.
+/// Where an argument lies: from `start` to `end`, which fit because a command is shorter than 4
+/// GiB.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     pub(crate) start: u32,
@@ -127,7 +131,8 @@ enum State {
     /// Nothing of the next command has been parsed.
     #[default]
     Start,
-    /// So many arguments of a multibulk are to come; `length` is that of the first of them, if its line has been read.
+    /// So many arguments of a multibulk are to come; `length` is that of the first of them, if its
+    /// line has been read.
     Multibulk { remaining: usize, length: Option<usize> },
     /// The last call gave a command, which [`Parser::args`] shows.
     Done { inline: bool },
@@ -139,8 +144,9 @@ impl Parser {
         Self::default()
     }
 
-    /// Parses the command that `bytes` begins with. `None` if it has not arrived entirely: call again with the same bytes and more.
-    /// Else how many bytes it took: go on behind them. An empty command has no arguments and is to be passed over.
+    /// Parses the command that `bytes` begins with. `None` if it has not arrived entirely: call
+    /// again with the same bytes and more. Else how many bytes it took: go on behind them. An empty
+    /// command has no arguments and is to be passed over.
     ///
     /// After an error the parser is of no use any more.
     #[inline]
@@ -217,7 +223,8 @@ impl Parser {
         Ok(Some(end + 1))
     }
 
-    /// The arguments of the command that [`Parser::parse`] found in `bytes`, which must be the ones that it was called with.
+    /// The arguments of the command that [`Parser::parse`] found in `bytes`, which must be the ones
+    /// that it was called with.
     #[inline]
     pub fn args<'a>(&'a self, bytes: &'a [u8]) -> Args<'a> {
         let bytes = if self.is_inline() { &self.unquoted } else { bytes };
@@ -230,13 +237,14 @@ impl Parser {
         self.state == State::Done { inline: true }
     }
 
-    /// Goes back to the beginning of a command: the next call is with bytes that have been parsed before.
+    /// Goes back to the beginning of a command: the next call is with bytes that have been parsed
+    /// before.
     pub(crate) fn restart(&mut self) {
         self.reset();
     }
 
-    /// The least bytes that the present command will have, counted from its first: what to make room for. As large as an
-    /// argument that has been announced, so make it in steps.
+    /// The least bytes that the present command will have, counted from its first: what to make
+    /// room for. As large as an argument that has been announced, so make it in steps.
     pub fn bytes_expected(&self) -> usize {
         match self.state {
             State::Multibulk { length: Some(length), .. } => self.at + length + 2,
@@ -272,7 +280,8 @@ fn bulk_length(bytes: &[u8], at: usize) -> Result<Option<(usize, usize)>, Protoc
     }
 }
 
-/// The number behind the byte at `at`, and where the next line begins; `None` if the line has not ended.
+/// The number behind the byte at `at`, and where the next line begins; `None` if the line has not
+/// ended.
 #[inline]
 fn number_line(
     bytes: &[u8],

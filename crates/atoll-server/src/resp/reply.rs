@@ -22,7 +22,8 @@ pub enum Protocol {
     Resp3,
 }
 
-/// Where a command puts its reply. It must put exactly one, counting an array with its elements as one.
+/// Where a command puts its reply. It must put exactly one, counting an array with its elements as
+/// one.
 #[derive(Debug)]
 pub struct Reply<'a> {
     output: &'a mut Output,
@@ -67,7 +68,8 @@ impl<'a> Reply<'a> {
         self.output.push(b"\r\n");
     }
 
-    /// An error, its code first. Line breaks become blanks, so that what a peer sent cannot forge a reply.
+    /// An error, its code first. Line breaks become blanks, so that what a peer sent cannot forge a
+    /// reply.
     pub fn error(&mut self, error: impl fmt::Display) {
         struct OneLine<'o>(&'o mut Output);
         impl Write for OneLine<'_> {
@@ -109,7 +111,8 @@ impl<'a> Reply<'a> {
         self.output.push(b"\r\n");
     }
 
-    /// A value that a lookup found. A large one is taken, not copied, which leaves unspecified bytes in `value`.
+    /// A value that a lookup found. A large one is taken, not copied, which leaves unspecified
+    /// bytes in `value`.
     #[inline]
     pub fn value(&mut self, value: &mut Value) {
         self.header(b'$', value.bytes().len() as i64);

@@ -1,4 +1,5 @@
-//! A server over the reference engine or one in a pool, in this process; and raw bytes to and from any server.
+//! A server over the reference engine or one in a pool, in this process; and raw bytes to and from
+//! any server.
 #![allow(dead_code)] // Each test file uses a part of it.
 
 use atoll_cache::{Cache, ChosenPool, Engine, EngineOptions, model::Model};
@@ -140,7 +141,8 @@ impl Raw {
     /// Everything until the server closes the connection.
     pub(crate) fn rest(mut self) -> Vec<u8> {
         let mut rest = Vec::new();
-        // A server that closes while bytes of ours are unread resets the connection, behind what it said.
+        // A server that closes while bytes of ours are unread resets the connection, behind what it
+        // said.
         let _ = self.reader.read_to_end(&mut rest);
         rest
     }

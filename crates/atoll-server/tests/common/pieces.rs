@@ -1,4 +1,5 @@
-//! What the parser makes of bytes, in one piece and in many: shared by the fuzz target and the test on a stable compiler.
+//! What the parser makes of bytes, in one piece and in many: shared by the fuzz target and the test
+//! on a stable compiler.
 
 use atoll_server::resp::{Parser, ProtocolError};
 

@@ -6,15 +6,17 @@
 //!                 turn   turn              on one address the next begins when the one before it has ended
 //! ```
 //!
-//! In host memory a turn is a round trip over PCIe (the word is read and written back while the NIC holds it locked), in the NIC's own memory
-//! it is an access on the chip. As in hardware, the locks are found by a hash of the address: two addresses with one lock wait for each
-//! other, here one pair in [`LOCKS`].
+//! In host memory a turn is a round trip over PCIe (the word is read and written back while the NIC
+//! holds it locked), in the NIC's own memory it is an access on the chip. As in hardware, the locks
+//! are found by a hash of the address: two addresses with one lock wait for each other, here one
+//! pair in [`LOCKS`].
 
 use super::profile::AtomicTimes;
 use super::server::Server;
 use atoll_fabric::Address;
 
-/// Locks of a NIC. More than are ever held at a time, by two orders of magnitude, so that a false conflict is rare.
+/// Locks of a NIC. More than are ever held at a time, by two orders of magnitude, so that a false
+/// conflict is rare.
 const LOCKS: usize = 4096;
 
 pub(crate) struct Atomics {

@@ -16,8 +16,10 @@ pub struct VerbShape {
 }
 
 impl Profile {
-    /// For how long an operation of these verbs, each in a batch of its own, holds each server of one memory node's NIC, in picoseconds; the longest first.
-    /// The reciprocal of the first is the most operations a second that one memory node gives; `n` of them, evenly used, give `n` times as many.
+    /// For how long an operation of these verbs, each in a batch of its own, holds each server of
+    /// one memory node's NIC, in picoseconds; the longest first. The reciprocal of the first is the
+    /// most operations a second that one memory node gives; `n` of them, evenly used, give `n`
+    /// times as many.
     pub fn operation_ps(&self, verbs: &[VerbShape]) -> [(Limit, u64); 4] {
         let sum = |ps: &dyn Fn(&VerbShape) -> u64| verbs.iter().map(ps).sum::<u64>();
         let link_ps = |bytes: u64| bytes * self.link_kib_ps() / 1024;

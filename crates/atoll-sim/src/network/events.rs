@@ -1,4 +1,5 @@
-//! What is to happen, in the order of virtual time; at the same time in the order in which it was decided.
+//! What is to happen, in the order of virtual time; at the same time in the order in which it was
+//! decided.
 //!
 //! ```text
 //!   present  the slot whose time it is, in order
@@ -6,9 +7,11 @@
 //!   later    a heap: what happens after that, a pause for example
 //! ```
 //!
-//! Most events are a few hundred to a few thousand nanoseconds away, so that adding and taking one costs the same however many there are. The lists of all
-//! slots share one pool of entries, which stays in the processor's nearest cache. Two levels of bits say which slots have a list, so that the next one is
-//! found by counting zeros. Invariants: the wheel has nothing of the present slot, and nothing in `later` is within the wheel's reach.
+//! Most events are a few hundred to a few thousand nanoseconds away, so that adding and taking one
+//! costs the same however many there are. The lists of all slots share one pool of entries, which
+//! stays in the processor's nearest cache. Two levels of bits say which slots have a list, so that
+//! the next one is found by counting zeros. Invariants: the wheel has nothing of the present slot,
+//! and nothing in `later` is within the wheel's reach.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -30,13 +33,15 @@ pub(crate) enum Event {
     Response(u32, u8),
     /// The completion of a batch can be seen by its client.
     Completion(u32),
-    /// A message has been rung in at its sender's NIC, has come to its receiver's, and can be seen there.
+    /// A message has been rung in at its sender's NIC, has come to its receiver's, and can be seen
+    /// there.
     MailOut(u32),
     MailIn(u32),
     Mail(u32),
 }
 
-/// An event as one word, so that it stays in a register until it is listed: `id 32 | index 8 | which 8`, from bit 0 up.
+/// An event as one word, so that it stays in a register until it is listed: `id 32 | index 8 |
+/// which 8`, from bit 0 up.
 #[derive(Clone, Copy)]
 struct Packed(u64);
 
@@ -77,16 +82,19 @@ impl Packed {
 }
 
 const SLOTS: usize = 4096;
-/// A slot is two to the power of this, in picoseconds: so little that most have one event, and so much that a round trip is within the wheel's reach.
+/// A slot is two to the power of this, in picoseconds: so little that most have one event, and so
+/// much that a round trip is within the wheel's reach.
 const SLOT_BITS: u32 = 11;
-/// Slots that share a word of bits; as many words as bits in one, so that a single word says which of them are not 0.
+/// Slots that share a word of bits; as many words as bits in one, so that a single word says which
+/// of them are not 0.
 const WORD_SLOTS: usize = 64;
 const _: () = assert!(SLOTS == WORD_SLOTS * WORD_SLOTS);
 
 /// Lists longer than this are sorted by the library's algorithm; most have one entry.
 const INSERTED_MAX: usize = 16;
 
-/// What happens, and when. Entries are in the order of time, then of their making: numbers differ, so that the event itself never decides.
+/// What happens, and when. Entries are in the order of time, then of their making: numbers differ,
+/// so that the event itself never decides.
 #[derive(Clone, Copy)]
 struct Entry {
     at: u64,
@@ -204,7 +212,8 @@ impl Events {
         }
     }
 
-    /// Brings the last entry of the present slot to its place among those before it, which are in order.
+    /// Brings the last entry of the present slot to its place among those before it, which are in
+    /// order.
     #[inline]
     fn sink_last(&mut self) {
         let mut place = self.present.len() - 1;
@@ -263,7 +272,8 @@ impl Events {
         Some((next.at, next.event.event()))
     }
 
-    /// Turns the wheel to the next slot, if it has a single event, and takes that: what happens most often, without a look at the order.
+    /// Turns the wheel to the next slot, if it has a single event, and takes that: what happens
+    /// most often, without a look at the order.
     #[inline]
     fn turn_to_single(&mut self) -> Option<Entry> {
         let (ahead, slot) = self.next_in_wheel()?;
@@ -366,7 +376,8 @@ mod tests {
         let mut random = Random::new(7);
         let (mut now, mut made) = (0, 0);
         for round in 0..200_000_u32 {
-            // More are added than taken at first, at times that collide, in the present slot, within the wheel's reach and beyond it.
+            // More are added than taken at first, at times that collide, in the present slot,
+            // within the wheel's reach and beyond it.
             if random.chance(if round < 100_000 { 600 } else { 400 }) {
                 let at = now
                     + [random.below(3), random.below(1 << 14), random.spread(24), random.spread(40)]

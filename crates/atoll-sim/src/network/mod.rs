@@ -1,7 +1,8 @@
 //! What verbs cost: a run in virtual time, on a network of NICs with limits.
 //!
-//! A simulation with a [`Network`] is *timed*. Chance decides nothing in it but what clients draw themselves: no liberty is taken, no fault
-//! happens, no strategy chooses. A client is a thread with a processor of its own, whose time is virtual, too. The way of a verb:
+//! A simulation with a [`Network`] is *timed*. Chance decides nothing in it but what clients draw
+//! themselves: no liberty is taken, no fault happens, no strategy chooses. A client is a thread
+//! with a processor of its own, whose time is virtual, too. The way of a verb:
 //!
 //! ```text
 //!   client's processor   polls its task, makes the batch, copies: CpuCosts and ClientTimes
@@ -16,17 +17,21 @@
 //!   client's processor   finds the completion, copies, goes on
 //! ```
 //!
-//! Engines, links and atomics units are servers: each knows only from when on it is free. That is exact as long as requests come in the order of time,
-//! so there is an event wherever a verb comes to a server that others come to from elsewhere: one per batch at the doorbell, three per verb (at the memory
-//! node's NIC, when its memory has answered, back at the compute node's NIC), and one per batch at its completion.
+//! Engines, links and atomics units are servers: each knows only from when on it is free. That is
+//! exact as long as requests come in the order of time, so there is an event wherever a verb comes
+//! to a server that others come to from elsewhere: one per batch at the doorbell, three per verb
+//! (at the memory node's NIC, when its memory has answered, back at the compute node's NIC), and
+//! one per batch at its completion.
 //!
-//! One thing happens earlier than it would: a verb takes effect when it comes to the memory node's NIC, before its wait for the engine. The engine serves in that
-//! order, so no other verb can tell.
+//! One thing happens earlier than it would: a verb takes effect when it comes to the memory node's
+//! NIC, before its wait for the engine. The engine serves in that order, so no other verb can tell.
 //!
-//! **Order in a batch**: verbs to one node go one behind the other; a fenced one is held back at the client's NIC until the responses to all before it, to
-//! its node, are there. All other traffic contends.
+//! **Order in a batch**: verbs to one node go one behind the other; a fenced one is held back at
+//! the client's NIC until the responses to all before it, to its node, are there. All other traffic
+//! contends.
 //!
-//! What is not in it: loss, congestion control, caches of NICs for queue pairs and translations, limits of outstanding READs.
+//! What is not in it: loss, congestion control, caches of NICs for queue pairs and translations,
+//! limits of outstanding READs.
 //!
 //! | module | concept |
 //! |---|---|
@@ -75,14 +80,16 @@ pub struct Network {
     pub profile: Profile,
     /// What the steps of protocols cost clients.
     pub cpu: CpuCosts,
-    /// Compute nodes, each with one NIC. Endpoints sit on them: [`Sim::endpoint_on`](crate::Sim::endpoint_on).
+    /// Compute nodes, each with one NIC. Endpoints sit on them:
+    /// [`Sim::endpoint_on`](crate::Sim::endpoint_on).
     pub compute_nodes: u16,
     /// By node of the simulation; nodes beyond the list have their own NIC.
     pub homes: Vec<Home>,
 }
 
 impl Network {
-    /// Memory nodes with NICs of their own, and so many compute nodes; steps cost what was measured.
+    /// Memory nodes with NICs of their own, and so many compute nodes; steps cost what was
+    /// measured.
     pub fn new(profile: Profile, compute_nodes: u16) -> Self {
         Self { profile, cpu: CpuCosts::measured(), compute_nodes, homes: Vec::new() }
     }

@@ -1,12 +1,13 @@
 //! What a network costs: the numbers that tell one generation of NICs from another.
 //!
-//! All times are whole picoseconds, so that a run gives the same digits on every machine. A rate of `n` million verbs a second is a time of
-//! `1_000_000 / n` ps ([`verb_ps`]).
+//! All times are whole picoseconds, so that a run gives the same digits on every machine. A rate of
+//! `n` million verbs a second is a time of `1_000_000 / n` ps ([`verb_ps`]).
 
 use super::traffic::VerbKind;
 use atoll_fabric::Kind;
 
-/// The time between two verbs of a server that does so many million in a second, in picoseconds; rounded to the nearest.
+/// The time between two verbs of a server that does so many million in a second, in picoseconds;
+/// rounded to the nearest.
 pub const fn verb_ps(million_per_s: u64) -> u64 {
     (1_000_000 + million_per_s / 2) / million_per_s
 }
@@ -27,13 +28,16 @@ pub struct EngineTimes {
 /// How the atomics unit of a NIC works through one kind of memory; see `atomics`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AtomicTimes {
-    /// Between the beginnings of two atomics, whatever they touch: the reciprocal of the NIC's rate.
+    /// Between the beginnings of two atomics, whatever they touch: the reciprocal of the NIC's
+    /// rate.
     pub gap_ps: u64,
-    /// From the beginning of one to its end, when the next on its address can begin; not below the gap.
+    /// From the beginning of one to its end, when the next on its address can begin; not below the
+    /// gap.
     pub turn_ps: u64,
 }
 
-/// What the network asks of the client's processor, besides the steps of [`CpuCosts`](super::CpuCosts).
+/// What the network asks of the client's processor, besides the steps of
+/// [`CpuCosts`](super::CpuCosts).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientTimes {
     /// Ringing the doorbell of a batch.
@@ -42,11 +46,13 @@ pub struct ClientTimes {
     pub verb_ps: u64,
     /// Finding and taking one completion.
     pub completion_ps: u64,
-    /// Bringing 1024 bytes of a READ, or taking 1024 bytes of a WRITE, where the processor itself moves them.
+    /// Bringing 1024 bytes of a READ, or taking 1024 bytes of a WRITE, where the processor itself
+    /// moves them.
     pub kib_ps: u64,
 }
 
-/// What a network costs. See [`profiles`](super::profiles) for those that are known by name, with the source of every number.
+/// What a network costs. See [`profiles`](super::profiles) for those that are known by name, with
+/// the source of every number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
     /// As users write it.
@@ -59,7 +65,8 @@ pub struct Profile {
     pub issue: EngineTimes,
     /// A NIC's engine for what comes to it.
     pub serve: EngineTimes,
-    /// What the first verb of a batch to a node costs there besides, where somebody has to be woken for it.
+    /// What the first verb of a batch to a node costs there besides, where somebody has to be woken
+    /// for it.
     pub serve_batch_ps: u64,
     /// Atomics on host memory.
     pub atomics_host: AtomicTimes,

@@ -1,7 +1,8 @@
 //! The networks that are known by name.
 //!
-//! Where a paper prints a number it is taken; where it does not, the number says what it is derived from, or that it is **assumed**. No number
-//! is chosen for one experiment: `atoll lab validate` holds all of them against everything that the papers print.
+//! Where a paper prints a number it is taken; where it does not, the number says what it is derived
+//! from, or that it is **assumed**. No number is chosen for one experiment: `atoll lab validate`
+//! holds all of them against everything that the papers print.
 //!
 //! | profile | the network of | rates from |
 //! |---|---|---|
@@ -12,11 +13,13 @@
 //! | `cxl` | memory behind a CXL switch | loads of 350 ns |
 //! | `tcp-25g` | an agent thread on 25 Gbit Ethernet | assumed; 30 us a round trip |
 //!
-//! **What an atomic costs the READs beside it.** FORGE prints two figures about that, and no engine that works one after another meets both: READs
-//! fall by 4.3 times beside atomics (Fig. 2b; how many of each is not said, equal shares are assumed here), and 2 WRITEs, a READ and a CAS take
-//! together 2/107 + 1/88 + 1/20 us (section 5.2). With `h` for how long an atomic holds the engine, the first says `1 + h/11.364 = 4.3`, so 37.5 ns,
-//! the second `18.69 + 11.36 + h = 80.06`, so 50 ns. 43 ns makes both wrong by the same share, a little under a tenth. Device memory, where READs fall 2.4 to
-//! 3 times less, is foretold well by either.
+//! **What an atomic costs the READs beside it.** FORGE prints two figures about that, and no engine
+//! that works one after another meets both: READs fall by 4.3 times beside atomics (Fig. 2b; how
+//! many of each is not said, equal shares are assumed here), and 2 WRITEs, a READ and a CAS take
+//! together 2/107 + 1/88 + 1/20 us (section 5.2). With `h` for how long an atomic holds the engine,
+//! the first says `1 + h/11.364 = 4.3`, so 37.5 ns, the second `18.69 + 11.36 + h = 80.06`, so 50
+//! ns. 43 ns makes both wrong by the same share, a little under a tenth. Device memory, where READs
+//! fall 2.4 to 3 times less, is foretold well by either.
 
 use super::profile::{AtomicTimes, ClientTimes, EngineTimes, Profile, verb_ps};
 
@@ -25,8 +28,9 @@ pub const ALL: [Profile; 6] = [CX3_56G, CX4_100G, CX5_100G, CX6_100G, CXL, TCP_2
 
 const GBIT: u64 = 1_000_000_000;
 
-/// What every RDMA profile assumes of the client: a doorbell is a write-combining store of some 100 ns, a work request some 15 ns of stores, a
-/// completion found by polling about 30 ns. NICs move the bytes.
+/// What every RDMA profile assumes of the client: a doorbell is a write-combining store of some 100
+/// ns, a work request some 15 ns of stores, a completion found by polling about 30 ns. NICs move
+/// the bytes.
 const RDMA_CLIENT: ClientTimes = ClientTimes { batch_ps: 100_000, verb_ps: 15_000, completion_ps: 30_000, kib_ps: 0 };
 
 /// ConnectX-5, 100 Gbit InfiniBand: FORGE's testbed.
@@ -35,7 +39,8 @@ pub const CX5_100G: Profile = Profile {
     client: RDMA_CLIENT,
     // Assumed: a posted PCIe write and what the NIC does with it.
     doorbell_ps: 150_000,
-    // Assumed to be as fast as what it serves; FORGE has three compute nodes for one memory node, so that these never are the limit.
+    // Assumed to be as fast as what it serves; FORGE has three compute nodes for one memory node,
+    // so that these never are the limit.
     issue: EngineTimes {
         read_ps: verb_ps(88),
         write_ps: verb_ps(107),
@@ -53,7 +58,8 @@ pub const CX5_100G: Profile = Profile {
         atomic_device_ps: verb_ps(107),
     },
     serve_batch_ps: 0,
-    // FORGE, section 5.2: 20 Mops. The turn is assumed: a read over PCIe (`host_read_ps`), and 200 ns for the write behind it.
+    // FORGE, section 5.2: 20 Mops. The turn is assumed: a read over PCIe (`host_read_ps`), and 200
+    // ns for the write behind it.
     atomics_host: AtomicTimes { gap_ps: verb_ps(20), turn_ps: 550_000 },
     // FORGE, section 2.2: 4.9 times as many. The turn is assumed.
     atomics_device: AtomicTimes { gap_ps: verb_ps(98), turn_ps: 20_000 },
@@ -62,7 +68,8 @@ pub const CX5_100G: Profile = Profile {
     // InfiniBand: the largest MTU; LRH 8, BTH 12, and checksums of 4 and 2 bytes.
     mtu_bytes: 4096,
     header_bytes: 26,
-    // Assumed, so that a small READ takes some 1.7 us, as is usual for this generation; FORGE prints no latency of a verb.
+    // Assumed, so that a small READ takes some 1.7 us, as is usual for this generation; FORGE
+    // prints no latency of a verb.
     wire_ps: 250_000,
     // Data sheet of a 100 Gbit InfiniBand switch: 90 ns.
     switch_ps: 90_000,
@@ -77,12 +84,14 @@ pub const CX5_100G: Profile = Profile {
 /// ConnectX-4, 100 Gbit: DiFache's testbed.
 pub const CX4_100G: Profile = Profile {
     name: "cx4-100g",
-    // Derived: the data sheets have 150 and 200 million messages a second, so everything takes 4/3 of what it takes there.
+    // Derived: the data sheets have 150 and 200 million messages a second, so everything takes 4/3
+    // of what it takes there.
     issue: scaled(CX5_100G.issue, 4, 3),
     serve: scaled(CX5_100G.serve, 4, 3),
     atomics_host: AtomicTimes { gap_ps: CX5_100G.atomics_host.gap_ps * 4 / 3, turn_ps: 550_000 },
     atomics_device: AtomicTimes { gap_ps: CX5_100G.atomics_device.gap_ps * 4 / 3, turn_ps: 20_000 },
-    // The usual MTU over Ethernet; preamble and gap 20, Ethernet 18, IP 20, UDP 8, BTH 12 and a checksum of 4 bytes.
+    // The usual MTU over Ethernet; preamble and gap 20, Ethernet 18, IP 20, UDP 8, BTH 12 and a
+    // checksum of 4 bytes.
     mtu_bytes: 1024,
     header_bytes: 82,
     // Data sheet of a 100 Gbit Ethernet switch: 300 ns.
@@ -94,10 +103,11 @@ pub const CX4_100G: Profile = Profile {
 
 /// ConnectX-6 at 100 Gbit: Ditto's testbed.
 ///
-/// Ditto prints what its GETs reach where the NIC's messages are the limit: 13.2 Mops on YCSB C with its frequency cache, 10 Mops with the smallest
-/// (Fig. 25). A GET is 3 READs, a WRITE and, with the cache, a FAA every 11 times. So ten elevenths of a FAA are 1/10 - 1/13.2 us, 24.2 ns, and
-/// one is 26.7 ns; the other four verbs are 75.8 - 2.4 = 73.3 ns, 18.3 ns each, no difference between READ and WRITE being printed. YCSB A, B and D are
-/// then foretold.
+/// Ditto prints what its GETs reach where the NIC's messages are the limit: 13.2 Mops on YCSB C
+/// with its frequency cache, 10 Mops with the smallest (Fig. 25). A GET is 3 READs, a WRITE and,
+/// with the cache, a FAA every 11 times. So ten elevenths of a FAA are 1/10 - 1/13.2 us, 24.2 ns,
+/// and one is 26.7 ns; the other four verbs are 75.8 - 2.4 = 73.3 ns, 18.3 ns each, no difference
+/// between READ and WRITE being printed. YCSB A, B and D are then foretold.
 pub const CX6_100G: Profile = Profile {
     name: "cx6-100g",
     issue: EngineTimes { read_ps: 18_330, write_ps: 18_330, atomic_host_ps: 18_330, atomic_device_ps: 18_330 },
@@ -133,7 +143,8 @@ pub const CX3_56G: Profile = Profile {
     // Kalia et al., 2016: about 2.7 million a second.
     atomics_host: AtomicTimes { gap_ps: verb_ps(27) * 10, turn_ps: 600_000 },
     atomics_device: AtomicTimes { gap_ps: verb_ps(27) * 10, turn_ps: 600_000 },
-    // SELCC, section 7: 56 Gbit. FDR sends 14.0625 Gbit on four lanes, 64 of 66 bits of which are data.
+    // SELCC, section 7: 56 Gbit. FDR sends 14.0625 Gbit on four lanes, 64 of 66 bits of which are
+    // data.
     link_bits_per_s: 54_545_454_545,
     mtu_bytes: 4096,
     // Assumed: a small READ takes some 2.2 us.
@@ -146,11 +157,12 @@ pub const CX3_56G: Profile = Profile {
     ..CX5_100G
 };
 
-/// Memory behind a CXL switch: verbs are loads, stores and atomic instructions of the client's own processor.
+/// Memory behind a CXL switch: verbs are loads, stores and atomic instructions of the client's own
+/// processor.
 pub const CXL: Profile = Profile {
     name: "cxl",
-    // A load takes 350 ns, and a processor has about 10 lines of 64 bytes on their way at a time (assumed: line-fill buffers): 1024 bytes
-    // beyond the first line take 16 lines * 350 / 10.
+    // A load takes 350 ns, and a processor has about 10 lines of 64 bytes on their way at a time
+    // (assumed: line-fill buffers): 1024 bytes beyond the first line take 16 lines * 350 / 10.
     client: ClientTimes { batch_ps: 0, verb_ps: 1000, completion_ps: 0, kib_ps: 560_000 },
     doorbell_ps: 0,
     // Assumed: the device takes a line's request every 2 ns.
@@ -173,8 +185,9 @@ pub const CXL: Profile = Profile {
     device_bytes_max: 0,
 };
 
-/// An agent thread at the memory node that executes batches, on 25 Gbit Ethernet. All assumed: a round trip of some 30 us with the kernel on both
-/// sides, and one core that takes 3 us for receiving and answering and 100 ns for each verb.
+/// An agent thread at the memory node that executes batches, on 25 Gbit Ethernet. All assumed: a
+/// round trip of some 30 us with the kernel on both sides, and one core that takes 3 us for
+/// receiving and answering and 100 ns for each verb.
 pub const TCP_25G: Profile = Profile {
     name: "tcp-25g",
     client: ClientTimes { batch_ps: 2_000_000, verb_ps: 30_000, completion_ps: 2_000_000, kib_ps: 100_000 },

@@ -1,9 +1,11 @@
 //! The processor of a memory node: few slow cores that serve messages.
 //!
-//! One-sided verbs pass it by. Messages to a memory node (an allocation by RPC, CliqueMap's SETs) do not.
+//! One-sided verbs pass it by. Messages to a memory node (an allocation by RPC, CliqueMap's SETs)
+//! do not.
 //!
-//! What a message takes is everything that it makes a core do: receiving it, acting on it, answering it. So the task behind such an endpoint is charged nothing
-//! more: what it sends leaves at once, and its verbs to its own node are loads and stores, which pass no NIC.
+//! What a message takes is everything that it makes a core do: receiving it, acting on it,
+//! answering it. So the task behind such an endpoint is charged nothing more: what it sends leaves
+//! at once, and its verbs to its own node are loads and stores, which pass no NIC.
 
 use super::traffic::ProcessorTraffic;
 use std::fmt;
@@ -12,7 +14,8 @@ use std::rc::Rc;
 /// How long a core takes for a message, in nanoseconds, by its bytes.
 type MessageNs = dyn Fn(&[u8]) -> u64;
 
-/// Cores that share one queue, first come first served; the core that is free first takes the next message.
+/// Cores that share one queue, first come first served; the core that is free first takes the next
+/// message.
 #[derive(Clone)]
 pub struct Service {
     /// From when on each core is free, in picoseconds.
@@ -38,7 +41,8 @@ impl Service {
         Self::by_message(cores, move |_| message_ns)
     }
 
-    /// A processor of `cores`, each of which takes for a message as many nanoseconds as that says of its bytes.
+    /// A processor of `cores`, each of which takes for a message as many nanoseconds as that says
+    /// of its bytes.
     ///
     /// # Panics
     /// If there is no core.
@@ -47,7 +51,8 @@ impl Service {
         Self { free_at: vec![0; cores], message_ns: Rc::new(message_ns), busy_ps: 0, messages: 0 }
     }
 
-    /// Serves a message that comes `at_ps`, and gives when it has been handled, in picoseconds. Messages are brought in the order of their times.
+    /// Serves a message that comes `at_ps`, and gives when it has been handled, in picoseconds.
+    /// Messages are brought in the order of their times.
     pub fn charge(&mut self, at_ps: u64, message: &[u8]) -> u64 {
         let message_ps = 1000 * (self.message_ns)(message);
         let free = self.free_at.iter_mut().min().expect("there is a core");

@@ -1,4 +1,5 @@
-//! When the clients of an experiment end: after so many operations of all of them together, or at a virtual time.
+//! When the clients of an experiment end: after so many operations of all of them together, or at a
+//! virtual time.
 
 use crate::SimEndpoint;
 use std::cell::Cell;

@@ -55,7 +55,8 @@ struct Journey {
     results_ps: u64,
 }
 
-/// What a verb is to the network. Found once, when it is posted: each of its events would find it anew, and wait for where the verb is.
+/// What a verb is to the network. Found once, when it is posted: each of its events would find it
+/// anew, and wait for where the verb is.
 #[derive(Clone, Copy, Debug)]
 struct Leg {
     at: Address,
@@ -213,7 +214,8 @@ impl Timed {
         if from == to { 0 } else { self.profile.wire_ps + self.profile.switch_ps }
     }
 
-    /// A client, or a memory node's processor, sends a message of `bytes`: its processor is charged, unless it is a memory node's, and the rest is events.
+    /// A client, or a memory node's processor, sends a message of `bytes`: its processor is
+    /// charged, unless it is a memory node's, and the rest is events.
     fn post_mail(&mut self, lane: u32, port: u32, id: u32, bytes: u64) {
         let port = &mut self.ports[port as usize];
         let charged_ps = if port.service.is_some() { 0 } else { self.cpu.batch_ps + self.profile.client.batch_ps };
@@ -238,7 +240,8 @@ impl Timed {
         self.events.add(sent + way_ps, Event::MailIn(id));
     }
 
-    /// A message has come to its receiver's NIC, and takes its turn there and at the receiver's processor, if that serves messages.
+    /// A message has come to its receiver's NIC, and takes its turn there and at the receiver's
+    /// processor, if that serves messages.
     fn mail_in(&mut self, id: u32, to: u32, message: &[u8]) {
         let (wire, port) = (self.mail_wire(message.len() as u64), &mut self.ports[to as usize]);
         let taken = self.nics[port.nic as usize].take_message(self.now_ps, wire, &self.profile);
@@ -307,7 +310,8 @@ impl Timed {
         self.legs.resize(self.journeys.len() * BATCH_VERBS_MAX, Leg::NONE);
     }
 
-    /// What a verb is to the network; `nodes` has a bit for each node that those before it in its batch are to.
+    /// What a verb is to the network; `nodes` has a bit for each node that those before it in its
+    /// batch are to.
     #[inline]
     fn leg(&self, verb: &Verb, nodes: u64) -> Leg {
         let (kind, bytes, node) = (VerbKind::of(&verb.operation), verb.len(), verb.at.node());
@@ -395,7 +399,8 @@ impl Timed {
     }
 }
 
-/// How many times one after another a fence holds verbs of the batch back: of the node at which it is most often.
+/// How many times one after another a fence holds verbs of the batch back: of the node at which it
+/// is most often.
 fn fences_that_wait(flight: &Flight) -> u64 {
     let to_node = |node| flight.verbs().filter(move |verb| verb.at.node() == node);
     let waits = |verb: &Verb| to_node(verb.at.node()).skip(1).filter(|verb| verb.fenced).count() as u64;

@@ -32,8 +32,8 @@ impl VerbKind {
     }
 }
 
-/// What a NIC has served and moved. Busy times are the time that a server was promised to what had come; divided by the time that passed they
-/// say how near to its limit it is.
+/// What a NIC has served and moved. Busy times are the time that a server was promised to what had
+/// come; divided by the time that passed they say how near to its limit it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct NicTraffic {
     /// Verbs served, by [`VerbKind`].
@@ -98,7 +98,8 @@ impl NicTraffic {
 /// What was posted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Posted {
-    /// Waits for the network: one for each batch that was waited for, and one more for each time that a fence held verbs of it back.
+    /// Waits for the network: one for each batch that was waited for, and one more for each time
+    /// that a fence held verbs of it back.
     pub round_trips: u64,
     /// Batches, awaited or not.
     pub batches: u64,
@@ -208,14 +209,16 @@ impl Traffic {
         total
     }
 
-    /// The server that was busiest: its NIC, its limit, and its share of the time, per mille. At 1000 the network gives no more.
+    /// The server that was busiest: its NIC, its limit, and its share of the time, per mille. At
+    /// 1000 the network gives no more.
     pub fn busiest(&self) -> Option<(usize, Limit, u64)> {
         let busy = |(nic, traffic): (usize, &NicTraffic)| traffic.busy_ps().map(|(limit, ps)| (nic, limit, ps));
         let busiest = self.nics.iter().enumerate().flat_map(busy).max_by_key(|(.., ps)| *ps)?;
         Some((busiest.0, busiest.1, busiest.2 / self.ns.max(1)))
     }
 
-    /// The share of their cores' time that the processors of memory nodes were busy, per mille; `None` if there are none.
+    /// The share of their cores' time that the processors of memory nodes were busy, per mille;
+    /// `None` if there are none.
     pub fn processors_busy_per_mille(&self) -> Option<u64> {
         let cores: u64 = self.processors.iter().map(|processor| u64::from(processor.cores)).sum();
         let busy_ps: u64 = self.processors.iter().map(|processor| processor.busy_ps).sum();

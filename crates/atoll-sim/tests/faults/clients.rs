@@ -253,8 +253,8 @@ fn a_paused_client_stands_still_while_others_go_on_and_resumes() {
     assert!(frozen.iter().all(|runs| *runs > 10), "{frozen:?}");
 }
 
-/// Takes the lock at word 0, which holds its owner; adds to word 1 without an atomic; releases. Whoever waits too long fences the owner, if it can,
-/// and takes over.
+/// Takes the lock at word 0, which holds its owner; adds to word 1 without an atomic; releases.
+/// Whoever waits too long fences the owner, if it can, and takes over.
 async fn locked_add(endpoint: &SimEndpoint, takes_over: bool) -> Result<(), VerbError> {
     let me = u64::from(endpoint.identity().bits());
     let mut spins = 0;

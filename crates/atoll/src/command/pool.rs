@@ -18,10 +18,11 @@ use std::time::Duration;
 pub enum PoolCommand {
     /// Make a pool that other processes can open
     Create(CreateCommand),
-    /// Make a pool larger while others use it: give back what `shrink` took out of use, or add a memory node to a pool that was made to grow
-    /// (--capacity-max)
+    /// Make a pool larger while others use it: give back what `shrink` took out of use, or add a
+    /// memory node to a pool that was made to grow (--capacity-max)
     Grow(GrowCommand),
-    /// Make a pool smaller while others use it, evicting what has no room any more; the memory goes back to the host
+    /// Make a pool smaller while others use it, evicting what has no room any more; the memory goes
+    /// back to the host
     Shrink(ShrinkCommand),
     /// Show what a pool was made with, who uses it and how full it is
     Info(NameCommand),
@@ -29,7 +30,8 @@ pub enum PoolCommand {
     Verify(NameCommand),
     /// Reclaim now what clients that died held; clients that run do it by themselves
     Repair(RepairCommand),
-    /// Remove a pool that no process uses; with --force also one that is in use, whose memory stays with those processes until they end
+    /// Remove a pool that no process uses; with --force also one that is in use, whose memory stays
+    /// with those processes until they end
     Remove(RemoveCommand),
 }
 
@@ -42,10 +44,12 @@ pub struct CreateCommand {
     /// has no room for that]
     #[arg(long, value_parser = parse_bytes)]
     capacity: Option<u64>,
-    /// Memory nodes that the capacity is spread over: regions with +1, +2, ... behind the pool's name
+    /// Memory nodes that the capacity is spread over: regions with +1, +2, ... behind the pool's
+    /// name
     #[arg(long, default_value_t = 1)]
     nodes: u32,
-    /// Bytes to which the pool may grow (`atoll pool grow`): index and tables are made for them [default: the capacity]
+    /// Bytes to which the pool may grow (`atoll pool grow`): index and tables are made for them
+    /// [default: the capacity]
     #[arg(long, value_parser = parse_bytes)]
     capacity_max: Option<u64>,
     /// Most memory nodes, those that are added among them [default: 16 in a pool that may grow]
@@ -66,7 +70,8 @@ pub struct CreateCommand {
 pub struct GrowCommand {
     /// shm:/NAME, or the path of a file
     name: String,
-    /// Bytes to give back of those that `shrink` took out of use; if there are none, bytes of a new memory node, whose pages are reserved now
+    /// Bytes to give back of those that `shrink` took out of use; if there are none, bytes of a new
+    /// memory node, whose pages are reserved now
     #[arg(long, value_parser = parse_bytes)]
     by: u64,
     /// Print JSON
@@ -102,7 +107,8 @@ pub struct NameCommand {
 pub struct RepairCommand {
     /// shm:/NAME, or the path of a file
     name: String,
-    /// First kill the processes of clients that are stopped: while one may be resumed, what it holds cannot be reused
+    /// First kill the processes of clients that are stopped: while one may be resumed, what it
+    /// holds cannot be reused
     #[arg(long)]
     kill_stopped: bool,
     /// Print JSON
@@ -115,7 +121,8 @@ pub struct RepairCommand {
 pub struct RemoveCommand {
     /// shm:/NAME, or the path of a file
     name: String,
-    /// Remove a pool that is in use or damaged, too, and what a process left that died while it made one; never a file of another kind
+    /// Remove a pool that is in use or damaged, too, and what a process left that died while it
+    /// made one; never a file of another kind
     #[arg(long)]
     force: bool,
     /// Print JSON
@@ -159,7 +166,8 @@ impl CreateCommand {
         });
         bar.finish_and_clear();
         if let Err(error) = provided {
-            // What was made has not all that was asked for. Why it cannot go, if it cannot, matters less.
+            // What was made has not all that was asked for. Why it cannot go, if it cannot, matters
+            // less.
             drop(pool);
             let _ = Pool::remove(&self.name);
             return Err(error.into());

@@ -1,8 +1,9 @@
 //! The regions of a pool's memory nodes, and how one is added.
 //!
-//! The home has the pool's name; node `n` has the same with `+n` behind it ([`ShmNodes::name`]). Whoever makes a node is alone at it: of a new pool
-//! because it made the home, of one that grows because it holds the claim ([`nodes::claim`]). So what it finds under the node's name was left there
-//! by one that died, and goes.
+//! The home has the pool's name; node `n` has the same with `+n` behind it ([`ShmNodes::name`]).
+//! Whoever makes a node is alone at it: of a new pool because it made the home, of one that grows
+//! because it holds the claim ([`nodes::claim`]). So what it finds under the node's name was left
+//! there by one that died, and goes.
 
 use super::{OpenError, Pool};
 use atoll_cache::CacheError;
@@ -10,7 +11,7 @@ use atoll_fabric::region::Region;
 use atoll_fabric::shm::{RegionLock, ShmEndpoint, ShmError, ShmNodes, ShmRegion};
 use atoll_fabric::{Clock, run_ready};
 use atoll_pool::chunks::Descriptor;
-use atoll_pool::{ChunkState, PoolError, nodes};
+use atoll_pool::{ChunkState, Client, PoolError, nodes};
 use std::sync::Arc;
 
 /// Why a pool could not be given more memory. It is what it was.
@@ -63,8 +64,8 @@ pub(super) fn nodes_of(name: Option<&str>) -> Arc<ShmNodes> {
     })
 }
 
-/// The region of a node that this process makes, and which nobody else may be making. What another left there that died at it goes.
-/// The first `there` bytes of it have their memory.
+/// The region of a node that this process makes, and which nobody else may be making. What another
+/// left there that died at it goes. The first `there` bytes of it have their memory.
 pub(super) fn make_node(home: Option<&str>, node: u8, bytes: u64, there: u64) -> Result<ShmRegion, ShmError> {
     let Some(home) = home else { return ShmRegion::anonymous_sparse(bytes, there) };
     let name = ShmNodes::name(home, node);
@@ -72,7 +73,8 @@ pub(super) fn make_node(home: Option<&str>, node: u8, bytes: u64, there: u64) ->
     ShmRegion::create_sparse(&name, bytes, there)
 }
 
-/// Removes the region of a node, if that is what has this name, and no process has it open (or `by_force`); how many bytes it had.
+/// Removes the region of a node, if that is what has this name, and no process has it open (or
+/// `by_force`); how many bytes it had.
 pub(super) fn remove_node(name: &str, by_force: bool) -> Result<Option<u64>, ShmError> {
     let lock = match RegionLock::alone(name) {
         Err(ShmError::Absent(_)) => return Ok(None),
@@ -87,16 +89,17 @@ pub(super) fn remove_node(name: &str, by_force: bool) -> Result<Option<u64>, Shm
 }
 
 impl Pool {
-    /// Adds a memory node of at most so many bytes, while others use the pool; gives the node. They begin to use it as they come to look for room, within a
-    /// tenth of a second. Dies the process meanwhile, the pool is what it was, or has the node; what is left of a region goes with the next call,
-    /// or with the pool.
+    /// Adds a memory node of at most so many bytes, while others use the pool; gives the node. They
+    /// begin to use it as they come to look for room, within a tenth of a second. Dies the process
+    /// meanwhile, the pool is what it was, or has the node; what is left of a region goes with the
+    /// next call, or with the pool.
     pub fn grow(&self, bytes: u64) -> Result<NodeInfo, GrowError> {
-        let mut client = self.0.join()?;
+        let client = self.0.join()?;
         // One that died while it added a node still has its claim until it is known to be dead.
         run_ready(client.repair())?;
         let (pool, me) = (self.0.chosen.pool(), client.client().me());
         let claim = run_ready(nodes::claim(&client.client().endpoint, pool, me, bytes))?;
-        if let Err(error) = self.add_node(&client.client().endpoint, &claim) {
+        if let Err(error) = self.add_node(client.client(), &claim) {
             run_ready(claim.release(&client.client().endpoint, pool)).map_err(PoolError::Verb)?;
             return Err(error);
         }
@@ -107,11 +110,12 @@ impl Pool {
         Ok(NodeInfo { number, region, bytes: claim.bytes, chunks, chunks_free: chunks })
     }
 
-    fn add_node(&self, client: &ShmEndpoint, claim: &nodes::Claim) -> Result<(), GrowError> {
+    fn add_node(&self, client: &Client<ShmEndpoint>, claim: &nodes::Claim) -> Result<(), GrowError> {
         let (home, pool) = (self.name(), self.0.chosen.pool());
         let region = Arc::new(make_node(home, claim.node, claim.bytes, claim.bytes)?);
         let prepared = || -> Result<u32, GrowError> {
-            // By an endpoint that has this region alone: should this fail, the process has no mapping of a region that nobody has.
+            // By an endpoint that has this region alone: should this fail, the process has no
+            // mapping of a region that nobody has.
             let alone = nodes_of(None);
             alone.insert(claim.node, region.clone()).expect("it has no node yet");
             let identity = run_ready(claim.prepare(&endpoint(&self.0.region, &alone, &self.0.clock), pool))?;
@@ -126,7 +130,7 @@ impl Pool {
         })?;
         // Threads of this process that learn of the node find it mapped.
         let _ = self.0.nodes.insert(claim.node, region.clone());
-        run_ready(claim.publish(client, pool, identity))?;
+        run_ready(client.publish_node(claim, identity))?;
         self.0.region.sync()?;
         Ok(())
     }

@@ -32,13 +32,14 @@ impl Default for PoolOptions {
 }
 
 impl PoolOptions {
-    /// Bytes of the whole pool, metadata included; the hard limit until it [grows](crate::Pool::grow).
+    /// Bytes of the whole pool, metadata included; the hard limit until it
+    /// [grows](crate::Pool::grow).
     pub fn capacity_bytes(self, capacity_bytes: u64) -> Self {
         Self { capacity_bytes, ..self }
     }
 
-    /// The most bytes to which the pool may ever grow: the index and all tables are made for them. By default what it is made with, so that a pool that
-    /// never grows pays nothing.
+    /// The most bytes to which the pool may ever grow: the index and all tables are made for them.
+    /// By default what it is made with, so that a pool that never grows pays nothing.
     pub fn capacity_bytes_max(self, capacity_bytes_max: u64) -> Self {
         Self { capacity_bytes_max: Some(capacity_bytes_max), ..self }
     }
@@ -48,7 +49,8 @@ impl PoolOptions {
         Self { nodes, ..self }
     }
 
-    /// Most memory nodes, those that will be added among them: up to 64. By default 16 in a pool that may grow.
+    /// Most memory nodes, those that will be added among them: up to 64. By default 16 in a pool
+    /// that may grow.
     pub fn nodes_max(self, nodes_max: u32) -> Self {
         Self { nodes_max: Some(nodes_max), ..self }
     }
@@ -58,13 +60,14 @@ impl PoolOptions {
         Self { clients_max: Some(clients_max), ..self }
     }
 
-    /// Expected bytes of an object with its key, by which the index is sized (default 288). Objects much smaller than that fill the index
-    /// before the memory.
+    /// Expected bytes of an object with its key, by which the index is sized (default 288). Objects
+    /// much smaller than that fill the index before the memory.
     pub fn object_bytes_mean(self, bytes: u32) -> Self {
         Self { object_bytes_mean: Some(bytes), ..self }
     }
 
-    /// The engine, with its own choices; by default `forge`. It is kept in the pool, so that nobody who opens it needs to know.
+    /// The engine, with its own choices; by default `forge`. It is kept in the pool, so that nobody
+    /// who opens it needs to know.
     ///
     /// ```
     /// use atoll::{EngineOptions, Pool, PoolOptions};

@@ -74,7 +74,8 @@ impl Pool {
         Self::remove_by(name, false)
     }
 
-    /// The same of a pool that is in use or damaged, too, and of what a process left that died while it made a pool.
+    /// The same of a pool that is in use or damaged, too, and of what a process left that died
+    /// while it made a pool.
     pub fn remove_by_force(name: &str) -> Result<Removed, RemoveError> {
         Self::remove_by(name, true)
     }
@@ -96,7 +97,8 @@ impl Pool {
                 return Err(RemoveError::InUse { name: name.to_owned(), pids: removed.pids });
             }
         }
-        // The home last: a process that dies in between leaves something that can be removed by its name.
+        // The home last: a process that dies in between leaves something that can be removed by its
+        // name.
         for node in 1..header::NODES_MAX as u8 {
             let region = ShmNodes::name(name, node);
             match remove_node(&region, by_force) {

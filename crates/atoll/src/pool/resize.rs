@@ -1,4 +1,5 @@
-//! A pool that becomes smaller, and larger again, while others use it: chunk by chunk, whose memory goes back to the host.
+//! A pool that becomes smaller, and larger again, while others use it: chunk by chunk, whose memory
+//! goes back to the host.
 
 use super::{OpenError, Pool};
 use atoll_cache::{CacheError, Engine};
@@ -9,7 +10,8 @@ use std::time::{Duration, Instant};
 /// Chunks in use below which a pool does not become smaller.
 pub const CHUNKS_LEAST: u64 = 16;
 
-/// How long a client that makes a pool smaller waits for operations that are under way, after the last ones that ended.
+/// How long a client that makes a pool smaller waits for operations that are under way, after the
+/// last ones that ended.
 const DISCARD_PATIENCE: Duration = Duration::from_secs(1);
 /// Between two looks at whether they have ended.
 const DISCARD_STEP: Duration = Duration::from_millis(5);
@@ -54,13 +56,14 @@ pub struct Resized {
 }
 
 impl Pool {
-    /// Makes the pool smaller by at least so many bytes, in whole chunks, while others use it; evicts what has no room any more and moves nothing. The memory goes
-    /// back to the host where that can be. `progress` is told the chunks done, and of how many.
+    /// Makes the pool smaller by at least so many bytes, in whole chunks, while others use it;
+    /// evicts what has no room any more and moves nothing. The memory goes back to the host where
+    /// that can be. `progress` is told the chunks done, and of how many.
     pub fn shrink(&self, bytes: u64, mut progress: impl FnMut(u64, u64)) -> Result<Resized, ResizeError> {
         let ended = |done, wanted| move |error| ResizeError::Ended { done, wanted, error };
         let chunk_bytes = self.0.chosen.pool().layout.chunk_bytes;
         let wanted = bytes.div_ceil(chunk_bytes);
-        let mut client = self.0.join()?;
+        let client = self.0.join()?;
         let info = self.info().map_err(ended(0, wanted))?;
         let chunks = info.chunks - info.chunks_retired;
         if wanted > chunks.saturating_sub(CHUNKS_LEAST) {
@@ -91,12 +94,13 @@ impl Pool {
         Ok(Resized { chunks: wanted, bytes: wanted * chunk_bytes, held_bytes: left * chunk_bytes })
     }
 
-    /// Gives back at most so many bytes that [`Pool::shrink`] took out of use, in whole chunks, as far as the host has the memory.
+    /// Gives back at most so many bytes that [`Pool::shrink`] took out of use, in whole chunks, as
+    /// far as the host has the memory.
     pub fn restore(&self, bytes: u64) -> Result<Resized, ResizeError> {
         let ended = |done, wanted| move |error| ResizeError::Ended { done, wanted, error };
         let chunk_bytes = self.0.chosen.pool().layout.chunk_bytes;
         let (wanted, mut done) = (bytes / chunk_bytes, 0);
-        let mut client = self.0.join()?;
+        let client = self.0.join()?;
         while done < wanted && run_ready(client.restore_chunk()).map_err(ended(done, wanted))? {
             done += 1;
         }

@@ -1,7 +1,8 @@
 //! The server: the memory node's processor, which alone changes the cache.
 //!
-//! It takes one message after the other. What a change does to the pool it WRITEs before it answers, in this order: entries of victims are emptied, the
-//! record is written, the entry is written. A client that READs meanwhile sees one version or another; see `layout` and `record`.
+//! It takes one message after the other. What a change does to the pool it WRITEs before it
+//! answers, in this order: entries of victims are emptied, the record is written, the entry is
+//! written. A client that READs meanwhile sees one version or another; see `layout` and `record`.
 //!
 //! | module | concept |
 //! |---|---|
@@ -32,7 +33,8 @@ use table::{Object, Table};
 const CHANGE_BITS: u32 = 40;
 /// How often a server that nobody asks looks whether it is still wanted.
 const LOOK_NS: u64 = 1_000_000;
-/// Verbs that one change adds at most behind the removal of its victims: the record, the entry, the count.
+/// Verbs that one change adds at most behind the removal of its victims: the record, the entry, the
+/// count.
 const CHANGE_VERBS: usize = 3;
 
 /// What a server has counted.
@@ -56,7 +58,8 @@ pub struct ServerStats {
     pub dropped: u64,
 }
 
-/// The server of a pool. There is one at a time: whoever starts another makes sure that the first does nothing any more.
+/// The server of a pool. There is one at a time: whoever starts another makes sure that the first
+/// does nothing any more.
 pub struct Server<E: Endpoint + Messenger> {
     shared: Arc<CliqueMapPool>,
     endpoint: E,
@@ -266,7 +269,8 @@ impl<E: Endpoint + Messenger> Server<E> {
         Ok(Answer { outcome, token: token.unwrap_or(0), before })
     }
 
-    /// The value of an object, and its token. One whose record is damaged, which nobody but the server may have done, goes.
+    /// The value of an object, and its token. One whose record is damaged, which nobody but the
+    /// server may have done, goes.
     async fn value_of(&mut self, entry: u32) -> Result<Option<(Vec<u8>, u64)>, VerbError> {
         let Some((span, version)) = self.table.get(entry).map(|object| (object.span, object.version)) else {
             return Ok(None);
@@ -283,7 +287,8 @@ impl<E: Endpoint + Messenger> Server<E> {
         Ok(None)
     }
 
-    /// Writes an object, under a new token or under the one that it keeps; gives the token. `None` if there is no room for it, whatever goes.
+    /// Writes an object, under a new token or under the one that it keeps; gives the token. `None`
+    /// if there is no room for it, whatever goes.
     async fn put(
         &mut self,
         hash: u64,
@@ -360,7 +365,8 @@ impl<E: Endpoint + Messenger> Server<E> {
         self.remove(victim).await
     }
 
-    /// Strikes an object out; its entry is emptied by what is posted next, before anything else that is.
+    /// Strikes an object out; its entry is emptied by what is posted next, before anything else
+    /// that is.
     async fn remove(&mut self, entry: u32) -> Result<(), VerbError> {
         if let Some((object, _)) = self.table.remove(entry) {
             self.room.give(object.span);

@@ -1,4 +1,5 @@
-//! The order in which objects go: exact, in 128 shards by the hash of the key (Ditto, section 5.3), which keep cores from waiting for each other.
+//! The order in which objects go: exact, in 128 shards by the hash of the key (Ditto, section 5.3),
+//! which keep cores from waiting for each other.
 //!
 //! | policy | a shard is | an access |
 //! |---|---|---|
@@ -25,7 +26,8 @@ pub(super) enum Order {
     Lfu(Sets),
 }
 
-/// Shards as lists. Every list is a ring through an end of its own, so that there is always a neighbour.
+/// Shards as lists. Every list is a ring through an end of its own, so that there is always a
+/// neighbour.
 #[derive(Debug)]
 pub(super) struct Lists {
     /// By entry, and behind them the ends by shard.
@@ -146,7 +148,8 @@ impl Order {
 mod tests {
     use super::*;
 
-    /// Which entries go one after the other, if `accessed` are accessed after all have come in the order of their numbers.
+    /// Which entries go one after the other, if `accessed` are accessed after all have come in the
+    /// order of their numbers.
     fn goes(policy: Policy, accessed: &[u32]) -> Vec<u32> {
         let mut order = Order::new(policy, 4);
         (0..4).for_each(|entry| order.insert(3, entry, 0));

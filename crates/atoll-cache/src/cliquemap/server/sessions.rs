@@ -1,4 +1,5 @@
-//! What the server remembers of each client, so that a message that comes twice, or late, has no effect twice.
+//! What the server remembers of each client, so that a message that comes twice, or late, has no
+//! effect twice.
 //!
 //! | a change comes with | then |
 //! |---|---|
@@ -7,7 +8,8 @@
 //! | the last one done | the same answer is sent again |
 //! | a higher one | its parts are gathered; once all are there it is done |
 //!
-//! A client has one change under way at a time, so that one answer and one body for each place of the registry are all there is to remember.
+//! A client has one change under way at a time, so that one answer and one body for each place of
+//! the registry are all there is to remember.
 
 use super::super::wire::{Answer, Change, Head, PART_BYTES};
 use atoll_fabric::Mailbox;

@@ -1,7 +1,7 @@
 //! What the server knows of the objects: its own books of the index.
 //!
-//! A victim is the first in the order of the shard of the key that needs room; if that shard has none, of the next one that has. Objects that have expired go
-//! before all others.
+//! A victim is the first in the order of the shard of the key that needs room; if that shard has
+//! none, of the next one that has. Objects that have expired go before all others.
 
 use super::super::layout::{BUCKET_ENTRIES, CliqueMapLayout, Span};
 use super::super::settings::Policy;
@@ -25,7 +25,8 @@ pub(super) struct Object {
 #[derive(Debug)]
 pub(super) struct Table {
     layout: CliqueMapLayout,
-    /// By the number of the entry, the hash of its key: a bucket's are one line. Only where there is an object does it count.
+    /// By the number of the entry, the hash of its key: a bucket's are one line. Only where there
+    /// is an object does it count.
     hashes: Vec<u64>,
     /// By the number of the entry.
     objects: Vec<Option<Box<Object>>>,
@@ -125,7 +126,8 @@ impl Table {
         Some((object, accesses))
     }
 
-    /// Counts an access of the object with this hash, if there is one; of two that share it, the first.
+    /// Counts an access of the object with this hash, if there is one; of two that share it, the
+    /// first.
     pub(super) fn access(&mut self, hash: u64) {
         let found = self.with_hash(hash).next();
         if let Some(entry) = found {

@@ -59,8 +59,8 @@ fn what_one_node_says_of_another_was_there_before() {
     });
 }
 
-/// A lookup has found where the object is. Its chunk is used anew for a record of the same key, which is written and not published; the writer
-/// dies then.
+/// A lookup has found where the object is. Its chunk is used anew for a record of the same key,
+/// which is written and not published; the writer dies then.
 #[test]
 fn a_lookup_never_gives_a_record_of_a_later_life_of_its_chunk() {
     show(Hole::Generation, |hole| {
@@ -125,8 +125,9 @@ fn before_enqueue(client: &Client, stops: &Stops) -> Rc<Stop> {
     })
 }
 
-/// Client 0 makes room for an object and takes the head's ticket: until it owns the group, a repairer finds its node behind the head. Client
-/// 0 puts the group back, because it was looked up, and the repairer wants to steal what it has found.
+/// Client 0 makes room for an object and takes the head's ticket: until it owns the group, a
+/// repairer finds its node behind the head. Client 0 puts the group back, because it was looked up,
+/// and the repairer wants to steal what it has found.
 #[test]
 fn a_group_that_was_put_back_is_not_stolen() {
     let subject = Forged { options: ForgeOptions::paper(), ..Forged::default() };
@@ -143,7 +144,7 @@ fn a_group_that_was_put_back_is_not_stolen() {
             }
             1 => {
                 for cue in 1..=2 {
-                    let repair = async |client: &mut Client| client.cache.engine_mut().repair().await.map(drop);
+                    let repair = async |client: &mut Client| client.cache.engine().repair().await.map(drop);
                     script.on_cue(cue, &mut client, repair).await?;
                 }
             }
@@ -175,13 +176,14 @@ fn a_group_that_was_put_back_is_not_stolen() {
     });
 }
 
-/// A ticket that nobody has any more leaves a group's node behind the head, and two clients repair that. The first has found it when the second
-/// puts the group, which is its own, into the queue again.
+/// A ticket that nobody has any more leaves a group's node behind the head, and two clients repair
+/// that. The first has found it when the second puts the group, which is its own, into the queue
+/// again.
 #[test]
 fn a_group_that_was_settled_is_not_stolen() {
     let case = Case { clients: 3, group_objects_max: 1, ..Case::default() };
     direct(&case, 1, |script, mut client: Client| async move {
-        let repair = async |client: &mut Client| client.cache.engine_mut().repair().await.map(drop);
+        let repair = async |client: &mut Client| client.cache.engine().repair().await.map(drop);
         match client.number {
             0 => {
                 script.on_cue(1, &mut client, async |client| client.set(b"a", vec![1; 40]).await).await?;
@@ -212,7 +214,8 @@ fn a_group_that_was_settled_is_not_stolen() {
     });
 }
 
-/// A client that has read a slot protects the chunk behind it while it swaps the slot. The chunk's owner has died, and nothing points into it.
+/// A client that has read a slot protects the chunk behind it while it swaps the slot. The chunk's
+/// owner has died, and nothing points into it.
 #[test]
 fn a_repair_frees_no_chunk_that_a_change_protects() {
     let case = Case { clients: 3, ..Case::default() };
@@ -224,7 +227,7 @@ fn a_repair_frees_no_chunk_that_a_change_protects() {
             }
             1 => {
                 for cue in 1..=2 {
-                    let repair = async |client: &mut Client| client.cache.engine_mut().repair().await.map(drop);
+                    let repair = async |client: &mut Client| client.cache.engine().repair().await.map(drop);
                     script.on_cue(cue, &mut client, repair).await?;
                 }
             }
@@ -254,7 +257,8 @@ fn a_repair_frees_no_chunk_that_a_change_protects() {
     });
 }
 
-/// A cleaner reads what a group holds while the group is open, and that it is queued and mostly dead after its owner has closed it.
+/// A cleaner reads what a group holds while the group is open, and that it is queued and mostly
+/// dead after its owner has closed it.
 #[test]
 fn a_group_is_judged_by_what_its_descriptor_says_once_it_is_owned() {
     const SEEDS: u64 = 20;

@@ -1,4 +1,5 @@
-//! Holes of the table of objects that seeds show too rarely: a script each, which goes well while the hole is closed.
+//! Holes of the table of objects that seeds show too rarely: a script each, which goes well while
+//! the hole is closed.
 //!
 //! | hole ([`Hole`]) | what goes wrong |
 //! |---|---|
@@ -27,7 +28,8 @@ use std::rc::Rc;
 /// Seeds of a script at most: in some of them the director does not find what it needs.
 const SEEDS: u64 = 20;
 
-/// Plays a script, which goes well under every seed while the hole is closed, and wrong under one while it is open.
+/// Plays a script, which goes well under every seed while the hole is closed, and wrong under one
+/// while it is open.
 fn show(hole: Hole, run: impl Fn(u64, Option<Hole>) -> Result<(), String>) {
     for seed in 0..SEEDS {
         if let Err(error) = run(seed, None) {
@@ -88,8 +90,9 @@ fn a_cell_that_is_out_of_date_does_not_cost_a_block() {
     });
 }
 
-/// Client 0 dies with a block in its hands. A repairer puts that back, and client 2, which takes the place meanwhile, has seen the cell before
-/// that. The chunk of the block is cut for larger ones, and then client 2 tells what it has.
+/// Client 0 dies with a block in its hands. A repairer puts that back, and client 2, which takes
+/// the place meanwhile, has seen the cell before that. The chunk of the block is cut for larger
+/// ones, and then client 2 tells what it has.
 #[test]
 fn what_was_left_in_cells_is_settled_once() {
     const TAKER: usize = 2;
@@ -161,8 +164,8 @@ async fn contents_of<S: OnTable>(client: &Client<S>, chunk: ChunkId) -> Result<u
     Ok(read_word(&client.cache.engine().client().endpoint, at).await?)
 }
 
-/// An inserter stops before it decides its pending slot, which an emptier of the block's chunk makes empty. The inserter publishes the block
-/// after that, and makes a round.
+/// An inserter stops before it decides its pending slot, which an emptier of the block's chunk
+/// makes empty. The inserter publishes the block after that, and makes a round.
 #[test]
 fn a_block_of_a_pending_slot_is_its_inserters() {
     show(Hole::PendingName, |seed, hole| {
@@ -215,8 +218,8 @@ async fn insert_a_block<S: OnTable>(script: &Script, director: &Client<S>) -> Re
     panic!("no new key gets a block that was taken from a slot");
 }
 
-/// A record is being written at the emptier's first look at its block, published before the look at the cells, and another one is being
-/// written by the director at the last look.
+/// A record is being written at the emptier's first look at its block, published before the look at
+/// the cells, and another one is being written by the director at the last look.
 #[test]
 fn two_torn_looks_at_a_block_are_not_one() {
     show(Hole::TornLook, |seed, hole| {
@@ -287,7 +290,8 @@ async fn write_a_block<S: OnTable>(script: &Script, director: &Client<S>) -> Res
     panic!("no block is ever taken from a slot");
 }
 
-/// A lookup has read its object, and will write words beside it. Its chunk is emptied meanwhile, and given to a large value.
+/// A lookup has read its object, and will write words beside it. Its chunk is emptied meanwhile,
+/// and given to a large value.
 #[test]
 fn words_beside_an_object_are_never_written_into_another() {
     let options = DittoOptions { experts: "lru-k".parse().unwrap(), sample_buckets: 2, ..DittoOptions::default() };

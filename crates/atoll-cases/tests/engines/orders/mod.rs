@@ -1,5 +1,6 @@
-//! Rare orders, made on purpose: clients stop at a verb that the test names, and others act meanwhile ([`Stops`]). Seeds meet these orders
-//! once in thousands of runs or never, and what guards against them is a line that no other test would miss.
+//! Rare orders, made on purpose: clients stop at a verb that the test names, and others act
+//! meanwhile ([`Stops`]). Seeds meet these orders once in thousands of runs or never, and what
+//! guards against them is a line that no other test would miss.
 //!
 //! | module | order | what guards |
 //! |---|---|---|

@@ -1,4 +1,5 @@
-//! Orders that matter to the table of objects. Client 0 has a block in its hands in all of them, the record written and no slot swapped yet.
+//! Orders that matter to the table of objects. Client 0 has a block in its hands in all of them,
+//! the record written and no slot swapped yet.
 
 use super::script::{Errand, Script, direct, pool_of, state_of, until};
 use atoll_cache::objects::layout::{BUCKET_BYTES, BUCKET_SLOTS, CELLS};
@@ -88,7 +89,8 @@ pub(crate) fn before_all_cells<S: OnTable>(client: &Client<S>, stops: &Stops) ->
     stops.before(move |verb| verb.at == first && is_there(&verb.operation))
 }
 
-/// The repairer goes on with a chunk that client 2 owned, up to its first look at the cells after it has READ the blocks.
+/// The repairer goes on with a chunk that client 2 owned, up to its first look at the cells after
+/// it has READ the blocks.
 pub(crate) async fn look_at_chunk<S: OnTable>(script: &Script, director: &Client<S>, chunk: ChunkId) -> Rc<Stop> {
     let (at, endpoint) = (pool_of(director).layout.chunk(chunk), &director.cache.engine().client().endpoint);
     let is_read = |operation: &Operation| matches!(operation, Operation::Read { .. });
@@ -101,7 +103,8 @@ pub(crate) async fn look_at_chunk<S: OnTable>(script: &Script, director: &Client
     looks
 }
 
-/// The holder sets keys until it is about to publish a block that it took from a slot: the block, and where it stands.
+/// The holder sets keys until it is about to publish a block that it took from a slot: the block,
+/// and where it stands.
 pub(crate) async fn take_a_block<S: OnTable>(
     script: &Script,
     director: &Client<S>,
@@ -159,8 +162,8 @@ pub(crate) async fn own_and_die<S: OnTable>(
     Ok(chunk)
 }
 
-/// A cell of a dead client still names a block that a living one has. A repairer looks for a slot that names it before the living client
-/// publishes it, and at the cells after that.
+/// A cell of a dead client still names a block that a living one has. A repairer looks for a slot
+/// that names it before the living client publishes it, and at the cells after that.
 #[test]
 fn a_block_is_not_put_back_that_was_published_between_the_looks_of_a_repair() {
     direct(&tight(), 1, |script, client: Table| async move {
@@ -189,7 +192,8 @@ fn a_block_is_not_put_back_that_was_published_between_the_looks_of_a_repair() {
     });
 }
 
-/// The same for the chunk of the block, which is being emptied (or, not having been cut to its end, put in use).
+/// The same for the chunk of the block, which is being emptied (or, not having been cut to its end,
+/// put in use).
 fn published_between_looks(state: ChunkState) {
     direct(&tight(), 1, move |script, client: Table| async move {
         match client.number as usize {
@@ -217,8 +221,9 @@ fn a_block_is_named_once_that_was_published_while_its_chunk_was_put_in_use() {
     published_between_looks(ChunkState::Open);
 }
 
-/// The block is published before the first look at the cells, taken before the second look at the slots, and published again, with another
-/// record, before the second look at the cells: nobody has it at any look, and it is not what it was.
+/// The block is published before the first look at the cells, taken before the second look at the
+/// slots, and published again, with another record, before the second look at the cells: nobody has
+/// it at any look, and it is not what it was.
 fn used_between_looks(
     prepare: impl AsyncFn(Rc<Script>, &Table, Block) -> Result<Rc<Stop>, CacheError> + Copy + 'static,
 ) {
@@ -293,7 +298,8 @@ fn a_block_is_named_once_that_was_used_while_its_chunk_was_put_in_use() {
     });
 }
 
-/// The block is in the holder's hands at the first look at the cells, and named, with no cell that tells of it, at the second.
+/// The block is in the holder's hands at the first look at the cells, and named, with no cell that
+/// tells of it, at the second.
 #[test]
 fn a_chunk_is_not_used_anew_of_which_a_block_was_in_hands_at_the_first_look() {
     direct(&tight(), 1, |script, client: Table| async move {
@@ -315,7 +321,8 @@ fn a_chunk_is_not_used_anew_of_which_a_block_was_in_hands_at_the_first_look() {
     });
 }
 
-/// The block is published between the looks at the cells, and taken by another client, the director, before the second look at the slots.
+/// The block is published between the looks at the cells, and taken by another client, the
+/// director, before the second look at the slots.
 #[test]
 fn a_chunk_is_not_used_anew_of_which_a_block_was_taken_between_the_looks() {
     direct(&tight(), 1, |script, client: Table| async move {
@@ -351,8 +358,9 @@ fn a_chunk_is_not_used_anew_of_which_a_block_was_taken_between_the_looks() {
     });
 }
 
-/// Client 0 is dead here, and the holder is client 2, which takes its place while a repairer is about to settle the cells there. What the
-/// repairer has read there is the holder's: that it tries to take a block, of which it has written the record since.
+/// Client 0 is dead here, and the holder is client 2, which takes its place while a repairer is
+/// about to settle the cells there. What the repairer has read there is the holder's: that it tries
+/// to take a block, of which it has written the record since.
 #[test]
 fn a_repairer_settles_no_cell_of_a_client_that_has_taken_the_place() {
     const TAKER: usize = 2;
@@ -405,7 +413,8 @@ fn a_repairer_settles_no_cell_of_a_client_that_has_taken_the_place() {
     });
 }
 
-/// A client that does nothing but make rounds has a block in its hands, of a chunk that another one empties.
+/// A client that does nothing but make rounds has a block in its hands, of a chunk that another one
+/// empties.
 #[test]
 fn a_client_gives_up_a_block_in_its_hands_whose_chunk_is_emptied() {
     direct(&tight(), 1, |script, client: Table| async move {
@@ -420,7 +429,8 @@ fn a_client_gives_up_a_block_in_its_hands_whose_chunk_is_emptied() {
         assert_eq!(state_of(&client, chunk).await?.state, ChunkState::Leaving, "a block of it is in hands");
         let tag = cells(&client, HOLDER).await?.iter().find(|cell| cell.block == block).map_or(0, |cell| cell.tag);
         assert!(is_emptied_soon(&script, &client, chunk).await?, "the chunk waits for ever");
-        // Void, so that nothing of its last life is taken for a record of the next, and with higher tags.
+        // Void, so that nothing of its last life is taken for a record of the next, and with higher
+        // tags.
         assert_eq!(state_of(&client, chunk).await?.state, ChunkState::Free);
         let (layout, endpoint) = (&pool_of(&client).layout, &client.cache.engine().client().endpoint);
         let mut bytes = Buffer::new();
@@ -480,7 +490,8 @@ fn a_client_is_told_again_that_a_chunk_is_emptied() {
     assert!(told.get() > 0);
 }
 
-/// The holder sets keys until it has a block like that in its hands between operations, and has told so.
+/// The holder sets keys until it has a block like that in its hands between operations, and has
+/// told so.
 async fn keep_a_block<S: OnTable>(
     script: &Script,
     director: &Client<S>,

@@ -101,7 +101,8 @@ pub(crate) async fn set_some<S: Subject>(client: &mut Client<S>, name: &str, fir
     Ok(())
 }
 
-/// Runs a scene with the stop before every batch that there is, one after the other, until the client does not come to it any more.
+/// Runs a scene with the stop before every batch that there is, one after the other, until the
+/// client does not come to it any more.
 pub(crate) fn at_every_batch(least: u64, mut run: impl FnMut(u64) -> Result<bool, String>) {
     for batches in 0.. {
         let is_reached = run(batches).unwrap_or_else(|error| panic!("stopped after {batches} batches: {error}"));
@@ -225,7 +226,7 @@ impl Script {
                     Errand::Delete(key) => client.delete(key.as_bytes()).await,
                     Errand::Get(key) => client.get(key.as_bytes()).await.map(drop),
                     Errand::Tend => client.cache.tend().await,
-                    Errand::Repair => client.cache.engine_mut().repair().await.map(drop),
+                    Errand::Repair => client.cache.engine().repair().await.map(drop),
                     Errand::Rejoin => client.rejoin().await,
                 }
             };

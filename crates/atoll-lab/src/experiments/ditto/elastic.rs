@@ -1,4 +1,5 @@
-//! A run in which clients join and leave, or memory goes and comes back: throughput in every millisecond of virtual time.
+//! A run in which clients join and leave, or memory goes and comes back: throughput in every
+//! millisecond of virtual time.
 //!
 //! | phase | [`Change::Clients`] | [`Change::Memory`] |
 //! |---|---|---|
@@ -23,7 +24,8 @@ use std::rc::Rc;
 /// Phases of a run.
 pub(super) const PHASES: usize = 3;
 const WINDOW_NS: u64 = 1_000_000;
-/// How near to a phase's later throughput a window must be, and all that follow in the phase, to be at its level, in percent.
+/// How near to a phase's later throughput a window must be, and all that follow in the phase, to be
+/// at its level, in percent.
 const LEVEL_PERCENT: f64 = 5.0;
 
 /// What changes in the middle phase.
@@ -46,8 +48,9 @@ pub(super) struct Elastic {
     pub(super) phase_ms: usize,
     /// Latencies of each phase.
     latencies: [Latencies; PHASES],
-    /// How long the change of the middle phase took, in nanoseconds: the slowest join, from when a client began to when it could do its first operation, or
-    /// until the last chunk was out of use.
+    /// How long the change of the middle phase took, in nanoseconds: the slowest join, from when a
+    /// client began to when it could do its first operation, or until the last chunk was out of
+    /// use.
     pub(super) begin_ns_max: u64,
     /// The same for its end: the slowest leave, or until the last chunk was back.
     pub(super) end_ns_max: u64,
@@ -90,7 +93,8 @@ impl Elastic {
         half.iter().sum::<u64>() as f64 / half.len() as f64 / 1e3
     }
 
-    /// Milliseconds from the beginning of a phase until throughput is at the level of its second half, and stays there; at least 1, a window.
+    /// Milliseconds from the beginning of a phase until throughput is at the level of its second
+    /// half, and stays there; at least 1, a window.
     pub(super) fn settled_ms(&self, phase: usize) -> usize {
         let level = self.level_mops(phase) * 1e3;
         let windows = &self.windows[phase * self.phase_ms..(phase + 1) * self.phase_ms];
@@ -104,8 +108,8 @@ impl Elastic {
     }
 }
 
-/// Runs `setup` with its threads and a change in the middle phase; its pool must have room for twice as many clients. Its keys are loaded before. Phases are of so
-/// many milliseconds.
+/// Runs `setup` with its threads and a change in the middle phase; its pool must have room for
+/// twice as many clients. Its keys are loaded before. Phases are of so many milliseconds.
 pub(super) fn measure(setup: &Setup, phase_ms: usize, change: Change) -> Result<Elastic, LabError> {
     struct One<'s>(&'s Setup, usize, Change);
     impl Work for One<'_> {
@@ -236,7 +240,7 @@ impl<G: Subject> Guest<G> {
         let mut client = Client::new(Cache::new(engine), self.stream, self.miss_penalty_ns, tally);
         play(&mut client, since_ns, since_ns + 2 * phase_ns, run).await?;
         let before_ns = client.now_ns();
-        client.cache.engine_mut().leave().await?;
+        client.cache.engine().leave().await?;
         let left_ns = client.now_ns() - before_ns;
         let mut run = run.borrow_mut();
         run.begin_ns_max = run.begin_ns_max.max(joined_ns);

@@ -126,7 +126,8 @@ mod tests {
     use super::*;
     use std::path::PathBuf;
 
-    /// Milliseconds of virtual time in which throughput is to be at its new level, whatever changes.
+    /// Milliseconds of virtual time in which throughput is to be at its new level, whatever
+    /// changes.
     const SETTLED_MS_MAX: f64 = 10.0;
 
     #[test]

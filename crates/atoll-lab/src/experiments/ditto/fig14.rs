@@ -10,13 +10,15 @@ use crate::{LabError, report};
 use atoll_cache::cliquemap::Policy;
 use atoll_cache::queues::{QueueOptions, QueuePolicy};
 
-/// Workloads, and what section 5.3 prints of their throughput in Mops: at 256 clients, where the NIC of the memory node is the limit.
+/// Workloads, and what section 5.3 prints of their throughput in Mops: at 256 clients, where the
+/// NIC of the memory node is the limit.
 const WORKLOADS: [(&str, f64); 4] = [("ycsb-a", 10.5), ("ycsb-b", 13.1), ("ycsb-c", 13.2), ("ycsb-d", 13.0)];
 const CLIENTS: [u16; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 
 /// The workload on which Shard-LRU stands beside Ditto: the one without SETs.
 const LOCKED: (usize, &str) = (2, "ycsb-c, shard-lru");
-/// The part of the requests that Shard-LRU is asked: each is many verbs where clients wait for locks.
+/// The part of the requests that Shard-LRU is asked: each is many verbs where clients wait for
+/// locks.
 const LOCKED_PART: u64 = 4;
 
 /// Section 5.3: "up to 9x higher than Shard-LRU and CliqueMap".

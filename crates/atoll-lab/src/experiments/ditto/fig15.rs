@@ -16,7 +16,8 @@ const POLICIES: [Policy; 2] = [Policy::Lru, Policy::Lfu];
 const CLIENTS: u16 = 256;
 /// Section 5.3, of YCSB A: Ditto's throughput over CliqueMap's, with the cores that the figure has.
 const TIMES_ON_A: f64 = 3.3;
-/// Section 5.3, of YCSB C: CliqueMap needs "more than 20 additional cores" for a throughput like Ditto's.
+/// Section 5.3, of YCSB C: CliqueMap needs "more than 20 additional cores" for a throughput like
+/// Ditto's.
 const ADDITIONAL_CORES_ON_C: f64 = 20.0;
 
 /// The experiment.

@@ -1,4 +1,5 @@
-//! Ditto, Fig. 16 and 17: penalized throughput and hit ratio of two experts together, of each alone, and of CliqueMap, on real traces.
+//! Ditto, Fig. 16 and 17: penalized throughput and hit ratio of two experts together, of each
+//! alone, and of CliqueMap, on real traces.
 
 use super::super::fig14::fixed;
 use super::super::point::{Measured, measure_all};
@@ -8,7 +9,8 @@ use super::super::{Experiment, Options, shape};
 use super::{SYSTEMS as DITTO, WITH_CLIQUEMAP as SYSTEMS, names, on_all};
 use crate::{LabError, report};
 
-/// The paper's kinds: block I/O twice, key-value, and the loads like Twitter's clusters; the most requests of a tenant.
+/// The paper's kinds: block I/O twice, key-value, and the loads like Twitter's clusters; the most
+/// requests of a tenant.
 const LOADS: [(&str, u64); 5] = [
     ("arc_p3", 1_000_000),
     ("cloudphysics_io", u64::MAX),
@@ -18,7 +20,8 @@ const LOADS: [(&str, u64); 5] = [
 ];
 const CACHE_PERCENTS: [u64; 3] = [5, 10, 20];
 const CLIENTS: u16 = 64;
-/// The paper's abstract and introduction, of real workloads: "Ditto outperforms CliqueMap ... by up to ... 3.6x".
+/// The paper's abstract and introduction, of real workloads: "Ditto outperforms CliqueMap ... by up
+/// to ... 3.6x".
 const TIMES_MOST: f64 = 3.6;
 
 /// The experiment.

@@ -11,8 +11,9 @@ use crate::{LabError, report};
 use atoll_cache::ditto::DittoOptions;
 use std::sync::Arc;
 
-/// In microseconds: when an access is told at the latest. In so small a cache an object that nobody asks for stays less than a tenth of a second, and LFU would know of
-/// nothing that is told after the usual one.
+/// In microseconds: when an access is told at the latest. In so small a cache an object that nobody
+/// asks for stays less than a tenth of a second, and LFU would know of nothing that is told after
+/// the usual one.
 const COUNTER_AGE_US: u64 = 10_000;
 
 /// The experts that the others have, which tell of accesses sooner.

@@ -13,8 +13,9 @@ const CLIENTS: [u16; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 /// A system of the figure: its name, and a point with a cache of so many bytes made into one on it.
 type System = (&'static str, fn(Setup, u64) -> Setup, u64);
 
-/// A store that tracks nothing, one with an LRU list behind a lock, and one with 32 of them. The last two are asked for the sixteenth and the fourth part of
-/// the requests, since each is that many more verbs where clients wait for locks.
+/// A store that tracks nothing, one with an LRU list behind a lock, and one with 32 of them. The
+/// last two are asked for the sixteenth and the fourth part of the requests, since each is that
+/// many more verbs where clients wait for locks.
 const SYSTEMS: [System; 3] = [
     ("KVS", |setup, bytes| setup.on_kvs(bytes, OBJECT_BYTES), 1),
     ("KVC", |setup, bytes| setup.on_queues(lists(1), bytes, OBJECT_BYTES), 16),

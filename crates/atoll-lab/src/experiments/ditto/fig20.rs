@@ -1,4 +1,5 @@
-//! Ditto, Fig. 20: clients move from an application that is friendly to LFU to one that is friendly to LRU.
+//! Ditto, Fig. 20: clients move from an application that is friendly to LFU to one that is friendly
+//! to LRU.
 
 use super::super::point::{Measured, measure_all};
 use super::super::tenants::Applications;

@@ -11,7 +11,8 @@ use atoll_cache::ditto::{SAMPLED_OBJECTS, Variant};
 use atoll_sim::network::profiles;
 use std::sync::Arc;
 
-/// In place of the block trace of mail servers that the paper has: one with few hits, which the other figures have, and one with many.
+/// In place of the block trace of mail servers that the paper has: one with few hits, which the
+/// other figures have, and one with many.
 const TRACES: [&str; 2] = [super::fig21::TRACE, "arc_oltp"];
 const REQUESTS_MAX: u64 = 600_000;
 const CACHE_PERCENT: u64 = 10;
@@ -28,7 +29,8 @@ const TECHNIQUES: [Technique; 4] = [
     ("sample-friendly hash table", |variant| variant.information_apart = true),
 ];
 
-/// What is put together for section 5.6: its name, the first and the last step of which the first is that much faster, and by how much the text prints.
+/// What is put together for section 5.6: its name, the first and the last step of which the first
+/// is that much faster, and by how much the text prints.
 const GAINS: [(&str, usize, usize, Option<f64>); 5] = [
     ("frequency-counter cache and lazy weight update", 0, 2, Some(1.04)),
     ("frequency-counter cache", 0, 1, None),
@@ -156,7 +158,8 @@ mod tests {
             let steps = [counters, weights, history, information].map(|one| per_eviction(one, count));
             [steps[1] - steps[0], steps[2] - steps[1], steps[3] - steps[2]]
         };
-        // Of an eviction: READ weights; FAA, which went with the sample, and READ of the old entry; up to five READs.
+        // Of an eviction: READ weights; FAA, which went with the sample, and READ of the old entry;
+        // up to five READs.
         let [for_weights, for_history, for_information] = differences(round_trips);
         assert!((0.9..1.4).contains(&for_weights), "{for_weights}");
         assert!((1.9..2.6).contains(&for_history), "{for_history}");

@@ -10,7 +10,8 @@ use atoll_cache::ditto::DittoOptions;
 const SIZES_MB: [u64; 6] = [0, 1, 2, 5, 8, 10];
 /// Bytes of an entry: the paper's 10 MB are the engine's 250 000 entries.
 const ENTRY_BYTES: u64 = 40;
-/// What section 5.6 prints at the smallest and at the largest size: throughput in Mops, P99 latency in us.
+/// What section 5.6 prints at the smallest and at the largest size: throughput in Mops, P99 latency
+/// in us.
 const PRINTED: [(f64, f64); 2] = [(10.0, 28.0), (13.2, 21.0)];
 
 /// The experiment.

@@ -3,12 +3,17 @@
 //! What differs from FORGE's experiments, after Ditto's section 5.1:
 //!
 //! - **Testbed**: eight compute nodes and one memory node, on the profile `cx6-100g`.
-//! - **Ditto**: LRU and LFU as experts with the paper's parameters, unless a figure says otherwise. A sample is a bucket of sixteen slots, about half of which
-//!   hold objects, where the paper's has five objects. Beside it stands the same with miniatures in place of regrets, as it learns by default.
-//! - **CliqueMap**: one core at the memory node, unless a figure says otherwise; what it costs is in `processor`.
-//! - **Clients**: each is one thread with one operation outstanding. The paper's clients run several coroutines on a core, of which it prints no number.
-//! - **Cache size**: of a load that is not to miss, three times what its objects take, so that no bucket is ever full. Of a trace, a share of the
-//!   footprint, where an object counts with its block and its slots: room for that share of the objects, as in the paper.
+//! - **Ditto**: LRU and LFU as experts with the paper's parameters, unless a figure says otherwise.
+//!   A sample is a bucket of sixteen slots, about half of which hold objects, where the paper's has
+//!   five objects. Beside it stands the same with miniatures in place of regrets, as it learns by
+//!   default.
+//! - **CliqueMap**: one core at the memory node, unless a figure says otherwise; what it costs is
+//!   in `processor`.
+//! - **Clients**: each is one thread with one operation outstanding. The paper's clients run
+//!   several coroutines on a core, of which it prints no number.
+//! - **Cache size**: of a load that is not to miss, three times what its objects take, so that no
+//!   bucket is ever full. Of a trace, a share of the footprint, where an object counts with its
+//!   block and its slots: room for that share of the objects, as in the paper.
 
 mod elastic;
 mod fig13;
@@ -55,10 +60,12 @@ const COMPUTE_NODES: u16 = 8;
 /// Of the experiments in which a miss takes time (section 5.4).
 const MISS_PENALTY_NS: u64 = 500_000;
 
-/// A system: its name, and a point of the testbed made into one on it with a cache for so many objects.
+/// A system: its name, and a point of the testbed made into one on it with a cache for so many
+/// objects.
 type System = (&'static str, fn(Setup, u64) -> Setup);
 
-/// Two experts that learn from regrets, as in the paper; each of them alone; and both as they learn by default.
+/// Two experts that learn from regrets, as in the paper; each of them alone; and both as they learn
+/// by default.
 const SYSTEMS: [System; 4] = [
     ("ditto", |setup, objects| on_ditto(setup, &paper("lru+lfu"), objects)),
     ("ditto-lru", |setup, objects| on_ditto(setup, &paper("lru"), objects)),
@@ -146,7 +153,8 @@ fn cache_bytes(options: &DittoOptions, objects: u64) -> u64 {
     objects * objects_footprint(&options.objects(), OBJECT_BYTES)
 }
 
-/// Verbs that the memory node served for a request, by kind: what a ratio to the paper is explained with.
+/// Verbs that the memory node served for a request, by kind: what a ratio to the paper is explained
+/// with.
 fn verbs_figure(title: &str, names: &[String], measured: &[&Measured]) -> report::Figure {
     let of = |measured: &Measured, verb: VerbKind| {
         let served: u64 =

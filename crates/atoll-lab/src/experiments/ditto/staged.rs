@@ -1,9 +1,12 @@
 //! A run in stages, one after the other: what was counted, by stage.
 //!
-//! All requests of the load, in the order in which a single client would make them, are dealt to the stages and, within a stage, in turn to the clients that are
-//! there: what is asked depends neither on the system nor on how many clients there are. A stage ends when all of its requests have been made.
+//! All requests of the load, in the order in which a single client would make them, are dealt to
+//! the stages and, within a stage, in turn to the clients that are there: what is asked depends
+//! neither on the system nor on how many clients there are. A stage ends when all of its requests
+//! have been made.
 //!
-//! Before a stage clients may join, and chunks of the pool go out of use or come back. Both happen while nobody else does anything, and take no part of what is counted.
+//! Before a stage clients may join, and chunks of the pool go out of use or come back. Both happen
+//! while nobody else does anything, and take no part of what is counted.
 
 use super::super::client::Client;
 use super::super::point::Point;
@@ -35,7 +38,8 @@ pub(super) struct Counted {
     hits: u64,
     /// Of every client its requests in a microsecond, until it had made its own; added up.
     mops: f64,
-    /// The weight of the first expert at the end, as the first client knows it; 1 where there are no experts.
+    /// The weight of the first expert at the end, as the first client knows it; 1 where there are
+    /// no experts.
     weight: f64,
 }
 
@@ -45,7 +49,8 @@ impl Counted {
         self.hits as f64 * 100.0 / self.gets.max(1) as f64
     }
 
-    /// Millions of requests a second. A client that waits for the others at the end of a stage does not count for less.
+    /// Millions of requests a second. A client that waits for the others at the end of a stage does
+    /// not count for less.
     pub(super) fn mops(&self) -> f64 {
         self.mops
     }
@@ -64,7 +69,8 @@ impl Counted {
     }
 }
 
-/// The weight of LRU at the end of every stage, of each system that weighs it against another: why it hits as it does. So many stages are 1 along.
+/// The weight of LRU at the end of every stage, of each system that weighs it against another: why
+/// it hits as it does. So many stages are 1 along.
 pub(super) fn weights(names: &[String], lines: &[&[Counted]], stages: usize) -> report::Figure {
     let place = |stage: usize| (stage + 1) as f64 / stages as f64;
     let weighs = |line: &[Counted]| line.iter().any(|one| one.weight() != 1.0);
@@ -149,7 +155,8 @@ async fn play<G: Subject>(
     (client, Ok(()))
 }
 
-/// Lets all clients together take chunks out of use, or give them back, until so many are out of use.
+/// Lets all clients together take chunks out of use, or give them back, until so many are out of
+/// use.
 fn resize<G: Subject>(point: &Point<'_, G>, retired: &mut u64, wanted: u64) -> Result<(), LabError> {
     let (before, clients) = (std::mem::replace(retired, wanted), point.places.len());
     if before == wanted {

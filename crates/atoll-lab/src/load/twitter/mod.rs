@@ -1,4 +1,5 @@
-//! Loads like those of Twitter's cache clusters, generated from the table of their statistics ([`table`]).
+//! Loads like those of Twitter's cache clusters, generated from the table of their statistics
+//! ([`table`]).
 //!
 //! | statistic | how it comes about |
 //! |---|---|
@@ -10,13 +11,16 @@
 //! | value size | one for each object; the hottest objects have the mean, the others follow the geometric distribution with that mean, which of all laws of lengths assumes least |
 //! | rate | requests come at equal distances |
 //!
-//! The statistics hold for the whole load, however many requests it has: a shorter one has fewer objects, not less frequent ones.
+//! The statistics hold for the whole load, however many requests it has: a shorter one has fewer
+//! objects, not less frequent ones.
 //!
-//! The table says nothing of what belongs together, so that nothing does: the order of requests is random (real objects are asked for
-//! within a short time), an object's operations do not depend on each other (a real transient object is set, then read), and
-//! sizes, times to live and frequencies are independent. An exponent of 0 in the table (clusters 10, 31, 32, 35, 38, 39) is taken at its
-//! word: what repeated objects have above two requests is spread evenly; in all of these but 10 the one-hit wonders alone give the
-//! fitted line a slope, so that the row contradicts itself. An exponent that is missing (43, 46) is taken as Zipf's own, 1.
+//! The table says nothing of what belongs together, so that nothing does: the order of requests is
+//! random (real objects are asked for within a short time), an object's operations do not depend on
+//! each other (a real transient object is set, then read), and sizes, times to live and frequencies
+//! are independent. An exponent of 0 in the table (clusters 10, 31, 32, 35, 38, 39) is taken at its
+//! word: what repeated objects have above two requests is spread evenly; in all of these but 10 the
+//! one-hit wonders alone give the fitted line a slope, so that the row contradicts itself. An
+//! exponent that is missing (43, 46) is taken as Zipf's own, 1.
 
 pub mod population;
 pub mod table;
@@ -30,10 +34,11 @@ use std::path::Path;
 use std::sync::Arc;
 use table::Row;
 
-/// The hottest objects, whose values have the mean length: the length of one of them would else decide the mean over requests.
+/// The hottest objects, whose values have the mean length: the length of one of them would else
+/// decide the mean over requests.
 const HOTTEST: u64 = 64;
-/// Numbers multiplied by these, the golden ratio's and the square root of 2's fractions of 2^64, fill the words evenly: any
-/// run of objects has the shares that all have.
+/// Numbers multiplied by these, the golden ratio's and the square root of 2's fractions of 2^64,
+/// fill the words evenly: any run of objects has the shares that all have.
 const EVEN: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0x6a09_e667_f3bc_c909];
 
 /// The clusters' names, with what they are.

@@ -1,4 +1,5 @@
-//! A population of objects with a given mean frequency, share of one-hit wonders and skew, by construction.
+//! A population of objects with a given mean frequency, share of one-hit wonders and skew, by
+//! construction.
 //!
 //! All requests of the load stand in a row of places, each of which belongs to an object:
 //!
@@ -10,16 +11,19 @@
 //! +-------------+----------------+---------------------------------------------------+
 //! ```
 //!
-//! So the single objects, and no others, come once; and requests over objects is the mean frequency. Neither depends on chance. A random
-//! bijection of the places puts the requests into the order in which they are made; where a place's object is found takes no memory.
+//! So the single objects, and no others, come once; and requests over objects is the mean
+//! frequency. Neither depends on chance. A random bijection of the places puts the requests into
+//! the order in which they are made; where a place's object is found takes no memory.
 //!
-//! The law of the excess gives rank r of the repeated objects the weight 1 / (r + shift)^exponent. Both are solved for, so that the line
-//! fitted through ln rank and ln frequency of *all* objects ([`fit`](crate::load::fit)), which is what the table has, comes out with the slope that is
-//! asked for: Zipf's law (shift 0) with the least exponent that does, else the least shift (doubled each time) with which one
-//! does. A shift is needed where the slope is steeper than the mean frequency allows a power law over all ranks to be; what is
-//! too much for the tail is then taken from the head. Frequencies of objects with few excess requests are taken as
-//! Poisson-distributed for that. Where no law gives the slope the nearest one is taken: the mean frequency and the one-hit wonders
-//! win over the skew.
+//! The law of the excess gives rank r of the repeated objects the weight 1 / (r + shift)^exponent.
+//! Both are solved for, so that the line fitted through ln rank and ln frequency of *all* objects
+//! ([`fit`](crate::load::fit)), which is what the table has, comes out with the slope that is asked
+//! for: Zipf's law (shift 0) with the least exponent that does, else the least shift (doubled each
+//! time) with which one does. A shift is needed where the slope is steeper than the mean frequency
+//! allows a power law over all ranks to be; what is too much for the tail is then taken from the
+//! head. Frequencies of objects with few excess requests are taken as Poisson-distributed for that.
+//! Where no law gives the slope the nearest one is taken: the mean frequency and the one-hit
+//! wonders win over the skew.
 
 use crate::load::fit::fit;
 use crate::random::{Random, mix};
@@ -31,7 +35,8 @@ const EXPONENT_MAX: f64 = 8.0;
 const EXPONENT_STEP: f64 = 0.1;
 /// Where nothing is known of the skew: Zipf's law as he found it.
 const LAW_UNKNOWN: Law = Law { exponent: 1.0, shift: 0.0 };
-/// Ranks up to this are taken one by one when frequencies are foreseen, later ones in growing parts.
+/// Ranks up to this are taken one by one when frequencies are foreseen, later ones in growing
+/// parts.
 const RANKS_ALONE: u64 = 128;
 /// Objects with a larger mean excess than this are foreseen to have that excess.
 const POISSON_MEAN_MAX: f64 = 100.0;
@@ -58,7 +63,8 @@ pub struct Wanted {
     pub alpha: Option<f64>,
 }
 
-/// The objects of a load. Repeated ones have the numbers from 0 on, the hottest first; single ones follow.
+/// The objects of a load. Repeated ones have the numbers from 0 on, the hottest first; single ones
+/// follow.
 #[derive(Clone, Debug)]
 pub struct Population {
     requests: u64,

@@ -1,4 +1,5 @@
-//! The table of statistics of Twitter's 54 cache clusters (twitter/cache-trace, March 2020; Yang, Yue and Rashmi, OSDI 2020).
+//! The table of statistics of Twitter's 54 cache clusters (twitter/cache-trace, March 2020; Yang,
+//! Yue and Rashmi, OSDI 2020).
 
 use crate::LabError;
 use crate::trace::Operation;
@@ -39,16 +40,18 @@ pub struct Row {
     pub requests_per_s: f64,
     /// Requests per object.
     ///
-    /// The table has it twice, as `mean_freq` with one digit after the point and as its inverse, `compulsory_miss_pct`, with two. Here it is
-    /// from whichever is the more exact.
+    /// The table has it twice, as `mean_freq` with one digit after the point and as its inverse,
+    /// `compulsory_miss_pct`, with two. Here it is from whichever is the more exact.
     pub frequency_mean: f64,
     /// The share of the objects that are asked for once.
     pub one_hit_wonders: f64,
     /// Zipf's exponent, fitted through all objects; `None` where the table has none.
     pub alpha: Option<f64>,
-    /// Shares of the operations, summing to 1; what the table does not list is spread over what it lists.
+    /// Shares of the operations, summing to 1; what the table does not list is spread over what it
+    /// lists.
     pub operations: Vec<(Operation, f64)>,
-    /// Shares of the times to live in seconds, summing to 1; what the table does not list is spread over what it lists.
+    /// Shares of the times to live in seconds, summing to 1; what the table does not list is spread
+    /// over what it lists.
     pub ttls_s: Vec<(u32, f64)>,
 }
 

@@ -7,7 +7,8 @@ fn load(name: &str, keys: u64, theta: f64, requests: u64) -> Box<dyn Load> {
     LoadOptions { keys, theta, requests: Some(requests), ..LoadOptions::named(name) }.open().unwrap()
 }
 
-/// Whether `seen` of `of` draws with chance `chance` lie within five standard deviations: a wrong alarm in two million.
+/// Whether `seen` of `of` draws with chance `chance` lie within five standard deviations: a wrong
+/// alarm in two million.
 fn plausible(seen: u64, of: u64, chance: f64) -> bool {
     let mean = of as f64 * chance;
     (seen as f64 - mean).abs() <= 5.0 * (mean * (1.0 - chance)).sqrt() + 1.0
@@ -37,7 +38,8 @@ fn operations_come_in_the_shares_of_the_papers() {
     }
 }
 
-/// The sum of r^-theta for ranks `from` to `to`, by the Euler-Maclaurin formula where ranks are many.
+/// The sum of r^-theta for ranks `from` to `to`, by the Euler-Maclaurin formula where ranks are
+/// many.
 fn weight(from: u64, to: u64, theta: f64) -> f64 {
     if to - from < 10_000 {
         return (from..=to).map(|rank| (rank as f64).powf(-theta)).sum();
@@ -169,7 +171,8 @@ fn scans_are_of_one_to_a_hundred_keys_and_end_with_the_last_key() {
 
 #[test]
 fn a_seed_gives_the_same_digits_on_every_machine() {
-    // Drawn once on x86-64 Linux; whoever sees another number here has found a machine on which results are not repeatable.
+    // Drawn once on x86-64 Linux; whoever sees another number here has found a machine on which
+    // results are not repeatable.
     let digest = |name: &str, theta| {
         let load = load(name, KEYS, theta, 20_000);
         load.stream(1, 2).fold(0, |sum, request| mix(sum ^ request.key ^ u64::from(request.keys) << 48))

@@ -19,7 +19,8 @@ pub struct ExploreCommand {
     /// Interleavings at most, of each case
     #[arg(long, default_value_t = 1_000_000)]
     runs_max: u64,
-    /// Switches from a client that could go on to another one, at most; without it, all runs that differ in what matters
+    /// Switches from a client that could go on to another one, at most; without it, all runs that
+    /// differ in what matters
     #[arg(long)]
     preemptions: Option<u32>,
     /// Let verbs of a batch take effect in every order that the contract permits

@@ -1,0 +1,219 @@
+//! The groups that a client fills: one for each queue, and full ones in which operations are yet to
+//! publish a record.
+//!
+//! ```text
+//!             open                    close                    the last place is settled
+//!   a chunk -------> is being filled -------> is being closed --------------------------> queued
+//!                    (gives places)
+//! ```
+//!
+//! An operation takes a place, WRITEs its record there, publishes it, and then **settles** the
+//! place: the record was published, or it never will be. Others take places behind it meanwhile. A
+//! group is queued when all its places are settled: before, whoever evicts it would reuse the chunk
+//! under an operation that is about to publish a record in it.
+//!
+//! A place that is withdrawn is given to the next record if it is the group's last one; else its
+//! record is a dead one, of which nobody knows whether it was written. A repair finds the records
+//! behind it all the same (see `repair`).
+
+use super::group::{Expiry, MapEntry};
+use super::layout::Queue;
+use super::slot::{GHOST_MORE_MAX, KeyHash, UNIT_BYTES};
+use crate::record::Header;
+use atoll_pool::{ChunkId, PoolSettings};
+
+/// A group whose map is at home.
+#[derive(Debug, Default)]
+pub(super) struct OpenGroup {
+    pub(super) chunk: ChunkId,
+    pub(super) generation: u32,
+    pub(super) used_bytes: u64,
+    /// Bytes of records that are dead already.
+    pub(super) dead_bytes: u64,
+    /// Bytes of extents of its large objects.
+    pub(super) extent_bytes: u64,
+    pub(super) map: Vec<MapEntry>,
+    /// Expiry and bytes of those objects that expire.
+    pub(super) expiries: Vec<(u64, u64)>,
+    /// Places that are not settled.
+    unsettled: u32,
+}
+
+impl OpenGroup {
+    /// One without objects.
+    pub(super) fn of(chunk: ChunkId, generation: u32) -> Self {
+        Self { chunk, generation, ..Self::default() }
+    }
+
+    /// When its first object expires, if one does.
+    pub(super) fn first_expiry_ms(&self) -> Option<u64> {
+        self.expiries.iter().map(|(expiry_ms, _)| *expiry_ms).min()
+    }
+
+    /// When its objects expire.
+    pub(super) fn expiry(&mut self, now_ms: u64) -> Expiry {
+        self.expiries.sort_unstable();
+        let mut left = (self.used_bytes + self.extent_bytes).div_ceil(4);
+        let is_quarter = |(_, bytes): &&(u64, u64)| {
+            left = left.saturating_sub(*bytes);
+            left == 0
+        };
+        let quarter_ms = self.expiries.iter().find(is_quarter).map(|(expiry_ms, _)| *expiry_ms);
+        let next_ms = self.expiries.first().map(|(expiry_ms, _)| *expiry_ms);
+        Expiry { quarter: Expiry::time(quarter_ms, now_ms), next: Expiry::time(next_ms, now_ms) }
+    }
+}
+
+/// Where a record goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) chunk: ChunkId,
+    pub(super) generation: u32,
+    pub(super) offset_bytes: u64,
+    pub(super) number: u16,
+}
+
+/// What became of the record for which a place was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// A slot points to it, or did, with extents of so many bytes.
+    Published { extent_bytes: u64 },
+    /// No slot ever will.
+    Withdrawn,
+}
+
+/// A group that takes no further record.
+#[derive(Debug)]
+pub(super) struct ClosedGroup {
+    pub(super) queue: Queue,
+    pub(super) segment: u8,
+    pub(super) group: OpenGroup,
+}
+
+/// A client's groups that are not queued.
+#[derive(Debug, Default)]
+pub(super) struct OpenGroups {
+    filled: [Option<OpenGroup>; 2],
+    closing: Vec<ClosedGroup>,
+    /// Groups that were queued, for their memory.
+    memory: Vec<OpenGroup>,
+}
+
+impl OpenGroups {
+    /// The group that is filled for a queue.
+    pub(super) fn filled(&self, queue: Queue) -> Option<&OpenGroup> {
+        self.filled[queue as usize].as_ref()
+    }
+
+    /// Whether that takes a further record of so many bytes.
+    pub(super) fn has_room(&self, queue: Queue, record_bytes: u64, settings: &PoolSettings) -> bool {
+        self.filled(queue).is_some_and(|group| {
+            let map_bytes = 8 * (group.map.len() as u64 + 1);
+            group.used_bytes + record_bytes + map_bytes <= settings.chunk_bytes.into()
+                && group.map.len() < settings.group_objects_max as usize
+        })
+    }
+
+    /// Takes the next place, if the group has room.
+    pub(super) fn take_place(
+        &mut self,
+        queue: Queue,
+        (slot, hash): (u64, KeyHash),
+        carry: u8,
+        header: &Header,
+        settings: &PoolSettings,
+    ) -> Option<Place> {
+        let record_bytes = header.record_bytes();
+        let has_room = self.has_room(queue, record_bytes, settings);
+        let group = self.filled[queue as usize].as_mut().filter(|_| has_room)?;
+        let place = Place {
+            chunk: group.chunk,
+            generation: group.generation,
+            offset_bytes: group.used_bytes,
+            number: group.map.len() as u16,
+        };
+        let offset_units = (group.used_bytes / UNIT_BYTES) as u16;
+        let KeyHash { fingerprint, more, .. } = hash;
+        let more = more & GHOST_MORE_MAX;
+        group.map.push(MapEntry { slot, offset_units, carry, large: header.large, fingerprint, more });
+        group.used_bytes += record_bytes;
+        group.expiries.extend(header.expiry_ms.map(|expiry_ms| (expiry_ms, header.held_bytes())));
+        group.unsettled += 1;
+        Some(place)
+    }
+
+    /// Says which slot will point to a place's record.
+    pub(super) fn aim(&mut self, place: &Place, slot: u64) {
+        if let Some(group) = self.of_chunk(place.chunk) {
+            group.map[usize::from(place.number)].slot = slot;
+        }
+    }
+
+    /// Settles a place that was taken for a record with this header. Gives the bytes of a record that
+    /// is dead by it.
+    #[inline]
+    pub(super) fn settle(&mut self, place: &Place, header: &Header, fate: Fate) -> u64 {
+        let Some(group) = self.of_chunk(place.chunk) else { return 0 };
+        group.unsettled -= 1;
+        if let Fate::Published { extent_bytes } = fate {
+            group.extent_bytes += extent_bytes;
+            return 0;
+        }
+        let expiry = header.expiry_ms.map(|expiry_ms| (expiry_ms, header.held_bytes()));
+        if let Some(index) = group.expiries.iter().rposition(|noted| Some(*noted) == expiry) {
+            group.expiries.swap_remove(index);
+        }
+        let record_bytes = header.record_bytes();
+        if usize::from(place.number) + 1 == group.map.len() {
+            group.map.pop();
+            group.used_bytes -= record_bytes;
+            return 0;
+        }
+        group.dead_bytes += record_bytes;
+        record_bytes
+    }
+
+    /// Begins to fill a chunk; gives it back if another one is being filled.
+    pub(super) fn open(&mut self, queue: Queue, chunk: (ChunkId, u32)) -> Option<(ChunkId, u32)> {
+        let filled = &mut self.filled[queue as usize];
+        if filled.is_some() {
+            return Some(chunk);
+        }
+        let OpenGroup { map, expiries, .. } = self.memory.pop().unwrap_or_default();
+        let (chunk, generation) = chunk;
+        *filled = Some(OpenGroup { map, expiries, ..OpenGroup::of(chunk, generation) });
+        None
+    }
+
+    /// Closes the group that is filled for a queue.
+    pub(super) fn close(&mut self, queue: Queue, segment: u8) {
+        let filled = self.filled[queue as usize].take();
+        self.closing.extend(filled.map(|group| ClosedGroup { queue, segment, group }));
+    }
+
+    /// Whether there are closed groups.
+    #[inline]
+    pub(super) fn is_closing(&self) -> bool {
+        !self.closing.is_empty()
+    }
+
+    /// A group that is closed and of which all places are settled, to be queued.
+    pub(super) fn take_settled(&mut self) -> Option<ClosedGroup> {
+        let settled = self.closing.iter().position(|closed| closed.group.unsettled == 0)?;
+        Some(self.closing.swap_remove(settled))
+    }
+
+    /// Keeps the memory of a group that was queued.
+    pub(super) fn keep_memory(&mut self, mut group: OpenGroup) {
+        group.map.clear();
+        group.expiries.clear();
+        self.memory.push(group);
+    }
+
+    /// The group of a chunk, if it is not queued.
+    #[inline]
+    pub(super) fn of_chunk(&mut self, chunk: ChunkId) -> Option<&mut OpenGroup> {
+        let closing = self.closing.iter_mut().map(|closed| &mut closed.group);
+        self.filled.iter_mut().flatten().chain(closing).find(|group| group.chunk == chunk)
+    }
+}

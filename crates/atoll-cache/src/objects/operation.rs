@@ -1,0 +1,23 @@
+//! One operation of a client of this engine.
+
+use super::layout::BUCKET_SLOTS;
+use super::slot::{KeyHash, Slot};
+use crate::operation;
+
+/// What an operation notes.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    /// Chunks that it may still empty by moving.
+    pub(super) gathers_left: u32,
+}
+
+/// An operation.
+pub(super) type Operation = operation::Operation<Slot, Notes>;
+
+impl Operation {
+    /// The word of a place of the bucket that was read, and the number of its slot.
+    #[inline]
+    pub(super) fn seen(&self, hash: KeyHash, place: usize) -> (Slot, u64) {
+        (Slot(self.bucket.words()[place]), u64::from(hash.bucket) * BUCKET_SLOTS as u64 + place as u64)
+    }
+}

@@ -1,0 +1,114 @@
+//! One operation of a client: what every engine's has, and how a client keeps those that are not
+//! under way for the next ones, with their buffers.
+
+use crate::Value;
+use crate::overtaken::Overtaken;
+use atoll_fabric::{Buffer, Endpoint};
+use atoll_pool::Client;
+use atoll_pool::in_flight::{Entry, InFlight};
+use std::cell::{Cell, RefCell};
+use std::ops::{Deref, DerefMut};
+
+/// One operation. `S` is the engine's word of a slot, `N` what the engine notes beside.
+#[derive(Debug)]
+pub(crate) struct Operation<S, N> {
+    /// The slots of its key's bucket.
+    pub(crate) bucket: Buffer,
+    /// A record that it READ.
+    pub(crate) record: Buffer,
+    /// A record that it is to WRITE.
+    pub(crate) outgoing: Buffer,
+    /// The value that a change replaces.
+    pub(crate) old: Value,
+    /// Which change was faster than this one.
+    pub(crate) overtaken: Option<Overtaken<S>>,
+    /// Whether it has counted an object against the limit that it is yet to insert.
+    reserved: bool,
+    /// How its client counts it.
+    pub(crate) entry: Entry,
+    /// What the engine notes beside.
+    pub(crate) notes: N,
+}
+
+impl<S, N: Default> Default for Operation<S, N> {
+    fn default() -> Self {
+        Self {
+            bucket: Buffer::new(),
+            record: Buffer::new(),
+            outgoing: Buffer::new(),
+            old: Value::new(),
+            overtaken: None,
+            reserved: false,
+            entry: Entry::default(),
+            notes: N::default(),
+        }
+    }
+}
+
+impl<S, N> Operation<S, N> {
+    /// Whether it has counted an object against the limit that it is yet to insert.
+    pub(crate) fn has_reserved(&self) -> bool {
+        self.reserved
+    }
+
+    /// Notes that, and how many operations of its client have.
+    pub(crate) fn set_reserved(&mut self, of_client: &Cell<u64>, is_reserved: bool) {
+        of_client.set(of_client.get() - u64::from(self.reserved) + u64::from(is_reserved));
+        self.reserved = is_reserved;
+    }
+}
+
+/// Operations of a client that are not under way.
+#[derive(Debug)]
+pub(crate) struct Idle<S, N> {
+    operations: RefCell<Vec<Box<Operation<S, N>>>>,
+}
+
+impl<S, N> Default for Idle<S, N> {
+    fn default() -> Self {
+        Self { operations: RefCell::default() }
+    }
+}
+
+impl<S, N: Default> Idle<S, N> {
+    /// Takes one, which ends when it is dropped. It is [begun](Client::begin) if it is not part of
+    /// another.
+    #[inline]
+    pub(crate) fn take<'c, E: Endpoint>(&'c self, client: &'c Client<E>) -> UnderWay<'c, S, N> {
+        let operation = self.operations.borrow_mut().pop().unwrap_or_default();
+        UnderWay { idle: self, in_flight: client.in_flight(), operation: Some(operation) }
+    }
+}
+
+/// An operation under way, which its client gets back at the end.
+pub(crate) struct UnderWay<'c, S, N> {
+    idle: &'c Idle<S, N>,
+    in_flight: &'c InFlight,
+    operation: Option<Box<Operation<S, N>>>,
+}
+
+impl<S, N> Deref for UnderWay<'_, S, N> {
+    type Target = Operation<S, N>;
+
+    #[inline]
+    fn deref(&self) -> &Operation<S, N> {
+        self.operation.as_deref().expect("it is given back at the end")
+    }
+}
+
+impl<S, N> DerefMut for UnderWay<'_, S, N> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Operation<S, N> {
+        self.operation.as_deref_mut().expect("it is given back at the end")
+    }
+}
+
+impl<S, N> Drop for UnderWay<'_, S, N> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(mut operation) = self.operation.take() {
+            self.in_flight.leave(&mut operation.entry);
+            self.idle.operations.borrow_mut().push(operation);
+        }
+    }
+}

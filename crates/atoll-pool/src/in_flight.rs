@@ -1,0 +1,271 @@
+//! The operations of a client that are under way: how many there may be, and when those of before
+//! have ended.
+//!
+//! Others wait for the operations that were under way when they began to wait ([`Grace`]), and a
+//! client tells them by its rounds. It may begin operations while others are under way, so it
+//! counts them by **eras**: an operation belongs to the era in which it began, and an era ends
+//! ([`InFlight::turn`]) when no operation of the era before is left. A client announces a round
+//! after an era has ended and what that posted has landed. Between:
+//!
+//! ```text
+//! era           | 7            | 8                | 9                 | 10
+//! ends when     |   none of 6  |       none of 7  |        none of 8  |
+//! announced     |           7'         8'         |   9'              | 10'
+//! ```
+//!
+//! An operation that is under way at a moment when 7' was the last announcement began before 8' was
+//! announced, so before era 9 began, in era 8 at the latest. Era 10 begins when none of those is
+//! left: **three announcements later** an operation of before has ended. A client whose operation
+//! is the only one, from the end of the era to the announcement, announces three rounds at once.
+//!
+//! An operation that waits for something that others must do stands aside ([`InFlight::leave`]), if
+//! it remembers nothing, and comes back as if it began. One that has to be counted meanwhile, but
+//! relies on nothing that it has seen, goes over to the era that is now ([`InFlight::renew`]).
+//!
+//! [`Grace`]: crate::registry::Grace
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::task::{Poll, Waker};
+
+/// Operations of a client that may be under way at once. Further ones wait.
+pub const OPERATIONS_MAX: u32 = 64;
+/// Rounds after which operations of before have ended.
+pub const ROUNDS_PROVING: u32 = 3;
+
+/// The operations of a client that are under way.
+#[derive(Debug, Default)]
+pub struct InFlight {
+    /// Of this era and of the one before, by the era's low bit.
+    begun: [Cell<u32>; 2],
+    era: Cell<u64>,
+    /// Operations that began, ever.
+    entered: Cell<u64>,
+    /// Whether one operation keeps all others out.
+    is_closed: Cell<bool>,
+    /// Operations that wait until they may begin.
+    waiting: RefCell<VecDeque<Waker>>,
+    has_waiting: Cell<bool>,
+}
+
+/// How an operation is counted: in which era, while it is.
+#[derive(Debug, Default)]
+pub struct Entry {
+    era: Option<u64>,
+}
+
+/// The end of an era.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn {
+    /// Whether none of the era before was left.
+    has_ended: bool,
+    /// What had been entered, if the operation that makes the round was the only one.
+    alone: Option<u64>,
+}
+
+/// A moment, for operations that were under way then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    era: u64,
+}
+
+impl InFlight {
+    /// How many are under way.
+    #[inline(always)]
+    pub fn count(&self) -> u32 {
+        self.begun[0].get() + self.begun[1].get()
+    }
+
+    /// Begins an operation, unless it has to wait; whether it did.
+    #[inline(always)]
+    pub fn try_enter(&self, entry: &mut Entry) -> bool {
+        let may = self.count() < OPERATIONS_MAX && !self.is_closed.get();
+        if may {
+            let era = self.era.get();
+            let begun = &self.begun[(era & 1) as usize];
+            begun.set(begun.get() + 1);
+            self.entered.set(self.entered.get() + 1);
+            debug_assert!(entry.era.is_none(), "an operation begins once");
+            entry.era = Some(era);
+        }
+        may
+    }
+
+    /// Begins an operation when it may, or takes it back that stands aside.
+    pub async fn enter(&self, entry: &mut Entry) {
+        poll_fn(|context| match self.try_enter(entry) {
+            true => Poll::Ready(()),
+            false => {
+                self.waiting.borrow_mut().push_back(context.waker().clone());
+                self.has_waiting.set(true);
+                Poll::Pending
+            }
+        })
+        .await;
+    }
+
+    /// Ends an operation, or lets it stand aside: it relies on nothing that it has seen.
+    #[inline(always)]
+    pub fn leave(&self, entry: &mut Entry) {
+        if let Some(era) = entry.era.take() {
+            let begun = &self.begun[(era & 1) as usize];
+            begun.set(begun.get() - 1);
+            self.wake();
+        }
+    }
+
+    /// Lets an operation go over to the era that is now: it relies on nothing that it has seen.
+    pub fn renew(&self, entry: &mut Entry) {
+        if let Some(era) = entry.era.replace(self.era.get()) {
+            let [before, now] = [era, self.era.get()].map(|era| &self.begun[(era & 1) as usize]);
+            before.set(before.get() - 1);
+            now.set(now.get() + 1);
+        }
+    }
+
+    /// Ends the era, if it may. Called by an operation that has READ nothing yet.
+    pub fn turn(&self) -> Turn {
+        let era = self.era.get();
+        let is_alone = self.count() <= 1;
+        let has_ended = is_alone || self.begun[(era & 1 ^ 1) as usize].get() == 0;
+        if has_ended {
+            self.era.set(era + 1);
+        }
+        Turn { has_ended, alone: is_alone.then(|| self.entered.get()) }
+    }
+
+    /// How many rounds to announce after an era's end, when what its operations posted has landed.
+    pub fn rounds(&self, turn: Turn) -> u32 {
+        match turn {
+            Turn { alone: Some(entered), .. } if entered == self.entered.get() => ROUNDS_PROVING,
+            Turn { has_ended, .. } => has_ended.into(),
+        }
+    }
+
+    /// Now.
+    pub fn moment(&self) -> Moment {
+        Moment { era: self.era.get() }
+    }
+
+    /// Whether all operations have ended that were under way then, but for the one that asks.
+    pub fn have_ended(&self, since: Moment) -> bool {
+        self.count() <= 1 || self.era.get() >= since.era + 2
+    }
+
+    /// Keeps all other operations out, if the one that asks is the only one.
+    pub fn close(&self) -> Option<Closed<'_>> {
+        (self.count() <= 1 && !self.is_closed.replace(true)).then(|| Closed { of: self })
+    }
+
+    #[inline]
+    fn wake(&self) {
+        if self.has_waiting.get() {
+            self.wake_all();
+        }
+    }
+
+    #[cold]
+    fn wake_all(&self) {
+        self.has_waiting.set(false);
+        let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
+        waiting.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// Keeps all operations but one out, until it is dropped.
+#[derive(Debug)]
+pub struct Closed<'c> {
+    of: &'c InFlight,
+}
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        self.of.is_closed.set(false);
+        self.of.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn enter(in_flight: &InFlight) -> Entry {
+        let mut entry = Entry::default();
+        assert!(in_flight.try_enter(&mut entry));
+        entry
+    }
+
+    /// Announces a round, while an operation of its own makes it; how many.
+    fn round(in_flight: &InFlight) -> u32 {
+        let mut mover = enter(in_flight);
+        let rounds = in_flight.rounds(in_flight.turn());
+        in_flight.leave(&mut mover);
+        rounds
+    }
+
+    #[test]
+    fn an_operation_of_before_has_ended_after_as_many_rounds_as_prove_it() {
+        let in_flight = InFlight::default();
+        assert_eq!(round(&in_flight), ROUNDS_PROVING, "alone");
+        let mut long = enter(&in_flight);
+        let moment = in_flight.moment();
+        let announced: u32 = (0..10).map(|_| round(&in_flight)).sum();
+        assert!(announced < ROUNDS_PROVING, "{announced} rounds while it is under way");
+        let mut other = enter(&in_flight);
+        assert!(!in_flight.have_ended(moment));
+        in_flight.leave(&mut long);
+        let mut announced = 0;
+        while announced < ROUNDS_PROVING {
+            // One is always under way, and never for long.
+            let next = enter(&in_flight);
+            announced += round(&in_flight);
+            in_flight.leave(&mut std::mem::replace(&mut other, next));
+        }
+        assert!(in_flight.have_ended(moment));
+    }
+
+    #[test]
+    fn an_operation_that_enters_before_the_announcement_is_not_said_to_have_ended() {
+        let in_flight = InFlight::default();
+        let mut mover = enter(&in_flight);
+        let turn = in_flight.turn();
+        let mut late = enter(&in_flight);
+        assert_eq!(in_flight.rounds(turn), 1);
+        in_flight.leave(&mut mover);
+        in_flight.leave(&mut late);
+        assert_eq!(in_flight.count(), 0);
+    }
+
+    #[test]
+    fn one_that_goes_over_holds_no_era_up_and_one_that_stands_aside_is_not_counted() {
+        let in_flight = InFlight::default();
+        let (mut waits, mut other) = (enter(&in_flight), enter(&in_flight));
+        for _ in 0..4 {
+            in_flight.renew(&mut waits);
+            in_flight.renew(&mut other);
+            assert_eq!(round(&in_flight), 1);
+        }
+        in_flight.leave(&mut waits);
+        in_flight.leave(&mut waits);
+        assert_eq!(in_flight.count(), 1);
+        let closed = in_flight.close().expect("one is left");
+        assert!(in_flight.close().is_none() && !in_flight.try_enter(&mut waits));
+        drop(closed);
+        assert!(in_flight.try_enter(&mut waits));
+        assert!(in_flight.close().is_none(), "two are under way");
+        assert!(in_flight.close().is_none(), "and nothing is closed by asking");
+        in_flight.leave(&mut waits);
+        in_flight.leave(&mut other);
+    }
+
+    #[test]
+    fn no_more_operations_begin_than_may() {
+        let in_flight = InFlight::default();
+        let mut all: Vec<Entry> = (0..OPERATIONS_MAX).map(|_| enter(&in_flight)).collect();
+        let mut more = Entry::default();
+        assert!(!in_flight.try_enter(&mut more));
+        in_flight.leave(&mut all[5]);
+        assert!(in_flight.try_enter(&mut more));
+    }
+}

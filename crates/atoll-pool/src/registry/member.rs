@@ -1,0 +1,294 @@
+//! A client's own place: how it takes it, what it says in it, and how it gives it up.
+
+use super::fence::{count_death, fence_dead, fence_still};
+use super::protection::{Protection, Protections};
+use super::{
+    ALIVE, AT_REST, EPOCH_MASK, Incarnation, LEASE, OBJECTS, ORIGIN_WORDS, PlaceState, RESTS_SHIFT, ROUNDS_SHIFT,
+    Times, all_places, sealed, swap,
+};
+use crate::in_flight::ROUNDS_PROVING;
+use crate::loan::Lender;
+use crate::{ChunkId, Pool, PoolError, read_word};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity, VerbError};
+use std::cell::Cell;
+use std::ops::Range;
+
+/// A living incarnation, as it knows itself. Dropping it without [`Member::leave`] leaves its place
+/// taken, as a crash does.
+#[derive(Debug)]
+pub struct Member {
+    /// Which one it is.
+    pub incarnation: Incarnation,
+    /// What its signal says of it for as long as it is a client.
+    taken: u64,
+    signal: Address,
+    account: Address,
+    deaths: Address,
+    lease: Cell<u64>,
+    is_at_rest: Cell<bool>,
+    /// Whether the last word about that has landed.
+    is_rest_settled: Cell<bool>,
+    /// One operation at a time says something about it.
+    resting: Lender<()>,
+    protections: Protections,
+    /// Objects added less objects removed.
+    objects: Cell<u64>,
+    /// What word 8 of its account says of them, or will once what is under way has landed.
+    objects_told: Cell<u64>,
+    /// WRITEs of that word that were posted, and of those such as have landed.
+    counts_posted: Cell<u64>,
+    counts_landed: Cell<u64>,
+    /// Whether the place was that of a client that was shut out: then what that one held is to be
+    /// reclaimed.
+    pub took_over: bool,
+}
+
+impl Member {
+    /// Takes a place: a free one, or one whose client was shut out. If there is none, the dead make
+    /// room at once, and what stands still is asked after.
+    pub async fn join<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<Self, PoolError> {
+        if let Some(member) = Self::take_place(endpoint, pool).await? {
+            return Ok(member);
+        }
+        for place in all_places(endpoint, pool).await? {
+            fence_dead(endpoint, pool, &place).await?;
+        }
+        if let Some(member) = Self::take_place(endpoint, pool).await? {
+            return Ok(member);
+        }
+        fence_still(endpoint, pool, Times::default().suspect_ns).await?;
+        let member = Self::take_place(endpoint, pool).await?;
+        member.ok_or(PoolError::Full { clients_max: pool.settings.clients_max })
+    }
+
+    /// `None` if no place was free or Fenced when it was looked at.
+    async fn take_place<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<Option<Self>, PoolError> {
+        let (layout, who) = (&pool.layout, endpoint.identity());
+        for slot in 0..pool.settings.clients_max {
+            let signal = layout.signal(slot);
+            let found = read_word(endpoint, signal).await?;
+            if PlaceState::of(found).is_alive() {
+                continue;
+            }
+            if who == Identity::NOBODY {
+                // Its death could never be proven. This swap changes nothing; a fork learns from it
+                // that it is one.
+                swap(endpoint, signal, found, found).await?;
+                return Err(VerbError::Unprovable.into());
+            }
+            // A client that looks at all signals looks at this one from now on, whatever becomes of
+            // the joiner.
+            raise(endpoint, layout.members_ever(), u64::from(slot) + 1).await?;
+            let incarnation = Incarnation { slot, epoch: (found & EPOCH_MASK).wrapping_add(1) as u32 };
+            let [joining, taken] =
+                [PlaceState::Joining, PlaceState::Taken].map(|state| state.word(who, incarnation.epoch));
+            let mut batch = Batch::new();
+            let swap = batch.compare_and_swap(signal, found, joining);
+            let left = batch.read_word(signal.add(LEASE));
+            endpoint.post(&mut batch).await?;
+            if !batch.swapped(swap) {
+                continue;
+            }
+            // The last client's lease goes on: a value that it had would look like one that has
+            // stood still since. And that client may have been at rest.
+            let lease = (batch.word(left) & !AT_REST).wrapping_add(u64::from(ROUNDS_PROVING) << ROUNDS_SHIFT);
+            let (account, deaths) = (layout.account(slot), layout.deaths());
+            let mut batch = Batch::new();
+            let mut origin = Buffer::new();
+            origin.resize(8 * ORIGIN_WORDS);
+            origin.words_mut().copy_from_slice(&sealed(endpoint.origin(), incarnation.epoch));
+            batch.write(account, origin);
+            batch.write_word(signal.add(LEASE), lease);
+            let swap = batch.compare_and_swap(signal, joining, taken);
+            // Behind the swap: the place's last client has left it or is shut out, so that the word
+            // is this client's alone from now on.
+            let objects = batch.read_word(account.add(OBJECTS));
+            endpoint.post(&mut batch).await?;
+            if !batch.swapped(swap) {
+                // It stood still, and was shut out.
+                return Err(VerbError::Fenced.into());
+            }
+            let took_over = PlaceState::of(found) == PlaceState::Fenced;
+            return Ok(Some(Self {
+                incarnation,
+                taken,
+                signal,
+                account,
+                deaths,
+                lease: Cell::new(lease),
+                is_at_rest: Cell::new(false),
+                is_rest_settled: Cell::new(true),
+                resting: Lender::new(()),
+                protections: Protections::new(pool, incarnation),
+                objects: Cell::new(batch.word(objects)),
+                objects_told: Cell::new(batch.word(objects)),
+                counts_posted: Cell::new(0),
+                counts_landed: Cell::new(0),
+                took_over,
+            }));
+        }
+        Ok(None)
+    }
+
+    /// Whether it still is a client.
+    ///
+    /// # Errors
+    /// [`VerbError::Fenced`] if it was shut out: it must neither write nor acknowledge anything any
+    /// more.
+    pub async fn check<E: Endpoint>(&self, endpoint: &E) -> Result<(), VerbError> {
+        if read_word(endpoint, self.signal).await? == self.taken { Ok(()) } else { Err(VerbError::Fenced) }
+    }
+
+    /// Gives the place back. The caller has put back everything that it owned.
+    pub async fn leave<E: Endpoint>(&self, endpoint: &E) -> Result<(), VerbError> {
+        self.end(endpoint, PlaceState::Free).await
+    }
+
+    /// Ends a client that does nothing any more and has not put back what it owned: others will
+    /// repair that.
+    pub async fn abandon<E: Endpoint>(&self, endpoint: &E) -> Result<(), VerbError> {
+        count_death(endpoint, self.deaths).await?;
+        self.end(endpoint, PlaceState::Fenced).await
+    }
+
+    async fn end<E: Endpoint>(&self, endpoint: &E, state: PlaceState) -> Result<(), VerbError> {
+        // What was posted unawaited must not land in the place's next time.
+        endpoint.flush().await?;
+        let ended = state.word(Identity::NOBODY, self.incarnation.epoch);
+        let mut batch = Batch::new();
+        batch.compare_and_swap(self.signal, self.taken, ended);
+        endpoint.post(&mut batch).await
+    }
+
+    /// Makes a protection ready to name a chunk.
+    #[inline]
+    pub async fn prepare<E: Endpoint>(&self, endpoint: &E, protection: &mut Protection) -> Result<(), VerbError> {
+        self.protections.prepare(endpoint, protection).await
+    }
+
+    /// Adds to `batch` the WRITE by which a protection that is ready names `chunk`; what is READ
+    /// behind it in the batch is READ under the protection.
+    #[inline]
+    pub fn protect(&self, batch: &mut Batch, protection: &mut Protection, chunk: ChunkId) {
+        self.protections.hold(batch, protection, chunk);
+    }
+
+    /// Ends a protection, if it names a chunk, without waiting.
+    #[inline]
+    pub fn unprotect<E: Endpoint>(&self, endpoint: &E, protection: &mut Protection) {
+        self.protections.release(endpoint, protection);
+    }
+
+    /// The chunks that operations of this client protect.
+    pub fn protected(&self) -> impl Iterator<Item = ChunkId> + '_ {
+        self.protections.own()
+    }
+
+    /// Announces rounds, without waiting; with none of them, that the client is alive.
+    pub fn renew<E: Endpoint>(&self, endpoint: &E, rounds: u32) {
+        match rounds {
+            0 => self.move_lease(ALIVE, ALIVE..1 << RESTS_SHIFT),
+            _ => self.lease.set(self.lease.get().wrapping_add(u64::from(rounds) << ROUNDS_SHIFT)),
+        }
+        endpoint.post_unawaited(&mut self.lease_written());
+    }
+
+    /// Says that something is under way, if the client is at rest. What is READ from now on is READ
+    /// under this; nothing that was READ before may count.
+    #[inline]
+    pub async fn begin<E: Endpoint>(&self, endpoint: &E) -> Result<(), VerbError> {
+        if self.is_at_rest.get() || !self.is_rest_settled.get() {
+            Box::pin(self.end_rest(endpoint)).await?;
+        }
+        Ok(())
+    }
+
+    async fn end_rest<E: Endpoint>(&self, endpoint: &E) -> Result<(), VerbError> {
+        let _turn = self.resting.lent().await;
+        if !self.is_rest_settled.replace(false) {
+            // Of a future that was dropped.
+            endpoint.flush().await?;
+        }
+        self.move_lease(1 << RESTS_SHIFT, 1 << RESTS_SHIFT..1 << ROUNDS_SHIFT);
+        let mut batch = self.lease_saying(false);
+        endpoint.post(&mut batch).await?;
+        self.is_at_rest.set(false);
+        self.is_rest_settled.set(true);
+        Ok(())
+    }
+
+    /// Says that nothing is under way, once what was posted unawaited has landed, if `nothing_is`
+    /// says so then, too.
+    pub async fn rest<E: Endpoint>(&self, endpoint: &E, nothing_is: impl Fn() -> bool) -> Result<(), VerbError> {
+        let _turn = self.resting.lent().await;
+        endpoint.flush().await?;
+        if !nothing_is() {
+            return Ok(());
+        }
+        // Before it is said: who begins from here on waits for its turn.
+        self.is_at_rest.set(true);
+        self.is_rest_settled.set(false);
+        self.move_lease(1 << RESTS_SHIFT, 1 << RESTS_SHIFT..1 << ROUNDS_SHIFT);
+        let mut batch = self.lease_saying(true);
+        endpoint.post(&mut batch).await?;
+        self.is_rest_settled.set(true);
+        Ok(())
+    }
+
+    /// Whether it has said that nothing is under way.
+    pub fn is_at_rest(&self) -> bool {
+        self.is_at_rest.get()
+    }
+
+    /// Adds to a number in the lease: its bits are those from the one up to the other.
+    fn move_lease(&self, by: u64, bits: Range<u64>) {
+        let (mask, lease) = (bits.end - bits.start, self.lease.get());
+        self.lease.set(lease & !mask | (lease & mask).wrapping_add(by) & mask);
+    }
+
+    /// The WRITE of the lease.
+    fn lease_written(&self) -> Batch {
+        self.lease_saying(self.is_at_rest.get())
+    }
+
+    fn lease_saying(&self, is_at_rest: bool) -> Batch {
+        let mut batch = Batch::new();
+        batch.write_word(self.signal.add(LEASE), self.lease.get() & !AT_REST | u64::from(is_at_rest));
+        batch
+    }
+
+    /// Counts objects added (or, if negative, removed) by this client. Waits for the last count to
+    /// land, which most often has, and not for this one. A WRITE of the client's own word costs a
+    /// NIC a fraction of what an atomic does.
+    #[inline]
+    pub async fn count_objects<E: Endpoint>(&self, endpoint: &E, by: i64) -> Result<(), VerbError> {
+        self.objects.set(self.objects.get().wrapping_add(by as u64));
+        // A WRITE must not be overtaken by the next one.
+        while self.counts_posted.get() != self.counts_landed.get() {
+            let posted = self.counts_posted.get();
+            endpoint.flush().await?;
+            self.counts_landed.set(self.counts_landed.get().max(posted));
+        }
+        // Another operation may have told for this one.
+        if self.objects.get() != self.objects_told.get() {
+            self.objects_told.set(self.objects.get());
+            self.counts_posted.set(self.counts_posted.get() + 1);
+            let mut batch = Batch::new();
+            batch.write_word(self.account.add(OBJECTS), self.objects.get());
+            endpoint.post_unawaited(&mut batch);
+        }
+        Ok(())
+    }
+}
+
+/// Raises an atomics-only word to at least `value`.
+async fn raise<E: Endpoint>(endpoint: &E, at: Address, value: u64) -> Result<(), VerbError> {
+    let mut found = read_word(endpoint, at).await?;
+    while found < value {
+        let mut batch = Batch::new();
+        let swap = batch.compare_and_swap(at, found, value);
+        endpoint.post(&mut batch).await?;
+        found = if batch.swapped(swap) { value } else { batch.word(swap) };
+    }
+    Ok(())
+}

@@ -1,0 +1,219 @@
+//! What operations protect: a chunk each, which is not used anew while the operation relies on a
+//! slot that points into it.
+//!
+//! ```text
+//! a signal            word 1  epoch 32 | the chunk + 1 32: protection 0                                     owned
+//!                     word 3  epoch 32 | how many protections its client has ever had at once 32    atomics only
+//! protections, 1 KiB  word n  protection n, as word 1 of the signal; word 0 is not used                     owned
+//! ```
+//!
+//! An operation publishes its protection, reads the slot again, and only then relies on the slot's
+//! word. Whoever wants to use a chunk anew first unlinks every slot that points into it and then
+//! reads all protections ([`protected_chunks`]); a chunk that one of them names waits. A WRITE
+//! orders the READ behind it, so either the operation sees the slot changed or the other sees the
+//! protection. What is not of a Taken place and its epoch does not count: who takes a place later
+//! reads slots later.
+//!
+//! A client that has never had two operations at once costs the others one READ with its signal.
+//! Its second protection is announced in word 3 before it is used for the first time: who read that
+//! word before it was announced unlinked the slot before, too.
+
+use super::{EPOCH_MASK, Incarnation, PlaceState, SIGNAL_BYTES, members_ever, read_first_places};
+use crate::{ChunkId, Pool};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
+use std::cell::Cell;
+
+/// Protections of a client: one for each operation that may be under way, and one for what each of
+/// them does besides, as in a round that it makes.
+pub const PROTECTIONS: u32 = 2 * crate::in_flight::OPERATIONS_MAX;
+/// Bytes of a client's protections.
+pub const PROTECTIONS_BYTES: u64 = 8 * PROTECTIONS as u64;
+/// Where the count of protections is, from a signal on.
+pub(super) const COUNT: u64 = 24;
+
+/// The protection of one operation. It keeps its word of the pool when the operation ends, for the
+/// next one.
+#[derive(Debug, Default)]
+pub struct Protection {
+    /// Which of its client's it is, once it was used.
+    number: Option<u32>,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    /// It names no chunk.
+    #[default]
+    None,
+    /// It names a chunk.
+    Held,
+    /// A WRITE to its word may still be under way.
+    Unsettled,
+}
+
+impl Protection {
+    /// Whether it names a chunk.
+    pub fn is_held(&self) -> bool {
+        self.state == State::Held
+    }
+}
+
+/// The protections of this client.
+#[derive(Debug)]
+pub(super) struct Protections {
+    signal: Address,
+    further: Address,
+    epoch: u32,
+    /// How many were given out.
+    given: Cell<u32>,
+    /// How many the others know of.
+    announced: Cell<u32>,
+    /// What each names, plus one.
+    chunks: [Cell<u32>; PROTECTIONS as usize],
+}
+
+impl Protections {
+    pub(super) fn new(pool: &Pool, me: Incarnation) -> Self {
+        Self {
+            signal: pool.layout.signal(me.slot),
+            further: pool.layout.protections(me.slot),
+            epoch: me.epoch,
+            given: Cell::new(0),
+            announced: Cell::new(1),
+            chunks: [const { Cell::new(0) }; PROTECTIONS as usize],
+        }
+    }
+
+    /// Makes a protection ready to name a chunk.
+    ///
+    /// # Panics
+    /// If more operations than a client may have protect something.
+    #[inline]
+    pub(super) async fn prepare<E: Endpoint>(
+        &self,
+        endpoint: &E,
+        protection: &mut Protection,
+    ) -> Result<(), VerbError> {
+        if protection.state == State::Unsettled {
+            // The WRITE to come must not be overtaken by the one before.
+            endpoint.flush().await?;
+            protection.state = State::None;
+        }
+        let number = *protection.number.get_or_insert_with(|| {
+            let number = self.given.get();
+            assert!(number < PROTECTIONS, "a client has no more operations under way than protections");
+            self.given.set(number + 1);
+            number
+        });
+        if number >= self.announced.get() {
+            Box::pin(self.announce(endpoint, number + 1)).await?;
+        }
+        Ok(())
+    }
+
+    /// Tells the others that this client has so many.
+    #[cold]
+    async fn announce<E: Endpoint>(&self, endpoint: &E, count: u32) -> Result<(), VerbError> {
+        let at = self.signal.add(COUNT);
+        let epoch = u64::from(self.epoch) << 32;
+        let mut found = crate::read_word(endpoint, at).await?;
+        // By swaps, and never downwards: another operation may be at it.
+        while found & !EPOCH_MASK != epoch || found & EPOCH_MASK < u64::from(count) {
+            let mut batch = Batch::new();
+            let swap = batch.compare_and_swap(at, found, epoch | u64::from(count));
+            endpoint.post(&mut batch).await?;
+            found = if batch.swapped(swap) { epoch | u64::from(count) } else { batch.word(swap) };
+        }
+        self.announced.set(self.announced.get().max(count));
+        Ok(())
+    }
+
+    fn word(&self, number: u32) -> Address {
+        if number == 0 { self.signal.add(8) } else { self.further.add(8 * u64::from(number)) }
+    }
+
+    /// Adds to `batch` the WRITE by which a protection that is ready names `chunk`.
+    #[inline]
+    pub(super) fn hold(&self, batch: &mut Batch, protection: &mut Protection, chunk: ChunkId) {
+        let number = protection.number.expect("it is ready");
+        protection.state = State::Held;
+        self.chunks[number as usize].set(chunk.0 + 1);
+        batch.write_word(self.word(number), u64::from(self.epoch) << 32 | (u64::from(chunk.0) + 1));
+    }
+
+    /// Ends a protection, if it names a chunk, without waiting.
+    #[inline]
+    pub(super) fn release<E: Endpoint>(&self, endpoint: &E, protection: &mut Protection) {
+        if let Some(number) = protection.number.filter(|_| protection.state == State::Held) {
+            let mut batch = Batch::new();
+            batch.write_word(self.word(number), 0);
+            endpoint.post_unawaited(&mut batch);
+            self.chunks[number as usize].set(0);
+            protection.state = State::Unsettled;
+        }
+    }
+
+    /// The chunks that operations of this client protect.
+    pub(super) fn own(&self) -> impl Iterator<Item = ChunkId> + '_ {
+        let given = self.chunks.iter().take(self.given.get() as usize);
+        given.filter_map(|chunk| chunk.get().checked_sub(1).map(ChunkId))
+    }
+}
+
+/// The chunk that a word protects, if it is of this epoch.
+fn protected(word: u64, epoch: u64) -> Option<ChunkId> {
+    Some(ChunkId((word as u32).checked_sub(1).filter(|_| word >> 32 == epoch)?))
+}
+
+/// The chunks that operations of others than `but` must not see used anew. READ after the slots
+/// that point into a chunk were unlinked.
+pub async fn protected_chunks<E: Endpoint>(
+    endpoint: &E,
+    pool: &Pool,
+    but: Incarnation,
+) -> Result<Vec<ChunkId>, VerbError> {
+    let count = members_ever(endpoint, pool).await?;
+    let signals = read_first_places(endpoint, pool, |layout| layout.signal(0), SIGNAL_BYTES, count).await?;
+    let others = signals
+        .words()
+        .chunks(8)
+        .enumerate()
+        .filter(|(slot, signal)| *slot != but.slot as usize && PlaceState::of(signal[0]) == PlaceState::Taken);
+    let mut chunks = Vec::new();
+    let mut batch = Batch::new();
+    let mut further = Vec::new();
+    for (slot, signal) in others {
+        let epoch = signal[0] & EPOCH_MASK;
+        chunks.extend(protected(signal[1], epoch));
+        let (of_epoch, count) = (signal[COUNT as usize / 8] >> 32, signal[COUNT as usize / 8] & EPOCH_MASK);
+        if of_epoch != epoch || count <= 1 {
+            continue;
+        }
+        let mut buffer = Buffer::new();
+        buffer.resize(8 * (count.min(PROTECTIONS.into()) as usize - 1));
+        further.push((epoch, batch.read(pool.layout.protections(slot as u32).add(8), buffer)));
+        if further.len() == atoll_fabric::BATCH_VERBS_MAX {
+            take_further(endpoint, &mut batch, &mut further, &mut chunks).await?;
+        }
+    }
+    take_further(endpoint, &mut batch, &mut further, &mut chunks).await?;
+    Ok(chunks)
+}
+
+async fn take_further<E: Endpoint>(
+    endpoint: &E,
+    batch: &mut Batch,
+    further: &mut Vec<(u64, atoll_fabric::Ticket)>,
+    chunks: &mut Vec<ChunkId>,
+) -> Result<(), VerbError> {
+    if further.is_empty() {
+        return Ok(());
+    }
+    endpoint.post(batch).await?;
+    for (epoch, read) in further.drain(..) {
+        let words = batch.take(read);
+        chunks.extend(words.words().iter().filter_map(|word| protected(*word, epoch)));
+    }
+    *batch = Batch::new();
+    Ok(())
+}

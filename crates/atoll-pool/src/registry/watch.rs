@@ -1,0 +1,99 @@
+//! Who stands still, and who has come to the end of what it did.
+
+use super::{Incarnation, Place, PlaceState, places};
+use crate::Client;
+use crate::in_flight::Moment;
+use atoll_fabric::{Endpoint, VerbError};
+use std::collections::HashMap;
+
+/// Who stands still: one observer's memory of leases.
+#[derive(Clone, Debug, Default)]
+pub struct Watch {
+    /// By place: what was seen, and since when on the observer's clock.
+    seen: HashMap<u32, (u64, u64, u64)>,
+}
+
+impl Watch {
+    /// For how long `place` has stood still, by what this observer has seen: it began to READ at
+    /// `asked_ns`, and had the answer at `told_ns`.
+    ///
+    /// A word that changed is new at `told_ns` at the latest; one that did not stood still until
+    /// `asked_ns` at least. Else a client that makes its rounds would be shut out because an
+    /// observer's READ took long.
+    pub fn still_ns(&mut self, place: &Place, asked_ns: u64, told_ns: u64) -> u64 {
+        let (state, lease) = (place.signal, place.lease);
+        let seen = self.seen.entry(place.incarnation.slot).or_insert((state, lease, told_ns));
+        if (seen.0, seen.1) != (state, lease) {
+            *seen = (state, lease, told_ns);
+        }
+        asked_ns.saturating_sub(seen.2)
+    }
+}
+
+/// Waits for the operations that are under way when it begins: everybody's but the one's that
+/// waits.
+///
+/// A client tells by its rounds which operations have ended
+/// ([`InFlight`](crate::in_flight::InFlight)), or says that it is at rest. Once it has rested or
+/// made the rounds, or is gone, no operation of before is under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grace {
+    /// The moment, in the client that waits.
+    own: Moment,
+    unseen: Vec<(Incarnation, u64)>,
+}
+
+impl Grace {
+    /// Begins now. An operation that stands aside must not go on with what it READ before.
+    pub async fn begin<E: Endpoint>(client: &Client<E>) -> Result<Self, VerbError> {
+        let (me, own) = (client.me(), client.in_flight().moment());
+        let places = places(&client.endpoint, &client.pool).await?.into_iter();
+        let others = places.filter(|place| place.state == PlaceState::Taken && place.incarnation.slot != me.slot);
+        let busy = others.filter(|place| !place.is_at_rest());
+        Ok(Self { own, unseen: busy.map(|place| (place.incarnation, place.lease)).collect() })
+    }
+
+    /// Whether all those operations have ended since.
+    pub async fn is_over<E: Endpoint>(&mut self, client: &Client<E>) -> Result<bool, VerbError> {
+        if !self.unseen.is_empty() {
+            let places = places(&client.endpoint, &client.pool).await?;
+            let is_busy = |who: Incarnation, lease: u64| {
+                let same = |place: &&Place| place.state == PlaceState::Taken && place.incarnation == who;
+                places.iter().find(same).is_some_and(|place| !place.has_ended_since(lease))
+            };
+            self.unseen.retain(|(who, lease)| is_busy(*who, *lease));
+        }
+        Ok(self.unseen.is_empty() && client.in_flight().have_ended(self.own))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ROUNDS_SHIFT;
+    use super::*;
+    use atoll_fabric::Identity;
+
+    fn place(state: PlaceState, epoch: u32, rounds: u64) -> Place {
+        let incarnation = Incarnation { slot: 3, epoch };
+        let identity = if state.is_alive() { Identity::from_bits(7) } else { Identity::NOBODY };
+        let signal = state.word(identity, epoch);
+        Place { incarnation, state, lease: rounds << ROUNDS_SHIFT, signal, identity }
+    }
+
+    /// Where fences are forced, a client that is thought to stand still is shut out.
+    #[test]
+    fn a_client_that_makes_its_rounds_never_stands_still() {
+        let mut watch = Watch::default();
+        for round in 0..10 {
+            let seen_ns = 1_000 * round;
+            assert_eq!(watch.still_ns(&place(PlaceState::Taken, 1, round), seen_ns, seen_ns), 0);
+            assert_eq!(watch.still_ns(&place(PlaceState::Taken, 1, round), seen_ns + 900, seen_ns + 950), 900);
+        }
+        assert_eq!(watch.still_ns(&place(PlaceState::Taken, 1, 9), 20_000, 20_000), 11_000);
+        // A look that took long proves no more than that it stood still until the look began.
+        assert_eq!(watch.still_ns(&place(PlaceState::Taken, 1, 9), 20_000, 90_000), 11_000);
+        // The next client of the place has not stood still for as long as the last one.
+        assert_eq!(watch.still_ns(&place(PlaceState::Taken, 2, 9), 20_000, 20_000), 0);
+        assert_eq!(watch.still_ns(&place(PlaceState::Fenced, 2, 9), 20_500, 20_500), 0);
+    }
+}
