@@ -21,6 +21,13 @@ impl Redis {
     /// A redis-server on a free port; `None` if there is none and the environment permits that.
     fn start() -> Option<Self> {
         required("redis-server", Self::is_installed())?;
+        let redis = (0..5).find_map(|_| Self::on_a_free_port());
+        Some(redis.expect("a redis-server that listens on one of five ports that were free"))
+    }
+
+    /// A redis-server on a port that was free a moment ago; `None` if it did not get that port, which
+    /// another test may have taken since.
+    fn on_a_free_port() -> Option<Self> {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let process = Command::new("redis-server")
             .args(["--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--port", &address.port().to_string()])
@@ -28,15 +35,26 @@ impl Redis {
             .spawn()
             .unwrap();
         // From here on it is ended and waited for, also by a panic.
-        let redis = Self { process, address };
-        let answers = || {
-            std::net::TcpStream::connect(address).is_ok() || {
-                std::thread::sleep(Duration::from_millis(20));
-                false
+        let mut redis = Self { process, address };
+        for _ in 0..500 {
+            if redis.answers() {
+                return Some(redis);
             }
-        };
-        assert!((0..200).any(|_| answers()), "redis-server does not answer on {address}");
-        Some(redis)
+            if redis.process.try_wait().unwrap().is_some() {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("redis-server does not answer on {address}");
+    }
+
+    /// Whether it is this very process that answers on the port, and no other server.
+    fn answers(&self) -> bool {
+        if std::net::TcpStream::connect(self.address).is_err() {
+            return false;
+        }
+        let info = Raw::connect(self.address).call(&["INFO", "server"]);
+        String::from_utf8_lossy(&info).lines().any(|line| line == format!("process_id:{}", self.process.id()))
     }
 
     /// Whether there is one of version 7.
