@@ -5,7 +5,8 @@ use crate::subject::{Forged, Subject};
 use atoll_cache::{Cache, CacheError, Condition, Number, Pooled, SetOptions, Value};
 use atoll_fabric::batch::Operation;
 use atoll_fabric::{
-    Address, Batch, Endpoint, Identity, Limits, Mailbox, Message, MessageError, Messenger, Origin, VerbError,
+    Address, Batch, Endpoint, Identity, Limits, Mailbox, Message, MessageError, Messenger, Origin, RegionAttributes,
+    VerbError,
 };
 use atoll_sim::history::{self, Call, Outcome, Seen};
 use atoll_sim::{History, Random, SimEndpoint};
@@ -149,8 +150,16 @@ impl Endpoint for Hesitant {
         self.inner.discard(at, bytes)
     }
 
-    fn region_bytes(&self, node: u8) -> Option<u64> {
-        self.inner.region_bytes(node)
+    fn region_attributes(&self, node: u8) -> Option<RegionAttributes> {
+        self.inner.region_attributes(node)
+    }
+
+    fn wait(&self) {
+        self.inner.wait();
+    }
+
+    fn boot(&self) -> Option<u64> {
+        self.inner.boot()
     }
 
     fn provided(&self, node: u8) -> u64 {

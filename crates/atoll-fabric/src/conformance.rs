@@ -13,10 +13,14 @@
 //! | `nodes` | several memory nodes: each keeps its own order |
 //! | `fences` | a client that was shut out changes nothing |
 //! | `messages` | for fabrics with messages: whole, from whom they say, behind what completed before them |
+//! | [`control`] | of the control plane: regions are made, found, kept from others and removed |
+//! | [`late`] | no case: a fabric whose results come late, for tests of what drives futures |
 //! | `unknown` | for fabrics whose posts end at a deadline: each verb once at most, none after the fence |
 
+pub mod control;
 mod fenced_verbs;
 mod fences;
+pub mod late;
 mod litmus;
 mod messages;
 mod nodes;

@@ -1,9 +1,7 @@
 //! The contract between protocols and fabrics.
 
-use crate::{Address, Batch, Buffer, Purpose};
+use crate::{Address, Batch, Buffer, Purpose, RegionAttributes};
 use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
 
 /// What a fabric can take at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +130,11 @@ pub struct Origin {
 /// any later time, each by itself, until this endpoint is known to be [dead](Endpoint::is_dead) or
 /// [shut out](Endpoint::shut_out). So may the effects of what a client had in flight when it died.
 ///
+/// **Waiting.** A future of this endpoint that is polled sends what waits to be sent and takes in
+/// what has arrived, for everything that the endpoint has in flight, and does not block. Nothing
+/// else does, and nothing runs in the background. A thread that has nothing to poll calls
+/// [`Endpoint::wait`].
+///
 /// **Dropped futures.** Once polled, a batch takes effect whole even if its future is dropped.
 /// Buffers belong to the fabric until then.
 ///
@@ -205,8 +208,14 @@ pub trait Endpoint {
         std::future::ready(Ok(0))
     }
 
+    /// What was fixed when a node's region was created; `None` for a node that this endpoint does
+    /// not reach.
+    fn region_attributes(&self, node: u8) -> Option<RegionAttributes>;
+
     /// Bytes of a node's region; `None` for a node that this endpoint does not reach.
-    fn region_bytes(&self, node: u8) -> Option<u64>;
+    fn region_bytes(&self, node: u8) -> Option<u64> {
+        self.region_attributes(node).map(|attributes| attributes.bytes)
+    }
 
     /// How many bytes of a node's region the host is known to have memory for, from the first byte
     /// on. By default for all.
@@ -229,6 +238,13 @@ pub trait Endpoint {
         let _ = ns;
     }
 
+    /// Blocks the thread until a future of this endpoint that is pending may get further, or for a
+    /// short time of the fabric's choice. See [`block_on`](crate::block_on). By default no future is
+    /// ever pending because of this endpoint, and this only yields the processor.
+    fn wait(&self) {
+        std::thread::yield_now();
+    }
+
     /// Lets `ns` nanoseconds pass, so that another client can make progress.
     fn pause(&self, ns: u64) -> impl Future<Output = ()>;
 
@@ -244,6 +260,10 @@ pub trait Endpoint {
     /// starts again, and every endpoint that has it reads the same clock. `None` where it cannot be
     /// asked.
     fn agent_ms(&self) -> Option<u64>;
+
+    /// A number of the boot of the region's agent: on one host the kernel's. No other boot has it,
+    /// and it is never 0. `None` where it cannot be told.
+    fn boot(&self) -> Option<u64>;
 
     /// A random word.
     fn random(&self) -> u64;
@@ -281,20 +301,4 @@ pub trait Endpoint {
 
     /// The fabric's name as users write it: `shm`, `tcp`, `verbs`, `sim`.
     fn fabric(&self) -> &'static str;
-}
-
-/// Runs a future that has nothing to wait for, as every future over shared memory is, to its end.
-///
-/// # Panics
-/// If the future waits: it was built over a fabric that needs a reactor.
-#[inline]
-pub fn run_ready<F: Future>(mut future: F) -> F::Output {
-    let mut context = Context::from_waker(Waker::noop());
-    // SAFETY: `future` is this function's own. It is not moved from here on, and dropped where it
-    // is. The macro `pin!` would copy it first, kilobytes for each operation.
-    let future = unsafe { Pin::new_unchecked(&mut future) };
-    match future.poll(&mut context) {
-        Poll::Ready(output) => output,
-        Poll::Pending => panic!("this fabric waits: drive the future with a reactor"),
-    }
 }

@@ -3,6 +3,9 @@
 //! Memory nodes, compute nodes and replicas export regions alike. A region never moves and never
 //! changes its size.
 
+use crate::{FabricError, Identity, PeerState, Peers};
+use std::sync::Arc;
+
 /// Where a region's bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -49,6 +52,61 @@ pub struct RegionAttributes {
 pub trait Region {
     /// What was fixed when it was created.
     fn attributes(&self) -> RegionAttributes;
+
     /// The name under which another process opens it, if it has one.
     fn name(&self) -> Option<&str>;
+
+    /// Whether its bytes are gone after a restart of its agent.
+    fn is_volatile(&self) -> bool;
+
+    /// Brings everything that was written to the region's disk, if it is on one.
+    fn sync(&self) -> Result<(), FabricError>;
+
+    /// Lets other processes open a region that was opened [alone](crate::Fabric::open_alone).
+    fn share(&self) -> Result<(), FabricError>;
+
+    /// The processes that have the region open, as far as this one sees them.
+    fn peers(&self) -> Peers;
+
+    /// What is known of the process behind an endpoint of this region.
+    fn peer_state(&self, who: Identity, peers: &Peers) -> PeerState;
+
+    /// Kills the process behind an endpoint of this region, if that is another one and visible
+    /// here; whether a signal was sent. For an operator who wants the memory of a client that
+    /// stands still.
+    fn kill(&self, who: Identity, peers: &Peers) -> bool;
+}
+
+impl<R: Region + ?Sized> Region for Arc<R> {
+    fn attributes(&self) -> RegionAttributes {
+        (**self).attributes()
+    }
+
+    fn name(&self) -> Option<&str> {
+        (**self).name()
+    }
+
+    fn is_volatile(&self) -> bool {
+        (**self).is_volatile()
+    }
+
+    fn sync(&self) -> Result<(), FabricError> {
+        (**self).sync()
+    }
+
+    fn share(&self) -> Result<(), FabricError> {
+        (**self).share()
+    }
+
+    fn peers(&self) -> Peers {
+        (**self).peers()
+    }
+
+    fn peer_state(&self, who: Identity, peers: &Peers) -> PeerState {
+        (**self).peer_state(who, peers)
+    }
+
+    fn kill(&self, who: Identity, peers: &Peers) -> bool {
+        (**self).kill(who, peers)
+    }
 }

@@ -1,9 +1,11 @@
 //! Shared memory passes the suite, with clients that are threads and with clients that are
 //! processes.
 
+use atoll_fabric::conformance::control::{self, ControlFixture, Done};
+use atoll_fabric::conformance::late::{Late, count_wait};
 use atoll_fabric::conformance::{self, Case, Fixture, REGION_BYTES};
-use atoll_fabric::shm::{ShmEndpoint, ShmNodes, ShmRegion};
-use atoll_fabric::{Clock, run_ready};
+use atoll_fabric::shm::{ShmEndpoint, ShmFabric, ShmNodes, ShmRegion};
+use atoll_fabric::{Clock, Endpoint, Fabric, FabricError, Reach, block_on_with, run_ready};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
@@ -111,4 +113,93 @@ fn a_client_in_a_process_of_its_own() {
     let [case, client, rounds] = part.split(' ').collect::<Vec<_>>()[..] else { panic!("`{part}` is no part") };
     let case = conformance::case(case).unwrap();
     run_ready((case.play)(opened(&name), client.parse().unwrap(), rounds.parse().unwrap()));
+}
+
+/// The control plane of regions with names, and of anonymous ones; with results that come late, or
+/// at once.
+struct Control<F: Fabric> {
+    fabric: fn() -> F,
+}
+
+impl<F: Fabric> ControlFixture for Control<F> {
+    type Fabric = F;
+
+    fn with(&self, plays: &dyn Fn(&F)) {
+        /// Names go when the case is over, also when it fails.
+        struct Removed<'f, F: Fabric>(&'f F);
+        impl<F: Fabric> Drop for Removed<'_, F> {
+            fn drop(&mut self) {
+                (0..4).for_each(|node| drop(self.0.remove(node)));
+            }
+        }
+        let fabric = (self.fabric)();
+        let _removed = Removed(&fabric);
+        plays(&fabric);
+    }
+
+    fn done(&self, done: Done) -> u64 {
+        block_on_with(count_wait, done)
+    }
+}
+
+fn named() -> ShmFabric {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    ShmFabric::named(&format!("shm:/conformance-control-{}-{number}", std::process::id())).unwrap()
+}
+
+#[test]
+fn the_control_plane_of_shared_memory_keeps_its_contract() {
+    control::run(&Control { fabric: named });
+    control::run(&Control { fabric: ShmFabric::anonymous });
+    control::run(&Control { fabric: || Late(named()) });
+}
+
+#[test]
+fn a_fabric_that_is_not_there_is_an_error_that_says_so() {
+    for address in ["tcp:host:1/x", "verbs:mlx5_0", "sim:7"] {
+        let refused = ShmFabric::named(address).unwrap_err();
+        assert!(matches!(refused, FabricError::NoFabric { .. }), "{refused}");
+        assert!(refused.to_string().contains("this version has no"), "{refused}");
+    }
+    assert!(matches!(ShmFabric::named("no-slash"), Err(FabricError::BadName(_))));
+}
+
+/// Clients that are threads, over shared memory whose results come late.
+struct LateThreads {
+    rounds: u64,
+}
+
+impl Fixture for LateThreads {
+    type Endpoint = Late<ShmEndpoint>;
+
+    fn run(&self, case: &Case<Late<ShmEndpoint>>) {
+        let fabric = Late(ShmFabric::anonymous());
+        let reach = fabric.reach(fabric.create(0, REGION_BYTES, REGION_BYTES).unwrap());
+        for node in 1..case.nodes {
+            assert!(reach.admit(node, fabric.create(node, REGION_BYTES, REGION_BYTES).unwrap()));
+        }
+        let (play, rounds) = (case.play, self.rounds);
+        std::thread::scope(|scope| {
+            for client in 0..case.clients {
+                let endpoint = reach.endpoint();
+                scope.spawn(move || block_on_with(count_wait, play(endpoint, client, rounds)));
+            }
+        });
+        block_on_with(count_wait, (case.verify)(reach.endpoint(), rounds));
+    }
+}
+
+#[test]
+fn shared_memory_passes_when_results_come_late() {
+    conformance::run(&LateThreads { rounds: 300 });
+}
+
+#[test]
+#[should_panic = "give the future to block_on"]
+fn a_future_that_waits_is_not_taken_for_one_that_is_ready() {
+    let fabric = Late(ShmFabric::anonymous());
+    let endpoint = fabric.reach(fabric.create(0, REGION_BYTES, REGION_BYTES).unwrap()).endpoint();
+    let _ = run_ready(endpoint.flush());
 }

@@ -9,7 +9,7 @@ use atoll_cache::cliquemap::{CliqueMapOptions, CliqueMapPool, Policy, Server};
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::{
     Address, Batch, Buffer, Clock, Endpoint, Identity, Limits, Mailbox, Message, MessageError, Messenger, Origin,
-    VerbError, run_ready,
+    RegionAttributes, VerbError, run_ready,
 };
 use atoll_lab::load::{LoadOptions, Stream};
 use atoll_pool::Incarnation;
@@ -62,8 +62,16 @@ impl Endpoint for Deaf {
         self.0.random()
     }
 
-    fn region_bytes(&self, node: u8) -> Option<u64> {
-        self.0.region_bytes(node)
+    fn region_attributes(&self, node: u8) -> Option<RegionAttributes> {
+        self.0.region_attributes(node)
+    }
+
+    fn wait(&self) {
+        self.0.wait();
+    }
+
+    fn boot(&self) -> Option<u64> {
+        self.0.boot()
     }
 
     fn limits(&self) -> Limits {

@@ -24,7 +24,7 @@ pub enum LabError {
     },
     /// The shared memory could not be had.
     #[error(transparent)]
-    Region(#[from] atoll_fabric::shm::ShmError),
+    Region(#[from] atoll_fabric::FabricError),
     /// The pool could not be made or opened.
     #[error(transparent)]
     Pool(#[from] atoll_pool::PoolError),

@@ -10,6 +10,7 @@
 //! word 18  bytes of the engine area         word 19  nodes 32 | nodes at most 32
 //! word 20  bytes of each further node       word 21  bytes that may be added at most
 //! word 22  bytes of a node's engine share   word 23  the pool's id
+//! word 24  domain of the home's atomics (0 CPU, 1 NIC, 2 agent)
 //! word 31  checksum of words 0..31, word 17 as zero
 //! word 32.. the control words, each on a line of its own: see `layout`
 //! ```
@@ -20,7 +21,7 @@
 
 use crate::layout::EngineArea;
 use crate::{Layout, Pool, boot, clock, nodes, provision};
-use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
+use atoll_fabric::{Address, Batch, Buffer, Domain, Endpoint, VerbError};
 
 /// The format that this version reads and writes.
 pub const FORMAT_VERSION: u8 = 10;
@@ -125,6 +126,16 @@ pub enum PoolError {
         "the pool's file was not closed, and whether the host went down since cannot be told without its boot id: let this process read /proc/sys/kernel/random/boot_id (mount /proc), or remove the pool"
     )]
     UnknownBoot,
+    /// The pool's clients change its words by the atomics of another agent.
+    #[error(
+        "the pool was made where atomics are of domain {found}, and this fabric's are of the {mine:?}, which do not exclude each other: open the pool by the fabric that it was made on"
+    )]
+    Domain {
+        /// The number of the domain in the header.
+        found: u64,
+        /// The domain of the endpoint that opens it.
+        mine: Domain,
+    },
     /// The fabric failed.
     #[error(transparent)]
     Verb(#[from] VerbError),
@@ -255,6 +266,8 @@ fn checksum(words: &[u64]) -> u64 {
 const BOOT_WORD: usize = 17;
 /// Which word is the pool's id.
 const ID_WORD: usize = 23;
+/// Which word is the domain of the home's atomics.
+const DOMAIN_WORD: usize = 24;
 /// The boot id.
 pub(crate) const BOOT: Address = Address::new(0, 0, 8 * BOOT_WORD as u64);
 /// Bytes of the header.
@@ -274,13 +287,14 @@ pub(crate) async fn write<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<(), 
     words[7] = settings.engine;
     words[8..16].copy_from_slice(&settings.engine_settings);
     words[16] = settings.hash_seed;
-    words[BOOT_WORD] = atoll_fabric::shm::boot().unwrap_or(boot::UNKNOWN);
+    words[BOOT_WORD] = endpoint.boot().unwrap_or(boot::UNKNOWN);
     words[18] = pool.layout.engine_area.home_bytes;
     words[19] = u64::from(settings.nodes) | u64::from(settings.nodes_max) << 32;
     words[20] = settings.member_bytes;
     words[21] = settings.growth_bytes_max;
     words[22] = pool.layout.engine_area.share_bytes;
     words[ID_WORD] = pool.id;
+    words[DOMAIN_WORD] = domain_of(endpoint).map_or(0, domain_word);
     words[31] = checksum(&words[..31]);
     let mut buffer = Buffer::new();
     buffer.resize(8 * (WORDS - 1));
@@ -306,11 +320,39 @@ pub(crate) async fn read<E: Endpoint>(endpoint: &E, region_bytes: u64) -> Result
     if region_bytes < 8 * WORDS as u64 {
         return Err(PoolError::NotAPool);
     }
-    match decode(read_words(endpoint).await?.words(), region_bytes) {
+    let mut found = read_words(endpoint).await?;
+    let mut decoded = decode(found.words(), region_bytes);
+    if let Err(PoolError::Damaged { .. }) = decoded {
         // One READ may bring the magic of a pool that is being formatted with older words. The
         // magic is WRITTEN last: what is READ after it has been seen is whole.
-        Err(PoolError::Damaged { .. }) => decode(read_words(endpoint).await?.words(), region_bytes),
-        decoded => decoded,
+        found = read_words(endpoint).await?;
+        decoded = decode(found.words(), region_bytes);
+    }
+    let pool = decoded?;
+    check_domain(endpoint, found.words())?;
+    Ok(pool)
+}
+
+/// The agent whose atomics exclude each other on the home.
+fn domain_of<E: Endpoint>(endpoint: &E) -> Option<Domain> {
+    endpoint.region_attributes(0).map(|attributes| attributes.domain)
+}
+
+/// A domain as the header has it.
+fn domain_word(domain: Domain) -> u64 {
+    match domain {
+        Domain::Cpu => 0,
+        Domain::Nic => 1,
+        Domain::Agent => 2,
+    }
+}
+
+/// An error if this endpoint's atomics and those of the pool's clients do not exclude each other.
+fn check_domain<E: Endpoint>(endpoint: &E, words: &[u64]) -> Result<(), PoolError> {
+    let found = words.get(DOMAIN_WORD).copied().unwrap_or(0);
+    match domain_of(endpoint) {
+        Some(mine) if domain_word(mine) != found => Err(PoolError::Domain { found, mine }),
+        _ => Ok(()),
     }
 }
 

@@ -208,7 +208,7 @@ fn a_pool_that_is_open_elsewhere_is_not_touched_by_an_opener_with_another_boot_i
         let member = Member::join(&endpoint, &pool).await.unwrap();
         boot::count_join(&endpoint, &pool.layout).await.unwrap();
         let clock = read_word(&endpoint, pool.layout.clock()).await.unwrap();
-        let mine = atoll_fabric::shm::boot().map_or(7, |boot| boot ^ 1);
+        let mine = endpoint.boot().map_or(7, |boot| boot ^ 1);
         for (is_volatile, is_shared) in [(true, false), (true, true), (false, true)] {
             let verdict = boot::look(&endpoint, &pool.layout, Some(mine), is_volatile, is_shared).await.unwrap();
             assert_eq!(verdict, Verdict::OtherBoot);

@@ -11,6 +11,9 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+/// The boot of every memory node: none of them is started again during a run.
+const BOOT: u64 = 0xb007;
+
 /// One client's access to the simulated fabric. Its verbs are posted from inside a task of the
 /// simulation.
 pub struct SimEndpoint {
@@ -166,6 +169,12 @@ impl Endpoint for SimEndpoint {
         })
     }
 
+    fn reach(&self, node: u8) -> impl Future<Output = Result<(), VerbError>> {
+        let is_there = self.attributes(node, 0).is_some();
+        let why = || "the simulation has no such node".to_owned();
+        std::future::ready(if is_there { Ok(()) } else { Err(VerbError::NodeAbsent { node, why: why() }) })
+    }
+
     fn provide(&self, at: Address, bytes: u64) -> impl Future<Output = Result<bool, VerbError>> {
         self.at_once(move |world| {
             world.memory.provide(at, bytes);
@@ -177,8 +186,13 @@ impl Endpoint for SimEndpoint {
         self.at_once(move |world| if world.gives_back { world.memory.discard(at, bytes) } else { 0 })
     }
 
-    fn region_bytes(&self, node: u8) -> Option<u64> {
-        self.attributes(node, 0).map(|attributes| attributes.bytes)
+    fn region_attributes(&self, node: u8) -> Option<RegionAttributes> {
+        self.attributes(node, 0)
+    }
+
+    /// A simulation drives its clients itself: see [`Sim::run`](crate::Sim::run).
+    fn wait(&self) {
+        panic!("a simulated client is a task: give its future to Sim::block_on or Sim::spawn");
     }
 
     fn provided(&self, node: u8) -> u64 {
@@ -210,6 +224,10 @@ impl Endpoint for SimEndpoint {
 
     fn agent_ms(&self) -> Option<u64> {
         self.shared.world.borrow().agent_ms(self.number)
+    }
+
+    fn boot(&self) -> Option<u64> {
+        Some(BOOT)
     }
 
     fn random(&self) -> u64 {

@@ -11,6 +11,7 @@
 //! | [`sim`] | a simulation: its options, its tasks, its run and how that ends |
 //! | [`endpoint`] | one client's access to the simulated fabric |
 //! | [`control`] | what a task may do to the simulation: bring up and strike down clients |
+//! | [`fabric`] | the control plane: regions that are made and removed while it runs |
 //! | [`fault`] | what can go wrong, who is hit, and how often |
 //! | [`liberties`] | which liberties of the contract are taken, and how often |
 //! | [`strict`] | switches for all of these, and which ones a failure needs |
@@ -46,6 +47,7 @@ pub mod distance;
 pub mod endpoint;
 mod excerpt;
 pub mod explore;
+pub mod fabric;
 pub mod fault;
 mod flight;
 mod footprint;
@@ -75,6 +77,7 @@ pub use control::{ClientId, ClientState, Control};
 pub use distance::Distance;
 pub use endpoint::SimEndpoint;
 pub use explore::{ExploreOptions, Explored, ExploredFault, explore, replay};
+pub use fabric::SimFabric;
 pub use fault::{After, Direction, Fault, Faults, Fencing};
 pub use history::History;
 pub use liberties::Liberties;

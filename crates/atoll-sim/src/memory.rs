@@ -11,6 +11,19 @@ struct Region {
     attributes: RegionAttributes,
     /// `attributes.bytes / 8` long.
     words: Vec<u64>,
+    /// Whether its name is gone. Clients that have it open keep it.
+    is_removed: bool,
+}
+
+impl Region {
+    fn new(attributes: RegionAttributes) -> Self {
+        assert!(attributes.bytes.is_multiple_of(8), "a region is a multiple of 8 bytes long");
+        let mut words = vec![0; (attributes.bytes / 8) as usize];
+        if attributes.bytes >= HUGE_BYTES_MIN {
+            prefer_huge_pages(&mut words);
+        }
+        Self { attributes, words, is_removed: false }
+    }
 }
 
 /// All regions of all nodes.
@@ -29,17 +42,48 @@ pub(crate) struct Memory {
 impl Memory {
     /// Regions of zero bytes, at `Address` node and region as they stand in the lists.
     pub(crate) fn new(nodes: &[Vec<RegionAttributes>]) -> Self {
-        let region = |attributes: &RegionAttributes| {
-            assert!(attributes.bytes.is_multiple_of(8), "a region is a multiple of 8 bytes long");
-            let mut words = vec![0; (attributes.bytes / 8) as usize];
-            if attributes.bytes >= HUGE_BYTES_MIN {
-                prefer_huge_pages(&mut words);
-            }
-            Region { attributes: *attributes, words }
-        };
         assert!(nodes.len() <= 64 && nodes.iter().all(|regions| regions.len() <= 64), "at most 64 nodes of 64 regions");
-        let nodes = nodes.iter().map(|regions| regions.iter().map(region).collect()).collect();
+        let nodes = nodes.iter().map(|regions| regions.iter().copied().map(Region::new).collect()).collect();
         Self { nodes, absent: Vec::new(), touched: None }
+    }
+
+    /// A region of zero bytes for a node that has none, of which the first `there` bytes are there.
+    pub(crate) fn create(&mut self, node: u8, attributes: RegionAttributes, there: u64) {
+        assert!(node < 64, "at most 64 nodes of 64 regions");
+        let nodes = self.nodes.len().max(usize::from(node) + 1);
+        self.nodes.resize_with(nodes, Vec::new);
+        let regions = &mut self.nodes[usize::from(node)];
+        assert!(regions.is_empty(), "a node's region is removed before another one is created");
+        regions.push(Region::new(attributes));
+        let there = there.min(attributes.bytes);
+        if there < attributes.bytes {
+            self.discard(Address::new(node, 0, there), attributes.bytes - there);
+        }
+    }
+
+    /// The name of a node's region goes; its bytes, too, unless a client has it open.
+    pub(crate) fn remove(&mut self, node: u8, is_open: bool) {
+        if let Some(region) = self.nodes.get_mut(usize::from(node)).and_then(|regions| regions.first_mut()) {
+            region.is_removed = true;
+        }
+        if !is_open {
+            self.free_removed(node);
+        }
+    }
+
+    /// The last client has closed a region: what was removed is freed.
+    pub(crate) fn free_removed(&mut self, node: u8) {
+        let Some(regions) = self.nodes.get_mut(usize::from(node)) else { return };
+        if regions.first().is_some_and(|region| region.is_removed) {
+            regions.clear();
+            self.absent.retain(|(at, _)| at.node() != node);
+        }
+    }
+
+    /// The attributes of a node's region that has a name.
+    pub(crate) fn named(&self, node: u8) -> Option<RegionAttributes> {
+        let region = self.nodes.get(usize::from(node))?.first()?;
+        (!region.is_removed).then_some(region.attributes)
     }
 
     /// Gives the memory of a span back to the host; how many bytes.

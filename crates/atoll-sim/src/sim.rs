@@ -1,6 +1,7 @@
 //! A simulation: its options, its tasks, its run and how that ends.
 
 use crate::control::{ClientId, Control};
+use crate::fabric::{Presence, SimFabric};
 use crate::fault::{Faults, Fencing};
 use crate::guided::Guided;
 use crate::network::{Network, Service, Traffic};
@@ -171,6 +172,8 @@ pub(crate) struct Shared {
     pub(crate) world: RefCell<World>,
     pub(crate) seed: u64,
     pub(crate) epoch_ms: u64,
+    /// Who has which region open.
+    pub(crate) presence: Presence,
     /// By lane. Counted here as well, since the counts of wakers themselves are atomic: a poll
     /// would pay more for those than for finding its task.
     wakers: RefCell<Vec<Rc<Waker>>>,
@@ -255,7 +258,10 @@ impl Sim {
         let world = RefCell::new(World::new(&options));
         let SimOptions { seed, epoch_ms, steps_max, .. } = options;
         let (wakers, wakes, tasks) = (RefCell::default(), Arc::default(), RefCell::default());
-        Self { shared: Rc::new(Shared { world, seed, epoch_ms, wakers, wakes, tasks }), steps_max }
+        Self {
+            shared: Rc::new(Shared { world, seed, epoch_ms, presence: Presence::default(), wakers, wakes, tasks }),
+            steps_max,
+        }
     }
 
     /// As [`Sim::new`], with somebody who chooses the steps.
@@ -287,6 +293,11 @@ impl Sim {
     /// If the network has no such compute node.
     pub fn endpoint_on(&self, name: &str, compute_node: u16) -> SimEndpoint {
         SimEndpoint::new(self.shared.clone(), name, compute_node)
+    }
+
+    /// The control plane, as a process on a compute node has it.
+    pub fn fabric(&self, compute_node: u16) -> SimFabric {
+        SimFabric::new(self.shared.clone(), compute_node)
     }
 
     /// The endpoint of a memory node's own processor, which `service` says how fast takes messages;

@@ -1,9 +1,10 @@
 //! The simulated fabric passes the suite under every strategy, with and without its liberties.
 
 use atoll_fabric::Kind;
+use atoll_fabric::conformance::control::{self, ControlFixture, Done};
 use atoll_fabric::conformance::{self, Case, Fixture, REGION_BYTES};
 use atoll_sim::sim::region;
-use atoll_sim::{Faults, Fencing, Liberties, Sim, SimEndpoint, SimOptions, Strategy, for_each_seed};
+use atoll_sim::{Faults, Fencing, Liberties, Sim, SimEndpoint, SimFabric, SimOptions, Strategy, for_each_seed};
 
 struct Simulated {
     seed: u64,
@@ -67,4 +68,32 @@ fn unknown_outcomes_keep_their_contract_with_and_without_liberties() {
             conformance::run_unknown(&Simulated { seed, strategy, liberties, fencing, faults });
         });
     }
+}
+
+/// The control plane of a simulation without any region.
+struct Control {
+    sim: std::cell::RefCell<Sim>,
+}
+
+impl ControlFixture for Control {
+    type Fabric = SimFabric;
+
+    fn with(&self, plays: &dyn Fn(&SimFabric)) {
+        let seed = self.sim.borrow().seed();
+        self.sim.replace(Sim::new(SimOptions::with_nodes(seed, Vec::new())));
+        let fabric = self.sim.borrow().fabric(0);
+        plays(&fabric);
+    }
+
+    fn done(&self, done: Done) -> u64 {
+        self.sim.borrow().block_on(done).unwrap()
+    }
+}
+
+#[test]
+fn the_simulated_control_plane_keeps_its_contract() {
+    for_each_seed(20, |seed| {
+        let sim = Sim::new(SimOptions::with_nodes(seed, Vec::new())).into();
+        control::run(&Control { sim });
+    });
 }

@@ -3,7 +3,7 @@
 
 use atoll_fabric::batch::{Operation, Verb};
 use atoll_fabric::conformance::{self, Fixture, REGION_BYTES};
-use atoll_fabric::{Address, Batch, Endpoint, Identity, Kind, Limits, Origin, VerbError};
+use atoll_fabric::{Address, Batch, Endpoint, Identity, Kind, Limits, Origin, RegionAttributes, VerbError};
 use atoll_sim::sim::region;
 use atoll_sim::{Faults, Sim, SimEndpoint, SimOptions};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -251,8 +251,16 @@ impl Endpoint for Broken {
         self.inner.random()
     }
 
-    fn region_bytes(&self, node: u8) -> Option<u64> {
-        self.inner.region_bytes(node)
+    fn region_attributes(&self, node: u8) -> Option<RegionAttributes> {
+        self.inner.region_attributes(node)
+    }
+
+    fn wait(&self) {
+        self.inner.wait();
+    }
+
+    fn boot(&self) -> Option<u64> {
+        self.inner.boot()
     }
 
     fn limits(&self) -> Limits {

@@ -1,37 +1,44 @@
-//! One thread's client of a pool: the operations of a cache, without waiting.
+//! One thread's client of a pool: the operations of a cache, each of which ends when its method
+//! returns.
 //!
-//! Every method ends when it returns: over shared memory there is nothing to wait for. Promises, as
+//! Over shared memory there is nothing to wait for. Over a network the thread waits. Promises, as
 //! the design has them: lookups and changes of one key are linearizable, where a miss is an
 //! eviction; after a miss no older value of that key comes back; a set does not fail while
 //! something can be evicted.
 
 use crate::Pool;
+use crate::fabric::{AddressedFabric, EndpointOf, PoolFabric};
 use atoll_cache::{
     CacheError, Chosen, ExpireCondition, ExpireOutcome, Expiry, Meta, Number, SetOptions, SetOutcome, Stats, Value,
 };
-use atoll_fabric::run_ready;
-use atoll_fabric::shm::ShmEndpoint;
+use atoll_fabric::{Endpoint, block_on_with};
 
 /// The cache under the server, whichever engine its pool has, with methods that are futures.
-pub type Client = atoll_cache::Cache<Chosen<ShmEndpoint>>;
+pub type Client<F = AddressedFabric> = atoll_cache::Cache<Chosen<EndpointOf<F>>>;
 
 /// A client of a pool. Take one for every thread; dropping it gives its place back.
-pub struct Cache {
-    client: Client,
+pub struct Cache<F: PoolFabric = AddressedFabric> {
+    client: Client<F>,
     /// The value of the last hit, whose memory is used again.
     value: Value,
     /// Dropped after the client: whoever is the last to leave closes the pool.
-    _pool: Pool,
+    _pool: Pool<F>,
 }
 
-impl Cache {
-    pub(crate) fn new(client: Client, pool: Pool) -> Self {
+/// Waits until an operation that is pending may get further.
+#[cold]
+fn wait<E: Endpoint>(client: &atoll_cache::Cache<Chosen<E>>) {
+    client.engine().client().endpoint.wait();
+}
+
+impl<F: PoolFabric> Cache<F> {
+    pub(crate) fn new(client: Client<F>, pool: Pool<F>) -> Self {
         Self { client, value: Value::new(), _pool: pool }
     }
 
     /// The client underneath. A named pool outlives a reboot of its host only if a [`Pool`] is kept
     /// until the client is dropped.
-    pub fn into_client(self) -> Client {
+    pub fn into_client(self) -> Client<F> {
         self.client
     }
 
@@ -39,25 +46,28 @@ impl Cache {
     /// its next operation.
     #[inline]
     pub fn get(&mut self, key: &[u8]) -> Result<Option<&[u8]>, CacheError> {
-        let hit = run_ready(self.client.get(key, &mut self.value))?;
+        let hit = block_on_with(|| wait(&self.client), self.client.get(key, &mut self.value))?;
         Ok(hit.then(|| self.value.bytes()))
     }
 
     /// As [`Cache::get`], into a place of the caller's.
     #[inline]
     pub fn get_into(&mut self, key: &[u8], value: &mut Value) -> Result<bool, CacheError> {
-        run_ready(self.client.get(key, value))
+        block_on_with(|| wait(&self.client), self.client.get(key, value))
     }
 
     /// Looks many keys up at once, which is faster than one by one; `found(i, value)` is called for
     /// every `keys[i]` in order.
     pub fn get_many(&mut self, keys: &[&[u8]], mut found: impl FnMut(usize, Option<&[u8]>)) -> Result<(), CacheError> {
-        run_ready(self.client.get_many(keys, |index, value| found(index, value.map(Value::bytes))))
+        block_on_with(
+            || wait(&self.client),
+            self.client.get_many(keys, |index, value| found(index, value.map(Value::bytes))),
+        )
     }
 
     /// What is known of `key`'s object besides its value.
     pub fn peek(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
-        run_ready(self.client.peek(key))
+        block_on_with(|| wait(&self.client), self.client.peek(key))
     }
 
     /// Whether `key` is there.
@@ -73,7 +83,7 @@ impl Cache {
 
     /// Sets `key` to `value` under conditions or for a time.
     pub fn set_with(&mut self, key: &[u8], value: &[u8], options: &SetOptions) -> Result<SetOutcome, CacheError> {
-        run_ready(self.client.set(key, value, options))
+        block_on_with(|| wait(&self.client), self.client.set(key, value, options))
     }
 
     /// As [`Cache::set_with`], and gives the value that was there.
@@ -83,18 +93,21 @@ impl Cache {
         value: &[u8],
         options: &SetOptions,
     ) -> Result<(SetOutcome, Option<&[u8]>), CacheError> {
-        let outcome = run_ready(self.client.set_returning(key, value, options, Some(&mut self.value)))?;
+        let outcome = block_on_with(
+            || wait(&self.client),
+            self.client.set_returning(key, value, options, Some(&mut self.value)),
+        )?;
         Ok((outcome, outcome.old.is_some().then(|| self.value.bytes())))
     }
 
     /// Removes `key`; says whether it was there.
     pub fn delete(&mut self, key: &[u8]) -> Result<bool, CacheError> {
-        run_ready(self.client.delete(key))
+        block_on_with(|| wait(&self.client), self.client.delete(key))
     }
 
     /// Removes `key` and gives the value that was there.
     pub fn take(&mut self, key: &[u8]) -> Result<Option<&[u8]>, CacheError> {
-        let found = run_ready(self.client.take(key, Some(&mut self.value)))?;
+        let found = block_on_with(|| wait(&self.client), self.client.take(key, Some(&mut self.value)))?;
         Ok(found.then(|| self.value.bytes()))
     }
 
@@ -105,53 +118,53 @@ impl Cache {
         expiry: Expiry,
         condition: ExpireCondition,
     ) -> Result<ExpireOutcome, CacheError> {
-        run_ready(self.client.expire(key, expiry, condition))
+        block_on_with(|| wait(&self.client), self.client.expire(key, expiry, condition))
     }
 
     /// Adds `by` to the decimal integer at `key`, an absent one being 0.
     pub fn increment(&mut self, key: &[u8], by: i64) -> Result<Number<i64>, CacheError> {
-        run_ready(self.client.increment(key, by))
+        block_on_with(|| wait(&self.client), self.client.increment(key, by))
     }
 
     /// Adds `by` to the decimal number at `key`, an absent one being 0.
     pub fn increment_float(&mut self, key: &[u8], by: f64) -> Result<Number<f64>, CacheError> {
-        run_ready(self.client.increment_float(key, by))
+        block_on_with(|| wait(&self.client), self.client.increment_float(key, by))
     }
 
     /// Appends to the value of `key`, an absent one being empty; gives the new length.
     pub fn append(&mut self, key: &[u8], suffix: &[u8]) -> Result<usize, CacheError> {
-        run_ready(self.client.append(key, suffix))
+        block_on_with(|| wait(&self.client), self.client.append(key, suffix))
     }
 
     /// Puts `prefix` before the value of `key`, an absent one being empty; gives the new length.
     pub fn prepend(&mut self, key: &[u8], prefix: &[u8]) -> Result<usize, CacheError> {
-        run_ready(self.client.prepend(key, prefix))
+        block_on_with(|| wait(&self.client), self.client.prepend(key, prefix))
     }
 
     /// The bytes from `start` to `end`, both inclusive and, if negative, counted from the end.
     pub fn get_range(&mut self, key: &[u8], start: i64, end: i64) -> Result<&[u8], CacheError> {
-        run_ready(self.client.get_range(key, start, end, &mut self.value))
+        block_on_with(|| wait(&self.client), self.client.get_range(key, start, end, &mut self.value))
     }
 
     /// Overwrites the value from `offset` on, padding with zero bytes; gives the new length.
     pub fn set_range(&mut self, key: &[u8], offset: usize, bytes: &[u8]) -> Result<usize, CacheError> {
-        run_ready(self.client.set_range(key, offset, bytes))
+        block_on_with(|| wait(&self.client), self.client.set_range(key, offset, bytes))
     }
 
     /// Shows at least `count` keys from `cursor` on, if there are as many, and gives the cursor to
     /// go on from; 0 begins and ends.
     pub fn scan(&mut self, cursor: u64, count: usize, each: impl FnMut(&[u8])) -> Result<u64, CacheError> {
-        run_ready(self.client.scan(cursor, count, each))
+        block_on_with(|| wait(&self.client), self.client.scan(cursor, count, each))
     }
 
     /// Removes every key that was present when it began; gives how many it removed.
     pub fn flush(&mut self) -> Result<u64, CacheError> {
-        run_ready(self.client.flush())
+        block_on_with(|| wait(&self.client), self.client.flush())
     }
 
     /// Objects in the pool.
     pub fn objects(&mut self) -> Result<u64, CacheError> {
-        run_ready(self.client.objects())
+        block_on_with(|| wait(&self.client), self.client.objects())
     }
 
     /// Looks after the other clients, if that was not done within the last tenth of a second: what
@@ -162,7 +175,7 @@ impl Cache {
     /// everybody is idle nobody repairs anything. Nothing wrong is served until then; what the dead
     /// client held is only not used.
     pub fn tend(&mut self) -> Result<(), CacheError> {
-        run_ready(self.client.tend())
+        block_on_with(|| wait(&self.client), self.client.tend())
     }
 
     /// The longest value that this pool takes.

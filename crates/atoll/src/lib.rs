@@ -35,6 +35,7 @@
 
 pub mod cache;
 pub mod command;
+pub mod fabric;
 pub mod pool;
 
 pub use atoll_cache::audit::Audit;

@@ -9,7 +9,9 @@ use atoll_cache::{Cache, SetOptions, Value};
 use atoll_cases::{Case, Stored, load};
 use atoll_fabric::batch::Operation;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
-use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity, Intent, Limits, Origin, VerbError, run_ready};
+use atoll_fabric::{
+    Address, Batch, Buffer, Endpoint, Identity, Intent, Limits, Origin, RegionAttributes, VerbError, run_ready,
+};
 use atoll_pool::registry::{Member, Protection};
 use atoll_pool::{ChunkState, Pool, chunks};
 use atoll_sim::{After, ClientId, Fault};
@@ -95,8 +97,16 @@ impl Endpoint for Counting {
         self.inner.random()
     }
 
-    fn region_bytes(&self, node: u8) -> Option<u64> {
-        self.inner.region_bytes(node)
+    fn region_attributes(&self, node: u8) -> Option<RegionAttributes> {
+        self.inner.region_attributes(node)
+    }
+
+    fn wait(&self) {
+        self.inner.wait();
+    }
+
+    fn boot(&self) -> Option<u64> {
+        self.inner.boot()
     }
 
     fn limits(&self) -> Limits {

@@ -21,9 +21,9 @@
 //! identities in a table.
 
 use super::descriptor::Descriptor;
-use super::mapping::{ShmError, path_of};
-use super::process::{Holders, random_word};
-use crate::Identity;
+use super::mapping::path_of;
+use super::process::{peers_of, random_word};
+use crate::{FabricError, Hold, Identity, Peers, Sharing};
 use std::collections::HashSet;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -60,11 +60,11 @@ pub(super) type FileId = (u64, u64);
 struct LockFile(Descriptor);
 
 impl LockFile {
-    fn open(name: &str, path: &Path) -> Result<Self, ShmError> {
+    fn open(name: &str, path: &Path) -> Result<Self, FabricError> {
         match Descriptor::open(path) {
             Ok(descriptor) => Ok(Self(descriptor)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(ShmError::Absent(name.to_owned())),
-            Err(source) => Err(ShmError::System { name: name.to_owned(), what: "open the file", source }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(FabricError::Absent(name.to_owned())),
+            Err(source) => Err(FabricError::System { name: name.to_owned(), what: "open the file", source }),
         }
     }
 
@@ -158,18 +158,13 @@ pub struct RegionLock {
 }
 
 impl RegionLock {
-    /// Waits until no process makes the region `name` anew or removes it.
-    pub fn shared(name: &str) -> Result<Self, ShmError> {
-        Self::take(name, Lock::Shared)
-    }
-
-    /// Waits until no other process opens the region `name`, makes it anew or removes it.
-    pub fn alone(name: &str) -> Result<Self, ShmError> {
-        Self::take(name, Lock::Alone)
-    }
-
-    fn take(name: &str, lock: Lock) -> Result<Self, ShmError> {
+    /// Waits until no other process holds the region `name` in a way that excludes this.
+    pub(super) fn take(name: &str, sharing: Sharing) -> Result<Self, FabricError> {
         let path = path_of(name)?;
+        let lock = match sharing {
+            Sharing::Shared => Lock::Shared,
+            Sharing::Alone => Lock::Alone,
+        };
         loop {
             let file = LockFile::open(name, &path)?;
             file.set(lock, OPENING).map_err(unlockable(name))?;
@@ -180,20 +175,20 @@ impl RegionLock {
             }
         }
     }
+}
 
-    /// The processes that have the region open, as far as this one sees them.
-    pub fn holders(&self) -> Holders {
-        Holders::of(self.file.0.number())
+impl Hold for RegionLock {
+    fn is_in_use(&self) -> Result<bool, FabricError> {
+        self.file.is_locked(PRESENCE).map_err(unlockable(&self.name))
     }
 
-    /// Whether a process has the region open, this one included.
-    pub fn is_in_use(&self) -> Result<bool, ShmError> {
-        self.file.is_locked(PRESENCE).map_err(unlockable(&self.name))
+    fn peers(&self) -> Peers {
+        peers_of(self.file.0.number())
     }
 }
 
-fn unlockable(name: &str) -> impl Fn(io::Error) -> ShmError {
-    move |source| ShmError::System { name: name.to_owned(), what: "lock the file", source }
+fn unlockable(name: &str) -> impl Fn(io::Error) -> FabricError {
+    move |source| FabricError::System { name: name.to_owned(), what: "lock the file", source }
 }
 
 /// How a process has a region open, and its endpoints that live. Of an anonymous region there is no
@@ -213,14 +208,14 @@ impl Presence {
     }
 
     /// Has the region `name` open, once no process makes it anew.
-    pub(super) fn shared(name: &str) -> Result<Self, ShmError> {
+    pub(super) fn shared(name: &str) -> Result<Self, FabricError> {
         let file = LockFile::open(name, &path_of(name)?)?;
         file.set(Lock::Shared, PRESENCE).map_err(unlockable(name))?;
         Ok(Self { file: Some(file), own: Mutex::default() })
     }
 
     /// Has the region `name` open alone; `None` if another process has it open.
-    pub(super) fn alone(name: &str) -> Result<Option<Self>, ShmError> {
+    pub(super) fn alone(name: &str) -> Result<Option<Self>, FabricError> {
         let file = LockFile::open(name, &path_of(name)?)?;
         let is_alone = file.try_set(Lock::Alone, PRESENCE).map_err(unlockable(name))?;
         Ok(is_alone.then(|| Self { file: Some(file), own: Mutex::default() }))

@@ -6,6 +6,7 @@
 //! that can be, which only makes it faster.
 
 use super::lock::FileId;
+use crate::FabricError;
 use std::ffi::c_void;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -19,57 +20,13 @@ pub(super) const PAGE_BYTES: u64 = 4096;
 /// Bytes of a huge page: pages are provided in pieces of so many.
 pub(super) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Why a region could not be created, opened or removed.
-#[derive(Debug, thiserror::Error)]
-pub enum ShmError {
-    /// The name is neither `shm:/NAME` nor a path.
-    #[error("`{0}` names no region: write shm:/NAME (letters, digits, `.`, `_`, `-`), or the path of a file")]
-    BadName(String),
-    /// Somebody created it before.
-    #[error("{0} exists: open it, remove it first, or choose another name")]
-    Exists(String),
-    /// Nobody created it.
-    #[error("{0} does not exist: create it first (atoll pool create)")]
-    Absent(String),
-    /// The host has no room for all of it.
-    #[error("no room for {bytes} bytes in {name}: {why}; choose a smaller capacity, or free memory")]
-    NoRoom {
-        /// The region's name.
-        name: String,
-        /// Bytes wanted.
-        bytes: u64,
-        /// What is in the way, and how to change it.
-        why: String,
-    },
-    /// The size is not usable.
-    #[error("{name} has {bytes} bytes: a region has at least {least} and a multiple of 8")]
-    BadSize {
-        /// The region's name.
-        name: String,
-        /// Bytes found or wanted.
-        bytes: u64,
-        /// The least possible.
-        least: u64,
-    },
-    /// The system said no.
-    #[error("{name}: cannot {what}: {source}")]
-    System {
-        /// The region's name.
-        name: String,
-        /// What was tried.
-        what: &'static str,
-        /// The system's words.
-        source: io::Error,
-    },
-}
-
 /// The smallest region, one page.
 const BYTES_MIN: u64 = 4096;
 
 /// The file behind a region's name: `shm:/NAME` is `/dev/shm/atoll.NAME`, anything with a slash is
 /// a path. A NAME may end in `+N`, for node N of a pool.
-pub(super) fn path_of(name: &str) -> Result<PathBuf, ShmError> {
-    let bad = || ShmError::BadName(name.to_owned());
+pub(super) fn path_of(name: &str) -> Result<PathBuf, FabricError> {
+    let bad = || FabricError::BadName(name.to_owned());
     if let Some(short) = name.strip_prefix("shm:") {
         let short = short.strip_prefix('/').unwrap_or(short);
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
@@ -103,19 +60,19 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Anonymous memory of this process alone, without pages.
-    pub(super) fn anonymous(bytes: u64) -> Result<Self, ShmError> {
+    pub(super) fn anonymous(bytes: u64) -> Result<Self, FabricError> {
         Self::map("an anonymous region", None, bytes)
     }
 
     /// A new file of `bytes`, without pages.
-    pub(super) fn create(name: &str, bytes: u64) -> Result<(Self, FileId), ShmError> {
+    pub(super) fn create(name: &str, bytes: u64) -> Result<(Self, FileId), FabricError> {
         use std::os::unix::fs::OpenOptionsExt;
         let path = path_of(name)?;
         check_size(name, bytes)?;
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true).mode(0o600);
         let file = options.open(&path).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => ShmError::Exists(name.to_owned()),
+            io::ErrorKind::AlreadyExists => FabricError::Exists(name.to_owned()),
             _ => system(name, "create the file", error),
         })?;
         let made = || {
@@ -128,10 +85,10 @@ impl Mapping {
     }
 
     /// An existing file.
-    pub(super) fn open(name: &str) -> Result<(Self, FileId), ShmError> {
+    pub(super) fn open(name: &str) -> Result<(Self, FileId), FabricError> {
         let path = path_of(name)?;
         let file = OpenOptions::new().read(true).write(true).open(&path).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => ShmError::Absent(name.to_owned()),
+            io::ErrorKind::NotFound => FabricError::Absent(name.to_owned()),
             _ => system(name, "open the file", error),
         })?;
         let bytes = file.metadata().map_err(|error| system(name, "size the file", error))?.len();
@@ -157,7 +114,7 @@ impl Mapping {
         self.bytes as u64
     }
 
-    fn map(name: &str, file: Option<File>, bytes: u64) -> Result<Self, ShmError> {
+    fn map(name: &str, file: Option<File>, bytes: u64) -> Result<Self, FabricError> {
         check_size(name, bytes)?;
         let too_large = || system(name, "map", io::ErrorKind::OutOfMemory.into());
         let bytes = usize::try_from(bytes).map_err(|_| too_large())?;
@@ -208,7 +165,7 @@ impl Mapping {
     }
 
     /// Brings what was written to the file's disk.
-    pub(super) fn sync(&self, name: &str) -> Result<(), ShmError> {
+    pub(super) fn sync(&self, name: &str) -> Result<(), FabricError> {
         // SAFETY: the span is our own mapping; the call reads it and changes nothing.
         let rc = unsafe { libc::msync(self.base.as_ptr().cast::<c_void>(), self.bytes, libc::MS_SYNC) };
         if rc == 0 { Ok(()) } else { Err(system(name, "bring it to the disk", io::Error::last_os_error())) }
@@ -303,18 +260,18 @@ impl Drop for Mapping {
     }
 }
 
-fn check_size(name: &str, bytes: u64) -> Result<(), ShmError> {
+fn check_size(name: &str, bytes: u64) -> Result<(), FabricError> {
     if bytes < BYTES_MIN || !bytes.is_multiple_of(8) {
-        return Err(ShmError::BadSize { name: name.to_owned(), bytes, least: BYTES_MIN });
+        return Err(FabricError::BadSize { name: name.to_owned(), bytes, least: BYTES_MIN });
     }
     Ok(())
 }
 
-fn file_id(name: &str, file: &File) -> Result<FileId, ShmError> {
+fn file_id(name: &str, file: &File) -> Result<FileId, FabricError> {
     let found = file.metadata().map_err(|error| system(name, "look at the file", error))?;
     Ok((found.dev(), found.ino()))
 }
 
-fn system(name: &str, what: &'static str, source: io::Error) -> ShmError {
-    ShmError::System { name: name.to_owned(), what, source }
+fn system(name: &str, what: &'static str, source: io::Error) -> FabricError {
+    FabricError::System { name: name.to_owned(), what, source }
 }

@@ -4,16 +4,15 @@
 //! control plane maps them, once for all endpoints of the process, and verbs look them up without a
 //! lock. A node that was mapped stays mapped.
 
-use super::{ShmError, ShmRegion};
-use crate::VerbError;
-use crate::region::Region;
+use super::ShmRegion;
+use crate::{FabricError, Region, VerbError};
 use std::sync::{Arc, OnceLock};
 
 /// Most memory nodes that an [`Address`](crate::Address) can tell apart.
 pub const NODES_MAX: usize = 64;
 
 /// How the region of a node is found, by the node's number.
-type Opener = Box<dyn Fn(u8) -> Result<ShmRegion, ShmError> + Send + Sync>;
+type Opener = Box<dyn Fn(u8) -> Result<ShmRegion, FabricError> + Send + Sync>;
 
 /// The memory nodes besides node 0 that endpoints of this process reach.
 pub struct ShmNodes {
@@ -25,8 +24,13 @@ pub struct ShmNodes {
 impl ShmNodes {
     /// Nobody yet; `opener` maps the region of a node once somebody wants to
     /// [reach](crate::Endpoint::reach) it.
-    pub fn new(opener: impl Fn(u8) -> Result<ShmRegion, ShmError> + Send + Sync + 'static) -> Self {
+    pub fn new(opener: impl Fn(u8) -> Result<ShmRegion, FabricError> + Send + Sync + 'static) -> Self {
         Self { regions: [const { OnceLock::new() }; NODES_MAX], opener: Box::new(opener) }
+    }
+
+    /// Those alone that this process [inserts](ShmNodes::insert).
+    pub fn none() -> Self {
+        Self::new(|_| Err(FabricError::Absent("a memory node of another process".to_owned())))
     }
 
     /// Those of a pool whose home has this name: node `n` is the region [`ShmNodes::name`]`(home,

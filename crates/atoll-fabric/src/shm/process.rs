@@ -5,87 +5,53 @@
 //! seen in `/proc/PID/fdinfo`, as far as `/proc` shows other processes.
 
 use super::lock::locked_span;
-use crate::{Identity, Origin};
-use std::collections::{HashMap, HashSet};
+use crate::{Identity, Origin, PeerState, Peers};
 use std::ffi::c_void;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// What is known of the process behind an endpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProcessState {
-    /// It is there, and runs or sleeps.
-    Running,
-    /// It was stopped (by SIGSTOP, from a terminal, by a debugger) and may be resumed.
-    Stopped,
-    /// It will never do anything again: what it could write may be reused.
-    Dead,
-    /// It is alive, and `/proc` does not show it: it is in a container, or another user's. So it
-    /// may run or be stopped.
-    NotVisible,
-}
 
 /// This process, as it sees itself.
 pub(super) fn origin() -> Origin {
     Origin { pid: std::process::id(), namespace: namespace() }
 }
 
-/// The processes that have a region open, as `/proc` shows them here.
-#[derive(Clone, Debug, Default)]
-pub struct Holders {
-    /// By identity of their endpoints.
-    by_identity: HashMap<Identity, u32>,
-    present: HashSet<u32>,
+/// The processes that have the region open whose locks this process sets by a descriptor of its
+/// own, as `/proc` shows them here.
+pub(super) fn peers_of(descriptor: Option<i32>) -> Peers {
+    let mut peers = Peers::default();
+    let Some(file) = descriptor.and_then(locked_file) else { return peers };
+    let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    for pid in pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok()) {
+        add_locked(&mut peers, pid, &file);
+    }
+    peers
 }
 
-impl Holders {
-    /// Those of the region whose locks this process sets by a descriptor of its own.
-    pub(super) fn of(descriptor: Option<i32>) -> Self {
-        let mut holders = Self::default();
-        let Some(file) = descriptor.and_then(locked_file) else { return holders };
-        let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-        for pid in pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok()) {
-            holders.add(pid, &file);
-        }
-        holders
-    }
-
-    /// Adds what one process has locked.
-    fn add(&mut self, pid: u32, file: &str) {
-        let descriptors = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
-        for info in descriptors.filter_map(|entry| std::fs::read_to_string(entry.path()).ok()) {
-            for (of, first, last) in info.lines().filter_map(lock_of) {
-                if of != file {
-                    continue;
-                }
-                let (identities, is_present) = locked_span(first, last);
-                self.by_identity.extend(identities.into_iter().flatten().map(|bits| (Identity::from_bits(bits), pid)));
-                if is_present {
-                    self.present.insert(pid);
-                }
+/// Adds what one process has locked.
+fn add_locked(peers: &mut Peers, pid: u32, file: &str) {
+    let descriptors = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
+    for info in descriptors.filter_map(|entry| std::fs::read_to_string(entry.path()).ok()) {
+        for (of, first, last) in info.lines().filter_map(lock_of) {
+            if of != file {
+                continue;
+            }
+            let (identities, is_present) = locked_span(first, last);
+            for bits in identities.into_iter().flatten() {
+                peers.add_endpoint(Identity::from_bits(bits), pid);
+            }
+            if is_present {
+                peers.add(pid);
             }
         }
     }
+}
 
-    /// The process of an endpoint, by the pid that it has here.
-    pub fn pid(&self, identity: Identity) -> Option<u32> {
-        self.by_identity.get(&identity).copied()
-    }
-
-    /// All of them, in order.
-    pub fn pids(&self) -> Vec<u32> {
-        let mut pids: Vec<u32> = self.present.iter().copied().collect();
-        pids.sort_unstable();
-        pids
-    }
-
-    /// What can be seen of the process behind an endpoint that is alive.
-    pub(super) fn state(&self, identity: Identity) -> ProcessState {
-        match self.pid(identity).and_then(scheduler_state) {
-            Some(b'T' | b't') => ProcessState::Stopped,
-            Some(_) => ProcessState::Running,
-            None => ProcessState::NotVisible,
-        }
+/// What can be seen of the process behind an endpoint that is alive.
+pub(super) fn state_of(identity: Identity, peers: &Peers) -> PeerState {
+    match peers.pid(identity).and_then(scheduler_state) {
+        Some(b'T' | b't') => PeerState::Stopped,
+        Some(_) => PeerState::Running,
+        None => PeerState::NotVisible,
     }
 }
 
@@ -100,9 +66,9 @@ pub(super) fn kill(descriptor: Option<i32>, pid: u32, identity: Identity) -> boo
     }
     // Looked at behind the pidfd: a pid that was another process's when the pidfd was made does not
     // have the lock, and one that is another's now makes the signal fail.
-    let mut holders = Holders::default();
-    holders.add(pid, &file);
-    let is_holder = holders.pid(identity) == Some(pid);
+    let mut peers = Peers::default();
+    add_locked(&mut peers, pid, &file);
+    let is_holder = peers.pid(identity) == Some(pid);
     // SAFETY: sends a signal to another process; no memory of this one is involved.
     let sent = is_holder
         && unsafe { libc::syscall(libc::SYS_pidfd_send_signal, process, libc::SIGKILL, std::ptr::null::<c_void>(), 0) }
@@ -148,7 +114,7 @@ fn namespace() -> u64 {
 }
 
 /// The boot id of the host, as a number; `None` where it cannot be read.
-pub fn boot() -> Option<u64> {
+pub(super) fn boot() -> Option<u64> {
     static BOOT: OnceLock<Option<u64>> = OnceLock::new();
     *BOOT.get_or_init(|| {
         let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;

@@ -60,7 +60,7 @@ impl Drop for Leaver {
             let flush = self.endpoint.flush().await;
             self.errors.borrow_mut().extend([write, flush].into_iter().filter_map(Result::err));
         };
-        atoll_fabric::endpoint::run_ready(leave);
+        atoll_fabric::run_ready(leave);
     }
 }
 

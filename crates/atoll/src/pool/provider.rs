@@ -6,8 +6,8 @@
 //! time to time; meanwhile the pool is as large as what is there.
 
 use super::{OpenError, Opened, Pool};
-use atoll_fabric::shm::{ShmEndpoint, ShmError};
-use atoll_fabric::{Address, run_ready};
+use crate::fabric::PoolFabric;
+use atoll_fabric::{Address, Endpoint, block_on};
 use atoll_pool::provision::{self, Provided, Step};
 use atoll_pool::{Layout, PoolError};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -27,9 +27,9 @@ pub(super) struct Provider {
 }
 
 impl Provider {
-    pub(super) fn begin(opened: &Opened) -> Result<Self, OpenError> {
+    pub(super) fn begin<F: PoolFabric>(opened: &Opened<F>) -> Result<Self, OpenError> {
         let (endpoint, pool) = (opened.endpoint(), opened.chosen.pool().clone());
-        let provided = run_ready(provision::provided(&endpoint, &pool.layout)).map_err(PoolError::Verb)?;
+        let provided = block_on(&endpoint, provision::provided(&endpoint, &pool.layout)).map_err(PoolError::Verb)?;
         let end = Arc::<(Mutex<bool>, Condvar)>::default();
         if provided.is_all(&pool.layout) {
             return Ok(Self { end, thread: None });
@@ -54,10 +54,10 @@ impl Drop for Provider {
     }
 }
 
-fn provide_until((end, told): &(Mutex<bool>, Condvar), endpoint: &ShmEndpoint, layout: &Layout) {
+fn provide_until<E: Endpoint>((end, told): &(Mutex<bool>, Condvar), endpoint: &E, layout: &Layout) {
     let mut tables_next = Address::new(0, 0, 0);
     loop {
-        let wait = match run_ready(provision::provide_next(endpoint, layout, &mut tables_next)) {
+        let wait = match block_on(endpoint, provision::provide_next(endpoint, layout, &mut tables_next)) {
             Ok(Step::More) => Duration::ZERO,
             Ok(Step::NoMemory) => RETRY_PERIOD,
             Ok(Step::All) | Err(_) => return,
@@ -70,38 +70,32 @@ fn provide_until((end, told): &(Mutex<bool>, Condvar), endpoint: &ShmEndpoint, l
     }
 }
 
-impl Pool {
+impl<F: PoolFabric> Pool<F> {
     /// Provides all memory of the pool that is not there yet; `progress` is told the bytes that are
     /// there, and of how many.
     ///
     /// # Errors
-    /// [`ShmError::NoRoom`] if the host runs out of it. The pool is as large then as what is there.
+    /// [`FabricError::NoRoom`](atoll_fabric::FabricError::NoRoom) if the host runs out of it. The pool is as large then as what is there.
     pub fn provide(&self, mut progress: impl FnMut(u64, u64)) -> Result<(), OpenError> {
         let (endpoint, pool) = (self.endpoint(), self.0.chosen.pool());
         let capacity = pool.settings.capacity_bytes;
         let mut tables_next = Address::new(0, 0, 0);
         loop {
             progress(self.provided_bytes(), capacity);
-            match run_ready(provision::provide_next(&endpoint, &pool.layout, &mut tables_next)) {
+            match block_on(&endpoint, provision::provide_next(&endpoint, &pool.layout, &mut tables_next)) {
                 Ok(Step::More) => {}
                 Ok(Step::All) => return Ok(()),
-                Ok(Step::NoMemory) => return Err(self.no_room(capacity).into()),
+                Ok(Step::NoMemory) => return Err(self.0.fabric.no_room(capacity).into()),
                 Err(error) => return Err(PoolError::Verb(error).into()),
             }
         }
     }
 
-    fn no_room(&self, bytes: u64) -> ShmError {
-        let room = atoll_fabric::shm::host::Room::of_region(self.name());
-        let why = room.map_or_else(|| "the host has no memory left".to_owned(), |room| room.to_string());
-        ShmError::NoRoom { name: self.name().unwrap_or("an anonymous region").to_owned(), bytes, why }
-    }
-
     /// Bytes of the capacity whose memory is there. A pool is used while the rest is still being
     /// provided, and is as large as what is there.
     pub fn provided_bytes(&self) -> u64 {
-        let pool = self.0.chosen.pool();
-        let provided = run_ready(provision::provided(&self.endpoint(), &pool.layout));
+        let (endpoint, pool) = (self.endpoint(), self.0.chosen.pool());
+        let provided = block_on(&endpoint, provision::provided(&endpoint, &pool.layout));
         let added = self.capacity_bytes() - pool.settings.capacity_bytes;
         provided.unwrap_or(Provided { chunks: 0, tables: false }).bytes(pool) + added
     }

@@ -10,7 +10,8 @@
 
 use super::nodes::remove_node;
 use super::{OpenError, Pool};
-use atoll_fabric::shm::{RegionLock, ShmError, ShmNodes, ShmRegion};
+use crate::fabric::{self, PoolFabric};
+use atoll_fabric::{Fabric, FabricError, Hold, Sharing};
 use atoll_pool::{PoolError, header};
 
 /// Why a pool was not removed. Nothing was.
@@ -40,8 +41,8 @@ pub enum RemoveError {
     },
 }
 
-impl From<ShmError> for RemoveError {
-    fn from(error: ShmError) -> Self {
+impl From<FabricError> for RemoveError {
+    fn from(error: FabricError) -> Self {
         Self::Open(error.into())
     }
 }
@@ -71,52 +72,55 @@ pub(crate) fn shown_processes(pids: &[u32]) -> String {
 impl Pool {
     /// Removes the names of a pool that no process has open, this one included.
     pub fn remove(name: &str) -> Result<Removed, RemoveError> {
-        Self::remove_by(name, false)
+        Self::remove_on(&fabric::addressed(name)?, false)
     }
 
     /// The same of a pool that is in use or damaged, too, and of what a process left that died
     /// while it made a pool.
     pub fn remove_by_force(name: &str) -> Result<Removed, RemoveError> {
-        Self::remove_by(name, true)
+        Self::remove_on(&fabric::addressed(name)?, true)
     }
+}
 
-    fn remove_by(name: &str, by_force: bool) -> Result<Removed, RemoveError> {
+impl<F: PoolFabric> Pool<F> {
+    /// As [`Pool::remove`] or [`Pool::remove_by_force`], on a fabric of choice.
+    pub fn remove_on(fabric: &F, by_force: bool) -> Result<Removed, RemoveError> {
+        let address = |node| fabric.region_address(node).unwrap_or_default();
         let mut removed = Removed::default();
         // No process opens it meanwhile.
-        let lock = match RegionLock::alone(name) {
+        let lock = match fabric.hold(0, Sharing::Alone) {
             Ok(lock) => Some(lock),
-            Err(ShmError::Absent(_)) => None,
+            Err(FabricError::Absent(_)) => None,
             Err(error) => return Err(error.into()),
         };
         let mut bytes = 0;
         if let Some(lock) = &lock {
-            bytes = removable(name, by_force)?;
+            bytes = removable(fabric, by_force)?;
             removed.in_use = lock.is_in_use()?;
-            removed.pids = lock.holders().pids();
+            removed.pids = lock.peers().pids();
             if removed.in_use && !by_force {
-                return Err(RemoveError::InUse { name: name.to_owned(), pids: removed.pids });
+                return Err(RemoveError::InUse { name: address(0), pids: removed.pids });
             }
         }
         // The home last: a process that dies in between leaves something that can be removed by its
         // name.
         for node in 1..header::NODES_MAX as u8 {
-            let region = ShmNodes::name(name, node);
-            match remove_node(&region, by_force) {
+            match remove_node(fabric, node, by_force) {
                 Ok(Some(bytes)) => {
-                    removed.regions.push(region);
+                    removed.regions.push(address(node));
                     removed.bytes += bytes;
                 }
                 Ok(None) => {}
                 // What has such a name and is no memory node stays; and there may be no such name.
-                Err(ShmError::Exists(_) | ShmError::BadSize { .. } | ShmError::BadName(_)) => {}
+                Err(FabricError::Exists(_) | FabricError::BadSize { .. } | FabricError::BadName(_)) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        match ShmRegion::remove(name) {
-            Err(ShmError::Absent(_)) if !removed.regions.is_empty() => {}
+        match fabric.remove(0) {
+            Err(FabricError::Absent(_)) if !removed.regions.is_empty() => {}
             Err(error) => return Err(error.into()),
             Ok(()) => {
-                removed.regions.insert(0, name.to_owned());
+                removed.regions.insert(0, address(0));
                 removed.bytes += bytes;
             }
         }
@@ -125,13 +129,13 @@ impl Pool {
 }
 
 /// The bytes of the file of that name, if it may be removed.
-fn removable(name: &str, by_force: bool) -> Result<u64, RemoveError> {
-    let (words, bytes) = ShmRegion::beginning(name)?;
+fn removable(fabric: &impl Fabric, by_force: bool) -> Result<u64, RemoveError> {
+    let (words, bytes) = fabric.beginning(0)?;
     match header::decode(&words, bytes) {
         Ok(_) | Err(PoolError::Version { .. }) => Ok(bytes),
         Err(PoolError::NotAPool) if words[0] != 0 => Err(OpenError::Pool(PoolError::NotAPool).into()),
         Err(error @ PoolError::NotTheHome { .. }) => Err(OpenError::Pool(error).into()),
         Err(_) if by_force => Ok(bytes),
-        Err(why) => Err(RemoveError::Unsound { name: name.to_owned(), why }),
+        Err(why) => Err(RemoveError::Unsound { name: fabric.region_address(0).unwrap_or_default(), why }),
     }
 }

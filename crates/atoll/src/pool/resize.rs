@@ -2,8 +2,9 @@
 //! goes back to the host.
 
 use super::{OpenError, Pool};
+use crate::fabric::PoolFabric;
 use atoll_cache::{CacheError, Engine};
-use atoll_fabric::run_ready;
+use atoll_fabric::block_on;
 use atoll_pool::{Chunk, ChunkState, chunks};
 use std::time::{Duration, Instant};
 
@@ -55,7 +56,7 @@ pub struct Resized {
     pub held_bytes: u64,
 }
 
-impl Pool {
+impl<F: PoolFabric> Pool<F> {
     /// Makes the pool smaller by at least so many bytes, in whole chunks, while others use it;
     /// evicts what has no room any more and moves nothing. The memory goes back to the host where
     /// that can be. `progress` is told the chunks done, and of how many.
@@ -64,6 +65,7 @@ impl Pool {
         let chunk_bytes = self.0.chosen.pool().layout.chunk_bytes;
         let wanted = bytes.div_ceil(chunk_bytes);
         let client = self.0.join()?;
+        let endpoint = &client.client().endpoint;
         let info = self.info().map_err(ended(0, wanted))?;
         let chunks = info.chunks - info.chunks_retired;
         if wanted > chunks.saturating_sub(CHUNKS_LEAST) {
@@ -72,13 +74,13 @@ impl Pool {
         let mut done = 0;
         while done < wanted {
             progress(done, wanted);
-            done += run_ready(client.retire_chunks(wanted - done)).map_err(ended(done, wanted))?;
+            done += block_on(endpoint, client.retire_chunks(wanted - done)).map_err(ended(done, wanted))?;
         }
         progress(wanted, wanted);
         let mut waiting = u64::MAX;
         let mut deadline = Instant::now();
         loop {
-            let left = run_ready(client.discard_retired()).map_err(ended(wanted, wanted))?;
+            let left = block_on(endpoint, client.discard_retired()).map_err(ended(wanted, wanted))?;
             if left < waiting {
                 (waiting, deadline) = (left, Instant::now() + DISCARD_PATIENCE);
             }
@@ -87,9 +89,9 @@ impl Pool {
             }
             std::thread::sleep(DISCARD_STEP);
             // Another client that makes the pool smaller waits for this one.
-            run_ready(client.tend()).map_err(ended(wanted, wanted))?;
+            block_on(endpoint, client.tend()).map_err(ended(wanted, wanted))?;
         }
-        run_ready(client.leave()).map_err(ended(wanted, wanted))?;
+        block_on(endpoint, client.leave()).map_err(ended(wanted, wanted))?;
         let left = self.info().map_err(ended(wanted, wanted))?.chunks_undiscarded;
         Ok(Resized { chunks: wanted, bytes: wanted * chunk_bytes, held_bytes: left * chunk_bytes })
     }
@@ -101,10 +103,11 @@ impl Pool {
         let chunk_bytes = self.0.chosen.pool().layout.chunk_bytes;
         let (wanted, mut done) = (bytes / chunk_bytes, 0);
         let client = self.0.join()?;
-        while done < wanted && run_ready(client.restore_chunk()).map_err(ended(done, wanted))? {
+        let endpoint = &client.client().endpoint;
+        while done < wanted && block_on(endpoint, client.restore_chunk()).map_err(ended(done, wanted))? {
             done += 1;
         }
-        run_ready(client.leave()).map_err(ended(done, wanted))?;
+        block_on(endpoint, client.leave()).map_err(ended(done, wanted))?;
         Ok(Resized { chunks: done, bytes: done * chunk_bytes, held_bytes: 0 })
     }
 }

@@ -1,0 +1,129 @@
+//! How verbs are executed: the words that they are for, and the barriers between them.
+
+use super::ShmRegion;
+use super::endpoint::ShmEndpoint;
+use super::order::{Access, LOCKED_ATOMICS, Order};
+use super::words::Words;
+use crate::batch::{Operation, Verb};
+use crate::{Address, Batch, VerbError};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl ShmEndpoint {
+    /// had: for all but what is known to be there of node 0's first region. Out of the way of that,
+    /// which it would slow down if it were inlined.
+    #[cold]
+    #[inline(never)]
+    fn base_of(&self, at: Address, end: u64) -> Option<NonNull<u8>> {
+        let region = self.region_at(at).filter(|region| end <= region.mapping.bytes())?;
+        let is_there = region.touch(at.offset(), end);
+        if at.is_home() {
+            self.there.set(region.pages.there());
+        }
+        is_there.then(|| region.mapping.base())
+    }
+
+    /// The region of an address.
+    pub(super) fn region_at(&self, at: Address) -> Option<&Arc<ShmRegion>> {
+        match (at.node(), at.region()) {
+            (0, region) => self.regions.get(region as usize),
+            (node, 0) => self.nodes.as_ref()?.region(node),
+            _ => None,
+        }
+    }
+
+    /// The words at `at`, if they are words of a region.
+    #[inline(always)]
+    pub(super) fn words(&self, at: Address, bytes: u64) -> Option<Words> {
+        let end = at.offset().checked_add(bytes.next_multiple_of(8))?;
+        if !at.offset().is_multiple_of(8) {
+            return None;
+        }
+        let base = if at.is_home() && end <= self.there.get() { self.base } else { self.base_of(at, end)? };
+        // SAFETY: the span lies in the mapping, which lives as long as `self` (which holds the
+        // region, or the nodes that hold it and never let go of one); offsets and the base are
+        // multiples of 8; every access to a mapping in this crate goes through `Words`.
+        Some(unsafe { Words::new(base.add(at.offset() as usize), bytes.div_ceil(8) as usize) })
+    }
+
+    #[inline]
+    fn check(&self, verb: &Verb) -> Result<(), VerbError> {
+        match self.words(verb.at, verb.len()) {
+            Some(_) => Ok(()),
+            None => Err(self.refusal(verb.at, verb.len())),
+        }
+    }
+
+    /// Executes one checked verb behind what `order` has seen of its batch.
+    #[inline]
+    fn execute(&self, verb: &mut Verb, order: &mut Order<LOCKED_ATOMICS>) {
+        let Some(words) = self.words(verb.at, verb.len()) else {
+            unreachable!("verbs are checked before any executes")
+        };
+        match &mut verb.operation {
+            Operation::Read { into } => {
+                order.before(Access::Read, verb.fenced).stand();
+                words.load_into(into.words_mut());
+            }
+            Operation::ReadWord { value } => {
+                order.before(Access::Read, verb.fenced).stand();
+                *value = words.word().load(Ordering::Relaxed);
+            }
+            Operation::Write { from } => {
+                order.before(Access::Write, verb.fenced).stand();
+                words.store_from(from.words());
+            }
+            Operation::WriteWord { value } => {
+                order.before(Access::Write, verb.fenced).stand();
+                words.word().store(*value, Ordering::Relaxed);
+            }
+            Operation::CompareAndSwap { expected, desired, found } => {
+                order.before(Access::Atomic, verb.fenced).stand();
+                let outcome = words.word().compare_exchange(*expected, *desired, Ordering::SeqCst, Ordering::SeqCst);
+                *found = outcome.unwrap_or_else(|other| other);
+                Order::<LOCKED_ATOMICS>::behind_atomic().stand();
+            }
+            Operation::FetchAndAdd { addend, found } => {
+                order.before(Access::Atomic, verb.fenced).stand();
+                *found = words.word().fetch_add(*addend, Ordering::SeqCst);
+                Order::<LOCKED_ATOMICS>::behind_atomic().stand();
+            }
+        }
+    }
+
+    /// Why a verb cannot be executed.
+    #[cold]
+    pub(super) fn refusal(&self, at: Address, bytes: u64) -> VerbError {
+        let end = at.offset().checked_add(bytes.next_multiple_of(8)).filter(|_| at.offset().is_multiple_of(8));
+        let is_inside = |end| self.region_at(at).is_some_and(|region| end <= region.mapping.bytes());
+        match end.is_some_and(is_inside) {
+            true => VerbError::NoMemory { node: at.node() },
+            false => VerbError::Unreachable { at: format!("{at:?}"), bytes },
+        }
+    }
+
+    /// Whether this process is a fork of the one that made the endpoint.
+    #[inline(always)]
+    pub(super) fn is_fork(&self) -> bool {
+        self.guard.number() != self.process
+    }
+
+    /// Executes the batch; `settled` says whether its effects are to be seen by every verb that is
+    /// posted later.
+    #[inline]
+    pub(super) fn execute_all(&self, batch: &mut Batch, settled: bool) -> Result<(), VerbError> {
+        if self.is_fork() {
+            return Err(VerbError::Forked);
+        }
+        for verb in batch.verbs() {
+            self.check(verb)?;
+        }
+        let mut order = Order::default();
+        for verb in batch.verbs_mut() {
+            self.execute(verb, &mut order);
+        }
+        order.at_end(settled).stand();
+        Ok(())
+    }
+}

@@ -1,0 +1,187 @@
+//! A region of shared memory: made, opened, shared and removed by its name.
+//!
+//! Which of its pages are there is the concept of `provision`.
+
+use super::lock::Presence;
+use super::mapping::{self, Mapping};
+use super::pages::Pages;
+use super::process;
+use super::provision::check_room;
+use crate::{Domain, FabricError, Identity, Kind, Lifetime, PeerState, Peers, Region, RegionAttributes};
+use std::sync::Mutex;
+use std::sync::atomic::AtomicI64;
+use std::time::Instant;
+
+/// A region of shared memory that this process has mapped, and has locked as in use.
+pub struct ShmRegion {
+    pub(super) mapping: Mapping,
+    pub(super) name: Option<String>,
+    pub(super) presence: Presence,
+    pub(super) pages: Pages,
+    /// Bytes that may be provided before the host's limits are looked at again.
+    pub(super) allowance: AtomicI64,
+    /// When the host last had no memory left.
+    pub(super) short: Mutex<Option<Instant>>,
+}
+
+impl ShmRegion {
+    /// Anonymous memory, all pages reserved, for one process and its threads.
+    pub fn anonymous(bytes: u64) -> Result<Self, FabricError> {
+        Self::anonymous_sparse(bytes, bytes)
+    }
+
+    /// Anonymous memory of which the first `there` bytes have their pages. Verbs may touch the
+    /// others, too; whether the host has memory for them is only known once they are
+    /// [reserved](ShmRegion::reserve).
+    pub fn anonymous_sparse(bytes: u64, there: u64) -> Result<Self, FabricError> {
+        let name = "an anonymous region";
+        let region = check_room(name, None, bytes).and_then(|()| Mapping::anonymous(bytes))?;
+        Self::new(region, None, Presence::anonymous(), 0).with_pages(name, there)
+    }
+
+    /// Creates the region `name` (`shm:/NAME` or a path) of `bytes` zero bytes, all pages reserved.
+    pub fn create(name: &str, bytes: u64) -> Result<Self, FabricError> {
+        Self::create_sparse(name, bytes, bytes)
+    }
+
+    /// Creates a region of which the first `there` bytes have their pages. What a verb touches
+    /// beyond that is reserved first; if the host has no memory for it, the verb ends in
+    /// [`VerbError::NoMemory`](crate::VerbError::NoMemory).
+    pub fn create_sparse(name: &str, bytes: u64, there: u64) -> Result<Self, FabricError> {
+        let directory = mapping::path_of(name)?;
+        check_room(name, directory.parent(), bytes)?;
+        let (mapping, file) = Mapping::create(name, bytes)?;
+        let presence = Presence::shared(name)?;
+        // Another process may have removed it already, and made one of this name.
+        if !presence.is_of(file) {
+            return Err(FabricError::Absent(name.to_owned()));
+        }
+        let region = Self::new(mapping, Some(name.to_owned()), presence, 0);
+        // A region that could not be made whole leaves no file behind.
+        region.with_pages(name, there).inspect_err(|_| drop(std::fs::remove_file(&directory)))
+    }
+
+    /// Opens a region that exists, and that has all its pages, once no process makes it anew.
+    pub fn open(name: &str) -> Result<Self, FabricError> {
+        Self::open_there(name, u64::MAX)
+    }
+
+    /// Opens a region that exists and of whose pages nothing is known: see
+    /// [`ShmRegion::create_sparse`].
+    pub fn open_sparse(name: &str) -> Result<Self, FabricError> {
+        Self::open_there(name, 0)
+    }
+
+    fn open_there(name: &str, there: u64) -> Result<Self, FabricError> {
+        loop {
+            let presence = Presence::shared(name)?;
+            if let Some(opened) = Self::open_with(name, presence, there)? {
+                return Ok(opened);
+            }
+        }
+    }
+
+    /// Opens a region that no other process has open, as [`ShmRegion::open_sparse`], and keeps it
+    /// so until [`ShmRegion::share`]; `None` if one has it open.
+    pub fn open_alone(name: &str) -> Result<Option<Self>, FabricError> {
+        match Presence::alone(name)? {
+            Some(presence) => Self::open_with(name, presence, 0),
+            None => Ok(None),
+        }
+    }
+
+    /// `None` if the file that has the name is not the one that was locked any more.
+    fn open_with(name: &str, presence: Presence, there: u64) -> Result<Option<Self>, FabricError> {
+        let (mapping, file) = Mapping::open(name)?;
+        Ok(presence.is_of(file).then(|| Self::new(mapping, Some(name.to_owned()), presence, there)))
+    }
+
+    fn new(mapping: Mapping, name: Option<String>, presence: Presence, there: u64) -> Self {
+        let pages = Pages::new(mapping.bytes(), there.min(mapping.bytes()));
+        Self { mapping, name, presence, pages, allowance: AtomicI64::new(0), short: Mutex::new(None) }
+    }
+
+    fn with_pages(self, name: &str, there: u64) -> Result<Self, FabricError> {
+        if self.reserve(0, there.min(self.mapping.bytes())) {
+            return Ok(self);
+        }
+        let why = self.room().map_or_else(|| "the host has no memory left".to_owned(), |room| room.to_string());
+        Err(FabricError::NoRoom { name: name.to_owned(), bytes: self.mapping.bytes(), why })
+    }
+
+    /// The first words of the file of that name, zero behind its end, and how many bytes it has. It
+    /// need not be a region.
+    pub fn beginning(name: &str) -> Result<([u64; 32], u64), FabricError> {
+        let path = mapping::path_of(name)?;
+        let system = |source| FabricError::System { name: name.to_owned(), what: "look at the file", source };
+        if !std::fs::metadata(&path).map_err(system)?.is_file() {
+            return Err(FabricError::BadName(name.to_owned()));
+        }
+        let mut bytes = Vec::new();
+        let file = std::fs::File::open(&path).map_err(system)?;
+        std::io::Read::read_to_end(&mut std::io::Read::take(&file, 256), &mut bytes).map_err(system)?;
+        bytes.resize(256, 0);
+        let (words, _) = bytes.as_chunks::<8>();
+        let words = std::array::from_fn(|index| u64::from_le_bytes(words[index]));
+        Ok((words, file.metadata().map_err(system)?.len()))
+    }
+
+    /// Removes the region's name. Processes that have it open keep its memory until they close it.
+    pub fn remove(name: &str) -> Result<(), FabricError> {
+        std::fs::remove_file(mapping::path_of(name)?).map_err(|source| match source.kind() {
+            std::io::ErrorKind::NotFound => FabricError::Absent(name.to_owned()),
+            _ => FabricError::System { name: name.to_owned(), what: "remove the file", source },
+        })
+    }
+}
+
+impl Region for ShmRegion {
+    fn attributes(&self) -> RegionAttributes {
+        RegionAttributes {
+            bytes: self.mapping.bytes(),
+            kind: Kind::Host,
+            domain: Domain::Cpu,
+            lifetime: if self.name.is_some() { Lifetime::Host } else { Lifetime::Process },
+        }
+    }
+
+    fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Whether the region lives in memory, which a restart of the host empties.
+    fn is_volatile(&self) -> bool {
+        self.presence.is_volatile()
+    }
+
+    fn sync(&self) -> Result<(), FabricError> {
+        match &self.name {
+            Some(name) => self.mapping.sync(name),
+            None => Ok(()),
+        }
+    }
+
+    fn share(&self) -> Result<(), FabricError> {
+        let name = self.name.clone().unwrap_or_default();
+        self.presence.share().map_err(|source| FabricError::System { name, what: "share the file", source })
+    }
+
+    fn peers(&self) -> Peers {
+        // A region of this process alone has no other one to look for.
+        if self.name.is_some() { process::peers_of(self.presence.descriptor()) } else { Peers::default() }
+    }
+
+    fn peer_state(&self, who: Identity, peers: &Peers) -> PeerState {
+        if self.presence.is_dead(who) { PeerState::Dead } else { process::state_of(who, peers) }
+    }
+
+    fn kill(&self, who: Identity, peers: &Peers) -> bool {
+        peers.pid(who).is_some_and(|pid| process::kill(self.presence.descriptor(), pid, who))
+    }
+}
+
+impl std::fmt::Debug for ShmRegion {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ShmRegion").field("name", &self.name).field("bytes", &self.mapping.bytes()).finish()
+    }
+}

@@ -1,0 +1,179 @@
+//! What a process, its fork and another mapping see of a region.
+
+use super::{ShmEndpoint, ShmRegion, fork};
+use crate::{Address, Batch, Endpoint, FabricError, Identity, Region, VerbError};
+use std::sync::Arc;
+
+#[test]
+fn a_name_is_checked_before_any_file_is_touched() {
+    for name in ["", "x", "shm:", "shm:/", "shm:/a/b", "shm:/..%", "shm:/a b"] {
+        assert!(matches!(ShmRegion::open(name), Err(FabricError::BadName(_))), "{name}");
+    }
+    assert!(matches!(ShmRegion::open("shm:/surely-nobody-made-this"), Err(FabricError::Absent(_))));
+}
+
+#[test]
+fn a_region_that_does_not_fit_is_an_error_and_leaves_no_file() {
+    let name = format!("shm:/atoll-huge-{}", std::process::id());
+    assert!(matches!(ShmRegion::create(&name, 1 << 50), Err(FabricError::NoRoom { .. })));
+    assert!(matches!(ShmRegion::open(&name), Err(FabricError::Absent(_))));
+}
+
+#[test]
+fn what_a_verb_touches_of_a_sparse_region_has_its_pages_first_and_the_rest_has_none() {
+    let name = format!("shm:/atoll-sparse-{}", std::process::id());
+    let pages = || {
+        use std::os::unix::fs::MetadataExt;
+        std::fs::metadata(format!("/dev/shm/atoll.atoll-sparse-{}", std::process::id())).unwrap().blocks() * 512
+    };
+    const BYTES: u64 = 64 << 20;
+    let region = Arc::new(ShmRegion::create_sparse(&name, BYTES, 4096).unwrap());
+    let opened = ShmRegion::open_sparse(&name);
+    assert!(pages() <= 2 << 20, "{} bytes", pages());
+    let endpoint = ShmEndpoint::new(region.clone());
+    let add = |endpoint: &ShmEndpoint, offset| {
+        let mut batch = Batch::new();
+        let found = batch.fetch_and_add(Address::new(0, 0, offset), 1);
+        crate::run_ready(endpoint.post(&mut batch)).map(|()| batch.word(found))
+    };
+    let provided = endpoint.provided(0);
+    assert_eq!((add(&endpoint, 40 << 20), add(&endpoint, 40 << 20)), (Ok(0), Ok(1)));
+    assert!(pages() <= 6 << 20, "{} bytes", pages());
+    assert_eq!(endpoint.provided(0), provided, "there is a gap");
+    let other = ShmEndpoint::new(Arc::new(opened.unwrap()));
+    assert_eq!((add(&other, 40 << 20), add(&other, 0)), (Ok(2), Ok(0)));
+    assert!(matches!(add(&endpoint, BYTES), Err(VerbError::Unreachable { .. })));
+    assert!(region.reserve(0, BYTES));
+    ShmRegion::remove(&name).unwrap();
+    assert_eq!((endpoint.provided(0), add(&endpoint, BYTES - 8)), (BYTES, Ok(0)));
+}
+
+#[test]
+fn a_fork_is_told_so_and_changes_nothing() {
+    let name = format!("shm:/atoll-fork-{}", std::process::id());
+    let region = Arc::new(ShmRegion::create(&name, 1 << 16).unwrap());
+    let endpoint = ShmEndpoint::new(region.clone());
+    let add = |endpoint: &ShmEndpoint| {
+        let mut batch = Batch::new();
+        let found = batch.fetch_and_add(Address::new(0, 0, 8), 1);
+        crate::run_ready(endpoint.post(&mut batch)).map(|()| batch.word(found))
+    };
+    assert_eq!(add(&endpoint), Ok(0));
+    let status = fork::in_fork(|| {
+        let refused = add(&endpoint) == Err(VerbError::Forked);
+        let again = add(&ShmEndpoint::new(region.clone())) == Ok(1);
+        if refused && again { 7 } else { 8 }
+    });
+    ShmRegion::remove(&name).unwrap();
+    assert_eq!(status.unwrap(), 7);
+    assert_eq!(add(&endpoint), Ok(2), "the parent goes on");
+}
+
+#[test]
+fn an_endpoint_lives_until_it_is_dropped_whichever_mapping_asks() {
+    let name = format!("shm:/atoll-lives-{}", std::process::id());
+    let regions = [ShmRegion::create(&name, 1 << 16).unwrap(), ShmRegion::open(&name).unwrap()].map(Arc::new);
+    ShmRegion::remove(&name).unwrap();
+    let asked = |who: Identity| regions.clone().map(|region| crate::run_ready(ShmEndpoint::new(region).is_dead(who)));
+    let endpoints = [0, 0, 1].map(|region: usize| ShmEndpoint::new(regions[region].clone()));
+    let who = endpoints.each_ref().map(Endpoint::identity);
+    assert!(who[0] != who[1] && who[1] != who[2] && who[0] != who[2]);
+    for who in who {
+        assert_eq!(asked(who), [Ok(false), Ok(false)]);
+    }
+    let peers = regions[0].peers();
+    assert_eq!((peers.pid(who[2]), peers.pids()), (Some(std::process::id()), vec![std::process::id()]));
+    drop(endpoints);
+    for who in who.into_iter().chain([Identity::NOBODY]) {
+        assert_eq!(asked(who), [Ok(true), Ok(true)]);
+    }
+}
+
+#[test]
+fn an_endpoint_of_memory_without_a_name_lives_until_it_is_dropped() {
+    let region = Arc::new(ShmRegion::anonymous(1 << 16).unwrap());
+    let [one, other] = [(); 2].map(|()| ShmEndpoint::new(region.clone()));
+    let who = one.identity();
+    assert_eq!(crate::run_ready(other.is_dead(who)), Ok(false));
+    drop(one);
+    assert_eq!(crate::run_ready(other.is_dead(who)), Ok(true));
+}
+
+#[test]
+fn a_fork_does_not_keep_its_parent_alive() {
+    let name = format!("shm:/atoll-parent-{}", std::process::id());
+    let observer = ShmEndpoint::new(Arc::new(ShmRegion::create(&name, 1 << 16).unwrap()));
+    let at = Address::new(0, 0, 8);
+    let poke = |endpoint: &ShmEndpoint, at: Address, value: u64| {
+        let mut batch = Batch::new();
+        batch.write_word(at, value);
+        crate::run_ready(endpoint.post(&mut batch)).unwrap();
+    };
+    let peek = |endpoint: &ShmEndpoint, at: Address| {
+        let mut batch = Batch::new();
+        let word = batch.read_word(at);
+        crate::run_ready(endpoint.post(&mut batch)).unwrap();
+        batch.word(word)
+    };
+    // The child opens the region for itself and has a child of its own, which lives until it is
+    // told to end.
+    let status = fork::in_fork(|| {
+        let parent = ShmEndpoint::new(Arc::new(ShmRegion::open(&name).unwrap()));
+        poke(&parent, at, parent.identity().bits().into());
+        fork::leave_fork(|| {
+            let own = ShmEndpoint::new(Arc::new(ShmRegion::open(&name).unwrap()));
+            let refused = parent.identity() == Identity::NOBODY || own.identity() == Identity::NOBODY;
+            poke(&own, at.add(8), if refused && own.identity() != Identity::NOBODY { 1 } else { 2 });
+            while peek(&own, at.add(16)) == 0 {
+                std::thread::yield_now();
+            }
+        });
+        while peek(&parent, at.add(8)) == 0 {
+            std::thread::yield_now();
+        }
+        7
+    });
+    let who = Identity::from_bits(peek(&observer, at) as u32);
+    let is_dead = crate::run_ready(observer.is_dead(who));
+    let grandchild = peek(&observer, at.add(8));
+    poke(&observer, at.add(16), 1);
+    ShmRegion::remove(&name).unwrap();
+    assert_eq!((status.unwrap(), grandchild, is_dead), (7, 1, Ok(true)));
+}
+
+#[test]
+fn endpoints_of_a_fork_have_random_words_of_their_own() {
+    let region = Arc::new(ShmRegion::anonymous(1 << 16).unwrap());
+    let name = format!("shm:/atoll-random-{}", std::process::id());
+    let shared = Arc::new(ShmRegion::create(&name, 1 << 16).unwrap());
+    ShmRegion::remove(&name).unwrap();
+    // What the thread has drawn before must not decide what it draws next.
+    let _ = ShmEndpoint::new(region.clone()).random();
+    let status = fork::in_fork(|| {
+        let mut batch = Batch::new();
+        batch.write_word(Address::new(0, 0, 8), ShmEndpoint::new(region.clone()).random());
+        crate::run_ready(ShmEndpoint::new(shared.clone()).post(&mut batch)).map_or(8, |()| 7)
+    });
+    assert_eq!(status.unwrap(), 7);
+    let mut batch = Batch::new();
+    let word = batch.read_word(Address::new(0, 0, 8));
+    crate::run_ready(ShmEndpoint::new(shared).post(&mut batch)).unwrap();
+    assert_ne!(batch.word(word), ShmEndpoint::new(region).random());
+}
+
+#[test]
+fn what_one_mapping_writes_another_reads() {
+    let name = format!("shm:/atoll-two-{}", std::process::id());
+    let first = Arc::new(ShmRegion::create(&name, 1 << 16).unwrap());
+    assert!(matches!(ShmRegion::create(&name, 1 << 16), Err(FabricError::Exists(_))));
+    let second = Arc::new(ShmRegion::open(&name).unwrap());
+    ShmRegion::remove(&name).unwrap();
+    let (first, second) = (ShmEndpoint::new(first), ShmEndpoint::new(second));
+    let mut batch = Batch::new();
+    batch.write_word(Address::new(0, 0, 8), 42);
+    crate::run_ready(first.post(&mut batch)).unwrap();
+    let mut batch = Batch::new();
+    let word = batch.read_word(Address::new(0, 0, 8));
+    crate::run_ready(second.post(&mut batch)).unwrap();
+    assert_eq!(batch.word(word), 42);
+}

@@ -1,0 +1,40 @@
+//! Which fabric an address is of: the one place of this library that knows fabrics by their names.
+//!
+//! | address | fabric |
+//! |---|---|
+//! | `shm:/NAME`, or the path of a file | memory of this host |
+//! | `tcp:HOST:PORT`, `verbs:...` | not in this version: an error |
+//!
+//! Everything else is written for any [`PoolFabric`].
+
+use atoll_fabric::shm::ShmFabric;
+use atoll_fabric::{Fabric, FabricError, Reach};
+
+/// The fabric of pools that are opened by an address.
+pub type AddressedFabric = ShmFabric;
+
+/// An endpoint of a fabric.
+pub type EndpointOf<F> = <<F as Fabric>::Reach as Reach>::Endpoint;
+
+/// A fabric that threads of one process share.
+pub trait PoolFabric: Fabric<Region: Send + Sync, Reach: PoolReach> + Clone + Send + Sync + 'static {}
+
+impl<F: Fabric<Region: Send + Sync, Reach: PoolReach> + Clone + Send + Sync + 'static> PoolFabric for F {}
+
+/// What threads of one process reach together.
+pub trait PoolReach: Reach<Endpoint: Send> + Send + Sync + 'static {}
+
+impl<R: Reach<Endpoint: Send> + Send + Sync + 'static> PoolReach for R {}
+
+/// The fabric of an address.
+///
+/// # Errors
+/// [`FabricError::NoFabric`] if this version has no such fabric: never another one instead.
+pub(crate) fn addressed(address: &str) -> Result<AddressedFabric, FabricError> {
+    ShmFabric::named(address)
+}
+
+/// The fabric of a pool of this process alone.
+pub(crate) fn private() -> AddressedFabric {
+    ShmFabric::anonymous()
+}

@@ -1,0 +1,176 @@
+//! What can be seen of a pool and of its clients.
+
+use super::nodes::NodeInfo;
+use super::{Pool, resize};
+use crate::fabric::{EndpointOf, PoolFabric};
+use atoll_cache::CacheError;
+use atoll_fabric::{Endpoint, Origin, PeerState, Peers, Reach, Region, block_on};
+use atoll_pool::chunks::Descriptor;
+use atoll_pool::registry::{Place, Roll};
+use atoll_pool::{ChunkId, ChunkState, Incarnation, PlaceState, PoolClock, chunks, registry};
+use std::fmt;
+
+/// What `pool info` tells.
+#[derive(Clone, Debug)]
+pub struct PoolInfo {
+    /// What the pool was made with: name and value.
+    pub settings: Vec<(&'static str, String)>,
+    /// Objects in it.
+    pub objects: u64,
+    /// The pool's time, by which objects expire, in milliseconds since the Unix epoch.
+    pub clock_ms: u64,
+    /// How far this host's wall clock is ahead of the pool's time, in milliseconds; negative if it
+    /// is behind.
+    pub wall_clock_ahead_ms: i64,
+    /// Free chunks, of all.
+    pub chunks_free: u64,
+    /// All chunks.
+    pub chunks: u64,
+    /// Bytes of the whole pool.
+    pub capacity_bytes: u64,
+    /// Those whose memory is there: see [`Pool::provided_bytes`].
+    pub provided_bytes: u64,
+    /// Those that are out of use, because the pool was made smaller.
+    pub chunks_retired: u64,
+    /// Of those, the ones whose memory the host does not have back yet: see
+    /// [`Resized::held_bytes`].
+    pub chunks_undiscarded: u64,
+    /// The memory nodes that they are on, the pool's home first.
+    pub nodes: Vec<NodeInfo>,
+    /// The clients, and those that died and are not repaired yet.
+    pub clients: Vec<ClientInfo>,
+    /// Bytes of chunks that belong to clients which do not run, and may be reused only once those
+    /// are dead and repaired.
+    pub quarantined_bytes: u64,
+}
+
+/// What can be seen of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientState {
+    /// Its process runs.
+    Running,
+    /// Its process is stopped: a suspect that may be resumed, or killed ([`Pool::kill_stopped`]).
+    Stopped,
+    /// Its process is dead, or its thread has panicked; what it held is not all reclaimed yet.
+    Dead,
+    /// Its process is alive, but not shown by this one's `/proc`: it is in a container, or another
+    /// user's. It may run or be stopped.
+    NotVisible,
+    /// It is about to join.
+    Joining,
+}
+
+impl fmt::Display for ClientState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Running => "running",
+            Self::Stopped => "stopped",
+            Self::Dead => "dead",
+            Self::NotVisible => "not visible",
+            Self::Joining => "joining",
+        })
+    }
+}
+
+/// A client of a pool, as another one sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientInfo {
+    /// Its place in the registry, and how often that was taken.
+    pub incarnation: Incarnation,
+    /// Its process: by the pid that it has here, or else by the one that it has in its own
+    /// namespace.
+    pub pid: Option<u32>,
+    /// What can be seen of it.
+    pub state: ClientState,
+}
+
+impl ClientInfo {
+    /// `None` for a place that is nobody's.
+    fn of(place: &Place, origin: Option<Origin>, region: &impl Region, peers: &Peers) -> Option<Self> {
+        let state = match (place.state, region.peer_state(place.identity, peers)) {
+            (PlaceState::Free, _) => return None,
+            (PlaceState::Fenced, _) | (_, PeerState::Dead) => ClientState::Dead,
+            (_, PeerState::Stopped) => ClientState::Stopped,
+            (PlaceState::Joining, _) => ClientState::Joining,
+            (_, PeerState::Running) => ClientState::Running,
+            (_, PeerState::NotVisible) => ClientState::NotVisible,
+        };
+        let pid = peers.pid(place.identity).or(origin.map(|origin| origin.pid));
+        Some(Self { incarnation: place.incarnation, pid, state })
+    }
+}
+
+impl<F: PoolFabric> Pool<F> {
+    /// Who uses it, and how full it is.
+    pub fn info(&self) -> Result<PoolInfo, CacheError> {
+        let (endpoint, pool) = (self.endpoint(), self.0.chosen.pool());
+        // A region that cannot be had shows itself to whoever uses it.
+        let _ = block_on(&endpoint, atoll_pool::nodes::learn(&endpoint, pool));
+        let clients = self.clients(&endpoint)?.into_iter().map(|(_, client)| client).collect();
+        let all = pool.layout.chunks();
+        let descriptors = block_on(&endpoint, chunks::descriptors(&endpoint, &pool.layout, ChunkId(0), all))?;
+        let (chunks_retired, chunks_undiscarded) = resize::out_of_use(&descriptors);
+        let quarantined_bytes = self.quarantined_bytes(&endpoint, &descriptors)?;
+        let (clock_ms, wall_clock_ahead_ms) = self.clock(&endpoint)?;
+        Ok(PoolInfo {
+            settings: self.settings(),
+            objects: block_on(&endpoint, registry::objects(&endpoint, pool))?,
+            clock_ms,
+            wall_clock_ahead_ms,
+            chunks_free: block_on(&endpoint, chunks::free_chunks(&endpoint, &pool.layout))?,
+            chunks: all.into(),
+            capacity_bytes: self.capacity_bytes(),
+            provided_bytes: self.provided_bytes(),
+            chunks_retired,
+            chunks_undiscarded,
+            nodes: self.nodes(&descriptors),
+            clients,
+            quarantined_bytes,
+        })
+    }
+
+    /// The pool's time, and how far this host's wall clock is ahead of it, both in milliseconds.
+    fn clock(&self, endpoint: &EndpointOf<F>) -> Result<(u64, i64), CacheError> {
+        let (layout, mut clock) = (&self.0.chosen.pool().layout, PoolClock::default());
+        let ms = block_on(endpoint, clock.now_ms(endpoint, layout, endpoint.now_ns()))?;
+        Ok((ms, clock.wall_ahead_ms()))
+    }
+
+    /// How far this host's wall clock is ahead of the pool's time, in milliseconds; negative if it
+    /// is behind. Objects expire by the pool's time, which no wall clock moves.
+    pub fn wall_clock_ahead_ms(&self) -> i64 {
+        self.clock(&self.endpoint()).map_or(0, |(_, ahead_ms)| ahead_ms)
+    }
+
+    /// Bytes of chunks whose owners do not run.
+    fn quarantined_bytes(&self, endpoint: &EndpointOf<F>, descriptors: &[Descriptor]) -> Result<u64, CacheError> {
+        let pool = self.0.chosen.pool();
+        // Looked at after the chunks: an owner that is not there now is not alive.
+        let running: Vec<Place> = self
+            .clients(endpoint)?
+            .into_iter()
+            .filter(|(_, client)| !matches!(client.state, ClientState::Stopped | ClientState::Dead))
+            .map(|(place, _)| place)
+            .collect();
+        let roll = Roll::of(&running);
+        let owned = descriptors.iter().filter_map(|descriptor| descriptor.chunk).filter(|chunk| {
+            matches!(chunk.state, ChunkState::Open | ChunkState::Leaving | ChunkState::Extent)
+                && !roll.has(chunk.owner_slot, chunk.owner_epoch)
+        });
+        Ok(owned.count() as u64 * pool.layout.chunk_bytes)
+    }
+
+    /// All clients, with their places.
+    pub(super) fn clients(&self, endpoint: &EndpointOf<F>) -> Result<Vec<(Place, ClientInfo)>, CacheError> {
+        let places = block_on(endpoint, registry::places(endpoint, self.0.chosen.pool()))?;
+        let region = self.0.reach.home();
+        let peers = region.peers();
+        let mut clients = Vec::new();
+        for place in places {
+            let origin = block_on(endpoint, registry::origin(endpoint, self.0.chosen.pool(), place.incarnation))?;
+            let known = ClientInfo::of(&place, origin, region, &peers);
+            clients.extend(known.map(|client| (place, client)));
+        }
+        Ok(clients)
+    }
+}
