@@ -31,6 +31,7 @@
 //! | `lane`, `port`, `timers` | its clients, its endpoints, what happens at a time |
 //! | `alarms` | when a task is woken because time has passed |
 //! | `trace` | the last events, for whoever follows a run |
+//! | `in_flight` | batches set off, their verbs take effect, their completions arrive |
 //! | `flight` | a batch between its post and its completion |
 //! | `messages` | messages between endpoints, on their way |
 //! | `memory` | the bytes |
@@ -54,6 +55,7 @@ mod footprint;
 mod guide;
 mod guided;
 pub mod history;
+mod in_flight;
 mod lane;
 pub mod liberties;
 pub mod linearizability;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl ShmEndpoint {
+    /// The start of the region of `at`, if it reaches to `end` and the pages up to there can be
     /// had: for all but what is known to be there of node 0's first region. Out of the way of that,
     /// which it would slow down if it were inlined.
     #[cold]
