@@ -6,7 +6,7 @@ use atoll_cache::{Cache, CacheError, Condition, Number, Pooled, SetOptions, Valu
 use atoll_fabric::batch::Operation;
 use atoll_fabric::{
     Address, Batch, Endpoint, Identity, Limits, Mailbox, Message, MessageError, Messenger, Origin, RegionAttributes,
-    VerbError,
+    Sender, VerbError,
 };
 use atoll_sim::history::{self, Call, Outcome, Seen};
 use atoll_sim::{History, Random, SimEndpoint};
@@ -222,6 +222,10 @@ impl Endpoint for Hesitant {
 impl Messenger for Hesitant {
     fn mailbox(&self) -> Mailbox {
         self.inner.mailbox()
+    }
+
+    fn sign(&self, sender: Sender) {
+        self.inner.sign(sender);
     }
 
     fn send(&self, to: Mailbox, bytes: &[u8]) -> Result<(), MessageError> {

@@ -12,12 +12,14 @@
 //! | `fenced_verbs` | two clients: a verb with the fence flag is behind all earlier ones of its batch |
 //! | `nodes` | several memory nodes: each keeps its own order |
 //! | `fences` | a client that was shut out changes nothing |
+//! | `exports` | for fabrics whose compute nodes export regions: found, reached, gone with their owner |
 //! | `messages` | for fabrics with messages: whole, from whom they say, behind what completed before them |
 //! | [`control`] | of the control plane: regions are made, found, kept from others and removed |
 //! | [`late`] | no case: a fabric whose results come late, for tests of what drives futures |
 //! | `unknown` | for fabrics whose posts end at a deadline: each verb once at most, none after the fence |
 
 pub mod control;
+mod exports;
 mod fenced_verbs;
 mod fences;
 pub mod late;
@@ -79,6 +81,13 @@ pub fn run_messages<F: Fixture<Endpoint: Messenger>>(fixture: &F) {
     }
 }
 
+/// Runs the cases of regions that compute nodes export, which not every fabric has.
+pub fn run_exports<F: Fixture>(fixture: &F) {
+    for case in exports::cases() {
+        fixture.run(&case);
+    }
+}
+
 /// Runs the cases of unknown outcomes, on a fabric that lets posts end in
 /// [`VerbError::OutcomeUnknown`](crate::VerbError::OutcomeUnknown) now and then.
 pub fn run_unknown<F: Fixture>(fixture: &F) {
@@ -100,7 +109,12 @@ pub fn cases<E: Endpoint + 'static>() -> Vec<Case<E>> {
 
 /// The case of a name, but those of messages: for a client in another process.
 pub fn case<E: Endpoint + 'static>(name: &str) -> Option<Case<E>> {
-    cases().into_iter().chain(unknown::cases()).find(|case| case.name == name)
+    cases().into_iter().chain(exports::cases()).chain(unknown::cases()).find(|case| case.name == name)
+}
+
+/// The case of messages of a name: for a client in another process.
+pub fn message_case<E: Endpoint + Messenger + 'static>(name: &str) -> Option<Case<E>> {
+    messages::cases().into_iter().find(|case| case.name == name)
 }
 
 /// The address of a word of the region.

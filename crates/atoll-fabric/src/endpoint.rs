@@ -1,6 +1,6 @@
 //! The contract between protocols and fabrics.
 
-use crate::{Address, Batch, Buffer, Purpose, RegionAttributes};
+use crate::{Address, Batch, Buffer, FabricError, Purpose, RegionAttributes};
 use std::future::Future;
 
 /// What a fabric can take at once.
@@ -32,6 +32,16 @@ pub enum VerbError {
     NodeAbsent {
         /// The node.
         node: u8,
+        /// What was tried, and what came of it.
+        why: String,
+    },
+    /// No region is exported there, or its owner is gone.
+    #[error("compute node {node} exports no region {region}: {why}")]
+    ExportAbsent {
+        /// The compute node.
+        node: u16,
+        /// The region.
+        region: u8,
         /// What was tried, and what came of it.
         why: String,
     },
@@ -190,6 +200,30 @@ pub trait Endpoint {
         std::future::ready(Ok(()))
     }
 
+    /// Exports a region of zero bytes, which other endpoints address by what this gives: its first
+    /// byte, on a compute node. The endpoint is that compute node from its first export on; no
+    /// other one that lives has the number. The region goes when its owner is dropped or has died.
+    /// Of the control plane. By default a fabric has no exports.
+    ///
+    /// # Errors
+    /// [`FabricError::NoExport`] if the fabric has no region with such attributes.
+    fn export(&self, wanted: RegionAttributes) -> Result<Address, FabricError> {
+        Err(FabricError::NoExport { wanted, why: "this fabric has no exports" })
+    }
+
+    /// Makes sure that verbs of this endpoint reach the exported region of `at`, and gives its
+    /// attributes. Of the control plane. A client that was told of a region asks before it uses it,
+    /// and asks again once it hears that the owner is another: an endpoint that reached the region
+    /// of an owner that is gone goes on to reach its bytes, which no other endpoint sees, or is
+    /// told [`VerbError::PeerDead`].
+    ///
+    /// # Errors
+    /// [`VerbError::ExportAbsent`] if there is no such region, or its owner is gone.
+    fn reach_export(&self, at: Address) -> Result<RegionAttributes, VerbError> {
+        let (node, region) = (at.compute_node().unwrap_or_default(), at.region());
+        Err(VerbError::ExportAbsent { node, region, why: "this fabric has no exports".to_owned() })
+    }
+
     /// Makes sure that the host has memory for all of a span: nothing that is there changes, and
     /// asking again is harmless. `false` if the host has none left. Of the control plane: it may
     /// take long. By default all memory is there from the start.
@@ -239,8 +273,8 @@ pub trait Endpoint {
     }
 
     /// Blocks the thread until a future of this endpoint that is pending may get further, or for a
-    /// short time of the fabric's choice. See [`block_on`](crate::block_on). By default no future is
-    /// ever pending because of this endpoint, and this only yields the processor.
+    /// short time of the fabric's choice. See [`block_on`](crate::block_on). By default no future
+    /// is ever pending because of this endpoint, and this only yields the processor.
     fn wait(&self) {
         std::thread::yield_now();
     }

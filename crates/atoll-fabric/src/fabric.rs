@@ -8,7 +8,7 @@
 //! |---|---|
 //! | a fabric | create, open and remove a region; keep others from a region for a time |
 //! | a region | its attributes, its peers, whether it outlives a restart of its agent |
-//! | a reach | endpoints, further memory nodes |
+//! | a reach | endpoints, further memory nodes, which compute nodes there are |
 //! | an [`Endpoint`] | its identity, the boot and the clock of the region's agent, who is dead |
 //!
 //! The calls may take long, and block. A region never changes its size: a pool grows by the region
@@ -16,7 +16,7 @@
 //!
 //! A fabric that was asked for and is not there is an error. No call chooses another one instead.
 
-use crate::{Endpoint, Peers, Region};
+use crate::{Endpoint, Peers, Region, RegionAttributes};
 use std::io;
 
 /// What a round trip to the regions of a fabric costs. Protocols ask for it and do not conclude it
@@ -77,6 +77,14 @@ pub enum FabricError {
         bytes: u64,
         /// The least possible.
         least: u64,
+    },
+    /// The fabric cannot export such a region.
+    #[error("no region with the attributes {wanted:?} can be exported: {why}")]
+    NoExport {
+        /// What was asked for.
+        wanted: RegionAttributes,
+        /// What is in the way.
+        why: &'static str,
     },
     /// The system refused.
     #[error("{name}: cannot {what}: {source}")]
@@ -180,6 +188,10 @@ pub trait Reach: Clone {
 
     /// The memory nodes that endpoints reach, the home first.
     fn memory_nodes(&self) -> Vec<u8>;
+
+    /// The compute nodes that live: endpoints of all processes that have exported a region. They
+    /// are numbered apart from memory nodes, and in order here.
+    fn compute_nodes(&self) -> Vec<u16>;
 }
 
 /// What keeps others from a region while it is there.

@@ -40,14 +40,14 @@ pub mod region;
 pub mod shm;
 pub mod wait;
 
-pub use address::Address;
+pub use address::{Address, COMPUTE_NODES_MAX};
 pub use batch::{BATCH_VERBS_MAX, Batch, Ticket};
 pub use buffer::Buffer;
 pub use clock::Clock;
 pub use endpoint::{Endpoint, Identity, Intent, Limits, Origin, VerbError};
 pub use fabric::{CostClass, Fabric, FabricError, Hold, Reach, Sharing};
 pub use huge_pages::prefer_huge_pages;
-pub use message::{MAILBOX_MESSAGES_MAX, MESSAGE_BYTES_MAX, Mailbox, Message, MessageError, Messenger};
+pub use message::{MAILBOX_MESSAGES_MAX, MESSAGE_BYTES_MAX, Mailbox, Message, MessageError, Messenger, Sender};
 pub use peers::{PeerState, Peers};
 pub use prefetch::prefetch;
 pub use purpose::Purpose;

@@ -9,6 +9,9 @@
 //! A message that arrives was sent after every verb that its sender had seen completed, which are
 //! visible to whoever receives it. Of verbs in flight it says nothing. Whoever needs an answer asks
 //! again after a time, and whoever is asked may be asked twice.
+//!
+//! A message carries the incarnation of its sender: it may arrive after that was shut out, and no
+//! fence holds it back.
 
 use std::future::Future;
 
@@ -22,11 +25,29 @@ pub const MAILBOX_MESSAGES_MAX: usize = 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Mailbox(pub u64);
 
+impl Mailbox {
+    /// No endpoint's.
+    pub const NOBODY: Self = Self(0);
+}
+
+/// The client that sends: a place in a registry, and how often that was taken. A receiver judges by
+/// it whether a message is of a client that was shut out since. What an endpoint says of itself is
+/// not to be trusted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Sender {
+    /// The incarnation's place.
+    pub slot: u32,
+    /// How often the place had been taken, this time included. 0 for an endpoint that is no client.
+    pub epoch: u32,
+}
+
 /// A message that has arrived. Its bytes are somebody else's, not to be trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// Who sent it.
     pub from: Mailbox,
+    /// As which client it was sent.
+    pub sender: Sender,
     /// What was sent.
     pub bytes: Vec<u8>,
 }
@@ -43,12 +64,19 @@ pub enum MessageError {
     /// This endpoint was fenced.
     #[error("this client was shut out of the pool because it stood still: join again")]
     Fenced,
+    /// This process is a fork of the one that made the endpoint, which alone may use it.
+    #[error("this process is a fork of the one that opened the pool: open the pool again after the fork")]
+    Forked,
 }
 
 /// An endpoint that sends and receives messages.
 pub trait Messenger {
-    /// Where this endpoint receives; nobody else does, and nobody will after it.
+    /// Where this endpoint receives; nobody else does, and nobody will after it. A mailbox that
+    /// cannot be made, because memory is short, is [`Mailbox::NOBODY`].
     fn mailbox(&self) -> Mailbox;
+
+    /// From now on this endpoint sends as this client. Until it is told, as none.
+    fn sign(&self, sender: Sender);
 
     /// Sends `bytes` to `to`, without waiting. That this succeeds says nothing of whether they
     /// arrive.

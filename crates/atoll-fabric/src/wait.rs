@@ -18,28 +18,25 @@ pub fn block_on<E: Endpoint, F: Future>(endpoint: &E, future: F) -> F::Output {
 /// As [`block_on`] where `wait` finds the endpoint and waits for it. It is called only while the
 /// future is pending, so that a future that ends at once costs nothing more.
 #[inline]
-pub fn block_on_with<F: Future>(wait: impl FnMut(), mut future: F) -> F::Output {
+pub fn block_on_with<F: Future>(mut wait: impl FnMut(), mut future: F) -> F::Output {
     let mut context = Context::from_waker(Waker::noop());
     // SAFETY: `future` is this function's own. It is not moved from here on, and dropped where it
     // is. The macro `pin!` would copy it first, kilobytes for each operation.
     let mut future = unsafe { Pin::new_unchecked(&mut future) };
-    match future.as_mut().poll(&mut context) {
-        Poll::Ready(output) => output,
-        Poll::Pending => drive(wait, future),
-    }
-}
-
-/// Drives what was pending at its first poll.
-#[cold]
-#[inline(never)]
-fn drive<F: Future>(mut wait: impl FnMut(), mut future: Pin<&mut F>) -> F::Output {
-    let mut context = Context::from_waker(Waker::noop());
+    // In one place, so that it is inlined there: a second one would cost every operation a call.
     loop {
-        wait();
         if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
             return output;
         }
+        cold(&mut wait);
     }
+}
+
+/// Out of the way of a future that ends at its first poll.
+#[cold]
+#[inline(never)]
+fn cold(wait: &mut impl FnMut()) {
+    wait();
 }
 
 /// Runs a future that has nothing to wait for, as every future over shared memory is, to its end.

@@ -28,10 +28,10 @@ impl Fixture for Threads {
         std::thread::scope(|scope| {
             for client in 0..case.clients {
                 let endpoint = endpoint();
-                scope.spawn(move || run_ready(play(endpoint, client, rounds)));
+                scope.spawn(move || block_on_with(std::thread::yield_now, play(endpoint, client, rounds)));
             }
         });
-        run_ready((case.verify)(endpoint(), rounds));
+        block_on_with(std::thread::yield_now, (case.verify)(endpoint(), rounds));
     }
 }
 
@@ -105,14 +105,27 @@ fn shared_memory_passes_with_processes() {
     conformance::run(&Processes { rounds: 1000 });
 }
 
+#[test]
+fn compute_nodes_of_one_host_export_regions_to_threads_and_to_processes() {
+    conformance::run_exports(&Threads { rounds: 3000 });
+    conformance::run_exports(&Processes { rounds: 1000 });
+}
+
+#[test]
+fn messages_of_one_host_keep_their_contract_among_threads_and_among_processes() {
+    conformance::run_messages(&Threads { rounds: 3000 });
+    conformance::run_messages(&Processes { rounds: 1000 });
+}
+
 /// Plays the part that [`Processes`] set; nothing in an ordinary run of the tests.
 #[test]
 fn a_client_in_a_process_of_its_own() {
     let Ok(name) = std::env::var(REGION) else { return };
     let part = std::env::var(PART).unwrap();
     let [case, client, rounds] = part.split(' ').collect::<Vec<_>>()[..] else { panic!("`{part}` is no part") };
-    let case = conformance::case(case).unwrap();
-    run_ready((case.play)(opened(&name), client.parse().unwrap(), rounds.parse().unwrap()));
+    let case = conformance::case(case).or_else(|| conformance::message_case(case)).unwrap();
+    let play = (case.play)(opened(&name), client.parse().unwrap(), rounds.parse().unwrap());
+    block_on_with(std::thread::yield_now, play);
 }
 
 /// The control plane of regions with names, and of anonymous ones; with results that come late, or

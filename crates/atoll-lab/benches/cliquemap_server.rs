@@ -9,7 +9,7 @@ use atoll_cache::cliquemap::{CliqueMapOptions, CliqueMapPool, Policy, Server};
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::{
     Address, Batch, Buffer, Clock, Endpoint, Identity, Limits, Mailbox, Message, MessageError, Messenger, Origin,
-    RegionAttributes, VerbError, run_ready,
+    RegionAttributes, Sender, VerbError, run_ready,
 };
 use atoll_lab::load::{LoadOptions, Stream};
 use atoll_pool::Incarnation;
@@ -104,6 +104,8 @@ impl Messenger for Deaf {
         Mailbox(2)
     }
 
+    fn sign(&self, _: Sender) {}
+
     fn send(&self, _to: Mailbox, bytes: &[u8]) -> Result<(), MessageError> {
         std::hint::black_box(bytes);
         Ok(())
@@ -166,7 +168,7 @@ impl Bench {
         let change = Change { operation, condition, expiry_ms: None, key_bytes, value_bytes };
         let (head, mut bytes) = (self.head(), Vec::new());
         wire::encode_change(&mut bytes, &head, &change, 0, &key, &VALUE);
-        Message { from: CLIENT, bytes }
+        Message { from: CLIENT, sender: Sender::default(), bytes }
     }
 
     fn accesses(&mut self) -> Message {
@@ -174,7 +176,7 @@ impl Bench {
         let keys: Vec<[u8; 16]> = (0..wire::LOG_ACCESSES).map(|_| self.key()).collect();
         let hashes = keys.iter().map(|key| self.pool.hash(key));
         wire::encode_accesses(&mut bytes, &head, hashes.map(|hash| (1, hash)));
-        Message { from: CLIENT, bytes }
+        Message { from: CLIENT, sender: Sender::default(), bytes }
     }
 
     /// The median over rounds of what a message takes, in nanoseconds.

@@ -1,8 +1,9 @@
 //! Who is a client, while joiners die anywhere, all look alike, and the registry is nearly full;
 //! and what an opener does who reads another boot id.
 
-use atoll_fabric::{Batch, Endpoint, Identity, Kind, VerbError};
+use atoll_fabric::{Address, Batch, Domain, Endpoint, Identity, Kind, VerbError};
 use atoll_pool::boot::{self, Verdict};
+use atoll_pool::header;
 use atoll_pool::registry::{self, PROTECTIONS, Place, Protection};
 use atoll_pool::{ChunkId, EngineArea, Member, PlaceState, Pool, PoolError, PoolSettings, read_word};
 use atoll_sim::sim::region;
@@ -228,6 +229,23 @@ fn a_pool_that_is_open_elsewhere_is_not_touched_by_an_opener_with_another_boot_i
         assert_eq!(verdict, Verdict::GoesOn);
     })
     .unwrap();
+}
+
+/// Atomics of two agents do not exclude each other.
+#[test]
+fn a_pool_whose_atomics_are_of_another_domain_is_refused() {
+    let (sim, _) = formatted(1, Fencing::Observed, 2);
+    let open = |name| {
+        let endpoint = sim.endpoint(name);
+        sim.block_on(async move { Pool::open(&endpoint, CAPACITY_BYTES).await.map(drop) }).unwrap()
+    };
+    assert_eq!(open("of the same"), Ok(()));
+    let at = |word: usize| Address::new(0, 0, 8 * word as u64);
+    let mut words: [u64; 32] = std::array::from_fn(|word| sim.peek_word(at(word)));
+    words[24] = 0;
+    header::seal(&mut words);
+    words.iter().enumerate().for_each(|(word, value)| sim.poke_word(at(word), *value));
+    assert_eq!(open("of another"), Err(PoolError::Domain { found: 0, mine: Domain::Nic }));
 }
 
 /// Each operation of a client has a protection of its own. Whoever is about to use a chunk anew

@@ -7,7 +7,7 @@ use crate::timers::Due;
 use crate::trace::{Mishap, NOBODY, What};
 use crate::world::World;
 use atoll_fabric::batch::Verb;
-use atoll_fabric::{Identity, VerbError};
+use atoll_fabric::{Address, Identity, VerbError};
 use std::cmp::Reverse;
 use std::task::{Poll, Waker};
 
@@ -22,8 +22,22 @@ impl World {
     /// Whether an endpoint knows all nodes of `verbs` as they are now.
     #[inline]
     pub(crate) fn check_losses(&self, port: u32, verbs: &[Verb]) -> Result<(), VerbError> {
-        let lost = |verb: &Verb| self.losses.iter().any(|(node, ports)| *node == verb.at.node() && port < *ports);
+        let lost =
+            |verb: &Verb| self.losses.iter().any(|(node, ports)| Some(*node) == verb.at.memory_node() && port < *ports);
         if !self.losses.is_empty() && verbs.iter().any(lost) { Err(VerbError::PeerDead) } else { Ok(()) }
+    }
+
+    /// Whether the endpoint that exported the region of an address is gone.
+    pub(crate) fn is_exporter_gone(&self, at: Address) -> bool {
+        let port = at.compute_node().and_then(|node| self.ports.get(usize::from(node)));
+        port.is_some_and(|port| port.dead || port.dropped)
+    }
+
+    /// An error if an exporter of what `verbs` touch is gone.
+    #[inline]
+    pub(crate) fn check_exporters(&self, verbs: &[Verb]) -> Result<(), VerbError> {
+        let is_gone = |verb: &Verb| self.is_exporter_gone(verb.at);
+        if self.memory.has_exports() && verbs.iter().any(is_gone) { Err(VerbError::PeerDead) } else { Ok(()) }
     }
 
     /// # Panics

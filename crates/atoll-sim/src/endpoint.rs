@@ -5,7 +5,10 @@ use crate::network::CpuCosts;
 use crate::sim::Shared;
 use crate::world::World;
 use atoll_fabric::batch::{Operation, Verb};
-use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity, Limits, Origin, Purpose, RegionAttributes, VerbError};
+use atoll_fabric::{
+    Address, Batch, Buffer, COMPUTE_NODES_MAX, Domain, Endpoint, FabricError, Identity, Kind, Lifetime, Limits, Origin,
+    Purpose, RegionAttributes, VerbError,
+};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -71,6 +74,7 @@ impl SimEndpoint {
             assert!(verb.len() <= limits.verb_bytes_max, "a verb of {} bytes: see Endpoint::limits", verb.len());
         }
         world.memory.check(verbs)?;
+        world.check_exporters(verbs)?;
         world.check_losses(self.number, verbs)
     }
 }
@@ -173,6 +177,31 @@ impl Endpoint for SimEndpoint {
         let is_there = self.attributes(node, 0).is_some();
         let why = || "the simulation has no such node".to_owned();
         std::future::ready(if is_there { Ok(()) } else { Err(VerbError::NodeAbsent { node, why: why() }) })
+    }
+
+    fn export(&self, wanted: RegionAttributes) -> Result<Address, FabricError> {
+        let refused = |why| FabricError::NoExport { wanted, why };
+        let mut world = self.shared.world.borrow_mut();
+        let node = u16::try_from(self.number).ok().filter(|node| *node < COMPUTE_NODES_MAX);
+        let node = node.ok_or(refused("all numbers of compute nodes are taken"))?;
+        if world.timed.is_some() {
+            return Err(refused("a timed run has none"));
+        }
+        if wanted.kind != Kind::Host || wanted.domain != Domain::Nic || wanted.lifetime != Lifetime::Process {
+            return Err(refused("a simulated node has ordinary memory, whose atomics are the NIC's"));
+        }
+        let region = world.memory.export(node, wanted).ok_or(refused("an endpoint exports 64 regions at most"))?;
+        Ok(Address::on_compute(node, region, 0))
+    }
+
+    fn reach_export(&self, at: Address) -> Result<RegionAttributes, VerbError> {
+        let world = self.shared.world.borrow();
+        let attributes = world.memory.exported(at).filter(|_| !world.is_exporter_gone(at));
+        attributes.ok_or_else(|| VerbError::ExportAbsent {
+            node: at.compute_node().unwrap_or(COMPUTE_NODES_MAX),
+            region: at.region(),
+            why: "no simulated client that lives exports it".to_owned(),
+        })
     }
 
     fn provide(&self, at: Address, bytes: u64) -> impl Future<Output = Result<bool, VerbError>> {

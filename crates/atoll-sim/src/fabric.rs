@@ -7,7 +7,8 @@ use crate::SimEndpoint;
 use crate::sim::{Shared, region};
 use atoll_fabric::fabric::BEGINNING_WORDS;
 use atoll_fabric::{
-    CostClass, Fabric, FabricError, Hold, Identity, Kind, PeerState, Peers, Reach, Region, RegionAttributes, Sharing,
+    Address, CostClass, Fabric, FabricError, Hold, Identity, Kind, PeerState, Peers, Reach, Region, RegionAttributes,
+    Sharing,
 };
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -136,7 +137,7 @@ impl Fabric for SimFabric {
     fn beginning(&self, node: u8) -> Result<([u64; BEGINNING_WORDS], u64), FabricError> {
         let attributes = self.find(node)?;
         let world = self.shared.world.borrow();
-        let at = atoll_fabric::Address::new(node, 0, 0);
+        let at = Address::new(node, 0, 0);
         let found = world.memory.words(at, attributes.bytes.min(8 * BEGINNING_WORDS as u64)).unwrap_or_default();
         let words = std::array::from_fn(|index| found.get(index).copied().unwrap_or(0));
         Ok((words, attributes.bytes))
@@ -290,5 +291,11 @@ impl Reach for SimReach {
 
     fn memory_nodes(&self) -> Vec<u8> {
         std::iter::once(0).chain(self.nodes.borrow().keys().copied()).collect()
+    }
+
+    fn compute_nodes(&self) -> Vec<u16> {
+        let world = self.shared.world.borrow();
+        let lives = |node: &u16| !world.is_exporter_gone(Address::on_compute(*node, 0, 0));
+        world.memory.exporters().filter(lives).collect()
     }
 }

@@ -172,7 +172,7 @@ impl Flight {
         let mut before = 0;
         let is_read = is_read(&later.operation);
         for (index, earlier) in self.verbs[..index].iter().enumerate() {
-            let in_order = earlier.verb.at.node() == later.at.node()
+            let in_order = earlier.verb.at.is_on_node_of(later.at)
                 && (later.fenced
                     || is_write(&earlier.verb.operation)
                     || is_read && !self::is_read(&earlier.verb.operation));
@@ -266,13 +266,15 @@ impl Flight {
     /// Its verbs to one of `nodes`, a bit each, do not take effect.
     pub(crate) fn cut_nodes(&mut self, nodes: u64) {
         for (index, flying) in self.verbs.iter().enumerate() {
-            self.pending &= !(u32::from(nodes >> flying.verb.at.node() & 1 == 1) << index);
+            let is_cut = flying.verb.at.memory_node().is_some_and(|node| nodes >> node & 1 == 1);
+            self.pending &= !(u32::from(is_cut) << index);
         }
     }
 
-    /// A bit for each node that it touches.
+    /// A bit for each memory node that it touches.
     pub(crate) fn nodes(&self) -> u64 {
-        self.verbs.iter().fold(0, |nodes, flying| nodes | 1 << flying.verb.at.node())
+        let touched = self.verbs.iter().filter_map(|flying| flying.verb.at.memory_node());
+        touched.fold(0, |nodes, node| nodes | 1 << node)
     }
 
     /// What the verbs of a batch become whose buffers stay with the fabric: as they were, with

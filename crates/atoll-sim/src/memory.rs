@@ -2,6 +2,7 @@
 
 use atoll_fabric::batch::Verb;
 use atoll_fabric::{Address, RegionAttributes, VerbError, prefer_huge_pages, prefetch};
+use std::collections::BTreeMap;
 
 /// Regions from this size on are brought under huge pages. Smaller ones, as tests make by the
 /// thousand, the processor finds without them.
@@ -33,6 +34,9 @@ impl Region {
 /// its process.
 pub(crate) struct Memory {
     nodes: Vec<Vec<Region>>,
+    /// What endpoints exported, by the number of the compute node. It stays when its owner is gone:
+    /// no new verb reaches it then.
+    exports: BTreeMap<u16, Vec<Region>>,
     /// Spans that are absent, disjoint, each of one region: its first byte, and how many there are.
     absent: Vec<(Address, u64)>,
     /// The first verb that touched one of them.
@@ -44,7 +48,7 @@ impl Memory {
     pub(crate) fn new(nodes: &[Vec<RegionAttributes>]) -> Self {
         assert!(nodes.len() <= 64 && nodes.iter().all(|regions| regions.len() <= 64), "at most 64 nodes of 64 regions");
         let nodes = nodes.iter().map(|regions| regions.iter().copied().map(Region::new).collect()).collect();
-        Self { nodes, absent: Vec::new(), touched: None }
+        Self { nodes, exports: BTreeMap::new(), absent: Vec::new(), touched: None }
     }
 
     /// A region of zero bytes for a node that has none, of which the first `there` bytes are there.
@@ -59,6 +63,29 @@ impl Memory {
         if there < attributes.bytes {
             self.discard(Address::new(node, 0, there), attributes.bytes - there);
         }
+    }
+
+    /// A further region of a compute node; its number. `None` if it has 64.
+    pub(crate) fn export(&mut self, node: u16, attributes: RegionAttributes) -> Option<u8> {
+        let regions = self.exports.entry(node).or_default();
+        let number = u8::try_from(regions.len()).ok().filter(|number| *number < 64)?;
+        regions.push(Region::new(attributes));
+        Some(number)
+    }
+
+    /// The attributes of a region that a compute node exported.
+    pub(crate) fn exported(&self, at: Address) -> Option<RegionAttributes> {
+        Some(self.exports.get(&at.compute_node()?)?.get(usize::from(at.region()))?.attributes)
+    }
+
+    /// The compute nodes that exported anything, in order.
+    pub(crate) fn exporters(&self) -> impl Iterator<Item = u16> {
+        self.exports.keys().copied()
+    }
+
+    /// Whether a compute node exported anything.
+    pub(crate) fn has_exports(&self) -> bool {
+        !self.exports.is_empty()
     }
 
     /// The name of a node's region goes; its bytes, too, unless a client has it open.
@@ -76,7 +103,7 @@ impl Memory {
         let Some(regions) = self.nodes.get_mut(usize::from(node)) else { return };
         if regions.first().is_some_and(|region| region.is_removed) {
             regions.clear();
-            self.absent.retain(|(at, _)| at.node() != node);
+            self.absent.retain(|(at, _)| at.memory_node() != Some(node));
         }
     }
 
@@ -114,7 +141,7 @@ impl Memory {
 
     /// How many bytes of a region are there, from its first on without a gap.
     pub(crate) fn provided(&self, node: u8, region: u8) -> u64 {
-        let of_region = |at: &Address| (at.node(), at.region()) == (node, region);
+        let of_region = |at: &Address| at.is_in_region_of(Address::new(node, region, 0));
         let absent = self.absent.iter().filter(|(at, _)| of_region(at)).map(|(at, _)| at.offset()).min();
         absent.unwrap_or_else(|| self.attributes(node, region).map_or(0, |attributes| attributes.bytes))
     }
@@ -135,15 +162,21 @@ impl Memory {
     /// The words that `bytes` bytes at `at` are in, if they are words of a region.
     #[inline]
     pub(crate) fn words(&self, at: Address, bytes: u64) -> Option<&[u64]> {
-        let region = self.nodes.get(at.node() as usize)?.get(at.region() as usize)?;
-        region.words.get(Self::range(at, bytes)?)
+        let regions = match at.memory_node() {
+            Some(node) => self.nodes.get(usize::from(node))?,
+            None => self.exports.get(&at.compute_node()?)?,
+        };
+        regions.get(usize::from(at.region()))?.words.get(Self::range(at, bytes)?)
     }
 
     /// As [`Memory::words`], for writing.
     #[inline]
     pub(crate) fn words_mut(&mut self, at: Address, bytes: u64) -> Option<&mut [u64]> {
-        let region = self.nodes.get_mut(at.node() as usize)?.get_mut(at.region() as usize)?;
-        region.words.get_mut(Self::range(at, bytes)?)
+        let regions = match at.memory_node() {
+            Some(node) => self.nodes.get_mut(usize::from(node))?,
+            None => self.exports.get_mut(&at.compute_node()?)?,
+        };
+        regions.get_mut(usize::from(at.region()))?.words.get_mut(Self::range(at, bytes)?)
     }
 
     /// Has the first lines of what a verb will touch brought near: in a large region every verb
@@ -173,7 +206,7 @@ impl Memory {
 
     /// All bytes of a node become zero.
     pub(crate) fn zero(&mut self, node: u8) {
-        self.absent.retain(|(at, _)| at.node() != node);
+        self.absent.retain(|(at, _)| at.memory_node() != Some(node));
         for region in self.nodes.get_mut(node as usize).into_iter().flatten() {
             region.words.fill(0);
         }
@@ -190,7 +223,5 @@ impl Memory {
 }
 
 fn overlap((a, a_bytes): (Address, u64), (b, b_bytes): (Address, u64)) -> bool {
-    (a.node(), a.region()) == (b.node(), b.region())
-        && a.offset() < b.offset() + b_bytes
-        && b.offset() < a.offset() + a_bytes
+    a.is_in_region_of(b) && a.offset() < b.offset() + b_bytes && b.offset() < a.offset() + a_bytes
 }

@@ -12,7 +12,9 @@ use crate::timers::Due;
 use crate::trace::{Mishap, NOBODY};
 use crate::world::World;
 use crate::{Liberties, Random, SimEndpoint};
-use atoll_fabric::{Endpoint, MAILBOX_MESSAGES_MAX, MESSAGE_BYTES_MAX, Mailbox, Message, MessageError, Messenger};
+use atoll_fabric::{
+    Endpoint, MAILBOX_MESSAGES_MAX, MESSAGE_BYTES_MAX, Mailbox, Message, MessageError, Messenger, Sender,
+};
 use std::future::Future;
 use std::task::{Poll, Waker};
 
@@ -97,7 +99,8 @@ impl World {
             return self.mishap(lane, Mishap::MessageLost { message: number });
         };
         self.mishap(lane, Mishap::Sent { message: number, to });
-        let message = Message { from: mailbox_of(from), bytes: bytes.to_vec() };
+        let sender = self.ports[from as usize].sender;
+        let message = Message { from: mailbox_of(from), sender, bytes: bytes.to_vec() };
         if self.is_guided() {
             return self.arrive_at(to, number, message);
         }
@@ -172,6 +175,10 @@ fn port_of(mailbox: Mailbox) -> Option<u32> {
 impl Messenger for SimEndpoint {
     fn mailbox(&self) -> Mailbox {
         mailbox_of(self.number())
+    }
+
+    fn sign(&self, sender: Sender) {
+        self.shared().world.borrow_mut().ports[self.number() as usize].sender = sender;
     }
 
     fn send(&self, to: Mailbox, bytes: &[u8]) -> Result<(), MessageError> {

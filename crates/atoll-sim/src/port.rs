@@ -3,7 +3,7 @@
 use crate::Random;
 use crate::trace::NOBODY;
 use crate::world::World;
-use atoll_fabric::{Message, VerbError};
+use atoll_fabric::{Message, Sender, VerbError};
 use std::collections::VecDeque;
 use std::task::Waker;
 
@@ -34,6 +34,8 @@ pub(crate) struct Port {
     pub(crate) in_flight: usize,
     pub(crate) unawaited: usize,
     pub(crate) error: Option<VerbError>,
+    /// As which client it sends messages.
+    pub(crate) sender: Sender,
     /// Messages that have arrived.
     pub(crate) inbox: VecDeque<Message>,
     /// Who waits for one.
@@ -66,6 +68,7 @@ impl Port {
             in_flight: 0,
             unawaited: 0,
             error: None,
+            sender: Sender::default(),
             inbox: VecDeque::new(),
             receivers: Vec::new(),
             waiters: Vec::new(),

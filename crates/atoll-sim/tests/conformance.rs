@@ -59,6 +59,17 @@ fn messages_keep_their_contract_with_and_without_liberties() {
 }
 
 #[test]
+fn compute_nodes_export_regions_with_and_without_liberties() {
+    let (strategy, faults) = (Strategy::FromSeed, Faults::none());
+    for liberties in [Liberties::all(), Liberties::none()] {
+        for_each_seed(40, |seed| {
+            let fencing = if seed % 2 == 0 { Fencing::Observed } else { Fencing::Forced };
+            conformance::run_exports(&Simulated { seed, strategy, liberties, fencing, faults });
+        });
+    }
+}
+
+#[test]
 fn unknown_outcomes_keep_their_contract_with_and_without_liberties() {
     let strategy = Strategy::FromSeed;
     let faults = Faults { unknowns_max: 12, steps_between: 8, ns_max: 3_000_000, ..Faults::none() };

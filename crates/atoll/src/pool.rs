@@ -265,6 +265,11 @@ impl<F: PoolFabric> Pool<F> {
         self.0.fabric.address()
     }
 
+    /// The name of the fabric that its memory is reached by, as users write it: `shm`.
+    pub fn fabric(&self) -> &'static str {
+        self.0.fabric.name()
+    }
+
     /// The engine that the pool was made for.
     pub fn engine(&self) -> EngineId {
         self.0.chosen.engine()

@@ -110,6 +110,7 @@ impl<E: Endpoint + Messenger> Session<E> {
         match self.client.endpoint.send(server.mailbox, &self.outgoing) {
             Ok(()) => Ok(()),
             Err(MessageError::Fenced) => Err(VerbError::Fenced),
+            Err(MessageError::Forked) => Err(VerbError::Forked),
             Err(error @ MessageError::TooLong { .. }) => unreachable!("{error}"),
         }
     }

@@ -4,7 +4,10 @@
 //! a future over its endpoints is driven.
 
 use super::{fetch_and_add, read, word, write};
-use crate::{Address, Endpoint, Fabric, FabricError, Hold, Identity, Reach, Region, Sharing, VerbError};
+use crate::{
+    Address, Endpoint, Fabric, FabricError, Hold, Identity, Kind, Lifetime, Reach, Region, RegionAttributes, Sharing,
+    VerbError,
+};
 use std::future::Future;
 use std::pin::Pin;
 
@@ -34,6 +37,7 @@ pub fn run<C: ControlFixture>(fixture: &C) {
     fixture.with(&|fabric| a_region_is_there_from_its_creation_to_its_removal(fixture, fabric));
     fixture.with(&|fabric| a_further_node_is_reached_once_it_is_admitted(fixture, fabric));
     fixture.with(&|fabric| a_region_that_is_alone_is_nobody_elses(fixture, fabric));
+    fixture.with(&|fabric| compute_nodes_are_those_that_export_and_live(fabric));
     fixture.with(&|fabric| an_endpoint_is_known_by_an_identity_until_it_is_gone(fixture, fabric));
 }
 
@@ -107,6 +111,25 @@ fn a_region_that_is_alone_is_nobody_elses<C: ControlFixture>(_: &C, fabric: &C::
     assert!(fabric.open_alone(0).expect("it was created").is_none());
     alone.share().expect("it is alone");
     fabric.open(0).expect("it is shared again");
+}
+
+fn compute_nodes_are_those_that_export_and_live<F: Fabric>(fabric: &F) {
+    let reach = fabric.reach(fabric.create(0, BYTES, BYTES).expect("there is room"));
+    let other = match has_address(fabric) {
+        true => fabric.reach(fabric.open(0).expect("it was created")),
+        false => reach.clone(),
+    };
+    let domain = reach.home().attributes().domain;
+    let wanted = RegionAttributes { bytes: BYTES, kind: Kind::Host, domain, lifetime: Lifetime::Process };
+    let endpoints = [reach.endpoint(), other.endpoint(), reach.endpoint(), other.endpoint()];
+    assert_eq!((reach.compute_nodes(), other.compute_nodes()), (vec![], vec![]));
+    let export = |endpoint: &EndpointOf<F>| endpoint.export(wanted).expect("there is room").compute_node();
+    let mut nodes: Vec<u16> = endpoints[..3].iter().filter_map(export).collect();
+    assert_eq!(export(&endpoints[2]), Some(nodes[2]), "a second region of the same node");
+    nodes.sort_unstable();
+    assert_eq!((reach.compute_nodes(), other.compute_nodes()), (nodes.clone(), nodes));
+    drop(endpoints);
+    assert_eq!((reach.compute_nodes(), other.compute_nodes()), (vec![], vec![]));
 }
 
 fn an_endpoint_is_known_by_an_identity_until_it_is_gone<C: ControlFixture>(fixture: &C, fabric: &C::Fabric) {

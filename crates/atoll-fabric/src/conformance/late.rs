@@ -25,7 +25,8 @@ fn waited() -> u64 {
     WAITED.get()
 }
 
-/// As [`Endpoint::wait`] of every late endpoint of this thread: for a future that owns its endpoint.
+/// As [`Endpoint::wait`] of every late endpoint of this thread: for a future that owns its
+/// endpoint.
 pub fn count_wait() {
     WAITED.set(WAITED.get() + 1);
 }
@@ -132,6 +133,10 @@ impl<R: Reach> Reach for Late<R> {
     fn memory_nodes(&self) -> Vec<u8> {
         self.0.memory_nodes()
     }
+
+    fn compute_nodes(&self) -> Vec<u16> {
+        self.0.compute_nodes()
+    }
 }
 
 /// Runs what the endpoint behind it does, and ends late.
@@ -172,6 +177,14 @@ impl<E: Endpoint> Endpoint for Late<E> {
 
     fn discard(&self, at: Address, bytes: u64) -> impl Future<Output = Result<u64, VerbError>> {
         late(self.0.discard(at, bytes))
+    }
+
+    fn export(&self, wanted: RegionAttributes) -> Result<Address, FabricError> {
+        self.0.export(wanted)
+    }
+
+    fn reach_export(&self, at: Address) -> Result<RegionAttributes, VerbError> {
+        self.0.reach_export(at)
     }
 
     fn region_attributes(&self, node: u8) -> Option<RegionAttributes> {

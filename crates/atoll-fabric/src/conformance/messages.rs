@@ -1,7 +1,7 @@
 //! What the contract says of messages: see [`Messenger`].
 
 use super::{Case, nothing, read, wait_for, word, write};
-use crate::{Endpoint, MESSAGE_BYTES_MAX, Mailbox, Message, MessageError, Messenger};
+use crate::{Endpoint, MESSAGE_BYTES_MAX, Mailbox, Message, MessageError, Messenger, Sender};
 
 pub(super) fn cases<E: Endpoint + Messenger + 'static>() -> Vec<Case<E>> {
     vec![
@@ -10,6 +10,16 @@ pub(super) fn cases<E: Endpoint + Messenger + 'static>() -> Vec<Case<E>> {
             clients: CLIENTS,
             nodes: 1,
             play: |e, c, r| Box::pin(exchange(e, c, r)),
+            verify: nothing,
+        },
+        Case {
+            name: "what_is_sent_to_an_endpoint_that_is_gone_arrives_at_none_that_comes_after",
+            clients: 2,
+            nodes: 1,
+            play: |e, c, _| match c {
+                0 => Box::pin(go(e)),
+                _ => Box::pin(come(e)),
+            },
             verify: nothing,
         },
         Case {
@@ -45,7 +55,13 @@ fn letter(from: usize, to: usize, round: u64) -> Vec<u8> {
     letter
 }
 
+/// As which client a client sends.
+fn sender(client: usize) -> Sender {
+    Sender { slot: client as u32, epoch: u32::MAX - client as u32 }
+}
+
 async fn exchange<E: Endpoint + Messenger>(endpoint: E, client: usize, rounds: u64) {
+    endpoint.sign(sender(client));
     publish(&endpoint, client).await;
     let mut mailboxes = Vec::new();
     for other in 0..CLIENTS {
@@ -56,6 +72,7 @@ async fn exchange<E: Endpoint + Messenger>(endpoint: E, client: usize, rounds: u
         let round = u64::from_le_bytes(message.bytes[2..10].try_into().expect("eight bytes"));
         assert_eq!(message.bytes, letter(from, client, round), "not as it was sent, or not to this client");
         assert_eq!(message.from, mailboxes[from], "from another than its sender");
+        assert_eq!(message.sender, sender(from), "as another client than its sender's");
         assert!(round < rounds, "invented");
     };
     for round in 0..rounds {
@@ -69,6 +86,7 @@ async fn exchange<E: Endpoint + Messenger>(endpoint: E, client: usize, rounds: u
     let too_long = vec![0; MESSAGE_BYTES_MAX + 1];
     let refused = endpoint.send(mailboxes[0], &too_long);
     assert_eq!(refused, Err(MessageError::TooLong { bytes: MESSAGE_BYTES_MAX + 1 }));
+    endpoint.send(Mailbox::NOBODY, b"to nobody").expect("what is sent to nobody is lost");
     endpoint.send(Mailbox(u64::MAX), b"to nobody").expect("what is sent to nobody is lost");
     while let Some(message) = endpoint.receive_within(100_000).await {
         check(message);
@@ -105,4 +123,22 @@ async fn be_told<E: Endpoint + Messenger>(endpoint: E) {
         assert!(found >= round, "told of {round}, and what was written is {found}");
         endpoint.send(other, &message.bytes).expect("it is short enough");
     }
+}
+
+/// Client 0 receives until it is told to go.
+async fn go<E: Endpoint + Messenger>(endpoint: E) {
+    publish(&endpoint, 0).await;
+    wait_for(&endpoint, word(ENOUGH), 1).await;
+}
+
+/// Client 1 has a mailbox only after client 0 is gone, and is sent what was for that.
+async fn come<E: Endpoint + Messenger>(endpoint: E) {
+    let gone = mailbox_of(&endpoint, 0).await;
+    write(&endpoint, word(ENOUGH), 1).await;
+    endpoint.pause(1_000_000).await;
+    assert_ne!(endpoint.mailbox(), gone, "a mailbox is one endpoint's alone");
+    for _ in 0..20 {
+        endpoint.send(gone, b"to the one before").expect("it is short enough");
+    }
+    assert_eq!(endpoint.receive_within(1_000_000).await, None, "a message for another endpoint");
 }

@@ -218,7 +218,7 @@ async fn fenced<E: Endpoint>(endpoint: E, rounds: u64) {
 }
 
 async fn unreachable<E: Endpoint>(endpoint: E) {
-    let last = (1 << 52) - 8;
+    let last = (1 << 44) - 8;
     let places = [
         (Address::new(0, 0, REGION_BYTES), 8),
         (Address::new(0, 0, REGION_BYTES - 8), 16),

@@ -1,11 +1,14 @@
 //! One thread's access to the regions of this host.
 
+use super::exports::Exports;
+use super::mailbox::Inbox;
 use super::nodes::ShmNodes;
 use super::process::{self, ForkGuard};
 use super::region::ShmRegion;
 use crate::batch::BATCH_VERBS_MAX;
 use crate::{
-    Address, Batch, Buffer, Clock, Endpoint, Identity, Intent, Limits, Origin, Region, RegionAttributes, VerbError,
+    Address, Batch, Buffer, Clock, Endpoint, FabricError, Identity, Intent, Limits, Origin, Region, RegionAttributes,
+    VerbError,
 };
 use std::cell::{Cell, OnceCell};
 use std::future::ready;
@@ -33,6 +36,8 @@ pub struct ShmEndpoint {
     identity: OnceCell<Identity>,
     /// The first error of a batch that was posted unawaited, until a flush reports it.
     unawaited_error: Cell<Option<VerbError>>,
+    pub(super) exports: Exports,
+    pub(super) inbox: Inbox,
 }
 
 // SAFETY: `base` points into `regions[0]`, which is `Send`, `Sync` and kept alive by this value.
@@ -63,6 +68,8 @@ impl ShmEndpoint {
             process,
             identity: OnceCell::new(),
             unawaited_error: Cell::new(None),
+            exports: Exports::default(),
+            inbox: Inbox::default(),
         }
     }
 
@@ -83,6 +90,7 @@ impl ShmEndpoint {
 impl Drop for ShmEndpoint {
     /// It posts nothing any more, which is its death.
     fn drop(&mut self) {
+        self.end_exports();
         if let Some(identity) = self.identity.get() {
             self.regions[0].presence.release(*identity);
         }
@@ -179,7 +187,7 @@ impl Endpoint for ShmEndpoint {
     }
 
     fn region_attributes(&self, node: u8) -> Option<RegionAttributes> {
-        self.region_at(Address::new(node, 0, 0)).map(Region::attributes)
+        self.region_at(Address::new(node, 0, 0)).map(|region| region.attributes())
     }
 
     fn provided(&self, node: u8) -> u64 {
@@ -208,6 +216,21 @@ impl Endpoint for ShmEndpoint {
 
     fn limits(&self) -> Limits {
         Limits { batch_verbs_max: BATCH_VERBS_MAX, batches_max: usize::MAX, verb_bytes_max: u64::MAX }
+    }
+
+    fn export(&self, wanted: RegionAttributes) -> Result<Address, FabricError> {
+        self.export_region(wanted)
+    }
+
+    fn reach_export(&self, at: Address) -> Result<RegionAttributes, VerbError> {
+        self.reach_exported(at)
+    }
+
+    /// Nothing but a message is ever waited for.
+    fn wait(&self) {
+        if !self.sleep_for_message() {
+            std::thread::yield_now();
+        }
     }
 
     fn identity(&self) -> Identity {

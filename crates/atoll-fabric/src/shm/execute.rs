@@ -17,7 +17,18 @@ impl ShmEndpoint {
     #[cold]
     #[inline(never)]
     fn base_of(&self, at: Address, end: u64) -> Option<NonNull<u8>> {
-        let region = self.region_at(at).filter(|region| end <= region.mapping.bytes())?;
+        let export;
+        let region = match at.compute_node() {
+            // What this endpoint reaches stays mapped while a verb is executed: see `exports`.
+            Some(node) => {
+                export = self.exports.region(node, at.region())?;
+                &export
+            }
+            None => self.memory_region(at)?,
+        };
+        if end > region.mapping.bytes() {
+            return None;
+        }
         let is_there = region.touch(at.offset(), end);
         if at.is_home() {
             self.there.set(region.pages.there());
@@ -26,7 +37,15 @@ impl ShmEndpoint {
     }
 
     /// The region of an address.
-    pub(super) fn region_at(&self, at: Address) -> Option<&Arc<ShmRegion>> {
+    pub(super) fn region_at(&self, at: Address) -> Option<Arc<ShmRegion>> {
+        match at.compute_node() {
+            Some(node) => self.exports.region(node, at.region()),
+            None => self.memory_region(at).cloned(),
+        }
+    }
+
+    /// The region of an address on a memory node.
+    fn memory_region(&self, at: Address) -> Option<&Arc<ShmRegion>> {
         match (at.node(), at.region()) {
             (0, region) => self.regions.get(region as usize),
             (node, 0) => self.nodes.as_ref()?.region(node),
@@ -43,7 +62,8 @@ impl ShmEndpoint {
         }
         let base = if at.is_home() && end <= self.there.get() { self.base } else { self.base_of(at, end)? };
         // SAFETY: the span lies in the mapping, which lives as long as `self` (which holds the
-        // region, or the nodes that hold it and never let go of one); offsets and the base are
+        // region, or the nodes that hold it and never let go of one, or the exports that let go of
+        // one between verbs alone); offsets and the base are
         // multiples of 8; every access to a mapping in this crate goes through `Words`.
         Some(unsafe { Words::new(base.add(at.offset() as usize), bytes.div_ceil(8) as usize) })
     }
@@ -99,7 +119,7 @@ impl ShmEndpoint {
         let end = at.offset().checked_add(bytes.next_multiple_of(8)).filter(|_| at.offset().is_multiple_of(8));
         let is_inside = |end| self.region_at(at).is_some_and(|region| end <= region.mapping.bytes());
         match end.is_some_and(is_inside) {
-            true => VerbError::NoMemory { node: at.node() },
+            true => VerbError::NoMemory { node: if at.compute_node().is_some() { 0 } else { at.node() } },
             false => VerbError::Unreachable { at: format!("{at:?}"), bytes },
         }
     }

@@ -12,9 +12,13 @@ use super::{ShmEndpoint, ShmNodes, ShmRegion};
 use crate::fabric::BEGINNING_WORDS;
 use crate::{Clock, CostClass, Fabric, FabricError, Reach, Sharing};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Schemes of addresses that are of another fabric, whatever follows.
 const OTHER_SCHEMES: [&str; 3] = ["tcp", "verbs", "sim"];
+
+/// How long a thread sleeps that waits for any endpoint.
+const WAIT: Duration = Duration::from_micros(20);
 
 /// The regions of one pool on this host.
 #[derive(Clone, Debug)]
@@ -112,7 +116,11 @@ impl Fabric for ShmFabric {
     }
 
     fn remove(&self, node: u8) -> Result<(), FabricError> {
-        ShmRegion::remove(&self.name_of(node)?)
+        let name = self.name_of(node)?;
+        if node == 0 {
+            super::exports::remove_all_names(&name)?;
+        }
+        ShmRegion::remove(&name)
     }
 
     fn reach(&self, home: Self::Region) -> ShmReach {
@@ -140,6 +148,11 @@ impl Reach for ShmReach {
         ShmEndpoint::with_regions(vec![self.home.clone()], self.clock.clone()).with_nodes(self.nodes.clone())
     }
 
+    /// Nothing but a message is ever waited for, and which mailbox is not known here.
+    fn wait(&self) {
+        std::thread::sleep(WAIT);
+    }
+
     fn home(&self) -> &Self::Region {
         &self.home
     }
@@ -158,5 +171,9 @@ impl Reach for ShmReach {
 
     fn memory_nodes(&self) -> Vec<u8> {
         std::iter::once(0).chain(self.nodes.mapped().map(|(node, _)| node)).collect()
+    }
+
+    fn compute_nodes(&self) -> Vec<u16> {
+        self.home.presence.living_nodes()
     }
 }

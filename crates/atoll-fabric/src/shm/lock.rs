@@ -7,6 +7,7 @@
 //! 2^62                     alone     a process that makes it anew, or removes it           it does so
 //! 2^62 + 1                 shared    a process that has the region open                    it has
 //! 2^62 + 1                 alone     a process that makes it anew, or removes it           it does so
+//! 2^62 + 2^33 + number     alone     the endpoint that is this compute node                it exports regions
 //! 2^62 + 2^32 + identity   alone     the endpoint with this identity                       it is there
 //! ```
 //!
@@ -23,8 +24,8 @@
 use super::descriptor::Descriptor;
 use super::mapping::path_of;
 use super::process::{peers_of, random_word};
-use crate::{FabricError, Hold, Identity, Peers, Sharing};
-use std::collections::HashSet;
+use crate::{COMPUTE_NODES_MAX, FabricError, Hold, Identity, Peers, Sharing};
+use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -36,6 +37,8 @@ const OPENING: i64 = 1 << 62;
 const PRESENCE: i64 = OPENING + 1;
 /// The byte of identity 0, which is nobody's.
 const IDENTITIES: i64 = OPENING + (1 << 32);
+/// The byte of compute node 0.
+const COMPUTE_NODES: i64 = OPENING + (1 << 33);
 /// Identities that a new endpoint tries. Each is another one's with a chance of one to a million
 /// where a thousand live.
 const TRIES: u32 = 64;
@@ -110,6 +113,20 @@ impl LockFile {
                 return Err(error);
             }
         }
+    }
+
+    /// A span of bytes from `first` to before `end` of which another description has a lock, as far
+    /// as that lock reaches; `None` if there is none, or that cannot be found out.
+    fn locked_in(&self, first: i64, end: i64) -> Option<(i64, i64)> {
+        let descriptor = self.0.number()?;
+        // SAFETY: all bytes of a `flock` may be zero.
+        let mut wanted: libc::flock = unsafe { std::mem::zeroed() };
+        (wanted.l_type, wanted.l_whence) = (Lock::Alone as i16, libc::SEEK_SET as i16);
+        (wanted.l_start, wanted.l_len) = (first, end - first);
+        // SAFETY: the descriptor is open; `wanted` is a valid lock, which the call overwrites.
+        let asked = unsafe { libc::fcntl(descriptor, libc::F_OFD_GETLK, &mut wanted) };
+        let is_locked = asked == 0 && i32::from(wanted.l_type) != libc::F_UNLCK;
+        is_locked.then(|| (wanted.l_start, if wanted.l_len == 0 { end } else { wanted.l_start + wanted.l_len }))
     }
 
     /// Waits for the lock.
@@ -199,31 +216,38 @@ pub(super) struct Presence {
     /// Identities of the endpoints of this value. A fork must not touch it: another thread may have
     /// held the lock.
     own: Mutex<HashSet<Identity>>,
+    /// Numbers of the compute nodes among them, in the same way.
+    own_nodes: Mutex<HashSet<u16>>,
 }
 
 impl Presence {
     /// Of memory that no other process has.
     pub(super) fn anonymous() -> Self {
-        Self { file: None, own: Mutex::default() }
+        Self { file: None, own: Mutex::default(), own_nodes: Mutex::default() }
     }
 
     /// Has the region `name` open, once no process makes it anew.
     pub(super) fn shared(name: &str) -> Result<Self, FabricError> {
         let file = LockFile::open(name, &path_of(name)?)?;
         file.set(Lock::Shared, PRESENCE).map_err(unlockable(name))?;
-        Ok(Self { file: Some(file), own: Mutex::default() })
+        Ok(Self { file: Some(file), own: Mutex::default(), own_nodes: Mutex::default() })
     }
 
     /// Has the region `name` open alone; `None` if another process has it open.
     pub(super) fn alone(name: &str) -> Result<Option<Self>, FabricError> {
         let file = LockFile::open(name, &path_of(name)?)?;
         let is_alone = file.try_set(Lock::Alone, PRESENCE).map_err(unlockable(name))?;
-        Ok(is_alone.then(|| Self { file: Some(file), own: Mutex::default() }))
+        Ok(is_alone.then(|| Self { file: Some(file), own: Mutex::default(), own_nodes: Mutex::default() }))
     }
 
     /// Lets other processes open the region, too.
     pub(super) fn share(&self) -> io::Result<()> {
         self.file.as_ref().map_or(Ok(()), |file| file.set(Lock::Shared, PRESENCE))
+    }
+
+    /// Whether the file that has this name is the one of the locks: it was not removed.
+    pub(super) fn is_named(&self, name: &str) -> bool {
+        path_of(name).ok().and_then(|path| file_at(&path)).is_some_and(|file| self.is_of(file))
     }
 
     /// Whether the locks are on this file.
@@ -270,6 +294,79 @@ impl Presence {
         Identity::NOBODY
     }
 
+    /// The number of a compute node that no living endpoint of this region has, until
+    /// [`Presence::release_node`] or the end of the process. `None` if all are taken, or the file
+    /// system locks nothing, or in a fork.
+    pub(super) fn lend_node(&self) -> Option<u16> {
+        if self.is_fork() {
+            return None;
+        }
+        let mut own = self.own_nodes.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        for number in (0..COMPUTE_NODES_MAX).filter(|number| !own.contains(number)).collect::<Vec<_>>() {
+            if self.try_lock_node(number).ok()? {
+                own.insert(number);
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    fn try_lock_node(&self, number: u16) -> io::Result<bool> {
+        self.file.as_ref().map_or(Ok(true), |file| file.try_set(Lock::Alone, byte_of_node(number)))
+    }
+
+    /// The number is nobody's any more.
+    pub(super) fn release_node(&self, number: u16) {
+        if self.is_fork() {
+            return;
+        }
+        let mut own = self.own_nodes.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if own.remove(&number)
+            && let Some(file) = &self.file
+        {
+            let _ = file.set(Lock::Free, byte_of_node(number));
+        }
+    }
+
+    /// Whether a living endpoint has the number. What cannot be found out is alive.
+    pub(super) fn is_node_alive(&self, number: u16) -> bool {
+        let own = self.own_nodes.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let is_locked = |file: &LockFile| file.is_locked(byte_of_node(number)).unwrap_or(true);
+        own.contains(&number) || self.file.as_ref().is_some_and(is_locked)
+    }
+
+    /// The numbers that living endpoints have, in order.
+    pub(super) fn living_nodes(&self) -> Vec<u16> {
+        let mut found = BTreeSet::new();
+        if let Some(file) = &self.file {
+            // Each call gives one lock. The kernel may give them in any order, so that a span
+            // before what it gave is asked for again.
+            let mut spans = vec![(0, i64::from(COMPUTE_NODES_MAX))];
+            while let Some((first, end)) = spans.pop() {
+                let Some((start, past)) = file.locked_in(COMPUTE_NODES + first, COMPUTE_NODES + end) else { continue };
+                let (start, past) = ((start - COMPUTE_NODES).max(first), (past - COMPUTE_NODES).min(end));
+                found.extend(start as u16..past as u16);
+                spans.extend([(first, start), (past, end)].into_iter().filter(|(first, end)| first < end));
+            }
+        }
+        found.extend(self.own_nodes.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).iter());
+        found.into_iter().collect()
+    }
+
+    /// Does what must be done with the number's lock, if no endpoint has it.
+    pub(super) fn with_node(&self, number: u16, does: impl FnOnce()) {
+        if self.is_fork() {
+            return;
+        }
+        let own = self.own_nodes.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if !own.contains(&number) && self.try_lock_node(number).unwrap_or(false) {
+            does();
+            if let Some(file) = &self.file {
+                let _ = file.set(Lock::Free, byte_of_node(number));
+            }
+        }
+    }
+
     /// The endpoint of this identity is gone.
     pub(super) fn release(&self, identity: Identity) {
         if self.is_fork() {
@@ -299,9 +396,14 @@ fn byte_of(identity: Identity) -> i64 {
     IDENTITIES + i64::from(identity.bits())
 }
 
+fn byte_of_node(number: u16) -> i64 {
+    COMPUTE_NODES + i64::from(number)
+}
+
 /// What a span of locked bytes stands for: identities, and whether it has the byte of those that
 /// have the region open.
 pub(super) fn locked_span(first: i64, last: i64) -> (Option<std::ops::RangeInclusive<u32>>, bool) {
-    let identities = (last > IDENTITIES).then(|| (first - IDENTITIES).max(1) as u32..=(last - IDENTITIES) as u32);
+    let (least, most) = ((first - IDENTITIES).max(1), (last - IDENTITIES).min((1 << Identity::BITS) - 1));
+    let identities = (least <= most).then_some(least as u32..=most as u32);
     (identities, (first..=last).contains(&PRESENCE))
 }

@@ -24,13 +24,16 @@ pub(super) const HUGE_PAGE_BYTES: usize = 2 << 20;
 const BYTES_MIN: u64 = 4096;
 
 /// The file behind a region's name: `shm:/NAME` is `/dev/shm/atoll.NAME`, anything with a slash is
-/// a path. A NAME may end in `+N`, for node N of a pool.
+/// a path. A NAME may end in `+N`, for memory node N of a pool, and in `+cN.R`, for region R of its compute
+/// node N.
 pub(super) fn path_of(name: &str) -> Result<PathBuf, FabricError> {
     let bad = || FabricError::BadName(name.to_owned());
     if let Some(short) = name.strip_prefix("shm:") {
         let short = short.strip_prefix('/').unwrap_or(short);
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-        let is_node = |number: &str| number.parse::<u8>().is_ok();
+        let is_node = |number: &str| {
+            number.parse::<u8>().is_ok() || number.strip_prefix('c').is_some_and(super::exports::is_place)
+        };
         let (name, ending) = short.split_once('+').map_or((short, None), |(name, node)| (name, Some(node)));
         if name.is_empty() || name.len() > 200 || !name.chars().all(plain) || !ending.is_none_or(is_node) {
             return Err(bad());

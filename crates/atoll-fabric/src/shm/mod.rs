@@ -3,8 +3,8 @@
 //!
 //! A region is a file under `/dev/shm` (`shm:/NAME`), a file elsewhere (a path), or anonymous
 //! memory. Its atomicity domain is the processors of the host. Everything is done when
-//! [`Endpoint::post`] is called, so that [`run_ready`](crate::run_ready) drives any protocol over
-//! this fabric.
+//! [`Endpoint::post`](crate::Endpoint::post) is called, so that [`run_ready`](crate::run_ready)
+//! drives any protocol over this fabric.
 //!
 //! Verbs execute in program order; `order` says which barriers stand between them.
 //!
@@ -17,16 +17,21 @@
 //! | `lock`, `descriptor` | locks by which the kernel proves who is alive |
 //! | `nodes` | the regions of further memory nodes |
 //! | `endpoint`, `execute`, `order`, `words` | an endpoint, its verbs, their barriers, their words |
+//! | `exports` | regions that endpoints export, as compute nodes |
+//! | `mailbox`, `futex` | messages, and sleeping until one arrives |
 //! | `process`, `fork` | what a process is, for display; a process that forks |
 
 mod descriptor;
 mod endpoint;
 mod execute;
+mod exports;
 mod fabric;
 #[cfg(any(test, feature = "fork"))]
 pub mod fork;
+mod futex;
 pub mod host;
 mod lock;
+mod mailbox;
 mod mapping;
 mod nodes;
 mod order;

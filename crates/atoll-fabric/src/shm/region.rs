@@ -2,6 +2,7 @@
 //!
 //! Which of its pages are there is the concept of `provision`.
 
+use super::exports::Table;
 use super::lock::Presence;
 use super::mapping::{self, Mapping};
 use super::pages::Pages;
@@ -22,6 +23,8 @@ pub struct ShmRegion {
     pub(super) allowance: AtomicI64,
     /// When the host last had no memory left.
     pub(super) short: Mutex<Option<Instant>>,
+    /// Of a home without a name: what endpoints of this process export.
+    pub(super) exports: Table,
 }
 
 impl ShmRegion {
@@ -98,7 +101,15 @@ impl ShmRegion {
 
     fn new(mapping: Mapping, name: Option<String>, presence: Presence, there: u64) -> Self {
         let pages = Pages::new(mapping.bytes(), there.min(mapping.bytes()));
-        Self { mapping, name, presence, pages, allowance: AtomicI64::new(0), short: Mutex::new(None) }
+        Self {
+            mapping,
+            name,
+            presence,
+            pages,
+            allowance: AtomicI64::new(0),
+            short: Mutex::new(None),
+            exports: Table::default(),
+        }
     }
 
     fn with_pages(self, name: &str, there: u64) -> Result<Self, FabricError> {
@@ -124,6 +135,11 @@ impl ShmRegion {
         let (words, _) = bytes.as_chunks::<8>();
         let words = std::array::from_fn(|index| u64::from_le_bytes(words[index]));
         Ok((words, file.metadata().map_err(system)?.len()))
+    }
+
+    /// Whether there is a file of that name.
+    pub(super) fn exists(name: &str) -> bool {
+        mapping::path_of(name).is_ok_and(|path| path.exists())
     }
 
     /// Removes the region's name. Processes that have it open keep its memory until they close it.

@@ -38,6 +38,21 @@ impl Words {
         self.at(0)
     }
 
+    /// The word with that number in the span.
+    #[inline]
+    pub(super) fn nth(&self, index: u64) -> &AtomicU64 {
+        assert!(index < self.count as u64, "a word of the span");
+        self.at(index as usize)
+    }
+
+    /// `count` words of the span from one on.
+    #[inline]
+    pub(super) fn part(&self, first: u64, count: usize) -> Self {
+        assert!(first as usize + count <= self.count, "words of the span");
+        // SAFETY: the part lies in the span, for which the contract of `new` holds.
+        unsafe { Self::new(self.first.add(first as usize).cast(), count) }
+    }
+
     /// Asks the processor for the lines of the span.
     #[inline]
     pub(super) fn expect(&self, intent: Intent) {

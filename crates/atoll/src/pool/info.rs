@@ -33,7 +33,7 @@ pub struct PoolInfo {
     /// Those that are out of use, because the pool was made smaller.
     pub chunks_retired: u64,
     /// Of those, the ones whose memory the host does not have back yet: see
-    /// [`Resized::held_bytes`].
+    /// [`Resized::held_bytes`](super::Resized::held_bytes).
     pub chunks_undiscarded: u64,
     /// The memory nodes that they are on, the pool's home first.
     pub nodes: Vec<NodeInfo>,

@@ -75,7 +75,8 @@ impl<F: PoolFabric> Pool<F> {
     /// there, and of how many.
     ///
     /// # Errors
-    /// [`FabricError::NoRoom`](atoll_fabric::FabricError::NoRoom) if the host runs out of it. The pool is as large then as what is there.
+    /// [`FabricError::NoRoom`](atoll_fabric::FabricError::NoRoom) if the host runs out of it. The
+    /// pool is as large then as what is there.
     pub fn provide(&self, mut progress: impl FnMut(u64, u64)) -> Result<(), OpenError> {
         let (endpoint, pool) = (self.endpoint(), self.0.chosen.pool());
         let capacity = pool.settings.capacity_bytes;

@@ -216,6 +216,7 @@ impl<E: Endpoint + Messenger> Server<E> {
         match self.endpoint.send(to, &self.outgoing) {
             Ok(()) => Ok(()),
             Err(MessageError::Fenced) => Err(VerbError::Fenced),
+            Err(MessageError::Forked) => Err(VerbError::Forked),
             Err(error @ MessageError::TooLong { .. }) => unreachable!("{error}"),
         }
     }

@@ -1,0 +1,131 @@
+//! What the contract says of regions that compute nodes export: see
+//! [`Endpoint::export`](crate::Endpoint::export).
+
+use super::{Case, Play, fetch_and_add, nothing, read, wait_for, word, write};
+use crate::{Address, Endpoint, FabricError, Kind, Lifetime, RegionAttributes, VerbError};
+
+pub(super) fn cases<E: Endpoint + 'static>() -> Vec<Case<E>> {
+    vec![
+        Case {
+            name: "an_exported_region_is_words_like_any_other_for_whoever_reaches_it",
+            clients: CLIENTS,
+            nodes: 1,
+            play: |e, c, r| Box::pin(share(e, c, r)),
+            verify: nothing,
+        },
+        Case {
+            name: "every_exporter_has_a_number_of_its_own_among_compute_nodes",
+            clients: CLIENTS,
+            nodes: 1,
+            play: |e, c, _| Box::pin(number(e, c)),
+            verify: nothing,
+        },
+        Case {
+            name: "an_exported_region_goes_with_its_owner",
+            clients: 2,
+            nodes: 1,
+            play: |e, c, _| -> Play {
+                match c {
+                    0 => Box::pin(leave(e)),
+                    _ => Box::pin(miss(e)),
+                }
+            },
+            verify: nothing,
+        },
+    ]
+}
+
+const CLIENTS: usize = 3;
+const BYTES: u64 = 1 << 14;
+/// Words of the home: clients that are done, and addresses by client.
+const DONE: u64 = 40;
+const PLACES: u64 = 48;
+
+/// What every fabric exports that exports anything.
+fn wanted<E: Endpoint>(endpoint: &E) -> RegionAttributes {
+    let home = endpoint.region_attributes(0).expect("the home is there");
+    RegionAttributes { bytes: BYTES, kind: Kind::Host, domain: home.domain, lifetime: Lifetime::Process }
+}
+
+/// Exports a region and says where.
+async fn publish<E: Endpoint>(endpoint: &E, place: u64) -> Address {
+    let at = endpoint.export(wanted(endpoint)).expect("there is room");
+    assert_eq!((at.offset(), endpoint.reach_export(at)), (0, Ok(wanted(endpoint))));
+    write(endpoint, word(PLACES + place), at.to_bits()).await;
+    at
+}
+
+async fn published<E: Endpoint>(endpoint: &E, place: u64) -> Address {
+    Address::from_bits(wait_for(endpoint, word(PLACES + place), 1).await)
+}
+
+async fn done<E: Endpoint>(endpoint: &E, clients: usize) {
+    fetch_and_add(endpoint, word(DONE), 1).await;
+    wait_for(endpoint, word(DONE), clients as u64).await;
+}
+
+/// Client 0 exports; all add to its words and tell each other by them.
+async fn share<E: Endpoint>(endpoint: E, client: usize, rounds: u64) {
+    let at = if client == 0 { publish(&endpoint, 0).await } else { published(&endpoint, 0).await };
+    assert_eq!(endpoint.reach_export(at), Ok(wanted(&endpoint)));
+    let (sum, own) = (at.add(BYTES - 8), at.add(64 * (1 + client as u64)));
+    for round in 1..=rounds {
+        fetch_and_add(&endpoint, sum, 1).await;
+        write(&endpoint, own, round).await;
+    }
+    done(&endpoint, CLIENTS).await;
+    assert_eq!(read(&endpoint, sum).await, rounds * CLIENTS as u64, "atomics exclude each other");
+    for other in 0..CLIENTS {
+        assert_eq!(read(&endpoint, at.add(64 * (1 + other as u64))).await, rounds);
+    }
+    let mut batch = crate::Batch::new();
+    batch.write_word(at.add(BYTES), 1);
+    let outside = endpoint.post(&mut batch).await;
+    assert!(matches!(outside, Err(VerbError::Unreachable { .. })), "{outside:?}");
+    // The owner stays until all have looked.
+    fetch_and_add(&endpoint, word(DONE), 1).await;
+    wait_for(&endpoint, word(DONE), 2 * CLIENTS as u64).await;
+}
+
+async fn number<E: Endpoint>(endpoint: E, client: usize) {
+    let device = RegionAttributes { kind: Kind::Device, ..wanted(&endpoint) };
+    let refused = endpoint.export(device);
+    assert!(matches!(refused, Err(FabricError::NoExport { .. })), "no fabric here has device memory: {refused:?}");
+    let first = publish(&endpoint, 2 * client as u64).await;
+    let second = publish(&endpoint, 2 * client as u64 + 1).await;
+    assert_eq!(first.compute_node(), second.compute_node(), "an endpoint is one compute node");
+    assert!(first.compute_node().is_some() && first.region() != second.region());
+    write(&endpoint, second, client as u64 + 1).await;
+    done(&endpoint, CLIENTS).await;
+    for other in (0..CLIENTS).filter(|other| *other != client) {
+        let at = published(&endpoint, 2 * other as u64 + 1).await;
+        assert_ne!(at.compute_node(), first.compute_node(), "two living endpoints with one number");
+        endpoint.reach_export(at).expect("its owner lives");
+        assert_eq!(read(&endpoint, at).await, other as u64 + 1, "each region has words of its own");
+        let none = endpoint.reach_export(Address::on_compute(at.compute_node().unwrap_or(0), 9, 0));
+        assert!(matches!(none, Err(VerbError::ExportAbsent { region: 9, .. })), "{none:?}");
+    }
+    let home = endpoint.reach_export(word(0));
+    assert!(matches!(home, Err(VerbError::ExportAbsent { .. })), "a memory node's region is no export: {home:?}");
+    fetch_and_add(&endpoint, word(DONE), 1).await;
+    wait_for(&endpoint, word(DONE), 2 * CLIENTS as u64).await;
+}
+
+async fn leave<E: Endpoint>(endpoint: E) {
+    publish(&endpoint, 0).await;
+    wait_for(&endpoint, word(DONE), 1).await;
+}
+
+async fn miss<E: Endpoint>(endpoint: E) {
+    let at = published(&endpoint, 0).await;
+    endpoint.reach_export(at).expect("its owner waits for this client");
+    write(&endpoint, word(DONE), 1).await;
+    while endpoint.reach_export(at).is_ok() {
+        endpoint.pause(1000).await;
+    }
+    let gone = endpoint.reach_export(at);
+    assert!(matches!(gone, Err(VerbError::ExportAbsent { .. })), "{gone:?}");
+    // The number may be lent again; a region of its new owner is a new one.
+    let again = endpoint.export(wanted(&endpoint)).expect("there is room");
+    assert_eq!(read(&endpoint, again).await, 0);
+}
