@@ -17,7 +17,7 @@ use std::future::Future;
 
 /// Most bytes of a message: what a datagram of the smallest of the networks takes.
 pub const MESSAGE_BYTES_MAX: usize = 4096;
-/// Messages that wait at a mailbox, at most; further ones are lost.
+/// Messages that wait at a mailbox, at most; further ones are lost. A fabric may hold fewer.
 pub const MAILBOX_MESSAGES_MAX: usize = 1024;
 
 /// Where an endpoint receives its messages. It can be stored in a region for others to find; a

@@ -53,7 +53,7 @@ fn a_pool_with_a_name_is_opened_closed_and_removed_where_results_come_late() {
     drop(pool);
     let pool = Pool::open_on(&fabric).unwrap();
     assert_eq!(pool.client().unwrap().get(b"key").unwrap(), Some(&b"value"[..]));
-    assert_eq!(pool.name(), fabric.address());
+    assert_eq!((pool.name(), pool.fabric()), (fabric.address(), "shm"));
     drop(pool);
     let removed = Pool::remove_on(&fabric, false).unwrap();
     assert_eq!(removed.regions, [name.clone(), format!("{name}+1")]);

@@ -222,6 +222,10 @@ impl ShmEndpoint {
     /// Sends; `None` if the message is lost.
     fn deliver(&self, to: Mailbox, bytes: &[u8]) -> Option<()> {
         let (me, mailbox) = (self.identity(), self.mailbox());
+        // A sender that cannot prove its life would be taken for dead while it writes.
+        if me == Identity::NOBODY {
+            return None;
+        }
         let ring = self.outbox(to)?;
         let ticket = ring.0.nth(TICKETS_WORD).fetch_add(1, Ordering::SeqCst) as u32;
         let turn = |offset: u64| (u64::from(ticket) + offset) % SLOTS;
