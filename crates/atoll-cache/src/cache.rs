@@ -1,6 +1,10 @@
 //! The operations of a cache, each built from one lookup or one atomic change of the engine.
 
-use crate::{CacheError, Change, Engine, KEY_BYTES_MAX, Lookup, Meta, Old, Stats, Value, Verdict, Want};
+mod changes;
+
+use crate::{CacheError, Change, Engine, KEY_BYTES_MAX, Lookup, Meta, Stats, Value};
+use changes::{Edit, Expire, Remove, Rewrite, Rewritten, Set, give_back};
+use std::borrow::Cow;
 
 /// A cache as one client uses it.
 pub struct Cache<G: Engine> {
@@ -120,11 +124,6 @@ impl<G: Engine> Cache<G> {
         &self.engine
     }
 
-    /// The engine, for what only it offers.
-    pub fn engine_mut(&mut self) -> &mut G {
-        &mut self.engine
-    }
-
     /// The engine, without what this type does around it.
     pub fn into_engine(self) -> G {
         self.engine
@@ -180,11 +179,15 @@ impl<G: Engine> Cache<G> {
         key: &[u8],
         value: &[u8],
         options: &SetOptions,
-        old_value: Option<&mut Value>,
+        mut old_value: Option<&mut Value>,
     ) -> Result<SetOutcome, CacheError> {
         self.checked_length(value.len())?;
-        let mut set = Set { value, options, old_value, old: None, stored: false };
-        let token = self.change(key, &mut set).await?;
+        let old_place = old_value.as_deref_mut().map(std::mem::take);
+        let value = Cow::Borrowed(value);
+        let mut set = Set { value, options: *options, old_value: old_place, old: None, stored: false };
+        let token = self.change(key, &mut set).await;
+        give_back(old_value, &mut set.old_value);
+        let token = token?;
         Ok(SetOutcome { stored: set.stored, old: set.old, token })
     }
 
@@ -195,9 +198,12 @@ impl<G: Engine> Cache<G> {
 
     /// Removes `key` and copies the value that was there into `old_value`; says whether it was
     /// there.
-    pub async fn take(&self, key: &[u8], old_value: Option<&mut Value>) -> Result<bool, CacheError> {
-        let mut remove = Remove { old_value, found: false };
-        self.change(key, &mut remove).await?;
+    pub async fn take(&self, key: &[u8], mut old_value: Option<&mut Value>) -> Result<bool, CacheError> {
+        let old_place = old_value.as_deref_mut().map(std::mem::take);
+        let mut remove = Remove { old_value: old_place, found: false };
+        let changed = self.change(key, &mut remove).await;
+        give_back(old_value, &mut remove.old_value);
+        changed?;
         Ok(remove.found)
     }
 
@@ -217,61 +223,41 @@ impl<G: Engine> Cache<G> {
     /// it was there.
     pub async fn get_and_expire(&self, key: &[u8], expiry: Expiry, value: &mut Value) -> Result<bool, CacheError> {
         let condition = ExpireCondition::default();
-        let mut expire = Expire { expiry, condition, value: Some(value), outcome: ExpireOutcome::Absent };
-        self.change(key, &mut expire).await?;
+        let place = Some(std::mem::take(value));
+        let mut expire = Expire { expiry, condition, value: place, outcome: ExpireOutcome::Absent };
+        let changed = self.change(key, &mut expire).await;
+        give_back(Some(value), &mut expire.value);
+        changed?;
         Ok(expire.outcome != ExpireOutcome::Absent)
     }
 
     /// Adds `by` to the decimal integer at `key`; an absent key counts as 0. Keeps the expiry.
     pub async fn increment(&self, key: &[u8], by: i64) -> Result<Number<i64>, CacheError> {
-        let mut change = Rewrite::new(|old: &[u8], new: &mut Vec<u8>| {
-            let old = if old.is_empty() { Some(0) } else { parse_integer(old) };
-            let Some(old) = old else { return Err(Number::NotANumber) };
-            let Some(sum) = old.checked_add(by) else { return Err(Number::Overflow) };
-            new.extend_from_slice(sum.to_string().as_bytes());
-            Ok(Number::Value(sum))
-        });
-        change.empty_is_a_value = true;
-        self.change(key, &mut change).await?;
-        Ok(change.outcome())
+        Ok(match self.rewrite(key, Edit::Add(by)).await? {
+            Rewritten::Integer(number) => number,
+            _ => Number::NotANumber,
+        })
     }
 
     /// Adds `by` to the decimal number at `key`; an absent key counts as 0. Keeps the expiry. The
     /// result is stored in the shortest form that reads back as the same `f64`.
     pub async fn increment_float(&self, key: &[u8], by: f64) -> Result<Number<f64>, CacheError> {
-        let mut change = Rewrite::new(|old: &[u8], new: &mut Vec<u8>| {
-            let old = if old.is_empty() { Some(0.0) } else { parse_float(old) };
-            let Some(old) = old else { return Err(Number::NotANumber) };
-            let sum = old + by;
-            if !sum.is_finite() {
-                return Err(Number::Overflow);
-            }
-            new.extend_from_slice(sum.to_string().as_bytes());
-            Ok(Number::Value(sum))
-        });
-        change.empty_is_a_value = true;
-        self.change(key, &mut change).await?;
-        Ok(change.outcome())
+        Ok(match self.rewrite(key, Edit::AddFloat(by)).await? {
+            Rewritten::Float(number) => number,
+            _ => Number::NotANumber,
+        })
     }
 
     /// Appends to the value of `key`, an absent one being empty; gives the new length. Keeps the
     /// expiry.
     pub async fn append(&self, key: &[u8], suffix: &[u8]) -> Result<usize, CacheError> {
-        self.rewrite(key, |old, new| {
-            new.extend_from_slice(old);
-            new.extend_from_slice(suffix);
-        })
-        .await
+        self.edit(key, Edit::Append(suffix.into())).await
     }
 
     /// Puts `prefix` before the value of `key`, an absent one being empty; gives the new length.
     /// Keeps the expiry.
     pub async fn prepend(&self, key: &[u8], prefix: &[u8]) -> Result<usize, CacheError> {
-        self.rewrite(key, |old, new| {
-            new.extend_from_slice(prefix);
-            new.extend_from_slice(old);
-        })
-        .await
+        self.edit(key, Edit::Prepend(prefix.into())).await
     }
 
     /// Overwrites the value of `key` from `offset` on, padding with zero bytes; gives the new
@@ -280,28 +266,23 @@ impl<G: Engine> Cache<G> {
         if bytes.is_empty() {
             return Ok(self.peek(key).await?.map_or(0, |meta| meta.value_bytes));
         }
-        let end = offset.saturating_add(bytes.len());
-        self.checked_length(end)?;
-        self.rewrite(key, |old, new| {
-            new.extend_from_slice(old);
-            new.resize(old.len().max(end), 0);
-            new[offset..end].copy_from_slice(bytes);
-        })
-        .await
+        self.checked_length(offset.saturating_add(bytes.len()))?;
+        self.edit(key, Edit::Overwrite { offset, bytes: bytes.into() }).await
     }
 
-    async fn rewrite(&self, key: &[u8], rewrite: impl Fn(&[u8], &mut Vec<u8>)) -> Result<usize, CacheError> {
-        let max = self.engine.value_bytes_max();
-        let mut change = Rewrite::new(|old: &[u8], new: &mut Vec<u8>| {
-            rewrite(old, new);
-            if new.len() > max {
-                Err(Err(CacheError::ValueTooLarge { bytes: new.len(), max }))
-            } else {
-                Ok(Ok(new.len()))
-            }
-        });
+    /// The length after an edit that leaves a value.
+    async fn edit(&self, key: &[u8], edit: Edit<'_>) -> Result<usize, CacheError> {
+        match self.rewrite(key, edit).await? {
+            Rewritten::Length(bytes) => Ok(bytes),
+            Rewritten::TooLong(bytes) => Err(CacheError::ValueTooLarge { bytes, max: self.engine.value_bytes_max() }),
+            _ => Ok(0),
+        }
+    }
+
+    async fn rewrite(&self, key: &[u8], edit: Edit<'_>) -> Result<Rewritten, CacheError> {
+        let mut change = Rewrite { edit, bytes_max: self.engine.value_bytes_max(), new: Vec::new(), outcome: None };
         self.change(key, &mut change).await?;
-        change.outcome()
+        Ok(change.outcome.expect("an engine that ends an update has called decide"))
     }
 
     /// The bytes of `key`'s value from `start` to `end`, both inclusive and, if negative, counted
@@ -382,159 +363,6 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
 pub fn parse_float(text: &[u8]) -> Option<f64> {
     let number: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     (!number.is_nan()).then_some(number)
-}
-
-struct Set<'a> {
-    value: &'a [u8],
-    options: &'a SetOptions,
-    old_value: Option<&'a mut Value>,
-    old: Option<Meta>,
-    stored: bool,
-}
-
-impl Change for Set<'_> {
-    fn wants(&self) -> Want {
-        if self.old_value.is_some() { Want::Value } else { Want::Meta }
-    }
-
-    fn decide(&mut self, now_ms: u64, old: Option<Old<'_>>) -> Verdict {
-        self.old = old.map(|old| old.meta);
-        if let (Some(into), Some(old)) = (&mut self.old_value, old) {
-            into.assign(old.value, old.meta);
-        }
-        self.stored = match self.options.condition {
-            Condition::Always => true,
-            Condition::IfAbsent => old.is_none(),
-            Condition::IfPresent => old.is_some(),
-            Condition::IfToken(token) => old.is_some_and(|old| old.meta.token == token),
-        };
-        let expiry_ms = self.options.expiry.at_ms(now_ms, self.old);
-        match expiry_ms {
-            _ if !self.stored => Verdict::Leave,
-            Some(expiry_ms) if expiry_ms <= now_ms => Verdict::Remove,
-            expiry_ms => Verdict::Put { expiry_ms },
-        }
-    }
-
-    fn value(&self) -> &[u8] {
-        self.value
-    }
-
-    fn is_blind(&self) -> bool {
-        self.options.condition == Condition::Always && self.options.expiry != Expiry::Keep && self.old_value.is_none()
-    }
-}
-
-struct Remove<'a> {
-    old_value: Option<&'a mut Value>,
-    found: bool,
-}
-
-impl Change for Remove<'_> {
-    fn wants(&self) -> Want {
-        if self.old_value.is_some() { Want::Value } else { Want::Meta }
-    }
-
-    fn decide(&mut self, _now_ms: u64, old: Option<Old<'_>>) -> Verdict {
-        self.found = old.is_some();
-        if let (Some(into), Some(old)) = (&mut self.old_value, old) {
-            into.assign(old.value, old.meta);
-        }
-        if self.found { Verdict::Remove } else { Verdict::Leave }
-    }
-
-    fn value(&self) -> &[u8] {
-        &[]
-    }
-}
-
-struct Expire<'a> {
-    expiry: Expiry,
-    condition: ExpireCondition,
-    value: Option<&'a mut Value>,
-    outcome: ExpireOutcome,
-}
-
-impl Change for Expire<'_> {
-    fn wants(&self) -> Want {
-        if self.value.is_some() { Want::Value } else { Want::Meta }
-    }
-
-    fn decide(&mut self, now_ms: u64, old: Option<Old<'_>>) -> Verdict {
-        let Some(old) = old else {
-            self.outcome = ExpireOutcome::Absent;
-            return Verdict::Leave;
-        };
-        if let Some(into) = &mut self.value {
-            into.assign(old.value, old.meta);
-        }
-        let new = self.expiry.at_ms(now_ms, Some(old.meta));
-        let (present, later) = (old.meta.expiry_ms, |ms: Option<u64>| ms.unwrap_or(u64::MAX));
-        let condition = self.condition;
-        let refused = condition.if_none && present.is_some()
-            || condition.if_some && present.is_none()
-            || condition.if_later && later(new) <= later(present)
-            || condition.if_earlier && later(new) >= later(present);
-        let (outcome, verdict) = match new {
-            _ if refused => (ExpireOutcome::Refused, Verdict::Leave),
-            Some(expiry_ms) if expiry_ms <= now_ms => (ExpireOutcome::Removed, Verdict::Remove),
-            // Nothing would change: an object rewritten for nothing is room wasted.
-            expiry_ms if expiry_ms == present => (ExpireOutcome::Set, Verdict::Leave),
-            expiry_ms => (ExpireOutcome::Set, Verdict::Expire { expiry_ms }),
-        };
-        self.outcome = outcome;
-        verdict
-    }
-
-    fn value(&self) -> &[u8] {
-        &[]
-    }
-}
-
-/// A new value computed from the old one, keeping the expiry. `F` gives `Err` to leave things as
-/// they are.
-struct Rewrite<F, T> {
-    rewrite: F,
-    new: Vec<u8>,
-    outcome: Option<T>,
-    /// Whether a present but empty value differs from an absent one: then `rewrite` is shown a
-    /// blank, which is no number.
-    empty_is_a_value: bool,
-}
-
-impl<T, F: FnMut(&[u8], &mut Vec<u8>) -> Result<T, T>> Rewrite<F, T> {
-    fn new(rewrite: F) -> Self {
-        Self { rewrite, new: Vec::new(), outcome: None, empty_is_a_value: false }
-    }
-
-    fn outcome(self) -> T {
-        self.outcome.expect("an engine that ends an update has called decide")
-    }
-}
-
-impl<T, F: FnMut(&[u8], &mut Vec<u8>) -> Result<T, T>> Change for Rewrite<F, T> {
-    fn wants(&self) -> Want {
-        Want::Value
-    }
-
-    fn decide(&mut self, _now_ms: u64, old: Option<Old<'_>>) -> Verdict {
-        self.new.clear();
-        let old_value = match old {
-            Some(old) if old.value.is_empty() && self.empty_is_a_value => b" ",
-            Some(old) => old.value,
-            None => &[],
-        };
-        let (outcome, verdict) = match (self.rewrite)(old_value, &mut self.new) {
-            Ok(outcome) => (outcome, Verdict::Put { expiry_ms: old.and_then(|old| old.meta.expiry_ms) }),
-            Err(outcome) => (outcome, Verdict::Leave),
-        };
-        self.outcome = Some(outcome);
-        verdict
-    }
-
-    fn value(&self) -> &[u8] {
-        &self.new
-    }
 }
 
 #[cfg(test)]

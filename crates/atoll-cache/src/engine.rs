@@ -116,6 +116,15 @@ pub trait Change {
     /// The value to put, read after `decide` gave [`Verdict::Put`].
     fn value(&self) -> &[u8];
 
+    /// The same change with all that it needs of its own: see [`Lasting`](crate::Lasting).
+    type Lasting: Change + 'static;
+
+    /// Makes it, moving what can be moved.
+    fn lasting(&mut self) -> Self::Lasting;
+
+    /// Takes over what the other one came to.
+    fn ended(&mut self, lasting: Self::Lasting);
+
     /// Whether the verdict is the same whatever is there, [`Verdict::Put`] or [`Verdict::Remove`].
     /// An engine may then do what `decide` says of nothing without a look at what is there, and
     /// show `decide` afterwards what was.

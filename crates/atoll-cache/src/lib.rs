@@ -10,6 +10,7 @@
 //! | [`engine`] | what an engine must offer, and its duties |
 //! | [`audit`] | a walk over a quiet pool, which names every fault |
 //! | [`pooled`] | engines whose caches live in a pool |
+//! | [`lasting`] | operations that run to their end, whether their futures are awaited or dropped |
 //! | [`value`] | the bytes of a hit, and what is known of them |
 //! | [`stats`] | what a client counts |
 //! | [`sweep`] | the pace at which clients look for expired objects |
@@ -44,6 +45,7 @@ mod extent;
 pub mod forge;
 pub mod glcache;
 pub mod kvs;
+pub mod lasting;
 pub mod model;
 pub mod objects;
 pub mod open_holes;
@@ -61,6 +63,7 @@ pub mod value;
 pub use cache::{Cache, Condition, ExpireCondition, ExpireOutcome, Expiry, Number, SetOptions, SetOutcome};
 pub use chosen::{Chosen, ChosenPool, EngineId, EngineOptions};
 pub use engine::{CacheError, Change, Engine, Lookup, Old, Verdict, Want};
+pub use lasting::Lasting;
 pub use pooled::Pooled;
 pub use stats::Stats;
 pub use value::{Meta, Value};

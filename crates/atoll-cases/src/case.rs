@@ -7,7 +7,7 @@ use crate::stops::Stops;
 use crate::subject::{Forged, Subject};
 use atoll_cache::forge::layout::{BUCKET_SLOTS, ForgeLayout};
 use atoll_cache::forge::{ForgePool, Queue};
-use atoll_cache::{Cache, CacheError, Engine, Pooled};
+use atoll_cache::{Cache, CacheError, Engine, Lasting, Pooled};
 use atoll_fabric::{Address, Endpoint, Kind, RegionAttributes};
 use atoll_pool::PoolSettings;
 use atoll_pool::clock::SKEW_MS;
@@ -74,7 +74,15 @@ impl<S: Subject> Default for Case<S> {
             objects_max: 0,
             slots: 64,
             clients: 3,
-            load: Load { keys: 5, operations: 60, value_bytes_max: 300, lookups: 40, mixed: true, expiring: false },
+            load: Load {
+                keys: 5,
+                operations: 60,
+                value_bytes_max: 300,
+                lookups: 40,
+                mixed: true,
+                expiring: false,
+                dropped: 0,
+            },
             lanes: 1,
             evictions: Evictions::Anytime,
             strategy: Strategy::FromSeed,
@@ -112,6 +120,7 @@ impl<S: Subject> Case<S> {
                 lookups: random.pick(&[20, 50]),
                 mixed: random.below(4) > 0,
                 expiring: random.below(3) == 0,
+                dropped: 0,
             },
             ..Self::default()
         }
@@ -269,7 +278,7 @@ impl<S: Subject> Case<S> {
             Ok::<_, atoll_pool::PoolError>(Client {
                 number,
                 seed,
-                cache: Cache::new(engine),
+                cache: Cache::new(Lasting::new(engine)),
                 history,
                 stops,
                 subject,
@@ -347,7 +356,7 @@ pub(super) const GROWTH_NS_MAX: u64 = 200_000;
 /// Adds a memory node at some moment.
 async fn grow<S: Subject>(grower: &mut Client<S>, bytes: u64) -> Result<(), String> {
     let when_ns = grower.random().below(GROWTH_NS_MAX);
-    let engine = grower.cache.engine_mut();
+    let engine = grower.cache.engine();
     engine.client().endpoint.pause(when_ns).await;
     let pool = S::Engine::pool_of(engine.shared());
     // It is there when the case's clients come a second time.

@@ -2,7 +2,7 @@
 
 use crate::stops::Stops;
 use crate::subject::{Forged, Subject};
-use atoll_cache::{Cache, CacheError, Condition, Number, Pooled, SetOptions, Value};
+use atoll_cache::{Cache, CacheError, Condition, Lasting, Number, Pooled, SetOptions, Value};
 use atoll_fabric::batch::Operation;
 use atoll_fabric::{
     Address, Batch, Endpoint, Identity, Limits, Mailbox, Message, MessageError, Messenger, Origin, RegionAttributes,
@@ -19,7 +19,7 @@ pub struct Client<S: Subject = Forged> {
     /// The run's seed.
     pub seed: u64,
     /// Its cache.
-    pub cache: Cache<S::Engine>,
+    pub cache: Cache<Lasting<S::Engine>>,
     /// Where it records what it does.
     pub history: Rc<History>,
     /// Where a test stops it.
@@ -51,7 +51,7 @@ impl<S: Subject> Client<S> {
         let pool = self.cache.engine().shared().clone();
         let mut engine = S::Engine::join(&pool, endpoint).await.expect("the place that it left is free");
         self.subject.prepare(&mut engine, self.hole);
-        self.cache = Cache::new(engine);
+        self.cache = Cache::new(Lasting::new(engine));
         Ok(())
     }
 

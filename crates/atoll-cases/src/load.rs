@@ -2,13 +2,17 @@
 //! on shared memory.
 
 use atoll_cache::{
-    Cache, CacheError, Condition, Engine, ExpireCondition, ExpireOutcome, Expiry, Number, Pooled, SetOptions, Value,
+    Cache, CacheError, Condition, Engine, ExpireCondition, ExpireOutcome, Expiry, Lasting, Number, Pooled, SetOptions,
+    Value,
 };
-use atoll_fabric::{Endpoint, VerbError};
+use atoll_fabric::Endpoint;
 use atoll_sim::Random;
 use atoll_sim::history::{self, Call, History, Outcome, Pending, Seen};
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::ops::Range;
+use std::pin::pin;
 use std::task::Poll;
 
 /// What writes down the operations of a load.
@@ -19,6 +23,8 @@ pub trait Recorder {
     fn begin(&self, client: u32, key: &[u8], call: Call) -> Self::Pending;
     /// It returned.
     fn end(&self, pending: Self::Pending, outcome: Outcome);
+    /// It has come to its end, and nobody heard how.
+    fn over(&self, pending: Self::Pending);
 }
 
 impl Recorder for std::rc::Rc<History> {
@@ -30,6 +36,10 @@ impl Recorder for std::rc::Rc<History> {
 
     fn end(&self, pending: Pending, outcome: Outcome) {
         History::end(self, pending, outcome);
+    }
+
+    fn over(&self, pending: Pending) {
+        History::over(self, pending);
     }
 }
 
@@ -50,15 +60,43 @@ pub struct Load {
     /// Whether some objects live for a few milliseconds, some expiries are moved by as much, and
     /// clients pause for as long.
     pub expiring: bool,
+    /// Percent of operations whose futures are dropped on the way.
+    pub dropped: u64,
 }
 
 /// What a client has at hand while it does its part.
-struct Part<'a, G: Engine, R> {
-    cache: &'a Cache<G>,
-    client: u32,
+struct Part<'a, G: Engine + 'static, R: Recorder> {
+    client: &'a Player<'a, G, R>,
+    cache: &'a Cache<Lasting<G>>,
     random: Random,
-    history: &'a R,
     expiring: bool,
+    /// What has begun, in this order.
+    under_way: VecDeque<R::Pending>,
+}
+
+/// A client, as all that it has under way share it.
+struct Player<'a, G: Engine + 'static, R: Recorder> {
+    cache: &'a Cache<Lasting<G>>,
+    /// Whether the fabric failed it: what it had posted may take effect later.
+    is_lost: &'a dyn Fn() -> bool,
+    number: u32,
+    history: &'a R,
+    /// What was dropped, with how many operations the engine must have ended of those that were left
+    /// until it is over.
+    dropped: RefCell<Vec<(u64, R::Pending)>>,
+}
+
+impl<G: Engine + 'static, R: Recorder> Player<'_, G, R> {
+    /// Tells of the dropped operations that have come to their end.
+    fn tell_what_is_over(&self) {
+        if (self.is_lost)() {
+            return;
+        }
+        let ended = self.cache.engine().left_and_ended();
+        let mut dropped = self.dropped.borrow_mut();
+        let over = dropped.extract_if(.., |(until, _)| *until <= ended);
+        over.for_each(|(_, pending)| self.history.over(pending));
+    }
 }
 
 /// A value that no other write has, of about `bytes`.
@@ -80,22 +118,24 @@ fn key_of(index: u64) -> Vec<u8> {
 
 /// Does one client's part of the load, with so many operations at a time. Errors that the load
 /// permits (no room) leave the operation pending: it may have happened.
-pub async fn run<E: Endpoint, G: Pooled<E>, R: Recorder>(
-    cache: &Cache<G>,
-    client: u32,
+pub async fn run<E: Endpoint, G: Pooled<E> + 'static, R: Recorder>(
+    cache: &Cache<Lasting<G>>,
+    number: u32,
     seed: u64,
     load: &Load,
     lanes: u64,
     history: &R,
 ) -> Result<(), CacheError> {
-    let mut random = Random::stream(seed, u64::from(client) + 1000);
+    let is_lost = &|| cache.engine().client().is_lost();
+    let client = &Player { cache, is_lost, number, history, dropped: RefCell::default() };
+    let mut random = Random::stream(seed, u64::from(number) + 1000);
     if lanes <= 1 {
-        return run_lane(cache, client, random, load, 0..load.operations, history).await;
+        return run_lane(client, random, load, 0..load.operations).await;
     }
     let steps = load.operations.div_ceil(lanes);
     let lane = |lane: u64| {
-        let random = Random::stream(seed, 10_000 + 1_000 * u64::from(client) + lane);
-        run_lane(cache, client, random, load, lane * steps..(lane + 1) * steps, history)
+        let random = Random::stream(seed, 10_000 + 1_000 * u64::from(number) + lane);
+        run_lane(client, random, load, lane * steps..(lane + 1) * steps)
     };
     let mut under_way: Vec<_> = (0..lanes).map(|number| Box::pin(lane(number))).collect();
     let mut outcome = Ok(());
@@ -105,7 +145,7 @@ pub async fn run<E: Endpoint, G: Pooled<E>, R: Recorder>(
         under_way.rotate_left(first);
         under_way.retain_mut(|lane| match lane.as_mut().poll(context) {
             Poll::Ready(ended) => {
-                outcome = first_of(std::mem::replace(&mut outcome, Ok(())), ended);
+                outcome = std::mem::replace(&mut outcome, Ok(())).and(ended);
                 false
             }
             Poll::Pending => true,
@@ -116,43 +156,49 @@ pub async fn run<E: Endpoint, G: Pooled<E>, R: Recorder>(
     outcome
 }
 
-/// The first failure. But a client that has failed says to its other operations that it is shut
-/// out.
-fn first_of(before: Result<(), CacheError>, ended: Result<(), CacheError>) -> Result<(), CacheError> {
-    match (before, ended) {
-        (Err(CacheError::Verb(VerbError::Fenced)), Err(cause @ CacheError::Verb(_))) => Err(cause),
-        (before, ended) => before.and(ended),
-    }
-}
-
 /// Some steps of a client's part, one after the other.
-async fn run_lane<E: Endpoint, G: Pooled<E>, R: Recorder>(
-    cache: &Cache<G>,
-    client: u32,
+async fn run_lane<E: Endpoint, G: Pooled<E> + 'static, R: Recorder>(
+    client: &Player<'_, G, R>,
     random: Random,
     load: &Load,
     steps: Range<u64>,
-    history: &R,
 ) -> Result<(), CacheError> {
-    let mut part = Part { cache, client, random, history, expiring: load.expiring };
+    let cache = client.cache;
+    let mut part = Part { client, cache, random, expiring: load.expiring, under_way: VecDeque::new() };
     for step in steps {
         if load.expiring && part.random.below(3) == 0 {
             let ns = part.random.below(PAUSE_NS_MAX);
             part.cache.engine().client().endpoint.pause(ns).await;
         }
-        let key = key_of(part.random.below(load.keys));
-        if part.random.below(100) >= load.lookups {
-            let bytes = part.random.below(load.value_bytes_max.max(1)) >> part.random.below(4);
-            let choices = if load.expiring { 17 } else { 16 };
-            let choice = if load.mixed { part.random.below(choices) } else { 0 };
-            part.change(step, &key, bytes, choice).await?;
-        } else if load.mixed && part.random.below(8) == 0 {
-            part.get_many(load.keys).await?;
+        if load.dropped > 0 && part.random.below(100) < load.dropped {
+            let polls = 1 + part.random.below(POLLS_MAX);
+            match poll_at_most(polls, part.step(step, load)).await {
+                Some(ended) => ended?,
+                None => part.drop_what_is_under_way(),
+            }
         } else {
-            part.get(&key).await?;
+            part.step(step, load).await?;
         }
     }
     Ok(())
+}
+
+/// An operation is dropped after so many polls at most: near the beginning, where most of them
+/// are, or in the middle of an eviction.
+const POLLS_MAX: u64 = 24;
+
+/// Polls so often, and then gives up.
+pub async fn poll_at_most<F: Future>(polls: u64, operation: F) -> Option<F::Output> {
+    let (mut operation, mut left) = (pin!(operation), polls);
+    poll_fn(|context| match operation.as_mut().poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending if left <= 1 => Poll::Ready(None),
+        Poll::Pending => {
+            left -= 1;
+            Poll::Pending
+        }
+    })
+    .await
 }
 
 /// The longest pause between two operations of a load that expires: most objects outlive one.
@@ -160,7 +206,40 @@ const PAUSE_NS_MAX: u64 = 3_000_000;
 /// The longest time that an object of such a load lives, if it does not stay.
 const LIFE_MS_MAX: u64 = 8;
 
-impl<G: Engine, R: Recorder> Part<'_, G, R> {
+impl<G: Engine + 'static, R: Recorder> Part<'_, G, R> {
+    fn begin(&mut self, key: &[u8], call: Call) {
+        self.client.tell_what_is_over();
+        self.under_way.push_back(self.client.history.begin(self.client.number, key, call));
+    }
+
+    /// What began first has returned.
+    fn end(&mut self, outcome: Outcome) {
+        let first = self.under_way.pop_front().expect("it began");
+        self.client.history.end(first, outcome);
+    }
+
+    /// The future was dropped.
+    fn drop_what_is_under_way(&mut self) {
+        let left = self.cache.engine().left();
+        let dropped = self.under_way.drain(..).map(|pending| (left, pending));
+        self.client.dropped.borrow_mut().extend(dropped);
+    }
+
+    /// One operation, or a few that belong together.
+    async fn step(&mut self, step: u64, load: &Load) -> Result<(), CacheError> {
+        let key = key_of(self.random.below(load.keys));
+        if self.random.below(100) >= load.lookups {
+            let bytes = self.random.below(load.value_bytes_max.max(1)) >> self.random.below(4);
+            let choices = if load.expiring { 17 } else { 16 };
+            let choice = if load.mixed { self.random.below(choices) } else { 0 };
+            self.change(step, &key, bytes, choice).await
+        } else if load.mixed && self.random.below(8) == 0 {
+            self.get_many(load.keys).await
+        } else {
+            self.get(&key).await
+        }
+    }
+
     /// A new object's expiry, for the cache and for the history.
     async fn expiry(&mut self) -> Result<(Expiry, history::Expiry), CacheError> {
         if !self.expiring || self.random.below(2) == 0 {
@@ -183,20 +262,20 @@ impl<G: Engine, R: Recorder> Part<'_, G, R> {
 
     async fn get(&mut self, key: &[u8]) -> Result<(), CacheError> {
         let mut value = Value::new();
-        let pending = self.history.begin(self.client, key, Call::Get);
+        self.begin(key, Call::Get);
         let hit = self.cache.get(key, &mut value).await?;
-        self.history.end(pending, Outcome::get(hit.then(|| value.bytes())));
+        self.end(Outcome::get(hit.then(|| value.bytes())));
         Ok(())
     }
 
     /// More keys than one batch takes, some of them twice.
     async fn get_many(&mut self, keys: u64) -> Result<(), CacheError> {
         let keys: Vec<_> = (0..self.random.spread(6)).map(|_| key_of(self.random.below(keys))).collect();
-        let pending: Vec<_> = keys.iter().map(|key| self.history.begin(self.client, key, Call::Get)).collect();
+        keys.iter().for_each(|key| self.begin(key, Call::Get));
         let mut outcomes = Vec::new();
         let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
         self.cache.get_many(&keys, |_, value| outcomes.push(Outcome::get(value.map(Value::bytes)))).await?;
-        pending.into_iter().zip(outcomes).for_each(|(pending, outcome)| self.history.end(pending, outcome));
+        outcomes.into_iter().for_each(|outcome| self.end(outcome));
         Ok(())
     }
 
@@ -207,10 +286,10 @@ impl<G: Engine, R: Recorder> Part<'_, G, R> {
         (condition, recorded): (Condition, history::Condition),
     ) -> Result<(), CacheError> {
         let (expiry, until) = self.expiry().await?;
-        let pending = self.history.begin(self.client, key, Call::set_until(value.clone(), recorded, until));
+        self.begin(key, Call::set_until(value.clone(), recorded, until));
         let outcome = self.cache.set(key, &value, &SetOptions { condition, expiry }).await?;
         let token = outcome.stored.then_some(outcome.token);
-        self.history.end(pending, Outcome::Set { stored: outcome.stored, seen: Seen::Nothing, token });
+        self.end(Outcome::Set { stored: outcome.stored, seen: Seen::Nothing, token });
         Ok(())
     }
 
@@ -218,59 +297,59 @@ impl<G: Engine, R: Recorder> Part<'_, G, R> {
         let (expiry, until) = self.expiry().await?;
         let call = Call::set_until(value.clone(), history::Condition::IfPresent, until);
         let mut old = Value::new();
-        let pending = self.history.begin(self.client, key, call);
+        self.begin(key, call);
         let options = SetOptions { condition: Condition::IfPresent, expiry };
         let outcome = self.cache.set_returning(key, &value, &options, Some(&mut old)).await?;
         let seen = if outcome.old.is_some() { Seen::value(old.bytes()) } else { Seen::Absent };
-        self.history.end(pending, Outcome::Set { stored: outcome.stored, seen, token: None });
+        self.end(Outcome::Set { stored: outcome.stored, seen, token: None });
         Ok(())
     }
 
     /// The token of what is there, which is not counted as an access.
     async fn peek(&mut self, key: &[u8]) -> Result<Option<u64>, CacheError> {
-        let pending = self.history.begin(self.client, key, Call::Get);
+        self.begin(key, Call::Get);
         let token = self.cache.peek(key).await?.map(|meta| meta.token);
         let seen = match token {
             None => Seen::Absent,
             Some(token) => Seen::Present { value: None, token: Some(token) },
         };
-        self.history.end(pending, Outcome::Seen(seen));
+        self.end(Outcome::Seen(seen));
         Ok(token)
     }
 
     async fn delete(&mut self, key: &[u8]) -> Result<(), CacheError> {
-        let pending = self.history.begin(self.client, key, Call::Delete);
+        self.begin(key, Call::Delete);
         let found = self.cache.delete(key).await?;
-        self.history.end(pending, Outcome::Seen(Seen::presence(found)));
+        self.end(Outcome::Seen(Seen::presence(found)));
         Ok(())
     }
 
     async fn take(&mut self, key: &[u8]) -> Result<(), CacheError> {
         let mut old = Value::new();
-        let pending = self.history.begin(self.client, key, Call::Delete);
+        self.begin(key, Call::Delete);
         let found = self.cache.take(key, Some(&mut old)).await?;
         let seen = if found { Seen::value(old.bytes()) } else { Seen::Absent };
-        self.history.end(pending, Outcome::Seen(seen));
+        self.end(Outcome::Seen(seen));
         Ok(())
     }
 
     async fn increment(&mut self, key: &[u8]) -> Result<(), CacheError> {
         let by = self.random.below(10) as i64 + 1;
-        let pending = self.history.begin(self.client, key, Call::Increment { by });
+        self.begin(key, Call::Increment { by });
         let outcome = match self.cache.increment(key, by).await? {
             Number::Value(number) => Outcome::Number(number),
             Number::NotANumber => Outcome::NotANumber,
             Number::Overflow => Outcome::Overflow,
         };
-        self.history.end(pending, outcome);
+        self.end(outcome);
         Ok(())
     }
 
     async fn append(&mut self, key: &[u8], step: u64) -> Result<(), CacheError> {
-        let suffix = format!("{}{step},", self.client).into_bytes();
-        let pending = self.history.begin(self.client, key, Call::Append { suffix: suffix.clone() });
+        let suffix = format!("{}{step},", self.client.number).into_bytes();
+        self.begin(key, Call::Append { suffix: suffix.clone() });
         let length = self.cache.append(key, &suffix).await?;
-        self.history.end(pending, Outcome::Length(length));
+        self.end(Outcome::Length(length));
         Ok(())
     }
 
@@ -282,7 +361,7 @@ impl<G: Engine, R: Recorder> Part<'_, G, R> {
             _ => (Expiry::InMs(1 << 40), history::Expiry::InMs(1 << 40)),
         };
         let mut value = Value::new();
-        let pending = self.history.begin(self.client, key, Call::Expire { expiry: until });
+        self.begin(key, Call::Expire { expiry: until });
         let outcome = if self.expiring && self.random.below(2) == 0 {
             let found = self.cache.get_and_expire(key, expiry, &mut value).await?;
             Outcome::get(found.then(|| value.bytes()))
@@ -294,12 +373,12 @@ impl<G: Engine, R: Recorder> Part<'_, G, R> {
                 ExpireOutcome::Refused => unreachable!("there is no condition"),
             }
         };
-        self.history.end(pending, outcome);
+        self.end(outcome);
         Ok(())
     }
 
     async fn change(&mut self, step: u64, key: &[u8], bytes: u64, choice: u64) -> Result<(), CacheError> {
-        let value = unique_value(self.client, step, bytes);
+        let value = unique_value(self.client.number, step, bytes);
         // Numbers live under keys of their own, so that increments meet each other; so do values
         // that are appended to.
         let (numbers, appended) = ([b"n", key].concat(), [b"a", key].concat());

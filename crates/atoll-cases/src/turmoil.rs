@@ -9,7 +9,7 @@ use crate::case::{Case, GROWTH_NS_MAX, timed_history};
 use crate::client::Hesitant;
 use crate::load::{self, Load};
 use crate::subject::{Forged, Subject};
-use atoll_cache::{Cache, CacheError, Engine, Pooled, SetOptions};
+use atoll_cache::{Cache, CacheError, Engine, Lasting, Pooled, SetOptions};
 use atoll_fabric::{Address, Endpoint, Identity, VerbError};
 use atoll_pool::provision::{self, Step};
 use atoll_pool::registry::{self, PlaceState, Reach, Times};
@@ -180,9 +180,17 @@ impl<S: Subject> Turmoil<S> {
         self
     }
 
-    /// Everything from the seed, and how many operations of each client are under way, too.
+    /// Everything from the seed, and how many operations of each client are under way and are
+    /// dropped, too.
     pub fn crowded(seed: u64) -> Self {
-        Self::drawn(seed).with_lanes(Random::stream(seed, 40).pick(&[1, 1, 1, 2, 4, 16, 64]))
+        let lanes = Random::stream(seed, 40).pick(&[1, 1, 1, 2, 4, 16, 64]);
+        Self::drawn(seed).with_lanes(lanes).with_dropped(Random::stream(seed, 42).pick(&[0, 0, 5, 40]))
+    }
+
+    /// The same with so many percent of the operations' futures dropped on the way.
+    pub fn with_dropped(mut self, percent: u64) -> Self {
+        self.case.load.dropped = percent;
+        self
     }
 
     fn options(&self, seed: u64) -> SimOptions {
@@ -308,7 +316,7 @@ impl<S: Subject> Turmoil<S> {
 
 impl<S: Subject> Stage<S> {
     /// Joins the pool as a client of its own process.
-    async fn join(&self, control: &Control, name: &str, hole: bool) -> Result<Tallied<S::Engine>, PoolError> {
+    async fn join(&self, control: &Control, name: &str, hole: bool) -> Result<Tallied<Lasting<S::Engine>>, PoolError> {
         let endpoint = Hesitant::decided(control.endpoint(name));
         let pool = S::Engine::open(&endpoint, self.bytes).await?;
         let mut engine = S::Engine::join(&pool, endpoint).await?;
@@ -317,7 +325,7 @@ impl<S: Subject> Stage<S> {
         self.turmoil.case.subject.prepare(&mut engine, self.turmoil.case.hole.filter(|_| hole));
         let signal = S::Engine::pool_of(&pool).layout.signal(engine.client().me().slot);
         self.leases.borrow_mut().insert(engine.client().endpoint.identity(), [signal, signal.add(registry::LEASE)]);
-        Ok(Tallied { cache: Cache::new(engine), tally: self.tally.clone(), has_left: false })
+        Ok(Tallied { cache: Cache::new(Lasting::new(engine)), tally: self.tally.clone(), has_left: false })
     }
 
     /// What clients counted must explain what they saw.
@@ -394,7 +402,7 @@ async fn live<S: Subject>(stage: Rc<Stage<S>>, control: Control, number: u32, _p
         outcome = cache.leave().await;
     }
     let me = cache.cache.engine().client().endpoint.identity();
-    match outcome {
+    match named(cache.cache.engine().client(), outcome) {
         // A client that stands still, and has not been shut out, may hold all there is.
         Ok(()) | Err(CacheError::OutOfMemory) => {}
         Err(CacheError::Verb(error)) if stage.is_fate(&control, me, &error) => {}
@@ -404,11 +412,20 @@ async fn live<S: Subject>(stage: Rc<Stage<S>>, control: Control, number: u32, _p
     }
 }
 
+/// What came of a client's part, by the failure that one operation met: the others were told that
+/// they are shut out, and that one may have been dropped.
+fn named(client: &atoll_pool::Client<Hesitant>, outcome: Result<(), CacheError>) -> Result<(), CacheError> {
+    match (outcome, client.cause_of_loss()) {
+        (Err(CacheError::Verb(VerbError::Fenced)), Some(cause)) => Err(cause.into()),
+        (outcome, _) => outcome,
+    }
+}
+
 /// Adds a memory node at some moment, if nothing cuts that short.
 async fn grow<S: Subject>(stage: Rc<Stage<S>>, control: Control) {
     let outcome = async {
         let mut cache = stage.join(&control, "grower", false).await?;
-        let engine = cache.cache.engine_mut();
+        let engine = cache.cache.engine();
         let when_ns = engine.client().endpoint.random() % GROWTH_NS_MAX;
         engine.client().endpoint.pause(when_ns).await;
         engine.grow(stage.turmoil.case.growth_bytes()).await?;
@@ -448,7 +465,7 @@ async fn resize<S: Subject>(stage: Rc<Stage<S>>, control: Control, _present: Rc<
             }
         };
         me.set(cache.cache.engine().client().endpoint.identity());
-        let engine = cache.cache.engine_mut();
+        let engine = cache.cache.engine();
         let when_ns = engine.client().endpoint.random() % GROWTH_NS_MAX;
         engine.client().endpoint.pause(when_ns).await;
         for _ in 0..1 + engine.client().endpoint.random() % 3 {
@@ -465,7 +482,7 @@ async fn resize<S: Subject>(stage: Rc<Stage<S>>, control: Control, _present: Rc<
 }
 
 /// Makes the pool smaller by so many chunks, and larger again some time later.
-async fn shrink_and_restore<G: Pooled<Hesitant>>(engine: &mut G, chunks: u64) -> Result<(), CacheError> {
+async fn shrink_and_restore<G: Pooled<Hesitant>>(engine: &G, chunks: u64) -> Result<(), CacheError> {
     let mut left = chunks;
     while left > 0 {
         match engine.retire_chunks(left).await {
@@ -505,7 +522,7 @@ async fn keep<S: Subject>(stage: Rc<Stage<S>>, control: Control, present: Rc<()>
 /// What dead clients held comes back by itself while the last client makes its rounds, and does
 /// nothing else. Then the pool is sound, before anybody asks for a repair: that one would mend what
 /// the others forgot.
-async fn settle_down<S: Subject>(stage: &Stage<S>, engine: &mut S::Engine) -> Result<(), String> {
+async fn settle_down<S: Subject>(stage: &Stage<S>, engine: &Lasting<S::Engine>) -> Result<(), String> {
     let text = |error: CacheError| format!("after the faults: {error}");
     let times = stage.turmoil.times;
     let shared = engine.shared().clone();
@@ -536,7 +553,7 @@ async fn end<S: Subject>(stage: Rc<Stage<S>>, control: Control, _present: Rc<()>
         joined => joined.map_err(|error| format!("after the faults: {error}"))?,
     };
     if S::SETTLES_DOWN {
-        settle_down(&stage, cache.cache.engine_mut()).await?;
+        settle_down(&stage, cache.cache.engine()).await?;
     }
     let Tallied { cache, has_left, .. } = &mut cache;
     *has_left = true;

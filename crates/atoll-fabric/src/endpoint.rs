@@ -72,6 +72,14 @@ pub enum VerbError {
     Forked,
 }
 
+impl VerbError {
+    /// Whether nothing of the batch took effect, or will: whoever posted it goes on with what it
+    /// has.
+    pub fn took_no_effect(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::NoMemory { .. })
+    }
+}
+
 /// What a client means to do with the bytes that it [expects](Endpoint::expect).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intent {

@@ -16,8 +16,9 @@
 //! - Between two rounds a client makes at most [`Client::operations_per_round`] operations.
 
 use crate::chunks::{self, Descriptor};
+use crate::gate::Gate;
 use crate::in_flight::{Entry, InFlight};
-use crate::loan::Lender;
+use crate::loan::{Lender, Loan};
 use crate::nodes::{self, Claim};
 use crate::registry::{self, Member, Neighbours, Reach, Times, Watch};
 use crate::repair::Repaired;
@@ -35,10 +36,18 @@ const TOKENS_AT_ONCE: u64 = 1 << 20;
 /// Descriptors READ at once.
 const DESCRIPTORS_AT_ONCE: u32 = 1024;
 
+/// Why a client is lost.
+struct Loss {
+    /// What the operation met that noticed first.
+    cause: VerbError,
+    /// What all others are told.
+    told: VerbError,
+}
+
 /// A client of a pool: one thread's endpoint and its place among the clients.
 pub struct Client<E: Endpoint> {
     /// Its way to the pool's memory.
-    pub endpoint: E,
+    pub endpoint: Gate<E>,
     /// The pool, as its process has it open.
     pub pool: Arc<Pool>,
     /// `None` for an auditor.
@@ -64,7 +73,7 @@ pub struct Client<E: Endpoint> {
     pub(crate) unreported: Cell<Repaired>,
     /// Whether a client has died since everything was counted.
     counts_estimated: Cell<bool>,
-    lost: RefCell<Option<VerbError>>,
+    lost: RefCell<Option<Loss>>,
     upkeep: Cell<Upkeep>,
     in_flight: InFlight,
     /// One operation at a time makes a round.
@@ -104,7 +113,7 @@ impl<E: Endpoint> Client<E> {
 
     fn new(pool: &Arc<Pool>, endpoint: E, member: Option<Member>) -> Self {
         Self {
-            endpoint,
+            endpoint: Gate::new(endpoint),
             pool: pool.clone(),
             member,
             has_left: Cell::new(false),
@@ -190,6 +199,10 @@ impl<E: Endpoint> Client<E> {
     pub async fn begin(&self, entry: &mut Entry) -> Result<(), VerbError> {
         if !self.in_flight.try_enter(entry) {
             self.in_flight.enter(entry).await;
+            if self.member.is_some() && self.has_left.get() {
+                // It left meanwhile.
+                return Err(VerbError::Fenced);
+            }
         }
         match self.is_at_rest() {
             true => Box::pin(self.end_rest()).await,
@@ -231,6 +244,15 @@ impl<E: Endpoint> Client<E> {
         self.rest().await?;
         self.endpoint.pause(ns).await;
         self.begin(entry).await
+    }
+
+    /// Lends what one operation has at a time. One that has to wait for it stands aside: it relies
+    /// on nothing that it has seen.
+    pub async fn lent_aside<'l, T>(&self, lender: &'l Lender<T>, entry: &mut Entry) -> Result<Loan<'l, T>, VerbError> {
+        self.in_flight.leave(entry);
+        let loan = lender.lent().await;
+        self.begin(entry).await?;
+        Ok(loan)
     }
 
     /// Does what is no operation of a tenant as if it was one.
@@ -305,7 +327,13 @@ impl<E: Endpoint> Client<E> {
     /// # Errors
     /// Why not, once it is lost.
     pub fn usable(&self) -> Result<(), VerbError> {
-        self.lost.borrow().clone().map_or(Ok(()), Err)
+        self.lost.borrow().as_ref().map_or(Ok(()), |loss| Err(loss.told.clone()))
+    }
+
+    /// The failure by which it was lost, which one operation met, if it is: the others are told that
+    /// it was shut out.
+    pub fn cause_of_loss(&self) -> Option<VerbError> {
+        self.lost.borrow().as_ref().map(|loss| loss.cause.clone())
     }
 
     /// Whether the fabric has failed it, or it was shut out.
@@ -317,10 +345,15 @@ impl<E: Endpoint> Client<E> {
     /// not its own any more: the client is lost.
     #[cold]
     pub fn note_failure(&self, error: &VerbError) {
-        if !matches!(error, VerbError::Unreachable { .. } | VerbError::NoMemory { .. }) {
+        if !error.took_no_effect() {
+            let mut lost = self.lost.borrow_mut();
+            let loss = lost.get_or_insert_with(|| Loss { cause: error.clone(), told: VerbError::Fenced });
             // A fork must be told what it is, not to join again.
-            let told = if *error == VerbError::Forked { VerbError::Forked } else { VerbError::Fenced };
-            *self.lost.borrow_mut() = Some(told);
+            if *error == VerbError::Forked {
+                loss.told = VerbError::Forked;
+            }
+            drop(lost);
+            self.endpoint.shut();
             self.operations_to_round.set(1);
         }
     }

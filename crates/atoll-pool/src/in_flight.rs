@@ -158,6 +158,19 @@ impl InFlight {
         (self.count() <= 1 && !self.is_closed.replace(true)).then(|| Closed { of: self })
     }
 
+    /// Keeps all other operations out, once the one that asks is the only one.
+    pub async fn closed(&self) -> Closed<'_> {
+        poll_fn(|context| match self.close() {
+            Some(closed) => Poll::Ready(closed),
+            None => {
+                self.waiting.borrow_mut().push_back(context.waker().clone());
+                self.has_waiting.set(true);
+                Poll::Pending
+            }
+        })
+        .await
+    }
+
     #[inline]
     fn wake(&self) {
         if self.has_waiting.get() {

@@ -33,6 +33,7 @@ pub mod boot;
 pub mod chunks;
 pub mod client;
 pub mod clock;
+pub mod gate;
 pub mod header;
 pub mod in_flight;
 pub mod layout;

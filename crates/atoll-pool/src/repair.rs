@@ -282,9 +282,9 @@ async fn reclaim<S: Estate>(estate: &S) -> Result<Repaired, S::Error> {
 /// Counts everything anew if all other clients are gone or at rest, and a client has died since the
 /// last time; whether it did. The operation that does so is the only one of its client meanwhile.
 pub async fn recount<S: Estate>(estate: &S) -> Result<bool, S::Error> {
-    estate.recount_own().await?;
     let client = estate.client();
     let Some(_closed) = client.in_flight().close() else { return Ok(false) };
+    estate.recount_own().await?;
     let (deaths, counted) = client.deaths().await?;
     let before = registry::places(&client.endpoint, &client.pool).await?;
     if deaths == counted || !registry::is_quiet(&before, client.me()) {

@@ -342,6 +342,14 @@ impl History {
         }
     }
 
+    /// The operation has come to its end, and nobody heard how: it has happened by now, or never
+    /// does.
+    pub fn over(&self, operation: Pending) {
+        TOLD.set((TOLD.get().0, TOLD.get().1 + 1));
+        let stamp = self.stamp();
+        self.events.borrow_mut()[operation.0].span.fenced.get_or_insert(stamp);
+    }
+
     /// A client was shut out, or is known to be dead: what it has under way has happened by now, or
     /// never does.
     pub fn shut_out(&self, client: u32) {

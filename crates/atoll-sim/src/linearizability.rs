@@ -23,7 +23,8 @@ pub struct Span {
     /// When it returned; `None` if it never did, so that it may have happened at any time since, or
     /// never.
     pub returned: Option<u64>,
-    /// When its client was shut out, if it never returned: it happened before that, or never.
+    /// When its client was shut out or it came to its end unheard, if it never returned: it
+    /// happened before that, or never.
     pub fenced: Option<u64>,
 }
 

@@ -318,6 +318,9 @@ impl<E: Endpoint> Forge<E> {
     }
 
     async fn put_back_and_leave(&self) -> Result<(), CacheError> {
+        let op = &mut *self.operations.take(&self.client);
+        self.client.begin(&mut op.entry).await?;
+        let _closed = self.client.in_flight().closed().await;
         for queue in Queue::ALL {
             self.close_group(queue, 0).await?;
         }
@@ -326,7 +329,12 @@ impl<E: Endpoint> Forge<E> {
         self.flush_hotness().await?;
         crate::extent::recheck_bound(self).await?;
         self.client.endpoint.flush().await?;
-        Ok(self.client.leave().await?)
+        // A group with a place of which nobody knows what became is for others to repair.
+        let is_done = !self.groups.borrow().is_closing();
+        match is_done {
+            true => Ok(self.client.leave().await?),
+            false => Ok(self.client.abandon().await?),
+        }
     }
 
     /// The same outcome of an operation, unless it came to an unexpected word because this client

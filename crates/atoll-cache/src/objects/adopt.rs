@@ -9,7 +9,7 @@ use super::class::Class;
 use super::drain::{Emptied, Keeps, Naming};
 use super::operation::Operation;
 use super::slot::{Block, Slot};
-use super::stock::Cell;
+use super::stock::{Cell, CellState};
 use crate::CacheError;
 use atoll_fabric::Endpoint;
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks};
@@ -39,8 +39,16 @@ impl<E: Endpoint> Core<E> {
             }
             let named = self.named(chunk, &before, &all).await?;
             let cells = self.all_cells().await?;
+            let index_of =
+                |block: Block| all.iter().copied().find(|index| self.block_of(chunk, class, *index) == block);
+            // Whoever tries has a block only if its record has the tag still: a client that was slow
+            // may have told of one of an earlier life of the chunk.
+            let has = |cell: &Cell| match index_of(cell.block) {
+                Some(index) => cell.state == CellState::Won || before.lying[index].tag() == Some(cell.tag),
+                None => false,
+            };
             let in_hands: HashSet<Block> =
-                cells.iter().filter_map(|word| Cell::from_word(*word)).map(|cell| cell.block).collect();
+                cells.iter().filter_map(|word| Cell::from_word(*word)).filter(has).map(|cell| cell.block).collect();
             for Naming { slot, word, .. } in named {
                 // An insertion of the chunk's owner, who is dead: whoever else inserts has told of
                 // the block.

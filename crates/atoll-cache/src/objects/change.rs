@@ -243,6 +243,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             }
         }
         self.core.release_reservation(op);
+        self.core.put_back_drawn(op);
         outcome
     }
 
@@ -345,7 +346,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             }
             false => 0,
         };
-        if !core.has_block(class) || core.chunks.borrow().len() < fresh_chunks || !core.stock.borrow().has_cell() {
+        if !core.draw(op, class, fresh_chunks) {
             return Ok(Try::Short(class, fresh_chunks));
         }
         if found.is_none() && !op.has_reserved() && core.client.pool.settings.objects_max > 0 {
@@ -354,7 +355,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         if found.is_none() && core.is_crowded(op, new.hash) {
             return Ok(Try::Crowded(new.hash.bucket));
         }
-        let Some(held) = core.pop_block(class) else { return Ok(Try::Short(class, fresh_chunks)) };
+        let Some(held) = op.notes.block.take() else { return Ok(Try::Short(class, fresh_chunks)) };
         let Some(tag) = core.tag_for(held).await? else { return Ok(Try::Anew) };
         new.large = match (&found, new.header.large) {
             (_, false) => None,
@@ -404,9 +405,14 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         let mut batch = Batch::new();
         core.tell_won(&mut batch, held, at).await?;
         let written = core.write_before(&mut batch, at, record, slot).await?;
-        let Some(taking) = core.begin_taking(&mut batch, found.slot, found.word).await? else { return Ok(false) };
+        let Some(taking) = core.begin_taking(&mut batch, found.slot, found.word).await? else {
+            // What was told of the new block is told.
+            core.client.endpoint.post(&mut batch).await?;
+            op.outgoing = written.take(&mut batch);
+            return Ok(false);
+        };
         let swap = batch.compare_and_swap(slot, found.word.0, word.0);
-        core.client.endpoint.post(&mut batch).await?;
+        core.post_taking(&mut batch, taking).await?;
         op.outgoing = written.take(&mut batch);
         let Some(old) = core.end_taking(taking, batch.swapped(swap)) else {
             let now = Slot(batch.word(swap));

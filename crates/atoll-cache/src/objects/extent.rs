@@ -10,7 +10,8 @@ use crate::record::LargeBody;
 use atoll_fabric::Endpoint;
 
 impl<E: Endpoint> Core<E> {
-    /// Writes key and value into this client's fresh chunks, of which there are enough.
+    /// Writes key and value into fresh chunks that the operation has drawn, of which there are
+    /// enough.
     pub(super) async fn write_extents(
         &self,
         op: &mut Operation,
@@ -19,8 +20,8 @@ impl<E: Endpoint> Core<E> {
         value: &[u8],
     ) -> Result<(Extents, LargeBody), CacheError> {
         let (bodies, lists) = chunks_needed(key.len() + value.len(), self.client.pool.layout.chunk_bytes);
-        let left = self.chunks.borrow().len() - bodies - lists;
-        let open = self.chunks.borrow_mut().split_off(left);
+        let left = op.notes.chunks.len() - bodies - lists;
+        let open = op.notes.chunks.split_off(left);
         let open = open.into_iter().map(|fresh| (fresh.chunk, fresh.generation)).collect();
         let outgoing = std::mem::take(&mut op.outgoing);
         let (extents, body, outgoing) = self.extent_io().write_extents(open, hash.bucket, key, value, outgoing).await?;

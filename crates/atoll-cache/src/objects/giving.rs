@@ -9,6 +9,7 @@ use super::operation::Operation;
 use super::replacement::Sampling;
 use super::room::{TRIES_MAX, pause_ns};
 use super::slot::{Block, KeyHash, Slot};
+use super::stock::Held;
 use crate::CacheError;
 use atoll_fabric::{Batch, Endpoint};
 
@@ -18,21 +19,42 @@ impl<E: Endpoint> Core<E> {
     /// keep would be much of it.
     pub(super) async fn give_back_beyond(&self, kept: usize) -> Result<(), CacheError> {
         let op = &mut *self.operations.take(&self.client);
-        let in_all = (self.client.pool.layout.chunks() / self.client.pool.settings.clients_max).max(1) as usize;
+        let in_all = self.kept_in_all(kept);
         loop {
-            let surplus = self.stock.borrow().surplus(kept, in_all.min(kept * CLASSES));
-            let Some(index) = surplus else { break };
-            if self.give_back(op, index).await? {
+            let surplus = self.stock.borrow_mut().pop_surplus(kept, in_all);
+            let Some(held) = surplus else { break };
+            let is_given = self.give_back(op, held).await;
+            let is_kept = match &is_given {
+                Ok(is_given) => !is_given,
+                // Else a slot may name it.
+                Err(CacheError::Verb(error)) => error.took_no_effect(),
+                Err(_) => true,
+            };
+            if is_kept {
+                self.stock.borrow_mut().put(held);
+            }
+            if is_given? {
                 continue;
             }
             // Every slot names something. What a client may keep it keeps; else the block's chunk
             // goes, or another one.
-            let block = self.stock.borrow().all()[index].block;
+            let block = held.block;
             if kept > 0 || !self.drain_chunk_of(block).await? && !self.drain_some_chunk().await? {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// How many blocks a client keeps that keeps so many of each class.
+    fn kept_in_all(&self, kept: usize) -> usize {
+        let of_pool = self.client.pool.layout.chunks() / self.client.pool.settings.clients_max;
+        (of_pool.max(1) as usize).min(kept * CLASSES)
+    }
+
+    /// Whether there are more blocks than are kept of each class.
+    pub(super) fn has_surplus(&self, kept: usize) -> bool {
+        self.stock.borrow().surplus(kept, self.kept_in_all(kept)).is_some()
     }
 
     /// Begins to empty the chunk of a block; whether this client does now.
@@ -54,10 +76,9 @@ impl<E: Endpoint> Core<E> {
         Ok(false)
     }
 
-    /// Gives a block of the stock back: a slot of some bucket names it, dead. `false` if no bucket
-    /// that was looked at has room.
-    async fn give_back(&self, op: &mut Operation, index: usize) -> Result<bool, CacheError> {
-        let held = self.stock.borrow().all()[index];
+    /// Gives a block back that was in stock: a slot of some bucket names it, dead. `false` if no
+    /// bucket that was looked at has room.
+    async fn give_back(&self, op: &mut Operation, held: Held) -> Result<bool, CacheError> {
         if let Some(at) = self.block_span(held.block).map(|(at, _)| at) {
             let mut batch = Batch::new();
             self.tell_won(&mut batch, held, at).await?;
@@ -67,7 +88,6 @@ impl<E: Endpoint> Core<E> {
         }
         let is_placed = self.place_dead_anywhere(op, held.class, held.block, held.tag).await?;
         if is_placed {
-            self.stock.borrow_mut().remove(index);
             self.let_go(held);
         }
         Ok(is_placed)
@@ -118,7 +138,7 @@ impl<E: Endpoint> Core<E> {
             self.recheck_orphans().await?;
             self.recheck_waiting(DrainLook::All).await?;
             self.tell_cells().await?;
-            let has_chunks = !self.chunks.borrow().is_empty() || self.slabs.borrow().iter().any(Option::is_some);
+            let has_chunks = !self.chunks.borrow().is_empty() || !self.slabs.borrow().is_empty();
             // What the place's last client left in its cells, too: in a free place nobody would
             // look for it.
             is_done = !has_chunks

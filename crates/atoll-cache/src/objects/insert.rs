@@ -87,6 +87,9 @@ impl<E: Endpoint> Core<E> {
         if !before.is_free() {
             taking = self.begin_taking(&mut batch, slot, before).await?;
             if taking.is_none() {
+                // What was told of the new block is told.
+                self.client.endpoint.post(&mut batch).await?;
+                op.outgoing = written.take(&mut batch);
                 return Ok(None);
             }
         }
@@ -95,7 +98,10 @@ impl<E: Endpoint> Core<E> {
         bucket.resize(super::layout::SLOTS_BYTES as usize);
         let read = batch.read(self.shared.layout.bucket(hash.bucket), bucket);
         let counter = batch.read_word(self.shared.layout.access(slot));
-        self.client.endpoint.post(&mut batch).await?;
+        match taking {
+            Some(taking) => self.post_taking(&mut batch, taking).await?,
+            None => self.client.endpoint.post(&mut batch).await?,
+        }
         op.outgoing = written.take(&mut batch);
         op.bucket = batch.take(read);
         let (swapped, counter) = (batch.swapped(swap), batch.word(counter));

@@ -89,10 +89,9 @@ use atoll_fabric::{Buffer, Endpoint, Purpose};
 use atoll_pool::loan::Lender;
 use atoll_pool::loan::Loan;
 use atoll_pool::{Client, Layout, Pool, PoolError, PoolSettings, Repaired};
-use class::CLASSES;
 use layout::ObjectsLayout;
 use operation::Notes;
-use slab::Slab;
+use slab::Slabs;
 use slot::Slot;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -187,8 +186,8 @@ pub struct Core<E: Endpoint> {
     stock: RefCell<Stock>,
     /// What it knows of dead blocks.
     dead: RefCell<dead::Dead>,
-    /// The chunk that this client cuts into blocks, for each class.
-    slabs: RefCell<[Option<Slab>; CLASSES]>,
+    /// The chunks that this client cuts into blocks.
+    slabs: RefCell<Slabs>,
     /// Chunks that this client owns in state Open and has not begun to cut.
     chunks: RefCell<Vec<slab::FreshChunk>>,
     /// Chunks that this client owns in state Open and will not cut, with their states.
@@ -237,8 +236,9 @@ pub struct Core<E: Endpoint> {
 pub struct Objects<E: Endpoint, R: Replacement<E>> {
     core: Core<E>,
     replacement: replacement::Shared<R>,
-    /// Lent to the operation that is under way: the table does one at a time.
-    turn: Lender<()>,
+    /// Lent to the operation that makes room, tends or leaves: one at a time does. The others go on
+    /// meanwhile, with what they have drawn.
+    making_room: Lender<()>,
 }
 
 impl<E: Endpoint> Core<E> {
@@ -249,7 +249,7 @@ impl<E: Endpoint> Core<E> {
             client,
             stock: RefCell::new(Stock::new()),
             dead: RefCell::default(),
-            slabs: RefCell::new([const { None }; CLASSES]),
+            slabs: RefCell::new(Slabs::new(shared.pool.layout.chunk_bytes)),
             chunks: RefCell::default(),
             orphans: RefCell::default(),
             waiting: RefCell::default(),
@@ -283,7 +283,7 @@ impl<E: Endpoint> Core<E> {
 impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     fn new(shared: &Arc<ObjectsPool>, client: Client<E>, replacement: R) -> Self {
         let replacement = replacement::Shared::new(replacement);
-        Self { core: Core::new(shared, client), replacement, turn: Lender::new(()) }
+        Self { core: Core::new(shared, client), replacement, making_room: Lender::new(()) }
     }
 
     /// Joins the pool as a new client. That the pool is for this engine is the caller's to check.
@@ -299,10 +299,10 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     async fn settle_in(&self) -> Result<(), CacheError> {
-        let _turn = self.turn.lent().await;
         let op = &mut *self.core.operations.take(&self.core.client);
         let begun = self.enter(op).await;
         self.noted(begun)?;
+        let _turn = self.turn_to_make_room(op).await?;
         let settled = self.look_for_what_is_left().await;
         self.end(op, settled).await
     }
@@ -363,9 +363,10 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     async fn put_back_and_leave(&self) -> Result<(), CacheError> {
-        let _turn = self.turn.lent().await;
         let op = &mut *self.core.operations.take(&self.core.client);
         self.enter(op).await?;
+        let _turn = self.turn_to_make_room(op).await?;
+        let _closed = self.core.client.in_flight().closed().await;
         self.replacement.round(&self.core).await?;
         let mut is_done = self.core.put_everything_back().await?;
         if self.core.recounted.get() {
@@ -394,10 +395,10 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// Operations do this by themselves. An idle client should call it every
     /// [`Times::look_ns`](atoll_pool::registry::Times).
     pub async fn tend(&self) -> Result<(), CacheError> {
-        let _turn = self.turn.lent().await;
         let op = &mut *self.core.operations.take(&self.core.client);
         let begun = self.enter(op).await;
         self.noted(begun)?;
+        let _turn = self.turn_to_make_room(op).await?;
         let tended = self.tend_and_hold_limit().await;
         self.end(op, tended).await
     }
@@ -417,9 +418,9 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     /// Looks after everybody now, as [`tend`](Self::tend) does when somebody stands still.
     pub async fn repair(&self) -> Result<Repaired, CacheError> {
-        let _turn = self.turn.lent().await;
         let op = &mut *self.core.operations.take(&self.core.client);
         self.enter(op).await?;
+        let _turn = self.turn_to_make_room(op).await?;
         let repaired = atoll_pool::repair::repair(&self.core).await?;
         Box::pin(self.hold_limit()).await?;
         self.end(op, Ok(repaired)).await

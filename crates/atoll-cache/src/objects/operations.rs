@@ -33,7 +33,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         let begun = self.enter(op).await;
         self.noted(begun)?;
         if self.core.client.count_operation() {
-            Box::pin(self.make_round()).await?;
+            Box::pin(self.make_round(op)).await?;
         }
         Ok(())
     }
@@ -49,8 +49,10 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     #[cold]
-    async fn make_round(&self) -> Result<(), CacheError> {
+    async fn make_round(&self, op: &mut Operation) -> Result<(), CacheError> {
+        // First, so that only one operation waits until it may make the round.
         self.core.client.begin_round()?;
+        let _turn = self.turn_to_make_room(op).await?;
         let told = self.replacement.round(&self.core).await;
         self.noted(told)?;
         let tended = self.tend_and_hold_limit().await;
@@ -76,9 +78,15 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     /// Gives others what this client does not need between operations.
     async fn give_back_surplus(&self) -> Result<(), CacheError> {
-        self.core.give_back_beyond(STOCK_KEPT).await?;
-        if !self.core.chunks.borrow().is_empty() && self.core.slabs_max() == 0 {
-            self.core.free_fresh_chunks().await?;
+        let are_chunks_surplus = !self.core.chunks.borrow().is_empty() && self.core.slabs_max() == 0;
+        if !are_chunks_surplus && !self.core.has_surplus(STOCK_KEPT) {
+            return Ok(());
+        }
+        // While another operation makes room, it knows better what is needed.
+        let Some(_turn) = self.making_room.lend() else { return Ok(()) };
+        Box::pin(self.core.give_back_beyond(STOCK_KEPT)).await?;
+        if are_chunks_surplus {
+            Box::pin(self.core.free_fresh_chunks()).await?;
         }
         Ok(())
     }
@@ -86,7 +94,6 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
 impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
     async fn get(&self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
-        let _turn = self.turn.lent().await;
         let op = &mut *self.core.operations.take(&self.core.client);
         self.begin(op).await?;
         let found = self.lookup(op, key, into).await;
@@ -94,7 +101,6 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
     }
 
     async fn get_many<F: FnMut(usize, Lookup, &Value)>(&self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
-        let _turn = self.turn.lent().await;
         let op = &mut *self.core.operations.take(&self.core.client);
         self.begin(op).await?;
         let looked = self.lookup_many(op, keys, found).await;
@@ -102,7 +108,6 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
     }
 
     async fn peek(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
-        let _turn = self.turn.lent().await;
         let op = &mut *self.core.operations.take(&self.core.client);
         self.begin(op).await?;
         let found = self.present(op, key).await;
@@ -110,7 +115,6 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
     }
 
     async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
-        let _turn = self.turn.lent().await;
         let op = &mut *self.core.operations.take(&self.core.client);
         self.begin(op).await?;
         let mut outcome = self.apply(op, key, change).await;
@@ -125,7 +129,6 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
     }
 
     async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
-        let _turn = self.turn.lent().await;
         let op = &mut *self.core.operations.take(&self.core.client);
         self.begin(op).await?;
         let walked = self.walk_keys(op, cursor, count, each).await;
@@ -133,7 +136,6 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
     }
 
     async fn random_key(&self) -> Result<Option<Vec<u8>>, CacheError> {
-        let _turn = self.turn.lent().await;
         let op = &mut *self.core.operations.take(&self.core.client);
         self.begin(op).await?;
         let found = self.some_key(op).await;
@@ -141,7 +143,6 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
     }
 
     async fn flush(&self) -> Result<u64, CacheError> {
-        let _turn = self.turn.lent().await;
         let op = &mut *self.core.operations.take(&self.core.client);
         self.begin(op).await?;
         let removed = self.remove_all(op).await;

@@ -60,9 +60,9 @@ impl<E: Endpoint, R: Replacement<E>> Pooled<E> for Objects<E, R> {
     }
 
     async fn restore_chunk(&self) -> Result<bool, CacheError> {
-        let _turn = self.turn.lent().await;
         let op = &mut *self.core.operations.take(&self.core.client);
         self.begin(op).await?;
+        let _turn = self.turn_to_make_room(op).await?;
         let restored = self.core.client.restore().await;
         self.end(op, restored.map_err(CacheError::from)).await
     }

@@ -45,6 +45,7 @@ use super::{Core, Hole};
 use crate::CacheError;
 use crate::extent::{self, Extent, ExtentIndex, ExtentIo, LatelyBound};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
+use atoll_pool::in_flight::ROUNDS_PROVING;
 use atoll_pool::registry::{self, Place, PlaceState, Roll};
 use atoll_pool::repair::{Estate, Seen};
 use atoll_pool::{Chunk, ChunkId, ChunkState, Client, Incarnation, chunks};
@@ -61,7 +62,7 @@ pub(super) struct Doubt {
     cell: Cell,
     dead: Incarnation,
     living: Incarnation,
-    /// Those that the living one had made then.
+    /// Rounds that the living one had announced then.
     rounds: u32,
 }
 
@@ -363,9 +364,13 @@ impl<E: Endpoint> Core<E> {
         let doubt = Doubt { cell, dead: dead.incarnation, living: living.incarnation, rounds: living.rounds() };
         let same = |noted: &&Doubt| (noted.cell, noted.dead, noted.living) == (cell, doubt.dead, doubt.living);
         let rounds = self.doubts.borrow().iter().find(same).map(|noted| noted.rounds);
-        // It tells what it has in every round, before it says that it makes one.
-        let has_told = |place: &Place| place.incarnation == doubt.living && Some(place.rounds()) != rounds;
-        let is_timely = rounds.is_some() && before.iter().any(has_told) || self.is_open(Hole::UntimelyCell);
+        // It tells what it has in every round, before it says that it makes one. After so many it
+        // has told since the doubt began, whatever else it did meanwhile.
+        let has_told = |place: &Place, since: u32| {
+            place.incarnation == doubt.living && place.rounds().wrapping_sub(since) >= ROUNDS_PROVING
+        };
+        let is_timely = rounds.is_some_and(|since| before.iter().any(|place| has_told(place, since)))
+            || self.is_open(Hole::UntimelyCell);
         if other.state == CellState::Won && is_timely {
             return Ok(Some(Settled::Had));
         }

@@ -10,6 +10,7 @@
 use super::Objects;
 use super::drain::DRAINS_MAX;
 use super::gather::GATHERS_MAX;
+use super::operation::Operation;
 use super::replacement::Replacement;
 use crate::CacheError;
 use atoll_fabric::Endpoint;
@@ -19,16 +20,15 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// [`Pooled::retire_chunks`](crate::Pooled::retire_chunks). As many at a time as are emptied
     /// together.
     pub async fn retire_chunks(&self, most: u64) -> Result<u64, CacheError> {
-        let _turn = self.turn.lent().await;
         let op = &mut *self.core.operations.take(&self.core.client);
         self.begin(op).await?;
-        let retired = self.retire(most.clamp(1, DRAINS_MAX as u64)).await;
+        let _turn = self.turn_to_make_room(op).await?;
+        let retired = self.retire(op, most.clamp(1, DRAINS_MAX as u64)).await;
         self.end(op, retired).await
     }
 
-    async fn retire(&self, most: u64) -> Result<u64, CacheError> {
-        let op = &mut *self.core.operations.take(&self.core.client);
-        self.free_a_cell().await?;
+    async fn retire(&self, op: &mut Operation, most: u64) -> Result<u64, CacheError> {
+        self.free_a_cell(op).await?;
         self.core.drains_more.set(0);
         op.notes.gathers_left = GATHERS_MAX.saturating_mul(most as u32);
         match self.obtain_chunks(op, most as usize).await {

@@ -28,6 +28,7 @@ use super::{Core, Objects};
 use crate::CacheError;
 use crate::extent::ExtentIndex;
 use atoll_fabric::{Batch, Endpoint, Purpose};
+use atoll_pool::loan::Loan;
 use atoll_pool::read_word;
 
 /// Tries, each after a pause, before a writer gives up because nothing can be taken.
@@ -143,6 +144,37 @@ impl<E: Endpoint> Core<E> {
         Ok(Box::pin(self.gather(op)).await?.then_some(Made::Begun))
     }
 
+    /// Draws a block for a record of the class, and so many fresh chunks, from what is at hand, and
+    /// makes sure that there is a cell; whether the operation has all of it now.
+    #[inline]
+    pub(super) fn draw(&self, op: &mut Operation, class: Class, chunks: usize) -> bool {
+        let notes = &mut op.notes;
+        if let Some(held) = notes.block.take_if(|held| !self.block_fits(held.class, class)) {
+            self.keep(held, held.tag);
+        }
+        if notes.block.is_none() {
+            notes.block = self.pop_block(class);
+        }
+        let missing = chunks.saturating_sub(notes.chunks.len());
+        if missing > 0 {
+            let mut fresh = self.chunks.borrow_mut();
+            let left = fresh.len().saturating_sub(missing);
+            notes.chunks.extend(fresh.drain(left..));
+        }
+        notes.block.is_some() && notes.chunks.len() >= chunks && self.stock.borrow().has_cell()
+    }
+
+    /// Puts back what an operation has drawn.
+    #[inline]
+    pub(super) fn put_back_drawn(&self, op: &mut Operation) {
+        if let Some(held) = op.notes.block.take() {
+            self.keep(held, held.tag);
+        }
+        if !op.notes.chunks.is_empty() {
+            self.chunks.borrow_mut().append(&mut op.notes.chunks);
+        }
+    }
+
     /// Gives a reservation back that the operation did not use.
     pub(super) fn release_reservation(&self, op: &mut Operation) {
         if op.has_reserved() {
@@ -157,16 +189,35 @@ impl<E: Endpoint> Core<E> {
 impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// Makes sure that a block of this class is at hand, a cell, and so many fresh chunks.
     pub(super) async fn restock(&self, op: &mut Operation, class: Class, chunks: usize) -> Result<(), CacheError> {
+        let _turn = self.turn_to_make_room(op).await?;
+        // Whoever made room before may have left enough.
+        if self.core.draw(op, class, chunks) {
+            return Ok(());
+        }
+        self.core.put_back_drawn(op);
         self.core.drains_more.set(0);
         op.notes.gathers_left = GATHERS_MAX.saturating_mul(1 + chunks as u32);
         let before = self.core.client.endpoint.purpose(Purpose::Eviction);
         let restocked = self.fill_stock(op, class, chunks).await;
         self.core.client.endpoint.purpose(before);
+        self.core.draw(op, class, chunks);
         restocked
     }
 
+    /// Waits until no other operation of this client makes room. It relies on nothing that it has
+    /// seen, and has nothing in hand.
+    pub(super) async fn turn_to_make_room(&self, op: &mut Operation) -> Result<Loan<'_, ()>, CacheError> {
+        self.core.put_back_drawn(op);
+        if let Some(turn) = self.making_room.lend() {
+            self.core.client.in_flight().renew(&mut op.entry);
+            return Ok(turn);
+        }
+        self.core.release_reservation(op);
+        Ok(self.core.client.lent_aside(&self.making_room, &mut op.entry).await?)
+    }
+
     async fn fill_stock(&self, op: &mut Operation, class: Class, chunks: usize) -> Result<(), CacheError> {
-        self.free_a_cell().await?;
+        self.free_a_cell(op).await?;
         for round in 1.. {
             match self.obtain_chunks(op, chunks).await {
                 // Writers of large values who keep from each other what they have so far: those who
@@ -188,9 +239,15 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// Makes sure that this client can tell of another block. Where the index is so full that no
     /// slot takes one back, blocks go with chunks that are emptied: others wait for those that this
     /// client has in hand, and it for theirs.
-    pub(super) async fn free_a_cell(&self) -> Result<(), CacheError> {
+    pub(super) async fn free_a_cell(&self, op: &mut Operation) -> Result<(), CacheError> {
         let (mut tried, drains_more) = (0, self.core.drains_more.get());
         while !self.core.stock.borrow().has_cell() {
+            if self.core.stock.borrow().may_have_cell_soon() && tried < TRIES_MAX {
+                // Operations under way have them all.
+                tried += 1;
+                self.core.client.endpoint.pause(pause_ns(tried)).await;
+                continue;
+            }
             self.core.give_back_beyond(0).await?;
             self.core.look_for_drains().await?;
             self.core.recheck_waiting(DrainLook::ForRoom).await?;
@@ -199,7 +256,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 return Err(CacheError::OutOfMemory);
             }
             if tried > IDLE_TRIES && !self.core.stock.borrow().has_cell() {
-                Box::pin(self.wait_for_others(tried - IDLE_TRIES)).await?;
+                Box::pin(self.wait_for_others(op, tried - IDLE_TRIES)).await?;
             }
         }
         self.core.drains_more.set(drains_more);
@@ -214,7 +271,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 return Ok(());
             }
             self.core.recheck_waiting(DrainLook::ForRoom).await?;
-            self.free_a_cell().await?;
+            self.free_a_cell(op).await?;
             let has_chunk = self.core.chunks.borrow().len() > chunks_kept;
             if !has_chunk && self.core.searches_left_out.get() == 0 && Box::pin(self.core.gather_if_scarce(op)).await? {
                 continue;
@@ -243,13 +300,14 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             }
             // An index that holds little has many empty buckets: those cost no pause at first.
             if idle > IDLE_TRIES {
-                Box::pin(self.wait_for_others(idle - IDLE_TRIES)).await?;
+                Box::pin(self.wait_for_others(op, idle - IDLE_TRIES)).await?;
             }
         }
     }
 
     /// Gives others what this client can spare, and time.
-    async fn wait_for_others(&self, tried: u32) -> Result<(), CacheError> {
+    async fn wait_for_others(&self, op: &mut Operation, tried: u32) -> Result<(), CacheError> {
+        self.core.client.in_flight().renew(&mut op.entry);
         self.core.drains_more.set(tried as usize);
         self.core.searches_left_out.set(0);
         self.core.end_slabs().await?;
@@ -414,7 +472,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 return Err(CacheError::OutOfMemory);
             }
             if tried > IDLE_TRIES && made != Made::Misfit {
-                Box::pin(self.wait_for_others(tried - IDLE_TRIES)).await?;
+                Box::pin(self.wait_for_others(op, tried - IDLE_TRIES)).await?;
             }
         }
         Ok(())
@@ -451,6 +509,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     /// Counts an object against the limit, evicting until there is room.
     pub(super) async fn reserve_object(&self, op: &mut Operation) -> Result<(), CacheError> {
+        let _turn = self.turn_to_make_room(op).await?;
         let before = self.core.client.endpoint.purpose(Purpose::Eviction);
         let reserved = self.make_room_for_object(op).await;
         self.core.client.endpoint.purpose(before);
@@ -497,6 +556,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     /// Evicts one of the objects of a bucket in which all slots are live.
     pub(super) async fn make_room_in(&self, op: &mut Operation, bucket: u32) -> Result<(), CacheError> {
+        let _turn = self.turn_to_make_room(op).await?;
         let before = self.core.client.endpoint.purpose(Purpose::Eviction);
         let made = self.evict_from(op, bucket).await;
         self.core.client.endpoint.purpose(before);
@@ -504,7 +564,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     async fn evict_from(&self, op: &mut Operation, bucket: u32) -> Result<(), CacheError> {
-        self.free_a_cell().await?;
+        self.free_a_cell(op).await?;
         let sample = self.core.sample_of(&[bucket], &[], self.replacement.how_to_sample().await, None).await?;
         // Where all have expired there is nothing to choose from.
         if self.take_expired_of(op, &sample).await?.is_some() {
@@ -531,7 +591,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     /// Evicts one object, whatever its class; whether it did.
     async fn evict_one(&self, op: &mut Operation) -> Result<bool, CacheError> {
-        self.free_a_cell().await?;
+        self.free_a_cell(op).await?;
         if R::QUEUES {
             return self.evict_one_by_queue(op).await;
         }

@@ -154,7 +154,7 @@ impl<E: Endpoint> Core<E> {
         };
         let Some(taking) = self.begin_taking_at(&mut batch, at, held).await? else { return Ok(None) };
         let swap = batch.compare_and_swap(at, word, then);
-        self.client.endpoint.post(&mut batch).await?;
+        self.post_taking(&mut batch, taking).await?;
         let taken = self.end_taking(taking, batch.swapped(swap));
         if let Some(held) = taken {
             self.note_dead(held.block, class, -1);

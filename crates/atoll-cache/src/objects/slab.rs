@@ -8,15 +8,16 @@
 //! the more clients there may be, the fewer. The rest of one that it ends before goes on a shelf
 //! (see `shelf`); in a small pool with many clients all of it does.
 
-use super::Core;
-use super::class::Class;
+use super::class::{CLASSES, Class};
 use super::operation::Operation;
 use super::shelf::Shelf;
 use super::slot::{Block, UNIT_BYTES};
 use super::stock::Held;
+use super::{Core, Hole};
 use crate::CacheError;
 use atoll_fabric::{Batch, Endpoint};
 use atoll_pool::chunks::FreeCount;
+use atoll_pool::registry::Grace;
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks};
 
 /// A chunk that this client owns as Open and has not begun to cut.
@@ -28,15 +29,104 @@ pub(super) struct FreshChunk {
 
 /// A chunk that this client cuts.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Slab {
-    pub(super) chunk: ChunkId,
-    pub(super) generation: u32,
+struct Slab {
+    chunk: ChunkId,
+    generation: u32,
     /// The next block to hand out.
     next: u64,
-    /// Blocks that were handed out and have not been published yet.
+    /// Blocks that were handed out and have not been published yet: in stock, or in use.
     unpublished: u64,
+    /// Those of them that operations under way have in use.
+    in_use: u64,
     /// The tag that its blocks begin with.
     tag: u16,
+}
+
+/// The chunks that a client cuts.
+#[derive(Debug)]
+pub(super) struct Slabs {
+    chunk_bytes: u64,
+    /// The one that is cut for each class.
+    cut: [Option<Slab>; CLASSES],
+    /// Those that are cut to the end, while operations have blocks of them in use.
+    ending: Vec<(Class, Slab)>,
+}
+
+impl Slabs {
+    pub(super) fn new(chunk_bytes: u64) -> Self {
+        Self { chunk_bytes, cut: [const { None }; CLASSES], ending: Vec::new() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.ending.is_empty() && self.cut.iter().all(Option::is_none)
+    }
+
+    /// Blocks of a class that were not handed out.
+    fn rest(&self, class: Class) -> u64 {
+        self.cut[class.index()].map_or(0, |slab| class.blocks(self.chunk_bytes).saturating_sub(slab.next))
+    }
+
+    /// Hands a block out.
+    fn cut_off(&mut self, class: Class) -> Option<Held> {
+        let blocks = class.blocks(self.chunk_bytes);
+        let slab = self.cut[class.index()].as_mut().filter(|slab| slab.next < blocks)?;
+        let block = Block::at(u64::from(slab.chunk.0) * self.chunk_bytes + slab.next * class.bytes());
+        slab.next += 1;
+        slab.unpublished += 1;
+        slab.in_use += 1;
+        Some(Held { block, class, tag: slab.tag, cell: None })
+    }
+
+    /// The slab of a block; `None` of one that was taken.
+    fn of(&mut self, held: Held) -> Option<&mut Slab> {
+        if held.cell.is_some() {
+            return None;
+        }
+        let chunk = ChunkId((held.block.heap_offset() / self.chunk_bytes) as u32);
+        let cut = self.cut[held.class.index()].as_mut().filter(|slab| slab.chunk == chunk);
+        cut.or_else(|| self.ending.iter_mut().map(|(_, slab)| slab).find(|slab| slab.chunk == chunk))
+    }
+
+    /// Notes that an operation has a block of the stock in use.
+    fn note_used(&mut self, held: Held) {
+        if let Some(slab) = self.of(held) {
+            slab.in_use += 1;
+        }
+    }
+
+    /// Notes that the block is in stock again.
+    fn note_kept(&mut self, held: Held) {
+        if let Some(slab) = self.of(held) {
+            slab.in_use -= 1;
+        }
+    }
+
+    /// Notes that a slot names the block; its slab if that is not cut any more, and all of it is
+    /// published.
+    fn note_published(&mut self, held: Held) -> Option<Slab> {
+        let slab = self.of(held)?;
+        slab.in_use -= 1;
+        slab.unpublished -= 1;
+        let slab = *slab;
+        if slab.unpublished > 0 || slab.next < held.class.blocks(self.chunk_bytes) {
+            return None;
+        }
+        let is_cut = |cut: &mut Slab| cut.chunk == slab.chunk;
+        if self.cut[held.class.index()].take_if(is_cut).is_none() {
+            self.ending.retain(|(_, ending)| ending.chunk != slab.chunk);
+        }
+        Some(slab)
+    }
+
+    /// Takes out those of which no operation has a block in use.
+    fn take_idle(&mut self) -> Vec<(Class, Slab)> {
+        let mut idle: Vec<_> = self.ending.extract_if(.., |(_, slab)| slab.in_use == 0).collect();
+        for class in Class::all() {
+            let slab = self.cut[class.index()].take_if(|slab| slab.in_use == 0);
+            idle.extend(slab.map(|slab| (class, slab)));
+        }
+        idle
+    }
 }
 
 /// Searches for a free chunk left out after one that found none.
@@ -54,7 +144,8 @@ fn block_fits(block: Class, wanted: Class, large_class: Class) -> bool {
 impl<E: Endpoint> Core<E> {
     /// Whether there is a block at hand that fits a record of this class.
     pub(super) fn has_block(&self, class: Class) -> bool {
-        self.slab_rest(class) > 0 || self.stock.borrow().all().iter().any(|held| self.block_fits(held.class, class))
+        self.slabs.borrow().rest(class) > 0
+            || self.stock.borrow().all().iter().any(|held| self.block_fits(held.class, class))
     }
 
     /// Whether a block of a class takes records of another one.
@@ -64,27 +155,41 @@ impl<E: Endpoint> Core<E> {
 
     /// Blocks of a class that this client has not handed out of the chunk that it cuts.
     pub(super) fn slab_rest(&self, class: Class) -> u64 {
-        let blocks = class.blocks(self.client.pool.layout.chunk_bytes);
-        self.slabs.borrow()[class.index()].map_or(0, |slab| blocks.saturating_sub(slab.next))
+        self.slabs.borrow().rest(class)
     }
 
     /// A block at hand that fits a record of this class: one that is no larger, if there is one.
     pub(super) fn pop_block(&self, class: Class) -> Option<Held> {
-        let same = self.stock.borrow_mut().pop(|held| held == class);
-        if same.is_some() {
-            return same;
-        }
-        let chunk_bytes = self.client.pool.layout.chunk_bytes;
-        let mut slabs = self.slabs.borrow_mut();
-        let slab = slabs[class.index()].as_mut().filter(|slab| slab.next < class.blocks(chunk_bytes));
-        let Some(slab) = slab else {
-            let large_class = self.shared.settings.large_class;
-            return self.stock.borrow_mut().pop(|held| block_fits(held, class, large_class));
+        let (mut stock, mut slabs) = (self.stock.borrow_mut(), self.slabs.borrow_mut());
+        let large_class = self.shared.settings.large_class;
+        let held = match stock.pop(|held| held == class) {
+            Some(same) => same,
+            None => match slabs.cut_off(class) {
+                Some(fresh) => return Some(fresh),
+                None => stock.pop(|held| block_fits(held, class, large_class))?,
+            },
         };
-        let block = Block::at(u64::from(slab.chunk.0) * chunk_bytes + slab.next * class.bytes());
-        slab.next += 1;
-        slab.unpublished += 1;
-        Some(Held { block, class, tag: slab.tag, cell: None })
+        slabs.note_used(held);
+        Some(held)
+    }
+
+    /// Puts a block into the stock whose record, with tag `written`, was not published.
+    pub(super) fn keep(&self, held: Held, written: u16) {
+        self.slabs.borrow_mut().note_kept(held);
+        self.stock.borrow_mut().put(Held { tag: written, ..held });
+    }
+
+    /// The tag of the next record in this block. A block whose tags begin anew rests until every
+    /// operation has ended that was under way: `None`.
+    pub(super) async fn tag_for(&self, held: Held) -> Result<Option<u16>, CacheError> {
+        let tag = self.shared.settings.next_tag(held.tag);
+        if tag != 0 || self.is_open(Hole::WrappedTag) {
+            return Ok(Some(tag));
+        }
+        let grace = Grace::begin(&self.client).await?;
+        self.slabs.borrow_mut().note_kept(held);
+        self.stock.borrow_mut().rest(held, grace);
+        Ok(None)
     }
 
     /// Notes that a slot names the block now.
@@ -93,24 +198,14 @@ impl<E: Endpoint> Core<E> {
             self.let_go(held);
             return Ok(());
         }
-        let blocks = held.class.blocks(self.client.pool.layout.chunk_bytes);
-        let Some(slab) = self.publish_of_slab(held.class, blocks) else { return Ok(()) };
+        let complete = self.slabs.borrow_mut().note_published(held);
+        let Some(slab) = complete else { return Ok(()) };
         let open = Chunk::owned(ChunkState::Open, self.client.me(), slab.generation);
         let used = Chunk { state: ChunkState::Queued, ..open };
         if !chunks::transition(&self.client.endpoint, &self.client.pool.layout, slab.chunk, open.word(), used).await? {
             return Err(CacheError::Damaged { what: "somebody else changed the state of an open chunk" });
         }
         Ok(())
-    }
-
-    /// Counts a published block of the chunk that is cut into blocks of a class; the chunk, which
-    /// is not cut any more, if that was the last one.
-    fn publish_of_slab(&self, class: Class, blocks: u64) -> Option<Slab> {
-        let mut slabs = self.slabs.borrow_mut();
-        let slab = slabs[class.index()].as_mut()?;
-        slab.unpublished -= 1;
-        let is_last = slab.next >= blocks && slab.unpublished == 0;
-        if is_last { slabs[class.index()].take() } else { None }
     }
 
     /// Chunks that a client may cut at a time. With none, all of them are everybody's.
@@ -120,11 +215,11 @@ impl<E: Endpoint> Core<E> {
 
     /// Begins to cut a fresh chunk, if there is one and no other is being cut; whether it did.
     pub(super) async fn open_slab(&self, class: Class) -> Result<bool, CacheError> {
-        if self.slabs.borrow()[class.index()].is_some() {
+        if self.slabs.borrow().rest(class) > 0 {
             return Ok(false);
         }
         let slabs_max = self.slabs_max();
-        if self.slabs.borrow().iter().flatten().count() >= slabs_max {
+        if self.slabs.borrow().cut.iter().flatten().count() >= slabs_max {
             self.end_slabs().await?;
         }
         let Some(FreshChunk { chunk, generation }) = self.chunks.borrow_mut().pop() else { return Ok(false) };
@@ -134,7 +229,13 @@ impl<E: Endpoint> Core<E> {
         let tag = batch.read_word(descriptor.add(24));
         self.client.endpoint.post(&mut batch).await?;
         let tag = batch.word(tag) as u16 & self.shared.settings.tag_mask;
-        self.slabs.borrow_mut()[class.index()] = Some(Slab { chunk, generation, next: 0, unpublished: 0, tag });
+        {
+            let mut slabs = self.slabs.borrow_mut();
+            let slab = Slab { chunk, generation, next: 0, unpublished: 0, in_use: 0, tag };
+            if let Some(ending) = slabs.cut[class.index()].replace(slab) {
+                slabs.ending.push((class, ending));
+            }
+        }
         if slabs_max == 0 {
             // Everybody's at once.
             self.end_slabs().await?;
@@ -142,15 +243,18 @@ impl<E: Endpoint> Core<E> {
         Ok(true)
     }
 
-    /// Puts the chunks in use that this client cuts: what is left of them is everybody's. Not while
-    /// a block of one is between the stock and a slot.
+    /// Puts the chunks in use that this client cuts: what is left of them is everybody's. Those
+    /// stay of which an operation has a block in use, between the stock and a slot.
     pub(super) async fn end_slabs(&self) -> Result<(), CacheError> {
         let op = &mut *self.operations.take(&self.client);
         let me = self.client.me();
+        let idle = self.slabs.borrow_mut().take_idle();
+        let chunk_bytes = self.client.pool.layout.chunk_bytes;
         // Blocks of a slab are its chunk's.
-        self.stock.borrow_mut().forget_slabs();
-        for class in Class::all() {
-            let Some(slab) = self.slabs.borrow_mut()[class.index()].take() else { continue };
+        self.stock
+            .borrow_mut()
+            .forget(|block| idle.iter().any(|(_, slab)| u64::from(slab.chunk.0) == block.heap_offset() / chunk_bytes));
+        for (class, slab) in idle {
             let open = Chunk::owned(ChunkState::Open, me, slab.generation);
             let has_rest = slab.next < class.blocks(self.client.pool.layout.chunk_bytes);
             if has_rest && slab.unpublished == 0 && self.shelve_slab(op, class, slab, open).await? {

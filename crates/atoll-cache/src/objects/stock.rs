@@ -37,7 +37,7 @@ use super::layout::CELLS;
 use super::slot::{Block, Slot};
 use super::{Core, Hole};
 use crate::CacheError;
-use atoll_fabric::{Address, Batch, Buffer, Endpoint};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
 use atoll_pool::registry::Grace;
 
 const STATE_SHIFT: u32 = 62;
@@ -113,6 +113,8 @@ enum Use {
     Clear,
     /// Nothing any more; the word still names a block.
     Stale,
+    /// A block that an operation is about to take: the word says Trying.
+    Taking,
     /// A block in hands whose word says Trying.
     Trying,
     /// A block in hands.
@@ -129,11 +131,19 @@ pub(super) struct Stock {
     aging: Vec<(Held, Grace)>,
     cells: [Use; CELLS],
     words: [u64; CELLS],
+    /// Whether each is just WRITTEN by [`Core::tell_cells`], so that no other WRITE may be under way.
+    is_told: [bool; CELLS],
 }
 
 impl Stock {
     pub(super) fn new() -> Self {
-        Self { held: Vec::new(), aging: Vec::new(), cells: [Use::Clear; CELLS], words: [0; CELLS] }
+        Self {
+            held: Vec::new(),
+            aging: Vec::new(),
+            cells: [Use::Clear; CELLS],
+            words: [0; CELLS],
+            is_told: [false; CELLS],
+        }
     }
 
     /// How many blocks of a class there are.
@@ -168,14 +178,22 @@ impl Stock {
         self.held.iter().position(is_surplus)
     }
 
-    pub(super) fn remove(&mut self, index: usize) -> Held {
-        self.held.remove(index)
+    /// Takes the first block of a [surplus](Self::surplus) out.
+    pub(super) fn pop_surplus(&mut self, of_class: usize, in_all: usize) -> Option<Held> {
+        let index = self.surplus(of_class, in_all)?;
+        Some(self.held.remove(index))
     }
 
-    /// Forgets the blocks of slabs, whose chunks are emptied.
-    pub(super) fn forget_slabs(&mut self) {
-        self.held.retain(|held| held.cell.is_some());
-        self.aging.retain(|(held, _)| held.cell.is_some());
+    /// Forgets blocks of slabs, which are in some place.
+    pub(super) fn forget(&mut self, is_there: impl Fn(Block) -> bool) {
+        let is_gone = |held: &Held| held.cell.is_none() && is_there(held.block);
+        self.held.retain(|held| !is_gone(held));
+        self.aging.retain(|(held, _)| !is_gone(held));
+    }
+
+    /// Lets a block rest whose tags begin anew.
+    pub(super) fn rest(&mut self, held: Held, grace: Grace) {
+        self.aging.push((held, grace));
     }
 
     /// Puts resting blocks back, to be given away: as dead blocks they keep their tags.
@@ -189,8 +207,14 @@ impl Stock {
 
     fn free_cell(&self) -> Option<u8> {
         // One that names something is better used again than cleared.
-        let is_free = |want: Use| self.cells.iter().position(|cell| *cell == want);
+        let is_free = |want: Use| (0..CELLS).find(|cell| self.cells[*cell] == want && !self.is_told[*cell]);
         is_free(Use::Stale).or_else(|| is_free(Use::Clear)).map(|cell| cell as u8)
+    }
+
+    /// Whether a cell will be free before long: an operation is about to take a block, or cells are
+    /// just told.
+    pub(super) fn may_have_cell_soon(&self) -> bool {
+        self.cells.contains(&Use::Taking) || self.is_told.contains(&true)
     }
 
     /// Whether another block can be taken.
@@ -234,7 +258,20 @@ impl Stock {
     }
 
     fn is_quiet(&self) -> bool {
-        self.cells.iter().all(|cell| matches!(cell, Use::Clear | Use::Won | Use::Foreign))
+        self.cells.iter().all(|cell| matches!(cell, Use::Clear | Use::Taking | Use::Won | Use::Foreign))
+    }
+
+    /// What a cell is to say of what is in hands; `None` if that is not to be told: an operation
+    /// does so, or it is what the place's last client left.
+    fn telling(&self, cell: usize) -> Option<u64> {
+        match self.cells[cell] {
+            Use::Clear | Use::Stale => Some(0),
+            Use::Trying | Use::Won => {
+                let told = Cell::from_word(self.words[cell]);
+                Some(told.map_or(0, |cell| Cell { state: CellState::Won, ..cell }.word()))
+            }
+            Use::Taking | Use::Foreign => None,
+        }
     }
 }
 
@@ -249,7 +286,7 @@ impl<E: Endpoint> Core<E> {
         let mut batch = Batch::new();
         let Some(taking) = self.begin_taking(&mut batch, slot, word).await? else { return Ok(None) };
         let swap = batch.compare_and_swap(self.shared.layout.slot(slot), word.0, then.0);
-        self.client.endpoint.post(&mut batch).await?;
+        self.post_taking(&mut batch, taking).await?;
         Ok(self.end_taking(taking, batch.swapped(swap)))
     }
 
@@ -278,6 +315,9 @@ impl<E: Endpoint> Core<E> {
     ) -> Result<Option<Held>, CacheError> {
         let Some(cell) = self.stock.borrow().free_cell() else { return Ok(None) };
         let trying = Cell::told(CellState::Trying, held.tag, held.block).word();
+        self.stock.borrow_mut().words[usize::from(cell)] = trying;
+        self.stock.borrow_mut().cells[usize::from(cell)] = Use::Taking;
+        let taking = Held { cell: Some(cell), ..held };
         if !self.is_open(Hole::UntoldTaking) {
             let at = self.cell(cell);
             if self.is_in_order(at, named_at) {
@@ -285,19 +325,26 @@ impl<E: Endpoint> Core<E> {
             } else {
                 let mut first = Batch::new();
                 first.write_word(at, trying);
-                self.client.endpoint.post(&mut first).await?;
+                self.post_taking(&mut first, taking).await?;
             }
         }
-        self.stock.borrow_mut().words[usize::from(cell)] = trying;
-        self.stock.borrow_mut().cells[usize::from(cell)] = Use::Stale;
-        Ok(Some(Held { cell: Some(cell), ..held }))
+        Ok(Some(taking))
+    }
+
+    /// Posts a batch in which a block is taken.
+    pub(super) async fn post_taking(&self, batch: &mut Batch, taking: Held) -> Result<(), CacheError> {
+        let posted = self.client.endpoint.post(batch).await;
+        if posted.as_ref().is_err_and(VerbError::took_no_effect) {
+            self.end_taking(taking, false);
+        }
+        Ok(posted?)
     }
 
     /// What came of it.
     pub(super) fn end_taking(&self, taking: Held, taken: bool) -> Option<Held> {
-        let cell = taking.cell.filter(|_| taken)?;
-        self.stock.borrow_mut().cells[usize::from(cell)] = Use::Trying;
-        Some(taking)
+        let cell = usize::from(taking.cell?);
+        self.stock.borrow_mut().cells[cell] = if taken { Use::Trying } else { Use::Stale };
+        taken.then_some(taking)
     }
 
     /// Adds to a batch the WRITE which tells that this client has won the block, before it writes a
@@ -329,23 +376,6 @@ impl<E: Endpoint> Core<E> {
         }
     }
 
-    /// Puts a block into the stock whose record, with tag `written`, was not published.
-    pub(super) fn keep(&self, held: Held, written: u16) {
-        self.stock.borrow_mut().put(Held { tag: written, ..held });
-    }
-
-    /// The tag of the next record in this block. A block whose tags begin anew rests until every
-    /// operation has ended that was under way: `None`.
-    pub(super) async fn tag_for(&self, held: Held) -> Result<Option<u16>, CacheError> {
-        let tag = self.shared.settings.next_tag(held.tag);
-        if tag != 0 || self.is_open(Hole::WrappedTag) {
-            return Ok(Some(tag));
-        }
-        let grace = Grace::begin(&self.client).await?;
-        self.stock.borrow_mut().aging.push((held, grace));
-        Ok(None)
-    }
-
     /// Puts blocks back into the stock that have rested long enough.
     pub(super) async fn recheck_aging(&self) -> Result<(), CacheError> {
         let aging = std::mem::take(&mut self.stock.borrow_mut().aging);
@@ -371,38 +401,50 @@ impl<E: Endpoint> Core<E> {
 
     /// Makes this client's cells say what is in its hands, and nothing else. Those that it found
     /// when it came are left alone: somebody else may just settle what they say, and a word that is
-    /// written back after that would be settled once more, when its block has another life.
+    /// written back after that would be settled once more, when its block has another life. So are
+    /// those of blocks that operations are about to take: they tell of these themselves.
+    ///
+    /// No cell that is told here is used for another block until that has landed.
     pub(super) async fn tell_cells(&self) -> Result<(), CacheError> {
         if self.stock.borrow().is_quiet() {
             return Ok(());
         }
-        let (cells, words) = {
+        let words: [Option<u64>; CELLS] = {
             let stock = &mut *self.stock.borrow_mut();
-            for (cell, word) in stock.cells.iter_mut().zip(&mut stock.words) {
-                (*cell, *word) = match cell {
-                    Use::Clear | Use::Stale => (Use::Clear, 0),
-                    Use::Trying | Use::Won => {
-                        let told = Cell::from_word(*word);
-                        (Use::Won, told.map_or(0, |cell| Cell { state: CellState::Won, ..cell }.word()))
-                    }
-                    Use::Foreign => (Use::Foreign, *word),
-                };
+            let words = std::array::from_fn(|cell| stock.telling(cell));
+            for (cell, word) in words.iter().enumerate().filter_map(|(cell, word)| Some((cell, (*word)?))) {
+                (stock.is_told[cell], stock.words[cell]) = (true, word);
+                if word == 0 {
+                    stock.cells[cell] = Use::Clear;
+                }
             }
-            (stock.cells, stock.words)
+            words
         };
-        let is_mine = |cell: &Use| *cell != Use::Foreign || self.is_open(Hole::RewrittenCells);
         let (mut batch, mut first) = (Batch::new(), 0);
-        for cells in cells.chunk_by(|a, b| is_mine(a) == is_mine(b)) {
-            if is_mine(&cells[0]) {
+        for words in words.chunk_by(|a, b| a.is_some() == b.is_some()) {
+            if words[0].is_some() || self.is_open(Hole::RewrittenCells) {
                 let mut written = Buffer::new();
-                written.resize(8 * cells.len());
-                written.words_mut().copy_from_slice(&words[first..first + cells.len()]);
+                written.resize(8 * words.len());
+                for (index, word) in words.iter().enumerate() {
+                    written.words_mut()[index] = word.unwrap_or(self.stock.borrow().words[first + index]);
+                }
                 batch.write(self.cell(first as u8), written);
             }
-            first += cells.len();
+            first += words.len();
         }
-        self.client.endpoint.post(&mut batch).await?;
-        Ok(())
+        let posted = self.client.endpoint.post(&mut batch).await;
+        if posted.as_ref().is_err_and(|error| !error.took_no_effect()) {
+            return Ok(posted?);
+        }
+        let stock = &mut *self.stock.borrow_mut();
+        for (cell, _) in words.iter().enumerate().filter(|(_, word)| word.is_some()) {
+            stock.is_told[cell] = false;
+            // An operation may have let it go meanwhile.
+            if stock.cells[cell] == Use::Trying && posted.is_ok() {
+                stock.cells[cell] = Use::Won;
+            }
+        }
+        Ok(posted?)
     }
 
     /// Forgets blocks of chunks that somebody empties: they are that one's.

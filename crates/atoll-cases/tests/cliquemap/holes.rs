@@ -44,7 +44,7 @@ fn show(hole: Hole, seeds: u64, case: impl Fn(u64, Option<Hole>) -> Case<Cliqued
 
 /// A case in which clients meet at few keys.
 fn crowded(seed: u64, lookups: u64, expiring: bool) -> Case<Cliqued> {
-    let load = Load { keys: 2, operations: 60, value_bytes_max: 600, lookups, mixed: true, expiring };
+    let load = Load { keys: 2, operations: 60, value_bytes_max: 600, lookups, mixed: true, expiring, dropped: 0 };
     Case { load, chunk_bytes: 512, ..Case::drawn(seed) }
 }
 

@@ -3,7 +3,9 @@
 
 use atoll_cache::cliquemap::{CliqueMap, CliqueMapOptions, CliqueMapPool, Server, VALUE_BYTES_MAX_MESSAGES};
 use atoll_cache::model::Model;
-use atoll_cache::{Cache, CacheError, Condition, Engine, ExpireCondition, Expiry, Meta, Pooled, SetOptions, Value};
+use atoll_cache::{
+    Cache, CacheError, Condition, Engine, ExpireCondition, Expiry, Lasting, Meta, Pooled, SetOptions, Value,
+};
 use atoll_cases::{Case, Cliqued, Load, Turmoil, load};
 use atoll_fabric::{Clock, Endpoint, Kind, Purpose, VerbError};
 use atoll_pool::PoolSettings;
@@ -89,9 +91,16 @@ fn a_server_that_dies_loses_the_cache_and_nothing_wrong_is_served_by_the_next() 
             let (pool, endpoint, history) = (pool.clone(), sim.endpoint("client"), history.clone());
             let present = present.clone();
             sim.spawn_spared("client", async move {
-                let cache = Cache::new(CliqueMap::join(&pool, endpoint).await.unwrap());
-                let load =
-                    Load { keys: 3, operations: 40, value_bytes_max: 300, lookups: 50, mixed: true, expiring: false };
+                let cache = Cache::new(Lasting::<CliqueMap<_>>::join(&pool, endpoint).await.unwrap());
+                let load = Load {
+                    keys: 3,
+                    operations: 40,
+                    value_bytes_max: 300,
+                    lookups: 50,
+                    mixed: true,
+                    expiring: false,
+                    dropped: 0,
+                };
                 for round in 0..4 {
                     // Values of different rounds differ.
                     match load::run(&cache, number + 16 * round, seed, &load, 1, &history).await {

@@ -16,6 +16,16 @@ fn histories<S: Subject>(lanes: u64, seeds: u64) {
     });
 }
 
+/// The same with futures that are dropped on the way.
+fn dropped<S: Subject>(lanes: u64, seeds: u64) {
+    for_each_seed(seeds, |seed| {
+        let drawn = Turmoil::<S>::drawn(seed).with_lanes(lanes).with_dropped(40);
+        let context = |error| panic!("seed {seed}, {lanes} lanes, with dropped futures: {error}");
+        drawn.case.run(seed).map(drop).unwrap_or_else(context);
+        drawn.run(seed).map(drop).unwrap_or_else(context);
+    });
+}
+
 /// The same while clients die.
 fn deaths<S: Subject>(lanes: u64, seeds: u64) {
     for_each_seed(seeds, |seed| {
@@ -28,7 +38,9 @@ fn whatever_is_under_way<S: Subject>() {
     for lanes in [2, 4, 16, 64] {
         histories::<S>(lanes, 100);
         deaths::<S>(lanes, 100);
+        dropped::<S>(lanes, 50);
     }
+    dropped::<S>(1, 300);
 }
 
 #[test]

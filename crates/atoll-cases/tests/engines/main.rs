@@ -7,6 +7,7 @@
 //! | `hot_key` | clients that set one key do not wait for each other |
 //! | `idle` | what clients cost that do nothing |
 //! | `in_flight` | clients with many operations under way |
+//! | `dropped` | futures that are dropped on the way |
 //! | `resizing` | no verb touches memory that was given back |
 //! | `limits` | limits at their edges |
 //! | `free_chunks` | searches for a free chunk |
@@ -17,6 +18,7 @@
 
 mod any_bytes;
 mod decoders;
+mod dropped;
 mod free_chunks;
 mod hostile;
 mod hot_key;

@@ -256,7 +256,15 @@ fn writers_have_the_limit_again_that_the_dead_had_used_up() {
 fn a_slot_that_a_dead_client_did_not_decide_is_free_again() {
     show(Hole::PendingForever, 100, |turmoil| {
         (turmoil.faults.kills_max, turmoil.faults.steps_between, turmoil.successors) = (12, 60, 12);
-        let load = Load { keys: 200, operations: 60, value_bytes_max: 20, lookups: 0, mixed: false, expiring: false };
+        let load = Load {
+            keys: 200,
+            operations: 60,
+            value_bytes_max: 20,
+            lookups: 0,
+            mixed: false,
+            expiring: false,
+            dropped: 0,
+        };
         turmoil.case = Case { chunks: 60, slots: 256, evictions: Evictions::Anytime, load, ..turmoil.case.clone() };
     });
 }

@@ -92,7 +92,15 @@ fn two_insertions_of_a_key_never_both_stay() {
         clients: 8,
         slots: 16,
         evictions: Evictions::Never,
-        load: Load { keys: 3, operations: 100, value_bytes_max: 30, lookups: 5, mixed: true, expiring: false },
+        load: Load {
+            keys: 3,
+            operations: 100,
+            value_bytes_max: 30,
+            lookups: 5,
+            mixed: true,
+            expiring: false,
+            dropped: 0,
+        },
         ..Case::default()
     };
     show(Hole::DuplicateKey, 100, case, drawn_load);
@@ -175,7 +183,15 @@ async fn turn_free_generations(client: &mut Client) -> Result<(), CacheError> {
 fn counters_and_sets(_seed: u64) -> Case {
     Case {
         chunk_bytes: 1024,
-        load: Load { keys: 4, operations: 60, value_bytes_max: 40, lookups: 20, mixed: true, expiring: false },
+        load: Load {
+            keys: 4,
+            operations: 60,
+            value_bytes_max: 40,
+            lookups: 20,
+            mixed: true,
+            expiring: false,
+            dropped: 0,
+        },
         ..Case::default()
     }
 }
@@ -195,7 +211,8 @@ fn a_set_is_not_done_since_a_counter_was_counted() {
 /// A set that found its slot changed by a regrouping was overtaken by nobody.
 #[test]
 fn a_set_is_not_done_since_the_object_was_moved() {
-    let load = Load { keys: 2, operations: 200, value_bytes_max: 60, lookups: 20, mixed: true, expiring: false };
+    let load =
+        Load { keys: 2, operations: 200, value_bytes_max: 60, lookups: 20, mixed: true, expiring: false, dropped: 0 };
     let case = |_| Case { chunk_bytes: 256, group_objects_max: 2, clients: 4, load: load.clone(), ..Case::default() };
     show(Hole::OvertakenByCopy, 150, case, drawn_load);
 }
@@ -233,7 +250,15 @@ fn many_groups() -> Case {
         chunks: 10,
         group_objects_max: 1,
         subject: Forged { ring_log2: Some(5), ..Forged::default() },
-        load: Load { keys: 8, operations: 60, value_bytes_max: 30, lookups: 10, mixed: false, expiring: false },
+        load: Load {
+            keys: 8,
+            operations: 60,
+            value_bytes_max: 30,
+            lookups: 10,
+            mixed: false,
+            expiring: false,
+            dropped: 0,
+        },
         ..Case::default()
     }
 }
@@ -271,7 +296,15 @@ fn a_set_that_returned_can_be_read() {
     let case = |_| Case {
         clients: 1,
         evictions: Evictions::Never,
-        load: Load { keys: 3, operations: 30, value_bytes_max: 30, lookups: 50, mixed: true, expiring: false },
+        load: Load {
+            keys: 3,
+            operations: 30,
+            value_bytes_max: 30,
+            lookups: 50,
+            mixed: true,
+            expiring: false,
+            dropped: 0,
+        },
         ..Case::default()
     };
     show(Hole::DroppedSet, 50, case, drawn_load);
@@ -304,7 +337,8 @@ fn writers_need_no_other_client_to_be_busy() {
 /// Deletions make groups worth cleaning, which leaves their nodes behind.
 #[test]
 fn a_node_of_a_cleaned_group_does_not_take_the_next_one() {
-    let load = Load { keys: 16, operations: 120, value_bytes_max: 80, lookups: 40, mixed: true, expiring: false };
+    let load =
+        Load { keys: 16, operations: 120, value_bytes_max: 80, lookups: 40, mixed: true, expiring: false, dropped: 0 };
     let case = |_| Case { chunks: 18, group_objects_max: 2, load: load.clone(), ..Case::default() };
     show(Hole::StaleNode, 100, case, drawn_load);
 }
@@ -313,7 +347,8 @@ fn a_node_of_a_cleaned_group_does_not_take_the_next_one() {
 /// queues.
 #[test]
 fn a_chunk_of_a_node_that_came_meanwhile_is_no_damage() {
-    let load = Load { keys: 40, operations: 60, value_bytes_max: 400, lookups: 40, mixed: true, expiring: false };
+    let load =
+        Load { keys: 40, operations: 60, value_bytes_max: 400, lookups: 40, mixed: true, expiring: false, dropped: 0 };
     let case = |seed| Case {
         chunks: 18,
         nodes: 1 + (seed % 3) as u32,
@@ -329,7 +364,8 @@ fn a_chunk_of_a_node_that_came_meanwhile_is_no_damage() {
 /// behind.
 #[test]
 fn what_has_expired_for_one_never_comes_back_for_another() {
-    let load = Load { keys: 1, operations: 60, value_bytes_max: 20, lookups: 60, mixed: true, expiring: true };
+    let load =
+        Load { keys: 1, operations: 60, value_bytes_max: 20, lookups: 60, mixed: true, expiring: true, dropped: 0 };
     let case = |_| Case { clients: 4, chunks: 40, load: load.clone(), ..Case::default() };
     show(Hole::UntakenExpiry, 100, case, drawn_load);
 }

@@ -7,7 +7,7 @@
 use crate::ticketed::{Ticketed, decode};
 use atoll_cache::Pooled;
 use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
-use atoll_cache::{Cache, SetOptions, Value};
+use atoll_cache::{Cache, Lasting, SetOptions, Value};
 use atoll_cases::Load;
 use atoll_cases::{Case, load};
 use atoll_fabric::run_ready;
@@ -180,6 +180,7 @@ fn record_history(named: &Named, cache: Cache<Forge<ShmEndpoint>>, client: u32, 
     let recorder = Ticketed::new(tickets);
     let case: Case = Case::drawn(round);
     let load = Load { keys: 12, operations: 2000, ..case.load };
+    let cache = Cache::new(Lasting::new(cache.into_engine()));
     run_ready(load::run(&cache, client, round, &load, 1, &recorder)).unwrap();
     std::fs::write(named.history(client), recorder.encoded()).unwrap();
 }

@@ -53,6 +53,11 @@ impl Recorder for Ticketed {
         let event = &mut self.events.borrow_mut()[pending];
         (event.outcome, event.span.returned) = (Some(outcome), Some(stamp));
     }
+
+    fn over(&self, pending: usize) {
+        let stamp = self.stamp();
+        self.events.borrow_mut()[pending].span.fenced = Some(stamp);
+    }
 }
 
 /// The events that a client wrote.

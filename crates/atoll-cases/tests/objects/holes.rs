@@ -123,7 +123,15 @@ fn two_insertions_of_a_key_never_both_stay() {
         chunks: 80,
         clients: 8,
         slots: 32,
-        load: Load { keys: 8, operations: 100, value_bytes_max: 30, lookups: 5, mixed: true, expiring: false },
+        load: Load {
+            keys: 8,
+            operations: 100,
+            value_bytes_max: 30,
+            lookups: 5,
+            mixed: true,
+            expiring: false,
+            dropped: 0,
+        },
         ..Case::default()
     });
 }
@@ -132,7 +140,15 @@ fn two_insertions_of_a_key_never_both_stay() {
 fn counters_and_sets(_seed: u64) -> Case<Dittoed> {
     Case {
         chunk_bytes: 1024,
-        load: Load { keys: 4, operations: 60, value_bytes_max: 40, lookups: 20, mixed: true, expiring: false },
+        load: Load {
+            keys: 4,
+            operations: 60,
+            value_bytes_max: 40,
+            lookups: 20,
+            mixed: true,
+            expiring: false,
+            dropped: 0,
+        },
         ..Case::default()
     }
 }
@@ -152,7 +168,8 @@ fn a_set_is_not_done_since_a_counter_was_counted() {
 /// A set that found its slot changed since a chunk is emptied was overtaken by nobody.
 #[test]
 fn a_set_is_not_done_since_the_object_was_moved() {
-    let load = Load { keys: 1, operations: 150, value_bytes_max: 40, lookups: 10, mixed: true, expiring: false };
+    let load =
+        Load { keys: 1, operations: 150, value_bytes_max: 40, lookups: 10, mixed: true, expiring: false, dropped: 0 };
     let case = |_| Case::<Dittoed> { chunk_bytes: 1024, clients: 4, load: load.clone(), ..Case::default() };
     show_case(Hole::OvertakenByCopy, 100, case);
 }
@@ -161,7 +178,8 @@ fn a_set_is_not_done_since_the_object_was_moved() {
 /// behind.
 #[test]
 fn what_has_expired_for_one_never_comes_back_for_another() {
-    let load = Load { keys: 1, operations: 150, value_bytes_max: 20, lookups: 60, mixed: true, expiring: true };
+    let load =
+        Load { keys: 1, operations: 150, value_bytes_max: 20, lookups: 60, mixed: true, expiring: true, dropped: 0 };
     show_case(Hole::UntakenExpiry, 100, |_| Case::<Dittoed> {
         clients: 4,
         chunks: 40,
@@ -279,7 +297,8 @@ fn a_slot_word_that_comes_back_is_not_taken_for_the_old_one() {
 /// Clients without a free chunk find the node that came; the others meet its blocks in slots.
 #[test]
 fn a_block_of_a_node_that_came_meanwhile_is_no_damage() {
-    let load = Load { keys: 60, operations: 80, value_bytes_max: 400, lookups: 40, mixed: true, expiring: false };
+    let load =
+        Load { keys: 60, operations: 80, value_bytes_max: 400, lookups: 40, mixed: true, expiring: false, dropped: 0 };
     show_case(Hole::UnknownNode, 60, |seed| Case::<Stored> {
         chunks: 18,
         slots: 128,

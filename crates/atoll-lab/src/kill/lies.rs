@@ -51,13 +51,24 @@ impl<G: Engine> Liar<G> {
 }
 
 /// A change of which something else is made.
-struct Twisted<'c, C> {
-    change: &'c mut C,
+struct Twisted<C> {
+    change: C,
     lie: Option<Lie>,
     value: Vec<u8>,
 }
 
-impl<C: Change> Change for Twisted<'_, C> {
+impl<C: Change> Change for Twisted<C> {
+    type Lasting = Twisted<C::Lasting>;
+
+    fn lasting(&mut self) -> Self::Lasting {
+        Twisted { change: self.change.lasting(), lie: self.lie, value: std::mem::take(&mut self.value) }
+    }
+
+    fn ended(&mut self, lasting: Self::Lasting) {
+        self.change.ended(lasting.change);
+        self.value = lasting.value;
+    }
+
     fn wants(&self) -> Want {
         self.change.wants()
     }
@@ -107,7 +118,10 @@ impl<G: Engine> Engine for Liar<G> {
         }
         let lie = self.lie;
         let lie = self.lies(lie).then_some(lie);
-        self.engine.update(key, &mut Twisted { change, lie, value: Vec::new() }).await
+        let mut twisted = Twisted { change: change.lasting(), lie, value: Vec::new() };
+        let token = self.engine.update(key, &mut twisted).await;
+        change.ended(twisted.change);
+        token
     }
 
     async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {

@@ -45,6 +45,14 @@ impl ReferenceEngine {
 struct Evict;
 
 impl Change for Evict {
+    type Lasting = Self;
+
+    fn lasting(&mut self) -> Self {
+        Self
+    }
+
+    fn ended(&mut self, Self: Self) {}
+
     fn wants(&self) -> Want {
         Want::Meta
     }
@@ -59,12 +67,23 @@ impl Change for Evict {
 }
 
 /// Passes a change on and remembers what it decided.
-struct Watched<'c, C> {
-    change: &'c mut C,
+struct Watched<C> {
+    change: C,
     verdict: Verdict,
 }
 
-impl<C: Change> Change for Watched<'_, C> {
+impl<C: Change> Change for Watched<C> {
+    type Lasting = Watched<C::Lasting>;
+
+    fn lasting(&mut self) -> Self::Lasting {
+        Watched { change: self.change.lasting(), verdict: self.verdict }
+    }
+
+    fn ended(&mut self, lasting: Self::Lasting) {
+        self.change.ended(lasting.change);
+        self.verdict = lasting.verdict;
+    }
+
     fn wants(&self) -> Want {
         self.change.wants()
     }
@@ -102,10 +121,12 @@ impl Engine for ReferenceEngine {
 
     async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
         let state = &mut *self.shared.0.borrow_mut();
-        let mut watched = Watched { change, verdict: Verdict::Leave };
-        let token = run_ready(state.model.update(key, &mut watched))?;
+        let mut watched = Watched { change: change.lasting(), verdict: Verdict::Leave };
+        let token = run_ready(state.model.update(key, &mut watched));
         let owned = key.to_vec();
         let bytes = (key.len() + watched.change.value().len()) as u64;
+        change.ended(watched.change);
+        let token = token?;
         match watched.verdict {
             Verdict::Put { .. } => {
                 self.stats.borrow_mut().puts += 1;

@@ -4,6 +4,7 @@ use super::arguments::integer;
 use super::{CommandError, Context, Outcome};
 use crate::extended::{Extended, Sum};
 use atoll_cache::{CacheError, Change, Engine, KEY_BYTES_MAX, Number, Old, Verdict, Want};
+use std::borrow::Cow;
 
 /// `INCR key`
 pub async fn incr<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
@@ -41,7 +42,7 @@ pub async fn incrbyfloat<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     if key.len() > KEY_BYTES_MAX {
         return Err(CacheError::KeyTooLong { bytes: key.len() }.into());
     }
-    let mut change = AddExtended { by: c.args.get(2), sum: Ok(String::new()) };
+    let mut change = AddExtended { by: c.args.get(2).into(), sum: Ok(String::new()) };
     // `Cache::increment_float` counts in 64 bits; Redis counts in 80, and its clients see the
     // difference (0.1 + 0.2 is 0.3 there).
     c.client.cache.engine().update(key, &mut change).await?;
@@ -51,7 +52,7 @@ pub async fn incrbyfloat<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 
 /// Adds to the number at a key, keeping its expiry.
 struct AddExtended<'a> {
-    by: &'a [u8],
+    by: Cow<'a, [u8]>,
     sum: Result<String, CommandError>,
 }
 
@@ -59,7 +60,7 @@ impl AddExtended<'_> {
     fn sum(&self, old: Option<Old<'_>>) -> Result<String, CommandError> {
         let number = |text| Extended::parse(text).ok_or(CommandError::NotAFloat);
         let old = number(old.map_or(b"0", |old| old.value))?;
-        match old.add(&number(self.by)?) {
+        match old.add(&number(&self.by)?) {
             Sum::Finite(sum) => Ok(sum.to_string()),
             Sum::NotFinite => Err("ERR increment would produce NaN or Infinity".into()),
         }
@@ -67,6 +68,17 @@ impl AddExtended<'_> {
 }
 
 impl Change for AddExtended<'_> {
+    type Lasting = AddExtended<'static>;
+
+    fn lasting(&mut self) -> AddExtended<'static> {
+        let by = Cow::Owned(std::mem::take(&mut self.by).into_owned());
+        AddExtended { by, sum: std::mem::replace(&mut self.sum, Ok(String::new())) }
+    }
+
+    fn ended(&mut self, lasting: AddExtended<'static>) {
+        *self = lasting;
+    }
+
     fn wants(&self) -> Want {
         Want::Value
     }

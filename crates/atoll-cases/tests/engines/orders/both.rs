@@ -231,13 +231,13 @@ fn count_anew_while_a_node_is_added<S: Subject>(subject: &S) {
                     0 => scene.die(&client).await,
                     1 => {
                         until(&client, || scene.is_dead(0)).await;
-                        let adds = async |client: &mut Client<S>| client.cache.engine_mut().grow(growth_bytes).await;
+                        let adds = async |client: &mut Client<S>| client.cache.engine().grow(growth_bytes).await;
                         scene.stopping(&mut client, adds).await?;
                     }
                     _ => {
                         until(&client, || scene.is_stopped() || scene.is_over.get()).await;
                         was_reached.set(scene.is_stopped());
-                        client.cache.engine_mut().repair().await?;
+                        client.cache.engine().repair().await?;
                         scene.release();
                         until(&client, || scene.is_over.get()).await;
                     }

@@ -162,9 +162,9 @@ fn resize<G: Subject>(point: &Point<'_, G>, retired: &mut u64, wanted: u64) -> R
     if before == wanted {
         return Ok(());
     }
-    point.phase(|thread, mut client| async move {
+    point.phase(|thread, client| async move {
         let mine = |chunks: std::ops::Range<u64>| chunks.skip(thread as usize).step_by(clients);
-        let (engine, mut outcome) = (client.cache.engine_mut(), Ok(()));
+        let (engine, mut outcome) = (client.cache.engine(), Ok(()));
         let mut left = mine(before..wanted).count() as u64;
         while left > 0 && outcome.is_ok() {
             outcome = engine.retire_chunks(left).await.map(|retired| left -= retired);

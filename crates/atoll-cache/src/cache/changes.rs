@@ -1,0 +1,268 @@
+//! The changes of which the operations of a cache are made.
+
+use super::{Condition, ExpireCondition, ExpireOutcome, Expiry, Number, SetOptions, parse_float, parse_integer};
+use crate::{Change, Meta, Old, Value, Verdict, Want};
+use std::borrow::Cow;
+
+/// Gives the memory back that a change was lent for the value that it finds.
+pub(super) fn give_back(place: Option<&mut Value>, lent: &mut Option<Value>) {
+    if let (Some(place), Some(value)) = (place, lent.take()) {
+        *place = value;
+    }
+}
+
+pub(super) struct Set<'a> {
+    pub(super) value: Cow<'a, [u8]>,
+    pub(super) options: SetOptions,
+    pub(super) old_value: Option<Value>,
+    pub(super) old: Option<Meta>,
+    pub(super) stored: bool,
+}
+
+impl Change for Set<'_> {
+    fn wants(&self) -> Want {
+        if self.old_value.is_some() { Want::Value } else { Want::Meta }
+    }
+
+    fn decide(&mut self, now_ms: u64, old: Option<Old<'_>>) -> Verdict {
+        self.old = old.map(|old| old.meta);
+        if let (Some(into), Some(old)) = (&mut self.old_value, old) {
+            into.assign(old.value, old.meta);
+        }
+        self.stored = match self.options.condition {
+            Condition::Always => true,
+            Condition::IfAbsent => old.is_none(),
+            Condition::IfPresent => old.is_some(),
+            Condition::IfToken(token) => old.is_some_and(|old| old.meta.token == token),
+        };
+        let expiry_ms = self.options.expiry.at_ms(now_ms, self.old);
+        match expiry_ms {
+            _ if !self.stored => Verdict::Leave,
+            Some(expiry_ms) if expiry_ms <= now_ms => Verdict::Remove,
+            expiry_ms => Verdict::Put { expiry_ms },
+        }
+    }
+
+    fn value(&self) -> &[u8] {
+        &self.value
+    }
+
+    type Lasting = Set<'static>;
+
+    fn lasting(&mut self) -> Set<'static> {
+        let value = Cow::Owned(std::mem::take(&mut self.value).into_owned());
+        Set { value, options: self.options, old_value: self.old_value.take(), old: self.old, stored: self.stored }
+    }
+
+    fn ended(&mut self, lasting: Set<'static>) {
+        *self = lasting;
+    }
+
+    fn is_blind(&self) -> bool {
+        self.options.condition == Condition::Always && self.options.expiry != Expiry::Keep && self.old_value.is_none()
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Remove {
+    pub(super) old_value: Option<Value>,
+    pub(super) found: bool,
+}
+
+impl Change for Remove {
+    type Lasting = Self;
+
+    fn lasting(&mut self) -> Self {
+        std::mem::take(self)
+    }
+
+    fn ended(&mut self, lasting: Self) {
+        *self = lasting;
+    }
+
+    fn wants(&self) -> Want {
+        if self.old_value.is_some() { Want::Value } else { Want::Meta }
+    }
+
+    fn decide(&mut self, _now_ms: u64, old: Option<Old<'_>>) -> Verdict {
+        self.found = old.is_some();
+        if let (Some(into), Some(old)) = (&mut self.old_value, old) {
+            into.assign(old.value, old.meta);
+        }
+        if self.found { Verdict::Remove } else { Verdict::Leave }
+    }
+
+    fn value(&self) -> &[u8] {
+        &[]
+    }
+}
+
+pub(super) struct Expire {
+    pub(super) expiry: Expiry,
+    pub(super) condition: ExpireCondition,
+    pub(super) value: Option<Value>,
+    pub(super) outcome: ExpireOutcome,
+}
+
+impl Change for Expire {
+    type Lasting = Self;
+
+    fn lasting(&mut self) -> Self {
+        Self { value: self.value.take(), ..*self }
+    }
+
+    fn ended(&mut self, lasting: Self) {
+        *self = lasting;
+    }
+
+    fn wants(&self) -> Want {
+        if self.value.is_some() { Want::Value } else { Want::Meta }
+    }
+
+    fn decide(&mut self, now_ms: u64, old: Option<Old<'_>>) -> Verdict {
+        let Some(old) = old else {
+            self.outcome = ExpireOutcome::Absent;
+            return Verdict::Leave;
+        };
+        if let Some(into) = &mut self.value {
+            into.assign(old.value, old.meta);
+        }
+        let new = self.expiry.at_ms(now_ms, Some(old.meta));
+        let (present, later) = (old.meta.expiry_ms, |ms: Option<u64>| ms.unwrap_or(u64::MAX));
+        let condition = self.condition;
+        let refused = condition.if_none && present.is_some()
+            || condition.if_some && present.is_none()
+            || condition.if_later && later(new) <= later(present)
+            || condition.if_earlier && later(new) >= later(present);
+        let (outcome, verdict) = match new {
+            _ if refused => (ExpireOutcome::Refused, Verdict::Leave),
+            Some(expiry_ms) if expiry_ms <= now_ms => (ExpireOutcome::Removed, Verdict::Remove),
+            // Nothing would change: an object rewritten for nothing is room wasted.
+            expiry_ms if expiry_ms == present => (ExpireOutcome::Set, Verdict::Leave),
+            expiry_ms => (ExpireOutcome::Set, Verdict::Expire { expiry_ms }),
+        };
+        self.outcome = outcome;
+        verdict
+    }
+
+    fn value(&self) -> &[u8] {
+        &[]
+    }
+}
+
+/// How a value is made from the one that is there, an absent one being empty.
+pub(super) enum Edit<'a> {
+    /// Adds to a decimal integer.
+    Add(i64),
+    /// Adds to a decimal number.
+    AddFloat(f64),
+    Append(Cow<'a, [u8]>),
+    Prepend(Cow<'a, [u8]>),
+    Overwrite {
+        offset: usize,
+        bytes: Cow<'a, [u8]>,
+    },
+}
+
+/// What came of it.
+#[derive(Clone, Copy)]
+pub(super) enum Rewritten {
+    Integer(Number<i64>),
+    Float(Number<f64>),
+    /// The bytes of the new value.
+    Length(usize),
+    /// The same, more than a value may have: nothing was changed.
+    TooLong(usize),
+}
+
+impl Edit<'_> {
+    /// Makes the `new` value.
+    fn apply(&self, old: Option<&[u8]>, new: &mut Vec<u8>) -> Rewritten {
+        let bytes = old.unwrap_or_default();
+        match self {
+            Self::Add(by) => {
+                let Some(number) = old.map_or(Some(0), parse_integer) else {
+                    return Rewritten::Integer(Number::NotANumber);
+                };
+                let Some(sum) = number.checked_add(*by) else { return Rewritten::Integer(Number::Overflow) };
+                new.extend_from_slice(sum.to_string().as_bytes());
+                return Rewritten::Integer(Number::Value(sum));
+            }
+            Self::AddFloat(by) => {
+                let Some(number) = old.map_or(Some(0.0), parse_float) else {
+                    return Rewritten::Float(Number::NotANumber);
+                };
+                let sum = number + by;
+                if !sum.is_finite() {
+                    return Rewritten::Float(Number::Overflow);
+                }
+                new.extend_from_slice(sum.to_string().as_bytes());
+                return Rewritten::Float(Number::Value(sum));
+            }
+            Self::Append(suffix) => new.extend([bytes, suffix].into_iter().flatten()),
+            Self::Prepend(prefix) => new.extend([prefix, bytes].into_iter().flatten()),
+            Self::Overwrite { offset, bytes: over } => {
+                let end = offset + over.len();
+                new.extend_from_slice(bytes);
+                new.resize(bytes.len().max(end), 0);
+                new[*offset..end].copy_from_slice(over);
+            }
+        }
+        Rewritten::Length(new.len())
+    }
+
+    fn into_owned(self) -> Edit<'static> {
+        let owned = |bytes: Cow<'_, [u8]>| Cow::Owned(bytes.into_owned());
+        match self {
+            Self::Add(by) => Edit::Add(by),
+            Self::AddFloat(by) => Edit::AddFloat(by),
+            Self::Append(suffix) => Edit::Append(owned(suffix)),
+            Self::Prepend(prefix) => Edit::Prepend(owned(prefix)),
+            Self::Overwrite { offset, bytes } => Edit::Overwrite { offset, bytes: owned(bytes) },
+        }
+    }
+}
+
+/// A new value computed from the old one, keeping the expiry.
+pub(super) struct Rewrite<'a> {
+    pub(super) edit: Edit<'a>,
+    pub(super) bytes_max: usize,
+    pub(super) new: Vec<u8>,
+    pub(super) outcome: Option<Rewritten>,
+}
+
+impl Change for Rewrite<'_> {
+    type Lasting = Rewrite<'static>;
+
+    fn lasting(&mut self) -> Rewrite<'static> {
+        let edit = std::mem::replace(&mut self.edit, Edit::Add(0)).into_owned();
+        Rewrite { edit, bytes_max: self.bytes_max, new: std::mem::take(&mut self.new), outcome: self.outcome }
+    }
+
+    fn ended(&mut self, lasting: Rewrite<'static>) {
+        *self = lasting;
+    }
+
+    fn wants(&self) -> Want {
+        Want::Value
+    }
+
+    fn decide(&mut self, _now_ms: u64, old: Option<Old<'_>>) -> Verdict {
+        self.new.clear();
+        let outcome = match self.edit.apply(old.map(|old| old.value), &mut self.new) {
+            Rewritten::Length(bytes) if bytes > self.bytes_max => Rewritten::TooLong(bytes),
+            outcome => outcome,
+        };
+        self.outcome = Some(outcome);
+        match outcome {
+            Rewritten::Integer(Number::Value(_)) | Rewritten::Float(Number::Value(_)) | Rewritten::Length(_) => {
+                Verdict::Put { expiry_ms: old.and_then(|old| old.meta.expiry_ms) }
+            }
+            _ => Verdict::Leave,
+        }
+    }
+
+    fn value(&self) -> &[u8] {
+        &self.new
+    }
+}
