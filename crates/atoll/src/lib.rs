@@ -34,7 +34,6 @@
 #![forbid(unsafe_code)]
 
 pub mod cache;
-pub mod command;
 pub mod fabric;
 pub mod pool;
 

@@ -10,7 +10,7 @@ mod resize;
 pub use info::{ClientInfo, ClientState, PoolInfo};
 pub use nodes::{GrowError, NodeInfo};
 pub use options::PoolOptions;
-pub(crate) use removal::shown_processes;
+pub use removal::shown_processes;
 pub use removal::{RemoveError, Removed};
 pub use resize::{CHUNKS_LEAST, ResizeError, Resized};
 

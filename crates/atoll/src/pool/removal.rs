@@ -61,7 +61,7 @@ pub struct Removed {
 }
 
 /// Processes, in words.
-pub(crate) fn shown_processes(pids: &[u32]) -> String {
+pub fn shown_processes(pids: &[u32]) -> String {
     match pids {
         [] => "a process that is not visible here".to_owned(),
         [pid] => format!("process {pid}"),

@@ -1,6 +1,6 @@
 //! `--engine` and what belongs to it, for every command that makes a pool.
 
-use crate::EngineOptions;
+use atoll::EngineOptions;
 use atoll_cache::ditto::DittoOptions;
 use atoll_cache::experts::ExpertSet;
 use atoll_cache::forge::ForgeOptions;

@@ -8,7 +8,7 @@ use std::error::Error;
 
 /// Run one drawn case again
 #[derive(Args, Clone, Debug)]
-pub struct ReplayCommand {
+pub(crate) struct ReplayCommand {
     /// The engine
     #[arg(long, value_parser = engine(), default_value = SimulatedEngine::default().name())]
     engine: SimulatedEngine,

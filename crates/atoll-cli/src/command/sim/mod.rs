@@ -13,7 +13,7 @@ use swarm::SwarmCommand;
 
 /// Simulations: what goes wrong when anything may
 #[derive(Clone, Debug, clap::Subcommand)]
-pub enum SimCommand {
+pub(crate) enum SimCommand {
     /// Draw pools, loads, liberties and faults from seeds, and look for what goes wrong
     Swarm(SwarmCommand),
     /// Run every interleaving of a small case

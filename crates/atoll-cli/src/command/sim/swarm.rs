@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Draw pools, loads, liberties and faults from seeds, and look for what goes wrong
 #[derive(Args, Clone, Debug)]
-pub struct SwarmCommand {
+pub(crate) struct SwarmCommand {
     /// The engine
     #[arg(long, value_parser = engine(), default_value = SimulatedEngine::default().name())]
     engine: SimulatedEngine,

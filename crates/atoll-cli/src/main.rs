@@ -1,11 +1,13 @@
 //! The command line.
 #![forbid(unsafe_code)]
 
+mod command;
+
 use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match atoll::command::Command::parse().run() {
+    match command::Command::parse().run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");

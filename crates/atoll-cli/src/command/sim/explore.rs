@@ -10,7 +10,7 @@ use std::error::Error;
 
 /// Run every interleaving of a small case
 #[derive(Args, Clone, Debug)]
-pub struct ExploreCommand {
+pub(crate) struct ExploreCommand {
     /// Which case; `list` shows them, `all` runs them all
     case: String,
     /// The engine

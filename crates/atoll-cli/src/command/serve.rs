@@ -2,7 +2,7 @@
 
 use super::engine::EngineArgs;
 use super::{capacity_or_default, open_pool};
-use crate::{EngineOptions, Pool, PoolOptions};
+use atoll::{EngineOptions, Pool, PoolOptions};
 use atoll_lab::parse_bytes;
 use atoll_server::{PoolFacts, Server, ServerOptions};
 use clap::Args;
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 /// Options of `atoll serve`.
 #[derive(Args, Debug)]
-pub struct ServeCommand {
+pub(crate) struct ServeCommand {
     /// Address to listen on
     #[arg(long, default_value = "127.0.0.1")]
     address: IpAddr,
@@ -90,7 +90,7 @@ impl ServeCommand {
             self.threads,
         );
         // The pool is closed behind the last client.
-        Ok(server.run(facts, |_| pool.client().map(crate::Cache::into_client))?)
+        Ok(server.run(facts, |_| pool.client().map(atoll::Cache::into_client))?)
     }
 
     fn print_config(&self, engine: &EngineOptions) {

@@ -2,8 +2,8 @@
 
 use super::engine::EngineArgs;
 use super::{capacity_or_default, open_pool};
-use crate::pool::shown_processes;
-use crate::{ClientInfo, NodeInfo, Pool, PoolOptions, Removed, Repaired, Resized};
+use atoll::pool::shown_processes;
+use atoll::{ClientInfo, NodeInfo, Pool, PoolOptions, Removed, Repaired, Resized};
 use atoll_lab::parse_bytes;
 use atoll_pool::Incarnation;
 use atoll_pool::clock::OUTLIER_MS;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Commands on pools.
 #[derive(Debug, Subcommand)]
-pub enum PoolCommand {
+pub(crate) enum PoolCommand {
     /// Make a pool that other processes can open
     Create(CreateCommand),
     /// Make a pool larger while others use it: give back what `shrink` took out of use, or add a
@@ -37,7 +37,7 @@ pub enum PoolCommand {
 
 /// Options of `atoll pool create`.
 #[derive(Args, Debug)]
-pub struct CreateCommand {
+pub(crate) struct CreateCommand {
     /// shm:/NAME, or the path of a file
     name: String,
     /// Bytes of the whole pool, for which memory is taken now [default: 1GiB, or less if the host
@@ -67,7 +67,7 @@ pub struct CreateCommand {
 
 /// Options of `atoll pool grow`.
 #[derive(Args, Debug)]
-pub struct GrowCommand {
+pub(crate) struct GrowCommand {
     /// shm:/NAME, or the path of a file
     name: String,
     /// Bytes to give back of those that `shrink` took out of use; if there are none, bytes of a new
@@ -81,7 +81,7 @@ pub struct GrowCommand {
 
 /// Options of `atoll pool shrink`.
 #[derive(Args, Debug)]
-pub struct ShrinkCommand {
+pub(crate) struct ShrinkCommand {
     /// shm:/NAME, or the path of a file
     name: String,
     /// Bytes to take out of use, in whole chunks
@@ -94,7 +94,7 @@ pub struct ShrinkCommand {
 
 /// Options of commands on one pool.
 #[derive(Args, Debug)]
-pub struct NameCommand {
+pub(crate) struct NameCommand {
     /// shm:/NAME, or the path of a file
     name: String,
     /// Print JSON
@@ -104,7 +104,7 @@ pub struct NameCommand {
 
 /// Options of `atoll pool repair`.
 #[derive(Args, Debug)]
-pub struct RepairCommand {
+pub(crate) struct RepairCommand {
     /// shm:/NAME, or the path of a file
     name: String,
     /// First kill the processes of clients that are stopped: while one may be resumed, what it
@@ -118,7 +118,7 @@ pub struct RepairCommand {
 
 /// Options of `atoll pool remove`.
 #[derive(Args, Debug)]
-pub struct RemoveCommand {
+pub(crate) struct RemoveCommand {
     /// shm:/NAME, or the path of a file
     name: String,
     /// Remove a pool that is in use or damaged, too, and what a process left that died while it

@@ -5,13 +5,14 @@ mod pool;
 mod serve;
 mod sim;
 
+use atoll::{OpenError, Pool};
 use clap::Parser;
 use std::error::Error;
 
 /// A cache whose memory is a pool that every process can reach.
 #[derive(Debug, Parser)]
 #[command(name = "atoll", version, about, propagate_version = true)]
-pub enum Command {
+pub(crate) enum Command {
     /// Serve a cache to Redis clients
     Serve(serve::ServeCommand),
     /// Make, look at, check, repair and remove pools
@@ -29,7 +30,7 @@ pub enum Command {
 
 impl Command {
     /// Does what was asked.
-    pub fn run(self) -> Result<(), Box<dyn Error>> {
+    pub(crate) fn run(self) -> Result<(), Box<dyn Error>> {
         match self {
             Self::Serve(command) => command.run(),
             Self::Pool(command) => command.run(),
@@ -54,8 +55,8 @@ fn capacity_or_default(given: Option<u64>, name: Option<&str>) -> u64 {
 }
 
 /// Opens a pool, and says on standard error if that emptied it.
-fn open_pool(name: &str) -> Result<crate::Pool, crate::OpenError> {
-    let pool = crate::Pool::open(name)?;
+fn open_pool(name: &str) -> Result<Pool, OpenError> {
+    let pool = Pool::open(name)?;
     if pool.was_reformatted() {
         eprintln!("{name} was in use when its host went down: it was made anew with the same settings, and is empty");
     }
