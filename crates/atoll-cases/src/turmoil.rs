@@ -187,9 +187,12 @@ impl<S: Subject> Turmoil<S> {
         Self::drawn(seed).with_lanes(lanes).with_dropped(Random::stream(seed, 42).pick(&[0, 0, 5, 40]))
     }
 
-    /// The same with so many percent of the operations' futures dropped on the way.
+    /// The same with so many percent of the operations' futures dropped on the way; at so many keys
+    /// that the checker can put in order what may have happened at any time.
     pub fn with_dropped(mut self, percent: u64) -> Self {
-        self.case.load.dropped = percent;
+        let load = &mut self.case.load;
+        load.dropped = percent;
+        load.keys = if percent > 0 { load.keys.max(6) } else { load.keys };
         self
     }
 
