@@ -4,7 +4,7 @@ mod common;
 
 use atoll_cache::{Cache, model::Model};
 use atoll_fabric::Clock;
-use atoll_server::{Server, ServerOptions};
+use atoll_server::{Redis, Server, ServerOptions};
 use common::{Random, Raw, command, facts, options, start, start_with};
 use std::convert::Infallible;
 use std::io::{Read, Write};
@@ -26,7 +26,7 @@ fn a_client_that_cannot_be_made_is_an_error_and_no_server() {
         1 => Err("the pool is full of clients"),
         _ => Ok(Cache::new(Model::new(atoll_fabric::Clock::host()))),
     };
-    let error = server.run(facts(), client).unwrap_err().to_string();
+    let error = server.run(Redis, facts(), client).unwrap_err().to_string();
     assert!(error.contains("the pool is full of clients"), "{error}");
 }
 

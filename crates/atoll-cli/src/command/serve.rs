@@ -4,7 +4,7 @@ use super::engine::EngineArgs;
 use super::{capacity_or_default, open_pool};
 use atoll::{EngineOptions, Pool, PoolOptions};
 use atoll_lab::parse_bytes;
-use atoll_server::{PoolFacts, Server, ServerOptions};
+use atoll_server::{PoolFacts, Redis, Server, ServerOptions};
 use clap::Args;
 use std::error::Error;
 use std::net::{IpAddr, SocketAddr};
@@ -90,7 +90,7 @@ impl ServeCommand {
             self.threads,
         );
         // The pool is closed behind the last client.
-        Ok(server.run(facts, |_| pool.client().map(atoll::Cache::into_client))?)
+        Ok(server.run(Redis, facts, |_| pool.client().map(atoll::Cache::into_client))?)
     }
 
     fn print_config(&self, engine: &EngineOptions) {

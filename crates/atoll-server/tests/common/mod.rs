@@ -5,7 +5,7 @@
 use atoll_cache::{Cache, ChosenPool, Engine, EngineOptions, model::Model};
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::{Clock, run_ready};
-use atoll_server::{PoolFacts, Server, ServerOptions, Stopper};
+use atoll_server::{PoolFacts, Redis, Server, ServerOptions, Stopper};
 use std::convert::Infallible;
 use std::fmt::Display;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -63,7 +63,7 @@ where
     let (address, stopper) = (server.address().unwrap(), server.stopper());
     let metrics = server.metrics_address().map(Result::unwrap);
     let thread = std::thread::spawn(move || {
-        server.run(facts(), client).unwrap();
+        server.run(Redis, facts(), client).unwrap();
     });
     Running { address, metrics, stopper, thread: Some(thread) }
 }

@@ -1,7 +1,7 @@
 //! What the parser makes of bytes, in one piece and in many: shared by the fuzz target and the test
 //! on a stable compiler.
 
-use atoll_server::resp::{Parser, ProtocolError};
+use atoll_server::redis::resp::{Parser, ProtocolError};
 
 /// The commands of a connection, and the error that ended it.
 pub(crate) type Parsed = (Vec<Vec<Vec<u8>>>, Option<ProtocolError>);

@@ -8,8 +8,7 @@
 //! until its reply stands in memory. That is the cache's share of what a peer waits for; the
 //! network and the queue in the socket are not in it.
 
-use crate::PoolFacts;
-use crate::command::COMMANDS;
+use super::facts::PoolFacts;
 use atoll_cache::Stats;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -32,8 +31,8 @@ const STATS: usize = Stats::COUNT;
 /// What one worker counts.
 #[derive(Clone, Debug)]
 pub struct Tally {
-    /// Commands that were run, by their place in the table.
-    pub calls: [u64; COMMANDS],
+    /// Commands that were run, in the order of [`Protocol::COMMANDS`](super::protocol::Protocol::COMMANDS).
+    pub calls: Box<[u64]>,
     /// Replies that were errors.
     pub errors: u64,
     /// Sampled commands, by how long they took.
@@ -47,10 +46,11 @@ pub struct Tally {
     commands: u64,
 }
 
-impl Default for Tally {
-    fn default() -> Self {
+impl Tally {
+    /// Nothing counted, of so many commands.
+    pub fn new(commands: usize) -> Self {
         Self {
-            calls: [0; COMMANDS],
+            calls: vec![0; commands].into(),
             errors: 0,
             latency: [0; LATENCY_BUCKETS + 1],
             latency_sum_ns: 0,
@@ -59,9 +59,7 @@ impl Default for Tally {
             commands: 0,
         }
     }
-}
 
-impl Tally {
     /// Counts a command that begins; gives the time if it is one to be sampled.
     #[inline]
     pub fn begin(&mut self) -> Option<Instant> {
@@ -81,7 +79,7 @@ impl Tally {
 /// What one worker has published.
 #[derive(Debug)]
 pub struct Counters {
-    calls: [AtomicU64; COMMANDS],
+    calls: Box<[AtomicU64]>,
     errors: AtomicU64,
     latency: [AtomicU64; LATENCY_BUCKETS + 1],
     latency_sum_ns: AtomicU64,
@@ -91,10 +89,11 @@ pub struct Counters {
     objects: AtomicU64,
 }
 
-impl Default for Counters {
-    fn default() -> Self {
+impl Counters {
+    /// Nothing published, of so many commands.
+    pub fn new(commands: usize) -> Self {
         Self {
-            calls: [const { AtomicU64::new(0) }; COMMANDS],
+            calls: (0..commands).map(|_| AtomicU64::new(0)).collect(),
             errors: AtomicU64::new(0),
             latency: [const { AtomicU64::new(0) }; LATENCY_BUCKETS + 1],
             latency_sum_ns: AtomicU64::new(0),
@@ -104,9 +103,7 @@ impl Default for Counters {
             objects: AtomicU64::new(0),
         }
     }
-}
 
-impl Counters {
     /// Publishes what the worker has counted, what its client has, and the objects that its client
     /// sees in the pool.
     pub fn publish(&self, tally: &Tally, stats: &Stats, objects: u64) {
@@ -126,6 +123,8 @@ impl Counters {
 /// The server as all its threads see it.
 #[derive(Debug)]
 pub struct Shared {
+    /// The names of the protocol's commands.
+    pub commands: &'static [&'static str],
     /// The pool's facts.
     pub facts: PoolFacts,
     /// One for each worker.
@@ -145,7 +144,7 @@ pub struct Shared {
 }
 
 /// The sum over all workers.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Totals {
     /// What the workers counted.
     pub tally: Tally,
@@ -172,7 +171,8 @@ impl Totals {
 impl Shared {
     /// The sum over all workers, as last published.
     pub fn totals(&self) -> Totals {
-        let mut totals = Totals::default();
+        let tally = Tally::new(self.commands.len());
+        let mut totals = Totals { tally, stats: Vec::new(), objects: 0, used_bytes: 0 };
         let mut stats = [0; STATS];
         let add = |to: &mut [u64], from: &[AtomicU64]| {
             to.iter_mut().zip(from).for_each(|(to, from)| *to += from.load(Relaxed))
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_sample_falls_below_the_bound_of_its_bucket() {
-        let mut tally = Tally::default();
+        let mut tally = Tally::new(1);
         for (ns, bucket) in [(0, 0), (249, 0), (250, 1), (499, 1), (500, 2), (u64::MAX / 2, LATENCY_BUCKETS)] {
             tally.latency = [0; LATENCY_BUCKETS + 1];
             tally.sampled(Duration::from_nanos(ns));

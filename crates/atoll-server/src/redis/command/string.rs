@@ -12,8 +12,8 @@ use atoll_cache::{Condition, Engine, Expiry, SetOptions, Value};
 /// `GET key`
 #[inline]
 pub async fn get<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    if c.client.cache.get(c.args.get(1), &mut c.client.value).await? {
-        c.reply.value(&mut c.client.value);
+    if c.cache.get(c.args.get(1), c.value).await? {
+        c.reply.value(c.value);
     } else {
         c.reply.null();
     }
@@ -25,8 +25,8 @@ pub async fn mget<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     // A reply has no way back once its head stands: a key that cannot be looked up cannot be there.
     c.reply.array(c.args.len() - 1);
     for key in c.args.from(1) {
-        match c.client.cache.get(key, &mut c.client.value).await {
-            Ok(true) => c.reply.value(&mut c.client.value),
+        match c.cache.get(key, c.value).await {
+            Ok(true) => c.reply.value(c.value),
             Ok(false) | Err(_) => c.reply.null(),
         }
     }
@@ -76,7 +76,7 @@ fn options<'a, G: Engine>(c: &Context<'a, G>, index: usize, set: bool) -> Result
 /// The moment that `amount` of `unit` is, which must be in positive time.
 async fn expiry<G: Engine>(c: &mut Context<'_, G>, unit: Unit, amount: &[u8]) -> Result<Expiry, CommandError> {
     let amount = integer(amount)?;
-    let now_ms = c.client.cache.now_ms().await?;
+    let now_ms = c.cache.now_ms().await?;
     match unit.at_ms(amount, now_ms) {
         Some(at_ms) if amount > 0 => Ok(Expiry::AtMs(at_ms as u64)),
         _ => Err(CommandError::InvalidExpire(c.spec.name)),
@@ -89,7 +89,7 @@ async fn expiry<G: Engine>(c: &mut Context<'_, G>, unit: Unit, amount: &[u8]) ->
 pub async fn set<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let (key, value) = (c.args.get(1), c.args.get(2));
     if c.args.len() == 3 {
-        c.client.cache.set(key, value, &SetOptions::default()).await?;
+        c.cache.set(key, value, &SetOptions::default()).await?;
         c.reply.ok();
         return Ok(());
     }
@@ -113,7 +113,7 @@ async fn set_with_options<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     if parsed.get {
         return set_returning(c, key, value, &options).await;
     }
-    if c.client.cache.set(key, value, &options).await?.stored {
+    if c.cache.set(key, value, &options).await?.stored {
         c.reply.ok();
     } else {
         c.reply.null();
@@ -123,9 +123,8 @@ async fn set_with_options<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 
 /// Sets and replies with the value that was there.
 async fn set_returning<G: Engine>(c: &mut Context<'_, G>, key: &[u8], value: &[u8], options: &SetOptions) -> Outcome {
-    let client = &mut *c.client;
-    if client.cache.set_returning(key, value, options, Some(&mut client.value)).await?.old.is_some() {
-        c.reply.value(&mut client.value);
+    if c.cache.set_returning(key, value, options, Some(c.value)).await?.old.is_some() {
+        c.reply.value(c.value);
     } else {
         c.reply.null();
     }
@@ -135,7 +134,7 @@ async fn set_returning<G: Engine>(c: &mut Context<'_, G>, key: &[u8], value: &[u
 /// `SETNX key value`
 pub async fn setnx<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let options = SetOptions { condition: Condition::IfAbsent, ..SetOptions::default() };
-    let outcome = c.client.cache.set(c.args.get(1), c.args.get(2), &options).await?;
+    let outcome = c.cache.set(c.args.get(1), c.args.get(2), &options).await?;
     c.reply.yes(outcome.stored);
     Ok(())
 }
@@ -153,7 +152,7 @@ pub async fn psetex<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 async fn set_for<G: Engine>(c: &mut Context<'_, G>, unit: Unit) -> Outcome {
     let expiry = expiry(c, unit, c.args.get(2)).await?;
     let options = SetOptions { expiry, ..SetOptions::default() };
-    c.client.cache.set(c.args.get(1), c.args.get(3), &options).await?;
+    c.cache.set(c.args.get(1), c.args.get(3), &options).await?;
     c.reply.ok();
     Ok(())
 }
@@ -165,9 +164,8 @@ pub async fn getset<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 
 /// `GETDEL key`
 pub async fn getdel<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    let client = &mut *c.client;
-    if client.cache.take(c.args.get(1), Some(&mut client.value)).await? {
-        c.reply.value(&mut client.value);
+    if c.cache.take(c.args.get(1), Some(c.value)).await? {
+        c.reply.value(c.value);
     } else {
         c.reply.null();
     }
@@ -179,7 +177,7 @@ pub async fn getex<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let parsed = options(c, 2, false)?;
     let expiry = match parsed.expiry {
         // Redis judges the moment only if the key is there.
-        Some(_) if c.client.cache.peek(c.args.get(1)).await?.is_none() => {
+        Some(_) if c.cache.peek(c.args.get(1)).await?.is_none() => {
             c.reply.null();
             return Ok(());
         }
@@ -187,9 +185,8 @@ pub async fn getex<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         None if parsed.persist => Expiry::Never,
         None => return get(c).await,
     };
-    let client = &mut *c.client;
-    if client.cache.get_and_expire(c.args.get(1), expiry, &mut client.value).await? {
-        c.reply.value(&mut client.value);
+    if c.cache.get_and_expire(c.args.get(1), expiry, c.value).await? {
+        c.reply.value(c.value);
     } else {
         c.reply.null();
     }
@@ -210,7 +207,7 @@ fn pairs<'a, G: Engine>(
 /// `MSET key value [key value...]`
 pub async fn mset<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     for (key, value) in pairs(c)? {
-        c.client.cache.set(key, value, &SetOptions::default()).await?;
+        c.cache.set(key, value, &SetOptions::default()).await?;
     }
     c.reply.ok();
     Ok(())
@@ -219,13 +216,13 @@ pub async fn mset<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 /// `MSETNX key value [key value...]`
 pub async fn msetnx<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     for (key, _) in pairs(c)? {
-        if c.client.cache.peek(key).await?.is_some() {
+        if c.cache.peek(key).await?.is_some() {
             c.reply.yes(false);
             return Ok(());
         }
     }
     for (key, value) in pairs(c)? {
-        c.client.cache.set(key, value, &SetOptions::default()).await?;
+        c.cache.set(key, value, &SetOptions::default()).await?;
     }
     c.reply.yes(true);
     Ok(())

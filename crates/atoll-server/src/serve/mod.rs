@@ -1,4 +1,17 @@
-//! The acceptor: listens, hands connections to the workers in turn, stops all.
+//! The server, over any protocol.
+//!
+//! | module | concept |
+//! |---|---|
+//! | this one | the acceptor: listens, hands connections to the workers in turn, stops all |
+//! | [`protocol`] | what a protocol is to the server |
+//! | [`listen`] | the addresses that connections come from |
+//! | `worker` | one thread with one client of the cache |
+//! | `connection` | one connection: read a batch of commands, run it, write its replies |
+//! | [`output`] | the bytes to send |
+//! | `buffers` | memory that connections use one after the other |
+//! | [`options`] | what is configured |
+//! | [`counters`] | what the workers count, for all to read |
+//! | [`facts`] | what the server is told of the pool, to show it |
 //!
 //! ```text
 //! acceptor (the calling thread)        worker 0                 worker 1 ...
@@ -10,12 +23,26 @@
 //! acceptor's thread is paid once for a connection, and accepting disturbs no worker in its
 //! requests.
 
-use crate::connection::refuse_peer;
-use crate::counters::{Counters, Shared};
-use crate::listen::{self, ListenError, UnixSocket};
-use crate::worker::{Stream, Worker};
-use crate::{PoolFacts, ServerOptions, metrics};
+mod buffers;
+mod connection;
+pub mod counters;
+pub mod facts;
+pub mod listen;
+pub mod options;
+pub mod output;
+pub mod protocol;
+mod worker;
+
+pub use output::Output;
+
+use crate::http;
 use atoll_cache::{Cache, Engine};
+use connection::refuse_peer;
+use counters::{Counters, Shared};
+use facts::PoolFacts;
+use listen::{ListenError, UnixSocket};
+use options::ServerOptions;
+use protocol::Protocol;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
@@ -26,6 +53,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::LocalSet;
+use worker::{Stream, Worker};
 
 /// Why a server did not start, or ended other than by being stopped.
 #[derive(Debug, thiserror::Error)]
@@ -76,13 +104,14 @@ pub struct Server {
 
 /// Serves a cache until SIGTERM or SIGINT (or an error) comes. `client` makes the client of worker
 /// `0 .. options.threads`, on its thread.
-pub fn serve<G, E, F>(options: ServerOptions, facts: PoolFacts, client: F) -> Result<(), ServeError>
+pub fn serve<P, G, E, F>(protocol: P, options: ServerOptions, facts: PoolFacts, client: F) -> Result<(), ServeError>
 where
+    P: Protocol,
     G: Engine + 'static,
     E: std::fmt::Display,
     F: Fn(usize) -> Result<Cache<G>, E> + Send + Sync,
 {
-    Server::bind(options)?.run(facts, client)
+    Server::bind(options)?.run(protocol, facts, client)
 }
 
 impl Server {
@@ -109,23 +138,25 @@ impl Server {
         self.stopper.clone()
     }
 
-    /// Serves until it is stopped. `facts` are those of the pool. `client` makes the client of
+    /// Serves peers that speak `protocol` until it is stopped. `facts` are those of the pool. `client` makes the client of
     /// worker `0 .. options.threads`, on its thread.
-    pub fn run<G, E, F>(self, facts: PoolFacts, client: F) -> Result<(), ServeError>
+    pub fn run<P, G, E, F>(self, protocol: P, facts: PoolFacts, client: F) -> Result<(), ServeError>
     where
+        P: Protocol,
         G: Engine + 'static,
         E: std::fmt::Display,
         F: Fn(usize) -> Result<Cache<G>, E> + Send + Sync,
     {
         let threads = self.options.threads.max(1);
         let shared = Arc::new(Shared {
-            workers: (0..threads).map(|_| Counters::default()).collect(),
+            workers: (0..threads).map(|_| Counters::new(P::COMMANDS.len())).collect(),
             clients: AtomicUsize::new(0),
             accepted: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             clients_max: self.options.clients_max,
             port: self.tcp.local_addr()?.port(),
             started: Instant::now(),
+            commands: P::COMMANDS,
             facts,
         });
         let runtime = Builder::new_current_thread().enable_all().build()?;
@@ -147,7 +178,7 @@ impl Server {
                 let work = move || {
                     // However the worker ends, the server ends with it.
                     let _guard = StopOnDrop(stopper);
-                    run_worker(index, client, shared, streams, &ready)
+                    run_worker(protocol, index, client, shared, streams, &ready)
                 };
                 let thread = std::thread::Builder::new().name(format!("atoll-worker-{index}"));
                 workers.push(thread.spawn_scoped(scope, work)?);
@@ -159,7 +190,7 @@ impl Server {
                 // The worker has panicked: its end says so.
                 None => Ok(()),
             });
-            let accepted = started.and_then(|()| Ok(runtime.block_on(acceptor.accept(&channels))?));
+            let accepted = started.and_then(|()| Ok(runtime.block_on(acceptor.accept::<P>(&channels))?));
             drop(channels);
             let mut ended = accepted;
             for (worker, thread) in workers.into_iter().enumerate() {
@@ -180,21 +211,23 @@ impl Drop for StopOnDrop {
     }
 }
 
-fn run_worker<G, E, F>(
+fn run_worker<P, G, E, F>(
+    protocol: P,
     index: usize,
     client: &F,
     shared: Arc<Shared>,
     streams: mpsc::UnboundedReceiver<(u64, Stream)>,
     ready: &mpsc::UnboundedSender<Result<(), ServeError>>,
 ) where
+    P: Protocol,
     G: Engine + 'static,
     E: std::fmt::Display,
     F: Fn(usize) -> Result<Cache<G>, E>,
 {
-    let made = || -> Result<(Runtime, Rc<Worker<G>>), ServeError> {
+    let made = || -> Result<(Runtime, Rc<Worker<P, G>>), ServeError> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let cache = client(index).map_err(|reason| ServeError::Client { worker: index, reason: reason.to_string() })?;
-        Ok((runtime, Rc::new(Worker::new(cache, shared, index))))
+        Ok((runtime, Rc::new(Worker::new(protocol, cache, shared, index))))
     };
     match made() {
         Ok((runtime, worker)) => {
@@ -221,13 +254,13 @@ struct Acceptor {
 
 impl Acceptor {
     /// Accepts until the server is to stop.
-    async fn accept(self, channels: &Channels) -> io::Result<()> {
+    async fn accept<P: Protocol>(self, channels: &Channels) -> io::Result<()> {
         let metrics = match self.metrics {
             Some(listener) => Some(tokio::net::TcpListener::from_std(listener)?),
             None => None,
         };
         if let Some(listener) = metrics {
-            tokio::spawn(metrics::serve(listener, self.shared.clone()));
+            tokio::spawn(http::serve(listener, self.shared.clone()));
         }
         let tcp = tokio::net::TcpListener::from_std(self.tcp)?;
         let unix = match &self.unix {
@@ -252,7 +285,7 @@ impl Acceptor {
         let over_tcp = async {
             loop {
                 match tcp.accept().await {
-                    Ok((stream, _)) => admit(shared, channels, next, stream),
+                    Ok((stream, _)) => admit::<P, _>(shared, channels, next, stream),
                     Err(error) => retry(error).await,
                 }
             }
@@ -261,7 +294,7 @@ impl Acceptor {
             let Some(unix) = unix else { return std::future::pending().await };
             loop {
                 match unix.accept().await {
-                    Ok((stream, _)) => admit(shared, channels, next, stream),
+                    Ok((stream, _)) => admit::<P, _>(shared, channels, next, stream),
                     Err(error) => retry(error).await,
                 }
             }
@@ -309,11 +342,11 @@ impl Accepted for tokio::net::UnixStream {
 }
 
 /// Hands a connection to the next worker, unless there are too many.
-fn admit<S: Accepted>(shared: &Shared, channels: &Channels, next: &AtomicU64, mut stream: S) {
+fn admit<P: Protocol, S: Accepted>(shared: &Shared, channels: &Channels, next: &AtomicU64, mut stream: S) {
     let id = next.fetch_add(1, Relaxed) + 1;
     shared.accepted.fetch_add(1, Relaxed);
     if shared.clients.load(Relaxed) >= shared.clients_max {
-        return refuse_peer(&mut stream, shared);
+        return refuse_peer::<P, _>(&mut stream, shared);
     }
     // Only the peer knows of a stream that has failed already.
     let Ok(stream) = stream.into_stream() else { return };

@@ -1,28 +1,33 @@
 //! One thread with one client of the cache, and the connections that live on it.
 //!
-//! The client is made on its thread and never leaves it, so it need not be `Send`. Its operations
-//! run one at a time: a connection locks it for a batch of commands. Over shared memory an
-//! operation never waits, and so the lock is never found taken.
+//! The client is made on its thread and never leaves it, so it need not be `Send`. Over shared memory
+//! an operation never waits, so batches of commands run one after the other. Where the fabric
+//! waits, batches of different connections are under way at once, and each asks the fabric again
+//! and again until its own verbs have ended ([`Asking`]), while the worker looks after its other
+//! connections in between.
+//!
+//! A client that was shut out is replaced. What is under way on the old one ends in its error, and
+//! the old one goes with the last such batch.
 //!
 //! To stop, the acceptor drops its end of the channel. Connections that wait for their peer are
 //! woken and end; one that is being answered has [`STOP_GRACE`] to take its replies.
 
-use crate::ahead::Ahead;
-use crate::command::Client;
-use crate::connection::Connection;
-use crate::counters::{Counters, Shared, Tally};
-use crate::resp::Output;
-use crate::serve::first;
-use atoll_cache::{Cache, Engine, Value};
+use super::buffers::{Buffers, Outputs, Scratches};
+use super::connection::Connection;
+use super::counters::{Counters, Shared, Tally};
+use super::first;
+use super::protocol::{Client, Protocol};
+use atoll_cache::{Cache, Engine};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::sync::{Mutex, Notify};
 
 /// How long connections that are being answered may go on when the server stops.
 const STOP_GRACE: Duration = Duration::from_secs(1);
@@ -40,71 +45,14 @@ pub(crate) enum Stream {
     Unix(std::os::unix::net::UnixStream),
 }
 
-/// Memory for input that is not in use.
-#[derive(Default)]
-pub(crate) struct Buffers(RefCell<Vec<Vec<u8>>>);
-
-impl Buffers {
-    /// What a new buffer has room for.
-    const BYTES: usize = 64 << 10;
-    /// A buffer that has grown beyond this is not kept.
-    const BYTES_KEPT: usize = 256 << 10;
-    /// Buffers kept.
-    const COUNT: usize = 64;
-
-    /// An empty buffer, the one that was used last.
-    #[inline]
-    pub(crate) fn take(&self) -> Vec<u8> {
-        self.0.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(Self::BYTES))
-    }
-
-    /// Takes a buffer back.
-    #[inline]
-    pub(crate) fn give(&self, mut buffer: Vec<u8>) {
-        let mut buffers = self.0.borrow_mut();
-        if (1..=Self::BYTES_KEPT).contains(&buffer.capacity()) && buffers.len() < Self::COUNT {
-            buffer.clear();
-            buffers.push(buffer);
-        }
-    }
-}
-
-/// Outputs that are not in use.
-#[derive(Default)]
-pub(crate) struct Outputs(RefCell<Vec<Output>>);
-
-impl Outputs {
-    /// Outputs kept, whatever memory they have. One that waits for its peer is not here, and seldom
-    /// do many large ones come back at once.
-    const COUNT: usize = 8;
-    /// Outputs kept if they have little memory: as many as wait to be sent together.
-    const COUNT_SMALL: usize = 64;
-
-    /// An empty output, the one that was used last.
-    #[inline]
-    pub(crate) fn take(&self) -> Output {
-        self.0.borrow_mut().pop().unwrap_or_default()
-    }
-
-    /// Takes an output back.
-    #[inline]
-    pub(crate) fn give(&self, mut output: Output) {
-        let mut outputs = self.0.borrow_mut();
-        output.clear();
-        if outputs.len() < if output.is_small() { Self::COUNT_SMALL } else { Self::COUNT } {
-            outputs.push(output);
-        }
-    }
-}
-
 /// A connection as its worker knows it: how to wake it.
 #[derive(Default)]
-pub(crate) struct Resident(RefCell<Option<Waker>>);
+pub(super) struct Resident(RefCell<Option<Waker>>);
 
 impl Resident {
     /// The connection waits for its peer.
     #[inline]
-    pub(crate) fn waits(&self, waker: &Waker) {
+    pub(super) fn waits(&self, waker: &Waker) {
         let mut present = self.0.borrow_mut();
         if !present.as_ref().is_some_and(|present| present.will_wake(waker)) {
             *present = Some(waker.clone());
@@ -113,37 +61,53 @@ impl Resident {
 }
 
 /// What the connections of one thread share.
-pub(crate) struct Worker<G: Engine> {
-    pub(crate) client: Mutex<Client<G>>,
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) buffers: Buffers,
-    pub(crate) outputs: Outputs,
+pub(crate) struct Worker<P: Protocol, G: Engine> {
+    protocol: P,
+    cache: RefCell<Rc<Cache<G>>>,
+    pub(super) tally: RefCell<Tally>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) buffers: Buffers,
+    pub(super) outputs: Outputs,
+    pub(super) scratches: Scratches<P::Scratch>,
     /// Bytes of the replies that wait until other connections have run their batches.
-    pub(crate) replies_bytes: Cell<usize>,
+    pub(super) replies_bytes: Cell<usize>,
     /// Whether connections are to end as soon as they wait for their peer.
-    pub(crate) stopping: Cell<bool>,
+    pub(super) stopping: Cell<bool>,
     index: usize,
     residents: RefCell<HashMap<u64, Rc<Resident>>>,
     /// Told whenever a connection has ended while the worker stops.
     ended: Notify,
 }
 
-impl<G: Engine + 'static> Worker<G> {
+impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
     /// Worker `index` of the server, with the client `cache`.
-    pub(crate) fn new(cache: Cache<G>, shared: Arc<Shared>, index: usize) -> Self {
-        let client =
-            Client { cache, value: Value::new(), tally: Tally::default(), worker: index, ahead: Ahead::default() };
+    pub(crate) fn new(protocol: P, cache: Cache<G>, shared: Arc<Shared>, index: usize) -> Self {
         Self {
-            client: Mutex::new(client),
+            protocol,
+            cache: RefCell::new(Rc::new(cache)),
+            tally: RefCell::new(Tally::new(P::COMMANDS.len())),
             shared,
             buffers: Buffers::default(),
             outputs: Outputs::default(),
+            scratches: Scratches::new(),
             replies_bytes: Cell::new(0),
             stopping: Cell::new(false),
             index,
             residents: RefCell::default(),
             ended: Notify::new(),
         }
+    }
+
+    /// The client, for a batch.
+    #[inline]
+    pub(super) fn cache(&self) -> Rc<Cache<G>> {
+        self.cache.borrow().clone()
+    }
+
+    /// What a batch has of it.
+    #[inline]
+    pub(super) fn client<'a>(&'a self, cache: &'a Cache<G>) -> Client<'a, G> {
+        Client { cache, tally: &self.tally, shared: &self.shared, worker: self.index }
     }
 
     /// Serves the connections that come through the channel until it ends, with clients that `join`
@@ -183,11 +147,11 @@ impl<G: Engine + 'static> Worker<G> {
         // An error of the network ends the connection as its peer's leaving does.
         let _ = match stream {
             Stream::Tcp(stream) => match tokio::net::TcpStream::from_std(stream) {
-                Ok(stream) => Connection::new(stream, id).serve(&self, &resident).await,
+                Ok(stream) => Connection::<P, _>::new(self.protocol, stream, id).serve(&self, &resident).await,
                 Err(error) => Err(error),
             },
             Stream::Unix(stream) => match tokio::net::UnixStream::from_std(stream) {
-                Ok(stream) => Connection::new(stream, id).serve(&self, &resident).await,
+                Ok(stream) => Connection::<P, _>::new(self.protocol, stream, id).serve(&self, &resident).await,
                 Err(error) => Err(error),
             },
         };
@@ -201,11 +165,11 @@ impl<G: Engine + 'static> Worker<G> {
     async fn tend_regularly<E>(&self, join: impl Fn() -> Result<Cache<G>, E>) {
         loop {
             tokio::time::sleep(TEND_PERIOD).await;
-            let mut client = self.client.lock().await;
-            if client.cache.tend().await.is_err_and(|error| error.is_shut_out()) {
+            let cache = self.cache();
+            if Asking(pin!(cache.tend())).await.is_err_and(|error| error.is_shut_out()) {
                 // If there is no place now, there may be one the next time.
                 if let Ok(cache) = join() {
-                    client.cache = cache;
+                    *self.cache.borrow_mut() = Rc::new(cache);
                 }
             }
         }
@@ -214,12 +178,29 @@ impl<G: Engine + 'static> Worker<G> {
     async fn publish_regularly(self: Rc<Self>) {
         let counters: &Counters = &self.shared.workers[self.index];
         loop {
-            let client = self.client.lock().await;
-            if let Ok(objects) = client.cache.objects().await {
-                counters.publish(&client.tally, &client.cache.stats(), objects);
+            let cache = self.cache();
+            if let Ok(objects) = Asking(pin!(cache.objects())).await {
+                counters.publish(&self.tally.borrow(), &cache.stats(), objects);
             }
-            drop(client);
+            drop(cache);
             tokio::time::sleep(PUBLISH_PERIOD).await;
         }
+    }
+}
+
+/// A future of the cache that is polled again and again until it ends: nothing else takes in what
+/// the fabric has for it. Between two polls the worker does what else there is to do.
+pub(super) struct Asking<'a, F>(pub(super) Pin<&'a mut F>);
+
+impl<F: Future> Future for Asking<'_, F> {
+    type Output = F::Output;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let polled = self.0.as_mut().poll(context);
+        if polled.is_pending() {
+            context.waker().wake_by_ref();
+        }
+        polled
     }
 }

@@ -7,7 +7,7 @@
 use super::arguments::is;
 use super::error::unknown_subcommand;
 use super::{CommandError, Context, Flag, Outcome, SPECS, Spec, table};
-use crate::resp::Reply;
+use crate::redis::resp::Reply;
 use atoll_cache::Engine;
 
 /// `COMMAND`, `COMMAND COUNT`, `COMMAND INFO [name...]`, `COMMAND DOCS [name...]`, `COMMAND LIST`

@@ -4,14 +4,11 @@
 //! |---|---|
 //! | [`parser`] | commands out of the bytes that a peer sent |
 //! | [`inline`] | commands as a person types them |
-//! | [`output`] | the bytes to send |
 //! | [`reply`] | replies into those bytes, in RESP2 or RESP3 |
 
 pub mod inline;
-pub mod output;
 pub mod parser;
 pub mod reply;
 
-pub use output::Output;
 pub use parser::{Args, Parser, ProtocolError};
 pub use reply::{Protocol, Reply};

@@ -6,9 +6,9 @@
 //! Invariants: the commands stand behind one another in the input; an inline command is the last
 //! one, because its arguments are the parser's.
 
-use crate::command::{Id, SPECS, table};
-use crate::resp::parser::Span;
-use crate::resp::{Args, Parser, ProtocolError};
+use crate::redis::command::{Id, SPECS, table};
+use crate::redis::resp::parser::Span;
+use crate::redis::resp::{Args, Parser, ProtocolError};
 use arrayvec::ArrayVec;
 use atoll_cache::KEY_BYTES_MAX;
 

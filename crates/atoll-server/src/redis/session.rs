@@ -1,6 +1,6 @@
 //! What a connection has agreed on with its peer.
 
-use crate::resp::Protocol;
+use crate::redis::resp::Protocol;
 
 /// The state of one connection that commands see and change.
 #[derive(Debug, Default)]

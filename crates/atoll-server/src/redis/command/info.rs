@@ -4,7 +4,7 @@
 //! only Atoll has stands in the section `Atoll`.
 
 use super::{Context, Outcome};
-use crate::counters::{Shared, Totals};
+use crate::serve::counters::{Shared, Totals};
 use atoll_cache::Engine;
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
@@ -36,8 +36,8 @@ const SECTIONS: [(&str, Section); 6] = [
 
 /// `INFO [section...]`
 pub async fn info<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    let objects = c.client.cache.objects().await?;
-    c.shared.workers[c.client.worker].publish(&c.client.tally, &c.client.cache.stats(), objects);
+    let objects = c.cache.objects().await?;
+    c.shared.workers[c.worker].publish(&c.tally.borrow(), &c.cache.stats(), objects);
     let totals = c.shared.totals();
     let named = |name: &str| c.args.from(1).any(|arg| arg.eq_ignore_ascii_case(name.as_bytes()));
     let all = c.args.len() == 1 || ["all", "default", "everything"].iter().any(|name| named(name));

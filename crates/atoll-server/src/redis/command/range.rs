@@ -2,7 +2,7 @@
 
 use super::arguments::integer;
 use super::{CommandError, Context, Outcome, string};
-use crate::resp::parser::BULK_BYTES_MAX;
+use crate::redis::resp::parser::BULK_BYTES_MAX;
 use atoll_cache::{CacheError, Engine};
 
 /// What a value that grew too long is called here.
@@ -15,14 +15,14 @@ fn too_long(error: CacheError) -> CommandError {
 
 /// `APPEND key value`
 pub async fn append<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    let length = c.client.cache.append(c.args.get(1), c.args.get(2)).await.map_err(too_long)?;
+    let length = c.cache.append(c.args.get(1), c.args.get(2)).await.map_err(too_long)?;
     c.reply.count(length);
     Ok(())
 }
 
 /// `STRLEN key`
 pub async fn strlen<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    let meta = c.client.cache.peek(c.args.get(1)).await?;
+    let meta = c.cache.peek(c.args.get(1)).await?;
     c.reply.count(meta.map_or(0, |meta| meta.value_bytes));
     Ok(())
 }
@@ -30,14 +30,13 @@ pub async fn strlen<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 /// `GETRANGE key start end`
 pub async fn getrange<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let (start, end) = (integer(c.args.get(2))?, integer(c.args.get(3))?);
-    let client = &mut *c.client;
-    if !client.cache.get(c.args.get(1), &mut client.value).await? {
+    if !c.cache.get(c.args.get(1), c.value).await? {
         c.reply.bulk(b"");
         return Ok(());
     }
-    let bytes = client.value.bytes();
+    let bytes = c.value.bytes();
     c.reply.bulk(bounds(bytes.len(), start, end).map_or(&[], |(start, end)| &bytes[start..end]));
-    string::forget(&mut client.value);
+    string::forget(c.value);
     Ok(())
 }
 
@@ -60,7 +59,7 @@ pub async fn setrange<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     if !bytes.is_empty() && offset.saturating_add(bytes.len()) > BULK_BYTES_MAX {
         return Err(CommandError::TooLong);
     }
-    let length = c.client.cache.set_range(c.args.get(1), offset, bytes).await.map_err(too_long)?;
+    let length = c.cache.set_range(c.args.get(1), offset, bytes).await.map_err(too_long)?;
     c.reply.count(length);
     Ok(())
 }

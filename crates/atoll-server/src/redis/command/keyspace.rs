@@ -6,7 +6,7 @@
 
 use super::arguments::is;
 use super::{CommandError, Context, Outcome};
-use crate::glob;
+use crate::redis::glob;
 use atoll_cache::Engine;
 use atoll_cache::cache::parse_integer;
 
@@ -17,7 +17,7 @@ const SCAN_COUNT_MAX: usize = 1 << 20;
 
 /// `DBSIZE`
 pub async fn dbsize<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    let objects = c.client.cache.objects().await?;
+    let objects = c.cache.objects().await?;
     c.reply.integer(objects as i64);
     Ok(())
 }
@@ -29,14 +29,14 @@ pub async fn flush<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
         2 if is(c.args.get(1), "async") || is(c.args.get(1), "sync") => {}
         _ => return Err(CommandError::Syntax),
     }
-    c.client.cache.flush().await?;
+    c.cache.flush().await?;
     c.reply.ok();
     Ok(())
 }
 
 /// `RANDOMKEY`
 pub async fn randomkey<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    match c.client.cache.random_key().await? {
+    match c.cache.random_key().await? {
         Some(key) => c.reply.bulk(&key),
         None => c.reply.null(),
     }
@@ -76,7 +76,7 @@ pub async fn keys<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
                 found.push(key);
             }
         };
-        cursor = c.client.cache.scan(cursor, KEYS_STEP, each).await?;
+        cursor = c.cache.scan(cursor, KEYS_STEP, each).await?;
         if cursor == 0 {
             break;
         }
@@ -119,7 +119,7 @@ pub async fn scan<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
             found.push(key);
         }
     };
-    let next = c.client.cache.scan(cursor, count, each).await?;
+    let next = c.cache.scan(cursor, count, each).await?;
     c.reply.array(2);
     c.reply.bulk(itoa::Buffer::new().format(next).as_bytes());
     found.reply(c);

@@ -90,7 +90,8 @@ macro_rules! commands {
         }),*];
 
         const IDS: [Id; COMMANDS] = [$(Id::$id),*];
-        const NAMES: [&str; COMMANDS] = [$($name),*];
+        /// Their names.
+        pub(crate) static NAMES: [&str; COMMANDS] = [$($name),*];
 
         /// How many commands there are.
         pub const COMMANDS: usize = [$($name),*].len();

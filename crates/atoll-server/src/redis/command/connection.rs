@@ -6,8 +6,8 @@
 use super::arguments::{integer, is};
 use super::error::{shown, unknown_subcommand};
 use super::{CommandError, Context, Outcome, info};
-use crate::resp::Protocol;
-use crate::session::Session;
+use crate::redis::resp::Protocol;
+use crate::redis::session::Session;
 use atoll_cache::Engine;
 use atoll_cache::cache::parse_integer;
 

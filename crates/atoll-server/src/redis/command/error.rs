@@ -1,6 +1,6 @@
 //! Why a command was refused, in the words of Redis.
 
-use crate::resp::Args;
+use crate::redis::resp::Args;
 use atoll_cache::CacheError;
 
 /// A command that was refused. It changed nothing.

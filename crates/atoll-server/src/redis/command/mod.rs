@@ -33,31 +33,23 @@ pub mod table;
 pub use error::CommandError;
 pub use table::{COMMANDS, Flag, Id, SPECS, Spec};
 
-use crate::ahead::Ahead;
-use crate::counters::{Shared, Tally};
-use crate::resp::{Args, Reply};
-use crate::session::Session;
+use crate::redis::resp::{Args, Reply};
+use crate::redis::session::Session;
+use crate::serve::counters::{Shared, Tally};
 use atoll_cache::{Cache, Engine, Value};
+use std::cell::RefCell;
 use std::pin::pin;
-
-/// A worker's client of the cache, and what goes with it. Its operations run one at a time.
-pub struct Client<G: Engine> {
-    /// The cache.
-    pub cache: Cache<G>,
-    /// Where lookups put what they find; a large one is taken from here by its reply.
-    pub value: Value,
-    /// What the worker counts.
-    pub tally: Tally,
-    /// Which of the server's workers it is.
-    pub worker: usize,
-    /// Commands that have been parsed for the batch under way.
-    pub(crate) ahead: Ahead,
-}
 
 /// What a handler works on.
 pub struct Context<'a, G: Engine> {
-    /// The worker's client.
-    pub client: &'a mut Client<G>,
+    /// The cache.
+    pub cache: &'a Cache<G>,
+    /// Where lookups put what they find; a large one is taken from here by its reply.
+    pub value: &'a mut Value,
+    /// What the worker counts; borrowed for no longer than it takes to count.
+    pub tally: &'a RefCell<Tally>,
+    /// Which of the server's workers it is.
+    pub worker: usize,
     /// The connection.
     pub session: &'a mut Session,
     /// The server.
@@ -82,7 +74,7 @@ pub(crate) async fn run<G: Engine>(id: Option<Id>, context: &mut Context<'_, G>)
             let spec = &SPECS[id as usize];
             context.spec = spec;
             if spec.takes(context.args.len()) {
-                context.client.tally.calls[id as usize] += 1;
+                context.tally.borrow_mut().calls[id as usize] += 1;
                 pin!(table::call(id, context)).await
             } else {
                 Err(CommandError::Arity(spec.name))
@@ -93,7 +85,7 @@ pub(crate) async fn run<G: Engine>(id: Option<Id>, context: &mut Context<'_, G>)
         Ok(()) => {}
         Err(CommandError::Silent) => context.session.closing = true,
         Err(error) => {
-            context.client.tally.errors += 1;
+            context.tally.borrow_mut().errors += 1;
             context.reply.error(error);
         }
     }

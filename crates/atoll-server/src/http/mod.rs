@@ -4,8 +4,7 @@
 //! format 0.0.4, which is lines of `name{label="value"} number` below a line that says what kind of
 //! number it is.
 
-use crate::command::SPECS;
-use crate::counters::{LATENCY_BUCKETS, SAMPLE_EVERY, Shared, latency_bound_ns};
+use crate::serve::counters::{LATENCY_BUCKETS, SAMPLE_EVERY, Shared, latency_bound_ns};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::CONTENT_TYPE;
@@ -97,8 +96,8 @@ fn write_metrics(text: &mut String, shared: &Shared) -> fmt::Result {
         number(text, &format!("atoll_{name}_total"), "counter", "See the statistics of a client.", *count)?;
     }
     head(text, "atoll_commands_total", "counter", "Commands run.")?;
-    for (spec, calls) in SPECS.iter().zip(totals.tally.calls).filter(|(_, calls)| *calls > 0) {
-        writeln!(text, "atoll_commands_total{{command=\"{}\"}} {calls}", spec.name)?;
+    for (name, calls) in shared.commands.iter().zip(&totals.tally.calls).filter(|(_, calls)| **calls > 0) {
+        writeln!(text, "atoll_commands_total{{command=\"{name}\"}} {calls}")?;
     }
     write_latency(text, &totals.tally.latency, totals.tally.latency_sum_ns)
 }

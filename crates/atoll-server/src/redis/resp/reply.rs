@@ -8,7 +8,7 @@
 //! | text | `$n` | `=n` with `txt:` before it |
 //! | double | `$n` | `,` |
 
-use super::Output;
+use crate::serve::Output;
 use atoll_cache::Value;
 use std::fmt::{self, Write};
 

@@ -7,7 +7,7 @@ use atoll_cache::Engine;
 pub async fn del<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let mut removed = 0;
     for key in c.args.from(1) {
-        removed += usize::from(c.client.cache.delete(key).await?);
+        removed += usize::from(c.cache.delete(key).await?);
     }
     c.reply.count(removed);
     Ok(())
@@ -17,7 +17,7 @@ pub async fn del<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 pub async fn exists<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let mut found = 0;
     for key in c.args.from(1) {
-        found += usize::from(c.client.cache.peek(key).await?.is_some());
+        found += usize::from(c.cache.peek(key).await?.is_some());
     }
     c.reply.count(found);
     Ok(())
@@ -27,8 +27,8 @@ pub async fn exists<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 pub async fn touch<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let mut found = 0;
     for key in c.args.from(1) {
-        found += usize::from(c.client.cache.get(key, &mut c.client.value).await?);
-        string::forget(&mut c.client.value);
+        found += usize::from(c.cache.get(key, c.value).await?);
+        string::forget(c.value);
     }
     c.reply.count(found);
     Ok(())
@@ -36,7 +36,7 @@ pub async fn touch<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 
 /// `TYPE key`
 pub async fn kind<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    let there = c.client.cache.peek(c.args.get(1)).await?.is_some();
+    let there = c.cache.peek(c.args.get(1)).await?.is_some();
     c.reply.simple(if there { "string" } else { "none" });
     Ok(())
 }

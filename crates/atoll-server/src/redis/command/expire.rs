@@ -48,10 +48,10 @@ fn condition<G: Engine>(c: &Context<'_, G>) -> Result<ExpireCondition, CommandEr
 async fn set_expiry<G: Engine>(c: &mut Context<'_, G>, unit: Unit) -> Outcome {
     let condition = condition(c)?;
     let amount = integer(c.args.get(2))?;
-    let now_ms = c.client.cache.now_ms().await?;
+    let now_ms = c.cache.now_ms().await?;
     let at_ms = unit.at_ms(amount, now_ms).ok_or(CommandError::InvalidExpire(c.spec.name))?;
     let expiry = Expiry::AtMs(u64::try_from(at_ms).unwrap_or(0));
-    let outcome = c.client.cache.expire(c.args.get(1), expiry, condition).await?;
+    let outcome = c.cache.expire(c.args.get(1), expiry, condition).await?;
     c.reply.yes(matches!(outcome, ExpireOutcome::Set | ExpireOutcome::Removed));
     Ok(())
 }
@@ -59,7 +59,7 @@ async fn set_expiry<G: Engine>(c: &mut Context<'_, G>, unit: Unit) -> Outcome {
 /// `PERSIST key`
 pub async fn persist<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let condition = ExpireCondition { if_some: true, ..ExpireCondition::default() };
-    let outcome = c.client.cache.expire(c.args.get(1), Expiry::Never, condition).await?;
+    let outcome = c.cache.expire(c.args.get(1), Expiry::Never, condition).await?;
     c.reply.yes(outcome == ExpireOutcome::Set);
     Ok(())
 }
@@ -85,11 +85,11 @@ pub async fn pexpiretime<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
 }
 
 async fn show_expiry<G: Engine>(c: &mut Context<'_, G>, unit: Unit) -> Outcome {
-    let shown = match c.client.cache.peek(c.args.get(1)).await?.map(|meta| meta.expiry_ms) {
+    let shown = match c.cache.peek(c.args.get(1)).await?.map(|meta| meta.expiry_ms) {
         None => -2,
         Some(None) => -1,
         Some(Some(expiry_ms)) => {
-            let since_ms = if unit.relative { c.client.cache.now_ms().await? } else { 0 };
+            let since_ms = if unit.relative { c.cache.now_ms().await? } else { 0 };
             let ms = expiry_ms.saturating_sub(since_ms) as i64;
             // Seconds are rounded, as in Redis.
             if unit.ms == 1 { ms } else { ms.saturating_add(unit.ms / 2) / unit.ms }

@@ -1,0 +1,78 @@
+//! What a protocol is to the server: what the bytes of a connection mean, and what is replied.
+//!
+//! The server reads, keeps what has arrived, hands it over in batches, and sends the replies; it
+//! knows nothing of commands. A protocol takes whole commands from the front of the input, runs
+//! them one after the other, so that replies are in order, and stops where one has not arrived
+//! entirely. Batches of different connections of a worker may be under way at once, where the
+//! fabric waits: what they have in common is never borrowed across an await.
+
+use super::counters::{Shared, Tally};
+use super::output::Output;
+use atoll_cache::{Cache, Engine};
+use std::cell::RefCell;
+
+/// A batch of commands ends when its replies are so long: they are sent before anything more is run
+/// or read.
+pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
+
+/// A protocol.
+pub trait Protocol: Copy + Send + Sync + 'static {
+    /// Its commands, as the metrics name them: [`Tally::calls`] counts them in this order.
+    const COMMANDS: &'static [&'static str];
+    /// What a peer is told that is one too many.
+    const TOO_MANY: &'static [u8];
+
+    /// What a connection has agreed on with its peer, and how far its input is understood.
+    type State: 'static;
+    /// Memory that a batch needs and another one may use again.
+    type Scratch: Default + 'static;
+
+    /// A connection that has said nothing yet. Its number differs for every connection since the
+    /// server started; it counts from 1.
+    fn connect(&self, id: u64) -> Self::State;
+
+    /// Bytes that the command has, at the least, of which a part has arrived.
+    fn bytes_expected(state: &Self::State) -> usize;
+
+    /// Runs the commands that stand in `input` from `start` on, and moves `start` behind each that it
+    /// has run, until more must arrive, or the replies in `output` have [`OUTPUT_BYTES_MAX`] bytes.
+    fn run<G: Engine>(
+        state: &mut Self::State,
+        scratch: &mut Self::Scratch,
+        client: Client<'_, G>,
+        input: &[u8],
+        start: &mut usize,
+        output: &mut Output,
+    ) -> impl Future<Output = Ended>;
+}
+
+/// Why a batch ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// More must arrive.
+    Drained,
+    /// The replies are long enough to be sent.
+    Full,
+    /// The connection is to be closed, once its replies have been sent.
+    Closing,
+}
+
+/// A worker's client of the cache, as a batch uses it.
+pub struct Client<'a, G: Engine> {
+    /// The cache.
+    pub cache: &'a Cache<G>,
+    /// What the worker counts.
+    pub tally: &'a RefCell<Tally>,
+    /// The server.
+    pub shared: &'a Shared,
+    /// Which of the server's workers it is.
+    pub worker: usize,
+}
+
+impl<G: Engine> Clone for Client<'_, G> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<G: Engine> Copy for Client<'_, G> {}
