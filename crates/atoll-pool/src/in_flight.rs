@@ -117,7 +117,8 @@ impl InFlight {
 
     /// Lets an operation go over to the era that is now: it relies on nothing that it has seen.
     pub fn renew(&self, entry: &mut Entry) {
-        if let Some(era) = entry.era.replace(self.era.get()) {
+        if let Some(era) = &mut entry.era {
+            let era = std::mem::replace(era, self.era.get());
             let [before, now] = [era, self.era.get()].map(|era| &self.begun[(era & 1) as usize]);
             before.set(before.get() - 1);
             now.set(now.get() + 1);

@@ -531,7 +531,9 @@ mod tests {
             let shared = Kvs::<SimEndpoint>::format(&endpoint, settings).await.unwrap();
             let client = Kvs::<SimEndpoint>::join(&shared, endpoint).await.unwrap();
             let layout = shared.pool.layout.clone();
-            let op = &mut *client.core.operations.take(&client.core.client);
+            let mut under_way = client.core.operations.take(&client.core.client);
+            let op = &mut *under_way;
+            client.enter(op).await.unwrap();
             client.reserve_object(op).await.unwrap();
             // Somebody died.
             let mut batch = Batch::new();
@@ -540,6 +542,7 @@ mod tests {
             assert!(repair::recount(&client.core).await.unwrap());
             assert_eq!(read_word(&client.core.client.endpoint, layout.resident_objects()).await.unwrap(), 1);
             client.core.release_reservation(op);
+            drop(under_way);
             client.leave().await.unwrap();
         });
         done.unwrap();
