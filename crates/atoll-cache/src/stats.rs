@@ -31,6 +31,11 @@ macro_rules! counters {
             /// How many counters there are.
             pub const COUNT: usize = [$(stringify!($name),)*].len();
 
+            /// Adds what another client has counted.
+            pub fn add(&mut self, other: &Self) {
+                $(self.$name += other.$name;)*
+            }
+
             /// Name and number of every counter, for whoever prints them.
             pub fn named(&self) -> [(&'static str, u64); Self::COUNT] {
                 [$((stringify!($name), self.$name),)*]

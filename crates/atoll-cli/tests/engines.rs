@@ -3,7 +3,7 @@
 
 mod binary;
 
-use atoll::{Cache, EngineOptions, Expiry, Pool, PoolOptions, SetOptions};
+use atoll::{Client, EngineOptions, Expiry, Pool, PoolOptions, SetOptions};
 use binary::{PoolName, Serving, engines, printed, refused};
 use redis::Commands;
 
@@ -28,7 +28,7 @@ fn line(name: &str, value: &str) -> String {
 }
 
 /// Some of everything that a cache does.
-fn use_it(cache: &mut Cache) {
+fn use_it(cache: &mut Client) {
     for key in 0..20_000u32 {
         cache.set(&key.to_le_bytes(), &[key as u8; 500]).unwrap();
         if let Some(value) = cache.get(&(key / 2).to_le_bytes()).unwrap() {

@@ -51,7 +51,7 @@ fn host_bytes(pool: &str) -> u64 {
     std::fs::metadata(pool).unwrap().blocks() * 512
 }
 
-fn fill(cache: &mut atoll::Cache, keys: std::ops::Range<u32>) {
+fn fill(cache: &mut atoll::Client, keys: std::ops::Range<u32>) {
     for key in keys {
         cache.set(format!("key {key}").as_bytes(), &[7; 300]).unwrap();
     }

@@ -7,7 +7,7 @@
 
 mod binary;
 
-use atoll::{Cache, CacheError, ClientState, Pool, PoolOptions};
+use atoll::{CacheError, Client, ClientState, Pool, PoolOptions};
 use atoll_fabric::region::Region;
 use atoll_fabric::shm::fork::in_fork;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
@@ -73,7 +73,7 @@ fn a_worker_that_another_test_started() {
     let clients: u32 = std::env::var(CLIENTS).unwrap().parse().unwrap();
     let largest_bytes = std::env::var(LARGEST).unwrap().parse().unwrap();
     let pool = Pool::open(&name).unwrap();
-    let mut clients: Vec<Cache> = (0..clients).map(|_| pool.client().unwrap()).collect();
+    let mut clients: Vec<Client> = (0..clients).map(|_| pool.client().unwrap()).collect();
     println!("{} loads", std::process::id());
     for round in 0u64.. {
         for cache in &mut clients {
@@ -84,11 +84,11 @@ fn a_worker_that_another_test_started() {
 }
 
 /// Some operations: small values, a large one now and then, removals.
-fn load(cache: &mut Cache, round: u64) {
+fn load(cache: &mut Client, round: u64) {
     load_to(LARGE_BYTES, cache, round);
 }
 
-fn load_to(largest_bytes: usize, cache: &mut Cache, round: u64) {
+fn load_to(largest_bytes: usize, cache: &mut Client, round: u64) {
     for index in 0..20 {
         let key = (round * 20 + index) * 0x9e37_79b9 % 10_000;
         let bytes = if key.is_multiple_of(50) { largest_bytes } else { 100 + key as usize % 900 };
@@ -105,7 +105,7 @@ fn load_to(largest_bytes: usize, cache: &mut Cache, round: u64) {
 }
 
 /// Loads `cache` until `done`, which is asked now and then.
-fn load_until(cache: &mut Cache, mut done: impl FnMut(&mut Cache) -> bool) -> Duration {
+fn load_until(cache: &mut Client, mut done: impl FnMut(&mut Client) -> bool) -> Duration {
     let since = Instant::now();
     let mut round = 0;
     while !done(cache) {
@@ -335,7 +335,7 @@ fn dead_joiners_keep_no_place_from_a_living_one() {
             // Some of an endpoint that is gone, some that nobody ever had.
             drop(poke_joining(&name, 4, None, raise));
             poke_joining(&name, 2, Some(Identity::NOBODY), raise);
-            let clients: Vec<Cache> = (0..4).map(|_| pool.client().unwrap()).collect();
+            let clients: Vec<Client> = (0..4).map(|_| pool.client().unwrap()).collect();
             assert!(pool.client().is_err(), "all places are of the living");
             drop(clients);
             is_whole(&pool);
@@ -381,7 +381,7 @@ fn poke_fenced(name: &PoolName) {
 #[test]
 fn a_client_that_was_shut_out_says_so_before_it_acknowledges_anything() {
     for (name, pool) in pools("kill-shut-out", 8) {
-        let mut caches: Vec<Cache> = (0..4).map(|_| pool.client().unwrap()).collect();
+        let mut caches: Vec<Client> = (0..4).map(|_| pool.client().unwrap()).collect();
         (0..200).for_each(|round| load(&mut caches[(round % 4) as usize], round));
         poke_fenced(&name);
         // So long the copy of the pool's clock is good, beside which a client asks.

@@ -150,11 +150,11 @@ fn a_full_pool_spends_at_most_a_quarter_beside_keys_and_values() {
 }
 
 /// Objects in the pool, by the clients' own way of looking.
-fn hits(cache: &mut atoll::Cache, keys: std::ops::Range<u32>) -> usize {
+fn hits(cache: &mut atoll::Client, keys: std::ops::Range<u32>) -> usize {
     keys.filter(|key| cache.get(&key.to_le_bytes()).unwrap().is_some()).count()
 }
 
-fn fill(cache: &mut atoll::Cache, keys: std::ops::Range<u32>) {
+fn fill(cache: &mut atoll::Client, keys: std::ops::Range<u32>) {
     keys.for_each(|key| cache.set(&key.to_le_bytes(), &[7; 500]).unwrap());
 }
 

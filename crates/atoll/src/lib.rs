@@ -1,39 +1,50 @@
 //! Atoll: a cache whose memory is a pool that every process of a host can reach.
 //!
-//! A [`Pool`] is memory: anonymous, or named, so that other processes open it. A [`Cache`] is one
-//! thread's client of it. A hit costs two memory reads and one copy, whichever process wrote the
-//! value; no server runs.
+//! A [`Pool`] is memory: anonymous, or named, so that other processes open it. A [`Cache`] is what
+//! the threads of a process use it by. A hit costs two memory reads and one copy, whichever process
+//! wrote the value; no server runs.
 //!
 //! ```
-//! use atoll::{Pool, PoolOptions, SetOptions, Expiry};
+//! use atoll::{Cache, Pool, PoolOptions};
+//! use std::time::Duration;
 //!
 //! let pool = Pool::anonymous(&PoolOptions::default().capacity_bytes(16 << 20))?;
-//! let mut cache = pool.client()?;
+//! let cache = Cache::builder().build(&pool)?;
 //! cache.set(b"greeting", b"hello")?;
-//! assert_eq!(cache.get(b"greeting")?, Some(&b"hello"[..]));
+//! assert_eq!(cache.get(b"greeting")?.as_deref(), Some(&b"hello"[..]));
+//! cache.set_for(b"session", b"alice", Duration::from_secs(60))?;
 //!
-//! let options = SetOptions { expiry: Expiry::InMs(60_000), ..SetOptions::default() };
-//! cache.set_with(b"session", b"alice", &options)?;
-//!
-//! // Every other thread takes a client of its own.
-//! let mut other = pool.client()?;
+//! // Clones share it, in any thread.
+//! let other = cache.clone();
 //! std::thread::spawn(move || other.increment(b"visits", 1)).join().expect("no panic")?;
-//! assert_eq!(cache.get(b"visits")?, Some(&b"1"[..]));
+//! assert_eq!(cache.increment(b"visits", 1)?, 2);
+//!
+//! // Whoever misses a key loads it, once for all threads.
+//! let user = cache.get_with(b"user 7", || b"bob".to_vec())?;
+//! assert_eq!(user, b"bob");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! | for | use |
+//! |---|---|
+//! | many threads | [`Cache`] |
+//! | tasks of an executor | [`Cache::into_future`](cache::Cache::into_future) |
+//! | types of one's own | [`Cache::typed`](cache::Cache::typed), with `serde` by the feature of that name |
+//! | the least time for an operation, in a thread that has a client of its own | [`Client`], by [`Pool::client`] |
 //!
 //! Which engine keeps the cache is chosen when its pool is made ([`PoolOptions::engine`]);
 //! everything else is the same for all of them.
 //!
 //! Two processes share a cache by its name: see `examples/two_processes.rs`.
 //!
-//! Nothing runs in the background: whoever writes makes room, and a client that does nothing owes
-//! nobody anything. Operations also look after clients whose process died, and reclaim what they
-//! held; a program that may be idle for long calls [`Cache::tend`] now and then (`atoll serve`
-//! does). A process that forks must open the pool anew in the child.
+//! Whoever writes makes room; nothing is done ahead. Operations also look after clients whose process
+//! died, and reclaim what they held. In a program that is idle a thread of the [`Cache`] does; a
+//! program with bare [`Client`]s calls [`Client::tend`] now and then. A process that forks must open
+//! the pool anew in the child.
 #![forbid(unsafe_code)]
 
 pub mod cache;
+pub mod client;
 pub mod fabric;
 pub mod pool;
 
@@ -43,7 +54,8 @@ pub use atoll_cache::{
     Number, SetOptions, SetOutcome, Stats, VALUE_BYTES_MAX, Value,
 };
 pub use atoll_pool::Repaired;
-pub use cache::Cache;
+pub use cache::{BuildError, Builder, Cache, Codec, Error, LoadError, Statistics, TypedCache, TypedError};
+pub use client::Client;
 pub use pool::{
     CHUNKS_LEAST, ClientInfo, ClientState, GrowError, NodeInfo, OpenError, Pool, PoolInfo, PoolOptions, RemoveError,
     Removed, RepairError, ResizeError, Resized,

@@ -16,7 +16,7 @@ pub use resize::{CHUNKS_LEAST, ResizeError, Resized};
 
 use self::nodes::make_node;
 use self::provider::{Provider, START_BYTES};
-use crate::Cache;
+use crate::client::Client;
 use crate::fabric::{self, AddressedFabric, EndpointOf, PoolFabric};
 use atoll_cache::audit::Audit;
 use atoll_cache::experts::ExpertSet;
@@ -243,9 +243,10 @@ impl<F: PoolFabric> Pool<F> {
         self.0.endpoint()
     }
 
-    /// A new client, for one thread.
-    pub fn client(&self) -> Result<Cache<F>, OpenError> {
-        Ok(Cache::new(atoll_cache::Cache::new(self.0.join()?), self.clone()))
+    /// A new client, for one thread at a time: the quickest way to the pool. See [`Cache`](crate::Cache)
+    /// for many threads.
+    pub fn client(&self) -> Result<Client<F>, OpenError> {
+        Ok(Client::new(atoll_cache::Cache::new(self.0.join()?), self.clone()))
     }
 
     /// Bytes of the whole pool, with the memory nodes that this process knows of.
@@ -263,6 +264,11 @@ impl<F: PoolFabric> Pool<F> {
     /// The name under which other processes open it.
     pub fn name(&self) -> Option<&str> {
         self.0.fabric.address()
+    }
+
+    /// Whether its memory answers at once, so that no operation waits for it.
+    pub fn is_near(&self) -> bool {
+        self.endpoint().is_near()
     }
 
     /// The name of the fabric that its memory is reached by, as users write it: `shm`.

@@ -14,11 +14,12 @@ use atoll_cache::{
 use atoll_fabric::{Endpoint, block_on_with};
 
 /// The cache under the server, whichever engine its pool has, with methods that are futures.
-pub type Client<F = AddressedFabric> = atoll_cache::Cache<Chosen<EndpointOf<F>>>;
+pub type Operations<F = AddressedFabric> = atoll_cache::Cache<Chosen<EndpointOf<F>>>;
 
-/// A client of a pool. Take one for every thread; dropping it gives its place back.
-pub struct Cache<F: PoolFabric = AddressedFabric> {
-    client: Client<F>,
+/// A client of a pool: the quickest way to it, for one thread at a time. Dropping it gives its place
+/// back. [`Cache`](crate::Cache) is for many threads.
+pub struct Client<F: PoolFabric = AddressedFabric> {
+    client: Operations<F>,
     /// The value of the last hit, whose memory is used again.
     value: Value,
     /// Dropped after the client: whoever is the last to leave closes the pool.
@@ -31,14 +32,14 @@ fn wait<E: Endpoint>(client: &atoll_cache::Cache<Chosen<E>>) {
     client.engine().client().endpoint.wait();
 }
 
-impl<F: PoolFabric> Cache<F> {
-    pub(crate) fn new(client: Client<F>, pool: Pool<F>) -> Self {
+impl<F: PoolFabric> Client<F> {
+    pub(crate) fn new(client: Operations<F>, pool: Pool<F>) -> Self {
         Self { client, value: Value::new(), _pool: pool }
     }
 
-    /// The client underneath. A named pool outlives a reboot of its host only if a [`Pool`] is kept
+    /// The operations underneath, whose methods are futures. A named pool outlives a reboot of its host only if a [`Pool`] is kept
     /// until the client is dropped.
-    pub fn into_client(self) -> Client<F> {
+    pub fn into_operations(self) -> Operations<F> {
         self.client
     }
 
@@ -50,7 +51,7 @@ impl<F: PoolFabric> Cache<F> {
         Ok(hit.then(|| self.value.bytes()))
     }
 
-    /// As [`Cache::get`], into a place of the caller's.
+    /// As [`Client::get`], into a place of the caller's.
     #[inline]
     pub fn get_into(&mut self, key: &[u8], value: &mut Value) -> Result<bool, CacheError> {
         block_on_with(|| wait(&self.client), self.client.get(key, value))
@@ -86,7 +87,7 @@ impl<F: PoolFabric> Cache<F> {
         block_on_with(|| wait(&self.client), self.client.set(key, value, options))
     }
 
-    /// As [`Cache::set_with`], and gives the value that was there.
+    /// As [`Client::set_with`], and gives the value that was there.
     pub fn replace(
         &mut self,
         key: &[u8],
@@ -176,6 +177,11 @@ impl<F: PoolFabric> Cache<F> {
     /// client held is only not used.
     pub fn tend(&mut self) -> Result<(), CacheError> {
         block_on_with(|| wait(&self.client), self.client.tend())
+    }
+
+    /// The pool's clock, which times are told by: milliseconds since the Unix epoch, never going back.
+    pub fn now_ms(&mut self) -> Result<u64, CacheError> {
+        block_on_with(|| wait(&self.client), self.client.now_ms())
     }
 
     /// The longest value that this pool takes.

@@ -1,0 +1,98 @@
+//! How a cache that threads share is made.
+
+use super::clients::Clients;
+use super::{Cache, Lifetime, Shared};
+use crate::fabric::PoolFabric;
+use crate::{OpenError, Pool};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Clients of a cache at most, whatever the processors.
+const CLIENTS_MAX: usize = 16;
+
+/// Why a cache could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// No client could join the pool.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// Both times were given.
+    #[error("a cache has a time to live or a time to idle, not both: an object has one time, which a lookup may renew")]
+    BothTimes,
+    /// A thread that tends the pool could not be started.
+    #[error("no thread can be started that tends the pool ({0}): allow one, or build without (`tend(false)`)")]
+    Thread(std::io::Error),
+}
+
+/// What a cache is to be like.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    live: Option<Duration>,
+    idle: Option<Duration>,
+    clients: usize,
+    tends: bool,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { live: None, idle: None, clients: processors.min(CLIENTS_MAX), tends: true }
+    }
+}
+
+impl Builder {
+    /// Objects expire so long after they were set, unless they are set for another time.
+    pub fn time_to_live(mut self, time: Duration) -> Self {
+        self.live = Some(time);
+        self
+    }
+
+    /// Objects expire so long after they were set or found last; found by this cache and its clones:
+    /// what another process does with the same pool is its own. A lookup renews the time once an
+    /// eighth of it is over, which costs a write; between two renewals, and where no time to idle is
+    /// given, lookups cost what they always do. Many keys at once ([`Cache::get_many`]) renew nothing.
+    pub fn time_to_idle(mut self, time: Duration) -> Self {
+        self.idle = Some(time);
+        self
+    }
+
+    /// Clients that the cache has of the pool at most: so many threads use it at once, others wait. By
+    /// default one for each processor, 16 at most. They join when they are needed; each takes a place of
+    /// the pool (`clients_max`). Where there is none left, threads share those that there are.
+    pub fn clients(mut self, clients: usize) -> Self {
+        self.clients = clients.max(1);
+        self
+    }
+
+    /// Whether a thread tends the pool, every tenth of a second: renews leases, reclaims what dead
+    /// clients held, removes what has expired. By default yes. Without, operations do the same, and
+    /// nobody does while all are idle.
+    pub fn tend(mut self, tends: bool) -> Self {
+        self.tends = tends;
+        self
+    }
+
+    /// Makes a cache over a pool.
+    ///
+    /// # Errors
+    /// If the pool has no place for one client.
+    pub fn build<F: PoolFabric>(self, pool: &Pool<F>) -> Result<Cache<F>, BuildError> {
+        let lifetime = match (self.live, self.idle) {
+            (Some(_), Some(_)) => return Err(BuildError::BothTimes),
+            (Some(time), None) => Lifetime::Live(time),
+            (None, Some(time)) => Lifetime::Idle(time),
+            (None, None) => Lifetime::Unlimited,
+        };
+        let clients = Arc::new(Clients::new(pool, self.clients)?);
+        if self.tends {
+            clients.clone().tend_regularly().map_err(BuildError::Thread)?;
+        }
+        Ok(Cache(Arc::new(Shared {
+            clients,
+            lifetime,
+            loads: Default::default(),
+            loaded: Default::default(),
+            load_failures: Default::default(),
+        })))
+    }
+}

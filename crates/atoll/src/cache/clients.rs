@@ -1,0 +1,190 @@
+//! The few clients of a pool that the threads of a process share.
+//!
+//! A thread tries the client of its own number first, so that threads meet seldom; if another thread
+//! has that one, the next that is free. If none is, one more client joins, up to as many as are
+//! wanted; and where the pool has no place for it, the thread waits for its own.
+//!
+//! | the client was | then |
+//! |---|---|
+//! | shut out, as an operation that changes nothing found | another one joins, and the operation is done with that |
+//! | shut out, as a change found | the change ends in the error, for it may have happened; another one joins for the next operation |
+
+use super::Error;
+use crate::client::Client;
+use crate::fabric::PoolFabric;
+use crate::{OpenError, Pool};
+use atoll_cache::{CacheError, Stats};
+use atoll_pool::PoolError;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::time::Duration;
+
+/// How often the pool is tended.
+const TEND_PERIOD: Duration = Duration::from_millis(100);
+/// Clients that join in the stead of others, for one operation.
+const JOINS_MAX: u32 = 3;
+
+thread_local! {
+    /// The number of this thread, by which it chooses its client.
+    static NUMBER: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+fn thread_number() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    if NUMBER.get() == usize::MAX {
+        NUMBER.set(NEXT.fetch_add(1, Relaxed));
+    }
+    NUMBER.get()
+}
+
+/// A client on cache lines of its own.
+#[repr(align(128))]
+struct Slot<F: PoolFabric>(Mutex<Option<Client<F>>>);
+
+type Locked<'a, F> = MutexGuard<'a, Option<Client<F>>>;
+
+impl<F: PoolFabric> Slot<F> {
+    fn lock(&self) -> Locked<'_, F> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[inline]
+    fn try_lock(&self) -> Option<Locked<'_, F>> {
+        match self.0.try_lock() {
+            Ok(locked) => Some(locked),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+/// The clients.
+pub(super) struct Clients<F: PoolFabric> {
+    slots: Box<[Slot<F>]>,
+    /// Slots whose client has joined: the first ones.
+    joined: AtomicUsize,
+    /// Whether a further client may join.
+    may_join: Mutex<bool>,
+    /// What clients have counted that are gone.
+    before: Mutex<Stats>,
+    pool: Pool<F>,
+}
+
+impl<F: PoolFabric> Clients<F> {
+    pub(super) fn new(pool: &Pool<F>, most: usize) -> Result<Self, OpenError> {
+        let first = pool.client()?;
+        let rest = (1..most).map(|_| Slot(Mutex::new(None)));
+        let slots = std::iter::once(Slot(Mutex::new(Some(first)))).chain(rest).collect();
+        let (joined, may_join) = (AtomicUsize::new(1), Mutex::new(true));
+        Ok(Self { slots, joined, may_join, before: Mutex::default(), pool: pool.clone() })
+    }
+
+    pub(super) fn pool(&self) -> &Pool<F> {
+        &self.pool
+    }
+
+    /// A client for this thread. It is there, unless it was shut out and none could join.
+    #[inline]
+    fn claim(&self) -> Locked<'_, F> {
+        let own = thread_number() % self.joined.load(Relaxed);
+        match self.slots[own].try_lock() {
+            Some(locked) => locked,
+            None => self.claim_another(own),
+        }
+    }
+
+    #[cold]
+    fn claim_another(&self, own: usize) -> Locked<'_, F> {
+        let joined = self.joined.load(Relaxed);
+        let free = (own..own + joined).find_map(|index| self.slots[index % joined].try_lock());
+        free.or_else(|| self.join_another()).unwrap_or_else(|| self.slots[own].lock())
+    }
+
+    /// One more client, if there may be one more and the pool has a place for it. One thread asks at a
+    /// time; once there was no place nobody asks again, for to be refused takes long.
+    fn join_another(&self) -> Option<Locked<'_, F>> {
+        let mut may_join = self.may_join.try_lock().ok().filter(|may_join| **may_join)?;
+        let next = self.joined.load(Relaxed);
+        let slot = self.slots.get(next)?;
+        let client = self.pool.client().ok();
+        *may_join = client.is_some();
+        let mut locked = slot.lock();
+        *locked = Some(client?);
+        self.joined.store(next + 1, Relaxed);
+        Some(locked)
+    }
+
+    /// Does an operation with a client. One that is `is_harmless` changes nothing, or nothing that
+    /// matters if it is done twice.
+    #[inline]
+    pub(super) fn with<T>(
+        &self,
+        mut operation: impl FnMut(&mut Client<F>) -> Result<T, CacheError>,
+        is_harmless: bool,
+    ) -> Result<T, Error> {
+        for joined in 0.. {
+            let mut locked = self.claim();
+            let Some(client) = &mut *locked else {
+                *locked = Some(self.pool.client()?);
+                continue;
+            };
+            match operation(client) {
+                Err(error) if error.is_shut_out() => {
+                    self.replace(&mut locked);
+                    if !is_harmless || joined >= JOINS_MAX {
+                        return Err(error.into());
+                    }
+                }
+                done => return Ok(done?),
+            }
+        }
+        unreachable!("it ends after {JOINS_MAX} clients")
+    }
+
+    /// Lets go of a client that is of no use any more, and takes another one if there is a place.
+    #[cold]
+    fn replace(&self, locked: &mut Locked<'_, F>) {
+        if let Some(lost) = locked.take() {
+            self.before.lock().unwrap_or_else(PoisonError::into_inner).add(&lost.stats());
+        }
+        **locked = self.pool.client().ok();
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        let mut all = *self.before.lock().unwrap_or_else(PoisonError::into_inner);
+        self.slots.iter().filter_map(|slot| slot.lock().as_ref().map(Client::stats)).for_each(|stats| all.add(&stats));
+        all
+    }
+
+    /// Starts the thread that tends, until all else has let go of the clients.
+    pub(super) fn tend_regularly(self: Arc<Self>) -> std::io::Result<()> {
+        let clients: Weak<Self> = Arc::downgrade(&self);
+        let tend = move || {
+            loop {
+                std::thread::sleep(TEND_PERIOD);
+                let Some(clients) = clients.upgrade() else { return };
+                clients.tend();
+            }
+        };
+        std::thread::Builder::new().name("atoll-tend".to_owned()).spawn(tend).map(drop)
+    }
+
+    fn tend(&self) {
+        for slot in &self.slots {
+            // Who has it looks after the others by itself.
+            let Some(mut locked) = slot.try_lock() else { continue };
+            let tended = locked.as_mut().map(Client::tend);
+            if tended.is_some_and(|tended| tended.is_err_and(|error| error.is_shut_out())) {
+                self.replace(&mut locked);
+            }
+        }
+    }
+}
+
+impl Error {
+    /// Whether the pool has no place for another client.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::Open(OpenError::Pool(PoolError::Full { .. })))
+    }
+}

@@ -1,0 +1,287 @@
+//! A cache that all threads of a process share.
+//!
+//! | module | concept |
+//! |---|---|
+//! | `clients` | the few clients of the pool that threads share, one at a time each |
+//! | [`builder`] | how a cache is made |
+//! | [`load`] | one loader for each key, whoever misses it |
+//! | [`keys`] | all keys, one after the other |
+//! | [`typed`] | keys and values of a program's own types |
+//! | [`future`](mod@future) | the same operations as futures |
+//!
+//! A [`Cache`] costs a lock beside the bare [`Client`](crate::Client), which nobody else wants most
+//! of the time. A thread of its own tends the pool every tenth of a second, so that the cache needs
+//! nothing from a program that is idle; it ends with the last clone. A process that forks must open
+//! the pool anew in the child: operations there are errors.
+
+pub mod builder;
+mod clients;
+pub mod future;
+pub mod keys;
+pub mod load;
+pub mod typed;
+
+pub use builder::{BuildError, Builder};
+pub use keys::Keys;
+pub use load::LoadError;
+pub use typed::{Codec, TypedCache, TypedError};
+
+use crate::fabric::{AddressedFabric, PoolFabric};
+use crate::{OpenError, Pool};
+use atoll_cache::{
+    CacheError, Condition, ExpireCondition, ExpireOutcome, Expiry, Meta, Number, SetOptions, SetOutcome, Stats, Value,
+};
+use clients::Clients;
+use load::Loads;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Why an operation of a cache that threads share could not be done.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The operation itself.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+    /// No client could be had: the last one was shut out, and another one could not join.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The value is no decimal integer, so that nothing can be added to it. It stays as it is.
+    #[error("the value is no decimal integer: an increment would lose it")]
+    NotANumber,
+    /// The sum is no 64-bit integer. The value stays as it is.
+    #[error("the sum is beyond 64 bits")]
+    Overflow,
+}
+
+/// When objects go that nobody gave a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Lifetime {
+    /// When room is needed.
+    #[default]
+    Unlimited,
+    /// So long after they were set.
+    Live(Duration),
+    /// So long after they were set or found last.
+    Idle(Duration),
+}
+
+/// An idle time is renewed once so much of it is over, as a part of it: a popular key is not written
+/// to at every lookup.
+const RENEWED_AFTER: u32 = 8;
+
+/// A cache that all threads of a process share. Cheap to clone.
+///
+/// ```
+/// use atoll::{Cache, Pool, PoolOptions};
+/// use std::time::Duration;
+///
+/// let pool = Pool::anonymous(&PoolOptions::default().capacity_bytes(16 << 20))?;
+/// let cache = Cache::builder().time_to_live(Duration::from_secs(60)).build(&pool)?;
+/// std::thread::scope(|scope| {
+///     for _ in 0..8 {
+///         // One of the threads loads it, and all have it.
+///         scope.spawn(|| cache.get_with(b"user 7", || b"alice".to_vec()).unwrap());
+///     }
+/// });
+/// assert_eq!(cache.get(b"user 7")?.as_deref(), Some(&b"alice"[..]));
+/// assert_eq!(cache.statistics().loads, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Cache<F: PoolFabric = AddressedFabric>(Arc<Shared<F>>);
+
+struct Shared<F: PoolFabric> {
+    clients: Arc<Clients<F>>,
+    lifetime: Lifetime,
+    loads: Loads,
+    loaded: AtomicU64,
+    load_failures: AtomicU64,
+}
+
+impl<F: PoolFabric> Clone for Cache<F> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+/// What a cache's clones have counted together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// What its clients have counted of the pool: hits, misses, evictions that they made.
+    pub pool: Stats,
+    /// Values that a loader gave.
+    pub loads: u64,
+    /// Loaders that failed, and values that could not be stored.
+    pub load_failures: u64,
+    /// What the pool's objects and metadata take, in bytes: an object weighs what it takes.
+    pub weight_bytes: u64,
+}
+
+impl Cache {
+    /// How a cache is made.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+}
+
+impl<F: PoolFabric> Cache<F> {
+    fn with<T>(
+        &self,
+        operation: impl FnMut(&mut crate::Client<F>) -> Result<T, CacheError>,
+        is_harmless: bool,
+    ) -> Result<T, Error> {
+        self.0.clients.with(operation, is_harmless)
+    }
+
+    /// The pool.
+    pub fn pool(&self) -> &Pool<F> {
+        self.0.clients.pool()
+    }
+
+    /// The value of `key`, if it is there.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        let mut value = Value::new();
+        Ok(self.get_into(key, &mut value)?.then(|| value.bytes().to_vec()))
+    }
+
+    /// Looks `key` up; on a hit, `true`, and its value is in `value`, whose memory is used again.
+    #[inline]
+    pub fn get_into(&self, key: &[u8], value: &mut Value) -> Result<bool, Error> {
+        let hit = self.with(|client| client.get_into(key, value), true)?;
+        if let (true, Lifetime::Idle(idle)) = (hit, self.0.lifetime) {
+            self.renew(key, value.meta(), idle)?;
+        }
+        Ok(hit)
+    }
+
+    /// Lets an object live on that was found, once a part of its idle time is over.
+    #[cold]
+    fn renew(&self, key: &[u8], found: Meta, idle: Duration) -> Result<(), Error> {
+        let idle_ms = milliseconds(idle);
+        let Some(at_ms) = found.expiry_ms else { return Ok(()) };
+        let renew = |client: &mut crate::Client<F>| {
+            let left_ms = at_ms.saturating_sub(client.now_ms()?);
+            match left_ms <= idle_ms - idle_ms / u64::from(RENEWED_AFTER) {
+                true => client.expire(key, Expiry::InMs(idle_ms), ExpireCondition::default()).map(drop),
+                false => Ok(()),
+            }
+        };
+        self.with(renew, true)
+    }
+
+    /// The values of many keys, which are looked up together.
+    pub fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, Error> {
+        let look = |client: &mut crate::Client<F>| {
+            let mut values = Vec::with_capacity(keys.len());
+            client.get_many(keys, |_, value| values.push(value.map(<[u8]>::to_vec)))?;
+            Ok(values)
+        };
+        self.with(look, true)
+    }
+
+    /// Whether `key` is there.
+    pub fn contains(&self, key: &[u8]) -> Result<bool, Error> {
+        self.with(|client| client.exists(key), true)
+    }
+
+    fn options(&self) -> SetOptions {
+        let expiry = match self.0.lifetime {
+            Lifetime::Unlimited => Expiry::Never,
+            Lifetime::Live(time) | Lifetime::Idle(time) => Expiry::InMs(milliseconds(time)),
+        };
+        SetOptions { expiry, ..SetOptions::default() }
+    }
+
+    /// Sets `key` to `value`, for the cache's time to live or to idle, if it has one.
+    pub fn set(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        self.set_with(key, value, &self.options()).map(drop)
+    }
+
+    /// Sets `key` to `value` for so long; less than a millisecond is one.
+    pub fn set_for(&self, key: &[u8], value: &[u8], time: Duration) -> Result<(), Error> {
+        let options = SetOptions { expiry: Expiry::InMs(milliseconds(time)), ..SetOptions::default() };
+        self.set_with(key, value, &options).map(drop)
+    }
+
+    /// Sets `key` to `value` if it is not there; whether it was set.
+    pub fn set_if_absent(&self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
+        let options = SetOptions { condition: Condition::IfAbsent, ..self.options() };
+        Ok(self.set_with(key, value, &options)?.stored)
+    }
+
+    /// Sets `key` to `value` under conditions or for a time, whatever the cache's are.
+    pub fn set_with(&self, key: &[u8], value: &[u8], options: &SetOptions) -> Result<SetOutcome, Error> {
+        self.with(|client| client.set_with(key, value, options), false)
+    }
+
+    /// Removes `key`; whether it was there.
+    pub fn delete(&self, key: &[u8]) -> Result<bool, Error> {
+        self.with(|client| client.delete(key), false)
+    }
+
+    /// Removes `key` and gives the value that was there.
+    pub fn take(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        self.with(|client| Ok(client.take(key)?.map(<[u8]>::to_vec)), false)
+    }
+
+    /// Adds `by` to the decimal integer at `key`, an absent one being 0; gives the sum. Keeps the time
+    /// that the key has.
+    ///
+    /// # Errors
+    /// [`Error::NotANumber`] if the value is another text, which is left alone.
+    pub fn increment(&self, key: &[u8], by: i64) -> Result<i64, Error> {
+        match self.with(|client| client.increment(key, by), false)? {
+            Number::Value(sum) => Ok(sum),
+            Number::NotANumber => Err(Error::NotANumber),
+            Number::Overflow => Err(Error::Overflow),
+        }
+    }
+
+    /// Appends to the value of `key`, an absent one being empty; gives the new length.
+    pub fn append(&self, key: &[u8], suffix: &[u8]) -> Result<usize, Error> {
+        self.with(|client| client.append(key, suffix), false)
+    }
+
+    /// Lets `key` expire after so long; whether it is there.
+    pub fn expire(&self, key: &[u8], time: Duration) -> Result<bool, Error> {
+        let expiry = Expiry::InMs(milliseconds(time));
+        let outcome = self.with(|client| client.expire(key, expiry, ExpireCondition::default()), false)?;
+        Ok(outcome != ExpireOutcome::Absent)
+    }
+
+    /// Lets `key` stay until it is evicted; whether it is there.
+    pub fn persist(&self, key: &[u8]) -> Result<bool, Error> {
+        let outcome = self.with(|client| client.expire(key, Expiry::Never, ExpireCondition::default()), false)?;
+        Ok(outcome != ExpireOutcome::Absent)
+    }
+
+    /// Objects in the pool, expired ones that nobody has found among them.
+    pub fn objects(&self) -> Result<u64, Error> {
+        self.with(|client| client.objects(), true)
+    }
+
+    /// Removes every key that was present when it began; gives how many it removed.
+    pub fn flush(&self) -> Result<u64, Error> {
+        self.with(|client| client.flush(), false)
+    }
+
+    /// All keys: see [`Keys`].
+    pub fn keys(&self) -> Keys<F> {
+        Keys::new(self.clone())
+    }
+
+    /// What was counted so far by this cache and its clones.
+    pub fn statistics(&self) -> Statistics {
+        Statistics {
+            pool: self.0.clients.stats(),
+            loads: self.0.loaded.load(Relaxed),
+            load_failures: self.0.load_failures.load(Relaxed),
+            weight_bytes: self.pool().used_bytes(),
+        }
+    }
+}
+
+/// A time on the pool's clock, which counts in milliseconds; at least one.
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX).max(1)
+}

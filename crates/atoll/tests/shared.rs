@@ -1,0 +1,312 @@
+//! The cache that threads share.
+
+#![forbid(unsafe_code)]
+
+use atoll::cache::load::LEASE_PREFIX;
+use atoll::cache::typed::{Plain, Serde};
+use atoll::{BuildError, Cache, Error, LoadError, Pool, PoolOptions, TypedError};
+use atoll_fabric::conformance::late::Late;
+use atoll_fabric::shm::ShmFabric;
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
+
+fn options() -> PoolOptions {
+    PoolOptions::default().capacity_bytes(16 << 20)
+}
+
+fn cache() -> Cache {
+    Cache::builder().build(&Pool::anonymous(&options()).unwrap()).unwrap()
+}
+
+#[test]
+fn operations_do_what_they_say() {
+    let cache = cache();
+    assert_eq!(cache.get(b"k").unwrap(), None);
+    cache.set(b"k", b"v").unwrap();
+    assert_eq!(cache.get(b"k").unwrap().unwrap(), b"v");
+    assert!(cache.contains(b"k").unwrap());
+    assert!(!cache.set_if_absent(b"k", b"w").unwrap());
+    assert_eq!(cache.append(b"k", b"w").unwrap(), 2);
+    let found = cache.get_many(&[b"k", b"absent", b"k"]).unwrap();
+    assert_eq!(found, [Some(b"vw".to_vec()), None, Some(b"vw".to_vec())]);
+    assert_eq!(cache.take(b"k").unwrap().unwrap(), b"vw");
+    assert!(!cache.delete(b"k").unwrap());
+    assert_eq!(cache.increment(b"n", 5).unwrap(), 5);
+    assert_eq!(cache.objects().unwrap(), 1);
+    assert_eq!(cache.flush().unwrap(), 1);
+    let statistics = cache.statistics();
+    assert_eq!((statistics.pool.hits, statistics.loads), (3, 0));
+    assert!(statistics.weight_bytes > 0);
+}
+
+#[test]
+fn an_increment_of_a_text_is_an_error_and_leaves_it_alone() {
+    let cache = cache();
+    cache.set(b"k", b"text").unwrap();
+    assert!(matches!(cache.increment(b"k", 1), Err(Error::NotANumber)));
+    assert_eq!(cache.get(b"k").unwrap().unwrap(), b"text");
+    cache.set(b"k", i64::MAX.to_string().as_bytes()).unwrap();
+    assert!(matches!(cache.increment(b"k", 1), Err(Error::Overflow)));
+}
+
+#[test]
+fn threads_beyond_the_places_of_the_pool_share_clients() {
+    let pool = Pool::anonymous(&options().clients_max(2)).unwrap();
+    let cache = Cache::builder().clients(8).build(&pool).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| {
+                for _ in 0..2000 {
+                    cache.increment(b"n", 1).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(cache.increment(b"n", 0).unwrap(), 16 * 2000);
+    // All places are taken, and come back with the last clone.
+    assert!(pool.client().is_err());
+    let other = cache.clone();
+    drop(cache);
+    assert_eq!(other.increment(b"n", 0).unwrap(), 16 * 2000);
+    drop(other);
+    let begun = Instant::now();
+    // The thread that tends may have them for a moment.
+    while pool.client().is_err() {
+        assert!(begun.elapsed() < Duration::from_secs(10), "the clients have not left");
+    }
+}
+
+#[test]
+fn one_thread_loads_what_all_miss() {
+    let (cache, loads, barrier) = (cache(), AtomicU32::new(0), Barrier::new(8));
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                barrier.wait();
+                for user in 0..10u32 {
+                    let load = || {
+                        loads.fetch_add(1, SeqCst);
+                        std::thread::sleep(Duration::from_millis(2));
+                        user.to_string().into_bytes()
+                    };
+                    let value = cache.get_with(&user.to_le_bytes(), load).unwrap();
+                    assert_eq!(value, user.to_string().as_bytes());
+                }
+            });
+        }
+    });
+    assert_eq!(loads.load(SeqCst), 10);
+    assert_eq!(cache.statistics().loads, 10);
+}
+
+#[test]
+fn an_error_of_a_loader_is_shared_and_sets_nothing() {
+    let (cache, loads, barrier) = (cache(), AtomicU32::new(0), Barrier::new(4));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                barrier.wait();
+                let load = || {
+                    loads.fetch_add(1, SeqCst);
+                    std::thread::sleep(Duration::from_millis(200));
+                    Err::<Vec<u8>, _>("no such user".to_owned())
+                };
+                match cache.try_get_with(b"k", load) {
+                    Err(LoadError::Loader(error)) => assert_eq!(*error, "no such user"),
+                    other => panic!("{other:?}"),
+                }
+            });
+        }
+    });
+    assert_eq!(loads.load(SeqCst), 1);
+    assert_eq!(cache.get(b"k").unwrap(), None);
+    assert_eq!(cache.try_get_with(b"k", || Ok::<_, Infallible>(b"v".to_vec())).unwrap(), b"v");
+}
+
+#[test]
+fn a_loader_that_panics_passes_its_turn() {
+    let (cache, barrier) = (cache(), Barrier::new(2));
+    std::thread::scope(|scope| {
+        let panics = scope.spawn(|| {
+            cache.get_with(b"k", || {
+                barrier.wait();
+                std::thread::sleep(Duration::from_millis(50));
+                panic!("as a test wants it")
+            })
+        });
+        barrier.wait();
+        assert_eq!(cache.get_with(b"k", || b"v".to_vec()).unwrap(), b"v");
+        assert!(panics.join().is_err());
+    });
+}
+
+#[test]
+fn of_all_processes_one_loads_and_when_it_dies_another_does() {
+    let pool = Pool::anonymous(&options()).unwrap();
+    // Each as another process has it.
+    let caches: Vec<Cache> = (0..4).map(|_| Cache::builder().clients(1).build(&pool).unwrap()).collect();
+    let loads = AtomicU32::new(0);
+    let load = || {
+        loads.fetch_add(1, SeqCst);
+        std::thread::sleep(Duration::from_millis(20));
+        Ok::<_, Infallible>(b"v".to_vec())
+    };
+    std::thread::scope(|scope| {
+        for cache in &caches {
+            scope.spawn(|| assert_eq!(cache.try_get_with_lease(b"k", Duration::from_secs(20), load).unwrap(), b"v"));
+        }
+    });
+    assert_eq!(loads.load(SeqCst), 1);
+    let lease = [LEASE_PREFIX, b"k"].concat();
+    assert!(!caches[0].contains(&lease).unwrap(), "the lease was given back");
+    // The one that has the lease is dead.
+    caches[0].delete(b"k").unwrap();
+    caches[0].set_for(&lease, b"", Duration::from_millis(100)).unwrap();
+    let begun = Instant::now();
+    assert_eq!(caches[1].try_get_with_lease(b"k", Duration::from_secs(20), load).unwrap(), b"v");
+    assert!(begun.elapsed() >= Duration::from_millis(90), "it was waited for");
+    assert_eq!(loads.load(SeqCst), 2);
+}
+
+#[test]
+fn objects_expire_after_the_time_of_the_cache() {
+    let pool = Pool::anonymous(&options()).unwrap();
+    let lives = Cache::builder().time_to_live(Duration::from_millis(300)).build(&pool).unwrap();
+    lives.set(b"k", b"v").unwrap();
+    lives.set_for(b"longer", b"v", Duration::from_secs(60)).unwrap();
+    assert!(lives.contains(b"k").unwrap());
+    std::thread::sleep(Duration::from_millis(320));
+    assert_eq!(lives.get(b"k").unwrap(), None);
+    assert!(lives.contains(b"longer").unwrap());
+    assert!(lives.expire(b"longer", Duration::from_millis(1)).unwrap());
+    assert!(!lives.expire(b"absent", Duration::from_secs(1)).unwrap());
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!(lives.get(b"longer").unwrap(), None);
+    let both = Cache::builder().time_to_live(Duration::from_secs(1)).time_to_idle(Duration::from_secs(1)).build(&pool);
+    assert!(matches!(both, Err(BuildError::BothTimes)));
+}
+
+#[test]
+fn a_lookup_renews_the_time_to_idle() {
+    let pool = Pool::anonymous(&options()).unwrap();
+    let idles = Cache::builder().time_to_idle(Duration::from_secs(2)).build(&pool).unwrap();
+    idles.set(b"asked", b"v").unwrap();
+    idles.set(b"not asked", b"v").unwrap();
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_millis(2500) {
+        assert!(idles.get(b"asked").unwrap().is_some());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(idles.get(b"not asked").unwrap(), None);
+    // Forty-odd lookups, and a write for each eighth of the time.
+    assert!(idles.statistics().pool.puts < 30, "{:?}", idles.statistics().pool.puts);
+}
+
+#[test]
+fn all_keys_come() {
+    let cache = cache();
+    for key in 0..5000u32 {
+        cache.set(&key.to_le_bytes(), b"v").unwrap();
+    }
+    let mut keys: Vec<Vec<u8>> = cache.keys().collect::<Result<_, _>>().unwrap();
+    keys.sort_unstable();
+    keys.dedup();
+    assert_eq!(keys.len(), 5000);
+}
+
+#[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+struct User {
+    name: String,
+    age: u32,
+}
+
+#[test]
+fn types_come_back_and_what_is_none_is_an_error() {
+    let bytes = cache();
+    let users = bytes.typed::<(u32, String), User, _>(Serde);
+    let (key, user) = ((7, "berlin".to_owned()), User { name: "alice".to_owned(), age: 30 });
+    users.set(&key, &user).unwrap();
+    assert_eq!(users.get(&key).unwrap().unwrap(), user);
+    assert_eq!(users.keys().map(Result::unwrap).collect::<Vec<_>>(), [(7, "berlin".to_owned())]);
+    assert_eq!(users.get_with(&(8, String::new()), || User { name: "bob".to_owned(), age: 1 }).unwrap().age, 1);
+    // Any bytes are a value, or an error that leaves them alone.
+    let raw_key = bytes.keys().next().unwrap().unwrap();
+    for length in 0..40 {
+        for seed in 0..20u8 {
+            let raw: Vec<u8> = (0..length).map(|index: u8| index.wrapping_mul(31).wrapping_add(seed * 13)).collect();
+            bytes.set(&raw_key, &raw).unwrap();
+            let key = if raw_key.first() == Some(&8) { (8, String::new()) } else { (7, "berlin".to_owned()) };
+            match users.get(&key) {
+                Ok(found) => assert!(found.is_some()),
+                Err(TypedError::Decode(_)) => assert_eq!(bytes.get(&raw_key).unwrap().unwrap(), raw),
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+    let texts = bytes.typed::<String, String, _>(Plain);
+    bytes.set(b"text", b"\xff").unwrap();
+    assert!(matches!(texts.get(&"text".to_owned()), Err(TypedError::Decode(_))));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn futures_load_once_and_one_that_is_dropped_passes_its_turn() {
+    let cache = cache().into_future().unwrap();
+    let loads = Arc::new(AtomicU32::new(0));
+    let tasks: Vec<_> = (0..64)
+        .map(|_| {
+            let (cache, loads) = (cache.clone(), loads.clone());
+            tokio::spawn(async move {
+                for user in 0..10u32 {
+                    let load = async {
+                        loads.fetch_add(1, SeqCst);
+                        tokio::time::sleep(Duration::from_millis(2)).await;
+                        user.to_string().into_bytes()
+                    };
+                    assert_eq!(cache.get_with(&user.to_le_bytes(), load).await.unwrap(), user.to_string().as_bytes());
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(loads.load(SeqCst), 10);
+    let hangs = {
+        let cache = cache.clone();
+        tokio::spawn(async move { cache.get_with(b"k", std::future::pending()).await })
+    };
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let waits = {
+        let cache = cache.clone();
+        tokio::spawn(async move { cache.get_with(b"k", async { b"v".to_vec() }).await.unwrap() })
+    };
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    hangs.abort();
+    assert_eq!(waits.await.unwrap(), b"v");
+}
+
+#[tokio::test]
+async fn futures_end_where_the_fabric_waits() {
+    let pool = Pool::create_on(&Late(ShmFabric::anonymous()), &options()).unwrap();
+    let blocking = Cache::builder().clients(2).build(&pool).unwrap();
+    let cache = blocking.clone().into_future().unwrap();
+    cache.set(b"k", b"v").await.unwrap();
+    assert_eq!(cache.get(b"k").await.unwrap().unwrap(), b"v");
+    assert_eq!(cache.increment(b"n", 2).await.unwrap(), 2);
+    assert_eq!(cache.get_with(b"l", async { b"w".to_vec() }).await.unwrap(), b"w");
+    // One that is dropped runs to its end.
+    let mut dropped = Box::pin(cache.set(b"dropped", b"v"));
+    let _ = poll_once(dropped.as_mut());
+    drop(dropped);
+    let begun = Instant::now();
+    while cache.get(b"dropped").await.unwrap().is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(10));
+    }
+    assert_eq!(blocking.get(b"l").unwrap().unwrap(), b"w");
+}
+
+fn poll_once<T: Future>(future: std::pin::Pin<&mut T>) -> std::task::Poll<T::Output> {
+    future.poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))
+}
