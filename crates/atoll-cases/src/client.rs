@@ -4,10 +4,8 @@ use crate::stops::Stops;
 use crate::subject::{Forged, Subject};
 use atoll_cache::{Cache, CacheError, Condition, Lasting, Number, Pooled, SetOptions, Value};
 use atoll_fabric::batch::Operation;
-use atoll_fabric::{
-    Address, Batch, Endpoint, Identity, Limits, Mailbox, Message, MessageError, Messenger, Origin, RegionAttributes,
-    Sender, VerbError,
-};
+use atoll_fabric::pass_on;
+use atoll_fabric::{Batch, Endpoint, Messenger, VerbError};
 use atoll_sim::history::{self, Call, Outcome, Seen};
 use atoll_sim::{History, Random, SimEndpoint};
 use std::rc::Rc;
@@ -134,109 +132,11 @@ impl Endpoint for Hesitant {
         self.stops.post(&self.inner, batch).await
     }
 
-    fn post_unawaited(&self, batch: &mut Batch) {
-        self.inner.post_unawaited(batch);
-    }
-
-    fn flush(&self) -> impl Future<Output = Result<(), VerbError>> {
-        self.inner.flush()
-    }
-
-    fn provide(&self, at: Address, bytes: u64) -> impl Future<Output = Result<bool, VerbError>> {
-        self.inner.provide(at, bytes)
-    }
-
-    fn discard(&self, at: Address, bytes: u64) -> impl Future<Output = Result<u64, VerbError>> {
-        self.inner.discard(at, bytes)
-    }
-
-    fn region_attributes(&self, node: u8) -> Option<RegionAttributes> {
-        self.inner.region_attributes(node)
-    }
-
-    fn wait(&self) {
-        self.inner.wait();
-    }
-
-    fn boot(&self) -> Option<u64> {
-        self.inner.boot()
-    }
-
-    fn provided(&self, node: u8) -> u64 {
-        self.inner.provided(node)
-    }
-
-    fn charge(&self, ns: u64) {
-        self.inner.charge(ns);
-    }
-
-    fn pause(&self, ns: u64) -> impl Future<Output = ()> {
-        self.inner.pause(ns)
-    }
-
-    fn now_ns(&self) -> u64 {
-        self.inner.now_ns()
-    }
-
-    fn unix_ms(&self) -> u64 {
-        self.inner.unix_ms()
-    }
-
-    fn agent_ms(&self) -> Option<u64> {
-        self.inner.agent_ms()
-    }
-
-    fn random(&self) -> u64 {
-        self.inner.random()
-    }
-
-    fn limits(&self) -> Limits {
-        self.inner.limits()
-    }
-
-    fn is_near(&self) -> bool {
-        self.inner.is_near()
-    }
-
-    fn identity(&self) -> Identity {
-        self.inner.identity()
-    }
-
-    fn origin(&self) -> Origin {
-        self.inner.origin()
-    }
-
-    fn is_dead(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>> {
-        self.inner.is_dead(who)
-    }
-
-    fn shut_out(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>> {
-        self.inner.shut_out(who)
-    }
-
-    fn fabric(&self) -> &'static str {
-        self.inner.fabric()
-    }
+    pass_on!(inner: post_unawaited flush provide discard region_attributes wait boot);
+    pass_on!(inner: provided charge pause now_ns unix_ms agent_ms random limits is_near);
+    pass_on!(inner: identity origin is_dead shut_out fabric);
 }
 
 impl Messenger for Hesitant {
-    fn mailbox(&self) -> Mailbox {
-        self.inner.mailbox()
-    }
-
-    fn sign(&self, sender: Sender) {
-        self.inner.sign(sender);
-    }
-
-    fn send(&self, to: Mailbox, bytes: &[u8]) -> Result<(), MessageError> {
-        self.inner.send(to, bytes)
-    }
-
-    fn receive(&self) -> impl Future<Output = Message> {
-        self.inner.receive()
-    }
-
-    fn receive_within(&self, ns: u64) -> impl Future<Output = Option<Message>> {
-        self.inner.receive_within(ns)
-    }
+    pass_on!(inner: mailbox sign send receive receive_within);
 }

@@ -33,6 +33,7 @@ pub mod endpoint;
 pub mod fabric;
 pub mod huge_pages;
 pub mod message;
+pub mod pass_on;
 pub mod peers;
 pub mod prefetch;
 pub mod purpose;

@@ -6,11 +6,9 @@
 
 use atoll_cache::cliquemap::wire::{self, Change, Condition, Head, Operation};
 use atoll_cache::cliquemap::{CliqueMapOptions, CliqueMapPool, Policy, Server};
+use atoll_fabric::pass_on;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
-use atoll_fabric::{
-    Address, Batch, Buffer, Clock, Endpoint, Identity, Limits, Mailbox, Message, MessageError, Messenger, Origin,
-    RegionAttributes, Sender, VerbError, run_ready,
-};
+use atoll_fabric::{Clock, Endpoint, Mailbox, Message, MessageError, Messenger, Sender, run_ready};
 use atoll_lab::load::{LoadOptions, Stream};
 use atoll_pool::Incarnation;
 use std::future::Future;
@@ -26,77 +24,9 @@ const CLIENT: Mailbox = Mailbox(1);
 struct Deaf(ShmEndpoint);
 
 impl Endpoint for Deaf {
-    fn post(&self, batch: &mut Batch) -> impl Future<Output = Result<(), VerbError>> {
-        self.0.post(batch)
-    }
-
-    fn read(&self, at: Address, into: Buffer) -> impl Future<Output = Result<Buffer, VerbError>> {
-        self.0.read(at, into)
-    }
-
-    fn post_unawaited(&self, batch: &mut Batch) {
-        self.0.post_unawaited(batch);
-    }
-
-    fn flush(&self) -> impl Future<Output = Result<(), VerbError>> {
-        self.0.flush()
-    }
-
-    fn pause(&self, ns: u64) -> impl Future<Output = ()> {
-        self.0.pause(ns)
-    }
-
-    fn now_ns(&self) -> u64 {
-        self.0.now_ns()
-    }
-
-    fn unix_ms(&self) -> u64 {
-        self.0.unix_ms()
-    }
-
-    fn agent_ms(&self) -> Option<u64> {
-        self.0.agent_ms()
-    }
-
-    fn random(&self) -> u64 {
-        self.0.random()
-    }
-
-    fn region_attributes(&self, node: u8) -> Option<RegionAttributes> {
-        self.0.region_attributes(node)
-    }
-
-    fn wait(&self) {
-        self.0.wait();
-    }
-
-    fn boot(&self) -> Option<u64> {
-        self.0.boot()
-    }
-
-    fn limits(&self) -> Limits {
-        self.0.limits()
-    }
-
-    fn identity(&self) -> Identity {
-        self.0.identity()
-    }
-
-    fn origin(&self) -> Origin {
-        self.0.origin()
-    }
-
-    fn is_dead(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>> {
-        self.0.is_dead(who)
-    }
-
-    fn shut_out(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>> {
-        self.0.shut_out(who)
-    }
-
-    fn fabric(&self) -> &'static str {
-        self.0.fabric()
-    }
+    pass_on!(0: post read post_unawaited flush pause now_ns unix_ms agent_ms random);
+    pass_on!(0: region_attributes wait boot limits identity origin is_dead shut_out);
+    pass_on!(0: fabric);
 }
 
 impl Messenger for Deaf {

@@ -5,10 +5,8 @@
 //! operations, which are in the middle of something, must not go on with what they had in common.
 //! So the gate is shut: whatever they post ends as for a client that was shut out.
 
-use atoll_fabric::{
-    Address, Batch, Buffer, Endpoint, FabricError, Identity, Intent, Limits, Origin, Purpose, RegionAttributes,
-    VerbError,
-};
+use atoll_fabric::pass_on;
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity, RegionAttributes, VerbError};
 use std::cell::Cell;
 use std::ops::Deref;
 
@@ -74,23 +72,9 @@ impl<E: Endpoint> Endpoint for Gate<E> {
         self.endpoint.flush().await
     }
 
-    #[inline(always)]
-    fn expect(&self, at: Address, bytes: u64, intent: Intent) -> bool {
-        self.endpoint.expect(at, bytes, intent)
-    }
-
-    #[inline(always)]
-    fn purpose(&self, purpose: Purpose) -> Purpose {
-        self.endpoint.purpose(purpose)
-    }
-
     async fn reach(&self, node: u8) -> Result<(), VerbError> {
         self.pass()?;
         self.endpoint.reach(node).await
-    }
-
-    fn export(&self, wanted: RegionAttributes) -> Result<Address, FabricError> {
-        self.endpoint.export(wanted)
     }
 
     fn reach_export(&self, at: Address) -> Result<RegionAttributes, VerbError> {
@@ -108,75 +92,6 @@ impl<E: Endpoint> Endpoint for Gate<E> {
         self.endpoint.discard(at, bytes).await
     }
 
-    fn region_attributes(&self, node: u8) -> Option<RegionAttributes> {
-        self.endpoint.region_attributes(node)
-    }
-
-    fn region_bytes(&self, node: u8) -> Option<u64> {
-        self.endpoint.region_bytes(node)
-    }
-
-    fn provided(&self, node: u8) -> u64 {
-        self.endpoint.provided(node)
-    }
-
-    fn note_provided(&self, node: u8, bytes: u64) {
-        self.endpoint.note_provided(node, bytes);
-    }
-
-    #[inline(always)]
-    fn charge(&self, ns: u64) {
-        self.endpoint.charge(ns);
-    }
-
-    fn wait(&self) {
-        self.endpoint.wait();
-    }
-
-    fn pause(&self, ns: u64) -> impl Future<Output = ()> {
-        self.endpoint.pause(ns)
-    }
-
-    #[inline(always)]
-    fn now_ns(&self) -> u64 {
-        self.endpoint.now_ns()
-    }
-
-    fn unix_ms(&self) -> u64 {
-        self.endpoint.unix_ms()
-    }
-
-    fn agent_ms(&self) -> Option<u64> {
-        self.endpoint.agent_ms()
-    }
-
-    fn boot(&self) -> Option<u64> {
-        self.endpoint.boot()
-    }
-
-    #[inline(always)]
-    fn random(&self) -> u64 {
-        self.endpoint.random()
-    }
-
-    #[inline(always)]
-    fn limits(&self) -> Limits {
-        self.endpoint.limits()
-    }
-
-    #[inline(always)]
-    fn is_near(&self) -> bool {
-        self.endpoint.is_near()
-    }
-
-    fn identity(&self) -> Identity {
-        self.endpoint.identity()
-    }
-
-    fn origin(&self) -> Origin {
-        self.endpoint.origin()
-    }
-
     async fn is_dead(&self, who: Identity) -> Result<bool, VerbError> {
         self.pass()?;
         self.endpoint.is_dead(who).await
@@ -187,7 +102,7 @@ impl<E: Endpoint> Endpoint for Gate<E> {
         self.endpoint.shut_out(who).await
     }
 
-    fn fabric(&self) -> &'static str {
-        self.endpoint.fabric()
-    }
+    pass_on!(endpoint: expect purpose export region_attributes region_bytes provided);
+    pass_on!(endpoint: note_provided charge wait pause now_ns unix_ms agent_ms boot random);
+    pass_on!(endpoint: limits is_near identity origin fabric);
 }

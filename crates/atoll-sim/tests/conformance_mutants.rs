@@ -3,7 +3,8 @@
 
 use atoll_fabric::batch::{Operation, Verb};
 use atoll_fabric::conformance::{self, Fixture, REGION_BYTES};
-use atoll_fabric::{Address, Batch, Endpoint, Identity, Kind, Limits, Origin, RegionAttributes, VerbError};
+use atoll_fabric::pass_on;
+use atoll_fabric::{Address, Batch, Endpoint, Identity, Kind, VerbError};
 use atoll_sim::sim::region;
 use atoll_sim::{Faults, Sim, SimEndpoint, SimOptions};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -223,60 +224,8 @@ impl Endpoint for Broken {
         }
     }
 
-    fn post_unawaited(&self, batch: &mut Batch) {
-        self.inner.post_unawaited(batch);
-    }
-
     async fn flush(&self) -> Result<(), VerbError> {
         if self.mutant == Mutant::NoFlush { Ok(()) } else { self.inner.flush().await }
-    }
-
-    async fn pause(&self, ns: u64) {
-        self.inner.pause(ns).await;
-    }
-
-    fn now_ns(&self) -> u64 {
-        self.inner.now_ns()
-    }
-
-    fn unix_ms(&self) -> u64 {
-        self.inner.unix_ms()
-    }
-
-    fn agent_ms(&self) -> Option<u64> {
-        self.inner.agent_ms()
-    }
-
-    fn random(&self) -> u64 {
-        self.inner.random()
-    }
-
-    fn region_attributes(&self, node: u8) -> Option<RegionAttributes> {
-        self.inner.region_attributes(node)
-    }
-
-    fn wait(&self) {
-        self.inner.wait();
-    }
-
-    fn boot(&self) -> Option<u64> {
-        self.inner.boot()
-    }
-
-    fn limits(&self) -> Limits {
-        self.inner.limits()
-    }
-
-    fn is_near(&self) -> bool {
-        self.inner.is_near()
-    }
-
-    fn identity(&self) -> Identity {
-        self.inner.identity()
-    }
-
-    fn origin(&self) -> Origin {
-        self.inner.origin()
     }
 
     fn is_dead(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>> {
@@ -292,6 +241,9 @@ impl Endpoint for Broken {
     fn fabric(&self) -> &'static str {
         "broken"
     }
+
+    pass_on!(inner: post_unawaited pause now_ns unix_ms agent_ms random region_attributes);
+    pass_on!(inner: wait boot limits is_near identity origin);
 }
 
 fn is_read(operation: &Operation) -> bool {

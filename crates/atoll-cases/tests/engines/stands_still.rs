@@ -8,10 +8,9 @@ use atoll_cache::objects::ObjectsPool;
 use atoll_cache::{Cache, SetOptions, Value};
 use atoll_cases::{Case, Stored, load};
 use atoll_fabric::batch::Operation;
+use atoll_fabric::pass_on;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
-use atoll_fabric::{
-    Address, Batch, Buffer, Endpoint, Identity, Intent, Limits, Origin, RegionAttributes, VerbError, run_ready,
-};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError, run_ready};
 use atoll_pool::registry::{Member, Protection};
 use atoll_pool::{ChunkState, Pool, chunks};
 use atoll_sim::{After, ClientId, Fault};
@@ -65,77 +64,9 @@ impl Endpoint for Counting {
         self.inner.read(at, into).await
     }
 
-    fn post_unawaited(&self, batch: &mut Batch) {
-        self.inner.post_unawaited(batch);
-    }
-
-    fn flush(&self) -> impl Future<Output = Result<(), VerbError>> {
-        self.inner.flush()
-    }
-
-    fn expect(&self, at: Address, bytes: u64, intent: Intent) -> bool {
-        self.inner.expect(at, bytes, intent)
-    }
-
-    fn pause(&self, ns: u64) -> impl Future<Output = ()> {
-        self.inner.pause(ns)
-    }
-
-    fn now_ns(&self) -> u64 {
-        self.inner.now_ns()
-    }
-
-    fn unix_ms(&self) -> u64 {
-        self.inner.unix_ms()
-    }
-
-    fn agent_ms(&self) -> Option<u64> {
-        self.inner.agent_ms()
-    }
-
-    fn random(&self) -> u64 {
-        self.inner.random()
-    }
-
-    fn region_attributes(&self, node: u8) -> Option<RegionAttributes> {
-        self.inner.region_attributes(node)
-    }
-
-    fn wait(&self) {
-        self.inner.wait();
-    }
-
-    fn boot(&self) -> Option<u64> {
-        self.inner.boot()
-    }
-
-    fn limits(&self) -> Limits {
-        self.inner.limits()
-    }
-
-    fn is_near(&self) -> bool {
-        self.inner.is_near()
-    }
-
-    fn identity(&self) -> Identity {
-        self.inner.identity()
-    }
-
-    fn origin(&self) -> Origin {
-        self.inner.origin()
-    }
-
-    fn is_dead(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>> {
-        self.inner.is_dead(who)
-    }
-
-    fn shut_out(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>> {
-        self.inner.shut_out(who)
-    }
-
-    fn fabric(&self) -> &'static str {
-        self.inner.fabric()
-    }
+    pass_on!(inner: post_unawaited flush expect pause now_ns unix_ms agent_ms random);
+    pass_on!(inner: region_attributes wait boot limits is_near identity origin is_dead);
+    pass_on!(inner: shut_out fabric);
 }
 
 /// A client protects chunks and stops. The evictor that emptied them must not READ all signals with

@@ -5,10 +5,8 @@
 //! here, and one that waits without polling never ends.
 
 use crate::fabric::BEGINNING_WORDS;
-use crate::{
-    Address, Batch, Buffer, CostClass, Endpoint, Fabric, FabricError, Identity, Intent, Limits, Origin, Reach,
-    RegionAttributes, Sharing, VerbError,
-};
+use crate::pass_on;
+use crate::{Address, Batch, Buffer, CostClass, Endpoint, Fabric, FabricError, Identity, Reach, Sharing, VerbError};
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::task::Poll;
@@ -155,16 +153,8 @@ impl<E: Endpoint> Endpoint for Late<E> {
         late(self.0.read(at, into))
     }
 
-    fn post_unawaited(&self, batch: &mut Batch) {
-        self.0.post_unawaited(batch);
-    }
-
     fn flush(&self) -> impl Future<Output = Result<(), VerbError>> {
         late(self.0.flush())
-    }
-
-    fn expect(&self, at: Address, bytes: u64, intent: Intent) -> bool {
-        self.0.expect(at, bytes, intent)
     }
 
     fn reach(&self, node: u8) -> impl Future<Output = Result<(), VerbError>> {
@@ -179,64 +169,12 @@ impl<E: Endpoint> Endpoint for Late<E> {
         late(self.0.discard(at, bytes))
     }
 
-    fn export(&self, wanted: RegionAttributes) -> Result<Address, FabricError> {
-        self.0.export(wanted)
-    }
-
-    fn reach_export(&self, at: Address) -> Result<RegionAttributes, VerbError> {
-        self.0.reach_export(at)
-    }
-
-    fn region_attributes(&self, node: u8) -> Option<RegionAttributes> {
-        self.0.region_attributes(node)
-    }
-
-    fn provided(&self, node: u8) -> u64 {
-        self.0.provided(node)
-    }
-
-    fn note_provided(&self, node: u8, bytes: u64) {
-        self.0.note_provided(node, bytes);
-    }
-
     fn wait(&self) {
         count_wait();
     }
 
     fn pause(&self, ns: u64) -> impl Future<Output = ()> {
         late(self.0.pause(ns))
-    }
-
-    fn now_ns(&self) -> u64 {
-        self.0.now_ns()
-    }
-
-    fn unix_ms(&self) -> u64 {
-        self.0.unix_ms()
-    }
-
-    fn agent_ms(&self) -> Option<u64> {
-        self.0.agent_ms()
-    }
-
-    fn boot(&self) -> Option<u64> {
-        self.0.boot()
-    }
-
-    fn random(&self) -> u64 {
-        self.0.random()
-    }
-
-    fn limits(&self) -> Limits {
-        self.0.limits()
-    }
-
-    fn identity(&self) -> Identity {
-        self.0.identity()
-    }
-
-    fn origin(&self) -> Origin {
-        self.0.origin()
     }
 
     fn is_dead(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>> {
@@ -247,7 +185,7 @@ impl<E: Endpoint> Endpoint for Late<E> {
         late(self.0.shut_out(who))
     }
 
-    fn fabric(&self) -> &'static str {
-        self.0.fabric()
-    }
+    pass_on!(0: post_unawaited expect export reach_export region_attributes provided);
+    pass_on!(0: note_provided now_ns unix_ms agent_ms boot random limits identity);
+    pass_on!(0: origin fabric);
 }
