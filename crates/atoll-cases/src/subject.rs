@@ -23,6 +23,18 @@ use std::sync::Arc;
 /// other.
 pub type Attendant = Box<dyn Fn(&Sim, Weak<()>)>;
 
+/// Opens a hole, if there is one to be opened. Without the feature `holes` nothing has any.
+macro_rules! open_hole {
+    ($of:expr, $hole:expr) => {{
+        #[cfg(feature = "holes")]
+        if let Some(hole) = $hole {
+            $of.open_hole(hole);
+        }
+        #[cfg(not(feature = "holes"))]
+        let _ = (&$of, $hole);
+    }};
+}
+
 /// An engine, and its own choices in a case.
 pub trait Subject: Clone + Debug + Default + 'static {
     /// What can be wrong with it.
@@ -158,12 +170,7 @@ impl Subject for Forged {
         if self.variant != Variant::default() {
             engine.set_variant(self.variant, AREA);
         }
-        #[cfg(feature = "holes")]
-        if let Some(hole) = hole {
-            engine.open_hole(hole);
-        }
-        #[cfg(not(feature = "holes"))]
-        let _ = hole;
+        open_hole!(engine, hole);
     }
 }
 
@@ -242,12 +249,7 @@ impl Subject for Dittoed {
     }
 
     fn prepare(&self, engine: &mut Self::Engine, hole: Option<Self::Hole>) {
-        #[cfg(feature = "holes")]
-        if let Some(hole) = hole {
-            engine.open_hole(hole);
-        }
-        #[cfg(not(feature = "holes"))]
-        let _ = (engine, hole);
+        open_hole!(engine, hole);
     }
 }
 
@@ -273,12 +275,7 @@ impl Subject for Stored {
     }
 
     fn prepare(&self, engine: &mut Self::Engine, hole: Option<Self::Hole>) {
-        #[cfg(feature = "holes")]
-        if let Some(hole) = hole {
-            engine.open_hole(hole);
-        }
-        #[cfg(not(feature = "holes"))]
-        let _ = (engine, hole);
+        open_hole!(engine, hole);
     }
 }
 
@@ -317,12 +314,7 @@ impl Subject for Queueing {
     }
 
     fn prepare(&self, engine: &mut Self::Engine, hole: Option<Self::Hole>) {
-        #[cfg(feature = "holes")]
-        if let Some(hole) = hole {
-            engine.open_hole(hole);
-        }
-        #[cfg(not(feature = "holes"))]
-        let _ = (engine, hole);
+        open_hole!(engine, hole);
     }
 }
 
@@ -370,12 +362,7 @@ impl Subject for Cliqued {
                 };
                 // The node may be lost before anything has begun.
                 let Ok(mut server) = server else { return };
-                #[cfg(feature = "holes")]
-                if let Some(hole) = hole {
-                    server.open_hole(hole);
-                }
-                #[cfg(not(feature = "holes"))]
-                let _ = hole;
+                open_hole!(server, hole);
                 // One whose node is lost is over, and its clients find that out.
                 if server.serve(|| clients.strong_count() > 0).await.is_ok() {
                     place.set(Some(server));
@@ -385,11 +372,6 @@ impl Subject for Cliqued {
     }
 
     fn prepare(&self, engine: &mut Self::Engine, hole: Option<Self::Hole>) {
-        #[cfg(feature = "holes")]
-        if let Some(hole) = hole {
-            engine.open_hole(hole);
-        }
-        #[cfg(not(feature = "holes"))]
-        let _ = (engine, hole);
+        open_hole!(engine, hole);
     }
 }
