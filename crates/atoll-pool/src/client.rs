@@ -36,14 +36,6 @@ const TOKENS_AT_ONCE: u64 = 1 << 20;
 /// Descriptors READ at once.
 const DESCRIPTORS_AT_ONCE: u32 = 1024;
 
-/// Why a client is lost.
-struct Loss {
-    /// What the operation met that noticed first.
-    cause: VerbError,
-    /// What all others are told.
-    told: VerbError,
-}
-
 /// A client of a pool: one thread's endpoint and its place among the clients.
 pub struct Client<E: Endpoint> {
     /// Its way to the pool's memory.
@@ -73,7 +65,6 @@ pub struct Client<E: Endpoint> {
     pub(crate) unreported: Cell<Repaired>,
     /// Whether a client has died since everything was counted.
     counts_estimated: Cell<bool>,
-    lost: RefCell<Option<Loss>>,
     upkeep: Cell<Upkeep>,
     in_flight: InFlight,
     /// One operation at a time makes a round.
@@ -129,7 +120,6 @@ impl<E: Endpoint> Client<E> {
             out_of_use: Cell::new(0),
             unreported: Cell::default(),
             counts_estimated: Cell::new(false),
-            lost: RefCell::new(None),
             upkeep: Cell::default(),
             in_flight: InFlight::default(),
             round: Lender::new(()),
@@ -327,18 +317,18 @@ impl<E: Endpoint> Client<E> {
     /// # Errors
     /// Why not, once it is lost.
     pub fn usable(&self) -> Result<(), VerbError> {
-        self.lost.borrow().as_ref().map_or(Ok(()), |loss| Err(loss.told.clone()))
+        self.endpoint.pass()
     }
 
     /// The failure by which it was lost, which one operation met, if it is: the others are told that
     /// it was shut out.
     pub fn cause_of_loss(&self) -> Option<VerbError> {
-        self.lost.borrow().as_ref().map(|loss| loss.cause.clone())
+        self.endpoint.cause()
     }
 
     /// Whether the fabric has failed it, or it was shut out.
     pub fn is_lost(&self) -> bool {
-        self.lost.borrow().is_some()
+        self.endpoint.is_shut()
     }
 
     /// After most failures of the fabric a verb of this client may still land, and what it holds is
@@ -346,14 +336,7 @@ impl<E: Endpoint> Client<E> {
     #[cold]
     pub fn note_failure(&self, error: &VerbError) {
         if !error.took_no_effect() {
-            let mut lost = self.lost.borrow_mut();
-            let loss = lost.get_or_insert_with(|| Loss { cause: error.clone(), told: VerbError::Fenced });
-            // A fork must be told what it is, not to join again.
-            if *error == VerbError::Forked {
-                loss.told = VerbError::Forked;
-            }
-            drop(lost);
-            self.endpoint.shut();
+            self.endpoint.note(error);
             self.operations_to_round.set(1);
         }
     }

@@ -2,37 +2,83 @@
 //!
 //! When the fabric has failed one operation of a client, what that one had posted may still land,
 //! so that the client is lost: others repair what it holds once it is shut out. Its other
-//! operations, which are in the middle of something, must not go on with what they had in common.
-//! So the gate is shut: whatever they post ends as for a client that was shut out.
+//! operations, which are in the middle of something, must not go on with what they had in common; and
+//! it must not leave as if it had put everything back, although nobody may have heard of the failure:
+//! the future of that operation was dropped. So the gate shuts: whatever is posted afterwards ends as
+//! for a client that was shut out.
 
 use atoll_fabric::pass_on;
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity, RegionAttributes, VerbError};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ops::Deref;
+
+/// Why a client is lost.
+#[derive(Debug)]
+struct Loss {
+    /// What the operation met that noticed first.
+    cause: VerbError,
+    /// What all others are told.
+    told: VerbError,
+}
 
 /// An endpoint that can be shut.
 #[derive(Debug)]
 pub struct Gate<E> {
     endpoint: E,
     is_shut: Cell<bool>,
+    loss: RefCell<Option<Loss>>,
 }
 
 impl<E> Gate<E> {
     /// An open one.
     pub(crate) fn new(endpoint: E) -> Self {
-        Self { endpoint, is_shut: Cell::new(false) }
+        Self { endpoint, is_shut: Cell::new(false), loss: RefCell::new(None) }
     }
 
-    /// Shuts it for good.
-    pub(crate) fn shut(&self) {
+    /// Whether it is shut.
+    pub(crate) fn is_shut(&self) -> bool {
+        self.is_shut.get()
+    }
+
+    /// What the operation met by which it was shut, if it is.
+    pub(crate) fn cause(&self) -> Option<VerbError> {
+        self.loss.borrow().as_ref().map(|loss| loss.cause.clone())
+    }
+
+    /// Shuts it for good after a failure, unless that took no effect.
+    #[cold]
+    pub(crate) fn note(&self, error: &VerbError) {
+        if error.took_no_effect() {
+            return;
+        }
         self.is_shut.set(true);
+        let mut loss = self.loss.borrow_mut();
+        let loss = loss.get_or_insert_with(|| Loss { cause: error.clone(), told: VerbError::Fenced });
+        // A fork must be told what it is, not to join again.
+        if *error == VerbError::Forked {
+            loss.told = VerbError::Forked;
+        }
     }
 
     /// # Errors
-    /// [`VerbError::Fenced`] if it is shut.
+    /// Why not, if it is shut.
     #[inline(always)]
-    fn pass(&self) -> Result<(), VerbError> {
-        if self.is_shut.get() { Err(VerbError::Fenced) } else { Ok(()) }
+    pub(crate) fn pass(&self) -> Result<(), VerbError> {
+        if self.is_shut.get() { Err(self.told()) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn told(&self) -> VerbError {
+        self.loss.borrow().as_ref().map_or(VerbError::Fenced, |loss| loss.told.clone())
+    }
+
+    /// The same outcome, which shuts the gate if it is a failure.
+    #[inline(always)]
+    fn noted<T>(&self, outcome: Result<T, VerbError>) -> Result<T, VerbError> {
+        if let Err(error) = &outcome {
+            self.note(error);
+        }
+        outcome
     }
 }
 
@@ -49,13 +95,15 @@ impl<E: Endpoint> Endpoint for Gate<E> {
     #[inline(always)]
     async fn post(&self, batch: &mut Batch) -> Result<(), VerbError> {
         self.pass()?;
-        self.endpoint.post(batch).await
+        let posted = self.endpoint.post(batch).await;
+        self.noted(posted)
     }
 
     #[inline(always)]
     async fn read(&self, at: Address, into: Buffer) -> Result<Buffer, VerbError> {
         self.pass()?;
-        self.endpoint.read(at, into).await
+        let read = self.endpoint.read(at, into).await;
+        self.noted(read)
     }
 
     #[inline(always)]
@@ -69,7 +117,8 @@ impl<E: Endpoint> Endpoint for Gate<E> {
 
     async fn flush(&self) -> Result<(), VerbError> {
         self.pass()?;
-        self.endpoint.flush().await
+        let flushed = self.endpoint.flush().await;
+        self.noted(flushed)
     }
 
     async fn reach(&self, node: u8) -> Result<(), VerbError> {
