@@ -1,8 +1,8 @@
 //! Operations that run to their end, whether their futures are awaited or dropped.
 //!
-//! Over a fabric that waits, an operation has verbs under way whose outcome nobody knows before they
-//! end: whoever forgot it there would have to find out, or leak what it holds. So the operation is
-//! its client's, and the future that a caller has only looks on:
+//! Over a fabric that waits, an operation has verbs under way whose outcome nobody knows before
+//! they end: whoever forgot it there would have to find out, or leak what it holds. So the
+//! operation is its client's, and the future that a caller has only looks on:
 //!
 //! | the caller | the operation |
 //! |---|---|
@@ -10,9 +10,9 @@
 //! | drops it before the first poll | never begins |
 //! | drops it later | goes on whenever the client does anything, and ends before the client leaves |
 //!
-//! The operation has a key, a value and room for results of its own, which cost a copy. Where memory
-//! is near an operation ends at its first poll, nothing can be dropped on the way, and clients do
-//! without this.
+//! The operation has a key, a value and room for results of its own, which cost a copy. Where
+//! memory is near an operation ends at its first poll, nothing can be dropped on the way, and
+//! clients do without this.
 
 use crate::audit::Audit;
 use crate::{CacheError, Change, Engine, Lookup, Meta, Pooled, Stats, Value};

@@ -81,8 +81,8 @@ struct Player<'a, G: Engine + 'static, R: Recorder> {
     is_lost: &'a dyn Fn() -> bool,
     number: u32,
     history: &'a R,
-    /// What was dropped, with how many operations the engine must have ended of those that were left
-    /// until it is over.
+    /// What was dropped, with how many operations the engine must have ended of those that were
+    /// left until it is over.
     dropped: RefCell<Vec<(u64, R::Pending)>>,
 }
 

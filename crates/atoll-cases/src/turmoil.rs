@@ -167,8 +167,8 @@ impl<S: Subject> Turmoil<S> {
         Self { case, faults, liberties, fencing, times, reach, successors, resized_chunks, sparse }
     }
 
-    /// The same with so many operations of each client under way at once. At least one of each, and at
-    /// so many keys that the checker can put in order what meets at one.
+    /// The same with so many operations of each client under way at once. At least one of each, and
+    /// at so many keys that the checker can put in order what meets at one.
     pub fn with_lanes(mut self, lanes: u64) -> Self {
         let load = &mut self.case.load;
         if lanes > 1 {

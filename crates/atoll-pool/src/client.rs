@@ -320,8 +320,8 @@ impl<E: Endpoint> Client<E> {
         self.endpoint.pass()
     }
 
-    /// The failure by which it was lost, which one operation met, if it is: the others are told that
-    /// it was shut out.
+    /// The failure by which it was lost, which one operation met, if it is: the others are told
+    /// that it was shut out.
     pub fn cause_of_loss(&self) -> Option<VerbError> {
         self.endpoint.cause()
     }

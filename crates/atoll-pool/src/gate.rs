@@ -2,10 +2,10 @@
 //!
 //! When the fabric has failed one operation of a client, what that one had posted may still land,
 //! so that the client is lost: others repair what it holds once it is shut out. Its other
-//! operations, which are in the middle of something, must not go on with what they had in common; and
-//! it must not leave as if it had put everything back, although nobody may have heard of the failure:
-//! the future of that operation was dropped. So the gate shuts: whatever is posted afterwards ends as
-//! for a client that was shut out.
+//! operations, which are in the middle of something, must not go on with what they had in common;
+//! and it must not leave as if it had put everything back, although nobody may have heard of the
+//! failure: the future of that operation was dropped. So the gate shuts: whatever is posted
+//! afterwards ends as for a client that was shut out.
 
 use atoll_fabric::pass_on;
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity, RegionAttributes, VerbError};

@@ -27,8 +27,8 @@ use crate::retirement::{self, DISCARDS_IN_ROUND};
 use crate::{ChunkState, PoolError, read_word};
 use atoll_fabric::{Batch, Endpoint, VerbError};
 
-/// For how many of the times after which one is suspected a client looks at all others, after one was
-/// shut out.
+/// For how many of the times after which one is suspected a client looks at all others, after one
+/// was shut out.
 const THOROUGH: u64 = 4;
 
 /// What a repair came to.

@@ -106,7 +106,8 @@ fn another_protocol_is_served_by_the_same_server() {
     assert_eq!(second.call("get k"), "v");
     assert_eq!(second.call("get absent"), "nothing");
     assert_eq!(Peer::connect(address).line(), "too many");
-    // A pipeline whose replies are longer than a batch's, a command in pieces, and one that is none.
+    // A pipeline whose replies are longer than a batch's, a command in pieces, and one that is
+    // none.
     let value = "x".repeat(100_000);
     assert_eq!(first.call(&format!("set big {value}")), "done");
     first.0.get_mut().write_all(&[b"get big\n".repeat(40), b"get".to_vec()].concat()).unwrap();

@@ -1,8 +1,8 @@
 //! What a GET of the cache that threads share costs beside one of a bare client:
 //! `cargo bench -p atoll --bench shared`.
 //!
-//! Both in turn, in blocks of a million GETs of a thousand keys of 100 bytes; printed are medians of
-//! the blocks in nanoseconds, with one thread and with two at once.
+//! Both in turn, in blocks of a million GETs of a thousand keys of 100 bytes; printed are medians
+//! of the blocks in nanoseconds, with one thread and with two at once.
 
 use atoll::{Cache, Pool, PoolOptions, Value};
 use std::time::Instant;
@@ -27,7 +27,8 @@ fn median(mut blocks: Vec<f64>) -> f64 {
     blocks[blocks.len() / 2]
 }
 
-/// Medians of the bare client, of the shared cache with a place for the value, and with a new vector.
+/// Medians of the bare client, of the shared cache with a place for the value, and with a new
+/// vector.
 fn measured(pool: &Pool, cache: &Cache) -> [f64; 3] {
     let (mut client, mut value) = (pool.client().expect("there is a place"), Value::new());
     let mut blocks = [const { Vec::new() }; 3];

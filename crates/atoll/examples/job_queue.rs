@@ -1,8 +1,8 @@
 //! Two processes take jobs from a queue in the pool and share their results: `cargo run --release
 //! --example job_queue`.
 //!
-//! A job is a number, handed out by a counter. What it comes to is stored under the job's name, and a
-//! part that several jobs need is worked out by one process: the other one waits for its lease.
+//! A job is a number, handed out by a counter. What it comes to is stored under the job's name, and
+//! a part that several jobs need is worked out by one process: the other one waits for its lease.
 
 use atoll::{Cache, Pool, PoolOptions};
 use std::convert::Infallible;

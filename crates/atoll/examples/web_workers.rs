@@ -1,5 +1,5 @@
-//! A web server with a thread for each of a few workers, which share a cache of what a slow database
-//! says: `cargo run --release --example web_workers`.
+//! A web server with a thread for each of a few workers, which share a cache of what a slow
+//! database says: `cargo run --release --example web_workers`.
 //!
 //! It asks itself a thousand times for ten users. The database is asked once for each of them.
 

@@ -16,8 +16,8 @@ use atoll_fabric::{Endpoint, block_on_with};
 /// The cache under the server, whichever engine its pool has, with methods that are futures.
 pub type Operations<F = AddressedFabric> = atoll_cache::Cache<Chosen<EndpointOf<F>>>;
 
-/// A client of a pool: the quickest way to it, for one thread at a time. Dropping it gives its place
-/// back. [`Cache`](crate::Cache) is for many threads.
+/// A client of a pool: the quickest way to it, for one thread at a time. Dropping it gives its
+/// place back. [`Cache`](crate::Cache) is for many threads.
 pub struct Client<F: PoolFabric = AddressedFabric> {
     client: Operations<F>,
     /// The value of the last hit, whose memory is used again.
@@ -37,8 +37,8 @@ impl<F: PoolFabric> Client<F> {
         Self { client, value: Value::new(), _pool: pool }
     }
 
-    /// The operations underneath, whose methods are futures. A named pool outlives a reboot of its host only if a [`Pool`] is kept
-    /// until the client is dropped.
+    /// The operations underneath, whose methods are futures. A named pool outlives a reboot of its
+    /// host only if a [`Pool`] is kept until the client is dropped.
     pub fn into_operations(self) -> Operations<F> {
         self.client
     }
@@ -179,7 +179,8 @@ impl<F: PoolFabric> Client<F> {
         block_on_with(|| wait(&self.client), self.client.tend())
     }
 
-    /// The pool's clock, which times are told by: milliseconds since the Unix epoch, never going back.
+    /// The pool's clock, which times are told by: milliseconds since the Unix epoch, never going
+    /// back.
     pub fn now_ms(&mut self) -> Result<u64, CacheError> {
         block_on_with(|| wait(&self.client), self.client.now_ms())
     }

@@ -37,10 +37,10 @@
 //!
 //! Two processes share a cache by its name: see `examples/two_processes.rs`.
 //!
-//! Whoever writes makes room; nothing is done ahead. Operations also look after clients whose process
-//! died, and reclaim what they held. In a program that is idle a thread of the [`Cache`] does; a
-//! program with bare [`Client`]s calls [`Client::tend`] now and then. A process that forks must open
-//! the pool anew in the child.
+//! Whoever writes makes room; nothing is done ahead. Operations also look after clients whose
+//! process died, and reclaim what they held. In a program that is idle a thread of the [`Cache`]
+//! does; a program with bare [`Client`]s calls [`Client::tend`] now and then. A process that forks
+//! must open the pool anew in the child.
 #![forbid(unsafe_code)]
 
 pub mod cache;

@@ -243,8 +243,8 @@ impl<F: PoolFabric> Pool<F> {
         self.0.endpoint()
     }
 
-    /// A new client, for one thread at a time: the quickest way to the pool. See [`Cache`](crate::Cache)
-    /// for many threads.
+    /// A new client, for one thread at a time: the quickest way to the pool. See
+    /// [`Cache`](crate::Cache) for many threads.
     pub fn client(&self) -> Result<Client<F>, OpenError> {
         Ok(Client::new(atoll_cache::Cache::new(self.0.join()?), self.clone()))
     }

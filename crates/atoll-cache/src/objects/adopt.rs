@@ -41,8 +41,8 @@ impl<E: Endpoint> Core<E> {
             let cells = self.all_cells().await?;
             let index_of =
                 |block: Block| all.iter().copied().find(|index| self.block_of(chunk, class, *index) == block);
-            // Whoever tries has a block only if its record has the tag still: a client that was slow
-            // may have told of one of an earlier life of the chunk.
+            // Whoever tries has a block only if its record has the tag still: a client that was
+            // slow may have told of one of an earlier life of the chunk.
             let has = |cell: &Cell| match index_of(cell.block) {
                 Some(index) => cell.state == CellState::Won || before.lying[index].tag() == Some(cell.tag),
                 None => false,

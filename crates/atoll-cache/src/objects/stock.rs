@@ -131,7 +131,8 @@ pub(super) struct Stock {
     aging: Vec<(Held, Grace)>,
     cells: [Use; CELLS],
     words: [u64; CELLS],
-    /// Whether each is just WRITTEN by [`Core::tell_cells`], so that no other WRITE may be under way.
+    /// Whether each is just WRITTEN by [`Core::tell_cells`], so that no other WRITE may be under
+    /// way.
     is_told: [bool; CELLS],
 }
 

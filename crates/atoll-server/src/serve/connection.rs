@@ -3,9 +3,10 @@
 //! Invariants:
 //! - Batches of one connection run one after the other, and so do the commands of a batch: replies
 //!   are in order. Batches of different connections may be under way at once.
-//! - A batch ends early when its replies reach [`OUTPUT_BYTES_MAX`](super::protocol::OUTPUT_BYTES_MAX): they are sent before anything
-//!   more is run or read. So a peer that sends and does not read costs memory for one batch and one
-//!   reply, and its own sending comes to a halt.
+//! - A batch ends early when its replies reach
+//!   [`OUTPUT_BYTES_MAX`](super::protocol::OUTPUT_BYTES_MAX): they are sent before anything more is
+//!   run or read. So a peer that sends and does not read costs memory for one batch and one reply,
+//!   and its own sending comes to a halt.
 //! - Replies leave after the batches of all connections that were ready together, if they are
 //!   short; nobody waits for more than these.
 //! - A connection that waits for its peer holds no buffer, unless a command has arrived in part.

@@ -31,7 +31,8 @@ const STATS: usize = Stats::COUNT;
 /// What one worker counts.
 #[derive(Clone, Debug)]
 pub struct Tally {
-    /// Commands that were run, in the order of [`Protocol::COMMANDS`](super::protocol::Protocol::COMMANDS).
+    /// Commands that were run, in the order of
+    /// [`Protocol::COMMANDS`](super::protocol::Protocol::COMMANDS).
     pub calls: Box<[u64]>,
     /// Replies that were errors.
     pub errors: u64,

@@ -138,8 +138,8 @@ impl Server {
         self.stopper.clone()
     }
 
-    /// Serves peers that speak `protocol` until it is stopped. `facts` are those of the pool. `client` makes the client of
-    /// worker `0 .. options.threads`, on its thread.
+    /// Serves peers that speak `protocol` until it is stopped. `facts` are those of the pool.
+    /// `client` makes the client of worker `0 .. options.threads`, on its thread.
     pub fn run<P, G, E, F>(self, protocol: P, facts: PoolFacts, client: F) -> Result<(), ServeError>
     where
         P: Protocol,

@@ -34,8 +34,9 @@ pub trait Protocol: Copy + Send + Sync + 'static {
     /// Bytes that the command has, at the least, of which a part has arrived.
     fn bytes_expected(state: &Self::State) -> usize;
 
-    /// Runs the commands that stand in `input` from `start` on, and moves `start` behind each that it
-    /// has run, until more must arrive, or the replies in `output` have [`OUTPUT_BYTES_MAX`] bytes.
+    /// Runs the commands that stand in `input` from `start` on, and moves `start` behind each that
+    /// it has run, until more must arrive, or the replies in `output` have [`OUTPUT_BYTES_MAX`]
+    /// bytes.
     fn run<G: Engine>(
         state: &mut Self::State,
         scratch: &mut Self::Scratch,

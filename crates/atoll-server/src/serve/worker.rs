@@ -1,10 +1,10 @@
 //! One thread with one client of the cache, and the connections that live on it.
 //!
-//! The client is made on its thread and never leaves it, so it need not be `Send`. Over shared memory
-//! an operation never waits, so batches of commands run one after the other. Where the fabric
-//! waits, batches of different connections are under way at once, and each asks the fabric again
-//! and again until its own verbs have ended ([`Asking`]), while the worker looks after its other
-//! connections in between.
+//! The client is made on its thread and never leaves it, so it need not be `Send`. Over shared
+//! memory an operation never waits, so batches of commands run one after the other. Where the
+//! fabric waits, batches of different connections are under way at once, and each asks the fabric
+//! again and again until its own verbs have ended ([`Asking`]), while the worker looks after its
+//! other connections in between.
 //!
 //! A client that was shut out is replaced. What is under way on the old one ends in its error, and
 //! the old one goes with the last such batch.

@@ -47,18 +47,20 @@ impl Builder {
         self
     }
 
-    /// Objects expire so long after they were set or found last; found by this cache and its clones:
-    /// what another process does with the same pool is its own. A lookup renews the time once an
-    /// eighth of it is over, which costs a write; between two renewals, and where no time to idle is
-    /// given, lookups cost what they always do. Many keys at once ([`Cache::get_many`]) renew nothing.
+    /// Objects expire so long after they were set or found last; found by this cache and its
+    /// clones: what another process does with the same pool is its own. A lookup renews the time
+    /// once an eighth of it is over, which costs a write; between two renewals, and where no time
+    /// to idle is given, lookups cost what they always do. Many keys at once ([`Cache::get_many`])
+    /// renew nothing.
     pub fn time_to_idle(mut self, time: Duration) -> Self {
         self.idle = Some(time);
         self
     }
 
-    /// Clients that the cache has of the pool at most: so many threads use it at once, others wait. By
-    /// default one for each processor, 16 at most. They join when they are needed; each takes a place of
-    /// the pool (`clients_max`). Where there is none left, threads share those that there are.
+    /// Clients that the cache has of the pool at most: so many threads use it at once, others wait.
+    /// By default one for each processor, 16 at most. They join when they are needed; each takes a
+    /// place of the pool (`clients_max`). Where there is none left, threads share those that there
+    /// are.
     pub fn clients(mut self, clients: usize) -> Self {
         self.clients = clients.max(1);
         self

@@ -1,8 +1,8 @@
 //! The few clients of a pool that the threads of a process share.
 //!
-//! A thread tries the client of its own number first, so that threads meet seldom; if another thread
-//! has that one, the next that is free. If none is, one more client joins, up to as many as are
-//! wanted; and where the pool has no place for it, the thread waits for its own.
+//! A thread tries the client of its own number first, so that threads meet seldom; if another
+//! thread has that one, the next that is free. If none is, one more client joins, up to as many as
+//! are wanted; and where the pool has no place for it, the thread waits for its own.
 //!
 //! | the client was | then |
 //! |---|---|
@@ -101,8 +101,8 @@ impl<F: PoolFabric> Clients<F> {
         free.or_else(|| self.join_another()).unwrap_or_else(|| self.slots[own].lock())
     }
 
-    /// One more client, if there may be one more and the pool has a place for it. One thread asks at a
-    /// time; once there was no place nobody asks again, for to be refused takes long.
+    /// One more client, if there may be one more and the pool has a place for it. One thread asks
+    /// at a time; once there was no place nobody asks again, for to be refused takes long.
     fn join_another(&self) -> Option<Locked<'_, F>> {
         let mut may_join = self.may_join.try_lock().ok().filter(|may_join| **may_join)?;
         let next = self.joined.load(Relaxed);

@@ -1,7 +1,7 @@
 //! The same operations as futures, for programs with an executor of any kind.
 //!
-//! Where memory is near, an operation ends at its first poll and never waits, but for the moment that
-//! another thread has the same client. Where the fabric waits, a thread of the cache does the
+//! Where memory is near, an operation ends at its first poll and never waits, but for the moment
+//! that another thread has the same client. Where the fabric waits, a thread of the cache does the
 //! operation and wakes the task: the executor's threads are never blocked. A future that is dropped
 //! before its end leaves an operation that was handed over to run to its end.
 
@@ -206,8 +206,8 @@ impl<F: PoolFabric> Cache<F> {
         self.cache.statistics()
     }
 
-    /// As [`Cache::get_with`](super::Cache::get_with), with a loader that is a future. If it is dropped
-    /// the turn passes to a task that waits.
+    /// As [`Cache::get_with`](super::Cache::get_with), with a loader that is a future. If it is
+    /// dropped the turn passes to a task that waits.
     pub async fn get_with(&self, key: &[u8], load: impl Future<Output = Vec<u8>>) -> Result<Vec<u8>, Error> {
         match self.try_get_with(key, async { Ok::<_, Infallible>(load.await) }).await {
             Ok(value) => Ok(value),

@@ -2,8 +2,8 @@
 //!
 //! Threads that miss the same key at the same time wait for the first of them, which loads it. A
 //! loader that panics, or whose future is dropped, passes its turn to one that waits. No lock is
-//! held while a loader runs, so that it may use the cache itself; but not for the key that it loads:
-//! that would wait for itself.
+//! held while a loader runs, so that it may use the cache itself; but not for the key that it
+//! loads: that would wait for itself.
 //!
 //! Across processes, whoever asks for it takes a **lease** first: a key of its own in the pool,
 //! [`LEASE_PREFIX`] and the key, set if it is absent, for a limited time. Others look from time to
@@ -143,8 +143,8 @@ impl Drop for Loader<'_> {
     }
 }
 
-/// What somebody who waited makes of an end: nothing, if the turn passes to him, or if the error is of
-/// another kind than his loader's.
+/// What somebody who waited makes of an end: nothing, if the turn passes to him, or if the error is
+/// of another kind than his loader's.
 pub(super) fn shared<E: Send + Sync + 'static>(ending: Option<Ending>) -> Option<Result<Vec<u8>, LoadError<E>>> {
     match ending? {
         Ending::Value(value) => Some(Ok(value.to_vec())),
@@ -153,8 +153,8 @@ pub(super) fn shared<E: Send + Sync + 'static>(ending: Option<Ending>) -> Option
 }
 
 impl<F: PoolFabric> Cache<F> {
-    /// The value of `key`; where it is not there, what `load` gives, which is then set. Of threads that
-    /// miss a key at the same time one loads it, and all have the value.
+    /// The value of `key`; where it is not there, what `load` gives, which is then set. Of threads
+    /// that miss a key at the same time one loads it, and all have the value.
     pub fn get_with(&self, key: &[u8], load: impl FnOnce() -> Vec<u8>) -> Result<Vec<u8>, Error> {
         match self.try_get_with(key, || Ok::<_, Infallible>(load())) {
             Ok(value) => Ok(value),
@@ -163,7 +163,8 @@ impl<F: PoolFabric> Cache<F> {
         }
     }
 
-    /// The same with a loader that may fail: nothing is set then, and all that waited have its error.
+    /// The same with a loader that may fail: nothing is set then, and all that waited have its
+    /// error.
     pub fn try_get_with<E: Send + Sync + 'static>(
         &self,
         key: &[u8],
@@ -191,8 +192,9 @@ impl<F: PoolFabric> Cache<F> {
         }
     }
 
-    /// As [`Cache::try_get_with`], and of all processes that ask so, one loads: it holds a lease in the
-    /// pool for at most so long. If its process dies, or the load takes longer, another one loads.
+    /// As [`Cache::try_get_with`], and of all processes that ask so, one loads: it holds a lease in
+    /// the pool for at most so long. If its process dies, or the load takes longer, another one
+    /// loads.
     pub fn try_get_with_lease<E: Send + Sync + 'static>(
         &self,
         key: &[u8],
@@ -206,7 +208,8 @@ impl<F: PoolFabric> Cache<F> {
         loop {
             let leased = |loader: Loader<'_>| -> Result<Option<Vec<u8>>, LoadError<E>> {
                 let taken = self.set_with(&lease_key, b"", &options).map_err(LoadError::Cache)?;
-                // Whoever had the lease before may have set the value before it gave the lease back.
+                // Whoever had the lease before may have set the value before it gave the lease
+                // back.
                 let value = self.get(key).map_err(LoadError::Cache)?;
                 if let Some(value) = value {
                     loader.end(Ending::Value(value.as_slice().into()));

@@ -66,8 +66,8 @@ pub(crate) enum Lifetime {
     Idle(Duration),
 }
 
-/// An idle time is renewed once so much of it is over, as a part of it: a popular key is not written
-/// to at every lookup.
+/// An idle time is renewed once so much of it is over, as a part of it: a popular key is not
+/// written to at every lookup.
 const RENEWED_AFTER: u32 = 8;
 
 /// A cache that all threads of a process share. Cheap to clone.
@@ -224,8 +224,8 @@ impl<F: PoolFabric> Cache<F> {
         self.with(|client| Ok(client.take(key)?.map(<[u8]>::to_vec)), false)
     }
 
-    /// Adds `by` to the decimal integer at `key`, an absent one being 0; gives the sum. Keeps the time
-    /// that the key has.
+    /// Adds `by` to the decimal integer at `key`, an absent one being 0; gives the sum. Keeps the
+    /// time that the key has.
     ///
     /// # Errors
     /// [`Error::NotANumber`] if the value is another text, which is left alone.

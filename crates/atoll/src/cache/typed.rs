@@ -170,7 +170,8 @@ impl<K, V, C: Codec<K> + Codec<V>, F: PoolFabric> TypedCache<K, V, C, F> {
         }
     }
 
-    /// All keys, as [`Cache::keys`]; what is no key of this type is an error, and more may follow it.
+    /// All keys, as [`Cache::keys`]; what is no key of this type is an error, and more may follow
+    /// it.
     pub fn keys(&self) -> impl Iterator<Item = Result<K, TypedError>> {
         self.cache.keys().map(|key| self.codec.decode(&key?).map_err(|error| TypedError::Decode(Box::new(error))))
     }
