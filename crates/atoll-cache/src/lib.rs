@@ -21,7 +21,7 @@
 //! | [`kvs`] | the engine `kvs`: a baseline that tracks nothing |
 //! | [`queues`] | the engines `shard-lru`, `lru-dm`, `sieve-dm`, `s3fifo-dm`: baselines whose queues lie in the pool |
 //! | [`cliquemap`] | the engines `cliquemap-lru` and `cliquemap-lfu`: baselines whose memory node has a processor |
-//! | [`objects`] | what engines have in common that keep every object by itself |
+//! | [`table`] | a table of objects, each kept by itself: what several engines stand on |
 //! | [`record`] | an object as it lies in a chunk: header, key, value |
 //! | `extent` | objects that need chunks of their own |
 //! | `spares` | buffers kept for the next use |
@@ -47,7 +47,6 @@ pub mod glcache;
 pub mod kvs;
 pub mod lasting;
 pub mod model;
-pub mod objects;
 pub mod open_holes;
 mod operation;
 mod overtaken;
@@ -58,6 +57,7 @@ pub mod record;
 mod spares;
 pub mod stats;
 pub mod sweep;
+pub mod table;
 pub mod value;
 
 pub use cache::{Cache, Condition, ExpireCondition, ExpireOutcome, Expiry, Number, SetOptions, SetOutcome};

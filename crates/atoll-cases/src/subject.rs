@@ -7,8 +7,8 @@ use atoll_cache::cliquemap::{self, CliqueMap, CliqueMapOptions, CliqueMapPool, P
 use atoll_cache::ditto::{Ditto, DittoOptions};
 use atoll_cache::forge::{self, Forge, ForgeOptions, Variant};
 use atoll_cache::kvs::{self, Kvs};
-use atoll_cache::objects::{self, ObjectsOptions};
 use atoll_cache::queues::{QueueOptions, QueuePolicy, Queued};
+use atoll_cache::table::{self, TableOptions};
 use atoll_fabric::{Address, Endpoint, Kind, RegionAttributes};
 use atoll_pool::{EngineArea, PoolSettings};
 use atoll_sim::sim::region;
@@ -223,7 +223,7 @@ pub struct Dittoed {
 }
 
 impl Subject for Dittoed {
-    type Hole = objects::Hole;
+    type Hole = table::Hole;
     type Engine = Ditto<Hesitant>;
     const CHUNK_BYTES: [u32; 3] = [512, 1024, 2048];
 
@@ -245,7 +245,7 @@ impl Subject for Dittoed {
     }
 
     fn engine_area(settings: &PoolSettings) -> EngineArea {
-        objects::layout::engine_area(settings)
+        table::layout::engine_area(settings)
     }
 
     fn prepare(&self, engine: &mut Self::Engine, hole: Option<Self::Hole>) {
@@ -258,7 +258,7 @@ impl Subject for Dittoed {
 pub struct Stored;
 
 impl Subject for Stored {
-    type Hole = objects::Hole;
+    type Hole = table::Hole;
     type Engine = Kvs<Hesitant>;
     const CHUNK_BYTES: [u32; 3] = Dittoed::CHUNK_BYTES;
 
@@ -271,7 +271,7 @@ impl Subject for Stored {
     }
 
     fn engine_area(settings: &PoolSettings) -> EngineArea {
-        objects::layout::engine_area(settings)
+        table::layout::engine_area(settings)
     }
 
     fn prepare(&self, engine: &mut Self::Engine, hole: Option<Self::Hole>) {
@@ -295,7 +295,7 @@ impl Default for Queueing {
 }
 
 impl Subject for Queueing {
-    type Hole = objects::Hole;
+    type Hole = table::Hole;
     type Engine = Queued<Hesitant>;
     const CHUNK_BYTES: [u32; 3] = Dittoed::CHUNK_BYTES;
 
@@ -306,11 +306,11 @@ impl Subject for Queueing {
     }
 
     fn settings(&self, base: PoolSettings, slots: u64) -> PoolSettings {
-        ObjectsOptions { tag_bits: self.tag_bits, ..self.options.objects() }.settings(base, slots)
+        TableOptions { tag_bits: self.tag_bits, ..self.options.objects() }.settings(base, slots)
     }
 
     fn engine_area(settings: &PoolSettings) -> EngineArea {
-        objects::layout::engine_area(settings)
+        table::layout::engine_area(settings)
     }
 
     fn prepare(&self, engine: &mut Self::Engine, hole: Option<Self::Hole>) {

@@ -12,8 +12,8 @@ use atoll_cache::ditto::{Ditto, DittoOptions};
 use atoll_cache::experts::{DEFAULT_SET, ExpertSet, ExpertSetError, Settings};
 use atoll_cache::forge::{Forge, ForgeOptions};
 use atoll_cache::kvs::{self, Kvs};
-use atoll_cache::objects::ObjectsOptions;
 use atoll_cache::queues::{QueueOptions, Queued};
+use atoll_cache::table::TableOptions;
 use atoll_cache::{Cache, CacheError, Engine, Pooled};
 use atoll_fabric::region::Region;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
@@ -264,7 +264,7 @@ impl Planned for Forge<ShmEndpoint> {
 }
 
 /// The settings of a pool with a table of objects.
-fn objects_settings(options: &ObjectsOptions, plan: &Plan) -> PoolSettings {
+fn objects_settings(options: &TableOptions, plan: &Plan) -> PoolSettings {
     let clients_max = plan.clients_max + 1;
     match plan.bound {
         Bound::Objects(objects) => options.for_objects(objects, clients_max, 32 + plan.object_bytes as u32),

@@ -21,9 +21,9 @@ use crate::ditto::{Ditto, DittoSettings};
 use crate::experts::ExpertSet;
 use crate::forge::{Forge, ForgePool};
 use crate::kvs::Kvs;
-use crate::objects::ObjectsPool;
 use crate::pooled::Pooled;
 use crate::queues::{QueueSettings, Queued};
+use crate::table::TablePool;
 use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
 use atoll_fabric::Endpoint;
 use atoll_pool::{Client, Pool, PoolError, PoolSettings, Repaired};
@@ -35,11 +35,11 @@ pub enum ChosenPool {
     /// A pool of `forge`.
     Forge(Arc<ForgePool>),
     /// A pool of `ditto`.
-    Ditto(Arc<ObjectsPool>),
+    Ditto(Arc<TablePool>),
     /// A pool of `kvs`.
-    Kvs(Arc<ObjectsPool>),
+    Kvs(Arc<TablePool>),
     /// A pool with queues.
-    Queues(Arc<ObjectsPool>),
+    Queues(Arc<TablePool>),
 }
 
 impl ChosenPool {
@@ -48,9 +48,9 @@ impl ChosenPool {
     pub async fn format<E: Endpoint>(endpoint: &E, settings: PoolSettings) -> Result<Self, PoolError> {
         Ok(match EngineId::of(&settings)? {
             EngineId::Forge => Self::Forge(ForgePool::format(endpoint, settings).await?),
-            EngineId::Ditto => Self::Ditto(ObjectsPool::format(endpoint, settings).await?),
-            EngineId::Kvs => Self::Kvs(ObjectsPool::format(endpoint, settings).await?),
-            EngineId::Queues(_) => Self::Queues(ObjectsPool::format(endpoint, settings).await?),
+            EngineId::Ditto => Self::Ditto(TablePool::format(endpoint, settings).await?),
+            EngineId::Kvs => Self::Kvs(TablePool::format(endpoint, settings).await?),
+            EngineId::Queues(_) => Self::Queues(TablePool::format(endpoint, settings).await?),
         })
     }
 
@@ -61,12 +61,12 @@ impl ChosenPool {
         Ok(match EngineId::of(&pool.settings)? {
             EngineId::Forge => Self::Forge(ForgePool::new(pool)?),
             EngineId::Ditto => {
-                let shared = ObjectsPool::new(pool)?;
+                let shared = TablePool::new(pool)?;
                 DittoSettings::decode(shared.settings())?;
                 Self::Ditto(shared)
             }
-            EngineId::Kvs => Self::Kvs(ObjectsPool::new(pool)?),
-            EngineId::Queues(_) => Self::Queues(ObjectsPool::new(pool)?),
+            EngineId::Kvs => Self::Kvs(TablePool::new(pool)?),
+            EngineId::Queues(_) => Self::Queues(TablePool::new(pool)?),
         })
     }
 

@@ -5,9 +5,9 @@ use crate::experts::ExpertSet;
 use crate::forge::ForgeOptions;
 use crate::forge::settings::ENGINE_FORGE;
 use crate::kvs::{self, ENGINE_KVS};
-use crate::objects::{ObjectsPool, ObjectsSettings};
 use crate::queues::{ENGINE_QUEUES, QueueOptions, QueueSettings};
 use crate::record::HEADER_BYTES;
+use crate::table::{TablePool, TableSettings};
 use atoll_pool::{PoolError, PoolSettings};
 use std::fmt;
 
@@ -42,7 +42,7 @@ impl EngineId {
     pub fn of(settings: &PoolSettings) -> Result<Self, PoolError> {
         let found = settings.engine;
         if found == ENGINE_QUEUES {
-            return Ok(Self::Queues(QueueSettings::decode(&ObjectsSettings::decode(settings)?)?.options()));
+            return Ok(Self::Queues(QueueSettings::decode(&TableSettings::decode(settings)?)?.options()));
         }
         Self::PLAIN.into_iter().find(|id| id.number() == found).ok_or(PoolError::UnknownEngine { found })
     }
@@ -132,6 +132,6 @@ impl fmt::Display for EngineOptions {
 pub fn check(settings: &PoolSettings) -> Result<(), PoolError> {
     match EngineId::of(settings)? {
         EngineId::Forge => Ok(()),
-        EngineId::Ditto | EngineId::Kvs | EngineId::Queues(_) => ObjectsPool::check(settings),
+        EngineId::Ditto | EngineId::Kvs | EngineId::Queues(_) => TablePool::check(settings),
     }
 }

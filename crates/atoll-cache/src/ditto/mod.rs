@@ -2,7 +2,7 @@
 //! is learnt from what they regret.
 //!
 //! After Shen et al., "Ditto: An Elastic and Adaptive Memory-Disaggregated Caching System" (SOSP
-//! 2023), on the table of [`objects`](crate::objects).
+//! 2023), on [`table`](crate::table).
 //!
 //! | module | concept |
 //! |---|---|
@@ -13,7 +13,7 @@
 //!
 //! | the paper | here |
 //! |---|---|
-//! | access information beside every slot | behind the slots of its bucket ([`objects::access`](crate::objects::access)) |
+//! | access information beside every slot | behind the slots of its bucket ([`table::access`](crate::table::access)) |
 //! | the experts of a history entry in a word of their own | in the slot word |
 //! | the history counter READ with every lookup | known from this client's own evictions; an age that is a little too young costs a little too much regret |
 //! | a regret when a key with a history entry is looked up | when it is inserted, which consumes the entry: no entry is regretted twice |
@@ -31,11 +31,11 @@ pub use variants::{SAMPLED_OBJECTS, Variant};
 
 use crate::CacheError;
 use crate::experts::{self, Experts, REMEMBERED_MAX};
-use crate::objects::access::{self, Access};
-use crate::objects::replacement::{Accessed, CANDIDATES_MAX, Candidate, Replacement, Sampling, Victim};
-use crate::objects::slot::{EXPERTS_MAX, Slot};
-use crate::objects::{Core, Objects, ObjectsPool};
 use crate::policy::{self, EXTENSION_WORDS_MAX, Ghost, frequency_at_insertion};
+use crate::table::access::{self, Access};
+use crate::table::replacement::{Accessed, CANDIDATES_MAX, Candidate, Replacement, Sampling, Victim};
+use crate::table::slot::{EXPERTS_MAX, Slot};
+use crate::table::{Core, Objects, TablePool};
 use arrayvec::ArrayVec;
 use atoll_fabric::purpose::Scope;
 use atoll_fabric::{Address, BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Purpose};
@@ -69,7 +69,7 @@ pub struct Adaptive {
 
 /// For how many evictions a history entry lasts, in a pool of about so many objects.
 fn history_evictions(settings: &DittoSettings, objects_expected: u64) -> u32 {
-    settings.history.evictions(objects_expected).clamp(1, crate::objects::slot::HISTORY_IDS / 2) as u32
+    settings.history.evictions(objects_expected).clamp(1, crate::table::slot::HISTORY_IDS / 2) as u32
 }
 
 impl Adaptive {
@@ -158,7 +158,7 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
         &self.remembered
     }
 
-    fn new(shared: &ObjectsPool, endpoint: &E) -> Result<Self, PoolError> {
+    fn new(shared: &TablePool, endpoint: &E) -> Result<Self, PoolError> {
         let settings = DittoSettings::decode(&shared.settings)?;
         let experts = Experts::new(settings.experts, settings.learning, shared.objects_expected());
         let threshold = if endpoint.is_near() { 1 } else { settings.counter_threshold };

@@ -10,9 +10,9 @@
 //! ```
 
 use crate::experts::{self, ExpertSet};
-use crate::objects::replacement::SAMPLE_BUCKETS_MAX;
-use crate::objects::settings::{ObjectsOptions, ObjectsSettings};
 use crate::policy::PolicyId;
+use crate::table::replacement::SAMPLE_BUCKETS_MAX;
+use crate::table::settings::{TableOptions, TableSettings};
 use atoll_pool::{PoolError, PoolSettings};
 
 /// The engine's number in the pool header.
@@ -110,12 +110,12 @@ impl DittoOptions {
     }
 
     /// The same as choices of the table of objects.
-    pub fn objects(&self) -> ObjectsOptions {
+    pub fn objects(&self) -> TableOptions {
         let millionths = |share: f64| (share.clamp(0.0, 4000.0) * MILLION).round() as u64;
         let policies = self.experts.policies().iter().rev();
         let policies = policies.fold(0, |word, id| word << POLICY_BITS | (u64::from(id.number()) + 1));
         let learning = &self.learning;
-        ObjectsOptions {
+        TableOptions {
             engine: ENGINE_DITTO,
             extension_words: self.experts.extension_words() as u64,
             area_bytes: |_| super::shared::AREA_BYTES,
@@ -176,7 +176,7 @@ pub struct DittoSettings {
 
 impl DittoSettings {
     /// What a pool's settings say.
-    pub fn decode(settings: &ObjectsSettings) -> Result<Self, PoolError> {
+    pub fn decode(settings: &TableSettings) -> Result<Self, PoolError> {
         if settings.engine != ENGINE_DITTO {
             return Err(PoolError::Engine { found: settings.engine, wanted: ENGINE_DITTO });
         }
@@ -233,16 +233,16 @@ mod tests {
             let options = DittoOptions::adaptive(names.parse().unwrap());
             for history in [History::Percent(150), History::Objects(1024)] {
                 let settings = DittoOptions { history, ..options.clone() }.for_capacity(8 << 20);
-                let ditto = DittoSettings::decode(&ObjectsSettings::decode(&settings).unwrap()).unwrap();
+                let ditto = DittoSettings::decode(&TableSettings::decode(&settings).unwrap()).unwrap();
                 assert_eq!((ditto.experts, ditto.history), (options.experts, history));
                 assert_eq!((ditto.learning, ditto.counters), (options.learning, 250_000));
             }
-            let objects = ObjectsSettings::decode(&options.for_capacity(8 << 20)).unwrap();
+            let objects = TableSettings::decode(&options.for_capacity(8 << 20)).unwrap();
             for bad in [31, 1 << 5 | 1] {
-                let bad = ObjectsSettings { replacement: [bad, 0, 0, 0, 0, 0], ..objects.clone() };
+                let bad = TableSettings { replacement: [bad, 0, 0, 0, 0, 0], ..objects.clone() };
                 assert!(DittoSettings::decode(&bad).is_err());
             }
-            assert!(DittoSettings::decode(&ObjectsSettings { engine: 1, ..objects }).is_err());
+            assert!(DittoSettings::decode(&TableSettings { engine: 1, ..objects }).is_err());
         }
     }
 }

@@ -7,8 +7,8 @@
 
 use super::Adaptive;
 use crate::CacheError;
-use crate::objects::Core;
-use crate::objects::slot::EXPERTS_MAX;
+use crate::table::Core;
+use crate::table::slot::EXPERTS_MAX;
 use arrayvec::ArrayVec;
 use atoll_fabric::{Batch, Endpoint, Purpose};
 

@@ -31,9 +31,9 @@
 
 use super::{Adaptive, Ditto, DittoSettings};
 use crate::CacheError;
-use crate::objects::settings::ObjectsSettings;
-use crate::objects::slot::Slot;
-use crate::objects::{Core, layout};
+use crate::table::settings::TableSettings;
+use crate::table::slot::Slot;
+use crate::table::{Core, layout};
 use arrayvec::ArrayVec;
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Purpose};
 use atoll_pool::{PoolError, PoolSettings};
@@ -61,7 +61,7 @@ pub struct Variant {
 impl Variant {
     /// Bytes of the area that variants of a pool with these settings need.
     pub fn area_bytes(settings: &PoolSettings) -> Result<u64, PoolError> {
-        let objects = ObjectsSettings::decode(settings)?;
+        let objects = TableSettings::decode(settings)?;
         let ditto = DittoSettings::decode(&objects)?;
         let expected = match settings.objects_max {
             0 => u64::from(objects.buckets) * layout::BUCKET_SLOTS as u64 / 2,
@@ -142,7 +142,7 @@ impl Adaptive {
         let mut buffer = Buffer::new();
         buffer.resize(8 * self.settings.experts.len());
         let sums = core.client.endpoint.read(core.shared.layout.replacement(), buffer).await?;
-        let sums: ArrayVec<u64, { crate::objects::slot::EXPERTS_MAX }> = sums.words().iter().copied().collect();
+        let sums: ArrayVec<u64, { crate::table::slot::EXPERTS_MAX }> = sums.words().iter().copied().collect();
         self.experts.merged(&sums);
         Ok(())
     }

@@ -25,7 +25,7 @@ pub enum Rule {
     /// the main queue one that was hit stays, its frequency one less; what stays is regrouped.
     /// Default.
     Object = 0,
-    /// As in the paper: eight groups at a time, the hottest objects merged into one group, groups
+    /// As in the paper: eight groups at a time, the hottest table merged into one group, groups
     /// mostly active put back whole, merged groups in virtual segments by their mean frequency.
     Paper = 1,
     /// As in GL-Cache: of sampled groups those go of which trees predict the least utility,

@@ -1,15 +1,15 @@
 //! A key-value store that tracks nothing and evicts at random: the baseline of Ditto (section 3.1)
 //! that shows what tracking costs.
 //!
-//! It is the table of [`objects`](crate::objects) alone. Objects that expire are noted as such
+//! It is [`table`](crate::table) alone. Objects that expire are noted as such
 //! beside their slots, so that samples find them.
 
 use crate::CacheError;
-use crate::objects::access;
-use crate::objects::replacement::{Accessed, Candidate, Replacement, Victim};
-use crate::objects::settings::{ObjectsOptions, REPLACEMENT_WORDS};
-use crate::objects::slot::Slot;
-use crate::objects::{Core, Objects, ObjectsPool};
+use crate::table::access;
+use crate::table::replacement::{Accessed, Candidate, Replacement, Victim};
+use crate::table::settings::{REPLACEMENT_WORDS, TableOptions};
+use crate::table::slot::Slot;
+use crate::table::{Core, Objects, TablePool};
 use atoll_fabric::Endpoint;
 use atoll_pool::PoolError;
 
@@ -20,8 +20,8 @@ pub const ENGINE_KVS: u64 = 3;
 pub type Kvs<E> = Objects<E, AtRandom>;
 
 /// Choices of a `kvs` pool.
-pub fn options() -> ObjectsOptions {
-    ObjectsOptions {
+pub fn options() -> TableOptions {
+    TableOptions {
         engine: ENGINE_KVS,
         extension_words: 0,
         area_bytes: |_| 0,
@@ -37,7 +37,7 @@ pub fn options() -> ObjectsOptions {
 pub struct AtRandom;
 
 impl<E: Endpoint> Replacement<E> for AtRandom {
-    fn new(shared: &ObjectsPool, _endpoint: &E) -> Result<Self, PoolError> {
+    fn new(shared: &TablePool, _endpoint: &E) -> Result<Self, PoolError> {
         match shared.settings().engine {
             ENGINE_KVS => Ok(Self),
             found => Err(PoolError::Engine { found, wanted: ENGINE_KVS }),

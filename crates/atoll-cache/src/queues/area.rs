@@ -28,8 +28,8 @@
 //! them broken begins the list anew.
 
 use super::settings::{LISTS_MAX, QueueSettings};
-use crate::objects::ObjectsPool;
-use crate::objects::layout::BUCKET_SLOTS;
+use crate::table::TablePool;
+use crate::table::layout::BUCKET_SLOTS;
 use atoll_fabric::Address;
 
 const LIST_WORDS: u64 = 8;
@@ -76,7 +76,7 @@ pub(super) struct Area {
 }
 
 impl Area {
-    pub(super) fn new(shared: &ObjectsPool, settings: &QueueSettings) -> Self {
+    pub(super) fn new(shared: &TablePool, settings: &QueueSettings) -> Self {
         Self { base: shared.layout().replacement(), lists: settings.lists, slots: settings.slots }
     }
 
@@ -184,7 +184,7 @@ pub(super) struct RingAt {
 }
 
 impl RingsArea {
-    pub(super) fn new(shared: &ObjectsPool, settings: &QueueSettings) -> Self {
+    pub(super) fn new(shared: &TablePool, settings: &QueueSettings) -> Self {
         Self { base: shared.layout().replacement(), slots: settings.slots }
     }
 

@@ -15,9 +15,9 @@
 use super::area::{self, Area, LIST_READ_WORDS, NODE_DATA_WORDS, list_word};
 use super::list::{Locked, Node};
 use crate::CacheError;
-use crate::objects::Core;
-use crate::objects::replacement::Candidate;
-use crate::objects::slot::Slot;
+use crate::table::Core;
+use crate::table::replacement::Candidate;
+use crate::table::slot::Slot;
 use arrayvec::ArrayVec;
 use atoll_fabric::{Batch, Buffer, Endpoint};
 use atoll_pool::registry;

@@ -14,9 +14,9 @@ use super::list::TOGETHER_MAX;
 use super::lock::{Lists, Progress};
 use super::sieve::POPPED_MAX;
 use crate::CacheError;
-use crate::objects::Core;
-use crate::objects::replacement::{Candidate, Victim};
-use crate::objects::slot::Slot;
+use crate::table::Core;
+use crate::table::replacement::{Candidate, Victim};
+use crate::table::slot::Slot;
 use atoll_fabric::Endpoint;
 
 /// One client's side.

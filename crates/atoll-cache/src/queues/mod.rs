@@ -1,5 +1,5 @@
 //! Caches whose queues of objects lie in the pool: the baselines that Ditto and FORGE compare
-//! themselves with, on the table of [`objects`](crate::objects).
+//! themselves with, on [`table`](crate::table).
 //!
 //! | name | policy | queue | a hit costs, besides the two READs of the look-up |
 //! |---|---|---|---|
@@ -50,10 +50,10 @@ mod sieve;
 pub use settings::{ENGINE_QUEUES, LISTS, QueueOptions, QueuePolicy, QueueSettings};
 
 use crate::CacheError;
-use crate::objects::access;
-use crate::objects::replacement::{Accessed, Candidate, Replacement, Victim};
-use crate::objects::slot::Slot;
-use crate::objects::{Core, Objects, ObjectsPool};
+use crate::table::access;
+use crate::table::replacement::{Accessed, Candidate, Replacement, Victim};
+use crate::table::slot::Slot;
+use crate::table::{Core, Objects, TablePool};
 use atoll_fabric::{Endpoint, Purpose};
 use atoll_pool::PoolError;
 use lru::Lru;
@@ -96,7 +96,7 @@ macro_rules! for_purpose {
 impl<E: Endpoint> Replacement<E> for Queue {
     const QUEUES: bool = true;
 
-    fn new(shared: &ObjectsPool, endpoint: &E) -> Result<Self, PoolError> {
+    fn new(shared: &TablePool, endpoint: &E) -> Result<Self, PoolError> {
         let settings = QueueSettings::decode(shared.settings())?;
         let lists = || area::Area::new(shared, &settings);
         Ok(Self(match settings.policy {

@@ -26,7 +26,7 @@
 
 use super::area::RingAt;
 use crate::CacheError;
-use crate::objects::Core;
+use crate::table::Core;
 use atoll_fabric::{Batch, Endpoint};
 
 const SLOT_BITS: u32 = 36;

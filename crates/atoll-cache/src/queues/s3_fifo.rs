@@ -29,10 +29,10 @@ use super::area::RingsArea;
 use super::ring::Ring;
 use crate::CacheError;
 use crate::ditto::counters::Counters;
-use crate::objects::Core;
-use crate::objects::layout::BUCKET_SLOTS;
-use crate::objects::replacement::{Accessed, Candidate, Victim};
-use crate::objects::slot::{HISTORY_IDS, KeyHash, Slot};
+use crate::table::Core;
+use crate::table::layout::BUCKET_SLOTS;
+use crate::table::replacement::{Accessed, Candidate, Victim};
+use crate::table::slot::{HISTORY_IDS, KeyHash, Slot};
 use arrayvec::ArrayVec;
 use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint};
 

@@ -5,7 +5,7 @@
 //! ```
 
 use super::area;
-use crate::objects::settings::{ObjectsOptions, ObjectsSettings, REPLACEMENT_WORDS};
+use crate::table::settings::{REPLACEMENT_WORDS, TableOptions, TableSettings};
 use atoll_pool::{PoolError, PoolSettings};
 use std::fmt;
 use std::str::FromStr;
@@ -64,10 +64,10 @@ impl QueueOptions {
     }
 
     /// The same as choices of the table of objects.
-    pub fn objects(&self) -> ObjectsOptions {
+    pub fn objects(&self) -> TableOptions {
         let mut replacement = [0; REPLACEMENT_WORDS];
         replacement[0] = self.policy as u64 | u64::from(self.lists) << 8;
-        ObjectsOptions {
+        TableOptions {
             engine: ENGINE_QUEUES,
             extension_words: 0,
             area_bytes: if self.policy == QueuePolicy::S3Fifo { area::rings_bytes } else { area::lists_bytes },
@@ -133,7 +133,7 @@ pub struct QueueSettings {
 
 impl QueueSettings {
     /// What a pool's settings say.
-    pub fn decode(settings: &ObjectsSettings) -> Result<Self, PoolError> {
+    pub fn decode(settings: &TableSettings) -> Result<Self, PoolError> {
         if settings.engine != ENGINE_QUEUES {
             return Err(PoolError::Engine { found: settings.engine, wanted: ENGINE_QUEUES });
         }
@@ -142,7 +142,7 @@ impl QueueSettings {
         let Some(policy) = QueuePolicy::ALL.into_iter().find(|policy| *policy as u64 == number) else {
             return Err(damaged);
         };
-        let slots = u64::from(settings.buckets) * crate::objects::layout::BUCKET_SLOTS as u64;
+        let slots = u64::from(settings.buckets) * crate::table::layout::BUCKET_SLOTS as u64;
         let wanted = QueueOptions { policy, lists }.objects();
         if !(1..=LISTS_MAX).contains(&lists) || settings.area_bytes < (wanted.area_bytes)(slots) {
             return Err(damaged);
@@ -164,15 +164,15 @@ mod tests {
     fn choices_survive_the_header_and_their_names_and_impossible_ones_are_refused() {
         let names = ["shard-lru", "shard-lru:1", "shard-lru:64", "lru-dm", "sieve-dm", "sieve-dm:2", "s3fifo-dm"];
         for options in names.map(|name| name.parse::<QueueOptions>().unwrap()) {
-            let objects = ObjectsSettings::decode(&options.for_capacity(4 << 20)).unwrap();
+            let objects = TableSettings::decode(&options.for_capacity(4 << 20)).unwrap();
             assert_eq!(QueueSettings::decode(&objects).unwrap().options(), options);
             assert_eq!(options.to_string().parse(), Ok(options));
             for bad in [0, 99, options.policy as u64, options.policy as u64 | 65 << 8] {
-                let bad = ObjectsSettings { replacement: [bad, 0, 0, 0, 0, 0], ..objects.clone() };
+                let bad = TableSettings { replacement: [bad, 0, 0, 0, 0, 0], ..objects.clone() };
                 assert!(QueueSettings::decode(&bad).is_err(), "{bad:?}");
             }
-            assert!(QueueSettings::decode(&ObjectsSettings { area_bytes: 64, ..objects.clone() }).is_err());
-            assert!(QueueSettings::decode(&ObjectsSettings { engine: 3, ..objects }).is_err());
+            assert!(QueueSettings::decode(&TableSettings { area_bytes: 64, ..objects.clone() }).is_err());
+            assert!(QueueSettings::decode(&TableSettings { engine: 3, ..objects }).is_err());
         }
         for bad in ["", "lru", "shard-lru:0", "shard-lru:65", "shard-lru:", "s3fifo-dm:3"] {
             assert!(bad.parse::<QueueOptions>().is_err(), "{bad}");

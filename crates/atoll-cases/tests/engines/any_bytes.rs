@@ -38,7 +38,7 @@ fn header(random: &mut Random) -> Vec<u8> {
     words[9..17].copy_from_slice(&settings.engine_settings);
     let area = match is_forge {
         true => atoll_cache::forge::layout::engine_area(&settings),
-        false => atoll_cache::objects::layout::engine_area(&settings),
+        false => atoll_cache::table::layout::engine_area(&settings),
     };
     (words[19], words[20], words[23]) = (area.home_bytes, 1 | 4 << 32, area.share_bytes);
     if random.below(2) == 0 {

@@ -12,14 +12,14 @@ use atoll_cache::forge::group::{Contents, MapEntry};
 use atoll_cache::forge::layout::{self, ForgeLayout};
 use atoll_cache::forge::ring::Node;
 use atoll_cache::forge::slot::{KeyHash, RecordLength, Slot, SlotFormat, UNIT_BYTES};
-use atoll_cache::objects;
-use atoll_cache::objects::ObjectsSettings;
-use atoll_cache::objects::access::{ACCESS_WORDS, Access};
-use atoll_cache::objects::class::Class;
-use atoll_cache::objects::layout::ObjectsLayout;
-use atoll_cache::objects::slot::{EXPERTS_MAX, HEAP_BYTES_MAX, HISTORY_IDS};
-use atoll_cache::objects::stock::Cell;
 use atoll_cache::record::{HEADER_BYTES, Hasher, LARGE_RECORD_BYTES, Record, encode_large, encode_small};
+use atoll_cache::table;
+use atoll_cache::table::TableSettings;
+use atoll_cache::table::access::{ACCESS_WORDS, Access};
+use atoll_cache::table::class::Class;
+use atoll_cache::table::layout::TableLayout;
+use atoll_cache::table::slot::{EXPERTS_MAX, HEAP_BYTES_MAX, HISTORY_IDS};
+use atoll_cache::table::stock::Cell;
 use atoll_fabric::{Address, Buffer};
 use atoll_pool::nodes::NodeState;
 use atoll_pool::{Chunk, Pool, header};
@@ -51,18 +51,18 @@ pub fn pool_header(bytes: &[u8]) {
     if let Ok(settings) = CliqueMapSettings::decode(&pool.settings) {
         assert!(settings.buckets >= 1 && pool.settings.nodes_max == 1);
     }
-    if let Ok(settings) = ObjectsSettings::decode(&pool.settings) {
+    if let Ok(settings) = TableSettings::decode(&pool.settings) {
         assert!(settings.large_class.bytes() <= u64::from(pool.settings.chunk_bytes));
         if let Ok(ditto) = DittoSettings::decode(&settings) {
             assert!((1..=EXPERTS_MAX).contains(&ditto.experts.len()));
             assert!(ditto.experts.extension_words() as u64 * 8 <= settings.extension_bytes);
             assert!(ditto.learning.batch >= 1 && ditto.sample_buckets >= 1);
         }
-        if let Ok(objects) = ObjectsLayout::new(&pool, &settings) {
-            let last = objects.access(u64::from(settings.buckets) * objects::layout::BUCKET_SLOTS as u64 - 1);
-            is_before_the_heap(&pool, last, objects::layout::ACCESS_BYTES);
+        if let Ok(objects) = TableLayout::new(&pool, &settings) {
+            let last = objects.access(u64::from(settings.buckets) * table::layout::BUCKET_SLOTS as u64 - 1);
+            is_before_the_heap(&pool, last, table::layout::ACCESS_BYTES);
             let cells = objects.cells(pool.settings.clients_max - 1);
-            is_before_the_heap(&pool, cells, 8 * objects::layout::CELLS as u64);
+            is_before_the_heap(&pool, cells, 8 * table::layout::CELLS as u64);
         }
     }
 }
@@ -147,16 +147,16 @@ pub fn object_words(bytes: &[u8]) {
     let words: Vec<u64> = words(bytes).collect();
     let large_class = Class::of(LARGE_RECORD_BYTES).expect("it is small");
     for &word in &words {
-        let slot = objects::slot::Slot(word);
+        let slot = table::slot::Slot(word);
         let buckets = (word >> 32) as u32 | 1;
-        let hash = objects::slot::KeyHash::new(word, buckets);
+        let hash = table::slot::KeyHash::new(word, buckets);
         assert!(hash.bucket < buckets);
         assert!(u32::from(slot.is_free()) + u32::from(slot.is_live()) <= 1);
         assert!(!(slot.is_live() && (slot.is_dead() || slot.is_pending())));
         assert!(slot.block().heap_offset() < HEAP_BYTES_MAX && !(slot.is_free() && slot.names(slot.block())));
         assert!(!slot.may_be(hash.fingerprint) || !(slot.is_free() || slot.is_dead()));
         if let Some(class) = slot.checked_class(large_class) {
-            assert!((64..=32 << 10).contains(&class.bytes()) && class.index() < objects::class::CLASSES);
+            assert!((64..=32 << 10).contains(&class.bytes()) && class.index() < table::class::CLASSES);
             let dead = slot.buried(large_class);
             assert!(dead.is_dead() && !dead.is_live() && dead.checked_class(large_class) == Some(class));
             assert_eq!((dead.block(), dead.tag()), (slot.block(), slot.tag()));
@@ -165,7 +165,7 @@ pub fn object_words(bytes: &[u8]) {
         if let Some((experts, id)) = slot.any_history() {
             assert!(slot.is_free() && experts != 0 && usize::from(experts) < 1 << EXPERTS_MAX && id < HISTORY_IDS);
         }
-        let entry = objects::slot::Slot::history(hash, word as u16, word);
+        let entry = table::slot::Slot::history(hash, word as u16, word);
         assert!(entry.is_free() && entry.history_of(hash).is_some_and(|(_, id)| id == word % HISTORY_IDS));
         if let Some(cell) = Cell::from_word(word) {
             assert_eq!(Cell::from_word(cell.word()), Some(cell));

@@ -4,7 +4,7 @@
 use atoll_cache::Pooled;
 use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
 use atoll_cache::kvs::{self, Kvs};
-use atoll_cache::objects::ObjectsPool;
+use atoll_cache::table::TablePool;
 use atoll_cache::{Cache, SetOptions, Value};
 use atoll_cases::{Case, Stored, load};
 use atoll_fabric::batch::Operation;
@@ -136,7 +136,7 @@ fn a_stopped_client_with_blocks_in_hand_does_not_make_every_update_read_the_chun
         let settings = kvs::options().for_growth(4 << 20, 0);
         let region = Arc::new(ShmRegion::anonymous(settings.home_bytes()).unwrap());
         let endpoint = ShmEndpoint::new(region.clone());
-        let pool = run_ready(ObjectsPool::format(&endpoint, settings)).unwrap();
+        let pool = run_ready(TablePool::format(&endpoint, settings)).unwrap();
         let join = || {
             let (counting, counts) = Counting::new(&region, pool.pool());
             (Cache::new(run_ready(Kvs::join(&pool, counting)).unwrap()), counts)

@@ -7,11 +7,11 @@ use atoll_cache::cliquemap::{CliqueMapOptions, Policy, record};
 use atoll_cache::ditto::{self, DittoOptions};
 use atoll_cache::forge::{ForgeOptions, Variant};
 use atoll_cache::kvs;
-use atoll_cache::objects::ObjectsOptions;
-use atoll_cache::objects::class::Class;
-use atoll_cache::objects::layout::ACCESS_BYTES;
 use atoll_cache::queues::QueueOptions;
 use atoll_cache::record::small_record_bytes;
+use atoll_cache::table::TableOptions;
+use atoll_cache::table::class::Class;
+use atoll_cache::table::layout::ACCESS_BYTES;
 use atoll_pool::PoolSettings;
 use atoll_sim::network::{Profile, profiles};
 use rapidhash::RapidHashMap;
@@ -134,7 +134,7 @@ const AREA_SLOTS: u64 = 1 << 20;
 
 /// Bytes of pool that an object of so many bytes takes on the table of objects: its block, and its
 /// slots with their access information and what the replacement keeps for each.
-pub fn objects_footprint(options: &ObjectsOptions, object_bytes: u32) -> u64 {
+pub fn objects_footprint(options: &TableOptions, object_bytes: u32) -> u64 {
     let record = small_record_bytes(KEY_BYTES as usize, object_bytes.saturating_sub(KEY_BYTES) as usize);
     let block = Class::of(record + 8 * options.extension_words).map_or(u64::from(object_bytes), Class::bytes);
     block + options.slots_per_object * (8 + ACCESS_BYTES + (options.area_bytes)(AREA_SLOTS) / AREA_SLOTS)
@@ -148,7 +148,7 @@ pub fn cliquemap_footprint(object_bytes: u32) -> u64 {
 
 /// Settings of a pool of `cache_bytes`, metadata included, on the table of objects: the index is
 /// made for as many objects as there is room for.
-fn objects_pool(options: ObjectsOptions, cache_bytes: u64, object_bytes: u32, threads: u16) -> PoolSettings {
+fn objects_pool(options: TableOptions, cache_bytes: u64, object_bytes: u32, threads: u16) -> PoolSettings {
     let expected = cache_bytes / objects_footprint(&options, object_bytes);
     let settings = PoolSettings {
         chunk_bytes: fair_chunk_bytes(cache_bytes, object_bytes, threads, GROUP_OBJECTS),

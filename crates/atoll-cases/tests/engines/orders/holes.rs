@@ -9,15 +9,15 @@
 //! | `TornLook` | a chunk is used anew of which a client writes a block |
 //! | `StrayExtension`, `UntoldOperation` | words beside an object are written into another |
 
-use super::objects::{
+use super::script::{Errand, Script, directed, state_of, until};
+use super::table::{
     DEAD, HOLDER, OnTable, REPAIRER, before_all_cells, cells, chunk_of, look_at_chunk, own_and_die, publish, slots,
     take_a_block, tight, write_cell,
 };
-use super::script::{Errand, Script, directed, state_of, until};
 use atoll_cache::ditto::DittoOptions;
-use atoll_cache::objects::Hole;
-use atoll_cache::objects::slot::{Block, Slot};
-use atoll_cache::objects::stock::{Cell, CellState};
+use atoll_cache::table::Hole;
+use atoll_cache::table::slot::{Block, Slot};
+use atoll_cache::table::stock::{Cell, CellState};
 use atoll_cache::{CacheError, Pooled, Value};
 use atoll_cases::{Case, Client, Dittoed, Stop, Stored, load};
 use atoll_fabric::batch::Operation;
@@ -112,7 +112,7 @@ fn what_was_left_in_cells_is_settled_once() {
             let Some(block) = inner_block(&client).await? else { return Ok(client) };
             take(&client, 0, block, CellState::Won).await?;
             script.kill(0);
-            let cell = super::objects::cells_at(&client, 0);
+            let cell = super::table::cells_at(&client, 0);
             let settles = script.stops(REPAIRER).before(move |verb| {
                 verb.at == cell && matches!(verb.operation, Operation::CompareAndSwap { desired: 0, .. })
             });

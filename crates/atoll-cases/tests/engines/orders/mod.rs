@@ -9,7 +9,7 @@
 //! | `forge` | a group is closed while a cleaner reads its descriptor | contents read behind the swap |
 //! | | a group is put back, or settled, while a repairer is about to steal it | the generation of what was put back |
 //! | | a dead client's chunk is settled while a change protects it | a look at the protections |
-//! | `objects` | a block is published between the looks of a repairer, or of an emptier | the second look at the slots |
+//! | `table` | a block is published between the looks of a repairer, or of an emptier | the second look at the slots |
 //! | | a block is in hands at the first look and named at the second | the first look at the cells |
 //! | | a block is taken between the looks | the second look at the cells |
 //! | | a client takes the place whose cells are being settled | a look at the registry after the cells |
@@ -21,5 +21,5 @@
 mod both;
 mod forge;
 mod holes;
-mod objects;
 mod script;
+mod table;

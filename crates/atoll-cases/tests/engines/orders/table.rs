@@ -2,10 +2,10 @@
 //! the record written and no slot swapped yet.
 
 use super::script::{Errand, Script, direct, pool_of, state_of, until};
-use atoll_cache::objects::layout::{BUCKET_BYTES, BUCKET_SLOTS, CELLS};
-use atoll_cache::objects::slot::{Block, Slot};
-use atoll_cache::objects::stock::{Cell, CellState};
-use atoll_cache::objects::{Hole, ObjectsPool};
+use atoll_cache::table::layout::{BUCKET_BYTES, BUCKET_SLOTS, CELLS};
+use atoll_cache::table::slot::{Block, Slot};
+use atoll_cache::table::stock::{Cell, CellState};
+use atoll_cache::table::{Hole, TablePool};
 use atoll_cache::{CacheError, Pooled};
 use atoll_cases::client::Hesitant;
 use atoll_cases::{Case, Client, Stop, Stops, Stored, Subject};
@@ -16,9 +16,9 @@ use std::ops::Range;
 use std::rc::Rc;
 
 /// An engine on the table of objects.
-pub(crate) trait OnTable: Subject<Hole = Hole, Engine: Pooled<Hesitant, Shared = ObjectsPool>> {}
+pub(crate) trait OnTable: Subject<Hole = Hole, Engine: Pooled<Hesitant, Shared = TablePool>> {}
 
-impl<S: Subject<Hole = Hole, Engine: Pooled<Hesitant, Shared = ObjectsPool>>> OnTable for S {}
+impl<S: Subject<Hole = Hole, Engine: Pooled<Hesitant, Shared = TablePool>>> OnTable for S {}
 
 type Table = Client<Stored>;
 

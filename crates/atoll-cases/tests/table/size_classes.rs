@@ -2,8 +2,8 @@
 //! another as both are written.
 
 use atoll_cache::ditto::{Ditto, DittoOptions};
-use atoll_cache::objects::ObjectsOptions;
 use atoll_cache::queues::{QueueOptions, QueuePolicy, Queued};
+use atoll_cache::table::TableOptions;
 use atoll_cache::{Cache, Pooled, SetOptions, Value, kvs};
 use atoll_pool::PoolSettings;
 use atoll_sim::{Sim, SimEndpoint, SimOptions};
@@ -31,7 +31,7 @@ async fn count<G: Pooled<SimEndpoint>>(cache: &mut Cache<G>) -> Counts {
 
 /// Objects of every size that are there after as many of each were set, many times what there is
 /// room for; and once a third of the memory has gone, too.
-fn resident<G: Pooled<SimEndpoint> + 'static>(options: &ObjectsOptions, seed: u64) -> [Counts; 2] {
+fn resident<G: Pooled<SimEndpoint> + 'static>(options: &TableOptions, seed: u64) -> [Counts; 2] {
     let base = PoolSettings { chunk_bytes: 16 << 10, clients_max: 2, ..PoolSettings::for_capacity(CAPACITY_BYTES) };
     let settings = options.settings(base, 24_576);
     let sim = Sim::new(SimOptions { steps_max: u64::MAX, ..SimOptions::new(seed, settings.capacity_bytes) });
@@ -56,7 +56,7 @@ fn resident<G: Pooled<SimEndpoint> + 'static>(options: &ObjectsOptions, seed: u6
 }
 
 /// None has more than its part because it is large, or because it is small.
-fn no_size_is_preferred<G: Pooled<SimEndpoint> + 'static>(options: ObjectsOptions) {
+fn no_size_is_preferred<G: Pooled<SimEndpoint> + 'static>(options: TableOptions) {
     // The smallest objects have few chunks: of one pool alone chance decides how many of those go.
     let pools: Vec<[Counts; 2]> = (1..=POOLS).map(|seed| resident::<G>(&options, seed)).collect();
     let mean = |when: usize| -> Counts {

@@ -3,8 +3,8 @@
 use atoll_cache::Pooled;
 use atoll_cache::ditto::{Adaptive, Ditto, DittoOptions};
 use atoll_cache::kvs::{self, AtRandom, Kvs};
-use atoll_cache::objects::{ObjectsPool, Replacement};
 use atoll_cache::queues::{Queue, QueueOptions, QueuePolicy, Queued};
+use atoll_cache::table::{Replacement, TablePool};
 use atoll_cache::{Cache, CacheError, Engine, Expiry, KEY_BYTES_MAX, Number, SetOptions, Value};
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::{Batch, Endpoint, run_ready};
@@ -15,13 +15,13 @@ use std::sync::Arc;
 
 struct Host {
     region: Arc<ShmRegion>,
-    pool: Arc<ObjectsPool>,
+    pool: Arc<TablePool>,
 }
 
 impl Host {
     fn new(settings: PoolSettings) -> Self {
         let region = Arc::new(ShmRegion::anonymous(settings.home_bytes()).unwrap());
-        let pool = run_ready(ObjectsPool::format(&ShmEndpoint::new(region.clone()), settings)).unwrap();
+        let pool = run_ready(TablePool::format(&ShmEndpoint::new(region.clone()), settings)).unwrap();
         Self { region, pool }
     }
 
@@ -33,9 +33,9 @@ impl Host {
         Self::new(kvs::options().for_growth(capacity_bytes, 0))
     }
 
-    fn engine<R: Replacement<ShmEndpoint>>(&self) -> atoll_cache::objects::Objects<ShmEndpoint, R> {
+    fn engine<R: Replacement<ShmEndpoint>>(&self) -> atoll_cache::table::Objects<ShmEndpoint, R> {
         let endpoint = ShmEndpoint::new(self.region.clone());
-        run_ready(atoll_cache::objects::Objects::join(&self.pool, endpoint)).unwrap()
+        run_ready(atoll_cache::table::Objects::join(&self.pool, endpoint)).unwrap()
     }
 
     fn ditto_client(&self) -> Cache<Ditto<ShmEndpoint>> {

@@ -13,7 +13,7 @@ use super::layout::{BUCKET_SLOTS, CELLS};
 use super::operation::Operation;
 use super::slot::{Block, KeyHash, Slot};
 use super::stock::Cell;
-use super::{Core, ObjectsPool};
+use super::{Core, TablePool};
 use crate::CacheError;
 use crate::audit::{Audit, Walk};
 use crate::extent::ExtentIndex;
@@ -215,7 +215,7 @@ impl<E: Endpoint> Core<E> {
     }
 }
 
-impl ObjectsPool {
+impl TablePool {
     /// What the pool was made with, for whoever prints it.
     pub fn describe_settings(&self) -> Vec<(&'static str, String)> {
         let (pool, objects) = (&self.pool.settings, &self.settings);

@@ -16,7 +16,7 @@ fn promise_1<S: Subject>(engine: &str) {
             Ok(checked) => hits.set(hits.get() + checked.hits),
             Err(error) => panic!(
                 "{engine}, seed {seed}: {error}\n{case:?}\n\
-                 replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cases --test objects sim::"
+                 replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cases --test table sim::"
             ),
         }
     });
@@ -34,7 +34,7 @@ fn promise_4<S: Subject>(engine: &str) {
             }
             Err(error) => panic!(
                 "{engine}, seed {seed}: {error}\n{turmoil:?}\n\
-                 replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cases --test objects sim::"
+                 replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cases --test table sim::"
             ),
         }
     });

@@ -1,6 +1,6 @@
 //! The engines on the table of objects among those whose caches live in a pool.
 
-use super::{Objects, ObjectsPool, Replacement};
+use super::{Objects, Replacement, TablePool};
 use crate::CacheError;
 use crate::audit::Audit;
 use crate::pooled::Pooled;
@@ -9,33 +9,33 @@ use atoll_pool::{Client, Pool, PoolError, PoolSettings, Repaired};
 use std::sync::Arc;
 
 impl<E: Endpoint, R: Replacement<E>> Pooled<E> for Objects<E, R> {
-    type Shared = ObjectsPool;
+    type Shared = TablePool;
 
-    async fn format(endpoint: &E, settings: PoolSettings) -> Result<Arc<ObjectsPool>, PoolError> {
-        ObjectsPool::format(endpoint, settings).await
+    async fn format(endpoint: &E, settings: PoolSettings) -> Result<Arc<TablePool>, PoolError> {
+        TablePool::format(endpoint, settings).await
     }
 
-    async fn open(endpoint: &E, home_bytes: u64) -> Result<Arc<ObjectsPool>, PoolError> {
-        ObjectsPool::open(endpoint, home_bytes).await
+    async fn open(endpoint: &E, home_bytes: u64) -> Result<Arc<TablePool>, PoolError> {
+        TablePool::open(endpoint, home_bytes).await
     }
 
-    async fn join(shared: &Arc<ObjectsPool>, endpoint: E) -> Result<Self, PoolError> {
+    async fn join(shared: &Arc<TablePool>, endpoint: E) -> Result<Self, PoolError> {
         Self::join(shared, endpoint).await
     }
 
-    fn auditor(shared: &Arc<ObjectsPool>, endpoint: E) -> Result<Self, PoolError> {
+    fn auditor(shared: &Arc<TablePool>, endpoint: E) -> Result<Self, PoolError> {
         Self::auditor(shared, endpoint)
     }
 
-    fn pool_of(shared: &ObjectsPool) -> &Pool {
+    fn pool_of(shared: &TablePool) -> &Pool {
         shared.pool()
     }
 
-    fn describe(shared: &ObjectsPool, at: Address) -> Option<String> {
+    fn describe(shared: &TablePool, at: Address) -> Option<String> {
         shared.layout.describe(at).or_else(|| shared.pool.layout.describe(at))
     }
 
-    fn shared(&self) -> &Arc<ObjectsPool> {
+    fn shared(&self) -> &Arc<TablePool> {
         self.pool()
     }
 

@@ -3,8 +3,8 @@
 
 use atoll_cache::ditto::{Ditto, DittoOptions};
 use atoll_cache::kvs::{self, Kvs};
-use atoll_cache::objects::{Objects, ObjectsPool, Replacement};
 use atoll_cache::queues::{QueueOptions, QueuePolicy, Queued};
+use atoll_cache::table::{Objects, Replacement, TablePool};
 use atoll_cache::{Cache, Expiry, SetOptions, Value};
 use atoll_fabric::run_ready;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
@@ -18,13 +18,13 @@ const GONE_WITHIN: Duration = Duration::from_secs(5);
 
 struct Host {
     region: Arc<ShmRegion>,
-    pool: Arc<ObjectsPool>,
+    pool: Arc<TablePool>,
 }
 
 impl Host {
     fn new(settings: PoolSettings) -> Self {
         let region = Arc::new(ShmRegion::anonymous(settings.home_bytes()).unwrap());
-        let pool = run_ready(ObjectsPool::format(&ShmEndpoint::new(region.clone()), settings)).unwrap();
+        let pool = run_ready(TablePool::format(&ShmEndpoint::new(region.clone()), settings)).unwrap();
         Self { region, pool }
     }
 

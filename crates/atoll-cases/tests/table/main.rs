@@ -11,7 +11,7 @@
 //! | `size_classes` | objects of all sizes have their part of the memory |
 //! | `shm` | on shared memory, by one thread and by several |
 //!
-//! `cargo test -p atoll-cases --test objects stay::` runs one of them.
+//! `cargo test -p atoll-cases --test table stay::` runs one of them.
 
 mod expiry;
 mod explored;

@@ -23,7 +23,7 @@ pub const CHUNK_BYTES_MIN: u32 = 512;
 
 /// Choices of a pool.
 #[derive(Clone, Debug)]
-pub struct ObjectsOptions {
+pub struct TableOptions {
     /// The engine's number in the pool header.
     pub engine: u64,
     /// Words beside every object that the replacement wants.
@@ -40,7 +40,7 @@ pub struct ObjectsOptions {
     pub slots_per_object: u64,
 }
 
-impl ObjectsOptions {
+impl TableOptions {
     /// Settings for a pool of so many bytes, to which so many may be added.
     pub fn for_growth(&self, capacity_bytes: u64, growth_bytes_max: u64) -> PoolSettings {
         let bytes_max = capacity_bytes.saturating_add(growth_bytes_max);
@@ -85,7 +85,7 @@ impl ObjectsOptions {
 
 /// The choices of a pool, decoded and checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ObjectsSettings {
+pub struct TableSettings {
     /// The engine's number in the pool header.
     pub engine: u64,
     /// Buckets of the index, at least 2.
@@ -102,7 +102,7 @@ pub struct ObjectsSettings {
     pub large_class: Class,
 }
 
-impl ObjectsSettings {
+impl TableSettings {
     /// What a pool's settings say. Which engine it is for is the caller's to check.
     pub fn decode(settings: &PoolSettings) -> Result<Self, PoolError> {
         let [word, area_bytes, replacement @ ..] = settings.engine_settings;

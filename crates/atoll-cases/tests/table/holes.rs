@@ -30,12 +30,12 @@
 //! | `UnorderedNodes` | awaiting what must be there before a verb on another node | `what_one_node_says_of_another_was_there_before` |
 //!
 //! Those of `orders` are scripts, since seeds show them too rarely. `cargo test -p atoll-cases
-//! --test objects holes:: -- --nocapture` prints how many seeds show each of the others.
+//! --test table holes:: -- --nocapture` prints how many seeds show each of the others.
 
 use atoll_cache::ditto::DittoOptions;
-use atoll_cache::objects::layout::{BUCKET_SLOTS, CELLS};
-use atoll_cache::objects::slot::Slot;
-use atoll_cache::objects::{self, Hole};
+use atoll_cache::table::layout::{BUCKET_SLOTS, CELLS};
+use atoll_cache::table::slot::Slot;
+use atoll_cache::table::{self, Hole};
 use atoll_cache::{CacheError, Condition, Pooled};
 use atoll_cases::{Case, Client, Dittoed, Load, Stored, Subject, Turmoil, load};
 use atoll_fabric::Endpoint;
@@ -55,7 +55,7 @@ fn show(hole: Hole, seeds: u64, run: impl Fn(u64, Option<Hole>) -> Result<(), St
         if let Err(error) = run(seed, None) {
             panic!(
                 "{hole:?}, seed {seed}, no hole open: {error}\n\
-                 replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cases --test objects holes::"
+                 replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cases --test table holes::"
             );
         }
     });
@@ -472,7 +472,7 @@ fn what_was_left_in_cells_is_settled_once() {
                 let at = engine.pool().layout().cells(engine.client().me().slot);
                 for cell in 0..CELLS as u64 {
                     let word = atoll_pool::read_word(&engine.client().endpoint, at.add(8 * cell)).await?;
-                    if objects::stock::Cell::from_word(word).is_some_and(|cell| cell.settler.is_some()) {
+                    if table::stock::Cell::from_word(word).is_some_and(|cell| cell.settler.is_some()) {
                         return Err(CacheError::Damaged { what: "a cell that was settled says that it is not" });
                     }
                 }

@@ -1,7 +1,7 @@
 //! What an engine adds to the table of objects: which of them go.
 
 use super::slot::{KeyHash, Slot};
-use super::{Core, ObjectsPool};
+use super::{Core, TablePool};
 use crate::CacheError;
 use arrayvec::ArrayVec;
 use atoll_fabric::{Buffer, Endpoint};
@@ -95,7 +95,7 @@ pub trait Replacement<E: Endpoint>: Sized {
     }
 
     /// For a new client of the pool.
-    fn new(shared: &ObjectsPool, endpoint: &E) -> Result<Self, PoolError>;
+    fn new(shared: &TablePool, endpoint: &E) -> Result<Self, PoolError>;
 
     /// Notes a hit or an overwriting. What it tells the pool it does not wait for.
     async fn accessed(&mut self, core: &Core<E>, object: Accessed<'_>) -> Result<(), CacheError>;

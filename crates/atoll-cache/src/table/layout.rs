@@ -22,7 +22,7 @@
 //! front of it, so that a lookup READs two lines and not eleven, and a sample is still one READ.
 
 use super::class::{CLASSES, Class};
-use super::settings::ObjectsSettings;
+use super::settings::TableSettings;
 use super::shelf::SHELVES;
 use atoll_fabric::Address;
 use atoll_pool::{EngineArea, Layout, Pool, PoolError, PoolSettings};
@@ -43,7 +43,7 @@ const SHELVES_BYTES: u64 = 8 * (CLASSES * SHELVES) as u64;
 
 /// Addresses of the engine's words.
 #[derive(Clone, Debug)]
-pub struct ObjectsLayout {
+pub struct TableLayout {
     base: Address,
     area_bytes: u64,
     cells_bytes: u64,
@@ -52,9 +52,9 @@ pub struct ObjectsLayout {
     node_buckets: u32,
 }
 
-impl ObjectsLayout {
+impl TableLayout {
     /// The layout in `pool`, after checking that its engine area is large enough.
-    pub fn new(pool: &Pool, settings: &ObjectsSettings) -> Result<Self, PoolError> {
+    pub fn new(pool: &Pool, settings: &TableSettings) -> Result<Self, PoolError> {
         let layout = Self::sized(pool.layout.engine(), &pool.settings, settings);
         let (needed, area) = (layout.area(), pool.layout.engine_area);
         if needed.home_bytes > area.home_bytes || needed.share_bytes > area.share_bytes {
@@ -63,7 +63,7 @@ impl ObjectsLayout {
         Ok(layout)
     }
 
-    fn sized(base: Address, pool: &PoolSettings, settings: &ObjectsSettings) -> Self {
+    fn sized(base: Address, pool: &PoolSettings, settings: &TableSettings) -> Self {
         Self {
             base,
             area_bytes: settings.area_bytes.next_multiple_of(LINE),
@@ -197,8 +197,8 @@ impl ObjectsLayout {
 
 /// What a pool with these settings needs for the engine's words.
 pub fn engine_area(settings: &PoolSettings) -> EngineArea {
-    match ObjectsSettings::decode(settings) {
-        Ok(objects) => ObjectsLayout::sized(Address::new(0, 0, 0), settings, &objects).area(),
+    match TableSettings::decode(settings) {
+        Ok(objects) => TableLayout::sized(Address::new(0, 0, 0), settings, &objects).area(),
         Err(_) => EngineArea::default(),
     }
 }

@@ -36,7 +36,7 @@
 //! | [`holes`] | what the prototype gets wrong, switchable in tests |
 //!
 //! A client is one [`Objects`]: one thread's endpoint, its blocks, and its replacement. Clients of
-//! one process share an [`ObjectsPool`].
+//! one process share an [`TablePool`].
 
 pub mod access;
 mod adopt;
@@ -75,7 +75,7 @@ mod walk;
 
 pub use holes::{Hole, OpenHoles};
 pub use replacement::Replacement;
-pub use settings::{ObjectsOptions, ObjectsSettings};
+pub use settings::{TableOptions, TableSettings};
 
 use crate::audit::Audit;
 use crate::extent::{LatelyBound, recheck_bound};
@@ -89,7 +89,7 @@ use atoll_fabric::{Buffer, Endpoint, Purpose};
 use atoll_pool::loan::Lender;
 use atoll_pool::loan::Loan;
 use atoll_pool::{Client, Layout, Pool, PoolError, PoolSettings, Repaired};
-use layout::ObjectsLayout;
+use layout::TableLayout;
 use operation::Notes;
 use slab::Slabs;
 use slot::Slot;
@@ -98,15 +98,15 @@ use std::sync::Arc;
 use stock::Stock;
 
 /// A pool as one process has it open.
-pub struct ObjectsPool {
+pub struct TablePool {
     pub(crate) pool: Arc<Pool>,
-    pub(crate) settings: ObjectsSettings,
-    pub(crate) layout: ObjectsLayout,
+    pub(crate) settings: TableSettings,
+    pub(crate) layout: TableLayout,
     hasher: Hasher,
 }
 
-impl ObjectsPool {
-    /// Formats all-zero regions with settings made by [`ObjectsOptions`]. A hash seed of 0 stands
+impl TablePool {
+    /// Formats all-zero regions with settings made by [`TableOptions`]. A hash seed of 0 stands
     /// for a random one.
     pub async fn format<E: Endpoint>(endpoint: &E, settings: PoolSettings) -> Result<Arc<Self>, PoolError> {
         let hash_seed = if settings.hash_seed == 0 { endpoint.random() } else { settings.hash_seed };
@@ -122,14 +122,14 @@ impl ObjectsPool {
 
     /// Checks a new pool's settings, before there is any memory.
     pub fn check(settings: &PoolSettings) -> Result<(), PoolError> {
-        ObjectsSettings::decode(settings)?;
+        TableSettings::decode(settings)?;
         check_heap(&Layout::plan(settings, layout::engine_area(settings))?)
     }
 
     /// A pool whose header was read. Which engine it is for is the caller's to check.
     pub(crate) fn new(pool: Pool) -> Result<Arc<Self>, PoolError> {
-        let settings = ObjectsSettings::decode(&pool.settings)?;
-        let layout = ObjectsLayout::new(&pool, &settings)?;
+        let settings = TableSettings::decode(&pool.settings)?;
+        let layout = TableLayout::new(&pool, &settings)?;
         check_heap(&pool.layout)?;
         let hasher = Hasher::new(pool.settings.hash_seed);
         Ok(Arc::new(Self { pool: Arc::new(pool), settings, layout, hasher }))
@@ -141,12 +141,12 @@ impl ObjectsPool {
     }
 
     /// The engine's settings.
-    pub fn settings(&self) -> &ObjectsSettings {
+    pub fn settings(&self) -> &TableSettings {
         &self.settings
     }
 
     /// The engine's layout.
-    pub fn layout(&self) -> &ObjectsLayout {
+    pub fn layout(&self) -> &TableLayout {
         &self.layout
     }
 
@@ -181,7 +181,7 @@ const STOCK_KEPT: usize = 2;
 
 /// What a client has, but for its replacement.
 pub struct Core<E: Endpoint> {
-    pub(crate) shared: Arc<ObjectsPool>,
+    pub(crate) shared: Arc<TablePool>,
     pub(crate) client: Client<E>,
     stock: RefCell<Stock>,
     /// What it knows of dead blocks.
@@ -242,7 +242,7 @@ pub struct Objects<E: Endpoint, R: Replacement<E>> {
 }
 
 impl<E: Endpoint> Core<E> {
-    fn new(shared: &Arc<ObjectsPool>, client: Client<E>) -> Self {
+    fn new(shared: &Arc<TablePool>, client: Client<E>) -> Self {
         Self {
             sweep: RefCell::new(Budget::new(client.endpoint.now_ns())),
             shared: shared.clone(),
@@ -281,13 +281,13 @@ impl<E: Endpoint> Core<E> {
 }
 
 impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
-    fn new(shared: &Arc<ObjectsPool>, client: Client<E>, replacement: R) -> Self {
+    fn new(shared: &Arc<TablePool>, client: Client<E>, replacement: R) -> Self {
         let replacement = replacement::Shared::new(replacement);
         Self { core: Core::new(shared, client), replacement, making_room: Lender::new(()) }
     }
 
     /// Joins the pool as a new client. That the pool is for this engine is the caller's to check.
-    pub async fn join(shared: &Arc<ObjectsPool>, endpoint: E) -> Result<Self, PoolError> {
+    pub async fn join(shared: &Arc<TablePool>, endpoint: E) -> Result<Self, PoolError> {
         let replacement = R::new(shared, &endpoint)?;
         let client = Client::join(&shared.pool, endpoint).await?;
         let objects = Self::new(shared, client, replacement);
@@ -327,7 +327,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     /// One that only looks at the pool, without a place in it: for [`Objects::verify`].
-    pub fn auditor(shared: &Arc<ObjectsPool>, endpoint: E) -> Result<Self, PoolError> {
+    pub fn auditor(shared: &Arc<TablePool>, endpoint: E) -> Result<Self, PoolError> {
         let replacement = R::new(shared, &endpoint)?;
         let client = Client::auditor(&shared.pool, endpoint);
         Ok(Self::new(shared, client, replacement))
@@ -340,7 +340,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     /// The pool, as this process has it open.
-    pub fn pool(&self) -> &Arc<ObjectsPool> {
+    pub fn pool(&self) -> &Arc<TablePool> {
         &self.core.shared
     }
 

@@ -42,7 +42,7 @@ use super::drain::{Blocks, DRAINS_MAX, DrainLook, Keeps, Naming};
 use super::operation::Operation;
 use super::slot::{KeyHash, Slot};
 use super::stock::Held;
-use super::{Core, ObjectsPool};
+use super::{Core, TablePool};
 use crate::CacheError;
 use crate::record::{HEADER_BYTES, Record};
 use arrayvec::ArrayVec;
@@ -111,7 +111,7 @@ pub(super) struct Moved {
     pub(super) left: Vec<Naming>,
 }
 
-impl ObjectsPool {
+impl TablePool {
     /// Bytes of the heap that a small object takes, its part of what is left over at its chunk's
     /// end included; of a large one those of its record and its chunks. Where a pool was full of
     /// other sizes before, an object may lie in a block that is up to a quarter longer.

@@ -3,10 +3,10 @@
 
 use atoll_cache::ditto::{Adaptive, DittoOptions};
 use atoll_cache::kvs::{self, AtRandom};
-use atoll_cache::objects::gather::HELD_PERCENT;
-use atoll_cache::objects::layout::BUCKET_SLOTS;
-use atoll_cache::objects::{Objects, ObjectsOptions, ObjectsPool, Replacement};
 use atoll_cache::queues::{Queue, QueueOptions, QueuePolicy};
+use atoll_cache::table::gather::HELD_PERCENT;
+use atoll_cache::table::layout::BUCKET_SLOTS;
+use atoll_cache::table::{Objects, Replacement, TableOptions, TablePool};
 use atoll_cache::{Cache, Expiry, SetOptions, Value};
 use atoll_fabric::run_ready;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// Clients of one pool, what they have put there, and how much of the heap that takes.
 struct Stay<R: Replacement<ShmEndpoint>> {
     region: Arc<ShmRegion>,
-    pool: Arc<ObjectsPool>,
+    pool: Arc<TablePool>,
     clients: Vec<Cache<Objects<ShmEndpoint, R>>>,
     /// Version and length of every value that must be there.
     present: HashMap<u64, (u64, usize)>,
@@ -40,11 +40,11 @@ fn value_of(key: u64, version: u64, bytes: usize) -> Vec<u8> {
 impl<R: Replacement<ShmEndpoint>> Stay<R> {
     /// A pool made for records of `object_bytes`. Without, its index has a slot for every hundred
     /// bytes of capacity, whatever the engine, so that no bucket fills up.
-    fn new(options: ObjectsOptions, capacity_bytes: u64, object_bytes: Option<u32>, clients: usize) -> Self {
+    fn new(options: TableOptions, capacity_bytes: u64, object_bytes: Option<u32>, clients: usize) -> Self {
         let object_bytes_mean = object_bytes.unwrap_or(100 * options.slots_per_object as u32);
-        let settings = ObjectsOptions { object_bytes_mean, ..options }.for_growth(capacity_bytes, 0);
+        let settings = TableOptions { object_bytes_mean, ..options }.for_growth(capacity_bytes, 0);
         let region = Arc::new(ShmRegion::anonymous(settings.home_bytes()).unwrap());
-        let pool = run_ready(ObjectsPool::format(&ShmEndpoint::new(region.clone()), settings)).unwrap();
+        let pool = run_ready(TablePool::format(&ShmEndpoint::new(region.clone()), settings)).unwrap();
         let join = |_| Cache::new(run_ready(Objects::join(&pool, ShmEndpoint::new(region.clone()))).unwrap());
         let clients = (0..clients).map(join).collect();
         let (present, random) = (HashMap::new(), Random::new(7));
@@ -161,7 +161,7 @@ macro_rules! for_every_engine {
 const CAPACITY_BYTES: u64 = 24 << 20;
 
 /// One key is overwritten all the time, with one size and then with sizes in turn.
-fn one_hot_key<R: Replacement<ShmEndpoint>>(options: ObjectsOptions) {
+fn one_hot_key<R: Replacement<ShmEndpoint>>(options: TableOptions) {
     let mut stay = Stay::<R>::new(options, CAPACITY_BYTES, None, 2);
     (0..2_000).for_each(|key| assert!(stay.set(key, 50)));
     (0..200_000).for_each(|_| assert!(stay.set(1 << 40, 50)));
@@ -175,7 +175,7 @@ fn promise_5_a_key_that_is_overwritten_all_the_time_costs_no_other_one() {
 }
 
 /// All keys are overwritten, as often as you like.
-fn overwriting<R: Replacement<ShmEndpoint>>(options: ObjectsOptions) {
+fn overwriting<R: Replacement<ShmEndpoint>>(options: TableOptions) {
     let mut stay = Stay::<R>::new(options, CAPACITY_BYTES, None, 3);
     let keys = stay.fill(0, 256);
     for _ in 0..100_000 {
@@ -191,12 +191,12 @@ fn promise_5_objects_that_are_overwritten_stay() {
 }
 
 /// All is deleted, and objects of another size come, which need other blocks.
-fn size_after_size<R: Replacement<ShmEndpoint>>(options: ObjectsOptions) {
+fn size_after_size<R: Replacement<ShmEndpoint>>(options: TableOptions) {
     sizes_in_turn(Stay::<R>::new(options, CAPACITY_BYTES, None, 2));
 }
 
 /// The same in a pool that became smaller.
-fn size_after_size_in_a_smaller_pool<R: Replacement<ShmEndpoint>>(options: ObjectsOptions) {
+fn size_after_size_in_a_smaller_pool<R: Replacement<ShmEndpoint>>(options: TableOptions) {
     let mut stay = Stay::<R>::new(options, 2 * CAPACITY_BYTES, None, 2);
     stay.shrink();
     sizes_in_turn(stay);
@@ -224,7 +224,7 @@ fn promise_5_objects_stay_in_a_pool_that_became_smaller() {
 }
 
 /// Clients that do nothing any more have blocks in hand of all sizes, and so of many chunks.
-fn beside_idle_clients<R: Replacement<ShmEndpoint>>(options: ObjectsOptions) {
+fn beside_idle_clients<R: Replacement<ShmEndpoint>>(options: TableOptions) {
     let mut stay = Stay::<R>::new(options, CAPACITY_BYTES, None, 4);
     for key in 0..30_000 {
         let bytes = 40 + stay.random.below(1 << (6 + key % 7)) as usize;
@@ -256,7 +256,7 @@ fn promise_5_objects_stay_beside_clients_that_do_nothing() {
 }
 
 /// A few objects are of a size of their own, and most of those are deleted.
-fn rare_sizes<R: Replacement<ShmEndpoint>>(options: ObjectsOptions) {
+fn rare_sizes<R: Replacement<ShmEndpoint>>(options: TableOptions) {
     let mut stay = Stay::<R>::new(options, CAPACITY_BYTES, None, 2);
     let sizes = [200, 260, 450, 900, 1_500, 2_600, 3_500, 5_000, 7_000];
     for round in 0..4 {
@@ -284,7 +284,7 @@ fn promise_5_objects_of_sizes_that_few_have_stay() {
 }
 
 /// Clients come, write, and leave while they gather.
-fn clients_that_leave<R: Replacement<ShmEndpoint>>(options: ObjectsOptions) {
+fn clients_that_leave<R: Replacement<ShmEndpoint>>(options: TableOptions) {
     let mut stay = Stay::<R>::new(options, CAPACITY_BYTES / 4, None, 1);
     let join = |stay: &Stay<R>| {
         let endpoint = ShmEndpoint::new(stay.region.clone());
@@ -322,7 +322,7 @@ fn promise_5_objects_stay_when_clients_leave() {
 
 /// Most of what is in every chunk is deleted, so that no chunk is free, and objects of another size
 /// come.
-fn what_lies_scattered<R: Replacement<ShmEndpoint>>(options: ObjectsOptions) {
+fn what_lies_scattered<R: Replacement<ShmEndpoint>>(options: TableOptions) {
     let mut stay = Stay::<R>::new(options, CAPACITY_BYTES, None, 2);
     for (round, bytes) in [256, 700, 300, 2_500, 400].into_iter().enumerate() {
         let first = (round as u64) << 32;
@@ -345,7 +345,7 @@ fn promise_5_objects_of_any_size_have_the_room_of_those_that_were_deleted_betwee
 }
 
 /// The same keys grow and shrink, and come and go.
-fn growing_and_shrinking<R: Replacement<ShmEndpoint>>(options: ObjectsOptions) {
+fn growing_and_shrinking<R: Replacement<ShmEndpoint>>(options: TableOptions) {
     let mut stay = Stay::<R>::new(options, CAPACITY_BYTES, None, 3);
     let mut refused = 0;
     for step in 0..120_000u64 {
@@ -370,7 +370,7 @@ fn promise_5_objects_that_grow_and_shrink_stay() {
 }
 
 /// Sizes of all kinds, values in chunks of their own among them.
-fn all_sizes<R: Replacement<ShmEndpoint>>(options: ObjectsOptions) {
+fn all_sizes<R: Replacement<ShmEndpoint>>(options: TableOptions) {
     let mut stay = Stay::<R>::new(options, CAPACITY_BYTES, None, 2);
     for _ in 0..20_000 {
         let key = stay.random.below(1_000);
