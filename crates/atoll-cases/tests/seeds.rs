@@ -1,6 +1,6 @@
 //! Seeds of the swarm that once ended in a failure.
 
-use atoll_cases::engine::SimulatedEngine::{Ditto, Forge, Queues};
+use atoll_cases::engine::SimulatedEngine::{Ditto, Forge, Kvs, Queues};
 
 /// What a seed draws changes with the liberties that there are; so each fault has a test of its
 /// own, too.
@@ -27,6 +27,8 @@ fn seeds_that_failed_once_do_not_any_more() {
         (Ditto, 1_795_467_161_045_356),
         (Ditto, 1_795_486_055_023_735),
         (Ditto, 1_795_486_055_038_116),
+        (Kvs, 1_795_512_417_015_369),
+        (Kvs, 1_795_512_417_024_024),
     ];
     for (engine, seed) in failed_once {
         if let Err(what) = engine.run_seed(seed) {

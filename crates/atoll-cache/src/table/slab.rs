@@ -218,11 +218,16 @@ impl<E: Endpoint> Core<E> {
         if self.slabs.borrow().rest(class) > 0 {
             return Ok(false);
         }
+        // Taken before anything is waited for: other operations of this client draw fresh chunks.
+        let Some(fresh) = self.chunks.borrow_mut().pop() else { return Ok(false) };
         let slabs_max = self.slabs_max();
-        if self.slabs.borrow().cut.iter().flatten().count() >= slabs_max {
-            self.end_slabs().await?;
+        if self.slabs.borrow().cut.iter().flatten().count() >= slabs_max
+            && let Err(error) = self.end_slabs().await
+        {
+            self.chunks.borrow_mut().push(fresh);
+            return Err(error);
         }
-        let Some(FreshChunk { chunk, generation }) = self.chunks.borrow_mut().pop() else { return Ok(false) };
+        let FreshChunk { chunk, generation } = fresh;
         let descriptor = self.client.pool.layout.descriptor(chunk);
         let mut batch = Batch::new();
         batch.write_word(descriptor.add(8), class.code().into());
