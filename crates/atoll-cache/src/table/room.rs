@@ -198,10 +198,25 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         self.core.drains_more.set(0);
         op.notes.gathers_left = GATHERS_MAX.saturating_mul(1 + chunks as u32);
         let before = self.core.client.endpoint.purpose(Purpose::Eviction);
-        let restocked = self.fill_stock(op, class, chunks).await;
+        let restocked = self.fill_and_draw(op, class, chunks).await;
         self.core.client.endpoint.purpose(before);
-        self.core.draw(op, class, chunks);
         restocked
+    }
+
+    async fn fill_and_draw(&self, op: &mut Operation, class: Class, chunks: usize) -> Result<(), CacheError> {
+        for tried in 1..=TRIES_MAX {
+            self.fill_stock(op, class, chunks).await?;
+            if self.core.draw(op, class, chunks) {
+                return Ok(());
+            }
+            // The block has the last cell.
+            self.core.put_back_drawn(op);
+            if tried > 1 {
+                // Operations under way have all others, and may wait for somebody who died.
+                Box::pin(self.wait_for_others(op, tried - 1)).await?;
+            }
+        }
+        Err(CacheError::OutOfMemory)
     }
 
     /// Waits until no other operation of this client makes room. It relies on nothing that it has
