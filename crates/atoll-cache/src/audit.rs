@@ -40,7 +40,7 @@ pub struct Audit {
 
 impl Audit {
     /// Notes a fault, unless there are enough.
-    pub(crate) fn fault(&mut self, what: impl FnOnce() -> String) {
+    pub fn fault(&mut self, what: impl FnOnce() -> String) {
         if self.faults.len() < FAULTS_MAX {
             self.faults.push(what());
         }

@@ -14,13 +14,10 @@
 //! | [`value`] | the bytes of a hit, and what is known of them |
 //! | [`stats`] | what a client counts |
 //! | [`sweep`] | the pace at which clients look for expired objects |
-//! | [`chosen`] | whichever engine a pool was made for, behind one type |
+//! | [`engines`] | the engines that are served and embedded, and whichever of them a pool was made for |
 //! | [`forge`] | the engine `forge` |
 //! | [`glcache`] | the learned rule of `forge`: the baseline GLCache-DM |
 //! | [`ditto`] | the engine `ditto` |
-//! | [`kvs`] | the engine `kvs`: a baseline that tracks nothing |
-//! | [`queues`] | the engines `shard-lru`, `lru-dm`, `sieve-dm`, `s3fifo-dm`: baselines whose queues lie in the pool |
-//! | [`cliquemap`] | the engines `cliquemap-lru` and `cliquemap-lfu`: baselines whose memory node has a processor |
 //! | [`table`] | a table of objects, each kept by itself: what several engines stand on |
 //! | [`record`] | an object as it lies in a chunk: header, key, value |
 //! | `extent` | objects that need chunks of their own |
@@ -36,15 +33,13 @@
 pub mod audit;
 mod backoff;
 pub mod cache;
-pub mod chosen;
-pub mod cliquemap;
 pub mod ditto;
 pub mod engine;
+pub mod engines;
 pub mod experts;
 mod extent;
 pub mod forge;
 pub mod glcache;
-pub mod kvs;
 pub mod lasting;
 pub mod model;
 pub mod open_holes;
@@ -52,7 +47,6 @@ mod operation;
 mod overtaken;
 pub mod policy;
 pub mod pooled;
-pub mod queues;
 pub mod record;
 mod spares;
 pub mod stats;
@@ -61,8 +55,8 @@ pub mod table;
 pub mod value;
 
 pub use cache::{Cache, Condition, ExpireCondition, ExpireOutcome, Expiry, Number, SetOptions, SetOutcome};
-pub use chosen::{Chosen, ChosenPool, EngineId, EngineOptions};
 pub use engine::{CacheError, Change, Engine, Lookup, Old, Verdict, Want};
+pub use engines::{Chosen, ChosenPool, EngineId, EngineKind, EngineOptions};
 pub use lasting::Lasting;
 pub use pooled::Pooled;
 pub use stats::Stats;

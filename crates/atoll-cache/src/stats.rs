@@ -14,13 +14,13 @@ macro_rules! counters {
 
         /// The same while they are counted.
         #[derive(Debug, Default)]
-        pub(crate) struct Counters {
-            $(pub(crate) $name: Counter,)*
+        pub struct Counters {
+            $($(#[$doc])* pub $name: Counter,)*
         }
 
         impl Counters {
             /// What was counted so far, with what the client of the pool has counted of its upkeep.
-            pub(crate) fn stats(&self, upkeep: Upkeep) -> Stats {
+            pub fn stats(&self, upkeep: Upkeep) -> Stats {
                 let Upkeep { clocks_refused, clients_fenced, repairs, chunks_repaired } = upkeep;
                 let counted = Stats { $($name: self.$name.0.get(),)* };
                 Stats { clocks_refused, clients_fenced, repairs, chunks_repaired, ..counted }
@@ -92,12 +92,12 @@ counters! {
 
 /// A counter of one thread.
 #[derive(Debug, Default)]
-pub(crate) struct Counter(Cell<u64>);
+pub struct Counter(Cell<u64>);
 
 impl Counter {
     /// Counts `by` more.
     #[inline]
-    pub(crate) fn add(&self, by: u64) {
+    pub fn add(&self, by: u64) {
         self.0.set(self.0.get() + by);
     }
 }

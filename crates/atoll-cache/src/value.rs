@@ -43,6 +43,22 @@ impl Value {
         self.meta
     }
 
+    /// Takes its memory, to READ into: it is empty until [`hold`](Self::hold). For engines.
+    pub fn take_buffer(&mut self) -> Buffer {
+        std::mem::take(self).buffer
+    }
+
+    /// Makes it hold the value that begins at `start` of `buffer`, of as many bytes as `meta` says.
+    /// For engines.
+    ///
+    /// # Panics
+    ///
+    /// If the buffer is shorter.
+    pub fn hold(&mut self, buffer: Buffer, start: usize, meta: Meta) {
+        assert!(start + meta.value_bytes <= buffer.bytes().len(), "a value lies within its buffer");
+        *self = Self { buffer, start, meta };
+    }
+
     /// Makes it hold a copy of `bytes`.
     pub(crate) fn assign(&mut self, bytes: &[u8], meta: Meta) {
         self.buffer.resize(bytes.len());

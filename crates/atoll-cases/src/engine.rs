@@ -6,65 +6,63 @@ use crate::turmoil::{Ran, Turmoil};
 use atoll_sim::explore::{self, Decisions, Explored};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The engines, as users name them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SimulatedEngine {
-    /// FORGE.
-    #[default]
-    Forge,
-    /// FORGE's groups, of which those go that trees say are worth least.
-    GlCacheDm,
-    /// Ditto.
-    Ditto,
-    /// A table of objects that tracks nothing and evicts at random.
-    Kvs,
-    /// A table of objects with queues in the pool: any of them.
-    Queues,
-}
+/// Makes the list of engines, each with its case, and what evaluates an expression in which the
+/// case of an engine has a name.
+macro_rules! simulated {
+    ($(#[doc = $what:literal] $(#[$attribute:meta])* $Engine:ident: $Case:ty,)*) => {
+        /// The engines, as users name them.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub enum SimulatedEngine {
+            $(#[doc = $what] $(#[$attribute])* $Engine,)*
+        }
 
-/// Evaluates an expression in which the subject of an engine has a name.
-macro_rules! on_subject {
-    ($engine:expr, $Subject:ident => $body:expr) => {
-        match $engine {
-            SimulatedEngine::Forge => on_subject!(@ Forged, $Subject => $body),
-            SimulatedEngine::GlCacheDm => on_subject!(@ Learned, $Subject => $body),
-            SimulatedEngine::Ditto => on_subject!(@ Dittoed, $Subject => $body),
-            SimulatedEngine::Kvs => on_subject!(@ Stored, $Subject => $body),
-            SimulatedEngine::Queues => on_subject!(@ Queueing, $Subject => $body),
+        impl SimulatedEngine {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$Engine,)*];
+
+            /// Its name.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$Engine => <$Case>::NAME,)*
+                }
+            }
+
+            /// What it is, in a line.
+            pub fn what(self) -> &'static str {
+                match self {
+                    $(Self::$Engine => $what.trim().trim_end_matches('.'),)*
+                }
+            }
+        }
+
+        macro_rules! on_subject {
+            ($engine:expr, $Subject:ident => $body:expr) => {
+                match $engine {
+                    $(SimulatedEngine::$Engine => {
+                        type $Subject = $Case;
+                        $body
+                    })*
+                }
+            };
         }
     };
-    (@ $this:ident, $Subject:ident => $body:expr) => {{
-        type $Subject = $this;
-        $body
-    }};
+}
+
+simulated! {
+    /// FORGE.
+    #[default]
+    Forge: Forged,
+    /// FORGE's groups, of which those go that trees say are worth least.
+    GlCacheDm: Learned,
+    /// Ditto.
+    Ditto: Dittoed,
+    /// A table of objects that tracks nothing and evicts at random.
+    Kvs: Stored,
+    /// A table of objects with queues in the pool: any of them.
+    Queues: Queueing,
 }
 
 impl SimulatedEngine {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::Forge, Self::GlCacheDm, Self::Ditto, Self::Kvs, Self::Queues];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Forge => "forge",
-            Self::GlCacheDm => "glcache-dm",
-            Self::Ditto => "ditto",
-            Self::Kvs => "kvs",
-            Self::Queues => "queues",
-        }
-    }
-
-    /// What it is, in a line.
-    pub fn what(self) -> &'static str {
-        match self {
-            Self::Forge => "FORGE",
-            Self::GlCacheDm => "FORGE's groups, of which those go that trees say are worth least",
-            Self::Ditto => "Ditto",
-            Self::Kvs => "A table of objects that tracks nothing and evicts at random",
-            Self::Queues => "A table of objects with queues in the pool: any of them",
-        }
-    }
-
     /// Runs the case that a seed draws; a panic is a failure like any other.
     pub fn run_seed(self, seed: u64) -> Result<Ran, String> {
         let run = || on_subject!(self, S => Turmoil::<S>::crowded(seed).run(seed));

@@ -2,13 +2,13 @@
 
 use crate::case::{ForgePoolWords, Shared};
 use crate::client::Hesitant;
-use atoll_cache::Pooled;
-use atoll_cache::cliquemap::{self, CliqueMap, CliqueMapOptions, CliqueMapPool, Policy, Server};
-use atoll_cache::ditto::{Ditto, DittoOptions};
-use atoll_cache::forge::{self, Forge, ForgeOptions, Variant};
-use atoll_cache::kvs::{self, Kvs};
-use atoll_cache::queues::{QueueOptions, QueuePolicy, Queued};
+use atoll_baselines::cliquemap::{self, CliqueMap, CliqueMapOptions, CliqueMapPool, Policy, Server};
+use atoll_baselines::kvs::{self, Kvs};
+use atoll_baselines::queues::{QueueOptions, QueuePolicy, Queued};
+use atoll_cache::ditto::{Ditto, DittoKind, DittoOptions};
+use atoll_cache::forge::{self, Forge, ForgeKind, ForgeOptions, Variant};
 use atoll_cache::table::{self, TableOptions};
+use atoll_cache::{EngineKind, Pooled};
 use atoll_fabric::{Address, Endpoint, Kind, RegionAttributes};
 use atoll_pool::{EngineArea, PoolSettings};
 use atoll_sim::sim::region;
@@ -37,6 +37,8 @@ macro_rules! open_hole {
 
 /// An engine, and its own choices in a case.
 pub trait Subject: Clone + Debug + Default + 'static {
+    /// What users call it.
+    const NAME: &'static str;
     /// What can be wrong with it.
     type Hole: Copy + Debug + 'static;
     /// One client of it.
@@ -115,6 +117,7 @@ const AREA: Address = Address::new(0, 1, 0);
 const ADDRESS_CACHE_BYTES: usize = 2 * 96;
 
 impl Subject for Forged {
+    const NAME: &'static str = <ForgeKind as EngineKind>::NAME;
     type Hole = forge::Hole;
     type Engine = Forge<Hesitant>;
     const CHUNK_BYTES: [u32; 3] = [256, 512, 1024];
@@ -185,6 +188,7 @@ impl Default for Learned {
 }
 
 impl Subject for Learned {
+    const NAME: &'static str = "glcache-dm";
     type Hole = forge::Hole;
     type Engine = Forge<Hesitant>;
     const CHUNK_BYTES: [u32; 3] = Forged::CHUNK_BYTES;
@@ -223,6 +227,7 @@ pub struct Dittoed {
 }
 
 impl Subject for Dittoed {
+    const NAME: &'static str = <DittoKind as EngineKind>::NAME;
     type Hole = table::Hole;
     type Engine = Ditto<Hesitant>;
     const CHUNK_BYTES: [u32; 3] = [512, 1024, 2048];
@@ -258,6 +263,7 @@ impl Subject for Dittoed {
 pub struct Stored;
 
 impl Subject for Stored {
+    const NAME: &'static str = "kvs";
     type Hole = table::Hole;
     type Engine = Kvs<Hesitant>;
     const CHUNK_BYTES: [u32; 3] = Dittoed::CHUNK_BYTES;
@@ -295,6 +301,7 @@ impl Default for Queueing {
 }
 
 impl Subject for Queueing {
+    const NAME: &'static str = "queues";
     type Hole = table::Hole;
     type Engine = Queued<Hesitant>;
     const CHUNK_BYTES: [u32; 3] = Dittoed::CHUNK_BYTES;
@@ -328,6 +335,7 @@ pub struct Cliqued {
 }
 
 impl Subject for Cliqued {
+    const NAME: &'static str = "cliquemap";
     type Hole = cliquemap::Hole;
     type Engine = CliqueMap<Hesitant>;
     const CHUNK_BYTES: [u32; 3] = [256, 512, 1024];

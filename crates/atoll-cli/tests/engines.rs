@@ -8,18 +8,12 @@ use binary::{PoolName, Serving, engines, printed, refused};
 use redis::Commands;
 
 /// What a user types, and what he is shown of it.
-const TYPED: [(&[&str], &str, Option<&str>); 11] = [
+const TYPED: [(&[&str], &str, Option<&str>); 5] = [
     (&["--engine", "forge"], "forge", None),
-    (&["--engine", "glcache-dm"], "forge", None),
+    (&["--engine", "forge-paper"], "forge", None),
     (&["--engine", "ditto"], "ditto", Some("quick-demotion+hyperbolic-idle+lfu")),
     (&["--engine", "ditto", "--experts", "lru+lfu"], "ditto", Some("lru+lfu")),
     (&["--engine", "ditto", "--experts", "lirs+gdsf+lru-k"], "ditto", Some("lirs+gdsf+lru-k")),
-    (&["--engine", "kvs"], "kvs", None),
-    (&["--engine", "shard-lru"], "shard-lru", None),
-    (&["--engine", "shard-lru:1"], "shard-lru:1", None),
-    (&["--engine", "lru-dm"], "lru-dm", None),
-    (&["--engine", "sieve-dm"], "sieve-dm", None),
-    (&["--engine", "s3fifo-dm"], "s3fifo-dm", None),
 ];
 
 /// The line of a setting, as `pool info` prints it.
@@ -167,24 +161,22 @@ fn a_server_has_the_engine_that_was_asked_for_or_that_of_its_pool() {
 fn what_does_not_go_together_is_refused_with_what_to_do() {
     let name = PoolName::new("engine-refused");
     let said = |options: &[&str]| refused(&[&["pool", "create", &name.0], options].concat());
-    for options in [&["--experts", "lru"][..], &["--engine", "kvs", "--experts", "lru"]] {
+    for options in [&["--experts", "lru"][..], &["--engine", "forge-paper", "--experts", "lru"]] {
         assert!(said(options).contains("add --engine ditto"), "{options:?}");
     }
-    for engine in ["ditto", "glcache-dm"] {
-        assert!(said(&["--engine", engine, "--no-ghosts"]).contains("are for forge"));
-    }
+    assert!(said(&["--engine", "ditto", "--no-ghosts"]).contains("are for forge"));
     assert!(said(&["--engine", "ditto", "--experts", "lru+nothing"]).contains("quick-demotion"));
     assert!(said(&["--engine", "ditto", "--experts", "lru+lru"]).contains("name it once"));
-    assert!(said(&["--engine", "redis"]).contains("forge-paper"));
-    for engine in ["ditto", "kvs"] {
-        for capacity in [&["--capacity", "1TiB"][..], &["--capacity", "200GiB", "--capacity-max", "600GiB"]] {
-            let said = said(&[&["--engine", engine], capacity].concat());
-            assert!(said.contains("at most 274877906944") && said.contains("engine forge"), "{said}");
-        }
+    for engine in ["redis", "kvs", "glcache-dm", "shard-lru"] {
+        assert!(said(&["--engine", engine]).contains("forge-paper"), "{engine} is not served");
+    }
+    for capacity in [&["--capacity", "1TiB"][..], &["--capacity", "200GiB", "--capacity-max", "600GiB"]] {
+        let said = said(&[&["--engine", "ditto"], capacity].concat());
+        assert!(said.contains("at most 274877906944") && said.contains("engine forge"), "{said}");
     }
     assert!(refused(&["pool", "info", &name.0]).contains("does not exist"), "something was left of it");
 
-    printed(&["pool", "create", &name.0, "--capacity", "1MiB", "--engine", "kvs"]);
+    printed(&["pool", "create", &name.0, "--capacity", "1MiB", "--engine", "ditto"]);
     let said = refused(&["serve", "--pool", &name.0, "--engine", "ditto", "--port", "0"]);
     assert!(said.contains("--engine") && said.contains("leave it out"), "{said}");
     assert!(refused(&["serve", "--experts", "lru", "--port", "0"]).contains("add --engine ditto"));
@@ -196,7 +188,7 @@ fn what_does_not_go_together_is_refused_with_what_to_do() {
 fn an_engine_of_another_version_is_named_as_such() {
     let path = std::env::temp_dir().join(format!("atoll-engine-{}", std::process::id()));
     let name = path.to_str().unwrap();
-    let options = PoolOptions::default().capacity_bytes(1 << 20).engine(EngineOptions::Kvs);
+    let options = PoolOptions::default().capacity_bytes(1 << 20).engine(EngineOptions::ditto("lru".parse().unwrap()));
     drop(Pool::create(name, &options).unwrap());
     let mut bytes = std::fs::read(&path).unwrap();
     let mut words: Vec<u64> = bytes[..256].chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();

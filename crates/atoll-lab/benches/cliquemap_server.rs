@@ -4,8 +4,8 @@
 //! The figures stand in `experiments/processor.rs`. Messages come from memory and answers go
 //! nowhere: receiving and sending are the network's.
 
-use atoll_cache::cliquemap::wire::{self, Change, Condition, Head, Operation};
-use atoll_cache::cliquemap::{CliqueMapOptions, CliqueMapPool, Policy, Server};
+use atoll_baselines::cliquemap::wire::{self, Change, Condition, Head, Operation};
+use atoll_baselines::cliquemap::{CliqueMapOptions, CliqueMapPool, Policy, Server};
 use atoll_fabric::pass_on;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::{Clock, Endpoint, Mailbox, Message, MessageError, Messenger, Sender, run_ready};

@@ -25,8 +25,8 @@ impl Redis {
         Some(redis.expect("a redis-server that listens on one of five ports that were free"))
     }
 
-    /// A redis-server on a port that was free a moment ago; `None` if it did not get that port, which
-    /// another test may have taken since.
+    /// A redis-server on a port that was free a moment ago; `None` if it did not get that port,
+    /// which another test may have taken since.
     fn on_a_free_port() -> Option<Self> {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let process = Command::new("redis-server")
@@ -301,7 +301,7 @@ fn random_commands_get_the_replies_of_redis() {
 #[test]
 fn random_commands_get_the_replies_of_redis_from_every_engine() {
     let Some(redis) = Redis::start() else { return };
-    for engine in [EngineOptions::default(), EngineOptions::Ditto(DittoOptions::default()), EngineOptions::Kvs] {
+    for engine in [EngineOptions::default(), EngineOptions::Ditto(DittoOptions::default())] {
         println!("{engine}:");
         compare(&redis, &start_on(&engine, options()), 11, "3");
     }

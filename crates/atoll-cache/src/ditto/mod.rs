@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`settings`] | what clients of a pool agree on |
 //! | [`counters`] | accesses that the pool does not know yet (section 4.2.2) |
+//! | `kind` | what is said of it for whoever lets users choose |
 //! | `shared` | the words that all clients' experts have in common |
 //! | `variants` | Ditto without one or the other of its techniques |
 //!
@@ -22,10 +23,12 @@
 //! | the cache holds so many objects, the history as many entries | the index is made for so many objects, with as many slots for history |
 
 pub mod counters;
+mod kind;
 pub mod settings;
 mod shared;
 mod variants;
 
+pub use kind::DittoKind;
 pub use settings::{DittoOptions, DittoSettings, ENGINE_DITTO, History};
 pub use variants::{SAMPLED_OBJECTS, Variant};
 

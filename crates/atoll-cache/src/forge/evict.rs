@@ -106,7 +106,7 @@ impl<E: Endpoint> Forge<E> {
         self.empty_group(group, self.queue_of_hot()).await
     }
 
-    /// The paper's rule: the hottest table of all groups become one group.
+    /// The paper's rule: the hottest objects of all groups become one group.
     async fn evict_by_merging(&self, groups: Vec<LeavingGroup>, effort: u32) -> Result<(), CacheError> {
         let mut merged = Vec::with_capacity(groups.len());
         for group in groups {

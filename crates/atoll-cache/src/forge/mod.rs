@@ -24,7 +24,7 @@
 //! | `expiry` | expired objects that no client asks for |
 //! | `evict` | which objects go |
 //! | `learned` | which groups go where trees say so |
-//! | `learning` | what there is to learn from |
+//! | `learning` | what there is to learn from; without the feature `glcache` neither is there (`unlearned`) |
 //! | `leaving` | a group on its way out |
 //! | `moving` | what stays of it, copied many objects at a time |
 //! | `nodes` | several memory nodes: what is in order between them, and chunks that come later |
@@ -32,6 +32,7 @@
 //! | `extent` | objects larger than a chunk |
 //! | `walk` | scan, flush, random key |
 //! | `pooled` | what every engine in a pool can do |
+//! | `kind` | what is said of it for whoever lets users choose |
 //! | [`repair`] | what a client that died held comes back |
 //! | [`verify`] | every invariant of a quiet pool |
 //! | [`variants`] | the engine without one or the other technique |
@@ -58,8 +59,11 @@ pub mod group;
 pub mod holes;
 pub mod hotness;
 mod insert;
+mod kind;
 pub mod layout;
+#[cfg(feature = "glcache")]
 mod learned;
+#[cfg(feature = "glcache")]
 mod learning;
 mod leaving;
 mod lookup;
@@ -76,6 +80,8 @@ mod room;
 mod search;
 pub mod settings;
 pub mod slot;
+#[cfg(not(feature = "glcache"))]
+mod unlearned;
 mod unlink;
 mod update;
 pub mod variants;
@@ -83,12 +89,14 @@ pub mod verify;
 mod walk;
 
 pub use holes::{Hole, OpenHoles};
+pub use kind::ForgeKind;
 pub use layout::Queue;
 pub use settings::{ForgeOptions, ForgeSettings, Rule};
 pub use variants::Variant;
 
 use crate::backoff::Backoff;
 use crate::extent::LatelyBound;
+#[cfg(feature = "glcache")]
 use crate::glcache::Learner;
 use crate::operation::Idle;
 use crate::record::Hasher;
@@ -105,12 +113,15 @@ use cleaning::Cleaning;
 use expiry::Sweep;
 use hotness::HotnessMap;
 use layout::ForgeLayout;
+#[cfg(feature = "glcache")]
 use learning::Lesson;
 use open_groups::OpenGroups;
 use operation::{Notes, Operation};
 use slot::{Slot, SlotFormat};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
+#[cfg(not(feature = "glcache"))]
+use unlearned::{Learner, Lesson};
 
 /// A `forge` pool as one process has it open.
 pub struct ForgePool {
@@ -162,6 +173,7 @@ impl ForgePool {
     }
 
     /// What this process learns, if the pool's rule is [`Rule::Learned`].
+    #[cfg(feature = "glcache")]
     pub fn learner(&self) -> Option<&Learner> {
         self.learner.as_ref()
     }

@@ -25,7 +25,7 @@ pub enum Rule {
     /// the main queue one that was hit stays, its frequency one less; what stays is regrouped.
     /// Default.
     Object = 0,
-    /// As in the paper: eight groups at a time, the hottest table merged into one group, groups
+    /// As in the paper: eight groups at a time, the hottest objects merged into one group, groups
     /// mostly active put back whole, merged groups in virtual segments by their mean frequency.
     Paper = 1,
     /// As in GL-Cache: of sampled groups those go of which trees predict the least utility,
@@ -197,7 +197,11 @@ impl ForgeSettings {
         let rule = match rule {
             0 => Rule::Object,
             1 => Rule::Paper,
-            2 => Rule::Learned,
+            2 if cfg!(feature = "glcache") => Rule::Learned,
+            2 => {
+                let wanted = "0 or 1: this build has no learned rule".to_owned();
+                return Err(PoolError::Setting { what: "the rule of groups", found: 2, wanted });
+            }
             _ => return Err(damaged),
         };
         let decoded = Self {

@@ -27,24 +27,35 @@
 //! | **Score** of an object in a merge: GL-Cache ranks by size and age, the paper's baseline regroups as FORGE does, by frequency. | Frequency / (size x age of the group); an object that nobody asked for goes. |
 //! | **Before there are trees** the oldest of the sampled groups go. | |
 //!
+//! Only with the feature `glcache`, which `atoll-baselines` asks for; without it no pool has the
+//! rule, and what is left of it here says how records and samples lie in one that was made with it.
+//!
 //! Everything that the pool holds of this is a hint, and checked: a number that is not one counts
 //! as zero, a sample that makes no sense is left out.
 
 mod features;
+#[cfg(feature = "glcache")]
 mod learner;
+#[cfg(feature = "glcache")]
 mod merge;
 mod sample;
+#[cfg(feature = "glcache")]
 mod trees;
+#[cfg(feature = "glcache")]
 mod watch;
 
 pub use features::{FEATURES, Features, Written};
+#[cfg(feature = "glcache")]
 pub use learner::{INFERENCE_NS, Learner};
+#[cfg(feature = "glcache")]
 pub use merge::{Candidate, keep_best};
 pub use sample::Sample;
+#[cfg(feature = "glcache")]
 pub use trees::Trees;
+#[cfg(feature = "glcache")]
 pub use watch::Watch;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "glcache"))]
 mod tests {
     use super::*;
 

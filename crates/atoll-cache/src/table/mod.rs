@@ -181,8 +181,10 @@ const STOCK_KEPT: usize = 2;
 
 /// What a client has, but for its replacement.
 pub struct Core<E: Endpoint> {
-    pub(crate) shared: Arc<TablePool>,
-    pub(crate) client: Client<E>,
+    /// The pool, as this client's process has it open.
+    pub shared: Arc<TablePool>,
+    /// The client of the pool.
+    pub client: Client<E>,
     stock: RefCell<Stock>,
     /// What it knows of dead blocks.
     dead: RefCell<dead::Dead>,
@@ -228,7 +230,8 @@ pub struct Core<E: Endpoint> {
     drains_more: Cell<usize>,
     /// Whether this client puts back what it holds.
     is_leaving_pool: Cell<bool>,
-    pub(crate) stats: Counters,
+    /// What it counts.
+    pub stats: Counters,
     holes: OpenHoles,
 }
 

@@ -514,7 +514,7 @@ impl<E: Endpoint> ExtentIndex<E> for Core<E> {
 mod tests {
     use super::*;
     use crate::Pooled;
-    use crate::kvs::{self, Kvs};
+    use crate::ditto::{Ditto, DittoOptions};
     use atoll_pool::PoolSettings;
     use atoll_pool::{read_word, repair};
     use atoll_sim::{Sim, SimEndpoint, SimOptions};
@@ -524,12 +524,12 @@ mod tests {
     #[test]
     fn counting_anew_keeps_what_the_operation_under_way_has_counted() {
         let base = PoolSettings { chunk_bytes: 1024, objects_max: 10, ..PoolSettings::for_capacity(200 << 10) };
-        let settings = kvs::options().settings(base, 64);
+        let settings = DittoOptions::default().objects().settings(base, 64);
         let sim = Sim::new(SimOptions::new(1, settings.capacity_bytes));
         let endpoint = sim.endpoint("operator");
         let done = sim.block_on(async move {
-            let shared = Kvs::<SimEndpoint>::format(&endpoint, settings).await.unwrap();
-            let client = Kvs::<SimEndpoint>::join(&shared, endpoint).await.unwrap();
+            let shared = Ditto::<SimEndpoint>::format(&endpoint, settings).await.unwrap();
+            let client = Ditto::<SimEndpoint>::join(&shared, endpoint).await.unwrap();
             let layout = shared.pool.layout.clone();
             let mut under_way = client.core.operations.take(&client.core.client);
             let op = &mut *under_way;

@@ -42,14 +42,14 @@ impl Sample {
 
 impl<E: Endpoint> Core<E> {
     /// How many history ids have been given out since this one, as far as this client knows.
-    pub(crate) fn history_age(&self, id: u64) -> u64 {
+    pub fn history_age(&self, id: u64) -> u64 {
         let age = self.history_seen.get().wrapping_sub(1).wrapping_sub(id) % HISTORY_IDS;
         // One that this client does not know of yet is young.
         if age > HISTORY_IDS / 2 { 0 } else { age }
     }
 
     /// A history id for a victim: the one that came with the sample, or another one.
-    pub(crate) async fn history_id(&self) -> Result<u64, CacheError> {
+    pub async fn history_id(&self) -> Result<u64, CacheError> {
         if let Some(id) = self.history_at_hand.take() {
             return Ok(id);
         }

@@ -8,7 +8,7 @@ use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 
 impl<E: Endpoint> Core<E> {
     /// Tells the pool of an object that was just inserted, without waiting.
-    pub(crate) fn tell_insertion(&self, slot: u64, words: [u64; 4]) {
+    pub fn tell_insertion(&self, slot: u64, words: [u64; 4]) {
         let mut buffer = Buffer::new();
         buffer.resize(32);
         buffer.words_mut().copy_from_slice(&words);
@@ -19,7 +19,7 @@ impl<E: Endpoint> Core<E> {
 
     /// The same by a WRITE for each word: for measurements.
     #[cold]
-    pub(crate) fn tell_insertion_one_by_one(&self, slot: u64, words: [u64; 4]) {
+    pub fn tell_insertion_one_by_one(&self, slot: u64, words: [u64; 4]) {
         let mut batch = Batch::new();
         for (place, word) in (1..).zip(words) {
             batch.write_word(self.shared.layout.access(slot).add(8 * place), word);

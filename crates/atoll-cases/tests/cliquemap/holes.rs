@@ -11,7 +11,7 @@
 //! `cargo test -p atoll-cases --test cliquemap holes:: -- --nocapture` prints how many seeds show
 //! each.
 
-use atoll_cache::cliquemap::Hole;
+use atoll_baselines::cliquemap::Hole;
 use atoll_cases::{Case, Cliqued, Load};
 use atoll_sim::for_each_seed;
 

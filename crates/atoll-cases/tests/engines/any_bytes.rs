@@ -1,7 +1,7 @@
 //! The properties of the fuzz targets, with bytes from a seeded generator.
 
 use crate::decoders;
-use atoll_cache::cliquemap::wire;
+use atoll_baselines::cliquemap::wire;
 use atoll_cache::ditto::DittoOptions;
 use atoll_cache::forge::ForgeOptions;
 use atoll_sim::Random;

@@ -3,9 +3,9 @@
 
 #![allow(missing_docs, unreachable_pub, dead_code, reason = "every user takes its part")]
 
-use atoll_cache::cliquemap::layout::Entry;
-use atoll_cache::cliquemap::record as cliquemap_record;
-use atoll_cache::cliquemap::{CliqueMapSettings, wire};
+use atoll_baselines::cliquemap::layout::Entry;
+use atoll_baselines::cliquemap::record as cliquemap_record;
+use atoll_baselines::cliquemap::{CliqueMapSettings, wire};
 use atoll_cache::ditto::DittoSettings;
 use atoll_cache::forge::ForgeSettings;
 use atoll_cache::forge::group::{Contents, MapEntry};

@@ -1,9 +1,9 @@
 //! Limits of every engine at their edges: of objects, of room in a bucket, of growth; and what a
 //! client owes the others however busy it is.
 
+use atoll_baselines::kvs::{self, Kvs};
 use atoll_cache::ditto::{Ditto, DittoOptions};
 use atoll_cache::forge::{Forge, ForgeOptions};
-use atoll_cache::kvs::{self, Kvs};
 use atoll_cache::{Cache, CacheError, Pooled, SetOptions, Value};
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::{Address, Batch, Endpoint, run_ready};

@@ -1,9 +1,9 @@
 //! A client that stands still keeps what it holds, and is in no other client's way: what the others
 //! READ because of it is bounded, and what it was repairing others repair.
 
+use atoll_baselines::kvs::{self, Kvs};
 use atoll_cache::Pooled;
 use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
-use atoll_cache::kvs::{self, Kvs};
 use atoll_cache::table::TablePool;
 use atoll_cache::{Cache, SetOptions, Value};
 use atoll_cases::{Case, Stored, load};

@@ -1,9 +1,9 @@
 //! What has expired on the table of objects goes by itself, and nothing else goes for having
 //! expired.
 
+use atoll_baselines::kvs::{self, Kvs};
+use atoll_baselines::queues::{QueueOptions, QueuePolicy, Queued};
 use atoll_cache::ditto::{Ditto, DittoOptions};
-use atoll_cache::kvs::{self, Kvs};
-use atoll_cache::queues::{QueueOptions, QueuePolicy, Queued};
 use atoll_cache::table::{Objects, Replacement, TablePool};
 use atoll_cache::{Cache, Expiry, SetOptions, Value};
 use atoll_fabric::run_ready;
@@ -86,7 +86,7 @@ fn promise_2_what_has_expired_is_counted_out_and_reusable_within_five_seconds_wi
 #[test]
 fn promise_2_what_has_expired_is_counted_out_and_reusable_within_five_seconds_without_a_request_in_queues() {
     for policy in [QueuePolicy::ShardLru, QueuePolicy::S3Fifo] {
-        goes_by_itself::<atoll_cache::queues::Queue>(QueueOptions::new(policy).for_capacity(CAPACITY_BYTES));
+        goes_by_itself::<atoll_baselines::queues::Queue>(QueueOptions::new(policy).for_capacity(CAPACITY_BYTES));
     }
 }
 
@@ -162,5 +162,5 @@ fn clients_of_every_engine_look_for_what_has_expired_while_they_have_requests() 
         run_ready(cache.get(b"absent", &mut value)).unwrap();
     }
     drop(cache);
-    host.verify::<atoll_cache::queues::Queue>();
+    host.verify::<atoll_baselines::queues::Queue>();
 }

@@ -1,9 +1,9 @@
 //! The table of objects over shared memory: promises 1, 2, 5 and 6, by one thread and by several.
 
+use atoll_baselines::kvs::{self, AtRandom, Kvs};
+use atoll_baselines::queues::{Queue, QueueOptions, QueuePolicy, Queued};
 use atoll_cache::Pooled;
 use atoll_cache::ditto::{Adaptive, Ditto, DittoOptions};
-use atoll_cache::kvs::{self, AtRandom, Kvs};
-use atoll_cache::queues::{Queue, QueueOptions, QueuePolicy, Queued};
 use atoll_cache::table::{Replacement, TablePool};
 use atoll_cache::{Cache, CacheError, Engine, Expiry, KEY_BYTES_MAX, Number, SetOptions, Value};
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};

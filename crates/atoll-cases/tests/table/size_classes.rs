@@ -1,10 +1,11 @@
 //! Objects of all sizes have their part of the memory: blocks of one size class are taken from
 //! another as both are written.
 
+use atoll_baselines::kvs;
+use atoll_baselines::queues::{QueueOptions, QueuePolicy, Queued};
 use atoll_cache::ditto::{Ditto, DittoOptions};
-use atoll_cache::queues::{QueueOptions, QueuePolicy, Queued};
 use atoll_cache::table::TableOptions;
-use atoll_cache::{Cache, Pooled, SetOptions, Value, kvs};
+use atoll_cache::{Cache, Pooled, SetOptions, Value};
 use atoll_pool::PoolSettings;
 use atoll_sim::{Sim, SimEndpoint, SimOptions};
 

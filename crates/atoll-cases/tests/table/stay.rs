@@ -1,9 +1,9 @@
 //! What fits stays: while the objects of a pool take at most the promised share of its heap, none
 //! is evicted, whatever was overwritten, deleted and expired before.
 
+use atoll_baselines::kvs::{self, AtRandom};
+use atoll_baselines::queues::{Queue, QueueOptions, QueuePolicy};
 use atoll_cache::ditto::{Adaptive, DittoOptions};
-use atoll_cache::kvs::{self, AtRandom};
-use atoll_cache::queues::{Queue, QueueOptions, QueuePolicy};
 use atoll_cache::table::gather::HELD_PERCENT;
 use atoll_cache::table::layout::BUCKET_SLOTS;
 use atoll_cache::table::{Objects, Replacement, TableOptions, TablePool};

@@ -4,7 +4,6 @@ use atoll::EngineOptions;
 use atoll_cache::ditto::DittoOptions;
 use atoll_cache::experts::ExpertSet;
 use atoll_cache::forge::ForgeOptions;
-use atoll_cache::queues::{QueueOptions, QueuePolicy};
 use clap::{Args, ValueEnum};
 
 /// The engine of a new pool. Whoever opens the pool finds it there.
@@ -24,7 +23,7 @@ pub(super) struct EngineArgs {
     no_ghosts: bool,
 }
 
-/// The engines as users name them.
+/// The engines as users name them. Those that are there to be compared with are for `atoll lab`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum EngineChoice {
     /// Groups in two queues, judged object by object, with ghosts
@@ -32,29 +31,8 @@ enum EngineChoice {
     Forge,
     /// The same as the paper has it: eight groups merged into one, virtual segments, no ghosts
     ForgePaper,
-    /// Groups of which those go that trees say are worth least: to compare with
-    #[value(name = "glcache-dm")]
-    GlCacheDm,
     /// Samples of objects, judged by policies that learn which of them is right
     Ditto,
-    /// Nothing is tracked and any object may go: to compare with
-    Kvs,
-    /// 32 LRU lists in the pool behind locks, every step waited for: to compare with
-    ShardLru,
-    /// One such list
-    #[value(name = "shard-lru:1")]
-    ShardLruOne,
-    /// The same 32 lists with fewer round trips, and hits told eight at a time
-    LruDm,
-    /// 32 queues in the pool that a hand goes along: to compare with
-    SieveDm,
-    /// A small queue in front of the main one, rings in the pool that nobody locks: to compare with
-    #[value(name = "s3fifo-dm")]
-    S3FifoDm,
-}
-
-fn queues(policy: QueuePolicy) -> EngineOptions {
-    EngineOptions::Queues(QueueOptions::new(policy))
 }
 
 impl EngineArgs {
@@ -84,18 +62,9 @@ impl EngineArgs {
         Ok(match engine {
             EngineChoice::Forge => EngineOptions::Forge(self.forge(ForgeOptions::default())),
             EngineChoice::ForgePaper => EngineOptions::Forge(self.forge(ForgeOptions::paper())),
-            EngineChoice::GlCacheDm => EngineOptions::Forge(ForgeOptions::glcache()),
             EngineChoice::Ditto => {
                 EngineOptions::Ditto(self.experts.map_or_else(DittoOptions::default, DittoOptions::adaptive))
             }
-            EngineChoice::Kvs => EngineOptions::Kvs,
-            EngineChoice::ShardLru => queues(QueuePolicy::ShardLru),
-            EngineChoice::ShardLruOne => {
-                EngineOptions::Queues(QueueOptions { lists: 1, ..QueueOptions::new(QueuePolicy::ShardLru) })
-            }
-            EngineChoice::LruDm => queues(QueuePolicy::Lru),
-            EngineChoice::SieveDm => queues(QueuePolicy::Sieve),
-            EngineChoice::S3FifoDm => queues(QueuePolicy::S3Fifo),
         })
     }
 

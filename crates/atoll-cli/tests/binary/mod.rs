@@ -4,7 +4,6 @@
 
 use atoll::EngineOptions;
 use atoll_cache::ditto::DittoOptions;
-use atoll_cache::queues::QueueOptions;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -62,13 +61,8 @@ pub(crate) fn in_space(space: &Space, args: &[&str]) -> Output {
 }
 
 /// Every engine that a pool can be made for, with what it is shipped with.
-pub(crate) fn engines() -> [EngineOptions; 4] {
-    [
-        EngineOptions::default(),
-        EngineOptions::Ditto(DittoOptions::default()),
-        EngineOptions::Kvs,
-        EngineOptions::Queues(QueueOptions::default()),
-    ]
+pub(crate) fn engines() -> [EngineOptions; 2] {
+    [EngineOptions::default(), EngineOptions::Ditto(DittoOptions::default())]
 }
 
 /// Runs `atoll` to its end.

@@ -7,7 +7,7 @@ use super::versus::{self, Baseline};
 use super::{Experiment, Options, shape};
 use crate::load::ycsb;
 use crate::{LabError, report};
-use atoll_cache::queues::{QueueOptions, QueuePolicy};
+use atoll_baselines::queues::{QueueOptions, QueuePolicy};
 use atoll_fabric::Purpose;
 
 const THREADS: u16 = 16;

@@ -10,8 +10,8 @@
 //! Cores share one queue of messages and do not wait for each other: what locks between them cost
 //! is not in it.
 
-use atoll_cache::cliquemap::Policy;
-use atoll_cache::cliquemap::wire::{self, Told};
+use atoll_baselines::cliquemap::Policy;
+use atoll_baselines::cliquemap::wire::{self, Told};
 use atoll_sim::network::{Profile, Service};
 
 /// What the server of CliqueMap does for a message, in nanoseconds of one core, without receiving

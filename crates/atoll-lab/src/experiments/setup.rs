@@ -3,11 +3,11 @@
 use super::processor::{Processor, ServerCosts};
 use super::system::System;
 use crate::load::{KEY_BYTES, Load};
-use atoll_cache::cliquemap::{CliqueMapOptions, Policy, record};
+use atoll_baselines::cliquemap::{CliqueMapOptions, Policy, record};
+use atoll_baselines::kvs;
+use atoll_baselines::queues::QueueOptions;
 use atoll_cache::ditto::{self, DittoOptions};
 use atoll_cache::forge::{ForgeOptions, Variant};
-use atoll_cache::kvs;
-use atoll_cache::queues::QueueOptions;
 use atoll_cache::record::small_record_bytes;
 use atoll_cache::table::TableOptions;
 use atoll_cache::table::class::Class;

@@ -5,12 +5,12 @@
 
 use super::setup::Setup;
 use crate::LabError;
+use atoll_baselines::cliquemap::{CliqueMap, CliqueMapPool, Server};
+use atoll_baselines::kvs::Kvs;
+use atoll_baselines::queues::Queued;
 use atoll_cache::Pooled;
-use atoll_cache::cliquemap::{CliqueMap, CliqueMapPool, Server};
 use atoll_cache::ditto::{self, Ditto};
 use atoll_cache::forge::{Forge, Variant};
-use atoll_cache::kvs::Kvs;
-use atoll_cache::queues::Queued;
 use atoll_cases::Attendant;
 use atoll_fabric::Address;
 use atoll_pool::PoolError;

@@ -5,8 +5,8 @@
 //! - **Ditto** has the experts and parameters of its own paper, and the history of 1024 entries
 //!   that FORGE's section 6.1 gives it. It samples a bucket of sixteen slots, about half of which
 //!   hold objects, where the paper's samples have five objects.
-//! - **S3FIFO-DM** is the engine `s3fifo-dm`: see [`queues`](atoll_cache::queues). Its small queue
-//!   has a tenth of the objects, and it counts to three, as FORGE's section 6.1 has it.
+//! - **S3FIFO-DM** is the engine `s3fifo-dm`: see [`queues`](atoll_baselines::queues). Its small
+//!   queue has a tenth of the objects, and it counts to three, as FORGE's section 6.1 has it.
 //! - **GLCache-DM** is a rule of FORGE's own groups: see [`glcache`](atoll_cache::glcache).
 //!
 //! All caches have the same memory, metadata included, of which Ditto and S3FIFO-DM have more: 48
@@ -16,8 +16,8 @@ use super::point::Measured;
 use super::setup::Setup;
 use super::shape::{METRICS, axis, categories, series};
 use crate::report::{Axis, Figure, Point, Series};
+use atoll_baselines::queues::{QueueOptions, QueuePolicy};
 use atoll_cache::ditto::{DittoOptions, History};
-use atoll_cache::queues::{QueueOptions, QueuePolicy};
 use atoll_fabric::Purpose;
 use atoll_sim::network::traffic::Posted;
 

@@ -1,6 +1,6 @@
 //! What a new pool is to be like.
 
-use atoll_cache::chosen::{self, EngineOptions};
+use atoll_cache::engines::{self, EngineOptions};
 use atoll_pool::header::{CAPACITY_BYTES_MAX, NODES_MAX, NODES_MAX_DEFAULT};
 use atoll_pool::{PoolError, PoolSettings};
 
@@ -103,7 +103,7 @@ impl PoolOptions {
             if growth_bytes_max > 0 { NODES_MAX_DEFAULT.max(self.nodes.saturating_add(1)) } else { self.nodes };
         (settings.nodes, settings.nodes_max) = (self.nodes, self.nodes_max.unwrap_or(nodes_max));
         settings.check()?;
-        chosen::check(&settings)?;
+        engines::check(&settings)?;
         Ok(settings)
     }
 }

@@ -35,9 +35,9 @@ impl SimCommand {
 
 /// Reads the name of an engine.
 fn engine() -> impl TypedValueParser<Value = SimulatedEngine> {
-    let values = SimulatedEngine::ALL.map(|engine| PossibleValue::new(engine.name()).help(engine.what()));
+    let values = SimulatedEngine::ALL.iter().map(|engine| PossibleValue::new(engine.name()).help(engine.what()));
     PossibleValuesParser::new(values).map(|name| {
-        let named = SimulatedEngine::ALL.into_iter().find(|engine| engine.name() == name);
+        let named = SimulatedEngine::ALL.iter().copied().find(|engine| engine.name() == name);
         named.expect("clap lets names of the list through alone")
     })
 }

@@ -7,8 +7,8 @@ use super::super::{Experiment, Options, shape};
 use super::{paper, roomy_bytes, setup, verbs_figure, without_misses, ycsb};
 use crate::load::ycsb::OBJECT_BYTES;
 use crate::{LabError, report};
-use atoll_cache::cliquemap::Policy;
-use atoll_cache::queues::{QueueOptions, QueuePolicy};
+use atoll_baselines::cliquemap::Policy;
+use atoll_baselines::queues::{QueueOptions, QueuePolicy};
 
 /// Workloads, and what section 5.3 prints of their throughput in Mops: at 256 clients, where the
 /// NIC of the memory node is the limit.

@@ -7,7 +7,7 @@ use super::super::{Experiment, Options, shape};
 use super::{paper, roomy_bytes, setup, without_misses, ycsb};
 use crate::load::ycsb::OBJECT_BYTES;
 use crate::{LabError, report};
-use atoll_cache::cliquemap::Policy;
+use atoll_baselines::cliquemap::Policy;
 
 /// Workloads, and what section 5.3 prints of Ditto's throughput in Mops at 256 clients.
 const WORKLOADS: [(&str, f64); 2] = [("ycsb-a", 10.5), ("ycsb-c", 13.2)];

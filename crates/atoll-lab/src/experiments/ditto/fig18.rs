@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// What they are compared with.
 const RANDOM: System = ("random", |setup, objects| {
-    let bytes = objects * objects_footprint(&atoll_cache::kvs::options(), OBJECT_BYTES);
+    let bytes = objects * objects_footprint(&atoll_baselines::kvs::options(), OBJECT_BYTES);
     setup.on_kvs(bytes, OBJECT_BYTES)
 });
 const CACHE_PERCENT: u64 = 10;

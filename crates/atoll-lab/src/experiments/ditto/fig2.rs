@@ -6,7 +6,7 @@ use super::super::{Experiment, Options, shape};
 use super::{roomy_bytes, testbed, verbs_figure, without_misses, ycsb};
 use crate::load::ycsb::OBJECT_BYTES;
 use crate::{LabError, report};
-use atoll_cache::queues::{LISTS, QueueOptions, QueuePolicy};
+use atoll_baselines::queues::{LISTS, QueueOptions, QueuePolicy};
 
 const CLIENTS: [u16; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 

@@ -50,7 +50,7 @@ use super::setup::{Setup, Start, cliquemap_footprint, objects_footprint};
 use super::{Options, shape};
 use crate::load::{Load, LoadOptions, ycsb::OBJECT_BYTES};
 use crate::{LabError, report};
-use atoll_cache::cliquemap::Policy;
+use atoll_baselines::cliquemap::Policy;
 use atoll_cache::ditto::DittoOptions;
 use atoll_sim::network::profiles;
 use atoll_sim::network::traffic::VerbKind;

@@ -8,7 +8,7 @@
 //! | operations | drawn anew for each request, in the table's shares |
 //! | times to live | one for each object, in the table's shares of the objects |
 //! | key size | the mean, for every key |
-//! | value size | one for each object; the hottest table have the mean, the others follow the geometric distribution with that mean, which of all laws of lengths assumes least |
+//! | value size | one for each object; the hottest objects have the mean, the others follow the geometric distribution with that mean, which of all laws of lengths assumes least |
 //! | rate | requests come at equal distances |
 //!
 //! The statistics hold for the whole load, however many requests it has: a shorter one has fewer
@@ -34,7 +34,7 @@ use std::path::Path;
 use std::sync::Arc;
 use table::Row;
 
-/// The hottest table, whose values have the mean length: the length of one of them would else
+/// The hottest objects, whose values have the mean length: the length of one of them would else
 /// decide the mean over requests.
 const HOTTEST: u64 = 64;
 /// Numbers multiplied by these, the golden ratio's and the square root of 2's fractions of 2^64,

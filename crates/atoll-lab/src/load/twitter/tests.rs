@@ -54,7 +54,7 @@ fn assert_like(row: &Row, load: &Twitter, statistics: &Statistics) {
     let off = row.value_bytes * (0.01 + 5.0 / objects);
     near("value bytes of requests", cluster, statistics.value_bytes.of_requests, row.value_bytes, off);
     near("value bytes of objects", cluster, statistics.value_bytes.of_objects, row.value_bytes, off);
-    // What is foreseen leaves out the chance in the hottest table' frequencies, which counts most
+    // What is foreseen leaves out the chance in the hottest objects' frequencies, which counts most
     // where objects are few.
     near("foreseen exponent", cluster, statistics.zipf.unwrap().alpha, load.population.alpha().unwrap(), 0.02);
     assert_skew(row, load);

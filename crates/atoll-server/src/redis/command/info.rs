@@ -71,16 +71,14 @@ fn clients(text: &mut String, shared: &Shared, _: &Totals) -> std::fmt::Result {
 fn memory(text: &mut String, shared: &Shared, totals: &Totals) -> std::fmt::Result {
     let capacity_bytes = (shared.facts.capacity_bytes)();
     write!(text, "used_memory:{}\r\nmaxmemory:{capacity_bytes}\r\n", totals.used_bytes)?;
-    write!(text, "maxmemory_policy:{}\r\n", policy(&shared.facts.engine, shared.facts.experts.as_deref()))
+    write!(text, "maxmemory_policy:{}\r\n", policy(shared.facts.experts.as_deref()))
 }
 
 /// The name that Redis has for what comes nearest to what the engine does. Redis has two that look
 /// at the use of all keys; what looks at more than how recent it was is the other.
-fn policy(engine: &str, experts: Option<&str>) -> &'static str {
-    match (engine, experts) {
-        ("kvs", _) => "allkeys-random",
-        ("lru-dm", _) | (_, Some("lru")) => "allkeys-lru",
-        (lists, _) if lists.starts_with("shard-lru") => "allkeys-lru",
+fn policy(experts: Option<&str>) -> &'static str {
+    match experts {
+        Some("lru") => "allkeys-lru",
         _ => "allkeys-lfu",
     }
 }
@@ -124,15 +122,8 @@ mod tests {
 
     #[test]
     fn a_policy_is_called_what_redis_would_call_it() {
-        for (engine, experts, name) in [
-            ("forge", None, "allkeys-lfu"),
-            ("ditto", Some("lru+lfu"), "allkeys-lfu"),
-            ("ditto", Some("lru"), "allkeys-lru"),
-            ("shard-lru:1", None, "allkeys-lru"),
-            ("lru-dm", None, "allkeys-lru"),
-            ("kvs", None, "allkeys-random"),
-        ] {
-            assert_eq!(policy(engine, experts), name, "{engine}");
+        for (experts, name) in [(None, "allkeys-lfu"), (Some("lru+lfu"), "allkeys-lfu"), (Some("lru"), "allkeys-lru")] {
+            assert_eq!(policy(experts), name, "{experts:?}");
         }
     }
 }

@@ -13,10 +13,10 @@ use super::area::{Area, linked_us};
 use super::list::TOGETHER_MAX;
 use super::lock::{Lists, Progress};
 use super::sieve::POPPED_MAX;
-use crate::CacheError;
-use crate::table::Core;
-use crate::table::replacement::{Candidate, Victim};
-use crate::table::slot::Slot;
+use atoll_cache::CacheError;
+use atoll_cache::table::Core;
+use atoll_cache::table::replacement::{Candidate, Victim};
+use atoll_cache::table::slot::Slot;
 use atoll_fabric::Endpoint;
 
 /// One client's side.

@@ -21,7 +21,7 @@ use super::layout::Entry;
 use super::record::{self, Header, Record};
 use super::wire::{self, Accesses, Answer, Change, Condition, Head, Operation, Outcome, Told};
 use super::{CliqueMapPool, Hole};
-use crate::KEY_BYTES_MAX;
+use atoll_cache::KEY_BYTES_MAX;
 use atoll_fabric::{Batch, Buffer, Endpoint, Mailbox, Message, MessageError, Messenger, VerbError};
 use atoll_pool::{PoolClock, read_word};
 use room::Room;

@@ -37,11 +37,11 @@ impl Hole {
     }
 }
 
-impl crate::open_holes::Numbered for Hole {
+impl atoll_cache::open_holes::Numbered for Hole {
     fn number(self) -> u32 {
         self as u32
     }
 }
 
 /// Those of them that are open.
-pub(super) type OpenHoles = crate::open_holes::OpenHoles<Hole>;
+pub(super) type OpenHoles = atoll_cache::open_holes::OpenHoles<Hole>;

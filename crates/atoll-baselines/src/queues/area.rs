@@ -28,8 +28,8 @@
 //! them broken begins the list anew.
 
 use super::settings::{LISTS_MAX, QueueSettings};
-use crate::table::TablePool;
-use crate::table::layout::BUCKET_SLOTS;
+use atoll_cache::table::TablePool;
+use atoll_cache::table::layout::BUCKET_SLOTS;
 use atoll_fabric::Address;
 
 const LIST_WORDS: u64 = 8;

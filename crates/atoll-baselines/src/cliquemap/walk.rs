@@ -4,8 +4,8 @@ use super::Session;
 use super::layout::{BUCKET_BYTES, BUCKET_ENTRIES, Entry};
 use super::lookup::ATTEMPTS_MAX;
 use super::record::Record;
-use crate::CacheError;
-use crate::audit::Audit;
+use atoll_cache::CacheError;
+use atoll_cache::audit::Audit;
 use atoll_fabric::{Buffer, Endpoint, Messenger};
 use std::collections::HashSet;
 

@@ -1,5 +1,5 @@
 //! Caches whose queues of objects lie in the pool: the baselines that Ditto and FORGE compare
-//! themselves with, on [`table`](crate::table).
+//! themselves with, on [`table`](atoll_cache::table).
 //!
 //! | name | policy | queue | a hit costs, besides the two READs of the look-up |
 //! |---|---|---|---|
@@ -49,11 +49,11 @@ mod sieve;
 
 pub use settings::{ENGINE_QUEUES, LISTS, QueueOptions, QueuePolicy, QueueSettings};
 
-use crate::CacheError;
-use crate::table::access;
-use crate::table::replacement::{Accessed, Candidate, Replacement, Victim};
-use crate::table::slot::Slot;
-use crate::table::{Core, Objects, TablePool};
+use atoll_cache::CacheError;
+use atoll_cache::table::access;
+use atoll_cache::table::replacement::{Accessed, Candidate, Replacement, Victim};
+use atoll_cache::table::slot::Slot;
+use atoll_cache::table::{Core, Objects, TablePool};
 use atoll_fabric::{Endpoint, Purpose};
 use atoll_pool::PoolError;
 use lru::Lru;

@@ -6,7 +6,7 @@
 
 use super::Session;
 use super::wire::{self, Answer, Change, Head, Outcome, Told};
-use crate::CacheError;
+use atoll_cache::CacheError;
 use atoll_fabric::purpose::Scope;
 use atoll_fabric::{Batch, Endpoint, Mailbox, MessageError, Messenger, Purpose, VerbError};
 

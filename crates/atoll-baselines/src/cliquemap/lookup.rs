@@ -15,7 +15,7 @@ use super::layout::{BUCKET_BYTES, Entry};
 use super::record::{self, Header, RECORD_HEADER_BYTES, Record};
 use super::wire::{Change, Condition, Operation, Outcome};
 use super::{Hole, Session};
-use crate::{CacheError, Lookup, Meta, Value};
+use atoll_cache::{CacheError, Lookup, Meta, Value};
 use atoll_fabric::{Endpoint, Messenger};
 
 /// Beginnings after which an operation that finds only unsound records gives up: the pool is
@@ -67,14 +67,14 @@ impl<E: Endpoint + Messenger> Session<E> {
     pub(super) async fn peek_now(&mut self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
         let mut value = std::mem::take(&mut self.old);
         let found = self.look_for_live(self.shared.hasher.hash(key), key, &mut value).await;
-        let meta = value.meta;
+        let meta = value.meta();
         self.old = value;
         Ok(matches!(found?, Found::Live(_)).then_some(meta))
     }
 
-    /// The object of a key, in `into` if it is live. One whose time is over is removed by the server,
-    /// as every change is, before this says that it has expired: clients' clocks differ, and once one
-    /// client has found it expired no other may find it live.
+    /// The object of a key, in `into` if it is live. One whose time is over is removed by the
+    /// server, as every change is, before this says that it has expired: clients' clocks differ,
+    /// and once one client has found it expired no other may find it live.
     pub(super) async fn look_for_live(&mut self, hash: u64, key: &[u8], into: &mut Value) -> Result<Found, CacheError> {
         loop {
             let Some(header) = self.look(hash, key, into).await? else { return Ok(Found::Absent) };
@@ -131,23 +131,27 @@ impl<E: Endpoint + Messenger> Session<E> {
     async fn read_candidate(&mut self, entry: Entry, key: &[u8], into: &mut Value) -> Result<Candidate, CacheError> {
         let layout = self.shared.layout;
         let Some(span) = entry.span(layout.heap_bytes) else { return Ok(Candidate::Reused) };
-        (into.start, into.meta) = (0, Meta::default());
-        let mut buffer = std::mem::take(&mut into.buffer);
+        let mut buffer = into.take_buffer();
         buffer.resize(span.bytes as usize);
-        into.buffer = self.client.endpoint.read(layout.record(span), buffer).await?;
-        let record = match self.holes.has(Hole::Validation) {
-            true => record::unchecked(&into.buffer),
-            false => Record::decode(&into.buffer, &self.shared.hasher),
-        };
+        let buffer = self.client.endpoint.read(layout.record(span), buffer).await?;
         let is_believed = self.holes.has(Hole::Validation);
-        Ok(match record.filter(|record| record.header.version == entry.version || is_believed) {
-            None => Candidate::Reused,
-            Some(record) if record.key != key => Candidate::Other,
-            Some(Record { header, value, .. }) => {
-                into.meta = Meta { expiry_ms: header.expiry_ms, token: header.token, value_bytes: value.len() };
-                into.start = RECORD_HEADER_BYTES + key.len();
-                Candidate::Ours(header)
-            }
-        })
+        let record = match is_believed {
+            true => record::unchecked(&buffer),
+            false => Record::decode(&buffer, &self.shared.hasher),
+        };
+        let record = record.filter(|record| record.header.version == entry.version || is_believed);
+        let is_ours = record.as_ref().is_some_and(|record| record.key == key);
+        let found = record.map(|Record { header, value, .. }| (header, value.len()));
+        let Some((header, value_bytes)) = found else {
+            into.hold(buffer, 0, Meta::default());
+            return Ok(Candidate::Reused);
+        };
+        if !is_ours {
+            into.hold(buffer, 0, Meta::default());
+            return Ok(Candidate::Other);
+        }
+        let meta = Meta { expiry_ms: header.expiry_ms, token: header.token, value_bytes };
+        into.hold(buffer, RECORD_HEADER_BYTES + key.len(), meta);
+        Ok(Candidate::Ours(header))
     }
 }

@@ -78,10 +78,10 @@ pub use request::PATIENCE_NS;
 pub use server::{Server, ServerStats};
 pub use settings::{CliqueMapOptions, CliqueMapSettings, ENGINE_CLIQUEMAP, Policy};
 
-use crate::record::Hasher;
-use crate::stats::Counters;
-use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
 use accesses::Log;
+use atoll_cache::record::Hasher;
+use atoll_cache::stats::Counters;
+use atoll_cache::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
 use atoll_fabric::purpose::Scope;
 use atoll_fabric::{Buffer, Endpoint, Messenger, Purpose, VerbError};
 use atoll_pool::in_flight::ROUNDS_PROVING;

@@ -15,7 +15,7 @@
 //!
 //! Everything here is decoded from remote bytes: [`Record::decode`] is the only way in.
 
-use crate::record::Hasher;
+use atoll_cache::record::Hasher;
 use atoll_fabric::Buffer;
 
 /// Bytes of the header.

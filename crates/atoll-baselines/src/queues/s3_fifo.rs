@@ -27,13 +27,13 @@
 
 use super::area::RingsArea;
 use super::ring::Ring;
-use crate::CacheError;
-use crate::ditto::counters::Counters;
-use crate::table::Core;
-use crate::table::layout::BUCKET_SLOTS;
-use crate::table::replacement::{Accessed, Candidate, Victim};
-use crate::table::slot::{HISTORY_IDS, KeyHash, Slot};
 use arrayvec::ArrayVec;
+use atoll_cache::CacheError;
+use atoll_cache::ditto::counters::Counters;
+use atoll_cache::table::Core;
+use atoll_cache::table::layout::BUCKET_SLOTS;
+use atoll_cache::table::replacement::{Accessed, Candidate, Victim};
+use atoll_cache::table::slot::{HISTORY_IDS, KeyHash, Slot};
 use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint};
 
 /// Accesses that count, at most (FORGE, section 6.1).

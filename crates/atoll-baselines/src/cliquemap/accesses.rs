@@ -7,7 +7,7 @@
 
 use super::Session;
 use super::wire::{self, LOG_ACCESSES};
-use crate::CacheError;
+use atoll_cache::CacheError;
 use atoll_fabric::{Endpoint, Messenger};
 
 /// How old the first access of a log becomes at most, if the client does something.

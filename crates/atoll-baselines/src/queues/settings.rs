@@ -5,7 +5,7 @@
 //! ```
 
 use super::area;
-use crate::table::settings::{REPLACEMENT_WORDS, TableOptions, TableSettings};
+use atoll_cache::table::settings::{REPLACEMENT_WORDS, TableOptions, TableSettings};
 use atoll_pool::{PoolError, PoolSettings};
 use std::fmt;
 use std::str::FromStr;
@@ -142,7 +142,7 @@ impl QueueSettings {
         let Some(policy) = QueuePolicy::ALL.into_iter().find(|policy| *policy as u64 == number) else {
             return Err(damaged);
         };
-        let slots = u64::from(settings.buckets) * crate::table::layout::BUCKET_SLOTS as u64;
+        let slots = u64::from(settings.buckets) * atoll_cache::table::layout::BUCKET_SLOTS as u64;
         let wanted = QueueOptions { policy, lists }.objects();
         if !(1..=LISTS_MAX).contains(&lists) || settings.area_bytes < (wanted.area_bytes)(slots) {
             return Err(damaged);

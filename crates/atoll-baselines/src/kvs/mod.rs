@@ -1,15 +1,15 @@
 //! A key-value store that tracks nothing and evicts at random: the baseline of Ditto (section 3.1)
 //! that shows what tracking costs.
 //!
-//! It is [`table`](crate::table) alone. Objects that expire are noted as such
+//! It is [`table`](atoll_cache::table) alone. Objects that expire are noted as such
 //! beside their slots, so that samples find them.
 
-use crate::CacheError;
-use crate::table::access;
-use crate::table::replacement::{Accessed, Candidate, Replacement, Victim};
-use crate::table::settings::{REPLACEMENT_WORDS, TableOptions};
-use crate::table::slot::Slot;
-use crate::table::{Core, Objects, TablePool};
+use atoll_cache::CacheError;
+use atoll_cache::table::access;
+use atoll_cache::table::replacement::{Accessed, Candidate, Replacement, Victim};
+use atoll_cache::table::settings::{REPLACEMENT_WORDS, TableOptions};
+use atoll_cache::table::slot::Slot;
+use atoll_cache::table::{Core, Objects, TablePool};
 use atoll_fabric::Endpoint;
 use atoll_pool::PoolError;
 

@@ -2,14 +2,14 @@
 //!
 //! | the change | the client | round trips |
 //! |---|---|---|
-//! | [is blind](crate::Change::is_blind) | asks for it, whatever is there, and tells the change what was there | 1 |
+//! | [is blind](atoll_cache::Change::is_blind) | asks for it, whatever is there, and tells the change what was there | 1 |
 //! | depends on what is there | looks at that, lets the change decide, asks for it if that version is still there; if not, anew | 3 |
 
 use super::Session;
 use super::lookup::Found;
 use super::record::Header;
 use super::wire::{self, Condition, Operation, Outcome};
-use crate::{CacheError, Change, Meta, Old, Value, Verdict};
+use atoll_cache::{CacheError, Change, Meta, Old, Value, Verdict};
 use atoll_fabric::{Endpoint, Messenger};
 
 /// What a verdict asks of the server; `None` for nothing.

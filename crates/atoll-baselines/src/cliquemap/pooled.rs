@@ -1,9 +1,9 @@
 //! The engine among those whose caches live in a pool.
 
 use super::{CliqueMap, CliqueMapPool};
-use crate::CacheError;
-use crate::audit::Audit;
-use crate::pooled::Pooled;
+use atoll_cache::CacheError;
+use atoll_cache::audit::Audit;
+use atoll_cache::pooled::Pooled;
 use atoll_fabric::{Address, Endpoint, Messenger};
 use atoll_pool::registry;
 use atoll_pool::{Client, PlaceState, Pool, PoolError, PoolSettings, Repaired};

@@ -14,11 +14,11 @@
 
 use super::area::{self, Area, LIST_READ_WORDS, NODE_DATA_WORDS, list_word};
 use super::list::{Locked, Node};
-use crate::CacheError;
-use crate::table::Core;
-use crate::table::replacement::Candidate;
-use crate::table::slot::Slot;
 use arrayvec::ArrayVec;
+use atoll_cache::CacheError;
+use atoll_cache::table::Core;
+use atoll_cache::table::replacement::Candidate;
+use atoll_cache::table::slot::Slot;
 use atoll_fabric::{Batch, Buffer, Endpoint};
 use atoll_pool::registry;
 
@@ -205,7 +205,7 @@ impl Lists {
     ) -> Result<Slot, CacheError> {
         let mut batch = Batch::new();
         let node = batch.read(self.area.at(self.area.node_word(slot, 0)), words(NODE_DATA_WORDS + 1));
-        let word = batch.read_word(core.shared.layout.slot(slot));
+        let word = batch.read_word(core.shared.layout().slot(slot));
         if let Some((slot, was)) = visited {
             batch.compare_and_swap(self.area.at(self.area.node_word(slot, area::node_word::VISITED)), was, 0);
         }
@@ -217,7 +217,7 @@ impl Lists {
 
     /// READs the words of slots, which may be on other nodes than the lock.
     pub(super) async fn slot_word<E: Endpoint>(&self, core: &Core<E>, slot: u64) -> Result<Slot, CacheError> {
-        Ok(Slot(atoll_pool::read_word(&core.client.endpoint, core.shared.layout.slot(slot)).await?))
+        Ok(Slot(atoll_pool::read_word(&core.client.endpoint, core.shared.layout().slot(slot)).await?))
     }
 
     /// WRITEs what was changed so far, where every step is waited for.

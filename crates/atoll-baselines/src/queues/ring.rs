@@ -25,8 +25,8 @@
 //! (see `s3_fifo`).
 
 use super::area::RingAt;
-use crate::CacheError;
-use crate::table::Core;
+use atoll_cache::CacheError;
+use atoll_cache::table::Core;
 use atoll_fabric::{Batch, Endpoint};
 
 const SLOT_BITS: u32 = 36;

@@ -9,10 +9,10 @@
 use super::area::{Area, linked_us, node_word};
 use super::list::Locked;
 use super::lock::{Lists, Progress};
-use crate::CacheError;
-use crate::table::Core;
-use crate::table::replacement::{Candidate, Victim};
-use crate::table::slot::Slot;
+use atoll_cache::CacheError;
+use atoll_cache::table::Core;
+use atoll_cache::table::replacement::{Candidate, Victim};
+use atoll_cache::table::slot::Slot;
 use atoll_fabric::{Batch, Endpoint};
 
 /// Nodes of objects that are gone which a search for a victim takes out of a list, at most.

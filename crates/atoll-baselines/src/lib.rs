@@ -1,0 +1,13 @@
+//! Engines that are there to be compared with. Simulated cases and the lab know them; what is
+//! served and embedded does not.
+//!
+//! | module | concept |
+//! |---|---|
+//! | [`kvs`] | nothing is tracked, any object may go |
+//! | [`queues`] | `shard-lru`, `lru-dm`, `sieve-dm`, `s3fifo-dm`: queues that lie in the pool |
+//! | [`cliquemap`] | `cliquemap-lru` and `cliquemap-lfu`: a memory node that has a processor |
+#![forbid(unsafe_code)]
+
+pub mod cliquemap;
+pub mod kvs;
+pub mod queues;

@@ -1,0 +1,61 @@
+//! What is said of `ditto` for whoever lets users choose an engine.
+
+use super::{Ditto, DittoOptions, DittoSettings, ENGINE_DITTO};
+use crate::engines::EngineKind;
+use crate::experts::ExpertSet;
+use crate::record::HEADER_BYTES;
+use crate::table::TablePool;
+use atoll_fabric::Endpoint;
+use atoll_pool::{Pool, PoolError, PoolSettings};
+use std::sync::Arc;
+
+/// [`ditto`](super).
+#[derive(Clone, Copy, Debug)]
+pub struct DittoKind;
+
+impl EngineKind for DittoKind {
+    const NAME: &'static str = "ditto";
+    const NUMBER: u64 = ENGINE_DITTO;
+    type Options = DittoOptions;
+    type Shared = TablePool;
+    type Client<E: Endpoint> = Ditto<E>;
+
+    fn for_growth(
+        options: &DittoOptions,
+        body_bytes_mean: Option<u32>,
+        capacity_bytes: u64,
+        growth_bytes_max: u64,
+    ) -> PoolSettings {
+        let mut options = options.objects();
+        if let Some(bytes) = body_bytes_mean {
+            options.object_bytes_mean = bytes.saturating_add(HEADER_BYTES as u32);
+        }
+        options.for_growth(capacity_bytes, growth_bytes_max)
+    }
+
+    fn check(settings: &PoolSettings) -> Result<(), PoolError> {
+        TablePool::check(settings)
+    }
+
+    fn opened(pool: Pool) -> Result<Arc<TablePool>, PoolError> {
+        let shared = TablePool::new(pool)?;
+        DittoSettings::decode(shared.settings())?;
+        Ok(shared)
+    }
+
+    fn pool(shared: &TablePool) -> &Pool {
+        shared.pool()
+    }
+
+    fn experts(shared: &TablePool) -> Option<ExpertSet> {
+        DittoSettings::decode(shared.settings()).ok().map(|settings| settings.experts)
+    }
+
+    fn experts_of(options: &DittoOptions) -> Option<ExpertSet> {
+        Some(options.experts)
+    }
+
+    fn describe_settings(shared: &TablePool) -> Vec<(&'static str, String)> {
+        shared.describe_settings()
+    }
+}

@@ -1,0 +1,57 @@
+//! What is said of an engine for whoever lets users choose one.
+
+use crate::Pooled;
+use crate::experts::ExpertSet;
+use atoll_fabric::Endpoint;
+use atoll_pool::{Pool, PoolError, PoolSettings};
+use std::fmt;
+use std::sync::Arc;
+
+/// An engine: what it is called, what a new pool may be told, and how its pools are made. Each is
+/// in its engine's folder.
+pub trait EngineKind {
+    /// Its name, as users write it.
+    const NAME: &'static str;
+    /// Its number in the pool header.
+    const NUMBER: u64;
+    /// What a new pool of it is told.
+    type Options: Clone + fmt::Debug + PartialEq;
+    /// A pool of it, as one process has it open.
+    type Shared: 'static;
+    /// A client of it.
+    type Client<E: Endpoint>: Pooled<E, Shared = Self::Shared>;
+
+    /// Settings for a pool of so many bytes, to which so many may be added. `body_bytes_mean` is
+    /// what an object is expected to have with its key, by which the index is sized; `None` leaves
+    /// what the engine expects.
+    fn for_growth(
+        options: &Self::Options,
+        body_bytes_mean: Option<u32>,
+        capacity_bytes: u64,
+        growth_bytes_max: u64,
+    ) -> PoolSettings;
+
+    /// Checks a new pool's settings against the engine's own limits, before there is any memory.
+    fn check(settings: &PoolSettings) -> Result<(), PoolError>;
+
+    /// A pool whose header was read.
+    fn opened(pool: Pool) -> Result<Arc<Self::Shared>, PoolError>;
+
+    /// The pool behind it.
+    fn pool(shared: &Self::Shared) -> &Pool;
+
+    /// The policies that say what goes, if it is an engine with experts.
+    fn experts(shared: &Self::Shared) -> Option<ExpertSet> {
+        let _ = shared;
+        None
+    }
+
+    /// The same of a new pool.
+    fn experts_of(options: &Self::Options) -> Option<ExpertSet> {
+        let _ = options;
+        None
+    }
+
+    /// What the pool was made with, for people: name and value.
+    fn describe_settings(shared: &Self::Shared) -> Vec<(&'static str, String)>;
+}

@@ -1,0 +1,333 @@
+//! The engines that are served and embedded, and whichever of them a pool was made for behind one
+//! type: for programs whose users choose the engine.
+//!
+//! The pool's header names the engine, so that a process opens a pool by its name alone. A client
+//! matches on its engine once for each operation, and is from there on that engine's own code. A
+//! program for one engine only uses that engine's type.
+//!
+//! | module | concept |
+//! |---|---|
+//! | `kind` | what is said of an engine: name, number, choices, how its pools are made |
+//!
+//! To add an engine: its [`EngineKind`] in its folder, and a line in the list at the end of this
+//! module. Those that are there to be compared with are in the crate `atoll-baselines`.
+
+mod kind;
+
+pub use kind::EngineKind;
+
+use crate::audit::Audit;
+use crate::ditto::{DittoKind, DittoOptions};
+use crate::experts::ExpertSet;
+use crate::forge::{ForgeKind, ForgeOptions};
+use crate::pooled::Pooled;
+use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
+use atoll_fabric::Endpoint;
+use atoll_pool::{Client, Pool, PoolError, PoolSettings, Repaired};
+use std::fmt;
+use std::sync::Arc;
+
+/// Makes the types of all engines from their list.
+macro_rules! engines {
+    ($($(#[$doc:meta])* $Engine:ident: $Kind:ty,)*) => {
+        /// An engine whose caches live in a pool.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum EngineId {
+            $($(#[$doc])* $Engine,)*
+        }
+
+        impl EngineId {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$Engine,)*];
+
+            /// Its number in the pool header.
+            pub fn number(self) -> u64 {
+                match self {
+                    $(Self::$Engine => <$Kind>::NUMBER,)*
+                }
+            }
+
+            /// Its name, as users write it.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$Engine => <$Kind>::NAME,)*
+                }
+            }
+        }
+
+        /// The engine of a new pool, with its own choices.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum EngineOptions {
+            $($(#[$doc])* $Engine(<$Kind as EngineKind>::Options),)*
+        }
+
+        impl EngineOptions {
+            /// Which engine.
+            pub fn id(&self) -> EngineId {
+                match self {
+                    $(Self::$Engine(_) => EngineId::$Engine,)*
+                }
+            }
+
+            /// The policies that say what goes, if it is an engine with experts.
+            pub fn experts(&self) -> Option<ExpertSet> {
+                match self {
+                    $(Self::$Engine(options) => <$Kind>::experts_of(options),)*
+                }
+            }
+
+            /// Settings for a pool of so many bytes: see [`EngineKind::for_growth`].
+            pub fn for_growth(
+                &self,
+                body_bytes_mean: Option<u32>,
+                capacity_bytes: u64,
+                growth_bytes_max: u64,
+            ) -> PoolSettings {
+                match self {
+                    $(Self::$Engine(options) => {
+                        <$Kind>::for_growth(options, body_bytes_mean, capacity_bytes, growth_bytes_max)
+                    })*
+                }
+            }
+        }
+
+        /// Checks a new pool's settings against its engine's own limits, before there is any
+        /// memory.
+        pub fn check(settings: &PoolSettings) -> Result<(), PoolError> {
+            match EngineId::of(settings)? {
+                $(EngineId::$Engine => <$Kind>::check(settings),)*
+            }
+        }
+
+        /// A pool as one process has it open. Cheap to clone.
+        #[derive(Clone)]
+        pub enum ChosenPool {
+            $($(#[$doc])* $Engine(Arc<<$Kind as EngineKind>::Shared>),)*
+        }
+
+        impl ChosenPool {
+            /// Formats all-zero regions, which the endpoint reaches, with settings made by
+            /// [`EngineOptions::for_growth`]. A hash seed of 0 stands for a random one.
+            pub async fn format<E: Endpoint>(endpoint: &E, settings: PoolSettings) -> Result<Self, PoolError> {
+                Ok(match EngineId::of(&settings)? {
+                    $(EngineId::$Engine => {
+                        Self::$Engine(<<$Kind as EngineKind>::Client<E> as Pooled<E>>::format(endpoint, settings).await?)
+                    })*
+                })
+            }
+
+            /// Opens a pool that somebody formatted, for the engine that its header names.
+            /// `home_bytes` is the size of node 0's region.
+            pub async fn open<E: Endpoint>(endpoint: &E, home_bytes: u64) -> Result<Self, PoolError> {
+                let pool = Pool::open(endpoint, home_bytes).await?;
+                Ok(match EngineId::of(&pool.settings)? {
+                    $(EngineId::$Engine => Self::$Engine(<$Kind>::opened(pool)?),)*
+                })
+            }
+
+            /// Joins as a new client.
+            pub async fn join<E: Endpoint>(&self, endpoint: E) -> Result<Chosen<E>, PoolError> {
+                Ok(match self {
+                    $(Self::$Engine(shared) => {
+                        Chosen::$Engine(<<$Kind as EngineKind>::Client<E> as Pooled<E>>::join(shared, endpoint).await?)
+                    })*
+                })
+            }
+
+            /// One that only looks, without a place in the pool: for [`Chosen::verify`].
+            pub fn auditor<E: Endpoint>(&self, endpoint: E) -> Result<Chosen<E>, PoolError> {
+                Ok(match self {
+                    $(Self::$Engine(shared) => {
+                        Chosen::$Engine(<<$Kind as EngineKind>::Client<E> as Pooled<E>>::auditor(shared, endpoint)?)
+                    })*
+                })
+            }
+
+            /// The pool behind it.
+            pub fn pool(&self) -> &Pool {
+                match self {
+                    $(Self::$Engine(shared) => <$Kind>::pool(shared),)*
+                }
+            }
+
+            /// The engine that the pool was made for.
+            pub fn engine(&self) -> EngineId {
+                match self {
+                    $(Self::$Engine(_) => EngineId::$Engine,)*
+                }
+            }
+
+            /// The policies that say what goes, if it is an engine with experts.
+            pub fn experts(&self) -> Option<ExpertSet> {
+                match self {
+                    $(Self::$Engine(shared) => <$Kind>::experts(shared),)*
+                }
+            }
+
+            /// What the pool was made with, for people: name and value, the engine and its experts
+            /// first.
+            pub fn describe_settings(&self) -> Vec<(&'static str, String)> {
+                let mut settings = vec![("engine", self.engine().to_string())];
+                settings.extend(self.experts().map(|experts| ("experts", experts.to_string())));
+                settings.extend(match self {
+                    $(Self::$Engine(shared) => <$Kind>::describe_settings(shared),)*
+                });
+                settings
+            }
+        }
+
+        /// A client of a pool, whichever engine that was made for. In place, so that nothing stands
+        /// between an engine and its caller.
+        #[allow(clippy::large_enum_variant, reason = "clients are few and are not moved about")]
+        pub enum Chosen<E: Endpoint> {
+            $($(#[$doc])* $Engine(<$Kind as EngineKind>::Client<E>),)*
+        }
+
+        /// The same on every engine.
+        macro_rules! on_engine {
+            ($chosen:expr, $of:ident => $done:expr) => {
+                match $chosen {
+                    $(Chosen::$Engine($of) => $done,)*
+                }
+            };
+        }
+    };
+}
+
+engines! {
+    /// [`forge`](crate::forge).
+    Forge: ForgeKind,
+    /// [`ditto`](crate::ditto).
+    Ditto: DittoKind,
+}
+
+impl EngineId {
+    /// The engine that a pool's settings name.
+    pub fn of(settings: &PoolSettings) -> Result<Self, PoolError> {
+        let found = settings.engine;
+        Self::ALL.iter().copied().find(|id| id.number() == found).ok_or(PoolError::UnknownEngine { found })
+    }
+}
+
+impl fmt::Display for EngineId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl Default for EngineOptions {
+    /// `forge` as it is shipped.
+    fn default() -> Self {
+        Self::Forge(ForgeOptions::default())
+    }
+}
+
+impl EngineOptions {
+    /// `ditto` with these experts, which learn as those that are shipped do.
+    pub fn ditto(experts: ExpertSet) -> Self {
+        Self::Ditto(DittoOptions::adaptive(experts))
+    }
+}
+
+impl fmt::Display for EngineOptions {
+    /// The engine, and its experts behind a colon.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.experts() {
+            Some(experts) => write!(f, "{}:{experts}", self.id()),
+            None => self.id().fmt(f),
+        }
+    }
+}
+
+impl<E: Endpoint> Chosen<E> {
+    /// The client of the pool that this is.
+    pub fn client(&self) -> &Client<E> {
+        on_engine!(self, engine => engine.client())
+    }
+
+    /// Puts everything that this client holds back into the pool and gives up its place.
+    pub async fn leave(&self) -> Result<(), CacheError> {
+        on_engine!(self, engine => engine.leave().await)
+    }
+
+    /// Makes the pool smaller by at most so many chunks: see [`Pooled::retire_chunks`].
+    pub async fn retire_chunks(&self, most: u64) -> Result<u64, CacheError> {
+        on_engine!(self, engine => engine.retire_chunks(most).await)
+    }
+
+    /// Goes on giving back the memory of retired chunks: see [`Pooled::discard_retired`].
+    pub async fn discard_retired(&self) -> Result<u64, CacheError> {
+        on_engine!(self, engine => engine.discard_retired().await)
+    }
+
+    /// Gives a retired chunk back: see [`Pooled::restore_chunk`].
+    pub async fn restore_chunk(&self) -> Result<bool, CacheError> {
+        on_engine!(self, engine => engine.restore_chunk().await)
+    }
+
+    /// Looks after everybody now, and reclaims what the dead ones held.
+    pub async fn repair(&self) -> Result<Repaired, CacheError> {
+        on_engine!(self, engine => Pooled::repair(engine).await)
+    }
+
+    /// Walks the pool. Nobody else may use it meanwhile, or what is under way is reported as
+    /// faults.
+    pub async fn verify(&self) -> Result<Audit, CacheError> {
+        on_engine!(self, engine => Pooled::verify(engine).await)
+    }
+}
+
+impl<E: Endpoint> Engine for Chosen<E> {
+    #[inline]
+    async fn get(&self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
+        on_engine!(self, engine => engine.get(key, into).await)
+    }
+
+    async fn get_many<F: FnMut(usize, Lookup, &Value)>(&self, keys: &[&[u8]], found: F) -> Result<(), CacheError> {
+        on_engine!(self, engine => engine.get_many(keys, found).await)
+    }
+
+    async fn expect(&self, keys: &[&[u8]]) {
+        on_engine!(self, engine => engine.expect(keys).await)
+    }
+
+    async fn peek(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
+        on_engine!(self, engine => engine.peek(key).await)
+    }
+
+    async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
+        on_engine!(self, engine => engine.update(key, change).await)
+    }
+
+    async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
+        on_engine!(self, engine => engine.scan(cursor, count, each).await)
+    }
+
+    async fn random_key(&self) -> Result<Option<Vec<u8>>, CacheError> {
+        on_engine!(self, engine => engine.random_key().await)
+    }
+
+    async fn flush(&self) -> Result<u64, CacheError> {
+        on_engine!(self, engine => engine.flush().await)
+    }
+
+    async fn objects(&self) -> Result<u64, CacheError> {
+        on_engine!(self, engine => engine.objects().await)
+    }
+
+    async fn now_ms(&self) -> Result<u64, CacheError> {
+        on_engine!(self, engine => engine.now_ms().await)
+    }
+
+    async fn tend(&self) -> Result<(), CacheError> {
+        on_engine!(self, engine => engine.tend().await)
+    }
+
+    fn value_bytes_max(&self) -> usize {
+        on_engine!(self, engine => engine.value_bytes_max())
+    }
+
+    fn stats(&self) -> Stats {
+        on_engine!(self, engine => engine.stats())
+    }
+}

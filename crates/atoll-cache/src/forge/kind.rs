@@ -1,0 +1,50 @@
+//! What is said of `forge` for whoever lets users choose an engine.
+
+use super::settings::ENGINE_FORGE;
+use super::{Forge, ForgeOptions, ForgePool};
+use crate::engines::EngineKind;
+use crate::record::HEADER_BYTES;
+use atoll_fabric::Endpoint;
+use atoll_pool::{Pool, PoolError, PoolSettings};
+use std::sync::Arc;
+
+/// [`forge`](super).
+#[derive(Clone, Copy, Debug)]
+pub struct ForgeKind;
+
+impl EngineKind for ForgeKind {
+    const NAME: &'static str = "forge";
+    const NUMBER: u64 = ENGINE_FORGE;
+    type Options = ForgeOptions;
+    type Shared = ForgePool;
+    type Client<E: Endpoint> = Forge<E>;
+
+    fn for_growth(
+        options: &ForgeOptions,
+        body_bytes_mean: Option<u32>,
+        capacity_bytes: u64,
+        growth_bytes_max: u64,
+    ) -> PoolSettings {
+        let mut options = options.clone();
+        if let Some(bytes) = body_bytes_mean {
+            options.object_bytes_mean = bytes.saturating_add(HEADER_BYTES as u32);
+        }
+        options.for_growth(capacity_bytes, growth_bytes_max)
+    }
+
+    fn check(_settings: &PoolSettings) -> Result<(), PoolError> {
+        Ok(())
+    }
+
+    fn opened(pool: Pool) -> Result<Arc<ForgePool>, PoolError> {
+        ForgePool::new(pool)
+    }
+
+    fn pool(shared: &ForgePool) -> &Pool {
+        shared.pool()
+    }
+
+    fn describe_settings(shared: &ForgePool) -> Vec<(&'static str, String)> {
+        shared.describe_settings()
+    }
+}
