@@ -1,4 +1,5 @@
-//! A thread of a point: it does one request after the other and tells what came of them.
+//! A thread of a point: it does one request after the other, or several at a time, and tells what
+//! came of them.
 
 use super::system::Subject;
 use crate::LabError;
@@ -9,6 +10,7 @@ use atoll_cache::{Cache, CacheError, Condition, Expiry, SetOptions, Value};
 use atoll_fabric::Endpoint;
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::task::Poll;
 
 /// What the threads of a point counted.
 pub(super) struct Tally {
@@ -33,17 +35,43 @@ pub(super) struct Client<G: Subject> {
     pub(super) cache: Cache<G>,
     pub(super) stream: Stream,
     pub(super) miss_penalty_ns: u64,
+    /// Operations that it has under way at a time.
+    in_flight: u16,
+    buffers: Buffers,
+    tally: Rc<RefCell<Tally>>,
+}
+
+/// What one operation at a time needs.
+#[derive(Default)]
+struct Buffers {
     key: Vec<u8>,
     value: Value,
     /// What values are cut from; grows to the longest.
     content: Vec<u8>,
-    tally: Rc<RefCell<Tally>>,
+}
+
+/// One operation at a time of a thread.
+struct Lane<'c, G: Subject> {
+    cache: &'c Cache<G>,
+    miss_penalty_ns: u64,
+    tally: &'c RefCell<Tally>,
+    buffers: &'c mut Buffers,
 }
 
 impl<G: Subject> Client<G> {
     pub(super) fn new(cache: Cache<G>, stream: Stream, miss_penalty_ns: u64, tally: &Rc<RefCell<Tally>>) -> Self {
-        let (key, value, content, tally) = (Vec::new(), Value::new(), Vec::new(), tally.clone());
-        Self { cache, stream, miss_penalty_ns, key, value, content, tally }
+        let (buffers, tally) = (Buffers::default(), tally.clone());
+        Self { cache, stream, miss_penalty_ns, in_flight: 1, buffers, tally }
+    }
+
+    /// The same with so many operations under way at a time.
+    pub(super) fn with_in_flight(self, in_flight: u16) -> Self {
+        Self { in_flight, ..self }
+    }
+
+    fn lane(&mut self) -> Lane<'_, G> {
+        let Self { cache, miss_penalty_ns, buffers, tally, .. } = self;
+        Lane { cache, miss_penalty_ns: *miss_penalty_ns, tally, buffers }
     }
 
     pub(super) fn now_ns(&self) -> u64 {
@@ -60,21 +88,52 @@ impl<G: Subject> Client<G> {
     }
 
     async fn try_play(&mut self, requests: u64) -> Result<(), CacheError> {
-        for _ in 0..requests {
-            if self.tally.borrow().ended_ns.is_some() {
-                break;
+        if self.in_flight <= 1 {
+            for _ in 0..requests {
+                if self.tally.borrow().ended_ns.is_some() {
+                    break;
+                }
+                let Some(request) = self.stream.next() else { break };
+                self.request(&request).await?;
             }
-            let Some(request) = self.stream.next() else { break };
-            self.request(&request).await?;
+            return Ok(());
         }
-        Ok(())
+        let Self { cache, stream, miss_penalty_ns, in_flight, tally, .. } = self;
+        let left = &RefCell::new(stream.by_ref().take(requests as usize));
+        let (cache, miss_penalty_ns, tally) = (&*cache, *miss_penalty_ns, &**tally);
+        let lane = |_| {
+            Box::pin(async move {
+                let mut buffers = Buffers::default();
+                loop {
+                    let next = left.borrow_mut().next().filter(|_| tally.borrow().ended_ns.is_none());
+                    let Some(request) = next else { return Ok(()) };
+                    Lane { cache, miss_penalty_ns, tally, buffers: &mut buffers }.request(&request).await?;
+                }
+            })
+        };
+        let mut under_way: Vec<_> = (0..*in_flight).map(lane).collect();
+        std::future::poll_fn(|context| {
+            let mut outcome = Ok(());
+            under_way.retain_mut(|lane| match lane.as_mut().poll(context) {
+                Poll::Ready(ended) => {
+                    if outcome.is_ok() {
+                        outcome = ended;
+                    }
+                    false
+                }
+                Poll::Pending => true,
+            });
+            if outcome.is_err() || under_way.is_empty() { Poll::Ready(outcome) } else { Poll::Pending }
+        })
+        .await
     }
 
     /// Sets every key of `keys`, without counting.
     pub(super) async fn preload(&mut self, keys: Stream) -> Result<(), CacheError> {
+        let mut lane = self.lane();
         for request in keys {
-            request.key(&mut self.key);
-            self.set(&request, Condition::Always).await?;
+            request.key(&mut lane.buffers.key);
+            lane.set(&request, Condition::Always).await?;
         }
         Ok(())
     }
@@ -82,31 +141,41 @@ impl<G: Subject> Client<G> {
     /// Looks every key of `keys` up, without counting.
     pub(super) async fn look_up(&mut self, keys: Stream) -> Result<(), CacheError> {
         for request in keys {
-            request.key(&mut self.key);
-            self.cache.get(&self.key, &mut self.value).await?;
+            request.key(&mut self.buffers.key);
+            self.cache.get(&self.buffers.key, &mut self.buffers.value).await?;
         }
         Ok(())
     }
 
     pub(super) async fn request(&mut self, request: &Request) -> Result<(), CacheError> {
+        self.lane().request(request).await
+    }
+}
+
+impl<G: Subject> Lane<'_, G> {
+    fn now_ns(&self) -> u64 {
+        self.cache.engine().client().endpoint.virtual_ns()
+    }
+
+    async fn request(&mut self, request: &Request) -> Result<(), CacheError> {
         if request.kind == Kind::Scan {
             for step in 0..u64::from(request.keys) {
                 let one = Request { key: request.key + step, ..*request };
                 let begun_ns = self.now_ns();
-                one.key(&mut self.key);
+                one.key(&mut self.buffers.key);
                 self.get_or_fill(&one).await?;
                 self.count(begun_ns);
             }
             return Ok(());
         }
         let begun_ns = self.now_ns();
-        request.key(&mut self.key);
+        request.key(&mut self.buffers.key);
         match request.kind {
             Kind::Plain(operation) => match operation.effect() {
                 Effect::Look => self.get_or_fill(request).await?,
                 Effect::Write => self.set(request, Condition::Always).await?,
                 Effect::WriteIfAbsent => self.set(request, Condition::IfAbsent).await?,
-                Effect::Remove => drop(self.cache.delete(&self.key).await?),
+                Effect::Remove => drop(self.cache.delete(&self.buffers.key).await?),
             },
             Kind::Insert => self.set(request, Condition::Always).await?,
             Kind::ReadModifyWrite => {
@@ -129,7 +198,7 @@ impl<G: Subject> Client<G> {
     }
 
     async fn get_or_fill(&mut self, request: &Request) -> Result<(), CacheError> {
-        let hit = self.cache.get(&self.key, &mut self.value).await?;
+        let hit = self.cache.get(&self.buffers.key, &mut self.buffers.value).await?;
         {
             let mut tally = self.tally.borrow_mut();
             if tally.ended_ns.is_none() {
@@ -154,13 +223,13 @@ impl<G: Subject> Client<G> {
         let bytes = request.value_bytes as usize;
         if bytes > self.cache.value_bytes_max() {
             // It cannot be cached; what the key had before is not its value any more.
-            self.cache.delete(&self.key).await?;
+            self.cache.delete(&self.buffers.key).await?;
             return Ok(());
         }
-        if self.content.len() < bytes {
-            self.content.resize(bytes, b'v');
+        if self.buffers.content.len() < bytes {
+            self.buffers.content.resize(bytes, b'v');
         }
-        self.cache.set(&self.key, &self.content[..bytes], &SetOptions { condition, expiry }).await?;
+        self.cache.set(&self.buffers.key, &self.buffers.content[..bytes], &SetOptions { condition, expiry }).await?;
         Ok(())
     }
 }

@@ -10,8 +10,8 @@
 //! - **Testbed**: three compute nodes and, unless said otherwise, one memory node, on the profile
 //!   `cx5-100g`. Threads are spread over the compute nodes; those of one node share a process. A
 //!   thread has a processor of its own.
-//! - **Closed loop**: a thread has one operation outstanding and begins the next when that has
-//!   ended.
+//! - **Closed loop**: a thread has one operation outstanding, unless said otherwise, and begins the
+//!   next when that has ended.
 //! - **Warm-up**: the first fifth of every thread's requests is not counted, as in the paper. The
 //!   cache is empty before it.
 //! - **End**: counting ends when the first thread has no request left, so that all of them are at
@@ -45,6 +45,7 @@
 //! | [`point`] | a point, run: the simulation, its phases, what was counted |
 //! | `client` | a thread of a point |
 //! | `cache_sizes` | loads over the sizes of the cache |
+//! | `in_flight` | several operations of a thread at a time |
 //! | [`tenants`] | traces of few keys, for several tenants; objects of one size |
 //! | `ditto` | the figures of Ditto's paper |
 //! | `versus` | FORGE beside its baselines |
@@ -63,6 +64,7 @@ mod fig16;
 mod fig17;
 mod fig18;
 mod fig3;
+mod in_flight;
 pub mod point;
 pub mod processor;
 pub mod setup;
@@ -121,7 +123,7 @@ pub trait Experiment: Sync {
 }
 
 /// All of them, in the order of `atoll lab list`.
-pub const ALL: [&dyn Experiment; 20] = [
+pub const ALL: [&dyn Experiment; 21] = [
     &fig3::Traffic,
     &fig13::Ycsb,
     &fig14::FixedSizes,
@@ -129,6 +131,7 @@ pub const ALL: [&dyn Experiment; 20] = [
     &fig16::MemoryNodes,
     &fig17::Sensitivity,
     &fig18::Ablation,
+    &in_flight::InFlight,
     &ditto::Tracking,
     &ditto::Elasticity,
     &ditto::Ycsb,
@@ -201,6 +204,20 @@ mod tests {
         // Of 12800 after the warm-up those that all threads made until the first had none left: a
         // thread that evicts more than others is behind.
         assert!(once[0].0 > 12_800 * 9 / 10 && once[0].1 > 0, "{once:?}");
+    }
+
+    #[test]
+    fn threads_with_several_operations_under_way_do_more_and_the_same_ones() {
+        let load =
+            crate::load::LoadOptions { keys: 500, requests: Some(8_000), ..crate::load::LoadOptions::named("ycsb-a") };
+        let load: std::sync::Arc<dyn crate::load::Load> = load.open().unwrap().into();
+        let one = setup::Setup::new(load, 4, 1 << 18, 256, 7);
+        let sixteen = setup::Setup { in_flight: 16, ..one.clone() };
+        let measured = point::measure_all(&[one, sixteen.clone(), sixteen], 2).unwrap();
+        assert!(measured[1].mops() > 4.0 * measured[0].mops(), "{} {}", measured[0].mops(), measured[1].mops());
+        assert_eq!((measured[1].requests, measured[1].ns), (measured[2].requests, measured[2].ns));
+        // Operations under way end together, so that the last ones of all threads are not counted.
+        assert!(measured[1].requests > 5_000, "{}", measured[1].requests);
     }
 
     #[test]

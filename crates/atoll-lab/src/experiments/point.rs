@@ -207,7 +207,8 @@ impl<'s, G: Subject> Point<'s, G> {
             true => self.setup.load.stream(thread.into(), self.setup.threads.into()),
             false => Box::new(std::iter::empty()),
         };
-        let client = Client::new(Cache::new(engine), stream, self.setup.miss_penalty_ns, &self.tally);
+        let client = Client::new(Cache::new(engine), stream, self.setup.miss_penalty_ns, &self.tally)
+            .with_in_flight(self.setup.in_flight);
         self.places.push(Rc::new(RefCell::new(Some(client))));
         Ok(())
     }

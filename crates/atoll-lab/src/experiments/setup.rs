@@ -57,6 +57,8 @@ pub struct Setup {
     pub pool: PoolSettings,
     /// Client threads.
     pub threads: u16,
+    /// Operations that each has under way at a time.
+    pub in_flight: u16,
     /// What they ask.
     pub load: Arc<dyn Load>,
     /// What is there before the first request.
@@ -84,6 +86,7 @@ impl Setup {
             system: System::Forge,
             pool: pool(cache_bytes, object_bytes, threads, GROUP_OBJECTS),
             threads,
+            in_flight: 1,
             load,
             start: Start::Empty,
             address_cache_bytes: 0,
