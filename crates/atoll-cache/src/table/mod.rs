@@ -21,7 +21,6 @@
 //! | `lookup` | the way of a GET |
 //! | `change` | the way of every change, by way of `insert` (a new key) and `unlink` (how an object goes) |
 //! | `room` | how room is made: samples, victims |
-//! | `queued` | the same where a queue says which object goes |
 //! | `adopt` | what becomes of a chunk that was not cut to its end |
 //! | `dead` | how much of the memory is dead |
 //! | `drain` | how a whole chunk is emptied |
@@ -57,7 +56,6 @@ mod nodes;
 mod operation;
 mod operations;
 mod pooled;
-mod queued;
 pub mod repair;
 pub mod replacement;
 mod resize;

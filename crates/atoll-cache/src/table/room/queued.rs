@@ -15,14 +15,15 @@
 //! A victim is out of its queue when the replacement gives it. One that does not go is told of, so
 //! that it comes back there.
 
-use super::Objects;
-use super::class::Class;
-use super::operation::Operation;
-use super::replacement::{Candidate, Replacement, Victim};
-use super::room::{Made, WANTED_ONCE_FOR};
-use super::sample::Sample;
-use super::slot::Slot;
+use super::chunk::WANTED_ONCE_FOR;
+use super::victim::Made;
 use crate::CacheError;
+use crate::table::Objects;
+use crate::table::class::Class;
+use crate::table::operation::Operation;
+use crate::table::replacement::{Candidate, Replacement, Victim};
+use crate::table::sample::Sample;
+use crate::table::slot::Slot;
 use atoll_fabric::Endpoint;
 
 /// Most victims between two looks.

@@ -1,0 +1,194 @@
+//! How room is made: a block at hand, one of a free chunk, one of a dead or expired object, or that
+//! of an object which is to go.
+//!
+//! Nothing is evicted for memory while much of it is dead: then what lives is gathered (see
+//! `gather`).
+//!
+//! Whoever needs a block does this itself; nobody waits for another client. A sample is one READ,
+//! or a few in one batch: a random bucket, slots and access information. Dead blocks and expired
+//! objects in it go first. Of the others the replacement chooses among those whose blocks fit: of
+//! the class, or of one that is larger by a quarter at most.
+//!
+//! Where sizes differ, chunks must pass from one class to another. Now and then (once for the
+//! blocks of so many chunks as [`DRAIN_EVERY`]), when the best choice among all is of another
+//! class, or when no sample has a block that fits, the chunk of the chosen object is emptied and
+//! cut anew. It takes all along that is in it, and so a victim's chunk goes the more rarely the
+//! more blocks it has: see `Core::passes_on`. Each class loses chunks as it has chunks, not as it
+//! has objects, and gains as it is written: its share of the memory becomes its share of the bytes
+//! written, as in one queue for all.
+//!
+//! What goes, by what is needed; the first that there is:
+//!
+//! | needed | module | goes |
+//! |---|---|---|
+//! | a block of a class | `block` | a shelved block; a fresh chunk, cut; a dead block, an expired object, a shelved block of a sample; where much is dead, what lives is gathered; now and then the whole chunk of the choice among all; the choice among those that fit |
+//! | chunks | `chunk` | a free chunk; what lives in others is gathered; an expired large object; the chunk of the choice, or a large object |
+//! | a place below the limit of objects | `limit` | an expired object; the choice among all |
+//! | a slot of a full bucket | `bucket` | an expired object; the choice among the bucket's; any of them |
+//!
+//! With queues the choice is a queue's: see `queued`.
+//!
+//! | module | concept |
+//! |---|---|
+//! | `search` | how far a search has come, and what it does next |
+//! | `queued` | the same where queues say which object goes |
+//! | `victim` | what a look shows, which object goes, and how it does |
+
+mod block;
+mod bucket;
+mod chunk;
+mod limit;
+mod queued;
+mod search;
+mod victim;
+
+pub(super) use search::{TRIES_MAX, pause_ns};
+
+use super::class::Class;
+use super::drain::DrainLook;
+use super::gather::GATHERS_MAX;
+use super::operation::Operation;
+use super::replacement::Replacement;
+use super::{Core, Objects};
+use crate::CacheError;
+use atoll_fabric::{Endpoint, Purpose};
+use atoll_pool::loan::Loan;
+use search::IDLE_TRIES;
+
+impl<E: Endpoint> Core<E> {
+    /// Draws a block for a record of the class, and so many fresh chunks, from what is at hand, and
+    /// makes sure that there is a cell; whether the operation has all of it now.
+    #[inline]
+    pub(super) fn draw(&self, op: &mut Operation, class: Class, chunks: usize) -> bool {
+        let notes = &mut op.notes;
+        if let Some(held) = notes.block.take_if(|held| !self.block_fits(held.class, class)) {
+            self.keep(held, held.tag);
+        }
+        if notes.block.is_none() {
+            notes.block = self.pop_block(class);
+        }
+        let missing = chunks.saturating_sub(notes.chunks.len());
+        if missing > 0 {
+            let mut fresh = self.chunks.borrow_mut();
+            let left = fresh.len().saturating_sub(missing);
+            notes.chunks.extend(fresh.drain(left..));
+        }
+        notes.block.is_some() && notes.chunks.len() >= chunks && self.stock.borrow().has_cell()
+    }
+
+    /// Puts back what an operation has drawn.
+    #[inline]
+    pub(super) fn put_back_drawn(&self, op: &mut Operation) {
+        if let Some(held) = op.notes.block.take() {
+            self.keep(held, held.tag);
+        }
+        if !op.notes.chunks.is_empty() {
+            self.chunks.borrow_mut().append(&mut op.notes.chunks);
+        }
+    }
+}
+
+impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
+    /// Makes sure that a block of this class is at hand, a cell, and so many fresh chunks.
+    pub(super) async fn restock(&self, op: &mut Operation, class: Class, chunks: usize) -> Result<(), CacheError> {
+        let _turn = self.turn_to_make_room(op).await?;
+        // Whoever made room before may have left enough.
+        if self.core.draw(op, class, chunks) {
+            return Ok(());
+        }
+        self.core.put_back_drawn(op);
+        self.core.drains_more.set(0);
+        op.notes.gathers_left = GATHERS_MAX.saturating_mul(1 + chunks as u32);
+        let before = self.core.client.endpoint.purpose(Purpose::Eviction);
+        let restocked = self.fill_and_draw(op, class, chunks).await;
+        self.core.client.endpoint.purpose(before);
+        restocked
+    }
+
+    async fn fill_and_draw(&self, op: &mut Operation, class: Class, chunks: usize) -> Result<(), CacheError> {
+        for tried in 1..=TRIES_MAX {
+            self.fill_stock(op, class, chunks).await?;
+            if self.core.draw(op, class, chunks) {
+                return Ok(());
+            }
+            // The block has the last cell.
+            self.core.put_back_drawn(op);
+            if tried > 1 {
+                // Operations under way have all others, and may wait for somebody who died.
+                Box::pin(self.wait_for_others(op, tried - 1)).await?;
+            }
+        }
+        Err(CacheError::OutOfMemory)
+    }
+
+    /// Waits until no other operation of this client makes room. It relies on nothing that it has
+    /// seen, and has nothing in hand.
+    pub(super) async fn turn_to_make_room(&self, op: &mut Operation) -> Result<Loan<'_, ()>, CacheError> {
+        self.core.put_back_drawn(op);
+        if let Some(turn) = self.making_room.lend() {
+            self.core.client.in_flight().renew(&mut op.entry);
+            return Ok(turn);
+        }
+        self.core.release_reservation(op);
+        Ok(self.core.client.lent_aside(&self.making_room, &mut op.entry).await?)
+    }
+
+    async fn fill_stock(&self, op: &mut Operation, class: Class, chunks: usize) -> Result<(), CacheError> {
+        self.free_a_cell(op).await?;
+        for round in 1.. {
+            match self.obtain_chunks(op, chunks).await {
+                // Writers of large values who keep from each other what they have so far: those who
+                // give it up let another one end first.
+                Err(CacheError::OutOfMemory) if round < 3 => {
+                    self.core.free_fresh_chunks().await?;
+                    let pause_ns = self.core.client.endpoint.random() % (round * 10_000_000);
+                    self.core.client.endpoint.pause(pause_ns).await;
+                }
+                outcome => {
+                    outcome?;
+                    break;
+                }
+            }
+        }
+        self.obtain_block(op, class, chunks).await
+    }
+
+    /// Makes sure that this client can tell of another block. Where the index is so full that no
+    /// slot takes one back, blocks go with chunks that are emptied: others wait for those that this
+    /// client has in hand, and it for theirs.
+    pub(super) async fn free_a_cell(&self, op: &mut Operation) -> Result<(), CacheError> {
+        let (mut tried, drains_more) = (0, self.core.drains_more.get());
+        while !self.core.stock.borrow().has_cell() {
+            if self.core.stock.borrow().may_have_cell_soon() && tried < TRIES_MAX {
+                // Operations under way have them all.
+                tried += 1;
+                self.core.client.endpoint.pause(pause_ns(tried)).await;
+                continue;
+            }
+            self.core.give_back_beyond(0).await?;
+            self.core.look_for_drains().await?;
+            self.core.recheck_waiting(DrainLook::ForRoom).await?;
+            tried += 1;
+            if tried >= TRIES_MAX {
+                return Err(CacheError::OutOfMemory);
+            }
+            if tried > IDLE_TRIES && !self.core.stock.borrow().has_cell() {
+                Box::pin(self.wait_for_others(op, tried - IDLE_TRIES)).await?;
+            }
+        }
+        self.core.drains_more.set(drains_more);
+        Ok(())
+    }
+
+    /// Gives others what this client can spare, and time.
+    async fn wait_for_others(&self, op: &mut Operation, tried: u32) -> Result<(), CacheError> {
+        self.core.client.in_flight().renew(&mut op.entry);
+        self.core.drains_more.set(tried as usize);
+        self.core.searches_left_out.set(0);
+        self.core.end_slabs().await?;
+        self.core.give_back_beyond(0).await?;
+        self.core.client.endpoint.pause(pause_ns(tried)).await;
+        // Somebody who died may hold it all.
+        Box::pin(atoll_pool::repair::round(&self.core)).await
+    }
+}
