@@ -136,13 +136,16 @@ fn what_was_deleted_makes_room_wherever_it_lay() {
         for number in &gone {
             assert!(run_ready(client.delete(&key(*number))).unwrap());
         }
-        let evictions = client.engine().stats().evictions;
+        let before = client.engine().stats();
         // The room of what was deleted, less a fifth of the pool.
         for number in 0..gone.len() as u64 / 2 {
             set(&mut client, 10_000_000 + number, 400);
         }
-        assert_eq!(client.engine().stats().evictions - evictions, 0);
-        assert_nothing_went(&mut client, kept.iter().copied());
+        let stats = client.engine().stats();
+        // Of some hundred thousand keys one finds its bucket of the index full.
+        let evictions_index = stats.evictions_index - before.evictions_index;
+        assert_eq!(stats.evictions - before.evictions - evictions_index, 0);
+        assert!(present(&mut client, kept.iter().copied()) >= kept.len() as u64 - evictions_index);
         drop(client);
         host.verify();
     }
