@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn threads_with_several_operations_under_way_do_more_and_the_same_ones() {
         let load =
-            crate::load::LoadOptions { keys: 500, requests: Some(8_000), ..crate::load::LoadOptions::named("ycsb-a") };
+            crate::load::LoadOptions { keys: 500, requests: Some(8_000), ..crate::load::LoadOptions::named("ycsb-c") };
         let load: std::sync::Arc<dyn crate::load::Load> = load.open().unwrap().into();
         let one = setup::Setup::new(load, 4, 1 << 18, 256, 7);
         let sixteen = setup::Setup { in_flight: 16, ..one.clone() };
