@@ -16,8 +16,8 @@
 
 use crate::audit::Audit;
 use crate::{CacheError, Change, Engine, Lookup, Meta, Pooled, Stats, Value};
-use atoll_fabric::{Address, Endpoint};
-use atoll_pool::{Client, Pool, PoolError, PoolSettings, Repaired};
+use atoll_fabric::Endpoint;
+use atoll_pool::{Client, PoolError, Repaired};
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -233,28 +233,12 @@ impl<G: Engine + 'static> Engine for Lasting<G> {
 impl<E: Endpoint, G: Pooled<E> + 'static> Pooled<E> for Lasting<G> {
     type Shared = G::Shared;
 
-    async fn format(endpoint: &E, settings: PoolSettings) -> Result<Arc<G::Shared>, PoolError> {
-        G::format(endpoint, settings).await
-    }
-
-    async fn open(endpoint: &E, home_bytes: u64) -> Result<Arc<G::Shared>, PoolError> {
-        G::open(endpoint, home_bytes).await
-    }
-
     async fn join(shared: &Arc<G::Shared>, endpoint: E) -> Result<Self, PoolError> {
         G::join(shared, endpoint).await.map(Self::new)
     }
 
     fn auditor(shared: &Arc<G::Shared>, endpoint: E) -> Result<Self, PoolError> {
         G::auditor(shared, endpoint).map(Self::new)
-    }
-
-    fn pool_of(shared: &G::Shared) -> &Pool {
-        G::pool_of(shared)
-    }
-
-    fn describe(shared: &G::Shared, at: Address) -> Option<String> {
-        G::describe(shared, at)
     }
 
     fn shared(&self) -> &Arc<G::Shared> {

@@ -58,7 +58,7 @@ pub use cache::{Cache, Condition, ExpireCondition, ExpireOutcome, Expiry, Number
 pub use engine::{CacheError, Change, Engine, Lookup, Old, Verdict, Want};
 pub use engines::{Chosen, ChosenPool, EngineId, EngineKind, EngineOptions};
 pub use lasting::Lasting;
-pub use pooled::Pooled;
+pub use pooled::{EnginePool, Pooled};
 pub use stats::Stats;
 pub use value::{Meta, Value};
 

@@ -6,32 +6,74 @@
 use crate::audit::Audit;
 use crate::{CacheError, Engine};
 use atoll_fabric::{Address, Endpoint};
-use atoll_pool::{Client, Pool, PoolError, PoolSettings, Repaired};
+use atoll_pool::{Client, EngineArea, Pool, PoolError, PoolSettings, Repaired};
 use std::sync::Arc;
+
+/// A pool of an engine, as one process has it open.
+#[allow(async_fn_in_trait)]
+pub trait EnginePool: Sized + 'static {
+    /// What the engine wants of the memory besides what every pool has.
+    fn engine_area(settings: &PoolSettings) -> EngineArea;
+
+    /// Checks a new pool's settings against the engine's own limits, before there is any memory.
+    fn check(settings: &PoolSettings) -> Result<(), PoolError>;
+
+    /// A pool whose header was read.
+    fn opened(pool: Pool) -> Result<Arc<Self>, PoolError>;
+
+    /// The pool behind it.
+    fn pool(&self) -> &Pool;
+
+    /// What of the engine's own is at an address.
+    fn describe_own(&self, at: Address) -> Option<String>;
+
+    /// What the pool was made with, for people: name and value, if the engine tells.
+    fn describe_settings(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
+    /// What is at an address, for whoever follows a trace.
+    fn describe(&self, at: Address) -> Option<String> {
+        self.describe_own(at).or_else(|| self.pool().layout.describe(at))
+    }
+
+    /// Formats all-zero regions, which the endpoint reaches. A hash seed of 0 stands for a random
+    /// one.
+    async fn format<E: Endpoint>(endpoint: &E, settings: PoolSettings) -> Result<Arc<Self>, PoolError> {
+        Self::check(&settings)?;
+        let hash_seed = if settings.hash_seed == 0 { endpoint.random() } else { settings.hash_seed };
+        let settings = PoolSettings { hash_seed, ..settings };
+        let area = Self::engine_area(&settings);
+        Self::opened(Pool::format(endpoint, settings, area).await?)
+    }
+
+    /// Opens a pool that somebody formatted. `home_bytes` is the size of node 0's region.
+    async fn open<E: Endpoint>(endpoint: &E, home_bytes: u64) -> Result<Arc<Self>, PoolError> {
+        Self::opened(Pool::open(endpoint, home_bytes).await?)
+    }
+}
 
 /// An engine whose cache lives in a pool, as one client uses it.
 #[allow(async_fn_in_trait)]
 pub trait Pooled<E: Endpoint>: Engine + Sized {
     /// The pool as one process has it open.
-    type Shared: 'static;
+    type Shared: EnginePool;
 
     /// Formats all-zero regions, which the endpoint reaches.
-    async fn format(endpoint: &E, settings: PoolSettings) -> Result<Arc<Self::Shared>, PoolError>;
+    async fn format(endpoint: &E, settings: PoolSettings) -> Result<Arc<Self::Shared>, PoolError> {
+        Self::Shared::format(endpoint, settings).await
+    }
 
     /// Opens a pool that somebody formatted. `home_bytes` is the size of node 0's region.
-    async fn open(endpoint: &E, home_bytes: u64) -> Result<Arc<Self::Shared>, PoolError>;
+    async fn open(endpoint: &E, home_bytes: u64) -> Result<Arc<Self::Shared>, PoolError> {
+        Self::Shared::open(endpoint, home_bytes).await
+    }
 
     /// Joins as a new client.
     async fn join(shared: &Arc<Self::Shared>, endpoint: E) -> Result<Self, PoolError>;
 
     /// One that only looks, without a place in the pool: for [`Pooled::verify`].
     fn auditor(shared: &Arc<Self::Shared>, endpoint: E) -> Result<Self, PoolError>;
-
-    /// The pool behind it.
-    fn pool_of(shared: &Self::Shared) -> &Pool;
-
-    /// What is at an address, for whoever follows a trace.
-    fn describe(shared: &Self::Shared, at: Address) -> Option<String>;
 
     /// The pool, as this client's process has it open.
     fn shared(&self) -> &Arc<Self::Shared>;

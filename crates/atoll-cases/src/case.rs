@@ -7,7 +7,7 @@ use crate::stops::Stops;
 use crate::subject::{Forged, Subject};
 use atoll_cache::forge::layout::{BUCKET_SLOTS, ForgeLayout};
 use atoll_cache::forge::{ForgePool, Queue};
-use atoll_cache::{Cache, CacheError, Engine, Lasting, Pooled};
+use atoll_cache::{Cache, CacheError, Engine, EnginePool, Lasting, Pooled};
 use atoll_fabric::{Address, Endpoint, Kind, RegionAttributes};
 use atoll_pool::PoolSettings;
 use atoll_pool::clock::SKEW_MS;
@@ -344,7 +344,7 @@ impl<S: Subject> Case<S> {
 
 /// A history that knows the pool's clock, which it looks at past the fabric.
 pub(super) fn timed_history<S: Subject>(control: Control, shared: &Shared<S>) -> History {
-    let clock = S::Engine::pool_of(shared).layout.clock();
+    let clock = shared.pool().layout.clock();
     // A pool's clock shows zero only after its node was lost.
     let ms = move |control: &Control| Some(control.peek_word(clock)).filter(|ms| *ms > 0);
     History::with_clock(SKEW_MS, move || (control.now_ns(), ms(&control)))
@@ -358,7 +358,7 @@ async fn grow<S: Subject>(grower: &mut Client<S>, bytes: u64) -> Result<(), Stri
     let when_ns = grower.random().below(GROWTH_NS_MAX);
     let engine = grower.cache.engine();
     engine.client().endpoint.pause(when_ns).await;
-    let pool = S::Engine::pool_of(engine.shared());
+    let pool = engine.shared().pool();
     // It is there when the case's clients come a second time.
     if u32::from(pool.layout.nodes_known()) < pool.settings.nodes_max {
         engine.grow(bytes).await.map_err(|error| error.to_string())?;

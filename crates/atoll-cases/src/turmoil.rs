@@ -9,7 +9,7 @@ use crate::case::{Case, GROWTH_NS_MAX, timed_history};
 use crate::client::Hesitant;
 use crate::load::{self, Load};
 use crate::subject::{Forged, Subject};
-use atoll_cache::{Cache, CacheError, Engine, Lasting, Pooled, SetOptions};
+use atoll_cache::{Cache, CacheError, Engine, EnginePool, Lasting, Pooled, SetOptions};
 use atoll_fabric::{Address, Endpoint, Identity, VerbError};
 use atoll_pool::provision::{self, Step};
 use atoll_pool::registry::{self, PlaceState, Reach, Times};
@@ -255,8 +255,8 @@ impl<S: Subject> Turmoil<S> {
         let made = sim.block_on(async move { S::Engine::format(&endpoint, settings).await });
         let pool = made.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
         let control = sim.control();
-        let layout = S::Engine::pool_of(&pool).layout.clone();
-        let places = S::Engine::pool_of(&pool).settings.clients_max;
+        let layout = pool.pool().layout.clone();
+        let places = pool.pool().settings.clients_max;
         let signals = (0..places).map(|place| layout.signal(place));
         signals.for_each(|signal| {
             [signal, signal.add(registry::LEASE)].into_iter().for_each(|word| control.watch_word(word))
@@ -264,7 +264,7 @@ impl<S: Subject> Turmoil<S> {
         let attendant = self.case.subject.attendant(&pool);
         let attend = |present: &Rc<()>| attendant.iter().for_each(|attend| attend(sim, Rc::downgrade(present)));
         let history = Rc::new(timed_history::<S>(sim.control(), &pool));
-        sim.name_addresses(move |at| S::Engine::describe(&pool, at));
+        sim.name_addresses(move |at| pool.describe(at));
         let stage = Rc::new(Stage {
             turmoil: self.clone(),
             seed: sim.seed(),
@@ -326,7 +326,7 @@ impl<S: Subject> Stage<S> {
         engine.client().set_times(self.turmoil.times);
         engine.client().set_reach(self.turmoil.reach);
         self.turmoil.case.subject.prepare(&mut engine, self.turmoil.case.hole.filter(|_| hole));
-        let signal = S::Engine::pool_of(&pool).layout.signal(engine.client().me().slot);
+        let signal = pool.pool().layout.signal(engine.client().me().slot);
         self.leases.borrow_mut().insert(engine.client().endpoint.identity(), [signal, signal.add(registry::LEASE)]);
         Ok(Tallied { cache: Cache::new(Lasting::new(engine)), tally: self.tally.clone(), has_left: false })
     }
@@ -448,7 +448,7 @@ async fn provide<S: Subject>(stage: Rc<Stage<S>>, control: Control) {
     let endpoint = Hesitant::decided(control.endpoint("provider"));
     // Why a pool cannot be opened is told by its clients.
     let Ok(shared) = S::Engine::open(&endpoint, stage.bytes).await else { return };
-    let (layout, mut tables_next) = (&S::Engine::pool_of(&shared).layout, Address::new(0, 0, 0));
+    let (layout, mut tables_next) = (&shared.pool().layout, Address::new(0, 0, 0));
     while let Ok(Step::More) = provision::provide_next(&endpoint, layout, &mut tables_next).await {
         endpoint.pause(endpoint.random() % GROWTH_NS_MAX).await;
     }
@@ -529,7 +529,7 @@ async fn settle_down<S: Subject>(stage: &Stage<S>, engine: &Lasting<S::Engine>) 
     let text = |error: CacheError| format!("after the faults: {error}");
     let times = stage.turmoil.times;
     let shared = engine.shared().clone();
-    let pool = S::Engine::pool_of(&shared);
+    let pool = shared.pool();
     for round in 1.. {
         engine.tend().await.map_err(text)?;
         let places = registry::places(&engine.client().endpoint, pool).await.map_err(|error| text(error.into()))?;
@@ -574,7 +574,7 @@ async fn end<S: Subject>(stage: Rc<Stage<S>>, control: Control, _present: Rc<()>
     while cache.engine().restore_chunk().await.map_err(text)? {}
     let growth_bytes = stage.turmoil.case.growth_bytes();
     let shared = cache.engine().shared().clone();
-    let pool = S::Engine::pool_of(&shared);
+    let pool = shared.pool();
     if u32::from(pool.layout.nodes_known()) < pool.settings.nodes_max {
         // Whoever was to add the node died at it, and left nothing in the way.
         let grown = cache.engine().grow(growth_bytes).await;

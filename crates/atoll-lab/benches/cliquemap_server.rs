@@ -6,6 +6,7 @@
 
 use atoll_baselines::cliquemap::wire::{self, Change, Condition, Head, Operation};
 use atoll_baselines::cliquemap::{CliqueMapOptions, CliqueMapPool, Policy, Server};
+use atoll_cache::EnginePool;
 use atoll_fabric::pass_on;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::{Clock, Endpoint, Mailbox, Message, MessageError, Messenger, Sender, run_ready};

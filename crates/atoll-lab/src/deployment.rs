@@ -10,6 +10,7 @@ use crate::reference::sampled::Sampled;
 use crate::reference::{Policy, PolicyName};
 use atoll_baselines::kvs::{self, Kvs};
 use atoll_baselines::queues::{QueueOptions, Queued};
+use atoll_cache::EnginePool;
 use atoll_cache::ditto::{Ditto, DittoOptions};
 use atoll_cache::experts::{DEFAULT_SET, ExpertSet, ExpertSetError, Settings};
 use atoll_cache::forge::{Forge, ForgeOptions};
@@ -350,7 +351,7 @@ impl<G: Planned> Deployment for PooledCache<G> {
     }
 
     fn audit(&self) -> Result<Audit, LabError> {
-        let (endpoint, pool) = (endpoint(&self.region, &self.clock), G::pool_of(&self.shared));
+        let (endpoint, pool) = (endpoint(&self.region, &self.clock), self.shared.pool());
         let places = run_ready(registry::places(&endpoint, pool)).map_err(CacheError::Verb)?;
         let audit = run_ready(G::auditor(&self.shared, endpoint)?.verify())?;
         let [_free, open, _queued, leaving, extent, bound, ..] = audit.chunks;

@@ -9,6 +9,7 @@
 
 use crate::LabError;
 use crate::experiments::setup::{GROUP_OBJECTS, pool};
+use atoll_cache::EnginePool;
 use atoll_cache::forge::{Forge, ForgePool};
 use atoll_cache::{Cache, SetOptions, Value};
 use atoll_fabric::{Kind, Purpose};

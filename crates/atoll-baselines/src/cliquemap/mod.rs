@@ -79,14 +79,15 @@ pub use server::{Server, ServerStats};
 pub use settings::{CliqueMapOptions, CliqueMapSettings, ENGINE_CLIQUEMAP, Policy};
 
 use accesses::Log;
+use atoll_cache::pooled::EnginePool;
 use atoll_cache::record::Hasher;
 use atoll_cache::stats::Counters;
 use atoll_cache::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
 use atoll_fabric::purpose::Scope;
-use atoll_fabric::{Buffer, Endpoint, Messenger, Purpose, VerbError};
+use atoll_fabric::{Address, Buffer, Endpoint, Messenger, Purpose, VerbError};
 use atoll_pool::in_flight::ROUNDS_PROVING;
 use atoll_pool::loan::Lender;
-use atoll_pool::{Client, Pool, PoolError, PoolSettings};
+use atoll_pool::{Client, EngineArea, Pool, PoolError, PoolSettings};
 use holes::OpenHoles;
 use layout::CliqueMapLayout;
 use request::Reached;
@@ -106,30 +107,6 @@ pub struct CliqueMapPool {
 }
 
 impl CliqueMapPool {
-    /// Formats an all-zero region, which the endpoint reaches. A hash seed of 0 stands for a random
-    /// one.
-    pub async fn format<E: Endpoint>(endpoint: &E, settings: PoolSettings) -> Result<Arc<Self>, PoolError> {
-        CliqueMapSettings::decode(&settings)?;
-        let hash_seed = if settings.hash_seed == 0 { endpoint.random() } else { settings.hash_seed };
-        let settings = PoolSettings { hash_seed, ..settings };
-        let area = layout::engine_area(&settings);
-        Self::new(Pool::format(endpoint, settings, area).await?)
-    }
-
-    /// Opens a pool that somebody formatted. `home_bytes` is the size of its region.
-    pub async fn open<E: Endpoint>(endpoint: &E, home_bytes: u64) -> Result<Arc<Self>, PoolError> {
-        Self::new(Pool::open(endpoint, home_bytes).await?)
-    }
-
-    fn new(pool: Pool) -> Result<Arc<Self>, PoolError> {
-        let settings = CliqueMapSettings::decode(&pool.settings)?;
-        if pool.layout.engine_area.home_bytes < layout::engine_area(&pool.settings).home_bytes {
-            return Err(PoolError::Damaged { what: "the engine's area" });
-        }
-        let (layout, hasher) = (CliqueMapLayout::new(&pool, &settings), Hasher::new(pool.settings.hash_seed));
-        Ok(Arc::new(Self { pool: Arc::new(pool), settings, layout, hasher }))
-    }
-
     /// The pool behind it.
     pub fn pool(&self) -> &Pool {
         &self.pool
@@ -156,6 +133,33 @@ impl CliqueMapPool {
             0 => u64::MAX,
             objects_max => objects_max,
         }
+    }
+}
+
+impl EnginePool for CliqueMapPool {
+    fn engine_area(settings: &PoolSettings) -> EngineArea {
+        layout::engine_area(settings)
+    }
+
+    fn check(settings: &PoolSettings) -> Result<(), PoolError> {
+        CliqueMapSettings::decode(settings).map(drop)
+    }
+
+    fn opened(pool: Pool) -> Result<Arc<Self>, PoolError> {
+        let settings = CliqueMapSettings::decode(&pool.settings)?;
+        if pool.layout.engine_area.home_bytes < layout::engine_area(&pool.settings).home_bytes {
+            return Err(PoolError::Damaged { what: "the engine's area" });
+        }
+        let (layout, hasher) = (CliqueMapLayout::new(&pool, &settings), Hasher::new(pool.settings.hash_seed));
+        Ok(Arc::new(Self { pool: Arc::new(pool), settings, layout, hasher }))
+    }
+
+    fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    fn describe_own(&self, at: Address) -> Option<String> {
+        self.layout.describe(at)
     }
 }
 

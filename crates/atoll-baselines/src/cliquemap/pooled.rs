@@ -4,21 +4,13 @@ use super::{CliqueMap, CliqueMapPool};
 use atoll_cache::CacheError;
 use atoll_cache::audit::Audit;
 use atoll_cache::pooled::Pooled;
-use atoll_fabric::{Address, Endpoint, Messenger};
+use atoll_fabric::{Endpoint, Messenger};
 use atoll_pool::registry;
-use atoll_pool::{Client, PlaceState, Pool, PoolError, PoolSettings, Repaired};
+use atoll_pool::{Client, PlaceState, PoolError, Repaired};
 use std::sync::Arc;
 
 impl<E: Endpoint + Messenger> Pooled<E> for CliqueMap<E> {
     type Shared = CliqueMapPool;
-
-    async fn format(endpoint: &E, settings: PoolSettings) -> Result<Arc<CliqueMapPool>, PoolError> {
-        CliqueMapPool::format(endpoint, settings).await
-    }
-
-    async fn open(endpoint: &E, home_bytes: u64) -> Result<Arc<CliqueMapPool>, PoolError> {
-        CliqueMapPool::open(endpoint, home_bytes).await
-    }
 
     async fn join(shared: &Arc<CliqueMapPool>, endpoint: E) -> Result<Self, PoolError> {
         Self::join(shared, endpoint).await
@@ -26,14 +18,6 @@ impl<E: Endpoint + Messenger> Pooled<E> for CliqueMap<E> {
 
     fn auditor(shared: &Arc<CliqueMapPool>, endpoint: E) -> Result<Self, PoolError> {
         Ok(Self::auditor(shared, endpoint))
-    }
-
-    fn pool_of(shared: &CliqueMapPool) -> &Pool {
-        shared.pool()
-    }
-
-    fn describe(shared: &CliqueMapPool, at: Address) -> Option<String> {
-        shared.layout.describe(at).or_else(|| shared.pool.layout.describe(at))
     }
 
     fn shared(&self) -> &Arc<CliqueMapPool> {

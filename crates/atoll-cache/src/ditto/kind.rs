@@ -3,6 +3,7 @@
 use super::{Ditto, DittoOptions, DittoSettings, ENGINE_DITTO};
 use crate::engines::EngineKind;
 use crate::experts::ExpertSet;
+use crate::pooled::EnginePool;
 use crate::record::HEADER_BYTES;
 use crate::table::TablePool;
 use atoll_fabric::Endpoint;
@@ -33,18 +34,10 @@ impl EngineKind for DittoKind {
         options.for_growth(capacity_bytes, growth_bytes_max)
     }
 
-    fn check(settings: &PoolSettings) -> Result<(), PoolError> {
-        TablePool::check(settings)
-    }
-
     fn opened(pool: Pool) -> Result<Arc<TablePool>, PoolError> {
-        let shared = TablePool::new(pool)?;
+        let shared = TablePool::opened(pool)?;
         DittoSettings::decode(shared.settings())?;
         Ok(shared)
-    }
-
-    fn pool(shared: &TablePool) -> &Pool {
-        shared.pool()
     }
 
     fn experts(shared: &TablePool) -> Option<ExpertSet> {
@@ -53,9 +46,5 @@ impl EngineKind for DittoKind {
 
     fn experts_of(options: &DittoOptions) -> Option<ExpertSet> {
         Some(options.experts)
-    }
-
-    fn describe_settings(shared: &TablePool) -> Vec<(&'static str, String)> {
-        shared.describe_settings()
     }
 }

@@ -1,7 +1,7 @@
 //! What is said of an engine for whoever lets users choose one.
 
-use crate::Pooled;
 use crate::experts::ExpertSet;
+use crate::pooled::{EnginePool, Pooled};
 use atoll_fabric::Endpoint;
 use atoll_pool::{Pool, PoolError, PoolSettings};
 use std::fmt;
@@ -17,7 +17,7 @@ pub trait EngineKind {
     /// What a new pool of it is told.
     type Options: Clone + fmt::Debug + PartialEq;
     /// A pool of it, as one process has it open.
-    type Shared: 'static;
+    type Shared: EnginePool;
     /// A client of it.
     type Client<E: Endpoint>: Pooled<E, Shared = Self::Shared>;
 
@@ -31,14 +31,10 @@ pub trait EngineKind {
         growth_bytes_max: u64,
     ) -> PoolSettings;
 
-    /// Checks a new pool's settings against the engine's own limits, before there is any memory.
-    fn check(settings: &PoolSettings) -> Result<(), PoolError>;
-
-    /// A pool whose header was read.
-    fn opened(pool: Pool) -> Result<Arc<Self::Shared>, PoolError>;
-
-    /// The pool behind it.
-    fn pool(shared: &Self::Shared) -> &Pool;
+    /// A pool whose header was read, and names this engine.
+    fn opened(pool: Pool) -> Result<Arc<Self::Shared>, PoolError> {
+        Self::Shared::opened(pool)
+    }
 
     /// The policies that say what goes, if it is an engine with experts.
     fn experts(shared: &Self::Shared) -> Option<ExpertSet> {
@@ -51,7 +47,4 @@ pub trait EngineKind {
         let _ = options;
         None
     }
-
-    /// What the pool was made with, for people: name and value.
-    fn describe_settings(shared: &Self::Shared) -> Vec<(&'static str, String)>;
 }

@@ -20,7 +20,7 @@ use crate::audit::Audit;
 use crate::ditto::{DittoKind, DittoOptions};
 use crate::experts::ExpertSet;
 use crate::forge::{ForgeKind, ForgeOptions};
-use crate::pooled::Pooled;
+use crate::pooled::{EnginePool, Pooled};
 use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
 use atoll_fabric::Endpoint;
 use atoll_pool::{Client, Pool, PoolError, PoolSettings, Repaired};
@@ -95,7 +95,7 @@ macro_rules! engines {
         /// memory.
         pub fn check(settings: &PoolSettings) -> Result<(), PoolError> {
             match EngineId::of(settings)? {
-                $(EngineId::$Engine => <$Kind>::check(settings),)*
+                $(EngineId::$Engine => <$Kind as EngineKind>::Shared::check(settings),)*
             }
         }
 
@@ -146,7 +146,7 @@ macro_rules! engines {
             /// The pool behind it.
             pub fn pool(&self) -> &Pool {
                 match self {
-                    $(Self::$Engine(shared) => <$Kind>::pool(shared),)*
+                    $(Self::$Engine(shared) => EnginePool::pool(&**shared),)*
                 }
             }
 
@@ -170,7 +170,7 @@ macro_rules! engines {
                 let mut settings = vec![("engine", self.engine().to_string())];
                 settings.extend(self.experts().map(|experts| ("experts", experts.to_string())));
                 settings.extend(match self {
-                    $(Self::$Engine(shared) => <$Kind>::describe_settings(shared),)*
+                    $(Self::$Engine(shared) => shared.describe_settings(),)*
                 });
                 settings
             }

@@ -5,8 +5,7 @@ use super::{Forge, ForgeOptions, ForgePool};
 use crate::engines::EngineKind;
 use crate::record::HEADER_BYTES;
 use atoll_fabric::Endpoint;
-use atoll_pool::{Pool, PoolError, PoolSettings};
-use std::sync::Arc;
+use atoll_pool::PoolSettings;
 
 /// [`forge`](super).
 #[derive(Clone, Copy, Debug)]
@@ -30,21 +29,5 @@ impl EngineKind for ForgeKind {
             options.object_bytes_mean = bytes.saturating_add(HEADER_BYTES as u32);
         }
         options.for_growth(capacity_bytes, growth_bytes_max)
-    }
-
-    fn check(_settings: &PoolSettings) -> Result<(), PoolError> {
-        Ok(())
-    }
-
-    fn opened(pool: Pool) -> Result<Arc<ForgePool>, PoolError> {
-        ForgePool::new(pool)
-    }
-
-    fn pool(shared: &ForgePool) -> &Pool {
-        shared.pool()
-    }
-
-    fn describe_settings(shared: &ForgePool) -> Vec<(&'static str, String)> {
-        shared.describe_settings()
     }
 }

@@ -99,6 +99,7 @@ use crate::extent::LatelyBound;
 #[cfg(feature = "glcache")]
 use crate::glcache::Learner;
 use crate::operation::Idle;
+use crate::pooled::EnginePool;
 use crate::record::Hasher;
 use crate::spares::Spares;
 use crate::stats::Counters;
@@ -108,7 +109,7 @@ use addresses::{ADDRESS_CACHE_BYTES, Addresses};
 use atoll_fabric::{Address, Buffer, Endpoint};
 use atoll_pool::client::OPERATIONS_PER_ROUND;
 use atoll_pool::loan::Lender;
-use atoll_pool::{ChunkId, Client, Pool, PoolError, PoolSettings};
+use atoll_pool::{ChunkId, Client, EngineArea, Pool, PoolError, PoolSettings};
 use cleaning::Cleaning;
 use expiry::Sweep;
 use hotness::HotnessMap;
@@ -136,32 +137,6 @@ pub struct ForgePool {
 }
 
 impl ForgePool {
-    /// Formats all-zero regions with settings made by [`ForgeOptions`]. A hash seed of 0 stands for
-    /// a random one.
-    pub async fn format<E: Endpoint>(endpoint: &E, settings: PoolSettings) -> Result<Arc<Self>, PoolError> {
-        let hash_seed = if settings.hash_seed == 0 { endpoint.random() } else { settings.hash_seed };
-        let settings = PoolSettings { hash_seed, ..settings };
-        let area = layout::engine_area(&settings);
-        Self::new(Pool::format(endpoint, settings, area).await?)
-    }
-
-    /// Opens a pool that somebody formatted. `home_bytes` is the size of node 0's region.
-    pub async fn open<E: Endpoint>(endpoint: &E, home_bytes: u64) -> Result<Arc<Self>, PoolError> {
-        Self::new(Pool::open(endpoint, home_bytes).await?)
-    }
-
-    /// A pool whose header was read, for this engine.
-    pub(crate) fn new(pool: Pool) -> Result<Arc<Self>, PoolError> {
-        let settings = ForgeSettings::decode(&pool.settings)?;
-        let layout = ForgeLayout::new(&pool, &settings)?;
-        let format = SlotFormat::new(pool.layout.heap_bytes_max());
-        let hasher = Hasher::new(pool.settings.hash_seed);
-        let hotness = HotnessMap::new(pool.layout.chunks_max, pool.settings.group_objects_max);
-        let learner = (settings.options.rule == Rule::Learned)
-            .then(|| Learner::new(pool.layout.chunks_max, pool.settings.group_objects_max));
-        Ok(Arc::new(Self { pool: Arc::new(pool), settings, layout, format, hasher, hotness, learner }))
-    }
-
     /// The pool's settings and layout.
     pub fn pool(&self) -> &Pool {
         &self.pool
@@ -184,6 +159,54 @@ impl ForgePool {
         let listed = extent::body_bytes_max(layout.chunk_bytes);
         let half = usize::try_from((layout.heap_bytes() / 2).min(listed)).unwrap_or(usize::MAX);
         half.saturating_sub(crate::KEY_BYTES_MAX.min(half / 4)).min(crate::VALUE_BYTES_MAX)
+    }
+}
+
+impl EnginePool for ForgePool {
+    fn engine_area(settings: &PoolSettings) -> EngineArea {
+        layout::engine_area(settings)
+    }
+
+    fn check(settings: &PoolSettings) -> Result<(), PoolError> {
+        ForgeSettings::decode(settings).map(drop)
+    }
+
+    fn opened(pool: Pool) -> Result<Arc<Self>, PoolError> {
+        let settings = ForgeSettings::decode(&pool.settings)?;
+        let layout = ForgeLayout::new(&pool, &settings)?;
+        let format = SlotFormat::new(pool.layout.heap_bytes_max());
+        let hasher = Hasher::new(pool.settings.hash_seed);
+        let hotness = HotnessMap::new(pool.layout.chunks_max, pool.settings.group_objects_max);
+        let learner = (settings.options.rule == Rule::Learned)
+            .then(|| Learner::new(pool.layout.chunks_max, pool.settings.group_objects_max));
+        Ok(Arc::new(Self { pool: Arc::new(pool), settings, layout, format, hasher, hotness, learner }))
+    }
+
+    fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    fn describe_own(&self, at: Address) -> Option<String> {
+        self.layout.describe(at)
+    }
+
+    fn describe_settings(&self) -> Vec<(&'static str, String)> {
+        let (pool, forge) = (&self.pool.settings, &self.settings);
+        vec![
+            ("capacity_bytes", self.pool.capacity_bytes().to_string()),
+            ("growth_bytes_max", pool.growth_bytes_max.to_string()),
+            ("nodes", self.pool.layout.nodes_known().to_string()),
+            ("nodes_max", pool.nodes_max.to_string()),
+            ("chunk_bytes", pool.chunk_bytes.to_string()),
+            ("chunks", self.pool.layout.chunks().to_string()),
+            ("clients_max", pool.clients_max.to_string()),
+            ("objects_max", pool.objects_max.to_string()),
+            ("group_objects_max", pool.group_objects_max.to_string()),
+            ("index_slots", (u64::from(forge.buckets) * layout::BUCKET_SLOTS as u64).to_string()),
+            ("rule", format!("{:?}", forge.options.rule).to_lowercase()),
+            ("small_percent", forge.options.small_percent.to_string()),
+            ("ghosts", forge.options.ghosts.to_string()),
+        ]
     }
 }
 

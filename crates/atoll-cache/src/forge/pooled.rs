@@ -4,20 +4,12 @@ use super::{Forge, ForgePool};
 use crate::CacheError;
 use crate::audit::Audit;
 use crate::pooled::Pooled;
-use atoll_fabric::{Address, Endpoint};
-use atoll_pool::{Client, Pool, PoolError, PoolSettings, Repaired};
+use atoll_fabric::Endpoint;
+use atoll_pool::{Client, PoolError, Repaired};
 use std::sync::Arc;
 
 impl<E: Endpoint> Pooled<E> for Forge<E> {
     type Shared = ForgePool;
-
-    async fn format(endpoint: &E, settings: PoolSettings) -> Result<Arc<ForgePool>, PoolError> {
-        ForgePool::format(endpoint, settings).await
-    }
-
-    async fn open(endpoint: &E, home_bytes: u64) -> Result<Arc<ForgePool>, PoolError> {
-        ForgePool::open(endpoint, home_bytes).await
-    }
 
     async fn join(shared: &Arc<ForgePool>, endpoint: E) -> Result<Self, PoolError> {
         Self::join(shared, endpoint).await
@@ -25,14 +17,6 @@ impl<E: Endpoint> Pooled<E> for Forge<E> {
 
     fn auditor(shared: &Arc<ForgePool>, endpoint: E) -> Result<Self, PoolError> {
         Ok(Self::auditor(shared, endpoint))
-    }
-
-    fn pool_of(shared: &ForgePool) -> &Pool {
-        shared.pool()
-    }
-
-    fn describe(shared: &ForgePool, at: Address) -> Option<String> {
-        shared.layout.describe(at).or_else(|| shared.pool.layout.describe(at))
     }
 
     fn shared(&self) -> &Arc<ForgePool> {

@@ -5,11 +5,11 @@
 //!   Queued or Leaving, whose key hashes to that slot's bucket and fingerprint; no key is live
 //!   twice; no slot is pending
 
+use super::Forge;
 use super::layout::{BUCKET_BYTES, BUCKET_SLOTS, Queue};
 use super::operation::Operation;
 use super::ring::{Cursors, Node};
 use super::slot::{KeyHash, Slot};
-use super::{Forge, ForgePool};
 use crate::CacheError;
 use crate::audit::{Audit, Walk};
 use crate::extent::ExtentIndex;
@@ -126,27 +126,5 @@ impl<E: Endpoint> Forge<E> {
         }
         walk.visit_object(slot, key, header.body_bytes());
         Ok(())
-    }
-}
-
-impl ForgePool {
-    /// What the pool was made with, for whoever prints it.
-    pub fn describe_settings(&self) -> Vec<(&'static str, String)> {
-        let (pool, forge) = (&self.pool.settings, &self.settings);
-        vec![
-            ("capacity_bytes", self.pool.capacity_bytes().to_string()),
-            ("growth_bytes_max", pool.growth_bytes_max.to_string()),
-            ("nodes", self.pool.layout.nodes_known().to_string()),
-            ("nodes_max", pool.nodes_max.to_string()),
-            ("chunk_bytes", pool.chunk_bytes.to_string()),
-            ("chunks", self.pool.layout.chunks().to_string()),
-            ("clients_max", pool.clients_max.to_string()),
-            ("objects_max", pool.objects_max.to_string()),
-            ("group_objects_max", pool.group_objects_max.to_string()),
-            ("index_slots", (u64::from(forge.buckets) * BUCKET_SLOTS as u64).to_string()),
-            ("rule", format!("{:?}", forge.options.rule).to_lowercase()),
-            ("small_percent", forge.options.small_percent.to_string()),
-            ("ghosts", forge.options.ghosts.to_string()),
-        ]
     }
 }

@@ -78,15 +78,16 @@ pub use settings::{TableOptions, TableSettings};
 use crate::audit::Audit;
 use crate::extent::{LatelyBound, recheck_bound};
 use crate::operation::Idle;
+use crate::pooled::EnginePool;
 use crate::record::Hasher;
 use crate::spares::Spares;
 use crate::stats::Counters;
 use crate::sweep::Budget;
 use crate::{CacheError, Value};
-use atoll_fabric::{Buffer, Endpoint, Purpose};
+use atoll_fabric::{Address, Buffer, Endpoint, Purpose};
 use atoll_pool::loan::Lender;
 use atoll_pool::loan::Loan;
-use atoll_pool::{Client, Layout, Pool, PoolError, PoolSettings, Repaired};
+use atoll_pool::{Client, EngineArea, Layout, Pool, PoolError, PoolSettings, Repaired};
 use layout::TableLayout;
 use operation::Notes;
 use slab::Slabs;
@@ -104,35 +105,6 @@ pub struct TablePool {
 }
 
 impl TablePool {
-    /// Formats all-zero regions with settings made by [`TableOptions`]. A hash seed of 0 stands
-    /// for a random one.
-    pub async fn format<E: Endpoint>(endpoint: &E, settings: PoolSettings) -> Result<Arc<Self>, PoolError> {
-        let hash_seed = if settings.hash_seed == 0 { endpoint.random() } else { settings.hash_seed };
-        let settings = PoolSettings { hash_seed, ..settings };
-        let area = layout::engine_area(&settings);
-        Self::new(Pool::format(endpoint, settings, area).await?)
-    }
-
-    /// Opens a pool that somebody formatted. `home_bytes` is the size of node 0's region.
-    pub async fn open<E: Endpoint>(endpoint: &E, home_bytes: u64) -> Result<Arc<Self>, PoolError> {
-        Self::new(Pool::open(endpoint, home_bytes).await?)
-    }
-
-    /// Checks a new pool's settings, before there is any memory.
-    pub fn check(settings: &PoolSettings) -> Result<(), PoolError> {
-        TableSettings::decode(settings)?;
-        check_heap(&Layout::plan(settings, layout::engine_area(settings))?)
-    }
-
-    /// A pool whose header was read. Which engine it is for is the caller's to check.
-    pub(crate) fn new(pool: Pool) -> Result<Arc<Self>, PoolError> {
-        let settings = TableSettings::decode(&pool.settings)?;
-        let layout = TableLayout::new(&pool, &settings)?;
-        check_heap(&pool.layout)?;
-        let hasher = Hasher::new(pool.settings.hash_seed);
-        Ok(Arc::new(Self { pool: Arc::new(pool), settings, layout, hasher }))
-    }
-
     /// The pool's settings and layout.
     pub fn pool(&self) -> &Pool {
         &self.pool
@@ -161,6 +133,49 @@ impl TablePool {
     pub fn objects_expected(&self) -> u64 {
         let limit = self.pool.settings.objects_max;
         if limit > 0 { limit } else { u64::from(self.settings.buckets) * layout::BUCKET_SLOTS as u64 / 2 }
+    }
+}
+
+impl EnginePool for TablePool {
+    fn engine_area(settings: &PoolSettings) -> EngineArea {
+        layout::engine_area(settings)
+    }
+
+    fn check(settings: &PoolSettings) -> Result<(), PoolError> {
+        TableSettings::decode(settings)?;
+        check_heap(&Layout::plan(settings, layout::engine_area(settings))?)
+    }
+
+    fn opened(pool: Pool) -> Result<Arc<Self>, PoolError> {
+        let settings = TableSettings::decode(&pool.settings)?;
+        let layout = TableLayout::new(&pool, &settings)?;
+        check_heap(&pool.layout)?;
+        let hasher = Hasher::new(pool.settings.hash_seed);
+        Ok(Arc::new(Self { pool: Arc::new(pool), settings, layout, hasher }))
+    }
+
+    fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    fn describe_own(&self, at: Address) -> Option<String> {
+        self.layout.describe(at)
+    }
+
+    fn describe_settings(&self) -> Vec<(&'static str, String)> {
+        let (pool, objects) = (&self.pool.settings, &self.settings);
+        vec![
+            ("capacity_bytes", self.pool.capacity_bytes().to_string()),
+            ("growth_bytes_max", pool.growth_bytes_max.to_string()),
+            ("nodes", self.pool.layout.nodes_known().to_string()),
+            ("nodes_max", pool.nodes_max.to_string()),
+            ("chunk_bytes", pool.chunk_bytes.to_string()),
+            ("chunks", self.pool.layout.chunks().to_string()),
+            ("clients_max", pool.clients_max.to_string()),
+            ("objects_max", pool.objects_max.to_string()),
+            ("index_slots", (u64::from(objects.buckets) * layout::BUCKET_SLOTS as u64).to_string()),
+            ("extension_bytes", objects.extension_bytes.to_string()),
+        ]
     }
 }
 

@@ -4,20 +4,12 @@ use super::{Objects, Replacement, TablePool};
 use crate::CacheError;
 use crate::audit::Audit;
 use crate::pooled::Pooled;
-use atoll_fabric::{Address, Endpoint};
-use atoll_pool::{Client, Pool, PoolError, PoolSettings, Repaired};
+use atoll_fabric::Endpoint;
+use atoll_pool::{Client, PoolError, Repaired};
 use std::sync::Arc;
 
 impl<E: Endpoint, R: Replacement<E>> Pooled<E> for Objects<E, R> {
     type Shared = TablePool;
-
-    async fn format(endpoint: &E, settings: PoolSettings) -> Result<Arc<TablePool>, PoolError> {
-        TablePool::format(endpoint, settings).await
-    }
-
-    async fn open(endpoint: &E, home_bytes: u64) -> Result<Arc<TablePool>, PoolError> {
-        TablePool::open(endpoint, home_bytes).await
-    }
 
     async fn join(shared: &Arc<TablePool>, endpoint: E) -> Result<Self, PoolError> {
         Self::join(shared, endpoint).await
@@ -25,14 +17,6 @@ impl<E: Endpoint, R: Replacement<E>> Pooled<E> for Objects<E, R> {
 
     fn auditor(shared: &Arc<TablePool>, endpoint: E) -> Result<Self, PoolError> {
         Self::auditor(shared, endpoint)
-    }
-
-    fn pool_of(shared: &TablePool) -> &Pool {
-        shared.pool()
-    }
-
-    fn describe(shared: &TablePool, at: Address) -> Option<String> {
-        shared.layout.describe(at).or_else(|| shared.pool.layout.describe(at))
     }
 
     fn shared(&self) -> &Arc<TablePool> {

@@ -8,12 +8,12 @@
 //! - the counts of dead bytes in every chunk and in all are right, unless a client died since they
 //!   were counted.
 
+use super::Core;
 use super::class::Class;
 use super::layout::{BUCKET_SLOTS, CELLS};
 use super::operation::Operation;
 use super::slot::{Block, KeyHash, Slot};
 use super::stock::Cell;
-use super::{Core, TablePool};
 use crate::CacheError;
 use crate::audit::{Audit, Walk};
 use crate::extent::ExtentIndex;
@@ -212,24 +212,5 @@ impl<E: Endpoint> Core<E> {
         }
         blocks.walk.visit_object(slot, key, header.body_bytes());
         Ok(())
-    }
-}
-
-impl TablePool {
-    /// What the pool was made with, for whoever prints it.
-    pub fn describe_settings(&self) -> Vec<(&'static str, String)> {
-        let (pool, objects) = (&self.pool.settings, &self.settings);
-        vec![
-            ("capacity_bytes", self.pool.capacity_bytes().to_string()),
-            ("growth_bytes_max", pool.growth_bytes_max.to_string()),
-            ("nodes", self.pool.layout.nodes_known().to_string()),
-            ("nodes_max", pool.nodes_max.to_string()),
-            ("chunk_bytes", pool.chunk_bytes.to_string()),
-            ("chunks", self.pool.layout.chunks().to_string()),
-            ("clients_max", pool.clients_max.to_string()),
-            ("objects_max", pool.objects_max.to_string()),
-            ("index_slots", (u64::from(objects.buckets) * BUCKET_SLOTS as u64).to_string()),
-            ("extension_bytes", objects.extension_bytes.to_string()),
-        ]
     }
 }

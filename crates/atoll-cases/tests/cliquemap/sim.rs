@@ -2,6 +2,7 @@
 //! liberty of the contract for verbs and messages, and whatever becomes of clients.
 
 use atoll_baselines::cliquemap::{CliqueMap, CliqueMapOptions, CliqueMapPool, Server, VALUE_BYTES_MAX_MESSAGES};
+use atoll_cache::EnginePool;
 use atoll_cache::model::Model;
 use atoll_cache::{
     Cache, CacheError, Condition, Engine, ExpireCondition, Expiry, Lasting, Meta, Pooled, SetOptions, Value,

@@ -26,7 +26,7 @@ impl Taken {
         let endpoint = sim.endpoint("searcher");
         let ran = sim.block_on(async move {
             let shared = Forge::<SimEndpoint>::format(&endpoint, settings).await.unwrap();
-            let layout = Forge::<SimEndpoint>::pool_of(&shared).layout.clone();
+            let layout = shared.pool().layout.clone();
             let mut taken = Self { endpoint, layout, all: Vec::new() };
             while let Some(found) = taken.search(FreeCount::Trusted).await {
                 taken.all.push(found);

@@ -1,6 +1,7 @@
 //! Promise 6 for bytes: whatever stands in the pool behind its header, a client gives values of the
 //! key, misses or errors; it neither panics nor goes on for ever.
 
+use atoll_cache::EnginePool;
 use atoll_cache::{CacheError, Pooled, SetOptions, Value};
 use atoll_cases::{Case, Client, Dittoed, Forged, Learned, Queueing, Stored, Subject};
 use atoll_pool::Layout;
@@ -89,7 +90,7 @@ fn run<S: Subject>(seed: u64) -> Result<(), String> {
         Ok(client)
     })?;
     let count = 1 << random.below(9);
-    vandalise(&sim, &S::Engine::pool_of(&pool).layout, &mut random, count);
+    vandalise(&sim, &pool.pool().layout, &mut random, count);
     let played = case.play(&sim, &history, |mut client| async move {
         play(&mut client, 6).await;
         judged(client.cache.engine().verify().await);

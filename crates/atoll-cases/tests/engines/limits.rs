@@ -2,6 +2,7 @@
 //! client owes the others however busy it is.
 
 use atoll_baselines::kvs::{self, Kvs};
+use atoll_cache::EnginePool;
 use atoll_cache::ditto::{Ditto, DittoOptions};
 use atoll_cache::forge::{Forge, ForgeOptions};
 use atoll_cache::{Cache, CacheError, Pooled, SetOptions, Value};
@@ -39,7 +40,7 @@ impl<G: Pooled<ShmEndpoint>> Host<G> {
 
     /// Makes the count of resident objects another one.
     fn miscount(&self, resident: u64) {
-        self.write(G::pool_of(&self.shared).layout.resident_objects(), resident);
+        self.write(self.shared.pool().layout.resident_objects(), resident);
     }
 
     fn word(&self, at: Address) -> u64 {
@@ -65,7 +66,7 @@ fn a_limit_is_kept_after_a_death<G: Pooled<ShmEndpoint>>(settings: PoolSettings)
     host.miscount(4);
     (10..16).for_each(|key| set(&mut client, key, 30).unwrap());
     assert_eq!(found(&mut client, 16), 16);
-    host.write(G::pool_of(&host.shared).layout.deaths(), 1);
+    host.write(host.shared.pool().layout.deaths(), 1);
     assert!(run_ready(client.engine().repair()).unwrap().recounted);
     run_ready(client.tend()).unwrap();
     assert_eq!((run_ready(client.objects()).unwrap(), found(&mut client, 16)), (10, 10));
@@ -114,7 +115,7 @@ fn a_busy_client_moves_its_lease<G: Pooled<ShmEndpoint>>(settings: PoolSettings)
     let host = Host::<G>::new(settings);
     let mut client = host.client();
     set(&mut client, 1, 30).unwrap();
-    let lease = G::pool_of(&host.shared).layout.signal(client.engine().client().me().slot).add(registry::LEASE);
+    let lease = host.shared.pool().layout.signal(client.engine().client().me().slot).add(registry::LEASE);
     let before = host.word(lease);
     (0..2_000).for_each(|_| assert_eq!(found(&mut client, 2), 1));
     assert_ne!(host.word(lease), before);

@@ -2,6 +2,7 @@
 //! READ because of it is bounded, and what it was repairing others repair.
 
 use atoll_baselines::kvs::{self, Kvs};
+use atoll_cache::EnginePool;
 use atoll_cache::Pooled;
 use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
 use atoll_cache::table::TablePool;

@@ -1,6 +1,7 @@
 //! What fits stays: while live objects take no more than four fifths of a `forge` pool, none is
 //! evicted, whatever is overwritten, deleted or expires. On shared memory, with real sizes.
 
+use atoll_cache::EnginePool;
 use atoll_cache::Pooled;
 use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
 use atoll_cache::{Cache, Engine, Expiry, SetOptions, Value};

@@ -5,6 +5,7 @@
 //! processes merge into one.
 
 use crate::ticketed::{Ticketed, decode};
+use atoll_cache::EnginePool;
 use atoll_cache::Pooled;
 use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
 use atoll_cache::{Cache, Lasting, SetOptions, Value};

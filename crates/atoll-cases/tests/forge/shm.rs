@@ -1,5 +1,6 @@
 //! `forge` over shared memory: promises 1, 5 and 6, by one thread.
 
+use atoll_cache::EnginePool;
 use atoll_cache::Pooled;
 use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
 use atoll_cache::{Cache, Engine, KEY_BYTES_MAX, Number, SetOptions, Value};

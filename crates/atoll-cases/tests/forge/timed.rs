@@ -1,6 +1,7 @@
 //! The engine on a simulated network in virtual time: the same protocol code, with what its verbs
 //! cost.
 
+use atoll_cache::EnginePool;
 use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
 use atoll_cache::{Cache, SetOptions, Value};
 use atoll_fabric::{Kind, Purpose};

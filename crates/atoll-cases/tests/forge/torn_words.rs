@@ -1,6 +1,7 @@
 //! The words that one READ brings are of different moments, in any order: what is decided by
 //! several of them together is decided by words that were READ in a known order.
 
+use atoll_cache::EnginePool;
 use atoll_cache::Pooled;
 use atoll_cache::forge::ForgePool;
 use atoll_cases::{Case, Forged, Stored, Subject, load};

@@ -3,6 +3,7 @@
 
 use atoll_baselines::kvs::{self, Kvs};
 use atoll_baselines::queues::{QueueOptions, QueuePolicy, Queued};
+use atoll_cache::EnginePool;
 use atoll_cache::ditto::{Ditto, DittoOptions};
 use atoll_cache::table::{Objects, Replacement, TablePool};
 use atoll_cache::{Cache, Expiry, SetOptions, Value};

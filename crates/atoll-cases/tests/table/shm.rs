@@ -2,6 +2,7 @@
 
 use atoll_baselines::kvs::{self, AtRandom, Kvs};
 use atoll_baselines::queues::{Queue, QueueOptions, QueuePolicy, Queued};
+use atoll_cache::EnginePool;
 use atoll_cache::Pooled;
 use atoll_cache::ditto::{Adaptive, Ditto, DittoOptions};
 use atoll_cache::table::{Replacement, TablePool};

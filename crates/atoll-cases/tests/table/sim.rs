@@ -1,6 +1,7 @@
 //! Engines on the table of objects, on the simulated fabric: promises 1, 4, 5 and the pool's
 //! invariants, under every liberty of the contract and whatever goes wrong.
 
+use atoll_cache::EnginePool;
 use atoll_cache::Pooled;
 use atoll_cases::{Case, Dittoed, Queueing, Stored, Subject, Turmoil, load};
 use atoll_fabric::{Batch, Endpoint};
@@ -78,7 +79,7 @@ fn limit_comes_back<S: Subject>(engine: &str) {
     for_each_seed(20, |seed| {
         let case = Case::<S> { clients: 4, objects_max: 2, ..Case::default() };
         let (sim, shared) = case.formatted(seed).unwrap();
-        let resident = S::Engine::pool_of(&shared).layout.resident_objects();
+        let resident = shared.pool().layout.resident_objects();
         let (control, history) = (sim.control(), Rc::default());
         let deaths = Rc::new(Cell::new(0));
         let played = case.play(&sim, &history, |mut client| {

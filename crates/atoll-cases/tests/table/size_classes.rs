@@ -3,6 +3,7 @@
 
 use atoll_baselines::kvs;
 use atoll_baselines::queues::{QueueOptions, QueuePolicy, Queued};
+use atoll_cache::EnginePool;
 use atoll_cache::ditto::{Ditto, DittoOptions};
 use atoll_cache::table::TableOptions;
 use atoll_cache::{Cache, Pooled, SetOptions, Value};
@@ -45,7 +46,7 @@ fn resident<G: Pooled<SimEndpoint> + 'static>(options: &TableOptions, seed: u64)
             cache.set(&number.to_le_bytes(), &value, &SetOptions::default()).await.unwrap();
         }
         let before = count(&mut cache).await;
-        let mut left = u64::from(G::pool_of(&pool).layout.chunks()) / 3;
+        let mut left = u64::from(pool.pool().layout.chunks()) / 3;
         while left > 0 {
             left -= cache.engine().retire_chunks(left).await.unwrap();
         }

@@ -3,6 +3,7 @@
 
 use atoll_baselines::kvs::{self, AtRandom};
 use atoll_baselines::queues::{Queue, QueueOptions, QueuePolicy};
+use atoll_cache::EnginePool;
 use atoll_cache::ditto::{Adaptive, DittoOptions};
 use atoll_cache::table::gather::HELD_PERCENT;
 use atoll_cache::table::layout::BUCKET_SLOTS;

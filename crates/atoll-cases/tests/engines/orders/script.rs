@@ -1,5 +1,6 @@
 //! How the clients of a run are brought into an order.
 
+use atoll_cache::EnginePool;
 use atoll_cache::{CacheError, Pooled};
 use atoll_cases::{Case, Client, Stop, Stops, Subject, load};
 use atoll_fabric::Endpoint;
@@ -90,7 +91,7 @@ pub(crate) async fn until<S: Subject>(client: &Client<S>, mut is_so: impl FnMut(
 }
 
 pub(crate) fn pool_of<S: Subject>(client: &Client<S>) -> &Pool {
-    S::Engine::pool_of(client.cache.engine().shared())
+    client.cache.engine().shared().pool()
 }
 
 pub(crate) async fn set_some<S: Subject>(client: &mut Client<S>, name: &str, first: u64) -> Result<(), CacheError> {

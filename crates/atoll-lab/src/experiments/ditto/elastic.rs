@@ -16,6 +16,7 @@ use super::super::system::{Subject, Work, on_system};
 use crate::LabError;
 use crate::latency::Latencies;
 use crate::load::Stream;
+use atoll_cache::EnginePool;
 use atoll_cache::{Cache, CacheError};
 use atoll_fabric::Endpoint;
 use std::cell::RefCell;
@@ -158,7 +159,7 @@ fn measure_on<G: Subject>(setup: &Setup, phase_ms: usize, change: Change) -> Res
         });
     }
     if let Change::Memory { percent } = change {
-        let chunks = u64::from(G::pool_of(&point.pools[0]).layout.chunks()) * u64::from(percent) / 100;
+        let chunks = u64::from(point.pools[0].pool().layout.chunks()) * u64::from(percent) / 100;
         // As many operators as clients make the pool smaller together.
         let operators = u32::from(setup.threads);
         for operator in 0..operators {

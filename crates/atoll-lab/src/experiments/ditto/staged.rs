@@ -16,6 +16,7 @@ use super::super::system::{Subject, Work, on_system};
 use crate::load::Request;
 use crate::{LabError, report};
 use atoll_cache::CacheError;
+use atoll_cache::EnginePool;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -109,7 +110,7 @@ fn measure_on<G: Subject>(setup: &Setup, stages: &[Stage]) -> Result<Vec<Counted
         while point.places.len() < usize::from(stage.clients) {
             point.join()?;
         }
-        let chunks = u64::from(G::pool_of(&point.pools[0]).layout.chunks());
+        let chunks = u64::from(point.pools[0].pool().layout.chunks());
         resize(&point, &mut retired, chunks - chunks * stage.memory_percent / 100)?;
         let ended = begun + stage.part;
         let [from, to] = [begun, ended].map(|part| (all.len() as u64 * part / parts) as usize);
