@@ -8,7 +8,6 @@ use std::ops::{Deref, DerefMut};
 use std::task::{Poll, Waker};
 
 /// Lends a value to one operation at a time.
-#[derive(Default)]
 pub struct Lender<T> {
     /// `None` while it is lent.
     value: Cell<Option<T>>,

@@ -16,6 +16,7 @@ use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};
 use super::operation::Operation;
 use super::slot::KeyHash;
 use atoll_fabric::{Buffer, Endpoint};
+use std::cell::{Cell, RefCell};
 
 /// How old a bucket may be that an insertion goes by. It is right or costs a failed try, which is
 /// the more likely the older it is: some round trips.
@@ -23,31 +24,50 @@ const AGE_NS_MAX: u64 = 50_000;
 
 /// A bucket without a key, seen by a lookup.
 #[derive(Debug)]
-pub(super) struct Absence {
+struct Absence {
     hash: KeyHash,
     /// No later than when the bucket was READ.
     begun_ns: u64,
     words: [u64; BUCKET_SLOTS],
 }
 
+/// What a client keeps of misses.
+#[derive(Debug)]
+pub(super) struct Absences {
+    is_on: Cell<bool>,
+    /// What the last lookup saw, if it missed.
+    last: RefCell<Option<Absence>>,
+}
+
+impl Absences {
+    pub(super) fn new(is_on: bool) -> Self {
+        Self { is_on: Cell::new(is_on), last: RefCell::default() }
+    }
+
+    #[inline]
+    pub(super) fn is_on(&self) -> bool {
+        self.is_on.get()
+    }
+}
+
 impl<E: Endpoint> Forge<E> {
     /// Sets whether a miss keeps its bucket. By default it does where a round trip costs something.
     pub fn set_absence_memory(&self, is_on: bool) {
-        self.remembers_absence.set(is_on);
-        *self.absence.borrow_mut() = None;
+        self.absences.is_on.set(is_on);
+        self.absences.last.take();
     }
 
     /// Remembers the bucket that a lookup, which began at `begun_ns`, has just READ and in which
     /// its key is not.
     #[cold]
     pub(super) fn remember_absence(&self, op: &mut Operation, hash: KeyHash, begun_ns: u64) {
-        *self.absence.borrow_mut() = Some(Absence { hash, begun_ns, words: *op.seen_words() });
+        self.absences.last.replace(Some(Absence { hash, begun_ns, words: *op.seen_words() }));
     }
 
     /// Makes what the last lookup saw the bucket that was READ, if it was of this key and not long
     /// ago: when it began. Serves once.
     pub(super) fn recall_absence(&self, op: &mut Operation, hash: KeyHash) -> Option<u64> {
-        let absence = self.absence.take().filter(|absence| absence.hash == hash)?;
+        let absence = self.absences.last.take().filter(|absence| absence.hash == hash)?;
         if self.client.endpoint.now_ns().wrapping_sub(absence.begun_ns) > AGE_NS_MAX || self.variant.locked_index {
             return None;
         }

@@ -159,7 +159,7 @@ impl<E: Endpoint> Forge<E> {
         if cleaned >= CLEANS_FORCED_MAX {
             return Ok(false);
         }
-        if self.stock.borrow().is_empty() {
+        if self.stock.is_empty() {
             Box::pin(self.obtain_spare()).await?;
         }
         let cursors = self.cursors().await?;
@@ -304,13 +304,11 @@ impl<E: Endpoint> Forge<E> {
         let is_alone = self.client.in_flight().count() <= 1;
         let has_room = live_bytes == 0 || is_alone && self.has_room(queue, live_bytes);
         // Kept apart: other operations of this client draw from the stock, and take the room.
-        let spare = self.stock.borrow_mut().pop();
-        if spare.is_none() && !has_room {
+        if !self.stock.set_aside() && !has_room {
             return Ok(false);
         }
-        self.spare.set(spare);
         let cleaned = self.clean_into(queue, candidate).await;
-        self.stock.borrow_mut().extend(self.spare.take());
+        self.stock.end_aside();
         cleaned
     }
 

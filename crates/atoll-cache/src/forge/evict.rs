@@ -77,10 +77,8 @@ impl<E: Endpoint> Forge<E> {
 
     /// Remembers how old ghosts are now.
     pub(super) fn note_cursors(&self, cursors: [Cursors; 2]) {
-        let groups = u64::from(cursors[0].len()) + u64::from(cursors[1].len());
-        self.small_head.set(cursors[0].head);
+        self.ghosts.note_cursors(cursors, self.shared.settings.options.ghost_age_percent);
         self.lesson.borrow_mut().note_cursors(cursors);
-        self.ghost_age_groups.set((groups * u64::from(self.shared.settings.options.ghost_age_percent) / 100) as u32);
     }
 
     /// Our rule: each object by itself.

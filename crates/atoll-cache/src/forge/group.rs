@@ -197,7 +197,9 @@ impl<E: Endpoint> Forge<E> {
     pub(super) async fn open_group(&self, queue: Queue, chunk: (ChunkId, u32)) -> Result<(), CacheError> {
         self.close_group(queue, 0).await?;
         let left = self.groups.borrow_mut().open(queue, chunk);
-        self.stock.borrow_mut().extend(left);
+        if let Some(left) = left {
+            self.stock.push(left);
+        }
         Ok(())
     }
 
@@ -222,7 +224,7 @@ impl<E: Endpoint> Forge<E> {
 
     async fn queue_closed(&self, ClosedGroup { queue, segment, mut group }: ClosedGroup) -> Result<(), CacheError> {
         if group.map.is_empty() {
-            self.stock.borrow_mut().push((group.chunk, group.generation));
+            self.stock.push((group.chunk, group.generation));
         } else {
             let open = Chunk::owned(ChunkState::Open, self.client.me(), group.generation);
             self.queue_group(queue, segment, &mut group, open).await?;
@@ -329,18 +331,6 @@ impl<E: Endpoint> Forge<E> {
         batch.fetch_and_add(layout.descriptor(chunk).add(16), if is_sampled { 2 * bytes } else { bytes });
         let _scope = Scope::new(&self.client.endpoint, Purpose::Collection);
         self.client.endpoint.post_unawaited(&mut batch);
-    }
-
-    /// Gives up the chunks in the stock beyond the first few.
-    pub(super) async fn free_stock_beyond(&self, kept: usize) -> Result<(), CacheError> {
-        while self.stock.borrow().len() > kept {
-            let Some((chunk, generation)) = self.stock.borrow_mut().pop() else { break };
-            let before = self.client.endpoint.purpose(Purpose::Eviction);
-            let freed = self.client.free_own(chunk, Chunk::owned(ChunkState::Open, self.client.me(), generation)).await;
-            self.client.endpoint.purpose(before);
-            freed?;
-        }
-        Ok(())
     }
 }
 

@@ -42,16 +42,6 @@ impl<E: Endpoint> Forge<E> {
         }
     }
 
-    /// The place of a ghost of this key that is young enough.
-    fn ghost(&self, op: &Operation, hash: KeyHash) -> Option<usize> {
-        if !self.shared.settings.options.ghosts {
-            return None;
-        }
-        let young = |position: u32| self.small_head.get().wrapping_sub(position) <= self.ghost_age_groups.get();
-        let words = op.seen_words().iter();
-        words.map(|word| Slot(*word)).position(|word| word.ghost_position(hash).is_some_and(young))
-    }
-
     /// The place in the bucket that an insertion takes: its own ghost's, a free one, the oldest
     /// ghost's; else that of a live object.
     fn choose_place(&self, op: &Operation, hash: KeyHash) -> usize {
@@ -59,10 +49,9 @@ impl<E: Endpoint> Forge<E> {
             return index;
         }
         // Free slots before ghosts, old ghosts before young ones.
-        let small_head = self.small_head.get();
         let rank = |(place, word): (usize, &u64)| {
             let word = Slot(*word);
-            let age = word.any_ghost_position().map(|position| u32::MAX - small_head.wrapping_sub(position));
+            let age = word.any_ghost_position().map(|position| u32::MAX - self.ghosts.age_groups(position));
             // One number, the place in its low byte, so that the least is found without a branch.
             u64::from(!word.is_free()) << 40 | u64::from(age.map_or(0, |age| age.max(1))) << 8 | place as u64
         };

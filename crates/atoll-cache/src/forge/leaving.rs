@@ -366,7 +366,7 @@ impl<E: Endpoint> Forge<E> {
                 .map(|leaver| {
                     let word = leaver.word.unwrap_or(Slot::EMPTY);
                     let hash = KeyHash { bucket: 0, fingerprint: word.fingerprint(), more: leaver.entry.more };
-                    let after = if leave_ghosts { Slot::ghost(hash, self.small_head.get()) } else { Slot::EMPTY };
+                    let after = if leave_ghosts { Slot::ghost(hash, self.ghosts.position_now()) } else { Slot::EMPTY };
                     batch.compare_and_swap(self.shared.layout.slot(leaver.entry.slot), word.0, after.0)
                 })
                 .collect();
@@ -409,7 +409,7 @@ impl<E: Endpoint> Forge<E> {
     async fn release_chunk(&self, group: &LeavingGroup) -> Result<(), CacheError> {
         let protected = !self.is_open(Hole::Protection) && self.client.protected_chunks().await?.contains(&group.chunk);
         if protected {
-            self.let_wait(group.chunk);
+            self.stock.let_wait(group.chunk);
             return Ok(());
         }
         self.reuse_chunk(group.chunk, group.state).await

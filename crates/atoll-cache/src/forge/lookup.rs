@@ -24,6 +24,7 @@ use crate::record::{HEADER_BYTES, Header, LargeBody, Record};
 use crate::{CacheError, Lookup, Meta, Value};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 use atoll_pool::ChunkId;
+use std::cell::RefCell;
 
 /// Longest time between a bucket READ and the use of what it said.
 pub(super) const REUSE_NS: u64 = 20_000_000;
@@ -54,6 +55,13 @@ impl Meta {
     pub(super) fn of(header: &Header) -> Self {
         Self { expiry_ms: header.expiry_ms, token: header.token, value_bytes: header.value_bytes }
     }
+}
+
+/// Memory of the last lookup of many keys.
+#[derive(Debug, Default)]
+pub(super) struct AtOnce {
+    buckets: RefCell<Vec<Buffer>>,
+    values: RefCell<Vec<Value>>,
 }
 
 impl<E: Endpoint> Forge<E> {
@@ -192,7 +200,7 @@ impl<E: Endpoint> Forge<E> {
         }
         if counted {
             self.stats.misses_absent.add(1);
-            if self.remembers_absence.get() {
+            if self.absences.is_on() {
                 self.remember_absence(op, hash, begun_ns);
             }
         }
@@ -331,7 +339,7 @@ impl<E: Endpoint> Forge<E> {
     where
         F: FnMut(usize, Lookup, &Value),
     {
-        let mut values: Vec<Value> = self.values_at_once.take();
+        let mut values: Vec<Value> = self.at_once.values.take();
         values.resize_with(KEYS_AT_ONCE, Value::new);
         for (round, keys) in keys.chunks(KEYS_AT_ONCE).enumerate() {
             // A round in the middle would move the lease, and so say that nothing is used any more
@@ -368,7 +376,7 @@ impl<E: Endpoint> Forge<E> {
         for value in &mut values {
             value.shrink_beyond(1 << 16);
         }
-        self.values_at_once.replace(values);
+        self.at_once.values.replace(values);
         Ok(())
     }
 
@@ -380,7 +388,7 @@ impl<E: Endpoint> Forge<E> {
         values: &mut [Value],
     ) -> Result<[Option<Slot>; KEYS_AT_ONCE], CacheError> {
         let mut candidates = [None; KEYS_AT_ONCE];
-        let mut buckets = self.buckets_at_once.take();
+        let mut buckets = self.at_once.buckets.take();
         buckets.resize_with(KEYS_AT_ONCE, Buffer::new);
         let mut batch = Batch::new();
         let mut hashes = [None; KEYS_AT_ONCE];
@@ -412,7 +420,7 @@ impl<E: Endpoint> Forge<E> {
                 values[index].buffer.resize(0);
             }
         }
-        self.buckets_at_once.replace(buckets);
+        self.at_once.buckets.replace(buckets);
         if !batch.is_empty() {
             self.client.endpoint.post(&mut batch).await?;
         }

@@ -20,9 +20,11 @@
 //! | [`ring`] | the FIFO of groups |
 //! | [`hotness`] | counting accesses |
 //! | `room` | how room is made: a free chunk, cleaning, eviction |
+//! | `stock` | the chunks that a client has at hand |
 //! | `cleaning` | which groups have so much dead memory that what is live in them moves |
 //! | `expiry` | expired objects that no client asks for |
 //! | `evict` | which objects go |
+//! | `ghosts` | what is left of an object that was evicted, for the key that comes again |
 //! | `learned` | which groups go where trees say so |
 //! | `learning` | what there is to learn from; without the feature `glcache` neither is there (`unlearned`) |
 //! | `leaving` | a group on its way out |
@@ -55,6 +57,7 @@ mod evict;
 mod expect;
 mod expiry;
 mod extent;
+mod ghosts;
 pub mod group;
 pub mod holes;
 pub mod hotness;
@@ -80,6 +83,7 @@ mod room;
 mod search;
 pub mod settings;
 pub mod slot;
+mod stock;
 #[cfg(not(feature = "glcache"))]
 mod unlearned;
 mod unlink;
@@ -94,7 +98,7 @@ pub use layout::Queue;
 pub use settings::{ForgeOptions, ForgeSettings, Rule};
 pub use variants::Variant;
 
-use crate::backoff::Backoff;
+use crate::CacheError;
 use crate::extent::LatelyBound;
 #[cfg(feature = "glcache")]
 use crate::glcache::Learner;
@@ -103,24 +107,25 @@ use crate::pooled::EnginePool;
 use crate::record::Hasher;
 use crate::spares::Spares;
 use crate::stats::Counters;
-use crate::{CacheError, Value};
-use absence::Absence;
+use absence::Absences;
 use addresses::{ADDRESS_CACHE_BYTES, Addresses};
-use atoll_fabric::{Address, Buffer, Endpoint};
+use atoll_fabric::{Address, Endpoint};
 use atoll_pool::client::OPERATIONS_PER_ROUND;
-use atoll_pool::loan::Lender;
 use atoll_pool::{ChunkId, Client, EngineArea, Pool, PoolError, PoolSettings};
 use cleaning::Cleaning;
 use expiry::Sweep;
+use ghosts::Ghosts;
 use hotness::HotnessMap;
 use layout::ForgeLayout;
 #[cfg(feature = "glcache")]
 use learning::Lesson;
+use lookup::AtOnce;
 use open_groups::OpenGroups;
 use operation::{Notes, Operation};
 use slot::{Slot, SlotFormat};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
+use stock::Stock;
 #[cfg(not(feature = "glcache"))]
 use unlearned::{Learner, Lesson};
 
@@ -216,41 +221,25 @@ pub struct Forge<E: Endpoint> {
     client: Client<E>,
     /// The groups that this client fills.
     groups: RefCell<OpenGroups>,
-    /// Chunks that this client owns in state Open, empty, with their generations.
-    stock: RefCell<Vec<(ChunkId, u32)>>,
-    /// One that is kept apart for what stays of the group that is being cleaned.
-    spare: Cell<Option<(ChunkId, u32)>>,
-    /// Lent to the operation that makes room.
-    making_room: Lender<()>,
-    /// Chunks that this operation wants in stock.
-    stock_wanted: Cell<usize>,
-    /// Chunks that this client emptied and that an operation of another client still protects.
-    waiting: RefCell<Vec<ChunkId>>,
-    /// When updates look again whether those are still protected.
-    waiting_backoff: Cell<Backoff>,
+    /// The chunks that it has at hand.
+    stock: Stock,
     /// Operations that are not under way.
     operations: Idle<Slot, Notes>,
     /// Objects that operations under way have counted against the limit and not yet inserted.
     reserved: Cell<u64>,
     spares: Spares,
-    /// Memory of the last lookup of many keys.
-    buckets_at_once: RefCell<Vec<Buffer>>,
-    values_at_once: RefCell<Vec<Value>>,
+    at_once: AtOnce,
     cleaning: RefCell<Cleaning>,
     sweep: RefCell<Sweep>,
     /// Decides which dead records are counted.
     dead_seen: Cell<u64>,
-    /// Where the small queue's head was when last seen, and how many of its steps a ghost lasts.
-    small_head: Cell<u32>,
-    ghost_age_groups: Cell<u32>,
+    ghosts: Ghosts,
     /// Mean frequency of recently merged groups, in sixteenths ([`Rule::Paper`]).
     merged_mean: Cell<u64>,
     /// What it remembers for [`Rule::Learned`].
     lesson: RefCell<Lesson>,
     lately_bound: RefCell<LatelyBound>,
-    /// What the last lookup saw, if it missed.
-    absence: RefCell<Option<Absence>>,
-    remembers_absence: Cell<bool>,
+    absences: Absences,
     /// Where objects were, if this client remembers that.
     addresses: RefCell<Addresses>,
     stats: Counters,
@@ -287,27 +276,19 @@ impl<E: Endpoint> Forge<E> {
             shared: shared.clone(),
             client,
             groups: RefCell::default(),
-            stock: RefCell::default(),
-            spare: Cell::default(),
-            making_room: Lender::new(()),
-            stock_wanted: Cell::default(),
-            waiting: RefCell::default(),
-            waiting_backoff: Cell::default(),
+            stock: Stock::new(),
             operations: Idle::default(),
             reserved: Cell::default(),
             spares: Spares::default(),
-            buckets_at_once: RefCell::default(),
-            values_at_once: RefCell::default(),
+            at_once: AtOnce::default(),
             cleaning: RefCell::new(Cleaning::from(first)),
             sweep: RefCell::new(sweep),
             dead_seen: Cell::default(),
-            small_head: Cell::default(),
-            ghost_age_groups: Cell::default(),
+            ghosts: Ghosts::default(),
             merged_mean: Cell::default(),
             lesson: RefCell::default(),
             lately_bound: RefCell::default(),
-            absence: RefCell::default(),
-            remembers_absence: Cell::new(!is_near),
+            absences: Absences::new(!is_near),
             addresses: RefCell::new(Addresses::new(if is_near { 0 } else { ADDRESS_CACHE_BYTES })),
             stats: Counters::default(),
             holes: OpenHoles::NONE,

@@ -201,7 +201,7 @@ impl<E: Endpoint> Forge<E> {
 
     /// A chunk for what stays of a group, if there is one.
     async fn chunk_to_move_to(&self) -> Result<Option<(ChunkId, u32)>, CacheError> {
-        let at_hand = self.spare.take().or_else(|| self.stock.borrow_mut().pop());
+        let at_hand = self.stock.pop_aside();
         if at_hand.is_some() {
             return Ok(at_hand);
         }

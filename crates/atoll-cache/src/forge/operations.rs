@@ -2,7 +2,6 @@
 //! module of its own.
 
 use super::Forge;
-use super::room::STOCK_KEPT;
 use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
 use atoll_fabric::{Endpoint, VerbError};
 use atoll_pool::registry;
@@ -54,12 +53,11 @@ impl<E: Endpoint> Engine for Forge<E> {
             self.judged(queued).await?;
         }
         // What this client does not need now is better in everybody's hands.
-        let kept = STOCK_KEPT.max(self.stock_wanted.get());
-        let has_surplus = self.stock.borrow().len() > kept;
-        if has_surplus {
+        let kept = self.stock.kept();
+        if self.stock.len() > kept {
             Box::pin(self.free_stock_beyond(kept)).await?;
         }
-        if !self.waiting.borrow().is_empty() {
+        if self.stock.has_waiting() {
             Box::pin(self.recheck_waiting(false)).await?;
         }
         outcome

@@ -179,7 +179,7 @@ impl<E: Endpoint> Forge<E> {
             let queue = if records[0].header.main { Queue::Main } else { Queue::Small };
             self.queue_group(queue, 0, &mut group, leaving).await?;
         } else if self.client.protected_chunks().await?.contains(&chunk) {
-            self.let_wait(chunk);
+            self.stock.let_wait(chunk);
         } else {
             self.client.free_own(chunk, leaving).await?;
         }

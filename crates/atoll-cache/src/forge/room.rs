@@ -12,17 +12,13 @@
 use super::evict::Evicted;
 use super::layout::Queue;
 use super::operation::Operation;
-use super::ring::Node;
 use super::{Forge, Hole};
 use crate::CacheError;
-use crate::backoff::Backoff;
 use atoll_fabric::{Batch, Endpoint, Purpose};
 use atoll_pool::chunks::FreeCount;
 use atoll_pool::loan::Loan;
-use atoll_pool::{Chunk, ChunkId, ChunkState, chunks, read_word};
+use atoll_pool::{ChunkId, ChunkState, chunks, read_word};
 
-/// Chunks that a client keeps in stock between operations.
-pub(super) const STOCK_KEPT: usize = 4;
 /// Tries, each after a pause, before a writer gives up because others hold everything.
 const TRIES_MAX: u32 = 2_000;
 /// Times that a writer who needs several chunks begins anew with none.
@@ -43,39 +39,20 @@ fn pause_ns(tried: u32) -> u64 {
 }
 
 impl<E: Endpoint> Forge<E> {
-    /// Draws chunks from the stock until the operation has so many, if one is left then to which
-    /// objects of a cleaned group go; whether it did.
-    #[inline]
-    pub(super) fn draw_stock(&self, op: &mut Operation, chunks: usize) -> bool {
-        if chunks <= op.notes.chunks.len() {
-            return true;
-        }
-        let mut stock = self.stock.borrow_mut();
-        let missing = chunks.saturating_sub(op.notes.chunks.len());
-        let spare = usize::from(missing > 0 && !op.notes.is_restocked);
-        let has_enough = stock.len() >= missing + spare;
-        if has_enough {
-            let left = stock.len() - missing;
-            op.notes.chunks.extend(stock.drain(left..));
-        }
-        has_enough
-    }
-
     /// Fills the stock to `chunks`, and a spare one if that can be had. One operation of the client
     /// makes room at a time: most often there is enough for the others then.
     pub(super) async fn restock(&self, op: &mut Operation, chunks: usize) -> Result<(), CacheError> {
-        self.stock.borrow_mut().append(&mut op.notes.chunks);
+        self.stock.put_back(&mut op.notes.chunks);
         let (_turn, has_waited) = self.turn_to_make_room(op).await?;
-        if has_waited && self.stock.borrow().len() > chunks {
+        if has_waited && self.stock.len() > chunks {
             return Ok(());
         }
         self.client.in_flight().renew(&mut op.entry);
         let before = self.client.endpoint.purpose(Purpose::Eviction);
-        self.stock_wanted.set(chunks + 1);
+        self.stock.wanted.set(chunks + 1);
         let restocked = self.fill_stock(op, chunks).await;
-        let left = self.stock.borrow().len().saturating_sub(chunks);
-        op.notes.chunks = self.stock.borrow_mut().split_off(left);
-        self.stock_wanted.set(0);
+        op.notes.chunks = self.stock.draw_up_to(chunks);
+        self.stock.wanted.set(0);
         op.notes.is_restocked = true;
         self.client.endpoint.purpose(before);
         restocked
@@ -83,19 +60,19 @@ impl<E: Endpoint> Forge<E> {
 
     /// Waits until no other operation of this client makes room; whether it had to.
     async fn turn_to_make_room(&self, op: &mut Operation) -> Result<(Loan<'_, ()>, bool), CacheError> {
-        if let Some(turn) = self.making_room.lend() {
+        if let Some(turn) = self.stock.turn.lend() {
             return Ok((turn, false));
         }
         // It holds nothing up meanwhile.
         self.release_reservation(op);
         self.client.in_flight().leave(&mut op.entry);
-        let turn = self.making_room.lent().await;
+        let turn = self.stock.turn.lent().await;
         self.client.begin(&mut op.entry).await?;
         Ok((turn, true))
     }
 
     async fn fill_stock(&self, op: &mut Operation, chunks: usize) -> Result<(), CacheError> {
-        if self.stock.borrow().is_empty() {
+        if self.stock.is_empty() {
             self.obtain_spare().await?;
         }
         for round in 1.. {
@@ -112,7 +89,7 @@ impl<E: Endpoint> Forge<E> {
                 }
             }
         }
-        if self.stock.borrow().len() == chunks {
+        if self.stock.len() == chunks {
             match self.obtain_chunk(op, 1).await {
                 Ok(()) | Err(CacheError::OutOfMemory) => {}
                 Err(error) => return Err(error),
@@ -126,14 +103,14 @@ impl<E: Endpoint> Forge<E> {
     pub(super) async fn obtain_spare(&self) -> Result<(), CacheError> {
         for tried in 0..SPARE_TRIES {
             self.recheck_waiting(true).await?;
-            if !self.stock.borrow().is_empty() {
+            if !self.stock.is_empty() {
                 return Ok(());
             }
             if let Some(spare) = self.allocate(FreeCount::Trusted, 0).await? {
-                self.stock.borrow_mut().push(spare);
+                self.stock.push(spare);
                 return Ok(());
             }
-            if self.waiting.borrow().is_empty() {
+            if !self.stock.has_waiting() {
                 return Ok(());
             }
             // A protection lasts as long as one operation.
@@ -143,7 +120,7 @@ impl<E: Endpoint> Forge<E> {
     }
 
     async fn obtain_chunks(&self, op: &mut Operation, chunks: usize) -> Result<(), CacheError> {
-        while self.stock.borrow().len() < chunks {
+        while self.stock.len() < chunks {
             self.obtain_chunk(op, TRIES_MAX).await?;
         }
         Ok(())
@@ -151,10 +128,10 @@ impl<E: Endpoint> Forge<E> {
 
     /// Adds a chunk to the stock.
     async fn obtain_chunk(&self, op: &mut Operation, tries: u32) -> Result<(), CacheError> {
-        let (before, mut effort, mut tried, mut cleaned) = (self.stock.borrow().len(), 0, 0, 0);
+        let (before, mut effort, mut tried, mut cleaned) = (self.stock.len(), 0, 0, 0);
         let kept = self.chunks_kept();
         self.recheck_waiting(false).await?;
-        while self.stock.borrow().len() <= before {
+        while self.stock.len() <= before {
             let count = match self.client.are_counts_estimated() {
                 false if tried == 0 => FreeCount::Glance,
                 false => FreeCount::Trusted,
@@ -163,7 +140,7 @@ impl<E: Endpoint> Forge<E> {
             };
             // With nothing to evict, what is kept for cleaning is there to be used.
             if let Some(chunk) = self.allocate(count, if tried == 0 { kept } else { 0 }).await? {
-                self.stock.borrow_mut().push(chunk);
+                self.stock.push(chunk);
                 return Ok(());
             }
             if self.is_open(Hole::IdleEvictor) && self.client.me().slot != 0 {
@@ -290,86 +267,5 @@ impl<E: Endpoint> Forge<E> {
             batch.fetch_and_add(self.client.pool.layout.resident_objects(), u64::MAX);
             self.client.endpoint.post_unawaited(&mut batch);
         }
-    }
-
-    /// Takes a chunk that nothing points to or protects into the stock.
-    pub(super) async fn reuse_chunk(&self, chunk: ChunkId, leaving: Chunk) -> Result<(), CacheError> {
-        let generation = leaving.generation.wrapping_add(1);
-        let open = Chunk { state: ChunkState::Open, generation, ..leaving };
-        if !chunks::transition(&self.client.endpoint, &self.client.pool.layout, chunk, leaving.word(), open).await? {
-            return Err(CacheError::Damaged { what: "somebody else changed the state of a leaving group" });
-        }
-        // What this client does not need is better in everybody's hands.
-        if self.stock.borrow().len() < self.stock_wanted.get().max(STOCK_KEPT) {
-            self.stock.borrow_mut().push((chunk, generation));
-            return Ok(());
-        }
-        Ok(self.client.free_own(chunk, open).await?)
-    }
-
-    /// Takes those waiting chunks into the stock that nobody protects any more. Unless it is
-    /// `forced`, a call looks the more rarely the longer all of them have been protected: the
-    /// holder of a protection may stand still.
-    pub(super) async fn recheck_waiting(&self, forced: bool) -> Result<(), CacheError> {
-        if self.waiting.borrow().is_empty() || !forced && !self.is_waiting_due() {
-            return Ok(());
-        }
-        let protected = self.client.protected_chunks().await?;
-        for chunk in self.waiting.take() {
-            if protected.contains(&chunk) {
-                self.waiting.borrow_mut().push(chunk);
-            } else {
-                let leaving = self.emptied(chunk).await?;
-                self.reuse_chunk(chunk, leaving).await?;
-                self.waiting_backoff.set(Backoff::default());
-            }
-        }
-        Ok(())
-    }
-
-    fn is_waiting_due(&self) -> bool {
-        let mut backoff = self.waiting_backoff.get();
-        let is_due = backoff.is_due();
-        self.waiting_backoff.set(backoff);
-        is_due
-    }
-
-    /// Notes a chunk that this client emptied and another one protects.
-    pub(super) fn let_wait(&self, chunk: ChunkId) {
-        self.waiting.borrow_mut().push(chunk);
-        self.waiting_backoff.set(Backoff::default());
-    }
-
-    /// The descriptor of a chunk that this client emptied.
-    async fn emptied(&self, chunk: ChunkId) -> Result<Chunk, CacheError> {
-        let descriptor = chunks::descriptors(&self.client.endpoint, &self.client.pool.layout, chunk, 1).await?[0];
-        let me = self.client.me();
-        let ours = |found: &Chunk| *found == Chunk::owned(ChunkState::Leaving, me, found.generation);
-        let damaged = CacheError::Damaged { what: "somebody else changed the state of a leaving group" };
-        descriptor.chunk.filter(ours).ok_or(damaged)
-    }
-
-    /// Gives all waiting chunks away; for leaving. They go into a queue again, where whoever evicts
-    /// one next finds nothing in it and waits instead.
-    pub(super) async fn free_waiting(&self) -> Result<(), CacheError> {
-        self.recheck_waiting(true).await?;
-        for chunk in self.waiting.take() {
-            self.requeue_emptied(chunk).await?;
-        }
-        Ok(())
-    }
-
-    /// Puts a group that this client emptied, and nothing else points to, into the small queue.
-    async fn requeue_emptied(&self, chunk: ChunkId) -> Result<(), CacheError> {
-        let layout = self.client.pool.layout.clone();
-        let leaving = self.emptied(chunk).await?;
-        // A new generation, because a group that was cleaned has left a node of its own behind.
-        let generation = leaving.generation.wrapping_add(1);
-        let queued = Chunk { state: ChunkState::Queued, generation, ..leaving };
-        if !chunks::transition(&self.client.endpoint, &layout, chunk, leaving.word(), queued).await? {
-            return Err(CacheError::Damaged { what: "somebody else changed the state of a leaving group" });
-        }
-        let node = Node { chunk, generation: generation as u16, segment: 0 };
-        self.enqueue(Queue::Small, node).await
     }
 }

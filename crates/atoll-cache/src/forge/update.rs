@@ -85,7 +85,7 @@ impl<E: Endpoint> Forge<E> {
                 Ok(Try::Short(chunks)) => self.restock(op, chunks).await,
                 Ok(Try::Unreserved) => {
                     // Others use what it has drawn while it waits.
-                    self.stock.borrow_mut().append(&mut op.notes.chunks);
+                    self.stock.put_back(&mut op.notes.chunks);
                     self.reserve_object(op).await
                 }
                 Err(error) => Err(error),
@@ -97,7 +97,7 @@ impl<E: Endpoint> Forge<E> {
         }
         self.release_reservation(op);
         if !op.notes.chunks.is_empty() {
-            self.stock.borrow_mut().append(&mut op.notes.chunks);
+            self.stock.put_back(&mut op.notes.chunks);
         }
         outcome
     }

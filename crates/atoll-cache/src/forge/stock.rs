@@ -1,0 +1,226 @@
+//! The chunks that a client has at hand, all in state Open, and those that it emptied and cannot
+//! use yet because an operation of another client protects them.
+//!
+//! A chunk comes here from a group that was evicted or cleaned, or from the pool's free ones (see
+//! `room`); an operation draws those that it fills. What a client does not need soon goes back to
+//! the pool. While a group is cleaned one chunk is set aside for what stays of it.
+
+use super::Forge;
+use super::layout::Queue;
+use super::operation::Operation;
+use super::ring::Node;
+use crate::CacheError;
+use crate::backoff::Backoff;
+use atoll_fabric::{Endpoint, Purpose};
+use atoll_pool::loan::Lender;
+use atoll_pool::{Chunk, ChunkId, ChunkState, chunks};
+use std::cell::{Cell, RefCell};
+
+/// Chunks that a client keeps in stock between operations.
+const STOCK_KEPT: usize = 4;
+
+/// A chunk in state Open that this client owns and in which nothing is, with its generation.
+pub(super) type OpenChunk = (ChunkId, u32);
+
+/// The chunks that a client has at hand.
+#[derive(Debug)]
+pub(super) struct Stock {
+    chunks: RefCell<Vec<OpenChunk>>,
+    /// One that is set aside for what stays of the group that is being cleaned.
+    aside: Cell<Option<OpenChunk>>,
+    /// How many the operation wants that makes room.
+    pub(super) wanted: Cell<usize>,
+    /// Lent to the operation that makes room.
+    pub(super) turn: Lender<()>,
+    /// Those that this client emptied and that an operation of another client still protects.
+    waiting: RefCell<Vec<ChunkId>>,
+    /// When updates look again whether those are still protected.
+    backoff: Cell<Backoff>,
+}
+
+impl Stock {
+    /// Without chunks.
+    pub(super) fn new() -> Self {
+        Self {
+            chunks: RefCell::default(),
+            aside: Cell::default(),
+            wanted: Cell::default(),
+            turn: Lender::new(()),
+            waiting: RefCell::default(),
+            backoff: Cell::default(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.chunks.borrow().len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(super) fn push(&self, chunk: OpenChunk) {
+        self.chunks.borrow_mut().push(chunk);
+    }
+
+    fn pop(&self) -> Option<OpenChunk> {
+        self.chunks.borrow_mut().pop()
+    }
+
+    /// Takes back what an operation has drawn and not used.
+    pub(super) fn put_back(&self, drawn: &mut Vec<OpenChunk>) {
+        self.chunks.borrow_mut().append(drawn);
+    }
+
+    /// Moves `missing` chunks to those that an operation has drawn, if `left` stay; whether it did.
+    #[inline]
+    fn draw(&self, drawn: &mut Vec<OpenChunk>, missing: usize, left: usize) -> bool {
+        let mut chunks = self.chunks.borrow_mut();
+        let has_enough = chunks.len() >= missing + left;
+        if has_enough {
+            let first = chunks.len() - missing;
+            drawn.extend(chunks.drain(first..));
+        }
+        has_enough
+    }
+
+    /// Up to `most` of the chunks.
+    pub(super) fn draw_up_to(&self, most: usize) -> Vec<OpenChunk> {
+        let left = self.len().saturating_sub(most);
+        self.chunks.borrow_mut().split_off(left)
+    }
+
+    /// How many a client keeps: the others are better in everybody's hands.
+    #[inline]
+    pub(super) fn kept(&self) -> usize {
+        STOCK_KEPT.max(self.wanted.get())
+    }
+
+    /// Sets one aside, if there is one, which no other operation of this client draws; whether
+    /// there was.
+    pub(super) fn set_aside(&self) -> bool {
+        let chunk = self.pop();
+        self.aside.set(chunk);
+        chunk.is_some()
+    }
+
+    /// Takes the one back that was set aside, if it was not used.
+    pub(super) fn end_aside(&self) {
+        self.chunks.borrow_mut().extend(self.aside.take());
+    }
+
+    /// The chunk that was set aside, else any.
+    pub(super) fn pop_aside(&self) -> Option<OpenChunk> {
+        self.aside.take().or_else(|| self.pop())
+    }
+
+    /// Whether there are chunks that this client emptied and another one protects.
+    #[inline]
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.waiting.borrow().is_empty()
+    }
+
+    /// Notes a chunk that this client emptied and another one protects.
+    pub(super) fn let_wait(&self, chunk: ChunkId) {
+        self.waiting.borrow_mut().push(chunk);
+        self.backoff.take();
+    }
+
+    fn is_look_due(&self) -> bool {
+        let mut backoff = self.backoff.get();
+        let is_due = backoff.is_due();
+        self.backoff.set(backoff);
+        is_due
+    }
+}
+
+impl<E: Endpoint> Forge<E> {
+    /// Draws chunks from the stock until the operation has so many, if one is left then to which
+    /// objects of a cleaned group go; whether it did.
+    #[inline]
+    pub(super) fn draw_stock(&self, op: &mut Operation, chunks: usize) -> bool {
+        let missing = chunks.saturating_sub(op.notes.chunks.len());
+        let spare = usize::from(missing > 0 && !op.notes.is_restocked);
+        missing == 0 || self.stock.draw(&mut op.notes.chunks, missing, spare)
+    }
+
+    /// Gives up the chunks in the stock beyond the first few.
+    pub(super) async fn free_stock_beyond(&self, kept: usize) -> Result<(), CacheError> {
+        while self.stock.len() > kept {
+            let Some((chunk, generation)) = self.stock.pop() else { break };
+            let before = self.client.endpoint.purpose(Purpose::Eviction);
+            let freed = self.client.free_own(chunk, Chunk::owned(ChunkState::Open, self.client.me(), generation)).await;
+            self.client.endpoint.purpose(before);
+            freed?;
+        }
+        Ok(())
+    }
+
+    /// Takes a chunk that nothing points to or protects into the stock.
+    pub(super) async fn reuse_chunk(&self, chunk: ChunkId, leaving: Chunk) -> Result<(), CacheError> {
+        let generation = leaving.generation.wrapping_add(1);
+        let open = Chunk { state: ChunkState::Open, generation, ..leaving };
+        if !chunks::transition(&self.client.endpoint, &self.client.pool.layout, chunk, leaving.word(), open).await? {
+            return Err(CacheError::Damaged { what: "somebody else changed the state of a leaving group" });
+        }
+        // What this client does not need is better in everybody's hands.
+        if self.stock.len() < self.stock.kept() {
+            self.stock.push((chunk, generation));
+            return Ok(());
+        }
+        Ok(self.client.free_own(chunk, open).await?)
+    }
+
+    /// Takes those waiting chunks into the stock that nobody protects any more. Unless it is
+    /// `forced`, a call looks the more rarely the longer all of them have been protected: the
+    /// holder of a protection may stand still.
+    pub(super) async fn recheck_waiting(&self, forced: bool) -> Result<(), CacheError> {
+        if !self.stock.has_waiting() || !forced && !self.stock.is_look_due() {
+            return Ok(());
+        }
+        let protected = self.client.protected_chunks().await?;
+        for chunk in self.stock.waiting.take() {
+            if protected.contains(&chunk) {
+                self.stock.waiting.borrow_mut().push(chunk);
+            } else {
+                let leaving = self.emptied(chunk).await?;
+                self.reuse_chunk(chunk, leaving).await?;
+                self.stock.backoff.take();
+            }
+        }
+        Ok(())
+    }
+
+    /// The descriptor of a chunk that this client emptied.
+    async fn emptied(&self, chunk: ChunkId) -> Result<Chunk, CacheError> {
+        let descriptor = chunks::descriptors(&self.client.endpoint, &self.client.pool.layout, chunk, 1).await?[0];
+        let me = self.client.me();
+        let ours = |found: &Chunk| *found == Chunk::owned(ChunkState::Leaving, me, found.generation);
+        let damaged = CacheError::Damaged { what: "somebody else changed the state of a leaving group" };
+        descriptor.chunk.filter(ours).ok_or(damaged)
+    }
+
+    /// Gives all waiting chunks away; for leaving. They go into a queue again, where whoever evicts
+    /// one next finds nothing in it and waits instead.
+    pub(super) async fn free_waiting(&self) -> Result<(), CacheError> {
+        self.recheck_waiting(true).await?;
+        for chunk in self.stock.waiting.take() {
+            self.requeue_emptied(chunk).await?;
+        }
+        Ok(())
+    }
+
+    /// Puts a group that this client emptied, and nothing else points to, into the small queue.
+    async fn requeue_emptied(&self, chunk: ChunkId) -> Result<(), CacheError> {
+        let layout = self.client.pool.layout.clone();
+        let leaving = self.emptied(chunk).await?;
+        // A new generation, because a group that was cleaned has left a node of its own behind.
+        let generation = leaving.generation.wrapping_add(1);
+        let queued = Chunk { state: ChunkState::Queued, generation, ..leaving };
+        if !chunks::transition(&self.client.endpoint, &layout, chunk, leaving.word(), queued).await? {
+            return Err(CacheError::Damaged { what: "somebody else changed the state of a leaving group" });
+        }
+        let node = Node { chunk, generation: generation as u16, segment: 0 };
+        self.enqueue(Queue::Small, node).await
+    }
+}
