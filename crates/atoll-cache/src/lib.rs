@@ -21,6 +21,7 @@
 //! | [`table`] | a table of objects, each kept by itself: what several engines stand on |
 //! | [`record`] | an object as it lies in a chunk: header, key, value |
 //! | `extent` | objects that need chunks of their own |
+//! | `at_once` | lookups of many keys: their buckets in one batch, a record of each in another |
 //! | `spares` | buffers kept for the next use |
 //! | `backoff` | how often a client looks again at what another client keeps waiting |
 //! | `overtaken` | when a change that lost its compare-and-swap is done all the same |
@@ -30,6 +31,7 @@
 //! | [`model`] | the reference engine: one ordinary map, for tests |
 #![forbid(unsafe_code)]
 
+mod at_once;
 pub mod audit;
 mod backoff;
 pub mod cache;

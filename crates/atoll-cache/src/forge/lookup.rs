@@ -19,12 +19,12 @@ use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};
 use super::operation::Operation;
 use super::slot::{KeyHash, Slot};
 use super::{Forge, Hole};
+use crate::at_once::{self, KEYS_AT_ONCE, OfEach};
 use crate::extent::ExtentIndex;
 use crate::record::{HEADER_BYTES, Header, LargeBody, Record};
 use crate::{CacheError, Lookup, Meta, Value};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 use atoll_pool::ChunkId;
-use std::cell::RefCell;
 
 /// Longest time between a bucket READ and the use of what it said.
 pub(super) const REUSE_NS: u64 = 20_000_000;
@@ -32,8 +32,6 @@ pub(super) const REUSE_NS: u64 = 20_000_000;
 pub(super) const ATTEMPTS_MAX: u32 = 10_000;
 /// Beginnings after which a lookup asks whether what it finds is damaged.
 const REREADS_MAX: u32 = 16;
-/// Keys looked up in one round of batches.
-const KEYS_AT_ONCE: usize = atoll_fabric::BATCH_VERBS_MAX;
 
 /// What a slot turned out to be.
 pub(super) enum Candidate {
@@ -55,13 +53,6 @@ impl Meta {
     pub(super) fn of(header: &Header) -> Self {
         Self { expiry_ms: header.expiry_ms, token: header.token, value_bytes: header.value_bytes }
     }
-}
-
-/// Memory of the last lookup of many keys.
-#[derive(Debug, Default)]
-pub(super) struct AtOnce {
-    buckets: RefCell<Vec<Buffer>>,
-    values: RefCell<Vec<Value>>,
 }
 
 impl<E: Endpoint> Forge<E> {
@@ -339,8 +330,7 @@ impl<E: Endpoint> Forge<E> {
     where
         F: FnMut(usize, Lookup, &Value),
     {
-        let mut values: Vec<Value> = self.at_once.values.take();
-        values.resize_with(KEYS_AT_ONCE, Value::new);
+        let mut values = self.at_once.take_values();
         for (round, keys) in keys.chunks(KEYS_AT_ONCE).enumerate() {
             // A round in the middle would move the lease, and so say that nothing is used any more
             // that was READ before. A key counts once, and once more where it is looked up alone.
@@ -373,62 +363,30 @@ impl<E: Endpoint> Forge<E> {
                 found(round * KEYS_AT_ONCE + index, lookup, value);
             }
         }
-        for value in &mut values {
-            value.shrink_beyond(1 << 16);
-        }
-        self.at_once.values.replace(values);
+        self.at_once.keep_values(values);
         Ok(())
     }
 
     /// READs the buckets of several keys at once, then the record of each key's first candidate
     /// into its value.
-    async fn first_candidates(
-        &self,
-        keys: &[&[u8]],
-        values: &mut [Value],
-    ) -> Result<[Option<Slot>; KEYS_AT_ONCE], CacheError> {
-        let mut candidates = [None; KEYS_AT_ONCE];
-        let mut buckets = self.at_once.buckets.take();
-        buckets.resize_with(KEYS_AT_ONCE, Buffer::new);
-        let mut batch = Batch::new();
-        let mut hashes = [None; KEYS_AT_ONCE];
-        for (index, key) in keys.iter().enumerate() {
-            let hash = self.key_hash(key);
-            hashes[index] = Some(hash);
-            let mut buffer = std::mem::take(&mut buckets[index]);
-            buffer.resize(BUCKET_BYTES as usize);
-            batch.read(self.shared.layout.bucket(hash.bucket), buffer);
-        }
-        self.client.endpoint.post(&mut batch).await?;
-        for (index, buffer) in buckets.iter_mut().enumerate().take(keys.len()) {
-            *buffer = batch.take_nth(index);
-        }
-        let mut batch = Batch::new();
-        let mut readers = [None; KEYS_AT_ONCE];
-        for (index, hash) in hashes.iter().enumerate() {
-            let Some(hash) = hash else { break };
-            let mut slots = buckets[index].words().iter().map(|word| Slot(*word));
+    async fn first_candidates(&self, keys: &[&[u8]], values: &mut [Value]) -> Result<OfEach<Option<Slot>>, CacheError> {
+        let endpoint = &self.client.endpoint;
+        let hashes: OfEach<KeyHash> = keys.iter().map(|key| self.key_hash(key)).collect();
+        let addresses = hashes.iter().map(|hash| self.shared.layout.bucket(hash.bucket));
+        let buckets = self.at_once.read_buckets(endpoint, addresses, BUCKET_BYTES as usize).await?;
+        let (mut candidates, mut spans) = (OfEach::new(), OfEach::new());
+        for (hash, bucket) in hashes.iter().zip(&buckets) {
+            let mut slots = bucket.words().iter().map(|word| Slot(*word));
             let candidate = slots.find(|slot| slot.may_be(hash.fingerprint) && !slot.is_pending());
-            let Some(slot) = candidate else { continue };
-            candidates[index] = Some(slot);
-            if let Some((at, bytes, _)) = self.find_record(slot).await? {
-                (values[index].start, values[index].meta) = (0, Meta::default());
-                let mut buffer = std::mem::take(&mut values[index].buffer);
-                buffer.resize(bytes);
-                readers[index] = Some(batch.read(at, buffer));
-            } else {
-                values[index].buffer.resize(0);
-            }
+            let record = match candidate {
+                Some(slot) => self.find_record(slot).await?,
+                None => None,
+            };
+            candidates.push(candidate);
+            spans.push(record.map(|(at, bytes, _)| (at, bytes)));
         }
-        self.at_once.buckets.replace(buckets);
-        if !batch.is_empty() {
-            self.client.endpoint.post(&mut batch).await?;
-        }
-        for (value, reader) in values.iter_mut().zip(readers) {
-            if let Some(read) = reader {
-                value.buffer = batch.take(read);
-            }
-        }
+        self.at_once.keep_buckets(buckets);
+        at_once::read_records(endpoint, spans, values).await?;
         Ok(candidates)
     }
 }

@@ -99,6 +99,7 @@ pub use settings::{ForgeOptions, ForgeSettings, Rule};
 pub use variants::Variant;
 
 use crate::CacheError;
+use crate::at_once::AtOnce;
 use crate::extent::LatelyBound;
 #[cfg(feature = "glcache")]
 use crate::glcache::Learner;
@@ -119,7 +120,6 @@ use hotness::HotnessMap;
 use layout::ForgeLayout;
 #[cfg(feature = "glcache")]
 use learning::Lesson;
-use lookup::AtOnce;
 use open_groups::OpenGroups;
 use operation::{Notes, Operation};
 use slot::{Slot, SlotFormat};

@@ -17,6 +17,7 @@ use super::operation::Operation;
 use super::replacement::{Accessed, Replacement};
 use super::slot::{KeyHash, Slot};
 use super::{Core, Hole, Objects};
+use crate::at_once::{self, KEYS_AT_ONCE, OfEach};
 use crate::extent::ExtentIndex;
 use crate::record::{HEADER_BYTES, Header, LargeBody, Record};
 use crate::{CacheError, Lookup, Meta, Value};
@@ -27,8 +28,6 @@ use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 pub(super) const ATTEMPTS_MAX: u32 = 10_000;
 /// Beginnings after which a lookup asks whether what it finds is damaged.
 const REREADS_MAX: u32 = 16;
-/// Keys looked up in one round of batches.
-const KEYS_AT_ONCE: usize = atoll_fabric::BATCH_VERBS_MAX;
 
 /// What a slot turned out to be.
 pub(super) enum Candidate {
@@ -268,8 +267,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     where
         F: FnMut(usize, Lookup, &Value),
     {
-        let mut values: Vec<Value> = self.core.values_at_once.take();
-        values.resize_with(KEYS_AT_ONCE, Value::new);
+        let mut values = self.core.at_once.take_values();
         for (round, keys) in keys.chunks(KEYS_AT_ONCE).enumerate() {
             let begun_ns = self.core.client.endpoint.now_ns();
             let candidates = self.core.first_candidates(keys, &mut values).await?;
@@ -290,10 +288,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 found(round * KEYS_AT_ONCE + index, lookup, value);
             }
         }
-        for value in &mut values {
-            value.shrink_beyond(1 << 16);
-        }
-        self.core.values_at_once.replace(values);
+        self.core.at_once.keep_values(values);
         Ok(())
     }
 }
@@ -305,46 +300,22 @@ impl<E: Endpoint> Core<E> {
         &self,
         keys: &[&[u8]],
         values: &mut [Value],
-    ) -> Result<Vec<Option<(u64, Slot)>>, CacheError> {
-        let mut buckets = self.buckets_at_once.take();
-        buckets.resize_with(KEYS_AT_ONCE, atoll_fabric::Buffer::new);
-        let mut batch = Batch::new();
-        let hashes: Vec<KeyHash> = keys.iter().map(|key| self.key_hash(key)).collect();
-        for (hash, bucket) in hashes.iter().zip(&mut buckets) {
-            let mut buffer = std::mem::take(bucket);
-            buffer.resize(SLOTS_BYTES as usize);
-            batch.read(self.shared.layout.bucket(hash.bucket), buffer);
-        }
-        self.client.endpoint.post(&mut batch).await?;
-        for (index, bucket) in buckets.iter_mut().enumerate().take(keys.len()) {
-            *bucket = batch.take_nth(index);
-        }
-        let first = |(hash, bucket): (&KeyHash, &atoll_fabric::Buffer)| {
+    ) -> Result<OfEach<Option<(u64, Slot)>>, CacheError> {
+        let endpoint = &self.client.endpoint;
+        let hashes: OfEach<KeyHash> = keys.iter().map(|key| self.key_hash(key)).collect();
+        let addresses = hashes.iter().map(|hash| self.shared.layout.bucket(hash.bucket));
+        let buckets = self.at_once.read_buckets(endpoint, addresses, SLOTS_BYTES as usize).await?;
+        let (mut candidates, mut spans) = (OfEach::new(), OfEach::new());
+        for (hash, bucket) in hashes.iter().zip(&buckets) {
             let mut words = bucket.words().iter().map(|word| Slot(*word)).enumerate();
-            let (place, word) = words.find(|(_, word)| word.may_be(hash.fingerprint) && !word.is_pending())?;
-            self.record_span(word)?;
-            Some((u64::from(hash.bucket) * BUCKET_SLOTS as u64 + place as u64, word))
-        };
-        let candidates: Vec<Option<(u64, Slot)>> = hashes.iter().zip(&buckets).map(first).collect();
-        let mut batch = Batch::new();
-        let mut tickets = Vec::with_capacity(keys.len());
-        for (candidate, value) in candidates.iter().zip(values.iter_mut()) {
-            (value.start, value.meta) = (0, Meta::default());
-            tickets.push(candidate.and_then(|(_, word)| self.record_span(word)).map(|(at, bytes, _)| {
-                let mut buffer = std::mem::take(&mut value.buffer);
-                buffer.resize(bytes);
-                batch.read(at, buffer)
-            }));
+            let candidate = words.find(|(_, word)| word.may_be(hash.fingerprint) && !word.is_pending());
+            let span = candidate.and_then(|(_, word)| self.record_span(word)).map(|(at, bytes, _)| (at, bytes));
+            let slot = |(place, word)| (u64::from(hash.bucket) * BUCKET_SLOTS as u64 + place as u64, word);
+            candidates.push(candidate.filter(|_| span.is_some()).map(slot));
+            spans.push(span);
         }
-        if !batch.is_empty() {
-            self.client.endpoint.post(&mut batch).await?;
-        }
-        for (ticket, value) in tickets.into_iter().zip(values) {
-            if let Some(ticket) = ticket {
-                value.buffer = batch.take(ticket);
-            }
-        }
-        self.buckets_at_once.replace(buckets);
+        self.at_once.keep_buckets(buckets);
+        at_once::read_records(endpoint, spans, values).await?;
         Ok(candidates)
     }
 }

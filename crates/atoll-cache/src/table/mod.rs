@@ -75,6 +75,8 @@ pub use holes::{Hole, OpenHoles};
 pub use replacement::Replacement;
 pub use settings::{TableOptions, TableSettings};
 
+use crate::CacheError;
+use crate::at_once::AtOnce;
 use crate::audit::Audit;
 use crate::extent::{LatelyBound, recheck_bound};
 use crate::operation::Idle;
@@ -83,8 +85,7 @@ use crate::record::Hasher;
 use crate::spares::Spares;
 use crate::stats::Counters;
 use crate::sweep::Budget;
-use crate::{CacheError, Value};
-use atoll_fabric::{Address, Buffer, Endpoint, Purpose};
+use atoll_fabric::{Address, Endpoint, Purpose};
 use atoll_pool::loan::Lender;
 use atoll_pool::loan::Loan;
 use atoll_pool::{Client, EngineArea, Layout, Pool, PoolError, PoolSettings, Repaired};
@@ -214,9 +215,7 @@ pub struct Core<E: Endpoint> {
     /// Objects that operations under way have counted against the limit and not yet inserted.
     reserved: Cell<u64>,
     spares: Spares,
-    /// Memory of the last lookup of many keys.
-    buckets_at_once: RefCell<Vec<Buffer>>,
-    values_at_once: RefCell<Vec<Value>>,
+    at_once: AtOnce,
     /// How many chunks had been emptied when this client last looked.
     drains_seen: Cell<u64>,
     /// What it may spend on looking for expired objects.
@@ -272,8 +271,7 @@ impl<E: Endpoint> Core<E> {
             operations: Idle::default(),
             reserved: Cell::default(),
             spares: Spares::default(),
-            buckets_at_once: RefCell::default(),
-            values_at_once: RefCell::default(),
+            at_once: AtOnce::default(),
             drains_seen: Cell::default(),
             doubts: RefCell::default(),
             lately_bound: RefCell::default(),
