@@ -97,7 +97,7 @@ impl<E: Endpoint> Core<E> {
                 self.client.endpoint.pause(1_000 * tried).await;
             }
             if !is_adopted {
-                self.waiting.borrow_mut().push(Emptied::begun(chunk, open, Keeps::Objects));
+                self.drains.push(Emptied::begun(chunk, open, Keeps::Objects));
             }
         }
         Ok(())

@@ -56,6 +56,7 @@ use crate::extent::ExtentIndex;
 use atoll_fabric::{Batch, Buffer, Endpoint, Ticket};
 use atoll_pool::registry::Grace;
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks, read_word};
+use std::cell::{self, RefCell};
 use std::collections::HashSet;
 
 /// What becomes of the objects of a chunk that is emptied.
@@ -125,6 +126,35 @@ impl Emptied {
     }
 }
 
+/// The chunks that a client empties, and what it knows of those of others.
+#[derive(Debug, Default)]
+pub(super) struct Drains {
+    under_way: RefCell<Vec<Emptied>>,
+    /// How many may be beyond the usual, since this client has waited in vain.
+    pub(super) more: cell::Cell<usize>,
+    /// How many had been begun in the pool when this client last looked.
+    seen: cell::Cell<u64>,
+}
+
+impl Drains {
+    pub(super) fn push(&self, emptied: Emptied) {
+        self.under_way.borrow_mut().push(emptied);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.under_way.borrow().len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many of them rest.
+    fn resting(&self) -> usize {
+        self.under_way.borrow().iter().filter(|emptied| emptied.is_resting()).count()
+    }
+}
+
 /// The blocks of a chunk, as they lie there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Blocks {
@@ -184,9 +214,9 @@ impl<E: Endpoint> Core<E> {
     /// Gives blocks up whose chunks others have begun to empty since this client last looked.
     pub(super) async fn look_for_drains(&self) -> Result<(), CacheError> {
         let drains = read_word(&self.client.endpoint, self.shared.layout.drains()).await?;
-        if drains != self.drains_seen.get() {
+        if drains != self.drains.seen.get() {
             self.give_up_drained().await?;
-            self.drains_seen.set(drains);
+            self.drains.seen.set(drains);
         }
         Ok(())
     }
@@ -203,21 +233,20 @@ impl<E: Endpoint> Core<E> {
             return Ok(false);
         }
         self.stats.groups_cleaned.add(1);
-        self.waiting.borrow_mut().push(Emptied::begun(chunk, leaving, keeps));
+        self.drains.push(Emptied::begun(chunk, leaving, keeps));
         Ok(true)
     }
 
     /// Whether this client may claim another chunk: not while as many as it empties at a time rest,
     /// since one more would rest as long.
     pub(super) fn may_claim_chunk(&self) -> bool {
-        let resting = self.waiting.borrow().iter().filter(|emptied| emptied.is_resting()).count();
-        resting < DRAINS_MAX && self.waiting.borrow().len() < DRAINS_MAX + self.drains_more.get()
+        self.drains.resting() < DRAINS_MAX && self.drains.len() < DRAINS_MAX + self.drains.more.get()
     }
 
     /// Chunks that this client empties and that may be free soon: not those that wait for a client
     /// that stands still.
     pub(super) fn chunks_on_their_way(&self) -> usize {
-        self.waiting.borrow().iter().filter(|emptied| !emptied.is_stuck()).count()
+        self.drains.under_way.borrow().iter().filter(|emptied| !emptied.is_stuck()).count()
     }
 
     /// Begins to empty a chunk that is in use, where the index has no slot left; whether this
@@ -234,9 +263,9 @@ impl<E: Endpoint> Core<E> {
     /// empty become fresh chunks, or free ones.
     pub(super) async fn recheck_waiting(&self, look: DrainLook) -> Result<(), CacheError> {
         // A writer that waits for chunks looks each time.
-        let is_wanted = look == DrainLook::All || self.drains_more.get() > 0;
+        let is_wanted = look == DrainLook::All || self.drains.more.get() > 0;
         let is_due = |emptied: &mut Emptied| is_wanted || emptied.backoff.is_due();
-        let due: Vec<Emptied> = self.waiting.borrow_mut().extract_if(.., is_due).collect();
+        let due: Vec<Emptied> = self.drains.under_way.borrow_mut().extract_if(.., is_due).collect();
         if due.is_empty() {
             return Ok(());
         }
@@ -247,11 +276,11 @@ impl<E: Endpoint> Core<E> {
     async fn recheck_due(&self, mut due: Vec<Emptied>, look: DrainLook) -> Result<(), CacheError> {
         let op = &mut *self.operations.take(&self.client);
         let gone_on = self.go_on(op, &mut due).await;
-        self.waiting.borrow_mut().append(&mut due);
+        self.drains.under_way.borrow_mut().append(&mut due);
         gone_on?;
         let is_empty = |emptied: &Emptied| matches!(emptied.stage, Stage::Empty(_));
         loop {
-            let empty = self.waiting.borrow_mut().extract_if(.., |emptied| is_empty(emptied)).next();
+            let empty = self.drains.under_way.borrow_mut().extract_if(.., |emptied| is_empty(emptied)).next();
             let Some(Emptied { chunk, owned, stage, .. }) = empty else { break };
             if let Stage::Empty(tag) = stage {
                 self.reuse(chunk, owned, tag, look != DrainLook::ForRoom).await?;

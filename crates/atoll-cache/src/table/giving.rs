@@ -143,7 +143,7 @@ impl<E: Endpoint> Core<E> {
             // look for it.
             is_done = !has_chunks
                 && self.orphans.borrow().is_empty()
-                && self.waiting.borrow().is_empty()
+                && self.drains.is_empty()
                 && self.stock.borrow().is_empty()
                 && !self.stock.borrow().has_foreign();
             if is_done {

@@ -89,8 +89,10 @@ use atoll_fabric::{Address, Endpoint, Purpose};
 use atoll_pool::loan::Lender;
 use atoll_pool::loan::Loan;
 use atoll_pool::{Client, EngineArea, Layout, Pool, PoolError, PoolSettings, Repaired};
+use drain::Drains;
 use layout::TableLayout;
 use operation::Notes;
+use sample::History;
 use slab::Slabs;
 use slot::Slot;
 use std::cell::{Cell, RefCell};
@@ -208,16 +210,14 @@ pub struct Core<E: Endpoint> {
     chunks: RefCell<Vec<slab::FreshChunk>>,
     /// Chunks that this client owns in state Open and will not cut, with their states.
     orphans: RefCell<Vec<(atoll_pool::ChunkId, atoll_pool::Chunk)>>,
-    /// Chunks that this client emptied and that wait to be free.
-    waiting: RefCell<Vec<drain::Emptied>>,
+    /// The chunks that it empties.
+    drains: Drains,
     /// Operations that are not under way.
     operations: Idle<Slot, Notes>,
     /// Objects that operations under way have counted against the limit and not yet inserted.
     reserved: Cell<u64>,
     spares: Spares,
     at_once: AtOnce,
-    /// How many chunks had been emptied when this client last looked.
-    drains_seen: Cell<u64>,
     /// What it may spend on looking for expired objects.
     sweep: RefCell<Budget>,
     /// Cells of the dead that it could not settle yet, since cells of the living name the same
@@ -226,10 +226,7 @@ pub struct Core<E: Endpoint> {
     lately_bound: RefCell<LatelyBound>,
     /// Whether it has counted everything anew, and has not looked at the limit of objects since.
     recounted: Cell<bool>,
-    /// The highest history id that this client knows to have been given out, plus one.
-    history_seen: Cell<u64>,
-    /// A history id that no victim has yet.
-    history_at_hand: Cell<Option<u64>>,
+    history: History,
     /// Victims that a replacement with queues is asked for before the next sample, and how many it
     /// was asked for before the last.
     samples_left_out: Cell<(u32, u32)>,
@@ -238,8 +235,6 @@ pub struct Core<E: Endpoint> {
     mean_share: Cell<u64>,
     /// Searches for a free chunk that are left out, since the last one found none.
     searches_left_out: Cell<u32>,
-    /// Chunks that this client may empty at a time beyond the usual, since it has waited in vain.
-    drains_more: Cell<usize>,
     /// Whether this client puts back what it holds.
     is_leaving_pool: Cell<bool>,
     /// What it counts.
@@ -267,21 +262,18 @@ impl<E: Endpoint> Core<E> {
             slabs: RefCell::new(Slabs::new(shared.pool.layout.chunk_bytes)),
             chunks: RefCell::default(),
             orphans: RefCell::default(),
-            waiting: RefCell::default(),
             operations: Idle::default(),
             reserved: Cell::default(),
             spares: Spares::default(),
             at_once: AtOnce::default(),
-            drains_seen: Cell::default(),
+            drains: Drains::default(),
             doubts: RefCell::default(),
             lately_bound: RefCell::default(),
             recounted: Cell::default(),
-            history_seen: Cell::default(),
-            history_at_hand: Cell::default(),
+            history: History::default(),
             samples_left_out: Cell::default(),
             mean_share: Cell::default(),
             searches_left_out: Cell::default(),
-            drains_more: Cell::default(),
             is_leaving_pool: Cell::default(),
             stats: Counters::default(),
             holes: OpenHoles::NONE,

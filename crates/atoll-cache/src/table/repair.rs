@@ -98,7 +98,7 @@ impl<E: Endpoint> Core<E> {
             stolen += 1;
             match found.state {
                 ChunkState::Open => self.orphans.borrow_mut().push((chunk, mine)),
-                _ => self.waiting.borrow_mut().push(Emptied::begun(chunk, mine, Keeps::Objects)),
+                _ => self.drains.push(Emptied::begun(chunk, mine, Keeps::Objects)),
             }
         }
         Ok(stolen)
@@ -457,7 +457,7 @@ impl<E: Endpoint> Estate for Core<E> {
         if !self.orphans.borrow().is_empty() {
             Box::pin(self.recheck_orphans()).await?;
         }
-        if !self.waiting.borrow().is_empty() {
+        if !self.drains.is_empty() {
             Box::pin(self.recheck_waiting(DrainLook::InRound)).await?;
         }
         Ok(())

@@ -29,7 +29,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
 
     async fn retire(&self, op: &mut Operation, most: u64) -> Result<u64, CacheError> {
         self.free_a_cell(op).await?;
-        self.core.drains_more.set(0);
+        self.core.drains.more.set(0);
         op.notes.gathers_left = GATHERS_MAX.saturating_mul(most as u32);
         match self.obtain_chunks(op, most as usize).await {
             // Fewer than were wanted are some.

@@ -10,6 +10,7 @@ use super::slot::{HISTORY_IDS, Slot};
 use crate::CacheError;
 use arrayvec::ArrayVec;
 use atoll_fabric::{Batch, Buffer, Endpoint};
+use std::cell::Cell;
 
 /// What a look at some buckets gave. On the heap: it is handed on while futures wait, which would
 /// carry all of its room.
@@ -40,30 +41,45 @@ impl Sample {
     }
 }
 
-impl<E: Endpoint> Core<E> {
-    /// How many history ids have been given out since this one, as far as this client knows.
-    pub fn history_age(&self, id: u64) -> u64 {
-        let age = self.history_seen.get().wrapping_sub(1).wrapping_sub(id) % HISTORY_IDS;
+/// What a client knows of the history: each victim gets an id from a counter of the pool.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    /// The highest id that it knows to have been given out, plus one.
+    seen: Cell<u64>,
+    /// An id that no victim has yet.
+    at_hand: Cell<Option<u64>>,
+}
+
+impl History {
+    fn age(&self, id: u64) -> u64 {
+        let age = self.seen.get().wrapping_sub(1).wrapping_sub(id) % HISTORY_IDS;
         // One that this client does not know of yet is young.
         if age > HISTORY_IDS / 2 { 0 } else { age }
     }
 
+    /// Notes that an id was given out.
+    fn note(&self, id: u64) {
+        self.seen.set(self.seen.get().max(id.wrapping_add(1)));
+    }
+}
+
+impl<E: Endpoint> Core<E> {
+    /// How many history ids have been given out since this one, as far as this client knows.
+    pub fn history_age(&self, id: u64) -> u64 {
+        self.history.age(id)
+    }
+
     /// A history id for a victim: the one that came with the sample, or another one.
     pub async fn history_id(&self) -> Result<u64, CacheError> {
-        if let Some(id) = self.history_at_hand.take() {
+        if let Some(id) = self.history.at_hand.take() {
             return Ok(id);
         }
         let mut batch = Batch::new();
         let id = batch.fetch_and_add(self.shared.layout.history(), 1);
         self.client.endpoint.post(&mut batch).await?;
         let id = batch.word(id);
-        self.note_history(id);
+        self.history.note(id);
         Ok(id)
-    }
-
-    /// Notes that an id was given out.
-    fn note_history(&self, id: u64) {
-        self.history_seen.set(self.history_seen.get().max(id.wrapping_add(1)));
     }
 
     /// Looks at random buckets, and at slots that are `remembered`; a `class` gets what is on its
@@ -109,13 +125,13 @@ impl<E: Endpoint> Core<E> {
         }
         let shelves = class.map(|class| self.read_shelves(&mut batch, class));
         let dead = self.read_dead(&mut batch);
-        let id = (sampling.with_history && self.history_at_hand.get().is_none())
+        let id = (sampling.with_history && self.history.at_hand.get().is_none())
             .then(|| batch.fetch_and_add(self.shared.layout.history(), 1));
         self.client.endpoint.post(&mut batch).await?;
         self.note_dead_seen(batch.word(dead));
         if let Some(id) = id {
-            self.history_at_hand.set(Some(batch.word(id)));
-            self.note_history(batch.word(id));
+            self.history.at_hand.set(Some(batch.word(id)));
+            self.history.note(batch.word(id));
         }
         let now_ns = self.client.endpoint.now_ns();
         let times = (self.client.pool_ms(now_ns).await?, self.client.about_us());

@@ -67,7 +67,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             if had >= chunks {
                 break;
             }
-            if !search.is_claiming() || self.core.waiting.borrow().len() >= DRAINS_MAX.min(chunks - had) {
+            if !search.is_claiming() || self.core.drains.len() >= DRAINS_MAX.min(chunks - had) {
                 self.core.recheck_waiting(DrainLook::ForRoom).await?;
             }
             if Box::pin(self.core.gather_if_scarce(op)).await?

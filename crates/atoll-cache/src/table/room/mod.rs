@@ -97,7 +97,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             return Ok(());
         }
         self.core.put_back_drawn(op);
-        self.core.drains_more.set(0);
+        self.core.drains.more.set(0);
         op.notes.gathers_left = GATHERS_MAX.saturating_mul(1 + chunks as u32);
         let before = self.core.client.endpoint.purpose(Purpose::Eviction);
         let restocked = self.fill_and_draw(op, class, chunks).await;
@@ -157,7 +157,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// slot takes one back, blocks go with chunks that are emptied: others wait for those that this
     /// client has in hand, and it for theirs.
     pub(super) async fn free_a_cell(&self, op: &mut Operation) -> Result<(), CacheError> {
-        let (mut tried, drains_more) = (0, self.core.drains_more.get());
+        let (mut tried, drains_more) = (0, self.core.drains.more.get());
         while !self.core.stock.borrow().has_cell() {
             if self.core.stock.borrow().may_have_cell_soon() && tried < TRIES_MAX {
                 // Operations under way have them all.
@@ -176,14 +176,14 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 Box::pin(self.wait_for_others(op, tried - IDLE_TRIES)).await?;
             }
         }
-        self.core.drains_more.set(drains_more);
+        self.core.drains.more.set(drains_more);
         Ok(())
     }
 
     /// Gives others what this client can spare, and time.
     async fn wait_for_others(&self, op: &mut Operation, tried: u32) -> Result<(), CacheError> {
         self.core.client.in_flight().renew(&mut op.entry);
-        self.core.drains_more.set(tried as usize);
+        self.core.drains.more.set(tried as usize);
         self.core.searches_left_out.set(0);
         self.core.end_slabs().await?;
         self.core.give_back_beyond(0).await?;
