@@ -15,6 +15,7 @@ use super::Forge;
 use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};
 use super::operation::Operation;
 use super::slot::KeyHash;
+use super::technique::Technique;
 use atoll_fabric::{Buffer, Endpoint};
 use std::cell::{Cell, RefCell};
 
@@ -50,7 +51,7 @@ impl Absences {
     }
 }
 
-impl<E: Endpoint> Forge<E> {
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Sets whether a miss keeps its bucket. By default it does where a round trip costs something.
     pub fn set_absence_memory(&self, is_on: bool) {
         self.absences.is_on.set(is_on);

@@ -23,6 +23,7 @@ use super::lookup::Candidate;
 use super::operation::Operation;
 use super::search::{Found, Search};
 use super::slot::{KeyHash, Slot};
+use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::{CacheError, Lookup, Meta, Value, Want};
 use atoll_fabric::{Batch, Endpoint};
@@ -124,7 +125,7 @@ impl Addresses {
     }
 }
 
-impl<E: Endpoint> Forge<E> {
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Lets this client remember the addresses of objects in up to `bytes` of memory of its own; 0
     /// switches that off.
     pub fn set_address_cache(&self, bytes: usize) {

@@ -38,6 +38,7 @@ use super::group::{Contents, Expiry};
 use super::layout::Queue;
 use super::leaving::Slots;
 use super::ring::Cursors;
+use super::technique::Technique;
 use super::{Forge, Rule};
 use crate::CacheError;
 use atoll_fabric::{Batch, Endpoint, Purpose};
@@ -145,7 +146,7 @@ impl Cleaning {
     }
 }
 
-impl<E: Endpoint> Forge<E> {
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Cleans a group; `cleaned` were cleaned before for the same chunk. `false` if the client has
     /// to evict instead.
     pub(super) async fn clean(&self, cleaned: u32) -> Result<bool, CacheError> {

@@ -6,6 +6,7 @@
 use super::layout::Queue;
 use super::leaving::LeavingGroup;
 use super::ring::Cursors;
+use super::technique::Technique;
 use super::{Forge, Rule};
 use crate::CacheError;
 use atoll_fabric::Endpoint;
@@ -25,7 +26,7 @@ pub(super) enum Evicted {
     Nothing,
 }
 
-impl<E: Endpoint> Forge<E> {
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// The queue to evict from: the small one when it has more than its share.
     fn choose_queue(&self, lengths: [u32; 2]) -> Option<Queue> {
         let [small, main] = lengths.map(u64::from);

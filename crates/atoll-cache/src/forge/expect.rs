@@ -11,6 +11,7 @@
 use super::Forge;
 use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};
 use super::operation::Operation;
+use super::technique::Technique;
 use arrayvec::ArrayVec;
 use atoll_fabric::{Endpoint, Intent};
 
@@ -18,7 +19,7 @@ use atoll_fabric::{Endpoint, Intent};
 /// cache.
 const KEYS_AT_ONCE: usize = 16;
 
-impl<E: Endpoint> Forge<E> {
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Says to the fabric what operations on these keys will touch.
     pub(super) async fn expect_keys(&self, op: &mut Operation, keys: &[&[u8]]) {
         for keys in keys.chunks(KEYS_AT_ONCE) {

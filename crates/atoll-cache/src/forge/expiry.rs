@@ -22,6 +22,7 @@ use super::layout::{BUCKET_SLOTS, Queue};
 use super::open_groups::OpenGroup;
 use super::operation::Operation;
 use super::slot::Slot;
+use super::technique::Technique;
 use crate::CacheError;
 use crate::sweep::{Budget, Hand};
 use arrayvec::ArrayVec;
@@ -41,7 +42,7 @@ impl Sweep {
     }
 }
 
-impl<E: Endpoint> Forge<E> {
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Takes expired objects away for as long as this client may now.
     pub(super) async fn sweep_expired(&self) -> Result<(), CacheError> {
         let now_ns = self.client.endpoint.now_ns();

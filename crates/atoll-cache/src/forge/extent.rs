@@ -3,13 +3,14 @@
 use super::Forge;
 use super::operation::Operation;
 use super::slot::KeyHash;
+use super::technique::Technique;
 use crate::CacheError;
 use crate::extent::ExtentIndex;
 pub(super) use crate::extent::{Extents, body_bytes_max, chunks_needed};
 use crate::record::LargeBody;
 use atoll_fabric::Endpoint;
 
-impl<E: Endpoint> Forge<E> {
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Writes key and value into chunks that the operation has drawn from the stock.
     pub(super) async fn write_extents(
         &self,

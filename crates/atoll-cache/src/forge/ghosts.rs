@@ -8,6 +8,7 @@ use super::Forge;
 use super::operation::Operation;
 use super::ring::Cursors;
 use super::slot::{KeyHash, Slot};
+use super::technique::Technique;
 use atoll_fabric::Endpoint;
 use std::cell::Cell;
 
@@ -45,7 +46,7 @@ impl Ghosts {
     }
 }
 
-impl<E: Endpoint> Forge<E> {
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// The place of a ghost of this key that is young enough.
     #[inline]
     pub(super) fn ghost(&self, op: &Operation, hash: KeyHash) -> Option<usize> {

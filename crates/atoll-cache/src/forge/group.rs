@@ -34,6 +34,7 @@ use super::nodes::Earlier;
 use super::open_groups::{ClosedGroup, Fate, OpenGroup, Place};
 use super::ring::Node;
 use super::slot::{GHOST_MORE_MAX, KeyHash, UNIT_BYTES};
+use super::technique::Technique;
 use crate::CacheError;
 use crate::record::Header;
 use atoll_fabric::purpose::Scope;
@@ -160,7 +161,7 @@ impl Expiry {
     }
 }
 
-impl<E: Endpoint> Forge<E> {
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Whether the group that is filled for `queue` takes a further record.
     pub(super) fn has_room(&self, queue: Queue, record_bytes: u64) -> bool {
         self.groups.borrow().has_room(queue, record_bytes, &self.client.pool.settings)

@@ -24,6 +24,7 @@
 
 use super::Forge;
 use super::layout::Queue;
+use super::technique::Technique;
 use crate::CacheError;
 use arrayvec::ArrayVec;
 use atoll_fabric::{Address, BATCH_VERBS_MAX, Batch, Endpoint, Purpose, prefetch};
@@ -91,7 +92,7 @@ impl HotnessMap {
     }
 }
 
-impl<E: Endpoint> Forge<E> {
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Looks whether groups have entered a queue's eviction window, and adds this process's counts
     /// of theirs to the pool.
     pub(super) async fn flush_hotness(&self) -> Result<(), CacheError> {

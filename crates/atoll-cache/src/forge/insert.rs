@@ -23,12 +23,13 @@ use super::open_groups::Place;
 use super::operation::Operation;
 use super::search::{Found, Search};
 use super::slot::{KeyHash, Slot};
+use super::technique::Technique;
 use super::update::New;
 use super::{Forge, Hole};
 use crate::{CacheError, Want};
 use atoll_fabric::{Batch, Endpoint};
 
-impl<E: Endpoint> Forge<E> {
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Where a new record goes, and what frequency it brings: a key that was in the main queue, or
     /// that came back soon after it was evicted, starts in the main queue.
     pub(super) fn queue_for(&self, op: &Operation, hash: KeyHash, found: Option<&Found>) -> (Queue, u8) {

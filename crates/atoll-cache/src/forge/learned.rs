@@ -20,6 +20,7 @@ use super::group::Contents;
 use super::layout::Queue;
 use super::leaving::{LeavingGroup, Slots};
 use super::ring::Cursors;
+use super::technique::Technique;
 use super::{Forge, Rule};
 use crate::CacheError;
 use crate::glcache::{Candidate, Features, INFERENCE_NS, Written, keep_best};
@@ -48,7 +49,7 @@ pub(super) struct Sampled {
     pub(super) features: Features,
 }
 
-impl<E: Endpoint> Forge<E> {
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Whether the pool has counters for each chunk, and not for the groups near the heads of the
     /// queues.
     pub(super) fn counts_by_chunk(&self) -> bool {

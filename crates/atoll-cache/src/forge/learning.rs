@@ -18,6 +18,7 @@ use super::learned::Sampled;
 use super::open_groups::OpenGroup;
 use super::ring::Cursors;
 use super::slot::{GHOST_MORE_MAX, KeyHash, UNIT_BYTES};
+use super::technique::Technique;
 use crate::CacheError;
 use crate::glcache::{Sample, Written};
 use arrayvec::ArrayVec;
@@ -47,7 +48,7 @@ fn identity(bucket: u64, fingerprint: u8, more: u16) -> u64 {
     bucket << 15 | u64::from(fingerprint) << 7 | u64::from(more & GHOST_MORE_MAX)
 }
 
-impl<E: Endpoint> Forge<E> {
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Tells whoever watches that a key was looked up.
     #[inline(always)]
     pub(super) fn observe(&self, hash: KeyHash) {

@@ -26,6 +26,7 @@ use super::layout::{BUCKET_SLOTS, Queue};
 use super::nodes::Earlier;
 use super::ring::{Head, Node};
 use super::slot::{KeyHash, RecordLength, Slot, UNIT_BYTES};
+use super::technique::Technique;
 use super::{Forge, Hole, Rule};
 use crate::CacheError;
 use crate::extent::ExtentIndex;
@@ -96,7 +97,7 @@ impl LeavingGroup {
     }
 }
 
-impl<E: Endpoint> Forge<E> {
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Owns the group of a node that was found at a queue's head, reads all that is known of its
     /// objects, and empties the node. `None` if the node was stale, or its segment sent it back.
     pub(super) async fn take_group(&self, queue: Queue, head: Head) -> Result<Option<LeavingGroup>, CacheError> {

@@ -18,6 +18,7 @@
 use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};
 use super::operation::Operation;
 use super::slot::{KeyHash, Slot};
+use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::at_once::{self, KEYS_AT_ONCE, OfEach};
 use crate::extent::ExtentIndex;
@@ -55,7 +56,7 @@ impl Meta {
     }
 }
 
-impl<E: Endpoint> Forge<E> {
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// The parts of `key`'s hash.
     #[inline]
     pub(super) fn key_hash(&self, key: &[u8]) -> KeyHash {

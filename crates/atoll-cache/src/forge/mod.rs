@@ -84,6 +84,7 @@ mod search;
 pub mod settings;
 pub mod slot;
 mod stock;
+pub mod technique;
 #[cfg(not(feature = "glcache"))]
 mod unlearned;
 mod unlink;
@@ -96,6 +97,7 @@ pub use holes::{Hole, OpenHoles};
 pub use kind::ForgeKind;
 pub use layout::Queue;
 pub use settings::{ForgeOptions, ForgeSettings, Rule};
+pub use technique::{Shipped, Technique};
 pub use variants::Variant;
 
 use crate::CacheError;
@@ -216,7 +218,7 @@ impl EnginePool for ForgePool {
 }
 
 /// A client of a `forge` pool.
-pub struct Forge<E: Endpoint> {
+pub struct Forge<E: Endpoint, T: Technique<E> = Shipped> {
     shared: Arc<ForgePool>,
     client: Client<E>,
     /// The groups that this client fills.
@@ -238,6 +240,8 @@ pub struct Forge<E: Endpoint> {
     merged_mean: Cell<u64>,
     /// What it remembers for [`Rule::Learned`].
     lesson: RefCell<Lesson>,
+    /// What this form of the engine does otherwise.
+    technique: T,
     lately_bound: RefCell<LatelyBound>,
     absences: Absences,
     /// Where objects were, if this client remembers that.
@@ -249,7 +253,7 @@ pub struct Forge<E: Endpoint> {
     variant_area: Address,
 }
 
-impl<E: Endpoint> Forge<E> {
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Joins the pool as a new client.
     pub async fn join(shared: &Arc<ForgePool>, endpoint: E) -> Result<Self, PoolError> {
         let forge = Self::new(shared, Client::join(&shared.pool, endpoint).await?);
@@ -287,6 +291,7 @@ impl<E: Endpoint> Forge<E> {
             ghosts: Ghosts::default(),
             merged_mean: Cell::default(),
             lesson: RefCell::default(),
+            technique: T::default(),
             lately_bound: RefCell::default(),
             absences: Absences::new(!is_near),
             addresses: RefCell::new(Addresses::new(if is_near { 0 } else { ADDRESS_CACHE_BYTES })),
@@ -356,7 +361,7 @@ impl<E: Endpoint> Forge<E> {
     /// The same outcome of an operation, unless it came to an unexpected word because this client
     /// was shut out.
     #[inline]
-    async fn judged<T>(&self, outcome: Result<T, CacheError>) -> Result<T, CacheError> {
+    async fn judged<V>(&self, outcome: Result<V, CacheError>) -> Result<V, CacheError> {
         if matches!(outcome, Err(CacheError::Damaged { .. } | CacheError::OutOfMemory)) {
             Box::pin(self.client.check_membership()).await?;
         }
@@ -385,7 +390,7 @@ impl<E: Endpoint> Forge<E> {
     }
 }
 
-impl<E: Endpoint> Drop for Forge<E> {
+impl<E: Endpoint, T: Technique<E>> Drop for Forge<E, T> {
     /// Leaves the pool if the fabric needs no waiting; over one that does, call [`Forge::leave`]
     /// before. In a thread that panics it does not touch what it holds, which may be half done, and
     /// leaves that to a repair.

@@ -19,6 +19,7 @@ use super::leaving::{Leaver, LeavingGroup};
 use super::nodes::Earlier;
 use super::open_groups::{Fate, Place};
 use super::slot::{KeyHash, RecordLength, Slot, UNIT_BYTES};
+use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::CacheError;
 use crate::record::{self, Header, Record};
@@ -64,7 +65,7 @@ struct Piece {
     copies: ArrayVec<Copy, PIECE_OBJECTS_MAX>,
 }
 
-impl<E: Endpoint> Forge<E> {
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Copies the objects that stay to the open group of `to` and points their slots there. An
     /// object that expired, or for which there is no room, does not stay after all.
     pub(super) async fn move_objects(

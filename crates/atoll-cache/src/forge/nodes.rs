@@ -18,6 +18,7 @@
 
 use super::operation::Operation;
 use super::slot::Slot;
+use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::CacheError;
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Ticket, VerbError};
@@ -48,7 +49,7 @@ impl Earlier {
     }
 }
 
-impl<E: Endpoint> Forge<E> {
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Whether a WRITE to `at` takes effect before a verb at `then` behind it in one batch. Else it
     /// is written [first](Self::write_first).
     #[inline]

@@ -2,11 +2,12 @@
 //! module of its own.
 
 use super::Forge;
+use super::technique::Technique;
 use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
 use atoll_fabric::{Endpoint, VerbError};
 use atoll_pool::registry;
 
-impl<E: Endpoint> Engine for Forge<E> {
+impl<E: Endpoint, T: Technique<E>> Engine for Forge<E, T> {
     #[inline]
     async fn get(&self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
         let op = &mut *self.operations.take(&self.client);

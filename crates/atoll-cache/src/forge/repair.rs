@@ -31,6 +31,7 @@ use super::open_groups::OpenGroup;
 use super::operation::Operation;
 use super::ring::Standing;
 use super::slot::{GHOST_MORE_MAX, KeyHash, Slot, UNIT_BYTES};
+use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::CacheError;
 use crate::extent::{self, Extent, ExtentIndex, ExtentIo, LatelyBound};
@@ -80,7 +81,7 @@ enum Indexed {
     Dead,
 }
 
-impl<E: Endpoint> Forge<E> {
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Tells the other clients that this one is alive, and looks after those that may not be.
     /// Operations do this by themselves. A client that does nothing for long should be made to,
     /// every [`Times::look_ns`](atoll_pool::registry::Times). Removes expired objects, too.
@@ -254,7 +255,7 @@ impl<E: Endpoint> Forge<E> {
     }
 }
 
-impl<E: Endpoint> Estate for Forge<E> {
+impl<E: Endpoint, T: Technique<E>> Estate for Forge<E, T> {
     type Endpoint = E;
     type Error = CacheError;
 
@@ -313,7 +314,7 @@ impl<E: Endpoint> Estate for Forge<E> {
     }
 }
 
-impl<E: Endpoint> ExtentIndex<E> for Forge<E> {
+impl<E: Endpoint, T: Technique<E>> ExtentIndex<E> for Forge<E, T> {
     fn extent_io(&self) -> ExtentIo<'_, E> {
         ExtentIo { client: &self.client, hasher: &self.shared.hasher }
     }

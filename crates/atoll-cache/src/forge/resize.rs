@@ -10,10 +10,11 @@
 
 use super::Forge;
 use super::operation::Operation;
+use super::technique::Technique;
 use crate::CacheError;
 use atoll_fabric::Endpoint;
 
-impl<E: Endpoint> Forge<E> {
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Makes the pool smaller by some chunks: see
     /// [`Pooled::retire_chunks`](crate::Pooled::retire_chunks). One at a time: none is emptied
     /// faster with others.

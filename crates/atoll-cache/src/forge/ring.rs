@@ -38,6 +38,7 @@
 //! it finds the chunk in another state or of another generation and drops it.
 
 use super::layout::Queue;
+use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::CacheError;
 use atoll_fabric::{Batch, Buffer, Endpoint};
@@ -129,7 +130,7 @@ impl Cursors {
     }
 }
 
-impl<E: Endpoint> Forge<E> {
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// What laps are counted modulo, less one.
     fn lap_mask(&self) -> u32 {
         LAP_MASK & u32::MAX >> self.shared.settings.ring_log2

@@ -12,6 +12,7 @@
 use super::evict::Evicted;
 use super::layout::Queue;
 use super::operation::Operation;
+use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::CacheError;
 use atoll_fabric::{Batch, Endpoint, Purpose};
@@ -38,7 +39,7 @@ fn pause_ns(tried: u32) -> u64 {
     1_000 * u64::from(tried.min(1_000))
 }
 
-impl<E: Endpoint> Forge<E> {
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Fills the stock to `chunks`, and a spare one if that can be had. One operation of the client
     /// makes room at a time: most often there is enough for the others then.
     pub(super) async fn restock(&self, op: &mut Operation, chunks: usize) -> Result<(), CacheError> {

@@ -9,6 +9,7 @@ use super::extent::Extents;
 use super::lookup::{ATTEMPTS_MAX, REUSE_NS};
 use super::operation::Operation;
 use super::slot::{KeyHash, Slot};
+use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::extent::ExtentIndex;
 use crate::record::{HEADER_BYTES, Header, LargeBody};
@@ -46,7 +47,7 @@ pub(super) enum Search {
     },
 }
 
-impl<E: Endpoint> Forge<E> {
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Protects `chunk` and READs the slot and its record behind that; the slot's word now.
     pub(super) async fn read_protected(
         &self,

@@ -9,6 +9,7 @@ use super::Forge;
 use super::layout::Queue;
 use super::operation::Operation;
 use super::ring::Node;
+use super::technique::Technique;
 use crate::CacheError;
 use crate::backoff::Backoff;
 use atoll_fabric::{Endpoint, Purpose};
@@ -134,7 +135,7 @@ impl Stock {
     }
 }
 
-impl<E: Endpoint> Forge<E> {
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Draws chunks from the stock until the operation has so many, if one is left then to which
     /// objects of a cleaned group go; whether it did.
     #[inline]

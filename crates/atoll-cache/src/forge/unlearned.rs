@@ -6,6 +6,7 @@ use super::evict::Evicted;
 use super::open_groups::OpenGroup;
 use super::ring::Cursors;
 use super::slot::KeyHash;
+use super::technique::Technique;
 use crate::CacheError;
 use atoll_fabric::{Address, Buffer, Endpoint};
 use atoll_pool::ChunkId;
@@ -31,7 +32,7 @@ impl Lesson {
     pub(super) fn note_cursors(&mut self, _cursors: [Cursors; 2]) {}
 }
 
-impl<E: Endpoint> Forge<E> {
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     pub(super) fn counts_by_chunk(&self) -> bool {
         self.variant.eager_hotness
     }

@@ -4,12 +4,13 @@ use super::lookup::REUSE_NS;
 use super::operation::Operation;
 use super::search::{Found, Large};
 use super::slot::Slot;
+use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::CacheError;
 use crate::extent::ExtentIndex;
 use atoll_fabric::{Batch, Buffer, Endpoint};
 
-impl<E: Endpoint> Forge<E> {
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Accounts for an object that this client has just made dead.
     pub(super) async fn bury(&self, found: Found, extents_live_on: bool) -> Result<(), CacheError> {
         self.count_dead(found.chunk, found.header.record_bytes());

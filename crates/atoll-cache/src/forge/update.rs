@@ -23,6 +23,7 @@ use super::open_groups::{Fate, Place};
 use super::operation::Operation;
 use super::search::{Found, Large, Search};
 use super::slot::{KeyHash, RecordLength, Slot};
+use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::extent::ExtentIndex;
 use crate::overtaken::Overtaken;
@@ -46,7 +47,7 @@ pub(super) struct New {
     pub(super) large: Option<Box<Large>>,
 }
 
-impl<E: Endpoint> Forge<E> {
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Applies a change.
     pub(super) async fn apply<C: Change>(
         &self,

@@ -27,6 +27,7 @@ use super::layout::{BUCKET_SLOTS, Queue};
 use super::leaving::LeavingParts;
 use super::settings::ForgeSettings;
 use super::slot::{KeyHash, Slot};
+use super::technique::Technique;
 use crate::CacheError;
 use atoll_fabric::purpose::Scope;
 use atoll_fabric::{Address, BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Purpose};
@@ -88,7 +89,7 @@ fn counter_bytes(settings: &PoolSettings) -> u64 {
     u64::from(2 * settings.group_objects_max).next_multiple_of(8)
 }
 
-impl<E: Endpoint> Forge<E> {
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Lets this client do without some techniques; `area` is where the variants' area begins. To
     /// be called before its first operation, by all clients of the pool or by none.
     pub fn set_variant(&mut self, variant: Variant, area: Address) {

@@ -10,6 +10,7 @@ use super::layout::{BUCKET_BYTES, BUCKET_SLOTS, Queue};
 use super::operation::Operation;
 use super::ring::{Cursors, Node};
 use super::slot::{KeyHash, Slot};
+use super::technique::Technique;
 use crate::CacheError;
 use crate::audit::{Audit, Walk};
 use crate::extent::ExtentIndex;
@@ -17,7 +18,7 @@ use atoll_fabric::{Batch, Buffer, Endpoint};
 use atoll_pool::{ChunkId, ChunkState};
 use std::collections::HashMap;
 
-impl<E: Endpoint> Forge<E> {
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Walks the pool. No other client may use it meanwhile, or what is under way is reported as
     /// faults.
     pub(super) async fn audit(&self) -> Result<Audit, CacheError> {

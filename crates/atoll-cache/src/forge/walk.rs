@@ -8,6 +8,7 @@ use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};
 use super::lookup::ATTEMPTS_MAX;
 use super::operation::Operation;
 use super::slot::Slot;
+use super::technique::Technique;
 use crate::extent::ExtentIndex;
 use crate::record::{HEADER_BYTES, Header, LargeBody};
 use crate::{CacheError, Value};
@@ -16,7 +17,7 @@ use atoll_fabric::{Batch, Endpoint};
 /// Buckets READ at once.
 const BUCKETS_AT_ONCE: u64 = 16;
 
-impl<E: Endpoint> Forge<E> {
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// The words of up to sixteen buckets from `bucket` on.
     async fn bucket_words(&self, bucket: u64) -> Result<Vec<Slot>, CacheError> {
         let end = self.shared.settings.buckets.min(bucket as u32 + BUCKETS_AT_ONCE as u32);
