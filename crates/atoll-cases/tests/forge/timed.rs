@@ -28,7 +28,7 @@ fn gets_that_hit() -> (Posted, u64) {
         .map(|number| {
             let (pool, endpoint) = (pool.clone(), sim.endpoint_on("client", number % COMPUTE_NODES));
             let cache = sim.block_on(async move {
-                let forge = Forge::join(&pool, endpoint).await.unwrap();
+                let forge = Forge::<_>::join(&pool, endpoint).await.unwrap();
                 // With it a GET of a known key takes one round trip.
                 forge.set_address_cache(0);
                 Cache::new(forge)
@@ -85,7 +85,7 @@ fn round_trips_for_room(clients: u16) -> f64 {
     for number in 0..clients {
         let (pool, endpoint) = (pool.clone(), sim.endpoint_on("client", number % COMPUTE_NODES));
         sim.spawn("client", async move {
-            let cache = Cache::new(Forge::join(&pool, endpoint).await.unwrap());
+            let cache = Cache::new(Forge::<_>::join(&pool, endpoint).await.unwrap());
             let value = vec![7; 5 * chunk_bytes];
             for set in 0..SETS {
                 let key = (u64::from(number) << 32 | set).to_le_bytes();
@@ -117,7 +117,7 @@ fn verbs_for_a_dead_record(value_bytes: usize) -> f64 {
     let endpoint = sim.endpoint("client");
     sim.block_on(async move {
         let pool = ForgePool::format(&endpoint, settings).await.unwrap();
-        let cache = Cache::new(Forge::join(&pool, endpoint).await.unwrap());
+        let cache = Cache::new(Forge::<_>::join(&pool, endpoint).await.unwrap());
         for set in 0..2 * KEYS {
             let key = (set % KEYS).to_le_bytes();
             cache.set(&key, &vec![7; value_bytes], &SetOptions::default()).await.unwrap();
