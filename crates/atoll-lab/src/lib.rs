@@ -14,7 +14,8 @@
 //! | [`replay`] | a trace on a cache |
 //! | [`hit_ratio`] | an engine on a folder of traces, beside the oracle's algorithms |
 //! | [`micro`] | single operations, beside other caches |
-//! | [`experiments`] | the papers' figures, measured in virtual time |
+//! | [`bench`] | experiments on the simulated network: points, sweeps, what holds for all |
+//! | [`papers`] | the papers' figures, one folder a paper |
 //! | [`report`] | results as a page with plots |
 //! | [`costs`] | what a protocol's steps cost the processor, for simulated clients |
 //! | [`validation`] | the simulated networks beside what the papers print of theirs |
@@ -28,11 +29,11 @@
 //! | `command` | the command line |
 #![forbid(unsafe_code)]
 
+pub mod bench;
 mod command;
 pub mod costs;
 pub mod deployment;
 mod error;
-pub mod experiments;
 #[cfg(test)]
 mod fixtures;
 mod fleet;
@@ -42,6 +43,7 @@ pub mod kill;
 mod latency;
 pub mod load;
 pub mod micro;
+pub mod papers;
 mod progress;
 pub mod random;
 pub mod reference;
