@@ -4,7 +4,6 @@
 
 use crate::LabError;
 use crate::costs::CostsCommand;
-use crate::fleet::ProcessCommand;
 use crate::hit_ratio::HitRatioCommand;
 use crate::hit_ratio::choice::ChooseCommand;
 use crate::hit_ratio::distance::DistanceCommand;
@@ -12,6 +11,7 @@ use crate::kill::KillCommand;
 use crate::load::LoadCommand;
 use crate::micro::MicroCommand;
 use crate::papers::{ListCommand, RunCommand};
+use crate::process::ProcessCommand;
 use crate::report::ReportCommand;
 use crate::validation::ValidateCommand;
 use crate::verbs::VerbsCommand;

@@ -22,6 +22,7 @@
 //! | [`verbs`] | round trips, verbs and bytes of single operations |
 //! | [`kill`] | processes of a pool are killed and stopped; nothing may be wrong or lost |
 //! | `fleet` | the processes of an experiment |
+//! | `process` | the command that a process of an experiment runs |
 //! | `interrupt` | ctrl-c |
 //! | `scheduled` | what the kernel counts of a thread |
 //! | `latency` | latencies in a histogram that can be sent between processes |
@@ -44,6 +45,7 @@ mod latency;
 pub mod load;
 pub mod micro;
 pub mod papers;
+mod process;
 mod progress;
 pub mod random;
 pub mod reference;
@@ -57,5 +59,5 @@ pub mod zipf;
 
 pub use command::{LabCommand, parse_bytes};
 pub use error::LabError;
-pub use fleet::ProcessCommand;
+pub use process::ProcessCommand;
 pub use progress::Progress;

@@ -70,7 +70,7 @@ impl Versus {
         let others = self.others.iter().map(|(baseline, other)| (baseline.name(), other));
         let places = Places::named("purpose", Purpose::ALL.map(Purpose::name));
         let lines = [("forge", &self.forge)].into_iter().chain(others).flat_map(|(system, swept)| {
-            swept.names().iter().zip(swept.last()).map(move |(name, measured)| {
+            self.forge.names().iter().zip(swept.last()).map(move |(name, measured)| {
                 let of =
                     |purpose: Purpose| count(&measured.traffic.of(purpose)) as f64 / measured.requests.max(1) as f64;
                 (format!("{name}, {system}"), Purpose::ALL.map(of))

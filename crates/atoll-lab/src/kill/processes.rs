@@ -1,9 +1,9 @@
 //! The processes that are killed, stopped and resumed, and their successors.
 
-use super::part::{Part, Told};
-use super::space::Space;
+use super::namespaces::Namespaces;
+use super::task::{CheckerReport, KillTask};
 use crate::LabError;
-use crate::fleet::{Task, spawn};
+use crate::fleet::spawn;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Write};
@@ -11,7 +11,7 @@ use std::process::{Child, ChildStdin, ChildStdout};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A process that does not end so long after it was told to waits for ever.
+/// A process that does not end so long after it was told to timings for ever.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Notes kept of one process.
 const NOTES_MAX: usize = 20;
@@ -20,16 +20,16 @@ const NOTES_MAX: usize = 20;
 #[derive(Debug, Default)]
 struct Heard {
     notes: Vec<String>,
-    told: Option<Told>,
+    told: Option<CheckerReport>,
 }
 
 /// A process of the experiment.
-pub(super) struct Hand {
-    part: Part,
-    space: Space,
+pub(super) struct Process {
+    task: KillTask,
+    namespaces: Namespaces,
     /// The process, or the `unshare` that started it.
     child: Child,
-    /// Kept open: the process takes its end for the parent's.
+    /// Kept open: the process ends when it is closed.
     _input: ChildStdin,
     listener: Option<JoinHandle<Heard>>,
     /// When it is to be resumed, if it is stopped.
@@ -40,30 +40,30 @@ fn failed(what: &'static str) -> impl Fn(std::io::Error) -> LabError {
     move |source| LabError::System { what, source }
 }
 
-impl Hand {
-    fn start(part: Part, space: Space) -> Result<Self, LabError> {
-        let (child, mut input, output) = spawn(&Task::Kill(part.clone()), space.prefix())?;
-        // It need not wait for anybody.
+impl Process {
+    fn start(task: KillTask, namespaces: Namespaces) -> Result<Self, LabError> {
+        let (child, mut input, output) = spawn(&task, namespaces.prefix())?;
+        // It need not wait for other processes.
         writeln!(input, "go").map_err(failed("begin a process of the experiment"))?;
         let listener = std::thread::spawn(move || listen(output));
-        Ok(Self { part, space, child, _input: input, listener: Some(listener), resume: None })
+        Ok(Self { task, namespaces, child, _input: input, listener: Some(listener), resume: None })
     }
 
-    /// Signals the process; whether it was there.
+    /// Signals the process. Says whether it was there.
     fn signal(&self, signal: Signal) -> Result<bool, LabError> {
-        let Some(pid) = self.space.inner(self.child.id()).and_then(Pid::from_raw) else { return Ok(false) };
+        let Some(pid) = self.namespaces.inner(self.child.id()).and_then(Pid::from_raw) else { return Ok(false) };
         match kill_process(pid, signal) {
-            // `unshare` has not come to the program, or has not ended behind it.
-            Err(Errno::SRCH) if self.space != Space::Here => Ok(false),
+            // `unshare` has not yet started the program, or has not yet ended after it.
+            Err(Errno::SRCH) if self.namespaces != Namespaces::Here => Ok(false),
             signalled => {
                 signalled.map(|()| true).map_err(|error| failed("signal a process of the experiment")(error.into()))
             }
         }
     }
 
-    /// Kills the process, and waits for its end.
+    /// Kills the process, and timings for its end.
     fn kill(&mut self) -> Result<(), LabError> {
-        if self.space != Space::Here {
+        if self.namespaces != Namespaces::Here {
             self.signal(Signal::KILL)?;
         }
         self.child.kill().map_err(failed("kill a process of the experiment"))?;
@@ -79,9 +79,9 @@ impl Hand {
     }
 }
 
-impl Drop for Hand {
+impl Drop for Process {
     fn drop(&mut self) {
-        // One that has ended already cannot be killed, and need not be.
+        // A process that has ended cannot be killed, and need not be.
         let _ = self.kill();
     }
 }
@@ -100,9 +100,9 @@ fn listen(output: ChildStdout) -> Heard {
     heard
 }
 
-/// All processes: the workers, and the checker behind them.
-pub(super) struct Crew {
-    hands: Vec<Hand>,
+/// All processes: the workers, and the checker as the last one.
+pub(super) struct Processes {
+    processes: Vec<Process>,
     serial: u64,
     /// Whether processes run in namespaces of their own.
     mixed: bool,
@@ -110,84 +110,87 @@ pub(super) struct Crew {
     notes: Vec<String>,
 }
 
-impl Crew {
-    /// Starts a process a part; the last one is never killed.
-    pub(super) fn start(parts: Vec<Part>, mixed: bool) -> Result<Self, LabError> {
-        let serial = parts.len() as u64;
-        let started = parts.into_iter().map(|part| {
-            let space = Space::of(part.serial, mixed);
-            Hand::start(part, space)
+impl Processes {
+    /// Starts a process for each task. The last one is never killed.
+    pub(super) fn start(tasks: Vec<KillTask>, mixed: bool) -> Result<Self, LabError> {
+        let serial = tasks.len() as u64;
+        let started = tasks.into_iter().map(|task| {
+            let namespaces = Namespaces::of(task.serial, mixed);
+            Process::start(task, namespaces)
         });
-        Ok(Self { hands: started.collect::<Result<_, _>>()?, serial, mixed, notes: Vec::new() })
+        Ok(Self { processes: started.collect::<Result<_, _>>()?, serial, mixed, notes: Vec::new() })
     }
 
     /// Processes that may be killed.
     pub(super) fn workers(&self) -> u64 {
-        self.hands.len() as u64 - 1
+        self.processes.len() as u64 - 1
     }
 
     /// Kills a worker and starts another in its place.
     pub(super) fn kill(&mut self, worker: usize) -> Result<(), LabError> {
-        self.serial += 1;
-        let hand = &mut self.hands[worker];
-        hand.kill()?;
-        self.notes.extend(hand.heard().notes);
-        let space = Space::of(self.serial, self.mixed);
-        *hand = Hand::start(Part { serial: self.serial, ..hand.part.clone() }, space)?;
-        Ok(())
+        self.processes[worker].kill()?;
+        self.succeed(worker)
     }
 
-    /// Stops a worker for so long, if it is not stopped already; whether it did.
+    /// Stops a worker for so long, if it is not stopped already. Says whether it did.
     pub(super) fn stop(&mut self, worker: usize, time: Duration) -> Result<bool, LabError> {
-        let hand = &mut self.hands[worker];
-        if hand.resume.is_some() {
+        let process = &mut self.processes[worker];
+        if process.resume.is_some() {
             return Ok(false);
         }
-        if !hand.signal(Signal::STOP)? {
+        if !process.signal(Signal::STOP)? {
             return Ok(false);
         }
-        hand.resume = Some(Instant::now() + time);
+        process.resume = Some(Instant::now() + time);
         Ok(true)
     }
 
-    /// Resumes those whose time has come; notes those that ended by themselves, and starts others
-    /// in their place.
+    /// Resumes processes whose time has come. Notes processes that ended by themselves, and starts
+    /// successors.
     pub(super) fn tend(&mut self) -> Result<(), LabError> {
         let now = Instant::now();
-        for (index, hand) in self.hands.iter_mut().enumerate() {
-            if hand.resume.is_some_and(|at| at <= now) {
-                hand.resume()?;
+        for index in 0..self.processes.len() {
+            let process = &mut self.processes[index];
+            if process.resume.is_some_and(|at| at <= now) {
+                process.resume()?;
             }
-            if let Some(status) = hand.child.try_wait().map_err(failed("look at a process of the experiment"))? {
+            if let Some(status) = process.child.try_wait().map_err(failed("look at a process of the experiment"))? {
                 self.notes.push(format!("process {index} ended by itself: {status}"));
-                self.notes.extend(hand.heard().notes);
-                self.serial += 1;
-                let space = Space::of(self.serial, self.mixed);
-                *hand = Hand::start(Part { serial: self.serial, ..hand.part.clone() }, space)?;
+                self.succeed(index)?;
             }
         }
+        Ok(())
+    }
+
+    /// Notes what a process said that has ended, and starts its successor.
+    fn succeed(&mut self, index: usize) -> Result<(), LabError> {
+        self.serial += 1;
+        let process = &mut self.processes[index];
+        self.notes.extend(process.heard().notes);
+        let namespaces = Namespaces::of(self.serial, self.mixed);
+        *process = Process::start(KillTask { serial: self.serial, ..process.task.clone() }, namespaces)?;
         Ok(())
     }
 
     /// Resumes all.
     pub(super) fn resume(&mut self) -> Result<(), LabError> {
-        self.hands.iter_mut().try_for_each(Hand::resume)
+        self.processes.iter_mut().try_for_each(Process::resume)
     }
 
-    /// Waits until all have ended, after they were told to; gives what the checker told.
-    pub(super) fn end(mut self) -> Result<(Vec<String>, Option<Told>), LabError> {
+    /// Timings until all have ended, after they were told to; gives what the checker told.
+    pub(super) fn end(mut self) -> Result<(Vec<String>, Option<CheckerReport>), LabError> {
         self.resume()?;
         let deadline = Instant::now() + PATIENCE;
         let mut told = None;
-        for (index, mut hand) in self.hands.drain(..).enumerate() {
-            while hand.child.try_wait().map_err(failed("look at a process of the experiment"))?.is_none() {
+        for (index, mut process) in self.processes.drain(..).enumerate() {
+            while process.child.try_wait().map_err(failed("look at a process of the experiment"))?.is_none() {
                 if Instant::now() > deadline {
-                    self.notes.push(format!("process {index} does not end: it waits for ever"));
-                    let _ = hand.child.kill();
+                    self.notes.push(format!("process {index} does not end: it timings for ever"));
+                    let _ = process.child.kill();
                 }
                 std::thread::sleep(Duration::from_millis(2));
             }
-            let heard = hand.heard();
+            let heard = process.heard();
             self.notes.extend(heard.notes);
             told = heard.told;
         }

@@ -1,10 +1,9 @@
-//! The checks are themselves tested: a cache that lies in one way each is caught, and one that does
-//! not is not.
+//! Tests of the checks: they catch every cache with one fault, and accuse none without.
 
-use super::authority::{Authority, Total};
+use super::ledger::{Ledger, Total};
 use super::load::{Load, Writer};
+use super::timings::Timings;
 use super::value::Keys;
-use super::waits::Waits;
 use crate::LabError;
 use crate::deployment::{Bound, Deployment, EngineName, Experiment, Plan, on_engine};
 use crate::random::Random;
@@ -14,9 +13,9 @@ use atoll_fabric::shm::ShmRegion;
 use std::cell::RefCell;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lie {
-    /// None.
-    Truth,
+enum Fault {
+    /// It has none.
+    None,
     /// A lookup gives what an earlier SET stored.
     Stale,
     /// A lookup gives the value of another key.
@@ -31,37 +30,37 @@ enum Lie {
     LostExpiry,
 }
 
-/// Operations between two lies, on average.
-const TRUE_BETWEEN: u64 = 50;
+/// Operations between two faults, on average.
+const OPERATIONS_BETWEEN: u64 = 50;
 
-/// An engine that lies now and then.
-struct Liar<G> {
+/// An engine that has a fault now and then.
+struct FaultyEngine<G> {
     engine: G,
     /// Another cache, which misses every other change: what it has is old.
     old: G,
-    lie: Lie,
+    fault: Fault,
     random: RefCell<Random>,
     last_key: RefCell<Vec<u8>>,
 }
 
-impl<G: Engine> Liar<G> {
-    fn lies(&self, lie: Lie) -> bool {
-        self.lie == lie && self.random.borrow_mut().below(TRUE_BETWEEN) == 0
+impl<G: Engine> FaultyEngine<G> {
+    fn fails(&self, fault: Fault) -> bool {
+        self.fault == fault && self.random.borrow_mut().below(OPERATIONS_BETWEEN) == 0
     }
 }
 
-/// A change of which something else is made.
-struct Twisted<C> {
+/// A change that a fault turns into another.
+struct FaultyChange<C> {
     change: C,
-    lie: Option<Lie>,
+    fault: Option<Fault>,
     value: Vec<u8>,
 }
 
-impl<C: Change> Change for Twisted<C> {
-    type Lasting = Twisted<C::Lasting>;
+impl<C: Change> Change for FaultyChange<C> {
+    type Lasting = FaultyChange<C::Lasting>;
 
     fn lasting(&mut self) -> Self::Lasting {
-        Twisted { change: self.change.lasting(), lie: self.lie, value: std::mem::take(&mut self.value) }
+        FaultyChange { change: self.change.lasting(), fault: self.fault, value: std::mem::take(&mut self.value) }
     }
 
     fn ended(&mut self, lasting: Self::Lasting) {
@@ -76,10 +75,12 @@ impl<C: Change> Change for Twisted<C> {
     fn decide(&mut self, now_ms: u64, old: Option<Old<'_>>) -> Verdict {
         let verdict = self.change.decide(now_ms, old);
         self.value = self.change.value().to_vec();
-        match (self.lie, verdict) {
-            (Some(Lie::LostChange), Verdict::Put { .. }) | (Some(Lie::LostRemoval), Verdict::Remove) => Verdict::Leave,
-            (Some(Lie::LostExpiry), Verdict::Put { .. }) => Verdict::Put { expiry_ms: None },
-            (Some(Lie::Damaged), Verdict::Put { .. }) => {
+        match (self.fault, verdict) {
+            (Some(Fault::LostChange), Verdict::Put { .. }) | (Some(Fault::LostRemoval), Verdict::Remove) => {
+                Verdict::Leave
+            }
+            (Some(Fault::LostExpiry), Verdict::Put { .. }) => Verdict::Put { expiry_ms: None },
+            (Some(Fault::Damaged), Verdict::Put { .. }) => {
                 let middle = self.value.len() / 2;
                 if let Some(byte) = self.value.get_mut(middle) {
                     *byte ^= 1;
@@ -95,12 +96,12 @@ impl<C: Change> Change for Twisted<C> {
     }
 }
 
-impl<G: Engine> Engine for Liar<G> {
+impl<G: Engine> Engine for FaultyEngine<G> {
     async fn get(&self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
-        if self.lies(Lie::Stale) {
+        if self.fails(Fault::Stale) {
             return self.old.get(key, into).await;
         }
-        if self.lies(Lie::Foreign) {
+        if self.fails(Fault::Foreign) {
             let key = self.last_key.borrow().clone();
             return self.engine.get(&key, into).await;
         }
@@ -113,14 +114,14 @@ impl<G: Engine> Engine for Liar<G> {
     }
 
     async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
-        if self.lie == Lie::Stale && self.random.borrow_mut().below(2) == 0 {
+        if self.fault == Fault::Stale && self.random.borrow_mut().below(2) == 0 {
             self.old.update(key, change).await?;
         }
-        let lie = self.lie;
-        let lie = self.lies(lie).then_some(lie);
-        let mut twisted = Twisted { change: change.lasting(), lie, value: Vec::new() };
-        let token = self.engine.update(key, &mut twisted).await;
-        change.ended(twisted.change);
+        let fault = self.fault;
+        let fault = self.fails(fault).then_some(fault);
+        let mut faulty = FaultyChange { change: change.lasting(), fault, value: Vec::new() };
+        let token = self.engine.update(key, &mut faulty).await;
+        change.ended(faulty.change);
         token
     }
 
@@ -153,10 +154,10 @@ impl<G: Engine> Engine for Liar<G> {
     }
 }
 
-/// Plays the load over a liar, and gives what the checks found until they found something, or until
-/// so many operations were done.
+/// Plays the load over a faulty engine. Gives what the checks found, or nothing after so many
+/// operations.
 struct Caught {
-    lie: Lie,
+    fault: Fault,
     operations_max: u64,
 }
 
@@ -165,26 +166,26 @@ impl Experiment for Caught {
 
     fn run<D: Deployment>(self) -> Result<Vec<String>, LabError> {
         let bound = Bound::Bytes(16 << 20);
-        let plan = Plan { engine: EngineName::Forge, bound, object_bytes: 8192, clients_max: 4, name: None };
+        let plan = Plan { engine: EngineName::default(), bound, object_bytes: 8192, clients_max: 4, name: None };
         let (deployment, old) = (D::create(&plan, &Clock::host())?, D::create(&plan, &Clock::host())?);
         let keys = Keys::for_capacity(16 << 20);
-        let name = format!("shm:/atoll-lies-{}-{:?}", std::process::id(), self.lie);
-        let authority = Authority::create(&name, keys.count())?;
+        let name = format!("shm:/atoll-faulty-{}-{:?}", std::process::id(), self.fault);
+        let ledger = Ledger::create(&name, keys.count())?;
         ShmRegion::remove(&name)?;
-        let liar = Liar {
+        let faulty = FaultyEngine {
             engine: deployment.client()?.into_engine(),
             old: old.client()?.into_engine(),
-            lie: self.lie,
+            fault: self.fault,
             random: RefCell::new(Random::new(7)),
             last_key: RefCell::default(),
         };
         let writer = Writer { index: 0, writers: 1, nonce: 1, reads: false };
-        let (mut found, mut waits) = (Vec::new(), Waits::none());
+        let (mut found, mut timings) = (Vec::new(), Timings::none());
         let mut wrong = |what| found.push(what);
-        let mut load = Load::new(Cache::new(liar), &authority, keys, writer, &mut waits, &mut wrong);
+        let mut load = Load::new(Cache::new(faulty), &ledger, keys, writer, &mut timings, &mut wrong);
         for _ in 0..self.operations_max {
             load.step()?;
-            if authority.total(Total::Wrong) > 0 {
+            if ledger.total(Total::Wrong) > 0 {
                 break;
             }
         }
@@ -193,20 +194,22 @@ impl Experiment for Caught {
     }
 }
 
-fn caught(lie: Lie, operations_max: u64) -> Vec<String> {
-    on_engine(EngineName::Forge, Caught { lie, operations_max }).unwrap()
+fn caught(fault: Fault, operations_max: u64) -> Vec<String> {
+    on_engine(&EngineName::default(), Caught { fault, operations_max }).unwrap()
 }
 
 #[test]
-fn a_cache_that_does_not_lie_is_not_accused() {
-    assert_eq!(caught(Lie::Truth, 50_000), Vec::<String>::new());
+fn a_cache_without_a_fault_is_not_accused() {
+    assert_eq!(caught(Fault::None, 50_000), Vec::<String>::new());
 }
 
 #[test]
-fn every_lie_is_caught() {
-    for lie in [Lie::Stale, Lie::Foreign, Lie::Damaged, Lie::LostChange, Lie::LostRemoval, Lie::LostExpiry] {
-        let found = caught(lie, 1_000_000);
-        assert!(!found.is_empty(), "{lie:?} was not caught");
-        println!("{lie:?}: {}", found[0]);
+fn every_fault_is_caught() {
+    for fault in
+        [Fault::Stale, Fault::Foreign, Fault::Damaged, Fault::LostChange, Fault::LostRemoval, Fault::LostExpiry]
+    {
+        let found = caught(fault, 1_000_000);
+        assert!(!found.is_empty(), "{fault:?} was not caught");
+        println!("{fault:?}: {}", found[0]);
     }
 }

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 /// Where a process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Space {
+pub(super) enum Namespaces {
     /// Where the experiment does.
     Here,
     /// In a pid namespace of its own, with the `/proc` of this one: what it sees there are other
@@ -15,7 +15,7 @@ pub(super) enum Space {
     PidsAndProc,
 }
 
-impl Space {
+impl Namespaces {
     /// That of the process `serial`: all in turn, or none but this one.
     pub(super) fn of(serial: u64, mixed: bool) -> Self {
         match serial % 3 {
@@ -37,8 +37,8 @@ impl Space {
 
     /// Whether this user may make all of them.
     pub(super) fn check() -> Result<(), LabError> {
-        let is_permitted = |space: Self| {
-            let [program, args @ ..] = space.prefix() else { return true };
+        let is_permitted = |namespaces: Self| {
+            let [program, args @ ..] = namespaces.prefix() else { return true };
             let mut command = Command::new(program);
             let run = command.args(args).arg("true").stdin(Stdio::null()).stderr(Stdio::null()).status();
             run.is_ok_and(|status| status.success())

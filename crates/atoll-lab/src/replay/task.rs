@@ -12,32 +12,33 @@ use serde::{Deserialize, Serialize};
 
 /// What one process of a replay does.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Part {
+pub(crate) struct ReplayTask {
     settings: Settings,
     /// Which of the processes it is.
     index: u32,
 }
 
-/// Starts the processes on the cache, which is there, and adds up what they count; with it,
+/// Starts the processes on the cache, which must exist, and adds up what they count. Also gives
 /// requests per second.
 pub(super) fn play_all(settings: &Settings, progress: &Progress) -> Result<(Tally, f64), LabError> {
-    let part = |index| Task::Replay(Part { settings: settings.clone(), index });
-    let fleet = Fleet::start((0..settings.processes).map(part))?;
+    let task = |index| ReplayTask { settings: settings.clone(), index };
+    let fleet = Fleet::start((0..settings.processes).map(task))?;
     let tallies: Vec<Tally> = fleet.go(|position| progress.set(position))?;
     let mut total = Tally::new();
     tallies.iter().for_each(|tally| total.add(tally));
     Ok((total, tallies.iter().map(Tally::requests_per_s).sum()))
 }
 
-impl Part {
-    /// Does the part, in the process that it is for.
-    pub(crate) fn run(self, post: Post) -> Result<(), LabError> {
-        on_engine(self.settings.plan.engine, Playing { part: self, post })
+impl Task for ReplayTask {
+    const NAME: &'static str = "replay";
+
+    fn run(self, post: Post) -> Result<(), LabError> {
+        on_engine(&self.settings.plan.engine.clone(), Playing { task: self, post })
     }
 }
 
 struct Playing {
-    part: Part,
+    task: ReplayTask,
     post: Post,
 }
 
@@ -45,7 +46,7 @@ impl Experiment for Playing {
     type Output = ();
 
     fn run<D: Deployment>(self) -> Result<(), LabError> {
-        let Part { settings, index } = self.part;
+        let ReplayTask { settings, index } = self.task;
         let (clock, time) = Clock::manual(0);
         let deployment = D::open(&settings.plan, &clock)?;
         let clients = (0..settings.clients).map(|_| deployment.client()).collect::<Result<Vec<_>, _>>()?;

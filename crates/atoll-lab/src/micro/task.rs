@@ -1,10 +1,11 @@
 //! What one process of the experiment measures.
 
-use super::subject::{Client, Copying, Key, LibrarySource, RedisSource, Source};
+use super::redis::RedisSource;
+use super::subject::{Client, Copying, Key, LibrarySource, Source};
 use super::workload::{Extent, Measured, Workload};
 use crate::LabError;
 use crate::deployment::{Deployment, Experiment, Plan, on_engine};
-use crate::fleet::Post;
+use crate::fleet::{Post, Task};
 use atoll_fabric::Clock;
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
@@ -28,26 +29,29 @@ pub(super) enum Target {
 
 /// What one process measures, in this order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Part {
+pub(crate) struct MicroTask {
     pub(super) target: Target,
     pub(super) workloads: Vec<Workload>,
     pub(super) extent: Extent,
 }
 
-impl Part {
-    /// Does the part, in the process that it is for.
-    pub(crate) fn run(self, post: Post) -> Result<(), LabError> {
+impl Task for MicroTask {
+    const NAME: &'static str = "micro";
+
+    fn run(self, post: Post) -> Result<(), LabError> {
         type Moka = moka::sync::Cache<Key, Arc<[u8]>>;
         type QuickCache = quick_cache::sync::Cache<Key, Arc<[u8]>>;
         match &self.target {
-            Target::Engine(plan) => on_engine(plan.engine, Opened { plan, part: &self, post }),
+            Target::Engine(plan) => on_engine(&plan.engine, Opened { plan, task: &self, post }),
             Target::Moka(objects_max) => self.measure(&LibrarySource::<Moka>::new(*objects_max), &post),
             Target::QuickCache(objects_max) => self.measure(&LibrarySource::<QuickCache>::new(*objects_max), &post),
             Target::Redis(socket) => self.measure(&RedisSource(socket.clone()), &post),
             Target::Copying => self.measure(&Copying::new(self.extent.objects), &post),
         }
     }
+}
 
+impl MicroTask {
     fn measure<S: Source>(&self, source: &S, post: &Post) -> Result<(), LabError> {
         post.stand_by()?;
         let measure = |workload: &Workload| workload.run(source, &self.extent);
@@ -59,7 +63,7 @@ impl Part {
 
 struct Opened<'p> {
     plan: &'p Plan,
-    part: &'p Part,
+    task: &'p MicroTask,
     post: Post,
 }
 
@@ -70,11 +74,11 @@ impl Experiment for Opened<'_> {
         // The cache is opened before the process says that it is ready.
         let source = EngineSource { plan: self.plan, deployment: PhantomData::<fn() -> D> };
         source.subject()?;
-        self.part.measure(&source, &self.post)
+        self.task.measure(&source, &self.post)
     }
 }
 
-/// Clients of a cache of ours; each opens the cache anew, since a deployment may be bound to its
+/// Clients of a cache of ours. Each opens the cache anew, since a deployment may be bound to its
 /// thread.
 struct EngineSource<'p, D> {
     plan: &'p Plan,

@@ -72,7 +72,7 @@ impl Total {
 }
 
 /// One thread's access.
-pub(super) struct Authority {
+pub(super) struct Ledger {
     endpoint: ShmEndpoint,
 }
 
@@ -97,7 +97,7 @@ impl CountFloor {
     }
 }
 
-impl Authority {
+impl Ledger {
     /// Makes the region, for so many keys.
     pub(super) fn create(name: &str, keys: u64) -> Result<Self, LabError> {
         let bytes = (KEYS + keys * KEY_BYTES).next_multiple_of(4096);
@@ -212,22 +212,22 @@ mod tests {
 
     #[test]
     fn floors_only_grow_and_versions_are_never_issued_twice() {
-        let name = format!("shm:/atoll-authority-{}", std::process::id());
-        let authority = Authority::create(&name, 10).unwrap();
-        let other = Authority::open(&name).unwrap();
+        let name = format!("shm:/atoll-ledger-{}", std::process::id());
+        let ledger = Ledger::create(&name, 10).unwrap();
+        let other = Ledger::open(&name).unwrap();
         ShmRegion::remove(&name).unwrap();
-        assert_eq!((authority.issue(3), other.issue(3), other.issued(3), other.issued(4)), (1, 2, 2, 0));
-        authority.raise(3, 5);
+        assert_eq!((ledger.issue(3), other.issue(3), other.issued(3), other.issued(4)), (1, 2, 2, 0));
+        ledger.raise(3, 5);
         other.raise(3, 4);
-        assert_eq!(authority.floor(3), 5);
+        assert_eq!(ledger.floor(3), 5);
         let floor = CountFloor { count: Some(7), ended: 9 };
-        authority.set_count_floor(4, authority.count_floor(4), floor);
+        ledger.set_count_floor(4, ledger.count_floor(4), floor);
         assert_eq!(other.count_floor(4), floor);
         other.set_count_floor(4, floor, CountFloor { count: None, ended: 11 });
-        assert_eq!(authority.count_floor(4), CountFloor { count: None, ended: 11 });
+        assert_eq!(ledger.count_floor(4), CountFloor { count: None, ended: 11 });
         assert!(!other.is_ending());
-        authority.end();
-        authority.count(Total::Wrong, 2);
+        ledger.end();
+        ledger.count(Total::Wrong, 2);
         assert!(other.is_ending() && other.total(Total::Wrong) == 2 && other.total(Total::Refused) == 0);
     }
 }

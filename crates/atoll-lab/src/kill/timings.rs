@@ -22,7 +22,7 @@ pub(super) struct Measured {
 }
 
 /// One thread's measurements, or none.
-pub(super) struct Waits {
+pub(super) struct Timings {
     measured: Option<Measured>,
     scheduled: Scheduled,
 }
@@ -31,7 +31,7 @@ pub(super) struct Waits {
 /// then.
 pub(super) type Begun = Option<(Instant, u64)>;
 
-impl Waits {
+impl Timings {
     /// Measures nothing.
     pub(super) fn none() -> Self {
         Self { measured: None, scheduled: Scheduled::nothing() }
