@@ -3,11 +3,13 @@
 //!
 //! | module | concept |
 //! |---|---|
-//! | [`kvs`] | nothing is tracked, any object may go |
+//! | [`engines`] | the list of all engines, those that are served among them |
+//! | [`kvs`] | nothing is tracked, objects are evicted at random |
 //! | [`queues`] | `shard-lru`, `lru-dm`, `sieve-dm`, `s3fifo-dm`: queues that lie in the pool |
 //! | [`cliquemap`] | `cliquemap-lru` and `cliquemap-lfu`: a memory node that has a processor |
 #![forbid(unsafe_code)]
 
 pub mod cliquemap;
+pub mod engines;
 pub mod kvs;
 pub mod queues;

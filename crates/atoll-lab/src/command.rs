@@ -4,14 +4,14 @@
 
 use crate::LabError;
 use crate::costs::CostsCommand;
-use crate::experiments::{ListCommand, RunCommand};
-use crate::fleet::ProcessCommand;
 use crate::hit_ratio::HitRatioCommand;
 use crate::hit_ratio::choice::ChooseCommand;
 use crate::hit_ratio::distance::DistanceCommand;
 use crate::kill::KillCommand;
 use crate::load::LoadCommand;
 use crate::micro::MicroCommand;
+use crate::papers::{ListCommand, RunCommand};
+use crate::process::ProcessCommand;
 use crate::report::ReportCommand;
 use crate::validation::ValidateCommand;
 use crate::verbs::VerbsCommand;

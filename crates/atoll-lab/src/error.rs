@@ -1,6 +1,5 @@
 //! Why an experiment could not be done.
 
-use crate::deployment::EngineName;
 use crate::trace::TraceError;
 use atoll_cache::CacheError;
 use std::path::PathBuf;
@@ -14,14 +13,6 @@ pub enum LabError {
     /// The cache failed.
     #[error("the cache failed: {0}")]
     Cache(#[from] CacheError),
-    /// The engine cannot make or open its cache.
-    #[error("{engine} cannot make the cache: {reason}")]
-    Deployment {
-        /// The engine.
-        engine: EngineName,
-        /// What it said.
-        reason: String,
-    },
     /// The shared memory could not be had.
     #[error(transparent)]
     Region(#[from] atoll_fabric::FabricError),

@@ -5,61 +5,30 @@
 //! | child | `ready` | everything is set up |
 //! | parent | `go` | all are ready: begin |
 //! | child | `at N` | progress |
-//! | child | `note TEXT` | something to be told even if the child is killed |
+//! | child | `note TEXT` | a note that survives if the child is killed |
 //! | child | `done JSON` | the result; the child ends |
 //!
-//! Lines go over the child's standard input and output; its standard error is the parent's. A child
-//! whose input ends before `go` ends, so that none outlives a parent that failed.
+//! Lines go over the child's standard input and output. Its standard error is the parent's. A child
+//! whose input ends before `go` ends too, so no child outlives a parent that failed.
 //!
-//! The task is one argument to the hidden command `lab process`, at which the binary must have
-//! mounted [`LabCommand`](crate::LabCommand).
+//! Name and content of the task are the arguments of the hidden command `lab process`, at which the
+//! binary must have mounted [`LabCommand`](crate::LabCommand).
 
 use crate::LabError;
-use crate::kill;
-use crate::micro;
-use crate::replay;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a process of an experiment is started for.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum Task {
-    /// A part of a replay.
-    Replay(replay::Part),
-    /// A measurement of single operations.
-    Micro(micro::Part),
-    /// A client of a pool whose clients are killed.
-    Kill(kill::Part),
-}
+pub(crate) trait Task: Serialize + DeserializeOwned {
+    /// What it is called among all tasks.
+    const NAME: &'static str;
 
-impl Task {
-    fn run(self) -> Result<(), LabError> {
-        match self {
-            Self::Replay(part) => part.run(Post),
-            Self::Micro(part) => part.run(Post),
-            Self::Kill(part) => part.run(Post),
-        }
-    }
-}
-
-/// The hidden command that a process of an experiment runs
-#[derive(Clone, Debug, clap::Args)]
-pub struct ProcessCommand {
-    /// The task, as the parent wrote it
-    task: String,
-}
-
-impl ProcessCommand {
-    /// Does the task.
-    pub fn run(self) -> Result<(), LabError> {
-        let task: Task = serde_json::from_str(&self.task)
-            .map_err(|error| LabError::Options(format!("this command is for the lab itself: {error}")))?;
-        task.run()
-    }
+    /// Does it, in the process that was started for it.
+    fn run(self, post: Post) -> Result<(), LabError>;
 }
 
 /// A child's side of the lines.
@@ -68,7 +37,7 @@ pub(crate) struct Post;
 
 fn say(line: std::fmt::Arguments<'_>) {
     let mut out = std::io::stdout().lock();
-    // A parent that is gone will never read what we found; there is nobody to tell.
+    // A parent that has ended reads nothing, so a failure to write is no error.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
@@ -95,14 +64,14 @@ impl Post {
     }
 }
 
-/// Starts this binary again with a task, by way of the command `prefix`, if that is one.
-pub(crate) fn spawn(task: &Task, prefix: &[&str]) -> Result<(Child, ChildStdin, ChildStdout), LabError> {
+/// Starts this binary again with a task. A command `prefix`, if there is one, starts the binary.
+pub(crate) fn spawn<T: Task>(task: &T, prefix: &[&str]) -> Result<(Child, ChildStdin, ChildStdout), LabError> {
     let failed = |source| LabError::System { what: "start a process of the experiment", source };
     let binary = std::env::current_exe().map_err(failed)?;
     let task = serde_json::to_string(task).expect("a task is plain data");
     let mut words = prefix.iter().map(OsStr::new).chain([binary.as_os_str()]);
     let mut command = Command::new(words.next().expect("a program"));
-    command.args(words).args(["lab", "process", &task]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.args(words).args(["lab", "process", T::NAME, &task]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().map_err(failed)?;
     let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
         unreachable!("both were asked to be piped")
@@ -118,7 +87,7 @@ struct Process {
 }
 
 impl Process {
-    fn start(index: usize, task: &Task) -> Result<Self, LabError> {
+    fn start<T: Task>(index: usize, task: &T) -> Result<Self, LabError> {
         let (child, input, output) = spawn(task, &[])?;
         Ok(Self { child, input, lines: BufReader::new(output), index })
     }
@@ -161,7 +130,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // One that has ended already cannot be killed, and need not be.
+        // A process that has ended cannot be killed, and need not be.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -174,15 +143,15 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     /// Starts a process a task and waits until all are ready.
-    pub(crate) fn start(tasks: impl IntoIterator<Item = Task>) -> Result<Self, LabError> {
+    pub(crate) fn start(tasks: impl IntoIterator<Item = impl Task>) -> Result<Self, LabError> {
         let started = tasks.into_iter().enumerate().map(|(index, task)| Process::start(index, &task));
         let mut processes = started.collect::<Result<Vec<_>, _>>()?;
         processes.iter_mut().try_for_each(Process::await_ready)?;
         Ok(Self { processes })
     }
 
-    /// Lets all begin, and gives their results in order. `progress` is called with how far the
-    /// process that is least far is.
+    /// Lets all begin, and gives their results in order. `progress` is called with the progress of
+    /// the slowest process.
     pub(crate) fn go<R: DeserializeOwned + Send>(mut self, progress: impl Fn(u64) + Sync) -> Result<Vec<R>, LabError> {
         self.processes.iter_mut().try_for_each(Process::go)?;
         let positions: Vec<AtomicU64> = self.processes.iter().map(|_| AtomicU64::new(0)).collect();

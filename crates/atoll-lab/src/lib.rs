@@ -14,13 +14,15 @@
 //! | [`replay`] | a trace on a cache |
 //! | [`hit_ratio`] | an engine on a folder of traces, beside the oracle's algorithms |
 //! | [`micro`] | single operations, beside other caches |
-//! | [`experiments`] | the papers' figures, measured in virtual time |
+//! | [`bench`] | experiments on the simulated network: points, sweeps, what holds for all |
+//! | [`papers`] | the papers' figures, one folder a paper |
 //! | [`report`] | results as a page with plots |
 //! | [`costs`] | what a protocol's steps cost the processor, for simulated clients |
 //! | [`validation`] | the simulated networks beside what the papers print of theirs |
 //! | [`verbs`] | round trips, verbs and bytes of single operations |
 //! | [`kill`] | processes of a pool are killed and stopped; nothing may be wrong or lost |
 //! | `fleet` | the processes of an experiment |
+//! | `process` | the command that a process of an experiment runs |
 //! | `interrupt` | ctrl-c |
 //! | `scheduled` | what the kernel counts of a thread |
 //! | `latency` | latencies in a histogram that can be sent between processes |
@@ -28,11 +30,11 @@
 //! | `command` | the command line |
 #![forbid(unsafe_code)]
 
+pub mod bench;
 mod command;
 pub mod costs;
 pub mod deployment;
 mod error;
-pub mod experiments;
 #[cfg(test)]
 mod fixtures;
 mod fleet;
@@ -42,6 +44,8 @@ pub mod kill;
 mod latency;
 pub mod load;
 pub mod micro;
+pub mod papers;
+mod process;
 mod progress;
 pub mod random;
 pub mod reference;
@@ -55,5 +59,5 @@ pub mod zipf;
 
 pub use command::{LabCommand, parse_bytes};
 pub use error::LabError;
-pub use fleet::ProcessCommand;
+pub use process::ProcessCommand;
 pub use progress::Progress;

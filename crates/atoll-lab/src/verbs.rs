@@ -8,7 +8,7 @@
 //! their own, with everything that they cost divided by the objects that went.
 
 use crate::LabError;
-use crate::experiments::setup::{GROUP_OBJECTS, pool};
+use crate::bench::sizes::{GROUP_OBJECTS, pool};
 use atoll_cache::EnginePool;
 use atoll_cache::forge::{Forge, ForgePool};
 use atoll_cache::{Cache, SetOptions, Value};

@@ -12,7 +12,7 @@
 //! same algorithm, but which mathematics it uses depends on what else is built with it.
 
 use crate::random::{Random, mix};
-use crate::trace::{Operation, Request};
+use crate::trace::request::{Operation, Request};
 
 /// Length of the values of a generated load where sizes count.
 pub const VALUE_BYTES: u64 = 256;

@@ -39,6 +39,7 @@
 //! | a deleted object leaves its list | the same; its block waits in its slot for the next sample |
 
 mod area;
+mod kind;
 mod list;
 mod lock;
 mod lru;
@@ -47,6 +48,7 @@ mod s3_fifo;
 pub mod settings;
 mod sieve;
 
+pub use kind::QueuesKind;
 pub use settings::{ENGINE_QUEUES, LISTS, QueueOptions, QueuePolicy, QueueSettings};
 
 use atoll_cache::CacheError;

@@ -1,4 +1,4 @@
-//! What is said of an engine for whoever lets users choose one.
+//! What is said of an engine where users choose one.
 
 use crate::experts::ExpertSet;
 use crate::pooled::{EnginePool, Pooled};
@@ -12,6 +12,8 @@ use std::sync::Arc;
 pub trait EngineKind {
     /// Its name, as users write it.
     const NAME: &'static str;
+    /// All names that [`EngineKind::named`] knows, for people.
+    const NAMES: &'static str;
     /// Its number in the pool header.
     const NUMBER: u64;
     /// What a new pool of it is told.
@@ -31,6 +33,17 @@ pub trait EngineKind {
         growth_bytes_max: u64,
     ) -> PoolSettings;
 
+    /// The choices of a new pool by a name that a user writes, such as `ditto:lru+lfu`. `None` if
+    /// the name is another engine's; an error if its choices make no sense.
+    fn named(name: &str) -> Option<Result<Self::Options, String>>;
+
+    /// The name that stands for these choices.
+    fn name_of(options: &Self::Options) -> String;
+
+    /// Settings for a pool of at most so many objects with records of up to `record_bytes`, for
+    /// experiments that count objects.
+    fn for_objects(options: &Self::Options, objects_max: u64, clients_max: u32, record_bytes: u32) -> PoolSettings;
+
     /// A pool whose header was read, and names this engine.
     fn opened(pool: Pool) -> Result<Arc<Self::Shared>, PoolError> {
         Self::Shared::opened(pool)
@@ -47,4 +60,13 @@ pub trait EngineKind {
         let _ = options;
         None
     }
+}
+
+/// Looks at the kinds of engines in a list, one after the other.
+pub trait KindVisitor {
+    /// What it looks for.
+    type Output;
+
+    /// Looks at one kind. The walk ends with the first that gives something.
+    fn visit<K: EngineKind + 'static>(&mut self) -> Option<Self::Output>;
 }

@@ -14,7 +14,7 @@
 
 mod kind;
 
-pub use kind::EngineKind;
+pub use kind::{EngineKind, KindVisitor};
 
 use crate::audit::Audit;
 use crate::ditto::{DittoKind, DittoOptions};
@@ -53,6 +53,11 @@ macro_rules! engines {
                     $(Self::$Engine => <$Kind>::NAME,)*
                 }
             }
+        }
+
+        /// Shows the engines to a visitor, in the list's order, until one gives something.
+        pub fn visit<V: KindVisitor>(visitor: &mut V) -> Option<V::Output> {
+            None$(.or_else(|| visitor.visit::<$Kind>()))*
         }
 
         /// The engine of a new pool, with its own choices.

@@ -1,4 +1,4 @@
-//! What is said of `forge` for whoever lets users choose an engine.
+//! What is said of `forge` where users choose an engine.
 
 use super::settings::ENGINE_FORGE;
 use super::{Forge, ForgeOptions, ForgePool};
@@ -7,12 +7,17 @@ use crate::record::HEADER_BYTES;
 use atoll_fabric::Endpoint;
 use atoll_pool::PoolSettings;
 
+/// The choices that have a name of their own.
+const NAMED: [(&str, fn() -> ForgeOptions); 3] =
+    [("forge", ForgeOptions::default), ("forge-paper", ForgeOptions::paper), ("glcache-dm", ForgeOptions::glcache)];
+
 /// [`forge`](super).
 #[derive(Clone, Copy, Debug)]
 pub struct ForgeKind;
 
 impl EngineKind for ForgeKind {
     const NAME: &'static str = "forge";
+    const NAMES: &'static str = "forge, forge-paper, glcache-dm";
     const NUMBER: u64 = ENGINE_FORGE;
     type Options = ForgeOptions;
     type Shared = ForgePool;
@@ -29,5 +34,18 @@ impl EngineKind for ForgeKind {
             options.object_bytes_mean = bytes.saturating_add(HEADER_BYTES as u32);
         }
         options.for_growth(capacity_bytes, growth_bytes_max)
+    }
+
+    fn named(name: &str) -> Option<Result<ForgeOptions, String>> {
+        NAMED.iter().find(|(known, _)| *known == name).map(|(_, options)| Ok(options()))
+    }
+
+    fn name_of(options: &ForgeOptions) -> String {
+        let found = NAMED.iter().find(|(_, known)| known() == *options);
+        found.map_or(Self::NAME, |(name, _)| name).to_owned()
+    }
+
+    fn for_objects(options: &ForgeOptions, objects_max: u64, clients_max: u32, record_bytes: u32) -> PoolSettings {
+        options.for_objects(objects_max, clients_max, record_bytes)
     }
 }

@@ -9,6 +9,7 @@
 use super::class::Class;
 use super::layout::{self, BUCKET_SLOTS};
 use super::slot::HEAP_BYTES_MAX;
+use crate::record::HEADER_BYTES;
 use crate::record::LARGE_RECORD_BYTES;
 use atoll_pool::{PoolError, PoolSettings};
 
@@ -41,6 +42,15 @@ pub struct TableOptions {
 }
 
 impl TableOptions {
+    /// The same where a key and its value are expected to have so many bytes together, if that is
+    /// said.
+    pub fn expecting(mut self, body_bytes_mean: Option<u32>) -> Self {
+        if let Some(bytes) = body_bytes_mean {
+            self.object_bytes_mean = bytes.saturating_add(HEADER_BYTES as u32);
+        }
+        self
+    }
+
     /// Settings for a pool of so many bytes, to which so many may be added.
     pub fn for_growth(&self, capacity_bytes: u64, growth_bytes_max: u64) -> PoolSettings {
         let bytes_max = capacity_bytes.saturating_add(growth_bytes_max);

@@ -31,7 +31,7 @@ impl ChooseCommand {
         points.retain(|point| point.real && point.cache_objects >= OBJECTS_MIN);
         let mut reports = Vec::new();
         for engine in self.engines {
-            let report = measure(&self.dir, &points, engine, 1)?;
+            let report = measure(&self.dir, &points, &engine, 1)?;
             println!(
                 "{:<60} {:.3} points from Belady",
                 engine.to_string(),
@@ -85,7 +85,7 @@ mod tests {
         let row =
             |miss_ratio: &f64| Row { trace: String::new(), size_pct: 1, cache_objects: 1000, miss_ratio: *miss_ratio };
         let rows = miss_ratios.iter().map(row).collect();
-        HitRatioReport { engine: EngineName::Forge, rows, mean_gap_1000_pp: None, mean_gap_100_pp: None }
+        HitRatioReport { engine: EngineName::default(), rows, mean_gap_1000_pp: None, mean_gap_100_pp: None }
     }
 
     #[test]

@@ -62,9 +62,9 @@ impl DistanceCommand {
             println!("{:<12}{:>8}{:>9}{:>12}{:>20}", "policy", "exact", "sampled", "difference", "least and largest");
         }
         for policy in policies {
-            let exact = measure(&self.dir, &points, EngineName::Reference(policy), 1)?;
+            let exact = measure(&self.dir, &points, &EngineName::Reference(policy), 1)?;
             let engine = sampled(policy).expect("its name was looked at");
-            let sampled = measure(&self.dir, &points, engine, 1)?;
+            let sampled = measure(&self.dir, &points, &engine, 1)?;
             let distance = distance(policy, &points, &exact.rows, &sampled.rows);
             if self.json {
                 println!("{}", serde_json::to_string(&distance).expect("a distance is plain data"));

@@ -80,7 +80,7 @@ impl HitRatioCommand {
     pub fn run(self) -> Result<(), LabError> {
         let mut points = oracle::read(&self.dir)?;
         points.retain(|point| self.only.as_ref().is_none_or(|only| point.trace.contains(only)));
-        let report = measure(&self.dir, &points, self.engine, self.clients)?;
+        let report = measure(&self.dir, &points, &self.engine, self.clients)?;
         if self.json {
             println!("{}", serde_json::to_string(&report).expect("a report is plain data"));
         } else {
@@ -91,7 +91,7 @@ impl HitRatioCommand {
 }
 
 /// Runs `engine` at all `points` of the traces in `folder`.
-pub fn measure(folder: &Path, points: &[Point], engine: EngineName, clients: u32) -> Result<HitRatioReport, LabError> {
+pub fn measure(folder: &Path, points: &[Point], engine: &EngineName, clients: u32) -> Result<HitRatioReport, LabError> {
     let miss_ratios = on_engine(engine, Points { folder, points, engine, clients })?;
     let of = |point: &Point| points.iter().position(|other| std::ptr::eq(other, point)).map(|index| miss_ratios[index]);
     let row = |(point, miss_ratio): (&Point, &f64)| Row {
@@ -101,7 +101,7 @@ pub fn measure(folder: &Path, points: &[Point], engine: EngineName, clients: u32
         miss_ratio: *miss_ratio,
     };
     Ok(HitRatioReport {
-        engine,
+        engine: engine.clone(),
         rows: points.iter().zip(&miss_ratios).map(row).collect(),
         mean_gap_1000_pp: oracle::mean_gap_pp(points, 1000, of),
         mean_gap_100_pp: oracle::mean_gap_pp(points, 100, of),
@@ -148,7 +148,7 @@ pub(crate) fn decode(path: &Path) -> Result<Arc<[u64]>, TraceError> {
 struct Points<'p> {
     folder: &'p Path,
     points: &'p [Point],
-    engine: EngineName,
+    engine: &'p EngineName,
     clients: u32,
 }
 
@@ -219,7 +219,7 @@ impl Experiment for Points<'_> {
 
 /// The miss ratio of one cache on one trace.
 fn measure_point<D: Deployment>(
-    engine: EngineName,
+    engine: &EngineName,
     cache_objects: u64,
     clients: u32,
     keys: &[u64],
@@ -227,7 +227,7 @@ fn measure_point<D: Deployment>(
 ) -> Result<f64, LabError> {
     let (clock, time) = Clock::manual(0);
     let bound = Bound::Objects(cache_objects);
-    let plan = Plan { engine, bound, object_bytes: 9, clients_max: clients, name: None };
+    let plan = Plan { engine: engine.clone(), bound, object_bytes: 9, clients_max: clients, name: None };
     let deployment = D::create(&plan, &clock)?;
     let mut clients = (0..clients).map(|_| deployment.client()).collect::<Result<Vec<_>, _>>()?;
     let mut run = Run { clients: &mut clients, time: &time, misses: 0, objects_max: 0, next: 0, value: Value::new() };
@@ -301,7 +301,7 @@ mod tests {
             ("sieve-dm", "SIEVE", 100.0),
             ("s3fifo-dm", "S3-FIFO", 2.0),
         ] {
-            let report = measure(&folder, &points, engine.parse().unwrap(), 1).unwrap();
+            let report = measure(&folder, &points, &engine.parse().unwrap(), 1).unwrap();
             for (row, point) in report.rows.iter().zip(&points) {
                 let exact = point.miss_ratio(algorithm).unwrap();
                 let points_more = 100.0 * (row.miss_ratio - exact);
@@ -326,7 +326,7 @@ mod tests {
         points.retain(|point| ["lirs_cpp", "lirs_multi1", "semicomplete_web"].contains(&&*point.trace));
         assert_eq!(points.len(), 12);
         for clients in [1, 3] {
-            let report = measure(&folder, &points, EngineName::Reference(PolicyName::Lru), clients).unwrap();
+            let report = measure(&folder, &points, &EngineName::Reference(PolicyName::Lru), clients).unwrap();
             for (row, point) in report.rows.iter().zip(&points) {
                 assert!((row.miss_ratio - point.miss_ratio("LRU").unwrap()).abs() < 1e-6, "{row:?}");
             }

@@ -1,8 +1,8 @@
 //! The load of one client, which checks whatever it gets.
 
-use super::authority::{Authority, CountFloor, Total};
+use super::ledger::{CountFloor, Ledger, Total};
+use super::timings::Timings;
 use super::value::{self, ENTRY_BYTES, Key, Keys, Kind};
-use super::waits::Waits;
 use crate::LabError;
 use crate::random::Random;
 use crate::zipf::ZipfRanks;
@@ -36,7 +36,7 @@ pub(super) struct Writer {
 /// One client's load.
 pub(super) struct Load<'a, G: Engine> {
     cache: Cache<G>,
-    authority: &'a Authority,
+    ledger: &'a Ledger,
     keys: Keys,
     writer: Writer,
     random: Random,
@@ -48,7 +48,7 @@ pub(super) struct Load<'a, G: Engine> {
     /// Entries that this writer put into each list.
     entries: Vec<u64>,
     /// How long operations took, if that is wanted.
-    waits: &'a mut Waits,
+    timings: &'a mut Timings,
     checked: u64,
     wrong: &'a mut dyn FnMut(String),
 }
@@ -87,15 +87,15 @@ const ACTS: [(Act, u64, u64); 11] = [
 impl<'a, G: Engine> Load<'a, G> {
     pub(super) fn new(
         cache: Cache<G>,
-        authority: &'a Authority,
+        ledger: &'a Ledger,
         keys: Keys,
         writer: Writer,
-        waits: &'a mut Waits,
+        timings: &'a mut Timings,
         wrong: &'a mut dyn FnMut(String),
     ) -> Self {
         Self {
             cache,
-            authority,
+            ledger,
             keys,
             writer,
             random: Random::new(writer.nonce),
@@ -105,7 +105,7 @@ impl<'a, G: Engine> Load<'a, G> {
             value: Value::new(),
             body: Vec::new(),
             entries: vec![0; Keys::LISTS as usize],
-            waits,
+            timings,
             checked: 0,
             wrong,
         }
@@ -148,7 +148,7 @@ impl<'a, G: Engine> Load<'a, G> {
         };
         match done {
             Err(CacheError::OutOfMemory) => {
-                self.authority.count(Total::Refused, 1);
+                self.ledger.count(Total::Refused, 1);
                 Ok(())
             }
             done => Ok(done?),
@@ -156,7 +156,7 @@ impl<'a, G: Engine> Load<'a, G> {
     }
 
     fn fail(&mut self, key: Key, act: &str, what: &str) {
-        self.authority.count(Total::Wrong, 1);
+        self.ledger.count(Total::Wrong, 1);
         (self.wrong)(format!("{act} of key {} ({:?}) gave {what}", key.number, key.kind));
     }
 
@@ -198,10 +198,10 @@ impl<'a, G: Engine> Load<'a, G> {
     fn judge(&mut self, key: Key, act: &str, floor: u64, began_ms: u64, hit: Option<&[u8]>) -> Option<u64> {
         self.checked += 1;
         let Some(bytes) = hit else {
-            self.authority.raise(key.number, floor | 1);
+            self.ledger.raise(key.number, floor | 1);
             return None;
         };
-        let (least, issued) = (floor.div_ceil(2), self.authority.issued(key.number));
+        let (least, issued) = (floor.div_ceil(2), self.ledger.issued(key.number));
         match value::read(bytes, key.number, least.max(1)..=issued) {
             Err(what) => self.fail(key, act, &what),
             Ok(seen) if seen.version < least || seen.version > issued => {
@@ -214,7 +214,7 @@ impl<'a, G: Engine> Load<'a, G> {
                 self.fail(key, act, &format!("a value {late_ms} ms after its time"));
             }
             Ok(seen) => {
-                self.authority.raise(key.number, 2 * seen.version);
+                self.ledger.raise(key.number, 2 * seen.version);
                 return Some(seen.version);
             }
         }
@@ -223,11 +223,11 @@ impl<'a, G: Engine> Load<'a, G> {
 
     /// Looks a versioned key up and judges; gives token and version of a hit.
     fn look(&mut self, key: Key) -> Result<Option<(u64, u64)>, CacheError> {
-        let (floor, began_ms) = (self.authority.floor(key.number), self.authority.unix_ms());
+        let (floor, began_ms) = (self.ledger.floor(key.number), self.ledger.unix_ms());
         let mut value = std::mem::take(&mut self.value);
-        let begun = self.waits.begin();
+        let begun = self.timings.begin();
         let hit = run_ready(self.cache.get(&key.bytes(), &mut value))?;
-        self.waits.end_read(begun);
+        self.timings.end_read(begun);
         let version = self.judge(key, "GET", floor, began_ms, hit.then(|| value.bytes()));
         let token = value.meta().token;
         self.value = value;
@@ -241,14 +241,14 @@ impl<'a, G: Engine> Load<'a, G> {
 
     fn get_many(&mut self) -> Result<(), CacheError> {
         let keys: [Key; AT_ONCE] = std::array::from_fn(|_| self.some_plain());
-        let floors = keys.map(|key| self.authority.floor(key.number));
-        let began_ms = self.authority.unix_ms();
+        let floors = keys.map(|key| self.ledger.floor(key.number));
+        let began_ms = self.ledger.unix_ms();
         let bytes = keys.map(Key::bytes);
         let bytes: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
         let mut found: Vec<Option<Vec<u8>>> = Vec::with_capacity(AT_ONCE);
-        let begun = self.waits.begin();
+        let begun = self.timings.begin();
         run_ready(self.cache.get_many(&bytes, |_, value| found.push(value.map(|value| value.bytes().to_vec()))))?;
-        self.waits.end_read(begun);
+        self.timings.end_read(begun);
         for ((key, floor), hit) in keys.into_iter().zip(floors).zip(&found) {
             self.judge(key, "MGET", floor, began_ms, hit.as_deref());
         }
@@ -258,7 +258,7 @@ impl<'a, G: Engine> Load<'a, G> {
     /// A time to live for one value in five: from some milliseconds to some seconds.
     fn some_expiry_ms(&mut self) -> u64 {
         match self.random.below(5) {
-            0 => self.authority.unix_ms() + 5 + self.random.below(1 << (4 + self.random.clone().below(9))),
+            0 => self.ledger.unix_ms() + 5 + self.random.below(1 << (4 + self.random.clone().below(9))),
             _ => 0,
         }
     }
@@ -272,12 +272,12 @@ impl<'a, G: Engine> Load<'a, G> {
         let expiry_ms = self.some_expiry_ms();
         value::write(&mut self.body, key.number, version, self.writer.nonce, expiry_ms);
         let options = Self::options(condition, expiry_ms);
-        let begun = self.waits.begin();
+        let begun = self.timings.begin();
         let outcome = run_ready(self.cache.set(&key.bytes(), &self.body, &options))?;
-        self.waits.end_write(begun);
+        self.timings.end_write(begun);
         if outcome.stored {
-            self.authority.raise(key.number, 2 * version);
-            self.authority.count(Total::Writes, 1);
+            self.ledger.raise(key.number, 2 * version);
+            self.ledger.count(Total::Writes, 1);
         }
         Ok(outcome.stored)
     }
@@ -288,7 +288,7 @@ impl<'a, G: Engine> Load<'a, G> {
         if !self.is_own(key) {
             return Ok(());
         }
-        let version = self.authority.issue(key.number);
+        let version = self.ledger.issue(key.number);
         if !self.put(key, version, Condition::Always)? {
             self.fail(key, "SET", "nothing stored");
         }
@@ -298,33 +298,33 @@ impl<'a, G: Engine> Load<'a, G> {
     /// Removes a key of anybody's, half the time with a look at its value.
     fn delete(&mut self) -> Result<(), CacheError> {
         let key = self.some_plain();
-        let (floor, began_ms) = (self.authority.floor(key.number), self.authority.unix_ms());
+        let (floor, began_ms) = (self.ledger.floor(key.number), self.ledger.unix_ms());
         let mut value = std::mem::take(&mut self.value);
         let looks = self.random.below(2) == 0;
-        let begun = self.waits.begin();
+        let begun = self.timings.begin();
         let found = run_ready(self.cache.take(&key.bytes(), looks.then_some(&mut value)))?;
-        self.waits.end_write(begun);
+        self.timings.end_write(begun);
         let version = self.judge(key, "GETDEL", floor, began_ms, (found && looks).then(|| value.bytes()));
         self.value = value;
         // What was removed, or was not there, will not come back.
-        self.authority.raise(key.number, version.map_or(floor, |version| 2 * version) | 1);
-        self.authority.count(Total::Writes, 1);
+        self.ledger.raise(key.number, version.map_or(floor, |version| 2 * version) | 1);
+        self.ledger.count(Total::Writes, 1);
         Ok(())
     }
 
     /// Makes a key expire earlier, so that what its value says of its expiry remains a bound.
     fn expire(&mut self) -> Result<(), CacheError> {
         let key = self.some_plain();
-        let floor = self.authority.floor(key.number);
+        let floor = self.ledger.floor(key.number);
         let condition = ExpireCondition { if_earlier: true, ..ExpireCondition::default() };
         let expiry = Expiry::InMs(self.random.below(2000));
-        let begun = self.waits.begin();
+        let begun = self.timings.begin();
         let outcome = run_ready(self.cache.expire(&key.bytes(), expiry, condition))?;
-        self.waits.end_write(begun);
+        self.timings.end_write(begun);
         if matches!(outcome, ExpireOutcome::Absent | ExpireOutcome::Removed) {
             self.judge(key, "EXPIRE", floor, 0, None);
         }
-        self.authority.count(Total::Writes, 1);
+        self.ledger.count(Total::Writes, 1);
         Ok(())
     }
 
@@ -336,13 +336,13 @@ impl<'a, G: Engine> Load<'a, G> {
         }
         match seen {
             Some((token, _)) => {
-                let version = self.authority.issue(key.number);
+                let version = self.ledger.issue(key.number);
                 self.put(key, version, Condition::IfToken(token)).map(drop)
             }
             None if self.is_own(key) => {
                 // Only this writer makes it, and it was not there: now it is, or somebody else made
                 // it.
-                let version = self.authority.issue(key.number);
+                let version = self.ledger.issue(key.number);
                 if !self.put(key, version, Condition::IfAbsent)? {
                     self.fail(key, "SETNX", "nothing stored, though only this client makes it and it was missing");
                 }
@@ -356,7 +356,7 @@ impl<'a, G: Engine> Load<'a, G> {
     /// floor for an increment.
     fn judge_count(&mut self, key: Key, act: &str, floor: CountFloor, ended: u32, count: Option<u64>, more: u32) {
         self.checked += 1;
-        let issued = self.authority.issued(key.number);
+        let issued = self.ledger.issued(key.number);
         let count = match count {
             Some(count) => {
                 let continues = floor.count.is_some_and(|least| count >= u64::from(least + more));
@@ -369,37 +369,37 @@ impl<'a, G: Engine> Load<'a, G> {
             }
             None => None,
         };
-        self.authority.set_count_floor(key.number, floor, CountFloor { count, ended });
+        self.ledger.set_count_floor(key.number, floor, CountFloor { count, ended });
     }
 
     fn before_count(&self, key: Key) -> (CountFloor, u32) {
         // The floor first: the increments that had ended are those before the operation either way.
-        let floor = self.authority.count_floor(key.number);
-        (floor, self.authority.ended(key.number) as u32)
+        let floor = self.ledger.count_floor(key.number);
+        (floor, self.ledger.ended(key.number) as u32)
     }
 
     fn increment(&mut self) -> Result<(), CacheError> {
         let key = self.some_of_few(Kind::Counter);
         let (floor, ended) = self.before_count(key);
-        self.authority.issue(key.number);
-        let begun = self.waits.begin();
+        self.ledger.issue(key.number);
+        let begun = self.timings.begin();
         let number = run_ready(self.cache.increment(&key.bytes(), 1))?;
-        self.waits.end_write(begun);
+        self.timings.end_write(begun);
         match number {
             Number::Value(count) => self.judge_count(key, "INCR", floor, ended, Some(count as u64), 1),
             other => self.fail(key, "INCR", &format!("{other:?}")),
         }
-        self.authority.end_increment(key.number);
-        self.authority.count(Total::Writes, 1);
+        self.ledger.end_increment(key.number);
+        self.ledger.count(Total::Writes, 1);
         Ok(())
     }
 
     fn get_counter(&mut self) -> Result<(), CacheError> {
         let key = self.some_of_few(Kind::Counter);
         let (floor, ended) = self.before_count(key);
-        let begun = self.waits.begin();
+        let begun = self.timings.begin();
         let hit = run_ready(self.cache.get(&key.bytes(), &mut self.value))?;
-        self.waits.end_read(begun);
+        self.timings.end_read(begun);
         let count = std::str::from_utf8(self.value.bytes()).ok().and_then(|text| text.parse().ok());
         match (hit, count) {
             (true, None) => self.fail(key, "GET", "what is no number"),
@@ -420,11 +420,11 @@ impl<'a, G: Engine> Load<'a, G> {
         let key = self.some_of_few(Kind::List);
         let index = (key.number - self.keys.key(Kind::List, 0).number) as usize;
         let entry = value::entry(key.number, self.writer.nonce, self.entries[index] + 1);
-        let begun = self.waits.begin();
+        let begun = self.timings.begin();
         let length = run_ready(self.cache.append(&key.bytes(), &entry))?;
-        self.waits.end_write(begun);
+        self.timings.end_write(begun);
         self.entries[index] += 1;
-        self.authority.count(Total::Writes, 1);
+        self.ledger.count(Total::Writes, 1);
         if length == 0 || !length.is_multiple_of(ENTRY_BYTES) {
             self.fail(key, "APPEND", &format!("a list of {length} bytes"));
         }
@@ -436,9 +436,9 @@ impl<'a, G: Engine> Load<'a, G> {
 
     fn get_list(&mut self) -> Result<(), CacheError> {
         let key = self.some_of_few(Kind::List);
-        let begun = self.waits.begin();
+        let begun = self.timings.begin();
         let hit = run_ready(self.cache.get(&key.bytes(), &mut self.value))?;
-        self.waits.end_read(begun);
+        self.timings.end_read(begun);
         self.checked += 1;
         if hit && let Err(what) = value::check_list(self.value.bytes(), key.number) {
             self.fail(key, "GET", &what);

@@ -3,14 +3,14 @@
 //!
 //! | module | concept |
 //! |---|---|
-//! | `authority` | what all processes know of the truth, and when a value is wrong |
+//! | `ledger` | what is known of every key, and when a value is wrong |
 //! | `value` | values that say what they are |
 //! | `load` | one client's operations, each checked |
-//! | `lies` | tests of the checks: caches that lie are caught |
-//! | `space` | the namespaces that a process runs in, as in a container |
-//! | `waits` | how long operations took |
-//! | `part` | one process |
-//! | `crew` | all processes, and their successors |
+//! | `faulty` | tests of the checks: caches with faults are caught |
+//! | `namespaces` | the namespaces that a process runs in, as in a container |
+//! | `timings` | how long operations took |
+//! | `task` | what one process does |
+//! | `processes` | all processes, and their successors |
 //! | `report` | what comes of it |
 //!
 //! | share of the time | what happens |
@@ -24,16 +24,16 @@
 //! Then all leave, one pass of repair is made, and every invariant is walked; once more after
 //! everything was removed.
 
-mod authority;
-mod crew;
 #[cfg(test)]
-mod lies;
+mod faulty;
+mod ledger;
 mod load;
-mod part;
+mod namespaces;
+mod processes;
 mod report;
-mod space;
+mod task;
+mod timings;
 mod value;
-mod waits;
 
 use crate::LabError;
 use crate::deployment::{Bound, Deployment, EngineName, Experiment, Plan, on_engine};
@@ -42,12 +42,12 @@ use crate::progress::Progress;
 use crate::random::Random;
 use atoll_fabric::shm::ShmRegion;
 use atoll_fabric::{Clock, run_ready};
-use authority::Authority;
-use crew::Crew;
-pub(crate) use part::Part;
+use ledger::Ledger;
+use namespaces::Namespaces;
+use processes::Processes;
 use report::{Counts, KillReport, Window};
-use space::Space;
 use std::time::{Duration, Instant};
+pub(crate) use task::KillTask;
 use value::Keys;
 
 /// How often the experiment looks at its processes.
@@ -95,9 +95,9 @@ impl KillCommand {
             return Err(LabError::Options("--minutes takes 0.05 or more, --rate 1 to 10000".to_owned()));
         }
         if self.namespaces {
-            Space::check()?;
+            Namespaces::check()?;
         }
-        let report = on_engine(self.engine, Kills { command: &self })?;
+        let report = on_engine(&self.engine, Kills { command: &self })?;
         if self.json {
             println!("{}", serde_json::to_string(&report).expect("a report is plain data"));
         } else {
@@ -109,18 +109,18 @@ impl KillCommand {
     fn plan(&self) -> Plan {
         let name = format!("shm:/atoll-kill-{}", std::process::id());
         let bound = Bound::Bytes(self.capacity_mib << 20);
-        Plan { engine: self.engine, bound, object_bytes: 8192, clients_max: 64, name: Some(name) }
+        Plan { engine: self.engine.clone(), bound, object_bytes: 8192, clients_max: 64, name: Some(name) }
     }
 
-    /// A part a worker, and the checker's.
-    fn parts(&self, plan: &Plan, authority: &str) -> Vec<Part> {
+    /// A task for each worker, and the checker's.
+    fn tasks(&self, plan: &Plan, ledger: &str) -> Vec<KillTask> {
         let threads = |worker: u64| if worker == self.workers { 1 } else { 1 + worker % 2 };
         let writers = (0..=self.workers).map(threads).sum();
         let mut writer = 0;
-        let part = |worker| {
-            let part = Part {
+        let task = |worker| {
+            let task = KillTask {
                 plan: plan.clone(),
-                authority: authority.to_owned(),
+                ledger: ledger.to_owned(),
                 capacity_bytes: self.capacity_mib << 20,
                 writer,
                 threads: threads(worker),
@@ -128,17 +128,17 @@ impl KillCommand {
                 serial: worker + 1,
                 checks: worker == self.workers,
             };
-            writer += part.threads;
-            part
+            writer += task.threads;
+            task
         };
-        (0..=self.workers).map(part).collect()
+        (0..=self.workers).map(task).collect()
     }
 }
 
 /// Removes the names of the experiment's regions, however it ends.
 struct Names<D: Deployment> {
     plan: Plan,
-    authority: String,
+    ledger: String,
     deployment: std::marker::PhantomData<D>,
 }
 
@@ -146,7 +146,7 @@ impl<D: Deployment> Drop for Names<D> {
     fn drop(&mut self) {
         // What is not there need not be removed.
         let _ = D::remove(&self.plan);
-        let _ = ShmRegion::remove(&self.authority);
+        let _ = ShmRegion::remove(&self.ledger);
     }
 }
 
@@ -160,34 +160,34 @@ impl Experiment for Kills<'_> {
     fn run<D: Deployment>(self) -> Result<KillReport, LabError> {
         let Self { command } = self;
         let plan = command.plan();
-        let name = format!("{}-authority", plan.name.as_deref().unwrap_or_default());
-        let names = Names::<D> { plan, authority: name, deployment: std::marker::PhantomData };
+        let name = format!("{}-ledger", plan.name.as_deref().unwrap_or_default());
+        let names = Names::<D> { plan, ledger: name, deployment: std::marker::PhantomData };
         let deployment = D::create(&names.plan, &Clock::host())?;
         let keys = Keys::for_capacity(command.capacity_mib << 20);
-        let authority = Authority::create(&names.authority, keys.count())?;
+        let ledger = Ledger::create(&names.ledger, keys.count())?;
         let interrupted = Interrupt::new()?;
-        let crew = Crew::start(command.parts(&names.plan, &names.authority), command.namespaces)?;
-        let mut course = Course { command, authority: &authority, interrupted, crew, counts: Counts::default() };
+        let processes = Processes::start(command.tasks(&names.plan, &names.ledger), command.namespaces)?;
+        let mut course = Course { command, ledger: &ledger, interrupted, processes, counts: Counts::default() };
         let windows = course.run()?;
         let counts = course.counts;
-        authority.end();
-        let (notes, told) = course.crew.end()?;
+        ledger.end();
+        let (notes, told) = course.processes.end()?;
         let mended = deployment.repair()?;
         let full = deployment.audit()?;
         run_ready(deployment.client()?.flush())?;
         deployment.repair()?;
         let empty = deployment.audit()?;
         drop(names);
-        Ok(KillReport::new(counts, &authority, &windows, notes, told, &[full, empty], mended))
+        Ok(KillReport::new(counts, &ledger, &windows, notes, told, &[full, empty], mended))
     }
 }
 
 /// The load's time.
 struct Course<'c> {
     command: &'c KillCommand,
-    authority: &'c Authority,
+    ledger: &'c Ledger,
     interrupted: Interrupt,
-    crew: Crew,
+    processes: Processes,
     counts: Counts,
 }
 
@@ -203,7 +203,7 @@ impl Course<'_> {
         self.pass(filling, tick)?;
         let before = self.pass(window, tick)?;
         let during = self.kill(killing, tick)?;
-        self.crew.resume()?;
+        self.processes.resume()?;
         self.pass(SETTLING, tick)?;
         let after = self.pass(window, tick)?;
         Ok([before, during, after])
@@ -212,7 +212,7 @@ impl Course<'_> {
     fn wait(&mut self, until: Instant, tick: impl Fn()) -> Result<(), LabError> {
         loop {
             self.interrupted.check()?;
-            self.crew.tend()?;
+            self.processes.tend()?;
             tick();
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -224,16 +224,16 @@ impl Course<'_> {
 
     /// Lets the load run for so long.
     fn pass(&mut self, time: Duration, tick: impl Fn()) -> Result<Window, LabError> {
-        let begun = Window::begin(self.authority);
+        let begun = Window::begin(self.ledger);
         self.wait(Instant::now() + time, tick)?;
-        Ok(begun.end(self.authority))
+        Ok(begun.end(self.ledger))
     }
 
     /// The same, with kills and stops: on average as many as wanted, without memory of the last
     /// one, so that some hit those who repair.
     fn kill(&mut self, time: Duration, tick: impl Fn() + Copy) -> Result<Window, LabError> {
-        let begun = Window::begin(self.authority);
-        let seed = self.command.seed.unwrap_or_else(|| self.authority.now_ns() ^ u64::from(std::process::id()) << 32);
+        let begun = Window::begin(self.ledger);
+        let seed = self.command.seed.unwrap_or_else(|| self.ledger.now_ns() ^ u64::from(std::process::id()) << 32);
         let mut random = Random::new(seed);
         let end = Instant::now() + time;
         let mean_s = 60.0 / (1.5 * self.command.rate);
@@ -241,15 +241,15 @@ impl Course<'_> {
             let next = Instant::now() + Duration::from_secs_f64(-mean_s * (1.0 - random.unit()).ln());
             self.wait(next.min(end), tick)?;
             if next >= end {
-                return Ok(begun.end(self.authority));
+                return Ok(begun.end(self.ledger));
             }
-            let worker = random.below(self.crew.workers()) as usize;
+            let worker = random.below(self.processes.workers()) as usize;
             if random.below(3) > 0 {
-                self.crew.kill(worker)?;
+                self.processes.kill(worker)?;
                 self.counts.kills += 1;
             } else {
                 let ms = STOP_MS.0 * (STOP_MS.1 / STOP_MS.0).powf(random.unit());
-                let stopped = self.crew.stop(worker, Duration::from_secs_f64(ms / 1000.0))?;
+                let stopped = self.processes.stop(worker, Duration::from_secs_f64(ms / 1000.0))?;
                 self.counts.stops += u64::from(stopped);
             }
         }

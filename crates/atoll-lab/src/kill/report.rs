@@ -1,8 +1,9 @@
-//! What comes of the experiment.
+//! The result of the experiment.
 
-use super::authority::{Authority, Total};
-use super::part::Told;
-use crate::deployment::{Audit, Mended};
+use super::ledger::{Ledger, Total};
+use super::task::CheckerReport;
+use crate::deployment::AuditSummary;
+use atoll_pool::Repaired;
 use serde::Serialize;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -23,14 +24,14 @@ pub(super) struct Window {
 }
 
 impl Window {
-    pub(super) fn begin(authority: &Authority) -> Self {
-        let (operations, core_ns) = (authority.total(Total::Operations), authority.total(Total::CoreNs));
+    pub(super) fn begin(ledger: &Ledger) -> Self {
+        let (operations, core_ns) = (ledger.total(Total::Operations), ledger.total(Total::CoreNs));
         Self { since: Instant::now(), operations, core_ns, time: Duration::ZERO }
     }
 
-    pub(super) fn end(self, authority: &Authority) -> Self {
-        let operations = authority.total(Total::Operations) - self.operations;
-        let core_ns = authority.total(Total::CoreNs) - self.core_ns;
+    pub(super) fn end(self, ledger: &Ledger) -> Self {
+        let operations = ledger.total(Total::Operations) - self.operations;
+        let core_ns = ledger.total(Total::CoreNs) - self.core_ns;
         Self { operations, core_ns, time: self.since.elapsed(), ..self }
     }
 
@@ -103,22 +104,22 @@ pub(super) struct KillReport {
 const NOTES_MAX: usize = 50;
 
 impl KillReport {
-    /// `audits` are of the full and of the empty cache, `mended` is what the pass at the end gave.
+    /// `audits` are of the full and of the empty cache, `repaired` is what the pass at the end gave.
     pub(super) fn new(
         counts: Counts,
-        authority: &Authority,
+        ledger: &Ledger,
         windows: &[Window; 3],
         mut notes: Vec<String>,
-        told: Option<Told>,
-        audits: &[Audit; 2],
-        mended: Mended,
+        told: Option<CheckerReport>,
+        audits: &[AuditSummary; 2],
+        repaired: Repaired,
     ) -> Self {
-        let total = |total| authority.total(total);
+        let total = |total| ledger.total(total);
         let [full, empty] = audits;
         let mut faults = full.faults.clone();
         faults.extend(empty.faults.iter().map(|fault| format!("emptied: {fault}")));
         if empty.objects > 0 || empty.clients > 0 {
-            let Audit { objects, clients, .. } = empty;
+            let AuditSummary { objects, clients, .. } = empty;
             faults.push(format!("{objects} objects and {clients} clients remain after everything was removed"));
         }
         let measured = told.and_then(|told| told.measured);
@@ -151,10 +152,10 @@ impl KillReport {
             read_ms_max: ms(of_reads(1.0)),
             read_us_p999: 1e3 * ms(of_reads(0.999)),
             read_us_p50: 1e3 * ms(of_reads(0.5)),
-            clients_fenced: total(Total::Fenced) + mended.clients,
-            chunks_repaired: total(Total::Repaired) + mended.chunks,
-            clients_fenced_at_end: mended.clients,
-            chunks_repaired_at_end: mended.chunks,
+            clients_fenced: total(Total::Fenced) + repaired.clients,
+            chunks_repaired: total(Total::Repaired) + repaired.chunks,
+            clients_fenced_at_end: repaired.clients,
+            chunks_repaired_at_end: repaired.chunks,
             objects: full.objects,
         }
     }

@@ -9,20 +9,20 @@
 //! seldom give twice one.
 
 mod figures;
-mod part;
 mod redis;
 mod subject;
+mod task;
 mod workload;
 
 use crate::LabError;
 use crate::deployment::{Bound, Deployment, EngineName, Experiment, Plan, on_engine};
-use crate::fleet::{Fleet, Task};
+use crate::fleet::Fleet;
 use crate::progress::Progress;
 use figures::{Figures, MicroReport};
-pub(crate) use part::Part;
-use part::Target;
 use redis::Server;
 use subject::VALUE_BYTES;
+pub(crate) use task::MicroTask;
+use task::Target;
 use workload::{Extent, Measured, Workload};
 
 const KEY_BYTES: u64 = 16;
@@ -75,7 +75,7 @@ impl MicroCommand {
         let (mut redis, mut copying) = (Figures::new("redis-server, unix"), Figures::new("memory copy"));
         for round in 0..self.rounds {
             let extent = self.extent(round);
-            on_engine(self.engine, EngineRound { command: self, extent, figures: &mut ours, copying: &mut copying })?;
+            on_engine(&self.engine, EngineRound { command: self, extent, figures: &mut ours, copying: &mut copying })?;
             progress.advance(1);
             round_in_process(&extent, Target::Moka, &mut moka)?;
             progress.advance(1);
@@ -100,29 +100,29 @@ impl MicroCommand {
         let object_bytes = KEY_BYTES + VALUE_BYTES as u64;
         let name = format!("shm:/atoll-micro-{}-{which}", std::process::id());
         let bytes = (objects as f64 * object_bytes as f64 * room) as u64;
-        Plan { engine: self.engine, bound: Bound::Bytes(bytes), object_bytes, clients_max: 8, name: Some(name) }
+        Plan { engine: self.engine.clone(), bound: Bound::Bytes(bytes), object_bytes, clients_max: 8, name: Some(name) }
     }
 }
 
 /// Runs `workloads` on `target` in `processes` processes that begin together; gives what each
 /// measured.
-fn run_parts(
+fn run_tasks(
     target: &Target,
     workloads: &[Workload],
     extent: &Extent,
     processes: u64,
 ) -> Result<Vec<Vec<Measured>>, LabError> {
-    let part = |index| {
+    let task = |index| {
         let extent = Extent { seed: extent.seed + index, ..*extent };
-        Task::Micro(Part { target: target.clone(), workloads: workloads.to_vec(), extent })
+        MicroTask { target: target.clone(), workloads: workloads.to_vec(), extent }
     };
-    Fleet::start((0..processes).map(part))?.go(|_| ())
+    Fleet::start((0..processes).map(task))?.go(|_| ())
 }
 
 /// The latencies of one process on `target`, which is empty.
 fn round_of_latencies(extent: &Extent, target: &Target, figures: &mut Figures) -> Result<(), LabError> {
     let workloads = [Workload::SetNew, Workload::GetZipf, Workload::GetUniform, Workload::SetOverwrite];
-    figures.add_all(&workloads, &run_parts(target, &workloads, extent, 1)?[0]);
+    figures.add_all(&workloads, &run_tasks(target, &workloads, extent, 1)?[0]);
     Ok(())
 }
 
@@ -132,7 +132,7 @@ fn round_of_processes(extent: &Extent, subjects: &mut [(&Target, &mut Figures)])
     let workloads = [Workload::Throughput { threads: 1 }];
     for processes in [1, 2] {
         for (target, figures) in &mut *subjects {
-            let parts = run_parts(target, &workloads, extent, processes)?;
+            let parts = run_tasks(target, &workloads, extent, processes)?;
             figures.add_throughput(processes as usize, parts.iter().map(|part| part[0].operations_per_s).sum());
         }
     }
@@ -141,7 +141,7 @@ fn round_of_processes(extent: &Extent, subjects: &mut [(&Target, &mut Figures)])
 
 fn round_of_evictions(extent: &Extent, target: &Target, figures: &mut Figures) -> Result<(), LabError> {
     let workloads = [Workload::SetEvicting];
-    figures.add_all(&workloads, &run_parts(target, &workloads, extent, 1)?[0]);
+    figures.add_all(&workloads, &run_tasks(target, &workloads, extent, 1)?[0]);
     Ok(())
 }
 
@@ -150,7 +150,7 @@ fn round_in_process(extent: &Extent, target: fn(u64) -> Target, figures: &mut Fi
     let mut workloads = vec![Workload::SetNew, Workload::GetZipf, Workload::GetUniform, Workload::SetOverwrite];
     workloads.extend([1, 2].map(|threads| Workload::Throughput { threads }));
     // Some caches evict before they are full: a tenth more keeps all objects resident.
-    figures.add_all(&workloads, &run_parts(&target(extent.objects * 11 / 10), &workloads, extent, 1)?[0]);
+    figures.add_all(&workloads, &run_tasks(&target(extent.objects * 11 / 10), &workloads, extent, 1)?[0]);
     round_of_evictions(extent, &target(extent.objects / SMALL), figures)
 }
 

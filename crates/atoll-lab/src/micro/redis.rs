@@ -1,6 +1,6 @@
-//! A redis-server of our own on a unix socket, and a connection that asks for one thing at a time.
+//! A redis-server of our own on a unix socket, and a connection with one command in flight.
 
-use super::subject::{Key, Subject, VALUE_BYTES};
+use super::subject::{Key, Source, Subject, VALUE_BYTES};
 use crate::LabError;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -141,5 +141,16 @@ impl Subject for Connection {
     fn set(&mut self, key: &Key) -> Result<(), LabError> {
         self.command(&[b"SET", key, &[b'v'; VALUE_BYTES]])?;
         Ok(())
+    }
+}
+
+/// Connections to one redis-server.
+pub(super) struct RedisSource(pub(super) PathBuf);
+
+impl Source for RedisSource {
+    type Subject = Connection;
+
+    fn subject(&self) -> Result<Connection, LabError> {
+        Connection::open(&self.0)
     }
 }

@@ -3,14 +3,12 @@
 //! A GET that hits ends with the value's bytes in a buffer of the caller, whatever the cache hands
 //! out. Every handle is used by one thread; the handles of one [`Source`] share their cache.
 
-use super::redis::Connection;
 use crate::LabError;
 use crate::deployment::Deployment;
 use crate::random::mix;
 use atoll_cache::{Cache, Engine, SetOptions, Value};
 use atoll_fabric::run_ready;
 use std::hint::black_box;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Length of the values.
@@ -131,36 +129,30 @@ pub(super) trait Library: Send + Sync {
     fn put(&self, key: Key, value: Arc<[u8]>);
 }
 
-impl Library for moka::sync::Cache<Key, Arc<[u8]>> {
-    fn with_capacity(objects_max: u64) -> Self {
-        Self::new(objects_max)
-    }
+/// Makes caches inside this process libraries: each has `new`, `get` and `insert`.
+macro_rules! libraries {
+    ($($Cache:ty, $Capacity:ty;)*) => {$(
+        impl Library for $Cache {
+            fn with_capacity(objects_max: u64) -> Self {
+                Self::new(objects_max as $Capacity)
+            }
 
-    #[inline]
-    fn find(&self, key: &Key) -> Option<Arc<[u8]>> {
-        self.get(key)
-    }
+            #[inline]
+            fn find(&self, key: &Key) -> Option<Arc<[u8]>> {
+                self.get(key)
+            }
 
-    #[inline]
-    fn put(&self, key: Key, value: Arc<[u8]>) {
-        self.insert(key, value);
-    }
+            #[inline]
+            fn put(&self, key: Key, value: Arc<[u8]>) {
+                self.insert(key, value);
+            }
+        }
+    )*};
 }
 
-impl Library for quick_cache::sync::Cache<Key, Arc<[u8]>> {
-    fn with_capacity(objects_max: u64) -> Self {
-        Self::new(objects_max as usize)
-    }
-
-    #[inline]
-    fn find(&self, key: &Key) -> Option<Arc<[u8]>> {
-        self.get(key)
-    }
-
-    #[inline]
-    fn put(&self, key: Key, value: Arc<[u8]>) {
-        self.insert(key, value);
-    }
+libraries! {
+    moka::sync::Cache<Key, Arc<[u8]>>, u64;
+    quick_cache::sync::Cache<Key, Arc<[u8]>>, usize;
 }
 
 impl<C: Library> Subject for InProcess<C> {
@@ -195,16 +187,5 @@ impl<C: Library> Source for LibrarySource<C> {
 
     fn subject(&self) -> Result<InProcess<C>, LabError> {
         Ok(InProcess { cache: self.0.clone(), into: [0; VALUE_BYTES], value: [b'v'; VALUE_BYTES] })
-    }
-}
-
-/// Connections to one redis-server.
-pub(super) struct RedisSource(pub(super) PathBuf);
-
-impl Source for RedisSource {
-    type Subject = Connection;
-
-    fn subject(&self) -> Result<Connection, LabError> {
-        Connection::open(&self.0)
     }
 }

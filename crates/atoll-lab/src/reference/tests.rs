@@ -198,14 +198,15 @@ fn the_sampled_form_of_a_policy_stays_near_its_reference() {
 fn an_engine_is_read_as_it_is_written() {
     for name in ["forge", "forge-paper", "fifo", "lru", "s3-fifo", "reference:lfu", "sampled:lru", "sampled:lru+lfu"]
         .into_iter()
-        .chain(["glcache-dm", "shard-lru", "shard-lru:1", "lru-dm", "sieve-dm", "s3fifo-dm"])
+        .chain(["glcache-dm", "shard-lru", "shard-lru:1", "lru-dm", "sieve-dm", "s3fifo-dm", "kvs"])
+        .chain(["ditto", "ditto:lru", "ditto:lru+lfu", "ditto-paper:lru", "ditto-paper:lru+lfu"])
     {
         let engine: EngineName = name.parse().unwrap();
         assert_eq!(engine.to_string(), name);
         let json = serde_json::to_string(&engine).unwrap();
         assert_eq!((json.clone(), serde_json::from_str::<EngineName>(&json).unwrap()), (format!("{name:?}"), engine));
     }
-    for wrong in ["", "lfu", "reference:best", "sampled:lru+lru", "sampled:", "shard-lru:0"] {
+    for wrong in ["", "lfu", "reference:best", "sampled:lru+lru", "sampled:", "shard-lru:0", "ditto:", "forge:lru"] {
         assert!(wrong.parse::<EngineName>().is_err(), "{wrong}");
     }
 }

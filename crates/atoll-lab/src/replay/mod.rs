@@ -9,7 +9,7 @@
 //! more are seen is an error.
 
 mod player;
-mod processes;
+mod task;
 
 use crate::LabError;
 use crate::deployment::{Bound, Deployment, EngineName, Experiment, Plan, on_engine};
@@ -17,9 +17,9 @@ use crate::progress::Progress;
 use crate::trace::{Request, Trace};
 use atoll_fabric::{Clock, run_ready};
 use player::{Player, Sizes, Tally};
-pub(crate) use processes::Part;
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
+pub(crate) use task::ReplayTask;
 
 /// Requests between two steps of the progress bar.
 const STRETCH: u64 = 1 << 14;
@@ -105,10 +105,10 @@ pub struct ReplayReport {
 impl ReplayCommand {
     /// Does the replay and prints its result.
     pub fn run(self) -> Result<(), LabError> {
-        let (engine, json) = (self.engine, self.json);
+        let json = self.json;
         let settings = self.settings();
         let since = Instant::now();
-        let (tally, ops_per_s) = on_engine(engine, Replay { settings: &settings })?;
+        let (tally, ops_per_s) = on_engine(&settings.plan.engine, Replay { settings: &settings })?;
         let report = ReplayReport::new(&tally, ops_per_s);
         if json {
             println!("{}", serde_json::to_string(&report).expect("a report is plain data"));
@@ -188,7 +188,7 @@ impl Experiment for Replay<'_> {
         let (clock, time) = Clock::manual(0);
         let deployment = D::create(plan, &clock)?;
         let (mut tally, ops_per_s) = if self.settings.processes > 1 {
-            let played = processes::play_all(self.settings, &progress);
+            let played = task::play_all(self.settings, &progress);
             D::remove(plan)?;
             played?
         } else {

@@ -14,7 +14,8 @@ fn replay(trace: &str, engine: EngineName, cache_objects: u64, clients: u32) -> 
         seed: 1,
         json: false,
     };
-    on_engine(engine, Replay { settings: &command.settings() })
+    let settings = command.settings();
+    on_engine(&settings.plan.engine, Replay { settings: &settings })
 }
 
 /// Requests, hits, misses and deletes of a CSV trace on an LRU of `cache_objects`.
@@ -26,26 +27,37 @@ fn counts(lines: &str, cache_objects: u64) -> [u64; 4] {
     [tally.requests, tally.hits, tally.misses, tally.deletes]
 }
 
-#[test]
-fn a_get_that_misses_is_followed_by_a_set() {
-    assert_eq!(counts("0,a,1,1,1,get,0\n0,a,1,1,1,gets,0\n", 2), [2, 1, 1, 0]);
-}
+/// A trace in lines, and what it counts: requests, hits, misses, deletes.
+type Counted = (&'static str, [u64; 4]);
 
 #[test]
-fn a_set_counts_as_a_look_up_that_hits_when_its_key_is_resident() {
-    assert_eq!(counts("0,a,1,1,1,set,0\n0,a,1,1,1,set,0\n0,a,1,1,1,get,0\n", 2), [3, 2, 1, 0]);
-    assert_eq!(counts("0,a,1,1,1,add,0\n0,a,1,1,1,add,0\n0,b,1,1,1,incr,0\n", 2), [3, 1, 2, 0]);
-}
-
-#[test]
-fn a_delete_counts_as_neither_and_what_it_deleted_is_gone() {
-    assert_eq!(counts("0,a,1,1,1,set,0\n0,a,1,1,1,delete,0\n0,a,1,1,1,get,0\n0,z,1,1,1,delete,0\n", 2), [4, 0, 2, 2]);
-}
-
-#[test]
-fn objects_expire_in_the_time_of_the_trace_which_never_goes_back() {
-    assert_eq!(counts("100,a,1,1,1,get,10\n109,a,1,1,1,get,10\n110,a,1,1,1,get,10\n", 2), [3, 1, 2, 0]);
-    assert_eq!(counts("100,a,1,1,1,get,10\n200,b,1,1,1,get,0\n50,a,1,1,1,get,0\n", 2), [3, 0, 3, 0]);
+fn requests_count_as_their_effects_say_and_expire_in_the_time_of_the_trace() {
+    let all: [(&str, Counted); 6] = [
+        ("a GET that misses is followed by a SET", ("0,a,1,1,1,get,0\n0,a,1,1,1,gets,0\n", [2, 1, 1, 0])),
+        (
+            "a SET is a look-up that hits when its key is resident",
+            ("0,a,1,1,1,set,0\n0,a,1,1,1,set,0\n0,a,1,1,1,get,0\n", [3, 2, 1, 0]),
+        ),
+        (
+            "so are SETs with a condition and increments",
+            ("0,a,1,1,1,add,0\n0,a,1,1,1,add,0\n0,b,1,1,1,incr,0\n", [3, 1, 2, 0]),
+        ),
+        (
+            "a DELETE is neither hit nor miss, and its key is gone",
+            ("0,a,1,1,1,set,0\n0,a,1,1,1,delete,0\n0,a,1,1,1,get,0\n0,z,1,1,1,delete,0\n", [4, 0, 2, 2]),
+        ),
+        (
+            "objects expire in the time of the trace",
+            ("100,a,1,1,1,get,10\n109,a,1,1,1,get,10\n110,a,1,1,1,get,10\n", [3, 1, 2, 0]),
+        ),
+        (
+            "the time of the trace never goes back",
+            ("100,a,1,1,1,get,10\n200,b,1,1,1,get,0\n50,a,1,1,1,get,0\n", [3, 0, 3, 0]),
+        ),
+    ];
+    for (promise, (lines, expected)) in all {
+        assert_eq!(counts(lines, 2), expected, "{promise}");
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@
 
 mod page;
 mod plot;
+pub(crate) mod text;
 
 use crate::LabError;
 use serde::{Deserialize, Serialize};

@@ -1,0 +1,86 @@
+//! The cache that an experiment wants, and what an engine does for it.
+
+use super::name::EngineName;
+use crate::LabError;
+use atoll_cache::{Cache, Engine};
+use atoll_fabric::Clock;
+use atoll_pool::Repaired;
+use serde::{Deserialize, Serialize};
+
+/// What limits a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Bound {
+    /// At most so many objects are resident. Bytes are no limit for the plan's objects.
+    Objects(u64),
+    /// So many bytes of pool, whatever they are used for.
+    Bytes(u64),
+}
+
+/// The cache that an experiment wants.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Which engine.
+    pub engine: EngineName,
+    /// What limits it.
+    pub bound: Bound,
+    /// Key and value bytes of a typical object.
+    pub object_bytes: u64,
+    /// The most clients that will ever be joined at a time, over all processes.
+    pub clients_max: u32,
+    /// The name under which other processes open it, such as `shm:/NAME`; `None` for a cache of
+    /// this process alone.
+    pub name: Option<String>,
+}
+
+/// What a walk over a quiet cache found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuditSummary {
+    /// What is wrong, in words.
+    pub faults: Vec<String>,
+    /// Objects in the cache.
+    pub objects: u64,
+    /// Clients that have not left, and places of dead ones that are not yet repaired.
+    pub clients: u64,
+    /// Bytes of chunks that neither are free nor belong to a queued group. In an empty cache that
+    /// all clients have left, they are lost.
+    pub lost_bytes: u64,
+}
+
+/// A cache as one process has it open.
+///
+/// It may be bound to the thread that made it. Every thread of an experiment makes or opens its
+/// own.
+pub trait Deployment: Sized {
+    /// One client's engine. Its futures never wait, since every experiment of the lab runs on one
+    /// host.
+    type Engine: Engine;
+
+    /// Makes an empty cache. `clock` is the clock of all its clients in this process.
+    fn create(plan: &Plan, clock: &Clock) -> Result<Self, LabError>;
+
+    /// Opens the named cache of `plan` that another process made.
+    fn open(plan: &Plan, clock: &Clock) -> Result<Self, LabError>;
+
+    /// Removes the name of `plan`'s cache. Its memory is freed when the last process that has it open
+    /// closes it.
+    fn remove(plan: &Plan) -> Result<(), LabError>;
+
+    /// Another client, with an endpoint of its own.
+    fn client(&self) -> Result<Cache<Self::Engine>, LabError>;
+
+    /// Reclaims now what clients that died held.
+    fn repair(&self) -> Result<Repaired, LabError> {
+        Err(LabError::ReferenceOnly)
+    }
+
+    /// Walks every invariant of the cache. No client may use it meanwhile.
+    fn audit(&self) -> Result<AuditSummary, LabError> {
+        Err(LabError::ReferenceOnly)
+    }
+
+    /// The most objects that were ever resident at a time, if the engine counts it. The lab also
+    /// counts for itself.
+    fn objects_max(&self) -> Option<u64> {
+        None
+    }
+}

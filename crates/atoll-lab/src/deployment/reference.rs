@@ -1,0 +1,41 @@
+//! An exact or a sampled policy in ordinary memory, as a cache of one process.
+
+use super::name::EngineName;
+use super::plan::{Bound, Deployment, Plan};
+use crate::LabError;
+use crate::reference::Policy;
+use crate::reference::engine::{ReferenceEngine, Shared};
+use crate::reference::sampled::Sampled;
+use atoll_cache::Cache;
+use atoll_cache::experts::Settings;
+use atoll_fabric::Clock;
+
+/// A cache of one process under an exact or a sampled policy.
+pub(super) struct ReferenceCache(Shared);
+
+impl Deployment for ReferenceCache {
+    type Engine = ReferenceEngine;
+
+    fn create(plan: &Plan, clock: &Clock) -> Result<Self, LabError> {
+        let (Bound::Objects(objects_max), None) = (plan.bound, &plan.name) else { return Err(LabError::ReferenceOnly) };
+        let objects_max = objects_max as usize;
+        let policy: Box<dyn Policy<Vec<u8>>> = match &plan.engine {
+            EngineName::Reference(policy) => policy.make(objects_max),
+            EngineName::Sampled(set) => Box::new(Sampled::new(*set, Settings::default(), objects_max)),
+            _ => return Err(LabError::ReferenceOnly),
+        };
+        Ok(Self(Shared::new(policy, clock.clone())))
+    }
+
+    fn open(_plan: &Plan, _clock: &Clock) -> Result<Self, LabError> {
+        Err(LabError::ReferenceOnly)
+    }
+
+    fn remove(_plan: &Plan) -> Result<(), LabError> {
+        Ok(())
+    }
+
+    fn client(&self) -> Result<Cache<ReferenceEngine>, LabError> {
+        Ok(Cache::new(ReferenceEngine::new(&self.0)))
+    }
+}

@@ -1,0 +1,215 @@
+//! Tests of the checks: they catch every cache with one fault, and accuse none without.
+
+use super::ledger::{Ledger, Total};
+use super::load::{Load, Writer};
+use super::timings::Timings;
+use super::value::Keys;
+use crate::LabError;
+use crate::deployment::{Bound, Deployment, EngineName, Experiment, Plan, on_engine};
+use crate::random::Random;
+use atoll_cache::{Cache, CacheError, Change, Engine, Lookup, Meta, Old, Stats, Value, Verdict, Want};
+use atoll_fabric::Clock;
+use atoll_fabric::shm::ShmRegion;
+use std::cell::RefCell;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// It has none.
+    None,
+    /// A lookup gives what an earlier SET stored.
+    Stale,
+    /// A lookup gives the value of another key.
+    Foreign,
+    /// A byte of what is stored is another one.
+    Damaged,
+    /// A change is said to be made and is not.
+    LostChange,
+    /// A removal is said to be made and is not.
+    LostRemoval,
+    /// What is to expire does not.
+    LostExpiry,
+}
+
+/// Operations between two faults, on average.
+const OPERATIONS_BETWEEN: u64 = 50;
+
+/// An engine that has a fault now and then.
+struct FaultyEngine<G> {
+    engine: G,
+    /// Another cache, which misses every other change: what it has is old.
+    old: G,
+    fault: Fault,
+    random: RefCell<Random>,
+    last_key: RefCell<Vec<u8>>,
+}
+
+impl<G: Engine> FaultyEngine<G> {
+    fn fails(&self, fault: Fault) -> bool {
+        self.fault == fault && self.random.borrow_mut().below(OPERATIONS_BETWEEN) == 0
+    }
+}
+
+/// A change that a fault turns into another.
+struct FaultyChange<C> {
+    change: C,
+    fault: Option<Fault>,
+    value: Vec<u8>,
+}
+
+impl<C: Change> Change for FaultyChange<C> {
+    type Lasting = FaultyChange<C::Lasting>;
+
+    fn lasting(&mut self) -> Self::Lasting {
+        FaultyChange { change: self.change.lasting(), fault: self.fault, value: std::mem::take(&mut self.value) }
+    }
+
+    fn ended(&mut self, lasting: Self::Lasting) {
+        self.change.ended(lasting.change);
+        self.value = lasting.value;
+    }
+
+    fn wants(&self) -> Want {
+        self.change.wants()
+    }
+
+    fn decide(&mut self, now_ms: u64, old: Option<Old<'_>>) -> Verdict {
+        let verdict = self.change.decide(now_ms, old);
+        self.value = self.change.value().to_vec();
+        match (self.fault, verdict) {
+            (Some(Fault::LostChange), Verdict::Put { .. }) | (Some(Fault::LostRemoval), Verdict::Remove) => {
+                Verdict::Leave
+            }
+            (Some(Fault::LostExpiry), Verdict::Put { .. }) => Verdict::Put { expiry_ms: None },
+            (Some(Fault::Damaged), Verdict::Put { .. }) => {
+                let middle = self.value.len() / 2;
+                if let Some(byte) = self.value.get_mut(middle) {
+                    *byte ^= 1;
+                }
+                verdict
+            }
+            _ => verdict,
+        }
+    }
+
+    fn value(&self) -> &[u8] {
+        &self.value
+    }
+}
+
+impl<G: Engine> Engine for FaultyEngine<G> {
+    async fn get(&self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
+        if self.fails(Fault::Stale) {
+            return self.old.get(key, into).await;
+        }
+        if self.fails(Fault::Foreign) {
+            let key = self.last_key.borrow().clone();
+            return self.engine.get(&key, into).await;
+        }
+        *self.last_key.borrow_mut() = key.to_vec();
+        self.engine.get(key, into).await
+    }
+
+    async fn peek(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
+        self.engine.peek(key).await
+    }
+
+    async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
+        if self.fault == Fault::Stale && self.random.borrow_mut().below(2) == 0 {
+            self.old.update(key, change).await?;
+        }
+        let fault = self.fault;
+        let fault = self.fails(fault).then_some(fault);
+        let mut faulty = FaultyChange { change: change.lasting(), fault, value: Vec::new() };
+        let token = self.engine.update(key, &mut faulty).await;
+        change.ended(faulty.change);
+        token
+    }
+
+    async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
+        self.engine.scan(cursor, count, each).await
+    }
+
+    async fn random_key(&self) -> Result<Option<Vec<u8>>, CacheError> {
+        self.engine.random_key().await
+    }
+
+    async fn flush(&self) -> Result<u64, CacheError> {
+        self.engine.flush().await
+    }
+
+    async fn objects(&self) -> Result<u64, CacheError> {
+        self.engine.objects().await
+    }
+
+    async fn now_ms(&self) -> Result<u64, CacheError> {
+        self.engine.now_ms().await
+    }
+
+    fn value_bytes_max(&self) -> usize {
+        self.engine.value_bytes_max()
+    }
+
+    fn stats(&self) -> Stats {
+        self.engine.stats()
+    }
+}
+
+/// Plays the load over a faulty engine. Gives what the checks found, or nothing after so many
+/// operations.
+struct Caught {
+    fault: Fault,
+    operations_max: u64,
+}
+
+impl Experiment for Caught {
+    type Output = Vec<String>;
+
+    fn run<D: Deployment>(self) -> Result<Vec<String>, LabError> {
+        let bound = Bound::Bytes(16 << 20);
+        let plan = Plan { engine: EngineName::default(), bound, object_bytes: 8192, clients_max: 4, name: None };
+        let (deployment, old) = (D::create(&plan, &Clock::host())?, D::create(&plan, &Clock::host())?);
+        let keys = Keys::for_capacity(16 << 20);
+        let name = format!("shm:/atoll-faulty-{}-{:?}", std::process::id(), self.fault);
+        let ledger = Ledger::create(&name, keys.count())?;
+        ShmRegion::remove(&name)?;
+        let faulty = FaultyEngine {
+            engine: deployment.client()?.into_engine(),
+            old: old.client()?.into_engine(),
+            fault: self.fault,
+            random: RefCell::new(Random::new(7)),
+            last_key: RefCell::default(),
+        };
+        let writer = Writer { index: 0, writers: 1, nonce: 1, reads: false };
+        let (mut found, mut timings) = (Vec::new(), Timings::none());
+        let mut wrong = |what| found.push(what);
+        let mut load = Load::new(Cache::new(faulty), &ledger, keys, writer, &mut timings, &mut wrong);
+        for _ in 0..self.operations_max {
+            load.step()?;
+            if ledger.total(Total::Wrong) > 0 {
+                break;
+            }
+        }
+        drop(load);
+        Ok(found)
+    }
+}
+
+fn caught(fault: Fault, operations_max: u64) -> Vec<String> {
+    on_engine(&EngineName::default(), Caught { fault, operations_max }).unwrap()
+}
+
+#[test]
+fn a_cache_without_a_fault_is_not_accused() {
+    assert_eq!(caught(Fault::None, 50_000), Vec::<String>::new());
+}
+
+#[test]
+fn every_fault_is_caught() {
+    for fault in
+        [Fault::Stale, Fault::Foreign, Fault::Damaged, Fault::LostChange, Fault::LostRemoval, Fault::LostExpiry]
+    {
+        let found = caught(fault, 1_000_000);
+        assert!(!found.is_empty(), "{fault:?} was not caught");
+        println!("{fault:?}: {}", found[0]);
+    }
+}

@@ -1,0 +1,121 @@
+//! What one process of the experiment does.
+
+use super::ledger::{Ledger, Total};
+use super::load::{Load, Writer};
+use super::timings::{Measured, Timings};
+use super::value::Keys;
+use crate::LabError;
+use crate::deployment::{Deployment, Experiment, Plan, on_engine};
+use crate::fleet::{Post, Task};
+use crate::scheduled::Scheduled;
+use atoll_cache::{CacheError, Stats};
+use atoll_fabric::Clock;
+use serde::{Deserialize, Serialize};
+
+/// Operations between two additions to the totals.
+const STRETCH: u64 = 64;
+/// A client leaves and a new one joins in its place after about so many operations.
+const CLIENT_OPERATIONS: u64 = 100_000;
+
+/// What a process of the experiment is for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct KillTask {
+    pub(super) plan: Plan,
+    /// The region of the ledger.
+    pub(super) ledger: String,
+    pub(super) capacity_bytes: u64,
+    /// The first of its writers' places. It has one for each thread.
+    pub(super) writer: u64,
+    pub(super) threads: u64,
+    /// Places of writers over all processes.
+    pub(super) writers: u64,
+    /// No other process ever had the same.
+    pub(super) serial: u64,
+    /// Whether it is the checker, which mostly reads and measures.
+    pub(super) checks: bool,
+}
+
+/// What a process that was not killed tells at its end.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct CheckerReport {
+    pub(super) measured: Option<Measured>,
+}
+
+impl Task for KillTask {
+    const NAME: &'static str = "kill";
+
+    fn run(self, post: Post) -> Result<(), LabError> {
+        // A killed parent's children are killed too: none runs for ever.
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+            .map_err(|error| LabError::System { what: "ask to end with the parent process", source: error.into() })?;
+        on_engine(&self.plan.engine, Opened { task: &self, post: &post })
+    }
+}
+
+struct Opened<'p> {
+    task: &'p KillTask,
+    post: &'p Post,
+}
+
+impl Experiment for Opened<'_> {
+    type Output = ();
+
+    fn run<D: Deployment>(self) -> Result<(), LabError> {
+        let Self { task, post } = self;
+        post.stand_by()?;
+        let measured: Vec<Option<Measured>> = std::thread::scope(|scope| {
+            let work = |thread| scope.spawn(move || work::<D>(task, post, thread));
+            let threads: Vec<_> = (0..task.threads).map(work).collect();
+            threads.into_iter().map(|thread| thread.join().expect("a worker has a bug")).collect::<Result<_, _>>()
+        })?;
+        post.report(&CheckerReport { measured: measured.into_iter().flatten().next() });
+        Ok(())
+    }
+}
+
+/// What one thread does until the load ends.
+fn work<D: Deployment>(task: &KillTask, post: &Post, thread: u64) -> Result<Option<Measured>, LabError> {
+    let deployment = D::open(&task.plan, &Clock::host())?;
+    let ledger = Ledger::open(&task.ledger)?;
+    let mut timings = if task.checks { Timings::of_this_thread() } else { Timings::none() };
+    let scheduled = Scheduled::this_thread();
+    let mut core_ns = 0;
+    let mut nonce = task.serial << 32 | thread << 24;
+    while !ledger.is_ending() {
+        nonce += 1;
+        let writer = Writer { index: task.writer + thread, writers: task.writers, nonce, reads: task.checks };
+        let mut wrong = |what: String| post.note(&what);
+        let keys = Keys::for_capacity(task.capacity_bytes);
+        let mut load = Load::new(deployment.client()?, &ledger, keys, writer, &mut timings, &mut wrong);
+        let mut told = Stats::default();
+        let operations_max = if task.checks { u64::MAX } else { CLIENT_OPERATIONS };
+        let mut operations = 0;
+        while operations < operations_max && !ledger.is_ending() {
+            for _ in 0..STRETCH {
+                load.step().inspect_err(|error| tell_failure(&ledger, post, error))?;
+            }
+            operations += STRETCH;
+            if !task.checks {
+                let core_ns_before = std::mem::replace(&mut core_ns, scheduled.ns().0);
+                ledger.count(Total::Operations, STRETCH);
+                ledger.count(Total::CoreNs, core_ns - core_ns_before);
+            }
+            ledger.count(Total::Checked, load.take_checked());
+            let stats = load.cache().stats();
+            ledger.count(Total::Fenced, stats.clients_fenced - told.clients_fenced);
+            ledger.count(Total::Repaired, stats.chunks_repaired - told.chunks_repaired);
+            told = stats;
+        }
+    }
+    Ok(timings.into_measured())
+}
+
+/// A failure of the cache counts as a wrong answer.
+fn tell_failure(ledger: &Ledger, post: &Post, error: &LabError) {
+    ledger.count(Total::Wrong, 1);
+    let what = match error {
+        LabError::Cache(CacheError::Verb(error)) => format!("the fabric failed: {error}"),
+        error => error.to_string(),
+    };
+    post.note(&what);
+}
