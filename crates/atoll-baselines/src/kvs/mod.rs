@@ -5,8 +5,7 @@
 //! beside their slots, so that samples find them.
 
 use atoll_cache::CacheError;
-use atoll_cache::table::access;
-use atoll_cache::table::replacement::{Accessed, Candidate, Replacement, Victim};
+use atoll_cache::table::replacement::{Accessed, Candidate, Inserted, Replacement, Victim};
 use atoll_cache::table::settings::{REPLACEMENT_WORDS, TableOptions};
 use atoll_cache::table::slot::Slot;
 use atoll_cache::table::{Core, Objects, TablePool};
@@ -48,19 +47,8 @@ impl<E: Endpoint> Replacement<E> for AtRandom {
         Ok(())
     }
 
-    async fn inserted(
-        &mut self,
-        core: &Core<E>,
-        object: Accessed<'_>,
-        _before: Slot,
-        counter: u64,
-        expiry_ms: Option<u64>,
-    ) -> Result<(), CacheError> {
-        if expiry_ms.is_some() {
-            let now_us = core.client.about_us();
-            let words = access::insertion_words(now_us, expiry_ms, object.bytes, counter, object.hash.mark);
-            core.tell_insertion(object.slot, words);
-        }
+    async fn inserted(&mut self, core: &Core<E>, inserted: Inserted<'_>) -> Result<(), CacheError> {
+        inserted.publish_expiry(core);
         Ok(())
     }
 

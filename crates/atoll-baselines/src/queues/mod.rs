@@ -50,8 +50,7 @@ mod sieve;
 pub use settings::{ENGINE_QUEUES, LISTS, QueueOptions, QueuePolicy, QueueSettings};
 
 use atoll_cache::CacheError;
-use atoll_cache::table::access;
-use atoll_cache::table::replacement::{Accessed, Candidate, Replacement, Victim};
+use atoll_cache::table::replacement::{Accessed, Candidate, Inserted, Replacement, Victim};
 use atoll_cache::table::slot::Slot;
 use atoll_cache::table::{Core, Objects, TablePool};
 use atoll_fabric::{Endpoint, Purpose};
@@ -113,27 +112,16 @@ impl<E: Endpoint> Replacement<E> for Queue {
         for_purpose!(core, Purpose::Hotness, on_policy!(self, policy => policy.accessed(core, object.slot).await))
     }
 
-    async fn inserted(
-        &mut self,
-        core: &Core<E>,
-        object: Accessed<'_>,
-        before: Slot,
-        counter: u64,
-        expiry_ms: Option<u64>,
-    ) -> Result<(), CacheError> {
-        if expiry_ms.is_some() {
-            // Samples find what has expired by this.
-            let now_us = core.client.about_us();
-            let words = access::insertion_words(now_us, expiry_ms, object.bytes, counter, object.hash.mark);
-            core.tell_insertion(object.slot, words);
-        }
+    async fn inserted(&mut self, core: &Core<E>, inserted: Inserted<'_>) -> Result<(), CacheError> {
+        inserted.publish_expiry(core);
+        let slot = inserted.object.slot;
         for_purpose!(
             core,
             Purpose::Eviction,
             match &mut self.0 {
-                Policy::Lru(lru) => lru.inserted(core, object.slot).await,
-                Policy::Sieve(sieve) => sieve.inserted(core, object.slot).await,
-                Policy::S3Fifo(s3_fifo) => s3_fifo.inserted(core, &object, before, counter).await,
+                Policy::Lru(lru) => lru.inserted(core, slot).await,
+                Policy::Sieve(sieve) => sieve.inserted(core, slot).await,
+                Policy::S3Fifo(s3_fifo) => s3_fifo.inserted(core, &inserted).await,
             }
         )
     }

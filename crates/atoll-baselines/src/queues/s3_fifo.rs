@@ -32,7 +32,7 @@ use atoll_cache::CacheError;
 use atoll_cache::ditto::counters::Counters;
 use atoll_cache::table::Core;
 use atoll_cache::table::layout::BUCKET_SLOTS;
-use atoll_cache::table::replacement::{Accessed, Candidate, Victim};
+use atoll_cache::table::replacement::{Candidate, Inserted, Victim};
 use atoll_cache::table::slot::{HISTORY_IDS, KeyHash, Slot};
 use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint};
 
@@ -139,10 +139,9 @@ impl S3Fifo {
     pub(super) async fn inserted<E: Endpoint>(
         &mut self,
         core: &Core<E>,
-        object: &Accessed<'_>,
-        before: Slot,
-        counter: u64,
+        inserted: &Inserted<'_>,
     ) -> Result<(), CacheError> {
+        let Inserted { object, before, counter, .. } = *inserted;
         self.counters.forget(object.slot);
         let is_remembered =
             before.history_of(object.hash).is_some_and(|(_, id)| core.history_age(id) < self.remembered());

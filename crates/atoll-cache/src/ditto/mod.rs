@@ -36,7 +36,7 @@ use crate::CacheError;
 use crate::experts::{self, Experts, REMEMBERED_MAX};
 use crate::policy::{self, EXTENSION_WORDS_MAX, Ghost, frequency_at_insertion};
 use crate::table::access::{self, Access};
-use crate::table::replacement::{Accessed, CANDIDATES_MAX, Candidate, Replacement, Sampling, Victim};
+use crate::table::replacement::{Accessed, CANDIDATES_MAX, Candidate, Inserted, Replacement, Sampling, Victim};
 use crate::table::slot::{EXPERTS_MAX, Slot};
 use crate::table::{Core, Objects, TablePool};
 use arrayvec::ArrayVec;
@@ -195,7 +195,7 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
         core.client.endpoint.post_unawaited(&mut batch);
         if let Some(information) = object.information {
             let before = Self::object(&Access::decode(information, now_us));
-            let after = policy::Object { accessed_us: now_us, frequency: before.frequency + 1, ..before };
+            let after = before.accessed_again(now_us);
             let access = policy::Access { now_us, before: Some(&before), after: &after, ghost: None };
             self.tell_extension(core, &object, &access);
         }
@@ -208,14 +208,8 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
         self.observe(core, &object, now_us).await
     }
 
-    async fn inserted(
-        &mut self,
-        core: &Core<E>,
-        object: Accessed<'_>,
-        before: Slot,
-        counter: u64,
-        expiry_ms: Option<u64>,
-    ) -> Result<(), CacheError> {
+    async fn inserted(&mut self, core: &Core<E>, inserted: Inserted<'_>) -> Result<(), CacheError> {
+        let Inserted { object, before, .. } = inserted;
         let now_us = core.client.about_us();
         // What was counted of the slot's last object is nobody's any more.
         self.counters.forget(object.slot);
@@ -227,8 +221,7 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
         // The papers' experts count an insertion as one access, whoever comes back.
         let frequency = if self.settings.learning.miniature_objects > 0 { frequency_at_insertion(ghost) } else { 1 };
         // As if the counter had stood so much lower.
-        let base = counter.wrapping_sub(frequency.saturating_sub(1));
-        let words = access::insertion_words(now_us, expiry_ms, object.bytes, base, object.hash.mark);
+        let words = inserted.information(now_us, frequency.saturating_sub(1));
         match self.variant.information_apart {
             false => core.tell_insertion(object.slot, words),
             true => core.tell_insertion_one_by_one(object.slot, words),
@@ -260,17 +253,16 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
         };
         let objects: ArrayVec<_, CANDIDATES_MAX> = candidates.iter().enumerate().map(object).collect();
         let random = core.client.endpoint.random();
-        let Some(choice) = self.experts.choose(now_us, &self.globals, &objects, random) else { return Ok(None) };
+        let Some(choice) = self.experts.choose(now_us, &objects, random) else { return Ok(None) };
         let chosen = &candidates[choice.victim];
         self.remembered.clear();
         if self.settings.remembers {
-            let next = self.experts.next_victims::<REMEMBERED_MAX>(now_us, &self.globals, &objects, choice.victim);
+            let next = self.experts.next_victims::<REMEMBERED_MAX>(now_us, &objects, choice.victim);
             self.remembered.extend(next.iter().map(|place| (candidates[*place].slot, candidates[*place].word)));
         }
         if self.settings.experts.has_globals() {
             let known = self.globals.clone();
-            let victim = Self::object(&chosen.access);
-            self.experts.set().evicted(now_us, &victim, &mut self.globals, extension(choice.victim));
+            self.experts.set().evicted(&mut self.globals, extension(choice.victim));
             self.untold |= known != self.globals;
         }
         // Not to be carried through what is waited for.
