@@ -141,6 +141,11 @@ pub enum PoolError {
     Verb(#[from] VerbError),
 }
 
+impl PoolError {
+    /// The engine's own settings in the header are not possible.
+    pub const ENGINE_SETTINGS: Self = Self::Damaged { what: "the engine's settings" };
+}
+
 /// What all processes agree on, fixed when the pool is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolSettings {
@@ -210,6 +215,24 @@ impl PoolSettings {
     /// Bytes of the home's region.
     pub fn home_bytes(&self) -> u64 {
         self.capacity_bytes.saturating_sub(u64::from(self.nodes.saturating_sub(1)).saturating_mul(self.member_bytes))
+    }
+
+    /// What the clients of engine `wanted` agree on; an error if the pool is for another engine.
+    pub fn engine_words(&self, wanted: u64) -> Result<[u64; 8], PoolError> {
+        if self.engine == wanted {
+            Ok(self.engine_settings)
+        } else {
+            Err(PoolError::Engine { found: self.engine, wanted })
+        }
+    }
+
+    /// The same settings for engine `engine`, whose clients agree on these words. The rest of the
+    /// engine's words are 0.
+    pub fn with_engine<const N: usize>(mut self, engine: u64, words: [u64; N]) -> Self {
+        self.engine = engine;
+        self.engine_settings = [0; 8];
+        self.engine_settings[..N].copy_from_slice(&words);
+        self
     }
 
     /// Checks every bound; the layout checks that it all fits.

@@ -16,6 +16,7 @@
 //! |---|---|
 //! | [`header`] | the settings on which all processes agree, checked on open |
 //! | [`layout`] | where everything is |
+//! | [`fields`] | words that have several fields |
 //! | [`boot`] | a region that outlives its host's boot |
 //! | [`registry`] | who is a client: incarnations, what they protect, how the dead are shut out |
 //! | [`in_flight`] | the operations of a client that are under way |
@@ -33,6 +34,7 @@ pub mod boot;
 pub mod chunks;
 pub mod client;
 pub mod clock;
+pub mod fields;
 pub mod gate;
 pub mod header;
 pub mod in_flight;
@@ -47,6 +49,7 @@ pub mod retirement;
 pub use chunks::{Chunk, ChunkId, ChunkState};
 pub use client::{Client, Upkeep};
 pub use clock::PoolClock;
+pub use fields::Fields;
 pub use header::{PoolError, PoolSettings};
 pub use layout::{EngineArea, Layout};
 pub use registry::{Incarnation, Member, PlaceState};

@@ -37,10 +37,7 @@ pub struct AtRandom;
 
 impl<E: Endpoint> Replacement<E> for AtRandom {
     fn new(shared: &TablePool, _endpoint: &E) -> Result<Self, PoolError> {
-        match shared.settings().engine {
-            ENGINE_KVS => Ok(Self),
-            found => Err(PoolError::Engine { found, wanted: ENGINE_KVS }),
-        }
+        shared.settings().replacement_words(ENGINE_KVS).map(|_| Self)
     }
 
     async fn accessed(&mut self, _core: &Core<E>, _object: Accessed<'_>) -> Result<(), CacheError> {

@@ -96,15 +96,14 @@ impl<E: Endpoint> Replacement<E> for Queue {
     const QUEUES: bool = true;
 
     fn new(shared: &TablePool, endpoint: &E) -> Result<Self, PoolError> {
-        let settings = QueueSettings::decode(shared.settings())?;
-        let lists = || area::Area::new(shared, &settings);
-        Ok(Self(match settings.policy {
+        let QueueSettings { policy, lists, slots } = QueueSettings::decode(shared.settings())?;
+        let base = shared.layout().replacement();
+        let lists = || area::Area::new(base, lists, slots);
+        Ok(Self(match policy {
             QueuePolicy::ShardLru => Policy::Lru(Lru::new(lists(), true)),
             QueuePolicy::Lru => Policy::Lru(Lru::new(lists(), false)),
             QueuePolicy::Sieve => Policy::Sieve(Sieve::new(lists())),
-            QueuePolicy::S3Fifo => {
-                Policy::S3Fifo(S3Fifo::new(area::RingsArea::new(shared, &settings), endpoint.is_near()))
-            }
+            QueuePolicy::S3Fifo => Policy::S3Fifo(S3Fifo::new(area::RingsArea::new(base, slots), endpoint.is_near())),
         }))
     }
 

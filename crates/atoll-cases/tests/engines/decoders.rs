@@ -3,7 +3,7 @@
 
 #![allow(missing_docs, unreachable_pub, dead_code, reason = "every user takes its part")]
 
-use atoll_baselines::cliquemap::layout::Entry;
+use atoll_baselines::cliquemap::entry::Entry;
 use atoll_baselines::cliquemap::record as cliquemap_record;
 use atoll_baselines::cliquemap::{CliqueMapSettings, wire};
 use atoll_cache::ditto::DittoSettings;
