@@ -189,9 +189,8 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         }
         let mut words = Vec::with_capacity(bodies);
         for list in &listed {
-            let mut buffer = Buffer::new();
-            buffer.resize(8 * (bodies - words.len()).min(layout.chunk_bytes as usize / 8));
-            let buffer = self.client.endpoint.read(layout.chunk(list.chunk), buffer).await?;
+            let into = Buffer::sized(8 * (bodies - words.len()).min(layout.chunk_bytes as usize / 8));
+            let buffer = self.client.endpoint.read(layout.chunk(list.chunk), into).await?;
             words.extend_from_slice(buffer.words());
         }
         Ok(self.listed(&words).await?.map(|body| Extents { body, lists: listed }))
@@ -288,8 +287,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
             body = batch.take(written);
         }
         for (list, extents) in extents.lists.iter().zip(extents.body.chunks(chunk_bytes / 8)) {
-            let mut buffer = Buffer::new();
-            buffer.resize(8 * extents.len());
+            let mut buffer = Buffer::sized(8 * extents.len());
             buffer.words_mut().iter_mut().zip(extents).for_each(|(word, extent)| *word = extent.word());
             let mut batch = Batch::new();
             batch.write(layout.chunk(list.chunk), buffer);

@@ -143,8 +143,7 @@ async fn clear_span<E: Endpoint>(endpoint: &E, mut at: Address, end: u64) -> Res
         if !endpoint.provide(at, bytes).await? {
             return Err(VerbError::NoMemory { node: at.node() });
         }
-        let mut zeroes = Buffer::new();
-        zeroes.resize(bytes as usize);
+        let mut zeroes = Buffer::sized(bytes as usize);
         zeroes.words_mut().fill(0);
         let mut batch = Batch::new();
         batch.write(at, zeroes);

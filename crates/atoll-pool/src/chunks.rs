@@ -342,9 +342,7 @@ pub async fn descriptors<E: Endpoint>(
     count: u32,
 ) -> Result<Vec<Descriptor>, VerbError> {
     let count = count.min(layout.chunks().saturating_sub(first.0));
-    let mut buffer = Buffer::new();
-    buffer.resize(count as usize * 32);
-    let words = endpoint.read(layout.descriptor(first), buffer).await?;
+    let words = endpoint.read(layout.descriptor(first), Buffer::sized(count as usize * 32)).await?;
     Ok(words.words().chunks(4).map(Descriptor::from_words).collect())
 }
 

@@ -319,8 +319,7 @@ pub(crate) async fn write<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<(), 
     words[ID_WORD] = pool.id;
     words[DOMAIN_WORD] = domain_of(endpoint).map_or(0, domain_word);
     words[31] = checksum(&words[..31]);
-    let mut buffer = Buffer::new();
-    buffer.resize(8 * (WORDS - 1));
+    let mut buffer = Buffer::sized(8 * (WORDS - 1));
     buffer.words_mut().copy_from_slice(&words[1..]);
     let mut batch = Batch::new();
     batch.write(HEADER.add(8), buffer);
@@ -380,9 +379,7 @@ fn check_domain<E: Endpoint>(endpoint: &E, words: &[u64]) -> Result<(), PoolErro
 }
 
 async fn read_words<E: Endpoint>(endpoint: &E) -> Result<Buffer, VerbError> {
-    let mut buffer = Buffer::new();
-    buffer.resize(8 * WORDS);
-    endpoint.read(HEADER, buffer).await
+    endpoint.read(HEADER, Buffer::sized(8 * WORDS)).await
 }
 
 /// Sets magic and checksum of a header's words right: for tests that want what lies behind those

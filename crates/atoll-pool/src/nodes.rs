@@ -231,8 +231,7 @@ async fn write_header<E: Endpoint>(
     identity: u32,
 ) -> Result<(), VerbError> {
     let words = member_words(pool, node, chunks, identity);
-    let mut buffer = Buffer::new();
-    buffer.resize(8 * (WORDS - 1));
+    let mut buffer = Buffer::sized(8 * (WORDS - 1));
     buffer.words_mut().copy_from_slice(&words[1..]);
     let mut batch = Batch::new();
     batch.write(Address::new(node, 0, 8), buffer);
@@ -299,9 +298,7 @@ pub(crate) async fn has_more<E: Endpoint>(endpoint: &E, layout: &Layout) -> Resu
 
 /// Checks that a region is the one that the table means.
 async fn check<E: Endpoint>(endpoint: &E, pool: &Pool, node: u8, chunks: u32, identity: u32) -> Result<(), PoolError> {
-    let mut buffer = Buffer::new();
-    buffer.resize(8 * WORDS);
-    let found = match endpoint.read(Address::new(node, 0, 0), buffer).await {
+    let found = match endpoint.read(Address::new(node, 0, 0), Buffer::sized(8 * WORDS)).await {
         Err(VerbError::Unreachable { .. }) => {
             return Err(PoolError::Member { node, what: "is not there".to_owned() });
         }

@@ -13,6 +13,7 @@
 //! | [`settings`] | what clients of a pool agree on |
 //! | `area` | where the words are |
 //! | `lock` | who changes a list |
+//! | `listed` | what policies on lists have in common |
 //! | `list` | a doubly linked list behind a lock |
 //! | `lru` | the most recently used object is at the head |
 //! | `sieve` | a hand that passes over what was visited |
@@ -40,6 +41,7 @@
 
 mod area;
 mod list;
+mod listed;
 mod lock;
 mod lru;
 mod ring;
@@ -55,6 +57,7 @@ use atoll_cache::table::slot::Slot;
 use atoll_cache::table::{Core, Objects, TablePool};
 use atoll_fabric::{Endpoint, Purpose};
 use atoll_pool::PoolError;
+use listed::Listed;
 use lru::Lru;
 use s3_fifo::S3Fifo;
 use sieve::Sieve;
@@ -159,7 +162,7 @@ impl<E: Endpoint> Replacement<E> for Queue {
     }
 
     async fn verify(&mut self, core: &Core<E>, faults: &mut Vec<String>) -> Result<(), CacheError> {
-        match &self.0 {
+        match &mut self.0 {
             Policy::Lru(lru) => lru.lists().verify(core, faults).await,
             Policy::Sieve(sieve) => sieve.lists().verify(core, faults).await,
             // An entry that is not what it should be is passed over.

@@ -1,10 +1,9 @@
-//! What is said of `ditto` for whoever lets users choose an engine.
+//! `ditto` as one of the engines that users choose from.
 
-use super::{Ditto, DittoOptions, DittoSettings, ENGINE_DITTO};
+use super::{Ditto, DittoOptions, ENGINE_DITTO};
 use crate::engines::EngineKind;
 use crate::experts::ExpertSet;
 use crate::pooled::EnginePool;
-use crate::record::HEADER_BYTES;
 use crate::table::TablePool;
 use atoll_fabric::Endpoint;
 use atoll_pool::{Pool, PoolError, PoolSettings};
@@ -21,27 +20,22 @@ impl EngineKind for DittoKind {
     type Shared = TablePool;
     type Client<E: Endpoint> = Ditto<E>;
 
-    fn for_growth(
-        options: &DittoOptions,
-        body_bytes_mean: Option<u32>,
-        capacity_bytes: u64,
-        growth_bytes_max: u64,
-    ) -> PoolSettings {
-        let mut options = options.objects();
-        if let Some(bytes) = body_bytes_mean {
-            options.object_bytes_mean = bytes.saturating_add(HEADER_BYTES as u32);
-        }
-        options.for_growth(capacity_bytes, growth_bytes_max)
+    fn object_bytes_mean(options: &mut DittoOptions) -> &mut u32 {
+        &mut options.object_bytes_mean
+    }
+
+    fn for_growth(options: &DittoOptions, capacity_bytes: u64, growth_bytes_max: u64) -> PoolSettings {
+        options.objects().for_growth(capacity_bytes, growth_bytes_max)
     }
 
     fn opened(pool: Pool) -> Result<Arc<TablePool>, PoolError> {
         let shared = TablePool::opened(pool)?;
-        DittoSettings::decode(shared.settings())?;
+        DittoOptions::decode(shared.settings())?;
         Ok(shared)
     }
 
     fn experts(shared: &TablePool) -> Option<ExpertSet> {
-        DittoSettings::decode(shared.settings()).ok().map(|settings| settings.experts)
+        DittoOptions::decode(shared.settings()).ok().map(|settings| settings.experts)
     }
 
     fn experts_of(options: &DittoOptions) -> Option<ExpertSet> {

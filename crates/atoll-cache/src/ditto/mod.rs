@@ -29,7 +29,7 @@ mod shared;
 mod variants;
 
 pub use kind::DittoKind;
-pub use settings::{DittoOptions, DittoSettings, ENGINE_DITTO, History};
+pub use settings::{DittoOptions, ENGINE_DITTO, History};
 pub use variants::{SAMPLED_OBJECTS, Variant};
 
 use crate::CacheError;
@@ -53,7 +53,7 @@ type Words = ArrayVec<u64, EXTENSION_WORDS_MAX>;
 
 /// One client's side of Ditto: its experts, and what it has counted and not told.
 pub struct Adaptive {
-    settings: DittoSettings,
+    settings: DittoOptions,
     experts: Experts,
     /// Evictions that a history entry lasts.
     history: u32,
@@ -71,7 +71,7 @@ pub struct Adaptive {
 }
 
 /// For how many evictions a history entry lasts, in a pool of about so many objects.
-fn history_evictions(settings: &DittoSettings, objects_expected: u64) -> u32 {
+fn history_evictions(settings: &DittoOptions, objects_expected: u64) -> u32 {
     settings.history.evictions(objects_expected).clamp(1, crate::table::slot::HISTORY_IDS / 2) as u32
 }
 
@@ -131,11 +131,8 @@ impl Adaptive {
         // Of two full buckets and more there are more candidates than a batch has verbs.
         for candidates in candidates.chunks(core.client.endpoint.limits().batch_verbs_max) {
             let mut batch = Batch::new();
-            let ticket = |candidate: &Candidate| {
-                let mut buffer = Buffer::new();
-                buffer.resize(8 * words);
-                Some(batch.read(core.block_at(candidate.word)?, buffer))
-            };
+            let ticket =
+                |candidate: &Candidate| Some(batch.read(core.block_at(candidate.word)?, Buffer::sized(8 * words)));
             let tickets: ArrayVec<_, BATCH_VERBS_MAX> = candidates.iter().map(ticket).collect();
             core.client.endpoint.post(&mut batch).await?;
             all.extend(tickets.into_iter().map(|ticket| match ticket {
@@ -162,14 +159,14 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
     }
 
     fn new(shared: &TablePool, endpoint: &E) -> Result<Self, PoolError> {
-        let settings = DittoSettings::decode(&shared.settings)?;
+        let settings = DittoOptions::decode(&shared.settings)?;
         let experts = Experts::new(settings.experts, settings.learning, shared.objects_expected());
         let threshold = if endpoint.is_near() { 1 } else { settings.counter_threshold };
         let counters = Counters::new(settings.counters, threshold, settings.counter_age_us);
         let history = history_evictions(&settings, shared.objects_expected());
         let globals = std::iter::repeat_n(0, settings.experts.len()).collect();
         let remembers = endpoint.is_near() && settings.remembers;
-        let settings = DittoSettings { remembers, ..settings };
+        let settings = DittoOptions { remembers, ..settings };
         Ok(Self {
             settings,
             experts,
@@ -200,9 +197,7 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
             self.tell_extension(core, &object, &access);
         }
         while let Some((slot, accesses)) = self.counters.due(now_us) {
-            let mut batch = Batch::new();
-            batch.fetch_and_add(core.shared.layout.access(slot), accesses.into());
-            core.client.endpoint.post_unawaited(&mut batch);
+            Counters::publish(core, slot, accesses);
         }
         core.client.endpoint.purpose(before);
         self.observe(core, &object, now_us).await
@@ -287,9 +282,7 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
         {
             let _scope = Scope::new(&core.client.endpoint, Purpose::Hotness);
             for (slot, accesses) in self.counters.drain_aged(core.client.about_us()) {
-                let mut batch = Batch::new();
-                batch.fetch_and_add(core.shared.layout.access(slot), accesses.into());
-                core.client.endpoint.post_unawaited(&mut batch);
+                Counters::publish(core, slot, accesses);
             }
         }
         if self.settings.experts.has_globals() {

@@ -143,42 +143,8 @@ impl DittoOptions {
         }
     }
 
-    /// Settings for a pool of so many bytes.
-    pub fn for_capacity(&self, capacity_bytes: u64) -> PoolSettings {
-        self.objects().for_growth(capacity_bytes, 0)
-    }
-}
-
-impl Default for DittoOptions {
-    fn default() -> Self {
-        Self::adaptive(experts::DEFAULT_SET.parse().expect("all of them are policies"))
-    }
-}
-
-/// The choices of a pool, decoded and checked.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DittoSettings {
-    /// The policies that are experts.
-    pub experts: ExpertSet,
-    /// For how many evictions a history entry lasts.
-    pub history: History,
-    /// Accesses that are told at once.
-    pub counter_threshold: u32,
-    /// Objects whose accesses are added up at most.
-    pub counters: usize,
-    /// For how long, in microseconds.
-    pub counter_age_us: u64,
-    /// How experts learn.
-    pub learning: experts::Settings,
-    /// Random buckets that an eviction looks at.
-    pub sample_buckets: usize,
-    /// Whether a client near the pool looks again at what came nearest to being evicted the last
-    /// time.
-    pub remembers: bool,
-}
-
-impl DittoSettings {
-    /// What a pool's settings say.
+    /// The choices that a pool was made with, decoded and checked. What its header does not keep is
+    /// the default.
     pub fn decode(settings: &TableSettings) -> Result<Self, PoolError> {
         let [mut policies, counting, counters, rates, bounds, sampling] = settings.replacement_words(ENGINE_DITTO)?;
         let [history, counter_threshold, batch] = WORD_1.unpack(counting);
@@ -223,7 +189,19 @@ impl DittoSettings {
             learning,
             sample_buckets: sample_buckets as usize,
             remembers: remembers & 1 != 0,
+            ..Self::paper(experts)
         })
+    }
+
+    /// Settings for a pool of so many bytes.
+    pub fn for_capacity(&self, capacity_bytes: u64) -> PoolSettings {
+        self.objects().for_growth(capacity_bytes, 0)
+    }
+}
+
+impl Default for DittoOptions {
+    fn default() -> Self {
+        Self::adaptive(experts::DEFAULT_SET.parse().expect("all of them are policies"))
     }
 }
 
@@ -237,16 +215,16 @@ mod tests {
             let options = DittoOptions::adaptive(names.parse().unwrap());
             for history in [History::Percent(150), History::Objects(1024)] {
                 let settings = DittoOptions { history, ..options.clone() }.for_capacity(8 << 20);
-                let ditto = DittoSettings::decode(&TableSettings::decode(&settings).unwrap()).unwrap();
+                let ditto = DittoOptions::decode(&TableSettings::decode(&settings).unwrap()).unwrap();
                 assert_eq!((ditto.experts, ditto.history), (options.experts, history));
                 assert_eq!((ditto.learning, ditto.counters), (options.learning, 250_000));
             }
             let objects = TableSettings::decode(&options.for_capacity(8 << 20)).unwrap();
             for bad in [31, 1 << 5 | 1] {
                 let bad = TableSettings { replacement: [bad, 0, 0, 0, 0, 0], ..objects.clone() };
-                assert!(DittoSettings::decode(&bad).is_err());
+                assert!(DittoOptions::decode(&bad).is_err());
             }
-            assert!(DittoSettings::decode(&TableSettings { engine: 1, ..objects }).is_err());
+            assert!(DittoOptions::decode(&TableSettings { engine: 1, ..objects }).is_err());
         }
     }
 }

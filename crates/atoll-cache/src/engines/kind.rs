@@ -21,15 +21,12 @@ pub trait EngineKind {
     /// A client of it.
     type Client<E: Endpoint>: Pooled<E, Shared = Self::Shared>;
 
-    /// Settings for a pool of so many bytes, to which so many may be added. `body_bytes_mean` is
-    /// what an object is expected to have with its key, by which the index is sized; `None` leaves
-    /// what the engine expects.
-    fn for_growth(
-        options: &Self::Options,
-        body_bytes_mean: Option<u32>,
-        capacity_bytes: u64,
-        growth_bytes_max: u64,
-    ) -> PoolSettings;
+    /// Where the options have the bytes that an object is expected to have, its header included:
+    /// the index is sized by them.
+    fn object_bytes_mean(options: &mut Self::Options) -> &mut u32;
+
+    /// Settings for a pool of so many bytes, to which so many may be added.
+    fn for_growth(options: &Self::Options, capacity_bytes: u64, growth_bytes_max: u64) -> PoolSettings;
 
     /// A pool whose header was read, and names this engine.
     fn opened(pool: Pool) -> Result<Arc<Self::Shared>, PoolError> {

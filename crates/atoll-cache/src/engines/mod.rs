@@ -21,6 +21,7 @@ use crate::ditto::{DittoKind, DittoOptions};
 use crate::experts::ExpertSet;
 use crate::forge::{ForgeKind, ForgeOptions};
 use crate::pooled::{EnginePool, Pooled};
+use crate::record::HEADER_BYTES;
 use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
 use atoll_fabric::Endpoint;
 use atoll_pool::{Client, Pool, PoolError, PoolSettings, Repaired};
@@ -76,7 +77,9 @@ macro_rules! engines {
                 }
             }
 
-            /// Settings for a pool of so many bytes: see [`EngineKind::for_growth`].
+            /// Settings for a pool of so many bytes, to which so many may be added.
+            /// `body_bytes_mean` is what an object is expected to have with its key; `None` leaves
+            /// what the engine expects.
             pub fn for_growth(
                 &self,
                 body_bytes_mean: Option<u32>,
@@ -85,7 +88,11 @@ macro_rules! engines {
             ) -> PoolSettings {
                 match self {
                     $(Self::$Engine(options) => {
-                        <$Kind>::for_growth(options, body_bytes_mean, capacity_bytes, growth_bytes_max)
+                        let mut options = options.clone();
+                        if let Some(bytes) = body_bytes_mean {
+                            *<$Kind>::object_bytes_mean(&mut options) = bytes.saturating_add(HEADER_BYTES as u32);
+                        }
+                        <$Kind>::for_growth(&options, capacity_bytes, growth_bytes_max)
                     })*
                 }
             }

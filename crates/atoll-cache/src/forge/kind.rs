@@ -1,9 +1,8 @@
-//! What is said of `forge` for whoever lets users choose an engine.
+//! `forge` as one of the engines that users choose from.
 
 use super::settings::ENGINE_FORGE;
 use super::{Forge, ForgeOptions, ForgePool};
 use crate::engines::EngineKind;
-use crate::record::HEADER_BYTES;
 use atoll_fabric::Endpoint;
 use atoll_pool::PoolSettings;
 
@@ -18,16 +17,11 @@ impl EngineKind for ForgeKind {
     type Shared = ForgePool;
     type Client<E: Endpoint> = Forge<E>;
 
-    fn for_growth(
-        options: &ForgeOptions,
-        body_bytes_mean: Option<u32>,
-        capacity_bytes: u64,
-        growth_bytes_max: u64,
-    ) -> PoolSettings {
-        let mut options = options.clone();
-        if let Some(bytes) = body_bytes_mean {
-            options.object_bytes_mean = bytes.saturating_add(HEADER_BYTES as u32);
-        }
+    fn object_bytes_mean(options: &mut ForgeOptions) -> &mut u32 {
+        &mut options.object_bytes_mean
+    }
+
+    fn for_growth(options: &ForgeOptions, capacity_bytes: u64, growth_bytes_max: u64) -> PoolSettings {
         options.for_growth(capacity_bytes, growth_bytes_max)
     }
 }

@@ -58,8 +58,7 @@ async fn one_batch<E: Endpoint>(endpoint: E, rounds: u64) {
         let mut batch = Batch::new();
         let mut tickets = Vec::new();
         for node in 0..NODES {
-            let mut buffer = Buffer::new();
-            buffer.resize(64);
+            let mut buffer = Buffer::sized(64);
             buffer.words_mut().fill(value(node));
             let before = if round == 1 { 0 } else { value(node) - 1000 };
             batch.write(word_of(node, WRITTEN), buffer);
@@ -89,8 +88,7 @@ fn messages<E: Endpoint + 'static>(endpoint: E, client: usize, rounds: u64) -> P
             let mut batch = Batch::new();
             if client == 0 {
                 for node in 0..NODES {
-                    let mut buffer = Buffer::new();
-                    buffer.resize(8 * DATA_WORDS);
+                    let mut buffer = Buffer::sized(8 * DATA_WORDS);
                     buffer.words_mut().fill(round);
                     batch.write(word_of(node, DATA), buffer);
                 }
@@ -103,10 +101,8 @@ fn messages<E: Endpoint + 'static>(endpoint: E, client: usize, rounds: u64) -> P
             }
             for node in 0..NODES {
                 wait_for(&endpoint, word_of(node, 0), round).await;
-                let mut buffer = Buffer::new();
-                buffer.resize(8 * DATA_WORDS);
                 let mut batch = Batch::new();
-                let data = batch.read(word_of(node, DATA), buffer);
+                let data = batch.read(word_of(node, DATA), Buffer::sized(8 * DATA_WORDS));
                 endpoint.post(&mut batch).await.expect("the node is there");
                 assert_eq!(batch.take(data).words(), [round; DATA_WORDS], "node {node}");
             }

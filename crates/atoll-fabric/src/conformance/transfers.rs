@@ -39,8 +39,7 @@ pub(super) fn cases<E: Endpoint + 'static>() -> Vec<Case<E>> {
 
 /// A buffer of `bytes` bytes that depend on `salt`.
 fn patterned(bytes: usize, salt: u64) -> Buffer {
-    let mut buffer = Buffer::new();
-    buffer.resize(bytes);
+    let mut buffer = Buffer::sized(bytes);
     for (index, byte) in buffer.bytes_mut().iter_mut().enumerate() {
         *byte = (salt.wrapping_mul(0x9e37_79b9).wrapping_add(index as u64 * 31) >> 3) as u8;
     }
@@ -48,9 +47,7 @@ fn patterned(bytes: usize, salt: u64) -> Buffer {
 }
 
 fn sized(bytes: usize) -> Buffer {
-    let mut buffer = Buffer::new();
-    buffer.resize(bytes);
-    buffer
+    Buffer::sized(bytes)
 }
 
 /// Words of which one was written are told from words around it.

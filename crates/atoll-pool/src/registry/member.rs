@@ -94,8 +94,7 @@ impl Member {
             let lease = (batch.word(left) & !AT_REST).wrapping_add(u64::from(ROUNDS_PROVING) << ROUNDS_SHIFT);
             let (account, deaths) = (layout.account(slot), layout.deaths());
             let mut batch = Batch::new();
-            let mut origin = Buffer::new();
-            origin.resize(8 * ORIGIN_WORDS);
+            let mut origin = Buffer::sized(8 * ORIGIN_WORDS);
             origin.words_mut().copy_from_slice(&sealed(endpoint.origin(), incarnation.epoch));
             batch.write(account, origin);
             batch.write_word(signal.add(LEASE), lease);

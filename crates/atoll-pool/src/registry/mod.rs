@@ -225,9 +225,7 @@ async fn read_first_places<E: Endpoint>(
     place_bytes: u64,
     count: u64,
 ) -> Result<Buffer, VerbError> {
-    let mut buffer = Buffer::new();
-    buffer.resize((count * place_bytes) as usize);
-    endpoint.read(at(&pool.layout), buffer).await
+    endpoint.read(at(&pool.layout), Buffer::sized((count * place_bytes) as usize)).await
 }
 
 /// All places that were ever taken.
@@ -256,9 +254,7 @@ pub(crate) async fn some_places<E: Endpoint>(
     for ranges in ranges.chunks(atoll_fabric::BATCH_VERBS_MAX) {
         let mut batch = Batch::new();
         for range in ranges {
-            let mut buffer = Buffer::new();
-            buffer.resize(range.len() * SIGNAL_BYTES as usize);
-            batch.read(pool.layout.signal(range.start), buffer);
+            batch.read(pool.layout.signal(range.start), Buffer::sized(range.len() * SIGNAL_BYTES as usize));
         }
         endpoint.post(&mut batch).await?;
         for (nth, range) in ranges.iter().enumerate() {
@@ -271,9 +267,7 @@ pub(crate) async fn some_places<E: Endpoint>(
 
 /// The process of a place's client, as it calls itself, if that is written for this client.
 pub async fn origin<E: Endpoint>(endpoint: &E, pool: &Pool, who: Incarnation) -> Result<Option<Origin>, VerbError> {
-    let mut buffer = Buffer::new();
-    buffer.resize(8 * ORIGIN_WORDS);
-    let account = endpoint.read(pool.layout.account(who.slot), buffer).await?;
+    let account = endpoint.read(pool.layout.account(who.slot), Buffer::sized(8 * ORIGIN_WORDS)).await?;
     Ok(unsealed(account.words(), who.epoch))
 }
 

@@ -189,9 +189,13 @@ pub async fn protected_chunks<E: Endpoint>(
         if of_epoch != epoch || count <= 1 {
             continue;
         }
-        let mut buffer = Buffer::new();
-        buffer.resize(8 * (count.min(PROTECTIONS.into()) as usize - 1));
-        further.push((epoch, batch.read(pool.layout.protections(slot as u32).add(8), buffer)));
+        further.push((
+            epoch,
+            batch.read(
+                pool.layout.protections(slot as u32).add(8),
+                Buffer::sized(8 * (count.min(PROTECTIONS.into()) as usize - 1)),
+            ),
+        ));
         if further.len() == atoll_fabric::BATCH_VERBS_MAX {
             take_further(endpoint, &mut batch, &mut further, &mut chunks).await?;
         }

@@ -330,8 +330,7 @@ impl<E: Endpoint + Messenger> Server<E> {
         self.make_way(CHANGE_VERBS).await?;
         let (layout, mut record) = (self.shared.layout, std::mem::take(&mut self.record));
         record::encode(&mut record, &self.shared.hasher, &Header { version, token, expiry_ms }, key, value);
-        let mut words = Buffer::new();
-        words.resize(super::entry::ENTRY_BYTES as usize);
+        let mut words = Buffer::sized(super::entry::ENTRY_BYTES as usize);
         words.words_mut().copy_from_slice(&Entry::new(hash, version, span).words());
         let written = self.batch.write(layout.record(span), record);
         self.batch.write(layout.entry(entry), words);
