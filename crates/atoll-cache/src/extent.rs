@@ -262,7 +262,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
             let taken = Chunk { state: ChunkState::Extent, ..open };
             let descriptor = layout.descriptor(chunk);
             let mut batch = Batch::new();
-            batch.write_word(descriptor.add(8), bucket.into());
+            batch.write_word(layout.contents(chunk), bucket.into());
             let swap = batch.compare_and_swap(descriptor, open.word(), taken.word());
             self.client.endpoint.post(&mut batch).await?;
             if !batch.swapped(swap) {

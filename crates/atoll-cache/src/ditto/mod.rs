@@ -184,10 +184,10 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
         let now_us = core.client.about_us();
         let before = core.client.endpoint.purpose(Purpose::Hotness);
         let mut batch = Batch::new();
-        let at = core.shared.layout.access(object.slot);
-        batch.write_word(at.add(8), access::last_access_word(now_us, object.hash.mark));
+        let layout = &core.shared.layout;
+        batch.write_word(layout.last_access(object.slot), access::last_access_word(now_us, object.hash.mark));
         if let Some(accesses) = self.counters.count(object.slot, now_us) {
-            batch.fetch_and_add(at, accesses.into());
+            batch.fetch_and_add(layout.access(object.slot), accesses.into());
         }
         core.client.endpoint.post_unawaited(&mut batch);
         if let Some(information) = object.information {
