@@ -13,7 +13,7 @@ use crate::CacheError;
 use crate::extent::ExtentIo;
 use crate::record::{Header, LargeBody};
 use atoll_fabric::{Buffer, Endpoint};
-use atoll_pool::chunks::{CHUNK_STATES, Descriptor};
+use atoll_pool::chunks::Descriptor;
 use atoll_pool::registry::Roll;
 use atoll_pool::{ChunkId, ChunkState, Client, chunks, read_word, registry};
 use std::collections::HashMap;
@@ -32,7 +32,7 @@ pub struct Audit {
     pub body_bytes: u64,
     /// Chunks in each state: free, open, queued (or in use), leaving, extent, bound; retired,
     /// discarding, discarded.
-    pub chunks: [u64; CHUNK_STATES],
+    pub chunks: [u64; ChunkState::ALL.len()],
     /// Whether the counts of objects and free chunks may be off by a few: a client has died since
     /// everything was counted, and no client has been alone since.
     pub counts_estimated: bool,

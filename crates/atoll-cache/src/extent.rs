@@ -189,9 +189,8 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         }
         let mut words = Vec::with_capacity(bodies);
         for list in &listed {
-            let mut buffer = Buffer::new();
-            buffer.resize(8 * (bodies - words.len()).min(layout.chunk_bytes as usize / 8));
-            let buffer = self.client.endpoint.read(layout.chunk(list.chunk), buffer).await?;
+            let into = Buffer::sized(8 * (bodies - words.len()).min(layout.chunk_bytes as usize / 8));
+            let buffer = self.client.endpoint.read(layout.chunk(list.chunk), into).await?;
             words.extend_from_slice(buffer.words());
         }
         Ok(self.listed(&words).await?.map(|body| Extents { body, lists: listed }))
@@ -263,7 +262,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
             let taken = Chunk { state: ChunkState::Extent, ..open };
             let descriptor = layout.descriptor(chunk);
             let mut batch = Batch::new();
-            batch.write_word(descriptor.add(8), bucket.into());
+            batch.write_word(layout.contents(chunk), bucket.into());
             let swap = batch.compare_and_swap(descriptor, open.word(), taken.word());
             self.client.endpoint.post(&mut batch).await?;
             if !batch.swapped(swap) {
@@ -288,8 +287,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
             body = batch.take(written);
         }
         for (list, extents) in extents.lists.iter().zip(extents.body.chunks(chunk_bytes / 8)) {
-            let mut buffer = Buffer::new();
-            buffer.resize(8 * extents.len());
+            let mut buffer = Buffer::sized(8 * extents.len());
             buffer.words_mut().iter_mut().zip(extents).for_each(|(word, extent)| *word = extent.word());
             let mut batch = Batch::new();
             batch.write(layout.chunk(list.chunk), buffer);

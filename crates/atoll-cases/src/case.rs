@@ -11,7 +11,7 @@ use atoll_cache::{Cache, CacheError, Engine, EnginePool, Lasting, Pooled};
 use atoll_fabric::{Address, Endpoint, Kind, RegionAttributes};
 use atoll_pool::PoolSettings;
 use atoll_pool::clock::SKEW_MS;
-use atoll_pool::nodes::MEMBER_HEADER_BYTES;
+use atoll_pool::layout::MEMBER_HEADER_BYTES;
 use atoll_sim::history::{Checked, Evictions};
 use atoll_sim::sim::region;
 use atoll_sim::{Control, Distance, History, Random, Sim, SimOptions, Strategy};

@@ -257,10 +257,8 @@ impl<S: Subject> Turmoil<S> {
         let control = sim.control();
         let layout = pool.pool().layout.clone();
         let places = pool.pool().settings.clients_max;
-        let signals = (0..places).map(|place| layout.signal(place));
-        signals.for_each(|signal| {
-            [signal, signal.add(registry::LEASE)].into_iter().for_each(|word| control.watch_word(word))
-        });
+        let words = (0..places).flat_map(|place| [layout.signal(place), layout.lease(place)]);
+        words.for_each(|word| control.watch_word(word));
         let attendant = self.case.subject.attendant(&pool);
         let attend = |present: &Rc<()>| attendant.iter().for_each(|attend| attend(sim, Rc::downgrade(present)));
         let history = Rc::new(timed_history::<S>(sim.control(), &pool));
@@ -326,8 +324,9 @@ impl<S: Subject> Stage<S> {
         engine.client().set_times(self.turmoil.times);
         engine.client().set_reach(self.turmoil.reach);
         self.turmoil.case.subject.prepare(&mut engine, self.turmoil.case.hole.filter(|_| hole));
-        let signal = pool.pool().layout.signal(engine.client().me().slot);
-        self.leases.borrow_mut().insert(engine.client().endpoint.identity(), [signal, signal.add(registry::LEASE)]);
+        let (layout, slot) = (&pool.pool().layout, engine.client().me().slot);
+        let words = [layout.signal(slot), layout.lease(slot)];
+        self.leases.borrow_mut().insert(engine.client().endpoint.identity(), words);
         Ok(Tallied { cache: Cache::new(Lasting::new(engine)), tally: self.tally.clone(), has_left: false })
     }
 

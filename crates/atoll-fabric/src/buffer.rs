@@ -27,6 +27,14 @@ impl Buffer {
         Self { words: Vec::new(), start: 0, bytes: 0 }
     }
 
+    /// A buffer of `bytes` zero bytes.
+    #[inline]
+    pub fn sized(bytes: usize) -> Self {
+        let mut buffer = Self::new();
+        buffer.resize(bytes);
+        buffer
+    }
+
     /// Makes the window the first `bytes`. New memory is zero; otherwise contents are those of an
     /// earlier use.
     #[inline]

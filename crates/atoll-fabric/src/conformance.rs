@@ -10,6 +10,7 @@
 //! | `litmus` | several clients: atomicity, the order of messages, flushes |
 //! | `store_buffering` | two clients: a mark that is made is seen by what is in order behind it |
 //! | `fenced_verbs` | two clients: a verb with the fence flag is behind all earlier ones of its batch |
+//! | `race` | no case: rounds of two clients that race, for the two above |
 //! | `nodes` | several memory nodes: each keeps its own order |
 //! | `fences` | a client that was shut out changes nothing |
 //! | `exports` | for fabrics whose compute nodes export regions: found, reached, gone with their owner |
@@ -26,6 +27,7 @@ pub mod late;
 mod litmus;
 mod messages;
 mod nodes;
+mod race;
 mod store_buffering;
 mod transfers;
 mod unknown;
@@ -52,6 +54,23 @@ pub struct Case<E> {
     pub play: fn(E, usize, u64) -> Play,
     /// Looks at the region once all clients have ended.
     pub verify: fn(E, u64) -> Play,
+}
+
+impl<E: 'static> Case<E> {
+    /// Clients of one memory node, with nothing to look at afterwards.
+    fn new(name: &'static str, clients: usize, play: fn(E, usize, u64) -> Play) -> Self {
+        Self { name, clients, nodes: 1, play, verify: |_, _| Box::pin(async {}) }
+    }
+
+    /// The same over so many memory nodes.
+    fn over(self, nodes: u8) -> Self {
+        Self { nodes, ..self }
+    }
+
+    /// The same with a look at the region afterwards.
+    fn verified(self, verify: fn(E, u64) -> Play) -> Self {
+        Self { verify, ..self }
+    }
 }
 
 /// A fabric as the suite needs it.
@@ -151,9 +170,4 @@ async fn wait_for<E: Endpoint>(endpoint: &E, at: Address, least: u64) -> u64 {
         }
         endpoint.pause(100).await;
     }
-}
-
-/// Nothing to look at afterwards.
-fn nothing<E: 'static>(_: E, _: u64) -> Play {
-    Box::pin(async {})
 }

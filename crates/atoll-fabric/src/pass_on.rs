@@ -28,213 +28,114 @@
 macro_rules! pass_on {
     ($inner:tt: $($method:ident)*) => { $($crate::pass_on!(@ $inner $method);)* };
     (@ $inner:tt post) => {
-        #[inline(always)]
-        fn post(&self, batch: &mut $crate::Batch) -> impl Future<Output = Result<(), $crate::VerbError>> {
-            self.$inner.post(batch)
-        }
+        $crate::pass_on!(= $inner post(batch: &mut $crate::Batch) -> impl Future<Output = Result<(), $crate::VerbError>>);
     };
     (@ $inner:tt read) => {
-        #[inline(always)]
-        fn read(&self, at: $crate::Address, into: $crate::Buffer) -> impl Future<Output = Result<$crate::Buffer, $crate::VerbError>> {
-            self.$inner.read(at, into)
-        }
+        $crate::pass_on!(= $inner read(at: $crate::Address, into: $crate::Buffer) -> impl Future<Output = Result<$crate::Buffer, $crate::VerbError>>);
     };
     (@ $inner:tt post_unawaited) => {
-        #[inline(always)]
-        fn post_unawaited(&self, batch: &mut $crate::Batch) {
-            self.$inner.post_unawaited(batch)
-        }
+        $crate::pass_on!(= $inner post_unawaited(batch: &mut $crate::Batch) -> ());
     };
     (@ $inner:tt flush) => {
-        #[inline(always)]
-        fn flush(&self) -> impl Future<Output = Result<(), $crate::VerbError>> {
-            self.$inner.flush()
-        }
+        $crate::pass_on!(= $inner flush() -> impl Future<Output = Result<(), $crate::VerbError>>);
     };
     (@ $inner:tt expect) => {
-        #[inline(always)]
-        fn expect(&self, at: $crate::Address, bytes: u64, intent: $crate::Intent) -> bool {
-            self.$inner.expect(at, bytes, intent)
-        }
+        $crate::pass_on!(= $inner expect(at: $crate::Address, bytes: u64, intent: $crate::Intent) -> bool);
     };
     (@ $inner:tt purpose) => {
-        #[inline(always)]
-        fn purpose(&self, purpose: $crate::Purpose) -> $crate::Purpose {
-            self.$inner.purpose(purpose)
-        }
+        $crate::pass_on!(= $inner purpose(purpose: $crate::Purpose) -> $crate::Purpose);
     };
     (@ $inner:tt reach) => {
-        #[inline(always)]
-        fn reach(&self, node: u8) -> impl Future<Output = Result<(), $crate::VerbError>> {
-            self.$inner.reach(node)
-        }
+        $crate::pass_on!(= $inner reach(node: u8) -> impl Future<Output = Result<(), $crate::VerbError>>);
     };
     (@ $inner:tt export) => {
-        #[inline(always)]
-        fn export(&self, wanted: $crate::RegionAttributes) -> Result<$crate::Address, $crate::FabricError> {
-            self.$inner.export(wanted)
-        }
+        $crate::pass_on!(= $inner export(wanted: $crate::RegionAttributes) -> Result<$crate::Address, $crate::FabricError>);
     };
     (@ $inner:tt reach_export) => {
-        #[inline(always)]
-        fn reach_export(&self, at: $crate::Address) -> Result<$crate::RegionAttributes, $crate::VerbError> {
-            self.$inner.reach_export(at)
-        }
+        $crate::pass_on!(= $inner reach_export(at: $crate::Address) -> Result<$crate::RegionAttributes, $crate::VerbError>);
     };
     (@ $inner:tt provide) => {
-        #[inline(always)]
-        fn provide(&self, at: $crate::Address, bytes: u64) -> impl Future<Output = Result<bool, $crate::VerbError>> {
-            self.$inner.provide(at, bytes)
-        }
+        $crate::pass_on!(= $inner provide(at: $crate::Address, bytes: u64) -> impl Future<Output = Result<bool, $crate::VerbError>>);
     };
     (@ $inner:tt discard) => {
-        #[inline(always)]
-        fn discard(&self, at: $crate::Address, bytes: u64) -> impl Future<Output = Result<u64, $crate::VerbError>> {
-            self.$inner.discard(at, bytes)
-        }
+        $crate::pass_on!(= $inner discard(at: $crate::Address, bytes: u64) -> impl Future<Output = Result<u64, $crate::VerbError>>);
     };
     (@ $inner:tt region_attributes) => {
-        #[inline(always)]
-        fn region_attributes(&self, node: u8) -> Option<$crate::RegionAttributes> {
-            self.$inner.region_attributes(node)
-        }
+        $crate::pass_on!(= $inner region_attributes(node: u8) -> Option<$crate::RegionAttributes>);
     };
     (@ $inner:tt region_bytes) => {
-        #[inline(always)]
-        fn region_bytes(&self, node: u8) -> Option<u64> {
-            self.$inner.region_bytes(node)
-        }
+        $crate::pass_on!(= $inner region_bytes(node: u8) -> Option<u64>);
     };
     (@ $inner:tt provided) => {
-        #[inline(always)]
-        fn provided(&self, node: u8) -> u64 {
-            self.$inner.provided(node)
-        }
+        $crate::pass_on!(= $inner provided(node: u8) -> u64);
     };
     (@ $inner:tt note_provided) => {
-        #[inline(always)]
-        fn note_provided(&self, node: u8, bytes: u64) {
-            self.$inner.note_provided(node, bytes)
-        }
+        $crate::pass_on!(= $inner note_provided(node: u8, bytes: u64) -> ());
     };
     (@ $inner:tt charge) => {
-        #[inline(always)]
-        fn charge(&self, ns: u64) {
-            self.$inner.charge(ns)
-        }
+        $crate::pass_on!(= $inner charge(ns: u64) -> ());
     };
     (@ $inner:tt wait) => {
-        #[inline(always)]
-        fn wait(&self) {
-            self.$inner.wait()
-        }
+        $crate::pass_on!(= $inner wait() -> ());
     };
     (@ $inner:tt pause) => {
-        #[inline(always)]
-        fn pause(&self, ns: u64) -> impl Future<Output = ()> {
-            self.$inner.pause(ns)
-        }
+        $crate::pass_on!(= $inner pause(ns: u64) -> impl Future<Output = ()>);
     };
     (@ $inner:tt now_ns) => {
-        #[inline(always)]
-        fn now_ns(&self) -> u64 {
-            self.$inner.now_ns()
-        }
+        $crate::pass_on!(= $inner now_ns() -> u64);
     };
     (@ $inner:tt unix_ms) => {
-        #[inline(always)]
-        fn unix_ms(&self) -> u64 {
-            self.$inner.unix_ms()
-        }
+        $crate::pass_on!(= $inner unix_ms() -> u64);
     };
     (@ $inner:tt agent_ms) => {
-        #[inline(always)]
-        fn agent_ms(&self) -> Option<u64> {
-            self.$inner.agent_ms()
-        }
+        $crate::pass_on!(= $inner agent_ms() -> Option<u64>);
     };
     (@ $inner:tt boot) => {
-        #[inline(always)]
-        fn boot(&self) -> Option<u64> {
-            self.$inner.boot()
-        }
+        $crate::pass_on!(= $inner boot() -> Option<u64>);
     };
     (@ $inner:tt random) => {
-        #[inline(always)]
-        fn random(&self) -> u64 {
-            self.$inner.random()
-        }
+        $crate::pass_on!(= $inner random() -> u64);
     };
     (@ $inner:tt limits) => {
-        #[inline(always)]
-        fn limits(&self) -> $crate::Limits {
-            self.$inner.limits()
-        }
+        $crate::pass_on!(= $inner limits() -> $crate::Limits);
     };
     (@ $inner:tt is_near) => {
-        #[inline(always)]
-        fn is_near(&self) -> bool {
-            self.$inner.is_near()
-        }
+        $crate::pass_on!(= $inner is_near() -> bool);
     };
     (@ $inner:tt identity) => {
-        #[inline(always)]
-        fn identity(&self) -> $crate::Identity {
-            self.$inner.identity()
-        }
+        $crate::pass_on!(= $inner identity() -> $crate::Identity);
     };
     (@ $inner:tt origin) => {
-        #[inline(always)]
-        fn origin(&self) -> $crate::Origin {
-            self.$inner.origin()
-        }
+        $crate::pass_on!(= $inner origin() -> $crate::Origin);
     };
     (@ $inner:tt is_dead) => {
-        #[inline(always)]
-        fn is_dead(&self, who: $crate::Identity) -> impl Future<Output = Result<bool, $crate::VerbError>> {
-            self.$inner.is_dead(who)
-        }
+        $crate::pass_on!(= $inner is_dead(who: $crate::Identity) -> impl Future<Output = Result<bool, $crate::VerbError>>);
     };
     (@ $inner:tt shut_out) => {
-        #[inline(always)]
-        fn shut_out(&self, who: $crate::Identity) -> impl Future<Output = Result<bool, $crate::VerbError>> {
-            self.$inner.shut_out(who)
-        }
+        $crate::pass_on!(= $inner shut_out(who: $crate::Identity) -> impl Future<Output = Result<bool, $crate::VerbError>>);
     };
     (@ $inner:tt fabric) => {
-        #[inline(always)]
-        fn fabric(&self) -> &'static str {
-            self.$inner.fabric()
-        }
+        $crate::pass_on!(= $inner fabric() -> &'static str);
     };
     (@ $inner:tt mailbox) => {
-        #[inline(always)]
-        fn mailbox(&self) -> $crate::Mailbox {
-            self.$inner.mailbox()
-        }
+        $crate::pass_on!(= $inner mailbox() -> $crate::Mailbox);
     };
     (@ $inner:tt sign) => {
-        #[inline(always)]
-        fn sign(&self, sender: $crate::Sender) {
-            self.$inner.sign(sender)
-        }
+        $crate::pass_on!(= $inner sign(sender: $crate::Sender) -> ());
     };
     (@ $inner:tt send) => {
-        #[inline(always)]
-        fn send(&self, to: $crate::Mailbox, bytes: &[u8]) -> Result<(), $crate::MessageError> {
-            self.$inner.send(to, bytes)
-        }
+        $crate::pass_on!(= $inner send(to: $crate::Mailbox, bytes: &[u8]) -> Result<(), $crate::MessageError>);
     };
     (@ $inner:tt receive) => {
-        #[inline(always)]
-        fn receive(&self) -> impl Future<Output = $crate::Message> {
-            self.$inner.receive()
-        }
+        $crate::pass_on!(= $inner receive() -> impl Future<Output = $crate::Message>);
     };
     (@ $inner:tt receive_within) => {
+        $crate::pass_on!(= $inner receive_within(ns: u64) -> impl Future<Output = Option<$crate::Message>>);
+    };
+    (= $inner:tt $method:ident($($argument:ident: $Argument:ty),*) -> $Result:ty) => {
         #[inline(always)]
-        fn receive_within(&self, ns: u64) -> impl Future<Output = Option<$crate::Message>> {
-            self.$inner.receive_within(ns)
+        fn $method(&self, $($argument: $Argument),*) -> $Result {
+            self.$inner.$method($($argument),*)
         }
     };
 }

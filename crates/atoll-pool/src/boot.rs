@@ -33,17 +33,16 @@
 //!
 //! Who joins takes a place before it counts: either the look sees the place or the swap fails.
 
-use crate::nodes::MEMBER_HEADER_BYTES;
+use crate::header::BOOT_UNKNOWN;
+use crate::layout::MEMBER_HEADER_BYTES;
 use crate::provision::Provided;
-use crate::{Layout, PlaceState, Pool, PoolError, clock, header, layout, nodes, read_word, registry};
+use crate::words::{self, read_word};
+use crate::{Layout, PlaceState, Pool, PoolError, clock, header, layout, nodes, registry};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
 
 const CLOSED: u64 = 1;
 /// Bytes that one WRITE makes zero.
 const ZEROES_BYTES: u64 = 1 << 20;
-
-/// The boot id of a pool whose maker could not read one.
-pub(crate) const UNKNOWN: u64 = 0;
 
 /// What an opener does with a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +62,7 @@ pub enum Verdict {
 /// What an opener that reads the boot id `mine` does with a region whose boot id is `found`: a row
 /// of the table above. `is_shared` says that another process has the region open.
 pub fn judge(found: u64, mine: Option<u64>, is_volatile: bool, is_shared: bool, is_closed: bool) -> Verdict {
-    let known = mine.filter(|_| found != UNKNOWN);
+    let known = mine.filter(|_| found != BOOT_UNKNOWN);
     match (known, is_volatile || is_shared, is_closed) {
         (Some(mine), ..) if mine == found => Verdict::GoesOn,
         (None, true, _) => Verdict::GoesOn,
@@ -118,7 +117,7 @@ pub async fn settle<E: Endpoint>(
     }
     endpoint.post(&mut batch).await?;
     let mut batch = Batch::new();
-    batch.write_word(header::BOOT, mine.unwrap_or(UNKNOWN));
+    batch.write_word(header::BOOT, mine.unwrap_or(BOOT_UNKNOWN));
     endpoint.post(&mut batch).await?;
     Ok(verdict == Verdict::MadeAnew)
 }
@@ -143,8 +142,7 @@ async fn clear_span<E: Endpoint>(endpoint: &E, mut at: Address, end: u64) -> Res
         if !endpoint.provide(at, bytes).await? {
             return Err(VerbError::NoMemory { node: at.node() });
         }
-        let mut zeroes = Buffer::new();
-        zeroes.resize(bytes as usize);
+        let mut zeroes = Buffer::sized(bytes as usize);
         zeroes.words_mut().fill(0);
         let mut batch = Batch::new();
         batch.write(at, zeroes);
@@ -181,10 +179,7 @@ pub async fn closing<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<Option<u6
 
 /// Says that the pool is closed, if nobody has joined since [`closing`] gave `word`; whether it is.
 pub async fn close<E: Endpoint>(endpoint: &E, layout: &Layout, word: u64) -> Result<bool, VerbError> {
-    let mut batch = Batch::new();
-    let swap = batch.compare_and_swap(layout.closing(), word, word | CLOSED);
-    endpoint.post(&mut batch).await?;
-    Ok(batch.swapped(swap))
+    words::swap(endpoint, layout.closing(), word, word | CLOSED).await
 }
 
 #[cfg(test)]
@@ -210,8 +205,8 @@ mod tests {
         let ids = [
             ("equal", 7, Some(7)),
             ("unknown", 7, None),
-            ("unknown", UNKNOWN, Some(7)),
-            ("unknown", UNKNOWN, None),
+            ("unknown", BOOT_UNKNOWN, Some(7)),
+            ("unknown", BOOT_UNKNOWN, None),
             ("different", 7, Some(8)),
         ];
         for (which, found, mine) in ids {

@@ -15,15 +15,15 @@
 //!   place: a verb of it may still land.
 //! - Between two rounds a client makes at most [`Client::operations_per_round`] operations.
 
-use crate::chunks::{self, Descriptor};
+use crate::chunks::{self, Descriptor, FreeCount, Wanted};
 use crate::gate::Gate;
 use crate::in_flight::{Entry, InFlight};
 use crate::loan::{Lender, Loan};
 use crate::nodes::{self, Claim};
-use crate::registry::{self, Member, Neighbours, Reach, Times, Watch};
-use crate::repair::Repaired;
+use crate::registry::{self, Member, Neighbours, Observer, Reach, Times, Watch};
 use crate::retirement::{self, Retirement};
-use crate::{Chunk, ChunkId, Incarnation, Pool, PoolClock, PoolError};
+use crate::upkeep::{Repaired, Upkeep};
+use crate::{Chunk, ChunkId, ChunkState, Incarnation, Pool, PoolClock, PoolError};
 use atoll_fabric::purpose::Scope;
 use atoll_fabric::{Batch, Endpoint, Purpose, VerbError};
 use std::cell::{Cell, RefCell};
@@ -69,20 +69,6 @@ pub struct Client<E: Endpoint> {
     in_flight: InFlight,
     /// One operation at a time makes a round.
     pub(crate) round: Lender<()>,
-}
-
-/// What a client counts of its upkeep.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Upkeep {
-    /// Clocks of its own that it refused: its host's wall clock came to be a second off the pool's
-    /// time, or more.
-    pub clocks_refused: u64,
-    /// Clients that it found dead and shut out.
-    pub clients_fenced: u64,
-    /// Times that it looked for what dead clients had held.
-    pub repairs: u64,
-    /// Chunks that it got back from dead clients.
-    pub chunks_repaired: u64,
 }
 
 impl<E: Endpoint> Client<E> {
@@ -175,6 +161,14 @@ impl<E: Endpoint> Client<E> {
         let mut upkeep = self.upkeep.get();
         count(&mut upkeep);
         self.upkeep.set(upkeep);
+    }
+
+    /// This client, as far as it watches the others.
+    ///
+    /// # Panics
+    /// If it has left, or is an auditor.
+    pub fn observer(&self) -> Observer<'_, Gate<E>> {
+        Observer { endpoint: &self.endpoint, pool: &self.pool, me: self.me(), in_flight: &self.in_flight }
     }
 
     // Operations.
@@ -468,6 +462,17 @@ impl<E: Endpoint> Client<E> {
         Ok(descriptors)
     }
 
+    /// Allocates a free chunk, which this client owns as Open: see
+    /// [`chunks::allocate`](crate::chunks::allocate). Gives its number and generation.
+    pub fn allocate(
+        &self,
+        count: FreeCount,
+        kept: u64,
+    ) -> impl Future<Output = Result<Option<(ChunkId, u32)>, VerbError>> {
+        let wanted = Wanted { owner: self.me(), state: ChunkState::Open, count, kept };
+        chunks::allocate(&self.endpoint, &self.pool.layout, wanted)
+    }
+
     /// Frees a chunk that this client owns as `owned`. If another client has changed the word, this
     /// client is shut out.
     pub async fn free_own(&self, chunk: ChunkId, owned: Chunk) -> Result<(), VerbError> {
@@ -562,7 +567,7 @@ impl<E: Endpoint> Client<E> {
     pub async fn discard_retired(&self, most: usize) -> Result<u64, VerbError> {
         // Another operation of this client is at it.
         let Some(mut retirement) = self.retirement.lend() else { return Ok(1) };
-        let gone_on = retirement.go_on(self, most).await;
+        let gone_on = retirement.go_on(&self.observer(), most).await;
         self.out_of_use.set(retirement.out_of_use(self.pool.layout.chunks()));
         gone_on.inspect_err(|error| self.note_failure(error)).map(|()| retirement.left() as u64)
     }

@@ -40,7 +40,8 @@
 //! monotone clock. Hence, once an object has expired for one client, an operation that any client
 //! begins [`SKEW_MS`] later finds it expired.
 
-use crate::{Layout, read_word};
+use crate::Layout;
+use crate::words::{self, read_word};
 use atoll_fabric::{Batch, Endpoint, VerbError};
 
 /// How long a client judges by the same value.
@@ -123,13 +124,8 @@ impl PoolClock {
         };
         // Reckoned before the look: what is swapped in is no later than now.
         let reckoned_ms = reckoning.ms(endpoint);
-        let mut word = read_word(endpoint, layout.clock()).await?;
-        while word < reckoned_ms {
-            let mut batch = Batch::new();
-            let swap = batch.compare_and_swap(layout.clock(), word, reckoned_ms);
-            endpoint.post(&mut batch).await?;
-            word = if batch.swapped(swap) { reckoned_ms } else { batch.word(swap) };
-        }
+        let later = |word: u64| (word < reckoned_ms).then_some(reckoned_ms);
+        let word = words::change(endpoint, layout.clock(), later).await?;
         // A damaged word may have gone back.
         self.known_ms = self.known_ms.max(word);
         let is_outlier =

@@ -1,4 +1,4 @@
-//! The settings on which all processes agree, at the start of the region.
+//! The header at the start of the home's region: how a pool is made, and how it is opened.
 //!
 //! ```text
 //! word  0  magic "ATOLLPL" + format version (one byte)
@@ -19,243 +19,12 @@
 //! only when it is whole. What is read is trusted only after the checksum and every bound have been
 //! checked.
 
-use crate::layout::EngineArea;
-use crate::{Layout, Pool, boot, clock, nodes, provision};
+use crate::error::FORMAT_VERSION;
+use crate::{EngineArea, Layout, Pool, PoolError, PoolSettings, clock, nodes, provision};
 use atoll_fabric::{Address, Batch, Buffer, Domain, Endpoint, VerbError};
 
-/// The format that this version reads and writes.
-pub const FORMAT_VERSION: u8 = 10;
 const MAGIC: u64 = u64::from_le_bytes(*b"ATOLLPL\0") | (FORMAT_VERSION as u64) << 56;
 const WORDS: usize = 32;
-
-/// Smallest and largest chunk in bytes; a power of two.
-pub const CHUNK_BYTES: std::ops::RangeInclusive<u32> = 256..=(64 << 10);
-/// Most clients of a pool.
-pub const CLIENTS_MAX: u32 = 4000;
-/// Most objects of a group: an object's number in its group has 12 bits.
-pub const GROUP_OBJECTS_MAX: u32 = 4095;
-/// Largest memory node: 4 TiB.
-pub const CAPACITY_BYTES_MAX: u64 = 4 << 40;
-/// Most memory nodes of a pool.
-pub const NODES_MAX: u32 = 64;
-/// Most memory nodes of a pool that may grow, if nothing else is said.
-pub const NODES_MAX_DEFAULT: u32 = 16;
-
-/// Why a region is no pool, or cannot become one.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PoolError {
-    /// The region was never formatted, or not to its end.
-    #[error("the region holds no pool: make one with `atoll pool create`")]
-    NotAPool,
-    /// Another version of Atoll formatted it.
-    #[error("the pool has format {found}, this version reads {FORMAT_VERSION}: remove the pool and create it anew")]
-    Version {
-        /// The format found.
-        found: u8,
-    },
-    /// The header is not what its checksum says, or not possible.
-    #[error("the pool's header is damaged ({what}): remove the pool and create it anew")]
-    Damaged {
-        /// What is wrong.
-        what: &'static str,
-    },
-    /// The settings are not possible.
-    #[error("{what} is {found}: choose {wanted}")]
-    Setting {
-        /// Which one.
-        what: &'static str,
-        /// Its value.
-        found: u64,
-        /// What is possible.
-        wanted: String,
-    },
-    /// Another engine's pool.
-    #[error("the pool was made for engine {found}, not {wanted}")]
-    Engine {
-        /// The engine in the header.
-        found: u64,
-        /// The engine that wants to use it.
-        wanted: u64,
-    },
-    /// An engine's pool that this version does not know.
-    #[error(
-        "the pool was made for engine {found}, which this version does not have: open it with the version that made it, or remove the pool and create it anew"
-    )]
-    UnknownEngine {
-        /// The engine in the header.
-        found: u64,
-    },
-    /// All places of the registry are taken.
-    #[error("the pool has its {clients_max} clients: end one, or create the pool anew with more (--clients-max)")]
-    Full {
-        /// Places in the registry.
-        clients_max: u32,
-    },
-    /// A memory node's region is not the one that the pool has.
-    #[error("the region of memory node {node} {what}: put the right one back, or remove the pool and create it anew")]
-    Member {
-        /// The node.
-        node: u8,
-        /// What the region is instead.
-        what: String,
-    },
-    /// The region belongs to a pool whose home is another one.
-    #[error("this is memory node {node} of a pool, not its home: open the pool by the name that it was created with")]
-    NotTheHome {
-        /// The node's number.
-        node: u64,
-    },
-    /// Nothing more can be added.
-    #[error("the pool cannot grow by {wanted_bytes} bytes: {why}")]
-    Growth {
-        /// What was wanted.
-        wanted_bytes: u64,
-        /// What is in the way, and what to do.
-        why: String,
-    },
-    /// This process and those that have the pool open do not agree on the boot of the host.
-    #[error(
-        "this process reads another boot id than the pool has, but {proof}, so that the host was not restarted: let this process read the host's /proc/sys/kernel/random/boot_id (it has a /proc of its own), or remove the pool"
-    )]
-    OtherBoot {
-        /// Why it cannot be another boot.
-        proof: &'static str,
-    },
-    /// Whether the pool's file went through a crash of the host cannot be told.
-    #[error(
-        "the pool's file was not closed, and whether the host went down since cannot be told without its boot id: let this process read /proc/sys/kernel/random/boot_id (mount /proc), or remove the pool"
-    )]
-    UnknownBoot,
-    /// The pool's clients change its words by the atomics of another agent.
-    #[error(
-        "the pool was made where atomics are of domain {found}, and this fabric's are of the {mine:?}, which do not exclude each other: open the pool by the fabric that it was made on"
-    )]
-    Domain {
-        /// The number of the domain in the header.
-        found: u64,
-        /// The domain of the endpoint that opens it.
-        mine: Domain,
-    },
-    /// The fabric failed.
-    #[error(transparent)]
-    Verb(#[from] VerbError),
-}
-
-/// What all processes agree on, fixed when the pool is made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PoolSettings {
-    /// Bytes of all regions that the pool is made with: the hard limit of everything in it until
-    /// memory nodes are added.
-    pub capacity_bytes: u64,
-    /// Memory nodes that the pool is made with; the engine's index is spread over them.
-    pub nodes: u32,
-    /// Most memory nodes that there may ever be.
-    pub nodes_max: u32,
-    /// Of the capacity, bytes of each node but the home. 0 with one node.
-    pub member_bytes: u64,
-    /// Bytes that nodes may add at most; index, rings and tables are made for them.
-    pub growth_bytes_max: u64,
-    /// Bytes of a chunk, which holds a group of objects; a power of two.
-    pub chunk_bytes: u32,
-    /// Most clients (threads) at a time.
-    pub clients_max: u32,
-    /// Most objects, for experiments that count objects instead of bytes; 0 for no limit.
-    pub objects_max: u64,
-    /// Most objects of one group.
-    pub group_objects_max: u32,
-    /// Which engine the pool is for.
-    pub engine: u64,
-    /// What that engine's clients agree on.
-    pub engine_settings: [u64; 8],
-    /// Seed of the key hash, so that nobody outside can choose keys that collide.
-    pub hash_seed: u64,
-}
-
-impl PoolSettings {
-    /// The defaults for a capacity: chunks of 1/2048 of it between 4 and 32 KiB, 64 clients or an
-    /// eighth of the chunks.
-    pub fn for_capacity(capacity_bytes: u64) -> Self {
-        let chunk_bytes = (capacity_bytes / 2048).clamp(4 << 10, 32 << 10) as u32;
-        let chunk_bytes = 1 << (31 - chunk_bytes.leading_zeros());
-        Self {
-            capacity_bytes: capacity_bytes / 8 * 8,
-            nodes: 1,
-            nodes_max: 1,
-            member_bytes: 0,
-            growth_bytes_max: 0,
-            chunk_bytes,
-            clients_max: (capacity_bytes / u64::from(chunk_bytes) / 8).clamp(2, 64) as u32,
-            objects_max: 0,
-            group_objects_max: chunk_bytes / 64,
-            engine: 0,
-            engine_settings: [0; 8],
-            hash_seed: 0,
-        }
-    }
-
-    /// The same capacity over so many memory nodes of equal size.
-    pub fn spread(self, nodes: u32) -> Self {
-        let member_bytes = if nodes > 1 { self.capacity_bytes / u64::from(nodes) / 8 * 8 } else { 0 };
-        Self { nodes, nodes_max: self.nodes_max.max(nodes), member_bytes, ..self }
-    }
-
-    /// The same, made so that nodes with up to so many bytes can be added.
-    pub fn growing(self, growth_bytes_max: u64) -> Self {
-        let growing = growth_bytes_max > 0;
-        let nodes_max =
-            if growing { self.nodes_max.max(self.nodes + 1).max(NODES_MAX_DEFAULT) } else { self.nodes_max };
-        Self { growth_bytes_max, nodes_max, ..self }
-    }
-
-    /// Bytes of the home's region.
-    pub fn home_bytes(&self) -> u64 {
-        self.capacity_bytes.saturating_sub(u64::from(self.nodes.saturating_sub(1)).saturating_mul(self.member_bytes))
-    }
-
-    /// Checks every bound; the layout checks that it all fits.
-    pub fn check(&self) -> Result<(), PoolError> {
-        let bad = |what, found: u64, wanted: String| Err(PoolError::Setting { what, found, wanted });
-        if !CHUNK_BYTES.contains(&self.chunk_bytes) || !self.chunk_bytes.is_power_of_two() {
-            let wanted = format!("a power of two from {} to {}", CHUNK_BYTES.start(), CHUNK_BYTES.end());
-            return bad("the chunk size", self.chunk_bytes.into(), wanted);
-        }
-        if !(1..=CLIENTS_MAX).contains(&self.clients_max) {
-            return bad("the number of clients", self.clients_max.into(), format!("1 to {CLIENTS_MAX}"));
-        }
-        // Every process keeps a counter for every object that could be: no more of them than
-        // records of a unit each.
-        let group_objects_max = GROUP_OBJECTS_MAX.min(self.chunk_bytes / 16);
-        if !(1..=group_objects_max).contains(&self.group_objects_max) {
-            return bad("the objects of a group", self.group_objects_max.into(), format!("1 to {group_objects_max}"));
-        }
-        if !(1..=NODES_MAX).contains(&self.nodes_max) {
-            return bad("the most memory nodes", self.nodes_max.into(), format!("1 to {NODES_MAX}"));
-        }
-        if !(1..=self.nodes_max).contains(&self.nodes) {
-            return bad("the number of memory nodes", self.nodes.into(), format!("1 to {}", self.nodes_max));
-        }
-        let node_bytes = self.home_bytes().max(self.member_bytes);
-        if node_bytes > CAPACITY_BYTES_MAX || !self.capacity_bytes.is_multiple_of(8) {
-            let wanted = format!("a multiple of 8 up to {CAPACITY_BYTES_MAX} for each memory node");
-            return bad("the capacity in bytes", self.capacity_bytes, wanted);
-        }
-        let further = u64::from(self.nodes - 1);
-        let is_divided = match further {
-            0 => self.member_bytes == 0,
-            _ => self.member_bytes.is_multiple_of(8) && further * self.member_bytes < self.capacity_bytes,
-        };
-        if !is_divided {
-            let wanted = "a multiple of 8 that leaves the home something of the capacity".to_owned();
-            return bad("the bytes of a further memory node", self.member_bytes, wanted);
-        }
-        let growth_bytes_max = u64::from(self.nodes_max - self.nodes) * CAPACITY_BYTES_MAX;
-        if self.growth_bytes_max > growth_bytes_max {
-            let wanted = format!("at most {growth_bytes_max} for {} further memory nodes", self.nodes_max - self.nodes);
-            return bad("the bytes that may be added", self.growth_bytes_max, wanted);
-        }
-        Ok(())
-    }
-}
 
 fn checksum(words: &[u64]) -> u64 {
     let but_boot = words.iter().enumerate().map(|(index, word)| if index == BOOT_WORD { 0 } else { *word });
@@ -264,6 +33,8 @@ fn checksum(words: &[u64]) -> u64 {
 }
 /// Which word is the boot id.
 const BOOT_WORD: usize = 17;
+/// The boot id of a pool whose maker could not read one.
+pub(crate) const BOOT_UNKNOWN: u64 = 0;
 /// Which word is the pool's id.
 const ID_WORD: usize = 23;
 /// Which word is the domain of the home's atomics.
@@ -274,7 +45,31 @@ pub(crate) const BOOT: Address = Address::new(0, 0, 8 * BOOT_WORD as u64);
 pub(crate) const HEADER_BYTES: u64 = 8 * WORDS as u64;
 const HEADER: Address = Address::new(0, 0, 0);
 
-pub(crate) async fn write<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<(), PoolError> {
+impl Pool {
+    /// Formats all-zero regions, which the endpoint reaches.
+    pub async fn format<E: Endpoint>(
+        endpoint: &E,
+        settings: PoolSettings,
+        engine_area: EngineArea,
+    ) -> Result<Self, PoolError> {
+        let layout = Layout::plan(&settings, engine_area)?;
+        let pool = Self { settings, layout, id: endpoint.random() };
+        nodes::write_first(endpoint, &pool).await?;
+        write(endpoint, &pool).await?;
+        Ok(pool)
+    }
+
+    /// Opens a pool that was formatted, checking every word of all headers. `home_bytes` is the
+    /// size of node 0's region.
+    pub async fn open<E: Endpoint>(endpoint: &E, home_bytes: u64) -> Result<Self, PoolError> {
+        let pool = read(endpoint, home_bytes).await?;
+        nodes::learn(endpoint, &pool).await?;
+        provision::provided(endpoint, &pool.layout).await?;
+        Ok(pool)
+    }
+}
+
+async fn write<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<(), PoolError> {
     let settings = &pool.settings;
     let mut words = [0u64; WORDS];
     words[0] = MAGIC;
@@ -287,7 +82,7 @@ pub(crate) async fn write<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<(), 
     words[7] = settings.engine;
     words[8..16].copy_from_slice(&settings.engine_settings);
     words[16] = settings.hash_seed;
-    words[BOOT_WORD] = endpoint.boot().unwrap_or(boot::UNKNOWN);
+    words[BOOT_WORD] = endpoint.boot().unwrap_or(BOOT_UNKNOWN);
     words[18] = pool.layout.engine_area.home_bytes;
     words[19] = u64::from(settings.nodes) | u64::from(settings.nodes_max) << 32;
     words[20] = settings.member_bytes;
@@ -296,8 +91,7 @@ pub(crate) async fn write<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<(), 
     words[ID_WORD] = pool.id;
     words[DOMAIN_WORD] = domain_of(endpoint).map_or(0, domain_word);
     words[31] = checksum(&words[..31]);
-    let mut buffer = Buffer::new();
-    buffer.resize(8 * (WORDS - 1));
+    let mut buffer = Buffer::sized(8 * (WORDS - 1));
     buffer.words_mut().copy_from_slice(&words[1..]);
     let mut batch = Batch::new();
     batch.write(HEADER.add(8), buffer);
@@ -316,7 +110,7 @@ pub(crate) fn add_beginnings<E: Endpoint>(batch: &mut Batch, endpoint: &E, pool:
     clock::add_beginning(batch, endpoint, &pool.layout, 0);
 }
 
-pub(crate) async fn read<E: Endpoint>(endpoint: &E, region_bytes: u64) -> Result<Pool, PoolError> {
+async fn read<E: Endpoint>(endpoint: &E, region_bytes: u64) -> Result<Pool, PoolError> {
     if region_bytes < 8 * WORDS as u64 {
         return Err(PoolError::NotAPool);
     }
@@ -357,9 +151,7 @@ fn check_domain<E: Endpoint>(endpoint: &E, words: &[u64]) -> Result<(), PoolErro
 }
 
 async fn read_words<E: Endpoint>(endpoint: &E) -> Result<Buffer, VerbError> {
-    let mut buffer = Buffer::new();
-    buffer.resize(8 * WORDS);
-    endpoint.read(HEADER, buffer).await
+    endpoint.read(HEADER, Buffer::sized(8 * WORDS)).await
 }
 
 /// Sets magic and checksum of a header's words right: for tests that want what lies behind those

@@ -26,8 +26,9 @@
 //! pool was closed (see `boot`), the clock's offset, which is data (see `clock`), and what is there
 //! of the pool's memory (see `provision`).
 
-use crate::nodes::{KnownNodes, MEMBER_HEADER_BYTES};
-use crate::registry::{ACCOUNT_BYTES, PROTECTIONS_BYTES, SIGNAL_BYTES};
+use crate::chunk::{DESCRIPTOR_BYTES, descriptor_word};
+use crate::known_nodes::KnownNodes;
+use crate::registry::place::{ACCOUNT_BYTES, PROTECTIONS_BYTES, SIGNAL_BYTES, account_word, signal_word};
 use crate::{ChunkId, PoolError, PoolSettings};
 use atoll_fabric::Address;
 use std::sync::Arc;
@@ -37,8 +38,8 @@ const CONTROL: u64 = 256;
 /// First byte of the table of nodes.
 pub(crate) const NODES: u64 = 896;
 const REGISTRY_MIN: u64 = 1024;
-/// Bytes of a chunk's descriptor.
-pub const DESCRIPTOR_BYTES: u64 = 32;
+/// Bytes in front of what a further node holds; its header is the first half of them.
+pub const MEMBER_HEADER_BYTES: u64 = 128;
 /// A pool with fewer chunks is of no use.
 pub const CHUNKS_MIN: u32 = 8;
 
@@ -196,6 +197,17 @@ impl Layout {
         self.first_nodes
     }
 
+    /// Nodes that this process knows, the home among them.
+    pub fn nodes_known(&self) -> u8 {
+        self.nodes.count()
+    }
+
+    /// Whether there may be nodes that this process does not know.
+    #[inline]
+    pub fn may_grow(&self) -> bool {
+        self.chunks() < self.chunks_max && self.nodes_known() < self.nodes_max
+    }
+
     /// First byte of a node's heap.
     pub(crate) fn heap_of(&self, node: u8) -> u64 {
         if node == 0 { self.heap } else { self.member_heap(node) }
@@ -296,24 +308,68 @@ impl Layout {
         self.registry
     }
 
-    /// A client's signal: its state, protection and lease.
+    /// A client's signal; its first word is the state.
     pub fn signal(&self, slot: u32) -> Address {
         Address::new(0, 0, self.registry + u64::from(slot) * SIGNAL_BYTES)
     }
 
-    /// The further protections of a client.
-    pub fn protections(&self, slot: u32) -> Address {
+    /// A client's lease.
+    #[inline]
+    pub fn lease(&self, slot: u32) -> Address {
+        self.signal(slot).add(8 * signal_word::LEASE as u64)
+    }
+
+    /// How many protections a client has had at once.
+    pub(crate) fn protections_announced(&self, slot: u32) -> Address {
+        self.signal(slot).add(8 * signal_word::PROTECTIONS as u64)
+    }
+
+    /// A protection of a client, by its number.
+    #[inline]
+    pub fn protection(&self, slot: u32, number: u32) -> Address {
+        match number {
+            0 => self.signal(slot).add(8 * signal_word::PROTECTION as u64),
+            _ => self.protections(slot).add(8 * u64::from(number)),
+        }
+    }
+
+    /// All protections of a client; the first is in its signal instead.
+    fn protections(&self, slot: u32) -> Address {
         Address::new(0, 0, self.protections + u64::from(slot) * PROTECTIONS_BYTES)
     }
 
-    /// A client's account: its identity and what it has counted.
+    /// A client's account; its process comes first.
     pub fn account(&self, slot: u32) -> Address {
         Address::new(0, 0, self.accounts + u64::from(slot) * ACCOUNT_BYTES)
     }
 
-    /// A chunk's descriptor.
+    /// What a client has counted of objects.
+    pub(crate) fn objects_counted(&self, slot: u32) -> Address {
+        self.account(slot).add(8 * account_word::OBJECTS as u64)
+    }
+
+    /// A chunk's descriptor; its first word is state and owner.
+    #[inline]
     pub fn descriptor(&self, chunk: ChunkId) -> Address {
         Address::new(0, 0, self.table + u64::from(chunk.0) * DESCRIPTOR_BYTES)
+    }
+
+    /// What a chunk holds, in its tenant's word.
+    #[inline]
+    pub fn contents(&self, chunk: ChunkId) -> Address {
+        self.descriptor(chunk).add(8 * descriptor_word::CONTENTS as u64)
+    }
+
+    /// Dead bytes of a chunk.
+    #[inline]
+    pub fn dead_bytes(&self, chunk: ChunkId) -> Address {
+        self.descriptor(chunk).add(8 * descriptor_word::DEAD_BYTES as u64)
+    }
+
+    /// The other word of a chunk's tenant.
+    #[inline]
+    pub fn note(&self, chunk: ChunkId) -> Address {
+        self.descriptor(chunk).add(8 * descriptor_word::NOTE as u64)
     }
 
     /// First byte of the engine area.

@@ -31,17 +31,14 @@
 //! twice; so a client that is at rest says before that swap that it is not
 //! ([`Client::publish_node`](crate::Client::publish_node)).
 
-use crate::header::{FORMAT_VERSION, NODES_MAX};
-use crate::layout::{self, NODES};
+use crate::error::FORMAT_VERSION;
+use crate::layout::{self, MEMBER_HEADER_BYTES, NODES};
 use crate::provision;
 use crate::registry::{self, Roll};
-use crate::{ChunkId, Incarnation, Layout, Pool, PoolError, read_word};
+use crate::words::{self, read_word};
+use crate::{Incarnation, Layout, Pool, PoolError};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
-use std::ops::Range;
-use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Bytes in front of what a further node holds; its header is the first half of them.
-pub const MEMBER_HEADER_BYTES: u64 = 128;
 const MAGIC: u64 = u64::from_le_bytes(*b"ATOLLMN\0") | (FORMAT_VERSION as u64) << 56;
 const WORDS: usize = 8;
 const IDENTITY_MASK: u64 = (1 << 30) - 1;
@@ -96,95 +93,6 @@ impl NodeState {
     }
 }
 
-/// The nodes that a process knows, for all its threads. Only grows.
-#[derive(Debug)]
-pub(crate) struct KnownNodes {
-    /// How many, the home among them.
-    count: AtomicU32,
-    /// Chunks of all of them.
-    chunks: AtomicU32,
-    /// Of the chunks that the pool was made with, those that have memory, from the first on.
-    provided: AtomicU32,
-    /// For each known node one more than its last chunk.
-    ends: [AtomicU32; NODES_MAX as usize],
-}
-
-impl KnownNodes {
-    pub(crate) fn home(chunks: u32) -> Self {
-        let ends = [const { AtomicU32::new(0) }; NODES_MAX as usize];
-        ends[0].store(chunks, Ordering::Relaxed);
-        Self { count: AtomicU32::new(1), chunks: AtomicU32::new(chunks), provided: AtomicU32::new(0), ends }
-    }
-
-    #[inline]
-    pub(crate) fn provided(&self) -> u32 {
-        self.provided.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn note_provided(&self, chunks: u32) {
-        self.provided.fetch_max(chunks, Ordering::Release);
-    }
-
-    #[inline]
-    pub(crate) fn chunks(&self) -> u32 {
-        self.chunks.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn count(&self) -> u8 {
-        self.count.load(Ordering::Acquire) as u8
-    }
-
-    fn end(&self, node: u8) -> u32 {
-        self.ends[usize::from(node)].load(Ordering::Relaxed)
-    }
-
-    /// Adds the next node. Of several threads that learn of it at once all add the same.
-    pub(crate) fn add(&self, node: u8, chunks: u32) {
-        let end = self.end(node - 1) + chunks;
-        self.ends[usize::from(node)].store(end, Ordering::Relaxed);
-        // Who sees the sums sees what they are of.
-        self.count.fetch_max(u32::from(node) + 1, Ordering::Release);
-        self.chunks.fetch_max(end, Ordering::Release);
-    }
-
-    pub(crate) fn chunks_of(&self, node: u8) -> Option<Range<u32>> {
-        let start = if node == 0 { 0 } else { self.end(node - 1) };
-        (node < self.count()).then(|| start..self.end(node))
-    }
-
-    /// The node of a chunk, and which one of that node's it is. For one that is not known: beyond
-    /// the end of the last node.
-    pub(crate) fn find(&self, chunk: ChunkId) -> (u8, u32) {
-        let last = self.count() - 1;
-        let node = (0..last).find(|node| chunk.0 < self.end(*node)).unwrap_or(last);
-        (node, chunk.0 - if node == 0 { 0 } else { self.end(node - 1) })
-    }
-}
-
-impl Layout {
-    /// Nodes that this process knows, the home among them.
-    pub fn nodes_known(&self) -> u8 {
-        self.nodes.count()
-    }
-
-    /// Whether there may be nodes that this process does not know.
-    #[inline]
-    pub fn may_grow(&self) -> bool {
-        self.chunks() < self.chunks_max && self.nodes_known() < self.nodes_max
-    }
-}
-
-impl Pool {
-    /// Bytes of all regions that this process knows.
-    pub fn capacity_bytes(&self) -> u64 {
-        let added = (self.settings.nodes as u8..self.layout.nodes_known()).filter_map(|node| {
-            let chunks = self.layout.chunks_of(node)?.len() as u32;
-            Some(self.layout.member_end(node, chunks))
-        });
-        self.settings.capacity_bytes + added.sum::<u64>()
-    }
-}
-
 fn checksum(words: &[u64]) -> u64 {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     rapidhash::v3::rapidhash_v3(&bytes)
@@ -231,8 +139,7 @@ async fn write_header<E: Endpoint>(
     identity: u32,
 ) -> Result<(), VerbError> {
     let words = member_words(pool, node, chunks, identity);
-    let mut buffer = Buffer::new();
-    buffer.resize(8 * (WORDS - 1));
+    let mut buffer = Buffer::sized(8 * (WORDS - 1));
     buffer.words_mut().copy_from_slice(&words[1..]);
     let mut batch = Batch::new();
     batch.write(Address::new(node, 0, 8), buffer);
@@ -299,9 +206,7 @@ pub(crate) async fn has_more<E: Endpoint>(endpoint: &E, layout: &Layout) -> Resu
 
 /// Checks that a region is the one that the table means.
 async fn check<E: Endpoint>(endpoint: &E, pool: &Pool, node: u8, chunks: u32, identity: u32) -> Result<(), PoolError> {
-    let mut buffer = Buffer::new();
-    buffer.resize(8 * WORDS);
-    let found = match endpoint.read(Address::new(node, 0, 0), buffer).await {
+    let found = match endpoint.read(Address::new(node, 0, 0), Buffer::sized(8 * WORDS)).await {
         Err(VerbError::Unreachable { .. }) => {
             return Err(PoolError::Member { node, what: "is not there".to_owned() });
         }
@@ -375,17 +280,10 @@ pub async fn claim<E: Endpoint>(endpoint: &E, pool: &Pool, me: Incarnation, byte
             }
             None => return Err(PoolError::Damaged { what: "the table of memory nodes" }),
         }
-        if swap(endpoint, layout.node(node), word, NodeState::claimed(me)).await? {
+        if words::swap(endpoint, layout.node(node), word, NodeState::claimed(me).word()).await? {
             return Ok(Claim { node, chunks, bytes: layout.member_end(node, chunks), owner: me });
         }
     }
-}
-
-async fn swap<E: Endpoint>(endpoint: &E, at: Address, from: u64, to: NodeState) -> Result<bool, VerbError> {
-    let mut batch = Batch::new();
-    let swap = batch.compare_and_swap(at, from, to.word());
-    endpoint.post(&mut batch).await?;
-    Ok(batch.swapped(swap))
 }
 
 impl Claim {
@@ -406,7 +304,7 @@ impl Claim {
     /// Makes the node's chunks the pool's.
     pub async fn publish<E: Endpoint>(&self, endpoint: &E, pool: &Pool, identity: u32) -> Result<(), PoolError> {
         let ready = NodeState::Ready { identity, chunks: self.chunks };
-        if !swap(endpoint, pool.layout.node(self.node), self.word(), ready).await? {
+        if !words::swap(endpoint, pool.layout.node(self.node), self.word(), ready.word()).await? {
             // Somebody has taken the claim from a client that was shut out.
             return Err(PoolError::Verb(VerbError::Fenced));
         }
@@ -419,7 +317,7 @@ impl Claim {
 
     /// Gives the claim up: the region could not be made, and is not there.
     pub async fn release<E: Endpoint>(&self, endpoint: &E, pool: &Pool) -> Result<(), VerbError> {
-        swap(endpoint, pool.layout.node(self.node), self.word(), NodeState::Free).await.map(drop)
+        words::swap(endpoint, pool.layout.node(self.node), self.word(), NodeState::Free.word()).await.map(drop)
     }
 }
 
@@ -428,7 +326,7 @@ pub(crate) async fn forget_claims<E: Endpoint>(endpoint: &E, pool: &Pool) -> Res
     for node in pool.layout.nodes_known()..pool.settings.nodes_max as u8 {
         let word = read_word(endpoint, pool.layout.node(node)).await?;
         if word != 0 {
-            swap(endpoint, pool.layout.node(node), word, NodeState::Free).await?;
+            words::swap(endpoint, pool.layout.node(node), word, NodeState::Free.word()).await?;
         }
     }
     Ok(())
@@ -448,19 +346,5 @@ mod tests {
             assert_eq!(NodeState::from_word(state.word()), Some(state));
         }
         assert_eq!((NodeState::from_word(u64::MAX), NodeState::from_word(1)), (None, None));
-    }
-
-    #[test]
-    fn chunks_are_numbered_through_and_found_again() {
-        let known = KnownNodes::home(5);
-        known.add(1, 3);
-        known.add(2, 4);
-        known.add(2, 4);
-        assert_eq!((known.count(), known.chunks()), (3, 12));
-        let found: Vec<_> = (0..12).map(|chunk| known.find(ChunkId(chunk))).collect();
-        assert_eq!(found[..6], [(0, 0), (0, 1), (0, 2), (0, 3), (0, 4), (1, 0)]);
-        assert_eq!(found[6..], [(1, 1), (1, 2), (2, 0), (2, 1), (2, 2), (2, 3)]);
-        assert_eq!((known.chunks_of(1), known.chunks_of(2), known.chunks_of(3)), (Some(5..8), Some(8..12), None));
-        assert_eq!(known.find(ChunkId(40)), (2, 32), "not known: beyond the end");
     }
 }

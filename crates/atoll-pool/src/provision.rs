@@ -26,8 +26,9 @@
 //! The count of free chunks is of all chunks, those without memory included, so that no other word
 //! has to follow this one; see [`Layout::usable_chunks`].
 
-use crate::{ChunkId, Layout, Pool, read_word};
-use atoll_fabric::{Address, Batch, Endpoint, VerbError};
+use crate::words::{self, read_word};
+use crate::{ChunkId, Layout, Pool};
+use atoll_fabric::{Address, Endpoint, VerbError};
 
 /// Bytes that are provided at a time in the background.
 const STRETCH_BYTES: u64 = 16 << 20;
@@ -197,20 +198,8 @@ async fn raise<E: Endpoint>(
     layout: &Layout,
     more: impl Fn(Provided) -> Provided,
 ) -> Result<(), VerbError> {
-    let mut found = read_word(endpoint, layout.provided_word()).await?;
-    loop {
-        let raised = more(Provided::from_word(found, layout));
-        if raised.word() == found {
-            note(endpoint, layout, raised);
-            return Ok(());
-        }
-        let mut batch = Batch::new();
-        let swap = batch.compare_and_swap(layout.provided_word(), found, raised.word());
-        endpoint.post(&mut batch).await?;
-        if batch.swapped(swap) {
-            note(endpoint, layout, raised);
-            return Ok(());
-        }
-        found = batch.word(swap);
-    }
+    let raised = |found| Some(more(Provided::from_word(found, layout)).word()).filter(|raised| *raised != found);
+    let word = words::change(endpoint, layout.provided_word(), raised).await?;
+    note(endpoint, layout, Provided::from_word(word, layout));
+    Ok(())
 }

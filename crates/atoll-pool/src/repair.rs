@@ -24,31 +24,13 @@ use crate::chunks::Descriptor;
 use crate::client::Client;
 use crate::registry::{self, Place, PlaceState, Roll};
 use crate::retirement::{self, DISCARDS_IN_ROUND};
-use crate::{ChunkState, PoolError, read_word};
+use crate::words::read_word;
+use crate::{ChunkState, PoolError, Repaired};
 use atoll_fabric::{Batch, Endpoint, VerbError};
 
 /// For how many of the times after which one is suspected a client looks at all others, after one
 /// was shut out.
 const THOROUGH: u64 = 4;
-
-/// What a repair came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Repaired {
-    /// Clients that were shut out.
-    pub clients: u64,
-    /// Chunks that they had held, large objects' among them.
-    pub chunks: u64,
-    /// Whether everything was counted anew.
-    pub recounted: bool,
-}
-
-impl std::ops::AddAssign for Repaired {
-    fn add_assign(&mut self, more: Self) {
-        self.clients += more.clients;
-        self.chunks += more.chunks;
-        self.recounted |= more.recounted;
-    }
-}
 
 /// What a repairer has seen of the pool before it settles anything.
 #[derive(Debug)]

@@ -29,8 +29,7 @@
 //! ([`Endpoint::discard`]).
 
 use crate::chunks::{Descriptor, descriptors, free, transition};
-use crate::client::Client;
-use crate::registry::{Grace, Roll};
+use crate::registry::{Grace, Observer, Roll};
 use crate::{Chunk, ChunkId, ChunkState, Incarnation, Layout, Pool};
 use atoll_fabric::{Endpoint, VerbError};
 use std::collections::VecDeque;
@@ -139,8 +138,8 @@ impl Retirement {
 
     /// Goes on: gives back the memory of at most so many chunks for which every operation has
     /// ended, or looks at some more. The caller relies on nothing that it READ before.
-    pub async fn go_on<E: Endpoint>(&mut self, client: &Client<E>, most: usize) -> Result<(), VerbError> {
-        let (endpoint, pool, me) = (&client.endpoint, &*client.pool, client.me());
+    pub async fn go_on<E: Endpoint>(&mut self, client: &Observer<'_, E>, most: usize) -> Result<(), VerbError> {
+        let (endpoint, pool, me) = (client.endpoint, client.pool, client.me);
         if !endpoint.is_near() {
             return Ok(());
         }

@@ -4,9 +4,12 @@
 use atoll_fabric::batch::{Operation, Verb};
 use atoll_fabric::conformance::{self, Fixture, REGION_BYTES};
 use atoll_fabric::pass_on;
-use atoll_fabric::{Address, Batch, Endpoint, Identity, Kind, VerbError};
+use atoll_fabric::{
+    Address, Batch, Endpoint, Identity, Kind, MAILBOX_MESSAGES_MAX, Mailbox, MessageError, Messenger, Sender, VerbError,
+};
 use atoll_sim::sim::region;
 use atoll_sim::{Faults, Sim, SimEndpoint, SimOptions};
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The promise that is broken.
@@ -53,11 +56,20 @@ enum Mutant {
     Claimed,
     /// Every client is said to be dead, those that live among them.
     EverybodyDead,
+    /// A message loses its last byte.
+    CutMessages,
+    /// A message arrives as the first incarnation that its sender ever had.
+    FirstIncarnation,
+    /// A sender that has filled a mailbox reaches nobody any more.
+    ClosedWhenFull,
 }
 
 struct Broken {
     inner: SimEndpoint,
     mutant: Mutant,
+    /// Messages sent so far.
+    sent: Cell<usize>,
+    is_signed: Cell<bool>,
 }
 
 impl Broken {
@@ -246,6 +258,25 @@ impl Endpoint for Broken {
     pass_on!(inner: wait boot limits is_near identity origin);
 }
 
+impl Messenger for Broken {
+    fn sign(&self, sender: Sender) {
+        if !self.is_signed.replace(true) || self.mutant != Mutant::FirstIncarnation {
+            self.inner.sign(sender);
+        }
+    }
+
+    fn send(&self, to: Mailbox, bytes: &[u8]) -> Result<(), MessageError> {
+        self.sent.set(self.sent.get() + 1);
+        match self.mutant {
+            Mutant::CutMessages => self.inner.send(to, &bytes[..bytes.len() - 1]),
+            Mutant::ClosedWhenFull if self.sent.get() > MAILBOX_MESSAGES_MAX => Ok(()),
+            _ => self.inner.send(to, bytes),
+        }
+    }
+
+    pass_on!(inner: mailbox receive receive_within);
+}
+
 fn is_read(operation: &Operation) -> bool {
     matches!(operation, Operation::Read { .. } | Operation::ReadWord { .. })
 }
@@ -267,7 +298,12 @@ impl Fixture for Simulated {
         let nodes = vec![vec![region(REGION_BYTES, Kind::Host)]; case.nodes.into()];
         let options = SimOptions::with_nodes(self.seed, nodes);
         let sim = Sim::new(SimOptions { steps_max: 200_000, faults: self.faults, ..options });
-        let endpoint = |name: &str| Broken { inner: sim.endpoint(name), mutant: self.mutant };
+        let endpoint = |name: &str| Broken {
+            inner: sim.endpoint(name),
+            mutant: self.mutant,
+            sent: Cell::new(0),
+            is_signed: Cell::new(false),
+        };
         for client in 0..case.clients {
             let name = format!("client {client}");
             sim.spawn(&name, (case.play)(endpoint(&name), client, 8));
@@ -280,7 +316,8 @@ impl Fixture for Simulated {
 /// Whether some seed fails the case.
 fn is_caught(case: &str, mutant: Mutant) -> bool {
     let faults = if case.contains("unknown_outcome") { UNKNOWNS } else { Faults::none() };
-    let case = conformance::case::<Broken>(case).expect("the suite has it");
+    let case = conformance::case::<Broken>(case).or_else(|| conformance::message_case(case));
+    let case = case.expect("the suite has it");
     (0..60).any(|seed| catch_unwind(AssertUnwindSafe(|| Simulated { seed, mutant, faults }.run(&case))).is_err())
 }
 
@@ -289,6 +326,7 @@ fn a_fabric_that_breaks_nothing_passes() {
     let mutant = Mutant::Sound;
     (0..5).for_each(|seed| conformance::run(&Simulated { seed, mutant, faults: Faults::none() }));
     (0..60).for_each(|seed| conformance::run_unknown(&Simulated { seed, mutant, faults: UNKNOWNS }));
+    (0..5).for_each(|seed| conformance::run_messages(&Simulated { seed, mutant, faults: Faults::none() }));
 }
 
 #[test]
@@ -334,6 +372,10 @@ fn a_fabric_that_breaks_a_promise_fails_the_case_that_names_it() {
         (Mutant::Repeated, UNKNOWN),
         (Mutant::Claimed, UNKNOWN),
         (Mutant::NobodyShutOut, UNKNOWN),
+        (Mutant::CutMessages, "a_message_arrives_whole_or_not_at_all"),
+        (Mutant::EarlyCompletion, "what_completed_before_a_message_was_sent_is_visible_to_its_receiver"),
+        (Mutant::ClosedWhenFull, "a_mailbox_that_ran_full_loses_messages_and_takes_later_ones"),
+        (Mutant::FirstIncarnation, "a_message_names_the_incarnation_that_its_sender_had_when_it_sent"),
         (Mutant::EverybodyDead, "a_client_that_lives_is_not_dead_and_asking_does_no_harm"),
     ];
     let missed: Vec<_> = caught.iter().filter(|(mutant, case)| !is_caught(case, *mutant)).collect();

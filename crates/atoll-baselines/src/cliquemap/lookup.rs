@@ -11,7 +11,7 @@
 //! present throughout stays in one entry, so that a bucket READ word by word in any order cannot
 //! miss it.
 
-use super::layout::{BUCKET_BYTES, Entry};
+use super::entry::{BUCKET_BYTES, Entry};
 use super::record::{self, Header, RECORD_HEADER_BYTES, Record};
 use super::wire::{Change, Condition, Operation, Outcome};
 use super::{Hole, Session};
@@ -106,7 +106,7 @@ impl<E: Endpoint + Messenger> Session<E> {
             buffer.resize(BUCKET_BYTES as usize);
             self.bucket = self.client.endpoint.read(bucket, buffer).await?;
             let is_candidate = |entry: &Entry| entry.version != 0 && entry.hash == hash;
-            let candidates: arrayvec::ArrayVec<Entry, { super::layout::BUCKET_ENTRIES }> =
+            let candidates: arrayvec::ArrayVec<Entry, { super::entry::BUCKET_ENTRIES }> =
                 Entry::of_bucket(self.bucket.words()).filter(is_candidate).collect();
             let mut is_sound = true;
             for entry in candidates {

@@ -47,7 +47,8 @@
 //! | module | concept |
 //! |---|---|
 //! | [`settings`] | what clients and server agree on |
-//! | [`layout`] | where the words are; entries of the index |
+//! | [`layout`] | where the words are |
+//! | [`entry`] | an entry of the index |
 //! | [`record`] | an object in the heap |
 //! | [`wire`] | messages |
 //! | `server` | the memory node's processor |
@@ -60,6 +61,7 @@
 //! | `pooled` | among the engines whose caches live in a pool |
 
 mod accesses;
+pub mod entry;
 mod holes;
 pub mod layout;
 mod lookup;
@@ -119,7 +121,7 @@ impl CliqueMapPool {
 
     /// The longest value that it takes.
     pub fn value_bytes_max(&self) -> usize {
-        let heap_bytes = self.layout.heap_bytes.min(layout::RECORD_BYTES_MAX);
+        let heap_bytes = self.layout.heap_bytes.min(entry::RECORD_BYTES_MAX);
         VALUE_BYTES_MAX_MESSAGES.min(heap_bytes as usize / 4)
     }
 

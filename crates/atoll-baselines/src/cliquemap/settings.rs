@@ -1,15 +1,16 @@
 //! What clients and server of a pool agree on, kept in the pool header's eight engine words.
 //!
 //! ```text
-//! word 0   index buckets 32 | policy 8
+//! word 0   index buckets 32 | policy 32
 //! ```
 
-use super::layout::{self, BUCKET_ENTRIES, HEAP_BYTES_MAX};
+use super::entry::{BUCKET_ENTRIES, ENTRY_BYTES, HEAP_BYTES_MAX};
 use super::record::RECORD_UNIT_BYTES;
-use atoll_pool::{PoolError, PoolSettings};
+use atoll_pool::{Fields, PoolError, PoolSettings};
 
 /// The engine's number in the pool header.
 pub const ENGINE_CLIQUEMAP: u64 = 6;
+const WORD_0: Fields<2> = Fields::new([32, 32]);
 /// Most buckets of an index.
 const BUCKETS_MAX: u64 = 1 << 28;
 /// Entries for each expected object, so that few buckets are ever full.
@@ -27,6 +28,9 @@ pub enum Policy {
 }
 
 impl Policy {
+    /// Both.
+    const ALL: [Self; 2] = [Self::Lru, Self::Lfu];
+
     /// What the engine is called with it.
     pub const fn engine_name(self) -> &'static str {
         match self {
@@ -60,17 +64,14 @@ impl CliqueMapOptions {
     }
 
     /// Writes the choices into a pool's settings, for an index of so many entries.
-    pub fn settings(&self, mut settings: PoolSettings, entries: u64) -> PoolSettings {
+    pub fn settings(&self, settings: PoolSettings, entries: u64) -> PoolSettings {
         let buckets = entries.div_ceil(BUCKET_ENTRIES as u64).clamp(1, BUCKETS_MAX);
-        settings.engine = ENGINE_CLIQUEMAP;
-        settings.engine_settings = [0; 8];
-        settings.engine_settings[0] = buckets | u64::from(self.policy as u8) << 32;
-        settings
+        settings.with_engine(ENGINE_CLIQUEMAP, [WORD_0.pack([buckets, self.policy as u64])])
     }
 
     /// Bytes of pool that an object with a record of so many takes: the record, and its entries.
     pub fn footprint_bytes(&self, record_bytes: u64) -> u64 {
-        record_bytes.next_multiple_of(RECORD_UNIT_BYTES) + ENTRIES_PER_OBJECT * layout::ENTRY_BYTES
+        record_bytes.next_multiple_of(RECORD_UNIT_BYTES) + ENTRIES_PER_OBJECT * ENTRY_BYTES
     }
 }
 
@@ -86,26 +87,19 @@ pub struct CliqueMapSettings {
 impl CliqueMapSettings {
     /// What a pool's settings say.
     pub fn decode(settings: &PoolSettings) -> Result<Self, PoolError> {
-        if settings.engine != ENGINE_CLIQUEMAP {
-            return Err(PoolError::Engine { found: settings.engine, wanted: ENGINE_CLIQUEMAP });
-        }
+        let [word, rest @ ..] = settings.engine_words(ENGINE_CLIQUEMAP)?;
         if settings.nodes_max != 1 {
             let wanted = "1: the server owns the memory of its own node alone".to_owned();
             return Err(PoolError::Setting { what: "the most memory nodes", found: settings.nodes_max.into(), wanted });
         }
-        let [word, rest @ ..] = settings.engine_settings;
-        let (buckets, policy) = (word & 0xffff_ffff, word >> 32);
-        let policy = match policy {
-            0 => Some(Policy::Lru),
-            1 => Some(Policy::Lfu),
-            _ => None,
-        };
+        let [buckets, policy] = WORD_0.unpack(word);
+        let policy = Policy::ALL.into_iter().find(|known| *known as u64 == policy);
         let is_possible = (1..=BUCKETS_MAX).contains(&buckets)
             && rest.iter().all(|word| *word == 0)
             && settings.capacity_bytes <= HEAP_BYTES_MAX;
         match policy.filter(|_| is_possible) {
             Some(policy) => Ok(Self { buckets: buckets as u32, policy }),
-            None => Err(PoolError::Damaged { what: "the engine's settings" }),
+            None => Err(PoolError::ENGINE_SETTINGS),
         }
     }
 }

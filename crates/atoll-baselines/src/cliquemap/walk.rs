@@ -1,7 +1,7 @@
 //! Through the index by one-sided READs: SCAN, a random key, and the walk over a quiet pool.
 
 use super::Session;
-use super::layout::{BUCKET_BYTES, BUCKET_ENTRIES, Entry};
+use super::entry::{BUCKET_BYTES, BUCKET_ENTRIES, Entry};
 use super::lookup::ATTEMPTS_MAX;
 use super::record::Record;
 use atoll_cache::CacheError;

@@ -9,8 +9,7 @@ mod kind;
 pub use kind::KvsKind;
 
 use atoll_cache::CacheError;
-use atoll_cache::table::access;
-use atoll_cache::table::replacement::{Accessed, Candidate, Replacement, Victim};
+use atoll_cache::table::replacement::{Accessed, Candidate, Inserted, Replacement, Victim};
 use atoll_cache::table::settings::{REPLACEMENT_WORDS, TableOptions};
 use atoll_cache::table::slot::Slot;
 use atoll_cache::table::{Core, Objects, TablePool};
@@ -42,29 +41,15 @@ pub struct AtRandom;
 
 impl<E: Endpoint> Replacement<E> for AtRandom {
     fn new(shared: &TablePool, _endpoint: &E) -> Result<Self, PoolError> {
-        match shared.settings().engine {
-            ENGINE_KVS => Ok(Self),
-            found => Err(PoolError::Engine { found, wanted: ENGINE_KVS }),
-        }
+        shared.settings().replacement_words(ENGINE_KVS).map(|_| Self)
     }
 
     async fn accessed(&mut self, _core: &Core<E>, _object: Accessed<'_>) -> Result<(), CacheError> {
         Ok(())
     }
 
-    async fn inserted(
-        &mut self,
-        core: &Core<E>,
-        object: Accessed<'_>,
-        _before: Slot,
-        counter: u64,
-        expiry_ms: Option<u64>,
-    ) -> Result<(), CacheError> {
-        if expiry_ms.is_some() {
-            let now_us = core.client.about_us();
-            let words = access::insertion_words(now_us, expiry_ms, object.bytes, counter, object.hash.mark);
-            core.tell_insertion(object.slot, words);
-        }
+    async fn inserted(&mut self, core: &Core<E>, inserted: Inserted<'_>) -> Result<(), CacheError> {
+        inserted.publish_expiry(core);
         Ok(())
     }
 

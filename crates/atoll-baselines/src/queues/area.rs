@@ -27,11 +27,11 @@
 //! once, and from the head along `next` in the other order. Nobody relies on them: whoever finds
 //! them broken begins the list anew.
 
-use super::settings::{LISTS_MAX, QueueSettings};
-use atoll_cache::table::TablePool;
 use atoll_cache::table::layout::BUCKET_SLOTS;
 use atoll_fabric::Address;
 
+/// Most lists of a pool.
+pub const LISTS_MAX: u32 = 64;
 const LIST_WORDS: u64 = 8;
 const NODE_WORDS: u64 = 4;
 /// Words of a list that are read.
@@ -76,8 +76,9 @@ pub(super) struct Area {
 }
 
 impl Area {
-    pub(super) fn new(shared: &TablePool, settings: &QueueSettings) -> Self {
-        Self { base: shared.layout().replacement(), lists: settings.lists, slots: settings.slots }
+    pub(super) fn new(base: Address, lists: u32, slots: u64) -> Self {
+        assert!((1..=LISTS_MAX).contains(&lists));
+        Self { base, lists, slots }
     }
 
     /// How many lists there are.
@@ -184,8 +185,8 @@ pub(super) struct RingAt {
 }
 
 impl RingsArea {
-    pub(super) fn new(shared: &TablePool, settings: &QueueSettings) -> Self {
-        Self { base: shared.layout().replacement(), slots: settings.slots }
+    pub(super) fn new(base: Address, slots: u64) -> Self {
+        Self { base, slots }
     }
 
     /// Slots of the index.

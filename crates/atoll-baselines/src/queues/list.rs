@@ -222,8 +222,7 @@ impl Locked {
                     batch.write_word(area.at(run[0].0), *value);
                 }
                 values => {
-                    let mut buffer = Buffer::new();
-                    buffer.resize(8 * values.len());
+                    let mut buffer = Buffer::sized(8 * values.len());
                     buffer.words_mut().copy_from_slice(values);
                     batch.write(area.at(run[0].0), buffer);
                 }

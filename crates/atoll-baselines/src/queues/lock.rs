@@ -82,12 +82,14 @@ pub(super) struct Lists {
     /// The list whose lock this client has; between operations only if one was dropped in the
     /// middle.
     holding: Option<u32>,
+    pub(super) progress: Progress,
 }
 
 impl Lists {
     pub(super) fn new(area: Area, is_straight: bool) -> Self {
         let suspects = vec![0; area.lists() as usize];
-        Self { area, is_straight, suspects, looks: 0, holding: None }
+        let progress = Progress::new(area.lists());
+        Self { area, is_straight, suspects, looks: 0, holding: None, progress }
     }
 
     /// Whether every step is waited for by itself.
@@ -355,9 +357,7 @@ impl Lists {
 }
 
 fn words(count: usize) -> Buffer {
-    let mut buffer = Buffer::new();
-    buffer.resize(8 * count);
-    buffer
+    Buffer::sized(8 * count)
 }
 
 /// What a lock says that this client holds.

@@ -11,11 +11,12 @@
 
 use super::area::{Area, linked_us};
 use super::list::TOGETHER_MAX;
-use super::lock::{Lists, Progress};
+use super::listed::Listed;
+use super::lock::{Lists, Seen};
 use super::sieve::POPPED_MAX;
 use atoll_cache::CacheError;
 use atoll_cache::table::Core;
-use atoll_cache::table::replacement::{Candidate, Victim};
+use atoll_cache::table::replacement::Victim;
 use atoll_cache::table::slot::Slot;
 use atoll_fabric::Endpoint;
 
@@ -24,17 +25,12 @@ pub(super) struct Lru {
     lists: Lists,
     /// By list: slots that were accessed and not moved yet, the last access last.
     noted: Vec<Vec<u64>>,
-    progress: Progress,
 }
 
 impl Lru {
     pub(super) fn new(area: Area, is_straight: bool) -> Self {
-        let (noted, progress) = (vec![Vec::new(); area.lists() as usize], Progress::new(area.lists()));
-        Self { lists: Lists::new(area, is_straight), noted, progress }
-    }
-
-    pub(super) fn lists(&self) -> &Lists {
-        &self.lists
+        let noted = vec![Vec::new(); area.lists() as usize];
+        Self { lists: Lists::new(area, is_straight), noted }
     }
 
     pub(super) async fn accessed<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
@@ -90,20 +86,25 @@ impl Lru {
         self.lists.unlock(core, locked).await
     }
 
-    pub(super) async fn removed<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
-        self.lists.take_out(core, slot).await
+    pub(super) async fn round<E: Endpoint>(&mut self, core: &Core<E>) -> Result<(), CacheError> {
+        self.lists.settle(core).await?;
+        for list in 0..self.lists.area.lists() {
+            if !self.noted[list as usize].is_empty() {
+                self.tell(core, list).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Listed for Lru {
+    fn lists(&mut self) -> &mut Lists {
+        &mut self.lists
     }
 
-    pub(super) async fn victim<E: Endpoint>(&mut self, core: &Core<E>) -> Result<Option<Victim>, CacheError> {
-        let list = self.progress.last();
-        if let Some(victim) = self.pop(core, list).await? {
-            return Ok(Some(victim));
-        }
-        self.progress.skip(list);
-        match self.lists.other_list(core, list).await? {
-            Some(list) => self.pop(core, list).await,
-            None => Ok(None),
-        }
+    /// The least recently used.
+    fn rank(seen: &Seen) -> (bool, u64) {
+        (false, linked_us(seen.node.mark))
     }
 
     /// Takes the object at the tail of a list out of it.
@@ -125,7 +126,7 @@ impl Lru {
                 locked.begin_anew(&self.lists.area);
                 break;
             }
-            self.progress.note(list, (0, linked_us(linked)));
+            self.lists.progress.note(list, (0, linked_us(linked)));
             if !word.is_free() && !word.is_pending() {
                 victim = Some(Victim { slot, word, then: Slot::EMPTY });
                 break;
@@ -133,39 +134,5 @@ impl Lru {
         }
         self.lists.unlock(core, locked).await?;
         Ok(victim)
-    }
-
-    pub(super) async fn spared<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
-        // The next one of this list would be the same.
-        self.progress.skip(self.lists.area.list_of(slot));
-        self.lists.put_back(core, slot).await
-    }
-
-    /// The one that was accessed least recently, if not a stray.
-    pub(super) async fn choose<E: Endpoint>(
-        &self,
-        core: &Core<E>,
-        candidates: &[Candidate],
-    ) -> Result<Option<usize>, CacheError> {
-        let seen = self.lists.look(core, candidates).await?;
-        Ok((0..seen.len()).min_by_key(|index| (seen[*index].is_linked, linked_us(seen[*index].node.mark))))
-    }
-
-    pub(super) async fn stray<E: Endpoint>(
-        &self,
-        core: &Core<E>,
-        candidates: &[Candidate],
-    ) -> Result<Option<usize>, CacheError> {
-        Ok(self.lists.look(core, candidates).await?.iter().position(|seen| !seen.is_linked))
-    }
-
-    pub(super) async fn round<E: Endpoint>(&mut self, core: &Core<E>) -> Result<(), CacheError> {
-        self.lists.settle(core).await?;
-        for list in 0..self.lists.area.lists() {
-            if !self.noted[list as usize].is_empty() {
-                self.tell(core, list).await?;
-            }
-        }
-        Ok(())
     }
 }

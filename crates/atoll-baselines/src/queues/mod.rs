@@ -13,6 +13,7 @@
 //! | [`settings`] | what clients of a pool agree on |
 //! | `area` | where the words are |
 //! | `lock` | who changes a list |
+//! | `listed` | what policies on lists have in common |
 //! | `list` | a doubly linked list behind a lock |
 //! | `lru` | the most recently used object is at the head |
 //! | `sieve` | a hand that passes over what was visited |
@@ -41,6 +42,7 @@
 mod area;
 mod kind;
 mod list;
+mod listed;
 mod lock;
 mod lru;
 mod ring;
@@ -52,12 +54,12 @@ pub use kind::QueuesKind;
 pub use settings::{ENGINE_QUEUES, LISTS, QueueOptions, QueuePolicy, QueueSettings};
 
 use atoll_cache::CacheError;
-use atoll_cache::table::access;
-use atoll_cache::table::replacement::{Accessed, Candidate, Replacement, Victim};
+use atoll_cache::table::replacement::{Accessed, Candidate, Inserted, Replacement, Victim};
 use atoll_cache::table::slot::Slot;
 use atoll_cache::table::{Core, Objects, TablePool};
 use atoll_fabric::{Endpoint, Purpose};
 use atoll_pool::PoolError;
+use listed::Listed;
 use lru::Lru;
 use s3_fifo::S3Fifo;
 use sieve::Sieve;
@@ -99,15 +101,14 @@ impl<E: Endpoint> Replacement<E> for Queue {
     const QUEUES: bool = true;
 
     fn new(shared: &TablePool, endpoint: &E) -> Result<Self, PoolError> {
-        let settings = QueueSettings::decode(shared.settings())?;
-        let lists = || area::Area::new(shared, &settings);
-        Ok(Self(match settings.policy {
+        let QueueSettings { policy, lists, slots } = QueueSettings::decode(shared.settings())?;
+        let base = shared.layout().replacement();
+        let lists = || area::Area::new(base, lists, slots);
+        Ok(Self(match policy {
             QueuePolicy::ShardLru => Policy::Lru(Lru::new(lists(), true)),
             QueuePolicy::Lru => Policy::Lru(Lru::new(lists(), false)),
             QueuePolicy::Sieve => Policy::Sieve(Sieve::new(lists())),
-            QueuePolicy::S3Fifo => {
-                Policy::S3Fifo(S3Fifo::new(area::RingsArea::new(shared, &settings), endpoint.is_near()))
-            }
+            QueuePolicy::S3Fifo => Policy::S3Fifo(S3Fifo::new(area::RingsArea::new(base, slots), endpoint.is_near())),
         }))
     }
 
@@ -115,27 +116,16 @@ impl<E: Endpoint> Replacement<E> for Queue {
         for_purpose!(core, Purpose::Hotness, on_policy!(self, policy => policy.accessed(core, object.slot).await))
     }
 
-    async fn inserted(
-        &mut self,
-        core: &Core<E>,
-        object: Accessed<'_>,
-        before: Slot,
-        counter: u64,
-        expiry_ms: Option<u64>,
-    ) -> Result<(), CacheError> {
-        if expiry_ms.is_some() {
-            // Samples find what has expired by this.
-            let now_us = core.client.about_us();
-            let words = access::insertion_words(now_us, expiry_ms, object.bytes, counter, object.hash.mark);
-            core.tell_insertion(object.slot, words);
-        }
+    async fn inserted(&mut self, core: &Core<E>, inserted: Inserted<'_>) -> Result<(), CacheError> {
+        inserted.publish_expiry(core);
+        let slot = inserted.object.slot;
         for_purpose!(
             core,
             Purpose::Eviction,
             match &mut self.0 {
-                Policy::Lru(lru) => lru.inserted(core, object.slot).await,
-                Policy::Sieve(sieve) => sieve.inserted(core, object.slot).await,
-                Policy::S3Fifo(s3_fifo) => s3_fifo.inserted(core, &object, before, counter).await,
+                Policy::Lru(lru) => lru.inserted(core, slot).await,
+                Policy::Sieve(sieve) => sieve.inserted(core, slot).await,
+                Policy::S3Fifo(s3_fifo) => s3_fifo.inserted(core, &inserted).await,
             }
         )
     }
@@ -174,7 +164,7 @@ impl<E: Endpoint> Replacement<E> for Queue {
     }
 
     async fn verify(&mut self, core: &Core<E>, faults: &mut Vec<String>) -> Result<(), CacheError> {
-        match &self.0 {
+        match &mut self.0 {
             Policy::Lru(lru) => lru.lists().verify(core, faults).await,
             Policy::Sieve(sieve) => sieve.lists().verify(core, faults).await,
             // An entry that is not what it should be is passed over.

@@ -32,7 +32,7 @@ use atoll_cache::CacheError;
 use atoll_cache::ditto::counters::Counters;
 use atoll_cache::table::Core;
 use atoll_cache::table::layout::BUCKET_SLOTS;
-use atoll_cache::table::replacement::{Accessed, Candidate, Victim};
+use atoll_cache::table::replacement::{Candidate, Inserted, Victim};
 use atoll_cache::table::slot::{HISTORY_IDS, KeyHash, Slot};
 use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint};
 
@@ -131,7 +131,7 @@ impl S3Fifo {
         let now_us = core.client.about_us();
         let told = self.counters.count(slot, now_us).map(|accesses| (slot, accesses));
         for (slot, accesses) in told.into_iter().chain(self.counters.due(now_us)) {
-            tell(core, slot, accesses);
+            Counters::publish(core, slot, accesses);
         }
         Ok(())
     }
@@ -139,10 +139,9 @@ impl S3Fifo {
     pub(super) async fn inserted<E: Endpoint>(
         &mut self,
         core: &Core<E>,
-        object: &Accessed<'_>,
-        before: Slot,
-        counter: u64,
+        inserted: &Inserted<'_>,
     ) -> Result<(), CacheError> {
+        let Inserted { object, before, counter, .. } = *inserted;
         self.counters.forget(object.slot);
         let is_remembered =
             before.history_of(object.hash).is_some_and(|(_, id)| core.history_age(id) < self.remembered());
@@ -165,8 +164,7 @@ impl S3Fifo {
             let ring = self.ring(which);
             let mut put = ring.ticket(core).await?;
             for _ in 0..TICKETS_MAX {
-                let mut buffer = Buffer::new();
-                buffer.resize(16);
+                let mut buffer = Buffer::sized(16);
                 let queued = main | (put.ticket.wrapping_add(1) & !MAIN);
                 buffer.words_mut().copy_from_slice(&Node { queued, ..node }.words());
                 let mut batch = Batch::new();
@@ -231,10 +229,8 @@ impl S3Fifo {
         ticket: u64,
         slot: u64,
     ) -> Result<Option<Victim>, CacheError> {
-        let mut buffer = Buffer::new();
-        buffer.resize(16);
         let mut batch = Batch::new();
-        let node = batch.read(self.area.node(slot), buffer);
+        let node = batch.read(self.area.node(slot), Buffer::sized(16));
         let word = batch.read_word(core.shared.layout().slot(slot));
         let counter = batch.read_word(core.shared.layout().access(slot));
         core.client.endpoint.post(&mut batch).await?;
@@ -291,9 +287,7 @@ impl S3Fifo {
         self.look(core).await?;
         let mut batch = Batch::new();
         for candidate in candidates.iter().take(BATCH_VERBS_MAX) {
-            let mut buffer = Buffer::new();
-            buffer.resize(16);
-            batch.read(self.area.node(candidate.slot), buffer);
+            batch.read(self.area.node(candidate.slot), Buffer::sized(16));
         }
         core.client.endpoint.post(&mut batch).await?;
         Ok((0..batch.len()).map(|index| Node::of(batch.take_nth(index).words())).collect())
@@ -325,15 +319,8 @@ impl S3Fifo {
 
     pub(super) async fn round<E: Endpoint>(&mut self, core: &Core<E>) -> Result<(), CacheError> {
         for (slot, accesses) in self.counters.drain() {
-            tell(core, slot, accesses);
+            Counters::publish(core, slot, accesses);
         }
         Ok(())
     }
-}
-
-/// Tells the pool of accesses, without waiting.
-fn tell<E: Endpoint>(core: &Core<E>, slot: u64, accesses: u32) {
-    let mut batch = Batch::new();
-    batch.fetch_and_add(core.shared.layout().access(slot), accesses.into());
-    core.client.endpoint.post_unawaited(&mut batch);
 }

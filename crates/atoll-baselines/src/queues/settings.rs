@@ -5,8 +5,9 @@
 //! ```
 
 use super::area;
+pub use super::area::LISTS_MAX;
 use atoll_cache::table::settings::{REPLACEMENT_WORDS, TableOptions, TableSettings};
-use atoll_pool::{PoolError, PoolSettings};
+use atoll_pool::{Fields, PoolError, PoolSettings};
 use std::fmt;
 use std::str::FromStr;
 
@@ -15,8 +16,7 @@ pub const ENGINE_QUEUES: u64 = 4;
 /// Lists that are shared out by hash, unless another number is said (Ditto, section 5.1; FORGE,
 /// section 2.2).
 pub const LISTS: u32 = 32;
-/// Most lists of a pool.
-pub const LISTS_MAX: u32 = 64;
+const WORD_0: Fields<2> = Fields::new([8, 8]);
 
 /// Which queues a pool has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl QueueOptions {
     /// The same as choices of the table of objects.
     pub fn objects(&self) -> TableOptions {
         let mut replacement = [0; REPLACEMENT_WORDS];
-        replacement[0] = self.policy as u64 | u64::from(self.lists) << 8;
+        replacement[0] = WORD_0.pack([self.policy as u64, self.lists.into()]);
         TableOptions {
             engine: ENGINE_QUEUES,
             extension_words: 0,
@@ -134,18 +134,13 @@ pub struct QueueSettings {
 impl QueueSettings {
     /// What a pool's settings say.
     pub fn decode(settings: &TableSettings) -> Result<Self, PoolError> {
-        if settings.engine != ENGINE_QUEUES {
-            return Err(PoolError::Engine { found: settings.engine, wanted: ENGINE_QUEUES });
-        }
-        let damaged = PoolError::Damaged { what: "the engine's settings" };
-        let (number, lists) = (settings.replacement[0] & 0xff, (settings.replacement[0] >> 8 & 0xff) as u32);
-        let Some(policy) = QueuePolicy::ALL.into_iter().find(|policy| *policy as u64 == number) else {
-            return Err(damaged);
-        };
+        let [number, lists] = WORD_0.unpack(settings.replacement_words(ENGINE_QUEUES)?[0]);
+        let policy = QueuePolicy::ALL.into_iter().find(|policy| *policy as u64 == number);
+        let (policy, lists) = (policy.ok_or(PoolError::ENGINE_SETTINGS)?, lists as u32);
         let slots = u64::from(settings.buckets) * atoll_cache::table::layout::BUCKET_SLOTS as u64;
         let wanted = QueueOptions { policy, lists }.objects();
         if !(1..=LISTS_MAX).contains(&lists) || settings.area_bytes < (wanted.area_bytes)(slots) {
-            return Err(damaged);
+            return Err(PoolError::ENGINE_SETTINGS);
         }
         Ok(Self { policy, lists, slots })
     }

@@ -8,10 +8,11 @@
 
 use super::area::{Area, linked_us, node_word};
 use super::list::Locked;
-use super::lock::{Lists, Progress};
+use super::listed::Listed;
+use super::lock::{Lists, Seen};
 use atoll_cache::CacheError;
 use atoll_cache::table::Core;
-use atoll_cache::table::replacement::{Candidate, Victim};
+use atoll_cache::table::replacement::Victim;
 use atoll_cache::table::slot::Slot;
 use atoll_fabric::{Batch, Endpoint};
 
@@ -23,17 +24,11 @@ const PASSED_MAX: u32 = 512;
 /// One client's side.
 pub(super) struct Sieve {
     lists: Lists,
-    progress: Progress,
 }
 
 impl Sieve {
     pub(super) fn new(area: Area) -> Self {
-        let progress = Progress::new(area.lists());
-        Self { lists: Lists::new(area, false), progress }
-    }
-
-    pub(super) fn lists(&self) -> &Lists {
-        &self.lists
+        Self { lists: Lists::new(area, false) }
     }
 
     pub(super) async fn accessed<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
@@ -59,33 +54,6 @@ impl Sieve {
         }
         locked.link(&self.lists.area, slot, false, core.client.about_us());
         self.lists.unlock(core, locked).await
-    }
-
-    pub(super) async fn removed<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
-        self.lists.take_out(core, slot).await
-    }
-
-    pub(super) async fn victim<E: Endpoint>(&mut self, core: &Core<E>) -> Result<Option<Victim>, CacheError> {
-        let list = self.progress.last();
-        if let Some(victim) = self.search(core, list).await? {
-            return Ok(Some(victim));
-        }
-        self.progress.skip(list);
-        match self.lists.other_list(core, list).await? {
-            Some(list) => self.search(core, list).await,
-            None => Ok(None),
-        }
-    }
-
-    /// Moves a list's hand until it finds an object that goes.
-    async fn search<E: Endpoint>(&mut self, core: &Core<E>, list: u32) -> Result<Option<Victim>, CacheError> {
-        let Some(mut locked) = self.lists.lock(core, list, &[]).await? else { return Ok(None) };
-        let found = self.move_hand(core, &mut locked).await?;
-        if found.is_none() && locked.tail(&self.lists.area) != Ok(None) {
-            locked.begin_anew(&self.lists.area);
-        }
-        self.lists.unlock(core, locked).await?;
-        Ok(found.flatten())
     }
 
     /// Moves the hand; `None` if the list is broken, or empty.
@@ -121,7 +89,7 @@ impl Sieve {
             }
             hand = prev;
             locked.set_hand(area, hand);
-            self.progress.note(locked.list, (locked.sweeps(), linked_us(node.mark)));
+            self.lists.progress.note(locked.list, (locked.sweeps(), linked_us(node.mark)));
             if is_object || word.is_dead() && !word.is_pending() {
                 return Ok(Some(Some(Victim { slot, word, then: Slot::EMPTY })));
             }
@@ -132,34 +100,29 @@ impl Sieve {
         }
     }
 
-    pub(super) async fn spared<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
-        // The next one of this list would be the same.
-        self.progress.skip(self.lists.area.list_of(slot));
-        self.lists.put_back(core, slot).await
-    }
-
-    /// One that was not visited, of those the one that is there longest, if not a stray.
-    pub(super) async fn choose<E: Endpoint>(
-        &self,
-        core: &Core<E>,
-        candidates: &[Candidate],
-    ) -> Result<Option<usize>, CacheError> {
-        let seen = self.lists.look(core, candidates).await?;
-        Ok((0..seen.len()).min_by_key(|index| {
-            let (is_linked, node) = (seen[*index].is_linked, seen[*index].node);
-            (is_linked, node.visited != 0, linked_us(node.mark))
-        }))
-    }
-
-    pub(super) async fn stray<E: Endpoint>(
-        &self,
-        core: &Core<E>,
-        candidates: &[Candidate],
-    ) -> Result<Option<usize>, CacheError> {
-        Ok(self.lists.look(core, candidates).await?.iter().position(|seen| !seen.is_linked))
-    }
-
     pub(super) async fn round<E: Endpoint>(&mut self, core: &Core<E>) -> Result<(), CacheError> {
         self.lists.settle(core).await
+    }
+}
+
+impl Listed for Sieve {
+    fn lists(&mut self) -> &mut Lists {
+        &mut self.lists
+    }
+
+    /// The oldest that was not visited, else the oldest.
+    fn rank(seen: &Seen) -> (bool, u64) {
+        (seen.node.visited != 0, linked_us(seen.node.mark))
+    }
+
+    /// Moves a list's hand until it finds a victim.
+    async fn pop<E: Endpoint>(&mut self, core: &Core<E>, list: u32) -> Result<Option<Victim>, CacheError> {
+        let Some(mut locked) = self.lists.lock(core, list, &[]).await? else { return Ok(None) };
+        let found = self.move_hand(core, &mut locked).await?;
+        if found.is_none() && locked.tail(&self.lists.area) != Ok(None) {
+            locked.begin_anew(&self.lists.area);
+        }
+        self.lists.unlock(core, locked).await?;
+        Ok(found.flatten())
     }
 }

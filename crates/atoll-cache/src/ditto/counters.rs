@@ -2,6 +2,8 @@
 //! in one FAA when an object has enough of them, when they are old, or when there is no room for
 //! more.
 
+use crate::table::Core;
+use atoll_fabric::{Batch, Endpoint};
 use std::collections::{HashMap, VecDeque};
 
 /// Accesses of one slot's object.
@@ -80,6 +82,13 @@ impl Counters {
     /// All slots.
     pub fn drain(&mut self) -> Vec<(u64, u32)> {
         std::iter::from_fn(|| self.oldest(u64::MAX)).collect()
+    }
+
+    /// Adds accesses of a slot's object to the pool's count, without waiting.
+    pub fn publish<E: Endpoint>(core: &Core<E>, slot: u64, accesses: u32) {
+        let mut batch = Batch::new();
+        batch.fetch_and_add(core.shared.layout.access(slot), accesses.into());
+        core.client.endpoint.post_unawaited(&mut batch);
     }
 
     /// Forgets what was counted of a slot, which has another object now.

@@ -1,6 +1,6 @@
-//! What is said of `ditto` where users choose an engine.
+//! `ditto` as one of the engines that users choose from.
 
-use super::{Ditto, DittoOptions, DittoSettings, ENGINE_DITTO};
+use super::{Ditto, DittoOptions, ENGINE_DITTO};
 use crate::engines::EngineKind;
 use crate::experts::{DEFAULT_SET, ExpertSet, ExpertSetError};
 use crate::pooled::EnginePool;
@@ -32,12 +32,12 @@ impl EngineKind for DittoKind {
 
     fn opened(pool: Pool) -> Result<Arc<TablePool>, PoolError> {
         let shared = TablePool::opened(pool)?;
-        DittoSettings::decode(shared.settings())?;
+        DittoOptions::decode(shared.settings())?;
         Ok(shared)
     }
 
     fn experts(shared: &TablePool) -> Option<ExpertSet> {
-        DittoSettings::decode(shared.settings()).ok().map(|settings| settings.experts)
+        DittoOptions::decode(shared.settings()).ok().map(|settings| settings.experts)
     }
 
     fn experts_of(options: &DittoOptions) -> Option<ExpertSet> {

@@ -29,14 +29,14 @@ mod shared;
 mod variants;
 
 pub use kind::DittoKind;
-pub use settings::{DittoOptions, DittoSettings, ENGINE_DITTO, History};
+pub use settings::{DittoOptions, ENGINE_DITTO, History};
 pub use variants::{SAMPLED_OBJECTS, Variant};
 
 use crate::CacheError;
 use crate::experts::{self, Experts, REMEMBERED_MAX};
 use crate::policy::{self, EXTENSION_WORDS_MAX, Ghost, frequency_at_insertion};
 use crate::table::access::{self, Access};
-use crate::table::replacement::{Accessed, CANDIDATES_MAX, Candidate, Replacement, Sampling, Victim};
+use crate::table::replacement::{Accessed, CANDIDATES_MAX, Candidate, Inserted, Replacement, Sampling, Victim};
 use crate::table::slot::{EXPERTS_MAX, Slot};
 use crate::table::{Core, Objects, TablePool};
 use arrayvec::ArrayVec;
@@ -53,7 +53,7 @@ type Words = ArrayVec<u64, EXTENSION_WORDS_MAX>;
 
 /// One client's side of Ditto: its experts, and what it has counted and not told.
 pub struct Adaptive {
-    settings: DittoSettings,
+    settings: DittoOptions,
     experts: Experts,
     /// Evictions that a history entry lasts.
     history: u32,
@@ -71,7 +71,7 @@ pub struct Adaptive {
 }
 
 /// For how many evictions a history entry lasts, in a pool of about so many objects.
-fn history_evictions(settings: &DittoSettings, objects_expected: u64) -> u32 {
+fn history_evictions(settings: &DittoOptions, objects_expected: u64) -> u32 {
     settings.history.evictions(objects_expected).clamp(1, crate::table::slot::HISTORY_IDS / 2) as u32
 }
 
@@ -131,11 +131,8 @@ impl Adaptive {
         // Of two full buckets and more there are more candidates than a batch has verbs.
         for candidates in candidates.chunks(core.client.endpoint.limits().batch_verbs_max) {
             let mut batch = Batch::new();
-            let ticket = |candidate: &Candidate| {
-                let mut buffer = Buffer::new();
-                buffer.resize(8 * words);
-                Some(batch.read(core.block_at(candidate.word)?, buffer))
-            };
+            let ticket =
+                |candidate: &Candidate| Some(batch.read(core.block_at(candidate.word)?, Buffer::sized(8 * words)));
             let tickets: ArrayVec<_, BATCH_VERBS_MAX> = candidates.iter().map(ticket).collect();
             core.client.endpoint.post(&mut batch).await?;
             all.extend(tickets.into_iter().map(|ticket| match ticket {
@@ -162,14 +159,14 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
     }
 
     fn new(shared: &TablePool, endpoint: &E) -> Result<Self, PoolError> {
-        let settings = DittoSettings::decode(&shared.settings)?;
+        let settings = DittoOptions::decode(&shared.settings)?;
         let experts = Experts::new(settings.experts, settings.learning, shared.objects_expected());
         let threshold = if endpoint.is_near() { 1 } else { settings.counter_threshold };
         let counters = Counters::new(settings.counters, threshold, settings.counter_age_us);
         let history = history_evictions(&settings, shared.objects_expected());
         let globals = std::iter::repeat_n(0, settings.experts.len()).collect();
         let remembers = endpoint.is_near() && settings.remembers;
-        let settings = DittoSettings { remembers, ..settings };
+        let settings = DittoOptions { remembers, ..settings };
         Ok(Self {
             settings,
             experts,
@@ -187,35 +184,27 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
         let now_us = core.client.about_us();
         let before = core.client.endpoint.purpose(Purpose::Hotness);
         let mut batch = Batch::new();
-        let at = core.shared.layout.access(object.slot);
-        batch.write_word(at.add(8), access::last_access_word(now_us, object.hash.mark));
+        let layout = &core.shared.layout;
+        batch.write_word(layout.last_access(object.slot), access::last_access_word(now_us, object.hash.mark));
         if let Some(accesses) = self.counters.count(object.slot, now_us) {
-            batch.fetch_and_add(at, accesses.into());
+            batch.fetch_and_add(layout.access(object.slot), accesses.into());
         }
         core.client.endpoint.post_unawaited(&mut batch);
         if let Some(information) = object.information {
             let before = Self::object(&Access::decode(information, now_us));
-            let after = policy::Object { accessed_us: now_us, frequency: before.frequency + 1, ..before };
+            let after = before.accessed_again(now_us);
             let access = policy::Access { now_us, before: Some(&before), after: &after, ghost: None };
             self.tell_extension(core, &object, &access);
         }
         while let Some((slot, accesses)) = self.counters.due(now_us) {
-            let mut batch = Batch::new();
-            batch.fetch_and_add(core.shared.layout.access(slot), accesses.into());
-            core.client.endpoint.post_unawaited(&mut batch);
+            Counters::publish(core, slot, accesses);
         }
         core.client.endpoint.purpose(before);
         self.observe(core, &object, now_us).await
     }
 
-    async fn inserted(
-        &mut self,
-        core: &Core<E>,
-        object: Accessed<'_>,
-        before: Slot,
-        counter: u64,
-        expiry_ms: Option<u64>,
-    ) -> Result<(), CacheError> {
+    async fn inserted(&mut self, core: &Core<E>, inserted: Inserted<'_>) -> Result<(), CacheError> {
+        let Inserted { object, before, .. } = inserted;
         let now_us = core.client.about_us();
         // What was counted of the slot's last object is nobody's any more.
         self.counters.forget(object.slot);
@@ -227,8 +216,7 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
         // The papers' experts count an insertion as one access, whoever comes back.
         let frequency = if self.settings.learning.miniature_objects > 0 { frequency_at_insertion(ghost) } else { 1 };
         // As if the counter had stood so much lower.
-        let base = counter.wrapping_sub(frequency.saturating_sub(1));
-        let words = access::insertion_words(now_us, expiry_ms, object.bytes, base, object.hash.mark);
+        let words = inserted.information(now_us, frequency.saturating_sub(1));
         match self.variant.information_apart {
             false => core.tell_insertion(object.slot, words),
             true => core.tell_insertion_one_by_one(object.slot, words),
@@ -260,17 +248,16 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
         };
         let objects: ArrayVec<_, CANDIDATES_MAX> = candidates.iter().enumerate().map(object).collect();
         let random = core.client.endpoint.random();
-        let Some(choice) = self.experts.choose(now_us, &self.globals, &objects, random) else { return Ok(None) };
+        let Some(choice) = self.experts.choose(now_us, &objects, random) else { return Ok(None) };
         let chosen = &candidates[choice.victim];
         self.remembered.clear();
         if self.settings.remembers {
-            let next = self.experts.next_victims::<REMEMBERED_MAX>(now_us, &self.globals, &objects, choice.victim);
+            let next = self.experts.next_victims::<REMEMBERED_MAX>(now_us, &objects, choice.victim);
             self.remembered.extend(next.iter().map(|place| (candidates[*place].slot, candidates[*place].word)));
         }
         if self.settings.experts.has_globals() {
             let known = self.globals.clone();
-            let victim = Self::object(&chosen.access);
-            self.experts.set().evicted(now_us, &victim, &mut self.globals, extension(choice.victim));
+            self.experts.set().evicted(&mut self.globals, extension(choice.victim));
             self.untold |= known != self.globals;
         }
         // Not to be carried through what is waited for.
@@ -295,9 +282,7 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
         {
             let _scope = Scope::new(&core.client.endpoint, Purpose::Hotness);
             for (slot, accesses) in self.counters.drain_aged(core.client.about_us()) {
-                let mut batch = Batch::new();
-                batch.fetch_and_add(core.shared.layout.access(slot), accesses.into());
-                core.client.endpoint.post_unawaited(&mut batch);
+                Counters::publish(core, slot, accesses);
             }
         }
         if self.settings.experts.has_globals() {

@@ -13,11 +13,16 @@ use crate::experts::{self, ExpertSet};
 use crate::policy::PolicyId;
 use crate::table::replacement::SAMPLE_BUCKETS_MAX;
 use crate::table::settings::{TableOptions, TableSettings};
-use atoll_pool::{PoolError, PoolSettings};
+use atoll_pool::{Fields, PoolError, PoolSettings};
 
 /// The engine's number in the pool header.
 pub const ENGINE_DITTO: u64 = 2;
 const POLICY_BITS: u32 = 5;
+const WORD_1: Fields<3> = Fields::new([32, 16, 16]);
+const WORD_2: Fields<2> = Fields::new([32, 32]);
+const WORD_3: Fields<2> = Fields::new([32, 32]);
+const WORD_4: Fields<3> = Fields::new([20, 20, 20]);
+const WORD_5: Fields<4> = Fields::new([24, 4, 4, 32]);
 const MILLION: f64 = 1e6;
 /// In the history's half word: the other bits are objects.
 const COUNTED: u64 = 1 << 31;
@@ -121,23 +126,71 @@ impl DittoOptions {
             area_bytes: |_| super::shared::AREA_BYTES,
             replacement: [
                 policies,
-                self.history.word()
-                    | u64::from(self.counter_threshold.min(0xffff)) << 32
-                    | u64::from(learning.batch.min(0xffff)) << 48,
-                self.counters.min(u32::MAX as usize) as u64 | self.counter_age_us.min(u32::MAX.into()) << 32,
-                millionths(learning.learning_rate) | millionths(learning.discount_total) << 32,
-                millionths(learning.weight_min).min(0xf_ffff)
-                    | millionths(learning.explore).min(0xf_ffff) << 20
-                    | millionths(learning.miniature_rate).min(0xf_ffff) << 40,
-                u64::from(learning.miniature_objects.min(0xff_ffff))
-                    | (self.sample_buckets as u64 & 15) << 24
-                    | u64::from(self.remembers) << 28
-                    | millionths(learning.margin) << 32,
+                WORD_1.pack_most([self.history.word(), self.counter_threshold.into(), learning.batch.into()]),
+                WORD_2.pack_most([self.counters as u64, self.counter_age_us]),
+                WORD_3.pack([learning.learning_rate, learning.discount_total].map(millionths)),
+                WORD_4.pack_most([learning.weight_min, learning.explore, learning.miniature_rate].map(millionths)),
+                WORD_5.pack_most([
+                    learning.miniature_objects.into(),
+                    self.sample_buckets as u64,
+                    self.remembers.into(),
+                    millionths(learning.margin),
+                ]),
             ],
             tag_bits: self.tag_bits,
             object_bytes_mean: self.object_bytes_mean,
             slots_per_object: 2,
         }
+    }
+
+    /// The choices that a pool was made with, decoded and checked. What its header does not keep is
+    /// the default.
+    pub fn decode(settings: &TableSettings) -> Result<Self, PoolError> {
+        let [mut policies, counting, counters, rates, bounds, sampling] = settings.replacement_words(ENGINE_DITTO)?;
+        let [history, counter_threshold, batch] = WORD_1.unpack(counting);
+        let [counters, counter_age_us] = WORD_2.unpack(counters);
+        let share = |millionths: u64| millionths as f64 / MILLION;
+        let [learning_rate, discount_total] = WORD_3.unpack(rates).map(share);
+        let [weight_min, explore, miniature_rate] = WORD_4.unpack(bounds).map(share);
+        let [miniature_objects, sample_buckets, remembers, margin] = WORD_5.unpack(sampling);
+        let mut ids = Vec::new();
+        while policies != 0 {
+            let number = (policies & ((1 << POLICY_BITS) - 1)) as u8;
+            ids.push(number.checked_sub(1).and_then(PolicyId::from_number).ok_or(PoolError::ENGINE_SETTINGS)?);
+            policies >>= POLICY_BITS;
+        }
+        let experts = ExpertSet::new(ids).map_err(|_| PoolError::ENGINE_SETTINGS)?;
+        let learning = experts::Settings {
+            learning_rate,
+            discount_total,
+            weight_min,
+            explore,
+            batch: batch as u32,
+            miniature_objects: miniature_objects as u32,
+            miniature_rate,
+            margin: share(margin),
+        };
+        let possible = experts.extension_words() as u64 * 8 <= settings.extension_bytes
+            && settings.area_bytes >= super::shared::AREA_BYTES
+            && learning.discount_total <= 1.0
+            && learning.weight_min * (experts.len() as f64) < 1.0
+            && learning.explore <= 1.0
+            && learning.batch >= 1
+            && (1..=SAMPLE_BUCKETS_MAX as u64).contains(&sample_buckets);
+        if !possible {
+            return Err(PoolError::ENGINE_SETTINGS);
+        }
+        Ok(Self {
+            experts,
+            history: History::of_word(history),
+            counter_threshold: counter_threshold as u32,
+            counters: counters as usize,
+            counter_age_us,
+            learning,
+            sample_buckets: sample_buckets as usize,
+            remembers: remembers & 1 != 0,
+            ..Self::paper(experts)
+        })
     }
 
     /// Settings for a pool of so many bytes.
@@ -152,77 +205,6 @@ impl Default for DittoOptions {
     }
 }
 
-/// The choices of a pool, decoded and checked.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DittoSettings {
-    /// The policies that are experts.
-    pub experts: ExpertSet,
-    /// For how many evictions a history entry lasts.
-    pub history: History,
-    /// Accesses that are told at once.
-    pub counter_threshold: u32,
-    /// Objects whose accesses are added up at most.
-    pub counters: usize,
-    /// For how long, in microseconds.
-    pub counter_age_us: u64,
-    /// How experts learn.
-    pub learning: experts::Settings,
-    /// Random buckets that an eviction looks at.
-    pub sample_buckets: usize,
-    /// Whether a client near the pool looks again at what came nearest to being evicted the last
-    /// time.
-    pub remembers: bool,
-}
-
-impl DittoSettings {
-    /// What a pool's settings say.
-    pub fn decode(settings: &TableSettings) -> Result<Self, PoolError> {
-        if settings.engine != ENGINE_DITTO {
-            return Err(PoolError::Engine { found: settings.engine, wanted: ENGINE_DITTO });
-        }
-        let damaged = || PoolError::Damaged { what: "the engine's settings" };
-        let [mut policies, counting, counters, rates, bounds, sampling] = settings.replacement;
-        let mut ids = Vec::new();
-        while policies != 0 {
-            let number = (policies & ((1 << POLICY_BITS) - 1)) as u8;
-            ids.push(number.checked_sub(1).and_then(PolicyId::from_number).ok_or_else(damaged)?);
-            policies >>= POLICY_BITS;
-        }
-        let experts = ExpertSet::new(ids).map_err(|_| damaged())?;
-        let share = |word: u64| (word & 0xffff_ffff) as f64 / MILLION;
-        let learning = experts::Settings {
-            learning_rate: share(rates),
-            discount_total: share(rates >> 32),
-            weight_min: share(bounds & 0xf_ffff),
-            explore: share(bounds >> 20 & 0xf_ffff),
-            batch: (counting >> 48) as u32,
-            miniature_objects: (sampling & 0xff_ffff) as u32,
-            miniature_rate: share(bounds >> 40 & 0xf_ffff),
-            margin: share(sampling >> 32),
-        };
-        let possible = experts.extension_words() as u64 * 8 <= settings.extension_bytes
-            && settings.area_bytes >= super::shared::AREA_BYTES
-            && learning.discount_total <= 1.0
-            && learning.weight_min * (experts.len() as f64) < 1.0
-            && learning.explore <= 1.0
-            && learning.batch >= 1
-            && (1..=SAMPLE_BUCKETS_MAX as u64).contains(&(sampling >> 24 & 15));
-        if !possible {
-            return Err(damaged());
-        }
-        Ok(Self {
-            experts,
-            history: History::of_word(counting & 0xffff_ffff),
-            counter_threshold: (counting >> 32 & 0xffff) as u32,
-            counters: (counters & 0xffff_ffff) as usize,
-            counter_age_us: counters >> 32,
-            learning,
-            sample_buckets: (sampling >> 24 & 15) as usize,
-            remembers: sampling >> 28 & 1 != 0,
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -233,16 +215,16 @@ mod tests {
             let options = DittoOptions::adaptive(names.parse().unwrap());
             for history in [History::Percent(150), History::Objects(1024)] {
                 let settings = DittoOptions { history, ..options.clone() }.for_capacity(8 << 20);
-                let ditto = DittoSettings::decode(&TableSettings::decode(&settings).unwrap()).unwrap();
+                let ditto = DittoOptions::decode(&TableSettings::decode(&settings).unwrap()).unwrap();
                 assert_eq!((ditto.experts, ditto.history), (options.experts, history));
                 assert_eq!((ditto.learning, ditto.counters), (options.learning, 250_000));
             }
             let objects = TableSettings::decode(&options.for_capacity(8 << 20)).unwrap();
             for bad in [31, 1 << 5 | 1] {
                 let bad = TableSettings { replacement: [bad, 0, 0, 0, 0, 0], ..objects.clone() };
-                assert!(DittoSettings::decode(&bad).is_err());
+                assert!(DittoOptions::decode(&bad).is_err());
             }
-            assert!(DittoSettings::decode(&TableSettings { engine: 1, ..objects }).is_err());
+            assert!(DittoOptions::decode(&TableSettings { engine: 1, ..objects }).is_err());
         }
     }
 }

@@ -10,10 +10,22 @@ use crate::CacheError;
 use crate::table::Core;
 use crate::table::slot::EXPERTS_MAX;
 use arrayvec::ArrayVec;
-use atoll_fabric::{Batch, Endpoint, Purpose};
+use atoll_fabric::{Address, Batch, Endpoint, Purpose};
 
 /// Bytes of the area.
 pub(super) const AREA_BYTES: u64 = 16 * EXPERTS_MAX as u64;
+
+/// The sum of an expert's penalties.
+fn penalties_of<E: Endpoint>(core: &Core<E>, expert: usize) -> Address {
+    assert!(expert < EXPERTS_MAX);
+    core.shared.layout.replacement().add(8 * expert as u64)
+}
+
+/// The shared number of an expert's policy.
+fn global_of<E: Endpoint>(core: &Core<E>, expert: usize) -> Address {
+    assert!(expert < EXPERTS_MAX);
+    core.shared.layout.replacement().add(8 * (EXPERTS_MAX + expert) as u64)
+}
 
 impl Adaptive {
     /// Adds this client's penalties to all clients', and takes the weights that come of all.
@@ -21,11 +33,10 @@ impl Adaptive {
         let before = core.client.endpoint.purpose(Purpose::Upkeep);
         let penalties = self.experts.penalties();
         let mut batch = Batch::new();
-        let at = core.shared.layout.replacement();
         let tickets: ArrayVec<_, EXPERTS_MAX> = penalties
             .iter()
             .enumerate()
-            .map(|(expert, penalty)| batch.fetch_and_add(at.add(8 * expert as u64), *penalty))
+            .map(|(expert, penalty)| batch.fetch_and_add(penalties_of(core, expert), *penalty))
             .collect();
         let posted = core.client.endpoint.post(&mut batch).await;
         core.client.endpoint.purpose(before);
@@ -44,18 +55,17 @@ impl Adaptive {
     }
 
     async fn raise_globals<E: Endpoint>(&mut self, core: &Core<E>) -> Result<(), CacheError> {
-        let at = core.shared.layout.replacement().add(8 * EXPERTS_MAX as u64);
         let mut batch = Batch::new();
         let count = self.globals.len();
         let tickets: ArrayVec<_, EXPERTS_MAX> =
-            (0..count).map(|expert| batch.read_word(at.add(8 * expert as u64))).collect();
+            (0..count).map(|expert| batch.read_word(global_of(core, expert))).collect();
         core.client.endpoint.post(&mut batch).await?;
         let found: ArrayVec<u64, EXPERTS_MAX> = tickets.iter().map(|ticket| batch.word(*ticket)).collect();
         let mut batch = Batch::new();
         for (expert, (known, found)) in self.globals.iter_mut().zip(found).enumerate() {
             if *known > found && self.untold {
                 // One that fails is told the next time.
-                batch.compare_and_swap(at.add(8 * expert as u64), found, *known);
+                batch.compare_and_swap(global_of(core, expert), found, *known);
             }
             *known = (*known).max(found);
         }

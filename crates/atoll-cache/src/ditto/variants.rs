@@ -29,7 +29,7 @@
 //! The old entry is emptied although a lookup would see that it is over: without the lazy eviction
 //! of the paper that is the queue's.
 
-use super::{Adaptive, Ditto, DittoSettings};
+use super::{Adaptive, Ditto, DittoOptions};
 use crate::CacheError;
 use crate::table::settings::TableSettings;
 use crate::table::slot::Slot;
@@ -62,7 +62,7 @@ impl Variant {
     /// Bytes of the area that variants of a pool with these settings need.
     pub fn area_bytes(settings: &PoolSettings) -> Result<u64, PoolError> {
         let objects = TableSettings::decode(settings)?;
-        let ditto = DittoSettings::decode(&objects)?;
+        let ditto = DittoOptions::decode(&objects)?;
         let expected = match settings.objects_max {
             0 => u64::from(objects.buckets) * layout::BUCKET_SLOTS as u64 / 2,
             limit => limit,
@@ -90,9 +90,7 @@ impl Adaptive {
     }
 
     async fn read_entry<E: Endpoint>(&self, core: &Core<E>, id: u64) -> Result<[u64; ENTRY_WORDS], CacheError> {
-        let mut buffer = Buffer::new();
-        buffer.resize(ENTRY_BYTES as usize);
-        let entry = core.client.endpoint.read(self.entry(id), buffer).await?;
+        let entry = core.client.endpoint.read(self.entry(id), Buffer::sized(ENTRY_BYTES as usize)).await?;
         Ok(std::array::from_fn(|word| entry.words()[word]))
     }
 
@@ -106,8 +104,7 @@ impl Adaptive {
     ) -> Result<(), CacheError> {
         let Some((_, id)) = word.any_history() else { return Ok(()) };
         let [told, old_slot, old_word] = self.read_entry(core, id).await?;
-        let mut buffer = Buffer::new();
-        buffer.resize(ENTRY_BYTES as usize);
+        let mut buffer = Buffer::sized(ENTRY_BYTES as usize);
         buffer.words_mut().copy_from_slice(&[id + 1, slot, word.0]);
         let mut batch = Batch::new();
         batch.write(self.entry(id), buffer);
@@ -139,9 +136,11 @@ impl Adaptive {
     /// READs the weights that all clients' penalties come to.
     #[cold]
     pub(super) async fn read_weights<E: Endpoint>(&mut self, core: &Core<E>) -> Result<(), CacheError> {
-        let mut buffer = Buffer::new();
-        buffer.resize(8 * self.settings.experts.len());
-        let sums = core.client.endpoint.read(core.shared.layout.replacement(), buffer).await?;
+        let sums = core
+            .client
+            .endpoint
+            .read(core.shared.layout.replacement(), Buffer::sized(8 * self.settings.experts.len()))
+            .await?;
         let sums: ArrayVec<u64, { crate::table::slot::EXPERTS_MAX }> = sums.words().iter().copied().collect();
         self.experts.merged(&sums);
         Ok(())

@@ -24,8 +24,8 @@ pub trait EngineKind {
     type Client<E: Endpoint>: Pooled<E, Shared = Self::Shared>;
 
     /// Settings for a pool of so many bytes, to which so many may be added. `body_bytes_mean` is
-    /// what an object is expected to have with its key, by which the index is sized; `None` leaves
-    /// what the engine expects.
+    /// the expected size of an object with its key, by which the index is sized. `None` keeps the
+    /// engine's own expectation.
     fn for_growth(
         options: &Self::Options,
         body_bytes_mean: Option<u32>,

@@ -81,7 +81,9 @@ macro_rules! engines {
                 }
             }
 
-            /// Settings for a pool of so many bytes: see [`EngineKind::for_growth`].
+            /// Settings for a pool of so many bytes, to which so many may be added.
+            /// `body_bytes_mean` is what an object is expected to have with its key; `None` leaves
+            /// what the engine expects.
             pub fn for_growth(
                 &self,
                 body_bytes_mean: Option<u32>,

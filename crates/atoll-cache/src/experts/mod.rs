@@ -104,14 +104,12 @@ impl Experts {
     pub fn next_victims<const N: usize>(
         &self,
         now_us: u64,
-        globals: &[u64],
         candidates: &[Candidate<'_>],
         victim: usize,
     ) -> ArrayVec<usize, N> {
         let leader = self.leader();
-        let priority = |candidate: &Candidate<'_>| {
-            self.set.priority(leader, now_us, &candidate.object, globals[leader], candidate.extension)
-        };
+        let priority =
+            |candidate: &Candidate<'_>| self.set.priority(leader, now_us, &candidate.object, candidate.extension);
         let mut ranked: Vec<(Priority, usize)> =
             candidates.iter().map(priority).zip(0..).filter(|(_, place)| *place != victim).collect();
         if ranked.len() > N {
@@ -130,16 +128,14 @@ impl Experts {
         self.weights.all()
     }
 
-    /// Chooses a victim at `now_us`; `None` if there are no candidates. `globals` are the shared
-    /// numbers of the policies, and `random` is a uniform word.
+    /// Chooses a victim at `now_us`; `None` if there are no candidates. `random` is a uniform word.
     ///
     /// A caller that finds the victim changed meanwhile takes it out of the candidates and asks
     /// again.
-    pub fn choose(&self, now_us: u64, globals: &[u64], candidates: &[Candidate<'_>], random: u64) -> Option<Choice> {
-        assert!(globals.len() == self.set.len(), "one shared number for each expert");
+    pub fn choose(&self, now_us: u64, candidates: &[Candidate<'_>], random: u64) -> Option<Choice> {
         let victim_of = |expert: usize| {
             let priority = |candidate: &Candidate<'_>| -> Priority {
-                self.set.priority(expert, now_us, &candidate.object, globals[expert], candidate.extension)
+                self.set.priority(expert, now_us, &candidate.object, candidate.extension)
             };
             (0..candidates.len()).min_by_key(|&place| priority(&candidates[place]))
         };

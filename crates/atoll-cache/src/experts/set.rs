@@ -105,14 +105,16 @@ impl ExpertSet {
     }
 
     /// The priority of an object to one of the policies; `extension` has the words of all of them.
-    pub fn priority(&self, expert: usize, now_us: u64, object: &Object, global: u64, extension: &[u64]) -> Priority {
-        self.policies[expert].policy().priority(now_us, object, global, &extension[self.words(expert)])
+    pub fn priority(&self, expert: usize, now_us: u64, object: &Object, extension: &[u64]) -> Priority {
+        self.policies[expert].policy().priority(now_us, object, &extension[self.words(expert)])
     }
 
-    /// Brings the shared numbers up to date before `victim` leaves; each is at least what it was.
-    pub fn evicted(&self, now_us: u64, victim: &Object, globals: &mut [u64], extension: &[u64]) {
+    /// Brings the shared numbers up to date before a victim with this `extension` leaves; each is
+    /// at least what it was.
+    pub fn evicted(&self, globals: &mut [u64], extension: &[u64]) {
+        assert!(globals.len() == self.len(), "one shared number for each expert");
         for (expert, id) in self.policies().iter().enumerate() {
-            let global = id.policy().evicted(now_us, victim, globals[expert], &extension[self.words(expert)]);
+            let global = id.policy().evicted(globals[expert], &extension[self.words(expert)]);
             globals[expert] = globals[expert].max(global);
         }
     }

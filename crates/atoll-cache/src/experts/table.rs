@@ -15,7 +15,7 @@
 //! The random numbers are a sequence that begins the same in every table, so that runs repeat.
 
 use super::{Candidate, EXPERTS_MAX, ExpertSet, Experts, Settings};
-use crate::policy::{Access, EXTENSION_WORDS_MAX, Ghost, Object, frequency_at_insertion};
+use crate::policy::{Access, EXTENSION_WORDS_MAX, Ghost, Object, frequency_at_insertion, mix};
 use arrayvec::ArrayVec;
 
 const BUCKET_SLOTS: usize = 16;
@@ -114,7 +114,7 @@ impl Table {
         let Some(slot) = self.find(hash) else { return false };
         let Slot::Live(live) = &mut self.slots[slot] else { return false };
         let before = live.object;
-        live.object = Object { accessed_us: now_us, frequency: before.frequency + 1, ..before };
+        live.object = before.accessed_again(now_us);
         let access = Access { now_us, before: Some(&before), after: &live.object, ghost: None };
         let set = self.experts.set();
         set.accessed(&access, &self.globals, &mut live.extension[..set.extension_words()]);
@@ -200,12 +200,12 @@ impl Table {
             .collect();
         let globals = &mut self.globals[..set.len()];
         let random = mix(SEED ^ mix(self.draws));
-        let choice = self.experts.choose(now_us, globals, &candidates, random)?;
+        let choice = self.experts.choose(now_us, &candidates, random)?;
         let (slot, victim) = found[choice.victim];
         let hash = victim.hash;
-        let next = self.experts.next_victims::<REMEMBERED_MAX>(now_us, globals, &candidates, choice.victim);
+        let next = self.experts.next_victims::<REMEMBERED_MAX>(now_us, &candidates, choice.victim);
         self.remembered = next.into_iter().map(|place| (found[place].0, found[place].1.hash)).collect();
-        set.evicted(now_us, &victim.object, globals, candidates[choice.victim].extension);
+        set.evicted(globals, candidates[choice.victim].extension);
         self.slots[slot] = Slot::Ghost { hash: tag(hash), experts: choice.experts, id: self.evictions };
         self.evictions += 1;
         self.objects -= 1;
@@ -238,11 +238,4 @@ impl Table {
 /// What a ghost keeps of a hash: bits that do not choose the bucket, where there are at most 2^48.
 fn tag(hash: u64) -> u16 {
     (hash >> 48) as u16
-}
-
-/// The finalizer of splitmix64 (Steele, Lea and Flood, OOPSLA 2014).
-const fn mix(word: u64) -> u64 {
-    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
 }

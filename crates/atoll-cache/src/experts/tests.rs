@@ -45,16 +45,16 @@ fn one_expert_is_always_right() {
     assert_eq!(one.weights(), [1.0]);
     let candidates = [candidate(1, 9, 1), candidate(5, 6, 7), candidate(2, 8, 1)];
     for random in [0, 1 << 40, u64::MAX] {
-        assert_eq!(one.choose(10, &[0], &candidates, random), Some(Choice { victim: 1, experts: 1 }));
+        assert_eq!(one.choose(10, &candidates, random), Some(Choice { victim: 1, experts: 1 }));
     }
-    assert_eq!(one.choose(10, &[0], &[], 0), None);
+    assert_eq!(one.choose(10, &[], 0), None);
 }
 
 #[test]
 fn candidates_are_drawn_by_the_weights_of_those_who_name_them() {
     let three = experts("lru+lfu+fifo", Settings::paper());
     let candidates = [candidate(1, 9, 5), candidate(5, 6, 1)];
-    let drawn = |thirds: f64| three.choose(10, &[0; 3], &candidates, (thirds / 3.0 * u64::MAX as f64) as u64).unwrap();
+    let drawn = |thirds: f64| three.choose(10, &candidates, (thirds / 3.0 * u64::MAX as f64) as u64).unwrap();
     let both = Choice { victim: 1, experts: 0b011 };
     assert_eq!([drawn(0.0), drawn(1.9)], [both, both]);
     assert_eq!([drawn(2.1), drawn(3.0)], [Choice { victim: 0, experts: 0b100 }; 2]);

@@ -255,7 +255,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let mut batch = Batch::new();
         let before = std::mem::replace(&mut self.cleaning.borrow_mut().evict_until, evict_until);
         // Another client may have ended a pass meanwhile: its result is as good.
-        batch.compare_and_swap(self.shared.layout.buried_bytes().add(8), before, evict_until);
+        batch.compare_and_swap(self.shared.layout.evict_until(), before, evict_until);
         Ok(self.client.endpoint.post(&mut batch).await?)
     }
 

@@ -168,15 +168,15 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             }
         }
         let swept = Expiry { next: Expiry::time(next_ms, now_ms), ..expiry };
-        let at = layout.descriptor(chunk);
+        let at = layout.note(chunk);
         let mut batch = Batch::new();
-        let swap = batch.compare_and_swap(at.add(24), descriptor.engine, swept.word());
-        let state = batch.read_word(at);
+        let swap = batch.compare_and_swap(at, descriptor.engine, swept.word());
+        let state = batch.read_word(layout.descriptor(chunk));
         self.client.endpoint.post(&mut batch).await?;
         if batch.swapped(swap) && batch.word(state) != queued.word() {
             // The chunk is another group's, whose word happened to be the same.
             let mut batch = Batch::new();
-            batch.compare_and_swap(at.add(24), swept.word(), descriptor.engine);
+            batch.compare_and_swap(at, swept.word(), descriptor.engine);
             self.client.endpoint.post(&mut batch).await?;
         }
         Ok(())

@@ -264,8 +264,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let map = if is_in_order { map } else { Box::pin(self.write_first(at, map)).await? };
         let mut batch = Batch::new();
         let written = Earlier::add(&mut batch, at, map, is_in_order);
-        batch.write_word(descriptor.add(8), contents.word());
-        batch.write_word(descriptor.add(24), group.expiry(now_ms).word());
+        batch.write_word(layout.contents(group.chunk), contents.word());
+        batch.write_word(layout.note(group.chunk), group.expiry(now_ms).word());
         if let Some((at, words)) = record {
             batch.write(at, words);
         }

@@ -1,4 +1,4 @@
-//! What is said of `forge` where users choose an engine.
+//! `forge` as one of the engines that users choose from.
 
 use super::settings::ENGINE_FORGE;
 use super::{Forge, ForgeOptions, ForgePool};

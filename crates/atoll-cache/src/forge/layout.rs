@@ -150,6 +150,11 @@ impl ForgeLayout {
         self.base.add(2 * LINE)
     }
 
+    /// Until how many bytes were made dead clients evict, by the last pass of cleaning.
+    pub fn evict_until(&self) -> Address {
+        self.buried_bytes().add(8)
+    }
+
     /// Which chunks are looked at next for expired objects.
     pub fn sweep(&self) -> Address {
         self.base.add(3 * LINE)

@@ -171,8 +171,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         // group's own.
         let mut batch = Batch::new();
         let swap = batch.compare_and_swap(layout.descriptor(chunk), queued.word(), leaving.word());
-        let contents = batch.read_word(layout.descriptor(chunk).add(8));
-        let dead_bytes = batch.read_word(layout.descriptor(chunk).add(16));
+        let contents = batch.read_word(layout.contents(chunk));
+        let dead_bytes = batch.read_word(layout.dead_bytes(chunk));
         self.client.endpoint.post(&mut batch).await?;
         if !batch.swapped(swap) {
             return Ok(None);
@@ -196,7 +196,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         if dead_bytes != 0 {
             // Subtracted, not cleared: somebody may be adding to it.
             let mut batch = Batch::new();
-            batch.fetch_and_add(layout.descriptor(chunk).add(16), dead_bytes.wrapping_neg());
+            batch.fetch_and_add(layout.dead_bytes(chunk), dead_bytes.wrapping_neg());
             self.client.endpoint.post_unawaited(&mut batch);
         }
         let leavers = parts.entries.into_iter().zip(frequencies).map(|((entry, word), hits)| {

@@ -18,7 +18,7 @@ use crate::CacheError;
 use atoll_fabric::{Batch, Endpoint, Purpose};
 use atoll_pool::chunks::FreeCount;
 use atoll_pool::loan::Loan;
-use atoll_pool::{ChunkId, ChunkState, chunks, read_word};
+use atoll_pool::{ChunkId, read_word};
 
 /// Tries, each after a pause, before a writer gives up because others hold everything.
 const TRIES_MAX: u32 = 2_000;
@@ -184,10 +184,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Takes a free chunk, if there is one besides those that are to be kept.
     pub(super) async fn allocate(&self, count: FreeCount, kept: u64) -> Result<Option<(ChunkId, u32)>, CacheError> {
         loop {
-            let layout = &self.client.pool.layout;
-            let found =
-                chunks::allocate(&self.client.endpoint, layout, self.client.me(), ChunkState::Open, count, kept)
-                    .await?;
+            let found = self.client.allocate(count, kept).await?;
             // None that this client knows of: perhaps a memory node was added.
             if found.is_some() || !self.client.learn_nodes().await? {
                 return Ok(found);

@@ -63,7 +63,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         // What follows if this is the key's object: its count is looked up, and its bytes are
         // counted as dead.
         self.shared.hotness.expect(chunk);
-        self.client.endpoint.expect(self.client.pool.layout.descriptor(chunk).add(16), 8, Intent::Write);
+        self.client.endpoint.expect(self.client.pool.layout.dead_bytes(chunk), 8, Intent::Write);
         let mut record = std::mem::take(&mut op.record);
         record.resize(bytes);
         let slot = self.shared.layout.slot(slot);

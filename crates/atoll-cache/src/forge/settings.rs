@@ -7,10 +7,14 @@
 //! ```
 
 use super::layout::BUCKET_SLOTS;
-use atoll_pool::{PoolError, PoolSettings};
+use atoll_pool::{Fields, PoolError, PoolSettings};
 
 /// The engine's number in the pool header.
 pub const ENGINE_FORGE: u64 = 1;
+
+const WORD_0: Fields<3> = Fields::new([32, 8, 16]);
+const WORD_1: Fields<7> = Fields::new([8, 8, 8, 8, 8, 8, 16]);
+const WORD_2: Fields<2> = Fields::new([32, 32]);
 
 /// Most buckets of an index: an entry of the two-way map has 34 bits for a slot's number.
 pub const BUCKETS_MAX: u64 = 1 << 30;
@@ -135,25 +139,22 @@ impl ForgeOptions {
     }
 
     /// Writes the choices into a pool's settings, for an index of `slots`.
-    pub fn settings(&self, mut settings: PoolSettings, slots: u64) -> PoolSettings {
+    pub fn settings(&self, settings: PoolSettings, slots: u64) -> PoolSettings {
         let buckets = slots.div_ceil(BUCKET_SLOTS as u64).clamp(2, BUCKETS_MAX);
         let chunks = settings.capacity_bytes / u64::from(settings.chunk_bytes);
         let chunks_max = chunks + settings.growth_bytes_max / u64::from(settings.chunk_bytes);
         let ring_log2 =
             (4 * chunks_max + u64::from(settings.clients_max) + 64).next_power_of_two().trailing_zeros().min(29);
         let window = (chunks / 32).clamp(2, 16);
-        settings.engine = ENGINE_FORGE;
-        settings.engine_settings = [0; 8];
-        settings.engine_settings[0] = buckets | u64::from(ring_log2) << 32 | window << 40;
-        settings.engine_settings[1] = u64::from_le_bytes([
-            self.small_percent,
-            self.promote_hits,
-            self.frequency_max,
-            self.merge_groups,
-            self.rule as u8,
+        let mut words = [WORD_0.pack([buckets, ring_log2.into(), window]), 0, 0];
+        words[1] = WORD_1.pack([
+            self.small_percent.into(),
+            self.promote_hits.into(),
+            self.frequency_max.into(),
+            self.merge_groups.into(),
+            self.rule as u64,
             self.ghosts.into(),
-            self.ghost_age_percent.to_le_bytes()[0],
-            self.ghost_age_percent.to_le_bytes()[1],
+            self.ghost_age_percent.into(),
         ]);
         if self.rule == Rule::Learned {
             // Metadata that is added later may make room for a few more chunks than the heap alone
@@ -161,9 +162,9 @@ impl ForgeOptions {
             let records = (chunks_max + chunks_max / 8 + 16).min(u32::MAX.into());
             let samples_log2 =
                 chunks.next_power_of_two().trailing_zeros().clamp(*SAMPLES_LOG2.start(), *SAMPLES_LOG2.end());
-            settings.engine_settings[2] = records | u64::from(samples_log2) << 32;
+            words[2] = WORD_2.pack([records, samples_log2.into()]);
         }
-        settings
+        settings.with_engine(ENGINE_FORGE, words)
     }
 }
 
@@ -187,13 +188,13 @@ pub struct ForgeSettings {
 impl ForgeSettings {
     /// What a pool's settings say.
     pub fn decode(settings: &PoolSettings) -> Result<Self, PoolError> {
-        if settings.engine != ENGINE_FORGE {
-            return Err(PoolError::Engine { found: settings.engine, wanted: ENGINE_FORGE });
-        }
-        let damaged = PoolError::Damaged { what: "the engine's settings" };
-        let word = settings.engine_settings[0];
-        let [small_percent, promote_hits, frequency_max, merge_groups, rule, ghosts, age_low, age_high] =
-            settings.engine_settings[1].to_le_bytes();
+        let [index, judging, learning, ..] = settings.engine_words(ENGINE_FORGE)?;
+        let [buckets, ring_log2, window] = WORD_0.unpack(index).map(|field| field as u32);
+        let [small_percent, promote_hits, frequency_max, merge_groups, rule, ghosts, ghost_age_percent] =
+            WORD_1.unpack(judging);
+        let [small_percent, promote_hits, frequency_max, merge_groups] =
+            [small_percent, promote_hits, frequency_max, merge_groups].map(|field| field as u8);
+        let [group_records, samples_log2] = WORD_2.unpack(learning).map(|field| field as u32);
         let rule = match rule {
             0 => Rule::Object,
             1 => Rule::Paper,
@@ -202,14 +203,14 @@ impl ForgeSettings {
                 let wanted = "0 or 1: this build has no learned rule".to_owned();
                 return Err(PoolError::Setting { what: "the rule of groups", found: 2, wanted });
             }
-            _ => return Err(damaged),
+            _ => return Err(PoolError::ENGINE_SETTINGS),
         };
         let decoded = Self {
-            buckets: word as u32,
-            ring_log2: (word >> 32) as u32 & 0xff,
-            window: (word >> 40) as u32 & 0xffff,
-            group_records: settings.engine_settings[2] as u32,
-            samples_log2: (settings.engine_settings[2] >> 32) as u32,
+            buckets,
+            ring_log2,
+            window,
+            group_records,
+            samples_log2,
             options: ForgeOptions {
                 rule,
                 small_percent,
@@ -217,7 +218,7 @@ impl ForgeSettings {
                 frequency_max,
                 merge_groups,
                 ghosts: ghosts != 0,
-                ghost_age_percent: u16::from_le_bytes([age_low, age_high]),
+                ghost_age_percent: ghost_age_percent as u16,
                 ..ForgeOptions::default()
             },
         };
@@ -229,8 +230,8 @@ impl ForgeSettings {
             && (1..=16).contains(&merge_groups)
             && match rule {
                 Rule::Learned => decoded.group_records > 0 && SAMPLES_LOG2.contains(&decoded.samples_log2),
-                Rule::Object | Rule::Paper => settings.engine_settings[2] == 0,
+                Rule::Object | Rule::Paper => learning == 0,
             };
-        if possible { Ok(decoded) } else { Err(damaged) }
+        if possible { Ok(decoded) } else { Err(PoolError::ENGINE_SETTINGS) }
     }
 }

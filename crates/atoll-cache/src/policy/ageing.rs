@@ -15,22 +15,17 @@ fn real(word: u64) -> f64 {
     if real.is_finite() && real > 0.0 { real } else { 0.0 }
 }
 
-/// An object's new extension: H = L + worth, `worth` being positive.
-pub(super) fn accessed(global: u64, worth: f64, extension: &mut [u64]) {
-    extension[0] = (real(global) + worth).to_bits();
+/// An object's new value: H = L + worth, `worth` being positive.
+pub(super) fn value(global: u64, worth: f64) -> u64 {
+    (real(global) + worth).to_bits()
 }
 
 /// By H, among equals the least recently used first, as in the heaps of the exact forms.
-pub(super) fn priority(object: &Object, extension: &[u64]) -> Priority {
-    Priority::real(real(extension[0])).then(object.accessed_us)
+pub(super) fn priority(object: &Object, value: u64) -> Priority {
+    Priority::real(real(value)).then(object.accessed_us)
 }
 
 /// The new L: what the victim was worth.
-pub(super) fn evicted(global: u64, extension: &[u64]) -> u64 {
-    real(extension[0]).max(real(global)).to_bits()
-}
-
-/// Bytes that an object's worth is divided by.
-pub(super) fn bytes(object: &Object) -> f64 {
-    object.bytes.max(1) as f64
+pub(super) fn evicted(global: u64, value: u64) -> u64 {
+    real(value).max(real(global)).to_bits()
 }

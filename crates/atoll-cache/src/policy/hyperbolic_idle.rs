@@ -6,21 +6,14 @@
 //! soon as accesses cease, and frequency and recency weigh the same. Accesses count up to
 //! [`FREQUENCY_MAX`]. Sizes are not looked at.
 
-use super::{Object, Policy, Priority};
+use super::{Formula, Policy, Priority};
 
 const FREQUENCY_MAX: u64 = 30;
 
-/// The policy.
-#[derive(Debug)]
-pub(super) struct HyperbolicIdle;
-
-impl Policy for HyperbolicIdle {
-    fn name(&self) -> &'static str {
-        "hyperbolic-idle"
-    }
-
-    fn priority(&self, now_us: u64, object: &Object, _global: u64, _extension: &[u64]) -> Priority {
-        let idle_us = now_us.saturating_sub(object.accessed_us).max(1) as f64;
-        Priority::real(-idle_us / object.frequency.clamp(1, FREQUENCY_MAX) as f64)
-    }
-}
+pub(super) const HYPERBOLIC_IDLE: Policy = Policy {
+    name: "hyperbolic-idle",
+    formula: Formula::Plain(|now_us, object| {
+        let accesses = object.frequency.clamp(1, FREQUENCY_MAX) as f64;
+        Priority::real(-(object.idle_us(now_us).max(1) as f64) / accesses)
+    }),
+};

@@ -2,18 +2,9 @@
 //! recently used one (in-cache LFU; Coffman and Denning, "Operating systems theory", 1973, section
 //! 6.2).
 
-use super::{Object, Policy, Priority};
+use super::{Formula, Policy, Priority};
 
-/// The policy.
-#[derive(Debug)]
-pub(super) struct Lfu;
-
-impl Policy for Lfu {
-    fn name(&self) -> &'static str {
-        "lfu"
-    }
-
-    fn priority(&self, _now_us: u64, object: &Object, _global: u64, _extension: &[u64]) -> Priority {
-        Priority::new(object.frequency).then(object.accessed_us)
-    }
-}
+pub(super) const LFU: Policy = Policy {
+    name: "lfu",
+    formula: Formula::Plain(|_now_us, object| Priority::new(object.frequency).then(object.accessed_us)),
+};

@@ -14,39 +14,24 @@
 //! | returned while its ghost lived | was in the stack: becomes LIR | 1 | its recency |
 //! | accessed again | LIR, if its distance is below the largest recency of a LIR | the distance | the larger of distance and recency |
 
-use super::{Access, Object, Policy, Priority};
+use super::{Formula, Policy, Priority};
 
 /// No second access yet.
 const ONCE: u64 = 0;
 /// The distance is known to be short, and not how short.
 const SHORT: u64 = 1;
 
-/// The policy.
-#[derive(Debug)]
-pub(super) struct Lirs;
-
-impl Policy for Lirs {
-    fn name(&self) -> &'static str {
-        "lirs"
-    }
-
-    fn extension_words(&self) -> usize {
-        1
-    }
-
-    fn accessed(&self, access: &Access<'_>, _global: u64, extension: &mut [u64]) {
-        extension[0] = match (access.before, access.ghost) {
-            (Some(before), _) => access.now_us.saturating_sub(before.accessed_us).max(SHORT),
+pub(super) const LIRS: Policy = Policy {
+    name: "lirs",
+    formula: Formula::Word {
+        accessed: |access, _word| match (access.before, access.ghost) {
+            (Some(before), _) => before.idle_us(access.now_us).max(SHORT),
             (None, Some(_)) => SHORT,
             (None, None) => ONCE,
-        };
-    }
-
-    fn priority(&self, now_us: u64, object: &Object, _global: u64, extension: &[u64]) -> Priority {
-        let shown = match extension[0] {
-            ONCE => u64::MAX,
-            distance_us => distance_us.max(now_us.saturating_sub(object.accessed_us)),
-        };
-        Priority::reversed(shown).then(object.accessed_us)
-    }
-}
+        },
+        priority: |now_us, object, word| {
+            let shown = if word == ONCE { u64::MAX } else { word.max(object.idle_us(now_us)) };
+            Priority::reversed(shown).then(object.accessed_us)
+        },
+    },
+};

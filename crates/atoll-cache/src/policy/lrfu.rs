@@ -7,15 +7,22 @@
 //! untouched objects never changes; their logarithms are compared, which do not vanish however old
 //! an object is.
 
-use super::{Access, Object, Policy, Priority};
+use super::{Formula, Policy, Priority};
 
 /// When an access counts half. The paper's lambda is one over this; it counts time in requests, the
 /// pool has a clock.
 const HALF_LIFE_US: f64 = 10e6;
 
-/// The policy.
-#[derive(Debug)]
-pub(super) struct Lrfu;
+pub(super) const LRFU: Policy = Policy {
+    name: "lrfu",
+    formula: Formula::Word {
+        accessed: |access, word| {
+            let faded = |before: &super::Object| sum(word) * libm::exp2(-half_lives(before.idle_us(access.now_us)));
+            (1.0 + access.before.map_or(0.0, faded)).to_bits()
+        },
+        priority: |now_us, object, word| Priority::real(libm::log2(sum(word)) - half_lives(object.idle_us(now_us))),
+    },
+};
 
 /// The sum at the last access, at least the one of that access.
 fn sum(word: u64) -> f64 {
@@ -23,25 +30,7 @@ fn sum(word: u64) -> f64 {
     if sum.is_finite() { sum.max(1.0) } else { 1.0 }
 }
 
-impl Policy for Lrfu {
-    fn name(&self) -> &'static str {
-        "lrfu"
-    }
-
-    fn extension_words(&self) -> usize {
-        1
-    }
-
-    fn accessed(&self, access: &Access<'_>, _global: u64, extension: &mut [u64]) {
-        let earlier = access.before.map_or(0.0, |before| {
-            let idle_us = access.now_us.saturating_sub(before.accessed_us) as f64;
-            sum(extension[0]) * libm::exp2(-idle_us / HALF_LIFE_US)
-        });
-        extension[0] = (1.0 + earlier).to_bits();
-    }
-
-    fn priority(&self, now_us: u64, object: &Object, _global: u64, extension: &[u64]) -> Priority {
-        let idle_us = now_us.saturating_sub(object.accessed_us) as f64;
-        Priority::real(libm::log2(sum(extension[0])) - idle_us / HALF_LIFE_US)
-    }
+/// A time in half-lives.
+fn half_lives(idle_us: u64) -> f64 {
+    idle_us as f64 / HALF_LIFE_US
 }

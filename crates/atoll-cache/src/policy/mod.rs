@@ -43,28 +43,29 @@ mod size;
 
 pub use ghost::{GHOST_EXPERTS_MAX, Ghost, HISTORY_ID_BITS, frequency_at_insertion, history_depth};
 pub use priority::Priority;
+pub(crate) use random::mix;
 
 use std::fmt;
 use std::str::FromStr;
 
 /// Every policy, by the number that a pool's header keeps: new ones are appended, and no line
 /// moves.
-pub static POLICIES: &[&dyn Policy] = &[
-    &lru::Lru,
-    &lfu::Lfu,
-    &fifo::Fifo,
-    &random::Random,
-    &mru::Mru,
-    &gds::Gds,
-    &lirs::Lirs,
-    &size::Size,
-    &gdsf::Gdsf,
-    &lrfu::Lrfu,
-    &lru_k::LruK,
-    &lfuda::Lfuda,
-    &hyperbolic::Hyperbolic,
-    &quick_demotion::QuickDemotion,
-    &hyperbolic_idle::HyperbolicIdle,
+pub static POLICIES: &[Policy] = &[
+    lru::LRU,
+    lfu::LFU,
+    fifo::FIFO,
+    random::RANDOM,
+    mru::MRU,
+    gds::GDS,
+    lirs::LIRS,
+    size::SIZE,
+    gdsf::GDSF,
+    lrfu::LRFU,
+    lru_k::LRU_K,
+    lfuda::LFUDA,
+    hyperbolic::HYPERBOLIC,
+    quick_demotion::QUICK_DEMOTION,
+    hyperbolic_idle::HYPERBOLIC_IDLE,
 ];
 
 /// Most words beside an object, over all policies that a cache runs.
@@ -84,6 +85,23 @@ pub struct Object {
     pub bytes: u64,
 }
 
+impl Object {
+    /// The same after one more access.
+    pub fn accessed_again(self, now_us: u64) -> Self {
+        Self { accessed_us: now_us, frequency: self.frequency + 1, ..self }
+    }
+
+    /// How long ago it was last accessed.
+    fn idle_us(&self, now_us: u64) -> u64 {
+        now_us.saturating_sub(self.accessed_us)
+    }
+
+    /// Its bytes, to divide by.
+    fn bytes(&self) -> f64 {
+        self.bytes.max(1) as f64
+    }
+}
+
 /// One access to an object.
 #[derive(Clone, Copy, Debug)]
 pub struct Access<'a> {
@@ -98,34 +116,80 @@ pub struct Access<'a> {
     pub ghost: Option<Ghost>,
 }
 
-/// A policy. Its files are the plug-ins of this module; the duties on both sides stand there.
-pub trait Policy: fmt::Debug + Sync {
+/// A policy. Each is a constant in a file of its own.
+#[derive(Debug)]
+pub struct Policy {
     /// The name that users type: lower case, with dashes.
-    fn name(&self) -> &'static str;
+    name: &'static str,
+    formula: Formula,
+}
 
-    /// How many words it keeps beside an object. Always the same number, at most
-    /// [`EXTENSION_WORDS_MAX`].
-    fn extension_words(&self) -> usize {
-        0
+/// How a policy values an object: of the objects compared, the one with the lowest priority is
+/// evicted.
+///
+/// | formula | word beside the object | number that all clients share |
+/// |---|---|---|
+/// | plain | none | none |
+/// | with a word | what `accessed` made of it; 0 before the object's insertion | none |
+/// | ageing ([`ageing`]) | H = L + worth | L |
+#[derive(Debug)]
+enum Formula {
+    /// By what stands beside the slot alone.
+    Plain(fn(now_us: u64, object: &Object) -> Priority),
+    /// By a word beside the object as well, which every access brings up to date.
+    Word {
+        accessed: fn(access: &Access<'_>, word: u64) -> u64,
+        priority: fn(now_us: u64, object: &Object, word: u64) -> Priority,
+    },
+    /// By the object's worth when it was last accessed, which is positive, and by its age.
+    Ageing(fn(object: &Object) -> f64),
+}
+
+impl Policy {
+    /// The name that users type.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// How many words it keeps beside an object, at most [`EXTENSION_WORDS_MAX`].
+    pub fn extension_words(&self) -> usize {
+        match self.formula {
+            Formula::Plain(_) => 0,
+            Formula::Word { .. } | Formula::Ageing(_) => 1,
+        }
     }
 
     /// Brings the object's `extension` up to date after `access`. It has [`Self::extension_words`]
     /// words; at an insertion they are zero. `global` is the shared number as this client knows it.
-    fn accessed(&self, _access: &Access<'_>, _global: u64, _extension: &mut [u64]) {}
-
-    /// What the object is worth at `now_us`: of the objects compared, the one with the lowest
-    /// priority is evicted.
-    fn priority(&self, now_us: u64, object: &Object, global: u64, extension: &[u64]) -> Priority;
-
-    /// The shared number after the eviction of an object; starts at zero. The caller takes the
-    /// larger of this and the old one.
-    fn evicted(&self, _now_us: u64, _victim: &Object, global: u64, _extension: &[u64]) -> u64 {
-        global
+    pub fn accessed(&self, access: &Access<'_>, global: u64, extension: &mut [u64]) {
+        match self.formula {
+            Formula::Plain(_) => {}
+            Formula::Word { accessed, .. } => extension[0] = accessed(access, extension[0]),
+            Formula::Ageing(worth) => extension[0] = ageing::value(global, worth(access.after)),
+        }
     }
 
-    /// Whether [`Self::evicted`] ever changes the shared number. If not, nobody needs to merge it.
-    fn has_global(&self) -> bool {
-        false
+    /// What the object is worth at `now_us`.
+    pub fn priority(&self, now_us: u64, object: &Object, extension: &[u64]) -> Priority {
+        match self.formula {
+            Formula::Plain(priority) => priority(now_us, object),
+            Formula::Word { priority, .. } => priority(now_us, object, extension[0]),
+            Formula::Ageing(_) => ageing::priority(object, extension[0]),
+        }
+    }
+
+    /// The shared number after the eviction of an object with this `extension`; starts at zero. The
+    /// caller keeps the larger of this and the old one.
+    pub fn evicted(&self, global: u64, extension: &[u64]) -> u64 {
+        match self.formula {
+            Formula::Plain(_) | Formula::Word { .. } => global,
+            Formula::Ageing(_) => ageing::evicted(global, extension[0]),
+        }
+    }
+
+    /// Whether [`Self::evicted`] ever changes the shared number. If not, no client merges it.
+    pub fn has_global(&self) -> bool {
+        matches!(self.formula, Formula::Ageing(_))
     }
 }
 
@@ -146,8 +210,8 @@ impl PolicyId {
     }
 
     /// The policy.
-    pub fn policy(self) -> &'static dyn Policy {
-        POLICIES[usize::from(self.0)]
+    pub fn policy(self) -> &'static Policy {
+        &POLICIES[usize::from(self.0)]
     }
 
     /// All policies, in the order of the list.

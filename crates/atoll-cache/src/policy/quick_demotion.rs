@@ -12,7 +12,7 @@
 //! | 2 | 3 | still the small queue: two accesses are often one |
 //! | 3 and more | 20 for each access, of 60 accesses at most | the main queue; a returning key starts here |
 
-use super::{Object, Policy, Priority};
+use super::{Formula, Policy, Priority};
 
 /// Lifetimes of objects with one and two accesses, in that of the first.
 const ONCE: f64 = 1.0;
@@ -21,22 +21,14 @@ const TWICE: f64 = 3.0;
 const EACH: f64 = 20.0;
 const FREQUENCY_MAX: u64 = 60;
 
-/// The policy.
-#[derive(Debug)]
-pub(super) struct QuickDemotion;
-
-impl Policy for QuickDemotion {
-    fn name(&self) -> &'static str {
-        "quick-demotion"
-    }
-
-    fn priority(&self, now_us: u64, object: &Object, _global: u64, _extension: &[u64]) -> Priority {
+pub(super) const QUICK_DEMOTION: Policy = Policy {
+    name: "quick-demotion",
+    formula: Formula::Plain(|now_us, object| {
         let lifetime = match object.frequency {
             0 | 1 => ONCE,
             2 => TWICE,
             frequency => EACH * frequency.min(FREQUENCY_MAX) as f64,
         };
-        let idle_us = now_us.saturating_sub(object.accessed_us).max(1) as f64;
-        Priority::real(-idle_us / lifetime)
-    }
-}
+        Priority::real(-(object.idle_us(now_us).max(1) as f64) / lifetime)
+    }),
+};

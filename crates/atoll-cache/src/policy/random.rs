@@ -3,25 +3,18 @@
 //! A policy draws no numbers. What is compared is a mix of the object's times and the present one,
 //! so that an object which stayed this time has the same chances as all others the next time.
 
-use super::{Object, Policy, Priority};
+use super::{Formula, Policy, Priority};
 
-/// The policy.
-#[derive(Debug)]
-pub(super) struct Random;
-
-impl Policy for Random {
-    fn name(&self) -> &'static str {
-        "random"
-    }
-
-    fn priority(&self, now_us: u64, object: &Object, _global: u64, _extension: &[u64]) -> Priority {
+pub(super) const RANDOM: Policy = Policy {
+    name: "random",
+    formula: Formula::Plain(|now_us, object| {
         Priority::new(mix(object.inserted_us ^ mix(object.accessed_us ^ mix(now_us))))
-    }
-}
+    }),
+};
 
 /// The finalizer of splitmix64 (Steele, Lea and Flood, OOPSLA 2014): a bijection whose every output
 /// bit depends on every input bit.
-const fn mix(word: u64) -> u64 {
+pub(crate) const fn mix(word: u64) -> u64 {
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     word ^ (word >> 31)

@@ -31,11 +31,11 @@ fn any_words_of_the_pool_have_a_priority() {
                 let mut extension = [word, other, word, other];
                 let extension = &mut extension[..policy.extension_words()];
                 for now_us in WORDS {
-                    let _ = policy.priority(now_us, &object, word, extension);
+                    let _ = policy.priority(now_us, &object, extension);
                     let ghost = Ghost::live(u16::MAX, word, other, u32::MAX);
                     let access = Access { now_us, before: Some(&object), after: &object, ghost: None };
                     policy.accessed(&access, other, extension);
-                    let _ = policy.evicted(now_us, &object, other, extension);
+                    let _ = policy.evicted(other, extension);
                     policy.accessed(&Access { before: None, ghost, ..access }, word, extension);
                 }
             }
@@ -47,10 +47,6 @@ fn any_words_of_the_pool_have_a_priority() {
 fn a_policy_without_a_global_number_leaves_it_alone() {
     for id in PolicyId::all().filter(|id| !id.policy().has_global()) {
         let extension = vec![1; id.policy().extension_words()];
-        assert_eq!(
-            id.policy().evicted(9, &Object { frequency: 3, bytes: 5, ..Object::default() }, 7, &extension),
-            7,
-            "{id}"
-        );
+        assert_eq!(id.policy().evicted(7, &extension), 7, "{id}");
     }
 }

@@ -17,7 +17,7 @@
 use super::layout::BUCKET_SLOTS;
 use super::lookup::{ATTEMPTS_MAX, Beside};
 use super::operation::Operation;
-use super::replacement::{Accessed, Replacement};
+use super::replacement::{Accessed, Inserted, Replacement};
 use super::slot::{KeyHash, Slot};
 use super::stock::Held;
 use super::{Core, Hole, Objects};
@@ -467,7 +467,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             information: None,
         };
         let (before, counter, expiry_ms) = (inserted.before, inserted.counter, new.header.expiry_ms);
-        self.replacement.inserted(&self.core, accessed, before, counter, expiry_ms).await?;
+        let inserted = Inserted { object: accessed, before, counter, expiry_ms };
+        self.replacement.inserted(&self.core, inserted).await?;
         Ok(true)
     }
 

@@ -295,7 +295,7 @@ impl<E: Endpoint> Core<E> {
         self.clear_dead(chunk).await?;
         let mut void = self.spares.take(layout.chunk_bytes as usize);
         void.words_mut().fill(0);
-        let (tag_at, blocks_at) = (layout.descriptor(chunk).add(24), layout.chunk(chunk));
+        let (tag_at, blocks_at) = (layout.note(chunk), layout.chunk(chunk));
         let mut batch = Batch::new();
         batch.write_word(tag_at, tag.into());
         if !self.is_in_order(tag_at, blocks_at) {
@@ -327,7 +327,7 @@ impl<E: Endpoint> Core<E> {
         let (mut tells, mut rested) = (false, Vec::new());
         for emptied in &mut *waiting {
             if let Stage::Resting(grace, _) = &mut emptied.stage {
-                if grace.is_over(&self.client).await? {
+                if grace.is_over(&self.client.observer()).await? {
                     rested.push(emptied.chunk);
                 }
                 continue;
@@ -452,7 +452,7 @@ impl<E: Endpoint> Core<E> {
                 // Where its tags begin anew, nobody may remember those of before; and a WRITE of an
                 // extension that nobody waits for must have landed.
                 self.client.endpoint.flush().await?;
-                let grace = Grace::begin(&self.client).await?;
+                let grace = Grace::begin(&self.client.observer()).await?;
                 Stage::Resting(grace, if begins_anew { 0 } else { blocks.tag })
             } else {
                 Stage::Empty(blocks.tag)

@@ -103,7 +103,7 @@ impl<E: Endpoint> Core<E> {
     fn correct_expiry(&self, slot: u64, beside: &[u64], expiry_ms: Option<u64>) {
         let Some(mark) = Access::mark(beside) else { return };
         let mut batch = Batch::new();
-        batch.write_word(self.shared.layout.access(slot).add(24), access::expiry_word(expiry_ms, mark));
+        batch.write_word(self.shared.layout.expiry(slot), access::expiry_word(expiry_ms, mark));
         self.client.endpoint.post_unawaited(&mut batch);
     }
 }

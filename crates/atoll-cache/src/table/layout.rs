@@ -37,7 +37,12 @@ pub const ACCESS_BYTES: u64 = 40;
 pub const BUCKET_BYTES: u64 = SLOTS_BYTES + BUCKET_SLOTS as u64 * ACCESS_BYTES;
 /// Cells of a client: the most blocks that it can have taken from others and not used yet.
 pub const CELLS: usize = 32;
+/// Words of a slot's access information behind the counter, by their numbers.
+const LAST_ACCESS_WORD: u64 = 1;
+const EXPIRY_WORD: u64 = 3;
 const LINE: u64 = 64;
+
+const _: () = assert!(8 * EXPIRY_WORD < ACCESS_BYTES && LAST_ACCESS_WORD < EXPIRY_WORD);
 const CONTROL_LINES: u64 = 4;
 const SHELVES_BYTES: u64 = 8 * (CLASSES * SHELVES) as u64;
 
@@ -122,6 +127,16 @@ impl TableLayout {
         self.base.add(CONTROL_LINES * LINE + self.area_bytes + u64::from(client) * CELLS as u64 * 8)
     }
 
+    /// A cell of a client. Cells of all clients are numbered through.
+    pub fn cell(&self, client: u32, cell: u64) -> Address {
+        self.cells(client).add(8 * cell)
+    }
+
+    /// A shelf of a class.
+    pub fn shelf(&self, class: Class, shelf: u64) -> Address {
+        self.shelves(class).add(8 * shelf)
+    }
+
     /// A class's shelves.
     pub fn shelves(&self, class: Class) -> Address {
         self.base.add(self.first_shelf() + 8 * (class.index() * SHELVES) as u64)
@@ -155,7 +170,18 @@ impl TableLayout {
         self.bucket((slot / BUCKET_SLOTS as u64) as u32).add(slot % BUCKET_SLOTS as u64 * 8)
     }
 
-    /// The access information of a slot.
+    /// When a slot's object was last accessed: the first of the words that an insertion WRITEs.
+    #[inline]
+    pub fn last_access(&self, slot: u64) -> Address {
+        self.access(slot).add(8 * LAST_ACCESS_WORD)
+    }
+
+    /// When a slot's object expires.
+    pub fn expiry(&self, slot: u64) -> Address {
+        self.access(slot).add(8 * EXPIRY_WORD)
+    }
+
+    /// The access information of a slot: its counter comes first.
     #[inline]
     pub fn access(&self, slot: u64) -> Address {
         let bucket = self.bucket((slot / BUCKET_SLOTS as u64) as u32);

@@ -342,7 +342,7 @@ impl<E: Endpoint> Core<E> {
             return Ok(Some(Settled::Unknown));
         }
         let is_settled_elsewhere = |(index, word): (usize, &u64)| {
-            let is_it = self.shared.layout.cells(0).add(8 * index as u64) == cell_at;
+            let is_it = self.shared.layout.cell(0, index as u64) == cell_at;
             let settler = Cell::from_word(*word).filter(|other| other.block == cell.block && !is_it)?.settler?;
             (settler as usize != mine && is_alive.get(settler as usize).copied().unwrap_or(false)).then_some(())
         };

@@ -1,5 +1,6 @@
 //! What an engine adds to the table of objects: which of them go.
 
+use super::access::insertion_words;
 use super::slot::{KeyHash, Slot};
 use super::{Core, TablePool};
 use crate::CacheError;
@@ -24,6 +25,36 @@ pub struct Accessed<'b> {
     pub extension: &'b [u64],
     /// Its access information as it was before, which is READ where there are extensions.
     pub information: Option<&'b [u64]>,
+}
+
+/// An object that was inserted.
+#[derive(Clone, Copy, Debug)]
+pub struct Inserted<'b> {
+    /// The object.
+    pub object: Accessed<'b>,
+    /// What its slot was before.
+    pub before: Slot,
+    /// Word 0 of its slot's access information.
+    pub counter: u64,
+    /// When it expires.
+    pub expiry_ms: Option<u64>,
+}
+
+impl Inserted<'_> {
+    /// Its first access information, with so many accesses before its insertion.
+    #[inline]
+    pub fn information(&self, now_us: u64, accesses: u64) -> [u64; 4] {
+        let base = self.counter.wrapping_sub(accesses);
+        insertion_words(now_us, self.expiry_ms, self.object.bytes, base, self.object.hash.mark)
+    }
+
+    /// Publishes when it expires, by which samples find expired objects, without waiting: for a
+    /// replacement that keeps no access information.
+    pub fn publish_expiry<E: Endpoint>(&self, core: &Core<E>) {
+        if self.expiry_ms.is_some() {
+            core.tell_insertion(self.object.slot, self.information(core.client.about_us(), 0));
+        }
+    }
 }
 
 /// An object that is to go.
@@ -106,16 +137,8 @@ pub trait Replacement<E: Endpoint>: Sized {
         Ok(())
     }
 
-    /// Notes that an object was inserted. `before` is what its slot was, and `counter` word 0 of
-    /// the slot's access information.
-    async fn inserted(
-        &mut self,
-        core: &Core<E>,
-        object: Accessed<'_>,
-        before: Slot,
-        counter: u64,
-        expiry_ms: Option<u64>,
-    ) -> Result<(), CacheError>;
+    /// Notes an insertion.
+    async fn inserted(&mut self, core: &Core<E>, inserted: Inserted<'_>) -> Result<(), CacheError>;
 
     /// Notes that an object is gone that was not this client's victim: removed, expired, or
     /// dropped.
@@ -210,18 +233,11 @@ impl<R> Shared<R> {
         self.0.lent().await.missed(core, hash, seen).await
     }
 
-    pub(super) async fn inserted<E: Endpoint>(
-        &self,
-        core: &Core<E>,
-        object: Accessed<'_>,
-        before: Slot,
-        counter: u64,
-        expiry_ms: Option<u64>,
-    ) -> Result<(), CacheError>
+    pub(super) async fn inserted<E: Endpoint>(&self, core: &Core<E>, inserted: Inserted<'_>) -> Result<(), CacheError>
     where
         R: Replacement<E>,
     {
-        self.0.lent().await.inserted(core, object, before, counter, expiry_ms).await
+        self.0.lent().await.inserted(core, inserted).await
     }
 
     pub(super) async fn removed<E: Endpoint>(&self, core: &Core<E>, slot: u64, word: Slot) -> Result<(), CacheError>

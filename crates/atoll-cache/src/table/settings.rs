@@ -11,8 +11,9 @@ use super::layout::{self, BUCKET_SLOTS};
 use super::slot::HEAP_BYTES_MAX;
 use crate::record::HEADER_BYTES;
 use crate::record::LARGE_RECORD_BYTES;
-use atoll_pool::{PoolError, PoolSettings};
+use atoll_pool::{Fields, PoolError, PoolSettings};
 
+const WORD_0: Fields<3> = Fields::new([32, 8, 8]);
 /// Most buckets of an index.
 pub const BUCKETS_MAX: u64 = 1 << 30;
 /// Most words of an extension.
@@ -82,14 +83,13 @@ impl TableOptions {
     /// Writes the choices into a pool's settings, for an index of `slots`.
     pub fn settings(&self, mut settings: PoolSettings, slots: u64) -> PoolSettings {
         let buckets = slots.div_ceil(BUCKET_SLOTS as u64).clamp(2, BUCKETS_MAX);
-        settings.engine = self.engine;
         settings.chunk_bytes = settings.chunk_bytes.max(CHUNK_BYTES_MIN);
         settings.group_objects_max = settings.group_objects_max.min(settings.chunk_bytes / 16);
-        settings.engine_settings = [0; 8];
-        settings.engine_settings[0] = buckets | u64::from(self.tag_bits) << 32 | self.extension_words << 40;
-        settings.engine_settings[1] = (self.area_bytes)(buckets * BUCKET_SLOTS as u64);
-        settings.engine_settings[2..].copy_from_slice(&self.replacement);
-        settings
+        let word = WORD_0.pack([buckets, self.tag_bits.into(), self.extension_words]);
+        let area_bytes = (self.area_bytes)(buckets * BUCKET_SLOTS as u64);
+        let mut words = [word, area_bytes, 0, 0, 0, 0, 0, 0];
+        words[2..].copy_from_slice(&self.replacement);
+        settings.with_engine(self.engine, words)
     }
 }
 
@@ -116,7 +116,7 @@ impl TableSettings {
     /// What a pool's settings say. Which engine it is for is the caller's to check.
     pub fn decode(settings: &PoolSettings) -> Result<Self, PoolError> {
         let [word, area_bytes, replacement @ ..] = settings.engine_settings;
-        let (buckets, tag_bits, extension_words) = (word & 0xffff_ffff, word >> 32 & 0xff, word >> 40 & 0xff);
+        let [buckets, tag_bits, extension_words] = WORD_0.unpack(word);
         let extension_bytes = 8 * extension_words;
         let possible = (2..=BUCKETS_MAX).contains(&buckets)
             && (2..=16).contains(&tag_bits)
@@ -124,7 +124,7 @@ impl TableSettings {
             && settings.chunk_bytes >= CHUNK_BYTES_MIN
             && area_bytes < HEAP_BYTES_MAX;
         let large_class = Class::of(LARGE_RECORD_BYTES + extension_bytes).filter(|_| possible);
-        let Some(large_class) = large_class else { return Err(PoolError::Damaged { what: "the engine's settings" }) };
+        let large_class = large_class.ok_or(PoolError::ENGINE_SETTINGS)?;
         Ok(Self {
             engine: settings.engine,
             buckets: buckets as u32,
@@ -134,6 +134,11 @@ impl TableSettings {
             replacement,
             large_class,
         })
+    }
+
+    /// The replacement's own words; an error if the pool is for an engine other than `wanted`.
+    pub fn replacement_words(&self, wanted: u64) -> Result<[u64; REPLACEMENT_WORDS], PoolError> {
+        if self.engine == wanted { Ok(self.replacement) } else { Err(PoolError::Engine { found: self.engine, wanted }) }
     }
 
     /// The tag after this one.

@@ -120,7 +120,7 @@ impl<E: Endpoint> Core<E> {
         let shelves = self.shelves(class).await?;
         for (index, _) in shelves.iter().enumerate().filter(|(_, word)| **word == 0) {
             let mut batch = Batch::new();
-            let at = self.shared.layout.shelves(class).add(8 * index as u64);
+            let at = self.shared.layout.shelf(class, index as u64);
             let swap = batch.compare_and_swap(at, 0, shelf.word());
             self.client.endpoint.post(&mut batch).await?;
             if batch.swapped(swap) {
@@ -139,7 +139,7 @@ impl<E: Endpoint> Core<E> {
             return Ok(None);
         }
         let index = full[self.client.endpoint.random() as usize % full.len()];
-        let at = self.shared.layout.shelves(class).add(8 * index as u64);
+        let at = self.shared.layout.shelf(class, index as u64);
         let (word, mut batch) = (seen[index], Batch::new());
         if let Some(shelf) = Shelf::from_word(word)
             && shelf.chunk.0 >= self.client.pool.layout.chunks()
@@ -190,7 +190,7 @@ impl<E: Endpoint> Core<E> {
             let mut batch = Batch::new();
             // One that fails is tried again: somebody has taken a block, and there are only so
             // many.
-            let at = self.shared.layout.shelves(class).add(8 * index as u64);
+            let at = self.shared.layout.shelf(class, index as u64);
             let swap = batch.compare_and_swap(at, shelves[index], 0);
             self.client.endpoint.post(&mut batch).await?;
             if batch.swapped(swap)

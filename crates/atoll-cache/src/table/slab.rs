@@ -186,7 +186,7 @@ impl<E: Endpoint> Core<E> {
         if tag != 0 || self.is_open(Hole::WrappedTag) {
             return Ok(Some(tag));
         }
-        let grace = Grace::begin(&self.client).await?;
+        let grace = Grace::begin(&self.client.observer()).await?;
         self.slabs.borrow_mut().note_kept(held);
         self.stock.borrow_mut().rest(held, grace);
         Ok(None)
@@ -228,10 +228,10 @@ impl<E: Endpoint> Core<E> {
             return Err(error);
         }
         let FreshChunk { chunk, generation } = fresh;
-        let descriptor = self.client.pool.layout.descriptor(chunk);
+        let layout = &self.client.pool.layout;
         let mut batch = Batch::new();
-        batch.write_word(descriptor.add(8), class.code().into());
-        let tag = batch.read_word(descriptor.add(24));
+        batch.write_word(layout.contents(chunk), class.code().into());
+        let tag = batch.read_word(layout.note(chunk));
         self.client.endpoint.post(&mut batch).await?;
         let tag = batch.word(tag) as u16 & self.shared.settings.tag_mask;
         {
@@ -315,9 +315,7 @@ impl<E: Endpoint> Core<E> {
             true => FreeCount::Distrusted,
         };
         loop {
-            let layout = &self.client.pool.layout;
-            let found =
-                chunks::allocate(&self.client.endpoint, layout, self.client.me(), ChunkState::Open, count, 0).await?;
+            let found = self.client.allocate(count, 0).await?;
             match found {
                 Some((chunk, generation)) => {
                     self.chunks.borrow_mut().push(FreshChunk { chunk, generation });

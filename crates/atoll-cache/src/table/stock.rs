@@ -278,7 +278,7 @@ impl Stock {
 
 impl<E: Endpoint> Core<E> {
     fn cell(&self, cell: u8) -> Address {
-        self.shared.layout.cells(self.client.me().slot).add(8 * u64::from(cell))
+        self.shared.layout.cell(self.client.me().slot, cell.into())
     }
 
     /// Takes the block of a slot that has `word`, live or dead, making the slot `then`; `None` if
@@ -381,7 +381,7 @@ impl<E: Endpoint> Core<E> {
     pub(super) async fn recheck_aging(&self) -> Result<(), CacheError> {
         let aging = std::mem::take(&mut self.stock.borrow_mut().aging);
         for (held, mut grace) in aging {
-            if grace.is_over(&self.client).await? {
+            if grace.is_over(&self.client.observer()).await? {
                 // One below the first tag, so that the next is taken for no wrap.
                 self.stock.borrow_mut().put(Held { tag: 0, ..held });
             } else {
@@ -465,7 +465,7 @@ impl<E: Endpoint> Core<E> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use atoll_pool::header::CLIENTS_MAX;
+    use atoll_pool::settings::CLIENTS_MAX;
 
     #[test]
     fn a_cell_says_what_was_put_in_and_no_other_word_is_one() {

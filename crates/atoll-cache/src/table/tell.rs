@@ -13,7 +13,7 @@ impl<E: Endpoint> Core<E> {
         buffer.resize(32);
         buffer.words_mut().copy_from_slice(&words);
         let mut batch = Batch::new();
-        batch.write(self.shared.layout.access(slot).add(8), buffer);
+        batch.write(self.shared.layout.last_access(slot), buffer);
         self.client.endpoint.post_unawaited(&mut batch);
     }
 
@@ -21,8 +21,8 @@ impl<E: Endpoint> Core<E> {
     #[cold]
     pub fn tell_insertion_one_by_one(&self, slot: u64, words: [u64; 4]) {
         let mut batch = Batch::new();
-        for (place, word) in (1..).zip(words) {
-            batch.write_word(self.shared.layout.access(slot).add(8 * place), word);
+        for (place, word) in (0..).zip(words) {
+            batch.write_word(self.shared.layout.last_access(slot).add(8 * place), word);
         }
         self.client.endpoint.post_unawaited(&mut batch);
     }
@@ -48,7 +48,7 @@ impl<E: Endpoint> Core<E> {
         if new.header.expiry_ms != before {
             let mut batch = Batch::new();
             let word = super::access::expiry_word(new.header.expiry_ms, new.hash.mark);
-            batch.write_word(self.shared.layout.access(slot).add(24), word);
+            batch.write_word(self.shared.layout.expiry(slot), word);
             self.client.endpoint.post_unawaited(&mut batch);
         }
     }

@@ -3,10 +3,10 @@
 
 #![allow(missing_docs, unreachable_pub, dead_code, reason = "every user takes its part")]
 
-use atoll_baselines::cliquemap::layout::Entry;
+use atoll_baselines::cliquemap::entry::Entry;
 use atoll_baselines::cliquemap::record as cliquemap_record;
 use atoll_baselines::cliquemap::{CliqueMapSettings, wire};
-use atoll_cache::ditto::DittoSettings;
+use atoll_cache::ditto::DittoOptions;
 use atoll_cache::forge::ForgeSettings;
 use atoll_cache::forge::group::{Contents, MapEntry};
 use atoll_cache::forge::layout::{self, ForgeLayout};
@@ -53,7 +53,7 @@ pub fn pool_header(bytes: &[u8]) {
     }
     if let Ok(settings) = TableSettings::decode(&pool.settings) {
         assert!(settings.large_class.bytes() <= u64::from(pool.settings.chunk_bytes));
-        if let Ok(ditto) = DittoSettings::decode(&settings) {
+        if let Ok(ditto) = DittoOptions::decode(&settings) {
             assert!((1..=EXPERTS_MAX).contains(&ditto.experts.len()));
             assert!(ditto.experts.extension_words() as u64 * 8 <= settings.extension_bytes);
             assert!(ditto.learning.batch >= 1 && ditto.sample_buckets >= 1);

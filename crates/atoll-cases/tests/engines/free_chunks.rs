@@ -3,7 +3,7 @@
 use atoll_cache::Pooled;
 use atoll_cache::forge::{Forge, ForgeOptions};
 use atoll_fabric::{Address, Batch, Endpoint};
-use atoll_pool::chunks::{self, FreeCount};
+use atoll_pool::chunks::{self, FreeCount, Wanted};
 use atoll_pool::{Chunk, ChunkId, ChunkState, Incarnation, Layout, PoolSettings, read_word};
 use atoll_sim::{Sim, SimEndpoint, SimOptions, for_each_seed};
 
@@ -38,7 +38,9 @@ impl Taken {
     }
 
     async fn search(&self, count: FreeCount) -> Option<(ChunkId, u32)> {
-        chunks::allocate(&self.endpoint, &self.layout, OWNER, ChunkState::Open, count, 0).await.unwrap()
+        chunks::allocate(&self.endpoint, &self.layout, Wanted { owner: OWNER, state: ChunkState::Open, count, kept: 0 })
+            .await
+            .unwrap()
     }
 
     async fn give_back(&self, chunk: ChunkId, generation: u32) {

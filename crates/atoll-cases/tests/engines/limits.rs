@@ -8,7 +8,7 @@ use atoll_cache::forge::{Forge, ForgeOptions};
 use atoll_cache::{Cache, CacheError, Pooled, SetOptions, Value};
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::{Address, Batch, Endpoint, run_ready};
-use atoll_pool::{PoolSettings, read_word, registry};
+use atoll_pool::{PoolSettings, read_word};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -115,7 +115,7 @@ fn a_busy_client_moves_its_lease<G: Pooled<ShmEndpoint>>(settings: PoolSettings)
     let host = Host::<G>::new(settings);
     let mut client = host.client();
     set(&mut client, 1, 30).unwrap();
-    let lease = host.shared.pool().layout.signal(client.engine().client().me().slot).add(registry::LEASE);
+    let lease = host.shared.pool().layout.lease(client.engine().client().me().slot);
     let before = host.word(lease);
     (0..2_000).for_each(|_| assert_eq!(found(&mut client, 2), 1));
     assert_ne!(host.word(lease), before);

@@ -196,14 +196,18 @@ fn a_stopped_repairer_does_not_keep_others_from_settling_the_cells_of_the_dead()
         let tasks: Rc<[Cell<Option<ClientId>>; 3]> = Rc::default();
         let settled = Rc::new(Cell::new((0, 0, false)));
         let cells = {
-            let at = pool.layout().cells(0);
-            move |sim: &atoll_sim::Sim| (0..32).filter(|cell| sim.peek_word(at.add(8 * cell)) != 0).count()
+            let layout = pool.layout().clone();
+            move |sim: &atoll_sim::Sim| {
+                (0..atoll_cache::table::layout::CELLS as u64)
+                    .filter(|cell| sim.peek_word(layout.cell(0, *cell)) != 0)
+                    .count()
+            }
         };
         let sim = Rc::new(sim);
         let weak = Rc::downgrade(&sim);
         case.play(&sim, &history, |mut client| {
             let (control, tasks, settled) = (control.clone(), tasks.clone(), settled.clone());
-            let (cells, weak, number) = (cells, weak.clone(), client.number as usize);
+            let (cells, weak, number) = (cells.clone(), weak.clone(), client.number as usize);
             async move {
                 client.cache.tend().await?;
                 let me = control.identified(client.cache.engine().client().endpoint.identity()).expect("it has posted");

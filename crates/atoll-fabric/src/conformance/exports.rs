@@ -1,37 +1,21 @@
 //! What the contract says of regions that compute nodes export: see
 //! [`Endpoint::export`](crate::Endpoint::export).
 
-use super::{Case, Play, fetch_and_add, nothing, read, wait_for, word, write};
+use super::{Case, fetch_and_add, read, wait_for, word, write};
 use crate::{Address, Endpoint, FabricError, Kind, Lifetime, RegionAttributes, VerbError};
 
 pub(super) fn cases<E: Endpoint + 'static>() -> Vec<Case<E>> {
     vec![
-        Case {
-            name: "an_exported_region_is_words_like_any_other_for_whoever_reaches_it",
-            clients: CLIENTS,
-            nodes: 1,
-            play: |e, c, r| Box::pin(share(e, c, r)),
-            verify: nothing,
-        },
-        Case {
-            name: "every_exporter_has_a_number_of_its_own_among_compute_nodes",
-            clients: CLIENTS,
-            nodes: 1,
-            play: |e, c, _| Box::pin(number(e, c)),
-            verify: nothing,
-        },
-        Case {
-            name: "an_exported_region_goes_with_its_owner",
-            clients: 2,
-            nodes: 1,
-            play: |e, c, _| -> Play {
-                match c {
-                    0 => Box::pin(leave(e)),
-                    _ => Box::pin(miss(e)),
-                }
-            },
-            verify: nothing,
-        },
+        Case::new("an_exported_region_is_words_like_any_other_to_its_peers", CLIENTS, |e, c, r| {
+            Box::pin(share(e, c, r))
+        }),
+        Case::new("every_exporter_has_a_number_of_its_own_among_compute_nodes", CLIENTS, |e, c, _| {
+            Box::pin(number(e, c))
+        }),
+        Case::new("an_exported_region_goes_with_its_owner", 2, |e, c, _| match c {
+            0 => Box::pin(leave(e)),
+            _ => Box::pin(miss(e)),
+        }),
     ]
 }
 

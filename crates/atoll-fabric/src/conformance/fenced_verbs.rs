@@ -8,7 +8,8 @@
 //!
 //! Only the verb that the case names has a fence, and only where nothing else orders it.
 
-use super::{Case, Play, fetch_and_add, read, wait_for, word, write};
+use super::race::{self, mark};
+use super::{Case, Play};
 use crate::{Address, Batch, Buffer, Endpoint};
 
 /// The verbs of client 0, of which the second has to be behind the first.
@@ -41,8 +42,11 @@ enum Mark {
 }
 
 pub(super) fn cases<E: Endpoint + 'static>() -> Vec<Case<E>> {
-    let passing = |name, play| Case { name, clients: 2, nodes: 1, play, verify: super::nothing };
-    let buffering = |name, play| Case { name, clients: 2, nodes: 1, play, verify: |e, r| Box::pin(decided(e, r)) };
+    let passing = |name, play| Case::new(name, 2, play);
+    let buffering = |name, play| {
+        Case::new(name, 2, play)
+            .verified(|e, r| Box::pin(race::check(e, r, &[(1, 1), (1, 2), (2, 1)], "each saw the other's later mark")))
+    };
     vec![
         passing("a_fenced_read_is_behind_the_read_before_it", |e, c, r| {
             pass(e, c, r, Change::Writes, Look::Reads(DATA_WORDS))
@@ -143,24 +147,10 @@ async fn follow<E: Endpoint>(endpoint: &E, rounds: u64, look: Look) {
     }
 }
 
-/// Rounds have words of their own, as far as the region has them.
-const ROUNDS_MAX: u64 = 1000;
-
-/// The words of a round: the two clients' marks, each on a line of its own, and what each saw.
-fn mark(round: u64, client: usize) -> Address {
-    word(64 + 32 * (round % ROUNDS_MAX) + 8 * client as u64)
-}
-
-fn saw(round: u64, client: usize) -> Address {
-    mark(round, client + 2)
-}
-
 fn buffer<E: Endpoint + 'static>(endpoint: E, client: usize, rounds: u64, how: Mark) -> Play {
     Box::pin(async move {
-        for round in 0..rounds.min(ROUNDS_MAX) {
-            // Both begin a round together, or they would never race on threads.
-            fetch_and_add(&endpoint, word(0), 1).await;
-            wait_for(&endpoint, word(0), 2 * (round + 1)).await;
+        for round in race::rounds(rounds) {
+            race::begin(&endpoint, round).await;
             let mut batch = Batch::new();
             let other = batch.read_word(mark(round, 1 - client));
             match how {
@@ -169,14 +159,7 @@ fn buffer<E: Endpoint + 'static>(endpoint: E, client: usize, rounds: u64, how: M
             };
             batch.fence();
             endpoint.post(&mut batch).await.expect("it is inside");
-            write(&endpoint, saw(round, client), 1 + batch.word(other)).await;
+            race::note(&endpoint, round, client, batch.word(other)).await;
         }
     })
-}
-
-async fn decided<E: Endpoint>(endpoint: E, rounds: u64) {
-    for round in 0..rounds.min(ROUNDS_MAX) {
-        let saw = (read(&endpoint, saw(round, 0)).await, read(&endpoint, saw(round, 1)).await);
-        assert!([(1, 1), (1, 2), (2, 1)].contains(&saw), "round {round}: each saw the other's later mark: {saw:?}");
-    }
 }

@@ -1,30 +1,18 @@
 //! What the contract says of fences: whoever is said to be shut out changes nothing any more.
 
-use super::{Case, fetch_and_add, nothing, read, wait_for, word, write};
+use super::{Case, fetch_and_add, read, wait_for, word, write};
 use crate::{Endpoint, Identity, VerbError};
 
 pub(super) fn cases<E: Endpoint + 'static>() -> Vec<Case<E>> {
     vec![
-        Case {
-            name: "a_client_that_is_shut_out_changes_nothing",
-            clients: 2,
-            nodes: 1,
-            play: |e, c, _| match c {
-                0 => Box::pin(change(e)),
-                _ => Box::pin(shut_out(e)),
-            },
-            verify: nothing,
-        },
-        Case {
-            name: "a_client_that_lives_is_not_dead_and_asking_does_no_harm",
-            clients: 2,
-            nodes: 1,
-            play: |e, c, _| match c {
-                0 => Box::pin(change(e)),
-                _ => Box::pin(ask(e)),
-            },
-            verify: nothing,
-        },
+        Case::new("a_client_that_is_shut_out_changes_nothing", 2, |e, c, _| match c {
+            0 => Box::pin(change(e)),
+            _ => Box::pin(shut_out(e)),
+        }),
+        Case::new("a_client_that_lives_is_not_dead_and_asking_does_no_harm", 2, |e, c, _| match c {
+            0 => Box::pin(change(e)),
+            _ => Box::pin(ask(e)),
+        }),
     ]
 }
 

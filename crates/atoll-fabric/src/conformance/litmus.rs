@@ -3,24 +3,20 @@
 //! Every round has words of its own where that matters, so that a client which lags finds what it
 //! left. Clients leave what they saw in the region, and the last look compares.
 
-use super::{Case, Play, fetch_and_add, nothing, read, wait_for, word, write};
+use super::{Case, Play, fetch_and_add, read, wait_for, word, write};
 use crate::{Address, Batch, Buffer, Endpoint};
 
 pub(super) fn cases<E: Endpoint + 'static>() -> Vec<Case<E>> {
-    let case = |name, clients, play, verify| Case { name, clients, nodes: 1, play, verify };
     vec![
-        case("words_never_tear", 3, |e, c, r| Box::pin(words(e, c, r)), nothing),
-        case("atomics_exclude_each_other", 3, |e, c, r| Box::pin(counters(e, c, r)), |e, r| Box::pin(counted(e, r))),
-        case("a_write_is_before_a_write_behind_it", 2, |e, c, r| message(e, c, r, Flag::Write), nothing),
-        case("a_write_is_before_a_swap_behind_it", 2, |e, c, r| message(e, c, r, Flag::Swap), nothing),
-        case("a_write_is_before_an_addition_behind_it", 2, |e, c, r| message(e, c, r, Flag::Add), nothing),
-        case(
-            "a_read_is_behind_the_swap_before_it",
-            3,
-            |e, c, r| Box::pin(latch(e, c, r)),
-            |e, r| Box::pin(latched(e, r)),
-        ),
-        case("what_was_flushed_is_seen_by_whatever_is_posted_later", 2, |e, c, r| Box::pin(flushed(e, c, r)), nothing),
+        Case::new("words_never_tear", 3, |e, c, r| Box::pin(words(e, c, r))),
+        Case::new("atomics_exclude_each_other", 3, |e, c, r| Box::pin(counters(e, c, r)))
+            .verified(|e, r| Box::pin(counted(e, r))),
+        Case::new("a_write_is_before_a_write_behind_it", 2, |e, c, r| message(e, c, r, Flag::Write)),
+        Case::new("a_write_is_before_a_swap_behind_it", 2, |e, c, r| message(e, c, r, Flag::Swap)),
+        Case::new("a_write_is_before_an_addition_behind_it", 2, |e, c, r| message(e, c, r, Flag::Add)),
+        Case::new("a_read_is_behind_the_swap_before_it", 3, |e, c, r| Box::pin(latch(e, c, r)))
+            .verified(|e, r| Box::pin(latched(e, r))),
+        Case::new("what_was_flushed_is_seen_by_whatever_is_posted_later", 2, |e, c, r| Box::pin(flushed(e, c, r))),
     ]
 }
 

@@ -1,37 +1,27 @@
 //! What the contract says of messages: see [`Messenger`].
 
-use super::{Case, nothing, read, wait_for, word, write};
-use crate::{Endpoint, MESSAGE_BYTES_MAX, Mailbox, Message, MessageError, Messenger, Sender};
+use super::{Case, read, wait_for, word, write};
+use crate::{Endpoint, MAILBOX_MESSAGES_MAX, MESSAGE_BYTES_MAX, Mailbox, Message, MessageError, Messenger, Sender};
 
 pub(super) fn cases<E: Endpoint + Messenger + 'static>() -> Vec<Case<E>> {
     vec![
-        Case {
-            name: "a_message_arrives_whole_or_not_at_all",
-            clients: CLIENTS,
-            nodes: 1,
-            play: |e, c, r| Box::pin(exchange(e, c, r)),
-            verify: nothing,
-        },
-        Case {
-            name: "what_is_sent_to_an_endpoint_that_is_gone_arrives_at_none_that_comes_after",
-            clients: 2,
-            nodes: 1,
-            play: |e, c, _| match c {
-                0 => Box::pin(go(e)),
-                _ => Box::pin(come(e)),
-            },
-            verify: nothing,
-        },
-        Case {
-            name: "what_completed_before_a_message_was_sent_is_visible_to_whoever_gets_it",
-            clients: 2,
-            nodes: 1,
-            play: |e, c, r| match c {
-                0 => Box::pin(tell(e, r)),
-                _ => Box::pin(be_told(e)),
-            },
-            verify: nothing,
-        },
+        Case::new("a_message_arrives_whole_or_not_at_all", CLIENTS, |e, c, r| Box::pin(exchange(e, c, r))),
+        Case::new("what_is_sent_to_an_endpoint_that_is_gone_arrives_at_none_that_comes_after", 2, |e, c, _| match c {
+            0 => Box::pin(leave(e)),
+            _ => Box::pin(come_after(e)),
+        }),
+        Case::new("what_completed_before_a_message_was_sent_is_visible_to_its_receiver", 2, |e, c, r| match c {
+            0 => Box::pin(write_and_send(e, r)),
+            _ => Box::pin(receive_and_read(e)),
+        }),
+        Case::new("a_mailbox_that_ran_full_loses_messages_and_takes_later_ones", 2, |e, c, _| match c {
+            0 => Box::pin(overfill(e)),
+            _ => Box::pin(empty(e)),
+        }),
+        Case::new("a_message_names_the_incarnation_that_its_sender_had_when_it_sent", 2, |e, c, r| match c {
+            0 => Box::pin(change_incarnation(e, r)),
+            _ => Box::pin(check_incarnations(e)),
+        }),
     ]
 }
 
@@ -93,14 +83,15 @@ async fn exchange<E: Endpoint + Messenger>(endpoint: E, client: usize, rounds: u
     }
 }
 
-const TOLD: u64 = 16;
+const WRITTEN: u64 = 16;
+const SENT: u64 = 32;
 const ENOUGH: u64 = 24;
 
-async fn tell<E: Endpoint + Messenger>(endpoint: E, rounds: u64) {
+async fn write_and_send<E: Endpoint + Messenger>(endpoint: E, rounds: u64) {
     publish(&endpoint, 0).await;
     let other = mailbox_of(&endpoint, 1).await;
     for round in 1..=rounds {
-        write(&endpoint, word(TOLD), round).await;
+        write(&endpoint, word(WRITTEN), round).await;
         // Asked again until there is an answer: either may be lost.
         loop {
             endpoint.send(other, &round.to_le_bytes()).expect("it is short enough");
@@ -113,26 +104,26 @@ async fn tell<E: Endpoint + Messenger>(endpoint: E, rounds: u64) {
     write(&endpoint, word(ENOUGH), 1).await;
 }
 
-async fn be_told<E: Endpoint + Messenger>(endpoint: E) {
+async fn receive_and_read<E: Endpoint + Messenger>(endpoint: E) {
     publish(&endpoint, 1).await;
     let other = mailbox_of(&endpoint, 0).await;
     while read(&endpoint, word(ENOUGH)).await == 0 {
         let Some(message) = endpoint.receive_within(5_000).await else { continue };
         let round = u64::from_le_bytes(message.bytes[..].try_into().expect("eight bytes"));
-        let found = read(&endpoint, word(TOLD)).await;
-        assert!(found >= round, "told of {round}, and what was written is {found}");
+        let found = read(&endpoint, word(WRITTEN)).await;
+        assert!(found >= round, "{round} was written before the message, and {found} is there");
         endpoint.send(other, &message.bytes).expect("it is short enough");
     }
 }
 
-/// Client 0 receives until it is told to go.
-async fn go<E: Endpoint + Messenger>(endpoint: E) {
+/// Client 0 has a mailbox until client 1 lets it leave.
+async fn leave<E: Endpoint + Messenger>(endpoint: E) {
     publish(&endpoint, 0).await;
     wait_for(&endpoint, word(ENOUGH), 1).await;
 }
 
-/// Client 1 has a mailbox only after client 0 is gone, and is sent what was for that.
-async fn come<E: Endpoint + Messenger>(endpoint: E) {
+/// Client 1 makes its mailbox after client 0 has left. It sends to the mailbox of client 0.
+async fn come_after<E: Endpoint + Messenger>(endpoint: E) {
     let gone = mailbox_of(&endpoint, 0).await;
     write(&endpoint, word(ENOUGH), 1).await;
     endpoint.pause(1_000_000).await;
@@ -141,4 +132,74 @@ async fn come<E: Endpoint + Messenger>(endpoint: E) {
         endpoint.send(gone, b"to the one before").expect("it is short enough");
     }
     assert_eq!(endpoint.receive_within(1_000_000).await, None, "a message for another endpoint");
+}
+
+/// A number, and as many bytes as the longest message has.
+fn long(number: u64) -> Vec<u8> {
+    let mut message = number.to_le_bytes().to_vec();
+    message.resize(MESSAGE_BYTES_MAX, number as u8);
+    message
+}
+
+fn number_of(message: &Message) -> u64 {
+    u64::from_le_bytes(message.bytes[..8].try_into().expect("every message has a number"))
+}
+
+/// Sends more than any mailbox holds, then one more message again and again until client 1 has it.
+async fn overfill<E: Endpoint + Messenger>(endpoint: E) {
+    let other = mailbox_of(&endpoint, 1).await;
+    let last = 2 * MAILBOX_MESSAGES_MAX as u64;
+    for number in 0..last {
+        endpoint.send(other, &long(number)).expect("a full mailbox is no error");
+    }
+    write(&endpoint, word(SENT), 1).await;
+    while read(&endpoint, word(ENOUGH)).await == 0 {
+        endpoint.send(other, &long(last)).expect("a full mailbox is no error");
+        endpoint.pause(10_000).await;
+    }
+}
+
+/// Receives nothing until its mailbox has run full; then what is there, and the last message.
+async fn empty<E: Endpoint + Messenger>(endpoint: E) {
+    publish(&endpoint, 1).await;
+    wait_for(&endpoint, word(SENT), 1).await;
+    // Late messages are there by now, on a fabric that delays none for longer.
+    endpoint.pause(1_000_000).await;
+    loop {
+        let Some(message) = endpoint.receive_within(100_000).await else { continue };
+        let number = number_of(&message);
+        assert_eq!(message.bytes, long(number), "not as it was sent");
+        if number == 2 * MAILBOX_MESSAGES_MAX as u64 {
+            break;
+        }
+    }
+    write(&endpoint, word(ENOUGH), 1).await;
+}
+
+/// Sends each number as the client whose epoch is that number.
+async fn change_incarnation<E: Endpoint + Messenger>(endpoint: E, rounds: u64) {
+    let other = mailbox_of(&endpoint, 1).await;
+    for epoch in 0..rounds {
+        endpoint.sign(Sender { slot: 7, epoch: epoch as u32 });
+        endpoint.send(other, &epoch.to_le_bytes()).expect("it is short enough");
+    }
+    while read(&endpoint, word(ENOUGH)).await == 0 {
+        endpoint.send(other, &(rounds - 1).to_le_bytes()).expect("it is short enough");
+        endpoint.pause(10_000).await;
+    }
+}
+
+/// Checks the incarnation of every message, in whatever order they arrive. The first one that
+/// arrives lets client 0 stop.
+async fn check_incarnations<E: Endpoint + Messenger>(endpoint: E) {
+    publish(&endpoint, 1).await;
+    let check = |message: Message| {
+        let epoch = number_of(&message) as u32;
+        assert_eq!(message.sender, Sender { slot: 7, epoch }, "as another incarnation than it was sent");
+    };
+    check(endpoint.receive().await);
+    write(&endpoint, word(ENOUGH), 1).await;
+    while let Some(message) = endpoint.receive_within(100_000).await {
+        check(message);
+    }
 }

@@ -1,24 +1,22 @@
 //! Several memory nodes: a batch may be for all of them, and each keeps its own order.
 
-use super::{Case, Play, nothing, read, wait_for, write};
+use super::{Case, Play, race, read, wait_for, write};
 use crate::{Address, Batch, Buffer, Endpoint, VerbError};
 
 /// Memory nodes that the cases of this module reach.
 const NODES: u8 = 3;
 
 pub(super) fn cases<E: Endpoint + 'static>() -> Vec<Case<E>> {
-    let case = |name, clients, play, verify| Case { name, clients, nodes: NODES, play, verify };
+    let case = |name, clients, play| Case::new(name, clients, play).over(NODES);
     vec![
-        case("every_node_has_words_of_its_own", 1, |e, _, r| Box::pin(own_words(e, r)), nothing),
-        case("a_batch_to_several_nodes_takes_effect_on_each", 1, |e, _, r| Box::pin(one_batch(e, r)), nothing),
-        case("verbs_to_one_node_are_in_order_whatever_is_between_them", 2, |e, c, r| messages(e, c, r), nothing),
-        case(
-            "what_completed_on_one_node_is_seen_by_whatever_is_posted_later_to_another",
-            2,
-            |e, c, r| Box::pin(marks(e, c, r)),
-            |e, r| Box::pin(decided(e, r)),
-        ),
-        case("a_batch_with_a_node_that_is_not_there_changes_nothing", 1, |e, _, _| Box::pin(absent(e)), nothing),
+        case("every_node_has_words_of_its_own", 1, |e, _, r| Box::pin(own_words(e, r))),
+        case("a_batch_to_several_nodes_takes_effect_on_each", 1, |e, _, r| Box::pin(one_batch(e, r))),
+        case("verbs_to_one_node_are_in_order_whatever_is_between_them", 2, |e, c, r| messages(e, c, r)),
+        case("what_completed_on_one_node_is_seen_by_whatever_is_posted_later_to_another", 2, |e, c, r| {
+            Box::pin(marks(e, c, r))
+        })
+        .verified(|e, r| Box::pin(decided(e, r))),
+        case("a_batch_with_a_node_that_is_not_there_changes_nothing", 1, |e, _, _| Box::pin(absent(e))),
     ]
 }
 
@@ -60,8 +58,7 @@ async fn one_batch<E: Endpoint>(endpoint: E, rounds: u64) {
         let mut batch = Batch::new();
         let mut tickets = Vec::new();
         for node in 0..NODES {
-            let mut buffer = Buffer::new();
-            buffer.resize(64);
+            let mut buffer = Buffer::sized(64);
             buffer.words_mut().fill(value(node));
             let before = if round == 1 { 0 } else { value(node) - 1000 };
             batch.write(word_of(node, WRITTEN), buffer);
@@ -91,8 +88,7 @@ fn messages<E: Endpoint + 'static>(endpoint: E, client: usize, rounds: u64) -> P
             let mut batch = Batch::new();
             if client == 0 {
                 for node in 0..NODES {
-                    let mut buffer = Buffer::new();
-                    buffer.resize(8 * DATA_WORDS);
+                    let mut buffer = Buffer::sized(8 * DATA_WORDS);
                     buffer.words_mut().fill(round);
                     batch.write(word_of(node, DATA), buffer);
                 }
@@ -105,10 +101,8 @@ fn messages<E: Endpoint + 'static>(endpoint: E, client: usize, rounds: u64) -> P
             }
             for node in 0..NODES {
                 wait_for(&endpoint, word_of(node, 0), round).await;
-                let mut buffer = Buffer::new();
-                buffer.resize(8 * DATA_WORDS);
                 let mut batch = Batch::new();
-                let data = batch.read(word_of(node, DATA), buffer);
+                let data = batch.read(word_of(node, DATA), Buffer::sized(8 * DATA_WORDS));
                 endpoint.post(&mut batch).await.expect("the node is there");
                 assert_eq!(batch.take(data).words(), [round; DATA_WORDS], "node {node}");
             }
@@ -133,8 +127,7 @@ fn saw(round: u64, client: usize) -> Address {
 async fn marks<E: Endpoint>(endpoint: E, client: usize, rounds: u64) {
     reach_all(&endpoint).await;
     for round in 0..rounds.min(ROUNDS_MAX) {
-        super::fetch_and_add(&endpoint, word_of(0, 0), 1).await;
-        wait_for(&endpoint, word_of(0, 0), 2 * (round + 1)).await;
+        race::begin(&endpoint, round).await;
         let mut batch = Batch::new();
         batch.read_word(word_of(0, 8));
         batch.write_word(mark(round, client), 1);

@@ -13,8 +13,9 @@
 //! | swap, addition | READ, same batch | a READ behind an atomic is in order |
 //! | swap | fenced swap that fails, same batch | the fence |
 
-use super::{Case, Play, fetch_and_add, read, wait_for, word, write};
-use crate::{Address, Batch, Endpoint};
+use super::race::{self, mark};
+use super::{Case, Play};
+use crate::{Batch, Endpoint};
 
 /// How a client makes its mark.
 #[derive(Clone, Copy)]
@@ -34,7 +35,10 @@ enum Look {
 }
 
 pub(super) fn cases<E: Endpoint + 'static>() -> Vec<Case<E>> {
-    let case = |name, play| Case { name, clients: 2, nodes: 1, play, verify: |e, r| Box::pin(decided(e, r)) };
+    let case = |name, play| {
+        Case::new(name, 2, play)
+            .verified(|e, r| Box::pin(race::check(e, r, &[(1, 2), (2, 1), (2, 2)], "neither saw the other's mark")))
+    };
     vec![
         case("a_completed_write_is_seen_by_whatever_is_posted_later", |e, c, r| {
             play(e, c, r, Mark::Write, Look::ReadNextBatch)
@@ -61,24 +65,10 @@ pub(super) fn cases<E: Endpoint + 'static>() -> Vec<Case<E>> {
     ]
 }
 
-/// Rounds have words of their own, as far as the region has them.
-const ROUNDS_MAX: u64 = 1000;
-
-/// The words of a round: the two clients' marks, each on a line of its own, and what each saw.
-fn mark(round: u64, client: usize) -> Address {
-    word(64 + 32 * (round % ROUNDS_MAX) + 8 * client as u64)
-}
-
-fn saw(round: u64, client: usize) -> Address {
-    mark(round, client + 2)
-}
-
 fn play<E: Endpoint + 'static>(endpoint: E, client: usize, rounds: u64, how: Mark, look: Look) -> Play {
     Box::pin(async move {
-        for round in 0..rounds.min(ROUNDS_MAX) {
-            // Both begin a round together, or they would never race on threads.
-            fetch_and_add(&endpoint, word(0), 1).await;
-            wait_for(&endpoint, word(0), 2 * (round + 1)).await;
+        for round in race::rounds(rounds) {
+            race::begin(&endpoint, round).await;
             let mine = mark(round, client);
             let mut batch = Batch::new();
             match how {
@@ -99,14 +89,7 @@ fn play<E: Endpoint + 'static>(endpoint: E, client: usize, rounds: u64, how: Mar
                 batch.fence();
             }
             endpoint.post(&mut batch).await.expect("it is inside");
-            write(&endpoint, saw(round, client), 1 + batch.word(looked)).await;
+            race::note(&endpoint, round, client, batch.word(looked)).await;
         }
     })
-}
-
-async fn decided<E: Endpoint>(endpoint: E, rounds: u64) {
-    for round in 0..rounds.min(ROUNDS_MAX) {
-        let saw = (read(&endpoint, saw(round, 0)).await, read(&endpoint, saw(round, 1)).await);
-        assert!([(1, 2), (2, 1), (2, 2)].contains(&saw), "round {round}: neither saw the other's mark: {saw:?}");
-    }
 }

@@ -1,13 +1,13 @@
 //! One client: what verbs do, and what becomes of bad ones.
 
-use super::{Case, Play, REGION_BYTES, fetch_and_add, nothing, read, wait_for, word, write};
+use super::{Case, REGION_BYTES, fetch_and_add, read, wait_for, word, write};
 use crate::{Address, Batch, Buffer, Endpoint, Intent, Ticket, VerbError};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::Poll;
 
 pub(super) fn cases<E: Endpoint + 'static>() -> Vec<Case<E>> {
-    let one = |name, play: fn(E, usize, u64) -> Play| Case { name, clients: 1, nodes: 1, play, verify: nothing };
+    let one = |name, play| Case::new(name, 1, play);
     vec![
         one("what_was_written_is_read_at_every_place_and_length", |endpoint, _, _| Box::pin(lengths(endpoint))),
         one("a_verb_of_no_bytes_changes_nothing", |endpoint, _, _| Box::pin(no_bytes(endpoint))),
@@ -39,8 +39,7 @@ pub(super) fn cases<E: Endpoint + 'static>() -> Vec<Case<E>> {
 
 /// A buffer of `bytes` bytes that depend on `salt`.
 fn patterned(bytes: usize, salt: u64) -> Buffer {
-    let mut buffer = Buffer::new();
-    buffer.resize(bytes);
+    let mut buffer = Buffer::sized(bytes);
     for (index, byte) in buffer.bytes_mut().iter_mut().enumerate() {
         *byte = (salt.wrapping_mul(0x9e37_79b9).wrapping_add(index as u64 * 31) >> 3) as u8;
     }
@@ -48,9 +47,7 @@ fn patterned(bytes: usize, salt: u64) -> Buffer {
 }
 
 fn sized(bytes: usize) -> Buffer {
-    let mut buffer = Buffer::new();
-    buffer.resize(bytes);
-    buffer
+    Buffer::sized(bytes)
 }
 
 /// Words of which one was written are told from words around it.

@@ -3,23 +3,18 @@
 //! Every post ends: in a result, or in an error at its deadline. A batch whose outcome is unknown
 //! may take effect late, but each verb once at most, and no more once its client is shut out.
 
-use super::{Case, nothing, word};
+use super::{Case, word};
 use crate::{Address, Batch, Endpoint, Identity, Ticket, VerbError};
 
 /// Clients that add; one more shuts them out afterwards.
 const CLIENTS: usize = 2;
 
 pub(super) fn cases<E: Endpoint + 'static>() -> Vec<Case<E>> {
-    vec![Case {
-        name: "a_verb_of_an_unknown_outcome_takes_effect_once_at_most_and_never_after_the_fence",
-        clients: CLIENTS + 1,
-        nodes: 1,
-        play: |e, c, r| match c {
-            CLIENTS => Box::pin(account(e)),
-            _ => Box::pin(add(e, c, r)),
-        },
-        verify: nothing,
-    }]
+    const NAME: &str = "a_verb_of_an_unknown_outcome_takes_effect_once_at_most_and_never_after_the_fence";
+    vec![Case::new(NAME, CLIENTS + 1, |e, c, r| match c {
+        CLIENTS => Box::pin(account(e)),
+        _ => Box::pin(add(e, c, r)),
+    })]
 }
 
 /// A client's words: what it adds to, how many additions completed, how many may have taken place,

@@ -1,6 +1,7 @@
 //! Objects in the pool, as each client counts its own.
 
-use super::{ACCOUNT_BYTES, OBJECTS, read_places};
+use super::place::{ACCOUNT_BYTES, account_word};
+use super::places::read_places;
 use crate::Pool;
 use atoll_fabric::{Endpoint, VerbError};
 
@@ -34,7 +35,7 @@ pub async fn objects_exact<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<u64
 /// What each client counted.
 async fn object_counts<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<Vec<u64>, VerbError> {
     let accounts = read_places(endpoint, pool, |layout| layout.account(0), ACCOUNT_BYTES).await?;
-    Ok(accounts.words().chunks(16).map(|account| account[OBJECTS as usize / 8]).collect())
+    Ok(accounts.words().chunks(ACCOUNT_BYTES as usize / 8).map(|account| account[account_word::OBJECTS]).collect())
 }
 
 fn sum(counts: &[u64]) -> i64 {

@@ -1,7 +1,9 @@
 //! How clients that died, or stand still, are shut out.
 
-use super::{Place, PlaceState, all_places, swap};
+use super::place::{Place, PlaceState};
+use super::places::all_places;
 use crate::Pool;
+use crate::words::swap;
 use atoll_fabric::{Address, Batch, Endpoint, Identity, VerbError};
 use std::collections::HashMap;
 

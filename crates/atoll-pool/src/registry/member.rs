@@ -1,14 +1,16 @@
 //! A client's own place: how it takes it, what it says in it, and how it gives it up.
 
 use super::fence::{count_death, fence_dead, fence_still};
-use super::protection::{Protection, Protections};
-use super::{
-    ALIVE, AT_REST, EPOCH_MASK, Incarnation, LEASE, OBJECTS, ORIGIN_WORDS, PlaceState, RESTS_SHIFT, ROUNDS_SHIFT,
-    Times, all_places, sealed, swap,
+use super::place::{
+    ALIVE, AT_REST, EPOCH_MASK, Incarnation, ORIGIN_WORDS, PlaceState, RESTS_SHIFT, ROUNDS_SHIFT, sealed,
 };
+use super::places::all_places;
+use super::protection::{Protection, Protections};
+use super::times::Times;
 use crate::in_flight::ROUNDS_PROVING;
 use crate::loan::Lender;
-use crate::{ChunkId, Pool, PoolError, read_word};
+use crate::words::{self, read_word, swap};
+use crate::{ChunkId, Pool, PoolError};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity, VerbError};
 use std::cell::Cell;
 use std::ops::Range;
@@ -22,7 +24,8 @@ pub struct Member {
     /// What its signal says of it for as long as it is a client.
     taken: u64,
     signal: Address,
-    account: Address,
+    lease_at: Address,
+    objects_at: Address,
     deaths: Address,
     lease: Cell<u64>,
     is_at_rest: Cell<bool>,
@@ -78,13 +81,14 @@ impl Member {
             }
             // A client that looks at all signals looks at this one from now on, whatever becomes of
             // the joiner.
-            raise(endpoint, layout.members_ever(), u64::from(slot) + 1).await?;
+            let ever = u64::from(slot) + 1;
+            words::change(endpoint, layout.members_ever(), |found| (found < ever).then_some(ever)).await?;
             let incarnation = Incarnation { slot, epoch: (found & EPOCH_MASK).wrapping_add(1) as u32 };
             let [joining, taken] =
                 [PlaceState::Joining, PlaceState::Taken].map(|state| state.word(who, incarnation.epoch));
             let mut batch = Batch::new();
             let swap = batch.compare_and_swap(signal, found, joining);
-            let left = batch.read_word(signal.add(LEASE));
+            let left = batch.read_word(layout.lease(slot));
             endpoint.post(&mut batch).await?;
             if !batch.swapped(swap) {
                 continue;
@@ -94,15 +98,14 @@ impl Member {
             let lease = (batch.word(left) & !AT_REST).wrapping_add(u64::from(ROUNDS_PROVING) << ROUNDS_SHIFT);
             let (account, deaths) = (layout.account(slot), layout.deaths());
             let mut batch = Batch::new();
-            let mut origin = Buffer::new();
-            origin.resize(8 * ORIGIN_WORDS);
+            let mut origin = Buffer::sized(8 * ORIGIN_WORDS);
             origin.words_mut().copy_from_slice(&sealed(endpoint.origin(), incarnation.epoch));
             batch.write(account, origin);
-            batch.write_word(signal.add(LEASE), lease);
+            batch.write_word(layout.lease(slot), lease);
             let swap = batch.compare_and_swap(signal, joining, taken);
             // Behind the swap: the place's last client has left it or is shut out, so that the word
             // is this client's alone from now on.
-            let objects = batch.read_word(account.add(OBJECTS));
+            let objects = batch.read_word(layout.objects_counted(slot));
             endpoint.post(&mut batch).await?;
             if !batch.swapped(swap) {
                 // It stood still, and was shut out.
@@ -113,7 +116,8 @@ impl Member {
                 incarnation,
                 taken,
                 signal,
-                account,
+                lease_at: layout.lease(slot),
+                objects_at: layout.objects_counted(slot),
                 deaths,
                 lease: Cell::new(lease),
                 is_at_rest: Cell::new(false),
@@ -253,7 +257,7 @@ impl Member {
 
     fn lease_saying(&self, is_at_rest: bool) -> Batch {
         let mut batch = Batch::new();
-        batch.write_word(self.signal.add(LEASE), self.lease.get() & !AT_REST | u64::from(is_at_rest));
+        batch.write_word(self.lease_at, self.lease.get() & !AT_REST | u64::from(is_at_rest));
         batch
     }
 
@@ -274,21 +278,9 @@ impl Member {
             self.objects_told.set(self.objects.get());
             self.counts_posted.set(self.counts_posted.get() + 1);
             let mut batch = Batch::new();
-            batch.write_word(self.account.add(OBJECTS), self.objects.get());
+            batch.write_word(self.objects_at, self.objects.get());
             endpoint.post_unawaited(&mut batch);
         }
         Ok(())
     }
-}
-
-/// Raises an atomics-only word to at least `value`.
-async fn raise<E: Endpoint>(endpoint: &E, at: Address, value: u64) -> Result<(), VerbError> {
-    let mut found = read_word(endpoint, at).await?;
-    while found < value {
-        let mut batch = Batch::new();
-        let swap = batch.compare_and_swap(at, found, value);
-        endpoint.post(&mut batch).await?;
-        found = if batch.swapped(swap) { value } else { batch.word(swap) };
-    }
-    Ok(())
 }

@@ -10,7 +10,7 @@
 //! | a few more, in turn, up to the last one that it looks after | who comes to be there is found |
 //! | all, for a while after one was shut out | many that died at once are found at once: the threads of a process have places side by side |
 
-use super::{Place, PlaceState};
+use super::place::{Place, PlaceState};
 use std::ops::Range;
 
 /// How far a client looks.
@@ -104,7 +104,7 @@ fn behind(me: u32, slot: u32, count: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Incarnation;
+    use super::super::place::Incarnation;
     use super::*;
     use atoll_fabric::Identity;
 

@@ -18,18 +18,11 @@
 //! Its second protection is announced in word 3 before it is used for the first time: who read that
 //! word before it was announced unlinked the slot before, too.
 
-use super::{EPOCH_MASK, Incarnation, PlaceState, SIGNAL_BYTES, members_ever, read_first_places};
-use crate::{ChunkId, Pool};
+use super::place::{EPOCH_MASK, Incarnation, PROTECTIONS, PlaceState, SIGNAL_BYTES, signal_word};
+use super::places::{members_ever, read_first_places};
+use crate::{ChunkId, Pool, words};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
 use std::cell::Cell;
-
-/// Protections of a client: one for each operation that may be under way, and one for what each of
-/// them does besides, as in a round that it makes.
-pub const PROTECTIONS: u32 = 2 * crate::in_flight::OPERATIONS_MAX;
-/// Bytes of a client's protections.
-pub const PROTECTIONS_BYTES: u64 = 8 * PROTECTIONS as u64;
-/// Where the count of protections is, from a signal on.
-pub(super) const COUNT: u64 = 24;
 
 /// The protection of one operation. It keeps its word of the pool when the operation ends, for the
 /// next one.
@@ -61,8 +54,10 @@ impl Protection {
 /// The protections of this client.
 #[derive(Debug)]
 pub(super) struct Protections {
-    signal: Address,
-    further: Address,
+    /// The addresses of the first two; all but the first lie side by side.
+    first: Address,
+    second: Address,
+    announced_at: Address,
     epoch: u32,
     /// How many were given out.
     given: Cell<u32>,
@@ -75,8 +70,9 @@ pub(super) struct Protections {
 impl Protections {
     pub(super) fn new(pool: &Pool, me: Incarnation) -> Self {
         Self {
-            signal: pool.layout.signal(me.slot),
-            further: pool.layout.protections(me.slot),
+            first: pool.layout.protection(me.slot, 0),
+            second: pool.layout.protection(me.slot, 1),
+            announced_at: pool.layout.protections_announced(me.slot),
             epoch: me.epoch,
             given: Cell::new(0),
             announced: Cell::new(1),
@@ -114,22 +110,16 @@ impl Protections {
     /// Tells the others that this client has so many.
     #[cold]
     async fn announce<E: Endpoint>(&self, endpoint: &E, count: u32) -> Result<(), VerbError> {
-        let at = self.signal.add(COUNT);
-        let epoch = u64::from(self.epoch) << 32;
-        let mut found = crate::read_word(endpoint, at).await?;
+        let wanted = u64::from(self.epoch) << 32 | u64::from(count);
         // By swaps, and never downwards: another operation may be at it.
-        while found & !EPOCH_MASK != epoch || found & EPOCH_MASK < u64::from(count) {
-            let mut batch = Batch::new();
-            let swap = batch.compare_and_swap(at, found, epoch | u64::from(count));
-            endpoint.post(&mut batch).await?;
-            found = if batch.swapped(swap) { epoch | u64::from(count) } else { batch.word(swap) };
-        }
+        let is_less = |found: u64| found >> 32 != u64::from(self.epoch) || found < wanted;
+        words::change(endpoint, self.announced_at, |found| is_less(found).then_some(wanted)).await?;
         self.announced.set(self.announced.get().max(count));
         Ok(())
     }
 
     fn word(&self, number: u32) -> Address {
-        if number == 0 { self.signal.add(8) } else { self.further.add(8 * u64::from(number)) }
+        if number == 0 { self.first } else { self.second.add(8 * u64::from(number - 1)) }
     }
 
     /// Adds to `batch` the WRITE by which a protection that is ready names `chunk`.
@@ -184,14 +174,19 @@ pub async fn protected_chunks<E: Endpoint>(
     let mut further = Vec::new();
     for (slot, signal) in others {
         let epoch = signal[0] & EPOCH_MASK;
-        chunks.extend(protected(signal[1], epoch));
-        let (of_epoch, count) = (signal[COUNT as usize / 8] >> 32, signal[COUNT as usize / 8] & EPOCH_MASK);
+        chunks.extend(protected(signal[signal_word::PROTECTION], epoch));
+        let announced = signal[signal_word::PROTECTIONS];
+        let (of_epoch, count) = (announced >> 32, announced & EPOCH_MASK);
         if of_epoch != epoch || count <= 1 {
             continue;
         }
-        let mut buffer = Buffer::new();
-        buffer.resize(8 * (count.min(PROTECTIONS.into()) as usize - 1));
-        further.push((epoch, batch.read(pool.layout.protections(slot as u32).add(8), buffer)));
+        further.push((
+            epoch,
+            batch.read(
+                pool.layout.protection(slot as u32, 1),
+                Buffer::sized(8 * (count.min(PROTECTIONS.into()) as usize - 1)),
+            ),
+        ));
         if further.len() == atoll_fabric::BATCH_VERBS_MAX {
             take_further(endpoint, &mut batch, &mut further, &mut chunks).await?;
         }

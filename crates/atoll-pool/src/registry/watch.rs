@@ -1,8 +1,9 @@
 //! Who stands still, and who has come to the end of what it did.
 
-use super::{Incarnation, Place, PlaceState, places};
-use crate::Client;
-use crate::in_flight::Moment;
+use super::place::{Incarnation, Place, PlaceState};
+use super::places::places;
+use crate::Pool;
+use crate::in_flight::{InFlight, Moment};
 use atoll_fabric::{Endpoint, VerbError};
 use std::collections::HashMap;
 
@@ -30,6 +31,19 @@ impl Watch {
     }
 }
 
+/// A client, as far as it watches the others.
+#[derive(Debug)]
+pub struct Observer<'c, E> {
+    /// Its endpoint.
+    pub endpoint: &'c E,
+    /// The pool.
+    pub pool: &'c Pool,
+    /// Which incarnation it is.
+    pub me: Incarnation,
+    /// Its own operations.
+    pub in_flight: &'c InFlight,
+}
+
 /// Waits for the operations that are under way when it begins: everybody's but the one's that
 /// waits.
 ///
@@ -45,31 +59,31 @@ pub struct Grace {
 
 impl Grace {
     /// Begins now. An operation that stands aside must not go on with what it READ before.
-    pub async fn begin<E: Endpoint>(client: &Client<E>) -> Result<Self, VerbError> {
-        let (me, own) = (client.me(), client.in_flight().moment());
-        let places = places(&client.endpoint, &client.pool).await?.into_iter();
+    pub async fn begin<E: Endpoint>(client: &Observer<'_, E>) -> Result<Self, VerbError> {
+        let (me, own) = (client.me, client.in_flight.moment());
+        let places = places(client.endpoint, client.pool).await?.into_iter();
         let others = places.filter(|place| place.state == PlaceState::Taken && place.incarnation.slot != me.slot);
         let busy = others.filter(|place| !place.is_at_rest());
         Ok(Self { own, unseen: busy.map(|place| (place.incarnation, place.lease)).collect() })
     }
 
     /// Whether all those operations have ended since.
-    pub async fn is_over<E: Endpoint>(&mut self, client: &Client<E>) -> Result<bool, VerbError> {
+    pub async fn is_over<E: Endpoint>(&mut self, client: &Observer<'_, E>) -> Result<bool, VerbError> {
         if !self.unseen.is_empty() {
-            let places = places(&client.endpoint, &client.pool).await?;
+            let places = places(client.endpoint, client.pool).await?;
             let is_busy = |who: Incarnation, lease: u64| {
                 let same = |place: &&Place| place.state == PlaceState::Taken && place.incarnation == who;
                 places.iter().find(same).is_some_and(|place| !place.has_ended_since(lease))
             };
             self.unseen.retain(|(who, lease)| is_busy(*who, *lease));
         }
-        Ok(self.unseen.is_empty() && client.in_flight().have_ended(self.own))
+        Ok(self.unseen.is_empty() && client.in_flight.have_ended(self.own))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::ROUNDS_SHIFT;
+    use super::super::place::ROUNDS_SHIFT;
     use super::*;
     use atoll_fabric::Identity;
 

@@ -1,7 +1,7 @@
 //! What a new pool is to be like.
 
 use atoll_cache::engines::{self, EngineOptions};
-use atoll_pool::header::{CAPACITY_BYTES_MAX, NODES_MAX, NODES_MAX_DEFAULT};
+use atoll_pool::settings::{CAPACITY_BYTES_MAX, NODES_MAX, NODES_MAX_DEFAULT};
 use atoll_pool::{PoolError, PoolSettings};
 
 /// What a new pool is to be like.

@@ -12,6 +12,7 @@ use super::nodes::remove_node;
 use super::{OpenError, Pool};
 use crate::fabric::{self, PoolFabric};
 use atoll_fabric::{Fabric, FabricError, Hold, Sharing};
+use atoll_pool::settings::NODES_MAX;
 use atoll_pool::{PoolError, header};
 
 /// Why a pool was not removed. Nothing was.
@@ -104,7 +105,7 @@ impl<F: PoolFabric> Pool<F> {
         }
         // The home last: a process that dies in between leaves something that can be removed by its
         // name.
-        for node in 1..header::NODES_MAX as u8 {
+        for node in 1..NODES_MAX as u8 {
             match remove_node(fabric, node, by_force) {
                 Ok(Some(bytes)) => {
                     removed.regions.push(address(node));

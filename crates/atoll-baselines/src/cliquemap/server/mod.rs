@@ -16,8 +16,8 @@ mod room;
 mod sessions;
 mod table;
 
+use super::entry::Entry;
 use super::holes::OpenHoles;
-use super::layout::Entry;
 use super::record::{self, Header, Record};
 use super::wire::{self, Accesses, Answer, Change, Condition, Head, Operation, Outcome, Told};
 use super::{CliqueMapPool, Hole};
@@ -330,8 +330,7 @@ impl<E: Endpoint + Messenger> Server<E> {
         self.make_way(CHANGE_VERBS).await?;
         let (layout, mut record) = (self.shared.layout, std::mem::take(&mut self.record));
         record::encode(&mut record, &self.shared.hasher, &Header { version, token, expiry_ms }, key, value);
-        let mut words = Buffer::new();
-        words.resize(super::layout::ENTRY_BYTES as usize);
+        let mut words = Buffer::sized(super::entry::ENTRY_BYTES as usize);
         words.words_mut().copy_from_slice(&Entry::new(hash, version, span).words());
         let written = self.batch.write(layout.record(span), record);
         self.batch.write(layout.entry(entry), words);

@@ -4,7 +4,7 @@
 //! when they come back. Whoever evicts until a span is long enough comes to an end: an empty heap
 //! is one span.
 
-use super::super::layout::Span;
+use super::super::entry::Span;
 use super::super::record::RECORD_UNIT_BYTES;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,7 +3,8 @@
 //! A victim is the first in the order of the shard of the key that needs room; if that shard has
 //! none, of the next one that has. Objects that have expired go before all others.
 
-use super::super::layout::{BUCKET_ENTRIES, CliqueMapLayout, Span};
+use super::super::entry::{BUCKET_ENTRIES, Span};
+use super::super::layout::CliqueMapLayout;
 use super::super::settings::Policy;
 use super::super::wire::Present;
 use super::order::{Order, SHARDS};

@@ -237,7 +237,7 @@ fn a_repair_frees_no_chunk_that_a_change_protects() {
                 client.delete(b"a").await?;
                 script.kill(0);
                 let (me, endpoint) = (client.cache.engine().client().me(), &client.cache.engine().client().endpoint);
-                let protection = pool_of(&client).layout.signal(me.slot).add(8);
+                let protection = pool_of(&client).layout.protection(me.slot, 0);
                 // What ends a protection of its own may be under way.
                 endpoint.flush().await?;
                 let mut batch = Batch::new();
@@ -309,7 +309,7 @@ async fn clean_while_a_group_is_closed(
     // A search for a free chunk READs the count of them beside the descriptors.
     let is_word = |verb: &Verb| matches!(verb.operation, Operation::ReadWord { .. });
     let cleans = move |verbs: &[Verb]| !verbs.iter().any(is_word);
-    let looks = script.stops(1).within_read(layout.descriptor(chunk).add(8), cleans);
+    let looks = script.stops(1).within_read(layout.contents(chunk), cleans);
     script.begin(1, Errand::Set("large".to_owned(), 2400));
     until(&client, || looks.is_reached() || script.has_ended(1)).await;
     if !looks.is_reached() {

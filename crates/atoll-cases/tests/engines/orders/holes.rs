@@ -160,7 +160,7 @@ async fn inner_block<S: OnTable>(client: &Client<S>) -> Result<Option<Block>, Ca
 
 /// The class of a chunk's blocks.
 async fn contents_of<S: OnTable>(client: &Client<S>, chunk: ChunkId) -> Result<u64, CacheError> {
-    let at = super::script::pool_of(client).layout.descriptor(chunk).add(8);
+    let at = super::script::pool_of(client).layout.contents(chunk);
     Ok(read_word(&client.cache.engine().client().endpoint, at).await?)
 }
 

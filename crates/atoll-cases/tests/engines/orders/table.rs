@@ -437,7 +437,7 @@ fn a_client_gives_up_a_block_in_its_hands_whose_chunk_is_emptied() {
         bytes.resize(layout.chunk_bytes as usize);
         let bytes = endpoint.read(layout.chunk(chunk), bytes).await?;
         assert!(bytes.words().iter().all(|word| *word == 0), "records of its last life are in it");
-        let next = read_word(endpoint, layout.descriptor(chunk).add(24)).await?;
+        let next = read_word(endpoint, layout.note(chunk)).await?;
         assert!(next >= tag.into(), "tags go on from {next}, and {tag} was used");
         Ok(client)
     });

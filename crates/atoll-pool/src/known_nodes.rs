@@ -1,0 +1,90 @@
+//! The memory nodes that a process knows, and which chunks each of them has.
+
+use crate::ChunkId;
+use crate::settings::NODES_MAX;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The nodes that a process knows, for all its threads. Only grows.
+#[derive(Debug)]
+pub(crate) struct KnownNodes {
+    /// How many, the home among them.
+    count: AtomicU32,
+    /// Chunks of all of them.
+    chunks: AtomicU32,
+    /// Of the chunks that the pool was made with, those that have memory, from the first on.
+    provided: AtomicU32,
+    /// For each known node one more than its last chunk.
+    ends: [AtomicU32; NODES_MAX as usize],
+}
+
+impl KnownNodes {
+    pub(crate) fn home(chunks: u32) -> Self {
+        let ends = [const { AtomicU32::new(0) }; NODES_MAX as usize];
+        ends[0].store(chunks, Ordering::Relaxed);
+        Self { count: AtomicU32::new(1), chunks: AtomicU32::new(chunks), provided: AtomicU32::new(0), ends }
+    }
+
+    #[inline]
+    pub(crate) fn provided(&self) -> u32 {
+        self.provided.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn note_provided(&self, chunks: u32) {
+        self.provided.fetch_max(chunks, Ordering::Release);
+    }
+
+    #[inline]
+    pub(crate) fn chunks(&self) -> u32 {
+        self.chunks.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn count(&self) -> u8 {
+        self.count.load(Ordering::Acquire) as u8
+    }
+
+    pub(crate) fn end(&self, node: u8) -> u32 {
+        self.ends[usize::from(node)].load(Ordering::Relaxed)
+    }
+
+    /// Adds the next node. Of several threads that learn of it at once all add the same.
+    pub(crate) fn add(&self, node: u8, chunks: u32) {
+        let end = self.end(node - 1) + chunks;
+        self.ends[usize::from(node)].store(end, Ordering::Relaxed);
+        // Who sees the sums sees what they are of.
+        self.count.fetch_max(u32::from(node) + 1, Ordering::Release);
+        self.chunks.fetch_max(end, Ordering::Release);
+    }
+
+    pub(crate) fn chunks_of(&self, node: u8) -> Option<Range<u32>> {
+        let start = if node == 0 { 0 } else { self.end(node - 1) };
+        (node < self.count()).then(|| start..self.end(node))
+    }
+
+    /// The node of a chunk, and which one of that node's it is. For one that is not known: beyond
+    /// the end of the last node.
+    pub(crate) fn find(&self, chunk: ChunkId) -> (u8, u32) {
+        let last = self.count() - 1;
+        let node = (0..last).find(|node| chunk.0 < self.end(*node)).unwrap_or(last);
+        (node, chunk.0 - if node == 0 { 0 } else { self.end(node - 1) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_are_numbered_through_and_found_again() {
+        let known = KnownNodes::home(5);
+        known.add(1, 3);
+        known.add(2, 4);
+        known.add(2, 4);
+        assert_eq!((known.count(), known.chunks()), (3, 12));
+        let found: Vec<_> = (0..12).map(|chunk| known.find(ChunkId(chunk))).collect();
+        assert_eq!(found[..6], [(0, 0), (0, 1), (0, 2), (0, 3), (0, 4), (1, 0)]);
+        assert_eq!(found[6..], [(1, 1), (1, 2), (2, 0), (2, 1), (2, 2), (2, 3)]);
+        assert_eq!((known.chunks_of(1), known.chunks_of(2), known.chunks_of(3)), (Some(5..8), Some(8..12), None));
+        assert_eq!(known.find(ChunkId(40)), (2, 32), "not known: beyond the end");
+    }
+}

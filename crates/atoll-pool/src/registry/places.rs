@@ -1,0 +1,85 @@
+//! How the places of the registry are READ.
+
+use super::place::{Incarnation, ORIGIN_WORDS, Place, SIGNAL_BYTES, unsealed};
+use crate::words::read_word;
+use crate::{Layout, Pool};
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, Origin, VerbError};
+use std::ops::Range;
+
+pub(crate) async fn members_ever<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<u64, VerbError> {
+    Ok(read_word(endpoint, pool.layout.members_ever()).await?.min(pool.settings.clients_max.into()))
+}
+
+/// READs so many bytes of all places that were ever taken.
+pub(super) async fn read_places<E: Endpoint>(
+    endpoint: &E,
+    pool: &Pool,
+    at: impl Fn(&Layout) -> Address,
+    place_bytes: u64,
+) -> Result<Buffer, VerbError> {
+    let count = members_ever(endpoint, pool).await?;
+    read_first_places(endpoint, pool, at, place_bytes, count).await
+}
+
+/// The same of the first so many places.
+pub(super) async fn read_first_places<E: Endpoint>(
+    endpoint: &E,
+    pool: &Pool,
+    at: impl Fn(&Layout) -> Address,
+    place_bytes: u64,
+    count: u64,
+) -> Result<Buffer, VerbError> {
+    endpoint.read(at(&pool.layout), Buffer::sized((count * place_bytes) as usize)).await
+}
+
+/// All places that were ever taken.
+pub async fn places<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<Vec<Place>, VerbError> {
+    let count = members_ever(endpoint, pool).await?;
+    first_places(endpoint, pool, count).await
+}
+
+/// All places, those that were never taken among them.
+pub(super) async fn all_places<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<Vec<Place>, VerbError> {
+    first_places(endpoint, pool, pool.settings.clients_max.into()).await
+}
+
+async fn first_places<E: Endpoint>(endpoint: &E, pool: &Pool, count: u64) -> Result<Vec<Place>, VerbError> {
+    let signals = read_first_places(endpoint, pool, |layout| layout.signal(0), SIGNAL_BYTES, count).await?;
+    Ok((0..).zip(signals.words().chunks(8)).map(|(slot, signal)| Place::of(slot, signal)).collect())
+}
+
+/// Some places, in ranges of them.
+pub(crate) async fn some_places<E: Endpoint>(
+    endpoint: &E,
+    pool: &Pool,
+    ranges: &[Range<u32>],
+) -> Result<Vec<Place>, VerbError> {
+    let mut places = Vec::new();
+    for ranges in ranges.chunks(atoll_fabric::BATCH_VERBS_MAX) {
+        let mut batch = Batch::new();
+        for range in ranges {
+            batch.read(pool.layout.signal(range.start), Buffer::sized(range.len() * SIGNAL_BYTES as usize));
+        }
+        endpoint.post(&mut batch).await?;
+        for (nth, range) in ranges.iter().enumerate() {
+            let signals = batch.take_nth(nth);
+            places.extend(range.clone().zip(signals.words().chunks(8)).map(|(slot, signal)| Place::of(slot, signal)));
+        }
+    }
+    Ok(places)
+}
+
+/// The process of a place's client, as it calls itself, if that is written for this client.
+pub async fn origin<E: Endpoint>(endpoint: &E, pool: &Pool, who: Incarnation) -> Result<Option<Origin>, VerbError> {
+    let account = endpoint.read(pool.layout.account(who.slot), Buffer::sized(8 * ORIGIN_WORDS)).await?;
+    Ok(unsealed(account.words(), who.epoch))
+}
+
+/// Whether a place's state and lease are what they were at a look.
+pub async fn is_still<E: Endpoint>(endpoint: &E, pool: &Pool, place: &Place) -> Result<bool, VerbError> {
+    let (layout, slot) = (&pool.layout, place.incarnation.slot);
+    let mut batch = Batch::new();
+    let [state, lease] = [layout.signal(slot), layout.lease(slot)].map(|word| batch.read_word(word));
+    endpoint.post(&mut batch).await?;
+    Ok((batch.word(state), batch.word(lease)) == (place.signal, place.lease))
+}
