@@ -3,7 +3,7 @@
 //! An engine is one folder with an implementation of [`Engine`]. [`Cache`](crate::Cache) checks the
 //! limits of keys and values and builds all operations from these few.
 
-use crate::{Meta, Stats, Value};
+use crate::{Meta, Removals, Stats, Value};
 use atoll_fabric::VerbError;
 use atoll_pool::PoolError;
 
@@ -197,4 +197,10 @@ pub trait Engine {
 
     /// What this client has counted.
     fn stats(&self) -> Stats;
+
+    /// What this client notes of the objects that it removes, if its engine does.
+    #[inline]
+    fn removals(&self) -> Option<&Removals> {
+        None
+    }
 }

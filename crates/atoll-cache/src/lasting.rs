@@ -15,7 +15,7 @@
 //! clients do without this.
 
 use crate::audit::Audit;
-use crate::{CacheError, Change, Engine, Lookup, Meta, Pooled, Stats, Value};
+use crate::{CacheError, Change, Engine, Lookup, Meta, Pooled, Removals, Stats, Value};
 use atoll_fabric::Endpoint;
 use atoll_pool::{Client, PoolError, Repaired};
 use std::cell::{Cell, RefCell};
@@ -227,6 +227,11 @@ impl<G: Engine + 'static> Engine for Lasting<G> {
 
     fn stats(&self) -> Stats {
         self.engine.stats()
+    }
+
+    #[inline]
+    fn removals(&self) -> Option<&Removals> {
+        self.engine.removals()
     }
 }
 

@@ -9,7 +9,8 @@
 use crate::Pool;
 use crate::fabric::{AddressedFabric, EndpointOf, PoolFabric};
 use atoll_cache::{
-    CacheError, Chosen, ExpireCondition, ExpireOutcome, Expiry, Meta, Number, SetOptions, SetOutcome, Stats, Value,
+    CacheError, Chosen, Engine, ExpireCondition, ExpireOutcome, Expiry, Meta, Number, Removal, Removals, SetOptions,
+    SetOutcome, Stats, Value,
 };
 use atoll_fabric::{Endpoint, block_on_with};
 
@@ -188,6 +189,19 @@ impl<F: PoolFabric> Client<F> {
     /// The longest value that this pool takes.
     pub fn value_bytes_max(&self) -> usize {
         self.client.value_bytes_max()
+    }
+
+    /// Notes from now on which objects this client removes, for [`Client::take_removals`].
+    pub fn note_removals(&self) {
+        if let Some(removals) = self.client.engine().removals() {
+            removals.begin();
+        }
+    }
+
+    /// The objects that this client has removed since the last call, in order. A client that notes
+    /// them is to be asked after each operation, or the notes need more and more memory.
+    pub fn take_removals(&self) -> Vec<Removal> {
+        self.client.engine().removals().map(Removals::take).unwrap_or_default()
     }
 
     /// What this client has counted.

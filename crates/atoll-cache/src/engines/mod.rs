@@ -21,7 +21,7 @@ use crate::ditto::{DittoKind, DittoOptions};
 use crate::experts::ExpertSet;
 use crate::forge::{ForgeKind, ForgeOptions};
 use crate::pooled::{EnginePool, Pooled};
-use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
+use crate::{CacheError, Change, Engine, Lookup, Meta, Removals, Stats, Value};
 use atoll_fabric::Endpoint;
 use atoll_pool::{Client, Pool, PoolError, PoolSettings, Repaired};
 use std::fmt;
@@ -330,5 +330,10 @@ impl<E: Endpoint> Engine for Chosen<E> {
 
     fn stats(&self) -> Stats {
         on_engine!(self, engine => engine.stats())
+    }
+
+    #[inline]
+    fn removals(&self) -> Option<&Removals> {
+        on_engine!(self, engine => engine.removals())
     }
 }

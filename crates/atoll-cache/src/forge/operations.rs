@@ -2,7 +2,7 @@
 //! module of its own.
 
 use super::Forge;
-use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
+use crate::{CacheError, Change, Engine, Lookup, Meta, Removals, Stats, Value};
 use atoll_fabric::{Endpoint, VerbError};
 use atoll_pool::registry;
 
@@ -103,5 +103,10 @@ impl<E: Endpoint> Engine for Forge<E> {
 
     fn stats(&self) -> Stats {
         self.stats.stats(self.client.upkeep())
+    }
+
+    #[inline]
+    fn removals(&self) -> Option<&Removals> {
+        Some(&self.removals)
     }
 }

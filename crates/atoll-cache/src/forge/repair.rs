@@ -364,7 +364,7 @@ impl<E: Endpoint> ExtentIndex<E> for Forge<E> {
                 return Ok(Some(extents));
             }
             for (slot, word) in damaged {
-                self.unlink(op, slot, word).await?;
+                self.unlink(op, slot, word, crate::Cause::Removed).await?;
                 self.unprotect(op);
             }
         }

@@ -7,6 +7,7 @@ use super::slot::Slot;
 use super::{Forge, Hole};
 use crate::CacheError;
 use crate::extent::ExtentIndex;
+use crate::removals::{Cause, removal_of};
 use atoll_fabric::{Batch, Buffer, Endpoint};
 
 impl<E: Endpoint> Forge<E> {
@@ -36,7 +37,7 @@ impl<E: Endpoint> Forge<E> {
         if self.is_open(Hole::UntakenExpiry) {
             return Ok(true);
         }
-        let removed = self.unlink(op, slot, word).await?;
+        let removed = self.unlink(op, slot, word, Cause::Expired).await?;
         self.unprotect(op);
         self.stats.expirations.add(u64::from(removed));
         Ok(removed)
@@ -44,7 +45,13 @@ impl<E: Endpoint> Forge<E> {
 
     /// Makes a slot empty if it still has this word, and buries its object; whether it did. For
     /// evictions and flushes of single slots.
-    pub(super) async fn unlink(&self, op: &mut Operation, slot: u64, word: Slot) -> Result<bool, CacheError> {
+    pub(super) async fn unlink(
+        &self,
+        op: &mut Operation,
+        slot: u64,
+        word: Slot,
+        cause: Cause,
+    ) -> Result<bool, CacheError> {
         let begun_ns = self.client.endpoint.now_ns();
         let Some((now, chunk)) = self.read_protected(op, slot, word).await? else { return Ok(false) };
         let record: Buffer = std::mem::take(&mut op.record);
@@ -72,11 +79,21 @@ impl<E: Endpoint> Forge<E> {
         self.client.endpoint.post(&mut batch).await?;
         let removed = batch.swapped(swap);
         if removed {
+            if self.removals.is_on() {
+                Box::pin(self.note_removal(word, &op.record, cause)).await?;
+            }
             self.count_removed(1).await?;
             self.bury(Found { slot, word, chunk, header, large }, false).await?;
         }
         self.unprotect(op);
         Ok(removed)
+    }
+
+    /// Notes an object that this client has just removed, before it frees the object's extents.
+    pub(super) async fn note_removal(&self, word: Slot, record: &Buffer, cause: Cause) -> Result<(), CacheError> {
+        let Some(record) = self.judge(word, record) else { return Ok(()) };
+        self.removals.note_read(removal_of(self, &record, cause).await?);
+        Ok(())
     }
 
     /// Drops an object whose record is unsound although it cannot have been reused: `slot` still

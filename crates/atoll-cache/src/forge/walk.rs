@@ -10,7 +10,7 @@ use super::operation::Operation;
 use super::slot::Slot;
 use crate::extent::ExtentIndex;
 use crate::record::{HEADER_BYTES, Header, LargeBody};
-use crate::{CacheError, Value};
+use crate::{CacheError, Cause, Value};
 use atoll_fabric::{Batch, Endpoint};
 
 /// Buckets READ at once.
@@ -173,7 +173,7 @@ impl<E: Endpoint> Forge<E> {
             if !word.is_live() {
                 return Ok(0);
             }
-            if self.unlink(op, slot, word).await? {
+            if self.unlink(op, slot, word, Cause::Removed).await? {
                 return Ok(1);
             }
             self.unprotect(op);
