@@ -133,6 +133,53 @@ pub trait Change {
     }
 }
 
+/// Writes the methods of an [`Engine`] around another one, in the field `$engine`, that pass on what
+/// they are asked: those that every engine must have but `get` and `update`, and those named behind
+/// the field.
+#[macro_export]
+macro_rules! pass_on_operations {
+    ($engine:ident $(, $more:ident)*) => {
+        $($crate::pass_on_operations!(@$more $engine);)*
+
+        async fn peek(&self, key: &[u8]) -> Result<Option<$crate::Meta>, $crate::CacheError> {
+            self.$engine.peek(key).await
+        }
+
+        async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, each: F) -> Result<u64, $crate::CacheError> {
+            self.$engine.scan(cursor, count, each).await
+        }
+
+        async fn random_key(&self) -> Result<Option<Vec<u8>>, $crate::CacheError> {
+            self.$engine.random_key().await
+        }
+
+        async fn flush(&self) -> Result<u64, $crate::CacheError> {
+            self.$engine.flush().await
+        }
+
+        async fn objects(&self) -> Result<u64, $crate::CacheError> {
+            self.$engine.objects().await
+        }
+
+        async fn now_ms(&self) -> Result<u64, $crate::CacheError> {
+            self.$engine.now_ms().await
+        }
+
+        fn value_bytes_max(&self) -> usize {
+            self.$engine.value_bytes_max()
+        }
+
+        fn stats(&self) -> $crate::Stats {
+            self.$engine.stats()
+        }
+    };
+    (@get $engine:ident) => {
+        async fn get(&self, key: &[u8], into: &mut $crate::Value) -> Result<$crate::Lookup, $crate::CacheError> {
+            self.$engine.get(key, into).await
+        }
+    };
+}
+
 /// A cache engine, as one client uses it: one thread, one operation at a time.
 ///
 /// The caller keeps keys within [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX) and values within
@@ -189,6 +236,13 @@ pub trait Engine {
     /// the pace of [`sweep`](crate::sweep). Operations do this by themselves. An idle client should
     /// call it every tenth of a second.
     async fn tend(&self) -> Result<(), CacheError> {
+        Ok(())
+    }
+
+    /// Ends what was begun, puts back what this client holds and gives up its place. No operation
+    /// follows. A caller that can wait calls it before it drops the engine: to drop the engine does
+    /// the same only where memory is near.
+    async fn close(&self) -> Result<(), CacheError> {
         Ok(())
     }
 

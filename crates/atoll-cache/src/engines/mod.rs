@@ -324,6 +324,10 @@ impl<E: Endpoint> Engine for Chosen<E> {
         on_engine!(self, engine => Engine::tend(engine).await)
     }
 
+    async fn close(&self) -> Result<(), CacheError> {
+        self.leave().await
+    }
+
     fn value_bytes_max(&self) -> usize {
         on_engine!(self, engine => engine.value_bytes_max())
     }

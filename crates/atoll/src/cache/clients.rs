@@ -225,6 +225,17 @@ impl<F: PoolFabric> Clients<F> {
     }
 }
 
+impl<F: PoolFabric> Drop for Clients<F> {
+    /// Waits for the fabric until the clients have left.
+    fn drop(&mut self) {
+        for Slot(client) in &mut self.slots {
+            let client = client.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+            // Of a client that cannot leave, others find out that it is dead.
+            let _ = client.map(Client::leave);
+        }
+    }
+}
+
 /// A new client, which notes what it removes if it is to.
 fn joined<F: PoolFabric>(pool: &Pool<F>, notes: bool) -> Result<Client<F>, OpenError> {
     let client = pool.client()?;
