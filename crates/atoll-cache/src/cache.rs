@@ -2,8 +2,8 @@
 
 mod changes;
 
-use crate::{CacheError, Change, Engine, KEY_BYTES_MAX, Lookup, Meta, Stats, Value};
-use changes::{Edit, Expire, Remove, Rewrite, Rewritten, Set, give_back};
+use crate::{CacheError, Cause, Engine, KEY_BYTES_MAX, Lookup, Meta, Removal, Removals, Stats, Value};
+use changes::{Edit, Expire, Remove, Removes, Rewrite, Rewritten, Set, give_back};
 use std::borrow::Cow;
 
 /// A cache as one client uses it.
@@ -159,8 +159,23 @@ impl<G: Engine> Cache<G> {
         self.engine.peek(checked(key)?).await
     }
 
-    async fn change<C: Change>(&self, key: &[u8], change: &mut C) -> Result<u64, CacheError> {
-        Ok(self.engine.update(checked(key)?, change).await?.unwrap_or(0))
+    async fn change<C: Removes>(&self, key: &[u8], change: &mut C) -> Result<u64, CacheError> {
+        let is_noted = self.engine.removals().is_some_and(Removals::is_on);
+        if is_noted {
+            change.see();
+        }
+        let token = self.engine.update(checked(key)?, change).await?;
+        if is_noted {
+            self.note_removed(key, change.removed());
+        }
+        Ok(token.unwrap_or(0))
+    }
+
+    #[cold]
+    fn note_removed(&self, key: &[u8], removed: Option<(Meta, Cause)>) {
+        if let (Some(removals), Some((meta, cause))) = (self.engine.removals(), removed) {
+            removals.note(Removal { key: key.to_vec(), meta, cause });
+        }
     }
 
     fn checked_length(&self, bytes: usize) -> Result<(), CacheError> {
@@ -184,7 +199,15 @@ impl<G: Engine> Cache<G> {
         self.checked_length(value.len())?;
         let old_place = old_value.as_deref_mut().map(std::mem::take);
         let value = Cow::Borrowed(value);
-        let mut set = Set { value, options: *options, old_value: old_place, old: None, stored: false };
+        let mut set = Set {
+            value,
+            options: *options,
+            old_value: old_place,
+            old: None,
+            stored: false,
+            is_over: false,
+            sees: false,
+        };
         let token = self.change(key, &mut set).await;
         give_back(old_value, &mut set.old_value);
         let token = token?;
@@ -200,11 +223,11 @@ impl<G: Engine> Cache<G> {
     /// there.
     pub async fn take(&self, key: &[u8], mut old_value: Option<&mut Value>) -> Result<bool, CacheError> {
         let old_place = old_value.as_deref_mut().map(std::mem::take);
-        let mut remove = Remove { old_value: old_place, found: false };
+        let mut remove = Remove { old_value: old_place, old: None };
         let changed = self.change(key, &mut remove).await;
         give_back(old_value, &mut remove.old_value);
         changed?;
-        Ok(remove.found)
+        Ok(remove.old.is_some())
     }
 
     /// Sets when `key` expires.
@@ -214,7 +237,7 @@ impl<G: Engine> Cache<G> {
         expiry: Expiry,
         condition: ExpireCondition,
     ) -> Result<ExpireOutcome, CacheError> {
-        let mut expire = Expire { expiry, condition, value: None, outcome: ExpireOutcome::Absent };
+        let mut expire = Expire { expiry, condition, value: None, outcome: ExpireOutcome::Absent, old: None };
         self.change(key, &mut expire).await?;
         Ok(expire.outcome)
     }
@@ -224,7 +247,7 @@ impl<G: Engine> Cache<G> {
     pub async fn get_and_expire(&self, key: &[u8], expiry: Expiry, value: &mut Value) -> Result<bool, CacheError> {
         let condition = ExpireCondition::default();
         let place = Some(std::mem::take(value));
-        let mut expire = Expire { expiry, condition, value: place, outcome: ExpireOutcome::Absent };
+        let mut expire = Expire { expiry, condition, value: place, outcome: ExpireOutcome::Absent, old: None };
         let changed = self.change(key, &mut expire).await;
         give_back(Some(value), &mut expire.value);
         changed?;
@@ -280,7 +303,8 @@ impl<G: Engine> Cache<G> {
     }
 
     async fn rewrite(&self, key: &[u8], edit: Edit<'_>) -> Result<Rewritten, CacheError> {
-        let mut change = Rewrite { edit, bytes_max: self.engine.value_bytes_max(), new: Vec::new(), outcome: None };
+        let bytes_max = self.engine.value_bytes_max();
+        let mut change = Rewrite { edit, bytes_max, new: Vec::new(), outcome: None, old: None };
         self.change(key, &mut change).await?;
         Ok(change.outcome.expect("an engine that ends an update has called decide"))
     }

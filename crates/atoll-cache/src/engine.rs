@@ -3,7 +3,7 @@
 //! An engine is one folder with an implementation of [`Engine`]. [`Cache`](crate::Cache) checks the
 //! limits of keys and values and builds all operations from these few.
 
-use crate::{Meta, Stats, Value};
+use crate::{Meta, Removals, Stats, Value};
 use atoll_fabric::VerbError;
 use atoll_pool::PoolError;
 
@@ -133,6 +133,53 @@ pub trait Change {
     }
 }
 
+/// Writes the methods of an [`Engine`] around another one, in the field `$engine`, that pass on what
+/// they are asked: those that every engine must have but `get` and `update`, and those named behind
+/// the field.
+#[macro_export]
+macro_rules! pass_on_operations {
+    ($engine:ident $(, $more:ident)*) => {
+        $($crate::pass_on_operations!(@$more $engine);)*
+
+        async fn peek(&self, key: &[u8]) -> Result<Option<$crate::Meta>, $crate::CacheError> {
+            self.$engine.peek(key).await
+        }
+
+        async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, each: F) -> Result<u64, $crate::CacheError> {
+            self.$engine.scan(cursor, count, each).await
+        }
+
+        async fn random_key(&self) -> Result<Option<Vec<u8>>, $crate::CacheError> {
+            self.$engine.random_key().await
+        }
+
+        async fn flush(&self) -> Result<u64, $crate::CacheError> {
+            self.$engine.flush().await
+        }
+
+        async fn objects(&self) -> Result<u64, $crate::CacheError> {
+            self.$engine.objects().await
+        }
+
+        async fn now_ms(&self) -> Result<u64, $crate::CacheError> {
+            self.$engine.now_ms().await
+        }
+
+        fn value_bytes_max(&self) -> usize {
+            self.$engine.value_bytes_max()
+        }
+
+        fn stats(&self) -> $crate::Stats {
+            self.$engine.stats()
+        }
+    };
+    (@get $engine:ident) => {
+        async fn get(&self, key: &[u8], into: &mut $crate::Value) -> Result<$crate::Lookup, $crate::CacheError> {
+            self.$engine.get(key, into).await
+        }
+    };
+}
+
 /// A cache engine, as one client uses it: one thread, one operation at a time.
 ///
 /// The caller keeps keys within [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX) and values within
@@ -192,9 +239,22 @@ pub trait Engine {
         Ok(())
     }
 
+    /// Ends what was begun, puts back what this client holds and gives up its place. No operation
+    /// follows. A caller that can wait calls it before it drops the engine: to drop the engine does
+    /// the same only where memory is near.
+    async fn close(&self) -> Result<(), CacheError> {
+        Ok(())
+    }
+
     /// The longest value that this pool takes.
     fn value_bytes_max(&self) -> usize;
 
     /// What this client has counted.
     fn stats(&self) -> Stats;
+
+    /// What this client notes of the objects that it removes, if its engine does.
+    #[inline]
+    fn removals(&self) -> Option<&Removals> {
+        None
+    }
 }

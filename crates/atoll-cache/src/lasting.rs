@@ -15,7 +15,7 @@
 //! clients do without this.
 
 use crate::audit::Audit;
-use crate::{CacheError, Change, Engine, Lookup, Meta, Pooled, Stats, Value};
+use crate::{CacheError, Change, Engine, Lookup, Meta, Pooled, Removals, Stats, Value};
 use atoll_fabric::Endpoint;
 use atoll_pool::{Client, PoolError, Repaired};
 use std::cell::{Cell, RefCell};
@@ -221,12 +221,23 @@ impl<G: Engine + 'static> Engine for Lasting<G> {
         self.run(async move { engine.tend().await }).await
     }
 
+    async fn close(&self) -> Result<(), CacheError> {
+        self.finish().await;
+        let engine = self.engine.clone();
+        self.run(async move { engine.close().await }).await
+    }
+
     fn value_bytes_max(&self) -> usize {
         self.engine.value_bytes_max()
     }
 
     fn stats(&self) -> Stats {
         self.engine.stats()
+    }
+
+    #[inline]
+    fn removals(&self) -> Option<&Removals> {
+        self.engine.removals()
     }
 }
 
@@ -312,45 +323,11 @@ mod tests {
     }
 
     impl Engine for Slow {
-        async fn get(&self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
-            self.model.get(key, into).await
-        }
-
-        async fn peek(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
-            self.model.peek(key).await
-        }
+        crate::pass_on_operations!(model, get);
 
         async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
             self.wait().await;
             self.model.update(key, change).await
-        }
-
-        async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
-            self.model.scan(cursor, count, each).await
-        }
-
-        async fn random_key(&self) -> Result<Option<Vec<u8>>, CacheError> {
-            self.model.random_key().await
-        }
-
-        async fn flush(&self) -> Result<u64, CacheError> {
-            self.model.flush().await
-        }
-
-        async fn objects(&self) -> Result<u64, CacheError> {
-            self.model.objects().await
-        }
-
-        async fn now_ms(&self) -> Result<u64, CacheError> {
-            self.model.now_ms().await
-        }
-
-        fn value_bytes_max(&self) -> usize {
-            self.model.value_bytes_max()
-        }
-
-        fn stats(&self) -> Stats {
-            self.model.stats()
         }
     }
 

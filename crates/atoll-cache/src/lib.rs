@@ -13,6 +13,7 @@
 //! | [`lasting`] | operations that run to their end, whether their futures are awaited or dropped |
 //! | [`value`] | the bytes of a hit, and what is known of them |
 //! | [`stats`] | what a client counts |
+//! | [`removals`] | the objects that a client has removed, for a program that asks for them |
 //! | [`sweep`] | the pace at which clients look for expired objects |
 //! | [`engines`] | the engines that are served and embedded, and whichever of them a pool was made for |
 //! | [`forge`] | the engine `forge` |
@@ -50,6 +51,7 @@ mod overtaken;
 pub mod policy;
 pub mod pooled;
 pub mod record;
+pub mod removals;
 mod spares;
 pub mod stats;
 pub mod sweep;
@@ -61,6 +63,7 @@ pub use engine::{CacheError, Change, Engine, Lookup, Old, Verdict, Want};
 pub use engines::{Chosen, ChosenPool, EngineId, EngineKind, EngineOptions};
 pub use lasting::Lasting;
 pub use pooled::{EnginePool, Pooled};
+pub use removals::{Cause, Removal, Removals};
 pub use stats::Stats;
 pub use value::{Meta, Value};
 

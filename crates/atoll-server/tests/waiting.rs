@@ -3,8 +3,10 @@
 mod common;
 
 use atoll_cache::model::Model;
-use atoll_cache::{Cache, CacheError, Change, Engine, Lookup, Meta, Stats, Value};
-use atoll_fabric::{Clock, VerbError};
+use atoll_cache::{Cache, CacheError, Change, ChosenPool, Engine, EngineOptions, Lasting, Lookup, Value};
+use atoll_fabric::conformance::late::{self, Late};
+use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
+use atoll_fabric::{Clock, VerbError, block_on};
 use atoll_server::ServerOptions;
 use common::{Raw, Running, options, start_with};
 use std::collections::HashSet;
@@ -54,6 +56,8 @@ struct Waiting {
 }
 
 impl Engine for Waiting {
+    atoll_cache::pass_on_operations!(model);
+
     async fn get(&self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
         if self.stage.is_held(key) {
             self.stage.waiting.fetch_add(1, SeqCst);
@@ -64,46 +68,14 @@ impl Engine for Waiting {
         self.model.get(key, into).await
     }
 
-    async fn peek(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
-        self.model.peek(key).await
-    }
-
     async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
         self.usable()?;
         self.model.update(key, change).await
     }
 
-    async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
-        self.model.scan(cursor, count, each).await
-    }
-
-    async fn random_key(&self) -> Result<Option<Vec<u8>>, CacheError> {
-        self.model.random_key().await
-    }
-
-    async fn flush(&self) -> Result<u64, CacheError> {
-        self.model.flush().await
-    }
-
-    async fn objects(&self) -> Result<u64, CacheError> {
-        self.model.objects().await
-    }
-
-    async fn now_ms(&self) -> Result<u64, CacheError> {
-        self.model.now_ms().await
-    }
-
     async fn tend(&self) -> Result<(), CacheError> {
         self.stage.tended.fetch_add(1, SeqCst);
         self.usable()
-    }
-
-    fn value_bytes_max(&self) -> usize {
-        self.model.value_bytes_max()
-    }
-
-    fn stats(&self) -> Stats {
-        self.model.stats()
     }
 }
 
@@ -220,4 +192,69 @@ fn a_server_stops_while_an_operation_waits() {
     let begun = Instant::now();
     server.stop();
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+}
+
+/// A server over a pool whose fabric's results come late, as `atoll serve` has it there.
+fn start_late(engine: &EngineOptions) -> (Running, ChosenPool, impl Fn() -> Late<ShmEndpoint> + use<>) {
+    let settings = engine.for_growth(None, 4 << 20, 0);
+    let (region, clock) = (Arc::new(ShmRegion::anonymous(settings.home_bytes()).unwrap()), Clock::host());
+    let endpoint = move || Late(ShmEndpoint::with_regions(vec![region.clone()], clock.clone()));
+    let first = endpoint();
+    let pool = block_on(&first, ChosenPool::format(&first, settings)).unwrap();
+    let (served, reach) = (pool.clone(), endpoint.clone());
+    let server = start_with(options(), move |_| {
+        late::count_polls();
+        let joins = reach();
+        block_on(&joins, served.join(reach())).map(|engine| Cache::new(Lasting::new(engine)))
+    });
+    (server, pool, endpoint)
+}
+
+/// Sets of `keys`, with values of all sizes, for a pool that is soon full.
+fn sets(keys: std::ops::Range<usize>) -> Vec<u8> {
+    keys.flat_map(|key| {
+        let value = "v".repeat(if key % 100 == 7 { 60_000 } else { 1 + key * 37 % 900 });
+        common::command(&["SET", &format!("key {}", key % 5000), &value])
+    })
+    .collect()
+}
+
+#[test]
+fn connections_that_are_cut_while_operations_wait_leave_nothing_half_done() {
+    for engine in [EngineOptions::default(), EngineOptions::ditto("lru+lfu".parse().unwrap())] {
+        let (mut server, pool, endpoint) = start_late(&engine);
+        let address = server.address;
+        for round in 0..12 {
+            let cut: Vec<_> = (0..4)
+                .map(|connection| {
+                    let bytes = sets(round * 4000 + connection * 1000..(round * 4 + connection + 1) * 1000);
+                    std::thread::spawn(move || {
+                        let mut stream = TcpStream::connect(address).unwrap();
+                        stream.write_all(&bytes[..bytes.len() - 3]).unwrap();
+                        std::thread::sleep(Duration::from_millis((7 * round + 3 * connection) as u64 % 20));
+                        // With replies that nobody has read: the connection is reset.
+                        drop(stream);
+                    })
+                })
+                .collect();
+            cut.into_iter().for_each(|thread| thread.join().unwrap());
+        }
+        // The server stops in the middle of long batches, which are cut off.
+        let mut long: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let bytes = sets(0..30_000);
+        std::thread::scope(|scope| {
+            for stream in &mut long {
+                // It ends when the server does.
+                scope.spawn(|| stream.write_all(&bytes).is_ok());
+            }
+            std::thread::sleep(Duration::from_millis(200));
+            server.stop();
+        });
+        let auditor = pool.auditor(endpoint()).unwrap();
+        let audit = block_on(&endpoint(), auditor.verify()).unwrap();
+        assert!(audit.faults.is_empty(), "{:?}", audit.faults);
+        let [_, open, _, leaving, ..] = audit.chunks;
+        assert_eq!((open, leaving), (0, 0), "the server's client has put back what it held: {audit:?}");
+        assert!(audit.objects > 100, "{audit:?}");
+    }
 }

@@ -7,9 +7,10 @@
 //! something can be evicted.
 
 use crate::Pool;
-use crate::fabric::{AddressedFabric, EndpointOf, PoolFabric};
+use crate::fabric::{AddressedFabric, EndpointOf, PoolFabric, ServedFabric};
 use atoll_cache::{
-    CacheError, Chosen, ExpireCondition, ExpireOutcome, Expiry, Meta, Number, SetOptions, SetOutcome, Stats, Value,
+    CacheError, Chosen, Engine, ExpireCondition, ExpireOutcome, Expiry, Meta, Number, Removal, Removals, SetOptions,
+    SetOutcome, Stats, Value,
 };
 use atoll_fabric::{Endpoint, block_on_with};
 
@@ -17,7 +18,7 @@ use atoll_fabric::{Endpoint, block_on_with};
 pub type Operations<F = AddressedFabric> = atoll_cache::Cache<Chosen<EndpointOf<F>>>;
 
 /// A client of a pool: the quickest way to it, for one thread at a time. Dropping it gives its
-/// place back. [`Cache`](crate::Cache) is for many threads.
+/// place back (see [`Client::leave`]). [`Cache`](crate::Cache) is for many threads.
 pub struct Client<F: PoolFabric = AddressedFabric> {
     client: Operations<F>,
     /// The value of the last hit, whose memory is used again.
@@ -41,6 +42,21 @@ impl<F: PoolFabric> Client<F> {
     /// host only if a [`Pool`] is kept until the client is dropped.
     pub fn into_operations(self) -> Operations<F> {
         self.client
+    }
+
+    /// The same for a caller that drops futures before their end: see [`ServedFabric`].
+    pub fn into_served(self) -> atoll_cache::Cache<F::Served>
+    where
+        F: ServedFabric,
+    {
+        atoll_cache::Cache::new(F::served(self.client.into_engine()))
+    }
+
+    /// Puts back what this client holds and gives up its place, also where the fabric waits. To
+    /// drop the client does the same where memory is near; elsewhere a dropped client's place is
+    /// free only once another client has found that it is dead.
+    pub fn leave(self) -> Result<(), CacheError> {
+        block_on_with(|| wait(&self.client), self.client.engine().close())
     }
 
     /// The value of `key`; `None` if it is not there. The bytes are this client's own copy, until
@@ -188,6 +204,19 @@ impl<F: PoolFabric> Client<F> {
     /// The longest value that this pool takes.
     pub fn value_bytes_max(&self) -> usize {
         self.client.value_bytes_max()
+    }
+
+    /// Notes from now on which objects this client removes, for [`Client::take_removals`].
+    pub fn note_removals(&self) {
+        if let Some(removals) = self.client.engine().removals() {
+            removals.begin();
+        }
+    }
+
+    /// The objects that this client has removed since the last call, in order. A client that notes
+    /// them is to be asked after each operation, or the notes need more and more memory.
+    pub fn take_removals(&self) -> Vec<Removal> {
+        self.client.engine().removals().map(Removals::take).unwrap_or_default()
     }
 
     /// What this client has counted.

@@ -7,6 +7,7 @@
 //!
 //! Everything else is written for any [`PoolFabric`].
 
+use atoll_cache::{Chosen, Engine};
 use atoll_fabric::shm::ShmFabric;
 use atoll_fabric::{Fabric, FabricError, Reach};
 
@@ -25,6 +26,30 @@ impl<F: Fabric<Region: Send + Sync, Reach: PoolReach> + Clone + Send + Sync + 's
 pub trait PoolReach: Reach<Endpoint: Send> + Send + Sync + 'static {}
 
 impl<R: Reach<Endpoint: Send> + Send + Sync + 'static> PoolReach for R {}
+
+/// How a caller that drops futures before their end, as a server does with those of a connection
+/// that is cut, has an engine over a fabric.
+///
+/// | memory | an operation | the engine |
+/// |---|---|---|
+/// | near | ends at its first poll, so that there is nothing to drop | as it is |
+/// | reached by a network | may be dropped at any await | within [`Lasting`](atoll_cache::Lasting) |
+pub trait ServedFabric: PoolFabric {
+    /// The engine of a client.
+    type Served: Engine + 'static;
+
+    /// Makes it of a client's engine.
+    fn served(engine: Chosen<EndpointOf<Self>>) -> Self::Served;
+}
+
+/// Memory of this host is near.
+impl ServedFabric for ShmFabric {
+    type Served = Chosen<EndpointOf<Self>>;
+
+    fn served(engine: Self::Served) -> Self::Served {
+        engine
+    }
+}
 
 /// The fabric of an address.
 ///

@@ -50,11 +50,11 @@ pub mod pool;
 
 pub use atoll_cache::audit::Audit;
 pub use atoll_cache::{
-    CacheError, Condition, EngineId, EngineOptions, ExpireCondition, ExpireOutcome, Expiry, KEY_BYTES_MAX, Meta,
-    Number, SetOptions, SetOutcome, Stats, VALUE_BYTES_MAX, Value,
+    CacheError, Cause, Condition, EngineId, EngineOptions, ExpireCondition, ExpireOutcome, Expiry, KEY_BYTES_MAX, Meta,
+    Number, Removal, SetOptions, SetOutcome, Stats, VALUE_BYTES_MAX, Value,
 };
 pub use atoll_pool::Repaired;
-pub use cache::{BuildError, Builder, Cache, Codec, Error, LoadError, Statistics, TypedCache, TypedError};
+pub use cache::{BuildError, Builder, Cache, Codec, Error, LoadError, Statistics, TypedCache, TypedError, WeakCache};
 pub use client::Client;
 pub use pool::{
     CHUNKS_LEAST, ClientInfo, ClientState, GrowError, NodeInfo, OpenError, Pool, PoolInfo, PoolOptions, RemoveError,

@@ -1,7 +1,7 @@
 //! The changes of which the operations of a cache are made.
 
 use super::{Condition, ExpireCondition, ExpireOutcome, Expiry, Number, SetOptions, parse_float, parse_integer};
-use crate::{Change, Meta, Old, Value, Verdict, Want};
+use crate::{Cause, Change, Meta, Old, Value, Verdict, Want};
 use std::borrow::Cow;
 
 /// Gives the memory back that a change was lent for the value that it finds.
@@ -11,12 +11,36 @@ pub(super) fn give_back(place: Option<&mut Value>, lent: &mut Option<Value>) {
     }
 }
 
+/// A change that can say which object it has removed.
+pub(super) trait Removes: Change {
+    /// The object and why, after an engine has applied the change.
+    fn removed(&self) -> Option<(Meta, Cause)>;
+
+    /// The object is asked for: the change has to see it.
+    fn see(&mut self) {}
+}
+
 pub(super) struct Set<'a> {
     pub(super) value: Cow<'a, [u8]>,
     pub(super) options: SetOptions,
     pub(super) old_value: Option<Value>,
     pub(super) old: Option<Meta>,
     pub(super) stored: bool,
+    /// Whether its time was over: then it removes.
+    pub(super) is_over: bool,
+    /// Whether it has to see what is there, whatever its condition.
+    pub(super) sees: bool,
+}
+
+impl Removes for Set<'_> {
+    fn removed(&self) -> Option<(Meta, Cause)> {
+        let cause = if self.is_over { Cause::Removed } else { Cause::Replaced };
+        self.old.filter(|_| self.stored).map(|old| (old, cause))
+    }
+
+    fn see(&mut self) {
+        self.sees = true;
+    }
 }
 
 impl Change for Set<'_> {
@@ -36,10 +60,11 @@ impl Change for Set<'_> {
             Condition::IfToken(token) => old.is_some_and(|old| old.meta.token == token),
         };
         let expiry_ms = self.options.expiry.at_ms(now_ms, self.old);
-        match expiry_ms {
+        self.is_over = expiry_ms.is_some_and(|expiry_ms| expiry_ms <= now_ms);
+        match self.is_over {
             _ if !self.stored => Verdict::Leave,
-            Some(expiry_ms) if expiry_ms <= now_ms => Verdict::Remove,
-            expiry_ms => Verdict::Put { expiry_ms },
+            true => Verdict::Remove,
+            false => Verdict::Put { expiry_ms },
         }
     }
 
@@ -51,7 +76,7 @@ impl Change for Set<'_> {
 
     fn lasting(&mut self) -> Set<'static> {
         let value = Cow::Owned(std::mem::take(&mut self.value).into_owned());
-        Set { value, options: self.options, old_value: self.old_value.take(), old: self.old, stored: self.stored }
+        Set { value, old_value: self.old_value.take(), ..*self }
     }
 
     fn ended(&mut self, lasting: Set<'static>) {
@@ -59,14 +84,23 @@ impl Change for Set<'_> {
     }
 
     fn is_blind(&self) -> bool {
-        self.options.condition == Condition::Always && self.options.expiry != Expiry::Keep && self.old_value.is_none()
+        self.options.condition == Condition::Always
+            && self.options.expiry != Expiry::Keep
+            && self.old_value.is_none()
+            && !self.sees
     }
 }
 
 #[derive(Default)]
 pub(super) struct Remove {
     pub(super) old_value: Option<Value>,
-    pub(super) found: bool,
+    pub(super) old: Option<Meta>,
+}
+
+impl Removes for Remove {
+    fn removed(&self) -> Option<(Meta, Cause)> {
+        self.old.map(|old| (old, Cause::Removed))
+    }
 }
 
 impl Change for Remove {
@@ -85,11 +119,11 @@ impl Change for Remove {
     }
 
     fn decide(&mut self, _now_ms: u64, old: Option<Old<'_>>) -> Verdict {
-        self.found = old.is_some();
+        self.old = old.map(|old| old.meta);
         if let (Some(into), Some(old)) = (&mut self.old_value, old) {
             into.assign(old.value, old.meta);
         }
-        if self.found { Verdict::Remove } else { Verdict::Leave }
+        if self.old.is_some() { Verdict::Remove } else { Verdict::Leave }
     }
 
     fn value(&self) -> &[u8] {
@@ -102,6 +136,13 @@ pub(super) struct Expire {
     pub(super) condition: ExpireCondition,
     pub(super) value: Option<Value>,
     pub(super) outcome: ExpireOutcome,
+    pub(super) old: Option<Meta>,
+}
+
+impl Removes for Expire {
+    fn removed(&self) -> Option<(Meta, Cause)> {
+        self.old.filter(|_| self.outcome == ExpireOutcome::Removed).map(|old| (old, Cause::Removed))
+    }
 }
 
 impl Change for Expire {
@@ -120,6 +161,7 @@ impl Change for Expire {
     }
 
     fn decide(&mut self, now_ms: u64, old: Option<Old<'_>>) -> Verdict {
+        self.old = old.map(|old| old.meta);
         let Some(old) = old else {
             self.outcome = ExpireOutcome::Absent;
             return Verdict::Leave;
@@ -229,6 +271,20 @@ pub(super) struct Rewrite<'a> {
     pub(super) bytes_max: usize,
     pub(super) new: Vec<u8>,
     pub(super) outcome: Option<Rewritten>,
+    pub(super) old: Option<Meta>,
+}
+
+impl Rewritten {
+    /// Whether there is a new value.
+    fn is_value(self) -> bool {
+        matches!(self, Self::Integer(Number::Value(_)) | Self::Float(Number::Value(_)) | Self::Length(_))
+    }
+}
+
+impl Removes for Rewrite<'_> {
+    fn removed(&self) -> Option<(Meta, Cause)> {
+        self.old.filter(|_| self.outcome.is_some_and(Rewritten::is_value)).map(|old| (old, Cause::Replaced))
+    }
 }
 
 impl Change for Rewrite<'_> {
@@ -236,7 +292,7 @@ impl Change for Rewrite<'_> {
 
     fn lasting(&mut self) -> Rewrite<'static> {
         let edit = std::mem::replace(&mut self.edit, Edit::Add(0)).into_owned();
-        Rewrite { edit, bytes_max: self.bytes_max, new: std::mem::take(&mut self.new), outcome: self.outcome }
+        Rewrite { edit, new: std::mem::take(&mut self.new), ..*self }
     }
 
     fn ended(&mut self, lasting: Rewrite<'static>) {
@@ -254,11 +310,10 @@ impl Change for Rewrite<'_> {
             outcome => outcome,
         };
         self.outcome = Some(outcome);
-        match outcome {
-            Rewritten::Integer(Number::Value(_)) | Rewritten::Float(Number::Value(_)) | Rewritten::Length(_) => {
-                Verdict::Put { expiry_ms: old.and_then(|old| old.meta.expiry_ms) }
-            }
-            _ => Verdict::Leave,
+        self.old = old.map(|old| old.meta);
+        match outcome.is_value() {
+            true => Verdict::Put { expiry_ms: self.old.and_then(|old| old.expiry_ms) },
+            false => Verdict::Leave,
         }
     }
 

@@ -21,7 +21,7 @@ use crate::ditto::{DittoKind, DittoOptions};
 use crate::experts::ExpertSet;
 use crate::forge::{ForgeKind, ForgeOptions};
 use crate::pooled::{EnginePool, Pooled};
-use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
+use crate::{CacheError, Change, Engine, Lookup, Meta, Removals, Stats, Value};
 use atoll_fabric::Endpoint;
 use atoll_pool::{Client, Pool, PoolError, PoolSettings, Repaired};
 use std::fmt;
@@ -327,7 +327,12 @@ impl<E: Endpoint> Engine for Chosen<E> {
     }
 
     async fn tend(&self) -> Result<(), CacheError> {
-        on_engine!(self, engine => engine.tend().await)
+        // Not the method of the same name that an engine has besides, and that does less.
+        on_engine!(self, engine => Engine::tend(engine).await)
+    }
+
+    async fn close(&self) -> Result<(), CacheError> {
+        self.leave().await
     }
 
     fn value_bytes_max(&self) -> usize {
@@ -336,5 +341,10 @@ impl<E: Endpoint> Engine for Chosen<E> {
 
     fn stats(&self) -> Stats {
         on_engine!(self, engine => engine.stats())
+    }
+
+    #[inline]
+    fn removals(&self) -> Option<&Removals> {
+        on_engine!(self, engine => engine.removals())
     }
 }

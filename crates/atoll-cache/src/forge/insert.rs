@@ -26,7 +26,7 @@ use super::slot::{KeyHash, Slot};
 use super::technique::Technique;
 use super::update::New;
 use super::{Forge, Hole};
-use crate::{CacheError, Want};
+use crate::{CacheError, Cause, Want};
 use atoll_fabric::{Batch, Endpoint};
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
@@ -78,8 +78,11 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     ) -> Result<bool, CacheError> {
         let index = self.choose_place(op, hash);
         let (before, slot) = op.seen(hash, index);
-        if before.is_large() && before.is_live() {
-            self.unlink(op, slot, before).await?;
+        // By itself where more than its record is to be freed, or its key is asked for.
+        if before.is_live() && (before.is_large() || self.removals.is_on()) {
+            let evicted = self.unlink(op, slot, before, Cause::Evicted).await?;
+            self.stats.evictions.add(u64::from(evicted));
+            self.stats.evictions_index.add(u64::from(evicted));
             return Ok(false);
         }
         self.groups.borrow_mut().aim(place, slot);

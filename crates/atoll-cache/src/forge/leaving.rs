@@ -31,6 +31,7 @@ use super::{Forge, Hole, Rule};
 use crate::CacheError;
 use crate::extent::ExtentIndex;
 use crate::record::Record;
+use crate::removals::Cause;
 use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Intent};
 use atoll_pool::chunks::{self, Descriptor};
 use atoll_pool::{Chunk, ChunkId, ChunkState};
@@ -381,6 +382,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                     continue;
                 }
                 removed += 1;
+                if self.removals.is_on() {
+                    Box::pin(self.note_leaver(group, leaver)).await?;
+                }
                 if let Some(extents) = extents {
                     self.extent_io().free_extents(&extents).await?;
                 }
@@ -391,6 +395,23 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             }
         }
         Ok(mistaken)
+    }
+
+    /// Notes an object that this client has evicted with a group, while its record still lies in the
+    /// group's chunk.
+    async fn note_leaver(&self, group: &LeavingGroup, leaver: &Leaver) -> Result<(), CacheError> {
+        let Some((word, (at, bytes, _))) = leaver.word.and_then(|word| Some((word, self.record_span(word)?))) else {
+            return Ok(());
+        };
+        let mut record = self.spares.take(bytes);
+        let begin = leaver.entry.offset_units as usize * UNIT_BYTES as usize;
+        match group.bytes.bytes().get(begin..begin + bytes) {
+            Some(read) => record.bytes_mut().copy_from_slice(read),
+            None => record = self.client.endpoint.read(at, record).await?,
+        }
+        self.note_removal(word, &record, Cause::Evicted).await?;
+        self.spares.keep(record);
+        Ok(())
     }
 
     /// The extents of a large object in a group that this client owns.

@@ -108,6 +108,7 @@ use crate::glcache::Learner;
 use crate::operation::Idle;
 use crate::pooled::EnginePool;
 use crate::record::Hasher;
+use crate::removals::Removals;
 use crate::spares::Spares;
 use crate::stats::Counters;
 use absence::Absences;
@@ -247,6 +248,7 @@ pub struct Forge<E: Endpoint, T: Technique<E> = Shipped> {
     /// Where objects were, if this client remembers that.
     addresses: RefCell<Addresses>,
     stats: Counters,
+    removals: Removals,
     holes: OpenHoles,
     /// What this client does without, and where the area of that is.
     variant: Variant,
@@ -296,6 +298,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             absences: Absences::new(!is_near),
             addresses: RefCell::new(Addresses::new(if is_near { 0 } else { ADDRESS_CACHE_BYTES })),
             stats: Counters::default(),
+            removals: Removals::default(),
             holes: OpenHoles::NONE,
             variant: Variant::default(),
             variant_area: Address::new(0, 0, 0),

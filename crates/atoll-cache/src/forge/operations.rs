@@ -3,7 +3,7 @@
 
 use super::Forge;
 use super::technique::Technique;
-use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
+use crate::{CacheError, Change, Engine, Lookup, Meta, Removals, Stats, Value};
 use atoll_fabric::{Endpoint, VerbError};
 use atoll_pool::registry;
 
@@ -104,5 +104,10 @@ impl<E: Endpoint, T: Technique<E>> Engine for Forge<E, T> {
 
     fn stats(&self) -> Stats {
         self.stats.stats(self.client.upkeep())
+    }
+
+    #[inline]
+    fn removals(&self) -> Option<&Removals> {
+        Some(&self.removals)
     }
 }

@@ -365,7 +365,7 @@ impl<E: Endpoint, T: Technique<E>> ExtentIndex<E> for Forge<E, T> {
                 return Ok(Some(extents));
             }
             for (slot, word) in damaged {
-                self.unlink(op, slot, word).await?;
+                self.unlink(op, slot, word, crate::Cause::Removed).await?;
                 self.unprotect(op);
             }
         }

@@ -8,6 +8,7 @@ use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::CacheError;
 use crate::extent::ExtentIndex;
+use crate::removals::{Cause, removal_of};
 use atoll_fabric::{Batch, Buffer, Endpoint};
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
@@ -37,7 +38,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         if self.is_open(Hole::UntakenExpiry) {
             return Ok(true);
         }
-        let removed = self.unlink(op, slot, word).await?;
+        let removed = self.unlink(op, slot, word, Cause::Expired).await?;
         self.unprotect(op);
         self.stats.expirations.add(u64::from(removed));
         Ok(removed)
@@ -45,7 +46,13 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 
     /// Makes a slot empty if it still has this word, and buries its object; whether it did. For
     /// evictions and flushes of single slots.
-    pub(super) async fn unlink(&self, op: &mut Operation, slot: u64, word: Slot) -> Result<bool, CacheError> {
+    pub(super) async fn unlink(
+        &self,
+        op: &mut Operation,
+        slot: u64,
+        word: Slot,
+        cause: Cause,
+    ) -> Result<bool, CacheError> {
         let begun_ns = self.client.endpoint.now_ns();
         let Some((now, chunk)) = self.read_protected(op, slot, word).await? else { return Ok(false) };
         let record: Buffer = std::mem::take(&mut op.record);
@@ -73,11 +80,21 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.client.endpoint.post(&mut batch).await?;
         let removed = batch.swapped(swap);
         if removed {
+            if self.removals.is_on() {
+                Box::pin(self.note_removal(word, &op.record, cause)).await?;
+            }
             self.count_removed(1).await?;
             self.bury(Found { slot, word, chunk, header, large }, false).await?;
         }
         self.unprotect(op);
         Ok(removed)
+    }
+
+    /// Notes an object that this client has just removed, before it frees the object's extents.
+    pub(super) async fn note_removal(&self, word: Slot, record: &Buffer, cause: Cause) -> Result<(), CacheError> {
+        let Some(record) = self.judge(word, record) else { return Ok(()) };
+        self.removals.note_read(removal_of(self, &record, cause).await?);
+        Ok(())
     }
 
     /// Drops an object whose record is unsound although it cannot have been reused: `slot` still

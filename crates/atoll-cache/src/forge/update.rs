@@ -28,7 +28,7 @@ use super::{Forge, Hole};
 use crate::extent::ExtentIndex;
 use crate::overtaken::Overtaken;
 use crate::record::{self, HEADER_BYTES, Header};
-use crate::{CacheError, Change, Meta, Old, Verdict, Want};
+use crate::{CacheError, Cause, Change, Meta, Old, Verdict, Want};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 
 /// What one try at a change gave.
@@ -159,7 +159,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             // Whoever tells that an object has expired takes it away first: somebody who found it
             // live a moment ago must not bring it back.
             (Verdict::Leave, Some(found)) if present_token.is_none() && !self.is_open(Hole::UntakenExpiry) => {
-                let removed = self.unlink(op, found.slot, found.word).await?;
+                let removed = self.unlink(op, found.slot, found.word, Cause::Expired).await?;
                 Ok(if removed { Try::Done(None) } else { Try::Anew })
             }
             (Verdict::Leave, _) => Ok(Try::Done(present_token)),

@@ -11,7 +11,7 @@ use super::slot::Slot;
 use super::technique::Technique;
 use crate::extent::ExtentIndex;
 use crate::record::{HEADER_BYTES, Header, LargeBody};
-use crate::{CacheError, Value};
+use crate::{CacheError, Cause, Value};
 use atoll_fabric::{Batch, Endpoint};
 
 /// Buckets READ at once.
@@ -174,7 +174,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             if !word.is_live() {
                 return Ok(0);
             }
-            if self.unlink(op, slot, word).await? {
+            if self.unlink(op, slot, word, Cause::Removed).await? {
                 return Ok(1);
             }
             self.unprotect(op);

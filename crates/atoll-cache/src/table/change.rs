@@ -24,7 +24,7 @@ use super::{Core, Hole, Objects};
 use crate::extent::ExtentIndex;
 use crate::overtaken::Overtaken;
 use crate::record::{HEADER_BYTES, Header, LargeBody};
-use crate::{CacheError, Change, Meta, Old, Verdict, Want};
+use crate::{CacheError, Cause, Change, Meta, Old, Verdict, Want};
 use atoll_fabric::{Batch, Endpoint};
 
 /// What a large object's record lists.
@@ -282,14 +282,14 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             // Whoever tells that an object has expired takes it away first: somebody who found it
             // live a moment ago must not bring it back.
             (Verdict::Leave, Some(found)) if present_token.is_none() && !self.core.is_open(Hole::UntakenExpiry) => {
-                let removed = self.unlink(op, found.slot, found.word).await?;
+                let removed = self.unlink(op, found.slot, found.word, Some(Cause::Expired)).await?;
                 self.core.stats.expirations.add(u64::from(removed));
                 Ok(if removed { Try::Done(None) } else { Try::Anew })
             }
             (Verdict::Leave, _) => Ok(Try::Done(present_token)),
             (Verdict::Remove | Verdict::Expire { .. }, None) => Ok(Try::Done(None)),
             (Verdict::Remove, Some(found)) => {
-                let removed = self.unlink(op, found.slot, found.word).await?;
+                let removed = self.unlink(op, found.slot, found.word, None).await?;
                 self.core.stats.removes.add(u64::from(removed));
                 Ok(if removed || self.core.is_open(Hole::LostUpdate) { Try::Done(None) } else { Try::Anew })
             }

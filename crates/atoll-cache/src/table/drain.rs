@@ -50,9 +50,9 @@ use super::slab::FreshChunk;
 use super::slot::{Block, Slot};
 use super::stock::Cell;
 use super::{Core, Hole};
-use crate::CacheError;
 use crate::backoff::Backoff;
 use crate::extent::ExtentIndex;
+use crate::{CacheError, Cause};
 use atoll_fabric::{Batch, Buffer, Endpoint, Ticket};
 use atoll_pool::registry::Grace;
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks, read_word};
@@ -557,19 +557,22 @@ impl<E: Endpoint> Core<E> {
             let word = naming.word;
             let extents = if word.is_live() { self.extents_of(op, naming.slot, word).await? } else { Some(None) };
             match extents {
-                Some(extents) => leaving.push((naming, extents)),
+                Some(extents) => {
+                    let removal = self.removal_before(word, Some(Cause::Evicted)).await?;
+                    leaving.push((naming, extents, removal));
+                }
                 None => are_same = false,
             }
         }
-        for some in leaving.chunks(SLOTS_AT_ONCE) {
+        for some in leaving.chunks_mut(SLOTS_AT_ONCE) {
             let mut batch = Batch::new();
-            let swap = |(naming, _): &(Naming, _)| {
+            let swap = |(naming, ..): &(Naming, _, _)| {
                 batch.compare_and_swap(self.shared.layout.slot(naming.slot), naming.word.0, Slot::EMPTY.0)
             };
             let swaps: Vec<Ticket> = some.iter().map(swap).collect();
             self.client.endpoint.post(&mut batch).await?;
             let (mut evicted, mut without_name) = (0, Vec::new());
-            for ((naming, extents), swap) in some.iter().zip(swaps) {
+            for ((naming, extents, removal), swap) in some.iter_mut().zip(swaps) {
                 let is_swapped = batch.swapped(swap);
                 are_same &= is_swapped;
                 // A pending slot's block is its inserter's still; one with another tag was not the
@@ -579,7 +582,8 @@ impl<E: Endpoint> Core<E> {
                     && blocks.lying[naming.number].tag() == Some(naming.word.tag());
                 if is_swapped && naming.word.is_live() {
                     evicted += 1;
-                    without_name.extend(extents);
+                    self.removals.note_read(removal.take());
+                    without_name.extend(&*extents);
                 }
                 if is_swapped && naming.word.is_dead() {
                     self.note_dead(naming.word.block(), naming.word.class(self.shared.settings.large_class), -1);

@@ -82,6 +82,7 @@ use crate::extent::{LatelyBound, recheck_bound};
 use crate::operation::Idle;
 use crate::pooled::EnginePool;
 use crate::record::Hasher;
+use crate::removals::Removals;
 use crate::spares::Spares;
 use crate::stats::Counters;
 use crate::sweep::Budget;
@@ -239,6 +240,7 @@ pub struct Core<E: Endpoint> {
     is_leaving_pool: Cell<bool>,
     /// What it counts.
     pub stats: Counters,
+    removals: Removals,
     holes: OpenHoles,
 }
 
@@ -276,6 +278,7 @@ impl<E: Endpoint> Core<E> {
             searches_left_out: Cell::default(),
             is_leaving_pool: Cell::default(),
             stats: Counters::default(),
+            removals: Removals::default(),
             holes: OpenHoles::NONE,
         }
     }

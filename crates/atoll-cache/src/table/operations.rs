@@ -15,7 +15,7 @@
 use super::operation::Operation;
 use super::replacement::Replacement;
 use super::{Core, Hole, Objects, STOCK_KEPT};
-use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
+use crate::{CacheError, Change, Engine, Lookup, Meta, Removals, Stats, Value};
 use atoll_fabric::Endpoint;
 use atoll_pool::registry;
 
@@ -168,5 +168,10 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
 
     fn stats(&self) -> Stats {
         self.core.stats.stats(self.core.client.upkeep())
+    }
+
+    #[inline]
+    fn removals(&self) -> Option<&Removals> {
+        Some(&self.core.removals)
     }
 }

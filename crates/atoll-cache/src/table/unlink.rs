@@ -8,6 +8,7 @@ use super::slot::{KeyHash, Slot};
 use super::{Core, Hole, Objects};
 use crate::CacheError;
 use crate::extent::ExtentIndex;
+use crate::removals::{Cause, Removal, removal_of};
 use atoll_fabric::{Batch, Endpoint};
 
 impl<E: Endpoint> Core<E> {
@@ -63,16 +64,25 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Makes a live slot's block dead if it still has this word; whether it did. Its extents are
-    /// freed. A word that names no block leaves none.
-    pub(super) async fn bury(&self, op: &mut Operation, slot: u64, word: Slot) -> Result<bool, CacheError> {
+    /// freed. A word that names no block leaves none. The object is noted under this cause, unless
+    /// the caller does that.
+    pub(super) async fn bury(
+        &self,
+        op: &mut Operation,
+        slot: u64,
+        word: Slot,
+        cause: Option<Cause>,
+    ) -> Result<bool, CacheError> {
         let Some(extents) = self.extents_of(op, slot, word).await? else { return Ok(false) };
         let then = match self.find_record(word).await? {
             Some(_) => word.buried(self.shared.settings.large_class),
             None => Slot::EMPTY,
         };
+        let removal = self.removal_before(word, cause).await?;
         if !self.swap_slot(slot, word, then).await? {
             return Ok(false);
         }
+        self.removals.note_read(removal);
         if then.is_dead() {
             self.note_dead(word.block(), word.class(self.shared.settings.large_class), 1);
         }
@@ -81,6 +91,32 @@ impl<E: Endpoint> Core<E> {
             self.extent_io().free_extents(&extents).await?;
         }
         Ok(true)
+    }
+
+    /// What is to be noted of an object that this client is about to remove, if that is asked for.
+    /// It is the object's if the slot's word is swapped afterwards: while the slot names the block
+    /// no client writes to it.
+    #[inline]
+    pub(super) async fn removal_before(
+        &self,
+        word: Slot,
+        cause: Option<Cause>,
+    ) -> Result<Option<Box<Removal>>, CacheError> {
+        match cause {
+            Some(cause) if self.removals.is_on() && word.is_live() => Box::pin(self.read_removal(word, cause)).await,
+            _ => Ok(None),
+        }
+    }
+
+    async fn read_removal(&self, word: Slot, cause: Cause) -> Result<Option<Box<Removal>>, CacheError> {
+        let Some((at, bytes, _)) = self.find_record(word).await? else { return Ok(None) };
+        let mut block = self.client.endpoint.read(at, self.spares.take(bytes)).await?;
+        let removal = match self.judge(word, &mut block) {
+            Some(record) => removal_of(self, &record, cause).await?,
+            None => None,
+        };
+        self.spares.keep(block);
+        Ok(removal)
     }
 
     /// Changes a slot's word from one to another; whether it was the one.
@@ -138,9 +174,16 @@ impl<E: Endpoint> Core<E> {
 pub(super) type Listed = Option<super::extent::Extents>;
 
 impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
-    /// Makes an object dead and tells the replacement; whether the slot still had this word.
-    pub(super) async fn unlink(&self, op: &mut Operation, slot: u64, word: Slot) -> Result<bool, CacheError> {
-        let removed = self.core.bury(op, slot, word).await?;
+    /// Makes an object dead and tells the replacement; whether the slot still had this word. The
+    /// object is noted under this cause, unless the caller does that.
+    pub(super) async fn unlink(
+        &self,
+        op: &mut Operation,
+        slot: u64,
+        word: Slot,
+        cause: Option<Cause>,
+    ) -> Result<bool, CacheError> {
+        let removed = self.core.bury(op, slot, word, cause).await?;
         if removed {
             self.replacement.removed(&self.core, slot, word).await?;
         }
@@ -153,7 +196,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         if self.core.is_open(Hole::UntakenExpiry) {
             return Ok(true);
         }
-        let removed = self.unlink(op, slot, word).await?;
+        let removed = self.unlink(op, slot, word, Some(Cause::Expired)).await?;
         self.core.stats.expirations.add(u64::from(removed));
         Ok(removed)
     }

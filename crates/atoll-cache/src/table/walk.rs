@@ -11,7 +11,7 @@ use super::slot::Slot;
 use super::{Core, Objects};
 use crate::extent::ExtentIndex;
 use crate::record::{HEADER_BYTES, Header, LargeBody};
-use crate::{CacheError, Value};
+use crate::{CacheError, Cause, Value};
 use atoll_fabric::{Batch, Buffer, Endpoint};
 
 /// Buckets READ at once: of each its slots.
@@ -171,7 +171,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             if !word.is_live() {
                 return Ok(0);
             }
-            if self.unlink(op, slot, word).await? {
+            if self.unlink(op, slot, word, Some(Cause::Removed)).await? {
                 return Ok(1);
             }
             word = self.core.slot_word(slot).await?;

@@ -90,7 +90,7 @@ impl ServeCommand {
             self.threads,
         );
         // The pool is closed behind the last client.
-        Ok(server.run(Redis, facts, |_| pool.client().map(atoll::Client::into_operations))?)
+        Ok(server.run(Redis, facts, |_| pool.client().map(atoll::Client::into_served))?)
     }
 
     fn print_config(&self, engine: &EngineOptions) {

@@ -17,6 +17,14 @@ const WAITS: u64 = 3;
 thread_local! {
     /// How often this thread has waited: a future that owns its endpoint is waited for by another.
     static WAITED: Cell<u64> = const { Cell::new(0) };
+    /// Whether each poll of this thread is a wait.
+    static POLLS_COUNT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// From now on each poll of this thread's futures is a wait, too: for a caller that polls until the
+/// end and never blocks.
+pub fn count_polls() {
+    POLLS_COUNT.set(true);
 }
 
 fn waited() -> u64 {
@@ -32,9 +40,14 @@ pub fn count_wait() {
 /// Ends once the thread has waited often enough since the first poll.
 fn lag() -> impl Future<Output = ()> {
     let mut due = None;
-    poll_fn(move |_| match waited() >= *due.get_or_insert(waited() + WAITS) {
-        true => Poll::Ready(()),
-        false => Poll::Pending,
+    poll_fn(move |_| {
+        if POLLS_COUNT.get() {
+            count_wait();
+        }
+        match waited() >= *due.get_or_insert(waited() + WAITS) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
     })
 }
 

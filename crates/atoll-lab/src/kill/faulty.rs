@@ -7,7 +7,7 @@ use super::value::Keys;
 use crate::LabError;
 use crate::deployment::{Bound, Deployment, EngineName, Experiment, Plan, on_engine};
 use crate::random::Random;
-use atoll_cache::{Cache, CacheError, Change, Engine, Lookup, Meta, Old, Stats, Value, Verdict, Want};
+use atoll_cache::{Cache, CacheError, Change, Engine, Lookup, Old, Value, Verdict, Want};
 use atoll_fabric::Clock;
 use atoll_fabric::shm::ShmRegion;
 use std::cell::RefCell;
@@ -97,6 +97,8 @@ impl<C: Change> Change for FaultyChange<C> {
 }
 
 impl<G: Engine> Engine for FaultyEngine<G> {
+    atoll_cache::pass_on_operations!(engine);
+
     async fn get(&self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
         if self.fails(Fault::Stale) {
             return self.old.get(key, into).await;
@@ -109,10 +111,6 @@ impl<G: Engine> Engine for FaultyEngine<G> {
         self.engine.get(key, into).await
     }
 
-    async fn peek(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
-        self.engine.peek(key).await
-    }
-
     async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
         if self.fault == Fault::Stale && self.random.borrow_mut().below(2) == 0 {
             self.old.update(key, change).await?;
@@ -123,34 +121,6 @@ impl<G: Engine> Engine for FaultyEngine<G> {
         let token = self.engine.update(key, &mut faulty).await;
         change.ended(faulty.change);
         token
-    }
-
-    async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
-        self.engine.scan(cursor, count, each).await
-    }
-
-    async fn random_key(&self) -> Result<Option<Vec<u8>>, CacheError> {
-        self.engine.random_key().await
-    }
-
-    async fn flush(&self) -> Result<u64, CacheError> {
-        self.engine.flush().await
-    }
-
-    async fn objects(&self) -> Result<u64, CacheError> {
-        self.engine.objects().await
-    }
-
-    async fn now_ms(&self) -> Result<u64, CacheError> {
-        self.engine.now_ms().await
-    }
-
-    fn value_bytes_max(&self) -> usize {
-        self.engine.value_bytes_max()
-    }
-
-    fn stats(&self) -> Stats {
-        self.engine.stats()
     }
 }
 

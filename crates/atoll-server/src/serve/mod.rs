@@ -232,7 +232,9 @@ fn run_worker<P, G, E, F>(
     match made() {
         Ok((runtime, worker)) => {
             let _ = ready.send(Ok(()));
-            LocalSet::new().block_on(&runtime, worker.run(streams, || client(index)));
+            LocalSet::new().block_on(&runtime, worker.clone().run(streams, || client(index)));
+            // The connections were dropped with the set.
+            runtime.block_on(worker.close());
         }
         Err(error) => {
             let _ = ready.send(Err(error));

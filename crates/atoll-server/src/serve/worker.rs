@@ -9,8 +9,12 @@
 //! A client that was shut out is replaced. What is under way on the old one ends in its error, and
 //! the old one goes with the last such batch.
 //!
+//! Where the fabric waits, the client's engine is one whose operations last
+//! ([`Lasting`](atoll_cache::Lasting)): an operation whose connection is dropped runs to its end.
+//!
 //! To stop, the acceptor drops its end of the channel. Connections that wait for their peer are
-//! woken and end; one that is being answered has [`STOP_GRACE`] to take its replies.
+//! woken and end; one that is being answered has [`STOP_GRACE`] to take its replies. Then the client
+//! leaves.
 
 use super::buffers::{Buffers, Outputs, Scratches};
 use super::connection::Connection;
@@ -158,6 +162,13 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
         self.residents.borrow_mut().remove(&id);
         self.shared.clients.fetch_sub(1, Relaxed);
         self.ended.notify_one();
+    }
+
+    /// Ends what connections have begun that were cut off, and lets the client leave. What takes
+    /// longer than [`STOP_GRACE`] is for others to repair.
+    pub(crate) async fn close(&self) {
+        let cache = self.cache();
+        let _ = tokio::time::timeout(STOP_GRACE, Asking(pin!(cache.engine().close()))).await;
     }
 
     /// Never ends. A client that was shut out, or that the fabric has failed, is of no use any

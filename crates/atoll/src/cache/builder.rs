@@ -1,9 +1,11 @@
 //! How a cache that threads share is made.
 
 use super::clients::Clients;
+use super::listener::Listener;
 use super::{Cache, Lifetime, Shared};
 use crate::fabric::PoolFabric;
 use crate::{OpenError, Pool};
+use atoll_cache::{Cause, Meta};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +31,7 @@ pub enum BuildError {
 pub struct Builder {
     live: Option<Duration>,
     idle: Option<Duration>,
+    listener: Option<Listener>,
     clients: usize,
     tends: bool,
 }
@@ -36,7 +39,7 @@ pub struct Builder {
 impl Default for Builder {
     fn default() -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { live: None, idle: None, clients: processors.min(CLIENTS_MAX), tends: true }
+        Self { live: None, idle: None, listener: None, clients: processors.min(CLIENTS_MAX), tends: true }
     }
 }
 
@@ -54,6 +57,24 @@ impl Builder {
     /// renew nothing.
     pub fn time_to_idle(mut self, time: Duration) -> Self {
         self.idle = Some(time);
+        self
+    }
+
+    /// `listen(key, meta, cause)` is called once for each object that this cache and its clones have
+    /// removed from the pool, whichever process had set it: evicted to make room, found expired,
+    /// replaced, or removed by a call. It is not told of what other processes remove, nor of an
+    /// expired object that a set overwrites, nor of an object whose bytes were damaged. The value is
+    /// not given, since it is not read.
+    ///
+    /// It runs on the thread whose operation removed the object, at the end of that operation, and
+    /// on the thread that tends. It may use the cache, but not load a key (`get_with`): its thread
+    /// may be the one that loads it. A cache holds its listener, so that a listener holds the cache
+    /// as a [`WeakCache`]. A listener that panics is not called again. While there is one, each
+    /// object that is evicted costs a read more; without one nothing costs more.
+    ///
+    /// [`WeakCache`]: crate::WeakCache
+    pub fn eviction_listener(mut self, listen: impl Fn(&[u8], Meta, Cause) + Send + Sync + 'static) -> Self {
+        self.listener = Some(Listener::new(listen));
         self
     }
 
@@ -85,13 +106,15 @@ impl Builder {
             (None, Some(time)) => Lifetime::Idle(time),
             (None, None) => Lifetime::Unlimited,
         };
-        let clients = Arc::new(Clients::new(pool, self.clients)?);
+        let attends_hits = self.listener.is_some() || self.idle.is_some();
+        let clients = Arc::new(Clients::new(pool, self.clients, self.listener)?);
         if self.tends {
             clients.clone().tend_regularly().map_err(BuildError::Thread)?;
         }
         Ok(Cache(Arc::new(Shared {
             clients,
             lifetime,
+            attends_hits,
             loads: Default::default(),
             loaded: Default::default(),
             load_failures: Default::default(),

@@ -10,6 +10,7 @@
 //! | shut out, as a change found | the change ends in the error, for it may have happened; another one joins for the next operation |
 
 use super::Error;
+use super::listener::Listener;
 use crate::client::Client;
 use crate::fabric::PoolFabric;
 use crate::{OpenError, Pool};
@@ -68,20 +69,25 @@ pub(super) struct Clients<F: PoolFabric> {
     may_join: Mutex<bool>,
     /// What clients have counted that are gone.
     before: Mutex<Stats>,
+    listener: Option<Listener>,
     pool: Pool<F>,
 }
 
 impl<F: PoolFabric> Clients<F> {
-    pub(super) fn new(pool: &Pool<F>, most: usize) -> Result<Self, OpenError> {
-        let first = pool.client()?;
+    pub(super) fn new(pool: &Pool<F>, most: usize, listener: Option<Listener>) -> Result<Self, OpenError> {
+        let first = joined(pool, listener.is_some())?;
         let rest = (1..most).map(|_| Slot(Mutex::new(None)));
         let slots = std::iter::once(Slot(Mutex::new(Some(first)))).chain(rest).collect();
         let (joined, may_join) = (AtomicUsize::new(1), Mutex::new(true));
-        Ok(Self { slots, joined, may_join, before: Mutex::default(), pool: pool.clone() })
+        Ok(Self { slots, joined, may_join, before: Mutex::default(), listener, pool: pool.clone() })
     }
 
     pub(super) fn pool(&self) -> &Pool<F> {
         &self.pool
+    }
+
+    fn join(&self) -> Result<Client<F>, OpenError> {
+        joined(&self.pool, self.listener.is_some())
     }
 
     /// A client for this thread. It is there, unless it was shut out and none could join.
@@ -107,7 +113,7 @@ impl<F: PoolFabric> Clients<F> {
         let mut may_join = self.may_join.try_lock().ok().filter(|may_join| **may_join)?;
         let next = self.joined.load(Relaxed);
         let slot = self.slots.get(next)?;
-        let client = self.pool.client().ok();
+        let client = self.join().ok();
         *may_join = client.is_some();
         let mut locked = slot.lock();
         *locked = Some(client?);
@@ -115,10 +121,42 @@ impl<F: PoolFabric> Clients<F> {
         Some(locked)
     }
 
-    /// Does an operation with a client. One that is `is_harmless` changes nothing, or nothing that
-    /// matters if it is done twice.
+    /// Does an operation with a client, and tells the listener, if there is one, what the client has
+    /// removed. One that is `is_harmless` changes nothing, or nothing that matters if it is done
+    /// twice.
     #[inline]
     pub(super) fn with<T>(
+        &self,
+        mut operation: impl FnMut(&mut Client<F>) -> Result<T, CacheError>,
+        is_harmless: bool,
+    ) -> Result<T, Error> {
+        match &self.listener {
+            None => self.with_quiet(operation, is_harmless),
+            Some(listener) => self.with_told(listener, &mut operation, is_harmless),
+        }
+    }
+
+    #[cold]
+    fn with_told<T>(
+        &self,
+        listener: &Listener,
+        operation: &mut dyn FnMut(&mut Client<F>) -> Result<T, CacheError>,
+        is_harmless: bool,
+    ) -> Result<T, Error> {
+        let mut removals = Vec::new();
+        let noting = |client: &mut Client<F>| {
+            let done = operation(client);
+            removals.append(&mut client.take_removals());
+            done
+        };
+        let done = self.with_quiet(noting, is_harmless);
+        listener.tell(removals);
+        done
+    }
+
+    /// The same without a listener.
+    #[inline]
+    pub(super) fn with_quiet<T>(
         &self,
         mut operation: impl FnMut(&mut Client<F>) -> Result<T, CacheError>,
         is_harmless: bool,
@@ -126,7 +164,7 @@ impl<F: PoolFabric> Clients<F> {
         for joined in 0.. {
             let mut locked = self.claim();
             let Some(client) = &mut *locked else {
-                *locked = Some(self.pool.client()?);
+                *locked = Some(self.join()?);
                 continue;
             };
             match operation(client) {
@@ -148,7 +186,7 @@ impl<F: PoolFabric> Clients<F> {
         if let Some(lost) = locked.take() {
             self.before.lock().unwrap_or_else(PoisonError::into_inner).add(&lost.stats());
         }
-        **locked = self.pool.client().ok();
+        **locked = self.join().ok();
     }
 
     pub(super) fn stats(&self) -> Stats {
@@ -175,11 +213,36 @@ impl<F: PoolFabric> Clients<F> {
             // Who has it looks after the others by itself.
             let Some(mut locked) = slot.try_lock() else { continue };
             let tended = locked.as_mut().map(Client::tend);
+            let removals = locked.as_ref().filter(|_| self.listener.is_some()).map(Client::take_removals);
             if tended.is_some_and(|tended| tended.is_err_and(|error| error.is_shut_out())) {
                 self.replace(&mut locked);
             }
+            drop(locked);
+            if let (Some(listener), Some(removals)) = (&self.listener, removals) {
+                listener.tell(removals);
+            }
         }
     }
+}
+
+impl<F: PoolFabric> Drop for Clients<F> {
+    /// Waits for the fabric until the clients have left.
+    fn drop(&mut self) {
+        for Slot(client) in &mut self.slots {
+            let client = client.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+            // Of a client that cannot leave, others find out that it is dead.
+            let _ = client.map(Client::leave);
+        }
+    }
+}
+
+/// A new client, which notes what it removes if it is to.
+fn joined<F: PoolFabric>(pool: &Pool<F>, notes: bool) -> Result<Client<F>, OpenError> {
+    let client = pool.client()?;
+    if notes {
+        client.note_removals();
+    }
+    Ok(client)
 }
 
 impl Error {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `clients` | the few clients of the pool that threads share, one at a time each |
 //! | [`builder`] | how a cache is made |
+//! | `listener` | what a program asks to be told of the objects that its cache has removed |
 //! | [`load`] | one loader for each key, whoever misses it |
 //! | [`keys`] | all keys, one after the other |
 //! | [`typed`] | keys and values of a program's own types |
@@ -18,6 +19,7 @@ pub mod builder;
 mod clients;
 pub mod future;
 pub mod keys;
+mod listener;
 pub mod load;
 pub mod typed;
 
@@ -33,8 +35,8 @@ use atoll_cache::{
 };
 use clients::Clients;
 use load::Loads;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// Why an operation of a cache that threads share could not be done.
@@ -93,6 +95,8 @@ pub struct Cache<F: PoolFabric = AddressedFabric>(Arc<Shared<F>>);
 struct Shared<F: PoolFabric> {
     clients: Arc<Clients<F>>,
     lifetime: Lifetime,
+    /// Whether a lookup is followed by something else: a renewal, or what a listener is told.
+    attends_hits: bool,
     loads: Loads,
     loaded: AtomicU64,
     load_failures: AtomicU64,
@@ -101,6 +105,23 @@ struct Shared<F: PoolFabric> {
 impl<F: PoolFabric> Clone for Cache<F> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
+    }
+}
+
+/// A cache that may be gone: it keeps none of the cache's clients, and no thread. A listener holds
+/// its cache by one.
+pub struct WeakCache<F: PoolFabric = AddressedFabric>(Weak<Shared<F>>);
+
+impl<F: PoolFabric> Clone for WeakCache<F> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<F: PoolFabric> WeakCache<F> {
+    /// The cache, while a clone of it is left.
+    pub fn upgrade(&self) -> Option<Cache<F>> {
+        self.0.upgrade().map(Cache)
     }
 }
 
@@ -133,6 +154,11 @@ impl<F: PoolFabric> Cache<F> {
         self.0.clients.with(operation, is_harmless)
     }
 
+    /// The same cache, without keeping it.
+    pub fn downgrade(&self) -> WeakCache<F> {
+        WeakCache(Arc::downgrade(&self.0))
+    }
+
     /// The pool.
     pub fn pool(&self) -> &Pool<F> {
         self.0.clients.pool()
@@ -147,6 +173,14 @@ impl<F: PoolFabric> Cache<F> {
     /// Looks `key` up; on a hit, `true`, and its value is in `value`, whose memory is used again.
     #[inline]
     pub fn get_into(&self, key: &[u8], value: &mut Value) -> Result<bool, Error> {
+        if self.0.attends_hits {
+            return self.get_attended(key, value);
+        }
+        self.0.clients.with_quiet(|client| client.get_into(key, value), true)
+    }
+
+    #[cold]
+    fn get_attended(&self, key: &[u8], value: &mut Value) -> Result<bool, Error> {
         let hit = self.with(|client| client.get_into(key, value), true)?;
         if let (true, Lifetime::Idle(idle)) = (hit, self.0.lifetime) {
             self.renew(key, value.meta(), idle)?;
@@ -155,7 +189,6 @@ impl<F: PoolFabric> Cache<F> {
     }
 
     /// Lets an object live on that was found, once a part of its idle time is over.
-    #[cold]
     fn renew(&self, key: &[u8], found: Meta, idle: Duration) -> Result<(), Error> {
         let idle_ms = milliseconds(idle);
         let Some(at_ms) = found.expiry_ms else { return Ok(()) };

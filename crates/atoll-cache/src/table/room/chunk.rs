@@ -2,13 +2,13 @@
 
 use super::search::{Need, Next, Search};
 use super::victim::Made;
-use crate::CacheError;
 use crate::table::class::Class;
 use crate::table::drain::{DRAINS_MAX, DrainLook, Keeps};
 use crate::table::operation::Operation;
 use crate::table::replacement::{Replacement, Victim};
 use crate::table::slot::Slot;
 use crate::table::{Core, Objects};
+use crate::{CacheError, Cause};
 use atoll_fabric::Endpoint;
 
 /// A chunk is emptied once for the blocks of so many chunks.
@@ -96,7 +96,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     async fn make_chunk(&self, op: &mut Operation, drained: bool) -> Result<Made, CacheError> {
         let mut sample = self.look_at_some(None).await?;
         if let Some((slot, word)) = self.free_of(op, &sample, |_, word| word.is_live() && word.is_large()).await? {
-            let buried = self.core.bury(op, slot, word).await?;
+            let buried = self.core.bury(op, slot, word, Some(Cause::Expired)).await?;
             if buried {
                 self.core.stats.expirations.add(1);
                 self.replacement.removed(&self.core, slot, word).await?;
@@ -128,7 +128,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         word: Slot,
     ) -> Result<Made, CacheError> {
         if let Some(victim) = victim.filter(|victim| victim.word.is_large()) {
-            let evicted = self.core.bury(op, victim.slot, victim.word).await?;
+            let evicted = self.core.bury(op, victim.slot, victim.word, Some(Cause::Evicted)).await?;
             self.core.stats.evictions.add(u64::from(evicted));
             return Ok(if evicted { Made::Room } else { Made::Stale });
         }

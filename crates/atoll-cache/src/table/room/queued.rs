@@ -17,13 +17,13 @@
 
 use super::chunk::WANTED_ONCE_FOR;
 use super::victim::Made;
-use crate::CacheError;
 use crate::table::Objects;
 use crate::table::class::Class;
 use crate::table::operation::Operation;
 use crate::table::replacement::{Candidate, Replacement, Victim};
 use crate::table::sample::Sample;
 use crate::table::slot::Slot;
+use crate::{CacheError, Cause};
 use atoll_fabric::Endpoint;
 
 /// Most victims between two looks.
@@ -144,7 +144,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     async fn empty_chunk_of_victim(&self, op: &mut Operation, victim: Victim) -> Result<Made, CacheError> {
         let made = self.empty_chunk_of(op, Some(victim), victim.word).await?;
         let is_in_the_way = made == Made::Stale && victim.word.is_live();
-        if !is_in_the_way || !self.core.bury(op, victim.slot, victim.word).await? {
+        if !is_in_the_way || !self.core.bury(op, victim.slot, victim.word, Some(Cause::Evicted)).await? {
             return Ok(made);
         }
         self.core.stats.evictions.add(1);

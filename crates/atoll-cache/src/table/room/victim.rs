@@ -1,6 +1,5 @@
 //! What a look at some objects shows, which of them goes, and how it does.
 
-use crate::CacheError;
 use crate::extent::ExtentIndex;
 use crate::table::class::Class;
 use crate::table::operation::Operation;
@@ -8,6 +7,7 @@ use crate::table::replacement::{Candidate, Replacement, Victim};
 use crate::table::sample::Sample;
 use crate::table::slot::Slot;
 use crate::table::{Core, Objects};
+use crate::{CacheError, Cause};
 use atoll_fabric::Endpoint;
 
 /// How an attempt to make room ended.
@@ -35,7 +35,9 @@ impl<E: Endpoint> Core<E> {
         }
         let extents = if word.is_live() { self.extents_of(op, slot, word).await? } else { Some(None) };
         let Some(extents) = extents else { return Ok(false) };
+        let removal = self.removal_before(word, Some(Cause::Evicted)).await?;
         let Some(held) = self.take_block(slot, word, then).await? else { return Ok(false) };
+        self.removals.note_read(removal);
         self.stock.borrow_mut().put(held);
         if word.is_live() {
             self.count_removed(1).await?;

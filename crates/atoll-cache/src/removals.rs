@@ -1,0 +1,112 @@
+//! The objects that a client has removed from the pool, for a program that asks for them.
+//!
+//! | cause | what the client did | noted by |
+//! |---|---|---|
+//! | [`Cause::Evicted`] | made room | the engine |
+//! | [`Cause::Expired`] | found an object whose time was over, and removed it | the engine |
+//! | [`Cause::Removed`] | did what a caller asked: a delete, an expiry that is over, a flush | [`Cache`](crate::Cache); of a flush the engine |
+//! | [`Cause::Replaced`] | put another value | [`Cache`](crate::Cache) |
+//!
+//! Invariants:
+//! - A client notes an object only after its own compare-and-swap took the object out of its slot.
+//!   So all clients of a pool together note an object at most once.
+//! - The key is what the object's record says. The client READs the record for that, which it does
+//!   not while nobody asks. An object whose record is damaged is not noted.
+//! - An expired object that a change overwrites is not noted: the change found nothing there.
+//!
+//! A client notes nothing until it is [asked](Removals::begin). Until then this costs a change one
+//! branch, and a lookup that hits nothing.
+
+use crate::extent::ExtentIndex;
+use crate::record::Record;
+use crate::{CacheError, Meta};
+use atoll_fabric::{Buffer, Endpoint};
+use std::cell::{Cell, RefCell};
+
+/// Why an object was removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// To make room.
+    Evicted,
+    /// Its time was over.
+    Expired,
+    /// A change put another value in its place.
+    Replaced,
+    /// A caller removed it.
+    Removed,
+}
+
+/// An object that was removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Removal {
+    /// The object's key.
+    pub key: Vec<u8>,
+    /// What was known of it besides its value.
+    pub meta: Meta,
+    /// Why it was removed.
+    pub cause: Cause,
+}
+
+/// What one client has removed and its caller has not taken yet.
+#[derive(Debug, Default)]
+pub struct Removals {
+    is_on: Cell<bool>,
+    /// In the order in which the client removed them.
+    noted: RefCell<Vec<Removal>>,
+}
+
+impl Removals {
+    /// Notes what the client removes from now on. The caller takes it after each operation, or the
+    /// notes need more and more memory.
+    pub fn begin(&self) {
+        self.is_on.set(true);
+    }
+
+    /// Whether the client notes what it removes.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.is_on.get()
+    }
+
+    /// Takes what was noted since the last time.
+    pub fn take(&self) -> Vec<Removal> {
+        self.noted.take()
+    }
+
+    pub(crate) fn note(&self, removal: Removal) {
+        debug_assert!(self.is_on(), "nothing is noted that nobody takes");
+        self.noted.borrow_mut().push(removal);
+    }
+
+    /// Notes what [`removal_of`] gave before the object was removed.
+    pub(crate) fn note_read(&self, removal: Option<Box<Removal>>) {
+        removal.into_iter().for_each(|removal| self.note(*removal));
+    }
+}
+
+/// What is to be noted of an object with this record, which is still in its slot or was removed by
+/// this client, which has not freed its memory yet. An object whose time is over has expired,
+/// unless a caller removes it. `None` if the extents of a large object do not say the key.
+pub(crate) async fn removal_of<E: Endpoint>(
+    index: &impl ExtentIndex<E>,
+    record: &Record<'_>,
+    cause: Cause,
+) -> Result<Option<Box<Removal>>, CacheError> {
+    let (io, header) = (index.extent_io(), record.header);
+    let key = match record.large() {
+        None => record.key.to_vec(),
+        Some(body) => {
+            let Some(extents) = io.extents(&header, &body).await? else { return Ok(None) };
+            let read = io.read_extents(&extents, header.key_bytes, Buffer::new()).await?;
+            let key = read.bytes()[..header.key_bytes].to_vec();
+            if io.hasher.hash(&key) != body.key_hash {
+                return Ok(None);
+            }
+            key
+        }
+    };
+    let now_ms = io.client.pool_ms(io.client.endpoint.now_ns()).await?;
+    let cause = if cause == Cause::Evicted && header.is_expired(now_ms) { Cause::Expired } else { cause };
+    let meta = Meta { expiry_ms: header.expiry_ms, token: header.token, value_bytes: header.value_bytes };
+    Ok(Some(Box::new(Removal { key, meta, cause })))
+}

@@ -1,0 +1,81 @@
+//! What a program asks to be told of the objects that its cache has removed.
+//!
+//! A client notes what it removes while it does an operation ([`Removals`]). The thread that did
+//! the operation takes the notes before it returns the client, and calls the listener afterwards,
+//! while it holds no client and no lock. So a listener may use the cache.
+//!
+//! | the listener | then |
+//! |---|---|
+//! | uses the cache | the notes of that operation wait until the listener has returned, on the same thread |
+//! | panics | the operation ends as it would have; this listener is not called again |
+//!
+//! [`Removals`]: atoll_cache::Removals
+
+use atoll_cache::{Cause, Meta, Removal};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+type Listen = dyn Fn(&[u8], Meta, Cause) + Send + Sync;
+
+/// A function that is told of each object that was removed. A clone is the same listener.
+#[derive(Clone)]
+pub(super) struct Listener(Arc<Told>);
+
+struct Told {
+    listen: Box<Listen>,
+    /// Set when it panics, and never reset.
+    has_panicked: AtomicBool,
+}
+
+thread_local! {
+    /// What this thread has still to tell; `None` while it calls no listener.
+    static UNTOLD: RefCell<Option<VecDeque<(Listener, Removal)>>> = const { RefCell::new(None) };
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listener").field("has_panicked", &self.0.has_panicked).finish_non_exhaustive()
+    }
+}
+
+impl Listener {
+    pub(super) fn new(listen: impl Fn(&[u8], Meta, Cause) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(Told { listen: Box::new(listen), has_panicked: AtomicBool::new(false) }))
+    }
+
+    /// Tells of these objects now, or once the listener that this thread calls has returned.
+    pub(super) fn tell(&self, removals: Vec<Removal>) {
+        if removals.is_empty() {
+            return;
+        }
+        let removals = removals.into_iter().map(|removal| (self.clone(), removal));
+        let is_within = UNTOLD.with_borrow_mut(|untold| {
+            let is_within = untold.is_some();
+            untold.get_or_insert_default().extend(removals);
+            is_within
+        });
+        if is_within {
+            return;
+        }
+        let next = || UNTOLD.with_borrow_mut(|untold| untold.as_mut().and_then(VecDeque::pop_front));
+        while let Some((listener, removal)) = next() {
+            listener.call(&removal);
+        }
+        UNTOLD.set(None);
+    }
+
+    fn call(&self, removal: &Removal) {
+        if self.0.has_panicked.load(Relaxed) {
+            return;
+        }
+        // The panic has been reported by the program's hook. Nothing of the cache is under way.
+        let called = catch_unwind(AssertUnwindSafe(|| (self.0.listen)(&removal.key, removal.meta, removal.cause)));
+        if called.is_err() {
+            self.0.has_panicked.store(true, Relaxed);
+        }
+    }
+}
