@@ -1,6 +1,6 @@
 //! The contract between protocols and fabrics.
 
-use crate::{Address, Batch, Buffer, FabricError, Purpose, RegionAttributes};
+use crate::{Address, Batch, Buffer, FabricError, Identity, Origin, RegionAttributes, VerbError};
 use std::future::Future;
 
 /// What a fabric can take at once.
@@ -14,69 +14,36 @@ pub struct Limits {
     pub verb_bytes_max: u64,
 }
 
-/// Why a batch failed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum VerbError {
-    /// A verb reached outside its region, was not aligned to words, or named a node or region that
-    /// is not there. Nothing of the batch took effect. The address came from our own bug or from
-    /// damaged remote bytes.
-    #[error("{bytes} bytes at {at} are outside every region of this fabric")]
-    Unreachable {
-        /// The address, as text.
-        at: String,
-        /// Bytes that the verb wanted.
-        bytes: u64,
-    },
-    /// The control plane knows of no region of this node, or cannot have it.
-    #[error("memory node {node} cannot be reached: {why}")]
-    NodeAbsent {
-        /// The node.
-        node: u8,
-        /// What was tried, and what came of it.
-        why: String,
-    },
-    /// No region is exported there, or its owner is gone.
-    #[error("compute node {node} exports no region {region}: {why}")]
-    ExportAbsent {
-        /// The compute node.
-        node: u16,
-        /// The region.
-        region: u8,
-        /// What was tried, and what came of it.
-        why: String,
-    },
-    /// The target is gone for good; none of the batch's verbs will take effect from now on.
-    #[error("the memory node is gone: open the pool again once it is back")]
-    PeerDead,
-    /// The deadline passed. Atomics may have happened and WRITEs may still land later.
-    #[error("no answer within the deadline: the outcome is unknown")]
-    OutcomeUnknown,
-    /// The file system has no locks by which this endpoint could prove its life, so that it takes
-    /// no part.
-    #[error("the pool's file system has no locks (F_OFD_SETLK): put the pool on another one, such as /dev/shm")]
-    Unprovable,
-    /// This endpoint was shut out: none of its verbs takes effect any more.
-    #[error("this client was shut out of the pool because it stood still: join again")]
-    Fenced,
-    /// The host has no memory for what a verb would touch first. Nothing of the batch took effect.
-    #[error(
-        "the host of memory node {node} has no memory left for the pool: free some, or make the pool anew with less"
-    )]
-    NoMemory {
-        /// The node.
-        node: u8,
-    },
-    /// This process is a fork of the one that made the endpoint, which alone may use it, but for a
-    /// READ.
-    #[error("this process is a fork of the one that opened the pool: open the pool again after the fork")]
-    Forked,
+/// What a batch is sent for. The first four are the parts of FORGE's Fig. 3.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Purpose {
+    /// What the application asked for: GET, SET and their like.
+    #[default]
+    Request,
+    /// Telling the pool which objects are hot.
+    Hotness,
+    /// Making room: queueing full groups, finding victims, removing them, and regrouping those of
+    /// them that stay.
+    Eviction,
+    /// Counting what is dead, and moving what lives out of groups of which much is dead.
+    Collection,
+    /// Membership, leases, repair: what a deployment costs that does nothing.
+    Upkeep,
 }
 
-impl VerbError {
-    /// Whether nothing of the batch took effect, or will: whoever posted it goes on with what it
-    /// has.
-    pub fn took_no_effect(&self) -> bool {
-        matches!(self, Self::Unreachable { .. } | Self::NoMemory { .. })
+impl Purpose {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 5] = [Self::Request, Self::Hotness, Self::Eviction, Self::Collection, Self::Upkeep];
+
+    /// Its name in a report.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Request => "request",
+            Self::Hotness => "hotness",
+            Self::Eviction => "eviction",
+            Self::Collection => "collection",
+            Self::Upkeep => "upkeep",
+        }
     }
 }
 
@@ -87,40 +54,6 @@ pub enum Intent {
     Read,
     /// Write them, by a WRITE or an atomic.
     Write,
-}
-
-/// Which endpoint of a fabric it is, of those that live: 30 bits, so that it fits a word beside an
-/// epoch. An endpoint keeps its identity for life; a later one may be given the same after its
-/// death.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Identity(u32);
-
-impl Identity {
-    /// No endpoint's, so that it is dead. An endpoint that has it cannot prove its life, and takes
-    /// no part.
-    pub const NOBODY: Self = Self(0);
-    /// Bits of an identity.
-    pub const BITS: u32 = 30;
-
-    /// The identity of the lowest [`Identity::BITS`] bits.
-    pub const fn from_bits(bits: u32) -> Self {
-        Self(bits & ((1 << Self::BITS) - 1))
-    }
-
-    /// Its bits.
-    pub const fn bits(self) -> u32 {
-        self.0
-    }
-}
-
-/// Where an endpoint is, in the eyes of its own process: for display alone. Nothing may be
-/// concluded from it, since a pid means something only in its namespace, and is used again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Origin {
-    /// The process, as it calls itself.
-    pub pid: u32,
-    /// The namespace of that pid, 0 where it is not known.
-    pub namespace: u64,
 }
 
 /// One thread's access to a fabric.

@@ -4,7 +4,7 @@
 //! those of another process. That is proven by the locks of `lock` alone. Whose locks they are is
 //! seen in `/proc/PID/fdinfo`, as far as `/proc` shows other processes.
 
-use super::lock::locked_span;
+use super::lock_bytes::locked_span;
 use crate::{Identity, Origin, PeerState, Peers};
 use std::ffi::c_void;
 use std::sync::OnceLock;

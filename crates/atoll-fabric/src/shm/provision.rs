@@ -7,8 +7,6 @@
 use super::host::Room;
 use super::mapping::PAGE_BYTES;
 use super::region::ShmRegion;
-use crate::FabricError;
-use std::path::Path;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -17,16 +15,6 @@ use std::time::{Duration, Instant};
 const ALLOWANCE_BYTES_MAX: u64 = 256 << 20;
 /// How long a host that had no memory left is not asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
-
-/// An error if the host has no room for a region.
-pub(super) fn check_room(name: &str, directory: Option<&Path>, bytes: u64) -> Result<(), FabricError> {
-    match Room::of(directory) {
-        Some(room) if room.usable_bytes() < bytes => {
-            Err(FabricError::NoRoom { name: name.to_owned(), bytes, why: room.to_string() })
-        }
-        _ => Ok(()),
-    }
-}
 
 impl ShmRegion {
     /// What the host has left for this region's pages.
