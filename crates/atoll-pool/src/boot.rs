@@ -179,6 +179,7 @@ pub async fn closing<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<Option<u6
 
 /// Says that the pool is closed, if nobody has joined since [`closing`] gave `word`; whether it is.
 pub async fn close<E: Endpoint>(endpoint: &E, layout: &Layout, word: u64) -> Result<bool, VerbError> {
+    assert!(word & CLOSED == 0, "a pool is closed once");
     words::swap(endpoint, layout.closing(), word, word | CLOSED).await
 }
 

@@ -87,6 +87,7 @@ impl InFlight {
             begun.set(begun.get() + 1);
             self.entered.set(self.entered.get() + 1);
             debug_assert!(entry.era.is_none(), "an operation begins once");
+            debug_assert!(self.count() <= OPERATIONS_MAX, "no more operations than a client may have");
             entry.era = Some(era);
         }
         may

@@ -49,6 +49,7 @@ impl KnownNodes {
 
     /// Adds the next node. Of several threads that learn of it at once all add the same.
     pub(crate) fn add(&self, node: u8, chunks: u32) {
+        assert!(node > 0 && node <= self.count(), "nodes become known in the order of their numbers");
         let end = self.end(node - 1) + chunks;
         self.ends[usize::from(node)].store(end, Ordering::Relaxed);
         // Who sees the sums sees what they are of.

@@ -303,6 +303,7 @@ impl Claim {
 
     /// Makes the node's chunks the pool's.
     pub async fn publish<E: Endpoint>(&self, endpoint: &E, pool: &Pool, identity: u32) -> Result<(), PoolError> {
+        assert!(self.chunks > 0 && self.node > 0, "a further node has chunks");
         let ready = NodeState::Ready { identity, chunks: self.chunks };
         if !words::swap(endpoint, pool.layout.node(self.node), self.word(), ready.word()).await? {
             // Somebody has taken the claim from a client that was shut out.

@@ -166,6 +166,7 @@ impl Retirement {
         if !self.resting.is_empty() {
             self.grace = Some(Grace::begin(client).await?);
         }
+        assert!(self.grace.is_some() || self.resting.is_empty(), "chunks that rest have a grace that ends");
         Ok(())
     }
 
@@ -247,6 +248,7 @@ impl Retirement {
         me: Incarnation,
         (chunk, retired): (ChunkId, Chunk),
     ) -> Result<(), VerbError> {
+        assert!(retired.state == ChunkState::Retired, "memory of a chunk in use is not given back: {retired:?}");
         let discarding = Chunk::owned(ChunkState::Discarding, me, retired.generation);
         if !transition(endpoint, layout, chunk, retired.word(), discarding).await? {
             // It is in use again, or another client discards it.

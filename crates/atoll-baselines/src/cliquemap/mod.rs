@@ -81,7 +81,7 @@ pub use server::{Server, ServerStats};
 pub use settings::{CliqueMapOptions, CliqueMapSettings, ENGINE_CLIQUEMAP, Policy};
 
 use accesses::Log;
-use atoll_cache::pooled::EnginePool;
+use atoll_cache::pooled::{EnginePool, Pooled};
 use atoll_cache::record::Hasher;
 use atoll_cache::stats::Counters;
 use atoll_cache::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
@@ -209,32 +209,12 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
         Self { shared: shared.clone(), client, stats, session: Lender::new(Box::new(session)) }
     }
 
-    /// Joins the pool as a new client; needs no server.
-    pub async fn join(shared: &Arc<CliqueMapPool>, endpoint: E) -> Result<Self, PoolError> {
-        Ok(Self::new(shared, Client::join(&shared.pool, endpoint).await?))
-    }
-
-    /// One that only looks at the pool, without a place in it.
-    pub fn auditor(shared: &Arc<CliqueMapPool>, endpoint: E) -> Self {
-        Self::new(shared, Client::auditor(&shared.pool, endpoint))
-    }
-
     /// Opens a hole, to show in a simulation what it does.
     #[cfg(feature = "holes")]
     pub fn open_hole(&mut self, hole: Hole) {
         if let Some(mut session) = self.session.lend() {
             session.holes = OpenHoles::only(hole);
         }
-    }
-
-    /// The pool, as this process has it open.
-    pub fn pool(&self) -> &Arc<CliqueMapPool> {
-        &self.shared
-    }
-
-    /// Gives up the client's place. Accesses that it has not told of are lost.
-    pub async fn leave(&self) -> Result<(), CacheError> {
-        Ok(self.client.leave().await?)
     }
 }
 
@@ -278,7 +258,7 @@ impl<E: Endpoint + Messenger> Session<E> {
 
 impl<E: Endpoint + Messenger> Drop for CliqueMap<E> {
     /// Leaves the pool if the fabric needs no waiting; over one that does, call
-    /// [`CliqueMap::leave`] before.
+    /// [`Pooled::leave`] before.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             let mut context = std::task::Context::from_waker(std::task::Waker::noop());

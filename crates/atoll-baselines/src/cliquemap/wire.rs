@@ -65,6 +65,10 @@ pub enum Operation {
     Flush = 4,
 }
 
+impl Operation {
+    const ALL: [Self; 4] = [Self::Put, Self::Expire, Self::Remove, Self::Flush];
+}
+
 /// What must be there for that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
@@ -116,6 +120,10 @@ pub enum Outcome {
     /// It was sent to an earlier server; this one has done nothing, of the earlier one it does not
     /// know.
     Stale = 4,
+}
+
+impl Outcome {
+    const ALL: [Self; 4] = [Self::Done, Self::Conflict, Self::NoRoom, Self::Stale];
 }
 
 /// What was there before a change, or is.
@@ -194,13 +202,7 @@ pub fn decode(bytes: &[u8]) -> Option<(Head, Told<'_>)> {
 
 fn decode_change(bytes: &[u8], operation: u8, condition: u8) -> Option<Told<'_>> {
     let body = bytes.get(CHANGE_BYTES..)?;
-    let operation = match operation {
-        1 => Operation::Put,
-        2 => Operation::Expire,
-        3 => Operation::Remove,
-        4 => Operation::Flush,
-        _ => return None,
-    };
+    let operation = Operation::ALL.into_iter().find(|known| *known as u8 == operation)?;
     let condition = match (condition, word(bytes, 3)) {
         (0, 0) => Condition::Any,
         (1, 0) => Condition::Absent,
@@ -222,13 +224,7 @@ fn decode_answer(bytes: &[u8], outcome: u8) -> Option<Answer> {
     if bytes.len() != CHANGE_BYTES {
         return None;
     }
-    let outcome = match outcome {
-        1 => Outcome::Done,
-        2 => Outcome::Conflict,
-        3 => Outcome::NoRoom,
-        4 => Outcome::Stale,
-        _ => return None,
-    };
+    let outcome = Outcome::ALL.into_iter().find(|known| *known as u8 == outcome)?;
     let before = Present { token: word(bytes, 4), expiry_ms: expiry_of(word(bytes, 5)), value_bytes: word(bytes, 6) };
     Some(Answer { outcome, token: word(bytes, 3), before: (before.token != 0).then_some(before) })
 }

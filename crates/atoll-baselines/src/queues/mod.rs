@@ -116,29 +116,11 @@ impl<E: Endpoint> Replacement<E> for Queue {
 
     async fn inserted(&mut self, core: &Core<E>, inserted: Inserted<'_>) -> Result<(), CacheError> {
         inserted.publish_expiry(core);
-        let slot = inserted.object.slot;
-        for_purpose!(
-            core,
-            Purpose::Eviction,
-            match &mut self.0 {
-                Policy::Lru(lru) => lru.inserted(core, slot).await,
-                Policy::Sieve(sieve) => sieve.inserted(core, slot).await,
-                Policy::S3Fifo(s3_fifo) => s3_fifo.inserted(core, &inserted).await,
-            }
-        )
+        for_purpose!(core, Purpose::Eviction, on_policy!(self, policy => policy.inserted(core, &inserted).await))
     }
 
     async fn removed(&mut self, core: &Core<E>, slot: u64, _word: Slot) -> Result<(), CacheError> {
-        for_purpose!(
-            core,
-            Purpose::Eviction,
-            match &mut self.0 {
-                Policy::Lru(lru) => lru.removed(core, slot).await,
-                Policy::Sieve(sieve) => sieve.removed(core, slot).await,
-                // Its entry says nothing any more once the slot is of no object, or of another one.
-                Policy::S3Fifo(_) => Ok(()),
-            }
-        )
+        for_purpose!(core, Purpose::Eviction, on_policy!(self, policy => policy.removed(core, slot).await))
     }
 
     async fn choose(&mut self, core: &Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {

@@ -150,6 +150,11 @@ impl S3Fifo {
         self.put(core, which, object.slot, node).await
     }
 
+    /// Does nothing: an entry counts for nothing once the slot has no object, or another one.
+    pub(super) async fn removed<E: Endpoint>(&mut self, _core: &Core<E>, _slot: u64) -> Result<(), CacheError> {
+        Ok(())
+    }
+
     /// Puts a slot into a queue. One that finds no place there in all its tries becomes a stray.
     async fn put<E: Endpoint>(
         &mut self,

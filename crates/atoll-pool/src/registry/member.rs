@@ -95,6 +95,7 @@ impl Member {
             }
             // The last client's lease goes on: a value that it had would look like one that has
             // stood still since. And that client may have been at rest.
+            assert_ne!(incarnation.epoch, found as u32, "no incarnation comes again");
             let lease = (batch.word(left) & !AT_REST).wrapping_add(u64::from(ROUNDS_PROVING) << ROUNDS_SHIFT);
             let (account, deaths) = (layout.account(slot), layout.deaths());
             let mut batch = Batch::new();
@@ -156,6 +157,7 @@ impl Member {
     }
 
     async fn end<E: Endpoint>(&self, endpoint: &E, state: PlaceState) -> Result<(), VerbError> {
+        assert!(!state.is_alive(), "a client that ends is not alive");
         // What was posted unawaited must not land in the place's next time.
         endpoint.flush().await?;
         let ended = state.word(Identity::NOBODY, self.incarnation.epoch);
@@ -190,6 +192,7 @@ impl Member {
 
     /// Announces rounds, without waiting; with none of them, that the client is alive.
     pub fn renew<E: Endpoint>(&self, endpoint: &E, rounds: u32) {
+        assert!(rounds <= ROUNDS_PROVING, "no more rounds than prove that operations have ended");
         match rounds {
             0 => self.move_lease(ALIVE, ALIVE..1 << RESTS_SHIFT),
             _ => self.lease.set(self.lease.get().wrapping_add(u64::from(rounds) << ROUNDS_SHIFT)),
@@ -216,6 +219,7 @@ impl Member {
         self.move_lease(1 << RESTS_SHIFT, 1 << RESTS_SHIFT..1 << ROUNDS_SHIFT);
         let mut batch = self.lease_saying(false);
         endpoint.post(&mut batch).await?;
+        assert!(!self.is_rest_settled.get(), "one operation at a time ends a rest");
         self.is_at_rest.set(false);
         self.is_rest_settled.set(true);
         Ok(())
@@ -276,6 +280,7 @@ impl Member {
         // Another operation may have told for this one.
         if self.objects.get() != self.objects_told.get() {
             self.objects_told.set(self.objects.get());
+            debug_assert_eq!(self.counts_posted.get(), self.counts_landed.get(), "no count overtakes another");
             self.counts_posted.set(self.counts_posted.get() + 1);
             let mut batch = Batch::new();
             batch.write_word(self.objects_at, self.objects.get());

@@ -96,7 +96,7 @@ impl PlaceState {
 
     /// The signal word of a place in this state, whose client is `who`.
     pub fn word(self, who: Identity, epoch: u32) -> u64 {
-        debug_assert!(self.is_alive() || who == Identity::NOBODY, "only the living have an identity");
+        assert!(self.is_alive() || who == Identity::NOBODY, "only the living have an identity");
         (self as u64) << STATE_SHIFT | u64::from(who.bits()) << IDENTITY_SHIFT | u64::from(epoch)
     }
 

@@ -115,6 +115,7 @@ impl Protections {
         let is_less = |found: u64| found >> 32 != u64::from(self.epoch) || found < wanted;
         words::change(endpoint, self.announced_at, |found| is_less(found).then_some(wanted)).await?;
         self.announced.set(self.announced.get().max(count));
+        assert!(self.announced.get() <= PROTECTIONS, "no more protections than a client has words for");
         Ok(())
     }
 
@@ -126,6 +127,7 @@ impl Protections {
     #[inline]
     pub(super) fn hold(&self, batch: &mut Batch, protection: &mut Protection, chunk: ChunkId) {
         let number = protection.number.expect("it is ready");
+        debug_assert!(protection.state != State::Unsettled, "its last WRITE has landed");
         protection.state = State::Held;
         self.chunks[number as usize].set(chunk.0 + 1);
         batch.write_word(self.word(number), u64::from(self.epoch) << 32 | (u64::from(chunk.0) + 1));
