@@ -25,7 +25,7 @@ pub enum Domain {
 pub enum Lifetime {
     /// As long as a process has the region open.
     Process,
-    /// Until the host reboots or somebody removes the region.
+    /// Until the host reboots or a process removes the region.
     Host,
 }
 

@@ -72,8 +72,9 @@ pub enum Intent {
 /// **Completion.** When [`Endpoint::post`] has ended, the effects of the batch are visible to every
 /// verb that anyone posts later in the region's atomicity domain.
 ///
-/// **Posted, not awaited.** [`Endpoint::post_unawaited`] sends verbs whose result nobody needs.
-/// They take effect before [`Endpoint::flush`] ends, which also reports what went wrong with them.
+/// **Posted, not awaited.** [`Endpoint::post_unawaited`] sends verbs whose result the client does
+/// not need. They take effect before [`Endpoint::flush`] ends, which also reports what went wrong
+/// with them.
 ///
 /// **Errors.** After one, no result of the batch counts, and a buffer that was lent may stay with
 /// the fabric: what [`Batch::take`] gives back then may be empty. After
@@ -130,8 +131,8 @@ pub trait Endpoint {
         purpose
     }
 
-    /// Makes sure that verbs of this endpoint reach `node`, which somebody says is there now: on
-    /// one host its region is mapped. Of the control plane: it may take long, and is never asked
+    /// Makes sure that verbs of this endpoint reach `node`, which another client says is there now:
+    /// on one host its region is mapped. Of the control plane: it may take long, and is never asked
     /// for a node that was reached before. By default every node is reached from the start.
     ///
     /// # Errors
@@ -153,8 +154,8 @@ pub trait Endpoint {
     }
 
     /// Makes sure that verbs of this endpoint reach the exported region of `at`, and gives its
-    /// attributes. Of the control plane. A client that was told of a region asks before it uses it,
-    /// and asks again once it hears that the owner is another: an endpoint that reached the region
+    /// attributes. Of the control plane. A client that learns of a region asks before it uses it,
+    /// and asks again once it learns that the owner is another: an endpoint that reached the region
     /// of an owner that is gone goes on to reach its bytes, which no other endpoint sees, or is
     /// told [`VerbError::PeerDead`].
     ///
@@ -262,8 +263,8 @@ pub trait Endpoint {
 
     /// Whether `who` is dead: no verb of it will ever take effect again, those in flight and those
     /// with an unknown outcome included. `false` if it may still write, or that cannot be told:
-    /// what it could write must not be reused. Observes and never harms, so that it may be asked of
-    /// anybody at any time. An identity that no living endpoint has is dead.
+    /// what it could write must not be reused. Observes and never harms, so that a client may ask
+    /// it of any other at any time. An identity that no living endpoint has is dead.
     fn is_dead(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>>;
 
     /// Shuts `who` out if the fabric can and its lease rule permits it; `true` once it is as good

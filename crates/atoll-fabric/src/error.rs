@@ -62,8 +62,7 @@ pub enum VerbError {
 }
 
 impl VerbError {
-    /// Whether nothing of the batch took effect, or will: whoever posted it goes on with what it
-    /// has.
+    /// Whether nothing of the batch took effect, or will: its client goes on with what it has.
     pub fn took_no_effect(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::NoMemory { .. })
     }

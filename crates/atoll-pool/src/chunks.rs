@@ -44,7 +44,7 @@ const MANY_FREE: u64 = 16;
 /// A chunk that a client wants to allocate.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
-    /// Who is to own it.
+    /// Its owner from then on.
     pub owner: Incarnation,
     /// What it is allocated for: a state that has an owner.
     pub state: ChunkState,

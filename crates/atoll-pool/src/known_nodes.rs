@@ -62,8 +62,8 @@ impl KnownNodes {
         (node < self.count()).then(|| start..self.end(node))
     }
 
-    /// The node of a chunk, and which one of that node's it is. For one that is not known: beyond
-    /// the end of the last node.
+    /// The node of a chunk, and which one of that node's it is. For a chunk that is not known:
+    /// beyond the end of the last node.
     pub(crate) fn find(&self, chunk: ChunkId) -> (u8, u32) {
         let last = self.count() - 1;
         let node = (0..last).find(|node| chunk.0 < self.end(*node)).unwrap_or(last);

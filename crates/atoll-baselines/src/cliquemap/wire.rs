@@ -1,4 +1,4 @@
-//! What clients and server say to each other.
+//! The messages between clients and server.
 //!
 //! ```text
 //! every message   word 0  kind 8 | operation or outcome 8 | condition 8 | 0 8 | client's place 32
@@ -16,8 +16,8 @@
 //! accesses        word 3.. for each: its age in microseconds when the message was sent, and the hash of the key
 //! ```
 //!
-//! Words are little-endian. What comes from a mailbox is anybody's: a message that is not wholly
-//! one of these is dropped, and lengths are checked before they are used.
+//! Words are little-endian. Any process may send to a mailbox. A message that is not wholly one of
+//! these is dropped, and lengths are checked before they are used.
 
 use super::record::{expiry_of, expiry_word};
 use atoll_fabric::MESSAGE_BYTES_MAX;
@@ -40,7 +40,7 @@ const ACCESSES: u8 = 2;
 const ANSWER: u8 = 3;
 const NOTED: u8 = 4;
 
-/// What every message tells.
+/// What every message says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Whose it is, or to whom it is an answer.
@@ -153,7 +153,7 @@ pub struct Answer {
 pub enum Told<'a> {
     /// A client wants a change. A message has a part of key and value, from a byte on.
     Change(Change, usize, &'a [u8]),
-    /// A client tells of accesses.
+    /// A client sends accesses.
     Accesses(Accesses<'a>),
     /// The server answers a change.
     Answer(Answer),
@@ -212,7 +212,7 @@ fn decode_change(bytes: &[u8], operation: u8, condition: u8) -> Option<Told<'_>>
     let (lengths, first) = (word(bytes, 5), word(bytes, 6));
     let (key_bytes, value_bytes) = (lengths as u32, (lengths >> 32) as u32);
     let change = Change { operation, condition, expiry_ms: expiry_of(word(bytes, 4)), key_bytes, value_bytes };
-    // Parts are cut in one way only, so that one that comes again is the same.
+    // Parts are cut in one way only, so that a part that comes again is the same.
     let first = usize::try_from(first).ok()?;
     let is_a_part = first.is_multiple_of(PART_BYTES)
         && (first < change.body_bytes() || first == 0)

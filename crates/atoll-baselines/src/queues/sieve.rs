@@ -1,10 +1,10 @@
-//! SIEVE: what is accessed is marked as visited and stays where it is; a hand goes from the tail to
-//! the head, passes over what was visited and takes the mark away, and takes the first object that
-//! was not.
+//! SIEVE: an access marks an object as visited, which stays where it is. A hand moves from the tail
+//! to the head. It removes the mark of a visited object and passes it over. It evicts the first
+//! object that was not visited.
 //!
-//! A hit is one CAS of the node's mark, which nobody waits for and which needs no lock. An
-//! insertion puts its node at the head, under the lock. The hand moves under the lock, and each
-//! object that it passes is a round trip: what FORGE's section 2.2 finds to be slow.
+//! A hit is one CAS of the node's mark, not awaited and without a lock. An insertion puts its node
+//! at the head, under the lock. The hand moves under the lock, and each object that it passes is a
+//! round trip: what FORGE's section 2.2 finds to be slow.
 
 use super::area::{Area, linked_us, node_word};
 use super::list::Locked;

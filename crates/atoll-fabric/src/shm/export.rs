@@ -6,11 +6,10 @@
 //! | anonymous memory | | a table of the process, in the home's region |
 //!
 //! A compute node's number is lent as an identity is: the kernel holds a lock of the home's file
-//! for it, and releases it when the process is gone (`lock`). **Only who has the number's lock
-//! touches names of that number.** So a process that takes a number over removes what a dead one
-//! left, and so does one that finds out that the number is nobody's. A removal of the pool removes
-//! all. What a removed name's region holds lives on in the mappings that there are, and no new one
-//! is made.
+//! for it, and releases it when the process is gone (`lock`). **Only the holder of the number's
+//! lock touches names of that number.** So a process that takes a number over removes what a dead
+//! one left. So does a process that finds the number free. A removal of the pool removes all. What
+//! a removed name's region holds lives on in the mappings that there are, and no new one is made.
 
 use super::endpoint::ShmEndpoint;
 use super::lock::RegionLock;

@@ -1,14 +1,14 @@
-//! Locks on a region's file, which the kernel releases when their process is gone: who has the
-//! region open, and which endpoints live.
+//! Locks on a region's file, which the kernel releases when their process is gone: which processes
+//! have the region open, and which endpoints live.
 //!
 //! Which byte of the file is locked for what: [`lock_bytes`](super::lock_bytes).
 //!
 //! They are locks of an open file description (`F_OFD_SETLK`) that nothing else uses. A mapping
 //! keeps its own description for as long as any process has it, forks among them, so that locks of
-//! that one would outlive their owner; this one is closed in every fork (`descriptor`). The kernel
-//! closes a process's files after the last of its threads has left its memory. So a lock that is
-//! free proves that its owner writes nothing any more, whatever pid namespace, mount namespace or
-//! container it was in.
+//! such a description would outlive their owner. This description is closed in every fork
+//! (`descriptor`). The kernel closes a process's files after the last of its threads has left its
+//! memory. So a lock that is free proves that its owner writes nothing any more, whatever pid
+//! namespace, mount namespace or container it was in.
 //!
 //! Locks of one description do not exclude each other. So a process keeps its own endpoints'
 //! identities in a table.

@@ -18,7 +18,7 @@ use crate::Identity;
 pub(super) const OPENING: i64 = 1 << 62;
 /// The byte of those that have it open.
 pub(super) const PRESENCE: i64 = OPENING + 1;
-/// The byte of identity 0, which is nobody's.
+/// The byte of identity 0, which no endpoint has.
 const IDENTITIES: i64 = OPENING + (1 << 32);
 /// The byte of compute node 0.
 pub(super) const COMPUTE_NODES: i64 = OPENING + (1 << 33);

@@ -1,7 +1,7 @@
 //! Messages on one host: a mailbox is a region that its receiver exports.
 //!
 //! ```text
-//! word 0        magic "ATOLLMB" + version             data, written before the mailbox is told of
+//! word 0        magic "ATOLLMB" + version             data, written before the mailbox is known
 //! word 1        identity of the receiver              data, the same
 //! word 8        arrivals, a futex in its lower half   atomics only
 //! word 9        1 while the receiver sleeps           atomics only
@@ -27,8 +27,8 @@
 //! sending is lost, and its slot comes back once the kernel says that it is dead. A message that
 //! finds no free slot is lost. The receiver takes the oldest ticket first.
 //!
-//! A mailbox is named by its receiver's identity beside its place, so that what is sent to one that
-//! is gone never arrives at the next endpoint with that number.
+//! A mailbox is named by its receiver's identity beside its place, so that a message to an endpoint
+//! that is gone never arrives at the next one with that number.
 
 use super::words::Words;
 use crate::{Address, COMPUTE_NODES_MAX, Identity, MESSAGE_BYTES_MAX, Mailbox, Sender};
@@ -110,8 +110,8 @@ pub(super) struct Inbox {
     pub(super) scratch: RefCell<Vec<u64>>,
 }
 
-/// The words of a mailbox that an endpoint reaches. They stay mapped until it is told to reach
-/// another region in their place, so that no value of this type is kept.
+/// The words of a mailbox that an endpoint reaches. They stay mapped until it reaches another
+/// region in their place, so that no value of this type is kept.
 #[derive(Clone, Copy)]
 pub(super) struct Ring(pub(super) Words);
 
@@ -153,7 +153,7 @@ impl Ring {
                 Some(Slot::Free) => {}
                 Some(Slot::Writing(_)) => is_writing = true,
                 Some(Slot::Full { ticket, .. }) => {
-                    // One that comes late has a ticket before the next one.
+                    // A late message has a ticket before the next one.
                     let age = ticket.wrapping_sub(next).wrapping_add(1 << 31);
                     if oldest.is_none_or(|(least, ..)| age < least) {
                         oldest = Some((age, slot, word));

@@ -113,7 +113,7 @@ impl Mapping {
         let base = start.cast::<u8>().wrapping_add(lead);
         let mapped_bytes = bytes.next_multiple_of(PAGE_BYTES as usize);
         // SAFETY: `base .. base + mapped_bytes` lies inside the address space reserved above, which
-        // nobody else knows of.
+        // no other code knows of.
         let mapped = unsafe {
             let protection = libc::PROT_READ | libc::PROT_WRITE;
             libc::mmap(base.cast(), bytes, protection, flags | libc::MAP_FIXED, fd, 0)
@@ -186,8 +186,8 @@ impl Mapping {
         true
     }
 
-    /// Whether all pages of a span are there, as far as the file system can tell. One that cannot
-    /// says so of every page.
+    /// Whether all pages of a span are there, as far as the file system can tell. A file system
+    /// that cannot tell says so of every page.
     pub(super) fn is_there(&self, start: u64, end: u64) -> bool {
         let Some(file) = &self.file else { return false };
         let first = start / PAGE_BYTES * PAGE_BYTES;

@@ -1,5 +1,5 @@
-//! The fabric of one host: a READ is a copy, a compare-and-swap an atomic instruction, and nobody
-//! runs on the other side.
+//! The fabric of one host: a READ is a copy, a compare-and-swap an atomic instruction, and no
+//! process runs on the other side.
 //!
 //! A region is a file under `/dev/shm` (`shm:/NAME`), a file elsewhere (a path), or anonymous
 //! memory. Its atomicity domain is the processors of the host. Everything is done when
@@ -15,7 +15,7 @@
 //! | `mapping`, `pages`, `provision` | its memory: mapped, known to be there, asked of the host |
 //! | [`host`] | how much memory the host has left |
 //! | `names` | names of regions, and the files behind them |
-//! | `lock`, `lock_bytes`, `descriptor` | locks by which the kernel proves who is alive |
+//! | `lock`, `lock_bytes`, `descriptor` | locks by which the kernel proves which processes live |
 //! | `nodes` | the regions of further memory nodes |
 //! | `endpoint`, `execute`, `order`, `words` | an endpoint, its verbs, their barriers, their words |
 //! | `export`, `exports` | regions that endpoints export, as compute nodes |

@@ -39,8 +39,8 @@ impl ShmRegion {
     }
 
     /// Gives the memory of a span back to the host, as far as it can be: whole pages, where the
-    /// file system can make holes. Gives how many bytes. They read as zeros from then on, for
-    /// everybody. A process that writes there gets memory again if the host has some, and is killed
+    /// file system can make holes. Gives how many bytes. They read as zeros from then on, in every
+    /// process. A process that writes there gets memory again if the host has some, and is killed
     /// if it has none: see [`ShmRegion::reserve`].
     pub fn discard(&self, offset: u64, bytes: u64) -> u64 {
         self.mapping.discard(offset, bytes)

@@ -86,7 +86,7 @@ impl<E: Endpoint> Client<E> {
         Ok(client)
     }
 
-    /// One that only looks at the pool, without a place in it.
+    /// An auditor: it only looks at the pool, without a place in it.
     pub fn auditor(pool: &Arc<Pool>, endpoint: E) -> Self {
         Self::new(pool, endpoint, None)
     }
@@ -353,7 +353,8 @@ impl<E: Endpoint> Client<E> {
         Ok(())
     }
 
-    /// Chunks that operations must not see used anew, those of this client among them.
+    /// Chunks that must not be reused yet: operations of some client, this one included, protect
+    /// them.
     pub async fn protected_chunks(&self) -> Result<Vec<ChunkId>, VerbError> {
         let mut chunks = registry::protected_chunks(&self.endpoint, &self.pool, self.me()).await?;
         // After the READ: one of this client's may have begun to protect something meanwhile.

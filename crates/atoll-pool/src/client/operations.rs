@@ -64,8 +64,8 @@ impl<E: Endpoint> Client<E> {
         self.begin(entry).await
     }
 
-    /// Lends what one operation has at a time. One that has to wait for it stands aside: it relies
-    /// on nothing that it has seen.
+    /// Lends what one operation has at a time. An operation that has to wait stands aside: it
+    /// relies on nothing that it has seen.
     pub async fn lent_aside<'l, T>(&self, lender: &'l Lender<T>, entry: &mut Entry) -> Result<Loan<'l, T>, VerbError> {
         self.in_flight.leave(entry);
         let loan = lender.lent().await;

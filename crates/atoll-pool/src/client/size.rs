@@ -29,7 +29,7 @@ impl<E: Endpoint> Client<E> {
 
     /// Makes the chunks of a node that this client has claimed and prepared the pool's.
     pub async fn publish_node(&self, claim: &Claim, identity: u32) -> Result<(), PoolError> {
-        // Between the node's word and the count of free chunks, nobody may count anew.
+        // Between the node's word and the count of free chunks, no client may count anew.
         let was_at_rest = self.is_at_rest();
         self.as_operation(claim.publish(&self.endpoint, &self.pool, identity)).await?;
         if was_at_rest {

@@ -18,7 +18,7 @@
 //!
 //! Chunks are numbered through: first the home's, then node 1's, and so on. The tables are made for
 //! as many chunks and nodes as there may ever be. Nodes that were there when the pool was made have
-//! a share of the engine's words; one that came later has chunks alone.
+//! a share of the engine's words; a node that came later has chunks alone.
 //!
 //! Control words, all but the clock's offset for atomics only: clock, free chunks (a hint),
 //! resident objects (kept only where objects are limited), clients ever, write tokens handed out,
@@ -255,7 +255,7 @@ impl Layout {
         Self::control(0)
     }
 
-    /// How many chunks are free: a hint, exact when nobody allocates.
+    /// How many chunks are free: a hint, exact while no client allocates.
     pub const fn free_chunks(&self) -> Address {
         Self::control(1)
     }

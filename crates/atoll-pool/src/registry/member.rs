@@ -41,8 +41,7 @@ pub struct Member {
     /// WRITEs of that word that were posted, and of those such as have landed.
     counts_posted: Cell<u64>,
     counts_landed: Cell<u64>,
-    /// Whether the place was that of a client that was shut out: then what that one held is to be
-    /// reclaimed.
+    /// Whether the place was a shut-out client's, whose chunks are still to be reclaimed.
     pub took_over: bool,
 }
 
@@ -93,8 +92,8 @@ impl Member {
             if !batch.swapped(swap) {
                 continue;
             }
-            // The last client's lease goes on: a value that it had would look like one that has
-            // stood still since. And that client may have been at rest.
+            // The last client's lease goes on: an observer would take an old value for a lease that
+            // has stood still since. And the last client may have been at rest.
             assert_ne!(incarnation.epoch, found as u32, "no incarnation comes again");
             let lease = (batch.word(left) & !AT_REST).wrapping_add(u64::from(ROUNDS_PROVING) << ROUNDS_SHIFT);
             let (account, deaths) = (layout.account(slot), layout.deaths());
