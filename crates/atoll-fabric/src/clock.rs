@@ -19,7 +19,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 pub enum Clock {
     /// The host's monotone clock, and its wall clock.
     Host(HostClock),
-    /// Nanoseconds since the Unix epoch, moved by whoever holds the other end.
+    /// Nanoseconds since the Unix epoch, moved by the holder of the other end.
     Manual(Arc<AtomicU64>),
 }
 

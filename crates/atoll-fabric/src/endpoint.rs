@@ -1,6 +1,6 @@
 //! The contract between protocols and fabrics.
 
-use crate::{Address, Batch, Buffer, FabricError, Purpose, RegionAttributes};
+use crate::{Address, Batch, Buffer, FabricError, Identity, Origin, RegionAttributes, VerbError};
 use std::future::Future;
 
 /// What a fabric can take at once.
@@ -14,69 +14,36 @@ pub struct Limits {
     pub verb_bytes_max: u64,
 }
 
-/// Why a batch failed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum VerbError {
-    /// A verb reached outside its region, was not aligned to words, or named a node or region that
-    /// is not there. Nothing of the batch took effect. The address came from our own bug or from
-    /// damaged remote bytes.
-    #[error("{bytes} bytes at {at} are outside every region of this fabric")]
-    Unreachable {
-        /// The address, as text.
-        at: String,
-        /// Bytes that the verb wanted.
-        bytes: u64,
-    },
-    /// The control plane knows of no region of this node, or cannot have it.
-    #[error("memory node {node} cannot be reached: {why}")]
-    NodeAbsent {
-        /// The node.
-        node: u8,
-        /// What was tried, and what came of it.
-        why: String,
-    },
-    /// No region is exported there, or its owner is gone.
-    #[error("compute node {node} exports no region {region}: {why}")]
-    ExportAbsent {
-        /// The compute node.
-        node: u16,
-        /// The region.
-        region: u8,
-        /// What was tried, and what came of it.
-        why: String,
-    },
-    /// The target is gone for good; none of the batch's verbs will take effect from now on.
-    #[error("the memory node is gone: open the pool again once it is back")]
-    PeerDead,
-    /// The deadline passed. Atomics may have happened and WRITEs may still land later.
-    #[error("no answer within the deadline: the outcome is unknown")]
-    OutcomeUnknown,
-    /// The file system has no locks by which this endpoint could prove its life, so that it takes
-    /// no part.
-    #[error("the pool's file system has no locks (F_OFD_SETLK): put the pool on another one, such as /dev/shm")]
-    Unprovable,
-    /// This endpoint was shut out: none of its verbs takes effect any more.
-    #[error("this client was shut out of the pool because it stood still: join again")]
-    Fenced,
-    /// The host has no memory for what a verb would touch first. Nothing of the batch took effect.
-    #[error(
-        "the host of memory node {node} has no memory left for the pool: free some, or make the pool anew with less"
-    )]
-    NoMemory {
-        /// The node.
-        node: u8,
-    },
-    /// This process is a fork of the one that made the endpoint, which alone may use it, but for a
-    /// READ.
-    #[error("this process is a fork of the one that opened the pool: open the pool again after the fork")]
-    Forked,
+/// What a batch is sent for. The first four are the parts of FORGE's Fig. 3.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Purpose {
+    /// What the application asked for: GET, SET and their like.
+    #[default]
+    Request,
+    /// Telling the pool which objects are hot.
+    Hotness,
+    /// Making room: queueing full groups, finding victims, removing them, and regrouping those of
+    /// them that stay.
+    Eviction,
+    /// Counting what is dead, and moving what lives out of groups of which much is dead.
+    Collection,
+    /// Membership, leases, repair: what a deployment costs that does nothing.
+    Upkeep,
 }
 
-impl VerbError {
-    /// Whether nothing of the batch took effect, or will: whoever posted it goes on with what it
-    /// has.
-    pub fn took_no_effect(&self) -> bool {
-        matches!(self, Self::Unreachable { .. } | Self::NoMemory { .. })
+impl Purpose {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 5] = [Self::Request, Self::Hotness, Self::Eviction, Self::Collection, Self::Upkeep];
+
+    /// Its name in a report.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Request => "request",
+            Self::Hotness => "hotness",
+            Self::Eviction => "eviction",
+            Self::Collection => "collection",
+            Self::Upkeep => "upkeep",
+        }
     }
 }
 
@@ -87,40 +54,6 @@ pub enum Intent {
     Read,
     /// Write them, by a WRITE or an atomic.
     Write,
-}
-
-/// Which endpoint of a fabric it is, of those that live: 30 bits, so that it fits a word beside an
-/// epoch. An endpoint keeps its identity for life; a later one may be given the same after its
-/// death.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Identity(u32);
-
-impl Identity {
-    /// No endpoint's, so that it is dead. An endpoint that has it cannot prove its life, and takes
-    /// no part.
-    pub const NOBODY: Self = Self(0);
-    /// Bits of an identity.
-    pub const BITS: u32 = 30;
-
-    /// The identity of the lowest [`Identity::BITS`] bits.
-    pub const fn from_bits(bits: u32) -> Self {
-        Self(bits & ((1 << Self::BITS) - 1))
-    }
-
-    /// Its bits.
-    pub const fn bits(self) -> u32 {
-        self.0
-    }
-}
-
-/// Where an endpoint is, in the eyes of its own process: for display alone. Nothing may be
-/// concluded from it, since a pid means something only in its namespace, and is used again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Origin {
-    /// The process, as it calls itself.
-    pub pid: u32,
-    /// The namespace of that pid, 0 where it is not known.
-    pub namespace: u64,
 }
 
 /// One thread's access to a fabric.
@@ -139,8 +72,9 @@ pub struct Origin {
 /// **Completion.** When [`Endpoint::post`] has ended, the effects of the batch are visible to every
 /// verb that anyone posts later in the region's atomicity domain.
 ///
-/// **Posted, not awaited.** [`Endpoint::post_unawaited`] sends verbs whose result nobody needs.
-/// They take effect before [`Endpoint::flush`] ends, which also reports what went wrong with them.
+/// **Posted, not awaited.** [`Endpoint::post_unawaited`] sends verbs whose result the client does
+/// not need. They take effect before [`Endpoint::flush`] ends, which also reports what went wrong
+/// with them.
 ///
 /// **Errors.** After one, no result of the batch counts, and a buffer that was lent may stay with
 /// the fabric: what [`Batch::take`] gives back then may be empty. After
@@ -197,8 +131,8 @@ pub trait Endpoint {
         purpose
     }
 
-    /// Makes sure that verbs of this endpoint reach `node`, which somebody says is there now: on
-    /// one host its region is mapped. Of the control plane: it may take long, and is never asked
+    /// Makes sure that verbs of this endpoint reach `node`, which another client says is there now:
+    /// on one host its region is mapped. Of the control plane: it may take long, and is never asked
     /// for a node that was reached before. By default every node is reached from the start.
     ///
     /// # Errors
@@ -220,8 +154,8 @@ pub trait Endpoint {
     }
 
     /// Makes sure that verbs of this endpoint reach the exported region of `at`, and gives its
-    /// attributes. Of the control plane. A client that was told of a region asks before it uses it,
-    /// and asks again once it hears that the owner is another: an endpoint that reached the region
+    /// attributes. Of the control plane. A client that learns of a region asks before it uses it,
+    /// and asks again once it learns that the owner is another: an endpoint that reached the region
     /// of an owner that is gone goes on to reach its bytes, which no other endpoint sees, or is
     /// told [`VerbError::PeerDead`].
     ///
@@ -329,8 +263,8 @@ pub trait Endpoint {
 
     /// Whether `who` is dead: no verb of it will ever take effect again, those in flight and those
     /// with an unknown outcome included. `false` if it may still write, or that cannot be told:
-    /// what it could write must not be reused. Observes and never harms, so that it may be asked of
-    /// anybody at any time. An identity that no living endpoint has is dead.
+    /// what it could write must not be reused. Observes and never harms, so that a client may ask
+    /// it of any other at any time. An identity that no living endpoint has is dead.
     fn is_dead(&self, who: Identity) -> impl Future<Output = Result<bool, VerbError>>;
 
     /// Shuts `who` out if the fabric can and its lease rule permits it; `true` once it is as good

@@ -16,8 +16,7 @@
 //!
 //! A fabric that was asked for and is not there is an error. No call chooses another one instead.
 
-use crate::{Endpoint, Peers, Region, RegionAttributes};
-use std::io;
+use crate::{Endpoint, FabricError, Peers, Region};
 
 /// What a round trip to the regions of a fabric costs. Protocols ask for it and do not conclude it
 /// from a fabric's name.
@@ -36,66 +35,6 @@ pub enum Sharing {
     Shared,
     /// No other process.
     Alone,
-}
-
-/// Why the control plane cannot do what it was asked for. Nothing was changed.
-#[derive(Debug, thiserror::Error)]
-pub enum FabricError {
-    /// The name is neither `shm:/NAME` nor a path.
-    #[error("`{0}` names no region: write shm:/NAME (letters, digits, `.`, `_`, `-`), or the path of a file")]
-    BadName(String),
-    /// The address is of a fabric that is not there.
-    #[error("{address}: this version has no `{scheme}` fabric: write shm:/NAME, or the path of a file")]
-    NoFabric {
-        /// The whole address.
-        address: String,
-        /// The part of it that names the fabric.
-        scheme: String,
-    },
-    /// The region was created before.
-    #[error("{0} exists: open it, remove it first, or choose another name")]
-    Exists(String),
-    /// The region was not created, or is removed.
-    #[error("{0} does not exist: create it first (atoll pool create)")]
-    Absent(String),
-    /// The agent has no room for all of it.
-    #[error("no room for {bytes} bytes in {name}: {why}; choose a smaller capacity, or free memory")]
-    NoRoom {
-        /// The region's name.
-        name: String,
-        /// Bytes wanted.
-        bytes: u64,
-        /// What is in the way, and how to change it.
-        why: String,
-    },
-    /// The size is not usable.
-    #[error("{name} has {bytes} bytes: a region has at least {least} and a multiple of 8")]
-    BadSize {
-        /// The region's name.
-        name: String,
-        /// Bytes found or wanted.
-        bytes: u64,
-        /// The least possible.
-        least: u64,
-    },
-    /// The fabric cannot export such a region.
-    #[error("no region with the attributes {wanted:?} can be exported: {why}")]
-    NoExport {
-        /// What was asked for.
-        wanted: RegionAttributes,
-        /// What is in the way.
-        why: &'static str,
-    },
-    /// The system refused.
-    #[error("{name}: cannot {what}: {source}")]
-    System {
-        /// The region's name.
-        name: String,
-        /// What was tried.
-        what: &'static str,
-        /// The system's words.
-        source: io::Error,
-    },
 }
 
 /// The first words of a region, which say what it is.

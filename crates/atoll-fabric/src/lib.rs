@@ -10,12 +10,15 @@
 //! | [`buffer`] | memory lent to the fabric for the time of a verb |
 //! | [`batch`] | verbs posted at once, and their results |
 //! | [`endpoint`] | the contract |
+//! | [`identity`] | which endpoint it is |
+//! | [`error`] | what goes wrong |
 //! | [`fabric`] | the control plane: regions by their address, and what a process reaches |
 //! | [`message`] | small messages between endpoints, beside the verbs |
 //! | [`prefetch`](mod@prefetch) | a hint to the processor |
 //! | [`huge_pages`] | a hint to the kernel |
 //! | [`purpose`] | what verbs are sent for, where a fabric counts |
-//! | [`region`] | a span of memory that endpoints reach, and its attributes |
+//! | [`region`] | a span of memory that endpoints reach |
+//! | [`attributes`] | what is fixed when a region is created |
 //! | [`peers`] | the processes behind a region's endpoints, for an operator |
 //! | [`wait`] | blocking a thread until a future has ended |
 //! | [`clock`] | where an endpoint's time comes from |
@@ -25,13 +28,16 @@
 //! This is the only crate of the workspace with `unsafe` code.
 
 pub mod address;
+pub mod attributes;
 pub mod batch;
 pub mod buffer;
 pub mod clock;
 pub mod conformance;
 pub mod endpoint;
+pub mod error;
 pub mod fabric;
 pub mod huge_pages;
+pub mod identity;
 pub mod message;
 pub mod pass_on;
 pub mod peers;
@@ -42,15 +48,17 @@ pub mod shm;
 pub mod wait;
 
 pub use address::{Address, COMPUTE_NODES_MAX};
+pub use attributes::{Domain, Kind, Lifetime, RegionAttributes};
 pub use batch::{BATCH_VERBS_MAX, Batch, Ticket};
 pub use buffer::Buffer;
 pub use clock::Clock;
-pub use endpoint::{Endpoint, Identity, Intent, Limits, Origin, VerbError};
-pub use fabric::{CostClass, Fabric, FabricError, Hold, Reach, Sharing};
+pub use endpoint::{Endpoint, Intent, Limits, Purpose};
+pub use error::{FabricError, VerbError};
+pub use fabric::{CostClass, Fabric, Hold, Reach, Sharing};
 pub use huge_pages::prefer_huge_pages;
+pub use identity::{Identity, Origin};
 pub use message::{MAILBOX_MESSAGES_MAX, MESSAGE_BYTES_MAX, Mailbox, Message, MessageError, Messenger, Sender};
 pub use peers::{PeerState, Peers};
 pub use prefetch::prefetch;
-pub use purpose::Purpose;
-pub use region::{Domain, Kind, Lifetime, Region, RegionAttributes};
+pub use region::Region;
 pub use wait::{block_on, block_on_with, run_ready};

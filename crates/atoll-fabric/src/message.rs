@@ -2,16 +2,16 @@
 //!
 //! | may happen | never happens |
 //! |---|---|
-//! | a message is lost, at any time and to anybody | a message arrives in parts, or changed |
+//! | a message is lost, at any time and at any mailbox | a message arrives in parts, or changed |
 //! | it arrives twice or more often | it arrives at another mailbox, or from another than its sender |
 //! | it arrives late, after messages that were sent later, and after its sender's death | it is invented |
 //!
-//! A message that arrives was sent after every verb that its sender had seen completed, which are
-//! visible to whoever receives it. Of verbs in flight it says nothing. Whoever needs an answer asks
-//! again after a time, and whoever is asked may be asked twice.
+//! The sender of a message has seen some verbs completed. Their effects are visible to the
+//! receiver. Of verbs in flight the message says nothing. A client that needs an answer sends again
+//! after a time, so that a receiver may get the same request twice.
 //!
-//! A message carries the incarnation of its sender: it may arrive after that was shut out, and no
-//! fence holds it back.
+//! A message carries the incarnation of its sender. It may arrive after the sender was shut out,
+//! and no fence holds it back.
 
 use std::future::Future;
 
@@ -20,8 +20,8 @@ pub const MESSAGE_BYTES_MAX: usize = 4096;
 /// Messages that wait at a mailbox, at most; further ones are lost. A fabric may hold fewer.
 pub const MAILBOX_MESSAGES_MAX: usize = 1024;
 
-/// Where an endpoint receives its messages. It can be stored in a region for others to find; a
-/// wrong one is nobody's, and what is sent there is lost.
+/// Where an endpoint receives its messages. A client can store it in a region for others to find.
+/// What is sent to a wrong one is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Mailbox(pub u64);
 
@@ -41,7 +41,7 @@ pub struct Sender {
     pub epoch: u32,
 }
 
-/// A message that has arrived. Its bytes are somebody else's, not to be trusted.
+/// A message that has arrived. Its bytes are another process's, not to be trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// Who sent it.
@@ -71,11 +71,11 @@ pub enum MessageError {
 
 /// An endpoint that sends and receives messages.
 pub trait Messenger {
-    /// Where this endpoint receives; nobody else does, and nobody will after it. A mailbox that
-    /// cannot be made, because memory is short, is [`Mailbox::NOBODY`].
+    /// Where this endpoint alone receives, now and later. A mailbox that cannot be made, because
+    /// memory is short, is [`Mailbox::NOBODY`].
     fn mailbox(&self) -> Mailbox;
 
-    /// From now on this endpoint sends as this client. Until it is told, as none.
+    /// From now on this endpoint sends as this client; before, as no client.
     fn sign(&self, sender: Sender);
 
     /// Sends `bytes` to `to`, without waiting. That this succeeds says nothing of whether they

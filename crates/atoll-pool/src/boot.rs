@@ -1,7 +1,7 @@
 //! A region that outlives its host's boot: a file on a disk.
 //!
 //! After a crash of the host the file holds some of what was written and not the rest. So a word
-//! says whether the pool was **closed**: everybody had left, and everything was on the disk.
+//! says whether the pool was **closed**: all clients had left, and everything was on the disk.
 //!
 //! ```text
 //! word 17 of the header   the boot id of the host that formatted the pool, or took it over; 0 if unknown    data, written by a process that is alone
@@ -23,15 +23,16 @@
 //! | different | on a disk | no | yes | taken over: the pool's time goes on (see `clock`), then the boot id becomes this one's |
 //! | different | on a disk | no | no | made anew: all but the headers and the nodes that there are, then the boot id |
 //!
-//! A process that takes a file over, or makes it anew, has it open alone meanwhile. The boot id
-//! comes last, so that one that dies before is followed by another that does all of it.
+//! A process that takes a file over, or makes it anew, has it open alone meanwhile. It WRITEs the
+//! boot id last. If it dies before that, the next process does all of it again.
 //!
 //! | the closing word | by | when |
 //! |---|---|---|
 //! | joins + 1, not closed | a client | it has joined, and has not changed anything; the word is on the disk before it does |
-//! | closed | a process whose last client has left | no place of the registry is anybody's, and everything is on the disk; by a compare-and-swap from what the word was before that look, so that nobody has joined since |
+//! | closed | a process whose last client has left | all places of the registry are free, and everything is on the disk; by a compare-and-swap from what the word was before that look, so that no client has joined since |
 //!
-//! Who joins takes a place before it counts: either the look sees the place or the swap fails.
+//! A client takes a place before it counts its join. So either the look sees the place or the swap
+//! fails.
 
 use crate::header::BOOT_UNKNOWN;
 use crate::layout::MEMBER_HEADER_BYTES;
@@ -167,9 +168,8 @@ pub async fn count_join<E: Endpoint>(endpoint: &E, layout: &Layout) -> Result<bo
     }
 }
 
-/// What the closing word is, if nobody is in the pool now and somebody was: then everything is to
-/// be brought to the disk, and [`close`] called. What dead clients left miscounted has been counted
-/// anew before.
+/// The closing word, if the pool has no client now and had one. The caller then brings everything
+/// to the disk and calls [`close`]. It has counted anew before what dead clients left miscounted.
 pub async fn closing<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<Option<u64>, VerbError> {
     let word = read_word(endpoint, pool.layout.closing()).await?;
     let places = registry::places(endpoint, pool).await?;
@@ -177,8 +177,10 @@ pub async fn closing<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<Option<u6
     Ok((empty && word & CLOSED == 0).then_some(word))
 }
 
-/// Says that the pool is closed, if nobody has joined since [`closing`] gave `word`; whether it is.
+/// Notes that the pool is closed, if no client has joined since [`closing`] gave `word`; whether it
+/// is.
 pub async fn close<E: Endpoint>(endpoint: &E, layout: &Layout, word: u64) -> Result<bool, VerbError> {
+    assert!(word & CLOSED == 0, "a pool is closed once");
     words::swap(endpoint, layout.closing(), word, word | CLOSED).await
 }
 

@@ -12,19 +12,22 @@
 //!
 //! | from | to | by | meaning |
 //! |---|---|---|---|
-//! | Free | Open | whoever allocates | a client fills it; the swap itself names the owner, so a crash leaks nothing |
-//! | Open | Queued | owner | full, and in (or on its way into) a queue of the engine |
-//! | Queued | Leaving | whoever found it in the queue | it is being emptied |
-//! | Leaving | Queued | owner | put back into a queue; with nothing in it any more, the generation goes up |
+//! | Free | Open | the client that allocates it | it fills the chunk; the swap itself names the owner, so a crash leaks nothing |
+//! | Open | Queued | owner | it is full, and is in (or on its way into) a queue of the tenant |
+//! | Queued | Leaving | the client that found it in the queue | it empties the chunk |
+//! | Open | Leaving | owner | the same, of a chunk that it got from a dead client |
+//! | Leaving | Queued | owner | it puts the chunk back into a queue; if the chunk is empty, the generation goes up |
 //! | Open | Extent | owner | a part of a large object that its owner is about to publish |
 //! | Extent | Bound | owner | the object is published |
-//! | Extent, Bound | Free | whoever made the object dead | the generation goes up |
+//! | Extent, Bound | Free | the client that made the object dead | the generation goes up |
 //! | Open, Leaving | Free | owner | nothing points to it; the generation goes up |
-//! | Leaving | Open | owner | the same at once; the generation goes up |
-//! | Open, Leaving, Queued | Leaving | a repairer | its owner was shut out; the repairer owns it now |
-//! | Extent | Bound | a repairer | the same, and a published object has it |
-//! | Extent, Bound | Free | a repairer | the same (of an Extent), and no object has it |
-//! | Open, Retired, Discarding, Discarded | | | see [`retirement`](crate::retirement) |
+//! | Leaving | Open | owner | the same, and the owner fills it at once; the generation goes up |
+//! | Open | Open | a repairer | its owner was shut out; the repairer owns it now |
+//! | Open, Leaving, Queued | Leaving | a repairer | the same |
+//! | Extent | Bound | a repairer | its owner was shut out, and a published object has it |
+//! | Extent, Bound | Free | a repairer | no object has it, and the owner of an Extent was shut out |
+//! | Open | Retired | owner | the pool becomes smaller: see [`retirement`](crate::retirement) |
+//! | Retired, Discarding, Discarded | | | the same |
 //!
 //! Every transition is one compare-and-swap of word 0. The generation counts the reuses of a chunk.
 
@@ -75,7 +78,7 @@ pub enum ChunkState {
 pub struct Chunk {
     /// What it is used for.
     pub state: ChunkState,
-    /// Who owns it; of no meaning while it is free.
+    /// Its owner's place; of no meaning while it is free.
     pub owner_slot: u32,
     /// Low 16 bits of the owner's epoch.
     pub owner_epoch: u16,
@@ -98,6 +101,23 @@ impl ChunkState {
         Self::Discarded,
     ];
 
+    /// Whether a transition leads from this state to `next`: a row of the table above.
+    pub const fn may_become(self, next: Self) -> bool {
+        use ChunkState::{Bound, Discarded, Discarding, Extent, Free, Leaving, Open, Queued, Retired};
+        matches!(
+            (self, next),
+            (Free, Open)
+                | (Open, Open | Queued | Leaving | Extent | Free | Retired)
+                | (Queued, Leaving)
+                | (Leaving, Leaving | Queued | Open | Free)
+                | (Extent, Bound | Free)
+                | (Bound, Free)
+                | (Retired, Discarding | Free)
+                | (Discarding, Discarded | Retired)
+                | (Discarded, Free)
+        )
+    }
+
     /// Whether the chunk is a part of a large object.
     pub fn is_extent(self) -> bool {
         matches!(self, Self::Extent | Self::Bound)
@@ -115,8 +135,8 @@ impl Chunk {
         Self { state, owner_slot: owner.slot, owner_epoch: owner.epoch as u16, generation }
     }
 
-    /// The same life of the chunk in a state that it was in before: a word that it did not have
-    /// then, or whoever saw it then and swaps it now would take it for the old one.
+    /// The same life of the chunk in a state that it was in before. The word differs from the one
+    /// that it had then, so that a swap from that one fails.
     pub fn back(self, state: ChunkState) -> Self {
         Self { state, generation: self.generation.wrapping_add(1 << 16), ..self }
     }
@@ -178,6 +198,16 @@ impl Descriptor {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_state_is_entered_and_left() {
+        for state in ChunkState::ALL {
+            let others = ChunkState::ALL.into_iter().filter(|other| *other != state);
+            assert!(others.clone().any(|other| state.may_become(other)), "{state:?} is left");
+            assert!(others.clone().any(|other| other.may_become(state)), "{state:?} is entered");
+        }
+        assert!(!ChunkState::Free.may_become(ChunkState::Queued), "only an owner queues a chunk");
+    }
 
     #[test]
     fn a_chunk_word_says_what_was_put_in() {

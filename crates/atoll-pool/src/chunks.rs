@@ -1,9 +1,13 @@
 //! The heap's chunks: how they are allocated and freed, by atomics alone.
 //!
-//! The count of free chunks follows the transitions unawaited. Whoever dies in between leaves it
-//! wrong; until it is counted anew, searches that distrust it do not go through everything for what
-//! it promises, and now and then one looks a little further although it says that there is nothing.
-//! A last resort goes through everything, and lowers the count if it finds nothing.
+//! The count of free chunks follows the transitions unawaited. A client that dies in between leaves
+//! the count wrong until everything is counted anew. Until then:
+//!
+//! | a search | looks |
+//! |---|---|
+//! | distrusts the count | at some descriptors only, however many free chunks it promises |
+//! | ignores the count, now and then | at some descriptors although it says that no chunk is free |
+//! | is the last resort | at all descriptors, and lowers the count if no chunk is free |
 
 use crate::chunk::DESCRIPTOR_BYTES;
 use crate::words::{self, read_word};
@@ -40,7 +44,7 @@ const MANY_FREE: u64 = 16;
 /// A chunk that a client wants to allocate.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
-    /// Who is to own it.
+    /// Its owner from then on.
     pub owner: Incarnation,
     /// What it is allocated for: a state that has an owner.
     pub state: ChunkState,
@@ -59,6 +63,7 @@ pub async fn allocate<E: Endpoint>(
     layout: &Layout,
     wanted: Wanted,
 ) -> Result<Option<(ChunkId, u32)>, VerbError> {
+    assert!(wanted.state == ChunkState::Open, "a chunk that is allocated has an owner, which fills it");
     loop {
         let absent = layout.absent_chunks();
         let found = search(endpoint, layout, wanted).await?;
@@ -74,8 +79,8 @@ pub async fn allocate<E: Endpoint>(
     }
 }
 
-/// A search begins anywhere. Clients that began where another one had found a chunk would look at
-/// the same descriptors at the same time and want the same chunks, all but one in vain.
+/// A search begins at a random chunk. Clients that began at the same chunk would READ the same
+/// descriptors at the same time, and all but one would lose the swap.
 async fn search<E: Endpoint>(
     endpoint: &E,
     layout: &Layout,
@@ -125,6 +130,7 @@ async fn search<E: Endpoint>(
                     batch.fetch_and_add(layout.free_chunks(), u64::MAX);
                     endpoint.post_unawaited(&mut batch);
                 }
+                debug_assert!(chunk.0 < layout.chunks_max, "a chunk of the heap");
                 return Ok(Some((chunk, generation)));
             }
         }
@@ -134,8 +140,8 @@ async fn search<E: Endpoint>(
             first = (endpoint.random() % u64::from(chunks)) as u32;
         }
     }
-    // All were looked at, and nobody allocated or freed meanwhile: the hint is too high. Unless it
-    // tells of chunks that this process does not know.
+    // All were looked at, and no client allocated or freed meanwhile: the hint is too high, unless
+    // it counts chunks that this process does not know.
     let hint = hint.filter(|_| matches!(count, FreeCount::Distrusted | FreeCount::Ignored));
     if let Some(hint) = hint
         && !Box::pin(nodes::has_more(endpoint, layout)).await?
@@ -145,9 +151,9 @@ async fn search<E: Endpoint>(
     Ok(None)
 }
 
-/// Lowers a count of free chunks that is too high, while somebody has died of whom nobody has
-/// counted anew what was left. While nobody has, a count is wrong by what is under way alone, and
-/// would be wrong for good if that landed on a lowered one; counting anew mends what lands later.
+/// Lowers a count of free chunks that is too high, if a client has died since everything was
+/// counted. If no client has died, the count is off only by additions that are under way. It would
+/// stay wrong if they landed on a lowered one. After a death, counting anew mends what lands later.
 async fn lower_count<E: Endpoint>(endpoint: &E, layout: &Layout, from: u64, to: u64) -> Result<(), VerbError> {
     endpoint.flush().await?;
     let mut batch = Batch::new();
@@ -162,7 +168,10 @@ async fn lower_count<E: Endpoint>(endpoint: &E, layout: &Layout, from: u64, to: 
     endpoint.post(&mut batch).await
 }
 
-/// Changes a chunk's state from what `from` says, if it is still that.
+/// Changes a chunk's state from what `from` says, if it is still that; whether it was.
+///
+/// # Panics
+/// If the table of [`chunk`](crate::chunk) has no such transition.
 pub async fn transition<E: Endpoint>(
     endpoint: &E,
     layout: &Layout,
@@ -170,6 +179,11 @@ pub async fn transition<E: Endpoint>(
     from: u64,
     to: Chunk,
 ) -> Result<bool, VerbError> {
+    let before = Chunk::from_word(from);
+    assert!(
+        before.is_some_and(|before| before.state.may_become(to.state)),
+        "no transition leads from {before:?} to {to:?}"
+    );
     words::swap(endpoint, layout.descriptor(chunk), from, to.word()).await
 }
 

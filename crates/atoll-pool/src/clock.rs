@@ -26,7 +26,7 @@
 //!
 //! | the client | its reckoning |
 //! |---|---|
-//! | can ask the agent's clock | the agent's clock plus the offset: also right after a time when nobody used the pool |
+//! | can ask the agent's clock | the agent's clock plus the offset: also right after a time when no client used the pool |
 //! | the same, but that is behind the word, which clients without one had advanced too fast | the same: it waits for its agent's clock |
 //! | the same, but that is [`OUTLIER_MS`] behind the word | as the next: its agent's clock is refused for good |
 //! | cannot, and has looked at the word before | the word as it was then, plus what passed on the client's monotone clock |

@@ -1,11 +1,10 @@
 //! A client's endpoint, as long as the client is one.
 //!
-//! When the fabric has failed one operation of a client, what that one had posted may still land,
-//! so that the client is lost: others repair what it holds once it is shut out. Its other
-//! operations, which are in the middle of something, must not go on with what they had in common;
-//! and it must not leave as if it had put everything back, although nobody may have heard of the
-//! failure: the future of that operation was dropped. So the gate shuts: whatever is posted
-//! afterwards ends as for a client that was shut out.
+//! The fabric may fail one operation of a client. What the operation posted may still land, so the
+//! client is lost: once it is shut out, repairers reclaim what it holds. Its other operations must
+//! not go on with shared state. The client must not leave as if it had put everything back. The
+//! future of the failed operation may have been dropped, so that no caller saw the failure. So the
+//! gate shuts: every later post ends as for a client that was shut out.
 
 use atoll_fabric::pass_on;
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity, RegionAttributes, VerbError};

@@ -1,11 +1,11 @@
 //! The operations of a client that are under way: how many there may be, and when those of before
 //! have ended.
 //!
-//! Others wait for the operations that were under way when they began to wait ([`Grace`]), and a
-//! client tells them by its rounds. It may begin operations while others are under way, so it
-//! counts them by **eras**: an operation belongs to the era in which it began, and an era ends
-//! ([`InFlight::turn`]) when no operation of the era before is left. A client announces a round
-//! after an era has ended and what that posted has landed. Between:
+//! Other clients wait for the operations that were under way when they began to wait ([`Grace`]). A
+//! client announces by its rounds which operations have ended. It may begin operations while others
+//! are under way, so it counts them by **eras**: an operation belongs to the era in which it began,
+//! and an era ends ([`InFlight::turn`]) when no operation of the era before is left. A client
+//! announces a round after an era has ended and what that posted has landed. Between:
 //!
 //! ```text
 //! era           | 7            | 8                | 9                 | 10
@@ -18,9 +18,9 @@
 //! left: **three announcements later** an operation of before has ended. A client whose operation
 //! is the only one, from the end of the era to the announcement, announces three rounds at once.
 //!
-//! An operation that waits for something that others must do stands aside ([`InFlight::leave`]), if
-//! it remembers nothing, and comes back as if it began. One that has to be counted meanwhile, but
-//! relies on nothing that it has seen, goes over to the era that is now ([`InFlight::renew`]).
+//! An operation that waits for other clients stands aside ([`InFlight::leave`]), if it remembers
+//! nothing, and comes back as if it began. An operation that must be counted meanwhile, but relies
+//! on nothing that it has seen, moves to the present era ([`InFlight::renew`]).
 //!
 //! [`Grace`]: crate::registry::Grace
 
@@ -87,6 +87,7 @@ impl InFlight {
             begun.set(begun.get() + 1);
             self.entered.set(self.entered.get() + 1);
             debug_assert!(entry.era.is_none(), "an operation begins once");
+            debug_assert!(self.count() <= OPERATIONS_MAX, "no more operations than a client may have");
             entry.era = Some(era);
         }
         may
@@ -149,17 +150,17 @@ impl InFlight {
         Moment { era: self.era.get() }
     }
 
-    /// Whether all operations have ended that were under way then, but for the one that asks.
+    /// Whether all operations have ended that were under way then, but for the caller's.
     pub fn have_ended(&self, since: Moment) -> bool {
         self.count() <= 1 || self.era.get() >= since.era + 2
     }
 
-    /// Keeps all other operations out, if the one that asks is the only one.
+    /// Keeps all other operations out, if the caller's is the only one.
     pub fn close(&self) -> Option<Closed<'_>> {
         (self.count() <= 1 && !self.is_closed.replace(true)).then(|| Closed { of: self })
     }
 
-    /// Keeps all other operations out, once the one that asks is the only one.
+    /// Keeps all other operations out, once the caller's is the only one.
     pub async fn closed(&self) -> Closed<'_> {
         poll_fn(|context| match self.close() {
             Some(closed) => Poll::Ready(closed),

@@ -49,6 +49,7 @@ impl KnownNodes {
 
     /// Adds the next node. Of several threads that learn of it at once all add the same.
     pub(crate) fn add(&self, node: u8, chunks: u32) {
+        assert!(node > 0 && node <= self.count(), "nodes become known in the order of their numbers");
         let end = self.end(node - 1) + chunks;
         self.ends[usize::from(node)].store(end, Ordering::Relaxed);
         // Who sees the sums sees what they are of.
@@ -61,8 +62,8 @@ impl KnownNodes {
         (node < self.count()).then(|| start..self.end(node))
     }
 
-    /// The node of a chunk, and which one of that node's it is. For one that is not known: beyond
-    /// the end of the last node.
+    /// The node of a chunk, and which one of that node's it is. For a chunk that is not known:
+    /// beyond the end of the last node.
     pub(crate) fn find(&self, chunk: ChunkId) -> (u8, u32) {
         let last = self.count() - 1;
         let node = (0..last).find(|node| chunk.0 < self.end(*node)).unwrap_or(last);

@@ -22,7 +22,7 @@
 //! | `words` | verbs on one word |
 //! | [`fields`] | words that have several fields |
 //! | [`boot`] | a region that outlives its host's boot |
-//! | [`registry`] | who is a client: incarnations, what they protect, how the dead are shut out |
+//! | [`registry`] | clients: incarnations, what they protect, how dead ones are shut out |
 //! | [`in_flight`] | the operations of a client that are under way |
 //! | [`loan`] | what one operation of a client has at a time |
 //! | [`client`] | a client: what it is and does, whatever it uses the pool for |

@@ -25,10 +25,10 @@
 //! it looks after other clients, when it finds no free chunk, and whenever it meets a chunk that it
 //! does not know.
 //!
-//! A client that dies while it adds a node leaves a claimed word, and perhaps a region that nobody
-//! sees. If it dies between the last swap and counting the chunks as free, the count is wrong until
-//! everything is counted anew, as after every death. Who counts anew meanwhile would count them
-//! twice; so a client that is at rest says before that swap that it is not
+//! A client that dies while it adds a node leaves a claimed word, and perhaps a region that no
+//! client uses. If it dies between the last swap and counting the chunks as free, the count is
+//! wrong until everything is counted anew, as after every death. A client that counts anew
+//! meanwhile would count them twice. So a client at rest ends its rest before that swap
 //! ([`Client::publish_node`](crate::Client::publish_node)).
 
 use crate::error::FORMAT_VERSION;
@@ -109,7 +109,7 @@ pub(crate) fn member_number(words: &[u64]) -> Option<u64> {
     (words[0] << 8 == MAGIC << 8).then_some(words[2])
 }
 
-/// Whether a region that begins with this word is a further node's, or nobody's yet.
+/// Whether a region that begins with this word is a further node's, or not yet in use.
 pub fn is_member_or_empty(first_word: u64) -> bool {
     first_word == 0 || first_word << 8 == MAGIC << 8
 }
@@ -204,7 +204,7 @@ pub(crate) async fn has_more<E: Endpoint>(endpoint: &E, layout: &Layout) -> Resu
     Ok(layout.may_grow() && read_word(endpoint, layout.node(layout.nodes_known())).await? >> 62 == 2)
 }
 
-/// Checks that a region is the one that the table means.
+/// Checks that a region is the node's by the table.
 async fn check<E: Endpoint>(endpoint: &E, pool: &Pool, node: u8, chunks: u32, identity: u32) -> Result<(), PoolError> {
     let found = match endpoint.read(Address::new(node, 0, 0), Buffer::sized(8 * WORDS)).await {
         Err(VerbError::Unreachable { .. }) => {
@@ -234,12 +234,12 @@ pub struct Claim {
     owner: Incarnation,
 }
 
-/// Claims the next node for `me`, with at most so many bytes. Whoever died at it has been shut out
-/// before.
+/// Claims the next node for `me`, with at most so many bytes. A client that died while it added the
+/// node has been shut out before.
 ///
 /// # Errors
-/// [`PoolError::Growth`] if the pool was not made for so much more, has all its nodes, or somebody
-/// else is adding one.
+/// [`PoolError::Growth`] if the pool was not made for so much more, has all its nodes, or another
+/// client is adding one.
 pub async fn claim<E: Endpoint>(endpoint: &E, pool: &Pool, me: Incarnation, bytes: u64) -> Result<Claim, PoolError> {
     let refused = |why: String| PoolError::Growth { wanted_bytes: bytes, why };
     if !provision::provide_all(endpoint, &pool.layout).await? {
@@ -291,7 +291,7 @@ impl Claim {
         NodeState::claimed(self.owner).word()
     }
 
-    /// Writes the header of the region, all zero or left by one that was shut out, which the
+    /// Writes the header of the region, all zero or left by a client that was shut out, which the
     /// endpoint reaches; gives its identity. Where regions outlive the host's boot, the region is
     /// brought to the disk before the node is published.
     pub async fn prepare<E: Endpoint>(&self, endpoint: &E, pool: &Pool) -> Result<u32, PoolError> {
@@ -303,9 +303,10 @@ impl Claim {
 
     /// Makes the node's chunks the pool's.
     pub async fn publish<E: Endpoint>(&self, endpoint: &E, pool: &Pool, identity: u32) -> Result<(), PoolError> {
+        assert!(self.chunks > 0 && self.node > 0, "a further node has chunks");
         let ready = NodeState::Ready { identity, chunks: self.chunks };
         if !words::swap(endpoint, pool.layout.node(self.node), self.word(), ready.word()).await? {
-            // Somebody has taken the claim from a client that was shut out.
+            // Another client has taken the claim over: this one was shut out.
             return Err(PoolError::Verb(VerbError::Fenced));
         }
         let mut batch = Batch::new();
@@ -321,7 +322,7 @@ impl Claim {
     }
 }
 
-/// Frees claims; for a pool that nobody uses and that is made anew.
+/// Frees claims, for a pool without clients that is made anew.
 pub(crate) async fn forget_claims<E: Endpoint>(endpoint: &E, pool: &Pool) -> Result<(), VerbError> {
     for node in pool.layout.nodes_known()..pool.settings.nodes_max as u8 {
         let word = read_word(endpoint, pool.layout.node(node)).await?;

@@ -198,6 +198,12 @@ async fn raise<E: Endpoint>(
     layout: &Layout,
     more: impl Fn(Provided) -> Provided,
 ) -> Result<(), VerbError> {
+    let more = |found: Provided| {
+        let raised = more(found);
+        assert!(raised.chunks >= found.chunks && raised.tables >= found.tables, "what is there stays: {raised:?}");
+        assert!(raised.chunks <= layout.first_chunks(), "chunks of the pool: {raised:?}");
+        raised
+    };
     let raised = |found| Some(more(Provided::from_word(found, layout)).word()).filter(|raised| *raised != found);
     let word = words::change(endpoint, layout.provided_word(), raised).await?;
     note(endpoint, layout, Provided::from_word(word, layout));

@@ -1,7 +1,7 @@
 //! What a client that died held comes back.
 //!
-//! Every client now and then looks at the other clients' leases. A client that stands still is
-//! asked after: if it is dead, or the fabric has shut it out, its place becomes Fenced (see
+//! Every client now and then looks at the other clients' leases. It asks whether a client that
+//! stands still is dead. If it is, or the fabric has shut it out, its place becomes Fenced (see
 //! [`registry`]). The client that did so reclaims what the dead one held. If that repairer dies,
 //! too, another client repairs after [`help_ns`](registry::Times). Until a place is Fenced, nothing
 //! that its client could still write is touched.
@@ -11,7 +11,7 @@
 //!
 //! | step | by |
 //! |---|---|
-//! | READ the places, then all descriptors, then the places again: who is alive | `reclaim` |
+//! | READ the places, then all descriptors, then the places again: which clients live | `reclaim` |
 //! | chunks that a dead client was giving back to the host become Retired | `reclaim` |
 //! | chunks and all else that dead clients owned get a new owner, or become free | [`Estate::settle`] |
 //! | places become Free whose clients own nothing any more | `reclaim` |
@@ -39,7 +39,7 @@ pub struct Seen {
     pub places: Vec<Place>,
     /// The descriptors of all chunks.
     pub descriptors: Vec<Descriptor>,
-    /// Who was alive after the descriptors had been READ.
+    /// The clients that were alive after the descriptors had been READ.
     pub roll: Roll,
 }
 
@@ -126,8 +126,8 @@ pub trait Estate {
     }
 }
 
-/// Settles in after a join. A client that took the place of one that was shut out reclaims what
-/// that one held; one that finds everybody else gone or at rest counts anew, if a client has died.
+/// Settles in after a join. A client that took a shut-out client's place reclaims what that client
+/// held. A client that finds all others gone or at rest counts anew, if a client has died.
 pub async fn settle_in<S: Estate>(estate: &S) -> Result<(), S::Error> {
     let client = estate.client();
     let places = registry::places(&client.endpoint, &client.pool).await?;
@@ -226,7 +226,7 @@ async fn fence<S: Estate>(estate: &S, everybody: bool, fenced: &mut u64) -> Resu
     let client = estate.client();
     client.count_upkeep(|upkeep| upkeep.clients_fenced += *fenced);
     if is_left_behind {
-        // Long enough that one which stands still from now on is seen to.
+        // Long enough that a client which stands still from now on is found.
         let until_ns = client.endpoint.now_ns().saturating_add(THOROUGH * times.suspect_ns.max(times.look_ns));
         client.neighbours.borrow_mut().be_thorough(until_ns);
     }

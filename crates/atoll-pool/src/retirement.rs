@@ -123,8 +123,7 @@ pub struct Retirement {
 }
 
 impl Retirement {
-    /// One that does not wait for operations that are under way, to show in a simulation what that
-    /// does.
+    /// Does not wait for operations under way, to show in a simulation what that breaks.
     pub fn hasty() -> Self {
         Self { is_hasty: true, ..Self::default() }
     }
@@ -166,6 +165,7 @@ impl Retirement {
         if !self.resting.is_empty() {
             self.grace = Some(Grace::begin(client).await?);
         }
+        assert!(self.grace.is_some() || self.resting.is_empty(), "chunks that rest have a grace that ends");
         Ok(())
     }
 
@@ -202,7 +202,7 @@ impl Retirement {
         let numbered = |(index, each): (usize, &Descriptor)| Some((ChunkId(first.0 + index as u32), each.chunk?));
         for (chunk, found) in some.iter().enumerate().filter_map(numbered) {
             match found.state {
-                // One that is there already fails at its swap.
+                // A chunk that is listed twice fails at its second swap.
                 ChunkState::Retired => self.resting.push((chunk, found)),
                 // What this client was doing when its future was dropped.
                 ChunkState::Discarding if found == Chunk::owned(ChunkState::Discarding, me, found.generation) => {
@@ -247,6 +247,7 @@ impl Retirement {
         me: Incarnation,
         (chunk, retired): (ChunkId, Chunk),
     ) -> Result<(), VerbError> {
+        assert!(retired.state == ChunkState::Retired, "memory of a chunk in use is not given back: {retired:?}");
         let discarding = Chunk::owned(ChunkState::Discarding, me, retired.generation);
         if !transition(endpoint, layout, chunk, retired.word(), discarding).await? {
             // It is in use again, or another client discards it.

@@ -41,7 +41,7 @@ pub struct PoolSettings {
     pub engine: u64,
     /// What that engine's clients agree on.
     pub engine_settings: [u64; 8],
-    /// Seed of the key hash, so that nobody outside can choose keys that collide.
+    /// Seed of the key hash, so that no client outside can choose keys that collide.
     pub hash_seed: u64,
 }
 

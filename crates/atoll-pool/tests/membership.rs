@@ -26,6 +26,13 @@ fn formatted(seed: u64, fencing: Fencing, clients_max: u32) -> (Sim, Pool) {
     (sim, pool)
 }
 
+/// Plays one client in a pool for so many.
+fn played(clients_max: u32, play: impl AsyncFnOnce(SimEndpoint, Pool) + 'static) {
+    let (sim, pool) = formatted(1, Fencing::Observed, clients_max);
+    let endpoint = sim.endpoint("client");
+    sim.block_on(async move { play(endpoint, pool).await }).unwrap();
+}
+
 /// Makes the places of the dead Fenced and frees them, as a repair does that finds nothing of
 /// theirs; gives what is left.
 async fn repaired(endpoint: &SimEndpoint, pool: &Pool) -> Vec<Place> {
@@ -148,9 +155,7 @@ fn a_registry_that_is_nearly_full_has_a_place_for_all_that_live() {
 
 #[test]
 fn a_client_that_was_shut_out_is_told_so_and_its_epoch_never_comes_again() {
-    let (sim, pool) = formatted(1, Fencing::Observed, 2);
-    let endpoint = sim.endpoint("client");
-    sim.block_on(async move {
+    played(2, async |endpoint, pool| {
         let member = Member::join(&endpoint, &pool).await.unwrap();
         member.check(&endpoint).await.unwrap();
         let [place] = registry::places(&endpoint, &pool).await.unwrap()[..] else { panic!("one place was taken") };
@@ -167,8 +172,7 @@ fn a_client_that_was_shut_out_is_told_so_and_its_epoch_never_comes_again() {
         again.leave(&endpoint).await.unwrap();
         let places = registry::places(&endpoint, &pool).await.unwrap();
         assert_eq!((places[0].state, places[0].identity), (PlaceState::Free, Identity::NOBODY));
-    })
-    .unwrap();
+    });
 }
 
 /// Else an observer that saw an earlier client's lease, and later the same of its successor, would
@@ -176,9 +180,7 @@ fn a_client_that_was_shut_out_is_told_so_and_its_epoch_never_comes_again() {
 /// would be overlooked by those who wait.
 #[test]
 fn a_lease_of_a_place_never_has_a_value_again_and_a_new_client_is_not_at_rest() {
-    let (sim, pool) = formatted(1, Fencing::Observed, 1);
-    let endpoint = sim.endpoint("client");
-    sim.block_on(async move {
+    played(1, async |endpoint, pool| {
         let mut leases = Vec::new();
         for rounds in [3, 0, 1, 2] {
             let member = Member::join(&endpoint, &pool).await.unwrap();
@@ -197,15 +199,12 @@ fn a_lease_of_a_place_never_has_a_value_again_and_a_new_client_is_not_at_rest() 
             member.leave(&endpoint).await.unwrap();
         }
         assert!(leases.is_sorted_by(|before, after| before < after), "{leases:?}");
-    })
-    .unwrap();
+    });
 }
 
 #[test]
 fn a_pool_that_is_open_elsewhere_is_not_touched_by_an_opener_with_another_boot_id() {
-    let (sim, pool) = formatted(1, Fencing::Observed, 2);
-    let endpoint = sim.endpoint("client");
-    sim.block_on(async move {
+    played(2, async |endpoint, pool| {
         let member = Member::join(&endpoint, &pool).await.unwrap();
         boot::count_join(&endpoint, &pool.layout).await.unwrap();
         let clock = read_word(&endpoint, pool.layout.clock()).await.unwrap();
@@ -227,8 +226,7 @@ fn a_pool_that_is_open_elsewhere_is_not_touched_by_an_opener_with_another_boot_i
         assert_eq!(member.check(&endpoint).await, Err(VerbError::Fenced));
         let verdict = boot::look(&endpoint, &pool.layout, Some(mine), false, false).await.unwrap();
         assert_eq!(verdict, Verdict::GoesOn);
-    })
-    .unwrap();
+    });
 }
 
 /// Atomics of two agents do not exclude each other.

@@ -22,7 +22,7 @@ pub(super) struct Log {
     accesses: Vec<(u64, u64)>,
     /// The last log that was sent.
     sequence: u64,
-    /// When it was, if nobody has said that it was noted.
+    /// When it was, until the server has acknowledged it.
     sent_ns: Option<u64>,
 }
 
@@ -58,7 +58,7 @@ impl<E: Endpoint + Messenger> Session<E> {
         while let Some(sent_ns) = self.log.sent_ns {
             let waited_ns = self.client.endpoint.now_ns().wrapping_sub(sent_ns);
             match LOG_PATIENCE_NS.checked_sub(waited_ns).filter(|left_ns| *left_ns > 0) {
-                // An answer that comes now is one that came twice: no change is under way.
+                // No change is under way, so that an answer now is a duplicate.
                 Some(left_ns) => drop(self.hear(left_ns).await),
                 // It is lost, or the server is: accesses are hints.
                 None => (self.log.sent_ns, self.server) = (None, None),

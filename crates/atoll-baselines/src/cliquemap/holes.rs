@@ -9,11 +9,13 @@ atoll_cache::holes! {
         /// A lookup believes whatever lies where the entry says, if its key looks right (closed by
         /// checksum and version of the record).
         Validation => [NO_ORDER],
-        /// A change that comes twice is done twice (closed by its number, which the server remembers).
+        /// A change that comes twice is done twice (closed by its number, which the server
+        /// remembers).
         Repeats => [NO_ORDER],
         /// A change is done whatever is there (closed by the version that it names).
         LostUpdate => [NO_ORDER],
-        /// Whoever finds an object expired leaves it where it is (closed by having it removed first).
+        /// A client that finds an object expired leaves it where it is (closed by having it removed
+        /// first).
         UntakenExpiry => [NO_ORDER],
     }
 }

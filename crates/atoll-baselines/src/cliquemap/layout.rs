@@ -9,7 +9,8 @@
 //! +---------+--------+---------+------+----------------------+ +--------------------------------+
 //! ```
 //!
-//! All of it is owned by the server, which alone WRITEs it; clients READ. Entries: [`entry`](super::entry).
+//! All of it is owned by the server, which alone WRITEs it; clients READ. Entries:
+//! [`entry`](super::entry).
 
 use super::entry::{BUCKET_BYTES, ENTRY_BYTES, Span};
 use super::settings::CliqueMapSettings;
@@ -86,7 +87,7 @@ impl CliqueMapLayout {
         self.heap.add(span.offset)
     }
 
-    /// What is at an address, for whoever follows a trace.
+    /// What is at an address, for a trace.
     pub fn describe(&self, at: Address) -> Option<String> {
         let index_bytes = u64::from(self.buckets) * BUCKET_BYTES;
         let offset = at.offset().checked_sub(self.engine.offset()).filter(|_| at.is_home())?;

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | a whole record of the entry's version, this key | hit, as of the moment when the version's word was READ |
 //! | the same, another key | an equal hash, or an entry that changed hands: the next one |
-//! | torn, or of another version | the span was used anew meanwhile: begin anew |
+//! | torn, or of another version | the span was reused meanwhile: begin again |
 //!
 //! Versions never come again, so that a record which passes is the entry's own. A key that is
 //! present throughout stays in one entry, so that a bucket READ word by word in any order cannot

@@ -33,7 +33,7 @@
 //! with an empty index; changes that were under way end with an unknown outcome, and GETs miss.
 //! Before an operator starts the next one, the one before must have ended.
 //!
-//! **Accesses** are hints: a log that is lost is lost, one that comes twice counts once. A client
+//! **Accesses** are hints. A log may be lost, and a log that arrives twice counts once. A client
 //! has one log on its way at a time and waits for the server before it sends the next, at most
 //! [`LOG_PATIENCE_NS`]: a server that does not keep up slows its clients down, which is what the
 //! paper's figures show.
@@ -54,7 +54,7 @@
 //! | `server` | the memory node's processor |
 //! | `lookup` | the way of a GET |
 //! | `request` | a change on its way, until there is an answer |
-//! | `accesses` | what a client tells of its GETs |
+//! | `accesses` | what a client sends of its GETs |
 //! | `update` | changes decided at the client |
 //! | `walk` | SCAN, and the walk over a quiet pool |
 //! | `holes` | what could be wrong with it, for tests |
@@ -81,7 +81,7 @@ pub use server::{Server, ServerStats};
 pub use settings::{CliqueMapOptions, CliqueMapSettings, ENGINE_CLIQUEMAP, Policy};
 
 use accesses::Log;
-use atoll_cache::pooled::EnginePool;
+use atoll_cache::pooled::{EnginePool, Pooled};
 use atoll_cache::record::Hasher;
 use atoll_cache::stats::Counters;
 use atoll_cache::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
@@ -209,32 +209,12 @@ impl<E: Endpoint + Messenger> CliqueMap<E> {
         Self { shared: shared.clone(), client, stats, session: Lender::new(Box::new(session)) }
     }
 
-    /// Joins the pool as a new client; needs no server.
-    pub async fn join(shared: &Arc<CliqueMapPool>, endpoint: E) -> Result<Self, PoolError> {
-        Ok(Self::new(shared, Client::join(&shared.pool, endpoint).await?))
-    }
-
-    /// One that only looks at the pool, without a place in it.
-    pub fn auditor(shared: &Arc<CliqueMapPool>, endpoint: E) -> Self {
-        Self::new(shared, Client::auditor(&shared.pool, endpoint))
-    }
-
     /// Opens a hole, to show in a simulation what it does.
     #[cfg(feature = "holes")]
     pub fn open_hole(&mut self, hole: Hole) {
         if let Some(mut session) = self.session.lend() {
             session.holes = OpenHoles::only(hole);
         }
-    }
-
-    /// The pool, as this process has it open.
-    pub fn pool(&self) -> &Arc<CliqueMapPool> {
-        &self.shared
-    }
-
-    /// Gives up the client's place. Accesses that it has not told of are lost.
-    pub async fn leave(&self) -> Result<(), CacheError> {
-        Ok(self.client.leave().await?)
     }
 }
 
@@ -268,8 +248,8 @@ impl<E: Endpoint + Messenger> Session<E> {
         self.client.pool_ms(self.client.endpoint.now_ns()).await
     }
 
-    /// Whether something with this expiry has expired. If so, nobody who looks at the pool's clock
-    /// from now on finds it live.
+    /// Whether something with this expiry has expired. If so, no client that looks at the pool's
+    /// clock from now on finds it live.
     async fn is_over(&mut self, expiry_ms: Option<u64>) -> Result<bool, VerbError> {
         let Some(expiry_ms) = expiry_ms else { return Ok(false) };
         Ok(expiry_ms <= self.pool_ms().await?)
@@ -277,8 +257,8 @@ impl<E: Endpoint + Messenger> Session<E> {
 }
 
 impl<E: Endpoint + Messenger> Drop for CliqueMap<E> {
-    /// Leaves the pool if the fabric needs no waiting; over one that does, call
-    /// [`CliqueMap::leave`] before.
+    /// Leaves the pool if the fabric needs no waiting; over a fabric that does, call
+    /// [`Pooled::leave`] before.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             let mut context = std::task::Context::from_waker(std::task::Waker::noop());
@@ -334,7 +314,7 @@ impl<E: Endpoint + Messenger> Engine for CliqueMap<E> {
         Ok(self.client.pool_ms(self.client.endpoint.now_ns()).await?)
     }
 
-    /// Moves the lease, and tells of accesses that are 2 ms old.
+    /// Moves the lease, and sends accesses that are 2 ms old.
     async fn tend(&self) -> Result<(), CacheError> {
         self.session.lent().await.tend_now().await
     }

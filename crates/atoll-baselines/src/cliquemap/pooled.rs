@@ -12,24 +12,26 @@ use std::sync::Arc;
 impl<E: Endpoint + Messenger> Pooled<E> for CliqueMap<E> {
     type Shared = CliqueMapPool;
 
+    /// Needs no server.
     async fn join(shared: &Arc<CliqueMapPool>, endpoint: E) -> Result<Self, PoolError> {
-        Self::join(shared, endpoint).await
+        Ok(Self::new(shared, Client::join(&shared.pool, endpoint).await?))
     }
 
     fn auditor(shared: &Arc<CliqueMapPool>, endpoint: E) -> Result<Self, PoolError> {
-        Ok(Self::auditor(shared, endpoint))
+        Ok(Self::new(shared, Client::auditor(&shared.pool, endpoint)))
     }
 
     fn shared(&self) -> &Arc<CliqueMapPool> {
-        self.pool()
+        &self.shared
     }
 
     fn client(&self) -> &Client<E> {
         &self.client
     }
 
+    /// Accesses that it has not sent are lost.
     async fn leave(&self) -> Result<(), CacheError> {
-        Self::leave(self).await
+        Ok(self.client.leave().await?)
     }
 
     /// Frees the places of clients that died. They held nothing else.

@@ -9,9 +9,9 @@
 //! then     the key, then the value, without a gap, and zeros up to a word
 //! ```
 //!
-//! The server writes a record before any entry tells of it, and never changes it; a new value or a
-//! new expiry is a new record. A client that READ a span which the server used anew meanwhile finds
-//! a checksum or a version that does not fit: a record shows itself that it is the entry's.
+//! The server writes a record before any entry names it, and never changes it. A new value or a new
+//! expiry is a new record. A client may READ a span that the server reuses meanwhile. It finds then
+//! that the checksum or the version does not fit: a record proves by itself that it is the entry's.
 //!
 //! Everything here is decoded from remote bytes: [`Record::decode`] is the only way in.
 

@@ -84,7 +84,7 @@ impl<E: Endpoint + Messenger> Session<E> {
             }
             self.client.endpoint.pause(LOOK_NS).await;
         }
-        // Nothing has been asked of anybody.
+        // Nothing has been sent.
         Err(VerbError::PeerDead)
     }
 

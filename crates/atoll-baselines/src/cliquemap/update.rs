@@ -3,7 +3,7 @@
 //! | the change | the client | round trips |
 //! |---|---|---|
 //! | [is blind](atoll_cache::Change::is_blind) | asks for it, whatever is there, and tells the change what was there | 1 |
-//! | depends on what is there | looks at that, lets the change decide, asks for it if that version is still there; if not, anew | 3 |
+//! | depends on what is there | READs it, lets the change decide, and requests the change of that version; if the version is gone, again | 3 |
 
 use super::Session;
 use super::lookup::Found;

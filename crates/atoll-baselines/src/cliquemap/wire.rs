@@ -1,4 +1,4 @@
-//! What clients and server say to each other.
+//! The messages between clients and server.
 //!
 //! ```text
 //! every message   word 0  kind 8 | operation or outcome 8 | condition 8 | 0 8 | client's place 32
@@ -16,8 +16,8 @@
 //! accesses        word 3.. for each: its age in microseconds when the message was sent, and the hash of the key
 //! ```
 //!
-//! Words are little-endian. What comes from a mailbox is anybody's: a message that is not wholly
-//! one of these is dropped, and lengths are checked before they are used.
+//! Words are little-endian. Any process may send to a mailbox. A message that is not wholly one of
+//! these is dropped, and lengths are checked before they are used.
 
 use super::record::{expiry_of, expiry_word};
 use atoll_fabric::MESSAGE_BYTES_MAX;
@@ -40,7 +40,7 @@ const ACCESSES: u8 = 2;
 const ANSWER: u8 = 3;
 const NOTED: u8 = 4;
 
-/// What every message tells.
+/// What every message says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Whose it is, or to whom it is an answer.
@@ -63,6 +63,10 @@ pub enum Operation {
     Remove = 3,
     /// Every object goes.
     Flush = 4,
+}
+
+impl Operation {
+    const ALL: [Self; 4] = [Self::Put, Self::Expire, Self::Remove, Self::Flush];
 }
 
 /// What must be there for that.
@@ -118,6 +122,10 @@ pub enum Outcome {
     Stale = 4,
 }
 
+impl Outcome {
+    const ALL: [Self; 4] = [Self::Done, Self::Conflict, Self::NoRoom, Self::Stale];
+}
+
 /// What was there before a change, or is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Present {
@@ -145,7 +153,7 @@ pub struct Answer {
 pub enum Told<'a> {
     /// A client wants a change. A message has a part of key and value, from a byte on.
     Change(Change, usize, &'a [u8]),
-    /// A client tells of accesses.
+    /// A client sends accesses.
     Accesses(Accesses<'a>),
     /// The server answers a change.
     Answer(Answer),
@@ -194,13 +202,7 @@ pub fn decode(bytes: &[u8]) -> Option<(Head, Told<'_>)> {
 
 fn decode_change(bytes: &[u8], operation: u8, condition: u8) -> Option<Told<'_>> {
     let body = bytes.get(CHANGE_BYTES..)?;
-    let operation = match operation {
-        1 => Operation::Put,
-        2 => Operation::Expire,
-        3 => Operation::Remove,
-        4 => Operation::Flush,
-        _ => return None,
-    };
+    let operation = Operation::ALL.into_iter().find(|known| *known as u8 == operation)?;
     let condition = match (condition, word(bytes, 3)) {
         (0, 0) => Condition::Any,
         (1, 0) => Condition::Absent,
@@ -210,7 +212,7 @@ fn decode_change(bytes: &[u8], operation: u8, condition: u8) -> Option<Told<'_>>
     let (lengths, first) = (word(bytes, 5), word(bytes, 6));
     let (key_bytes, value_bytes) = (lengths as u32, (lengths >> 32) as u32);
     let change = Change { operation, condition, expiry_ms: expiry_of(word(bytes, 4)), key_bytes, value_bytes };
-    // Parts are cut in one way only, so that one that comes again is the same.
+    // Parts are cut in one way only, so that a part that comes again is the same.
     let first = usize::try_from(first).ok()?;
     let is_a_part = first.is_multiple_of(PART_BYTES)
         && (first < change.body_bytes() || first == 0)
@@ -222,13 +224,7 @@ fn decode_answer(bytes: &[u8], outcome: u8) -> Option<Answer> {
     if bytes.len() != CHANGE_BYTES {
         return None;
     }
-    let outcome = match outcome {
-        1 => Outcome::Done,
-        2 => Outcome::Conflict,
-        3 => Outcome::NoRoom,
-        4 => Outcome::Stale,
-        _ => return None,
-    };
+    let outcome = Outcome::ALL.into_iter().find(|known| *known as u8 == outcome)?;
     let before = Present { token: word(bytes, 4), expiry_ms: expiry_of(word(bytes, 5)), value_bytes: word(bytes, 6) };
     Some(Answer { outcome, token: word(bytes, 3), before: (before.token != 0).then_some(before) })
 }

@@ -23,9 +23,9 @@
 //! its nodes. A node is in its list if it has the list's turn; so a list is begun anew by one
 //! WRITE.
 //!
-//! Invariants while nobody holds the lock: from the tail along `prev` every node of the list is met
-//! once, and from the head along `next` in the other order. Nobody relies on them: whoever finds
-//! them broken begins the list anew.
+//! Invariants while the lock is free: from the tail along `prev` every node of the list is met
+//! once, and from the head along `next` in the other order. No client relies on them: a client that
+//! finds them broken begins the list anew.
 
 use atoll_cache::table::layout::BUCKET_SLOTS;
 use atoll_fabric::Address;

@@ -2,15 +2,15 @@
 //!
 //! | the lock is | then |
 //! |---|---|
-//! | nobody's | CAS to this client |
-//! | another client's | try again after 5 us (Ditto, section 5.1), for 20 ms; then go on without it, and remember whose it was: while it is still that one's, one look is enough |
-//! | that of a client that is not alive | CAS to this client, and begin the list anew |
+//! | free | CAS to this client |
+//! | another client's | try again after 5 us (Ditto, section 5.1), for 20 ms; then go on without it, and remember the holder: while the same client holds it, one look is enough |
+//! | a dead client's | CAS to this client, and begin the list anew |
 //! | this client's own | its last unlocking has not landed, which it waits for; or an operation was dropped in the middle: begin the list anew |
 //!
-//! A client that is not alive by a look at the registry later than the look at the lock never
-//! writes again (see `atoll_pool::registry`), so that nobody WRITEs a list beside its holder.
-//! Unlocking is a compare-and-swap behind the WRITEs of the change, in one batch, which keeps them
-//! in order; so whoever has the lock next READs what was written.
+//! A client that is not alive, by a look at the registry later than the look at the lock, never
+//! writes again (see `atoll_pool::registry`). So only the holder WRITEs a list. Unlocking is a
+//! compare-and-swap behind the WRITEs of the change, in one batch, which keeps them in order. So
+//! the next holder READs what was written.
 
 use super::area::{self, Area, LIST_READ_WORDS, NODE_DATA_WORDS, list_word};
 use super::list::{Locked, Node};
@@ -28,7 +28,8 @@ const BACKOFF_NS: u64 = 5_000;
 const WAIT_NS_MAX: u64 = 20_000_000;
 /// Tries in that time, at most.
 const TRIES_MAX: u32 = (WAIT_NS_MAX / BACKOFF_NS) as u32;
-/// Tries in a row that find the same client's lock between two questions whether that one is alive.
+/// Tries in a row that find the same client's lock between two questions whether that client is
+/// alive.
 const QUESTION_EVERY: u32 = 64;
 /// Looks at locks of suspects between two questions.
 const LOOKS_PER_QUESTION: u32 = 16;
@@ -98,7 +99,7 @@ impl Lists {
     }
 
     /// Takes a list's lock and READs the list and the nodes of these slots, which are of it; `None`
-    /// if somebody else keeps it.
+    /// if another client keeps it.
     pub(super) async fn lock<E: Endpoint>(
         &mut self,
         core: &Core<E>,
@@ -127,8 +128,8 @@ impl Lists {
     ) -> Result<Option<Locked>, CacheError> {
         let mine = name(core);
         let at = self.area.at(self.area.list_word(list, 0));
-        // What the lock is to be taken from: from somebody who does not hold it any more, unless it
-        // is nobody's.
+        // What the lock is swapped from: 0 if it is free, else a client that does not hold it any
+        // more.
         let (mut expected, mut tried, mut own) = (0, 0, 0);
         let (mut before, mut same, mut begun_ns) = (0, 0, u64::MAX);
         let mut batch = loop {
@@ -146,7 +147,8 @@ impl Lists {
             if found == mine {
                 core.client.endpoint.flush().await?;
                 own += 1;
-                // It has landed, so that only one that was dropped can have left it.
+                // The unlocking has landed, so that only a dropped operation can have left the
+                // lock.
                 expected = if own > 1 { mine } else { 0 };
                 continue;
             }
@@ -252,7 +254,7 @@ impl Lists {
     /// slot.
     pub(super) async fn take_out<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
         let Some(mut locked) = self.lock(core, self.area.list_of(slot), &[slot]).await? else { return Ok(()) };
-        // Whoever puts an object into the slot links the node afterwards, which takes the lock.
+        // A client that puts an object into the slot links the node afterwards, under the lock.
         if locked.has(slot) && !self.slot_word(core, slot).await?.is_live() && locked.unlink(&self.area, slot).is_err()
         {
             locked.begin_anew(&self.area);
@@ -306,8 +308,8 @@ impl Lists {
             .collect())
     }
 
-    /// Says what is wrong with lists whose lock nobody has: those that somebody died with are begun
-    /// anew by whoever comes next.
+    /// Says what is wrong with lists whose lock is free. The next client begins a dead holder's
+    /// list anew.
     pub(super) async fn verify<E: Endpoint>(&self, core: &Core<E>, faults: &mut Vec<String>) -> Result<(), CacheError> {
         for list in 0..self.area.lists() {
             let at = self.area.at(self.area.list_word(list, 0));

@@ -3,7 +3,7 @@
 //! | | `shard-lru` | `lru-dm` |
 //! |---|---|---|
 //! | a hit | lock; READ the list and the node; WRITE the neighbours; WRITE the node and the old head; unlock: each waited for | noted at home; of eight of one list all are moved under one lock, and what is left when a client makes its round |
-//! | the same under one lock | | lock and READ in one batch; WRITE and unlock in one, which nobody waits for |
+//! | the same under one lock | | lock and READ in one batch; WRITE and unlock in one, not awaited |
 //! | an insertion | as a hit | at once, with the hits of its list that were noted |
 //!
 //! A hit on what is at the head changes nothing. A client that does not get the lock leaves the
@@ -16,7 +16,7 @@ use super::lock::{Lists, Seen};
 use super::sieve::POPPED_MAX;
 use atoll_cache::CacheError;
 use atoll_cache::table::Core;
-use atoll_cache::table::replacement::Victim;
+use atoll_cache::table::replacement::{Inserted, Victim};
 use atoll_cache::table::slot::Slot;
 use atoll_fabric::Endpoint;
 
@@ -40,8 +40,12 @@ impl Lru {
         Ok(())
     }
 
-    pub(super) async fn inserted<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
-        self.promote(core, slot).await
+    pub(super) async fn inserted<E: Endpoint>(
+        &mut self,
+        core: &Core<E>,
+        inserted: &Inserted<'_>,
+    ) -> Result<(), CacheError> {
+        self.promote(core, inserted.object.slot).await
     }
 
     /// Notes an access; how many of the list are noted now.

@@ -5,8 +5,8 @@
 //! |---|---|---|---|
 //! | `shard-lru` | LRU (Shen et al., Ditto, SOSP 2023, sections 3.1 and 5.1) | 32 lists, each behind a lock; `shard-lru:1` has one, and so on | the lock, the neighbours, unlinking, linking, the lock: five round trips |
 //! | `lru-dm` | the same lists (FORGE, section 2.2), with FORGE's batches and its batched hotness (section 6.1) | 32 lists | two round trips for eight objects |
-//! | `sieve-dm` | SIEVE (Zhang et al., NSDI 2024) as FORGE's section 2.2 puts it into a pool | 32 lists | one CAS, which nobody waits for |
-//! | `s3fifo-dm` | S3-FIFO (Yang et al., SOSP 2023) with what FORGE's section 6.1 adds | two rings | one FAA for ten hits, which nobody waits for |
+//! | `sieve-dm` | SIEVE (Zhang et al., NSDI 2024) as FORGE's section 2.2 puts it into a pool | 32 lists | one CAS, not awaited |
+//! | `s3fifo-dm` | S3-FIFO (Yang et al., SOSP 2023) with what FORGE's section 6.1 adds | two rings | one FAA for ten hits, not awaited |
 //!
 //! | module | concept |
 //! |---|---|
@@ -17,16 +17,15 @@
 //! | `list` | a doubly linked list behind a lock |
 //! | `lru` | the most recently used object is at the head |
 //! | `sieve` | a hand that passes over what was visited |
-//! | `ring` | a queue that nobody locks |
+//! | `ring` | a queue without a lock |
 //! | `s3_fifo` | a small queue in front of the main one |
 //!
-//! What all of them promise: what the table of objects does, whatever a queue says. Which object
-//! goes is approximate: a queue that is not what it should be costs hits and nothing else. A client
-//! that dies with a lock in hand, or in the middle of a change, leaves a list that is begun anew
-//! empty. An object that is in no queue is a stray. Every now and then, and whenever no queue gives
-//! a victim, a client looks at a random bucket, as engines do that choose by samples: dead blocks,
-//! expired objects and strays that it finds there go first. So nothing is lost by being in no
-//! queue, and no writer fails because of one.
+//! All of them promise what the table of objects promises, whatever a queue says. The choice of the
+//! victim is approximate: a damaged queue costs hits and nothing else. If a client dies with a lock
+//! in hand, or in the middle of a change, the next client begins the list anew, empty. An object
+//! that is in no queue is a stray. Every now and then, and whenever no queue gives a victim, a
+//! client looks at a random bucket. It evicts dead blocks, expired objects and strays there first.
+//! So a stray is evicted like any other object, and no writer fails because of strays.
 //!
 //! A slot costs 32 bytes besides its access information where there are lists, and up to 48 where
 //! there are rings; there are two slots for each object that the pool expects.
@@ -34,9 +33,9 @@
 //! | the papers | here |
 //! |---|---|
 //! | a client tries a lock until it has it | for 20 ms; then it goes on without, and one look is enough as long as the same client has it |
-//! | a client that dies with a lock in hand stops its list | whoever finds that it is not alive takes the lock over |
+//! | a client that dies with a lock in hand stops its list | the next client that finds it dead takes the lock over |
 //! | lists sharded by the hash of the key | by the bucket, which is its hash: a slot is of one list whatever it holds |
-//! | the list of the victim is not said | the one that is farthest behind, as this client knows them from its own victims: so all together are nearly one list |
+//! | the list of the victim is not said | the list that is farthest behind, by this client's own victims: so all lists together are nearly one |
 //! | a deleted object leaves its list | the same; its block waits in its slot for the next sample |
 
 mod area;
@@ -118,29 +117,11 @@ impl<E: Endpoint> Replacement<E> for Queue {
 
     async fn inserted(&mut self, core: &Core<E>, inserted: Inserted<'_>) -> Result<(), CacheError> {
         inserted.publish_expiry(core);
-        let slot = inserted.object.slot;
-        for_purpose!(
-            core,
-            Purpose::Eviction,
-            match &mut self.0 {
-                Policy::Lru(lru) => lru.inserted(core, slot).await,
-                Policy::Sieve(sieve) => sieve.inserted(core, slot).await,
-                Policy::S3Fifo(s3_fifo) => s3_fifo.inserted(core, &inserted).await,
-            }
-        )
+        for_purpose!(core, Purpose::Eviction, on_policy!(self, policy => policy.inserted(core, &inserted).await))
     }
 
     async fn removed(&mut self, core: &Core<E>, slot: u64, _word: Slot) -> Result<(), CacheError> {
-        for_purpose!(
-            core,
-            Purpose::Eviction,
-            match &mut self.0 {
-                Policy::Lru(lru) => lru.removed(core, slot).await,
-                Policy::Sieve(sieve) => sieve.removed(core, slot).await,
-                // Its entry says nothing any more once the slot is of no object, or of another one.
-                Policy::S3Fifo(_) => Ok(()),
-            }
-        )
+        for_purpose!(core, Purpose::Eviction, on_policy!(self, policy => policy.removed(core, slot).await))
     }
 
     async fn choose(&mut self, core: &Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {

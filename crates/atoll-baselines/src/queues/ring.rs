@@ -1,4 +1,4 @@
-//! A queue in the pool that nobody locks: a ring array with two counters (FORGE, section 4.2, for
+//! A queue in the pool without a lock: a ring array with two counters (FORGE, section 4.2, for
 //! objects in place of groups).
 //!
 //! ```text
@@ -11,16 +11,16 @@
 //! FAA on the tail or the head hands out tickets: ticket `t` is of entry `t` modulo the entries, in
 //! lap `t` divided by them.
 //!
-//! | who has the ticket finds | then |
+//! | the holder of the ticket finds | then |
 //! |---|---|
 //! | to put: an empty entry of the lap | CAS to the slot, of the lap |
 //! | to put: anything of a lap that is over | the same: what is still queued there after a whole lap is the oldest of a ring that is full |
-//! | to put: any other | whoever had the ticket to take was faster: another ticket, a few times |
+//! | to put: any other | the holder of the ticket to take was faster: another ticket, a few times |
 //! | to take: a slot, of the lap | CAS to empty, of the next lap |
-//! | to take: anything of a lap that is over | whoever has the ticket to put has not come, or is dead: CAS to empty, of the next lap |
-//! | to take: anything of a later lap | somebody has done that |
+//! | to take: anything of a lap that is over | the holder of the ticket to put is late or dead: CAS to empty, of the next lap |
+//! | to take: anything of a later lap | another client has done that |
 //!
-//! So nobody waits for anybody; a client that dies between a ticket and its swap costs one entry
+//! So no client waits for another; a client that dies between a ticket and its swap costs one entry
 //! its turn. An entry that names a slot is a hint: the node of the slot says of which ticket it is
 //! (see `s3_fifo`).
 
@@ -81,7 +81,7 @@ impl Ring {
     /// Entries that are queued, about.
     pub(super) fn len(&self) -> u64 {
         let len = self.tail.wrapping_sub(self.head);
-        // Whoever takes from an empty ring is ahead until somebody puts.
+        // A client that takes from an empty ring is ahead until another one puts.
         if len > u64::MAX / 2 { 0 } else { len.min(self.at.entries) }
     }
 
@@ -144,7 +144,7 @@ impl Ring {
             if entry.lap == lap
                 && let Some(slot) = entry.slot
             {
-                // Whoever comes to this entry next finds it so or makes it so.
+                // The next client at this entry finds it so or makes it so.
                 let mut batch = Batch::new();
                 batch.compare_and_swap(at, found, after);
                 core.client.endpoint.post_unawaited(&mut batch);

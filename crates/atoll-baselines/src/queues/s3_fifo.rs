@@ -2,7 +2,7 @@
 //! main one, and keys that left the small queue are remembered for a while.
 //!
 //! With FORGE's additions (section 6.1): the small queue has 10 % of the objects, frequencies end
-//! at 3, the queues are rings that nobody locks, and clients tell accesses in batches. A key that
+//! at 3, the queues are rings without locks, and clients publish accesses in batches. A key that
 //! comes back while it is remembered goes to the main queue. What is remembered are history entries
 //! in free slots, as in Ditto, for as many evictions as the main queue has objects.
 //!
@@ -11,11 +11,11 @@
 //!           word 1   main queue 1 << 63 | ticket + 1; 0: never queued                                                         data
 //! ```
 //!
-//! A node is WRITTEN by whoever puts the slot into a queue, in front of the swap that does it: who
-//! inserts an object, or who took it from a queue's head. Two of them at a time can only be about
-//! two objects, one after the other, and then the node is right for one of them. An entry of a
-//! queue counts if the node has its ticket; so an object that left the queue by being deleted costs
-//! one look.
+//! The client that puts a slot into a queue WRITEs its node, in front of the swap. That is the
+//! inserter of an object, or the evictor that took it from a queue's head. Two clients at a time
+//! can only be about two objects, one after the other; then the node is right for one of them. An
+//! entry of a queue counts if the node has its ticket; so an object that left the queue by being
+//! deleted costs one look.
 //!
 //! | taken from | the object | then |
 //! |---|---|---|
@@ -150,7 +150,12 @@ impl S3Fifo {
         self.put(core, which, object.slot, node).await
     }
 
-    /// Puts a slot into a queue. One that finds no place there in all its tries becomes a stray.
+    /// Does nothing: an entry counts for nothing once the slot has no object, or another one.
+    pub(super) async fn removed<E: Endpoint>(&mut self, _core: &Core<E>, _slot: u64) -> Result<(), CacheError> {
+        Ok(())
+    }
+
+    /// Puts a slot into a queue. An object that finds no place in all the tries becomes a stray.
     async fn put<E: Endpoint>(
         &mut self,
         core: &Core<E>,
@@ -293,7 +298,7 @@ impl S3Fifo {
         Ok((0..batch.len()).map(|index| Node::of(batch.take_nth(index).words())).collect())
     }
 
-    /// Whether an object's ticket has been given to somebody, or it never had one.
+    /// Whether an object's ticket has been taken already, or it never had one.
     fn is_stray(&self, node: Node) -> bool {
         let head = if node.is_main() { self.main.head } else { self.small.head };
         node.ticket().is_none_or(|ticket| ticket < head)

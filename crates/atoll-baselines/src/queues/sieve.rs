@@ -1,10 +1,10 @@
-//! SIEVE: what is accessed is marked as visited and stays where it is; a hand goes from the tail to
-//! the head, passes over what was visited and takes the mark away, and takes the first object that
-//! was not.
+//! SIEVE: an access marks an object as visited, which stays where it is. A hand moves from the tail
+//! to the head. It removes the mark of a visited object and passes it over. It evicts the first
+//! object that was not visited.
 //!
-//! A hit is one CAS of the node's mark, which nobody waits for and which needs no lock. An
-//! insertion puts its node at the head, under the lock. The hand moves under the lock, and each
-//! object that it passes is a round trip: what FORGE's section 2.2 finds to be slow.
+//! A hit is one CAS of the node's mark, not awaited and without a lock. An insertion puts its node
+//! at the head, under the lock. The hand moves under the lock, and each object that it passes is a
+//! round trip: what FORGE's section 2.2 finds to be slow.
 
 use super::area::{Area, linked_us, node_word};
 use super::list::Locked;
@@ -12,7 +12,7 @@ use super::listed::Listed;
 use super::lock::{Lists, Seen};
 use atoll_cache::CacheError;
 use atoll_cache::table::Core;
-use atoll_cache::table::replacement::Victim;
+use atoll_cache::table::replacement::{Inserted, Victim};
 use atoll_cache::table::slot::Slot;
 use atoll_fabric::{Batch, Endpoint};
 
@@ -38,7 +38,12 @@ impl Sieve {
         Ok(())
     }
 
-    pub(super) async fn inserted<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
+    pub(super) async fn inserted<E: Endpoint>(
+        &mut self,
+        core: &Core<E>,
+        inserted: &Inserted<'_>,
+    ) -> Result<(), CacheError> {
+        let slot = inserted.object.slot;
         let list = self.lists.area.list_of(slot);
         let Some(mut locked) = self.lists.lock(core, list, &[slot]).await? else { return Ok(()) };
         if locked.has(slot) && locked.unlink(&self.lists.area, slot).is_err() {

@@ -9,12 +9,13 @@ crate::holes! {
         /// A lookup checks nothing of what it read (closed by checksum, key and generation of the
         /// record).
         Validation => [NO_ORDER],
-        /// A lookup takes a record of another generation for its own (closed by the tag in the slot).
+        /// A lookup takes a record of another generation for its own (closed by the tag in the
+        /// slot).
         Generation => [NO_ORDER],
         /// An insertion does not look again for its key (closed by pending slots).
         DuplicateKey => ["hold the same key", NO_ORDER],
-        /// A change trusts a slot's word although the chunk behind it may have been reused (closed by
-        /// protections).
+        /// A change trusts a slot's word although the chunk behind it may have been reused (closed
+        /// by protections).
         Protection => [NO_ORDER],
         /// A change that loses its compare-and-swap reports success (closed by beginning anew).
         LostUpdate => [NO_ORDER],
@@ -33,39 +34,39 @@ crate::holes! {
         /// A change that was overtaken takes a copy of what it was to replace for another's change
         /// (closed by comparing tokens).
         OvertakenByCopy => [NO_ORDER],
-        /// A change that was overtaken takes what depended on the value before for what did not (closed
-        /// by a mark in the record).
+        /// A change that was overtaken takes what depended on the value before for what did not
+        /// (closed by a mark in the record).
         OvertakenBySight => [NO_ORDER],
         /// Whoever finds an object expired leaves it where it is (closed by taking it away first).
         UntakenExpiry => [NO_ORDER],
-        /// A lookup believes the address that it remembers (closed by a READ of the slot in the same
-        /// batch).
+        /// A lookup believes the address that it remembers (closed by a READ of the slot in the
+        /// same batch).
         UncheckedAddress => [NO_ORDER],
-        /// Addresses and lengths from the pool are used unchecked (closed by checking them against the
-        /// heap).
+        /// Addresses and lengths from the pool are used unchecked (closed by checking them against
+        /// the heap).
         TrustedBytes => ["are outside every region"],
         /// What a dead client had in its hands stays lost (closed by owners in descriptors, and
         /// repair).
         LeakedChunks => ["its owner is not a client"],
-        /// Extents that a dead client wrote, or was about to free, stay lost (closed by the sweep of a
-        /// repair).
+        /// Extents that a dead client wrote, or was about to free, stay lost (closed by the sweep
+        /// of a repair).
         LeakedExtents => ["is an extent of no object"],
-        /// A group that a dead client was putting into a queue is in none (closed by the owner in its
-        /// descriptor, and repair).
+        /// A group that a dead client was putting into a queue is in none (closed by the owner in
+        /// its descriptor, and repair).
         OrphanedGroup => ["is queued and has 0 nodes"],
-        /// A ticket that a dead dequeuer had is filled behind the head (closed by taking it back in a
-        /// repair).
+        /// A ticket that a dead dequeuer had is filled behind the head (closed by taking it back in
+        /// a repair).
         KeptTicket => ["queue outside its cursors"],
-        /// A dequeuer that comes late owns a group by a node that the group has no more (closed by a
-        /// READ of the node behind that of the descriptor).
+        /// A dequeuer that comes late owns a group by a node that the group has no more (closed by
+        /// a READ of the node behind that of the descriptor).
         LateDequeuer => ["is queued and has 2 nodes"],
-        /// A slot that a dead client has not decided is never taken again (closed by clearing it in a
-        /// repair).
+        /// A slot that a dead client has not decided is never taken again (closed by clearing it in
+        /// a repair).
         PendingForever => ["is pending"],
         /// What a client held is reclaimed although it may still write (closed by the fence).
         UnfencedRepair => ["somebody else changed the state of", NO_ORDER, "its owner is not a client", "hold no group of its time"],
-        /// Verbs of one batch to several memory nodes are taken to be in order (closed by awaiting what
-        /// comes first).
+        /// Verbs of one batch to several memory nodes are taken to be in order (closed by awaiting
+        /// what comes first).
         UnorderedNodes => ["points to no record of its own", "dropped", NO_ORDER],
         /// A chunk of a memory node that was added meanwhile is taken for a damaged word (closed by
         /// looking for new nodes first).

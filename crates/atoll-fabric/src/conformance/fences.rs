@@ -1,4 +1,4 @@
-//! What the contract says of fences: whoever is said to be shut out changes nothing any more.
+//! What the contract says of fences: a client that is said to be shut out changes nothing any more.
 
 use super::{Case, fetch_and_add, read, wait_for, word, write};
 use crate::{Endpoint, Identity, VerbError};
@@ -21,7 +21,7 @@ const STOP: u64 = 8;
 const KNOWN: u64 = 16;
 const IDENTITY: u64 = 24;
 
-/// Asks after a client that goes on, and after nobody.
+/// Asks whether a client that goes on is dead, and whether no client is.
 async fn ask<E: Endpoint>(endpoint: E) {
     wait_for(&endpoint, word(KNOWN), 1).await;
     let who = Identity::from_bits(read(&endpoint, word(IDENTITY)).await as u32);
@@ -33,7 +33,7 @@ async fn ask<E: Endpoint>(endpoint: E) {
     write(&endpoint, word(STOP), 1).await;
 }
 
-/// Adds to the counter until it is told to stop, or shut out.
+/// Adds to the counter until another client stops it or shuts it out.
 async fn change<E: Endpoint>(endpoint: E) {
     write(&endpoint, word(IDENTITY), endpoint.identity().bits().into()).await;
     write(&endpoint, word(KNOWN), 1).await;
@@ -65,7 +65,7 @@ async fn shut_out<E: Endpoint>(endpoint: E) {
         assert!(endpoint.shut_out(who).await.expect("asking again is harmless"), "a client was let in again");
         assert!(endpoint.is_dead(who).await.expect("nothing is wrong with the fabric"), "shut out, and not dead");
     }
-    // Whoever cannot be shut out is told to stop, so that the case ends.
+    // A client that cannot be shut out is stopped, so that the case ends.
     write(&endpoint, word(STOP), 1).await;
     fetch_and_add(&endpoint, word(COUNTER), 0).await;
 }

@@ -84,8 +84,8 @@ enum Flag {
     Add,
 }
 
-/// Message passing: whoever sees the flag sees the data that was written before it in the same
-/// batch.
+/// Message passing: a reader that sees the flag sees the data that was written before it in the
+/// same batch.
 fn message<E: Endpoint + 'static>(endpoint: E, client: usize, rounds: u64, flag: Flag) -> Play {
     const WORDS: usize = 12;
     const FLAG: Address = Address::new(0, 0, 0);
@@ -123,8 +123,8 @@ const LATCH: Address = Address::new(0, 0, 0);
 const LINE: Address = Address::new(0, 0, 64);
 const LINE_WORDS: usize = 8;
 
-/// A latch and what it protects, read in the batch that takes it: whoever gets the latch has read
-/// what the last holder wrote.
+/// A latch and what it protects, READ in the batch that takes it: a client that gets the latch has
+/// read what the last holder wrote.
 async fn latch<E: Endpoint>(endpoint: E, client: usize, rounds: u64) {
     let owner = client as u64 + 1;
     let mut buffer = Buffer::new();
@@ -157,7 +157,7 @@ async fn latched<E: Endpoint>(endpoint: E, rounds: u64) {
     assert_eq!(read(&endpoint, LINE).await, 3 * rounds);
 }
 
-/// Unawaited posts, a flush, then a flag: whoever sees the flag sees them.
+/// Unawaited posts, a flush, then a flag: a reader that sees the flag sees the posts.
 async fn flushed<E: Endpoint>(endpoint: E, client: usize, rounds: u64) {
     let mut batch = Batch::new();
     for round in 1..=rounds {

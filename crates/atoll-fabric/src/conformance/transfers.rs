@@ -303,7 +303,7 @@ async fn dropped<E: Endpoint>(endpoint: E, rounds: u64) {
             poll_fn(|context| Poll::Ready(post.as_mut().poll(context).is_ready())).await;
         }
         drop(batch);
-        // The WRITE is before the atomic, so that the atomic's effect tells of both.
+        // The WRITE is before the atomic, so that the atomic's effect proves both.
         assert_eq!(wait_for(&endpoint, word(50), round).await, round);
         let mut batch = Batch::new();
         let ticket = batch.read(word(0), sized(200));

@@ -8,8 +8,8 @@
 //! an entry    use 32 | descriptor 32    0 when it is free; never freed, as the handler may walk the list at any time
 //! ```
 //!
-//! A process that forks without its C library is not told of it. Its children keep the locks until
-//! they end, which delays a repair and harms nothing.
+//! A process that forks without its C library does not learn of it. Its children keep the locks
+//! until they end, which delays a repair and harms nothing.
 
 use std::ffi::CString;
 use std::io;

@@ -43,7 +43,7 @@ impl ShmFabric {
         if let Some((scheme, _)) = address.split_once(':').filter(|(scheme, _)| OTHER_SCHEMES.contains(scheme)) {
             return Err(FabricError::NoFabric { address: address.to_owned(), scheme: scheme.to_owned() });
         }
-        super::mapping::path_of(address)?;
+        super::names::path_of(address)?;
         Ok(Self { home: Some(address.to_owned()), clock: Clock::host() })
     }
 
@@ -118,7 +118,7 @@ impl Fabric for ShmFabric {
     fn remove(&self, node: u8) -> Result<(), FabricError> {
         let name = self.name_of(node)?;
         if node == 0 {
-            super::exports::remove_all_names(&name)?;
+            super::export::remove_all_names(&name)?;
         }
         ShmRegion::remove(&name)
     }

@@ -11,6 +11,7 @@
 //! So pages are taken only while [`RESERVE_BYTES`] stay beside them. What cannot be read limits
 //! nothing.
 
+use crate::FabricError;
 use std::ffi::CString;
 use std::fmt;
 use std::fs;
@@ -93,6 +94,16 @@ impl Room {
         control_groups().into_iter().chain(machine).min_by_key(Self::usable_bytes)
     }
 
+    /// An error if the host has no room for a region of so many bytes.
+    pub(super) fn check(name: &str, directory: Option<&Path>, bytes: u64) -> Result<(), FabricError> {
+        match Self::of(directory) {
+            Some(room) if room.usable_bytes() < bytes => {
+                Err(FabricError::NoRoom { name: name.to_owned(), bytes, why: room.to_string() })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Bytes that a region may have, so that [`RESERVE_BYTES`], or an eighth of a small room, stay.
     pub fn usable_bytes(&self) -> u64 {
         let reserve = match self.limit {
@@ -115,7 +126,7 @@ pub fn capacity_default(name: Option<&str>, wanted: u64) -> (u64, Option<Room>) 
 
 /// Where the file of a region of this name is.
 fn directory_of(name: Option<&str>) -> Option<PathBuf> {
-    let path = name.and_then(|name| super::mapping::path_of(name).ok());
+    let path = name.and_then(|name| super::names::path_of(name).ok());
     path.as_deref().and_then(Path::parent).map(Path::to_owned)
 }
 

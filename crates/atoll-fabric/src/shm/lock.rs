@@ -1,44 +1,29 @@
-//! Locks on a region's file, which the kernel releases when their process is gone: who has the
-//! region open, and which endpoints live.
+//! Locks on a region's file, which the kernel releases when their process is gone: which processes
+//! have the region open, and which endpoints live.
 //!
-//! ```text
-//! byte of the file         lock      held by                                               while
-//! 2^62                     shared    a process that opens the region                       it finds out whether the region is usable
-//! 2^62                     alone     a process that makes it anew, or removes it           it does so
-//! 2^62 + 1                 shared    a process that has the region open                    it has
-//! 2^62 + 1                 alone     a process that makes it anew, or removes it           it does so
-//! 2^62 + 2^33 + number     alone     the endpoint that is this compute node                it exports regions
-//! 2^62 + 2^32 + identity   alone     the endpoint with this identity                       it is there
-//! ```
+//! Which byte of the file is locked for what: [`lock_bytes`](super::lock_bytes).
 //!
 //! They are locks of an open file description (`F_OFD_SETLK`) that nothing else uses. A mapping
 //! keeps its own description for as long as any process has it, forks among them, so that locks of
-//! that one would outlive their owner; this one is closed in every fork (`descriptor`). The kernel
-//! closes a process's files after the last of its threads has left its memory. So a lock that is
-//! free proves that its owner writes nothing any more, whatever pid namespace, mount namespace or
-//! container it was in. The bytes lie beyond every file's end.
+//! such a description would outlive their owner. This description is closed in every fork
+//! (`descriptor`). The kernel closes a process's files after the last of its threads has left its
+//! memory. So a lock that is free proves that its owner writes nothing any more, whatever pid
+//! namespace, mount namespace or container it was in.
 //!
 //! Locks of one description do not exclude each other. So a process keeps its own endpoints'
 //! identities in a table.
 
 use super::descriptor::Descriptor;
-use super::mapping::path_of;
+use super::lock_bytes::{COMPUTE_NODES, OPENING, PRESENCE, byte_of, byte_of_node};
+use super::names::{FileId, file_at, path_of};
 use super::process::{peers_of, random_word};
 use crate::{COMPUTE_NODES_MAX, FabricError, Hold, Identity, Peers, Sharing};
 use std::collections::{BTreeSet, HashSet};
+use std::hash::Hash;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The byte of those that open a region.
-const OPENING: i64 = 1 << 62;
-/// The byte of those that have it open.
-const PRESENCE: i64 = OPENING + 1;
-/// The byte of identity 0, which is nobody's.
-const IDENTITIES: i64 = OPENING + (1 << 32);
-/// The byte of compute node 0.
-const COMPUTE_NODES: i64 = OPENING + (1 << 33);
 /// Identities that a new endpoint tries. Each is another one's with a chance of one to a million
 /// where a thousand live.
 const TRIES: u32 = 64;
@@ -54,9 +39,6 @@ enum Lock {
     Alone = libc::F_WRLCK as isize,
     Free = libc::F_UNLCK as isize,
 }
-
-/// A file's number, and that of its file system.
-pub(super) type FileId = (u64, u64);
 
 /// An open file description that only locks are set on.
 #[derive(Debug)]
@@ -161,11 +143,6 @@ fn forked() -> io::Error {
     io::Error::other("this process is a fork of the one that opened the region")
 }
 
-/// The file that a path names now.
-fn file_at(path: &Path) -> Option<FileId> {
-    std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
-}
-
 /// What keeps a region from being removed or made anew while it is looked at; released when
 /// dropped, or with the process.
 #[derive(Debug)]
@@ -213,31 +190,77 @@ fn unlockable(name: &str) -> impl Fn(io::Error) -> FabricError {
 #[derive(Debug)]
 pub(super) struct Presence {
     file: Option<LockFile>,
-    /// Identities of the endpoints of this value. A fork must not touch it: another thread may have
-    /// held the lock.
-    own: Mutex<HashSet<Identity>>,
-    /// Numbers of the compute nodes among them, in the same way.
-    own_nodes: Mutex<HashSet<u16>>,
+    identities: Lent<Identity>,
+    nodes: Lent<u16>,
+}
+
+/// What endpoints of this process have alone while they live, with a locked byte for each.
+#[derive(Debug)]
+struct Lent<N> {
+    /// A fork must not touch it: another thread may have held the lock.
+    own: Mutex<HashSet<N>>,
+    byte_of: fn(N) -> i64,
+}
+
+impl<N: Copy + Eq + Hash> Lent<N> {
+    fn new(byte_of: fn(N) -> i64) -> Self {
+        Self { own: Mutex::default(), byte_of }
+    }
+
+    fn own(&self) -> MutexGuard<'_, HashSet<N>> {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lends `wanted` unless a living endpoint has it; whether it did.
+    fn lend(&self, file: Option<&LockFile>, wanted: N) -> io::Result<bool> {
+        let mut own = self.own();
+        if own.contains(&wanted) || !file.map_or(Ok(true), |file| file.try_set(Lock::Alone, (self.byte_of)(wanted)))? {
+            return Ok(false);
+        }
+        own.insert(wanted);
+        Ok(true)
+    }
+
+    /// No endpoint has it any more.
+    fn release(&self, file: Option<&LockFile>, lent: N) {
+        let mut own = self.own();
+        if own.remove(&lent)
+            && let Some(file) = file
+        {
+            // A lock that stays, stays no longer than the process.
+            let _ = file.set(Lock::Free, (self.byte_of)(lent));
+        }
+    }
+
+    /// Whether a living endpoint has it. What cannot be found out is alive.
+    fn is_alive(&self, file: Option<&LockFile>, lent: N) -> bool {
+        let own = self.own();
+        own.contains(&lent) || file.is_some_and(|file| file.is_locked((self.byte_of)(lent)).unwrap_or(true))
+    }
 }
 
 impl Presence {
+    fn of(file: Option<LockFile>) -> Self {
+        Self { file, identities: Lent::new(byte_of), nodes: Lent::new(byte_of_node) }
+    }
+
     /// Of memory that no other process has.
     pub(super) fn anonymous() -> Self {
-        Self { file: None, own: Mutex::default(), own_nodes: Mutex::default() }
+        Self::of(None)
     }
 
     /// Has the region `name` open, once no process makes it anew.
     pub(super) fn shared(name: &str) -> Result<Self, FabricError> {
         let file = LockFile::open(name, &path_of(name)?)?;
         file.set(Lock::Shared, PRESENCE).map_err(unlockable(name))?;
-        Ok(Self { file: Some(file), own: Mutex::default(), own_nodes: Mutex::default() })
+        Ok(Self::of(Some(file)))
     }
 
     /// Has the region `name` open alone; `None` if another process has it open.
     pub(super) fn alone(name: &str) -> Result<Option<Self>, FabricError> {
         let file = LockFile::open(name, &path_of(name)?)?;
         let is_alone = file.try_set(Lock::Alone, PRESENCE).map_err(unlockable(name))?;
-        Ok(is_alone.then(|| Self { file: Some(file), own: Mutex::default(), own_nodes: Mutex::default() }))
+        Ok(is_alone.then(|| Self::of(Some(file))))
     }
 
     /// Lets other processes open the region, too.
@@ -275,18 +298,13 @@ impl Presence {
         if self.is_fork() {
             return Identity::NOBODY;
         }
-        let mut own = self.own.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         for _ in 0..TRIES {
             let identity = Identity::from_bits(random_word() as u32);
-            if identity == Identity::NOBODY || own.contains(&identity) {
+            if identity == Identity::NOBODY {
                 continue;
             }
-            let locked = self.file.as_ref().map_or(Ok(true), |file| file.try_set(Lock::Alone, byte_of(identity)));
-            match locked {
-                Ok(true) => {
-                    own.insert(identity);
-                    return identity;
-                }
+            match self.identities.lend(self.file.as_ref(), identity) {
+                Ok(true) => return identity,
                 Ok(false) => {}
                 Err(_) => break,
             }
@@ -301,38 +319,24 @@ impl Presence {
         if self.is_fork() {
             return None;
         }
-        let mut own = self.own_nodes.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        for number in (0..COMPUTE_NODES_MAX).filter(|number| !own.contains(number)).collect::<Vec<_>>() {
-            if self.try_lock_node(number).ok()? {
-                own.insert(number);
+        for number in 0..COMPUTE_NODES_MAX {
+            if self.nodes.lend(self.file.as_ref(), number).ok()? {
                 return Some(number);
             }
         }
         None
     }
 
-    fn try_lock_node(&self, number: u16) -> io::Result<bool> {
-        self.file.as_ref().map_or(Ok(true), |file| file.try_set(Lock::Alone, byte_of_node(number)))
-    }
-
-    /// The number is nobody's any more.
+    /// The number is free from now on.
     pub(super) fn release_node(&self, number: u16) {
-        if self.is_fork() {
-            return;
-        }
-        let mut own = self.own_nodes.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if own.remove(&number)
-            && let Some(file) = &self.file
-        {
-            let _ = file.set(Lock::Free, byte_of_node(number));
+        if !self.is_fork() {
+            self.nodes.release(self.file.as_ref(), number);
         }
     }
 
     /// Whether a living endpoint has the number. What cannot be found out is alive.
     pub(super) fn is_node_alive(&self, number: u16) -> bool {
-        let own = self.own_nodes.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let is_locked = |file: &LockFile| file.is_locked(byte_of_node(number)).unwrap_or(true);
-        own.contains(&number) || self.file.as_ref().is_some_and(is_locked)
+        self.nodes.is_alive(self.file.as_ref(), number)
     }
 
     /// The numbers that living endpoints have, in order.
@@ -349,7 +353,7 @@ impl Presence {
                 spans.extend([(first, start), (past, end)].into_iter().filter(|(first, end)| first < end));
             }
         }
-        found.extend(self.own_nodes.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).iter());
+        found.extend(self.nodes.own().iter());
         found.into_iter().collect()
     }
 
@@ -358,8 +362,9 @@ impl Presence {
         if self.is_fork() {
             return;
         }
-        let own = self.own_nodes.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if !own.contains(&number) && self.try_lock_node(number).unwrap_or(false) {
+        let own = self.nodes.own();
+        let try_lock = |file: &LockFile| file.try_set(Lock::Alone, byte_of_node(number));
+        if !own.contains(&number) && self.file.as_ref().map_or(Ok(true), try_lock).unwrap_or(false) {
             does();
             if let Some(file) = &self.file {
                 let _ = file.set(Lock::Free, byte_of_node(number));
@@ -369,41 +374,13 @@ impl Presence {
 
     /// The endpoint of this identity is gone.
     pub(super) fn release(&self, identity: Identity) {
-        if self.is_fork() {
-            return;
-        }
-        let mut own = self.own.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if own.remove(&identity)
-            && let Some(file) = &self.file
-        {
-            // A lock that stays, stays no longer than the process.
-            let _ = file.set(Lock::Free, byte_of(identity));
+        if !self.is_fork() {
+            self.identities.release(self.file.as_ref(), identity);
         }
     }
 
     /// Whether no endpoint has this identity any more. What cannot be found out is no death.
     pub(super) fn is_dead(&self, identity: Identity) -> bool {
-        if self.is_fork() {
-            return false;
-        }
-        let own = self.own.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        !own.contains(&identity)
-            && self.file.as_ref().is_none_or(|file| file.is_locked(byte_of(identity)).is_ok_and(|locked| !locked))
+        !self.is_fork() && !self.identities.is_alive(self.file.as_ref(), identity)
     }
-}
-
-fn byte_of(identity: Identity) -> i64 {
-    IDENTITIES + i64::from(identity.bits())
-}
-
-fn byte_of_node(number: u16) -> i64 {
-    COMPUTE_NODES + i64::from(number)
-}
-
-/// What a span of locked bytes stands for: identities, and whether it has the byte of those that
-/// have the region open.
-pub(super) fn locked_span(first: i64, last: i64) -> (Option<std::ops::RangeInclusive<u32>>, bool) {
-    let (least, most) = ((first - IDENTITIES).max(1), (last - IDENTITIES).min((1 << Identity::BITS) - 1));
-    let identities = (least <= most).then_some(least as u32..=most as u32);
-    (identities, (first..=last).contains(&PRESENCE))
 }

@@ -5,14 +5,12 @@
 //! The mapping starts at a multiple of 2 MiB, and each piece of 2 MiB becomes a huge page where
 //! that can be, which only makes it faster.
 
-use super::lock::FileId;
+use super::names::{FileId, id_of, path_of};
 use crate::FabricError;
 use std::ffi::c_void;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
 /// Bytes of a page.
@@ -22,29 +20,6 @@ pub(super) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// The smallest region, one page.
 const BYTES_MIN: u64 = 4096;
-
-/// The file behind a region's name: `shm:/NAME` is `/dev/shm/atoll.NAME`, anything with a slash is
-/// a path. A NAME may end in `+N`, for memory node N of a pool, and in `+cN.R`, for region R of its compute
-/// node N.
-pub(super) fn path_of(name: &str) -> Result<PathBuf, FabricError> {
-    let bad = || FabricError::BadName(name.to_owned());
-    if let Some(short) = name.strip_prefix("shm:") {
-        let short = short.strip_prefix('/').unwrap_or(short);
-        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-        let is_node = |number: &str| {
-            number.parse::<u8>().is_ok() || number.strip_prefix('c').is_some_and(super::exports::is_place)
-        };
-        let (name, ending) = short.split_once('+').map_or((short, None), |(name, node)| (name, Some(node)));
-        if name.is_empty() || name.len() > 200 || !name.chars().all(plain) || !ending.is_none_or(is_node) {
-            return Err(bad());
-        }
-        Ok(Path::new("/dev/shm").join(format!("atoll.{short}")))
-    } else if name.contains('/') {
-        Ok(PathBuf::from(name))
-    } else {
-        Err(bad())
-    }
-}
 
 /// A shared mapping, unmapped when dropped.
 pub(super) struct Mapping {
@@ -80,7 +55,7 @@ impl Mapping {
         })?;
         let made = || {
             file.set_len(bytes).map_err(|error| system(name, "size the file", error))?;
-            let id = file_id(name, &file)?;
+            let id = id_of(&file).map_err(|error| system(name, "look at the file", error))?;
             Ok((Self::map(name, Some(file), bytes)?, id))
         };
         // A region that could not be made leaves no file behind.
@@ -96,7 +71,7 @@ impl Mapping {
         })?;
         let bytes = file.metadata().map_err(|error| system(name, "size the file", error))?.len();
         check_size(name, bytes)?;
-        let id = file_id(name, &file)?;
+        let id = id_of(&file).map_err(|error| system(name, "look at the file", error))?;
         Ok((Self::map(name, Some(file), bytes)?, id))
     }
 
@@ -138,7 +113,7 @@ impl Mapping {
         let base = start.cast::<u8>().wrapping_add(lead);
         let mapped_bytes = bytes.next_multiple_of(PAGE_BYTES as usize);
         // SAFETY: `base .. base + mapped_bytes` lies inside the address space reserved above, which
-        // nobody else knows of.
+        // no other code knows of.
         let mapped = unsafe {
             let protection = libc::PROT_READ | libc::PROT_WRITE;
             libc::mmap(base.cast(), bytes, protection, flags | libc::MAP_FIXED, fd, 0)
@@ -211,8 +186,8 @@ impl Mapping {
         true
     }
 
-    /// Whether all pages of a span are there, as far as the file system can tell. One that cannot
-    /// says so of every page.
+    /// Whether all pages of a span are there, as far as the file system can tell. A file system
+    /// that cannot tell says so of every page.
     pub(super) fn is_there(&self, start: u64, end: u64) -> bool {
         let Some(file) = &self.file else { return false };
         let first = start / PAGE_BYTES * PAGE_BYTES;
@@ -268,11 +243,6 @@ fn check_size(name: &str, bytes: u64) -> Result<(), FabricError> {
         return Err(FabricError::BadSize { name: name.to_owned(), bytes, least: BYTES_MIN });
     }
     Ok(())
-}
-
-fn file_id(name: &str, file: &File) -> Result<FileId, FabricError> {
-    let found = file.metadata().map_err(|error| system(name, "look at the file", error))?;
-    Ok((found.dev(), found.ino()))
 }
 
 fn system(name: &str, what: &'static str, source: io::Error) -> FabricError {

@@ -1,5 +1,5 @@
-//! The fabric of one host: a READ is a copy, a compare-and-swap an atomic instruction, and nobody
-//! runs on the other side.
+//! The fabric of one host: a READ is a copy, a compare-and-swap an atomic instruction, and no
+//! process runs on the other side.
 //!
 //! A region is a file under `/dev/shm` (`shm:/NAME`), a file elsewhere (a path), or anonymous
 //! memory. Its atomicity domain is the processors of the host. Everything is done when
@@ -14,16 +14,18 @@
 //! | `region` | a region: made, opened, shared, removed |
 //! | `mapping`, `pages`, `provision` | its memory: mapped, known to be there, asked of the host |
 //! | [`host`] | how much memory the host has left |
-//! | `lock`, `descriptor` | locks by which the kernel proves who is alive |
+//! | `names` | names of regions, and the files behind them |
+//! | `lock`, `lock_bytes`, `descriptor` | locks by which the kernel proves which processes live |
 //! | `nodes` | the regions of further memory nodes |
 //! | `endpoint`, `execute`, `order`, `words` | an endpoint, its verbs, their barriers, their words |
-//! | `exports` | regions that endpoints export, as compute nodes |
-//! | `mailbox`, `futex` | messages, and sleeping until one arrives |
+//! | `export`, `exports` | regions that endpoints export, as compute nodes |
+//! | `mailbox`, `messenger`, `futex` | messages, and sleeping until one arrives |
 //! | `process`, `fork` | what a process is, for display; a process that forks |
 
 mod descriptor;
 mod endpoint;
 mod execute;
+mod export;
 mod exports;
 mod fabric;
 #[cfg(any(test, feature = "fork"))]
@@ -31,8 +33,11 @@ pub mod fork;
 mod futex;
 pub mod host;
 mod lock;
+mod lock_bytes;
 mod mailbox;
 mod mapping;
+mod messenger;
+mod names;
 mod nodes;
 mod order;
 mod pages;

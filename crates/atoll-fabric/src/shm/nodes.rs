@@ -22,7 +22,7 @@ pub struct ShmNodes {
 }
 
 impl ShmNodes {
-    /// Nobody yet; `opener` maps the region of a node once somebody wants to
+    /// None yet; `opener` maps the region of a node once an endpoint is to
     /// [reach](crate::Endpoint::reach) it.
     pub fn new(opener: impl Fn(u8) -> Result<ShmRegion, FabricError> + Send + Sync + 'static) -> Self {
         Self { regions: [const { OnceLock::new() }; NODES_MAX], opener: Box::new(opener) }
@@ -42,8 +42,8 @@ impl ShmNodes {
 
     /// The name of a node's region, if the home's is `home`.
     ///
-    /// `shm:/NAME` and `+` cannot be a user's name, so that nobody else's region is ever taken for
-    /// one of a pool.
+    /// `shm:/NAME` and `+` cannot be a user's name, so that no other region is ever taken for one
+    /// of a pool.
     pub fn name(home: &str, node: u8) -> String {
         format!("{home}+{node}")
     }

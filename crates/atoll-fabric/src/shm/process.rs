@@ -4,7 +4,7 @@
 //! those of another process. That is proven by the locks of `lock` alone. Whose locks they are is
 //! seen in `/proc/PID/fdinfo`, as far as `/proc` shows other processes.
 
-use super::lock::locked_span;
+use super::lock_bytes::locked_span;
 use crate::{Identity, Origin, PeerState, Peers};
 use std::ffi::c_void;
 use std::sync::OnceLock;
@@ -65,7 +65,7 @@ pub(super) fn kill(descriptor: Option<i32>, pid: u32, identity: Identity) -> boo
         return false;
     }
     // Looked at behind the pidfd: a pid that was another process's when the pidfd was made does not
-    // have the lock, and one that is another's now makes the signal fail.
+    // have the lock, and a pid that is another's now makes the signal fail.
     let mut peers = Peers::default();
     add_locked(&mut peers, pid, &file);
     let is_holder = peers.pid(identity) == Some(pid);
@@ -170,7 +170,7 @@ fn wiped_on_fork() -> Option<&'static AtomicU64> {
     if page == libc::MAP_FAILED {
         return None;
     }
-    // SAFETY: the page was mapped above and nobody else knows of it.
+    // SAFETY: the page was mapped above and no other code knows of it.
     let advised = unsafe { libc::madvise(page.cast::<c_void>(), PAGE_BYTES, libc::MADV_WIPEONFORK) };
     // SAFETY: the page is mapped for as long as the process lives, aligned, zero, and reached only
     // as this atomic.

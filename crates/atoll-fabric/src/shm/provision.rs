@@ -7,8 +7,6 @@
 use super::host::Room;
 use super::mapping::PAGE_BYTES;
 use super::region::ShmRegion;
-use crate::FabricError;
-use std::path::Path;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -17,16 +15,6 @@ use std::time::{Duration, Instant};
 const ALLOWANCE_BYTES_MAX: u64 = 256 << 20;
 /// How long a host that had no memory left is not asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
-
-/// An error if the host has no room for a region.
-pub(super) fn check_room(name: &str, directory: Option<&Path>, bytes: u64) -> Result<(), FabricError> {
-    match Room::of(directory) {
-        Some(room) if room.usable_bytes() < bytes => {
-            Err(FabricError::NoRoom { name: name.to_owned(), bytes, why: room.to_string() })
-        }
-        _ => Ok(()),
-    }
-}
 
 impl ShmRegion {
     /// What the host has left for this region's pages.
@@ -51,8 +39,8 @@ impl ShmRegion {
     }
 
     /// Gives the memory of a span back to the host, as far as it can be: whole pages, where the
-    /// file system can make holes. Gives how many bytes. They read as zeros from then on, for
-    /// everybody. A process that writes there gets memory again if the host has some, and is killed
+    /// file system can make holes. Gives how many bytes. They read as zeros from then on, in every
+    /// process. A process that writes there gets memory again if the host has some, and is killed
     /// if it has none: see [`ShmRegion::reserve`].
     pub fn discard(&self, offset: u64, bytes: u64) -> u64 {
         self.mapping.discard(offset, bytes)

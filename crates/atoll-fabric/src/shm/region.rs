@@ -2,15 +2,16 @@
 //!
 //! Which of its pages are there is the concept of `provision`.
 
-use super::exports::Table;
+use super::host::Room;
 use super::lock::Presence;
-use super::mapping::{self, Mapping};
+use super::mapping::Mapping;
+use super::names::{Place, path_of};
 use super::pages::Pages;
 use super::process;
-use super::provision::check_room;
 use crate::{Domain, FabricError, Identity, Kind, Lifetime, PeerState, Peers, Region, RegionAttributes};
-use std::sync::Mutex;
+use std::collections::HashMap;
 use std::sync::atomic::AtomicI64;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// A region of shared memory that this process has mapped, and has locked as in use.
@@ -24,7 +25,7 @@ pub struct ShmRegion {
     /// When the host last had no memory left.
     pub(super) short: Mutex<Option<Instant>>,
     /// Of a home without a name: what endpoints of this process export.
-    pub(super) exports: Table,
+    pub(super) exports: Mutex<HashMap<Place, Arc<ShmRegion>>>,
 }
 
 impl ShmRegion {
@@ -38,7 +39,7 @@ impl ShmRegion {
     /// [reserved](ShmRegion::reserve).
     pub fn anonymous_sparse(bytes: u64, there: u64) -> Result<Self, FabricError> {
         let name = "an anonymous region";
-        let region = check_room(name, None, bytes).and_then(|()| Mapping::anonymous(bytes))?;
+        let region = Room::check(name, None, bytes).and_then(|()| Mapping::anonymous(bytes))?;
         Self::new(region, None, Presence::anonymous(), 0).with_pages(name, there)
     }
 
@@ -51,8 +52,8 @@ impl ShmRegion {
     /// beyond that is reserved first; if the host has no memory for it, the verb ends in
     /// [`VerbError::NoMemory`](crate::VerbError::NoMemory).
     pub fn create_sparse(name: &str, bytes: u64, there: u64) -> Result<Self, FabricError> {
-        let directory = mapping::path_of(name)?;
-        check_room(name, directory.parent(), bytes)?;
+        let directory = path_of(name)?;
+        Room::check(name, directory.parent(), bytes)?;
         let (mapping, file) = Mapping::create(name, bytes)?;
         let presence = Presence::shared(name)?;
         // Another process may have removed it already, and made one of this name.
@@ -108,7 +109,7 @@ impl ShmRegion {
             pages,
             allowance: AtomicI64::new(0),
             short: Mutex::new(None),
-            exports: Table::default(),
+            exports: Mutex::default(),
         }
     }
 
@@ -123,7 +124,7 @@ impl ShmRegion {
     /// The first words of the file of that name, zero behind its end, and how many bytes it has. It
     /// need not be a region.
     pub fn beginning(name: &str) -> Result<([u64; 32], u64), FabricError> {
-        let path = mapping::path_of(name)?;
+        let path = path_of(name)?;
         let system = |source| FabricError::System { name: name.to_owned(), what: "look at the file", source };
         if !std::fs::metadata(&path).map_err(system)?.is_file() {
             return Err(FabricError::BadName(name.to_owned()));
@@ -139,12 +140,12 @@ impl ShmRegion {
 
     /// Whether there is a file of that name.
     pub(super) fn exists(name: &str) -> bool {
-        mapping::path_of(name).is_ok_and(|path| path.exists())
+        path_of(name).is_ok_and(|path| path.exists())
     }
 
     /// Removes the region's name. Processes that have it open keep its memory until they close it.
     pub fn remove(name: &str) -> Result<(), FabricError> {
-        std::fs::remove_file(mapping::path_of(name)?).map_err(|source| match source.kind() {
+        std::fs::remove_file(path_of(name)?).map_err(|source| match source.kind() {
             std::io::ErrorKind::NotFound => FabricError::Absent(name.to_owned()),
             _ => FabricError::System { name: name.to_owned(), what: "remove the file", source },
         })

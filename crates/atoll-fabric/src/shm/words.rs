@@ -1,7 +1,7 @@
 //! Word-wise copies to and from memory that other processes change at the same time.
 //!
 //! Every shared word is touched with atomic loads and stores only, so that a torn concurrent access
-//! is defined behaviour: each word is one that somebody wrote, the words together may be of
+//! is defined behaviour: each word is one that a client wrote, the words together may be of
 //! different writes.
 
 use crate::Intent;

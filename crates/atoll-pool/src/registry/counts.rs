@@ -8,7 +8,7 @@ use atoll_fabric::{Endpoint, VerbError};
 /// Looks at the counts of objects after the first, while they change.
 const COUNT_LOOKS_MAX: u32 = 8;
 
-/// Objects in the pool: what all clients added less what all removed. Each client that was shut out
+/// Objects in the pool: what all clients added less what all removed. A client that was shut out
 /// may have left it wrong by the objects of one batch, until a client that is alone counts anew.
 ///
 /// A READ of many words is not one moment: what one client removed may be missing in it, and what

@@ -23,6 +23,7 @@ pub async fn fence_suspect<E: Endpoint>(endpoint: &E, pool: &Pool, place: &Place
 /// Makes the place of a living client Fenced. The caller knows that this client will never write
 /// again.
 pub async fn declare_dead<E: Endpoint>(endpoint: &E, pool: &Pool, place: &Place) -> Result<bool, VerbError> {
+    assert!(place.state.is_alive(), "a client dies once: {place:?}");
     if place.state == PlaceState::Taken {
         count_death(endpoint, pool.layout.deaths()).await?;
     }
@@ -30,8 +31,8 @@ pub async fn declare_dead<E: Endpoint>(endpoint: &E, pool: &Pool, place: &Place)
     swap(endpoint, signal, place.signal, PlaceState::Fenced.word(Identity::NOBODY, epoch)).await
 }
 
-/// Counted before, not after: one that is counted twice makes a count of everything that was not
-/// needed, one that is not counted makes none.
+/// Counts a death, before the place is Fenced. A death that is counted twice costs a needless count
+/// of everything. A death that is not counted leaves the counts wrong.
 pub(super) async fn count_death<E: Endpoint>(endpoint: &E, deaths: Address) -> Result<(), VerbError> {
     let mut batch = Batch::new();
     batch.fetch_and_add(deaths, 1);
@@ -54,12 +55,12 @@ pub async fn fence_still<E: Endpoint>(endpoint: &E, pool: &Pool, ns: u64) -> Res
 
 /// Frees a Fenced place whose client owns nothing any more; whether it did.
 pub async fn free<E: Endpoint>(endpoint: &E, pool: &Pool, place: &Place) -> Result<bool, VerbError> {
-    debug_assert_eq!(place.state, PlaceState::Fenced);
+    assert_eq!(place.state, PlaceState::Fenced, "only a client that was shut out loses its place");
     let (signal, epoch) = (pool.layout.signal(place.incarnation.slot), place.incarnation.epoch);
     swap(endpoint, signal, place.signal, PlaceState::Free.word(Identity::NOBODY, epoch)).await
 }
 
-/// Who is alive, by one look at the registry: to be asked after owners that were read before.
+/// The clients that are alive, by one look at the registry, for owners that were READ before.
 #[derive(Clone, Debug, Default)]
 pub struct Roll {
     /// Low 16 bits of the epoch, by place.

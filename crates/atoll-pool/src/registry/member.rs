@@ -41,8 +41,7 @@ pub struct Member {
     /// WRITEs of that word that were posted, and of those such as have landed.
     counts_posted: Cell<u64>,
     counts_landed: Cell<u64>,
-    /// Whether the place was that of a client that was shut out: then what that one held is to be
-    /// reclaimed.
+    /// Whether the place was a shut-out client's, whose chunks are still to be reclaimed.
     pub took_over: bool,
 }
 
@@ -93,8 +92,9 @@ impl Member {
             if !batch.swapped(swap) {
                 continue;
             }
-            // The last client's lease goes on: a value that it had would look like one that has
-            // stood still since. And that client may have been at rest.
+            // The last client's lease goes on: an observer would take an old value for a lease that
+            // has stood still since. And the last client may have been at rest.
+            assert_ne!(incarnation.epoch, found as u32, "no incarnation comes again");
             let lease = (batch.word(left) & !AT_REST).wrapping_add(u64::from(ROUNDS_PROVING) << ROUNDS_SHIFT);
             let (account, deaths) = (layout.account(slot), layout.deaths());
             let mut batch = Batch::new();
@@ -156,6 +156,7 @@ impl Member {
     }
 
     async fn end<E: Endpoint>(&self, endpoint: &E, state: PlaceState) -> Result<(), VerbError> {
+        assert!(!state.is_alive(), "a client that ends is not alive");
         // What was posted unawaited must not land in the place's next time.
         endpoint.flush().await?;
         let ended = state.word(Identity::NOBODY, self.incarnation.epoch);
@@ -190,6 +191,7 @@ impl Member {
 
     /// Announces rounds, without waiting; with none of them, that the client is alive.
     pub fn renew<E: Endpoint>(&self, endpoint: &E, rounds: u32) {
+        assert!(rounds <= ROUNDS_PROVING, "no more rounds than prove that operations have ended");
         match rounds {
             0 => self.move_lease(ALIVE, ALIVE..1 << RESTS_SHIFT),
             _ => self.lease.set(self.lease.get().wrapping_add(u64::from(rounds) << ROUNDS_SHIFT)),
@@ -216,6 +218,7 @@ impl Member {
         self.move_lease(1 << RESTS_SHIFT, 1 << RESTS_SHIFT..1 << ROUNDS_SHIFT);
         let mut batch = self.lease_saying(false);
         endpoint.post(&mut batch).await?;
+        assert!(!self.is_rest_settled.get(), "one operation at a time ends a rest");
         self.is_at_rest.set(false);
         self.is_rest_settled.set(true);
         Ok(())
@@ -276,6 +279,7 @@ impl Member {
         // Another operation may have told for this one.
         if self.objects.get() != self.objects_told.get() {
             self.objects_told.set(self.objects.get());
+            debug_assert_eq!(self.counts_posted.get(), self.counts_landed.get(), "no count overtakes another");
             self.counts_posted.set(self.counts_posted.get() + 1);
             let mut batch = Batch::new();
             batch.write_word(self.objects_at, self.objects.get());

@@ -1,23 +1,24 @@
-//! Who is a client: incarnations, what they protect, and how those that died are shut out.
+//! Clients: incarnations, what they protect, and how dead ones are shut out.
 //!
 //! A client may be Fenced while it runs: a fabric forced it, or words were damaged.
 //! [`Member::check`] tells it. A client asks every round, and after every word that it did not
 //! expect, before it acknowledges anything.
 //!
-//! A client may say that it is at rest: nothing that it does is under way, and it remembers
-//! nothing. It says that it is not, and waits for that to land, before it looks at anything
-//! ([`Member::begin`], [`Member::rest`]); so nobody who waits for operations under way ([`Grace`])
-//! waits for a client that does nothing.
+//! A client may say that it is at rest: no operation of it is under way, and it remembers nothing.
+//! Before it looks at anything it ends the rest, and waits for that to land ([`Member::begin`],
+//! [`Member::rest`]). So a client that waits for operations under way ([`Grace`]) waits for no idle
+//! client.
 //!
-//! An incarnation is alive from Joining to the end of Taken. One that a word names and that is not
-//! alive, by a look at the registry later than the look at the word, will never write again.
+//! An incarnation is alive from Joining to the end of Taken. A reader may READ a word that names an
+//! incarnation, and later find in the registry that it is not alive. Then that incarnation never
+//! writes again.
 //!
 //! | module | concept |
 //! |---|---|
 //! | [`place`] | the words of a place |
 //! | `places` | how places are READ |
 //! | `member` | a client's own place |
-//! | [`protection`] | chunks that operations must not see used anew |
+//! | [`protection`] | chunks that must not be reused while operations rely on them |
 //! | `fence` | how clients that died, or stand still, are shut out |
 //! | `neighbours` | whom a client looks after |
 //! | `watch` | who stands still, and whose operations of before have ended |

@@ -1,13 +1,13 @@
-//! Whom a client looks after: a few others, however many there are.
+//! The clients that a client looks after: a few, however many there are.
 //!
-//! Places are a ring, the first behind the last. A client looks after the next few living ones behind
-//! its own, and after the dead ones between them, so each client is looked after by a few, also when
-//! it has died. What a client READs for that does not depend on how many there are.
+//! Places are a ring, the first behind the last. A client looks after the next few living ones
+//! behind its own, and after the dead ones between them, so each client is looked after by a few,
+//! also when it has died. What a client READs for that does not depend on how many there are.
 //!
 //! | of the places behind its own, at each look | so that |
 //! |---|---|
-//! | those that it looks after | one that stands still is seen to |
-//! | a few more, in turn, up to the last one that it looks after | who comes to be there is found |
+//! | those that it looks after | a client that stands still is found |
+//! | a few more, in turn, up to the last one that it looks after | new clients are found |
 //! | all, for a while after one was shut out | many that died at once are found at once: the threads of a process have places side by side |
 
 use super::place::{Place, PlaceState};
@@ -32,8 +32,8 @@ impl Default for Reach {
 #[derive(Debug, Default)]
 pub(crate) struct Neighbours {
     reach: Reach,
-    /// Those that it looks after, the next one behind its own first, and whether their clients live:
-    /// one that does not looks after nobody.
+    /// Those that it looks after, the next one behind its own first, and whether their clients
+    /// live: a dead client looks after none.
     watched: Vec<(u32, bool)>,
     /// How far behind its own the next place is that it looks at besides.
     walk: u32,
@@ -150,7 +150,7 @@ mod tests {
             states[at(7) as usize] = PlaceState::Free;
             look(&mut neighbours, me, &states);
             assert_eq!(watched(&neighbours), [at(40), at(90)]);
-            // A dead one is looked after besides: it does not look after who is behind it.
+            // A dead one is looked after besides: it does not look after those behind it.
             states[at(60) as usize] = PlaceState::Fenced;
             look(&mut neighbours, me, &states);
             assert_eq!(watched(&neighbours), [at(40), at(60), at(90)]);

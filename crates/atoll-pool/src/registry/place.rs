@@ -45,7 +45,7 @@ pub(crate) mod signal_word {
     pub(crate) const PROTECTIONS: usize = 3;
 }
 
-/// Words of an account behind what it tells of a process, by their numbers.
+/// Words of an account behind those of its process, by their numbers.
 pub(crate) mod account_word {
     pub(crate) const OBJECTS: usize = 8;
 }
@@ -74,7 +74,7 @@ pub(super) const ORIGIN_WORDS: usize = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PlaceState {
-    /// Nobody's.
+    /// No client's.
     Free = 0,
     /// A client's.
     Taken = 1,
@@ -96,11 +96,11 @@ impl PlaceState {
 
     /// The signal word of a place in this state, whose client is `who`.
     pub fn word(self, who: Identity, epoch: u32) -> u64 {
-        debug_assert!(self.is_alive() || who == Identity::NOBODY, "only the living have an identity");
+        assert!(self.is_alive() || who == Identity::NOBODY, "only the living have an identity");
         (self as u64) << STATE_SHIFT | u64::from(who.bits()) << IDENTITY_SHIFT | u64::from(epoch)
     }
 
-    /// Whether whoever is here may write to the pool.
+    /// Whether the place's client may write to the pool.
     pub fn is_alive(self) -> bool {
         matches!(self, Self::Taken | Self::Joining)
     }
@@ -166,7 +166,7 @@ pub(super) fn sealed(origin: Origin, epoch: u32) -> [u64; ORIGIN_WORDS] {
     [words[0], words[1], seal]
 }
 
-/// The process that an account tells of, if it is that of this epoch and whole.
+/// The process that an account names, if the account is whole and of this epoch.
 pub(super) fn unsealed(account: &[u64], epoch: u32) -> Option<Origin> {
     let origin = Origin { pid: account[0] as u32, namespace: account[1] };
     (account[..ORIGIN_WORDS] == sealed(origin, epoch)).then_some(origin)
@@ -177,8 +177,8 @@ pub fn is_quiet(places: &[Place], me: Incarnation) -> bool {
     places.iter().all(|place| place.incarnation.slot == me.slot || !place.state.is_alive() || place.is_at_rest())
 }
 
-/// Whether two looks at the registry, `me` making the only changes at both, saw the same: then
-/// nobody else changed anything in between.
+/// Whether two looks at the registry, `me` making the only changes at both, saw the same: then no
+/// other client changed anything in between.
 pub fn was_quiet(before: &[Place], after: &[Place], me: Incarnation) -> bool {
     let is_same = |(before, after): (&Place, &Place)| before.incarnation.slot == me.slot || before == after;
     before.len() == after.len() && is_quiet(after, me) && before.iter().zip(after).all(is_same)

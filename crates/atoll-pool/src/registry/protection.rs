@@ -1,5 +1,5 @@
-//! What operations protect: a chunk each, which is not used anew while the operation relies on a
-//! slot that points into it.
+//! What operations protect: a chunk each, which is not reused while the operation relies on a slot
+//! that points into it.
 //!
 //! ```text
 //! a signal            word 1  epoch 32 | the chunk + 1 32: protection 0                                     owned
@@ -8,15 +8,15 @@
 //! ```
 //!
 //! An operation publishes its protection, reads the slot again, and only then relies on the slot's
-//! word. Whoever wants to use a chunk anew first unlinks every slot that points into it and then
-//! reads all protections ([`protected_chunks`]); a chunk that one of them names waits. A WRITE
-//! orders the READ behind it, so either the operation sees the slot changed or the other sees the
-//! protection. What is not of a Taken place and its epoch does not count: who takes a place later
-//! reads slots later.
+//! word. A client that wants to reuse a chunk first unlinks every slot that points into it. Then it
+//! READs all protections ([`protected_chunks`]), and waits if one of them names the chunk. A WRITE
+//! orders the READ behind it. So either the operation sees the slot changed, or the reuser sees the
+//! protection. A protection counts only for a Taken place and its epoch: a client that takes the
+//! place later READs slots later.
 //!
-//! A client that has never had two operations at once costs the others one READ with its signal.
-//! Its second protection is announced in word 3 before it is used for the first time: who read that
-//! word before it was announced unlinked the slot before, too.
+//! A client that has never had two operations at once costs the others one READ with its signal. It
+//! announces its second protection in word 3 before it uses it for the first time. A client that
+//! READ that word earlier had unlinked the slot earlier, too.
 
 use super::place::{EPOCH_MASK, Incarnation, PROTECTIONS, PlaceState, SIGNAL_BYTES, signal_word};
 use super::places::{members_ever, read_first_places};
@@ -115,6 +115,7 @@ impl Protections {
         let is_less = |found: u64| found >> 32 != u64::from(self.epoch) || found < wanted;
         words::change(endpoint, self.announced_at, |found| is_less(found).then_some(wanted)).await?;
         self.announced.set(self.announced.get().max(count));
+        assert!(self.announced.get() <= PROTECTIONS, "no more protections than a client has words for");
         Ok(())
     }
 
@@ -126,6 +127,7 @@ impl Protections {
     #[inline]
     pub(super) fn hold(&self, batch: &mut Batch, protection: &mut Protection, chunk: ChunkId) {
         let number = protection.number.expect("it is ready");
+        debug_assert!(protection.state != State::Unsettled, "its last WRITE has landed");
         protection.state = State::Held;
         self.chunks[number as usize].set(chunk.0 + 1);
         batch.write_word(self.word(number), u64::from(self.epoch) << 32 | (u64::from(chunk.0) + 1));
@@ -155,8 +157,8 @@ fn protected(word: u64, epoch: u64) -> Option<ChunkId> {
     Some(ChunkId((word as u32).checked_sub(1).filter(|_| word >> 32 == epoch)?))
 }
 
-/// The chunks that operations of others than `but` must not see used anew. READ after the slots
-/// that point into a chunk were unlinked.
+/// The chunks that other clients than `but` protect. READ after the slots that point into a chunk
+/// were unlinked.
 pub async fn protected_chunks<E: Endpoint>(
     endpoint: &E,
     pool: &Pool,

@@ -7,7 +7,7 @@ pub struct Times {
     pub look_ns: u64,
     /// A client whose lease stands still so long, by the observer's clock, is asked after.
     pub suspect_ns: u64,
-    /// A Fenced place that nobody has finished for so long is repaired by others, too.
+    /// Other clients repair a Fenced place, too, if it stays Fenced for so long.
     pub help_ns: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Who stands still, and who has come to the end of what it did.
+//! Which clients stand still, and whose operations have ended.
 
 use super::place::{Incarnation, Place, PlaceState};
 use super::places::places;
@@ -7,7 +7,7 @@ use crate::in_flight::{InFlight, Moment};
 use atoll_fabric::{Endpoint, VerbError};
 use std::collections::HashMap;
 
-/// Who stands still: one observer's memory of leases.
+/// Which clients stand still: one observer's memory of leases.
 #[derive(Clone, Debug, Default)]
 pub struct Watch {
     /// By place: what was seen, and since when on the observer's clock.
@@ -18,9 +18,9 @@ impl Watch {
     /// For how long `place` has stood still, by what this observer has seen: it began to READ at
     /// `asked_ns`, and had the answer at `told_ns`.
     ///
-    /// A word that changed is new at `told_ns` at the latest; one that did not stood still until
-    /// `asked_ns` at least. Else a client that makes its rounds would be shut out because an
-    /// observer's READ took long.
+    /// A word that changed is new at `told_ns` at the latest; a word that did not change stood
+    /// still until `asked_ns` at least. Else a client that makes its rounds would be shut out
+    /// because an observer's READ took long.
     pub fn still_ns(&mut self, place: &Place, asked_ns: u64, told_ns: u64) -> u64 {
         let (state, lease) = (place.signal, place.lease);
         let seen = self.seen.entry(place.incarnation.slot).or_insert((state, lease, told_ns));
@@ -44,10 +44,10 @@ pub struct Observer<'c, E> {
     pub in_flight: &'c InFlight,
 }
 
-/// Waits for the operations that are under way when it begins: everybody's but the one's that
-/// waits.
+/// Waits for the operations that are under way when it begins: those of all clients but the one
+/// that waits.
 ///
-/// A client tells by its rounds which operations have ended
+/// A client announces by its rounds which operations have ended
 /// ([`InFlight`](crate::in_flight::InFlight)), or says that it is at rest. Once it has rested or
 /// made the rounds, or is gone, no operation of before is under way.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -31,7 +31,7 @@ use table::{Object, Table};
 
 /// Bits of a version that count a server's changes; those above are the server's epoch.
 const CHANGE_BITS: u32 = 40;
-/// How often a server that nobody asks looks whether it is still wanted.
+/// How often an idle server looks whether it is still wanted.
 const LOOK_NS: u64 = 1_000_000;
 /// Verbs that one change adds at most behind the removal of its victims: the record, the entry, the
 /// count.
@@ -46,7 +46,7 @@ pub struct ServerStats {
     pub conflicts: u64,
     /// Messages that asked for what was done already, or came too late.
     pub repeats: u64,
-    /// Accesses that clients told of.
+    /// Accesses that clients sent.
     pub accesses: u64,
     /// Objects evicted to make room, those of the next one among them.
     pub evictions: u64,
@@ -58,8 +58,8 @@ pub struct ServerStats {
     pub dropped: u64,
 }
 
-/// The server of a pool. There is one at a time: whoever starts another makes sure that the first
-/// does nothing any more.
+/// The server of a pool. There is one at a time. An operator who starts another makes sure that the
+/// first has ended.
 pub struct Server<E: Endpoint + Messenger> {
     shared: Arc<CliqueMapPool>,
     endpoint: E,
@@ -109,7 +109,7 @@ impl<E: Endpoint + Messenger> Server<E> {
             }
             server.post().await?;
         }
-        // The mailbox last: whoever finds it finds its epoch, too.
+        // The mailbox last: a client that finds it finds its epoch, too.
         server.batch.write_word(layout.server_epoch(), server.epoch.into());
         server.batch.write_word(layout.objects(), 0);
         server.post().await?;
@@ -345,7 +345,7 @@ impl<E: Endpoint + Messenger> Server<E> {
         Ok(Some(token))
     }
 
-    /// An entry of the key's bucket for an object, whoever has to go.
+    /// An entry of the key's bucket for an object; another object is evicted for it if need be.
     async fn vacant_entry(&mut self, hash: u64) -> Result<u32, VerbError> {
         if let Some(entry) = self.table.free_entry(hash) {
             return Ok(entry);

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 /// Shards.
 pub(super) const SHARDS: usize = 128;
 
-/// A place in an order; the lowest goes first.
+/// A place in an order; the lowest is evicted first.
 pub(super) type Rank = (u64, u64);
 
 /// The orders of all shards.
@@ -127,7 +127,7 @@ impl Order {
         }
     }
 
-    /// The entry of a shard that goes first.
+    /// The entry of a shard that is evicted first.
     pub(super) fn first(&self, shard: usize) -> Option<u32> {
         match self {
             Self::Lru(lists) => lists.first(shard),

@@ -1,8 +1,8 @@
 //! Which bytes of the heap are free: the server's own books, in its own memory.
 //!
 //! Spans of any length, the smallest first that is long enough, and joined with their neighbours
-//! when they come back. Whoever evicts until a span is long enough comes to an end: an empty heap
-//! is one span.
+//! when they come back. Evicting until a span is long enough comes to an end: an empty heap is one
+//! span.
 
 use super::super::entry::Span;
 use super::super::record::RECORD_UNIT_BYTES;

@@ -93,7 +93,7 @@ impl Session {
         (self.done, self.answer) = (sequence, Some(answer));
     }
 
-    /// A log of accesses has come; whether it is one that has not been noted.
+    /// A log of accesses has arrived; whether it is new.
     pub(super) fn note(&mut self, sequence: u64) -> bool {
         let is_new = sequence > self.noted;
         self.noted = self.noted.max(sequence);

@@ -1,7 +1,7 @@
 //! What the server knows of the objects: its own books of the index.
 //!
 //! A victim is the first in the order of the shard of the key that needs room; if that shard has
-//! none, of the next one that has. Objects that have expired go before all others.
+//! none, of the next one that has. Objects that have expired are evicted before all others.
 
 use super::super::entry::{BUCKET_ENTRIES, Span};
 use super::super::layout::CliqueMapLayout;
@@ -91,12 +91,12 @@ impl Table {
         self.bucket(hash).find(|entry| self.get(*entry).is_none())
     }
 
-    /// The object of the key's bucket that goes first.
+    /// The object of the key's bucket that is evicted first.
     pub(super) fn victim_in_bucket(&self, hash: u64) -> Option<u32> {
         self.bucket(hash).filter(|entry| self.get(*entry).is_some()).min_by_key(|entry| self.order.rank(*entry))
     }
 
-    /// The object that goes first, seen from this key; one that has expired before all others.
+    /// The object that is evicted first, seen from this key; expired objects before all others.
     pub(super) fn victim(&self, hash: u64, now_ms: u64) -> Option<u32> {
         if let Some((expiry_ms, entry)) = self.expiring.first()
             && *expiry_ms <= now_ms

@@ -15,13 +15,16 @@
 //!   place: a verb of it may still land.
 //! - Between two rounds a client makes at most [`Client::operations_per_round`] operations.
 
+mod operations;
+mod size;
+
 use crate::chunks::{self, Descriptor, FreeCount, Wanted};
 use crate::gate::Gate;
-use crate::in_flight::{Entry, InFlight};
-use crate::loan::{Lender, Loan};
-use crate::nodes::{self, Claim};
+use crate::in_flight::InFlight;
+use crate::loan::Lender;
+use crate::nodes;
 use crate::registry::{self, Member, Neighbours, Observer, Reach, Times, Watch};
-use crate::retirement::{self, Retirement};
+use crate::retirement::Retirement;
 use crate::upkeep::{Repaired, Upkeep};
 use crate::{Chunk, ChunkId, ChunkState, Incarnation, Pool, PoolClock, PoolError};
 use atoll_fabric::purpose::Scope;
@@ -83,7 +86,7 @@ impl<E: Endpoint> Client<E> {
         Ok(client)
     }
 
-    /// One that only looks at the pool, without a place in it.
+    /// An auditor: it only looks at the pool, without a place in it.
     pub fn auditor(pool: &Arc<Pool>, endpoint: E) -> Self {
         Self::new(pool, endpoint, None)
     }
@@ -169,139 +172,6 @@ impl<E: Endpoint> Client<E> {
     /// If it has left, or is an auditor.
     pub fn observer(&self) -> Observer<'_, Gate<E>> {
         Observer { endpoint: &self.endpoint, pool: &self.pool, me: self.me(), in_flight: &self.in_flight }
-    }
-
-    // Operations.
-
-    /// The operations that are under way.
-    pub fn in_flight(&self) -> &InFlight {
-        &self.in_flight
-    }
-
-    /// Begins an operation: from now on it may look at the pool. It waits while as many are under
-    /// way as may be, and says so if this client is at rest.
-    pub async fn begin(&self, entry: &mut Entry) -> Result<(), VerbError> {
-        if !self.in_flight.try_enter(entry) {
-            self.in_flight.enter(entry).await;
-            if self.member.is_some() && self.has_left.get() {
-                // It left meanwhile.
-                return Err(VerbError::Fenced);
-            }
-        }
-        match self.is_at_rest() {
-            true => Box::pin(self.end_rest()).await,
-            false => Ok(()),
-        }
-    }
-
-    /// Begins an operation, unless it has to wait for anything; whether it did.
-    #[inline(always)]
-    pub fn try_begin(&self, entry: &mut Entry) -> bool {
-        !self.is_at_rest() && self.in_flight.try_enter(entry)
-    }
-
-    #[inline]
-    fn is_at_rest(&self) -> bool {
-        self.member.as_ref().is_some_and(Member::is_at_rest)
-    }
-
-    async fn end_rest(&self) -> Result<(), VerbError> {
-        match self.is_member() {
-            true => self.member().begin(&self.endpoint).await,
-            false => Ok(()),
-        }
-    }
-
-    /// Says that this client is at rest, if no operation is under way any more.
-    pub async fn rest(&self) -> Result<(), VerbError> {
-        let nothing_is = || self.in_flight.count() == 0;
-        match self.is_member() && nothing_is() {
-            true => self.member().rest(&self.endpoint, nothing_is).await,
-            false => Ok(()),
-        }
-    }
-
-    /// Lets an operation wait for what others must do. Meanwhile it relies on nothing that it has
-    /// seen, and the client is at rest if all its operations wait so.
-    pub async fn wait_aside(&self, entry: &mut Entry, ns: u64) -> Result<(), VerbError> {
-        self.in_flight.leave(entry);
-        self.rest().await?;
-        self.endpoint.pause(ns).await;
-        self.begin(entry).await
-    }
-
-    /// Lends what one operation has at a time. One that has to wait for it stands aside: it relies
-    /// on nothing that it has seen.
-    pub async fn lent_aside<'l, T>(&self, lender: &'l Lender<T>, entry: &mut Entry) -> Result<Loan<'l, T>, VerbError> {
-        self.in_flight.leave(entry);
-        let loan = lender.lent().await;
-        self.begin(entry).await?;
-        Ok(loan)
-    }
-
-    /// Does what is no operation of a tenant as if it was one.
-    pub async fn as_operation<T, F: From<VerbError>>(&self, work: impl Future<Output = Result<T, F>>) -> Result<T, F> {
-        struct Counted<'c>(&'c InFlight, Entry);
-        impl Drop for Counted<'_> {
-            fn drop(&mut self) {
-                self.0.leave(&mut self.1);
-            }
-        }
-        let mut counted = Counted(&self.in_flight, Entry::default());
-        self.begin(&mut counted.1).await?;
-        work.await
-    }
-
-    // Rounds.
-
-    /// Sets after how many operations a round is due; at least one.
-    pub fn set_operations_per_round(&self, operations: u32) {
-        debug_assert!(operations > 0, "a round is due after at least one operation");
-        self.operations_per_round.set(operations);
-        self.operations_to_round.set(operations);
-    }
-
-    /// Counts an operation; whether a round is due before it.
-    #[inline]
-    pub fn count_operation(&self) -> bool {
-        let left = self.operations_to_round.get().saturating_sub(1);
-        self.operations_to_round.set(left);
-        left == 0
-    }
-
-    /// Whether a round becomes due within the next `operations`.
-    pub fn is_round_due_within(&self, operations: u32) -> bool {
-        self.operations_to_round.get() <= operations
-    }
-
-    /// Makes sure that no round becomes due within the next `operations`.
-    pub fn put_off_round(&self, operations: u32) {
-        self.operations_to_round.set(self.operations_to_round.get().max(operations + 1));
-    }
-
-    /// After how many operations a round is due.
-    pub fn operations_per_round(&self) -> u32 {
-        self.operations_per_round.get()
-    }
-
-    /// Begins a round: the next one is due after as many operations as are set.
-    ///
-    /// # Errors
-    /// Why the client is lost, if it is. The next operation asks again.
-    pub fn begin_round(&self) -> Result<(), VerbError> {
-        self.operations_to_round.set(self.operations_per_round.get());
-        self.usable().inspect_err(|_| self.operations_to_round.set(1))
-    }
-
-    /// Whether it is time to look after the other clients; if so, the next time is counted from
-    /// now.
-    pub(crate) fn is_look_due(&self) -> bool {
-        let now_ns = self.endpoint.now_ns();
-        let is_due = now_ns.wrapping_sub(self.looked_ns.get()) >= self.times.get().look_ns;
-        if is_due {
-            self.looked_ns.set(now_ns);
-        }
-        is_due
     }
 
     // Loss.
@@ -428,8 +298,8 @@ impl<E: Endpoint> Client<E> {
         let mut batch = Batch::new();
         let block = batch.fetch_and_add(self.pool.layout.tokens(), TOKENS_AT_ONCE);
         self.endpoint.post(&mut batch).await?;
-        // Zero stands for no token.
         let first = batch.word(block).saturating_add(1);
+        assert!(first > 0, "zero stands for no token");
         self.tokens.set((first.saturating_add(1), first.saturating_add(TOKENS_AT_ONCE)));
         Ok(first)
     }
@@ -476,13 +346,15 @@ impl<E: Endpoint> Client<E> {
     /// Frees a chunk that this client owns as `owned`. If another client has changed the word, this
     /// client is shut out.
     pub async fn free_own(&self, chunk: ChunkId, owned: Chunk) -> Result<(), VerbError> {
+        debug_assert_eq!(owned, Chunk::owned(owned.state, self.me(), owned.generation), "a client frees its own");
         if !chunks::free(&self.endpoint, &self.pool.layout, chunk, owned).await? {
             self.check_membership().await?;
         }
         Ok(())
     }
 
-    /// Chunks that operations must not see used anew, those of this client among them.
+    /// Chunks that must not be reused yet: operations of some client, this one included, protect
+    /// them.
     pub async fn protected_chunks(&self) -> Result<Vec<ChunkId>, VerbError> {
         let mut chunks = registry::protected_chunks(&self.endpoint, &self.pool, self.me()).await?;
         // After the READ: one of this client's may have begun to protect something meanwhile.
@@ -510,78 +382,5 @@ impl<E: Endpoint> Client<E> {
 
     pub(crate) fn note_counts_exact(&self) {
         self.counts_estimated.set(false);
-    }
-
-    // Growing and shrinking.
-
-    /// Adds a memory node with at most so many bytes, on a fabric whose regions are all there;
-    /// gives its number. Elsewhere the region is made between [`nodes::claim`] and
-    /// [`Claim::prepare`].
-    pub async fn grow(&self, bytes: u64) -> Result<u8, PoolError> {
-        let grown = self.add_node(bytes).await;
-        // The node may be there and its chunks not be counted: if this client left as if nothing
-        // had happened, no client would count them.
-        if let Err(PoolError::Verb(error)) = &grown {
-            self.note_failure(error);
-        }
-        grown
-    }
-
-    async fn add_node(&self, bytes: u64) -> Result<u8, PoolError> {
-        let claim = nodes::claim(&self.endpoint, &self.pool, self.me(), bytes).await?;
-        let identity = claim.prepare(&self.endpoint, &self.pool).await?;
-        self.publish_node(&claim, identity).await?;
-        Ok(claim.node)
-    }
-
-    /// Makes the chunks of a node that this client has claimed and prepared the pool's.
-    pub async fn publish_node(&self, claim: &Claim, identity: u32) -> Result<(), PoolError> {
-        // Between the node's word and the count of free chunks, nobody may count anew.
-        let was_at_rest = self.is_at_rest();
-        self.as_operation(claim.publish(&self.endpoint, &self.pool, identity)).await?;
-        if was_at_rest {
-            self.rest().await?;
-        }
-        Ok(())
-    }
-
-    /// Takes a chunk out of use that this client owns as Open.
-    pub async fn retire(&self, open: (ChunkId, u32)) -> Result<bool, VerbError> {
-        let retired = retirement::retire(&self.endpoint, &self.pool.layout, self.me(), open).await?;
-        // While another operation gives memory back, the next look at the chunks finds this one.
-        if let (Some(retired), Some(mut retirement)) = (retired, self.retirement.lend()) {
-            retirement.note_retired(&self.endpoint, (open.0, retired));
-        }
-        Ok(retired.is_some())
-    }
-
-    /// Gives one chunk back that is out of use; whether there was one, and memory for it.
-    pub async fn restore(&self) -> Result<bool, PoolError> {
-        self.learn_nodes().await?;
-        let restored = retirement::restore(&self.endpoint, &self.pool.layout).await;
-        Ok(restored.inspect_err(|error| self.note_failure(error))?)
-    }
-
-    /// Goes on giving back the memory of chunks out of use, of at most so many at a time; how many
-    /// are left. The caller relies on nothing that it READ before.
-    pub async fn discard_retired(&self, most: usize) -> Result<u64, VerbError> {
-        // Another operation of this client is at it.
-        let Some(mut retirement) = self.retirement.lend() else { return Ok(1) };
-        let gone_on = retirement.go_on(&self.observer(), most).await;
-        self.out_of_use.set(retirement.out_of_use(self.pool.layout.chunks()));
-        gone_on.inspect_err(|error| self.note_failure(error)).map(|()| retirement.left() as u64)
-    }
-
-    /// Chunks out of use, by its last look: see [`Retirement::out_of_use`].
-    pub fn chunks_out_of_use(&self) -> u64 {
-        self.out_of_use.get()
-    }
-
-    /// Does not wait for operations before it gives memory back, to show in a simulation what that
-    /// does.
-    pub fn discard_hastily(&self) {
-        if let Some(mut retirement) = self.retirement.lend() {
-            *retirement = Retirement::hasty();
-        }
     }
 }

@@ -18,13 +18,15 @@
 //!
 //! Chunks are numbered through: first the home's, then node 1's, and so on. The tables are made for
 //! as many chunks and nodes as there may ever be. Nodes that were there when the pool was made have
-//! a share of the engine's words; one that came later has chunks alone.
+//! a share of the engine's words; a node that came later has chunks alone.
 //!
 //! Control words, all but the clock's offset for atomics only: clock, free chunks (a hint),
 //! resident objects (kept only where objects are limited), clients ever, write tokens handed out,
 //! clients shut out, how many of those the last count of everything has seen, joins and whether the
 //! pool was closed (see `boot`), the clock's offset, which is data (see `clock`), and what is there
 //! of the pool's memory (see `provision`).
+
+mod describe;
 
 use crate::chunk::{DESCRIPTOR_BYTES, descriptor_word};
 use crate::known_nodes::KnownNodes;
@@ -253,7 +255,7 @@ impl Layout {
         Self::control(0)
     }
 
-    /// How many chunks are free: a hint, exact when nobody allocates.
+    /// How many chunks are free: a hint, exact while no client allocates.
     pub const fn free_chunks(&self) -> Address {
         Self::control(1)
     }
@@ -415,52 +417,6 @@ impl Layout {
     /// Bytes of all heaps that there may ever be.
     pub fn heap_bytes_max(&self) -> u64 {
         u64::from(self.chunks_max) * self.chunk_bytes
-    }
-
-    /// What is at an address, for whoever follows a trace. The engine's words are the engine's to
-    /// name.
-    pub fn describe(&self, at: Address) -> Option<String> {
-        const CONTROLS: [&str; 10] = [
-            "clock",
-            "free chunks",
-            "resident objects",
-            "members ever",
-            "tokens",
-            "deaths",
-            "deaths counted",
-            "closing",
-            "clock offset",
-            "provided",
-        ];
-        let offset = at.offset();
-        let within = |start: u64, end: u64, first: u64, bytes: u64, name: &str, words: &[&str]| {
-            (start..end).contains(&offset).then(|| {
-                let (index, word) = (first + (offset - start) / bytes, (offset - start) % bytes / 8);
-                let word = words.get(word as usize).map_or_else(|| format!("+{}", 8 * word), |word| (*word).to_owned());
-                format!("{name} {index} {word}")
-            })
-        };
-        if !at.is_home() {
-            let (node, chunks) = (at.node(), self.chunks_of(at.node())?);
-            let (start, end) = (self.member_heap(node), self.member_end(node, chunks.len() as u32));
-            return within(start, end, chunks.start.into(), self.chunk_bytes, "in chunk", &[]);
-        }
-        if offset < CONTROL {
-            return Some(format!("header word {}", offset / 8));
-        }
-        if offset < NODES {
-            return CONTROLS.get(((offset - CONTROL) / LINE) as usize).map(|name| (*name).to_owned());
-        }
-        let descriptor = &["state", "contents", "dead bytes", "expired"];
-        within(NODES, self.registry, 0, 8, "node", &["state"])
-            .or_else(|| {
-                let words = &["state", "protection", "lease", "protections"];
-                within(self.registry, self.accounts, 0, SIGNAL_BYTES, "signal", words)
-            })
-            .or_else(|| within(self.accounts, self.protections, 0, ACCOUNT_BYTES, "account", &[]))
-            .or_else(|| within(self.protections, self.table, 0, PROTECTIONS_BYTES, "protections", &[]))
-            .or_else(|| within(self.table, self.engine, 0, DESCRIPTOR_BYTES, "chunk", descriptor))
-            .or_else(|| within(self.heap, self.end(), 0, self.chunk_bytes, "in chunk", &[]))
     }
 
     /// The chunk with this number, if this process knows of it.

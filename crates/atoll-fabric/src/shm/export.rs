@@ -1,0 +1,160 @@
+//! Regions that endpoints export, as compute nodes.
+//!
+//! | of | named | found by |
+//! |---|---|---|
+//! | a home with a name | `HOME+cN.R`, a file beside the home's | its name, while compute node `N` lives |
+//! | anonymous memory | | a table of the process, in the home's region |
+//!
+//! A compute node's number is lent as an identity is: the kernel holds a lock of the home's file
+//! for it, and releases it when the process is gone (`lock`). **Only the holder of the number's
+//! lock touches names of that number.** So a process that takes a number over removes what a dead
+//! one left. So does a process that finds the number free. A removal of the pool removes all. What
+//! a removed name's region holds lives on in the mappings that there are, and no new one is made.
+
+use super::endpoint::ShmEndpoint;
+use super::lock::RegionLock;
+use super::names::{Place, REGIONS_MAX, export_name, is_place, path_of};
+use super::region::ShmRegion;
+use crate::{
+    Address, COMPUTE_NODES_MAX, Domain, FabricError, Kind, Lifetime, Region, RegionAttributes, Sharing, VerbError,
+};
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError};
+
+/// Removes the names of a compute node whose lock this process has.
+fn remove_names(home: &str, node: u16) {
+    // They are made in order, and removed from the last on: the first that is absent is the end.
+    let made = (0..REGIONS_MAX).take_while(|region| ShmRegion::exists(&export_name(home, (node, *region)))).count();
+    for region in (0..made as u8).rev() {
+        let _ = ShmRegion::remove(&export_name(home, (node, region)));
+    }
+}
+
+/// Removes the names of all compute nodes of a pool whose home is about to be removed.
+pub(super) fn remove_all_names(home: &str) -> Result<(), FabricError> {
+    let path = path_of(home)?;
+    let (Some(directory), Some(file)) = (path.parent(), path.file_name()) else { return Ok(()) };
+    let beginning = format!("{}+c", file.to_string_lossy());
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let is_export = name.to_str().and_then(|name| name.strip_prefix(&beginning)).is_some_and(is_place);
+        if is_export {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+    Ok(())
+}
+
+impl ShmEndpoint {
+    fn home(&self) -> &ShmRegion {
+        &self.regions[0]
+    }
+
+    /// The home's name, if it still is its own: else the names beside it are another pool's.
+    fn home_name(&self) -> Option<&str> {
+        self.home().name.as_deref().filter(|name| self.home().presence.is_named(name))
+    }
+
+    /// This endpoint's number, which it is lent now unless it has one.
+    fn compute_node(&self) -> Option<u16> {
+        if self.exports.node.get().is_none() {
+            let node = self.home().presence.lend_node()?;
+            if let Some(home) = self.home_name() {
+                remove_names(home, node);
+            }
+            self.exports.node.set(Some(node));
+        }
+        self.exports.node.get()
+    }
+
+    /// See [`Endpoint::export`](crate::Endpoint::export).
+    pub(super) fn export_region(&self, wanted: RegionAttributes) -> Result<Address, FabricError> {
+        let refused = |why| FabricError::NoExport { wanted, why };
+        if self.is_fork() {
+            return Err(refused("this process is a fork of the one that opened the pool"));
+        }
+        if wanted.kind != Kind::Host || wanted.domain != Domain::Cpu {
+            return Err(refused("a host has ordinary memory, whose atomics are the processors'"));
+        }
+        if wanted.lifetime != Lifetime::Process {
+            return Err(refused("it goes with its owner"));
+        }
+        let region = self.exports.count.get();
+        if region >= REGIONS_MAX {
+            return Err(refused("an endpoint exports 64 regions at most"));
+        }
+        let _hold = match &self.home().name {
+            // No process removes the pool meanwhile.
+            Some(home) => Some(RegionLock::take(home, Sharing::Shared)?),
+            None => None,
+        };
+        if self.home().name.is_some() && self.home_name().is_none() {
+            return Err(refused("the pool was removed"));
+        }
+        let node = self.compute_node().ok_or(refused("all numbers of compute nodes are taken, or cannot be locked"))?;
+        let exported = match &self.home().name {
+            Some(home) => Arc::new(ShmRegion::create(&export_name(home, (node, region)), wanted.bytes)?),
+            None => {
+                let exported = Arc::new(ShmRegion::anonymous(wanted.bytes)?);
+                self.table().insert((node, region), exported.clone());
+                exported
+            }
+        };
+        self.exports.count.set(region + 1);
+        self.exports.reached.borrow_mut().insert((node, region), exported);
+        Ok(Address::on_compute(node, region, 0))
+    }
+
+    /// See [`Endpoint::reach_export`](crate::Endpoint::reach_export).
+    pub(super) fn reach_exported(&self, at: Address) -> Result<RegionAttributes, VerbError> {
+        let (node, region) = (at.compute_node().unwrap_or(COMPUTE_NODES_MAX), at.region());
+        let absent = |why: String| VerbError::ExportAbsent { node, region, why };
+        if self.is_fork() {
+            return Err(VerbError::Forked);
+        }
+        if node >= COMPUTE_NODES_MAX {
+            return Err(absent("it is the address of a memory node".to_owned()));
+        }
+        if self.exports.node.get() != Some(node) {
+            self.exports.reached.borrow_mut().remove(&(node, region));
+            self.map_export((node, region)).map_err(absent)?;
+        }
+        match self.exports.region(node, region) {
+            Some(exported) => Ok(RegionAttributes { lifetime: Lifetime::Process, ..exported.attributes() }),
+            None => Err(absent("its owner exports no such region".to_owned())),
+        }
+    }
+
+    /// Maps another endpoint's export; else why it cannot.
+    fn map_export(&self, place: Place) -> Result<(), String> {
+        let presence = &self.home().presence;
+        if !presence.is_node_alive(place.0) {
+            if let Some(home) = self.home_name() {
+                // What a process left that was killed. Nothing is removed unless the lock is had.
+                presence.with_node(place.0, || remove_names(home, place.0));
+            }
+            return Err("no endpoint that lives has this number".to_owned());
+        }
+        let exported = match &self.home().name {
+            Some(_) if self.home_name().is_none() => return Err("the pool was removed".to_owned()),
+            Some(home) => Arc::new(ShmRegion::open(&export_name(home, place)).map_err(|error| error.to_string())?),
+            None => self.table().get(&place).cloned().ok_or("its owner exports no such region")?,
+        };
+        self.exports.reached.borrow_mut().insert(place, exported);
+        Ok(())
+    }
+
+    fn table(&self) -> std::sync::MutexGuard<'_, HashMap<Place, Arc<ShmRegion>>> {
+        self.home().exports.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The endpoint is dropped: its regions go, then its number is free.
+    pub(super) fn end_exports(&self) {
+        let Some(node) = self.exports.node.get().filter(|_| !self.is_fork()) else { return };
+        match &self.home().name {
+            Some(_) => self.home_name().into_iter().for_each(|home| remove_names(home, node)),
+            None => self.table().retain(|place, _| place.0 != node),
+        }
+        self.home().presence.release_node(node);
+    }
+}

@@ -1,0 +1,53 @@
+//! What is at an address, in words.
+
+use super::{CONTROL, LINE, Layout, NODES};
+use crate::chunk::DESCRIPTOR_BYTES;
+use crate::registry::place::{ACCOUNT_BYTES, PROTECTIONS_BYTES, SIGNAL_BYTES};
+use atoll_fabric::Address;
+
+impl Layout {
+    /// What is at an address, for a trace. A tenant describes its own words.
+    pub fn describe(&self, at: Address) -> Option<String> {
+        const CONTROLS: [&str; 10] = [
+            "clock",
+            "free chunks",
+            "resident objects",
+            "members ever",
+            "tokens",
+            "deaths",
+            "deaths counted",
+            "closing",
+            "clock offset",
+            "provided",
+        ];
+        let offset = at.offset();
+        let within = |start: u64, end: u64, first: u64, bytes: u64, name: &str, words: &[&str]| {
+            (start..end).contains(&offset).then(|| {
+                let (index, word) = (first + (offset - start) / bytes, (offset - start) % bytes / 8);
+                let word = words.get(word as usize).map_or_else(|| format!("+{}", 8 * word), |word| (*word).to_owned());
+                format!("{name} {index} {word}")
+            })
+        };
+        if !at.is_home() {
+            let (node, chunks) = (at.node(), self.chunks_of(at.node())?);
+            let (start, end) = (self.member_heap(node), self.member_end(node, chunks.len() as u32));
+            return within(start, end, chunks.start.into(), self.chunk_bytes, "in chunk", &[]);
+        }
+        if offset < CONTROL {
+            return Some(format!("header word {}", offset / 8));
+        }
+        if offset < NODES {
+            return CONTROLS.get(((offset - CONTROL) / LINE) as usize).map(|name| (*name).to_owned());
+        }
+        let descriptor = &["state", "contents", "dead bytes", "expired"];
+        within(NODES, self.registry, 0, 8, "node", &["state"])
+            .or_else(|| {
+                let words = &["state", "protection", "lease", "protections"];
+                within(self.registry, self.accounts, 0, SIGNAL_BYTES, "signal", words)
+            })
+            .or_else(|| within(self.accounts, self.protections, 0, ACCOUNT_BYTES, "account", &[]))
+            .or_else(|| within(self.protections, self.table, 0, PROTECTIONS_BYTES, "protections", &[]))
+            .or_else(|| within(self.table, self.engine, 0, DESCRIPTOR_BYTES, "chunk", descriptor))
+            .or_else(|| within(self.heap, self.end(), 0, self.chunk_bytes, "in chunk", &[]))
+    }
+}
