@@ -5,9 +5,13 @@
 //! |---|---|
 //! | [`kvs`] | nothing is tracked, any object may go |
 //! | [`queues`] | `shard-lru`, `lru-dm`, `sieve-dm`, `s3fifo-dm`: queues that lie in the pool |
+//! | [`glcache`] | `glcache-dm`: groups of FORGE, of which trees choose the victims |
+//! | [`forge_ablations`] | FORGE without single techniques |
 //! | [`cliquemap`] | `cliquemap-lru` and `cliquemap-lfu`: a memory node that has a processor |
 #![forbid(unsafe_code)]
 
 pub mod cliquemap;
+pub mod forge_ablations;
+pub mod glcache;
 pub mod kvs;
 pub mod queues;

@@ -8,14 +8,15 @@ use crate::LabError;
 use crate::reference::engine::{ReferenceEngine, Shared};
 use crate::reference::sampled::Sampled;
 use crate::reference::{Policy, PolicyName};
+use atoll_baselines::glcache::{GlCacheDm, GlCacheKind, GlCacheOptions};
 use atoll_baselines::kvs::{self, Kvs};
 use atoll_baselines::queues::{QueueOptions, Queued};
-use atoll_cache::EnginePool;
 use atoll_cache::ditto::{Ditto, DittoOptions};
 use atoll_cache::experts::{DEFAULT_SET, ExpertSet, ExpertSetError, Settings};
 use atoll_cache::forge::{Forge, ForgeOptions};
 use atoll_cache::table::TableOptions;
 use atoll_cache::{Cache, CacheError, Engine, Pooled};
+use atoll_cache::{EngineKind, EnginePool};
 use atoll_fabric::region::Region;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::{Clock, run_ready};
@@ -157,7 +158,7 @@ impl fmt::Display for EngineName {
         match self {
             Self::Forge => f.write_str("forge"),
             Self::ForgePaper => f.write_str("forge-paper"),
-            Self::GlCacheDm => f.write_str("glcache-dm"),
+            Self::GlCacheDm => f.write_str(<GlCacheKind as EngineKind>::NAME),
             Self::Ditto(set) if set.to_string() == DEFAULT_SET => f.write_str("ditto"),
             Self::Ditto(set) => write!(f, "ditto:{set}"),
             Self::DittoPaper(set) => write!(f, "ditto-paper:{set}"),
@@ -227,9 +228,8 @@ pub trait Experiment {
 /// Runs `experiment` with the deployment of that engine.
 pub fn on_engine<E: Experiment>(engine: EngineName, experiment: E) -> Result<E::Output, LabError> {
     match engine {
-        EngineName::Forge | EngineName::ForgePaper | EngineName::GlCacheDm => {
-            experiment.run::<PooledCache<Forge<ShmEndpoint>>>()
-        }
+        EngineName::Forge | EngineName::ForgePaper => experiment.run::<PooledCache<Forge<ShmEndpoint>>>(),
+        EngineName::GlCacheDm => experiment.run::<PooledCache<GlCacheDm<ShmEndpoint>>>(),
         EngineName::Ditto(_) | EngineName::DittoPaper(_) => experiment.run::<PooledCache<Ditto<ShmEndpoint>>>(),
         EngineName::Kvs => experiment.run::<PooledCache<Kvs<ShmEndpoint>>>(),
         EngineName::Queues(_) => experiment.run::<PooledCache<Queued<ShmEndpoint>>>(),
@@ -250,30 +250,51 @@ impl Planned for Forge<ShmEndpoint> {
     fn settings(plan: &Plan) -> PoolSettings {
         let options = match plan.engine {
             EngineName::ForgePaper => ForgeOptions::paper(),
-            EngineName::GlCacheDm => ForgeOptions::glcache(),
             _ => ForgeOptions::default(),
         };
-        let clients_max = plan.clients_max + 1;
-        match plan.bound {
-            Bound::Objects(objects) => options.for_objects(objects, clients_max, 32 + plan.object_bytes as u32),
-            Bound::Bytes(bytes) => {
-                let settings = options.for_capacity(bytes);
-                PoolSettings { clients_max: settings.clients_max.max(clients_max), ..settings }
-            }
+        bounded(
+            plan,
+            |objects, clients, bytes| options.for_objects(objects, clients, bytes),
+            |bytes| options.for_capacity(bytes),
+        )
+    }
+}
+
+impl Planned for GlCacheDm<ShmEndpoint> {
+    fn settings(plan: &Plan) -> PoolSettings {
+        let options = GlCacheOptions::default();
+        bounded(
+            plan,
+            |objects, clients, bytes| options.for_objects(objects, clients, bytes),
+            |bytes| options.for_capacity(bytes),
+        )
+    }
+}
+
+/// The settings of a pool for so many objects, clients and bytes of a record, or for so many bytes,
+/// whichever the plan names.
+fn bounded(
+    plan: &Plan,
+    for_objects: impl Fn(u64, u32, u32) -> PoolSettings,
+    for_capacity: impl Fn(u64) -> PoolSettings,
+) -> PoolSettings {
+    let clients_max = plan.clients_max + 1;
+    match plan.bound {
+        Bound::Objects(objects) => for_objects(objects, clients_max, 32 + plan.object_bytes as u32),
+        Bound::Bytes(bytes) => {
+            let settings = for_capacity(bytes);
+            PoolSettings { clients_max: settings.clients_max.max(clients_max), ..settings }
         }
     }
 }
 
 /// The settings of a pool with a table of objects.
 fn objects_settings(options: &TableOptions, plan: &Plan) -> PoolSettings {
-    let clients_max = plan.clients_max + 1;
-    match plan.bound {
-        Bound::Objects(objects) => options.for_objects(objects, clients_max, 32 + plan.object_bytes as u32),
-        Bound::Bytes(bytes) => {
-            let settings = options.for_growth(bytes, 0);
-            PoolSettings { clients_max: settings.clients_max.max(clients_max), ..settings }
-        }
-    }
+    bounded(
+        plan,
+        |objects, clients, bytes| options.for_objects(objects, clients, bytes),
+        |bytes| options.for_growth(bytes, 0),
+    )
 }
 
 impl Planned for Ditto<ShmEndpoint> {

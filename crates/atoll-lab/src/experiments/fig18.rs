@@ -7,7 +7,8 @@ use super::shape::Metric;
 use super::{Experiment, Options, shape};
 use crate::load::ycsb;
 use crate::{LabError, report};
-use atoll_cache::forge::{ForgeOptions, Variant};
+use atoll_baselines::forge_ablations::Variant;
+use atoll_cache::forge::ForgeOptions;
 
 const WORKLOADS: [&str; 5] = ["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e"];
 const CACHE_PERCENT: u64 = 20;
@@ -93,7 +94,7 @@ impl Experiment for Ablation {
                 let pool = pool_of(choices.clone(), cache_bytes, ycsb::OBJECT_BYTES, threads, GROUP_OBJECTS);
                 let load = load(name, keys, requests, options)?;
                 let base = Setup::new(load, threads, cache_bytes, ycsb::OBJECT_BYTES, options.seed);
-                setups.push(Setup { pool, variant: *variant, ..base });
+                setups.push(Setup { pool, ..base.ablated(*variant) });
             }
         }
         let measured = measure_all(&setups, options.workers)?;
@@ -190,7 +191,7 @@ mod tests {
             let load = load("ycsb-a", keys, 20_000, &options).unwrap();
             let pool = pool_of(ForgeOptions::paper(), cache_bytes, ycsb::OBJECT_BYTES, threads, GROUP_OBJECTS);
             let base = Setup::new(load, threads, cache_bytes, ycsb::OBJECT_BYTES, options.seed);
-            measure(&Setup { pool, variant, ..base }).unwrap()
+            measure(&Setup { pool, ..base.ablated(variant) }).unwrap()
         };
         let posted = |measured: &Measured, purpose| measured.traffic.of(purpose);
         let full = measured(Variant::default());

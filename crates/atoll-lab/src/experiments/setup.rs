@@ -4,10 +4,12 @@ use super::processor::{Processor, ServerCosts};
 use super::system::System;
 use crate::load::{KEY_BYTES, Load};
 use atoll_baselines::cliquemap::{CliqueMapOptions, Policy, record};
+use atoll_baselines::forge_ablations::Variant;
+use atoll_baselines::glcache::GlCacheOptions;
 use atoll_baselines::kvs;
 use atoll_baselines::queues::QueueOptions;
 use atoll_cache::ditto::{self, DittoOptions};
-use atoll_cache::forge::{ForgeOptions, Variant};
+use atoll_cache::forge::ForgeOptions;
 use atoll_cache::record::small_record_bytes;
 use atoll_cache::table::TableOptions;
 use atoll_cache::table::class::Class;
@@ -67,7 +69,7 @@ pub struct Setup {
     pub address_cache_bytes: usize,
     /// How long a thread waits after a miss before it sets the key.
     pub miss_penalty_ns: u64,
-    /// What all threads' engines do without, if they are `forge`.
+    /// What all threads' engines do without, on [`System::AblatedForge`].
     pub variant: Variant,
     /// The same if they are `ditto`.
     pub ditto_variant: ditto::Variant,
@@ -98,6 +100,11 @@ impl Setup {
         }
     }
 
+    /// The same point on FORGE without these techniques.
+    pub fn ablated(self, variant: Variant) -> Self {
+        Self { system: System::AblatedForge, variant, ..self }
+    }
+
     /// The same point on Ditto, in a pool of `cache_bytes` for the same objects.
     pub fn on_ditto(self, options: &DittoOptions, cache_bytes: u64, object_bytes: u32) -> Self {
         let pool = objects_pool(options.objects(), cache_bytes, object_bytes, self.threads);
@@ -106,8 +113,9 @@ impl Setup {
 
     /// The same point on GLCache-DM, in a pool of `cache_bytes` for the same objects.
     pub fn on_glcache(self, cache_bytes: u64, object_bytes: u32) -> Self {
-        let pool = pool_of(ForgeOptions::glcache(), cache_bytes, object_bytes, self.threads, GROUP_OBJECTS);
-        Self { system: System::Forge, pool, ..self }
+        let (settings, options, slots) =
+            groups_of(GlCacheOptions::default().0, cache_bytes, object_bytes, self.threads, GROUP_OBJECTS);
+        Self { system: System::GlCacheDm, pool: GlCacheOptions(options).settings(settings, slots), ..self }
     }
 
     /// The same point on a table of objects that tracks nothing, in a pool of `cache_bytes` for the
@@ -200,6 +208,19 @@ pub fn pool_of(
     threads: u16,
     group_objects: u32,
 ) -> PoolSettings {
+    let (settings, options, slots) = groups_of(choices, cache_bytes, object_bytes, threads, group_objects);
+    options.settings(settings, slots)
+}
+
+/// Settings of a pool of groups without its engine's; the engine's choices, for objects of that
+/// size; and the slots of its index.
+fn groups_of(
+    choices: ForgeOptions,
+    cache_bytes: u64,
+    object_bytes: u32,
+    threads: u16,
+    group_objects: u32,
+) -> (PoolSettings, ForgeOptions, u64) {
     let chunk_bytes = fair_chunk_bytes(cache_bytes, object_bytes, threads, group_objects);
     let options = ForgeOptions { object_bytes_mean: object_bytes + OVERHEAD_BYTES, ..choices };
     let slots = 2 * cache_bytes / u64::from(options.object_bytes_mean);
@@ -210,7 +231,7 @@ pub fn pool_of(
         clients_max: clients_max(threads),
         ..PoolSettings::for_capacity(cache_bytes)
     };
-    options.settings(settings, slots)
+    (settings, options, slots)
 }
 
 /// What a load asks for altogether.

@@ -6,11 +6,13 @@
 use super::setup::Setup;
 use crate::LabError;
 use atoll_baselines::cliquemap::{CliqueMap, CliqueMapPool, Server};
+use atoll_baselines::forge_ablations::{AblatedForge, Variant};
+use atoll_baselines::glcache::GlCacheDm;
 use atoll_baselines::kvs::Kvs;
 use atoll_baselines::queues::Queued;
 use atoll_cache::Pooled;
 use atoll_cache::ditto::{self, Ditto};
-use atoll_cache::forge::{Forge, Variant};
+use atoll_cache::forge::Forge;
 use atoll_cases::Attendant;
 use atoll_fabric::Address;
 use atoll_pool::PoolError;
@@ -22,9 +24,13 @@ use std::sync::Arc;
 /// Which engine a point runs on. Its choices are in the settings of the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum System {
-    /// FORGE, and what is a choice of its pool: GLCache-DM.
+    /// FORGE.
     #[default]
     Forge,
+    /// FORGE without the techniques that the setup names.
+    AblatedForge,
+    /// FORGE's groups, of which trees choose the victims.
+    GlCacheDm,
     /// Ditto.
     Ditto,
     /// A table of objects that tracks nothing and evicts at random.
@@ -64,13 +70,25 @@ pub(super) trait Subject: Pooled<SimEndpoint> + 'static {
 const VARIANT_AREA: Address = Address::new(0, 1, 0);
 
 impl Subject for Forge<SimEndpoint> {
+    fn prepare(&mut self, setup: &Setup) {
+        self.set_address_cache(setup.address_cache_bytes);
+    }
+}
+
+impl Subject for AblatedForge<SimEndpoint> {
     fn beside_bytes(setup: &Setup) -> Result<u64, PoolError> {
-        if setup.variant == Variant::default() { Ok(0) } else { Variant::area_bytes(&setup.pool) }
+        Variant::area_bytes(&setup.pool)
     }
 
     fn prepare(&mut self, setup: &Setup) {
         self.set_address_cache(setup.address_cache_bytes);
-        self.set_variant(setup.variant, VARIANT_AREA);
+        self.technique_mut().set(setup.variant, VARIANT_AREA);
+    }
+}
+
+impl Subject for GlCacheDm<SimEndpoint> {
+    fn prepare(&mut self, setup: &Setup) {
+        self.set_address_cache(setup.address_cache_bytes);
     }
 }
 
@@ -126,6 +144,8 @@ pub(super) trait Work {
 pub(super) fn on_system<W: Work>(system: System, work: W) -> Result<W::Output, LabError> {
     match system {
         System::Forge => work.run::<Forge<SimEndpoint>>(),
+        System::AblatedForge => work.run::<AblatedForge<SimEndpoint>>(),
+        System::GlCacheDm => work.run::<GlCacheDm<SimEndpoint>>(),
         System::Ditto => work.run::<Ditto<SimEndpoint>>(),
         System::Kvs => work.run::<Kvs<SimEndpoint>>(),
         System::Queues => work.run::<Queued<SimEndpoint>>(),

@@ -7,7 +7,7 @@
 //!   hold objects, where the paper's samples have five objects.
 //! - **S3FIFO-DM** is the engine `s3fifo-dm`: see [`queues`](atoll_baselines::queues). Its small
 //!   queue has a tenth of the objects, and it counts to three, as FORGE's section 6.1 has it.
-//! - **GLCache-DM** is a rule of FORGE's own groups: see [`glcache`](atoll_cache::glcache).
+//! - **GLCache-DM** is a rule of FORGE's own groups: see [`glcache`](atoll_baselines::glcache).
 //!
 //! All caches have the same memory, metadata included, of which Ditto and S3FIFO-DM have more: 48
 //! to 96 bytes a slot, and two slots an object.
