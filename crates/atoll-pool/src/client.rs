@@ -574,6 +574,7 @@ impl<E: Endpoint> Client<E> {
 
     /// Does not wait for operations before it gives memory back, to show in a simulation what that
     /// does.
+    #[cfg(feature = "holes")]
     pub fn discard_hastily(&self) {
         if let Some(mut retirement) = self.retirement.lend() {
             *retirement = Retirement::hasty();

@@ -13,6 +13,7 @@ use crate::experts::{self, ExpertSet};
 use crate::policy::PolicyId;
 use crate::table::replacement::SAMPLE_BUCKETS_MAX;
 use crate::table::settings::{TableOptions, TableSettings};
+use crate::table::slot::HISTORY_IDS;
 use atoll_pool::{PoolError, PoolSettings};
 
 /// The engine's number in the pool header.
@@ -175,6 +176,11 @@ pub struct DittoSettings {
 }
 
 impl DittoSettings {
+    /// For how many evictions a history entry lasts, in a pool of about so many objects.
+    pub fn history_evictions(&self, objects_expected: u64) -> u32 {
+        self.history.evictions(objects_expected).clamp(1, HISTORY_IDS / 2) as u32
+    }
+
     /// What a pool's settings say.
     pub fn decode(settings: &TableSettings) -> Result<Self, PoolError> {
         if settings.engine != ENGINE_DITTO {

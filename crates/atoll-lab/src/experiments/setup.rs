@@ -4,11 +4,12 @@ use super::processor::{Processor, ServerCosts};
 use super::system::System;
 use crate::load::{KEY_BYTES, Load};
 use atoll_baselines::cliquemap::{CliqueMapOptions, Policy, record};
+use atoll_baselines::ditto_ablations;
 use atoll_baselines::forge_ablations::Variant;
 use atoll_baselines::glcache::GlCacheOptions;
 use atoll_baselines::kvs;
 use atoll_baselines::queues::QueueOptions;
-use atoll_cache::ditto::{self, DittoOptions};
+use atoll_cache::ditto::DittoOptions;
 use atoll_cache::forge::ForgeOptions;
 use atoll_cache::record::small_record_bytes;
 use atoll_cache::table::TableOptions;
@@ -71,8 +72,8 @@ pub struct Setup {
     pub miss_penalty_ns: u64,
     /// What all threads' engines do without, on [`System::AblatedForge`].
     pub variant: Variant,
-    /// The same if they are `ditto`.
-    pub ditto_variant: ditto::Variant,
+    /// The same on [`System::AblatedDitto`].
+    pub ditto_variant: ditto_ablations::Variant,
     /// The memory node's processor, which only CliqueMap needs.
     pub processor: Processor,
     /// Seed of the simulation.
@@ -94,7 +95,7 @@ impl Setup {
             address_cache_bytes: 0,
             miss_penalty_ns: 0,
             variant: Variant::default(),
-            ditto_variant: ditto::Variant::default(),
+            ditto_variant: ditto_ablations::Variant::default(),
             processor: Processor::default(),
             seed,
         }
@@ -103,6 +104,11 @@ impl Setup {
     /// The same point on FORGE without these techniques.
     pub fn ablated(self, variant: Variant) -> Self {
         Self { system: System::AblatedForge, variant, ..self }
+    }
+
+    /// The same point, which is on Ditto, without these techniques.
+    pub fn ablated_ditto(self, ditto_variant: ditto_ablations::Variant) -> Self {
+        Self { system: System::AblatedDitto, ditto_variant, ..self }
     }
 
     /// The same point on Ditto, in a pool of `cache_bytes` for the same objects.

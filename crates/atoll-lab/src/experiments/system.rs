@@ -6,13 +6,15 @@
 use super::setup::Setup;
 use crate::LabError;
 use atoll_baselines::cliquemap::{CliqueMap, CliqueMapPool, Server};
+use atoll_baselines::ditto_ablations::{self, Ablated, AblatedDitto};
 use atoll_baselines::forge_ablations::{AblatedForge, Variant};
 use atoll_baselines::glcache::GlCacheDm;
 use atoll_baselines::kvs::Kvs;
 use atoll_baselines::queues::Queued;
 use atoll_cache::Pooled;
-use atoll_cache::ditto::{self, Ditto};
+use atoll_cache::ditto::{Adaptive, Ditto, Technique};
 use atoll_cache::forge::Forge;
+use atoll_cache::table::Objects;
 use atoll_cases::Attendant;
 use atoll_fabric::Address;
 use atoll_pool::PoolError;
@@ -33,6 +35,8 @@ pub enum System {
     GlCacheDm,
     /// Ditto.
     Ditto,
+    /// Ditto without the techniques that the setup names.
+    AblatedDitto,
     /// A table of objects that tracks nothing and evicts at random.
     Kvs,
     /// A table of objects with queues in the pool, which the pool's settings name.
@@ -92,18 +96,30 @@ impl Subject for GlCacheDm<SimEndpoint> {
     }
 }
 
+/// The weights of a client of any form of Ditto; none while an operation is under way.
+fn weights_of<T: Technique>(ditto: &Objects<SimEndpoint, Adaptive<T>>) -> Vec<f64> {
+    ditto.replacement().map_or_else(Vec::new, |replacement| replacement.weights().to_vec())
+}
+
 impl Subject for Ditto<SimEndpoint> {
+    fn weights(&self) -> Vec<f64> {
+        weights_of(self)
+    }
+}
+
+impl Subject for AblatedDitto<SimEndpoint> {
     fn beside_bytes(setup: &Setup) -> Result<u64, PoolError> {
-        let is_whole = setup.ditto_variant == ditto::Variant::default();
-        if is_whole { Ok(0) } else { ditto::Variant::area_bytes(&setup.pool) }
+        ditto_ablations::Variant::area_bytes(&setup.pool)
     }
 
     fn weights(&self) -> Vec<f64> {
-        self.replacement().map_or_else(Vec::new, |replacement| replacement.weights().to_vec())
+        weights_of(self)
     }
 
     fn prepare(&mut self, setup: &Setup) {
-        self.set_variant(setup.ditto_variant, VARIANT_AREA);
+        let ablated = Ablated::new(setup.ditto_variant, &setup.pool, VARIANT_AREA);
+        let ablated = ablated.expect("the pool was made with these settings");
+        self.replacement().expect("it has just joined").set_technique(ablated);
     }
 }
 
@@ -147,6 +163,7 @@ pub(super) fn on_system<W: Work>(system: System, work: W) -> Result<W::Output, L
         System::AblatedForge => work.run::<AblatedForge<SimEndpoint>>(),
         System::GlCacheDm => work.run::<GlCacheDm<SimEndpoint>>(),
         System::Ditto => work.run::<Ditto<SimEndpoint>>(),
+        System::AblatedDitto => work.run::<AblatedDitto<SimEndpoint>>(),
         System::Kvs => work.run::<Kvs<SimEndpoint>>(),
         System::Queues => work.run::<Queued<SimEndpoint>>(),
         System::CliqueMap => work.run::<CliqueMap<SimEndpoint>>(),

@@ -7,7 +7,7 @@ use super::super::{Experiment, Options, shape};
 use super::{cache_bytes, paper, setup, verbs_figure};
 use crate::load::Load;
 use crate::{LabError, report};
-use atoll_cache::ditto::{SAMPLED_OBJECTS, Variant};
+use atoll_baselines::ditto_ablations::{SAMPLED_OBJECTS, Variant};
 use atoll_sim::network::profiles;
 use std::sync::Arc;
 
@@ -92,7 +92,7 @@ impl Experiment for Ablation {
 fn point(load: &Arc<dyn Load>, objects: u64, clients: u16, variant: Variant, seed: u64) -> Setup {
     let ditto = paper("lru+lfu");
     let bytes = cache_bytes(&ditto, objects * CACHE_PERCENT / 100);
-    Setup { ditto_variant: variant, ..setup(load.clone(), &ditto, clients, bytes, seed) }
+    setup(load.clone(), &ditto, clients, bytes, seed).ablated_ditto(variant)
 }
 
 /// Name and switches of every step.
