@@ -3,11 +3,15 @@
 //! To add a baseline: its [`EngineKind`](atoll_cache::EngineKind) in its folder, and a line in
 //! [`visit`]. [`cliquemap`](crate::cliquemap) is not here: its clients need messages and a server.
 
+use crate::glcache::GlCacheKind;
 use crate::kvs::KvsKind;
 use crate::queues::QueuesKind;
 use atoll_cache::engines::{self, KindVisitor};
 
 /// Shows all engines to a visitor, those that are served first, until one gives something.
 pub fn visit<V: KindVisitor>(visitor: &mut V) -> Option<V::Output> {
-    engines::visit(visitor).or_else(|| visitor.visit::<KvsKind>()).or_else(|| visitor.visit::<QueuesKind>())
+    engines::visit(visitor)
+        .or_else(|| visitor.visit::<GlCacheKind>())
+        .or_else(|| visitor.visit::<KvsKind>())
+        .or_else(|| visitor.visit::<QueuesKind>())
 }

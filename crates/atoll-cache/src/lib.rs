@@ -17,7 +17,6 @@
 //! | [`sweep`] | the pace at which clients look for expired objects |
 //! | [`engines`] | the engines that are served and embedded, and whichever of them a pool was made for |
 //! | [`forge`] | the engine `forge` |
-//! | [`glcache`] | the learned rule of `forge`: the baseline GLCache-DM |
 //! | [`ditto`] | the engine `ditto` |
 //! | [`table`] | a table of objects, each kept by itself: what several engines stand on |
 //! | [`record`] | an object as it lies in a chunk: header, key, value |
@@ -42,7 +41,6 @@ pub mod engines;
 pub mod experts;
 mod extent;
 pub mod forge;
-pub mod glcache;
 pub mod lasting;
 pub mod model;
 pub mod open_holes;

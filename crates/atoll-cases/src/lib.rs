@@ -30,5 +30,5 @@ pub use case::{Case, ForgePoolWords, Shared};
 pub use client::Client;
 pub use load::Load;
 pub use stops::{Stop, Stops};
-pub use subject::{Attendant, Cliqued, Dittoed, Forged, Learned, Queueing, Stored, Subject};
+pub use subject::{Ablated, Attendant, Cliqued, Dittoed, Forged, Learned, Queueing, Stored, Subject};
 pub use turmoil::Turmoil;

@@ -3,12 +3,14 @@
 use crate::case::{ForgePoolWords, Shared};
 use crate::client::Hesitant;
 use atoll_baselines::cliquemap::{self, CliqueMap, CliqueMapOptions, CliqueMapPool, Policy, Server};
+use atoll_baselines::forge_ablations::{AblatedForge, Variant};
+use atoll_baselines::glcache::{GlCacheDm, GlCacheKind, GlCacheOptions, GlCachePool};
 use atoll_baselines::kvs::{self, Kvs};
 use atoll_baselines::queues::{QueueOptions, QueuePolicy, Queued};
 use atoll_cache::ditto::{Ditto, DittoKind, DittoOptions};
-use atoll_cache::forge::{self, Forge, ForgeKind, ForgeOptions, Variant};
+use atoll_cache::forge::{self, Forge, ForgeKind, ForgeOptions, Technique};
 use atoll_cache::table::{self, TableOptions};
-use atoll_cache::{EngineKind, Pooled};
+use atoll_cache::{EngineKind, EnginePool, Pooled};
 use atoll_fabric::{Address, Endpoint, Kind, RegionAttributes};
 use atoll_pool::{EngineArea, PoolSettings};
 use atoll_sim::sim::region;
@@ -105,8 +107,6 @@ pub struct Forged {
     pub ring_log2: Option<u32>,
     /// Where both cursors of both rings stand when the first client comes.
     pub ring_position: u32,
-    /// What all clients do without.
-    pub variant: Variant,
     /// Whether no client remembers addresses, or what it missed. Else every other one does.
     pub forgetful: bool,
 }
@@ -141,14 +141,6 @@ impl Subject for Forged {
         forge::layout::engine_area(settings)
     }
 
-    fn further_region(&self, settings: &PoolSettings) -> Result<Option<RegionAttributes>, String> {
-        if self.variant == Variant::default() {
-            return Ok(None);
-        }
-        let bytes = Variant::area_bytes(settings).map_err(|error| error.to_string())?;
-        Ok(Some(region(bytes, Kind::Host)))
-    }
-
     fn set_stage(&self, sim: &Sim, shared: &Arc<Shared<Self>>) {
         if self.ring_position != 0 {
             ForgePoolWords { pool: shared.clone() }.turn_rings(sim, self.ring_position);
@@ -164,58 +156,110 @@ impl Subject for Forged {
     }
 
     fn prepare(&self, engine: &mut Self::Engine, hole: Option<Self::Hole>) {
-        // Where memory is near every other client does all the same, unless memory goes back to the
-        // host.
-        let is_every_other = !engine.client().endpoint.identity().bits().is_multiple_of(2);
-        let remembers = !self.forgetful && (!engine.client().endpoint.is_near() || is_every_other);
-        engine.set_address_cache(if remembers { ADDRESS_CACHE_BYTES } else { 0 });
-        engine.set_absence_memory(remembers);
-        if self.variant != Variant::default() {
-            engine.set_variant(self.variant, AREA);
-        }
-        open_hole!(engine, hole);
+        prepare_forge(engine, self.forgetful, hole);
     }
 }
 
-/// `forge` with the learned rule: GLCache-DM.
-#[derive(Clone, Debug)]
-pub struct Learned(pub Forged);
-
-impl Default for Learned {
-    fn default() -> Self {
-        Self(Forged { options: ForgeOptions::glcache(), ..Forged::default() })
-    }
+/// Makes the choices of a client of any form of `forge`.
+fn prepare_forge<T: Technique<Hesitant>>(engine: &mut Forge<Hesitant, T>, forgetful: bool, hole: Option<forge::Hole>) {
+    // Where memory is near every other client remembers addresses all the same, unless memory goes
+    // back to the host.
+    let is_every_other = !engine.client().endpoint.identity().bits().is_multiple_of(2);
+    let remembers = !forgetful && (!engine.client().endpoint.is_near() || is_every_other);
+    engine.set_address_cache(if remembers { ADDRESS_CACHE_BYTES } else { 0 });
+    engine.set_absence_memory(remembers);
+    open_hole!(engine, hole);
 }
 
-impl Subject for Learned {
-    const NAME: &'static str = "glcache-dm";
+/// `forge` without single techniques.
+#[derive(Clone, Debug, Default)]
+pub struct Ablated {
+    /// The engine's choices.
+    pub forge: Forged,
+    /// What all clients do without.
+    pub variant: Variant,
+}
+
+impl Subject for Ablated {
+    const NAME: &'static str = Forged::NAME;
     type Hole = forge::Hole;
-    type Engine = Forge<Hesitant>;
+    type Engine = AblatedForge<Hesitant>;
     const CHUNK_BYTES: [u32; 3] = Forged::CHUNK_BYTES;
 
-    fn drawn(random: &mut Random, _paper: bool) -> Self {
-        let merge_groups = random.pick(&[1, 2, 8]);
-        Self(Forged { options: ForgeOptions { merge_groups, ..ForgeOptions::glcache() }, ..Forged::default() })
+    fn drawn(random: &mut Random, paper: bool) -> Self {
+        Self { forge: Forged::drawn(random, paper), ..Self::default() }
     }
 
     fn settings(&self, base: PoolSettings, slots: u64) -> PoolSettings {
-        self.0.settings(base, slots)
+        self.forge.settings(base, slots)
     }
 
     fn engine_area(settings: &PoolSettings) -> EngineArea {
         Forged::engine_area(settings)
     }
 
+    fn further_region(&self, settings: &PoolSettings) -> Result<Option<RegionAttributes>, String> {
+        let bytes = Variant::area_bytes(settings).map_err(|error| error.to_string())?;
+        Ok(Some(region(bytes, Kind::Host)))
+    }
+
+    fn set_stage(&self, sim: &Sim, shared: &Arc<Shared<Self>>) {
+        self.forge.set_stage(sim, shared);
+    }
+
     fn forgetful(self) -> Self {
-        Self(self.0.forgetful())
+        Self { forge: self.forge.forgetful(), ..self }
     }
 
     fn is_forgetful(&self) -> bool {
-        self.0.is_forgetful()
+        self.forge.is_forgetful()
     }
 
     fn prepare(&self, engine: &mut Self::Engine, hole: Option<Self::Hole>) {
-        self.0.prepare(engine, hole);
+        engine.technique_mut().set(self.variant, AREA);
+        prepare_forge(engine, self.forge.forgetful, hole);
+    }
+}
+
+/// `glcache-dm`.
+#[derive(Clone, Debug, Default)]
+pub struct Learned {
+    /// Its choices.
+    pub options: GlCacheOptions,
+    /// Whether no client remembers addresses, or what it missed. Else every other one does.
+    pub forgetful: bool,
+}
+
+impl Subject for Learned {
+    const NAME: &'static str = <GlCacheKind as EngineKind>::NAME;
+    type Hole = forge::Hole;
+    type Engine = GlCacheDm<Hesitant>;
+    const CHUNK_BYTES: [u32; 3] = Forged::CHUNK_BYTES;
+
+    fn drawn(random: &mut Random, _paper: bool) -> Self {
+        let mut options = GlCacheOptions::default();
+        options.0.merge_groups = random.pick(&[1, 2, 8]);
+        Self { options, ..Self::default() }
+    }
+
+    fn settings(&self, base: PoolSettings, slots: u64) -> PoolSettings {
+        self.options.settings(base, slots)
+    }
+
+    fn engine_area(settings: &PoolSettings) -> EngineArea {
+        GlCachePool::engine_area(settings)
+    }
+
+    fn forgetful(self) -> Self {
+        Self { forgetful: true, ..self }
+    }
+
+    fn is_forgetful(&self) -> bool {
+        self.forgetful
+    }
+
+    fn prepare(&self, engine: &mut Self::Engine, hole: Option<Self::Hole>) {
+        prepare_forge(engine, self.forgetful, hole);
     }
 }
 

@@ -119,11 +119,13 @@ pub struct Retirement {
     /// Of each of the last looks, how many chunks it saw, and how many of those were out of use.
     looks: VecDeque<(u64, u64)>,
     /// Whether it does not wait for operations: for tests that show what for.
+    #[cfg(feature = "holes")]
     is_hasty: bool,
 }
 
 impl Retirement {
     /// Does not wait for operations under way, to show in a simulation what that breaks.
+    #[cfg(feature = "holes")]
     pub fn hasty() -> Self {
         Self { is_hasty: true, ..Self::default() }
     }
@@ -158,6 +160,7 @@ impl Retirement {
             return Ok(());
         }
         self.note(endpoint, pool, me, first, &some).await?;
+        #[cfg(feature = "holes")]
         if self.is_hasty {
             self.rested.append(&mut self.resting);
             return self.discard_rested(endpoint, pool, me, most).await;

@@ -10,7 +10,7 @@
 //! | [`counters`] | accesses that the pool does not know yet (section 4.2.2) |
 //! | `kind` | what is said of it for whoever lets users choose |
 //! | `shared` | the words that all clients' experts have in common |
-//! | `variants` | Ditto without one or the other of its techniques |
+//! | [`technique`] | what another form of Ditto does instead |
 //!
 //! | the paper | here |
 //! |---|---|
@@ -26,11 +26,11 @@ pub mod counters;
 mod kind;
 pub mod settings;
 mod shared;
-mod variants;
+pub mod technique;
 
 pub use kind::DittoKind;
 pub use settings::{DittoOptions, ENGINE_DITTO, History};
-pub use variants::{SAMPLED_OBJECTS, Variant};
+pub use technique::{Shipped, Technique};
 
 use crate::CacheError;
 use crate::experts::{self, Experts, REMEMBERED_MAX};
@@ -41,7 +41,7 @@ use crate::table::slot::{EXPERTS_MAX, Slot};
 use crate::table::{Core, Objects, TablePool};
 use arrayvec::ArrayVec;
 use atoll_fabric::purpose::Scope;
-use atoll_fabric::{Address, BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Purpose};
+use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Purpose};
 use atoll_pool::PoolError;
 use counters::Counters;
 
@@ -52,7 +52,7 @@ pub type Ditto<E> = Objects<E, Adaptive>;
 type Words = ArrayVec<u64, EXTENSION_WORDS_MAX>;
 
 /// One client's side of Ditto: its experts, and what it has counted and not told.
-pub struct Adaptive {
+pub struct Adaptive<T = Shipped> {
     settings: DittoOptions,
     experts: Experts,
     /// Evictions that a history entry lasts.
@@ -64,18 +64,19 @@ pub struct Adaptive {
     untold: bool,
     /// What came nearest to being evicted the last time.
     remembered: ArrayVec<(u64, Slot), REMEMBERED_MAX>,
-    /// What this client does without; all of it is off but in measurements.
-    variant: Variant,
-    /// Where variants have what they need besides the pool.
-    area: Address,
+    /// What this form of Ditto does otherwise.
+    technique: T,
 }
 
-/// For how many evictions a history entry lasts, in a pool of about so many objects.
-fn history_evictions(settings: &DittoOptions, objects_expected: u64) -> u32 {
-    settings.history.evictions(objects_expected).clamp(1, crate::table::slot::HISTORY_IDS / 2) as u32
-}
+impl<T: Technique> Adaptive<T> {
+    /// Makes the client one of this form. To be called before its first operation.
+    pub fn set_technique(&mut self, technique: T) {
+        if !technique.counts_at_home() {
+            self.counters = Counters::new(0, 1, self.settings.counter_age_us);
+        }
+        self.technique = technique;
+    }
 
-impl Adaptive {
     /// The weights of the experts, which add up to one, in the order of the pool's policies.
     pub fn weights(&self) -> &[f64] {
         self.experts.weights()
@@ -144,10 +145,9 @@ impl Adaptive {
     }
 }
 
-impl<E: Endpoint> Replacement<E> for Adaptive {
+impl<E: Endpoint, T: Technique> Replacement<E> for Adaptive<T> {
     fn sampling(&self) -> Sampling {
-        let Variant { history_apart, information_apart, .. } = self.variant;
-        Sampling { with_history: !history_apart, one_by_one: information_apart.then_some(SAMPLED_OBJECTS) }
+        self.technique.sampling()
     }
 
     fn sample_buckets(&self) -> usize {
@@ -163,7 +163,7 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
         let experts = Experts::new(settings.experts, settings.learning, shared.objects_expected());
         let threshold = if endpoint.is_near() { 1 } else { settings.counter_threshold };
         let counters = Counters::new(settings.counters, threshold, settings.counter_age_us);
-        let history = history_evictions(&settings, shared.objects_expected());
+        let history = settings.history_evictions(shared.objects_expected());
         let globals = std::iter::repeat_n(0, settings.experts.len()).collect();
         let remembers = endpoint.is_near() && settings.remembers;
         let settings = DittoOptions { remembers, ..settings };
@@ -175,8 +175,7 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
             globals,
             untold: false,
             remembered: ArrayVec::new(),
-            variant: Variant::default(),
-            area: Address::new(0, 0, 0),
+            technique: T::default(),
         })
     }
 
@@ -217,18 +216,15 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
         let frequency = if self.settings.learning.miniature_objects > 0 { frequency_at_insertion(ghost) } else { 1 };
         // As if the counter had stood so much lower.
         let words = inserted.information(now_us, frequency.saturating_sub(1));
-        match self.variant.information_apart {
-            false => core.tell_insertion(object.slot, words),
-            true => core.tell_insertion_one_by_one(object.slot, words),
-        }
+        self.technique.tell_insertion(core, object.slot, words);
         let bytes = object.bytes.max(1);
         let after = policy::Object { inserted_us: now_us, accessed_us: now_us, frequency, bytes };
         let access = policy::Access { now_us, before: None, after: &after, ghost };
         self.tell_extension(core, &object, &access);
         core.client.endpoint.purpose(purpose);
         if let Some(ghost) = ghost
-            && (!self.variant.history_apart || Box::pin(self.consume_apart(core, before)).await?)
-            && (self.experts.regret(ghost) || self.variant.eager_weights)
+            && self.technique.consume_entry(core, before).await?
+            && (self.experts.regret(ghost) || self.technique.tells_each_regret())
         {
             Box::pin(self.merge_weights(core)).await?;
         }
@@ -237,9 +233,7 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
 
     async fn choose(&mut self, core: &Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
         let now_us = core.client.about_us();
-        if self.variant.eager_weights {
-            Box::pin(self.read_weights(core)).await?;
-        }
+        self.technique.begin_choice(core, &mut self.experts).await?;
         let extensions = self.extensions(core, candidates).await?;
         let extension = |place: usize| extensions.get(place).map_or(&[][..], Words::as_slice);
         let object = |(place, candidate): (usize, &Candidate)| experts::Candidate {
@@ -268,9 +262,7 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
                 let id = core.history_id().await?;
                 self.experts.evicted(id);
                 let entry = Slot::history(hash, choice.experts, id);
-                if self.variant.history_apart {
-                    Box::pin(self.record_apart(core, chosen.slot, entry)).await?;
-                }
+                self.technique.record_entry(core, chosen.slot, entry).await?;
                 entry
             }
             None => Slot::EMPTY,

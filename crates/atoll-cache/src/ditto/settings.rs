@@ -13,6 +13,7 @@ use crate::experts::{self, ExpertSet};
 use crate::policy::PolicyId;
 use crate::table::replacement::SAMPLE_BUCKETS_MAX;
 use crate::table::settings::{TableOptions, TableSettings};
+use crate::table::slot::HISTORY_IDS;
 use atoll_pool::{Fields, PoolError, PoolSettings};
 
 /// The engine's number in the pool header.
@@ -112,6 +113,11 @@ impl DittoOptions {
             remembers: true,
             ..Self::paper(experts)
         }
+    }
+
+    /// For how many evictions a history entry lasts, in a pool of about so many objects.
+    pub fn history_evictions(&self, objects_expected: u64) -> u32 {
+        self.history.evictions(objects_expected).clamp(1, HISTORY_IDS / 2) as u32
     }
 
     /// The same as choices of the table of objects.

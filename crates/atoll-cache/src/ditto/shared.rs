@@ -5,7 +5,7 @@
 //! words 12..24   shared numbers of the policies: raised, atomics only
 //! ```
 
-use super::Adaptive;
+use super::{Adaptive, Technique};
 use crate::CacheError;
 use crate::table::Core;
 use crate::table::slot::EXPERTS_MAX;
@@ -27,7 +27,7 @@ fn global_of<E: Endpoint>(core: &Core<E>, expert: usize) -> Address {
     core.shared.layout.replacement().add(8 * (EXPERTS_MAX + expert) as u64)
 }
 
-impl Adaptive {
+impl<T: Technique> Adaptive<T> {
     /// Adds this client's penalties to all clients', and takes the weights that come of all.
     pub(super) async fn merge_weights<E: Endpoint>(&mut self, core: &Core<E>) -> Result<(), CacheError> {
         let before = core.client.endpoint.purpose(Purpose::Upkeep);

@@ -69,7 +69,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// ago: when it began. Serves once.
     pub(super) fn recall_absence(&self, op: &mut Operation, hash: KeyHash) -> Option<u64> {
         let absence = self.absences.last.take().filter(|absence| absence.hash == hash)?;
-        if self.client.endpoint.now_ns().wrapping_sub(absence.begun_ns) > AGE_NS_MAX || self.variant.locked_index {
+        if self.client.endpoint.now_ns().wrapping_sub(absence.begun_ns) > AGE_NS_MAX || !self.technique.recalls_misses()
+        {
             return None;
         }
         let mut bucket: Buffer = std::mem::take(&mut op.bucket);

@@ -319,7 +319,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let Candidate { chunk, descriptor, .. } = candidate;
         let generation = descriptor.chunk.map_or(0, |chunk| chunk.generation as u16);
         let objects = self.group_objects(descriptor.contents).unwrap_or(0);
-        let frequencies = match self.counts_by_chunk() {
+        let frequencies = match self.technique.counts_by_chunk() {
             true => self.take_frequencies(queue, 0, *chunk, generation, objects).await?,
             false => (0..objects)
                 .map(|number| u16::from(self.shared.hotness.count(*chunk, number as u16, generation)))
@@ -338,7 +338,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 
     /// Takes nodes from the head of a ring that is half full, so that those which cleaned groups
     /// left behind go.
-    pub(super) async fn advance_heads(&self, cursors: [Cursors; 2], heads: usize) -> Result<(), CacheError> {
+    pub async fn advance_heads(&self, cursors: [Cursors; 2], heads: usize) -> Result<(), CacheError> {
         let ring = 1u32 << self.shared.settings.ring_log2;
         for queue in Queue::ALL {
             let cursors = cursors[queue as usize];

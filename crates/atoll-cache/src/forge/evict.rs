@@ -11,13 +11,13 @@ use super::{Forge, Rule};
 use crate::CacheError;
 use atoll_fabric::Endpoint;
 
-/// Groups that one need for room goes through before it keeps only what is hot, and before it keeps
-/// nothing.
+/// Groups that one need for room goes through before it keeps only what is hot.
 const EFFORT_HOT: u32 = 16;
-pub(super) const EFFORT_ALL: u32 = 48;
+/// Groups that one need for room goes through before it keeps nothing.
+pub const EFFORT_ALL: u32 = 48;
 
 /// What came of an attempt to evict.
-pub(super) enum Evicted {
+pub enum Evicted {
     /// A group was judged.
     Progress,
     /// Tickets without a group: nodes of cleaned groups, cursors that had to be moved.
@@ -40,14 +40,15 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
     }
 
-    /// Takes groups from a queue, judges their objects, and empties them.
+    /// Evicts groups: judges their objects, and moves or unlinks each.
     pub(super) async fn evict(&self, effort: u32) -> Result<Evicted, CacheError> {
         let cursors = self.cursors().await?;
         self.note_cursors(cursors);
-        if self.shared.settings.options.rule == Rule::Learned {
-            // Boxed, so that it costs the other rules nothing.
-            return Box::pin(self.evict_learned(cursors, effort)).await;
-        }
+        self.technique.evict(self, cursors, effort).await
+    }
+
+    /// Evicts from the queue whose turn it is by the pool's rule.
+    pub async fn evict_from_queues(&self, cursors: [Cursors; 2], effort: u32) -> Result<Evicted, CacheError> {
         let lengths = cursors.map(Cursors::len);
         let Some(queue) = self.choose_queue(lengths) else { return Ok(Evicted::Nothing) };
         if lengths[queue as usize] > 1 << self.shared.settings.ring_log2 {
@@ -76,10 +77,15 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(Evicted::Progress)
     }
 
+    /// Counts a group that a form has taken from a queue to evict it.
+    pub fn count_evicted_group(&self) {
+        self.stats.groups_evicted.add(1);
+    }
+
     /// Remembers how old ghosts are now.
-    pub(super) fn note_cursors(&self, cursors: [Cursors; 2]) {
+    pub fn note_cursors(&self, cursors: [Cursors; 2]) {
         self.ghosts.note_cursors(cursors, self.shared.settings.options.ghost_age_percent);
-        self.lesson.borrow_mut().note_cursors(cursors);
+        self.technique.note_cursors(cursors);
     }
 
     /// Our rule: each object by itself.
@@ -110,7 +116,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let mut merged = Vec::with_capacity(groups.len());
         for group in groups {
             let active = group.live().filter(|leaver| leaver.frequency > 0).count();
-            if 2 * active > group.objects.len() && effort <= EFFORT_HOT && !self.variant.plain_queue {
+            if 2 * active > group.objects.len() && effort <= EFFORT_HOT && !self.technique.has_one_queue() {
                 self.put_back(group, Queue::Main, 0).await?;
             } else {
                 merged.push(group);
@@ -139,7 +145,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         for group in merged {
             self.empty_group(group, to).await?;
         }
-        let segment = match self.variant.plain_queue {
+        let segment = match self.technique.has_one_queue() {
             true => 0,
             false => self.segment(16 * sum / stays.max(1), stays),
         };
@@ -148,7 +154,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 
     /// Where objects go that have proven themselves.
     fn queue_of_hot(&self) -> Queue {
-        if self.variant.plain_queue { Queue::Small } else { Queue::Main }
+        if self.technique.has_one_queue() { Queue::Small } else { Queue::Main }
     }
 
     /// The virtual segment of a merged group with this mean frequency, in sixteenths, against the

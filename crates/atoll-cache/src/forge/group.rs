@@ -206,7 +206,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 
     /// Closes the group that is filled for `queue`. It comes into the queue when all its places are
     /// settled; one without objects goes back to the stock.
-    pub(super) async fn close_group(&self, queue: Queue, segment: u8) -> Result<(), CacheError> {
+    pub async fn close_group(&self, queue: Queue, segment: u8) -> Result<(), CacheError> {
         self.groups.borrow_mut().close(queue, segment);
         self.queue_settled_groups().await
     }
@@ -243,7 +243,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         group: &mut OpenGroup,
         from: Chunk,
     ) -> Result<(), CacheError> {
-        let record = self.group_record(group);
+        let record = self.technique.group_record(self, group);
         let now_ms = match group.expiries.is_empty() {
             true => 0,
             false => {

@@ -93,22 +93,16 @@ impl HotnessMap {
 }
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
-    /// Looks whether groups have entered a queue's eviction window, and adds this process's counts
-    /// of theirs to the pool.
+    /// Adds this process's counts to the pool, where that is due.
     pub(super) async fn flush_hotness(&self) -> Result<(), CacheError> {
-        if self.variant.eager_hotness {
-            return Ok(());
-        }
         let before = self.client.endpoint.purpose(Purpose::Hotness);
-        let flushed = match self.shared.learner {
-            Some(_) => Box::pin(self.flush_touched()).await,
-            None => self.flush_windows().await,
-        };
+        let flushed = self.technique.flush_hotness(self).await;
         self.client.endpoint.purpose(before);
         flushed
     }
 
-    async fn flush_windows(&self) -> Result<(), CacheError> {
+    /// Adds this process's counts of groups that have entered a queue's eviction window.
+    pub async fn flush_windows(&self) -> Result<(), CacheError> {
         let cursors = self.cursors().await?;
         self.note_cursors(cursors);
         for queue in Queue::ALL {
@@ -136,7 +130,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     /// Adds this process's counts of a group to the counters that begin there.
-    pub(super) fn flush_group(&self, at: Address, chunk: ChunkId, generation: u16) {
+    pub fn flush_group(&self, at: Address, chunk: ChunkId, generation: u16) {
         let objects = self.client.pool.settings.group_objects_max as usize;
         let mut batch = Batch::new();
         for first in (0..objects).step_by(4) {
@@ -159,7 +153,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 
     /// All processes' counts of a group that this client has dequeued: what was flushed to
     /// `position`, and what this process still has. Leaves zero behind.
-    pub(super) async fn take_frequencies(
+    pub async fn take_frequencies(
         &self,
         queue: Queue,
         position: u32,
@@ -167,12 +161,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         generation: u16,
         objects: usize,
     ) -> Result<Vec<u16>, CacheError> {
-        let eager = self.variant.eager_hotness;
-        let at = match self.shared.layout.group_counters(chunk) {
-            _ if eager => self.chunk_counters(chunk),
-            Some(at) => at,
-            None => self.shared.layout.frequencies(queue, position),
-        };
+        let at = self.technique.counters(self, chunk, queue, position);
         let buffer = self.spares.take((2 * objects).next_multiple_of(8));
         let mut batch = Batch::new();
         let read = batch.read(at, buffer);
@@ -182,7 +171,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let flushed = |number: usize| (buffer.words()[number / 4] >> (16 * (number % 4))) as u16;
         let at_home = |number: usize| match u16::from(self.shared.hotness.take(chunk, number, generation)) {
             // All of it is in the pool already.
-            _ if eager => 0,
+            _ if self.technique.counts_at_once() => 0,
             count => count,
         };
         let frequencies = (0..objects).map(|number| flushed(number).saturating_add(at_home(number))).collect();

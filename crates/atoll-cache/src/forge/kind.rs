@@ -8,8 +8,8 @@ use atoll_fabric::Endpoint;
 use atoll_pool::PoolSettings;
 
 /// The choices that have a name of their own.
-const NAMED: [(&str, fn() -> ForgeOptions); 3] =
-    [("forge", ForgeOptions::default), ("forge-paper", ForgeOptions::paper), ("glcache-dm", ForgeOptions::glcache)];
+const NAMED: [(&str, fn() -> ForgeOptions); 2] =
+    [("forge", ForgeOptions::default), ("forge-paper", ForgeOptions::paper)];
 
 /// [`forge`](super).
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +17,7 @@ pub struct ForgeKind;
 
 impl EngineKind for ForgeKind {
     const NAME: &'static str = "forge";
-    const NAMES: &'static str = "forge, forge-paper, glcache-dm";
+    const NAMES: &'static str = "forge, forge-paper";
     const NUMBER: u64 = ENGINE_FORGE;
     type Options = ForgeOptions;
     type Shared = ForgePool;

@@ -13,17 +13,7 @@
 //! +---------------------------+
 //! ```
 //!
-//! With the learned rule there is more between rings and index:
-//!
-//! ```text
-//! +---------------------------------+----------------+-------------------------+
-//! | records of groups, one a chunk: | samples so far | samples, 32 bytes each  |
-//! | 24 bytes, counters of 16 bits   | one line       |                         |
-//! +---------------------------------+----------------+-------------------------+
-//! ```
-//!
-//! A record's first three words are owned by who owns the chunk, its counters atomics only; samples
-//! so far: atomics only; samples: data, which anybody may WRITE and which are hints. See `glcache`.
+//! Another form of the engine may have an area of its own between rings and index: see `annex`.
 //!
 //! Buried bytes: bytes that were ever made dead, wrapping (see `cleaning`). Sweep: the hand
 //! that goes round the descriptors (see `sweep`). Both atomics only.
@@ -33,10 +23,10 @@
 //! Index: see `slot`; atomics only. Every node has equally many buckets, in the order of their
 //! numbers; a hash chooses among all.
 
+use super::annex::Annex;
 use super::settings::ForgeSettings;
-use crate::glcache::{Sample, Written};
 use atoll_fabric::Address;
-use atoll_pool::{ChunkId, EngineArea, Layout, Pool, PoolError, PoolSettings};
+use atoll_pool::{EngineArea, Layout, Pool, PoolError, PoolSettings};
 
 /// Slots of a bucket. A key has one bucket: of sixteen slots, filled to half (the other half are
 /// ghosts), one in some thousand keys finds it full, and every lookup touches one place of the
@@ -77,10 +67,8 @@ pub struct ForgeLayout {
     frequency_positions: u32,
     frequency_bytes: u64,
     ring_bytes: u64,
-    /// Of the learned rule; else there are none.
-    group_records: u32,
-    group_record_bytes: u64,
-    samples_log2: u32,
+    /// Where the index begins, behind the annex.
+    index: u64,
     buckets: u32,
     /// Buckets of each node but the last, which may have fewer: all of them, with one node.
     node_buckets: u32,
@@ -89,7 +77,12 @@ pub struct ForgeLayout {
 impl ForgeLayout {
     /// The layout in `pool`, after checking that its engine area is large enough.
     pub fn new(pool: &Pool, settings: &ForgeSettings) -> Result<Self, PoolError> {
-        let layout = Self::sized(pool.layout.engine(), &pool.settings, settings);
+        Self::with_annex(pool, settings, 0)
+    }
+
+    /// The same with an annex of so many bytes.
+    pub fn with_annex(pool: &Pool, settings: &ForgeSettings, annex_bytes: u64) -> Result<Self, PoolError> {
+        let layout = Self::sized(pool.layout.engine(), &pool.settings, settings, annex_bytes);
         let (needed, area) = (layout.area(), pool.layout.engine_area);
         if needed.home_bytes > area.home_bytes || needed.share_bytes > area.share_bytes {
             return Err(PoolError::Damaged { what: "the engine area is too small" });
@@ -97,47 +90,34 @@ impl ForgeLayout {
         Ok(layout)
     }
 
-    fn sized(base: Address, pool: &PoolSettings, settings: &ForgeSettings) -> Self {
+    fn sized(base: Address, pool: &PoolSettings, settings: &ForgeSettings, annex_bytes: u64) -> Self {
         let frequency_positions = (4 * settings.window).next_power_of_two();
         // Two bytes a counter; arrays start at a line.
         let frequency_bytes = u64::from(pool.group_objects_max * 2).next_multiple_of(LINE);
-        Self {
+        let layout = Self {
             base,
             frequency_positions,
             frequency_bytes,
             ring_bytes: 8 << settings.ring_log2,
-            group_records: settings.group_records,
-            group_record_bytes: Written::BYTES + u64::from(pool.group_objects_max * 2).next_multiple_of(8),
-            samples_log2: settings.samples_log2,
+            index: 0,
             buckets: settings.buckets,
             node_buckets: settings.buckets.div_ceil(pool.nodes),
-        }
+        };
+        Self { index: (layout.rings_end() + annex_bytes).next_multiple_of(BUCKET_BYTES), ..layout }
     }
 
     fn rings(&self) -> u64 {
         WORDS_BYTES + 2 * u64::from(self.frequency_positions) * self.frequency_bytes
     }
 
-    fn group_table(&self) -> u64 {
+    fn rings_end(&self) -> u64 {
         self.rings() + 2 * self.ring_bytes
-    }
-
-    fn samples_line(&self) -> u64 {
-        (self.group_table() + u64::from(self.group_records) * self.group_record_bytes).next_multiple_of(LINE)
-    }
-
-    fn index(&self) -> u64 {
-        let learned_end = match self.group_records {
-            0 => self.group_table(),
-            _ => self.samples_line() + LINE + self.samples() * Sample::BYTES,
-        };
-        learned_end.next_multiple_of(BUCKET_BYTES)
     }
 
     fn area(&self) -> EngineArea {
         let index_bytes = u64::from(self.node_buckets) * BUCKET_BYTES;
         let is_spread = self.node_buckets < self.buckets;
-        EngineArea { home_bytes: self.index() + index_bytes, share_bytes: if is_spread { index_bytes } else { 0 } }
+        EngineArea { home_bytes: self.index + index_bytes, share_bytes: if is_spread { index_bytes } else { 0 } }
     }
 
     /// The packed cursors of a queue.
@@ -172,48 +152,22 @@ impl ForgeLayout {
         self.base.add(self.rings() + queue as u64 * self.ring_bytes)
     }
 
-    /// Bytes of the record of a group: what its writer knew, and the counters of its objects.
-    pub fn group_record_bytes(&self) -> u64 {
-        self.group_record_bytes
+    /// Where the annex begins, if there is one: on a line.
+    pub fn annex(&self) -> Address {
+        self.base.add(self.rings_end())
     }
 
-    /// Chunks whose groups have a record: those with lower numbers.
-    pub fn group_records(&self) -> u32 {
-        self.group_records
-    }
-
-    /// The record of the group in a chunk, if there is one.
-    pub fn group_record(&self, chunk: ChunkId) -> Option<Address> {
-        let at = self.base.add(self.group_table() + u64::from(chunk.0) * self.group_record_bytes);
-        (chunk.0 < self.group_records).then_some(at)
-    }
-
-    /// The counters of the objects of a group that has a record.
-    pub fn group_counters(&self, chunk: ChunkId) -> Option<Address> {
-        Some(self.group_record(chunk)?.add(Written::BYTES))
-    }
-
-    /// How many samples there have been.
-    pub fn samples_so_far(&self) -> Address {
-        self.base.add(self.samples_line())
-    }
-
-    /// Samples that are kept.
-    pub fn samples(&self) -> u64 {
-        1 << self.samples_log2
-    }
-
-    /// Where the sample with this number is, until one that is as many later as are kept takes its
-    /// place.
-    pub fn sample(&self, number: u64) -> Address {
-        self.base.add(self.samples_line() + LINE + (number & (self.samples() - 1)) * Sample::BYTES)
+    /// The offset of an address in the annex, if it is there.
+    pub fn annex_offset(&self, at: Address) -> Option<u64> {
+        let offset = at.offset().checked_sub(self.annex().offset()).filter(|_| at.is_home())?;
+        (offset < self.index - self.rings_end()).then_some(offset)
     }
 
     /// A bucket of the index.
     #[inline(always)]
     pub fn bucket(&self, bucket: u32) -> Address {
         if bucket < self.node_buckets {
-            return self.base.add(self.index() + u64::from(bucket) * BUCKET_BYTES);
+            return self.base.add(self.index + u64::from(bucket) * BUCKET_BYTES);
         }
         self.further_bucket(bucket)
     }
@@ -252,24 +206,14 @@ impl ForgeLayout {
         } else if offset < self.rings() {
             let (index, half) = ((offset - WORDS_BYTES) / self.frequency_bytes, u64::from(self.frequency_positions));
             format!("frequencies {} {}", queue(index / half), index % half)
-        } else if offset < self.group_table() {
+        } else if offset < self.rings_end() {
             let offset = offset - self.rings();
             format!("ring {} {}", queue(offset / self.ring_bytes), offset % self.ring_bytes / 8)
-        } else if offset < self.index() {
-            self.describe_learned(offset)
+        } else if offset < self.index {
+            format!("annex {}", offset - self.rings_end())
         } else {
-            slot_name(0, offset - self.index())
+            slot_name(0, offset - self.index)
         })
-    }
-
-    /// The same for what only the learned rule has.
-    fn describe_learned(&self, offset: u64) -> String {
-        let (records, samples) = (self.group_table(), self.samples_line());
-        match offset {
-            _ if offset < samples => format!("record of group {}", (offset - records) / self.group_record_bytes),
-            _ if offset < samples + LINE => "samples so far".to_owned(),
-            _ => format!("sample {}", (offset - samples - LINE) / Sample::BYTES),
-        }
     }
 
     /// A slot of the index by its number: bucket * 16 + place.
@@ -284,9 +228,14 @@ impl ForgeLayout {
 /// What a pool with these settings needs for the engine's words. (How many chunks there are bounds
 /// the ring, which the settings already size.)
 pub fn engine_area(settings: &PoolSettings) -> EngineArea {
-    match ForgeSettings::decode(settings) {
-        Ok(forge) => ForgeLayout::sized(Address::new(0, 0, 0), settings, &forge).area(),
-        Err(_) => EngineArea::default(),
+    engine_area_with::<()>(settings)
+}
+
+/// The same of a form with this annex.
+pub fn engine_area_with<A: Annex>(settings: &PoolSettings) -> EngineArea {
+    match (ForgeSettings::decode_with::<A>(settings), A::area_bytes(settings)) {
+        (Ok(forge), Ok(annex)) => ForgeLayout::sized(Address::new(0, 0, 0), settings, &forge, annex).area(),
+        _ => EngineArea::default(),
     }
 }
 
@@ -300,7 +249,7 @@ mod tests {
         for (nodes, slots) in [(1, 64), (2, 64), (3, 160), (4, 48), (3, 16 * 1000)] {
             let settings = ForgeOptions::default().settings(PoolSettings::for_capacity(8 << 20), slots).spread(nodes);
             let forge = ForgeSettings::decode(&settings).unwrap();
-            let layout = ForgeLayout::sized(Address::new(0, 0, 4096), &settings, &forge);
+            let layout = ForgeLayout::sized(Address::new(0, 0, 4096), &settings, &forge, 0);
             let (mut pieces, mut first, area) = (0, 0, engine_area(&settings));
             while first < forge.buckets {
                 let piece = layout.buckets_in_a_piece(first);

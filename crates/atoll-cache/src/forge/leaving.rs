@@ -42,20 +42,21 @@ const DEAD_READ_ONE_IN: u64 = 4;
 
 /// An object of a group that is on its way out.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Leaver {
+pub struct Leaver {
     pub(super) entry: MapEntry,
     /// The word of its slot, if it points here, or would; else the object is dead.
-    pub(super) word: Option<Slot>,
+    pub word: Option<Slot>,
     /// Frequency brought along and accesses since.
-    pub(super) frequency: u16,
-    pub(super) stays: bool,
+    pub frequency: u16,
+    /// Whether it is moved to another group. Else it is unlinked.
+    pub stays: bool,
     /// The frequency that it takes along, if it stays.
-    pub(super) carry: u8,
+    pub carry: u8,
 }
 
 /// Which groups' slots are READ before they are swapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Slots {
+pub enum Slots {
     /// Those of groups much of which is dead. Where nothing stays, a swap that fails costs no more
     /// than a READ that finds a dead object.
     IfManyDead,
@@ -64,11 +65,13 @@ pub(super) enum Slots {
 }
 
 /// A group on its way out, owned by this client.
-pub(super) struct LeavingGroup {
+pub struct LeavingGroup {
     pub(super) chunk: ChunkId,
     pub(super) state: Chunk,
-    pub(super) queue: Queue,
-    pub(super) objects: Vec<Leaver>,
+    /// The queue that it was in.
+    pub queue: Queue,
+    /// Its objects, in the order in which they were written.
+    pub objects: Vec<Leaver>,
     /// Bytes that were counted as dead in it, if that is possible.
     pub(super) dead_bytes: u64,
     /// Whether the slots were READ, so that every object with a word is alive.
@@ -78,13 +81,13 @@ pub(super) struct LeavingGroup {
 }
 
 /// What was READ of a group that a client owns.
-pub(super) struct LeavingParts {
+pub struct LeavingParts {
     /// Each object's entry of the map, and the word of its slot, if that points to it, or would.
-    pub(super) entries: Vec<(MapEntry, Option<Slot>)>,
+    pub entries: Vec<(MapEntry, Option<Slot>)>,
     /// Whether the slots were READ.
-    pub(super) is_known: bool,
+    pub is_known: bool,
     /// All of the chunk, or nothing.
-    pub(super) bytes: Buffer,
+    pub bytes: Buffer,
 }
 
 impl LeavingGroup {
@@ -149,7 +152,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     /// The number of a group's objects, if it is possible.
-    pub(super) fn group_objects(&self, contents: u64) -> Option<usize> {
+    pub fn group_objects(&self, contents: u64) -> Option<usize> {
         let objects = usize::from(Contents::from_word(contents).objects);
         let settings = &self.client.pool.settings;
         let possible = objects <= settings.group_objects_max as usize && 8 * objects <= settings.chunk_bytes as usize;
@@ -157,7 +160,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     /// Makes a queued chunk this client's, and READs its map and its objects' slots.
-    pub(super) async fn own_group(
+    pub async fn own_group(
         &self,
         chunk: ChunkId,
         descriptor: chunks::Descriptor,
@@ -186,11 +189,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             return Ok(None);
         };
         frequencies.resize(objects, 0);
-        let whole = match self.variant.whole_groups {
-            true => Box::pin(self.read_whole_group(chunk, leaving.generation, objects)).await?,
-            false => None,
-        };
-        let parts = match whole {
+        let parts = match self.technique.read_group(self, chunk, leaving.generation, objects).await? {
             Some(parts) => parts,
             None => self.read_map(chunk, leaving.generation, contents, dead_bytes, slots).await?,
         };
@@ -285,7 +284,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     /// Whether a slot's word points to the entry's object.
-    pub(super) fn points_to(&self, word: Slot, chunk: ChunkId, generation: u32, entry: &MapEntry) -> bool {
+    pub fn points_to(&self, word: Slot, chunk: ChunkId, generation: u32, entry: &MapEntry) -> bool {
         let offset =
             u64::from(chunk.0) * self.client.pool.layout.chunk_bytes + u64::from(entry.offset_units) * UNIT_BYTES;
         word.is_live()
@@ -327,7 +326,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 
     /// Moves what stays to the open group of `to`, unlinks what does not, and takes the chunk into
     /// the stock.
-    pub(super) async fn empty_group(&self, mut group: LeavingGroup, to: Queue) -> Result<(), CacheError> {
+    pub async fn empty_group(&self, mut group: LeavingGroup, to: Queue) -> Result<(), CacheError> {
         if self.is_open(Hole::EarlyReuse) {
             self.release_chunk(&group).await?;
         }

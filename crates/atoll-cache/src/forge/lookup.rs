@@ -126,7 +126,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
         let hash = self.key_hash(key);
         if counted {
-            self.observe(hash);
+            self.technique.looked_up(self, hash);
         }
         let remembers = self.addresses.borrow().is_on();
         if remembers
@@ -311,13 +311,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     pub(super) fn count_hit(&self, slot: Slot, header: &Header) {
         self.stats.hits.add(1);
         let (chunk, _) = self.client.pool.layout.divide(self.shared.format.heap_offset(slot));
-        let max = self.shared.settings.options.frequency_max;
-        self.shared.hotness.touch(ChunkId(chunk as u32), header.number, header.generation, max);
-        if self.variant.eager_hotness {
-            self.count_in_pool(ChunkId(chunk as u32), header.number);
-        } else if let Some(learner) = &self.shared.learner {
-            learner.touch(ChunkId(chunk as u32), header.generation);
-        }
+        let (chunk, max) = (ChunkId(chunk as u32), self.shared.settings.options.frequency_max);
+        self.shared.hotness.touch(chunk, header.number, header.generation, max);
+        self.technique.counted_hit(self, chunk, header.number, header.generation);
     }
 
     /// Looks many keys up: the buckets of 32 keys in one batch, then their first candidates in one.
@@ -347,14 +343,14 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 let value = &mut values[index];
                 let lookup = match candidates[index] {
                     None => {
-                        self.observe(self.key_hash(key));
+                        self.technique.looked_up(self, self.key_hash(key));
                         self.stats.misses_absent.add(1);
                         Lookup::Absent
                     }
                     Some(slot) => match self.judge_candidate(slot, key, value, begun_ns).await? {
                         Candidate::Ours(header) if !self.has_expired(&header, begun_ns).await? => {
                             value.meta = Meta::of(&header);
-                            self.observe(self.key_hash(key));
+                            self.technique.looked_up(self, self.key_hash(key));
                             self.count_hit(slot, &header);
                             Lookup::Hit
                         }

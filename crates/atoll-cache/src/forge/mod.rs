@@ -25,8 +25,6 @@
 //! | `expiry` | expired objects that no client asks for |
 //! | `evict` | which objects go |
 //! | `ghosts` | what is left of an object that was evicted, for the key that comes again |
-//! | `learned` | which groups go where trees say so |
-//! | `learning` | what there is to learn from; without the feature `glcache` neither is there (`unlearned`) |
 //! | `leaving` | a group on its way out |
 //! | `moving` | what stays of it, copied many objects at a time |
 //! | `nodes` | several memory nodes: what is in order between them, and chunks that come later |
@@ -37,7 +35,8 @@
 //! | `kind` | what is said of it for whoever lets users choose |
 //! | [`repair`] | what a client that died held comes back |
 //! | [`verify`] | every invariant of a quiet pool |
-//! | [`variants`] | the engine without one or the other technique |
+//! | [`technique`] | what another form of the engine does instead |
+//! | [`annex`] | what such a form adds to the pool |
 //! | [`holes`] | what the prototypes get wrong, switchable in tests |
 //!
 //! Departures from the paper, each explained where it is: the slot is one word (`slot`); the map is
@@ -52,6 +51,7 @@
 
 mod absence;
 pub mod addresses;
+pub mod annex;
 mod cleaning;
 mod evict;
 mod expect;
@@ -64,10 +64,6 @@ pub mod hotness;
 mod insert;
 mod kind;
 pub mod layout;
-#[cfg(feature = "glcache")]
-mod learned;
-#[cfg(feature = "glcache")]
-mod learning;
 mod leaving;
 mod lookup;
 mod moving;
@@ -85,26 +81,20 @@ pub mod settings;
 pub mod slot;
 mod stock;
 pub mod technique;
-#[cfg(not(feature = "glcache"))]
-mod unlearned;
 mod unlink;
 mod update;
-pub mod variants;
 pub mod verify;
 mod walk;
 
 pub use holes::{Hole, OpenHoles};
 pub use kind::ForgeKind;
 pub use layout::Queue;
-pub use settings::{ForgeOptions, ForgeSettings, Rule};
+pub use settings::{ENGINE_FORGE, ForgeOptions, ForgeSettings, Rule};
 pub use technique::{Shipped, Technique};
-pub use variants::Variant;
 
 use crate::CacheError;
 use crate::at_once::AtOnce;
 use crate::extent::LatelyBound;
-#[cfg(feature = "glcache")]
-use crate::glcache::Learner;
 use crate::operation::Idle;
 use crate::pooled::EnginePool;
 use crate::record::Hasher;
@@ -113,6 +103,7 @@ use crate::spares::Spares;
 use crate::stats::Counters;
 use absence::Absences;
 use addresses::{ADDRESS_CACHE_BYTES, Addresses};
+use annex::Annex;
 use atoll_fabric::{Address, Endpoint};
 use atoll_pool::client::OPERATIONS_PER_ROUND;
 use atoll_pool::{ChunkId, Client, EngineArea, Pool, PoolError, PoolSettings};
@@ -121,30 +112,28 @@ use expiry::Sweep;
 use ghosts::Ghosts;
 use hotness::HotnessMap;
 use layout::ForgeLayout;
-#[cfg(feature = "glcache")]
-use learning::Lesson;
 use open_groups::OpenGroups;
 use operation::{Notes, Operation};
 use slot::{Slot, SlotFormat};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use stock::Stock;
-#[cfg(not(feature = "glcache"))]
-use unlearned::{Learner, Lesson};
 
 /// A `forge` pool as one process has it open.
-pub struct ForgePool {
+pub type ForgePool = ForgePoolWith<()>;
+
+/// A pool of a form of `forge` with this annex, as one process has it open.
+pub struct ForgePoolWith<A> {
     pub(crate) pool: Arc<Pool>,
     pub(crate) settings: ForgeSettings,
     pub(crate) layout: ForgeLayout,
     format: SlotFormat,
     hasher: Hasher,
     hotness: HotnessMap,
-    /// What this process learns, with [`Rule::Learned`].
-    learner: Option<Learner>,
+    annex: A,
 }
 
-impl ForgePool {
+impl<A> ForgePoolWith<A> {
     /// The pool's settings and layout.
     pub fn pool(&self) -> &Pool {
         &self.pool
@@ -155,10 +144,14 @@ impl ForgePool {
         &self.settings
     }
 
-    /// What this process learns, if the pool's rule is [`Rule::Learned`].
-    #[cfg(feature = "glcache")]
-    pub fn learner(&self) -> Option<&Learner> {
-        self.learner.as_ref()
+    /// Where the engine's words are.
+    pub fn layout(&self) -> &ForgeLayout {
+        &self.layout
+    }
+
+    /// What the form of the engine adds.
+    pub fn annex(&self) -> &A {
+        &self.annex
     }
 
     /// The longest value that fits: half of the heap, so that a new value fits beside the old one.
@@ -170,24 +163,23 @@ impl ForgePool {
     }
 }
 
-impl EnginePool for ForgePool {
+impl<A: Annex> EnginePool for ForgePoolWith<A> {
     fn engine_area(settings: &PoolSettings) -> EngineArea {
-        layout::engine_area(settings)
+        layout::engine_area_with::<A>(settings)
     }
 
     fn check(settings: &PoolSettings) -> Result<(), PoolError> {
-        ForgeSettings::decode(settings).map(drop)
+        ForgeSettings::decode_with::<A>(settings).map(drop)
     }
 
     fn opened(pool: Pool) -> Result<Arc<Self>, PoolError> {
-        let settings = ForgeSettings::decode(&pool.settings)?;
-        let layout = ForgeLayout::new(&pool, &settings)?;
+        let settings = ForgeSettings::decode_with::<A>(&pool.settings)?;
+        let layout = ForgeLayout::with_annex(&pool, &settings, A::area_bytes(&pool.settings)?)?;
+        let annex = A::opened(&pool, layout.annex())?;
         let format = SlotFormat::new(pool.layout.heap_bytes_max());
         let hasher = Hasher::new(pool.settings.hash_seed);
         let hotness = HotnessMap::new(pool.layout.chunks_max, pool.settings.group_objects_max);
-        let learner = (settings.options.rule == Rule::Learned)
-            .then(|| Learner::new(pool.layout.chunks_max, pool.settings.group_objects_max));
-        Ok(Arc::new(Self { pool: Arc::new(pool), settings, layout, format, hasher, hotness, learner }))
+        Ok(Arc::new(Self { pool: Arc::new(pool), settings, layout, format, hasher, hotness, annex }))
     }
 
     fn pool(&self) -> &Pool {
@@ -195,7 +187,10 @@ impl EnginePool for ForgePool {
     }
 
     fn describe_own(&self, at: Address) -> Option<String> {
-        self.layout.describe(at)
+        match self.layout.annex_offset(at) {
+            Some(offset) => Some(self.annex.describe(offset)),
+            None => self.layout.describe(at),
+        }
     }
 
     fn describe_settings(&self) -> Vec<(&'static str, String)> {
@@ -220,7 +215,7 @@ impl EnginePool for ForgePool {
 
 /// A client of a `forge` pool.
 pub struct Forge<E: Endpoint, T: Technique<E> = Shipped> {
-    shared: Arc<ForgePool>,
+    shared: Arc<ForgePoolWith<T::Annex>>,
     client: Client<E>,
     /// The groups that this client fills.
     groups: RefCell<OpenGroups>,
@@ -239,8 +234,6 @@ pub struct Forge<E: Endpoint, T: Technique<E> = Shipped> {
     ghosts: Ghosts,
     /// Mean frequency of recently merged groups, in sixteenths ([`Rule::Paper`]).
     merged_mean: Cell<u64>,
-    /// What it remembers for [`Rule::Learned`].
-    lesson: RefCell<Lesson>,
     /// What this form of the engine does otherwise.
     technique: T,
     lately_bound: RefCell<LatelyBound>,
@@ -250,14 +243,11 @@ pub struct Forge<E: Endpoint, T: Technique<E> = Shipped> {
     stats: Counters,
     removals: Removals,
     holes: OpenHoles,
-    /// What this client does without, and where the area of that is.
-    variant: Variant,
-    variant_area: Address,
 }
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Joins the pool as a new client.
-    pub async fn join(shared: &Arc<ForgePool>, endpoint: E) -> Result<Self, PoolError> {
+    pub async fn join(shared: &Arc<ForgePoolWith<T::Annex>>, endpoint: E) -> Result<Self, PoolError> {
         let forge = Self::new(shared, Client::join(&shared.pool, endpoint).await?);
         atoll_pool::repair::settle_in(&forge).await.map_err(|error| match error {
             CacheError::Verb(error) => PoolError::Verb(error),
@@ -268,11 +258,11 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 
     /// One that only looks at the pool, without a place in it: for
     /// [`Pooled::verify`](crate::Pooled::verify).
-    pub fn auditor(shared: &Arc<ForgePool>, endpoint: E) -> Self {
+    pub fn auditor(shared: &Arc<ForgePoolWith<T::Annex>>, endpoint: E) -> Self {
         Self::new(shared, Client::auditor(&shared.pool, endpoint))
     }
 
-    fn new(shared: &Arc<ForgePool>, client: Client<E>) -> Self {
+    fn new(shared: &Arc<ForgePoolWith<T::Annex>>, client: Client<E>) -> Self {
         let window_objects = shared.settings.window * shared.pool.settings.group_objects_max;
         let is_near = client.endpoint.is_near();
         client.set_operations_per_round((window_objects / 8).clamp(1, OPERATIONS_PER_ROUND));
@@ -292,7 +282,6 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             dead_seen: Cell::default(),
             ghosts: Ghosts::default(),
             merged_mean: Cell::default(),
-            lesson: RefCell::default(),
             technique: T::default(),
             lately_bound: RefCell::default(),
             absences: Absences::new(!is_near),
@@ -300,8 +289,6 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             stats: Counters::default(),
             removals: Removals::default(),
             holes: OpenHoles::NONE,
-            variant: Variant::default(),
-            variant_area: Address::new(0, 0, 0),
         }
     }
 
@@ -320,8 +307,18 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     /// The pool, as this process has it open.
-    pub fn pool(&self) -> &Arc<ForgePool> {
+    pub fn pool(&self) -> &Arc<ForgePoolWith<T::Annex>> {
         &self.shared
+    }
+
+    /// What this form of the engine does otherwise.
+    pub fn technique(&self) -> &T {
+        &self.technique
+    }
+
+    /// The same, to be set up before the client's first operation.
+    pub fn technique_mut(&mut self) -> &mut T {
+        &mut self.technique
     }
 
     /// Puts everything that this client holds back into the pool and gives up its place.

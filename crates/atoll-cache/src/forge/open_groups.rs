@@ -24,15 +24,19 @@ use atoll_pool::{ChunkId, PoolSettings};
 
 /// A group whose map is at home.
 #[derive(Debug, Default)]
-pub(super) struct OpenGroup {
-    pub(super) chunk: ChunkId,
-    pub(super) generation: u32,
-    pub(super) used_bytes: u64,
+pub struct OpenGroup {
+    /// The chunk that it fills.
+    pub chunk: ChunkId,
+    /// The chunk's generation.
+    pub generation: u32,
+    /// Bytes of its records.
+    pub used_bytes: u64,
     /// Bytes of records that are dead already.
     pub(super) dead_bytes: u64,
     /// Bytes of extents of its large objects.
-    pub(super) extent_bytes: u64,
-    pub(super) map: Vec<MapEntry>,
+    pub extent_bytes: u64,
+    /// Its index map: an entry for each object, in the order in which they were written.
+    pub map: Vec<MapEntry>,
     /// Expiry and bytes of those objects that expire.
     pub(super) expiries: Vec<(u64, u64)>,
     /// Places that are not settled.

@@ -1,6 +1,7 @@
 //! FORGE as one of the engines whose caches live in a pool.
 
-use super::{Forge, ForgePool};
+use super::technique::Technique;
+use super::{Forge, ForgePoolWith};
 use crate::CacheError;
 use crate::audit::Audit;
 use crate::pooled::Pooled;
@@ -8,18 +9,18 @@ use atoll_fabric::Endpoint;
 use atoll_pool::{Client, PoolError, Repaired};
 use std::sync::Arc;
 
-impl<E: Endpoint> Pooled<E> for Forge<E> {
-    type Shared = ForgePool;
+impl<E: Endpoint, T: Technique<E>> Pooled<E> for Forge<E, T> {
+    type Shared = ForgePoolWith<T::Annex>;
 
-    async fn join(shared: &Arc<ForgePool>, endpoint: E) -> Result<Self, PoolError> {
+    async fn join(shared: &Arc<ForgePoolWith<T::Annex>>, endpoint: E) -> Result<Self, PoolError> {
         Self::join(shared, endpoint).await
     }
 
-    fn auditor(shared: &Arc<ForgePool>, endpoint: E) -> Result<Self, PoolError> {
+    fn auditor(shared: &Arc<ForgePoolWith<T::Annex>>, endpoint: E) -> Result<Self, PoolError> {
         Ok(Self::auditor(shared, endpoint))
     }
 
-    fn shared(&self) -> &Arc<ForgePool> {
+    fn shared(&self) -> &Arc<ForgePoolWith<T::Annex>> {
         self.pool()
     }
 

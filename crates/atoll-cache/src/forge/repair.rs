@@ -47,10 +47,11 @@ use std::collections::HashSet;
 const LOOKS_MAX: u32 = 1_000;
 
 /// Records of a chunk, from the first on.
-pub(super) struct Parsed {
+pub struct Parsed {
     header: Header,
     offset_bytes: u64,
-    pub(super) hash: KeyHash,
+    /// Its key's hash.
+    pub hash: KeyHash,
 }
 
 impl Parsed {
@@ -67,7 +68,7 @@ impl Parsed {
     }
 
     /// Its entry of a map, if its slot is that one.
-    pub(super) fn map_entry(&self, slot: u64) -> MapEntry {
+    pub fn map_entry(&self, slot: u64) -> MapEntry {
         let offset_units = (self.offset_bytes / UNIT_BYTES) as u16;
         let KeyHash { fingerprint, more, .. } = self.hash;
         MapEntry { slot, offset_units, carry: 0, large: self.header.large, fingerprint, more: more & GHOST_MORE_MAX }
@@ -188,7 +189,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     /// The records of a chunk of this generation.
-    pub(super) fn parse(&self, chunk: &mut Buffer, generation: u32) -> Vec<Parsed> {
+    pub fn parse(&self, chunk: &mut Buffer, generation: u32) -> Vec<Parsed> {
         let (settings, buckets) = (&self.client.pool.settings, self.shared.settings.buckets);
         let chunk_bytes = chunk.len();
         let (mut records, mut offset, mut next) = (Vec::new(), 0, 0);

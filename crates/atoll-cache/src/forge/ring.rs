@@ -42,7 +42,7 @@ use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::CacheError;
 use atoll_fabric::{Batch, Buffer, Endpoint};
-use atoll_pool::{ChunkId, read_word};
+use atoll_pool::ChunkId;
 
 const FILLED: u64 = 1 << 63;
 /// Laps of a ring so short that a position has more bits of them than a node.
@@ -109,7 +109,8 @@ pub struct Cursors {
 }
 
 impl Cursors {
-    fn from_word(word: u64) -> Self {
+    /// The cursors of a word: tail 32 | head 32.
+    pub fn from_word(word: u64) -> Self {
         Self { head: word as u32, tail: (word >> 32) as u32 }
     }
 
@@ -146,41 +147,26 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     /// Both queues' cursors.
-    pub(super) async fn cursors(&self) -> Result<[Cursors; 2], CacheError> {
+    pub async fn cursors(&self) -> Result<[Cursors; 2], CacheError> {
         let mut batch = Batch::new();
         let words = Queue::ALL.map(|queue| batch.read_word(self.shared.layout.cursors(queue)));
         self.client.endpoint.post(&mut batch).await?;
         Ok(words.map(|word| Cursors::from_word(batch.word(word))))
     }
 
-    /// Takes a ticket: adds `by` to the cursors, and gives what they were.
-    async fn take_ticket(&self, queue: Queue, by: u64) -> Result<Cursors, CacheError> {
-        let at = self.shared.layout.cursors(queue);
-        loop {
-            let mut batch = Batch::new();
-            if !self.variant.locked_queues {
-                let ticket = batch.fetch_and_add(at, by);
-                self.client.endpoint.post(&mut batch).await?;
-                return Ok(Cursors::from_word(batch.word(ticket)));
-            }
-            // Under the queue's lock nobody but one who catches up moves them.
-            let before = read_word(&self.client.endpoint, at).await?;
-            let swap = batch.compare_and_swap(at, before, before.wrapping_add(by));
-            self.client.endpoint.post(&mut batch).await?;
-            if batch.swapped(swap) {
-                return Ok(Cursors::from_word(before));
-            }
-        }
+    /// Takes a ticket by fetch-and-add: adds `by` to the cursors, and gives what they were.
+    pub async fn add_to_cursors(&self, queue: Queue, by: u64) -> Result<Cursors, CacheError> {
+        let mut batch = Batch::new();
+        let ticket = batch.fetch_and_add(self.shared.layout.cursors(queue), by);
+        self.client.endpoint.post(&mut batch).await?;
+        Ok(Cursors::from_word(batch.word(ticket)))
     }
 
     /// Puts a group at the tail.
     pub(super) async fn enqueue(&self, queue: Queue, node: Node) -> Result<(), CacheError> {
-        if !self.variant.locked_queues {
-            return self.put_at_tail(queue, node).await;
-        }
-        Box::pin(self.lock(self.queue_lock(queue))).await?;
+        self.technique.lock_queue(self, queue).await?;
         let put = self.put_at_tail(queue, node).await;
-        self.unlock(self.queue_lock(queue));
+        self.technique.unlock_queue(self, queue);
         put
     }
 
@@ -188,7 +174,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         // The ring is twice as long as the pool has chunks, so that some ticket of the next lap
         // finds its node empty.
         for _ in 0..4u64 << self.shared.settings.ring_log2 {
-            let position = self.take_ticket(queue, 1 << 32).await?.tail;
+            let position = self.technique.take_ticket(self, queue, 1 << 32).await?.tail;
             let lap = self.lap(position);
             let mut batch = Batch::new();
             let swap = batch.compare_and_swap(self.node_address(queue, position), u64::from(lap) << 48, node.word(lap));
@@ -204,17 +190,14 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// position was: the caller looks at the cursors again before it concludes anything. The node
     /// is still in the ring: see [`Forge::empty_node`].
     pub(super) async fn dequeue(&self, queue: Queue) -> Result<Option<Head>, CacheError> {
-        if !self.variant.locked_queues {
-            return self.take_from_head(queue).await;
-        }
-        Box::pin(self.lock(self.queue_lock(queue))).await?;
+        self.technique.lock_queue(self, queue).await?;
         let taken = self.take_from_head(queue).await;
-        self.unlock(self.queue_lock(queue));
+        self.technique.unlock_queue(self, queue);
         taken
     }
 
     async fn take_from_head(&self, queue: Queue) -> Result<Option<Head>, CacheError> {
-        let position = self.take_ticket(queue, 1).await?.head;
+        let position = self.technique.take_ticket(self, queue, 1).await?.head;
         let address = self.node_address(queue, position);
         loop {
             let mut batch = Batch::new();

@@ -3,9 +3,10 @@
 //! ```text
 //! word 0   index buckets 32 | log2 of the ring length 8 | eviction window, groups 16
 //! word 1   small queue, percent 8 | hits to promote 8 | frequency cap 8 | groups merged 8 | rule 8 | ghosts 8 | ghost age, percent 16
-//! word 2   records of groups 32 | log2 of the samples kept 8         of the learned rule; else 0
+//! word 2   of the annex of another form of the engine; else 0
 //! ```
 
+use super::annex::Annex;
 use super::layout::BUCKET_SLOTS;
 use atoll_pool::{Fields, PoolError, PoolSettings};
 
@@ -14,13 +15,9 @@ pub const ENGINE_FORGE: u64 = 1;
 
 const WORD_0: Fields<3> = Fields::new([32, 8, 16]);
 const WORD_1: Fields<7> = Fields::new([8, 8, 8, 8, 8, 8, 16]);
-const WORD_2: Fields<2> = Fields::new([32, 32]);
 
 /// Most buckets of an index: an entry of the two-way map has 34 bits for a slot's number.
 pub const BUCKETS_MAX: u64 = 1 << 30;
-
-/// Samples that a pool keeps to learn from: as many as it has groups, within these.
-const SAMPLES_LOG2: std::ops::RangeInclusive<u32> = 6..=10;
 
 /// How the objects of evicted groups are judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,10 +29,6 @@ pub enum Rule {
     /// As in the paper: eight groups at a time, the hottest objects merged into one group, groups
     /// mostly active put back whole, merged groups in virtual segments by their mean frequency.
     Paper = 1,
-    /// As in GL-Cache: of sampled groups those go of which trees predict the least utility,
-    /// whatever their place in a queue; what was asked for most in them is merged into one group
-    /// (see [`glcache`](crate::glcache)).
-    Learned = 2,
 }
 
 /// Choices of a `forge` pool.
@@ -88,19 +81,6 @@ impl ForgeOptions {
         }
     }
 
-    /// GLCache-DM, as FORGE's section 6.1 describes it: eight groups merged into one, with what
-    /// FORGE's own techniques give it.
-    pub fn glcache() -> Self {
-        Self {
-            rule: Rule::Learned,
-            small_percent: 100,
-            frequency_max: 15,
-            merge_groups: 8,
-            ghosts: false,
-            ..Self::default()
-        }
-    }
-
     /// Settings for a pool of so many bytes.
     pub fn for_capacity(&self, capacity_bytes: u64) -> PoolSettings {
         self.for_growth(capacity_bytes, 0)
@@ -118,6 +98,11 @@ impl ForgeOptions {
     /// Settings for a pool of at most so many objects with records of up to `record_bytes`, for
     /// experiments that count objects.
     pub fn for_objects(&self, objects_max: u64, clients_max: u32, record_bytes: u32) -> PoolSettings {
+        self.for_objects_with::<()>(objects_max, clients_max, record_bytes)
+    }
+
+    /// The same for a form of the engine with this annex.
+    pub fn for_objects_with<A: Annex>(&self, objects_max: u64, clients_max: u32, record_bytes: u32) -> PoolSettings {
         let group_objects = (objects_max / 100).clamp(1, 64) as u32;
         let chunk_bytes =
             (group_objects * (record_bytes.next_multiple_of(16) + 8)).next_power_of_two().clamp(256, 64 << 10);
@@ -131,9 +116,11 @@ impl ForgeOptions {
             group_objects_max: group_objects,
             ..PoolSettings::for_capacity((chunks + 1) * u64::from(chunk_bytes))
         };
-        let mut settings = self.settings(settings, slots);
-        let metadata =
-            super::layout::engine_area(&settings).home_bytes + 4096 + chunks * 32 + u64::from(clients_max) * 192;
+        let mut settings = A::claim(self.settings(settings, slots));
+        let metadata = super::layout::engine_area_with::<A>(&settings).home_bytes
+            + 4096
+            + chunks * 32
+            + u64::from(clients_max) * 192;
         settings.capacity_bytes = (metadata + (chunks + 1) * u64::from(chunk_bytes)).next_multiple_of(4096);
         settings
     }
@@ -146,8 +133,7 @@ impl ForgeOptions {
         let ring_log2 =
             (4 * chunks_max + u64::from(settings.clients_max) + 64).next_power_of_two().trailing_zeros().min(29);
         let window = (chunks / 32).clamp(2, 16);
-        let mut words = [WORD_0.pack([buckets, ring_log2.into(), window]), 0, 0];
-        words[1] = WORD_1.pack([
+        let judging = WORD_1.pack([
             self.small_percent.into(),
             self.promote_hits.into(),
             self.frequency_max.into(),
@@ -156,15 +142,7 @@ impl ForgeOptions {
             self.ghosts.into(),
             self.ghost_age_percent.into(),
         ]);
-        if self.rule == Rule::Learned {
-            // Metadata that is added later may make room for a few more chunks than the heap alone
-            // has.
-            let records = (chunks_max + chunks_max / 8 + 16).min(u32::MAX.into());
-            let samples_log2 =
-                chunks.next_power_of_two().trailing_zeros().clamp(*SAMPLES_LOG2.start(), *SAMPLES_LOG2.end());
-            words[2] = WORD_2.pack([records, samples_log2.into()]);
-        }
-        settings.with_engine(ENGINE_FORGE, words)
+        settings.with_engine(ENGINE_FORGE, [WORD_0.pack([buckets, ring_log2.into(), window]), judging])
     }
 }
 
@@ -177,10 +155,6 @@ pub struct ForgeSettings {
     pub ring_log2: u32,
     /// Groups of the eviction window.
     pub window: u32,
-    /// Chunks whose groups have a record, from the first on ([`Rule::Learned`]; else 0).
-    pub group_records: u32,
-    /// Log2 of the samples that the pool keeps to learn from.
-    pub samples_log2: u32,
     /// The rest.
     pub options: ForgeOptions,
 }
@@ -188,29 +162,26 @@ pub struct ForgeSettings {
 impl ForgeSettings {
     /// What a pool's settings say.
     pub fn decode(settings: &PoolSettings) -> Result<Self, PoolError> {
-        let [index, judging, learning, ..] = settings.engine_words(ENGINE_FORGE)?;
+        Self::decode_with::<()>(settings)
+    }
+
+    /// The same of a form with this annex, whose own settings are checked too.
+    pub fn decode_with<A: Annex>(settings: &PoolSettings) -> Result<Self, PoolError> {
+        let [index, judging, ..] = settings.engine_words(A::ENGINE)?;
         let [buckets, ring_log2, window] = WORD_0.unpack(index).map(|field| field as u32);
         let [small_percent, promote_hits, frequency_max, merge_groups, rule, ghosts, ghost_age_percent] =
             WORD_1.unpack(judging);
         let [small_percent, promote_hits, frequency_max, merge_groups] =
             [small_percent, promote_hits, frequency_max, merge_groups].map(|field| field as u8);
-        let [group_records, samples_log2] = WORD_2.unpack(learning).map(|field| field as u32);
         let rule = match rule {
             0 => Rule::Object,
             1 => Rule::Paper,
-            2 if cfg!(feature = "glcache") => Rule::Learned,
-            2 => {
-                let wanted = "0 or 1: this build has no learned rule".to_owned();
-                return Err(PoolError::Setting { what: "the rule of groups", found: 2, wanted });
-            }
             _ => return Err(PoolError::ENGINE_SETTINGS),
         };
         let decoded = Self {
             buckets,
             ring_log2,
             window,
-            group_records,
-            samples_log2,
             options: ForgeOptions {
                 rule,
                 small_percent,
@@ -227,11 +198,11 @@ impl ForgeSettings {
             && (1..=1024).contains(&decoded.window)
             && small_percent <= 100
             && (1..=15).contains(&frequency_max)
-            && (1..=16).contains(&merge_groups)
-            && match rule {
-                Rule::Learned => decoded.group_records > 0 && SAMPLES_LOG2.contains(&decoded.samples_log2),
-                Rule::Object | Rule::Paper => learning == 0,
-            };
-        if possible { Ok(decoded) } else { Err(PoolError::ENGINE_SETTINGS) }
+            && (1..=16).contains(&merge_groups);
+        if !possible {
+            return Err(PoolError::ENGINE_SETTINGS);
+        }
+        A::area_bytes(settings)?;
+        Ok(decoded)
     }
 }

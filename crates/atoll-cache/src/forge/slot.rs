@@ -30,7 +30,7 @@ const POINTER_AND_TAG_BITS: u32 = 48;
 const GHOST: u64 = 1 << 32;
 /// What a ghost has of [`KeyHash::more`]: with bucket and fingerprint, one insertion in some
 /// thousand finds a ghost that is not its own.
-pub(super) const GHOST_MORE_MAX: u16 = 0x7f;
+pub const GHOST_MORE_MAX: u16 = 0x7f;
 /// The length code of a record whose key and value are in chunks of their own.
 const LARGE_CODE: u64 = 127;
 /// Codes up to this one count units; those above are eight to a doubling.

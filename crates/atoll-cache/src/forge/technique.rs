@@ -1,17 +1,184 @@
-//! What another form of FORGE does otherwise than the engine that is shipped.
+//! What another form of FORGE does instead of the shipped engine.
 //!
-//! The paper measures FORGE without one or the other of its techniques (FORGE 6.7), and compares it
-//! with groups that trees judge (FORGE 6.1). Such forms are types of their own that implement
-//! [`Technique`]. Every method has a default: what the shipped engine does. The calls are static,
-//! so that the shipped engine holds nothing of the other forms.
+//! The paper measures FORGE without single techniques (FORGE 6.7), and compares it with groups that
+//! trees judge (FORGE 6.1). Each such form is a type that implements [`Technique`]. The default of
+//! every method is what the shipped engine does. All calls are static, so the shipped engine
+//! carries no code and no state of another form. The forms are in the crate `atoll-baselines`.
+//!
+//! | step | hooks |
+//! |---|---|
+//! | change of the index | [`begin_change`](Technique::begin_change), [`end_change`](Technique::end_change), [`recalls_misses`](Technique::recalls_misses) |
+//! | queue | [`lock_queue`](Technique::lock_queue), [`unlock_queue`](Technique::unlock_queue), [`take_ticket`](Technique::take_ticket), [`has_one_queue`](Technique::has_one_queue) |
+//! | lookup | [`looked_up`](Technique::looked_up), [`counted_hit`](Technique::counted_hit) |
+//! | hotness | [`flush_hotness`](Technique::flush_hotness), [`counters`](Technique::counters), [`counts_by_chunk`](Technique::counts_by_chunk), [`counts_at_once`](Technique::counts_at_once) |
+//! | closing a group | [`group_record`](Technique::group_record) |
+//! | eviction | [`evict`](Technique::evict), [`read_group`](Technique::read_group), [`note_cursors`](Technique::note_cursors) |
+//!
+//! A form may use the public methods of [`Forge`]. Those that concern groups are meant for forms
+//! alone:
+//!
+//! | method | what it does |
+//! |---|---|
+//! | `cursors`, `advance_heads` | READ the cursors; take stale nodes from the head of a ring that is half full |
+//! | `group_objects`, `own_group` | check a group's size; make a queued group this client's and READ its map |
+//! | `take_frequencies`, `flush_group` | take a group's counters from the pool; add this process's counts to them |
+//! | `close_group`, `empty_group` | queue the group that is filled; move what stays and unlink the rest |
+//! | `parse`, `points_to` | find the records of a chunk; compare a slot's word with an entry of a map |
+//! | `evict_from_queues`, `flush_windows`, `add_to_cursors` | what the shipped engine does in the hook of that step |
 
-use atoll_fabric::Endpoint;
+use super::Forge;
+use super::annex::Annex;
+pub use super::evict::{EFFORT_ALL, Evicted};
+use super::layout::Queue;
+pub use super::leaving::{Leaver, LeavingGroup, LeavingParts, Slots};
+pub use super::open_groups::OpenGroup;
+pub use super::repair::Parsed;
+use super::ring::Cursors;
+use super::slot::KeyHash;
+use crate::CacheError;
+use atoll_fabric::{Address, Buffer, Endpoint};
+use atoll_pool::ChunkId;
+use std::future::ready;
 
-/// One form of FORGE.
-pub trait Technique<E: Endpoint>: Default {}
+/// One form of FORGE, as one client of the pool has it. All clients of a pool have the same form.
+pub trait Technique<E: Endpoint>: Default {
+    /// What the form adds to the pool and to the state of a process.
+    type Annex: Annex;
+
+    /// Called before each try at a change, with the hash of the key that is changed.
+    #[inline(always)]
+    fn begin_change(&self, forge: &Forge<E, Self>, hash: KeyHash) -> impl Future<Output = Result<(), CacheError>> {
+        let _ = (forge, hash);
+        ready(Ok(()))
+    }
+
+    /// Called after each try at a change that began.
+    #[inline(always)]
+    fn end_change(&self, forge: &Forge<E, Self>, hash: KeyHash) {
+        let _ = (forge, hash);
+    }
+
+    /// Whether an insertion may use the bucket that an earlier miss READ.
+    #[inline(always)]
+    fn recalls_misses(&self) -> bool {
+        true
+    }
+
+    /// Called before a group enters or leaves a queue.
+    #[inline(always)]
+    fn lock_queue(&self, forge: &Forge<E, Self>, queue: Queue) -> impl Future<Output = Result<(), CacheError>> {
+        let _ = (forge, queue);
+        ready(Ok(()))
+    }
+
+    /// Called after a group has entered or left a queue.
+    #[inline(always)]
+    fn unlock_queue(&self, forge: &Forge<E, Self>, queue: Queue) {
+        let _ = (forge, queue);
+    }
+
+    /// Adds `by` to a queue's cursors and gives what they were.
+    #[inline(always)]
+    fn take_ticket(
+        &self,
+        forge: &Forge<E, Self>,
+        queue: Queue,
+        by: u64,
+    ) -> impl Future<Output = Result<Cursors, CacheError>> {
+        forge.add_to_cursors(queue, by)
+    }
+
+    /// Whether regrouped objects return to the small queue, so that all groups pass through one
+    /// queue.
+    #[inline(always)]
+    fn has_one_queue(&self) -> bool {
+        false
+    }
+
+    /// Called for each lookup of a key.
+    #[inline(always)]
+    fn looked_up(&self, forge: &Forge<E, Self>, hash: KeyHash) {
+        let _ = (forge, hash);
+    }
+
+    /// Called for each hit, after this process has counted it: the object with this number in the
+    /// group of this generation.
+    #[inline(always)]
+    fn counted_hit(&self, forge: &Forge<E, Self>, chunk: ChunkId, number: u16, generation: u16) {
+        let _ = (forge, chunk, number, generation);
+    }
+
+    /// Adds this process's counts to the pool, where that is due. Called in every round of a client,
+    /// and before it leaves.
+    #[inline(always)]
+    fn flush_hotness(&self, forge: &Forge<E, Self>) -> impl Future<Output = Result<(), CacheError>> {
+        forge.flush_windows()
+    }
+
+    /// Where the pool's counters are of a group that is in a chunk, and at a position of a queue.
+    #[inline(always)]
+    fn counters(&self, forge: &Forge<E, Self>, chunk: ChunkId, queue: Queue, position: u32) -> Address {
+        let _ = chunk;
+        forge.pool().layout().frequencies(queue, position)
+    }
+
+    /// Whether each chunk has counters of its own. Else the groups near the heads of the queues
+    /// have.
+    #[inline(always)]
+    fn counts_by_chunk(&self) -> bool {
+        false
+    }
+
+    /// Whether the pool's counters already include every access that this process has counted.
+    #[inline(always)]
+    fn counts_at_once(&self) -> bool {
+        false
+    }
+
+    /// The words that are written beside a group when it is queued, and where they are written.
+    #[inline(always)]
+    fn group_record(&self, forge: &Forge<E, Self>, group: &OpenGroup) -> Option<(Address, Buffer)> {
+        let _ = (forge, group);
+        None
+    }
+
+    /// Evicts groups, after a look at the cursors. `effort` counts the groups that this need for
+    /// room has gone through.
+    #[inline(always)]
+    fn evict(
+        &self,
+        forge: &Forge<E, Self>,
+        cursors: [Cursors; 2],
+        effort: u32,
+    ) -> impl Future<Output = Result<Evicted, CacheError>> {
+        forge.evict_from_queues(cursors, effort)
+    }
+
+    /// READs a group of so many objects that this client owns, if the form does so otherwise than
+    /// by the group's map.
+    #[inline(always)]
+    fn read_group(
+        &self,
+        forge: &Forge<E, Self>,
+        chunk: ChunkId,
+        generation: u32,
+        objects: usize,
+    ) -> impl Future<Output = Result<Option<LeavingParts>, CacheError>> {
+        let _ = (forge, chunk, generation, objects);
+        ready(Ok(None))
+    }
+
+    /// Called with the cursors whenever this client has READ them to evict or to flush.
+    #[inline(always)]
+    fn note_cursors(&self, cursors: [Cursors; 2]) {
+        let _ = cursors;
+    }
+}
 
 /// The engine as it is shipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shipped;
 
-impl<E: Endpoint> Technique<E> for Shipped {}
+impl<E: Endpoint> Technique<E> for Shipped {
+    type Annex = ();
+}

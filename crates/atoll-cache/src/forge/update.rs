@@ -60,14 +60,10 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         op.overtaken = None;
         op.notes.is_restocked = false;
         for attempt in 0..ATTEMPTS_MAX {
-            if self.variant.locked_index {
-                Box::pin(self.lock(self.bucket_lock(hash))).await?;
-            }
+            self.technique.begin_change(self, hash).await?;
             let tried = self.try_change(op, hash, key, change).await;
             self.unprotect(op);
-            if self.variant.locked_index {
-                self.unlock(self.bucket_lock(hash));
-            }
+            self.technique.end_change(self, hash);
             let step = match tried {
                 Ok(Try::Done(token)) => {
                     outcome = Ok(token);

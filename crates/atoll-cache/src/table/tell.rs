@@ -17,16 +17,6 @@ impl<E: Endpoint> Core<E> {
         self.client.endpoint.post_unawaited(&mut batch);
     }
 
-    /// The same by a WRITE for each word: for measurements.
-    #[cold]
-    pub fn tell_insertion_one_by_one(&self, slot: u64, words: [u64; 4]) {
-        let mut batch = Batch::new();
-        for (place, word) in (0..).zip(words) {
-            batch.write_word(self.shared.layout.last_access(slot).add(8 * place), word);
-        }
-        self.client.endpoint.post_unawaited(&mut batch);
-    }
-
     /// Where a slot's block is, if the word is not damaged.
     pub(crate) fn block_at(&self, word: Slot) -> Option<Address> {
         self.record_span(word).map(|(at, ..)| at)

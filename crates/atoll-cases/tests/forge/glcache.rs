@@ -1,8 +1,7 @@
 //! The learned rule on the simulated fabric: promises 1 and 4 and the pool's invariants hold with
 //! it as with the others, before there are trees and with them.
 
-use atoll_cache::forge::ForgePool;
-use atoll_cache::glcache::{FEATURES, Features, Sample};
+use atoll_baselines::glcache::{FEATURES, Features, GlCachePool, Sample};
 use atoll_cases::{Case, Learned, Turmoil, load};
 use atoll_sim::for_each_seed;
 use std::cell::Cell;
@@ -25,8 +24,8 @@ fn promise_1_histories_are_linearizable_and_the_pool_is_sound_whatever_the_sched
     assert!(hits.get() > 0, "a load that never hits shows nothing");
 }
 
-fn has_trees(pool: &ForgePool) -> bool {
-    pool.learner().is_some_and(|learner| learner.trees(u64::MAX).is_some())
+fn has_trees(pool: &GlCachePool) -> bool {
+    pool.annex().learner.trees(u64::MAX).is_some()
 }
 
 /// Samples that no group ever gave.
@@ -48,7 +47,7 @@ fn promise_1_holds_when_trees_say_what_goes() {
             async move {
                 let mut random = client.random();
                 let pool = client.cache.engine().pool().clone();
-                let learner = pool.learner().expect("the rule learns");
+                let learner = &pool.annex().learner;
                 if seed.is_multiple_of(2) {
                     learner.train(&nonsense(), 0);
                 }

@@ -65,7 +65,7 @@ impl Named {
         let endpoint = self.endpoint();
         run_ready(async {
             let pool = ForgePool::open(&endpoint, self.home_bytes).await.unwrap();
-            let forge = Forge::join(&pool, endpoint).await.unwrap();
+            let forge = Forge::<ShmEndpoint>::join(&pool, endpoint).await.unwrap();
             self.create_node(pool.pool().layout.nodes_known(), bytes);
             forge.grow(bytes).await.unwrap();
         });
@@ -94,7 +94,7 @@ impl Named {
         let endpoint = self.endpoint();
         run_ready(async {
             let pool = ForgePool::open(&endpoint, self.home_bytes).await.unwrap();
-            let forge = Forge::join(&pool, endpoint).await.unwrap();
+            let forge = Forge::<ShmEndpoint>::join(&pool, endpoint).await.unwrap();
             let report = forge.verify().await.unwrap();
             assert_eq!(report.faults, Vec::<String>::new());
         });

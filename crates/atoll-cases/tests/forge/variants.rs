@@ -1,8 +1,9 @@
 //! `forge` without one or the other of its techniques, on the simulated fabric: what it promises
 //! does not depend on them.
 
-use atoll_cache::forge::{ForgeOptions, Variant};
-use atoll_cases::{Case, Forged};
+use atoll_baselines::forge_ablations::Variant;
+use atoll_cache::forge::ForgeOptions;
+use atoll_cases::{Ablated, Case, Forged};
 use atoll_sim::for_each_seed;
 use std::cell::Cell;
 
@@ -19,12 +20,13 @@ const NONE: Variant = Variant {
 fn promises_hold(variant: Variant) {
     let hits = Cell::new(0);
     for_each_seed(300, |seed| {
-        let drawn = Case::<Forged>::drawn(seed);
+        let drawn = Case::<Ablated>::drawn(seed);
         let options = match variant.plain_queue {
-            true => ForgeOptions { ghosts: false, ..drawn.subject.options.clone() },
-            false => drawn.subject.options.clone(),
+            true => ForgeOptions { ghosts: false, ..drawn.subject.forge.options.clone() },
+            false => drawn.subject.forge.options.clone(),
         };
-        let case = Case { subject: Forged { options, variant, ..drawn.subject.clone() }, ..drawn };
+        let case =
+            Case { subject: Ablated { forge: Forged { options, ..drawn.subject.forge.clone() }, variant }, ..drawn };
         match case.run(seed) {
             Ok(checked) => hits.set(hits.get() + checked.hits),
             Err(error) => panic!(

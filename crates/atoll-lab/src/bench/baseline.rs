@@ -5,7 +5,7 @@
 //!   hold objects. The paper's samples have five objects.
 //! - **S3FIFO-DM** is the engine `s3fifo-dm`: see [`queues`](atoll_baselines::queues). Its small
 //!   queue has a tenth of the objects, and it counts to three, as FORGE's section 6.1 has it.
-//! - **GLCache-DM** is a rule of FORGE's own groups: see [`glcache`](atoll_cache::glcache).
+//! - **GLCache-DM** is a rule of FORGE's own groups: see [`glcache`](atoll_baselines::glcache).
 //!
 //! All caches have the same memory, metadata included. Ditto and S3FIFO-DM have more metadata: 48
 //! to 96 bytes a slot, and two slots an object.
@@ -13,7 +13,6 @@
 use super::setup::Setup;
 use atoll_baselines::queues::{QueueOptions, QueuePolicy};
 use atoll_cache::ditto::{DittoOptions, History};
-use atoll_cache::forge::ForgeOptions;
 
 /// Entries of Ditto's history (FORGE 6.1).
 const HISTORY_OBJECTS: u32 = 1024;
@@ -59,7 +58,7 @@ impl Baseline {
         let one = match self {
             Self::Ditto => setup.on_ditto(&ditto(), bytes),
             Self::S3Fifo => setup.on_queues(QueueOptions::new(QueuePolicy::S3Fifo), bytes),
-            Self::Glcache => setup.on_forge(ForgeOptions::glcache(), bytes),
+            Self::Glcache => setup.on_glcache(bytes),
         };
         Setup { pool: one.pool.clone().spread(nodes), ..one }
     }

@@ -120,7 +120,7 @@ pub fn measure(setup: &Setup) -> Result<Measured, LabError> {
             measure_on::<G>(self.0)
         }
     }
-    on_system(&setup.pool, One(setup))
+    on_system(setup, One(setup))
 }
 
 fn measure_on<G: Subject>(setup: &Setup) -> Result<Measured, LabError> {

@@ -2,11 +2,13 @@
 
 use super::processor::{Processor, ServerCosts};
 use super::sizes::{self, COMPUTE_NODES, GROUP_OBJECTS, clients_max, cliquemap_footprint, objects_pool};
-use super::tuning::{DittoTuning, ForgeTuning, Tuning};
+use super::tuning::{DittoAblation, ForgeAblation, ForgeTuning, GlCacheTuning, Tuning};
 use crate::load::Load;
 use atoll_baselines::cliquemap::{CliqueMapOptions, Policy};
+use atoll_baselines::glcache::GlCacheOptions;
 use atoll_baselines::kvs;
 use atoll_baselines::queues::QueueOptions;
+use atoll_baselines::{ditto_ablations, forge_ablations};
 use atoll_cache::ditto::DittoOptions;
 use atoll_cache::forge::ForgeOptions;
 use atoll_pool::PoolSettings;
@@ -82,7 +84,26 @@ impl Setup {
     /// The same point on Ditto, in a pool of `cache_bytes`.
     pub fn on_ditto(self, options: &DittoOptions, cache_bytes: u64) -> Self {
         let pool = objects_pool(options.objects(), cache_bytes, self.object_bytes, self.threads);
-        Self { pool, tuning: Some(Arc::new(DittoTuning::default())), ..self }
+        Self { pool, tuning: None, ..self }
+    }
+
+    /// The same point, which is on FORGE, without these techniques.
+    pub fn ablated_forge(self, without: forge_ablations::Variant) -> Self {
+        Self { tuning: Some(Arc::new(ForgeAblation(without))), ..self }
+    }
+
+    /// The same point, which is on Ditto, without these techniques.
+    pub fn ablated_ditto(self, without: ditto_ablations::Variant) -> Self {
+        let ablation = DittoAblation { without, pool: self.pool.clone() };
+        Self { tuning: Some(Arc::new(ablation)), ..self }
+    }
+
+    /// The same point on GLCache-DM, in a pool of `cache_bytes`.
+    pub fn on_glcache(self, cache_bytes: u64) -> Self {
+        let (settings, options, slots) =
+            sizes::groups_of(GlCacheOptions::default().0, cache_bytes, self.object_bytes, self.threads, GROUP_OBJECTS);
+        let pool = GlCacheOptions(options).settings(settings, slots);
+        Self { pool, tuning: Some(Arc::new(GlCacheTuning)), ..self }
     }
 
     /// The same point on a table of objects that tracks nothing, in a pool of `cache_bytes`.

@@ -92,6 +92,19 @@ pub fn pool_of(
     threads: u16,
     group_objects: u32,
 ) -> PoolSettings {
+    let (settings, options, slots) = groups_of(choices, cache_bytes, object_bytes, threads, group_objects);
+    options.settings(settings, slots)
+}
+
+/// Settings of a pool of groups without its engine's; the engine's choices, for objects of that
+/// size; and the slots of its index.
+pub fn groups_of(
+    choices: ForgeOptions,
+    cache_bytes: u64,
+    object_bytes: u32,
+    threads: u16,
+    group_objects: u32,
+) -> (PoolSettings, ForgeOptions, u64) {
     let chunk_bytes = fair_chunk_bytes(cache_bytes, object_bytes, threads, group_objects);
     let options = ForgeOptions { object_bytes_mean: object_bytes + OVERHEAD_BYTES, ..choices };
     let slots = 2 * cache_bytes / u64::from(options.object_bytes_mean);
@@ -102,5 +115,5 @@ pub fn pool_of(
         clients_max: clients_max(threads),
         ..PoolSettings::for_capacity(cache_bytes)
     };
-    options.settings(settings, slots)
+    (settings, options, slots)
 }

@@ -1,12 +1,17 @@
 //! The engines that a point can run on: all whose cache lives in a pool. The pool's settings say
-//! which one.
+//! which one, and the setup's tuning whether it is an ablation.
 
+use super::setup::Setup;
 use crate::LabError;
 use atoll_baselines::cliquemap::{CliqueMap, ENGINE_CLIQUEMAP};
+use atoll_baselines::ditto_ablations::AblatedDitto;
 use atoll_baselines::engines;
+use atoll_baselines::forge_ablations::AblatedForge;
 use atoll_cache::Pooled;
+use atoll_cache::ditto::ENGINE_DITTO;
 use atoll_cache::engines::{EngineKind, KindVisitor};
-use atoll_pool::{PoolError, PoolSettings};
+use atoll_cache::forge::ENGINE_FORGE;
+use atoll_pool::PoolError;
 use atoll_sim::SimEndpoint;
 
 /// An engine on the simulated network.
@@ -23,8 +28,8 @@ pub(crate) trait Work {
     fn run<G: Subject>(self) -> Result<Self::Output, LabError>;
 }
 
-/// Does `work` with the engine that the settings of a pool name.
-pub(crate) fn on_system<W: Work>(pool: &PoolSettings, work: W) -> Result<W::Output, LabError> {
+/// Does `work` with the engine of a setup.
+pub(crate) fn on_system<W: Work>(setup: &Setup, work: W) -> Result<W::Output, LabError> {
     struct Numbered<W> {
         number: u64,
         work: Option<W>,
@@ -37,7 +42,14 @@ pub(crate) fn on_system<W: Work>(pool: &PoolSettings, work: W) -> Result<W::Outp
             self.work.take_if(|_| is_it).map(|work| work.run::<K::Client<SimEndpoint>>())
         }
     }
-    let found = pool.engine;
+    let found = setup.pool.engine;
+    if setup.tuning.as_ref().is_some_and(|tuning| tuning.is_ablation()) {
+        return match found {
+            ENGINE_FORGE => work.run::<AblatedForge<SimEndpoint>>(),
+            ENGINE_DITTO => work.run::<AblatedDitto<SimEndpoint>>(),
+            _ => Err(PoolError::UnknownEngine { found }.into()),
+        };
+    }
     // Its clients need messages, which not every fabric has yet, so it is in no list of engines.
     if found == ENGINE_CLIQUEMAP {
         return work.run::<CliqueMap<SimEndpoint>>();

@@ -1,20 +1,30 @@
 //! What the threads of a point tell their engines after they have joined: switches for experiments
 //! that no pool keeps.
 
-use atoll_cache::ditto::{self, Ditto};
-use atoll_cache::forge::{Forge, Variant};
+use atoll_baselines::ditto_ablations::{self, AblatedDitto};
+use atoll_baselines::forge_ablations::{self, AblatedForge};
+use atoll_baselines::glcache::GlCacheDm;
+use atoll_cache::forge::Forge;
 use atoll_fabric::Address;
 use atoll_pool::{PoolError, PoolSettings};
 use atoll_sim::SimEndpoint;
 use std::any::Any;
 
-/// Where variants have what they need besides the pool.
-const VARIANT_AREA: Address = Address::new(0, 1, 0);
+/// Where ablations have what they need besides the pool.
+const BESIDE: Address = Address::new(0, 1, 0);
 
 /// What an engine is told.
 pub trait Tuning: Send + Sync {
+    /// Whether the clients are of the ablated form of the pool's engine.
+    fn is_ablation(&self) -> bool {
+        false
+    }
+
     /// Bytes of the region that it needs in the home beside the pool; 0 for none.
-    fn beside_bytes(&self, pool: &PoolSettings) -> Result<u64, PoolError>;
+    fn beside_bytes(&self, pool: &PoolSettings) -> Result<u64, PoolError> {
+        let _ = pool;
+        Ok(0)
+    }
 
     /// Tells it to a client of that engine on the simulated network.
     fn apply(&self, client: &mut dyn Any);
@@ -25,36 +35,67 @@ pub trait Tuning: Send + Sync {
 pub struct ForgeTuning {
     /// Memory of each thread's address cache; 0 switches it off.
     pub address_cache_bytes: usize,
-    /// What all threads' engines do without.
-    pub variant: Variant,
 }
 
 impl Tuning for ForgeTuning {
-    fn beside_bytes(&self, pool: &PoolSettings) -> Result<u64, PoolError> {
-        if self.variant == Variant::default() { Ok(0) } else { Variant::area_bytes(pool) }
-    }
-
     fn apply(&self, client: &mut dyn Any) {
-        let client: &mut Forge<SimEndpoint> = of_engine(client);
-        client.set_address_cache(self.address_cache_bytes);
-        client.set_variant(self.variant, VARIANT_AREA);
+        of_engine::<Forge<SimEndpoint>>(client).set_address_cache(self.address_cache_bytes);
     }
 }
 
-/// What clients of `ditto` are told.
+/// Clients of `glcache-dm` have no address cache.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct DittoTuning {
-    /// What all threads' engines do without.
-    pub variant: ditto::Variant,
+pub struct GlCacheTuning;
+
+impl Tuning for GlCacheTuning {
+    fn apply(&self, client: &mut dyn Any) {
+        of_engine::<GlCacheDm<SimEndpoint>>(client).set_address_cache(0);
+    }
 }
 
-impl Tuning for DittoTuning {
+/// FORGE without these techniques, and without an address cache.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ForgeAblation(pub forge_ablations::Variant);
+
+impl Tuning for ForgeAblation {
+    fn is_ablation(&self) -> bool {
+        true
+    }
+
     fn beside_bytes(&self, pool: &PoolSettings) -> Result<u64, PoolError> {
-        if self.variant == ditto::Variant::default() { Ok(0) } else { ditto::Variant::area_bytes(pool) }
+        forge_ablations::Variant::area_bytes(pool)
     }
 
     fn apply(&self, client: &mut dyn Any) {
-        of_engine::<Ditto<SimEndpoint>>(client).set_variant(self.variant, VARIANT_AREA);
+        let client: &mut AblatedForge<SimEndpoint> = of_engine(client);
+        client.set_address_cache(0);
+        client.technique_mut().set(self.0, BESIDE);
+    }
+}
+
+/// Ditto without these techniques.
+#[derive(Clone, Debug)]
+pub struct DittoAblation {
+    /// What it does without.
+    pub without: ditto_ablations::Variant,
+    /// The pool that it is for.
+    pub pool: PoolSettings,
+}
+
+impl Tuning for DittoAblation {
+    fn is_ablation(&self) -> bool {
+        true
+    }
+
+    fn beside_bytes(&self, pool: &PoolSettings) -> Result<u64, PoolError> {
+        ditto_ablations::Variant::area_bytes(pool)
+    }
+
+    fn apply(&self, client: &mut dyn Any) {
+        let ablated = ditto_ablations::Ablated::new(self.without, &self.pool, BESIDE);
+        let ablated = ablated.expect("the pool was made with these settings");
+        let client: &mut AblatedDitto<SimEndpoint> = of_engine(client);
+        client.replacement().expect("it has just joined").set_technique(ablated);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Client;
 use crate::nodes::{self, Claim};
-use crate::retirement::{self, Retirement};
+use crate::retirement;
 use crate::{ChunkId, PoolError};
 use atoll_fabric::{Endpoint, VerbError};
 
@@ -72,9 +72,10 @@ impl<E: Endpoint> Client<E> {
 
     /// Does not wait for operations before it gives memory back, to show in a simulation what that
     /// does.
+    #[cfg(feature = "holes")]
     pub fn discard_hastily(&self) {
         if let Some(mut retirement) = self.retirement.lend() {
-            *retirement = Retirement::hasty();
+            *retirement = retirement::Retirement::hasty();
         }
     }
 }

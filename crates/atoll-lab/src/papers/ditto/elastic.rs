@@ -120,7 +120,7 @@ pub(super) fn measure(setup: &Setup, phase_ms: usize, change: Change) -> Result<
             measure_on::<G>(self.0, self.1, self.2)
         }
     }
-    on_system(&setup.pool, One(setup, phase_ms, change))
+    on_system(setup, One(setup, phase_ms, change))
 }
 
 fn measure_on<G: Subject>(setup: &Setup, phase_ms: usize, change: Change) -> Result<Elastic, LabError> {

@@ -8,11 +8,10 @@ use crate::bench::measured::Measured;
 use crate::bench::places::Places;
 use crate::bench::setup::Setup;
 use crate::bench::sweep::{METRICS, Sweep, Swept};
-use crate::bench::tuning::DittoTuning;
 use crate::bench::{Findings, Options};
 use crate::load::Load;
 use crate::report::Figure;
-use atoll_cache::ditto::{SAMPLED_OBJECTS, Variant};
+use atoll_baselines::ditto_ablations::{SAMPLED_OBJECTS, Variant};
 use atoll_sim::network::profiles;
 use std::sync::Arc;
 
@@ -82,8 +81,7 @@ pub(in crate::papers) fn measure(options: &Options) -> Result<Findings, LabError
 fn point(load: &Arc<dyn Load>, objects: u64, clients: u16, variant: Variant, seed: u64) -> Setup {
     let ditto = paper("lru+lfu");
     let bytes = cache_bytes(&ditto, objects * CACHE_PERCENT / 100);
-    let tuning = Some(Arc::new(DittoTuning { variant }) as _);
-    Setup { tuning, ..setup(load.clone(), &ditto, clients, bytes, seed) }
+    setup(load.clone(), &ditto, clients, bytes, seed).ablated_ditto(variant)
 }
 
 /// Name and switches of every step.

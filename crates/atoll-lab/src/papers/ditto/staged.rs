@@ -114,7 +114,7 @@ fn measure(setup: &Setup, stages: &[Stage]) -> Result<Vec<Counted>, LabError> {
             measure_on::<G>(self.0, self.1)
         }
     }
-    on_system(&setup.pool, One(setup, stages))
+    on_system(setup, One(setup, stages))
 }
 
 fn measure_on<G: Subject>(setup: &Setup, stages: &[Stage]) -> Result<Vec<Counted>, LabError> {

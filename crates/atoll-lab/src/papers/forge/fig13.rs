@@ -62,7 +62,7 @@ pub(in crate::papers) fn measure(options: &Options) -> Result<Findings, LabError
 /// All keys are cached, with room for what threads hold open.
 fn known(load: &Arc<dyn Load>, keys: u64, threads: u16, address_cache_bytes: usize, seed: u64) -> Setup {
     let cache_bytes = 3 * keys * u64::from(OBJECT_BYTES) + u64::from(threads) * (256 << 10);
-    let tuning = ForgeTuning { address_cache_bytes, ..ForgeTuning::default() };
+    let tuning = ForgeTuning { address_cache_bytes };
     let setup = Setup::new(load.clone(), threads, cache_bytes, OBJECT_BYTES, seed);
     Setup { start: Start::LookedUp, tuning: Some(Arc::new(tuning)), ..setup }
 }

@@ -7,12 +7,11 @@ use crate::bench::measured::Measured;
 use crate::bench::places::Places;
 use crate::bench::setup::Setup;
 use crate::bench::sweep::{self, Metric, Sweep, Swept};
-use crate::bench::tuning::ForgeTuning;
 use crate::bench::{Findings, Options};
 use crate::load::ycsb::OBJECT_BYTES;
 use crate::report::{Figure, Series};
-use atoll_cache::forge::{ForgeOptions, Variant};
-use std::sync::Arc;
+use atoll_baselines::forge_ablations::Variant;
+use atoll_cache::forge::ForgeOptions;
 
 const CACHE_PERCENT: u64 = 20;
 
@@ -113,8 +112,7 @@ fn step(
 ) -> Result<Setup, LabError> {
     let base = share.point(workload, threads, options)?;
     let bytes = base.pool.capacity_bytes;
-    let tuning = ForgeTuning { variant, ..ForgeTuning::default() };
-    Ok(Setup { tuning: Some(Arc::new(tuning)), ..base.on_forge(choices.clone(), bytes) })
+    Ok(base.on_forge(choices.clone(), bytes).ablated_forge(variant))
 }
 
 /// Name, switches and choices of every step.

@@ -2,15 +2,15 @@
 
 /// A live object of a group that is merged.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Candidate {
+pub(super) struct Candidate {
     /// Accesses since it was written.
-    pub frequency: u16,
+    pub(super) frequency: u16,
     /// Bytes that it takes of the pool.
-    pub bytes: u64,
+    pub(super) bytes: u64,
     /// Those of them in the group: its record and its entry in the map.
-    pub room_bytes: u64,
+    pub(super) room_bytes: u64,
     /// Age of its group, at least 1.
-    pub age: u32,
+    pub(super) age: u32,
 }
 
 impl Candidate {
@@ -22,7 +22,7 @@ impl Candidate {
 
 /// Which of the candidates, by their places, stay in a group of at most so many objects and bytes:
 /// those of the highest score, none of which was never asked for. In no particular order.
-pub fn keep_best(candidates: &[Candidate], objects_max: usize, bytes_max: u64) -> Vec<usize> {
+pub(super) fn keep_best(candidates: &[Candidate], objects_max: usize, bytes_max: u64) -> Vec<usize> {
     let mut places: Vec<usize> = (0..candidates.len()).filter(|place| candidates[*place].frequency > 0).collect();
     places.sort_by(|a, b| candidates[*b].score().total_cmp(&candidates[*a].score()));
     let mut bytes_left = bytes_max;

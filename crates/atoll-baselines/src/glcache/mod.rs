@@ -33,29 +33,28 @@
 //! Everything that the pool holds of this is a hint, and checked: a number that is not one counts
 //! as zero, a sample that makes no sense is left out.
 
+mod area;
+mod evict;
 mod features;
-#[cfg(feature = "glcache")]
+mod kind;
+mod learn;
 mod learner;
-#[cfg(feature = "glcache")]
 mod merge;
 mod sample;
-#[cfg(feature = "glcache")]
+mod technique;
 mod trees;
-#[cfg(feature = "glcache")]
 mod watch;
 
+pub use area::Area;
 pub use features::{FEATURES, Features, Written};
-#[cfg(feature = "glcache")]
-pub use learner::{INFERENCE_NS, Learner};
-#[cfg(feature = "glcache")]
-pub use merge::{Candidate, keep_best};
+pub use kind::{ENGINE_GLCACHE, GlCacheKind, GlCacheOptions};
+pub use learner::Learner;
 pub use sample::Sample;
-#[cfg(feature = "glcache")]
+pub use technique::{GlCache, GlCacheDm, GlCachePool, Learning};
 pub use trees::Trees;
-#[cfg(feature = "glcache")]
 pub use watch::Watch;
 
-#[cfg(all(test, feature = "glcache"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

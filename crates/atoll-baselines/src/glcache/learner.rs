@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// What one inference takes of a client's processor: FORGE's section 6.2 says "hundreds of
 /// microseconds" of its implementation on XGBoost, and this is the least which that may mean. (Ours
 /// takes 90 us for 64 groups on one core of the machine where this was written, optimised.)
-pub const INFERENCE_NS: u64 = 200_000;
+pub(super) const INFERENCE_NS: u64 = 200_000;
 /// What learning takes for each sample, measured of [`Trees::train`] on that machine: 26 ms for
 /// 1024 samples.
 const TRAINING_NS_PER_SAMPLE: u64 = 25_000;

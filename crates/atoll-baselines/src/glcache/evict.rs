@@ -15,16 +15,16 @@
 //! from its head first; a group that is still alive there goes to the tail. A group is never put
 //! back with the node that it left still standing: what is merged is emptied, always.
 
-use super::evict::{EFFORT_ALL, Evicted};
-use super::group::Contents;
-use super::layout::Queue;
-use super::leaving::{LeavingGroup, Slots};
-use super::ring::Cursors;
-use super::technique::Technique;
-use super::{Forge, Rule};
-use crate::CacheError;
-use crate::glcache::{Candidate, Features, INFERENCE_NS, Written, keep_best};
+use super::features::{Features, Written};
+use super::learner::INFERENCE_NS;
+use super::merge::{Candidate, keep_best};
+use super::technique::{GlCache, GlCacheDm};
 use arrayvec::ArrayVec;
+use atoll_cache::forge::Queue;
+use atoll_cache::forge::group::Contents;
+use atoll_cache::forge::ring::Cursors;
+use atoll_cache::forge::technique::{EFFORT_ALL, Evicted, LeavingGroup, Slots};
+use atoll_cache::{CacheError, Pooled};
 use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Purpose};
 use atoll_pool::chunks::Descriptor;
 use atoll_pool::{ChunkId, ChunkState};
@@ -49,37 +49,36 @@ pub(super) struct Sampled {
     pub(super) features: Features,
 }
 
-impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
-    /// Whether the pool has counters for each chunk, and not for the groups near the heads of the
-    /// queues.
-    pub(super) fn counts_by_chunk(&self) -> bool {
-        self.variant.eager_hotness || self.shared.settings.options.rule == Rule::Learned
-    }
-
+impl GlCache {
     /// Samples groups, and merges those worth least into one.
-    pub(super) async fn evict_learned(&self, cursors: [Cursors; 2], effort: u32) -> Result<Evicted, CacheError> {
-        self.advance_heads(cursors, HEADS_AT_ONCE).await?;
-        let sampled = self.sample_groups().await?;
+    pub(super) async fn evict_least<E: Endpoint>(
+        &self,
+        forge: &GlCacheDm<E>,
+        cursors: [Cursors; 2],
+        effort: u32,
+    ) -> Result<Evicted, CacheError> {
+        forge.advance_heads(cursors, HEADS_AT_ONCE).await?;
+        let sampled = self.sample_groups(forge).await?;
         if sampled.is_empty() {
             return Ok(Evicted::Nothing);
         }
-        let before = self.client.endpoint.purpose(Purpose::Hotness);
-        let learned = Box::pin(self.learn(&sampled)).await;
-        self.client.endpoint.purpose(before);
+        let before = forge.client().endpoint.purpose(Purpose::Hotness);
+        let learned = Box::pin(self.learn(forge, &sampled)).await;
+        forge.client().endpoint.purpose(before);
         learned?;
-        let take = usize::from(self.shared.settings.options.merge_groups).min(sampled.len() / 2).max(1);
+        let take = usize::from(forge.pool().settings().options.merge_groups).min(sampled.len() / 2).max(1);
         let mut groups = Vec::with_capacity(take);
-        for place in self.least_first(&sampled) {
+        for place in self.least_first(forge, &sampled) {
             let Sampled { chunk, descriptor, generation, features, .. } = &sampled[place];
-            let Some(mut group) = self.own_group(*chunk, *descriptor, Vec::new(), Slots::IfManyDead).await? else {
+            let Some(mut group) = forge.own_group(*chunk, *descriptor, Vec::new(), Slots::IfManyDead).await? else {
                 continue;
             };
             let objects = group.objects.len();
-            let counts = self.take_frequencies(group.queue, 0, *chunk, *generation as u16, objects).await?;
+            let counts = forge.take_frequencies(group.queue, 0, *chunk, *generation as u16, objects).await?;
             for (leaver, count) in group.objects.iter_mut().zip(counts) {
                 leaver.frequency = leaver.frequency.saturating_add(count);
             }
-            self.stats.groups_evicted.add(1);
+            forge.count_evicted_group();
             groups.push((group, features.age()));
             if groups.len() == take {
                 break;
@@ -88,20 +87,21 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         if groups.is_empty() {
             return Ok(Evicted::Stale);
         }
-        self.merge(groups, effort).await?;
+        self.merge(forge, groups, effort).await?;
         Ok(Evicted::Progress)
     }
 
     /// Queued groups from random places of the pool, no chunk twice; of any place if there are few.
-    async fn sample_groups(&self) -> Result<Vec<Sampled>, CacheError> {
-        let chunks = self.client.pool.layout.chunks().min(self.shared.layout.group_records());
+    async fn sample_groups<E: Endpoint>(&self, forge: &GlCacheDm<E>) -> Result<Vec<Sampled>, CacheError> {
+        let chunks = forge.client().pool.layout.chunks().min(forge.pool().annex().area.group_records());
         let (mut looked, mut found) = (0, Vec::new());
         let runs_max = chunks.div_ceil(RUN_CHUNKS);
         if runs_max as usize > RUNS_AT_ONCE {
             for _ in 0..SAMPLE_ROUNDS {
-                let random = |_| ChunkId((self.client.endpoint.random() % u64::from(chunks - RUN_CHUNKS + 1)) as u32);
+                let random =
+                    |_| ChunkId((forge.client().endpoint.random() % u64::from(chunks - RUN_CHUNKS + 1)) as u32);
                 let firsts: ArrayVec<_, RUNS_AT_ONCE> = (0..RUNS_AT_ONCE).map(random).collect();
-                looked += self.sample_runs(&firsts, chunks, &mut found).await?;
+                looked += self.sample_runs(forge, &firsts, chunks, &mut found).await?;
                 if found.len() >= SAMPLE_GROUPS * 3 / 4 {
                     break;
                 }
@@ -109,10 +109,10 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
         if found.is_empty() {
             // So few are queued that every chunk must be looked at, from anywhere on.
-            let begin = (self.client.endpoint.random() % u64::from(runs_max.max(1))) as u32;
+            let begin = (forge.client().endpoint.random() % u64::from(runs_max.max(1))) as u32;
             let runs: Vec<_> = (0..runs_max).map(|nth| ChunkId((begin + nth) % runs_max * RUN_CHUNKS)).collect();
             for firsts in runs.chunks(RUNS_AT_ONCE) {
-                looked += self.sample_runs(firsts, chunks, &mut found).await?;
+                looked += self.sample_runs(forge, firsts, chunks, &mut found).await?;
                 if found.len() >= SAMPLE_GROUPS * 3 / 4 {
                     break;
                 }
@@ -121,32 +121,38 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         found.sort_by_key(|sampled| sampled.chunk);
         let objects: u64 = found.iter().map(|sampled| u64::from(sampled.contents.objects)).sum();
         found.dedup_by_key(|sampled| sampled.chunk);
-        if let Some(learner) = self.shared.learner.as_ref().filter(|_| looked > 0) {
-            learner.note_resident(objects * u64::from(chunks) / u64::from(looked));
+        if looked > 0 {
+            forge.pool().annex().learner.note_resident(objects * u64::from(chunks) / u64::from(looked));
         }
         Ok(found)
     }
 
     /// READs runs of chunks from each of these on, and adds the queued groups among them; how many
     /// chunks it looked at.
-    async fn sample_runs(&self, firsts: &[ChunkId], chunks: u32, found: &mut Vec<Sampled>) -> Result<u32, CacheError> {
-        let (pool, layout) = (&self.client.pool.layout, &self.shared.layout);
+    async fn sample_runs<E: Endpoint>(
+        &self,
+        forge: &GlCacheDm<E>,
+        firsts: &[ChunkId],
+        chunks: u32,
+        found: &mut Vec<Sampled>,
+    ) -> Result<u32, CacheError> {
+        let (pool, area) = (&forge.client().pool.layout, &forge.pool().annex().area);
         let mut batch = Batch::new();
         let mut reads = ArrayVec::<_, RUNS_AT_ONCE>::new();
         for first in firsts {
             let count = RUN_CHUNKS.min(chunks - first.0);
-            let Some(records) = layout.group_record(*first) else { continue };
+            let Some(records) = area.group_record(*first) else { continue };
             let mut sized = |at, bytes: u64| {
                 let mut buffer = Buffer::new();
                 buffer.resize(bytes as usize);
                 batch.read(at, buffer)
             };
             let descriptors = sized(pool.descriptor(*first), u64::from(count) * Descriptor::BYTES);
-            let records = sized(records, u64::from(count) * layout.group_record_bytes());
+            let records = sized(records, u64::from(count) * area.group_record_bytes());
             reads.push((first, count, descriptors, records));
         }
-        self.client.endpoint.post(&mut batch).await?;
-        let record_words = layout.group_record_bytes() as usize / 8;
+        forge.client().endpoint.post(&mut batch).await?;
+        let record_words = area.group_record_bytes() as usize / 8;
         let mut looked = 0;
         for (first, count, descriptors, records) in reads {
             let (descriptors, records) = (batch.take(descriptors), batch.take(records));
@@ -154,17 +160,23 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             let descriptors = descriptors.words().chunks(Descriptor::BYTES as usize / 8).map(Descriptor::from_words);
             for (nth, (descriptor, record)) in descriptors.zip(records.words().chunks(record_words)).enumerate() {
                 let chunk = ChunkId(first.0 + nth as u32);
-                found.extend(self.sampled(chunk, descriptor, record));
+                found.extend(self.sampled(forge, chunk, descriptor, record));
             }
         }
         Ok(looked)
     }
 
     /// What is known of the group in a chunk, if that is queued.
-    fn sampled(&self, chunk: ChunkId, descriptor: Descriptor, record: &[u64]) -> Option<Sampled> {
+    fn sampled<E: Endpoint>(
+        &self,
+        forge: &GlCacheDm<E>,
+        chunk: ChunkId,
+        descriptor: Descriptor,
+        record: &[u64],
+    ) -> Option<Sampled> {
         let queued = descriptor.chunk.filter(|chunk| chunk.state == ChunkState::Queued)?;
         let contents = Contents::from_word(descriptor.contents);
-        let objects = self.group_objects(descriptor.contents).unwrap_or(0);
+        let objects = forge.group_objects(descriptor.contents).unwrap_or(0);
         let (head, counters) = record.split_first_chunk()?;
         let written = Written::from_words(*head);
         // A record of another generation is of a group that is gone, or did not get there: nothing
@@ -172,17 +184,17 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let written = if written.generation == queued.generation { written } else { Written::default() };
         let lanes = counters.iter().flat_map(|word| (0..4).map(move |lane| (word >> (16 * lane)) as u16));
         let counts: Vec<u16> = lanes.take(objects).collect();
-        let features = Features::of(&written, self.lesson.borrow().groups_now, &counts);
+        let features = Features::of(&written, self.groups_now.get(), &counts);
         Some(Sampled { chunk, descriptor, generation: queued.generation, contents, features })
     }
 
     /// The sampled groups by what they are worth, the least first: as the trees predict, or by age
     /// as long as there are none.
-    fn least_first(&self, sampled: &[Sampled]) -> Vec<usize> {
+    fn least_first<E: Endpoint>(&self, forge: &GlCacheDm<E>, sampled: &[Sampled]) -> Vec<usize> {
         let features: Vec<Features> = sampled.iter().map(|sampled| sampled.features).collect();
-        let trees = self.shared.learner.as_ref().and_then(|learner| learner.trees(self.client.endpoint.now_ns()));
+        let trees = forge.pool().annex().learner.trees(forge.client().endpoint.now_ns());
         let predicted = trees.and_then(|trees| {
-            self.client.endpoint.charge(INFERENCE_NS);
+            forge.client().endpoint.charge(INFERENCE_NS);
             trees.predict(&features)
         });
         let worth = predicted.unwrap_or_else(|| features.iter().map(|features| -features.age()).collect());
@@ -192,8 +204,13 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     /// Makes one group of the best objects of several, which come with their ages, and frees these.
-    async fn merge(&self, mut groups: Vec<(LeavingGroup, f32)>, effort: u32) -> Result<(), CacheError> {
-        let settings = &self.client.pool.settings;
+    async fn merge<E: Endpoint>(
+        &self,
+        forge: &GlCacheDm<E>,
+        mut groups: Vec<(LeavingGroup, f32)>,
+        effort: u32,
+    ) -> Result<(), CacheError> {
+        let settings = &forge.client().pool.settings;
         let (chunk_bytes, merged) = (u64::from(settings.chunk_bytes), groups.len());
         let mut candidates = Vec::new();
         let mut leavers = Vec::new();
@@ -214,11 +231,11 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             leavers[place].stays = true;
         }
         // A merged group is one by itself: what is open for its queue so far is closed first.
-        self.close_group(Queue::Main, 0).await?;
+        forge.close_group(Queue::Main, 0).await?;
         for (group, _) in groups {
-            self.empty_group(group, Queue::Main).await?;
+            forge.empty_group(group, Queue::Main).await?;
         }
-        self.close_group(Queue::Main, 0).await
+        forge.close_group(Queue::Main, 0).await
     }
 }
 

@@ -1,0 +1,217 @@
+//! FORGE without single techniques, to measure what each is worth (FORGE 6.7, Fig. 18).
+//!
+//! All clients of a pool do without the same techniques. Then the engine's promises hold: a variant
+//! adds locks, round trips or bytes to steps that are sound without them. The exception is death:
+//! nobody repairs a lock that a dead client held, so variants with locks are for runs without
+//! faults. The words of a variant lie in a region of their own, so the format of pools does not
+//! depend on variants. That region is zero when the first client joins:
+//!
+//! ```text
+//! 0                 64                128                  128 + 8 B a bucket
+//! +-----------------+-----------------+--------------------+-------------------------------------------+
+//! | lock of the     | lock of the     | locks of buckets,  | counters: 16 bits an object of every      |
+//! | small queue     | main queue      | 8 B each           | chunk, four to a word                     |
+//! +-----------------+-----------------+--------------------+-------------------------------------------+
+//! ```
+//!
+//! | module | concept |
+//! |---|---|
+//! | `lock` | locks of buckets and queues |
+//! | `whole_group` | groups that an evictor READs whole |
+//!
+//! Counters: atomics only.
+
+mod lock;
+mod whole_group;
+
+use atoll_cache::forge::ring::Cursors;
+use atoll_cache::forge::slot::KeyHash;
+use atoll_cache::forge::technique::{LeavingParts, Technique};
+use atoll_cache::forge::{Forge, ForgeSettings, Queue};
+use atoll_cache::{CacheError, Pooled};
+use atoll_fabric::purpose::Scope;
+use atoll_fabric::{Address, Batch, Endpoint, Purpose};
+use atoll_pool::{ChunkId, PoolError, PoolSettings};
+
+const LINE: u64 = 64;
+
+/// A client of FORGE without some of its techniques.
+pub type AblatedForge<E> = Forge<E, Ablated>;
+
+/// Which of FORGE's techniques a client does without. All off: the engine as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Variant {
+    /// Without the lock-free index (FORGE 4.2). There a slot of two words is updated without a lock,
+    /// by versions. Our slot is one word and needs neither. Here a change holds its bucket's lock
+    /// from its first look at the bucket to its last effect. That serializes writers as slots with
+    /// locks do.
+    pub locked_index: bool,
+    /// Without the contention-free queue (FORGE 5.1), where fetch-and-add hands out tickets. Here a
+    /// client that adds or removes a group holds the queue's lock meanwhile. It READs the cursors,
+    /// then moves them.
+    pub locked_queues: bool,
+    /// Without lightweight regrouping (FORGE 5.3), where a two-way index map names objects and
+    /// slots. Here an evictor READs the whole group, parses its records for their keys, and READs
+    /// the bucket of each.
+    pub whole_groups: bool,
+    /// Without the hotness-aware queue (FORGE 5.4, 5.5: two queues, virtual segments, groups that
+    /// are mostly active put back). Here all groups pass through one queue. The hot objects of
+    /// evicted groups enter it again at the tail, in a new group, like new objects. Ghosts are an
+    /// option of the pool.
+    pub plain_queue: bool,
+    /// Without lazy synchronization of hotness (FORGE 5.2), where accesses are counted at home until
+    /// the group nears the queue's head. Here every hit adds one to the object's counter in the pool
+    /// at once, by a fetch-and-add that the client does not await.
+    pub eager_hotness: bool,
+}
+
+impl Variant {
+    /// Without any of the techniques: groups, and a FIFO of them (the baseline of FORGE 6.7).
+    pub const BASELINE: Self =
+        Self { locked_index: true, locked_queues: true, whole_groups: true, plain_queue: true, eager_hotness: true };
+
+    /// Bytes of the region that variants of a pool with these settings need.
+    pub fn area_bytes(settings: &PoolSettings) -> Result<u64, PoolError> {
+        let bytes = settings.capacity_bytes.saturating_add(settings.growth_bytes_max);
+        let chunks = bytes / u64::from(settings.chunk_bytes.max(1));
+        Ok(counters_offset(&ForgeSettings::decode(settings)?) + chunks * counter_bytes(settings))
+    }
+}
+
+fn counters_offset(settings: &ForgeSettings) -> u64 {
+    2 * LINE + 8 * u64::from(settings.buckets)
+}
+
+/// Bytes of one chunk's counters.
+fn counter_bytes(settings: &PoolSettings) -> u64 {
+    u64::from(2 * settings.group_objects_max).next_multiple_of(8)
+}
+
+/// One client's side of a variant.
+#[derive(Clone, Copy, Debug)]
+pub struct Ablated {
+    without: Variant,
+    /// Where the variants' region begins.
+    area: Address,
+}
+
+impl Default for Ablated {
+    /// The engine as it is.
+    fn default() -> Self {
+        Self { without: Variant::default(), area: Address::new(0, 0, 0) }
+    }
+}
+
+impl Ablated {
+    /// Lets the client do without some techniques; `area` is where the variants' region begins. To
+    /// be called before its first operation, by all clients of the pool or by none.
+    pub fn set(&mut self, without: Variant, area: Address) {
+        *self = Self { without, area };
+    }
+
+    /// The counters of a chunk's objects.
+    fn chunk_counters<E: Endpoint>(&self, forge: &AblatedForge<E>, chunk: ChunkId) -> Address {
+        let bytes = counter_bytes(&forge.client().pool.settings);
+        self.area.add(counters_offset(forge.pool().settings()) + u64::from(chunk.0) * bytes)
+    }
+
+    /// Counts an access in the pool. A counter of 16 bits holds the accesses until its group is
+    /// evicted. One that overflows adds one to the next object; all counts are hints.
+    #[cold]
+    fn count_in_pool<E: Endpoint>(&self, forge: &AblatedForge<E>, chunk: ChunkId, number: u16) {
+        if u32::from(number) >= forge.client().pool.settings.group_objects_max {
+            return;
+        }
+        let mut batch = Batch::new();
+        let word = self.chunk_counters(forge, chunk).add(8 * u64::from(number / 4));
+        batch.fetch_and_add(word, 1 << (16 * (number % 4)));
+        let _scope = Scope::new(&forge.client().endpoint, Purpose::Hotness);
+        forge.client().endpoint.post_unawaited(&mut batch);
+    }
+}
+
+impl<E: Endpoint> Technique<E> for Ablated {
+    type Annex = ();
+
+    async fn begin_change(&self, forge: &AblatedForge<E>, hash: KeyHash) -> Result<(), CacheError> {
+        match self.without.locked_index {
+            true => Box::pin(lock::lock(&forge.client().endpoint, self.bucket_lock(hash))).await,
+            false => Ok(()),
+        }
+    }
+
+    fn end_change(&self, forge: &AblatedForge<E>, hash: KeyHash) {
+        if self.without.locked_index {
+            lock::unlock(&forge.client().endpoint, self.bucket_lock(hash));
+        }
+    }
+
+    fn recalls_misses(&self) -> bool {
+        !self.without.locked_index
+    }
+
+    async fn lock_queue(&self, forge: &AblatedForge<E>, queue: Queue) -> Result<(), CacheError> {
+        match self.without.locked_queues {
+            true => Box::pin(lock::lock(&forge.client().endpoint, self.queue_lock(queue))).await,
+            false => Ok(()),
+        }
+    }
+
+    fn unlock_queue(&self, forge: &AblatedForge<E>, queue: Queue) {
+        if self.without.locked_queues {
+            lock::unlock(&forge.client().endpoint, self.queue_lock(queue));
+        }
+    }
+
+    async fn take_ticket(&self, forge: &AblatedForge<E>, queue: Queue, by: u64) -> Result<Cursors, CacheError> {
+        match self.without.locked_queues {
+            true => self.move_cursors(forge, queue, by).await,
+            false => forge.add_to_cursors(queue, by).await,
+        }
+    }
+
+    fn has_one_queue(&self) -> bool {
+        self.without.plain_queue
+    }
+
+    fn counted_hit(&self, forge: &AblatedForge<E>, chunk: ChunkId, number: u16, _generation: u16) {
+        if self.without.eager_hotness {
+            self.count_in_pool(forge, chunk, number);
+        }
+    }
+
+    async fn flush_hotness(&self, forge: &AblatedForge<E>) -> Result<(), CacheError> {
+        match self.without.eager_hotness {
+            true => Ok(()),
+            false => forge.flush_windows().await,
+        }
+    }
+
+    fn counters(&self, forge: &AblatedForge<E>, chunk: ChunkId, queue: Queue, position: u32) -> Address {
+        match self.without.eager_hotness {
+            true => self.chunk_counters(forge, chunk),
+            false => forge.pool().layout().frequencies(queue, position),
+        }
+    }
+
+    fn counts_by_chunk(&self) -> bool {
+        self.without.eager_hotness
+    }
+
+    fn counts_at_once(&self) -> bool {
+        self.without.eager_hotness
+    }
+
+    async fn read_group(
+        &self,
+        forge: &AblatedForge<E>,
+        chunk: ChunkId,
+        generation: u32,
+        objects: usize,
+    ) -> Result<Option<LeavingParts>, CacheError> {
+        match self.without.whole_groups {
+            true => Box::pin(whole_group::read(forge, chunk, generation, objects)).await,
+            false => Ok(None),
+        }
+    }
+}
