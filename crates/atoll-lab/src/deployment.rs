@@ -9,6 +9,7 @@ use crate::reference::engine::{ReferenceEngine, Shared};
 use crate::reference::sampled::Sampled;
 use crate::reference::{Policy, PolicyName};
 use atoll_baselines::glcache::{GlCacheDm, GlCacheKind, GlCacheOptions};
+use atoll_baselines::kvs::kind::KvsKind;
 use atoll_baselines::kvs::{self, Kvs};
 use atoll_baselines::queues::{QueueOptions, Queued};
 use atoll_cache::ditto::{Ditto, DittoOptions};
@@ -162,7 +163,7 @@ impl fmt::Display for EngineName {
             Self::Ditto(set) if set.to_string() == DEFAULT_SET => f.write_str("ditto"),
             Self::Ditto(set) => write!(f, "ditto:{set}"),
             Self::DittoPaper(set) => write!(f, "ditto-paper:{set}"),
-            Self::Kvs => f.write_str("kvs"),
+            Self::Kvs => f.write_str(<KvsKind as EngineKind>::NAME),
             Self::Queues(options) => write!(f, "{options}"),
             Self::Reference(policy) if SHORT.contains(policy) => write!(f, "{policy}"),
             Self::Reference(policy) => write!(f, "reference:{policy}"),
@@ -178,12 +179,12 @@ impl FromStr for EngineName {
         match (name, name.split_once(':')) {
             ("forge", _) => Ok(Self::Forge),
             ("forge-paper", _) => Ok(Self::ForgePaper),
-            ("glcache-dm", _) => Ok(Self::GlCacheDm),
+            (<GlCacheKind as EngineKind>::NAME, _) => Ok(Self::GlCacheDm),
             ("ditto", _) => Ok(Self::Ditto(experts(DEFAULT_SET)?)),
             (_, Some(("ditto", set))) => Ok(Self::Ditto(experts(set)?)),
             ("ditto-paper", _) => Ok(Self::DittoPaper(experts("lru+lfu")?)),
             (_, Some(("ditto-paper", set))) => Ok(Self::DittoPaper(experts(set)?)),
-            ("kvs", _) => Ok(Self::Kvs),
+            (<KvsKind as EngineKind>::NAME, _) => Ok(Self::Kvs),
             (_, Some(("reference", policy))) => Ok(Self::Reference(policy.parse()?)),
             (_, Some(("sampled", set))) => Ok(Self::Sampled(experts(set)?)),
             _ => {

@@ -4,6 +4,8 @@
 //! It is [`table`](atoll_cache::table) alone. Objects that expire are noted as such
 //! beside their slots, so that samples find them.
 
+pub mod kind;
+
 use atoll_cache::CacheError;
 use atoll_cache::table::access;
 use atoll_cache::table::replacement::{Accessed, Candidate, Replacement, Victim};

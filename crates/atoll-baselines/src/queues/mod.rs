@@ -11,6 +11,7 @@
 //! | module | concept |
 //! |---|---|
 //! | [`settings`] | what clients of a pool agree on |
+//! | [`kind`] | the descriptor of the engine |
 //! | `area` | where the words are |
 //! | `lock` | who changes a list |
 //! | `list` | a doubly linked list behind a lock |
@@ -39,6 +40,7 @@
 //! | a deleted object leaves its list | the same; its block waits in its slot for the next sample |
 
 mod area;
+pub mod kind;
 mod list;
 mod lock;
 mod lru;

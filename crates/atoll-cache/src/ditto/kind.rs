@@ -1,11 +1,11 @@
-//! What is said of `ditto` for whoever lets users choose an engine.
+//! The descriptor of `ditto`.
 
 use super::{Ditto, DittoOptions, DittoSettings, ENGINE_DITTO};
-use crate::engines::EngineKind;
+use crate::engines::{EngineKind, object_bytes_mean};
 use crate::experts::ExpertSet;
 use crate::pooled::EnginePool;
-use crate::record::HEADER_BYTES;
 use crate::table::TablePool;
+use crate::table::settings::TableOptions;
 use atoll_fabric::Endpoint;
 use atoll_pool::{Pool, PoolError, PoolSettings};
 use std::sync::Arc;
@@ -27,11 +27,9 @@ impl EngineKind for DittoKind {
         capacity_bytes: u64,
         growth_bytes_max: u64,
     ) -> PoolSettings {
-        let mut options = options.objects();
-        if let Some(bytes) = body_bytes_mean {
-            options.object_bytes_mean = bytes.saturating_add(HEADER_BYTES as u32);
-        }
-        options.for_growth(capacity_bytes, growth_bytes_max)
+        let options = options.objects();
+        let object_bytes_mean = object_bytes_mean(body_bytes_mean, options.object_bytes_mean);
+        TableOptions { object_bytes_mean, ..options }.for_growth(capacity_bytes, growth_bytes_max)
     }
 
     fn opened(pool: Pool) -> Result<Arc<TablePool>, PoolError> {

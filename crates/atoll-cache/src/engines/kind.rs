@@ -1,20 +1,27 @@
-//! What is said of an engine for whoever lets users choose one.
+//! The descriptor of an engine, for programs that let users choose one.
 
 use crate::experts::ExpertSet;
 use crate::pooled::{EnginePool, Pooled};
+use crate::record::HEADER_BYTES;
 use atoll_fabric::Endpoint;
 use atoll_pool::{Pool, PoolError, PoolSettings};
 use std::fmt;
 use std::sync::Arc;
 
-/// An engine: what it is called, what a new pool may be told, and how its pools are made. Each is
-/// in its engine's folder.
+/// The bytes of an object with its header, if its key and value are expected to have so many;
+/// `None` leaves what the engine expects.
+pub fn object_bytes_mean(body_bytes_mean: Option<u32>, expected: u32) -> u32 {
+    body_bytes_mean.map_or(expected, |bytes| bytes.saturating_add(HEADER_BYTES as u32))
+}
+
+/// An engine: its name, the choices of a new pool, and how its pools are made. Each descriptor is in
+/// its engine's folder.
 pub trait EngineKind {
     /// Its name, as users write it.
     const NAME: &'static str;
     /// Its number in the pool header.
     const NUMBER: u64;
-    /// What a new pool of it is told.
+    /// The choices of a new pool.
     type Options: Clone + fmt::Debug + PartialEq;
     /// A pool of it, as one process has it open.
     type Shared: EnginePool;

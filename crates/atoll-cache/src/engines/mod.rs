@@ -7,14 +7,14 @@
 //!
 //! | module | concept |
 //! |---|---|
-//! | `kind` | what is said of an engine: name, number, choices, how its pools are made |
+//! | `kind` | the descriptor of an engine: name, number, choices, how its pools are made |
 //!
 //! To add an engine: its [`EngineKind`] in its folder, and a line in the list at the end of this
 //! module. Those that are there to be compared with are in the crate `atoll-baselines`.
 
 mod kind;
 
-pub use kind::EngineKind;
+pub use kind::{EngineKind, object_bytes_mean};
 
 use crate::audit::Audit;
 use crate::ditto::{DittoKind, DittoOptions};

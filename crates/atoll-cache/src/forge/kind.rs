@@ -1,9 +1,8 @@
-//! What is said of `forge` for whoever lets users choose an engine.
+//! The descriptor of `forge`.
 
 use super::settings::ENGINE_FORGE;
 use super::{Forge, ForgeOptions, ForgePool};
-use crate::engines::EngineKind;
-use crate::record::HEADER_BYTES;
+use crate::engines::{EngineKind, object_bytes_mean};
 use atoll_fabric::Endpoint;
 use atoll_pool::PoolSettings;
 
@@ -24,10 +23,7 @@ impl EngineKind for ForgeKind {
         capacity_bytes: u64,
         growth_bytes_max: u64,
     ) -> PoolSettings {
-        let mut options = options.clone();
-        if let Some(bytes) = body_bytes_mean {
-            options.object_bytes_mean = bytes.saturating_add(HEADER_BYTES as u32);
-        }
-        options.for_growth(capacity_bytes, growth_bytes_max)
+        let object_bytes_mean = object_bytes_mean(body_bytes_mean, options.object_bytes_mean);
+        ForgeOptions { object_bytes_mean, ..options.clone() }.for_growth(capacity_bytes, growth_bytes_max)
     }
 }
