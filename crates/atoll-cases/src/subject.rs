@@ -5,7 +5,9 @@ use crate::client::Hesitant;
 use atoll_baselines::cliquemap::{self, CliqueMap, CliqueMapOptions, CliqueMapPool, Policy, Server};
 use atoll_baselines::forge_ablations::{AblatedForge, Variant};
 use atoll_baselines::glcache::{GlCacheDm, GlCacheKind, GlCacheOptions, GlCachePool};
+use atoll_baselines::kvs::KvsKind;
 use atoll_baselines::kvs::{self, Kvs};
+use atoll_baselines::queues::QueuesKind;
 use atoll_baselines::queues::{QueueOptions, QueuePolicy, Queued};
 use atoll_cache::ditto::{Ditto, DittoKind, DittoOptions};
 use atoll_cache::forge::{self, Forge, ForgeKind, ForgeOptions, Technique};
@@ -307,7 +309,7 @@ impl Subject for Dittoed {
 pub struct Stored;
 
 impl Subject for Stored {
-    const NAME: &'static str = "kvs";
+    const NAME: &'static str = <KvsKind as EngineKind>::NAME;
     type Hole = table::Hole;
     type Engine = Kvs<Hesitant>;
     const CHUNK_BYTES: [u32; 3] = Dittoed::CHUNK_BYTES;
@@ -345,7 +347,7 @@ impl Default for Queueing {
 }
 
 impl Subject for Queueing {
-    const NAME: &'static str = "queues";
+    const NAME: &'static str = <QueuesKind as EngineKind>::NAME;
     type Hole = table::Hole;
     type Engine = Queued<Hesitant>;
     const CHUNK_BYTES: [u32; 3] = Dittoed::CHUNK_BYTES;

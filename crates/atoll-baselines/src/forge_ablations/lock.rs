@@ -1,18 +1,15 @@
 //! Locks of buckets and queues, for clients without the lock-free index or the contention-free
 //! queue.
 //!
-//! A lock is 0 or 1. A client takes it by a compare-and-swap from 0 to 1, and releases it by a WRITE
-//! of 0, which it does not await. No other verb changes a lock that is held.
+//! A lock is 0 or 1. A client takes it by a compare-and-swap from 0 to 1, and releases it by a
+//! WRITE of 0, which it does not await. No other verb changes a lock that is held.
 //!
 //! A client never makes room while it holds a bucket's lock, and locks nothing while it holds a
 //! queue's. So a bucket's lock always comes before a queue's, and no two clients wait for each
 //! other.
 
-use super::{Ablated, AblatedForge, LINE};
-use atoll_cache::forge::Queue;
+use atoll_cache::CacheError;
 use atoll_cache::forge::ring::Cursors;
-use atoll_cache::forge::slot::KeyHash;
-use atoll_cache::{CacheError, Pooled};
 use atoll_fabric::{Address, Batch, Endpoint};
 use atoll_pool::read_word;
 
@@ -50,34 +47,16 @@ pub(super) fn unlock<E: Endpoint>(endpoint: &E, at: Address) {
     endpoint.post_unawaited(&mut batch);
 }
 
-impl Ablated {
-    /// The lock of a queue.
-    pub(super) fn queue_lock(&self, queue: Queue) -> Address {
-        self.area.add(queue as u64 * LINE)
-    }
-
-    /// The lock of a key's bucket.
-    pub(super) fn bucket_lock(&self, hash: KeyHash) -> Address {
-        self.area.add(2 * LINE + 8 * u64::from(hash.bucket))
-    }
-
-    /// Adds `by` to the cursors of a queue whose lock this client holds, and gives what they were.
-    pub(super) async fn move_cursors<E: Endpoint>(
-        &self,
-        forge: &AblatedForge<E>,
-        queue: Queue,
-        by: u64,
-    ) -> Result<Cursors, CacheError> {
-        let (endpoint, at) = (&forge.client().endpoint, forge.pool().layout().cursors(queue));
-        loop {
-            // Only a client that moves a head which fell a ring behind changes them meanwhile.
-            let before = read_word(endpoint, at).await?;
-            let mut batch = Batch::new();
-            let swap = batch.compare_and_swap(at, before, before.wrapping_add(by));
-            endpoint.post(&mut batch).await?;
-            if batch.swapped(swap) {
-                return Ok(Cursors::from_word(before));
-            }
+/// Adds `by` to the cursors of a queue whose lock this client holds, and gives what they were.
+pub(super) async fn move_cursors<E: Endpoint>(endpoint: &E, at: Address, by: u64) -> Result<Cursors, CacheError> {
+    loop {
+        // Only a client that moves a head which fell a ring behind changes them meanwhile.
+        let before = read_word(endpoint, at).await?;
+        let mut batch = Batch::new();
+        let swap = batch.compare_and_swap(at, before, before.wrapping_add(by));
+        endpoint.post(&mut batch).await?;
+        if batch.swapped(swap) {
+            return Ok(Cursors::from_word(before));
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! All clients of a pool do without the same techniques. Then the engine's promises hold: a variant
 //! adds locks, round trips or bytes to steps that are sound without them. The exception is death:
-//! nobody repairs a lock that a dead client held, so variants with locks are for runs without
+//! a lock that a dead client held stays locked, so variants with locks are for runs without
 //! faults. The words of a variant lie in a region of their own, so the format of pools does not
 //! depend on variants. That region is zero when the first client joins:
 //!
@@ -41,10 +41,10 @@ pub type AblatedForge<E> = Forge<E, Ablated>;
 /// Which of FORGE's techniques a client does without. All off: the engine as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Variant {
-    /// Without the lock-free index (FORGE 4.2). There a slot of two words is updated without a lock,
-    /// by versions. Our slot is one word and needs neither. Here a change holds its bucket's lock
-    /// from its first look at the bucket to its last effect. That serializes writers as slots with
-    /// locks do.
+    /// Without the lock-free index (FORGE 4.2). There a slot of two words is updated without a
+    /// lock, by versions. Our slot is one word and needs neither. Here a change holds its bucket's
+    /// lock from its first look at the bucket to its last effect. That serializes writers as slots
+    /// with locks do.
     pub locked_index: bool,
     /// Without the contention-free queue (FORGE 5.1), where fetch-and-add hands out tickets. Here a
     /// client that adds or removes a group holds the queue's lock meanwhile. It READs the cursors,
@@ -59,9 +59,9 @@ pub struct Variant {
     /// evicted groups enter it again at the tail, in a new group, like new objects. Ghosts are an
     /// option of the pool.
     pub plain_queue: bool,
-    /// Without lazy synchronization of hotness (FORGE 5.2), where accesses are counted at home until
-    /// the group nears the queue's head. Here every hit adds one to the object's counter in the pool
-    /// at once, by a fetch-and-add that the client does not await.
+    /// Without lazy synchronization of hotness (FORGE 5.2), where accesses are counted at home
+    /// until the group nears the queue's head. Here every hit adds one to the object's counter in
+    /// the pool at once, by a fetch-and-add that the client does not await.
     pub eager_hotness: bool,
 }
 
@@ -107,6 +107,16 @@ impl Ablated {
     /// be called before its first operation, by all clients of the pool or by none.
     pub fn set(&mut self, without: Variant, area: Address) {
         *self = Self { without, area };
+    }
+
+    /// The lock of a queue.
+    fn queue_lock(&self, queue: Queue) -> Address {
+        self.area.add(queue as u64 * LINE)
+    }
+
+    /// The lock of a key's bucket.
+    fn bucket_lock(&self, hash: KeyHash) -> Address {
+        self.area.add(2 * LINE + 8 * u64::from(hash.bucket))
     }
 
     /// The counters of a chunk's objects.
@@ -165,7 +175,7 @@ impl<E: Endpoint> Technique<E> for Ablated {
 
     async fn take_ticket(&self, forge: &AblatedForge<E>, queue: Queue, by: u64) -> Result<Cursors, CacheError> {
         match self.without.locked_queues {
-            true => self.move_cursors(forge, queue, by).await,
+            true => lock::move_cursors(&forge.client().endpoint, forge.pool().layout().cursors(queue), by).await,
             false => forge.add_to_cursors(queue, by).await,
         }
     }

@@ -5,23 +5,23 @@
 //! | find the records and their keys | READ the chunk |
 //! | find the slot of each object | READ the bucket of each key |
 //!
-//! A record has no place for the frequency that its object brings along. Only that is taken from the
-//! group's map, which was READ with the rest.
+//! A record has no place for the frequency that its object brings along. Only that is taken from
+//! the group's map, which was READ with the rest.
 
-use super::AblatedForge;
+use atoll_cache::forge::Forge;
 use atoll_cache::forge::group::MapEntry;
 use atoll_cache::forge::layout::BUCKET_SLOTS;
 use atoll_cache::forge::slot::Slot;
-use atoll_cache::forge::technique::LeavingParts;
+use atoll_cache::forge::technique::{LeavingParts, Technique};
 use atoll_cache::{CacheError, Pooled};
 use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint};
 use atoll_pool::ChunkId;
 
 /// READs a whole group that this client owns, and finds the slot of each of its objects by the
-/// object's key. `None` if the chunk does not hold as many records as it should. Then a stranger to
-/// the protocol wrote to it, and the map must serve.
-pub(super) async fn read<E: Endpoint>(
-    forge: &AblatedForge<E>,
+/// object's key. `None` if the chunk does not hold as many records as it should. Then the chunk is
+/// damaged, and the map must serve.
+pub(super) async fn read<E: Endpoint, T: Technique<E>>(
+    forge: &Forge<E, T>,
     chunk: ChunkId,
     generation: u32,
     objects: usize,

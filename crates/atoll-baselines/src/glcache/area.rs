@@ -20,6 +20,8 @@ use super::sample::Sample;
 use atoll_fabric::Address;
 use atoll_pool::{ChunkId, PoolError, PoolSettings};
 
+/// The engine's number in the pool header.
+pub const ENGINE_GLCACHE: u64 = 7;
 const LINE: u64 = 64;
 /// Samples that a pool keeps to learn from: as many as it has groups, within these.
 const SAMPLES_LOG2: std::ops::RangeInclusive<u32> = 6..=10;

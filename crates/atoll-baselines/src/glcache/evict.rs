@@ -1,19 +1,20 @@
-//! The verbs of the learned rule: how groups are sampled, and which are taken. What is decided on
-//! the way is in [`glcache`](crate::glcache), and says how this differs from the papers; what there
-//! is to learn from is told in `learning`.
+//! The verbs of an eviction: an evictor samples groups and merges those of least utility. What it
+//! decides on the way is in the modules that use no verb; the verbs of learning are in `learn`.
 //!
 //! | step of an eviction | verbs |
 //! |---|---|
 //! | sample | READ runs of descriptors and of the groups' records, all in one batch |
-//! | learn | see `learning` |
-//! | own those worth least | as cleaning does: CAS Queued -> Leaving, wherever in a ring its node is |
+//! | learn | see `learn` |
+//! | own the groups of least utility | as cleaning does: CAS Queued -> Leaving, wherever in a ring the node is |
 //! | take their counts | READ counters; CAS each word that is not zero |
-//! | merge | see `leaving` |
+//! | merge | see `forge/leaving` |
 //!
-//! A group that is taken leaves its node behind, which whoever dequeues it drops (see `ring`). So
-//! that rings do not fill with such nodes, an eviction that finds one half full takes the next few
-//! from its head first; a group that is still alive there goes to the tail. A group is never put
-//! back with the node that it left still standing: what is merged is emptied, always.
+//! An owned group leaves its node behind. The dequeuer of that node finds it stale and drops it
+//! (see `forge/ring`). An eviction that finds a ring half full dequeues the next few nodes first,
+//! so that rings do not fill with stale nodes. It puts a group that is still queued back at the
+//! tail.
+//!
+//! Invariant: an owned group is always emptied. It is never put back while its old node stands.
 
 use super::features::{Features, Written};
 use super::learner::INFERENCE_NS;
@@ -35,9 +36,9 @@ const SAMPLE_GROUPS: usize = 64;
 const RUN_CHUNKS: u32 = 8;
 /// Runs of a batch, of two READs each.
 const RUNS_AT_ONCE: usize = 8;
-/// Batches in which a sample is looked for at random before every chunk is looked at.
+/// Batches of random runs before the evictor looks at every chunk.
 const SAMPLE_ROUNDS: usize = 4;
-/// Nodes that an eviction takes from the head of a ring that is half full.
+/// Nodes that an eviction dequeues from a ring that is half full.
 const HEADS_AT_ONCE: usize = 32;
 
 /// A queued group that was sampled.
@@ -91,7 +92,8 @@ impl GlCache {
         Ok(Evicted::Progress)
     }
 
-    /// Queued groups from random places of the pool, no chunk twice; of any place if there are few.
+    /// Queued groups from random places of the pool, no chunk twice. All places are searched if
+    /// there are few.
     async fn sample_groups<E: Endpoint>(&self, forge: &GlCacheDm<E>) -> Result<Vec<Sampled>, CacheError> {
         let chunks = forge.client().pool.layout.chunks().min(forge.pool().annex().area.group_records());
         let (mut looked, mut found) = (0, Vec::new());
@@ -108,7 +110,7 @@ impl GlCache {
             }
         }
         if found.is_empty() {
-            // So few are queued that every chunk must be looked at, from anywhere on.
+            // So few are queued that the evictor must look at every chunk, from a random one on.
             let begin = (forge.client().endpoint.random() % u64::from(runs_max.max(1))) as u32;
             let runs: Vec<_> = (0..runs_max).map(|nth| ChunkId((begin + nth) % runs_max * RUN_CHUNKS)).collect();
             for firsts in runs.chunks(RUNS_AT_ONCE) {
@@ -127,8 +129,8 @@ impl GlCache {
         Ok(found)
     }
 
-    /// READs runs of chunks from each of these on, and adds the queued groups among them; how many
-    /// chunks it looked at.
+    /// READs the runs that begin at these chunks, and adds the queued groups among them. Gives the
+    /// number of chunks that it READ.
     async fn sample_runs<E: Endpoint>(
         &self,
         forge: &GlCacheDm<E>,
@@ -179,8 +181,8 @@ impl GlCache {
         let objects = forge.group_objects(descriptor.contents).unwrap_or(0);
         let (head, counters) = record.split_first_chunk()?;
         let written = Written::from_words(*head);
-        // A record of another generation is of a group that is gone, or did not get there: nothing
-        // is known but the counts.
+        // A record of another generation belongs to an earlier group: this group's record was lost.
+        // Only the counts are known.
         let written = if written.generation == queued.generation { written } else { Written::default() };
         let lanes = counters.iter().flat_map(|word| (0..4).map(move |lane| (word >> (16 * lane)) as u16));
         let counts: Vec<u16> = lanes.take(objects).collect();
@@ -188,8 +190,8 @@ impl GlCache {
         Some(Sampled { chunk, descriptor, generation: queued.generation, contents, features })
     }
 
-    /// The sampled groups by what they are worth, the least first: as the trees predict, or by age
-    /// as long as there are none.
+    /// The sampled groups in the order of their worth, the least first: as the trees predict, or by
+    /// age while there are none.
     fn least_first<E: Endpoint>(&self, forge: &GlCacheDm<E>, sampled: &[Sampled]) -> Vec<usize> {
         let features: Vec<Features> = sampled.iter().map(|sampled| sampled.features).collect();
         let trees = forge.pool().annex().learner.trees(forge.client().endpoint.now_ns());
@@ -203,7 +205,8 @@ impl GlCache {
         places
     }
 
-    /// Makes one group of the best objects of several, which come with their ages, and frees these.
+    /// Moves the best objects of several groups, which come with their ages, into one, and empties
+    /// the groups.
     async fn merge<E: Endpoint>(
         &self,
         forge: &GlCacheDm<E>,
@@ -224,13 +227,14 @@ impl GlCache {
                 leavers.push(leaver);
             }
         }
-        // Of several groups one is made; of one, half of it.
+        // Several groups become one; one becomes half a group.
         let share = candidates.len() / merged.max(2);
         let objects_max = if effort > EFFORT_ALL { 0 } else { share.min(settings.group_objects_max as usize) };
         for place in keep_best(&candidates, objects_max, chunk_bytes) {
             leavers[place].stays = true;
         }
-        // A merged group is one by itself: what is open for its queue so far is closed first.
+        // The merged objects are to be alone in their group, so the group that is filled is closed
+        // first.
         forge.close_group(Queue::Main, 0).await?;
         for (group, _) in groups {
             forge.empty_group(group, Queue::Main).await?;

@@ -1,4 +1,4 @@
-//! What is known of a group: its record in the pool, and the seven features that trees judge it by.
+//! What is known of a group: its record in the pool, and its seven features, by which trees judge.
 //!
 //! ```text
 //! a record, 24 B   word 0   generation of the chunk 32 | groups written when this one was 32        owned by the owner of the chunk
@@ -13,10 +13,10 @@
 /// Features of a group.
 pub const FEATURES: usize = 7;
 
-/// Larger numbers say nothing more, and sums of their squares stay finite.
+/// Larger numbers carry no more information. Sums of squares up to this stay finite.
 const NUMBER_MAX: f32 = 1e12;
 
-/// A number of the pool's as one to learn from.
+/// A number from the pool, made fit to learn from.
 pub(super) fn sound(number: f32) -> f32 {
     if number.is_finite() { number.clamp(0.0, NUMBER_MAX) } else { 0.0 }
 }

@@ -1,14 +1,12 @@
 //! The descriptor of GLCache-DM, and the choices of a new pool.
 
-use super::{GlCacheDm, GlCachePool, Learning};
+use super::area::ENGINE_GLCACHE;
+use super::technique::{GlCacheDm, GlCachePool, Learning};
 use atoll_cache::EngineKind;
 use atoll_cache::forge::annex::Annex;
 use atoll_cache::forge::{ForgeKind, ForgeOptions};
 use atoll_fabric::Endpoint;
 use atoll_pool::PoolSettings;
-
-/// The engine's number in the pool header.
-pub const ENGINE_GLCACHE: u64 = 7;
 
 /// Choices of a pool of GLCache-DM: those of a pool of FORGE, whose queues and ghosts it does not
 /// use.

@@ -1,15 +1,14 @@
-//! What there is to learn from, told to the pool and read from it. What comes of it is in
-//! [`glcache`](crate::glcache), and says how this differs from the papers.
+//! The verbs of learning: what clients tell the pool, and what they READ from it.
 //!
 //! | step | verbs |
 //! |---|---|
-//! | tell what was watched for long enough | FAA samples so far; WRITE samples, unawaited |
-//! | learn, if enough of them are new | READ all samples |
+//! | tell what groups were worth that were watched for long enough | FAA samples so far; WRITE samples, unawaited |
+//! | learn, if enough samples are new | READ all samples |
 //! | watch some of the groups that were sampled | READ their maps, in one batch |
-//! | tell what the writer of a group knows | WRITE its record, in the batch that queues it |
+//! | tell what the writer of a group knows | WRITE the group's record, in the batch that queues it |
 //! | tell of accesses | FAA counters, unawaited: some chunks in every round of a client |
 //!
-//! What is flushed of a group that is gone counts for the next one in its chunk.
+//! Counts of an emptied group that are flushed late go to the next group in its chunk.
 
 use super::evict::Sampled;
 use super::features::Written;
@@ -26,7 +25,7 @@ use atoll_fabric::{Address, BATCH_VERBS_MAX, Batch, Buffer, Endpoint};
 /// Groups that an eviction begins to watch.
 const WATCH_AT_ONCE: usize = 4;
 
-/// What tells keys apart to whoever watches: what the map of a group knows of their hashes.
+/// What tells keys apart in the watch: the parts of their hashes that a group's map has.
 #[inline]
 fn identity(bucket: u64, fingerprint: u8, more: u16) -> u64 {
     bucket << 15 | u64::from(fingerprint) << 7 | u64::from(more & GHOST_MORE_MAX)

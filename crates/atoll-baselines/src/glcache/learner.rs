@@ -8,15 +8,14 @@ use atoll_pool::ChunkId;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What one inference takes of a client's processor: FORGE's section 6.2 says "hundreds of
-/// microseconds" of its implementation on XGBoost, and this is the least which that may mean. (Ours
-/// takes 90 us for 64 groups on one core of the machine where this was written, optimised.)
+/// The processor time of one inference. FORGE's section 6.2 says "hundreds of microseconds" of its
+/// implementation on XGBoost; this is the least that it can mean. (Ours took 90 us for 64 groups on
+/// one core, optimised.)
 pub(super) const INFERENCE_NS: u64 = 200_000;
-/// What learning takes for each sample, measured of [`Trees::train`] on that machine: 26 ms for
-/// 1024 samples.
+/// The processor time of learning, a sample: [`Trees::train`] took 26 ms for 1024 samples on the
+/// same core.
 const TRAINING_NS_PER_SAMPLE: u64 = 25_000;
-/// New samples that are worth learning from: one part in so many of those that are kept, and no
-/// fewer than this.
+/// A client learns when one part in so many of the kept samples is new, and no fewer than this.
 const NEW_ONE_IN: u64 = 4;
 const NEW_MIN: u64 = 32;
 /// A group is watched for one part in so many of the lookups that would turn the cache over.
@@ -28,7 +27,7 @@ const LOOKUPS_MIN: u64 = 16;
 /// Lookups over which rates are taken.
 const RATE_LOOKUPS: u64 = 1024;
 
-/// Of a chunk that was touched: bit 31, and the low bits of the group's generation.
+/// The word of a chunk that was touched: this bit, and the low bits of the group's generation.
 const TOUCHED: u32 = 1 << 31;
 
 /// Rates of a process, taken over some thousand lookups.
@@ -45,7 +44,7 @@ struct Rates {
 #[derive(Default)]
 struct Model {
     trees: Option<Arc<Trees>>,
-    /// When they are learned, on the clock of the process, and what they are.
+    /// The trees that are being learned, and when they come into use on the process's clock.
     next: Option<(u64, Arc<Trees>)>,
     /// Samples that there had been when learning began last.
     learned_from: u64,
@@ -102,7 +101,8 @@ impl Learner {
     }
 
     /// The groups whose counts are to be flushed after a client's `operations`: those among the
-    /// next chunks, of `chunks`, that were touched. None before anybody had to make room.
+    /// next chunks, of `chunks`, that were touched. None before a client of this process had to
+    /// make room.
     pub fn to_flush(&self, operations: u32, chunks: u32) -> impl Iterator<Item = (ChunkId, u16)> + '_ {
         let resident = self.resident_objects.load(Ordering::Relaxed);
         let interval = (resident / FLUSHED_ONE_IN).max(LOOKUPS_MIN);
@@ -147,7 +147,8 @@ impl Learner {
         model.trees.clone()
     }
 
-    /// Whether there are enough new samples to learn anew, of `kept` at most; who is told so must.
+    /// Whether there are enough new samples to learn anew, of `kept` at most. A caller that is told
+    /// so must learn.
     pub fn wants_training(&self, samples_so_far: u64, kept: u64) -> bool {
         let mut model = locked(&self.model);
         let new = samples_so_far.wrapping_sub(model.learned_from);
@@ -158,8 +159,7 @@ impl Learner {
         is_worth_it
     }
 
-    /// Learns from samples. What is learned comes into use when the time that this takes has
-    /// passed.
+    /// Learns from samples. The trees come into use when the time that this takes has passed.
     pub fn train(&self, samples: &[Sample], now_ns: u64) {
         let Some(trees) = Trees::train(samples) else { return };
         let ready_ns = now_ns.saturating_add(samples.len() as u64 * TRAINING_NS_PER_SAMPLE);
@@ -168,13 +168,13 @@ impl Learner {
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().expect("nobody panics while he has it")
+    mutex.lock().expect("no holder of the lock panics")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::glcache::Features;
+    use crate::glcache::features::Features;
 
     #[test]
     fn trees_come_into_use_when_they_are_learned_and_are_learned_anew_from_enough_that_is_new() {
@@ -194,7 +194,7 @@ mod tests {
         learner.touch(ChunkId(7), 3);
         learner.touch(ChunkId(99), u16::MAX);
         learner.touch(ChunkId(100), 0);
-        assert_eq!(learner.to_flush(1 << 20, 100).count(), 0, "nobody makes room yet");
+        assert_eq!(learner.to_flush(1 << 20, 100).count(), 0, "no client makes room yet");
         learner.note_resident(800);
         let flushed: Vec<_> = (0..10).flat_map(|_| learner.to_flush(10, 100).collect::<Vec<_>>()).collect();
         assert_eq!(flushed, [(ChunkId(7), 3), (ChunkId(99), u16::MAX)]);

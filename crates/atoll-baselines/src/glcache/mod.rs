@@ -1,37 +1,39 @@
-//! GLCache-DM: what the learned rule of [`forge`](crate::forge) knows and decides, without a verb.
+//! GLCache-DM: FORGE's groups, of which trees choose the victims.
 //!
 //! After Yang et al., "GL-Cache: Group-level learning for efficient and high-performance caching"
-//! (FAST'23), brought to a pool of memory as section 6.1 of FORGE's paper describes its baseline:
-//! groups are sampled, trees of gradient boosting predict from seven features what each is worth,
-//! and eight of those worth least are merged into one. Index, rings, regrouping and repair are
-//! `forge`'s; the verbs of the rule are in `forge/learned.rs` and `forge/learning.rs`.
+//! (FAST'23). Section 6.1 of FORGE's paper brings it to a pool of memory as a baseline: an evictor
+//! samples groups, gradient-boosted trees predict the utility of each from seven features, and the
+//! evictor merges the eight of least utility into one. Index, rings, regrouping and repair are
+//! those of [`forge`](atoll_cache::forge).
 //!
 //! | module | concept |
 //! |---|---|
+//! | `kind` | the descriptor, and the choices of a new pool |
+//! | `technique` | where a client does otherwise than the shipped FORGE |
+//! | `area` | what a pool has besides: settings, records of groups, samples |
+//! | `evict` | the verbs of an eviction |
+//! | `learn` | the verbs of learning |
 //! | `features` | what is known of a group: its record in the pool, the seven features |
-//! | `watch` | what a group turns out to be worth: its objects, watched by the process for a while |
-//! | `sample` | both together, kept in the pool to learn from |
+//! | `watch` | what a group turns out to be worth: the process watches its objects for a while |
+//! | `sample` | features and worth together, kept in the pool to learn from |
 //! | `trees` | the gradient boosting |
-//! | `learner` | all of that of one process: rates, watch, the trees in use |
+//! | `learner` | all of that in one process: rates, watch, the trees in use |
 //! | `merge` | which objects of merged groups stay |
 //!
 //! | where we say more than the papers, or otherwise | |
 //! |---|---|
-//! | **Training** is asynchronous on memory nodes in the paper, whose nodes have no processor here. | Samples are in the pool, from all processes. The client that adds enough new ones READs them all and trains its process's trees, which come into use when the time that this takes has passed. On a real fabric that client stands still meanwhile; on the simulated one it does not, as if its machine had a core to spare. Trees are not shared: every process has its own, of the same samples. |
-//! | **Inference** takes hundreds of microseconds of the client's processor (FORGE 6.2). | All groups of one eviction are one inference, charged as [`INFERENCE_NS`], the least that "hundreds" may mean. |
-//! | **Utility** is the sum over the objects of 1 / (size x time to the next request). | Time is counted in lookups of the process that watches, and ends after half as many as the cache holds objects. The trees learn the logarithm: the order is all that counts. |
+//! | **Training** is asynchronous, on memory nodes; ours have no processor. | Samples of all processes are in the pool. The client that adds enough new ones READs them all and trains its process's trees. The trees come into use when the time of training has passed. On a real fabric that client stands still meanwhile; on the simulated one it does not, as if its machine had a spare core. Each process has its own trees, of the same samples. |
+//! | **Inference** takes hundreds of microseconds of the client's processor (FORGE 6.2). | All groups of one eviction are one inference, charged as `INFERENCE_NS`, the least that "hundreds" can mean. |
+//! | **Utility** is the sum over the objects of 1 / (size x time to the next request). | Time is counted in lookups of the process that watches. It ends after half as many as the cache holds objects. The trees learn the logarithm: only the order counts. |
 //! | **Rates** are those of the process that wrote the group. | The paper does not say whose. |
-//! | **Age** is counted in groups written since. | The same everywhere, and needs no clock. |
+//! | **Age** is counted in groups written since. | It is the same everywhere, and needs no clock. |
 //! | **Sample of an eviction**: the paper names no size. | Sixty-four groups, in runs of eight neighbours. |
-//! | **Hotness** is flushed at intervals, which the paper does not name. | Once in as many lookups of a process as an eighth of what the cache holds; a client does its part in every round. |
-//! | **Score** of an object in a merge: GL-Cache ranks by size and age, the paper's baseline regroups as FORGE does, by frequency. | Frequency / (size x age of the group); an object that nobody asked for goes. |
-//! | **Before there are trees** the oldest of the sampled groups go. | |
+//! | **Hotness** is flushed at intervals, which the paper does not name. | Once in as many lookups of a process as an eighth of what the cache holds. A client does its part in every round. |
+//! | **Score** of an object in a merge: GL-Cache ranks by size and age; the paper's baseline regroups as FORGE does, by frequency. | Frequency / (size x age of the group). An object without an access is evicted. |
+//! | **Before there are trees** the oldest of the sampled groups are evicted. | |
 //!
-//! Only with the feature `glcache`, which `atoll-baselines` asks for; without it no pool has the
-//! rule, and what is left of it here says how records and samples lie in one that was made with it.
-//!
-//! Everything that the pool holds of this is a hint, and checked: a number that is not one counts
-//! as zero, a sample that makes no sense is left out.
+//! All that the pool holds of this is a hint, and is checked. A field that is not a number counts
+//! as zero, and an impossible sample is left out.
 
 mod area;
 mod evict;
@@ -45,9 +47,9 @@ mod technique;
 mod trees;
 mod watch;
 
-pub use area::Area;
+pub use area::{Area, ENGINE_GLCACHE};
 pub use features::{FEATURES, Features, Written};
-pub use kind::{ENGINE_GLCACHE, GlCacheKind, GlCacheOptions};
+pub use kind::{GlCacheKind, GlCacheOptions};
 pub use learner::Learner;
 pub use sample::Sample;
 pub use technique::{GlCache, GlCacheDm, GlCachePool, Learning};
@@ -62,12 +64,12 @@ mod tests {
     /// Lookups for which a group is watched.
     const WATCHED: u64 = 4_000;
 
-    /// A group of a load of three kinds: of a scan, whose objects nobody asks for again; of a
-    /// crowd, which asks for its objects for a while; and of those that are always asked for.
+    /// A group of a load of three kinds: a scan, whose objects are never requested again; a crowd,
+    /// whose objects are requested for a while; and objects that are always requested.
     struct Group {
         chunk: u32,
         features: Features,
-        /// How often it is asked for, and so what it is worth.
+        /// How often it is requested, and so what it is worth.
         weight: u64,
     }
 
@@ -83,8 +85,8 @@ mod tests {
     fn group(chunk: u32, chance: &mut Chance) -> Group {
         let (kind, age) = (chance.below(3), 1 + chance.below(50));
         let weight = [0, if age < 10 { 8 } else { 0 }, 4][kind as usize];
-        // Scans write much and miss much; a crowd has asked for its objects before; noise is on
-        // everything.
+        // Scans write much and miss much; a crowd has requested its objects before. All features
+        // have noise.
         let written = Written {
             generation: 1,
             groups_before: 1_000 - age as u32,
@@ -98,7 +100,7 @@ mod tests {
         Group { chunk, features: Features::of(&written, 1_000, &counters), weight }
     }
 
-    /// Watches groups while they are asked for, as often as they are worth, and gives the samples.
+    /// Watches groups while they are requested, as often as they are worth, and gives the samples.
     fn watched(groups: &[Group], chance: &mut Chance) -> Vec<Sample> {
         let watch = Watch::new(GROUP_OBJECTS as u32);
         let object = |group: &Group, nth: u64| u64::from(group.chunk) * GROUP_OBJECTS + nth;
@@ -109,13 +111,13 @@ mod tests {
         for _ in 0..WATCHED {
             let group = &groups[chance.below(groups.len() as u64) as usize];
             let object = object(group, chance.below(GROUP_OBJECTS));
-            // Whoever is asked for less often leaves the lookup to keys that nobody watches.
+            // A group of less worth leaves the lookup to a key that is not watched.
             watch.observe(if chance.below(8) < group.weight { object } else { u64::MAX });
         }
         watch.finish(WATCHED)
     }
 
-    /// What the eight groups that go of sixty-four were worth, in the mean, is what is lost.
+    /// The loss is what the eight evicted groups of sixty-four were worth, in the mean.
     #[test]
     fn the_groups_that_trees_let_go_are_worth_less_than_those_of_chance_or_age() {
         let mut chance = Chance(1);

@@ -4,8 +4,8 @@
 //! 32 B    word 0..3   seven features f32, the logarithm of the utility f32       data; hints
 //! ```
 //!
-//! Samples are kept in a ring of the pool. Who writes one takes its number by a fetch-and-add, and
-//! the last writer wins: a sample that is torn or lost is one of many.
+//! The pool keeps samples in a ring. A writer takes its sample's number by a fetch-and-add, and the
+//! last writer of a place wins. A sample that is torn or lost is one of many.
 
 use super::features::{FEATURES, Features, sound};
 
@@ -40,7 +40,7 @@ impl Sample {
             *feature = number(nth)?;
         }
         let utility_log = number(FEATURES)?;
-        // The age is at least one: a place that nobody has written to has none.
+        // The age is at least one. A place that was never written has age zero.
         let is_sound = features.iter().chain([&utility_log]).all(|number| sound(*number) == *number);
         let features = Features(features);
         (is_sound && features.age() >= 1.0).then_some(Self { features, utility_log })

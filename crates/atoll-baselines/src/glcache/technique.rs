@@ -1,7 +1,6 @@
 //! Where GLCache-DM does otherwise than the shipped FORGE: see [`Technique`].
 
-use super::area::Area;
-use super::kind::ENGINE_GLCACHE;
+use super::area::{Area, ENGINE_GLCACHE};
 use super::learner::Learner;
 use atoll_cache::CacheError;
 use atoll_cache::forge::annex::Annex;

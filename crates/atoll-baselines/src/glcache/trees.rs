@@ -1,5 +1,5 @@
-//! Trees of gradient boosting, by the crate `smartcore`: its regressor after XGBoost, exact splits,
-//! one thread, no chance in it, so that the same samples give the same trees.
+//! Trees of gradient boosting, by the crate `smartcore`: its regressor after XGBoost, with exact
+//! splits, on one thread, without randomness. The same samples give the same trees.
 
 use super::features::{FEATURES, Features};
 use super::sample::Sample;

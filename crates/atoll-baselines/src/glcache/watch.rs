@@ -1,20 +1,20 @@
-//! What a group turns out to be worth: its objects are watched by the process for a while, whatever
-//! becomes of them.
+//! What a group turns out to be worth: the process watches the group's objects for a while, even
+//! after they were moved or evicted.
 //!
-//! A watched object is known by the parts of its key's hash that the group's map has, so that a
-//! lookup counts although the object was moved or evicted meanwhile. Each lookup of a process looks
-//! for its key in one table:
+//! A watched object is known by the parts of its key's hash that the group's map has. So a lookup
+//! counts although the object was moved or evicted meanwhile. Each lookup of a process searches for
+//! its key in one table:
 //!
 //! ```text
 //! a word of the table   63                     24 23            8 7         0
-//!                       +------------------------+---------------+-----------+        0: nobody is watched here
+//!                       +------------------------+---------------+-----------+        0: nothing is watched here
 //!                       |  more of the hash  40  | size, units 16| place + 1 |
 //!                       +------------------------+---------------+-----------+
 //! ```
 //!
-//! The first lookup of an object adds 1 / (size x lookups since) to its group's utility and takes
-//! it off the table. An object whose place in the table another one has taken is not watched any
-//! more: one in some dozens, and the sum of many is what counts.
+//! The first lookup of an object adds 1 / (size x lookups since) to its group's utility, and
+//! removes the object from the table. An object whose word another object has overwritten is no
+//! longer watched. That happens to one in some dozens; only the sum of many matters.
 
 use super::features::Features;
 use super::sample::Sample;
@@ -27,7 +27,7 @@ const GROUPS_MAX: usize = 128;
 const WORDS_PER_OBJECT: usize = 4;
 /// Objects that the table is made for, at most: groups of more leave no room for so many groups.
 const OBJECTS_MAX: usize = 1 << 16;
-/// A utility of 1 in the sums: the largest of a group fits 64 bits, the smallest is some units.
+/// A utility of 1 in the sums: the largest of a group fits 64 bits, the smallest is a few units.
 const UTILITY_ONE: f64 = (1u64 << 40) as f64;
 /// Utility is told as of so many units of sixteen bytes, so that an object of this size that is
 /// looked up at the very end of the time counts one.
@@ -91,7 +91,7 @@ impl Watch {
         self.lookups.load(Ordering::Relaxed)
     }
 
-    /// Counts a lookup of this object, which is known by whatever tells keys apart.
+    /// Counts a lookup of the object with this identity.
     #[inline]
     pub fn observe(&self, object: u64) {
         let lookups = self.lookups.fetch_add(1, Ordering::Relaxed) + 1;
@@ -116,7 +116,7 @@ impl Watch {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Watched>> {
-        self.watched.lock().expect("nobody panics while he has it")
+        self.watched.lock().expect("no holder of the lock panics")
     }
 
     /// Whether this group is watched: chunk and generation.
@@ -124,8 +124,8 @@ impl Watch {
         self.lock().iter().any(|watched| watched.group == group)
     }
 
-    /// Begins to watch a group of which this is known now; its objects come with their sizes in
-    /// units of sixteen bytes.
+    /// Begins to watch a group with these features. Its objects come with their sizes in units of
+    /// sixteen bytes.
     pub fn begin(&self, group: (u32, u32), features: Features, objects: impl Iterator<Item = (u64, u16)>) {
         let mut watched = self.lock();
         let Some(place) = (0..GROUPS_MAX).find(|place| watched.iter().all(|other| other.place != *place)) else {
@@ -144,7 +144,7 @@ impl Watch {
         watched.push(Watched { place, group, features, begun, objects });
     }
 
-    /// Ends with the groups that have been watched for so many lookups, and tells what they were
+    /// Stops watching the groups that have been watched for so many lookups. Gives what they were
     /// worth.
     pub fn finish(&self, interval: u64) -> Vec<Sample> {
         let lookups = self.lookups();

@@ -1,9 +1,10 @@
-//! Hotness: a process counts accesses at home and tells the pool just before it matters.
+//! Hotness: a process counts accesses at home, and adds the counts to the pool just before an
+//! evictor needs them.
 //!
-//! Every process has one map of counters, a byte for every object that could be in the pool, found
-//! from the object's chunk and its number in the group (the paper's object frequency map). A byte
-//! holds the count and, beside it, the low bits of the chunk's generation, so that counts of a
-//! group that is gone do not pass to the next one in its chunk:
+//! Every process has one map of counters: a byte for every object that the pool can hold, found by
+//! the object's chunk and its number in the group (the paper's object frequency map). Beside the
+//! count the byte holds low bits of the chunk's generation, so that counts of an evicted group do
+//! not pass to the next group in its chunk:
 //!
 //! ```text
 //! 7            4 3            0
@@ -12,15 +13,16 @@
 //! +--------------+--------------+
 //! ```
 //!
-//! Only when a group's ring position enters the eviction window are its counts added to the pool,
-//! one fetch-and-add for four 16-bit counters (the paper packs eight of 8 bits, which can carry
-//! into each other when a client is a lap late; these cannot: 1024 clients, a lap late, with counts
-//! of 15 stay below 2^15). The evictor takes the counters by swapping each word for zero: what
-//! somebody adds meanwhile stays, and two evictors of one position, a lap apart, never take the
-//! same count twice.
+//! A process adds a group's counts to the pool when the group's ring position enters the eviction
+//! window: one fetch-and-add for four 16-bit counters. The paper packs eight counters of 8 bits,
+//! which can carry into each other when a client is a lap late. These cannot: 1024 clients, a lap
+//! late, with counts of 15 stay below 2^15.
 //!
-//! With the learned rule nobody can foretell which group goes next: counts are flushed at
-//! intervals, to counters that every chunk has (see `learned`).
+//! The evictor takes the counters by swapping each word for zero. What a client adds meanwhile
+//! stays, and two evictors of one position, a lap apart, never take the same count twice.
+//!
+//! Another form of the engine may keep counters elsewhere, or flush at other times: see
+//! [`technique`](super::technique).
 
 use super::Forge;
 use super::layout::Queue;
@@ -52,8 +54,8 @@ impl HotnessMap {
         self.counters.get(chunk.0 as usize * self.group_objects_max + number)
     }
 
-    /// Asks the processor for the counters of a chunk's first objects: the access that will be
-    /// counted is known to be in the chunk before the object's number is.
+    /// Prefetches the counters of a chunk's first objects. The chunk of an access is known before
+    /// the object's number.
     #[inline]
     pub(super) fn expect(&self, chunk: ChunkId) {
         for number in [0, 64] {
@@ -111,8 +113,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             let end = head.wrapping_add(window);
             let flushed = &self.shared.hotness.flushed[queue as usize];
             let before = flushed.swap(1 << 32 | u64::from(end), Ordering::Relaxed);
-            // What an earlier flush (of any thread of this process) covered is done; the rest of
-            // the window is new.
+            // An earlier flush of any thread of this process covered part of the window. The rest
+            // is new.
             let behind = end.wrapping_sub(before as u32);
             let new = if before >> 32 == 0 { window } else { behind.min(window) };
             if new == 0 {
@@ -151,8 +153,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
     }
 
-    /// All processes' counts of a group that this client has dequeued: what was flushed to
-    /// `position`, and what this process still has. Leaves zero behind.
+    /// All processes' counts of a group that this client has dequeued: those flushed to `position`,
+    /// and those that this process still has. Leaves zero behind.
     pub async fn take_frequencies(
         &self,
         queue: Queue,
@@ -170,7 +172,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.swap_for_zero(at, buffer.words_mut()).await?;
         let flushed = |number: usize| (buffer.words()[number / 4] >> (16 * (number % 4))) as u16;
         let at_home = |number: usize| match u16::from(self.shared.hotness.take(chunk, number, generation)) {
-            // All of it is in the pool already.
+            // The pool has all of it already.
             _ if self.technique.counts_at_once() => 0,
             count => count,
         };

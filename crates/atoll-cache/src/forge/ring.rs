@@ -1,5 +1,5 @@
-//! The FIFO of groups: a ring of nodes and two packed cursors, with no lock and no retry on the
-//! cursors.
+//! The FIFO of groups: a ring of nodes and two packed cursors, without a lock, and without a retry
+//! on the cursors.
 //!
 //! ```text
 //! a node   63        62      61 60       48 47          32 31                     0        atomics only
@@ -9,33 +9,38 @@
 //!          +--------+----------+-----------+--------------+-----------------------+
 //! ```
 //!
-//! Fetch-and-add on the cursors hands out tickets and nothing else. What a ticket reserves changes
-//! hands by compare-and-swap:
+//! Fetch-and-add on the cursors hands out tickets and nothing else. The node of a ticket changes by
+//! compare-and-swap:
 //!
-//! | node of ticket `p` | who comes | becomes |
+//! | node of ticket `p` | client | becomes |
 //! |---|---|---|
-//! | empty, lap of `p` | enqueuer | filled; else it takes another ticket |
+//! | empty, lap of `p` | enqueuer | filled; otherwise the enqueuer takes another ticket |
 //! | filled, lap of `p` or an earlier one | dequeuer | empty, lap of `p` + 1, after the dequeuer has owned the group |
-//! | filled, a later lap | dequeuer | empty, that lap + 1: the same, the dequeuer being late |
-//! | empty, lap of `p` or an earlier one | dequeuer | empty, lap of `p` + 1: whoever held the ticket finds it gone and takes another |
+//! | filled, a later lap | dequeuer | empty, that lap + 1: the same, by a late dequeuer |
+//! | empty, lap of `p` or an earlier one | dequeuer | empty, lap of `p` + 1: the enqueuer that held the ticket finds it expired and takes another |
 //! | empty, a later lap | dequeuer | unchanged |
 //!
-//! A node is emptied only by whoever owns its group (CAS of the chunk's descriptor, Queued ->
-//! Leaving) or finds that it is stale, so that a queued group has its node as long as it is queued.
-//! A dequeuer owns a group only by the node that the group has now: it READs the node again behind
-//! the descriptor (see `leaving`). The exception is the moment between Queued and the node, when it
-//! is put in: its descriptor names who does that, and if that one is dead a repair puts it in.
+//! Invariants:
+//! - A client empties a node only if it owns the node's group (CAS of the chunk's descriptor,
+//!   Queued -> Leaving), or has found that the node is stale. So a queued group has its node as
+//!   long as it is queued. The exception is the moment between Queued and the node, when the group
+//!   is put in. Its descriptor names the enqueuer then; if that client is dead, a repairer puts the
+//!   group in.
+//! - A dequeuer owns a group only by the node that the group has now. It READs the node again
+//!   behind the descriptor (see `leaving`).
+//! - A node never waits for a lap that has passed, or no ticket would ever fit it again.
 //!
-//! So a client that stops between its ticket and its node stops nobody, a head that overran the
-//! tail only wastes tickets, and a slow client's node is found one lap later. A dequeuer that dies
-//! before it has emptied the node of its ticket leaves that to a repair, or an enqueuer would fill
-//! it behind the head. A node never waits for a lap that has passed, or no ticket would ever fit it
-//! again. Positions are 32 bits and wrap, and laps with them: a ring of more than 2^19 nodes has
-//! fewer than 13 bits of them. The head's carry into the tail, once in 2^32 groups, makes one
-//! position that nobody fills, which is the fourth row.
+//! A client that stops between its ticket and its node stops no other client. A head that overran
+//! the tail only wastes tickets, and a slow client's node is found one lap later. A dequeuer that
+//! dies before it has emptied the node of its ticket leaves that to a repairer. Otherwise an
+//! enqueuer would fill the node behind the head.
 //!
-//! A node may outlive its group (a group that was cleaned leaves its node behind): whoever dequeues
-//! it finds the chunk in another state or of another generation and drops it.
+//! Positions are 32 bits and wrap, and laps with them. A ring of more than 2^19 nodes has fewer
+//! than 13 bits of laps. Once in 2^32 groups the head's carry into the tail makes one position that
+//! no enqueuer fills: the fourth row.
+//!
+//! A node may outlive its group, because a cleaner leaves the node of a cleaned group behind. The
+//! dequeuer finds the chunk in another state or of another generation, and drops the node.
 
 use super::layout::Queue;
 use super::technique::Technique;
@@ -47,7 +52,8 @@ use atoll_pool::ChunkId;
 const FILLED: u64 = 1 << 63;
 /// Laps of a ring so short that a position has more bits of them than a node.
 const LAP_MASK: u32 = 0x1fff;
-/// Tickets that clients may have taken from an empty queue: each looks before it takes one.
+/// Most tickets that clients have taken from an empty queue: each READs the cursors before it takes
+/// one.
 const OVERRUN_MAX: u32 = 1 << 20;
 /// Nodes READ at once: a ring may be longer than what one verb takes.
 const NODES_AT_ONCE: u32 = 4096;
@@ -95,7 +101,7 @@ pub(super) struct Head {
 pub(super) struct Standing {
     pub(super) queue: Queue,
     pub(super) head: Head,
-    /// Whether the head of the queue will come by in this lap.
+    /// Whether the node is between the queue's cursors.
     pub(super) between: bool,
 }
 
@@ -118,8 +124,8 @@ impl Cursors {
         u64::from(self.tail) << 32 | u64::from(self.head)
     }
 
-    /// Nodes between them; 0 if the head overran the tail by the few tickets that this can be,
-    /// everything if it is farther ahead: no client did that.
+    /// Nodes between them; 0 if the head overran the tail by a few tickets. A head that is farther
+    /// ahead, which no client causes, gives a large number.
     pub fn len(self) -> u32 {
         let distance = self.tail.wrapping_sub(self.head);
         if self.head.wrapping_sub(self.tail) <= OVERRUN_MAX { 0 } else { distance }
@@ -186,9 +192,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Err(CacheError::Damaged { what: "a queue without an empty node" })
     }
 
-    /// Takes the ticket at the head and READs its node. `None` if the queue was empty, or the
-    /// position was: the caller looks at the cursors again before it concludes anything. The node
-    /// is still in the ring: see [`Forge::empty_node`].
+    /// Takes the ticket at the head and READs its node. `None` if the queue or the position was
+    /// empty; the caller READs the cursors again before it concludes anything. The node is still in
+    /// the ring: see [`Forge::empty_node`].
     pub(super) async fn dequeue(&self, queue: Queue) -> Result<Option<Head>, CacheError> {
         self.technique.lock_queue(self, queue).await?;
         let taken = self.take_from_head(queue).await;
@@ -210,7 +216,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             if self.lap_behind(position, word) == self.lap_of(word) || self.is_open(Hole::UnfilledNode) {
                 return Ok(None);
             }
-            // The ticket's holder has not filled it: it will find that it is gone.
+            // The enqueuer with this ticket has not filled the node: it will find the ticket
+            // expired.
             if self.empty_node(queue, position, word).await? {
                 return Ok(None);
             }
@@ -240,8 +247,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(batch.swapped(swap))
     }
 
-    /// Empties every node that waits for a ticket which the head has passed: whoever took it from
-    /// there and lives does the same, whoever is dead cannot.
+    /// Empties every node that waits for a ticket which the head has passed. A living dequeuer with
+    /// that ticket does the same; a dead one cannot.
     pub(super) async fn take_back_tickets(&self) -> Result<(), CacheError> {
         if self.is_open(Hole::KeptTicket) {
             return Ok(());
@@ -269,7 +276,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let mut standing = Vec::new();
         for queue in Queue::ALL {
             let words = self.node_words(queue, 0, length).await?;
-            // Read afterwards: what was put in meanwhile is between them.
+            // READ afterwards: a node that was filled meanwhile is between them.
             let cursors = self.cursors().await?[queue as usize];
             for (index, word) in words.into_iter().enumerate() {
                 let Some(node) = Node::from_word(word) else { continue };
@@ -282,7 +289,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(standing)
     }
 
-    /// Moves a head that is more than a ring behind the tail to where every node comes by once.
+    /// Moves a head that is more than a ring behind the tail to one ring behind it.
     pub(super) async fn catch_up(&self, queue: Queue, cursors: Cursors) -> Result<(), CacheError> {
         let head = cursors.tail.wrapping_sub(1 << self.shared.settings.ring_log2);
         let mut batch = Batch::new();

@@ -22,12 +22,13 @@ pub const BUCKETS_MAX: u64 = 1 << 30;
 /// How the objects of evicted groups are judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// Object by object: from the small queue an object with enough hits moves to a main group; in
-    /// the main queue one that was hit stays, its frequency one less; what stays is regrouped.
-    /// Default.
+    /// Each object by itself. From the small queue an object with enough hits moves to a main
+    /// group. In the main queue an object that was hit stays, and its frequency becomes one less.
+    /// What stays is regrouped. Default.
     Object = 0,
-    /// As in the paper: eight groups at a time, the hottest objects merged into one group, groups
-    /// mostly active put back whole, merged groups in virtual segments by their mean frequency.
+    /// As in the paper: eight groups at a time. The hottest objects are merged into one group,
+    /// groups that are mostly active are put back whole, and merged groups have virtual segments by
+    /// their mean frequency.
     Paper = 1,
 }
 
@@ -47,7 +48,7 @@ pub struct ForgeOptions {
     /// Whether evicted keys leave ghosts in the index, so that a returning key starts in the main
     /// queue.
     pub ghosts: bool,
-    /// How long a ghost counts: evictions since, in percent of the groups in both queues.
+    /// How long a ghost counts: the evictions since, in percent of the groups in both queues.
     pub ghost_age_percent: u16,
     /// Expected bytes of an object (key, value and header), by which the index is sized.
     pub object_bytes_mean: u32,

@@ -108,8 +108,8 @@ pub trait Technique<E: Endpoint>: Default {
         let _ = (forge, chunk, number, generation);
     }
 
-    /// Adds this process's counts to the pool, where that is due. Called in every round of a client,
-    /// and before it leaves.
+    /// Adds this process's counts to the pool, where that is due. Called in every round of a
+    /// client, and before it leaves.
     #[inline(always)]
     fn flush_hotness(&self, forge: &Forge<E, Self>) -> impl Future<Output = Result<(), CacheError>> {
         forge.flush_windows()
