@@ -1,18 +1,18 @@
 //! Operations that run to their end, whether their futures are awaited or dropped.
 //!
-//! Over a fabric that waits, an operation has verbs under way whose outcome nobody knows before
-//! they end: whoever forgot it there would have to find out, or leak what it holds. So the
-//! operation is its client's, and the future that a caller has only looks on:
+//! Over a fabric that waits, an operation has verbs under way whose outcome is unknown until they
+//! end. A client that forgot the operation there would leak what it holds. So the client owns the
+//! operation, and the caller's future only looks on:
 //!
 //! | the caller | the operation |
 //! |---|---|
-//! | polls its future | goes on, and with it all others whose futures were dropped |
-//! | drops it before the first poll | never begins |
-//! | drops it later | goes on whenever the client does anything, and ends before the client leaves |
+//! | polls its future | goes on, and with it all operations whose futures were dropped |
+//! | drops the future before the first poll | never begins |
+//! | drops the future later | goes on whenever the client does anything, and ends before the client leaves |
 //!
-//! The operation has a key, a value and room for results of its own, which cost a copy. Where
-//! memory is near an operation ends at its first poll, nothing can be dropped on the way, and
-//! clients do without this.
+//! The operation has a key, a value and room for results of its own, which costs a copy. Where
+//! memory is near, an operation ends at its first poll and nothing can be dropped on the way, so
+//! that clients do without this.
 
 use crate::audit::Audit;
 use crate::{CacheError, Change, Engine, Lookup, Meta, Pooled, Removals, Stats, Value};
@@ -27,7 +27,7 @@ use std::task::{Context, Poll};
 
 /// An engine whose operations run to their end.
 pub struct Lasting<G> {
-    /// First, so that operations go before the engine does.
+    /// First, so that operations are dropped before the engine is.
     left: Left,
     engine: Rc<G>,
 }
@@ -83,7 +83,7 @@ impl<F: Future + 'static> Future for Attended<'_, F> {
 
 impl<F: Future + 'static> Drop for Attended<'_, F> {
     fn drop(&mut self) {
-        // In a thread that panics the client may be half done with anything.
+        // While its thread panics, a client may be half done with anything.
         if self.has_begun
             && !std::thread::panicking()
             && let Some(operation) = self.operation.take()
@@ -135,6 +135,16 @@ impl<G> std::ops::Deref for Lasting<G> {
     fn deref(&self) -> &G {
         &self.engine
     }
+}
+
+/// Writes operations that borrow nothing from their callers.
+macro_rules! run_to_their_end {
+    ($($name:ident($($by:ident: $type:ty)?) -> $output:ty,)*) => {$(
+        async fn $name(&self $(, $by: $type)?) -> $output {
+            let engine = self.engine.clone();
+            self.run(async move { engine.$name($($by)?).await }).await
+        }
+    )*};
 }
 
 impl<G: Engine + 'static> Engine for Lasting<G> {
@@ -196,29 +206,12 @@ impl<G: Engine + 'static> Engine for Lasting<G> {
         Ok(next)
     }
 
-    async fn random_key(&self) -> Result<Option<Vec<u8>>, CacheError> {
-        let engine = self.engine.clone();
-        self.run(async move { engine.random_key().await }).await
-    }
-
-    async fn flush(&self) -> Result<u64, CacheError> {
-        let engine = self.engine.clone();
-        self.run(async move { engine.flush().await }).await
-    }
-
-    async fn objects(&self) -> Result<u64, CacheError> {
-        let engine = self.engine.clone();
-        self.run(async move { engine.objects().await }).await
-    }
-
-    async fn now_ms(&self) -> Result<u64, CacheError> {
-        let engine = self.engine.clone();
-        self.run(async move { engine.now_ms().await }).await
-    }
-
-    async fn tend(&self) -> Result<(), CacheError> {
-        let engine = self.engine.clone();
-        self.run(async move { engine.tend().await }).await
+    run_to_their_end! {
+        random_key() -> Result<Option<Vec<u8>>, CacheError>,
+        flush() -> Result<u64, CacheError>,
+        objects() -> Result<u64, CacheError>,
+        now_ms() -> Result<u64, CacheError>,
+        tend() -> Result<(), CacheError>,
     }
 
     async fn close(&self) -> Result<(), CacheError> {
@@ -252,6 +245,15 @@ impl<E: Endpoint, G: Pooled<E> + 'static> Pooled<E> for Lasting<G> {
         G::auditor(shared, endpoint).map(Self::new)
     }
 
+    run_to_their_end! {
+        repair() -> Result<Repaired, CacheError>,
+        verify() -> Result<Audit, CacheError>,
+        retire_chunks(most: u64) -> Result<u64, CacheError>,
+        discard_retired() -> Result<u64, CacheError>,
+        restore_chunk() -> Result<bool, CacheError>,
+        grow(bytes: u64) -> Result<u8, PoolError>,
+    }
+
     fn shared(&self) -> &Arc<G::Shared> {
         self.engine.shared()
     }
@@ -264,36 +266,6 @@ impl<E: Endpoint, G: Pooled<E> + 'static> Pooled<E> for Lasting<G> {
         self.finish().await;
         let engine = self.engine.clone();
         self.run(async move { engine.leave().await }).await
-    }
-
-    async fn repair(&self) -> Result<Repaired, CacheError> {
-        let engine = self.engine.clone();
-        self.run(async move { engine.repair().await }).await
-    }
-
-    async fn verify(&self) -> Result<Audit, CacheError> {
-        let engine = self.engine.clone();
-        self.run(async move { engine.verify().await }).await
-    }
-
-    async fn retire_chunks(&self, most: u64) -> Result<u64, CacheError> {
-        let engine = self.engine.clone();
-        self.run(async move { engine.retire_chunks(most).await }).await
-    }
-
-    async fn discard_retired(&self) -> Result<u64, CacheError> {
-        let engine = self.engine.clone();
-        self.run(async move { engine.discard_retired().await }).await
-    }
-
-    async fn restore_chunk(&self) -> Result<bool, CacheError> {
-        let engine = self.engine.clone();
-        self.run(async move { engine.restore_chunk().await }).await
-    }
-
-    async fn grow(&self, bytes: u64) -> Result<u8, PoolError> {
-        let engine = self.engine.clone();
-        self.run(async move { engine.grow(bytes).await }).await
     }
 }
 

@@ -57,6 +57,14 @@ fn fill(cache: &mut atoll::Client, keys: std::ops::Range<u32>) {
     }
 }
 
+/// A pool of 32 MiB on a file system of its own, so large.
+fn created(test: &str, engine: &str, host_bytes: u64) -> (Mounted, String) {
+    let mounted = Mounted::new(&format!("{test}-{engine}"), host_bytes);
+    let name = mounted.pool();
+    printed(&["pool", "create", &name, "--capacity", "32MiB", "--engine", engine]);
+    (mounted, name)
+}
+
 fn in_background(args: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_atoll"));
     command.args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the binary starts")
@@ -66,9 +74,7 @@ fn in_background(args: &[&str]) -> Child {
 #[test]
 fn memory_stays_while_a_client_stands_still_and_goes_back_once_it_goes_on() {
     for engine in ["forge", "ditto"] {
-        let mounted = Mounted::new(&format!("still-{engine}"), 64 << 20);
-        let name = mounted.pool();
-        printed(&["pool", "create", &name, "--capacity", "32MiB", "--engine", engine]);
+        let (_mounted, name) = created("still", engine, 64 << 20);
         let pool = Pool::open(&name).unwrap();
         let (mut still, mut cache) = (pool.client().unwrap(), pool.client().unwrap());
         fill(&mut still, 0..1000);
@@ -95,9 +101,7 @@ fn memory_stays_while_a_client_stands_still_and_goes_back_once_it_goes_on() {
 #[test]
 fn nobody_dies_of_a_full_host_while_resizers_are_killed() {
     for engine in ["forge", "ditto"] {
-        let mounted = Mounted::new(&format!("full-{engine}"), 40 << 20);
-        let name = mounted.pool();
-        printed(&["pool", "create", &name, "--capacity", "32MiB", "--engine", engine]);
+        let (mounted, name) = created("full", engine, 40 << 20);
         let users: Vec<Child> = (0..2).map(|user| in_background_user(&name, user)).collect();
         let pool = Pool::open(&name).unwrap();
         let retired = || pool.info().unwrap().chunks_retired;

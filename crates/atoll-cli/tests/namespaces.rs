@@ -30,6 +30,17 @@ fn permitted() -> bool {
     is_permitted
 }
 
+/// A server in each namespace with a repair in each. A server starts as its turn comes.
+fn servers_and_repairs(test: &str, options: &[&str]) -> impl Iterator<Item = (PoolName, Serving, Space)> {
+    let pairs = Space::all().into_iter().flat_map(|server| Space::all().map(|repair| (server, repair)));
+    pairs.map(move |(of_server, of_repair)| {
+        println!("the server in {of_server:?}, the repair in {of_repair:?}:");
+        let name = pool(test);
+        let server = Serving::start_in(&of_server, &[&["--pool", &name.0], options].concat());
+        (name, server, of_repair)
+    })
+}
+
 fn repaired_clients(shown: &str) -> u64 {
     let shown: serde_json::Value = serde_json::from_str(shown).unwrap();
     shown["clients"].as_u64().unwrap()
@@ -40,19 +51,14 @@ fn a_living_server_is_not_shut_out_by_a_repair_of_another_namespace() {
     if !permitted() {
         return;
     }
-    for of_server in Space::all() {
-        for of_repair in Space::all() {
-            println!("the server in {of_server:?}, the repair in {of_repair:?}:");
-            let name = pool("namespace-living");
-            let server = Serving::start_in(&of_server, &["--pool", &name.0]);
-            let mut redis = server.connect();
-            let () = redis.set("key", "value").unwrap();
-            let repaired = in_space(&of_repair, &["pool", "repair", &name.0, "--json"]);
-            assert!(repaired.status.success(), "{repaired:?}");
-            assert_eq!(repaired_clients(&String::from_utf8_lossy(&repaired.stdout)), 0);
-            let () = redis.set("other", "value").unwrap();
-            assert_eq!(redis.get::<_, String>("key").unwrap(), "value");
-        }
+    for (name, server, of_repair) in servers_and_repairs("namespace-living", &[]) {
+        let mut redis = server.connect();
+        let () = redis.set("key", "value").unwrap();
+        let repaired = in_space(&of_repair, &["pool", "repair", &name.0, "--json"]);
+        assert!(repaired.status.success(), "{repaired:?}");
+        assert_eq!(repaired_clients(&String::from_utf8_lossy(&repaired.stdout)), 0);
+        let () = redis.set("other", "value").unwrap();
+        assert_eq!(redis.get::<_, String>("key").unwrap(), "value");
     }
 }
 
@@ -81,29 +87,24 @@ fn what_a_crashed_server_of_another_namespace_held_comes_back() {
     if !permitted() {
         return;
     }
-    for of_server in Space::all() {
-        for of_repair in Space::all() {
-            println!("the server in {of_server:?}, the repair in {of_repair:?}:");
-            let name = pool("namespace-dead");
-            let server = Serving::start_in(&of_server, &["--pool", &name.0, "--threads", "2"]);
-            let mut redis = server.connect();
-            for key in 0..500u32 {
-                let () = redis.set(key, vec![7; 500]).unwrap();
-            }
-            drop(server);
-            let since = Instant::now();
-            let mut clients = 0;
-            while clients < 2 {
-                assert!(since.elapsed() < PATIENCE, "the dead server keeps its places");
-                let repaired = in_space(&of_repair, &["pool", "repair", &name.0, "--json"]);
-                assert!(repaired.status.success(), "{repaired:?}");
-                clients += repaired_clients(&String::from_utf8_lossy(&repaired.stdout));
-            }
-            let shown = printed(&["pool", "info", &name.0, "--json"]);
-            let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
-            assert_eq!((&shown["clients"], &shown["quarantined_bytes"]), (&serde_json::json!([]), &0.into()));
-            assert!(printed(&["pool", "verify", &name.0]).contains("sound"));
+    for (name, server, of_repair) in servers_and_repairs("namespace-dead", &["--threads", "2"]) {
+        let mut redis = server.connect();
+        for key in 0..500u32 {
+            let () = redis.set(key, vec![7; 500]).unwrap();
         }
+        drop(server);
+        let since = Instant::now();
+        let mut clients = 0;
+        while clients < 2 {
+            assert!(since.elapsed() < PATIENCE, "the dead server keeps its places");
+            let repaired = in_space(&of_repair, &["pool", "repair", &name.0, "--json"]);
+            assert!(repaired.status.success(), "{repaired:?}");
+            clients += repaired_clients(&String::from_utf8_lossy(&repaired.stdout));
+        }
+        let shown = printed(&["pool", "info", &name.0, "--json"]);
+        let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+        assert_eq!((&shown["clients"], &shown["quarantined_bytes"]), (&serde_json::json!([]), &0.into()));
+        assert!(printed(&["pool", "verify", &name.0]).contains("sound"));
     }
 }
 

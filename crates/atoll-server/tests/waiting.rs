@@ -194,20 +194,50 @@ fn a_server_stops_while_an_operation_waits() {
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
 
-/// A server over a pool whose fabric's results come late, as `atoll serve` has it there.
-fn start_late(engine: &EngineOptions) -> (Running, ChosenPool, impl Fn() -> Late<ShmEndpoint> + use<>) {
-    let settings = engine.for_growth(None, 4 << 20, 0);
-    let (region, clock) = (Arc::new(ShmRegion::anonymous(settings.home_bytes()).unwrap()), Clock::host());
-    let endpoint = move || Late(ShmEndpoint::with_regions(vec![region.clone()], clock.clone()));
-    let first = endpoint();
-    let pool = block_on(&first, ChosenPool::format(&first, settings)).unwrap();
-    let (served, reach) = (pool.clone(), endpoint.clone());
-    let server = start_with(options(), move |_| {
-        late::count_polls();
-        let joins = reach();
-        block_on(&joins, served.join(reach())).map(|engine| Cache::new(Lasting::new(engine)))
-    });
-    (server, pool, endpoint)
+/// A pool whose fabric's results come late.
+struct LatePool {
+    region: Arc<ShmRegion>,
+    clock: Clock,
+    pool: ChosenPool,
+    /// While this is not set, no result comes to a server.
+    answers: Arc<AtomicBool>,
+}
+
+fn late_endpoint(region: &Arc<ShmRegion>, clock: &Clock) -> Late<ShmEndpoint> {
+    Late(ShmEndpoint::with_regions(vec![region.clone()], clock.clone()))
+}
+
+impl LatePool {
+    fn new(engine: &EngineOptions) -> Self {
+        let settings = engine.for_growth(None, 4 << 20, 0);
+        let (region, clock) = (Arc::new(ShmRegion::anonymous(settings.home_bytes()).unwrap()), Clock::host());
+        let endpoint = late_endpoint(&region, &clock);
+        let pool = block_on(&endpoint, ChosenPool::format(&endpoint, settings)).unwrap();
+        Self { region, clock, pool, answers: Arc::new(AtomicBool::new(true)) }
+    }
+
+    /// A server over it, as `atoll serve` has it where the fabric waits.
+    fn serve(&self) -> Running {
+        let (region, clock) = (self.region.clone(), self.clock.clone());
+        let (pool, answers) = (self.pool.clone(), self.answers.clone());
+        start_with(options(), move |_| {
+            late::count_polls(answers.clone());
+            let endpoint = late_endpoint(&region, &clock);
+            let joined = block_on(&endpoint, pool.join(late_endpoint(&region, &clock)));
+            joined.map(|engine| Cache::new(Lasting::new(engine)))
+        })
+    }
+
+    /// All clients have left, and nothing is half done.
+    fn check(&self) {
+        let endpoint = late_endpoint(&self.region, &self.clock);
+        let auditor = self.pool.auditor(late_endpoint(&self.region, &self.clock)).unwrap();
+        let audit = block_on(&endpoint, auditor.verify()).unwrap();
+        assert!(audit.faults.is_empty(), "{:?}", audit.faults);
+        let [_, open, _, leaving, ..] = audit.chunks;
+        assert_eq!((open, leaving), (0, 0), "the server's client has put back what it held: {audit:?}");
+        assert!(audit.objects > 100, "{audit:?}");
+    }
 }
 
 /// Sets of `keys`, with values of all sizes, for a pool that is soon full.
@@ -222,39 +252,54 @@ fn sets(keys: std::ops::Range<usize>) -> Vec<u8> {
 #[test]
 fn connections_that_are_cut_while_operations_wait_leave_nothing_half_done() {
     for engine in [EngineOptions::default(), EngineOptions::ditto("lru+lfu".parse().unwrap())] {
-        let (mut server, pool, endpoint) = start_late(&engine);
+        let pool = LatePool::new(&engine);
+        let mut server = pool.serve();
         let address = server.address;
         for round in 0..12 {
             let cut: Vec<_> = (0..4)
                 .map(|connection| {
-                    let bytes = sets(round * 4000 + connection * 1000..(round * 4 + connection + 1) * 1000);
+                    let first = (round * 4 + connection) * 1000;
+                    let bytes = sets(first..first + 1000);
                     std::thread::spawn(move || {
                         let mut stream = TcpStream::connect(address).unwrap();
                         stream.write_all(&bytes[..bytes.len() - 3]).unwrap();
                         std::thread::sleep(Duration::from_millis((7 * round + 3 * connection) as u64 % 20));
-                        // With replies that nobody has read: the connection is reset.
+                        // With replies that were not read: the connection is reset.
                         drop(stream);
                     })
                 })
                 .collect();
             cut.into_iter().for_each(|thread| thread.join().unwrap());
         }
-        // The server stops in the middle of long batches, which are cut off.
-        let mut long: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(address).unwrap()).collect();
-        let bytes = sets(0..30_000);
-        std::thread::scope(|scope| {
-            for stream in &mut long {
-                // It ends when the server does.
-                scope.spawn(|| stream.write_all(&bytes).is_ok());
-            }
-            std::thread::sleep(Duration::from_millis(200));
-            server.stop();
-        });
-        let auditor = pool.auditor(endpoint()).unwrap();
-        let audit = block_on(&endpoint(), auditor.verify()).unwrap();
-        assert!(audit.faults.is_empty(), "{:?}", audit.faults);
-        let [_, open, _, leaving, ..] = audit.chunks;
-        assert_eq!((open, leaving), (0, 0), "the server's client has put back what it held: {audit:?}");
-        assert!(audit.objects > 100, "{audit:?}");
+        server.stop();
+        pool.check();
+    }
+}
+
+#[test]
+fn operations_that_are_dropped_as_the_server_stops_end_and_its_client_leaves() {
+    for engine in [EngineOptions::default(), EngineOptions::ditto("lru+lfu".parse().unwrap())] {
+        let pool = LatePool::new(&engine);
+        for round in 0..4 {
+            let mut server = pool.serve();
+            let bytes = sets(round * 7000..round * 7000 + 10_000);
+            let mut streams: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(server.address).unwrap()).collect();
+            std::thread::scope(|scope| {
+                for stream in &mut streams {
+                    // It ends when the server does.
+                    scope.spawn(|| stream.write_all(&bytes).is_ok());
+                }
+                std::thread::sleep(Duration::from_millis(150 + 7 * round as u64));
+                // From here on four operations wait, until their connections are dropped.
+                pool.answers.store(false, SeqCst);
+                let answers = pool.answers.clone();
+                scope.spawn(move || {
+                    std::thread::sleep(Duration::from_millis(1400));
+                    answers.store(true, SeqCst);
+                });
+                server.stop();
+            });
+            pool.check();
+        }
     }
 }

@@ -57,6 +57,6 @@ pub use atoll_pool::Repaired;
 pub use cache::{BuildError, Builder, Cache, Codec, Error, LoadError, Statistics, TypedCache, TypedError, WeakCache};
 pub use client::Client;
 pub use pool::{
-    CHUNKS_LEAST, ClientInfo, ClientState, GrowError, NodeInfo, OpenError, Pool, PoolInfo, PoolOptions, RemoveError,
-    Removed, RepairError, ResizeError, Resized,
+    CHUNKS_LEAST, ClientInfo, ClientState, NodeInfo, OpenError, Pool, PoolInfo, PoolOptions, RemoveError, Removed,
+    ResizeError, Resized, UpkeepError,
 };

@@ -8,7 +8,7 @@ mod removal;
 mod resize;
 
 pub use info::{ClientInfo, ClientState, PoolInfo};
-pub use nodes::{GrowError, NodeInfo};
+pub use nodes::NodeInfo;
 pub use options::PoolOptions;
 pub use removal::shown_processes;
 pub use removal::{RemoveError, Removed};
@@ -39,13 +39,13 @@ pub enum OpenError {
     Pool(#[from] PoolError),
 }
 
-/// Why a pool could not be repaired.
+/// Why a pool could not be repaired, or be given more memory. It is what it was.
 #[derive(Debug, thiserror::Error)]
-pub enum RepairError {
+pub enum UpkeepError {
     /// No client could be had.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The repair itself.
+    /// A client could not do it, or could not look before that after what dead clients held.
     #[error(transparent)]
     Cache(#[from] CacheError),
 }
@@ -292,7 +292,7 @@ impl<F: PoolFabric> Pool<F> {
     }
 
     /// Reclaims now what clients that died held; clients that run do it by themselves.
-    pub fn repair(&self) -> Result<Repaired, RepairError> {
+    pub fn repair(&self) -> Result<Repaired, UpkeepError> {
         let client = self.0.join()?;
         let endpoint = &client.client().endpoint;
         let mended = block_on(endpoint, client.repair())?;

@@ -4,7 +4,8 @@
 
 use atoll::cache::load::LEASE_PREFIX;
 use atoll::cache::typed::{Plain, Serde};
-use atoll::{BuildError, Cache, Error, LoadError, Pool, PoolOptions, TypedError};
+use atoll::fabric::PoolFabric;
+use atoll::{BuildError, Cache, EngineOptions, Error, LoadError, Pool, PoolOptions, SetOptions, TypedError, Value};
 use atoll_fabric::conformance::late::Late;
 use atoll_fabric::shm::ShmFabric;
 use std::convert::Infallible;
@@ -18,6 +19,19 @@ fn options() -> PoolOptions {
 
 fn cache() -> Cache {
     Cache::builder().build(&Pool::anonymous(&options()).unwrap()).unwrap()
+}
+
+/// Does the same in so many threads, which begin together.
+fn at_once(threads: usize, work: impl Fn() + Sync) {
+    let barrier = Barrier::new(threads);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                barrier.wait();
+                work();
+            });
+        }
+    });
 }
 
 #[test]
@@ -80,21 +94,16 @@ fn threads_beyond_the_places_of_the_pool_share_clients() {
 
 #[test]
 fn one_thread_loads_what_all_miss() {
-    let (cache, loads, barrier) = (cache(), AtomicU32::new(0), Barrier::new(8));
-    std::thread::scope(|scope| {
-        for _ in 0..8 {
-            scope.spawn(|| {
-                barrier.wait();
-                for user in 0..10u32 {
-                    let load = || {
-                        loads.fetch_add(1, SeqCst);
-                        std::thread::sleep(Duration::from_millis(2));
-                        user.to_string().into_bytes()
-                    };
-                    let value = cache.get_with(&user.to_le_bytes(), load).unwrap();
-                    assert_eq!(value, user.to_string().as_bytes());
-                }
-            });
+    let (cache, loads) = (cache(), AtomicU32::new(0));
+    at_once(8, || {
+        for user in 0..10u32 {
+            let load = || {
+                loads.fetch_add(1, SeqCst);
+                std::thread::sleep(Duration::from_millis(2));
+                user.to_string().into_bytes()
+            };
+            let value = cache.get_with(&user.to_le_bytes(), load).unwrap();
+            assert_eq!(value, user.to_string().as_bytes());
         }
     });
     assert_eq!(loads.load(SeqCst), 10);
@@ -103,21 +112,16 @@ fn one_thread_loads_what_all_miss() {
 
 #[test]
 fn an_error_of_a_loader_is_shared_and_sets_nothing() {
-    let (cache, loads, barrier) = (cache(), AtomicU32::new(0), Barrier::new(4));
-    std::thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                barrier.wait();
-                let load = || {
-                    loads.fetch_add(1, SeqCst);
-                    std::thread::sleep(Duration::from_millis(200));
-                    Err::<Vec<u8>, _>("no such user".to_owned())
-                };
-                match cache.try_get_with(b"k", load) {
-                    Err(LoadError::Loader(error)) => assert_eq!(*error, "no such user"),
-                    other => panic!("{other:?}"),
-                }
-            });
+    let (cache, loads) = (cache(), AtomicU32::new(0));
+    at_once(4, || {
+        let load = || {
+            loads.fetch_add(1, SeqCst);
+            std::thread::sleep(Duration::from_millis(200));
+            Err::<Vec<u8>, _>("no such user".to_owned())
+        };
+        match cache.try_get_with(b"k", load) {
+            Err(LoadError::Loader(error)) => assert_eq!(*error, "no such user"),
+            other => panic!("{other:?}"),
         }
     });
     assert_eq!(loads.load(SeqCst), 1);
@@ -285,6 +289,96 @@ async fn futures_load_once_and_one_that_is_dropped_passes_its_turn() {
     tokio::time::sleep(Duration::from_millis(20)).await;
     hangs.abort();
     assert_eq!(waits.await.unwrap(), b"v");
+}
+
+/// Every operation as a future does what the blocking one does, near and where the fabric waits.
+async fn check_futures<F: PoolFabric>(pool: &Pool<F>) {
+    let cache = Cache::builder().clients(2).build(pool).unwrap().into_future().unwrap();
+    cache.set(b"k", b"v").await.unwrap();
+    assert_eq!(cache.replace(b"k", b"hello").await.unwrap().unwrap(), b"v");
+    assert_eq!(cache.replace(b"new", b"w").await.unwrap(), None);
+    assert_eq!(cache.append(b"k", b" world").await.unwrap(), 11);
+    assert_eq!(cache.prepend(b"k", b"so: ").await.unwrap(), 15);
+    assert_eq!(cache.get_range(b"k", -5, -1).await.unwrap(), b"world");
+    assert_eq!(cache.set_range(b"k", 4, b"H").await.unwrap(), 15);
+    let mut value = Value::new();
+    assert!(cache.get_into(b"k", &mut value).await.unwrap());
+    assert_eq!(value.bytes(), b"so: Hello world");
+    assert_eq!(cache.peek(b"k").await.unwrap().unwrap().value_bytes, 15);
+    assert_eq!(cache.increment(b"n", 2).await.unwrap(), 2);
+    assert_eq!(cache.increment_float(b"n", 0.5).await.unwrap(), 2.5);
+    assert!(matches!(cache.increment_float(b"k", 0.5).await, Err(Error::NotANumber)));
+    assert!(!cache.set_if_absent(b"k", b"x").await.unwrap());
+    assert!(cache.set_with(b"k", b"x", &SetOptions::default()).await.unwrap().stored);
+    cache.set_for(b"short", b"v", Duration::from_secs(60)).await.unwrap();
+    assert!(cache.expire(b"k", Duration::from_secs(60)).await.unwrap());
+    assert!(cache.persist(b"k").await.unwrap());
+    let found = cache.get_many(&[b"k", b"absent"]).await.unwrap();
+    assert_eq!(found, [Some(b"x".to_vec()), None]);
+    assert!(cache.contains(b"short").await.unwrap() && cache.delete(b"short").await.unwrap());
+    assert_eq!(cache.take(b"k").await.unwrap().unwrap(), b"x");
+    assert_eq!(cache.objects().await.unwrap(), 2);
+    let load = async { Ok::<_, Infallible>(b"loaded".to_vec()) };
+    assert_eq!(cache.try_get_with_lease(b"l", Duration::from_secs(9), load).await.unwrap(), b"loaded");
+    assert_eq!(cache.flush().await.unwrap(), 3);
+}
+
+#[tokio::test]
+async fn futures_do_what_blocking_operations_do() {
+    check_futures(&Pool::anonymous(&options()).unwrap()).await;
+    check_futures(&Pool::create_on(&Late(ShmFabric::anonymous()), &options()).unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_all_processes_one_task_loads() {
+    let pool = Pool::anonymous(&options()).unwrap();
+    let loads = Arc::new(AtomicU32::new(0));
+    // Each as another process has it.
+    let tasks: Vec<_> = (0..4)
+        .map(|_| {
+            let (cache, loads) = (Cache::builder().clients(1).build(&pool).unwrap(), loads.clone());
+            let cache = cache.into_future().unwrap();
+            tokio::spawn(async move {
+                let load = async {
+                    loads.fetch_add(1, SeqCst);
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    Ok::<_, Infallible>(b"v".to_vec())
+                };
+                cache.try_get_with_lease(b"k", Duration::from_secs(20), load).await.unwrap()
+            })
+        })
+        .collect();
+    for task in tasks {
+        assert_eq!(task.await.unwrap(), b"v");
+    }
+    assert_eq!(loads.load(SeqCst), 1);
+    assert_eq!(pool.client().unwrap().objects().unwrap(), 1, "the lease was given back");
+}
+
+#[test]
+fn futures_that_are_dropped_where_the_fabric_waits_leave_nothing_half_done() {
+    for engine in [EngineOptions::default(), EngineOptions::ditto("lru+lfu".parse().unwrap())] {
+        let options = options().capacity_bytes(4 << 20).clients_max(3).engine(engine);
+        let pool = Pool::create_on(&Late(ShmFabric::anonymous()), &options).unwrap();
+        for round in 0..3u32 {
+            let cache = Cache::builder().clients(3).build(&pool).unwrap().into_future().unwrap();
+            for key in 0..5000u32 {
+                let (key, value) = ((round * 2500 + key).to_le_bytes(), vec![7; 100 + key as usize % 900]);
+                let mut dropped = Box::pin(cache.set(&key, &value));
+                let _ = poll_once(dropped.as_mut());
+            }
+            // The last clone ends all of them, and its clients leave.
+            drop(cache);
+            let begun = Instant::now();
+            while !pool.info().unwrap().clients.is_empty() {
+                assert!(begun.elapsed() < Duration::from_secs(60), "the clients have not left");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            let audit = pool.verify().unwrap();
+            assert!(audit.faults.is_empty(), "{:?}", audit.faults);
+            assert!(audit.objects > 1000, "{audit:?}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -20,10 +20,11 @@ pub(crate) enum PoolCommand {
     Create(CreateCommand),
     /// Make a pool larger while others use it: give back what `shrink` took out of use, or add a
     /// memory node to a pool that was made to grow (--capacity-max)
-    Grow(GrowCommand),
+    #[command(mut_arg("by", |by| by.help(GROW_BY)))]
+    Grow(ResizeCommand),
     /// Make a pool smaller while others use it, evicting what has no room any more; the memory goes
     /// back to the host
-    Shrink(ShrinkCommand),
+    Shrink(ResizeCommand),
     /// Show what a pool was made with, who uses it and how full it is
     Info(NameCommand),
     /// Walk every invariant of a pool that nobody uses at the moment, and say what is wrong
@@ -65,23 +66,13 @@ pub(crate) struct CreateCommand {
     engine: EngineArgs,
 }
 
-/// Options of `atoll pool grow`.
-#[derive(Args, Debug)]
-pub(crate) struct GrowCommand {
-    /// shm:/NAME, or the path of a file
-    name: String,
-    /// Bytes to give back of those that `shrink` took out of use; if there are none, bytes of a new
-    /// memory node, whose pages are reserved now
-    #[arg(long, value_parser = parse_bytes)]
-    by: u64,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
+/// What `--by` is to `atoll pool grow`.
+const GROW_BY: &str = "Bytes to give back of those that `shrink` took out of use; if there are none, bytes of a new \
+                       memory node, whose pages are reserved now";
 
-/// Options of `atoll pool shrink`.
+/// Options of `atoll pool shrink` and `atoll pool grow`.
 #[derive(Args, Debug)]
-pub(crate) struct ShrinkCommand {
+pub(crate) struct ResizeCommand {
     /// shm:/NAME, or the path of a file
     name: String,
     /// Bytes to take out of use, in whole chunks
@@ -134,8 +125,8 @@ impl PoolCommand {
     pub(super) fn run(self) -> Result<(), Box<dyn Error>> {
         match self {
             Self::Create(command) => command.run(),
-            Self::Grow(command) => command.run(),
-            Self::Shrink(command) => command.run(),
+            Self::Grow(command) => command.grow(),
+            Self::Shrink(command) => command.shrink(),
             Self::Info(command) => info(&command),
             Self::Verify(command) => verify(&command),
             Self::Repair(command) => command.run(),
@@ -178,8 +169,8 @@ impl CreateCommand {
     }
 }
 
-impl ShrinkCommand {
-    fn run(self) -> Result<(), Box<dyn Error>> {
+impl ResizeCommand {
+    fn shrink(self) -> Result<(), Box<dyn Error>> {
         let pool = open_pool(&self.name)?;
         let bar = ProgressBar::new(0).with_message("chunks out of use");
         let resized = pool.shrink(self.by, |done, of| {
@@ -198,10 +189,8 @@ impl ShrinkCommand {
         }
         Ok(())
     }
-}
 
-impl GrowCommand {
-    fn run(self) -> Result<(), Box<dyn Error>> {
+    fn grow(self) -> Result<(), Box<dyn Error>> {
         let pool = open_pool(&self.name)?;
         let Resized { chunks, bytes, .. } = pool.restore(self.by)?;
         if chunks > 0 {

@@ -7,8 +7,10 @@
 use crate::fabric::BEGINNING_WORDS;
 use crate::pass_on;
 use crate::{Address, Batch, Buffer, CostClass, Endpoint, Fabric, FabricError, Identity, Reach, Sharing, VerbError};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::Poll;
 
 /// Waits that a result takes.
@@ -17,14 +19,14 @@ const WAITS: u64 = 3;
 thread_local! {
     /// How often this thread has waited: a future that owns its endpoint is waited for by another.
     static WAITED: Cell<u64> = const { Cell::new(0) };
-    /// Whether each poll of this thread is a wait.
-    static POLLS_COUNT: Cell<bool> = const { Cell::new(false) };
+    /// While this is set, each poll of this thread is a wait.
+    static POLLS_COUNT: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
 }
 
-/// From now on each poll of this thread's futures is a wait, too: for a caller that polls until the
-/// end and never blocks.
-pub fn count_polls() {
-    POLLS_COUNT.set(true);
+/// From now on each poll of this thread's futures is a wait, too, while `is_on` is set: for a caller
+/// that polls until the end and never blocks. While it is not set, no result comes.
+pub fn count_polls(is_on: Arc<AtomicBool>) {
+    POLLS_COUNT.set(Some(is_on));
 }
 
 fn waited() -> u64 {
@@ -41,7 +43,7 @@ pub fn count_wait() {
 fn lag() -> impl Future<Output = ()> {
     let mut due = None;
     poll_fn(move |_| {
-        if POLLS_COUNT.get() {
+        if POLLS_COUNT.with_borrow(|is_on| is_on.as_ref().is_some_and(|is_on| is_on.load(Relaxed))) {
             count_wait();
         }
         match waited() >= *due.get_or_insert(waited() + WAITS) {

@@ -18,8 +18,14 @@ pub enum BuildError {
     /// No client could join the pool.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// Both times were given.
-    #[error("a cache has a time to live or a time to idle, not both: an object has one time, which a lookup may renew")]
+    /// Both times were given. An object has one expiry in the pool, which every process and every
+    /// Redis client sees. Nothing there says when the object was set, so that a lookup could renew
+    /// the time to idle beyond the end of the time to live.
+    #[error(
+        "a cache has a time to live or a time to idle, not both: an object has one expiry, and a lookup that renews \
+         it would not know when the object was set; give the time to live if values must not be older, else the time \
+         to idle, or make two caches over one pool"
+    )]
     BothTimes,
     /// A thread that tends the pool could not be started.
     #[error("no thread can be started that tends the pool ({0}): allow one, or build without (`tend(false)`)")]
@@ -44,17 +50,22 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Objects expire so long after they were set, unless they are set for another time.
+    /// Objects expire so long after they were set, unless they are set for another time. Not beside
+    /// a time to idle: see [`BuildError::BothTimes`].
     pub fn time_to_live(mut self, time: Duration) -> Self {
         self.live = Some(time);
         self
     }
 
-    /// Objects expire so long after they were set or found last; found by this cache and its
-    /// clones: what another process does with the same pool is its own. A lookup renews the time
-    /// once an eighth of it is over, which costs a write; between two renewals, and where no time
-    /// to idle is given, lookups cost what they always do. Many keys at once ([`Cache::get_many`])
-    /// renew nothing.
+    /// Objects expire so long after this cache or a clone of it set or found them last. A lookup
+    /// renews the time once an eighth of it is over, which costs a write. Not beside a time to live:
+    /// see [`BuildError::BothTimes`].
+    ///
+    /// | what | renews |
+    /// |---|---|
+    /// | a lookup of this cache that hits | every object with an expiry of which less than seven eighths of the time are left, also one that was set for a shorter time |
+    /// | many keys at once ([`Cache::get_many`]), [`Cache::contains`], [`Cache::peek`] | nothing |
+    /// | a lookup of another process | what that process has as its time to idle |
     pub fn time_to_idle(mut self, time: Duration) -> Self {
         self.idle = Some(time);
         self
@@ -78,18 +89,18 @@ impl Builder {
         self
     }
 
-    /// Clients that the cache has of the pool at most: so many threads use it at once, others wait.
-    /// By default one for each processor, 16 at most. They join when they are needed; each takes a
-    /// place of the pool (`clients_max`). Where there is none left, threads share those that there
-    /// are.
+    /// Clients that the cache has of the pool at most. So many threads use it at once; more threads
+    /// wait. By default one for each processor, 16 at most. A client joins when a thread needs it,
+    /// and takes a place of the pool (`clients_max`). Where no place is left, threads share the
+    /// clients that there are.
     pub fn clients(mut self, clients: usize) -> Self {
         self.clients = clients.max(1);
         self
     }
 
-    /// Whether a thread tends the pool, every tenth of a second: renews leases, reclaims what dead
-    /// clients held, removes what has expired. By default yes. Without, operations do the same, and
-    /// nobody does while all are idle.
+    /// Whether a thread tends the pool every tenth of a second: renews leases, reclaims what dead
+    /// clients held, removes what has expired. By default yes. Without the thread, operations do the
+    /// same, so that an idle program does not.
     pub fn tend(mut self, tends: bool) -> Self {
         self.tends = tends;
         self

@@ -1,14 +1,14 @@
 //! The same operations as futures, for programs with an executor of any kind.
 //!
-//! Where memory is near, an operation ends at its first poll and never waits, but for the moment
-//! that another thread has the same client. Where the fabric waits, a thread of the cache does the
-//! operation and wakes the task: the executor's threads are never blocked. A future that is dropped
-//! before its end leaves an operation that was handed over to run to its end.
+//! | memory | an operation | a future that is dropped |
+//! |---|---|---|
+//! | near | ends at its first poll; it waits only while another thread has the same client | has ended, or never began |
+//! | reached by a network | a thread of the cache does it and wakes the task: the executor's threads are never blocked | leaves an operation that runs to its end |
 
-use super::load::{Ending, LoadError, Turn, shared};
+use super::load::{Ending, Lease, LoadError, Loader, Turn, looks, shared};
 use super::{Error, Keys, Statistics};
 use crate::fabric::{AddressedFabric, PoolFabric};
-use atoll_cache::{SetOptions, SetOutcome};
+use atoll_cache::{Meta, SetOptions, SetOutcome, Value};
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -34,9 +34,47 @@ impl<F: PoolFabric> Clone for Cache<F> {
 }
 
 /// What a job comes to, for the task that waits for it.
-struct Done<T> {
-    output: Option<T>,
-    waiting: Option<Waker>,
+struct Done<T>(Mutex<(Option<T>, Option<Waker>)>);
+
+impl<T> Done<T> {
+    fn new() -> Arc<Self> {
+        Arc::new(Self(Mutex::new((None, None))))
+    }
+
+    fn end(&self, output: T) {
+        let mut done = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        done.0 = Some(output);
+        done.1.take().into_iter().for_each(Waker::wake);
+    }
+
+    async fn output(&self) -> T {
+        poll_fn(|context| {
+            let mut done = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            match done.0.take() {
+                Some(output) => Poll::Ready(output),
+                None => {
+                    done.1 = Some(context.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+}
+
+/// Lets time pass without an executor's clock. It is rare: a task waits for another process.
+async fn sleep(time: Duration) {
+    let done = Done::new();
+    let slept = done.clone();
+    let sleeper = move || {
+        std::thread::sleep(time);
+        slept.end(());
+    };
+    match std::thread::Builder::new().name("atoll-sleep".to_owned()).spawn(sleeper) {
+        Ok(_) => done.output().await,
+        // Where no thread is to be had, this one sleeps.
+        Err(_) => std::thread::sleep(time),
+    }
 }
 
 impl<F: PoolFabric> super::Cache<F> {
@@ -68,6 +106,26 @@ fn start<F: PoolFabric>(cache: &super::Cache<F>) -> std::io::Result<mpsc::Sender
     Ok(sender)
 }
 
+/// Writes operations as futures: those whose first parameters are bytes, and the others values.
+macro_rules! operations {
+    ($($name:ident($($bytes:ident),*; $($by:ident: $type:ty),*) -> $output:ty,)*) => {$(
+        #[doc = concat!("As [`Cache::", stringify!($name), "`](super::Cache::", stringify!($name), ").")]
+        pub async fn $name(&self, $($bytes: &[u8],)* $($by: $type),*) -> Result<$output, Error> {
+            if self.jobs.is_none() {
+                return self.cache.$name($($bytes,)* $($by),*);
+            }
+            $(let $bytes = $bytes.to_vec();)*
+            self.run(move |cache| cache.$name($(&$bytes,)* $($by),*)).await
+        }
+    )*};
+}
+
+/// The value of a key, or this task's turn to load it.
+enum Missed<'c, E> {
+    Ended(Result<Vec<u8>, LoadError<E>>),
+    Mine(Loader<'c>),
+}
+
 impl<F: PoolFabric> Cache<F> {
     /// The same cache with operations that block.
     pub fn blocking(&self) -> &super::Cache<F> {
@@ -77,71 +135,53 @@ impl<F: PoolFabric> Cache<F> {
     /// Does an operation here, or hands it over.
     async fn run<T: Send + 'static>(&self, operation: impl FnOnce(&super::Cache<F>) -> T + Send + 'static) -> T {
         let Some(jobs) = &self.jobs else { return operation(&self.cache) };
-        let done = Arc::new(Mutex::new(Done { output: None, waiting: None }));
+        let done = Done::new();
         let told = done.clone();
-        let job = move |cache: &super::Cache<F>| {
-            let output = operation(cache);
-            let mut done = told.lock().unwrap_or_else(PoisonError::into_inner);
-            done.output = Some(output);
-            if let Some(waiting) = done.waiting.take() {
-                waiting.wake();
-            }
-        };
+        let job = move |cache: &super::Cache<F>| told.end(operation(cache));
         let sent = jobs.lock().unwrap_or_else(PoisonError::into_inner).send(Box::new(job));
         assert!(sent.is_ok(), "the threads live as long as this cache");
-        poll_fn(|context| {
-            let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
-            match done.output.take() {
-                Some(output) => Poll::Ready(output),
-                None => {
-                    done.waiting = Some(context.waker().clone());
-                    Poll::Pending
-                }
-            }
-        })
-        .await
+        done.output().await
     }
 
-    /// As [`Cache::get`](super::Cache::get).
-    pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    operations! {
+        get(key;) -> Option<Vec<u8>>,
+        peek(key;) -> Option<Meta>,
+        contains(key;) -> bool,
+        get_range(key; start: i64, end: i64) -> Vec<u8>,
+        set(key, value;) -> (),
+        set_for(key, value; time: Duration) -> (),
+        set_if_absent(key, value;) -> bool,
+        replace(key, value;) -> Option<Vec<u8>>,
+        delete(key;) -> bool,
+        take(key;) -> Option<Vec<u8>>,
+        increment(key; by: i64) -> i64,
+        increment_float(key; by: f64) -> f64,
+        append(key, suffix;) -> usize,
+        prepend(key, prefix;) -> usize,
+        expire(key; time: Duration) -> bool,
+        persist(key;) -> bool,
+        objects(;) -> u64,
+        flush(;) -> u64,
+    }
+
+    /// As [`Cache::get_into`](super::Cache::get_into).
+    pub async fn get_into(&self, key: &[u8], value: &mut Value) -> Result<bool, Error> {
         if self.jobs.is_none() {
-            return self.cache.get(key);
+            return self.cache.get_into(key, value);
         }
-        let key = key.to_vec();
-        self.run(move |cache| cache.get(&key)).await
+        let (key, mut found) = (key.to_vec(), std::mem::take(value));
+        let (hit, found) = self.run(move |cache| (cache.get_into(&key, &mut found), found)).await;
+        *value = found;
+        hit
     }
 
     /// As [`Cache::get_many`](super::Cache::get_many).
     pub async fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, Error> {
+        if self.jobs.is_none() {
+            return self.cache.get_many(keys);
+        }
         let keys: Vec<Vec<u8>> = keys.iter().map(|key| key.to_vec()).collect();
         self.run(move |cache| cache.get_many(&keys.iter().map(Vec::as_slice).collect::<Vec<_>>())).await
-    }
-
-    /// As [`Cache::contains`](super::Cache::contains).
-    pub async fn contains(&self, key: &[u8]) -> Result<bool, Error> {
-        let key = key.to_vec();
-        self.run(move |cache| cache.contains(&key)).await
-    }
-
-    /// As [`Cache::set`](super::Cache::set).
-    pub async fn set(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
-        if self.jobs.is_none() {
-            return self.cache.set(key, value);
-        }
-        let (key, value) = (key.to_vec(), value.to_vec());
-        self.run(move |cache| cache.set(&key, &value)).await
-    }
-
-    /// As [`Cache::set_for`](super::Cache::set_for).
-    pub async fn set_for(&self, key: &[u8], value: &[u8], time: Duration) -> Result<(), Error> {
-        let (key, value) = (key.to_vec(), value.to_vec());
-        self.run(move |cache| cache.set_for(&key, &value, time)).await
-    }
-
-    /// As [`Cache::set_if_absent`](super::Cache::set_if_absent).
-    pub async fn set_if_absent(&self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
-        let (key, value) = (key.to_vec(), value.to_vec());
-        self.run(move |cache| cache.set_if_absent(&key, &value)).await
     }
 
     /// As [`Cache::set_with`](super::Cache::set_with).
@@ -150,50 +190,10 @@ impl<F: PoolFabric> Cache<F> {
         self.run(move |cache| cache.set_with(&key, &value, &options)).await
     }
 
-    /// As [`Cache::delete`](super::Cache::delete).
-    pub async fn delete(&self, key: &[u8]) -> Result<bool, Error> {
-        let key = key.to_vec();
-        self.run(move |cache| cache.delete(&key)).await
-    }
-
-    /// As [`Cache::take`](super::Cache::take).
-    pub async fn take(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        let key = key.to_vec();
-        self.run(move |cache| cache.take(&key)).await
-    }
-
-    /// As [`Cache::increment`](super::Cache::increment).
-    pub async fn increment(&self, key: &[u8], by: i64) -> Result<i64, Error> {
-        let key = key.to_vec();
-        self.run(move |cache| cache.increment(&key, by)).await
-    }
-
-    /// As [`Cache::append`](super::Cache::append).
-    pub async fn append(&self, key: &[u8], suffix: &[u8]) -> Result<usize, Error> {
-        let (key, suffix) = (key.to_vec(), suffix.to_vec());
-        self.run(move |cache| cache.append(&key, &suffix)).await
-    }
-
-    /// As [`Cache::expire`](super::Cache::expire).
-    pub async fn expire(&self, key: &[u8], time: Duration) -> Result<bool, Error> {
-        let key = key.to_vec();
-        self.run(move |cache| cache.expire(&key, time)).await
-    }
-
-    /// As [`Cache::persist`](super::Cache::persist).
-    pub async fn persist(&self, key: &[u8]) -> Result<bool, Error> {
-        let key = key.to_vec();
-        self.run(move |cache| cache.persist(&key)).await
-    }
-
-    /// As [`Cache::objects`](super::Cache::objects).
-    pub async fn objects(&self) -> Result<u64, Error> {
-        self.run(super::Cache::objects).await
-    }
-
-    /// As [`Cache::flush`](super::Cache::flush).
-    pub async fn flush(&self) -> Result<u64, Error> {
-        self.run(super::Cache::flush).await
+    /// As [`Cache::set_range`](super::Cache::set_range).
+    pub async fn set_range(&self, key: &[u8], offset: usize, bytes: &[u8]) -> Result<usize, Error> {
+        let (key, bytes) = (key.to_vec(), bytes.to_vec());
+        self.run(move |cache| cache.set_range(&key, offset, &bytes)).await
     }
 
     /// All keys, by steps that block while the fabric waits.
@@ -222,24 +222,80 @@ impl<F: PoolFabric> Cache<F> {
         key: &[u8],
         load: impl Future<Output = Result<Vec<u8>, E>>,
     ) -> Result<Vec<u8>, LoadError<E>> {
+        let loader = match self.missed(key).await {
+            Missed::Ended(ended) => return ended,
+            Missed::Mine(loader) => loader,
+        };
+        match self.get(key).await.map_err(LoadError::Cache)? {
+            // Another loader has ended since the look.
+            Some(value) => {
+                loader.end(Ending::Value(value.as_slice().into()));
+                Ok(value)
+            }
+            None => self.loaded(loader, key, load.await).await,
+        }
+    }
+
+    /// As [`Cache::try_get_with_lease`](super::Cache::try_get_with_lease), with a loader that is a
+    /// future. If it is dropped, the lease expires.
+    pub async fn try_get_with_lease<E: Send + Sync + 'static>(
+        &self,
+        key: &[u8],
+        lease: Duration,
+        load: impl Future<Output = Result<Vec<u8>, E>>,
+    ) -> Result<Vec<u8>, LoadError<E>> {
+        for look in looks() {
+            let loader = match self.missed(key).await {
+                Missed::Ended(ended) => return ended,
+                Missed::Mine(loader) => loader,
+            };
+            let leased = key.to_vec();
+            match self.run(move |cache| cache.lease(&leased, lease)).await.map_err(LoadError::Cache)? {
+                Lease::Value(value) => {
+                    loader.end(Ending::Value(value.as_slice().into()));
+                    return Ok(value);
+                }
+                Lease::Held { token } => {
+                    let loaded = self.loaded(loader, key, load.await).await;
+                    let leased = key.to_vec();
+                    self.run(move |cache| cache.give_back(&leased, token)).await;
+                    return loaded;
+                }
+                Lease::Another => drop(loader),
+            }
+            sleep(look).await;
+        }
+        unreachable!("there is always another look")
+    }
+
+    async fn missed<E: Send + Sync + 'static>(&self, key: &[u8]) -> Missed<'_, E> {
         loop {
-            if let Some(value) = self.get(key).await.map_err(LoadError::Cache)? {
-                return Ok(value);
+            match self.get(key).await {
+                Ok(None) => {}
+                found => return Missed::Ended(found.map(Option::unwrap_or_default).map_err(LoadError::Cache)),
             }
             match self.cache.0.loads.enter(key) {
+                Turn::Mine(loader) => return Missed::Mine(loader),
                 Turn::Another(other) => {
                     if let Some(shared) = shared(poll_fn(|context| other.poll_wait(context)).await) {
-                        return shared;
+                        return Missed::Ended(shared);
                     }
-                }
-                Turn::Mine(loader) => {
-                    if let Some(value) = self.get(key).await.map_err(LoadError::Cache)? {
-                        loader.end(Ending::Value(value.as_slice().into()));
-                        return Ok(value);
-                    }
-                    return self.cache.loaded(loader, key, load.await);
                 }
             }
         }
+    }
+
+    /// Sets what a loader gave, and ends the load.
+    async fn loaded<E: Send + Sync + 'static>(
+        &self,
+        loader: Loader<'_>,
+        key: &[u8],
+        loaded: Result<Vec<u8>, E>,
+    ) -> Result<Vec<u8>, LoadError<E>> {
+        let is_stored = match &loaded {
+            Ok(value) => self.set(key, value).await.is_ok(),
+            Err(_) => false,
+        };
+        self.cache.ended(loader, loaded, is_stored)
     }
 }

@@ -1,14 +1,17 @@
-//! One loader for each key, whoever misses it.
+//! One loader for each key, however many threads miss it.
 //!
-//! Threads that miss the same key at the same time wait for the first of them, which loads it. A
-//! loader that panics, or whose future is dropped, passes its turn to one that waits. No lock is
-//! held while a loader runs, so that it may use the cache itself; but not for the key that it
-//! loads: that would wait for itself.
+//! The first thread that misses a key loads it. The others wait and have its value. A loader that
+//! panics, or whose future is dropped, passes its turn to a thread that waits. No lock is held
+//! while a loader runs, so that it may use the cache. It must not load the same key: it would wait
+//! for itself.
 //!
-//! Across processes, whoever asks for it takes a **lease** first: a key of its own in the pool,
-//! [`LEASE_PREFIX`] and the key, set if it is absent, for a limited time. Others look from time to
-//! time whether the value has come. When the holder dies, or takes longer than the lease, the lease
-//! expires, and another one takes it: two may load then, and both are right.
+//! Between processes a loader holds a **lease**, if the caller asks for that: a key in the pool,
+//! [`LEASE_PREFIX`] and the key that is loaded, which is set if it is absent and for a limited time.
+//!
+//! | another process | then |
+//! |---|---|
+//! | holds the lease | this one looks from time to time whether the value is there |
+//! | dies, or loads for longer than the lease | the lease expires and this one loads; two may load then, and both values are right |
 
 use super::{Cache, Error};
 use crate::fabric::PoolFabric;
@@ -25,11 +28,38 @@ use std::time::Duration;
 
 /// The key of a lease is this and the key that is loaded.
 pub const LEASE_PREFIX: &[u8] = b"\0atoll-lease\0";
-/// How often one looks that waits for another process: at first, and at the longest.
+/// The first and the longest time between two looks of a process that waits for another.
 const LOOK_FIRST: Duration = Duration::from_micros(100);
 const LOOK_LONGEST: Duration = Duration::from_millis(20);
 /// Parts of the map of loads, so that threads that load different keys meet seldom.
 const PARTS: usize = 16;
+
+/// How long a process that waits for another one sleeps before each further look.
+pub(super) fn looks() -> impl Iterator<Item = Duration> {
+    std::iter::successors(Some(LOOK_FIRST), |look| Some((*look * 2).min(LOOK_LONGEST)))
+}
+
+fn lease_key(key: &[u8]) -> Vec<u8> {
+    [LEASE_PREFIX, key].concat()
+}
+
+/// What became of an attempt to lease a key.
+pub(super) enum Lease {
+    /// Nothing, for the key is there.
+    Value(Vec<u8>),
+    /// This process holds it, under this token.
+    Held { token: u64 },
+    /// Another process holds it.
+    Another,
+}
+
+/// What a thread has that looked for a key.
+enum Missed<'l, E> {
+    /// The key's value, or an error.
+    Ended(Result<Vec<u8>, LoadError<E>>),
+    /// The turn to load it.
+    Mine(Loader<'l>),
+}
 
 /// Why a value could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +67,7 @@ pub enum LoadError<E> {
     /// The cache could not be asked.
     #[error(transparent)]
     Cache(Error),
-    /// The loader failed; all that waited for it share its error.
+    /// The loader failed. All threads that waited for it share its error.
     #[error("the loader failed: {0}")]
     Loader(Arc<E>),
 }
@@ -49,7 +79,7 @@ pub(super) enum Ending {
     Error(Arc<dyn Any + Send + Sync>),
 }
 
-/// A load, for those who wait for it.
+/// A load, for the threads that wait for it.
 #[derive(Default)]
 pub(super) struct Load {
     state: Mutex<State>,
@@ -58,7 +88,7 @@ pub(super) struct Load {
 
 #[derive(Default)]
 struct State {
-    /// `Some(None)` if it was given up, so that another one takes the turn.
+    /// `Some(None)` if it was given up, so that a thread that waits has the turn.
     ending: Option<Option<Ending>>,
     waiting: Vec<Waker>,
 }
@@ -101,7 +131,7 @@ pub(super) enum Turn<'l> {
     Another(Arc<Load>),
 }
 
-/// The turn of whoever loads. Dropped without an end, it passes to another.
+/// The turn to load a key. Dropped without an end, it passes to a thread that waits.
 pub(super) struct Loader<'l> {
     loads: &'l Loads,
     key: Vec<u8>,
@@ -126,7 +156,7 @@ impl Loads {
 }
 
 impl Loader<'_> {
-    /// Ends with what all others shall have, too.
+    /// Ends with what the threads that wait shall have, too.
     pub(super) fn end(mut self, ending: Ending) {
         self.ending = Some(ending);
     }
@@ -134,7 +164,7 @@ impl Loader<'_> {
 
 impl Drop for Loader<'_> {
     fn drop(&mut self) {
-        // Out of the map first: whoever comes now looks into the cache, which has the value.
+        // Out of the map first: a thread that comes now looks into the cache, which has the value.
         self.loads.part(&self.key).remove(&self.key);
         let mut state = locked(&self.load.state);
         state.ending = Some(self.ending.take());
@@ -143,8 +173,8 @@ impl Drop for Loader<'_> {
     }
 }
 
-/// What somebody who waited makes of an end: nothing, if the turn passes to him, or if the error is
-/// of another kind than his loader's.
+/// What a thread that waited has of an end: nothing, if the turn passes to it, or if the error is of
+/// another type than its loader's.
 pub(super) fn shared<E: Send + Sync + 'static>(ending: Option<Ending>) -> Option<Result<Vec<u8>, LoadError<E>>> {
     match ending? {
         Ending::Value(value) => Some(Ok(value.to_vec())),
@@ -163,110 +193,124 @@ impl<F: PoolFabric> Cache<F> {
         }
     }
 
-    /// The same with a loader that may fail: nothing is set then, and all that waited have its
-    /// error.
+    /// The same with a loader that may fail. Then nothing is set, and all threads that waited have
+    /// its error.
     pub fn try_get_with<E: Send + Sync + 'static>(
         &self,
         key: &[u8],
         load: impl FnOnce() -> Result<Vec<u8>, E>,
     ) -> Result<Vec<u8>, LoadError<E>> {
-        loop {
-            if let Some(value) = self.get(key).map_err(LoadError::Cache)? {
-                return Ok(value);
-            }
-            match self.0.loads.enter(key) {
-                Turn::Another(other) => {
-                    if let Some(shared) = shared(other.wait()) {
-                        return shared;
-                    }
+        match self.missed(key) {
+            Missed::Ended(ended) => ended,
+            Missed::Mine(loader) => {
+                // Another loader may have ended since the look.
+                if let Some(value) = self.get(key).map_err(LoadError::Cache)? {
+                    loader.end(Ending::Value(value.as_slice().into()));
+                    return Ok(value);
                 }
-                Turn::Mine(loader) => {
-                    // Another one may have ended since the look.
-                    if let Some(value) = self.get(key).map_err(LoadError::Cache)? {
-                        loader.end(Ending::Value(value.as_slice().into()));
-                        return Ok(value);
-                    }
-                    return self.loaded(loader, key, load());
-                }
+                self.loaded(loader, key, load())
             }
         }
     }
 
-    /// As [`Cache::try_get_with`], and of all processes that ask so, one loads: it holds a lease in
-    /// the pool for at most so long. If its process dies, or the load takes longer, another one
-    /// loads.
+    /// As [`Cache::try_get_with`], and one process loads of all that ask so. It holds a lease in the
+    /// pool, for at most so long. If the process dies, or loads for longer, another one loads.
     pub fn try_get_with_lease<E: Send + Sync + 'static>(
         &self,
         key: &[u8],
         lease: Duration,
         load: impl FnOnce() -> Result<Vec<u8>, E>,
     ) -> Result<Vec<u8>, LoadError<E>> {
-        let mut load = Some(load);
-        let lease_key = [LEASE_PREFIX, key].concat();
-        let options = SetOptions { condition: Condition::IfAbsent, expiry: Expiry::InMs(super::milliseconds(lease)) };
-        let mut look = LOOK_FIRST;
-        loop {
-            let leased = |loader: Loader<'_>| -> Result<Option<Vec<u8>>, LoadError<E>> {
-                let taken = self.set_with(&lease_key, b"", &options).map_err(LoadError::Cache)?;
-                // Whoever had the lease before may have set the value before it gave the lease
-                // back.
-                let value = self.get(key).map_err(LoadError::Cache)?;
-                if let Some(value) = value {
-                    loader.end(Ending::Value(value.as_slice().into()));
-                    return Ok(Some(value));
-                }
-                let Some(load) = load.take_if(|_| taken.stored) else { return Ok(None) };
-                let loaded = self.loaded(loader, key, load());
-                let condition = taken.token;
-                self.give_back(&lease_key, condition);
-                loaded.map(Some)
-            };
-            if let Some(value) = self.get(key).map_err(LoadError::Cache)? {
-                return Ok(value);
-            }
-            match self.0.loads.enter(key) {
-                Turn::Another(other) => {
-                    if let Some(shared) = shared(other.wait()) {
-                        return shared;
-                    }
-                }
-                Turn::Mine(loader) => {
-                    let mut leased = leased;
-                    if let Some(value) = leased(loader)? {
+        for look in looks() {
+            match self.missed(key) {
+                Missed::Ended(ended) => return ended,
+                Missed::Mine(loader) => match self.lease(key, lease).map_err(LoadError::Cache)? {
+                    Lease::Value(value) => {
+                        loader.end(Ending::Value(value.as_slice().into()));
                         return Ok(value);
                     }
-                }
+                    Lease::Held { token } => {
+                        let loaded = self.loaded(loader, key, load());
+                        self.give_back(key, token);
+                        return loaded;
+                    }
+                    Lease::Another => {}
+                },
             }
             std::thread::sleep(look);
-            look = (look * 2).min(LOOK_LONGEST);
+        }
+        unreachable!("there is always another look")
+    }
+
+    /// The value of a key, or this thread's turn to load it.
+    fn missed<E: Send + Sync + 'static>(&self, key: &[u8]) -> Missed<'_, E> {
+        loop {
+            match self.get(key) {
+                Ok(None) => {}
+                found => return Missed::Ended(found.map(Option::unwrap_or_default).map_err(LoadError::Cache)),
+            }
+            match self.0.loads.enter(key) {
+                Turn::Mine(loader) => return Missed::Mine(loader),
+                Turn::Another(other) => {
+                    if let Some(shared) = shared(other.wait()) {
+                        return Missed::Ended(shared);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Tries to lease a key to this process, and looks behind that whether the key is there: the
+    /// holder of before sets the value before it gives the lease back.
+    pub(super) fn lease(&self, key: &[u8], time: Duration) -> Result<Lease, Error> {
+        let options = SetOptions { condition: Condition::IfAbsent, expiry: Expiry::InMs(super::milliseconds(time)) };
+        let leased = self.set_with(&lease_key(key), b"", &options)?;
+        match self.get(key)? {
+            Some(value) => {
+                if leased.stored {
+                    self.give_back(key, leased.token);
+                }
+                Ok(Lease::Value(value))
+            }
+            None if leased.stored => Ok(Lease::Held { token: leased.token }),
+            None => Ok(Lease::Another),
         }
     }
 
     /// Gives a lease back, unless it has expired and is another's.
-    fn give_back(&self, lease_key: &[u8], token: u64) {
+    pub(super) fn give_back(&self, key: &[u8], token: u64) {
         // A moment that is over removes the key. What cannot be given back expires.
         let over = SetOptions { condition: Condition::IfToken(token), expiry: Expiry::AtMs(0) };
-        let _ = self.set_with(lease_key, b"", &over);
+        let _ = self.set_with(&lease_key(key), b"", &over);
     }
 
-    /// Sets what a loader gave, and tells those who wait.
-    pub(super) fn loaded<E: Send + Sync + 'static>(
+    /// Sets what a loader gave, and ends the load.
+    fn loaded<E: Send + Sync + 'static>(
         &self,
         loader: Loader<'_>,
         key: &[u8],
         loaded: Result<Vec<u8>, E>,
     ) -> Result<Vec<u8>, LoadError<E>> {
+        // A value that cannot be stored is a value all the same.
+        let is_stored = loaded.as_ref().is_ok_and(|value| self.set(key, value).is_ok());
+        self.ended(loader, loaded, is_stored)
+    }
+
+    /// Counts what a loader gave, and tells the threads that wait.
+    pub(super) fn ended<E: Send + Sync + 'static>(
+        &self,
+        loader: Loader<'_>,
+        loaded: Result<Vec<u8>, E>,
+        is_stored: bool,
+    ) -> Result<Vec<u8>, LoadError<E>> {
+        self.0.load_failures.fetch_add((!is_stored).into(), Relaxed);
         match loaded {
             Ok(value) => {
                 self.0.loaded.fetch_add(1, Relaxed);
-                // A value that cannot be stored is a value all the same.
-                let is_stored = self.set(key, &value).is_ok();
-                self.0.load_failures.fetch_add((!is_stored).into(), Relaxed);
                 loader.end(Ending::Value(value.as_slice().into()));
                 Ok(value)
             }
             Err(error) => {
-                self.0.load_failures.fetch_add(1, Relaxed);
                 let error = Arc::new(error);
                 loader.end(Ending::Error(error.clone()));
                 Err(LoadError::Loader(error))

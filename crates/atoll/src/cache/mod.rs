@@ -5,15 +5,15 @@
 //! | `clients` | the few clients of the pool that threads share, one at a time each |
 //! | [`builder`] | how a cache is made |
 //! | `listener` | what a program asks to be told of the objects that its cache has removed |
-//! | [`load`] | one loader for each key, whoever misses it |
+//! | [`load`] | one loader for each key, however many threads miss it |
 //! | [`keys`] | all keys, one after the other |
 //! | [`typed`] | keys and values of a program's own types |
 //! | [`future`](mod@future) | the same operations as futures |
 //!
-//! A [`Cache`] costs a lock beside the bare [`Client`](crate::Client), which nobody else wants most
-//! of the time. A thread of its own tends the pool every tenth of a second, so that the cache needs
-//! nothing from a program that is idle; it ends with the last clone. A process that forks must open
-//! the pool anew in the child: operations there are errors.
+//! A [`Cache`] costs a lock beside the bare [`Client`](crate::Client), which is free most of the
+//! time. A thread of the cache tends the pool every tenth of a second, so that the cache needs
+//! nothing from a program that is idle. The thread ends with the last clone. A process that forks
+//! must open the pool anew in the child: operations there are errors.
 
 pub mod builder;
 mod clients;
@@ -48,18 +48,18 @@ pub enum Error {
     /// No client could be had: the last one was shut out, and another one could not join.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The value is no decimal integer, so that nothing can be added to it. It stays as it is.
-    #[error("the value is no decimal integer: an increment would lose it")]
+    /// The value is no decimal number, so that nothing can be added to it. It stays as it is.
+    #[error("the value is no decimal number: an increment would lose it")]
     NotANumber,
-    /// The sum is no 64-bit integer. The value stays as it is.
+    /// The sum is beyond 64 bits. The value stays as it is.
     #[error("the sum is beyond 64 bits")]
     Overflow,
 }
 
-/// When objects go that nobody gave a time.
+/// When objects expire for which a caller gives no time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Lifetime {
-    /// When room is needed.
+    /// Never: they stay until they are evicted.
     #[default]
     Unlimited,
     /// So long after they were set.
@@ -202,6 +202,17 @@ impl<F: PoolFabric> Cache<F> {
         self.with(renew, true)
     }
 
+    /// What is known of `key` besides its value: when it expires, its length, its token.
+    pub fn peek(&self, key: &[u8]) -> Result<Option<Meta>, Error> {
+        self.with(|client| client.peek(key), true)
+    }
+
+    /// The bytes from `start` to `end`, both inclusive and, if negative, counted from the end. Empty
+    /// if `key` is not there.
+    pub fn get_range(&self, key: &[u8], start: i64, end: i64) -> Result<Vec<u8>, Error> {
+        self.with(|client| client.get_range(key, start, end).map(<[u8]>::to_vec), true)
+    }
+
     /// The values of many keys, which are looked up together.
     pub fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, Error> {
         let look = |client: &mut crate::Client<F>| {
@@ -247,6 +258,12 @@ impl<F: PoolFabric> Cache<F> {
         self.with(|client| client.set_with(key, value, options), false)
     }
 
+    /// Sets `key` to `value`, as [`Cache::set`], and gives the value that was there.
+    pub fn replace(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        let options = self.options();
+        self.with(|client| Ok(client.replace(key, value, &options)?.1.map(<[u8]>::to_vec)), false)
+    }
+
     /// Removes `key`; whether it was there.
     pub fn delete(&self, key: &[u8]) -> Result<bool, Error> {
         self.with(|client| client.delete(key), false)
@@ -263,11 +280,16 @@ impl<F: PoolFabric> Cache<F> {
     /// # Errors
     /// [`Error::NotANumber`] if the value is another text, which is left alone.
     pub fn increment(&self, key: &[u8], by: i64) -> Result<i64, Error> {
-        match self.with(|client| client.increment(key, by), false)? {
-            Number::Value(sum) => Ok(sum),
-            Number::NotANumber => Err(Error::NotANumber),
-            Number::Overflow => Err(Error::Overflow),
-        }
+        sum(self.with(|client| client.increment(key, by), false)?)
+    }
+
+    /// Adds `by` to the decimal number at `key`, an absent one being 0; gives the sum. Keeps the
+    /// time that the key has.
+    ///
+    /// # Errors
+    /// As [`Cache::increment`].
+    pub fn increment_float(&self, key: &[u8], by: f64) -> Result<f64, Error> {
+        sum(self.with(|client| client.increment_float(key, by), false)?)
     }
 
     /// Appends to the value of `key`, an absent one being empty; gives the new length.
@@ -275,16 +297,29 @@ impl<F: PoolFabric> Cache<F> {
         self.with(|client| client.append(key, suffix), false)
     }
 
+    /// Puts `prefix` before the value of `key`, an absent one being empty; gives the new length.
+    pub fn prepend(&self, key: &[u8], prefix: &[u8]) -> Result<usize, Error> {
+        self.with(|client| client.prepend(key, prefix), false)
+    }
+
+    /// Overwrites the value from `offset` on, with zero bytes before that if it is shorter; gives
+    /// the new length.
+    pub fn set_range(&self, key: &[u8], offset: usize, bytes: &[u8]) -> Result<usize, Error> {
+        self.with(|client| client.set_range(key, offset, bytes), false)
+    }
+
     /// Lets `key` expire after so long; whether it is there.
     pub fn expire(&self, key: &[u8], time: Duration) -> Result<bool, Error> {
-        let expiry = Expiry::InMs(milliseconds(time));
-        let outcome = self.with(|client| client.expire(key, expiry, ExpireCondition::default()), false)?;
-        Ok(outcome != ExpireOutcome::Absent)
+        self.set_expiry(key, Expiry::InMs(milliseconds(time)))
     }
 
     /// Lets `key` stay until it is evicted; whether it is there.
     pub fn persist(&self, key: &[u8]) -> Result<bool, Error> {
-        let outcome = self.with(|client| client.expire(key, Expiry::Never, ExpireCondition::default()), false)?;
+        self.set_expiry(key, Expiry::Never)
+    }
+
+    fn set_expiry(&self, key: &[u8], expiry: Expiry) -> Result<bool, Error> {
+        let outcome = self.with(|client| client.expire(key, expiry, ExpireCondition::default()), false)?;
         Ok(outcome != ExpireOutcome::Absent)
     }
 
@@ -311,6 +346,15 @@ impl<F: PoolFabric> Cache<F> {
             load_failures: self.0.load_failures.load(Relaxed),
             weight_bytes: self.pool().used_bytes(),
         }
+    }
+}
+
+/// The sum that an increment gave.
+fn sum<T>(number: Number<T>) -> Result<T, Error> {
+    match number {
+        Number::Value(sum) => Ok(sum),
+        Number::NotANumber => Err(Error::NotANumber),
+        Number::Overflow => Err(Error::Overflow),
     }
 }
 

@@ -5,31 +5,19 @@
 //! the home, of one that grows because it holds the claim ([`nodes::claim`]). So what it finds
 //! under the node's name was left there by one that died, and goes.
 
-use super::{OpenError, Pool};
+use super::{Pool, UpkeepError};
 use crate::fabric::{EndpointOf, PoolFabric};
-use atoll_cache::CacheError;
 use atoll_fabric::{Fabric, FabricError, Hold, Reach, Region, Sharing, block_on};
 use atoll_pool::chunks::Descriptor;
 use atoll_pool::{ChunkState, Client, PoolError, nodes};
 
-/// Why a pool could not be given more memory. It is what it was.
-#[derive(Debug, thiserror::Error)]
-pub enum GrowError {
-    /// No client could be had.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// What clients that died left behind could not be looked after first.
-    #[error(transparent)]
-    Cache(#[from] CacheError),
-}
-
-impl From<FabricError> for GrowError {
+impl From<FabricError> for UpkeepError {
     fn from(error: FabricError) -> Self {
         Self::Open(error.into())
     }
 }
 
-impl From<PoolError> for GrowError {
+impl From<PoolError> for UpkeepError {
     fn from(error: PoolError) -> Self {
         Self::Open(error.into())
     }
@@ -77,7 +65,7 @@ impl<F: PoolFabric> Pool<F> {
     /// begin to use it as they come to look for room, within a tenth of a second. Dies the process
     /// meanwhile, the pool is what it was, or has the node; what is left of a region goes with the
     /// next call, or with the pool.
-    pub fn grow(&self, bytes: u64) -> Result<NodeInfo, GrowError> {
+    pub fn grow(&self, bytes: u64) -> Result<NodeInfo, UpkeepError> {
         let client = self.0.join()?;
         let endpoint = &client.client().endpoint;
         // One that died while it added a node still has its claim until it is known to be dead.
@@ -95,10 +83,10 @@ impl<F: PoolFabric> Pool<F> {
         Ok(NodeInfo { number, region, bytes: claim.bytes, chunks, chunks_free: chunks })
     }
 
-    fn add_node(&self, client: &Client<EndpointOf<F>>, claim: &nodes::Claim) -> Result<(), GrowError> {
+    fn add_node(&self, client: &Client<EndpointOf<F>>, claim: &nodes::Claim) -> Result<(), UpkeepError> {
         let (fabric, reach, pool) = (&self.0.fabric, &self.0.reach, self.0.chosen.pool());
         let region = make_node(fabric, claim.node, claim.bytes, claim.bytes)?;
-        let prepared = || -> Result<u32, GrowError> {
+        let prepared = || -> Result<u32, UpkeepError> {
             // By an endpoint that has this region alone: should this fail, the process has no
             // mapping of a region that nobody has.
             let apart = reach.apart();

@@ -5,24 +5,33 @@ use super::error::shown;
 use super::{CommandError, Context, Outcome};
 use atoll_cache::{Engine, ExpireCondition, ExpireOutcome, Expiry};
 
-/// `EXPIRE key seconds [NX | XX | GT | LT]`
-pub async fn expire<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    set_expiry(c, Unit::EX).await
+/// Writes commands that differ by the unit of their time.
+macro_rules! by_unit {
+    ($($(#[$syntax:meta])* $name:ident: $way:ident($unit:expr),)*) => {$(
+        $(#[$syntax])*
+        pub async fn $name<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
+            $way(c, $unit).await
+        }
+    )*};
 }
 
-/// `PEXPIRE key milliseconds [NX | XX | GT | LT]`
-pub async fn pexpire<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    set_expiry(c, Unit::PX).await
-}
-
-/// `EXPIREAT key second [NX | XX | GT | LT]`
-pub async fn expireat<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    set_expiry(c, Unit::EXAT).await
-}
-
-/// `PEXPIREAT key millisecond [NX | XX | GT | LT]`
-pub async fn pexpireat<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    set_expiry(c, Unit::PXAT).await
+by_unit! {
+    /// `EXPIRE key seconds [NX | XX | GT | LT]`
+    expire: set_expiry(Unit::EX),
+    /// `PEXPIRE key milliseconds [NX | XX | GT | LT]`
+    pexpire: set_expiry(Unit::PX),
+    /// `EXPIREAT key second [NX | XX | GT | LT]`
+    expireat: set_expiry(Unit::EXAT),
+    /// `PEXPIREAT key millisecond [NX | XX | GT | LT]`
+    pexpireat: set_expiry(Unit::PXAT),
+    /// `TTL key`
+    ttl: show_expiry(Unit::EX),
+    /// `PTTL key`
+    pttl: show_expiry(Unit::PX),
+    /// `EXPIRETIME key`
+    expiretime: show_expiry(Unit::EXAT),
+    /// `PEXPIRETIME key`
+    pexpiretime: show_expiry(Unit::PXAT),
 }
 
 fn condition<G: Engine>(c: &Context<'_, G>) -> Result<ExpireCondition, CommandError> {
@@ -62,26 +71,6 @@ pub async fn persist<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
     let outcome = c.cache.expire(c.args.get(1), Expiry::Never, condition).await?;
     c.reply.yes(outcome == ExpireOutcome::Set);
     Ok(())
-}
-
-/// `TTL key`
-pub async fn ttl<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    show_expiry(c, Unit::EX).await
-}
-
-/// `PTTL key`
-pub async fn pttl<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    show_expiry(c, Unit::PX).await
-}
-
-/// `EXPIRETIME key`
-pub async fn expiretime<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    show_expiry(c, Unit::EXAT).await
-}
-
-/// `PEXPIRETIME key`
-pub async fn pexpiretime<G: Engine>(c: &mut Context<'_, G>) -> Outcome {
-    show_expiry(c, Unit::PXAT).await
 }
 
 async fn show_expiry<G: Engine>(c: &mut Context<'_, G>, unit: Unit) -> Outcome {
