@@ -325,33 +325,7 @@ mod tests {
             self.model.update(key, change).await
         }
 
-        async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
-            self.model.scan(cursor, count, each).await
-        }
-
-        async fn random_key(&self) -> Result<Option<Vec<u8>>, CacheError> {
-            self.model.random_key().await
-        }
-
-        async fn flush(&self) -> Result<u64, CacheError> {
-            self.model.flush().await
-        }
-
-        async fn objects(&self) -> Result<u64, CacheError> {
-            self.model.objects().await
-        }
-
-        async fn now_ms(&self) -> Result<u64, CacheError> {
-            self.model.now_ms().await
-        }
-
-        fn value_bytes_max(&self) -> usize {
-            self.model.value_bytes_max()
-        }
-
-        fn stats(&self) -> Stats {
-            self.model.stats()
-        }
+        crate::forward_engine!(model);
     }
 
     #[test]

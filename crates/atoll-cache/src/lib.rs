@@ -41,6 +41,7 @@ pub mod engines;
 pub mod experts;
 mod extent;
 pub mod forge;
+mod forward;
 pub mod glcache;
 pub mod lasting;
 pub mod model;

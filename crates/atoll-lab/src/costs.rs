@@ -8,6 +8,7 @@
 //! only ever makes a round longer.
 
 use crate::LabError;
+use crate::output;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, run_ready};
 use atoll_sim::network::CpuCosts;
@@ -43,11 +44,7 @@ impl CostsCommand {
     /// Measures and prints the table.
     pub fn run(self) -> Result<(), LabError> {
         let costs = measure(self.rounds)?;
-        if self.json {
-            println!("{}", serde_json::to_string(&costs).expect("costs are plain data"));
-        } else {
-            print!("{}", render(&costs));
-        }
+        output::print(self.json, &costs, render);
         Ok(())
     }
 }

@@ -9,6 +9,7 @@
 
 use crate::LabError;
 use crate::bench::sizes::{GROUP_OBJECTS, pool};
+use crate::output;
 use atoll_cache::EnginePool;
 use atoll_cache::forge::{Forge, ForgePool};
 use atoll_cache::{Cache, SetOptions, Value};
@@ -67,11 +68,7 @@ impl VerbsCommand {
     /// Counts and prints.
     pub fn run(self) -> Result<(), LabError> {
         let report = count()?;
-        if self.json {
-            println!("{}", serde_json::to_string(&report).expect("a report is plain data"));
-        } else {
-            print!("{}", render(&report));
-        }
+        output::print(self.json, &report, render);
         Ok(())
     }
 }

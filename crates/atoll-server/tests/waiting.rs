@@ -3,7 +3,7 @@
 mod common;
 
 use atoll_cache::model::Model;
-use atoll_cache::{Cache, CacheError, Change, Engine, Lookup, Meta, Stats, Value};
+use atoll_cache::{Cache, CacheError, Change, Engine, Lookup, Meta, Value};
 use atoll_fabric::{Clock, VerbError};
 use atoll_server::ServerOptions;
 use common::{Raw, Running, options, start_with};
@@ -73,37 +73,11 @@ impl Engine for Waiting {
         self.model.update(key, change).await
     }
 
-    async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
-        self.model.scan(cursor, count, each).await
-    }
-
-    async fn random_key(&self) -> Result<Option<Vec<u8>>, CacheError> {
-        self.model.random_key().await
-    }
-
-    async fn flush(&self) -> Result<u64, CacheError> {
-        self.model.flush().await
-    }
-
-    async fn objects(&self) -> Result<u64, CacheError> {
-        self.model.objects().await
-    }
-
-    async fn now_ms(&self) -> Result<u64, CacheError> {
-        self.model.now_ms().await
-    }
+    atoll_cache::forward_engine!(model);
 
     async fn tend(&self) -> Result<(), CacheError> {
         self.stage.tended.fetch_add(1, SeqCst);
         self.usable()
-    }
-
-    fn value_bytes_max(&self) -> usize {
-        self.model.value_bytes_max()
-    }
-
-    fn stats(&self) -> Stats {
-        self.model.stats()
     }
 }
 

@@ -13,6 +13,7 @@ use std::rc::Rc;
 use std::task::Poll;
 
 /// What the threads of a point counted.
+#[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) requests: u64,
     pub(crate) gets: u64,
@@ -22,12 +23,6 @@ pub(crate) struct Tally {
     pub(crate) ended_ns: Option<u64>,
     /// The first failure.
     pub(crate) failed: Option<LabError>,
-}
-
-impl Tally {
-    pub(crate) fn new() -> Self {
-        Self { requests: 0, gets: 0, hits: 0, latencies: Latencies::new(), ended_ns: None, failed: None }
-    }
 }
 
 /// A thread.

@@ -131,7 +131,7 @@ fn measure_on<G: Subject>(setup: &Setup) -> Result<Measured, LabError> {
     point.phase(|_, client| play(client, warm_up))?;
     let (before, stats_before, begun_ns) = (point.traffic(), point.stats(), point.begin());
     point.phase(|_, client| play(client, share - warm_up))?;
-    let tally = point.tally.replace(Tally::new());
+    let tally = point.tally.replace(Tally::default());
     let traffic = point.traffic().since(&before);
     let stats = point.stats().iter().zip(stats_before).map(|((name, now), (_, then))| (*name, now - then)).collect();
     let verbs_simulated = point.leave()?;

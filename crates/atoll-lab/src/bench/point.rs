@@ -52,7 +52,7 @@ impl<'s, G: Subject> Point<'s, G> {
             pools.push(ran(sim.block_on(async move { G::open(&endpoint, bytes).await }))??);
         }
         let attendant = setup.processor.map(|one| processor::attendant(one, &setup.profile, &pools[0]));
-        let tally = Rc::new(RefCell::new(Tally::new()));
+        let tally = Rc::new(RefCell::new(Tally::default()));
         let mut point = Self { setup, sim, pools, places: Vec::new(), tally, attendant };
         for _ in 0..setup.threads {
             point.join()?;
@@ -149,7 +149,7 @@ impl<'s, G: Subject> Point<'s, G> {
 
     /// Begins to count. Gives the time.
     pub(crate) fn begin(&self) -> u64 {
-        *self.tally.borrow_mut() = Tally::new();
+        *self.tally.borrow_mut() = Tally::default();
         self.traffic().ns
     }
 

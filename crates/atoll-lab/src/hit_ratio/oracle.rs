@@ -31,6 +31,15 @@ impl Point {
     }
 }
 
+#[cfg(test)]
+impl Point {
+    /// A point on a real trace of which Belady misses a quarter.
+    pub(super) fn missed_by_a_quarter(trace: &str, size_pct: u32) -> Self {
+        let miss_ratios = [("Belady".to_owned(), 0.25)].into();
+        Self { trace: trace.to_owned(), size_pct, cache_objects: 1000, real: true, miss_ratios }
+    }
+}
+
 /// Reads what `folder` says of its traces, in the order of its file. Without a README all traces
 /// count as real.
 pub fn read(folder: &Path) -> Result<Vec<Point>, LabError> {

@@ -7,7 +7,7 @@ use super::value::Keys;
 use crate::LabError;
 use crate::deployment::{Bound, Deployment, EngineName, Experiment, Plan, on_engine};
 use crate::random::Random;
-use atoll_cache::{Cache, CacheError, Change, Engine, Lookup, Meta, Old, Stats, Value, Verdict, Want};
+use atoll_cache::{Cache, CacheError, Change, Engine, Lookup, Meta, Old, Value, Verdict, Want};
 use atoll_fabric::Clock;
 use atoll_fabric::shm::ShmRegion;
 use std::cell::RefCell;
@@ -125,33 +125,7 @@ impl<G: Engine> Engine for FaultyEngine<G> {
         token
     }
 
-    async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
-        self.engine.scan(cursor, count, each).await
-    }
-
-    async fn random_key(&self) -> Result<Option<Vec<u8>>, CacheError> {
-        self.engine.random_key().await
-    }
-
-    async fn flush(&self) -> Result<u64, CacheError> {
-        self.engine.flush().await
-    }
-
-    async fn objects(&self) -> Result<u64, CacheError> {
-        self.engine.objects().await
-    }
-
-    async fn now_ms(&self) -> Result<u64, CacheError> {
-        self.engine.now_ms().await
-    }
-
-    fn value_bytes_max(&self) -> usize {
-        self.engine.value_bytes_max()
-    }
-
-    fn stats(&self) -> Stats {
-        self.engine.stats()
-    }
+    atoll_cache::forward_engine!(engine);
 }
 
 /// Plays the load over a faulty engine. Gives what the checks found, or nothing after so many

@@ -38,6 +38,7 @@ mod value;
 use crate::LabError;
 use crate::deployment::{Bound, Deployment, EngineName, Experiment, Plan, on_engine};
 use crate::interrupt::Interrupt;
+use crate::output;
 use crate::progress::Progress;
 use crate::random::Random;
 use atoll_fabric::shm::ShmRegion;
@@ -98,11 +99,7 @@ impl KillCommand {
             Namespaces::check()?;
         }
         let report = on_engine(&self.engine, Kills { command: &self })?;
-        if self.json {
-            println!("{}", serde_json::to_string(&report).expect("a report is plain data"));
-        } else {
-            print!("{}", report.render());
-        }
+        output::print(self.json, &report, |shown| shown.render());
         if report.is_clean() { Ok(()) } else { Err(LabError::Unsound) }
     }
 
@@ -122,13 +119,12 @@ impl KillCommand {
                 plan: plan.clone(),
                 ledger: ledger.to_owned(),
                 capacity_bytes: self.capacity_mib << 20,
-                writer,
-                threads: threads(worker),
+                places: writer..writer + threads(worker),
                 writers,
                 serial: worker + 1,
                 checks: worker == self.workers,
             };
-            writer += task.threads;
+            writer = task.places.end;
             task
         };
         (0..=self.workers).map(task).collect()

@@ -127,7 +127,7 @@ impl KillReport {
             notes.push("the checker did not tell what it measured".to_owned());
         }
         let ms = |ns: Option<u64>| ns.unwrap_or(0) as f64 / 1e6;
-        let of_reads = |quantile| measured.as_ref().map(|measured| measured.reads.quantile(quantile));
+        let of_reads = |quantile| measured.as_ref().map(|measured| measured.reads.latencies.quantile(quantile));
         let [before, during, after] = windows;
         let wrong = total(Total::Wrong).max(notes.len() as u64);
         notes.truncate(NOTES_MAX);
@@ -147,8 +147,8 @@ impl KillReport {
             throughput_ratio_per_core: after.per_core_s() / before.per_core_s(),
             throughput_ratio_per_core_during: during.per_core_s() / before.per_core_s(),
             operations_per_s: [before.per_s(), during.per_s(), after.per_s()],
-            read_wait_ms_max: ms(measured.as_ref().map(|measured| measured.read_wait_ns_max)),
-            write_wait_ms_max: ms(measured.as_ref().map(|measured| measured.write_wait_ns_max)),
+            read_wait_ms_max: ms(measured.as_ref().map(|measured| measured.reads.wait_ns_max)),
+            write_wait_ms_max: ms(measured.as_ref().map(|measured| measured.writes.wait_ns_max)),
             read_ms_max: ms(of_reads(1.0)),
             read_us_p999: 1e3 * ms(of_reads(0.999)),
             read_us_p50: 1e3 * ms(of_reads(0.5)),

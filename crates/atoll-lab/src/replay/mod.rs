@@ -58,7 +58,7 @@ struct BoundOptions {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
     cache_objects: Option<u64>,
     /// Bytes of the cache's pool, such as 64MiB; objects have the trace's sizes
-    #[arg(long, value_name = "B", value_parser = crate::command::parse_bytes)]
+    #[arg(long, value_name = "B", value_parser = crate::size::parse_bytes)]
     cache_bytes: Option<u64>,
 }
 

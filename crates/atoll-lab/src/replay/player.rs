@@ -31,7 +31,7 @@ pub(super) enum Sizes {
 }
 
 /// What a process counted.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Tally {
     pub(super) requests: u64,
     pub(super) hits: u64,
@@ -49,12 +49,6 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub(super) fn new() -> Self {
-        let (get, set) = (Latencies::new(), Latencies::new());
-        let (requests, hits, misses, deletes, refused) = (0, 0, 0, 0, 0);
-        Self { requests, hits, misses, deletes, refused, evictions: 0, objects_max: 0, busy_ns: 0, get, set }
-    }
-
     /// Adds what another process counted.
     pub(super) fn add(&mut self, other: &Self) {
         self.requests += other.requests;
@@ -109,7 +103,7 @@ impl<G: Engine> Player<G> {
             key: Vec::new(),
             content: Vec::new(),
             value: Value::new(),
-            tally: Tally::new(),
+            tally: Tally::default(),
         }
     }
 

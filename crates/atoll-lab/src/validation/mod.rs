@@ -12,6 +12,7 @@ mod figures;
 mod load;
 
 use crate::LabError;
+use crate::output;
 use atoll_sim::network::Profile;
 use serde::Serialize;
 use std::fmt::Write;
@@ -79,11 +80,7 @@ impl ValidateCommand {
     /// Measures and prints the rows.
     pub fn run(self) -> Result<(), LabError> {
         let rows = run();
-        if self.json {
-            println!("{}", serde_json::to_string(&Report { rows }).expect("a report is plain data"));
-        } else {
-            print!("{}", render(&rows));
-        }
+        output::print(self.json, &Report { rows }, |report| render(&report.rows));
         Ok(())
     }
 }

@@ -42,6 +42,7 @@ pub(super) enum Change {
 }
 
 /// What came of a run.
+#[derive(Default)]
 pub(super) struct Elastic {
     /// Operations that ended in each millisecond.
     pub(super) windows: Vec<u64>,
@@ -67,17 +68,7 @@ pub(super) struct Elastic {
 
 impl Elastic {
     fn new(phase_ms: usize) -> Self {
-        Self {
-            windows: vec![0; phase_ms * PHASES],
-            phase_ms,
-            latencies: std::array::from_fn(|_| Latencies::new()),
-            begin_ns_max: 0,
-            end_ns_max: 0,
-            retired_chunks: 0,
-            misses: 0,
-            objects_moved: 0,
-            objects_moved_by_operators: 0,
-        }
+        Self { windows: vec![0; phase_ms * PHASES], phase_ms, ..Self::default() }
     }
 
     fn record(&mut self, since_ns: u64, begun_ns: u64, ended_ns: u64) {
