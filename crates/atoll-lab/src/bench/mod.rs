@@ -46,6 +46,7 @@
 //! | [`footprint`] | the keys and bytes of a load |
 //! | [`tenants`] | traces of few keys, for several tenants; objects of one size |
 //! | [`baseline`] | the systems that FORGE is compared with |
+//! | [`ablation`] | an engine with one technique more, or less, from step to step |
 //! | [`tuning`] | what clients' engines are told after they have joined |
 //! | [`processor`] | the memory node's cores, for systems that need them |
 //! | `point` | a point as a simulation, its threads and phases |
@@ -53,6 +54,7 @@
 //! | `system` | the engines that a point can run on |
 //! | `in_flight` | an experiment of no paper: several operations of a thread at a time |
 
+pub mod ablation;
 pub mod baseline;
 pub(crate) mod client;
 pub mod experiment;

@@ -142,7 +142,7 @@ impl Experiment for Caught {
         let bound = Bound::Bytes(16 << 20);
         let plan = Plan { engine: EngineName::default(), bound, object_bytes: 8192, clients_max: 4, name: None };
         let (deployment, old) = (D::create(&plan, &Clock::host())?, D::create(&plan, &Clock::host())?);
-        let keys = Keys::for_capacity(16 << 20);
+        let keys = Keys::for_bound(bound);
         let name = format!("shm:/atoll-faulty-{}-{:?}", std::process::id(), self.fault);
         let ledger = Ledger::create(&name, keys.count())?;
         ShmRegion::remove(&name)?;

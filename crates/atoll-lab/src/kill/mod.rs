@@ -118,7 +118,6 @@ impl KillCommand {
             let task = KillTask {
                 plan: plan.clone(),
                 ledger: ledger.to_owned(),
-                capacity_bytes: self.capacity_mib << 20,
                 places: writer..writer + threads(worker),
                 writers,
                 serial: worker + 1,
@@ -159,7 +158,7 @@ impl Experiment for Kills<'_> {
         let name = format!("{}-ledger", plan.name.as_deref().unwrap_or_default());
         let names = Names::<D> { plan, ledger: name, deployment: std::marker::PhantomData };
         let deployment = D::create(&names.plan, &Clock::host())?;
-        let keys = Keys::for_capacity(command.capacity_mib << 20);
+        let keys = Keys::for_bound(names.plan.bound);
         let ledger = Ledger::create(&names.ledger, keys.count())?;
         let interrupted = Interrupt::new()?;
         let processes = Processes::start(command.tasks(&names.plan, &names.ledger), command.namespaces)?;

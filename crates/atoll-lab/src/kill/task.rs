@@ -24,7 +24,6 @@ pub(crate) struct KillTask {
     pub(super) plan: Plan,
     /// The region of the ledger.
     pub(super) ledger: String,
-    pub(super) capacity_bytes: u64,
     /// The places of its writers: one for each thread.
     pub(super) places: Range<u64>,
     /// Places of writers over all processes.
@@ -33,12 +32,6 @@ pub(crate) struct KillTask {
     pub(super) serial: u64,
     /// Whether it is the checker, which mostly reads and measures.
     pub(super) checks: bool,
-}
-
-/// What a process that was not killed tells at its end.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct CheckerReport {
-    pub(super) measured: Option<Measured>,
 }
 
 impl Task for KillTask {
@@ -68,7 +61,7 @@ impl Experiment for Opened<'_> {
             let threads: Vec<_> = task.places.clone().map(work).collect();
             threads.into_iter().map(|thread| thread.join().expect("a worker has a bug")).collect::<Result<_, _>>()
         })?;
-        post.report(&CheckerReport { measured: measured.into_iter().flatten().next() });
+        post.report(&measured.into_iter().flatten().next());
         Ok(())
     }
 }
@@ -85,7 +78,7 @@ fn work<D: Deployment>(task: &KillTask, post: &Post, place: u64) -> Result<Optio
         nonce += 1;
         let writer = Writer { index: place, writers: task.writers, nonce, reads: task.checks };
         let mut wrong = |what: String| post.note(&what);
-        let keys = Keys::for_capacity(task.capacity_bytes);
+        let keys = Keys::for_bound(task.plan.bound);
         let mut load = Load::new(deployment.client()?, &ledger, keys, writer, &mut timings, &mut wrong);
         let mut told = Stats::default();
         let operations_max = if task.checks { u64::MAX } else { CLIENT_OPERATIONS };

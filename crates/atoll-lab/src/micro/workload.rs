@@ -17,6 +17,27 @@ const THETA: f64 = 0.99;
 /// A cache with eviction holds about this share of the objects.
 const SMALL: u64 = 8;
 
+/// How long and on how much.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Extent {
+    pub(super) objects: u64,
+    pub(super) seconds: f64,
+    /// Differs between processes and rounds.
+    pub(super) seed: u64,
+}
+
+impl Extent {
+    /// Objects of a cache with eviction.
+    pub(super) fn small(&self) -> u64 {
+        (self.objects / SMALL).max(1)
+    }
+
+    /// Keys that are set before [`Workload::SetEvicting`] is timed, enough to fill the small cache.
+    fn filling(&self) -> u64 {
+        2 * self.small()
+    }
+}
+
 /// One measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Workload {
@@ -47,27 +68,6 @@ pub(super) struct Measured {
     /// Of SETs, and of GETs that found their key; empty where operations were not timed by
     /// themselves.
     pub(super) latencies: Latencies,
-}
-
-/// How long and on how much.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct Extent {
-    pub(super) objects: u64,
-    pub(super) seconds: f64,
-    /// Differs between processes and rounds.
-    pub(super) seed: u64,
-}
-
-impl Extent {
-    /// Objects of a cache with eviction.
-    pub(super) fn small(&self) -> u64 {
-        (self.objects / SMALL).max(1)
-    }
-
-    /// Keys that are set before [`Workload::SetEvicting`] is timed, enough to fill the small cache.
-    fn filling(&self) -> u64 {
-        2 * self.small()
-    }
 }
 
 /// Median time between two readings of the clock, in nanoseconds: what is in every latency besides

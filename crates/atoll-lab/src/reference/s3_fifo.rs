@@ -13,12 +13,12 @@ const MOVE_TO_MAIN_FREQUENCY: u8 = 2;
 
 /// The policy's state.
 pub struct S3Fifo<K> {
+    /// Accesses of every resident key since it came or was last spared, at most
+    /// [`FREQUENCY_MAX`].
+    frequencies: RapidHashMap<K, u8>,
     small: Order<K>,
     main: Order<K>,
     ghost: Order<K>,
-    /// Accesses of every resident key since it came or was last passed over, at most
-    /// [`FREQUENCY_MAX`].
-    frequencies: RapidHashMap<K, u8>,
     objects_max: usize,
 }
 

@@ -30,33 +30,49 @@ pub(super) enum Sizes {
     Traced,
 }
 
+/// Something that a process counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Count {
+    /// All requests.
+    Requests,
+    /// Look-ups that found their key.
+    Hits,
+    /// Look-ups that did not.
+    Misses,
+    /// DELETEs.
+    Deletes,
+    /// SETs of values longer than the pool takes.
+    Refused,
+    /// Objects evicted to make room.
+    Evictions,
+}
+
 /// What a process counted.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Tally {
-    pub(super) requests: u64,
-    pub(super) hits: u64,
-    pub(super) misses: u64,
-    pub(super) deletes: u64,
-    /// SETs of values longer than the pool takes.
-    pub(super) refused: u64,
-    pub(super) evictions: u64,
+    /// By [`Count`].
+    counts: [u64; Count::Evictions as usize + 1],
     /// The most objects that were seen resident in the whole cache.
     pub(super) objects_max: u64,
     /// Time inside the cache.
-    pub(super) busy_ns: u64,
+    busy_ns: u64,
     pub(super) get: Latencies,
     pub(super) set: Latencies,
 }
 
 impl Tally {
+    /// How many there were.
+    pub(super) fn count(&self, of: Count) -> u64 {
+        self.counts[of as usize]
+    }
+
+    fn add_to(&mut self, of: Count, more: u64) {
+        self.counts[of as usize] += more;
+    }
+
     /// Adds what another process counted.
     pub(super) fn add(&mut self, other: &Self) {
-        self.requests += other.requests;
-        self.hits += other.hits;
-        self.misses += other.misses;
-        self.deletes += other.deletes;
-        self.refused += other.refused;
-        self.evictions += other.evictions;
+        self.counts.iter_mut().zip(other.counts).for_each(|(count, more)| *count += more);
         self.objects_max = self.objects_max.max(other.objects_max);
         self.busy_ns += other.busy_ns;
         self.get.add(&other.get);
@@ -65,12 +81,11 @@ impl Tally {
 
     /// Requests per second spent inside the cache.
     pub(super) fn requests_per_s(&self) -> f64 {
-        self.requests as f64 * 1e9 / self.busy_ns.max(1) as f64
+        self.count(Count::Requests) as f64 * 1e9 / self.busy_ns.max(1) as f64
     }
 
     fn count_look_up(&mut self, hit: bool) {
-        self.hits += u64::from(hit);
-        self.misses += u64::from(!hit);
+        self.add_to(if hit { Count::Hits } else { Count::Misses }, 1);
     }
 }
 
@@ -111,7 +126,7 @@ impl<G: Engine> Player<G> {
     pub(super) async fn play(&mut self, request: &Request) -> Result<(), LabError> {
         self.time.fetch_max(request.time_s * 1_000_000_000, Ordering::Relaxed);
         self.set_key(request);
-        self.tally.requests += 1;
+        self.tally.add_to(Count::Requests, 1);
         match request.operation.effect() {
             Effect::Look => {
                 let hit = self.get().await?;
@@ -156,7 +171,7 @@ impl<G: Engine> Player<G> {
         let begin_ns = self.timer.now_ns();
         self.clients[self.turn].delete(&self.key).await?;
         self.tally.busy_ns += self.timer.now_ns() - begin_ns;
-        self.tally.deletes += 1;
+        self.tally.add_to(Count::Deletes, 1);
         Ok(())
     }
 
@@ -189,7 +204,7 @@ impl<G: Engine> Player<G> {
                 Ok(outcome.old.is_some())
             }
             Err(CacheError::ValueTooLarge { .. }) => {
-                self.tally.refused += 1;
+                self.tally.add_to(Count::Refused, 1);
                 // What the key had before is not its value any more.
                 Ok(client.delete(&self.key).await?)
             }
@@ -199,7 +214,8 @@ impl<G: Engine> Player<G> {
 
     /// Ends the part and gives what it counted.
     pub(super) fn finish(mut self) -> Tally {
-        self.tally.evictions = self.clients.iter().map(|client| client.stats().evictions).sum();
+        let evictions = self.clients.iter().map(|client| client.stats().evictions).sum();
+        self.tally.add_to(Count::Evictions, evictions);
         self.tally
     }
 }

@@ -2,6 +2,7 @@
 
 use super::fig13::WORKLOADS;
 use crate::LabError;
+use crate::bench::ablation::{self, Technique};
 use crate::bench::loads::YcsbShare;
 use crate::bench::measured::Measured;
 use crate::bench::places::Places;
@@ -23,11 +24,8 @@ const METRICS: [Metric; 5] = {
     [throughput, p50, p99, hit_ratio, ("P99.9 latency", "us", |measured| measured.latency_us(99.9))]
 };
 
-/// A technique: its name, and what switches it on.
-type Technique = (&'static str, fn(&mut Variant));
-
 /// What is added step by step to the baseline, in the paper's order.
-const TECHNIQUES: [Technique; 5] = [
+const TECHNIQUES: [Technique<Variant>; 5] = [
     ("+ lock-free index", |variant| variant.locked_index = false),
     ("+ contention-free FIFO", |variant| variant.locked_queues = false),
     ("+ lightweight regrouping", |variant| variant.whole_groups = false),
@@ -119,13 +117,11 @@ fn step(
 
 /// Name, switches and choices of every step.
 fn steps() -> Vec<(String, Variant, ForgeOptions)> {
-    let mut variant = Variant::BASELINE;
-    let mut steps = vec![("baseline".to_owned(), variant, ForgeOptions::paper())];
-    for (name, add) in TECHNIQUES {
-        add(&mut variant);
-        steps.push((name.to_owned(), variant, ForgeOptions::paper()));
-    }
-    steps.push(("+ our rule".to_owned(), variant, ForgeOptions::default()));
+    let of_paper = |(name, variant)| (name, variant, ForgeOptions::paper());
+    let mut steps: Vec<_> =
+        ablation::steps("baseline", Variant::BASELINE, &TECHNIQUES).into_iter().map(of_paper).collect();
+    let whole = steps.last().expect("there are techniques").1;
+    steps.push(("+ our rule".to_owned(), whole, ForgeOptions::default()));
     steps
 }
 
