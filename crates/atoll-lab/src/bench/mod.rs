@@ -51,6 +51,7 @@
 //! | [`processor`] | the memory node's cores, for systems that need them |
 //! | `point` | a point as a simulation, its threads and phases |
 //! | `client` | a thread of a point |
+//! | `tally` | what the threads of a point count |
 //! | `system` | the engines that a point can run on |
 //! | `in_flight` | an experiment of no paper: several operations of a thread at a time |
 
@@ -69,6 +70,7 @@ pub mod setup;
 pub mod sizes;
 pub mod sweep;
 pub(crate) mod system;
+pub(crate) mod tally;
 pub mod tenants;
 pub mod tuning;
 

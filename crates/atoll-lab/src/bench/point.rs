@@ -1,10 +1,11 @@
 //! A point of an experiment as a simulation: its pool, the threads that have joined, and phases in
 //! which all threads are at work.
 
-use super::client::{Client, Tally};
+use super::client::Client;
 use super::processor;
 use super::setup::{Setup, Start};
 use super::system::Subject;
+use super::tally::Tally;
 use crate::LabError;
 use crate::load::Stream;
 use atoll_cache::{Cache, CacheError, Stats};
@@ -96,7 +97,7 @@ impl<'s, G: Subject> Point<'s, G> {
             self.sim.spawn("client", async move {
                 let (client, outcome) = work.await;
                 if let Err(error) = outcome {
-                    tally.borrow_mut().failed.get_or_insert(error.into());
+                    tally.borrow_mut().fail(error.into());
                 }
                 *place.borrow_mut() = Some(client);
                 drop(present);
@@ -104,7 +105,7 @@ impl<'s, G: Subject> Point<'s, G> {
         }
         drop(present);
         let report = ran(self.sim.run())?;
-        match self.tally.borrow_mut().failed.take() {
+        match self.tally.borrow_mut().take_failure() {
             Some(error) => Err(error),
             None => Ok(report.verbs),
         }

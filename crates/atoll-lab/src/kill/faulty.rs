@@ -1,7 +1,8 @@
 //! Tests of the checks: they catch every cache with one fault, and accuse none without.
 
+use super::draw::Writer;
 use super::ledger::{Ledger, Total};
-use super::load::{Load, Writer};
+use super::load::Load;
 use super::timings::Timings;
 use super::value::Keys;
 use crate::LabError;
@@ -153,7 +154,7 @@ impl Experiment for Caught {
             random: RefCell::new(Random::new(7)),
             last_key: RefCell::default(),
         };
-        let writer = Writer { index: 0, writers: 1, nonce: 1, reads: false };
+        let writer = Writer { place: (0, 1), nonce: 1, reads: false };
         let (mut found, mut timings) = (Vec::new(), Timings::none());
         let mut wrong = |what| found.push(what);
         let mut load = Load::new(Cache::new(faulty), &ledger, keys, writer, &mut timings, &mut wrong);

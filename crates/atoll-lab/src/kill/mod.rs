@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `ledger` | what is known of every key, and when a value is wrong |
 //! | `value` | values that say what they are |
+//! | `draw` | what a client does next, and on which key |
 //! | `load` | one client's operations, each checked |
 //! | `faulty` | tests of the checks: caches with faults are caught |
 //! | `namespaces` | the namespaces that a process runs in, as in a container |
@@ -24,6 +25,7 @@
 //! Then all leave, one pass of repair is made, and every invariant is walked; once more after
 //! everything was removed.
 
+mod draw;
 #[cfg(test)]
 mod faulty;
 mod ledger;

@@ -1,7 +1,8 @@
 //! What one process of the experiment does.
 
+use super::draw::Writer;
 use super::ledger::{Ledger, Total};
-use super::load::{Load, Writer};
+use super::load::Load;
 use super::timings::{Measured, Timings};
 use super::value::Keys;
 use crate::LabError;
@@ -76,7 +77,7 @@ fn work<D: Deployment>(task: &KillTask, post: &Post, place: u64) -> Result<Optio
     let mut nonce = task.serial << 32 | (place - task.places.start) << 24;
     while !ledger.is_ending() {
         nonce += 1;
-        let writer = Writer { index: place, writers: task.writers, nonce, reads: task.checks };
+        let writer = Writer { place: (place, task.writers), nonce, reads: task.checks };
         let mut wrong = |what: String| post.note(&what);
         let keys = Keys::for_bound(task.plan.bound);
         let mut load = Load::new(deployment.client()?, &ledger, keys, writer, &mut timings, &mut wrong);

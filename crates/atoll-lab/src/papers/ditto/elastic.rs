@@ -10,10 +10,11 @@
 //! All phases are of the same length. Operations count where they end.
 
 use crate::LabError;
-use crate::bench::client::{Client, Tally};
+use crate::bench::client::Client;
 use crate::bench::point::{Point, ran};
 use crate::bench::setup::Setup;
 use crate::bench::system::{Subject, Work, on_system};
+use crate::bench::tally::Tally;
 use crate::latency::Latencies;
 use crate::load::Stream;
 use atoll_cache::EnginePool;
@@ -50,12 +51,10 @@ pub(super) struct Elastic {
     pub(super) phase_ms: usize,
     /// Latencies of each phase.
     latencies: [Latencies; PHASES],
-    /// How long the change of the middle phase took, in nanoseconds: the slowest join, from when a
-    /// client began to when it could do its first operation, or until the last chunk was out of
-    /// use.
-    pub(super) begin_ns_max: u64,
-    /// The same for its end: the slowest leave, or until the last chunk was back.
-    pub(super) end_ns_max: u64,
+    /// How long the beginning of the middle phase's change took, and its end, in nanoseconds. Of
+    /// clients it is the slowest join, from its begin to the first operation, and the slowest leave.
+    /// Of memory it lasts until the last chunk is out of use, and until the last is back.
+    pub(super) change_ns_max: [u64; 2],
     /// Chunks that went out of use.
     pub(super) retired_chunks: u64,
     /// GETs that missed.
@@ -77,6 +76,11 @@ impl Elastic {
             *count += 1;
             self.latencies[window / self.phase_ms].record(ended_ns - begun_ns);
         }
+    }
+
+    /// The change took so long for one client or operator.
+    fn changed(&mut self, ns: [u64; 2]) {
+        self.change_ns_max = std::array::from_fn(|end| self.change_ns_max[end].max(ns[end]));
     }
 
     /// Millions of operations a second in the second half of a phase.
@@ -128,7 +132,7 @@ fn measure_on<G: Subject>(setup: &Setup, phase_ms: usize, change: Change) -> Res
         client.stream = setup.load.stream(thread as u64, all);
         point.sim.spawn("client", async move {
             if let Err(error) = play(&mut client, since_ns, since_ns + PHASES as u64 * phase_ns, &run).await {
-                tally.borrow_mut().failed.get_or_insert(error.into());
+                tally.borrow_mut().fail(error.into());
             }
             *place.borrow_mut() = Some(client);
         });
@@ -145,7 +149,7 @@ fn measure_on<G: Subject>(setup: &Setup, phase_ms: usize, change: Change) -> Res
         let (run, tally) = (run.clone(), point.tally.clone());
         point.sim.spawn("guest", async move {
             if let Err(error) = guest.visit(since_ns, phase_ns, &run, &tally).await {
-                tally.borrow_mut().failed.get_or_insert(error);
+                tally.borrow_mut().fail(error);
             }
         });
     }
@@ -160,7 +164,7 @@ fn measure_on<G: Subject>(setup: &Setup, phase_ms: usize, change: Change) -> Res
             let (run, tally) = (run.clone(), point.tally.clone());
             point.sim.spawn("operator", async move {
                 if let Err(error) = resize::<G>(pool, endpoint, share, since_ns, phase_ns, &run).await {
-                    tally.borrow_mut().failed.get_or_insert(error);
+                    tally.borrow_mut().fail(error);
                 }
             });
         }
@@ -169,7 +173,7 @@ fn measure_on<G: Subject>(setup: &Setup, phase_ms: usize, change: Change) -> Res
     let moved = objects_moved(&point.stats()) - moved_before;
     let (misses, failed) = {
         let mut tally = point.tally.borrow_mut();
-        (tally.gets - tally.hits, tally.failed.take())
+        (tally.counted().gets - tally.counted().hits, tally.take_failure())
     };
     if let Some(error) = failed {
         return Err(error);
@@ -235,8 +239,7 @@ impl<G: Subject> Guest<G> {
         client.cache.engine().leave().await?;
         let left_ns = client.now_ns() - before_ns;
         let mut run = run.borrow_mut();
-        run.begin_ns_max = run.begin_ns_max.max(joined_ns);
-        run.end_ns_max = run.end_ns_max.max(left_ns);
+        run.changed([joined_ns, left_ns]);
         Ok(())
     }
 }
@@ -275,8 +278,7 @@ async fn resize<G: Subject>(
     engine.leave().await?;
     let mut run = run.borrow_mut();
     run.objects_moved_by_operators += objects_written(&engine.stats().named());
-    run.begin_ns_max = run.begin_ns_max.max(retired_ns);
-    run.end_ns_max = run.end_ns_max.max(restored_ns);
+    run.changed([retired_ns, restored_ns]);
     Ok(())
 }
 

@@ -34,7 +34,7 @@ pub(in crate::papers) fn measure(options: &Options) -> Result<Findings, LabError
     let run = elastic::measure(&point(roomy_bytes(keys, 2 * clients)), phase_ms, Change::Clients)?;
     let tight = point(tight_bytes(keys, clients));
     let memory = elastic::measure(&tight, phase_ms, Change::Memory { percent: MEMORY_PERCENT })?;
-    let Elastic { begin_ns_max, end_ns_max, misses, objects_moved, .. } = run;
+    let Elastic { change_ns_max: [begin_ns_max, end_ns_max], misses, objects_moved, .. } = run;
     Ok(Findings {
         what: format!(
             "{keys} keys of {OBJECT_BYTES} bytes in place of 10 million; phases of {phase_ms} ms in place of 3 minutes. In the middle one as many clients again join at once, and leave at \
@@ -47,8 +47,8 @@ pub(in crate::papers) fn measure(options: &Options) -> Result<Findings, LabError
             begin_ns_max as f64 / 1e3,
             end_ns_max as f64 / 1e3,
             memory.retired_chunks,
-            memory.begin_ns_max as f64 / 1e6,
-            memory.end_ns_max as f64 / 1e6,
+            memory.change_ns_max[0] as f64 / 1e6,
+            memory.change_ns_max[1] as f64 / 1e6,
             memory.objects_moved_by_operators,
             memory.misses,
         ),

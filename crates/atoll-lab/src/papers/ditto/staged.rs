@@ -150,11 +150,12 @@ fn count<G: Subject>(
         play(client, all.clone(), mine, mops.clone())
     })?;
     let tally = point.tally.borrow();
+    let counted = tally.counted();
     let place = point.places[0].borrow();
     let client = place.as_ref().expect("between phases every thread is at its place");
     let ditto = (client.cache.engine() as &dyn Any).downcast_ref::<Ditto<SimEndpoint>>();
     let weight = ditto.and_then(|ditto| Some(*ditto.replacement()?.weights().first()?)).unwrap_or(1.0);
-    Ok(Counted { gets: tally.gets, hits: tally.hits, mops: mops.get(), weight })
+    Ok(Counted { gets: counted.gets, hits: counted.hits, mops: mops.get(), weight })
 }
 
 async fn play<G: Subject>(
