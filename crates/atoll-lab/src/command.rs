@@ -1,6 +1,6 @@
-//! The lab's part of the command line, for a binary to mount: [`LabCommand`] as its command `lab`,
-//! and [`ReplayCommand`](crate::replay::ReplayCommand) as its command `replay`. Experiments of
-//! several processes start the binary again with `lab process`.
+//! The lab's part of the command line. A binary mounts [`LabCommand`] as its command `lab`, and
+//! [`ReplayCommand`](crate::replay::ReplayCommand) as its command `replay`. Experiments of several
+//! processes start the binary again with `lab process`.
 
 use crate::LabError;
 use crate::costs::CostsCommand;

@@ -28,7 +28,8 @@ impl Latencies {
         self.histogram.add(&other.histogram).expect("all have the same bounds");
     }
 
-    /// The latency that the share `quantile` of the operations did not exceed; 0 if there were none.
+    /// The latency that the share `quantile` of the operations did not exceed; 0 if there were
+    /// none.
     pub(crate) fn quantile(&self, quantile: f64) -> u64 {
         if self.histogram.is_empty() { 0 } else { self.histogram.value_at_quantile(quantile) }
     }

@@ -12,8 +12,8 @@
 //!   next when that has ended.
 //! - **Warm-up**: the first fifth of every thread's requests is not counted, as in the paper. The
 //!   cache is empty before it.
-//! - **End**: counting ends when the first thread has no request left. All threads are at work until
-//!   then.
+//! - **End**: counting ends when the first thread has no request left. All threads are at work
+//!   until then.
 //! - **On-demand fill**: a GET that misses is followed by a SET of the key. The SET is not counted
 //!   as a request. Its time is part of the GET's latency and of the run, its verbs are part of the
 //!   traffic.

@@ -19,7 +19,7 @@ use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Threads between phases: a task takes its client and puts it back.
+/// A thread between phases. A task borrows its client and puts it back.
 pub(crate) type Place<G> = Rc<RefCell<Option<Client<G>>>>;
 
 /// A simulation with its pool and the threads that have joined.

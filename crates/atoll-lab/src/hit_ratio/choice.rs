@@ -1,8 +1,8 @@
-//! Which of several engines to ship, chosen without looking at the trace that judges the choice.
+//! Which of several engines to ship, chosen without the trace that judges the choice.
 //!
-//! For each trace the engine with the least mean gap to Belady on all *other* real traces is taken,
-//! and only its misses on the trace itself count. A configuration that is good because it was tuned
-//! to one trace gains nothing there.
+//! For each trace the engine with the least mean gap to Belady on all *other* real traces is
+//! chosen. Only its misses on the trace itself count. A configuration that was tuned to one trace
+//! gains nothing there.
 
 use super::oracle::{self, Point};
 use super::{HitRatioReport, measure};

@@ -1,4 +1,4 @@
-//! How far the policies as a pool has them, by samples, are from their exact forms.
+//! How far the policies in a pool, which see samples, are from their exact forms.
 
 use super::oracle::{self, Point};
 use super::{Row, measure};

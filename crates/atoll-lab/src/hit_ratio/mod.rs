@@ -1,9 +1,9 @@
 //! The hit-ratio experiment: an engine on every trace of a folder at the oracle's cache sizes.
 //!
-//! As for the oracle, every request is a look-up that inserts after a miss, objects have unit size,
-//! and nothing expires. Points run in parallel, each on a cache of its own; the requests of a point
-//! go to its clients in turn, from one thread, so that a point's result does not depend on the
-//! machine. A trace is decoded once and freed after its last point.
+//! As for the oracle, every request is a look-up that inserts after a miss. Objects have unit size,
+//! and nothing expires. Points run in parallel, each on a cache of its own. One thread makes a
+//! point's requests, by its clients in turn, so a result does not depend on the machine. A trace is
+//! decoded once and freed after its last point.
 
 pub mod choice;
 pub mod distance;

@@ -1,4 +1,4 @@
-//! What is known of a folder of traces: the miss ratios of known algorithms, and which traces are
+//! What a folder says of its traces: the miss ratios of known algorithms, and which traces are
 //! synthetic.
 
 use crate::LabError;

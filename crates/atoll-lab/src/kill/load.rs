@@ -205,7 +205,7 @@ impl<'a, G: Engine> Load<'a, G> {
         Ok(())
     }
 
-    /// Makes a key expire earlier, so that what its value says of its expiry remains a bound.
+    /// Makes a key expire earlier. The expiry in its value remains an upper bound.
     fn expire(&mut self) -> Result<(), CacheError> {
         let key = self.draw.some_plain();
         let floor = self.ledger.floor(key.number);

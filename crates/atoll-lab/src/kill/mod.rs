@@ -1,4 +1,4 @@
-//! Processes on one pool are killed, stopped and resumed at random; nothing may be wrong, lost or
+//! Processes on one pool are killed, stopped and resumed at random. Nothing may be wrong, lost or
 //! slower afterwards.
 //!
 //! | module | concept |
@@ -12,7 +12,7 @@
 //! | `timings` | how long operations took |
 //! | `task` | what one process does |
 //! | `processes` | all processes, and their successors |
-//! | `report` | what comes of it |
+//! | `report` | the result |
 //!
 //! | share of the time | what happens |
 //! |---|---|
@@ -22,8 +22,8 @@
 //! | 1 s | the pool recovers |
 //! | 15 %, at most 20 s | the throughput after |
 //!
-//! Then all leave, one pass of repair is made, and every invariant is walked; once more after
-//! everything was removed.
+//! At the end all clients leave, one pass of repair is made, and every invariant is checked. The
+//! invariants are checked once more after everything was removed.
 
 mod draw;
 #[cfg(test)]
@@ -226,8 +226,8 @@ impl Course<'_> {
         Ok(begun.end(self.ledger))
     }
 
-    /// The same, with kills and stops: on average as many as wanted, without memory of the last
-    /// one, so that some hit those who repair.
+    /// The same, with kills and stops. Their times are independent (a Poisson process), so some hit
+    /// a repairer.
     fn kill(&mut self, time: Duration, tick: impl Fn() + Copy) -> Result<Window, LabError> {
         let begun = Window::begin(self.ledger);
         let seed = self.command.seed.unwrap_or_else(|| self.ledger.now_ns() ^ u64::from(std::process::id()) << 32);

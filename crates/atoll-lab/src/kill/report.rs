@@ -154,7 +154,8 @@ pub(super) struct KillReport {
 const NOTES_MAX: usize = 50;
 
 impl KillReport {
-    /// `audits` are of the full and of the empty cache, `repaired` is what the pass at the end gave.
+    /// `audits` are of the full and of the empty cache, `repaired` is what the pass at the end
+    /// gave.
     pub(super) fn new(
         counts: Counts,
         ledger: &Ledger,

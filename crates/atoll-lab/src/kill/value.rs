@@ -23,7 +23,7 @@ pub(super) const VALUE_BYTES_MAX: usize = 1 << 20;
 /// What a key's values are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Set by one writer at a time, whatever is there.
+    /// Set by one writer at a time, without a condition.
     Plain,
     /// Made by one writer, replaced by all under the token of what they saw.
     Chain,

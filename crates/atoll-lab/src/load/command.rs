@@ -1,4 +1,4 @@
-//! A look at a load.
+//! The command that looks at a load.
 
 use super::{LoadOptions, Statistics};
 use crate::LabError;

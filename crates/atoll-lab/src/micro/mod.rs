@@ -1,12 +1,12 @@
-//! Single operations: their latencies, and what two processes reach beside one.
+//! Single operations: their latencies, and the throughput of two processes beside one.
 //!
-//! A named cache is made by this process and measured by others, which is how processes share one.
-//! In-process caches, a redis-server on a unix socket and plain copying loops are measured in the
-//! same run, round by round in turn, so that all see the same machine; figures are medians over
-//! rounds. Nothing is subtracted from a latency; what reading the clock costs is reported.
+//! This process makes a named cache and others measure it, as processes share one. In-process
+//! caches, a redis-server on a unix socket and plain copying loops are measured in the same run.
+//! They take turns round by round, so all see the same machine. Figures are medians over rounds.
+//! Nothing is subtracted from a latency. The cost of reading the clock is reported.
 //!
-//! Two processes are compared with one relative to two copying loops, since two cores of a machine
-//! seldom give twice one.
+//! The ratio of two processes to one is reported relative to that of two copying loops, since two
+//! cores of a machine seldom give twice one.
 
 mod figures;
 mod redis;

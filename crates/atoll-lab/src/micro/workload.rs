@@ -9,7 +9,7 @@ use atoll_fabric::Clock;
 use serde::{Deserialize, Serialize};
 use std::sync::Barrier;
 
-/// Keys are drawn beforehand, so that drawing them is not timed; a longer run repeats them.
+/// Keys are drawn beforehand, and drawing them is not timed. A longer run repeats them.
 const DRAWN: usize = 1 << 20;
 /// Operations between two looks at the time.
 const STRETCH: usize = 256;

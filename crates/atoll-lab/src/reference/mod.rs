@@ -1,5 +1,5 @@
-//! Exact eviction policies in ordinary memory: what the engines are compared with, and what the
-//! tests hold the lab against.
+//! Exact eviction policies in ordinary memory: engines are compared with them, and tests hold the
+//! lab against them.
 //!
 //! | module | policy |
 //! |---|---|
@@ -25,10 +25,10 @@ pub mod sieve;
 use std::fmt;
 use std::str::FromStr;
 
-/// Which of at most so many objects stay.
+/// Decides which of at most so many objects stay.
 ///
-/// The caller calls `insert` only for a key that is not resident, and removes from its memory what
-/// `insert` gives back.
+/// The caller calls `insert` only for a key that is not resident, and removes from its memory the
+/// key that `insert` returns.
 pub trait Policy<K> {
     /// Whether `key` is resident; counts as no access.
     fn contains(&self, key: &K) -> bool;
@@ -36,11 +36,11 @@ pub trait Policy<K> {
     /// Notes an access to `key`, which is resident.
     fn touch(&mut self, key: &K);
 
-    /// Makes `key` resident with an object of `bytes`, and gives back the key that had to leave for
-    /// it. The bytes matter only to policies that look at sizes.
+    /// Makes `key` resident with an object of `bytes`, and returns the key that is evicted for it.
+    /// The bytes matter only to policies that look at sizes.
     fn insert(&mut self, key: K, bytes: u64) -> Option<K>;
 
-    /// Makes `key` leave, if it is resident.
+    /// Removes `key`, if it is resident.
     fn remove(&mut self, key: &K);
 
     /// How many keys are resident.

@@ -1,7 +1,7 @@
 //! S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023) with the
-//! parameters of libCacheSim at the oracle's version: the small queue is 10 % of the cache, the
-//! ghost remembers as many keys as 90 % of it, an object moves to the main queue when it has been
-//! asked for twice since it came, and counts stop at 3.
+//! parameters of libCacheSim at the oracle's version. The small queue is 10 % of the cache. The
+//! ghost queue remembers as many keys as 90 % of it. An object moves to the main queue when it had
+//! two accesses since its insertion. Counts stop at 3.
 
 use super::Policy;
 use super::order::Order;

@@ -1,12 +1,12 @@
 //! The replay of a trace on a cache.
 //!
-//! Request i goes to process i mod P and there to its clients in turn. With one process everything
-//! runs on one thread and is repeatable, for all that the engine does itself. Several processes run
-//! at their own speed on one named cache. The trace's time is the clients' time. What a client does
-//! is written in `player`.
+//! Request i belongs to process i mod P, and there to its clients in turn. One process runs
+//! everything on one thread and is repeatable, as far as the engine is. Several processes run at
+//! their own speed on one named cache. The trace's time is the clients' time. `player` says what a
+//! client does.
 //!
-//! Invariant: with a bound in objects, never more than the bound are resident; a replay in which
-//! more are seen is an error.
+//! Invariant: with a bound in objects, at most so many are resident. A replay that sees more is an
+//! error.
 
 mod player;
 mod task;

@@ -7,9 +7,9 @@
 //! | write if absent | SET if absent | the same |
 //! | remove | DELETE | neither hit nor miss |
 //!
-//! The clients' clock is set from the trace before each request and never goes back. Latencies are
-//! taken on the host's clock. Objects are counted after every SET that may have added one, since
-//! their number grows at no other time.
+//! The clients' clock is set from the trace before each request and never runs backwards. Latencies
+//! are measured by the host's clock. Objects are counted after every SET that may have added one,
+//! since their number grows at no other time.
 
 use crate::LabError;
 use crate::latency::Latencies;
@@ -100,7 +100,7 @@ pub(super) struct Player<G: Engine> {
     sizes: Sizes,
     /// The padded key of the request.
     key: Vec<u8>,
-    /// What values are cut from; grows to the longest.
+    /// The bytes that values are prefixes of. It grows to the longest value.
     content: Vec<u8>,
     value: Value,
     tally: Tally,

@@ -1,5 +1,4 @@
-//! Clients in a closed loop that do nothing but post verbs: what the papers' own microbenchmarks
-//! are.
+//! Clients in a closed loop that only post verbs, as in the papers' own microbenchmarks.
 
 use crate::latency::Latencies;
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Kind};

@@ -1,11 +1,11 @@
-//! A run in which clients join and leave, or memory goes and comes back: throughput in every
+//! A run in which clients join and leave, or memory is retired and restored: throughput in every
 //! millisecond of virtual time.
 //!
 //! | phase | [`Change::Clients`] | [`Change::Memory`] |
 //! |---|---|---|
 //! | 1 | those of the setup | the whole pool |
-//! | 2 | as many again, all of which join at its beginning | a part of its chunks goes out of use from its beginning on |
-//! | 3 | the first ones again: the others leave at its beginning | those chunks come back |
+//! | 2 | as many again, all of which join at its beginning | a part of its chunks is retired from its beginning on |
+//! | 3 | the first ones again: the others leave at its beginning | those chunks are restored |
 //!
 //! All phases are of the same length. Operations count where they end.
 
@@ -35,7 +35,7 @@ const LEVEL_PERCENT: f64 = 5.0;
 pub(super) enum Change {
     /// As many clients again come and go.
     Clients,
-    /// So many percent of the pool's chunks go and come back.
+    /// So many percent of the pool's chunks are retired and restored.
     Memory {
         /// The percentage.
         percent: u32,
@@ -52,16 +52,16 @@ pub(super) struct Elastic {
     /// Latencies of each phase.
     latencies: [Latencies; PHASES],
     /// How long the beginning of the middle phase's change took, and its end, in nanoseconds. Of
-    /// clients it is the slowest join, from its begin to the first operation, and the slowest leave.
-    /// Of memory it lasts until the last chunk is out of use, and until the last is back.
+    /// clients it is the slowest join, from its begin to the first operation, and the slowest
+    /// leave. Of memory it lasts until the last chunk is out of use, and until the last is back.
     pub(super) change_ns_max: [u64; 2],
-    /// Chunks that went out of use.
+    /// Chunks that were retired.
     pub(super) retired_chunks: u64,
     /// GETs that missed.
     pub(super) misses: u64,
     /// Objects that the first clients' engines wrote, evicted or moved.
     pub(super) objects_moved: u64,
-    /// Objects that those wrote or moved who took memory out of use and gave it back.
+    /// Objects that the operators wrote or moved who retired and restored memory.
     pub(super) objects_moved_by_operators: u64,
 }
 
@@ -244,7 +244,7 @@ impl<G: Subject> Guest<G> {
     }
 }
 
-/// Takes chunks out of use at the beginning of the middle phase, and gives them back at its end.
+/// Retires chunks at the beginning of the middle phase, and restores them at its end.
 async fn resize<G: Subject>(
     pool: std::sync::Arc<G::Shared>,
     endpoint: atoll_sim::SimEndpoint,
@@ -254,7 +254,7 @@ async fn resize<G: Subject>(
     run: &Rc<RefCell<Elastic>>,
 ) -> Result<(), LabError> {
     let mut engine = G::join(&pool, endpoint).await?;
-    // A client that says nothing for long is taken for dead.
+    // A client that does not renew its lease for long is suspected.
     let wait_until = async |engine: &mut G, until_ns: u64| -> Result<(), CacheError> {
         while engine.client().endpoint.virtual_ns() < until_ns {
             engine.client().endpoint.pause(WINDOW_NS.min(until_ns - engine.client().endpoint.virtual_ns())).await;

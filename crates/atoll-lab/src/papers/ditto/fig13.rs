@@ -1,4 +1,4 @@
-//! Ditto, Fig. 13: clients come and go, memory goes and comes.
+//! Ditto, Fig. 13: clients join and leave; memory is retired and restored.
 
 use super::elastic::{self, Change, Elastic, PHASES};
 use super::testbed::{paper, roomy_bytes, setup, tight_bytes, without_misses};
@@ -13,7 +13,7 @@ use crate::report::Figure;
 const CLIENTS: u16 = 32;
 const PHASE_NAMES: [&str; PHASES] = ["32 clients", "64 clients", "32 clients again"];
 const MEMORY_NAMES: [&str; PHASES] = ["all memory", "three quarters", "all again"];
-/// The part of the memory that goes out of use and comes back.
+/// The part of the memory that is retired and restored.
 const MEMORY_PERCENT: u32 = 25;
 /// Section 5.2: Mops before, with twice the cores, and after.
 const PRINTED_MOPS: [f64; PHASES] = [5.0, 8.5, 5.0];
@@ -93,8 +93,8 @@ mod tests {
     use super::*;
     use std::path::PathBuf;
 
-    /// Milliseconds of virtual time in which throughput is to be at its new level, whatever
-    /// changes.
+    /// Milliseconds of virtual time within which throughput must be at its new level after every
+    /// change.
     const SETTLED_MS_MAX: f64 = 10.0;
 
     #[test]

@@ -4,7 +4,7 @@
 //! would make them. Within a stage the clients get them in turn. What is asked depends neither on
 //! the system nor on the number of clients. A stage ends when all of its requests have been made.
 //!
-//! Before a stage clients may join, and chunks of the pool go out of use or come back. No client
+//! Before a stage clients may join, and chunks of the pool are retired or restored. No client
 //! makes a request meanwhile, and nothing of it is counted.
 
 use super::systems::{System, names};

@@ -17,8 +17,7 @@ use std::sync::Arc;
 
 const CACHE_PERCENT: u64 = 20;
 
-/// What is measured: also the slowest operations of a thousand, among which are those that wait for
-/// a queue.
+/// What is measured. The slowest operations of a thousand are included: they wait for a queue.
 const METRICS: [Metric; 5] = {
     let [throughput, p50, p99, hit_ratio] = sweep::METRICS;
     [throughput, p50, p99, hit_ratio, ("P99.9 latency", "us", |measured| measured.latency_us(99.9))]
@@ -188,7 +187,7 @@ mod tests {
         let round_trips = |each: &Measured| posted(each, Purpose::Eviction).round_trips;
         let queued = measured(Variant { locked_queues: true, ..Variant::default() });
         let (more, less) = (per_eviction(&queued, &round_trips), per_eviction(&full, &round_trips));
-        // The lock and a look at the cursor, when a group goes in and when it goes out.
+        // The lock and a READ of the cursor, when a group is put in and when it is taken out.
         assert!(more > less + 2.0, "{more} and {less} round trips");
         let plain = measured(Variant { plain_queue: true, ..Variant::default() });
         assert_eq!(plain.stats.iter().find(|(name, _)| *name == "groups_reinserted").unwrap().1, 0);
