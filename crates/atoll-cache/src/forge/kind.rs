@@ -7,8 +7,11 @@ use crate::record::HEADER_BYTES;
 use atoll_fabric::Endpoint;
 use atoll_pool::PoolSettings;
 
+/// A name, and the choices that it stands for.
+type Named = (&'static str, fn() -> ForgeOptions);
+
 /// The choices that have a name of their own.
-const NAMED: [(&str, fn() -> ForgeOptions); 3] =
+const NAMED: [Named; 3] =
     [("forge", ForgeOptions::default), ("forge-paper", ForgeOptions::paper), ("glcache-dm", ForgeOptions::glcache)];
 
 /// [`forge`](super).
