@@ -1,6 +1,6 @@
-//! The lab's part of the command line, for a binary to mount: [`LabCommand`] as its command `lab`,
-//! and [`ReplayCommand`](crate::replay::ReplayCommand) as its command `replay`. Experiments of
-//! several processes start the binary again with `lab process`.
+//! The lab's part of the command line. A binary mounts [`LabCommand`] as its command `lab`, and
+//! [`ReplayCommand`](crate::replay::ReplayCommand) as its command `replay`. Experiments of several
+//! processes start the binary again with `lab process`.
 
 use crate::LabError;
 use crate::costs::CostsCommand;
@@ -69,15 +69,5 @@ impl LabCommand {
             Self::Costs(command) => command.run(),
             Self::Process(command) => command.run(),
         }
-    }
-}
-
-/// A number of bytes as people write it: `1GiB`, `512M`, `1000000`; at least one and at most 2^50.
-pub fn parse_bytes(text: &str) -> Result<u64, String> {
-    let bytes: Option<bytesize::ByteSize> = text.parse().ok();
-    match bytes.map(|bytes| bytes.as_u64()) {
-        Some(bytes @ 1..=0x4_0000_0000_0000) => Ok(bytes),
-        Some(_) => Err("write at least 1 byte and at most 1024TiB".to_owned()),
-        None => Err("write a number of bytes, such as 64MiB or 1GiB".to_owned()),
     }
 }

@@ -1,13 +1,14 @@
 //! What the steps of a protocol cost this machine's processor, for the simulated clients of a timed
 //! run.
 //!
-//! Measured on the shared-memory fabric, where there is nothing but the processor: what a network
-//! adds is in its profile. The table that simulations use is committed
-//! (`crates/atoll-sim/profiles/cpu.toml`), so that they give the same digits everywhere; this
-//! command prints it anew. Each cost is the median of many rounds, since other work on the machine
-//! only ever makes a round longer.
+//! The steps are measured on the shared-memory fabric, where there is nothing but the processor.
+//! The cost of a network is in its profile. Simulations use a committed table (`crates/atoll-
+//! sim/profiles/cpu.toml`) and give the same digits everywhere. This command measures the table
+//! anew. Each cost is the median of many rounds, since other work on the machine only makes a round
+//! longer.
 
 use crate::LabError;
+use crate::output;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, run_ready};
 use atoll_sim::network::CpuCosts;
@@ -43,11 +44,7 @@ impl CostsCommand {
     /// Measures and prints the table.
     pub fn run(self) -> Result<(), LabError> {
         let costs = measure(self.rounds)?;
-        if self.json {
-            println!("{}", serde_json::to_string(&costs).expect("costs are plain data"));
-        } else {
-            print!("{}", render(&costs));
-        }
+        output::print(self.json, &costs, render);
         Ok(())
     }
 }

@@ -11,12 +11,14 @@ pub(crate) struct Latencies {
 
 const LATENCY_NS_MAX: u64 = 60_000_000_000;
 
-impl Latencies {
-    pub(crate) fn new() -> Self {
+impl Default for Latencies {
+    fn default() -> Self {
         let histogram = Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3);
         Self { histogram: histogram.expect("the bounds are within those of the histogram") }
     }
+}
 
+impl Latencies {
     #[inline]
     pub(crate) fn record(&mut self, ns: u64) {
         self.histogram.saturating_record(ns);
@@ -26,7 +28,8 @@ impl Latencies {
         self.histogram.add(&other.histogram).expect("all have the same bounds");
     }
 
-    /// The latency that the share `quantile` of the operations did not pass; 0 if there were none.
+    /// The latency that the share `quantile` of the operations did not exceed; 0 if there were
+    /// none.
     pub(crate) fn quantile(&self, quantile: f64) -> u64 {
         if self.histogram.is_empty() { 0 } else { self.histogram.value_at_quantile(quantile) }
     }
@@ -47,7 +50,7 @@ impl Serialize for Latencies {
 
 impl<'de> Deserialize<'de> for Latencies {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut latencies = Self::new();
+        let mut latencies = Self::default();
         for (ns, count) in Vec::<(u64, u64)>::deserialize(deserializer)? {
             latencies.histogram.saturating_record_n(ns, count);
         }
@@ -61,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_histogram_survives_its_way_between_processes() {
-        let mut latencies = Latencies::new();
+        let mut latencies = Latencies::default();
         (1..=1000).for_each(|ns| latencies.record(ns));
         latencies.record(u64::MAX);
         let sent: Latencies = serde_json::from_str(&serde_json::to_string(&latencies).unwrap()).unwrap();

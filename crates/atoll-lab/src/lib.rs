@@ -27,6 +27,8 @@
 //! | `scheduled` | what the kernel counts of a thread |
 //! | `latency` | latencies in a histogram that can be sent between processes |
 //! | `progress` | the bar on the terminal |
+//! | `output` | what a command prints |
+//! | `size` | numbers of bytes on the command line |
 //! | `command` | the command line |
 #![forbid(unsafe_code)]
 
@@ -44,6 +46,7 @@ pub mod kill;
 mod latency;
 pub mod load;
 pub mod micro;
+mod output;
 pub mod papers;
 mod process;
 mod progress;
@@ -52,12 +55,14 @@ pub mod reference;
 pub mod replay;
 pub mod report;
 mod scheduled;
+mod size;
 pub mod trace;
 pub mod validation;
 pub mod verbs;
 pub mod zipf;
 
-pub use command::{LabCommand, parse_bytes};
+pub use command::LabCommand;
 pub use error::LabError;
 pub use process::ProcessCommand;
 pub use progress::Progress;
+pub use size::parse_bytes;

@@ -1,5 +1,5 @@
-//! Progress of what takes longer than two seconds: a bar on a terminal, a line now and then in a
-//! log.
+//! Progress of work that lasts longer than two seconds: a bar on a terminal, a line now and then in
+//! a log.
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
@@ -57,7 +57,7 @@ impl Progress {
         }
     }
 
-    /// How long the rest takes if it goes on as it did.
+    /// How long the rest takes at the same pace.
     fn left(&self, done: u64, total: u64) -> Duration {
         self.since.elapsed().mul_f64(total.saturating_sub(done) as f64 / done.max(1) as f64)
     }

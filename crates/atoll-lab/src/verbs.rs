@@ -1,14 +1,17 @@
-//! What the operations of the cache ask of the network: round trips, verbs, bytes, counted where
+//! What the operations of the cache ask of the network: round trips, verbs and bytes, counted where
 //! the verbs are posted.
 //!
-//! One client on a simulated network does each operation many times, by itself. Of an operation's
-//! counts the median is told: now and then one meets an equal fingerprint and READs one record
-//! more, which the mean shows. What a client does for others on the way (hotness, evictions,
-//! leases, the pool's clock) is not the operation's and not in its row; evictions have a row of
-//! their own, with everything that they cost divided by the objects that went.
+//! One client on a simulated network does each operation many times, by itself. A row has the
+//! median. Now and then a lookup meets an equal fingerprint and READs one record more; the mean
+//! shows these.
+//!
+//! A row leaves out what a client does besides the operation: hotness, evictions, leases, the
+//! pool's clock. Evictions have a row of their own: all that they cost, divided by the evicted
+//! objects.
 
 use crate::LabError;
 use crate::bench::sizes::{GROUP_OBJECTS, pool};
+use crate::output;
 use atoll_cache::EnginePool;
 use atoll_cache::forge::{Forge, ForgePool};
 use atoll_cache::{Cache, SetOptions, Value};
@@ -67,11 +70,7 @@ impl VerbsCommand {
     /// Counts and prints.
     pub fn run(self) -> Result<(), LabError> {
         let report = count()?;
-        if self.json {
-            println!("{}", serde_json::to_string(&report).expect("a report is plain data"));
-        } else {
-            print!("{}", render(&report));
-        }
+        output::print(self.json, &report, render);
         Ok(())
     }
 }

@@ -1,15 +1,14 @@
 //! A generated load: GETs whose keys follow Zipf's law, `zipf:KEYS,THETA,REQUESTS`.
 //!
-//! The key of rank r (1 is the hottest) is asked for with a probability proportional to 1 /
-//! r^THETA. Ranks are drawn exactly, in constant time and memory for any THETA, by the
-//! rejection-inversion of Hörmann and Derflinger ("Rejection-inversion to generate variates from
-//! monotone discrete distributions", ACM TOMACS 6(3), 1996). Hot ranks are scattered over the space
-//! of keys by a bijection, so that no two share a key and neighbours in rank are not neighbours in
-//! the index.
+//! The key of rank r (1 is the hottest) has a probability proportional to 1 / r^THETA. Ranks are
+//! drawn exactly, in constant time and memory for any THETA. The method is the rejection-inversion
+//! of Hörmann and Derflinger ("Rejection-inversion to generate variates from monotone discrete
+//! distributions", ACM TOMACS 6(3), 1996). A bijection scatters the ranks over the space of keys.
+//! No two ranks share a key, and neighbours in rank are not neighbours in the index.
 //!
 //! The same seed gives the same load on every machine. Logarithms and exponentials therefore come
-//! from `libm`, which is the same code everywhere, and not from the platform; `rand_distr` has the
-//! same algorithm, but which mathematics it uses depends on what else is built with it.
+//! from `libm`, which is the same code everywhere, and not from the platform. `rand_distr` has the
+//! same algorithm, but its mathematics depends on what else is built with it.
 
 use crate::random::{Random, mix};
 use crate::trace::request::{Operation, Request};

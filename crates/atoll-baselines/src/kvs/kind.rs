@@ -24,7 +24,7 @@ impl EngineKind for KvsKind {
     }
 
     fn named(name: &str) -> Option<Result<(), String>> {
-        (name == Self::NAME).then(|| Ok(()))
+        (name == Self::NAME).then_some(Ok(()))
     }
 
     fn name_of((): &()) -> String {

@@ -2,8 +2,7 @@
 //! outcomes.
 
 use super::system::Subject;
-use crate::LabError;
-use crate::latency::Latencies;
+use super::tally::Tally;
 use crate::load::{Kind, Request, Stream};
 use crate::trace::Effect;
 use atoll_cache::{Cache, CacheError, Condition, Expiry, SetOptions, Value};
@@ -11,24 +10,6 @@ use atoll_fabric::Endpoint;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::Poll;
-
-/// What the threads of a point counted.
-pub(crate) struct Tally {
-    pub(crate) requests: u64,
-    pub(crate) gets: u64,
-    pub(crate) hits: u64,
-    pub(crate) latencies: Latencies,
-    /// When the first thread had no request left. Counting ends there.
-    pub(crate) ended_ns: Option<u64>,
-    /// The first failure.
-    pub(crate) failed: Option<LabError>,
-}
-
-impl Tally {
-    pub(crate) fn new() -> Self {
-        Self { requests: 0, gets: 0, hits: 0, latencies: Latencies::new(), ended_ns: None, failed: None }
-    }
-}
 
 /// A thread.
 pub(crate) struct Client<G: Subject> {
@@ -81,16 +62,16 @@ impl<G: Subject> Client<G> {
     /// Does up to `requests` requests. It stops when counting ends.
     pub(crate) async fn play(&mut self, requests: u64) {
         if let Err(error) = self.try_play(requests).await {
-            self.tally.borrow_mut().failed.get_or_insert(error.into());
+            self.tally.borrow_mut().fail(error.into());
         }
         let now_ns = self.now_ns();
-        self.tally.borrow_mut().ended_ns.get_or_insert(now_ns);
+        self.tally.borrow_mut().end(now_ns);
     }
 
     async fn try_play(&mut self, requests: u64) -> Result<(), CacheError> {
         if self.in_flight <= 1 {
             for _ in 0..requests {
-                if self.tally.borrow().ended_ns.is_some() {
+                if self.tally.borrow().has_ended() {
                     break;
                 }
                 let Some(request) = self.stream.next() else { break };
@@ -105,7 +86,7 @@ impl<G: Subject> Client<G> {
             Box::pin(async move {
                 let mut buffers = Buffers::default();
                 loop {
-                    let next = left.borrow_mut().next().filter(|_| tally.borrow().ended_ns.is_none());
+                    let next = left.borrow_mut().next().filter(|_| !tally.borrow().has_ended());
                     let Some(request) = next else { return Ok(()) };
                     Lane { cache, miss_penalty_ns, tally, buffers: &mut buffers }.request(&request).await?;
                 }
@@ -190,22 +171,12 @@ impl<G: Subject> Lane<'_, G> {
 
     fn count(&self, begun_ns: u64) {
         let now_ns = self.now_ns();
-        let mut tally = self.tally.borrow_mut();
-        if tally.ended_ns.is_none() {
-            tally.requests += 1;
-            tally.latencies.record(now_ns - begun_ns);
-        }
+        self.tally.borrow_mut().count_request(now_ns - begun_ns);
     }
 
     async fn get_or_fill(&mut self, request: &Request) -> Result<(), CacheError> {
         let hit = self.cache.get(&self.buffers.key, &mut self.buffers.value).await?;
-        {
-            let mut tally = self.tally.borrow_mut();
-            if tally.ended_ns.is_none() {
-                tally.gets += 1;
-                tally.hits += u64::from(hit);
-            }
-        }
+        self.tally.borrow_mut().count_get(hit);
         if hit {
             return Ok(());
         }

@@ -8,10 +8,11 @@
 //! | measured: until the first thread has no request left | all at once | everything |
 //! | leave | all at once | nothing |
 
-use super::client::{Client, Tally};
+use super::client::Client;
 use super::point::Point;
 use super::setup::Setup;
 use super::system::{Subject, Work, on_system};
+use super::tally::{Counted, Tally};
 use crate::LabError;
 use crate::latency::Latencies;
 use crate::progress::Progress;
@@ -131,12 +132,12 @@ fn measure_on<G: Subject>(setup: &Setup) -> Result<Measured, LabError> {
     point.phase(|_, client| play(client, warm_up))?;
     let (before, stats_before, begun_ns) = (point.traffic(), point.stats(), point.begin());
     point.phase(|_, client| play(client, share - warm_up))?;
-    let tally = point.tally.replace(Tally::new());
+    let (counted, latencies, ended_ns) = point.tally.replace(Tally::default()).into_counted();
     let traffic = point.traffic().since(&before);
     let stats = point.stats().iter().zip(stats_before).map(|((name, now), (_, then))| (*name, now - then)).collect();
     let verbs_simulated = point.leave()?;
-    let ns = tally.ended_ns.unwrap_or(begun_ns) - begun_ns;
-    let Tally { requests, gets, hits, latencies, .. } = tally;
+    let ns = ended_ns.unwrap_or(begun_ns) - begun_ns;
+    let Counted { requests, gets, hits } = counted;
     Ok(Measured { requests, gets, hits, ns, traffic, stats, verbs_simulated, latencies })
 }
 

@@ -12,8 +12,8 @@
 //!   next when that has ended.
 //! - **Warm-up**: the first fifth of every thread's requests is not counted, as in the paper. The
 //!   cache is empty before it.
-//! - **End**: counting ends when the first thread has no request left. All threads are at work until
-//!   then.
+//! - **End**: counting ends when the first thread has no request left. All threads are at work
+//!   until then.
 //! - **On-demand fill**: a GET that misses is followed by a SET of the key. The SET is not counted
 //!   as a request. Its time is part of the GET's latency and of the run, its verbs are part of the
 //!   traffic.
@@ -46,13 +46,16 @@
 //! | [`footprint`] | the keys and bytes of a load |
 //! | [`tenants`] | traces of few keys, for several tenants; objects of one size |
 //! | [`baseline`] | the systems that FORGE is compared with |
+//! | [`ablation`] | an engine with one technique more, or less, from step to step |
 //! | [`tuning`] | what clients' engines are told after they have joined |
 //! | [`processor`] | the memory node's cores, for systems that need them |
 //! | `point` | a point as a simulation, its threads and phases |
 //! | `client` | a thread of a point |
+//! | `tally` | what the threads of a point count |
 //! | `system` | the engines that a point can run on |
 //! | `in_flight` | an experiment of no paper: several operations of a thread at a time |
 
+pub mod ablation;
 pub mod baseline;
 pub(crate) mod client;
 pub mod experiment;
@@ -67,6 +70,7 @@ pub mod setup;
 pub mod sizes;
 pub mod sweep;
 pub(crate) mod system;
+pub(crate) mod tally;
 pub mod tenants;
 pub mod tuning;
 

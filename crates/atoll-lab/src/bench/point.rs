@@ -1,10 +1,11 @@
 //! A point of an experiment as a simulation: its pool, the threads that have joined, and phases in
 //! which all threads are at work.
 
-use super::client::{Client, Tally};
+use super::client::Client;
 use super::processor;
 use super::setup::{Setup, Start};
 use super::system::Subject;
+use super::tally::Tally;
 use crate::LabError;
 use crate::load::Stream;
 use atoll_cache::{Cache, CacheError, Stats};
@@ -18,7 +19,7 @@ use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Threads between phases: a task takes its client and puts it back.
+/// A thread between phases. A task borrows its client and puts it back.
 pub(crate) type Place<G> = Rc<RefCell<Option<Client<G>>>>;
 
 /// A simulation with its pool and the threads that have joined.
@@ -52,7 +53,7 @@ impl<'s, G: Subject> Point<'s, G> {
             pools.push(ran(sim.block_on(async move { G::open(&endpoint, bytes).await }))??);
         }
         let attendant = setup.processor.map(|one| processor::attendant(one, &setup.profile, &pools[0]));
-        let tally = Rc::new(RefCell::new(Tally::new()));
+        let tally = Rc::new(RefCell::new(Tally::default()));
         let mut point = Self { setup, sim, pools, places: Vec::new(), tally, attendant };
         for _ in 0..setup.threads {
             point.join()?;
@@ -96,7 +97,7 @@ impl<'s, G: Subject> Point<'s, G> {
             self.sim.spawn("client", async move {
                 let (client, outcome) = work.await;
                 if let Err(error) = outcome {
-                    tally.borrow_mut().failed.get_or_insert(error.into());
+                    tally.borrow_mut().fail(error.into());
                 }
                 *place.borrow_mut() = Some(client);
                 drop(present);
@@ -104,7 +105,7 @@ impl<'s, G: Subject> Point<'s, G> {
         }
         drop(present);
         let report = ran(self.sim.run())?;
-        match self.tally.borrow_mut().failed.take() {
+        match self.tally.borrow_mut().take_failure() {
             Some(error) => Err(error),
             None => Ok(report.verbs),
         }
@@ -149,7 +150,7 @@ impl<'s, G: Subject> Point<'s, G> {
 
     /// Begins to count. Gives the time.
     pub(crate) fn begin(&self) -> u64 {
-        *self.tally.borrow_mut() = Tally::new();
+        *self.tally.borrow_mut() = Tally::default();
         self.traffic().ns
     }
 

@@ -1,14 +1,14 @@
 //! The processor of the memory node, for systems that need one: how many cores it has, and what
 //! messages cost them.
 //!
-//! Receiving a message and answering it takes what the profile says of a client: finding a
-//! completion, preparing a work request, ringing a doorbell. What the server does in between was
-//! measured on this code, as the costs of clients were: `cargo bench -p atoll-lab --bench
-//! cliquemap_server`. Costs of access information are by access, as merging them is what the paper
-//! says keeps the core busy (Ditto, section 5.3). The paper prints none of these costs.
+//! A core receives and answers a message at the cost that the profile has for a client: finding a
+//! completion, preparing a work request, ringing a doorbell. The server's own work was measured on
+//! this code: `cargo bench -p atoll-lab --bench cliquemap_server`. Access information costs by the
+//! access, since merging it is what keeps the core busy (Ditto, section 5.3). The paper prints none
+//! of these costs.
 //!
-//! Cores share one queue of messages and do not wait for each other: what locks between them cost
-//! is not in it.
+//! Cores share one queue of messages and never wait for each other. Locks between cores are not in
+//! the model.
 
 use atoll_baselines::cliquemap::wire::{self, Told};
 use atoll_baselines::cliquemap::{CliqueMapPool, Policy, Server};
@@ -26,7 +26,7 @@ use std::sync::Arc;
 pub struct ServerCosts {
     /// A change of a key.
     pub change_ns: u64,
-    /// An access merged into the order of eviction.
+    /// Merging an access into the order of eviction.
     pub access_ns: u64,
 }
 

@@ -35,7 +35,8 @@ pub fn objects_footprint(options: &TableOptions, object_bytes: u32) -> u64 {
     block + options.slots_per_object * (8 + ACCESS_BYTES + (options.area_bytes)(AREA_SLOTS) / AREA_SLOTS)
 }
 
-/// Bytes of pool that an object of so many bytes occupies on CliqueMap: its record, and its entries.
+/// Bytes of pool that an object of so many bytes occupies on CliqueMap: its record, and its
+/// entries.
 pub fn cliquemap_footprint(object_bytes: u32) -> u64 {
     let record = record::record_bytes(KEY_BYTES as usize, object_bytes.saturating_sub(KEY_BYTES) as usize);
     CliqueMapOptions::default().footprint_bytes(record)

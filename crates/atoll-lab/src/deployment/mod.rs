@@ -1,5 +1,5 @@
-//! Where the lab meets an engine on real memory: how a cache is made, opened by another process, and
-//! given clients.
+//! Where the lab meets an engine on real memory: how a cache is made, opened by another process,
+//! and given clients.
 //!
 //! An engine takes part in every experiment by its descriptor in the list of
 //! [`engines`](atoll_baselines::engines). Nothing here names an engine.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub enum Bound {
     /// At most so many objects are resident. Bytes are no limit for the plan's objects.
     Objects(u64),
-    /// So many bytes of pool, whatever they are used for.
+    /// The pool has so many bytes, metadata included.
     Bytes(u64),
 }
 
@@ -61,8 +61,8 @@ pub trait Deployment: Sized {
     /// Opens the named cache of `plan` that another process made.
     fn open(plan: &Plan, clock: &Clock) -> Result<Self, LabError>;
 
-    /// Removes the name of `plan`'s cache. Its memory is freed when the last process that has it open
-    /// closes it.
+    /// Removes the name of `plan`'s cache. Its memory is freed when the last process that has it
+    /// open closes it.
     fn remove(plan: &Plan) -> Result<(), LabError>;
 
     /// Another client, with an endpoint of its own.

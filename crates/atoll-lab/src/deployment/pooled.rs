@@ -1,4 +1,4 @@
-//! An engine in a pool of shared memory, whichever its descriptor is.
+//! An engine in a pool of shared memory, by its descriptor.
 
 use super::name::EngineName;
 use super::plan::{AuditSummary, Bound, Deployment, Plan};

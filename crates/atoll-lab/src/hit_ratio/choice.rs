@@ -1,8 +1,8 @@
-//! Which of several engines to ship, chosen without looking at the trace that judges the choice.
+//! Which of several engines to ship, chosen without the trace that judges the choice.
 //!
-//! For each trace the engine with the least mean gap to Belady on all *other* real traces is taken,
-//! and only its misses on the trace itself count. A configuration that is good because it was tuned
-//! to one trace gains nothing there.
+//! For each trace the engine with the least mean gap to Belady on all *other* real traces is
+//! chosen. Only its misses on the trace itself count. A configuration that was tuned to one trace
+//! gains nothing there.
 
 use super::oracle::{self, Point};
 use super::{HitRatioReport, measure};
@@ -81,25 +81,17 @@ mod tests {
     use super::super::Row;
     use super::*;
 
-    fn report(miss_ratios: &[f64]) -> HitRatioReport {
-        let row =
-            |miss_ratio: &f64| Row { trace: String::new(), size_pct: 1, cache_objects: 1000, miss_ratio: *miss_ratio };
-        let rows = miss_ratios.iter().map(row).collect();
+    fn report(points: &[Point], miss_ratios: &[f64]) -> HitRatioReport {
+        let rows = points.iter().zip(miss_ratios).map(|(point, misses)| Row::of(point, *misses)).collect();
         HitRatioReport { engine: EngineName::default(), rows, mean_gap_1000_pp: None, mean_gap_100_pp: None }
     }
 
     #[test]
     fn what_is_good_on_one_trace_alone_is_not_chosen_for_it() {
-        let point = |trace: &str| Point {
-            trace: trace.to_owned(),
-            size_pct: 1,
-            cache_objects: 1000,
-            real: true,
-            miss_ratios: [("Belady".to_owned(), 0.25)].into(),
-        };
-        let points = [point("a"), point("b"), point("c")];
+        let points = ["a", "b", "c"].map(|trace| Point::missed_by_a_quarter(trace, 1));
         // The first is best on average, by its figure on a alone.
-        let chosen = leave_one_out(&points, &[report(&[0.25, 0.5, 0.5]), report(&[0.75, 0.375, 0.375])]);
+        let chosen =
+            leave_one_out(&points, &[report(&points, &[0.25, 0.5, 0.5]), report(&points, &[0.75, 0.375, 0.375])]);
         assert_eq!(chosen.engines.iter().map(|(_, engine)| *engine).collect::<Vec<_>>(), [1, 0, 0]);
         assert!((chosen.mean_gap_pp - 100.0 * (0.5 + 0.25 + 0.25) / 3.0).abs() < 1e-9);
     }

@@ -1,4 +1,4 @@
-//! How far the policies as a pool has them, by samples, are from their exact forms.
+//! How far the policies in a pool, which see samples, are from their exact forms.
 
 use super::oracle::{self, Point};
 use super::{Row, measure};
@@ -133,16 +133,9 @@ mod tests {
 
     #[test]
     fn differences_are_those_of_the_sampled_form_to_the_exact_one() {
-        let point = |trace: &str| Point {
-            trace: trace.to_owned(),
-            size_pct: 10,
-            cache_objects: 1000,
-            real: true,
-            miss_ratios: [("Belady".to_owned(), 0.25)].into(),
-        };
-        let row = |miss_ratio| Row { trace: String::new(), size_pct: 10, cache_objects: 1000, miss_ratio };
-        let points = [point("a"), point("b")];
-        let found = distance(PolicyName::Lru, &points, &[row(0.5), row(0.5)], &[row(0.75), row(0.375)]);
+        let points = ["a", "b"].map(|trace| Point::missed_by_a_quarter(trace, 10));
+        let rows = |misses: [f64; 2]| [Row::of(&points[0], misses[0]), Row::of(&points[1], misses[1])];
+        let found = distance(PolicyName::Lru, &points, &rows([0.5, 0.5]), &rows([0.75, 0.375]));
         assert_eq!((found.points, found.exact_gap_pp, found.sampled_gap_pp), (2, 25.0, 31.25));
         assert_eq!(found.mean_absolute_pp, 18.75);
         assert_eq!(found.least_pp, (-12.5, "b at 10 %".to_owned()));

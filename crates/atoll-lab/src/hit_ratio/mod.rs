@@ -1,9 +1,9 @@
 //! The hit-ratio experiment: an engine on every trace of a folder at the oracle's cache sizes.
 //!
-//! As for the oracle, every request is a look-up that inserts after a miss, objects have unit size,
-//! and nothing expires. Points run in parallel, each on a cache of its own; the requests of a point
-//! go to its clients in turn, from one thread, so that a point's result does not depend on the
-//! machine. A trace is decoded once and freed after its last point.
+//! As for the oracle, every request is a look-up that inserts after a miss. Objects have unit size,
+//! and nothing expires. Points run in parallel, each on a cache of its own. One thread makes a
+//! point's requests, by its clients in turn, so a result does not depend on the machine. A trace is
+//! decoded once and freed after its last point.
 
 pub mod choice;
 pub mod distance;
@@ -12,6 +12,7 @@ mod table;
 
 use crate::LabError;
 use crate::deployment::{Bound, Deployment, EngineName, Experiment, Plan, on_engine};
+use crate::output;
 use crate::progress::Progress;
 use crate::trace::{Request, Trace, TraceError};
 use atoll_cache::{Cache, Engine, SetOptions, Value};
@@ -61,6 +62,14 @@ pub struct Row {
     pub miss_ratio: f64,
 }
 
+impl Row {
+    /// The row of a point.
+    fn of(point: &Point, miss_ratio: f64) -> Self {
+        let Point { trace, size_pct, cache_objects, .. } = point.clone();
+        Self { trace, size_pct, cache_objects, miss_ratio }
+    }
+}
+
 /// The experiment's result; its JSON form is for scripts.
 #[derive(Clone, Debug, Serialize)]
 pub struct HitRatioReport {
@@ -81,11 +90,7 @@ impl HitRatioCommand {
         let mut points = oracle::read(&self.dir)?;
         points.retain(|point| self.only.as_ref().is_none_or(|only| point.trace.contains(only)));
         let report = measure(&self.dir, &points, &self.engine, self.clients)?;
-        if self.json {
-            println!("{}", serde_json::to_string(&report).expect("a report is plain data"));
-        } else {
-            print!("{}", table::render(&points, &report));
-        }
+        output::print(self.json, &report, |shown| table::render(&points, shown));
         Ok(())
     }
 }
@@ -94,15 +99,9 @@ impl HitRatioCommand {
 pub fn measure(folder: &Path, points: &[Point], engine: &EngineName, clients: u32) -> Result<HitRatioReport, LabError> {
     let miss_ratios = on_engine(engine, Points { folder, points, engine, clients })?;
     let of = |point: &Point| points.iter().position(|other| std::ptr::eq(other, point)).map(|index| miss_ratios[index]);
-    let row = |(point, miss_ratio): (&Point, &f64)| Row {
-        trace: point.trace.clone(),
-        size_pct: point.size_pct,
-        cache_objects: point.cache_objects,
-        miss_ratio: *miss_ratio,
-    };
     Ok(HitRatioReport {
         engine: engine.clone(),
-        rows: points.iter().zip(&miss_ratios).map(row).collect(),
+        rows: points.iter().zip(&miss_ratios).map(|(point, misses)| Row::of(point, *misses)).collect(),
         mean_gap_1000_pp: oracle::mean_gap_pp(points, 1000, of),
         mean_gap_100_pp: oracle::mean_gap_pp(points, 100, of),
     })

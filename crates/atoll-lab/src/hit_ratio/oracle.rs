@@ -1,4 +1,4 @@
-//! What is known of a folder of traces: the miss ratios of known algorithms, and which traces are
+//! What a folder says of its traces: the miss ratios of known algorithms, and which traces are
 //! synthetic.
 
 use crate::LabError;
@@ -28,6 +28,15 @@ impl Point {
     /// What `algorithm` misses here; `None` if the oracle left it out.
     pub fn miss_ratio(&self, algorithm: &str) -> Option<f64> {
         self.miss_ratios.get(algorithm).copied()
+    }
+}
+
+#[cfg(test)]
+impl Point {
+    /// A point on a real trace of which Belady misses a quarter.
+    pub(super) fn missed_by_a_quarter(trace: &str, size_pct: u32) -> Self {
+        let miss_ratios = [("Belady".to_owned(), 0.25)].into();
+        Self { trace: trace.to_owned(), size_pct, cache_objects: 1000, real: true, miss_ratios }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Tests of the checks: they catch every cache with one fault, and accuse none without.
 
+use super::draw::Writer;
 use super::ledger::{Ledger, Total};
-use super::load::{Load, Writer};
+use super::load::Load;
 use super::timings::Timings;
 use super::value::Keys;
 use crate::LabError;
@@ -111,6 +112,10 @@ impl<G: Engine> Engine for FaultyEngine<G> {
         self.engine.get(key, into).await
     }
 
+    async fn peek(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
+        self.engine.peek(key).await
+    }
+
     async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
         if self.fault == Fault::Stale && self.random.borrow_mut().below(2) == 0 {
             self.old.update(key, change).await?;
@@ -138,7 +143,7 @@ impl Experiment for Caught {
         let bound = Bound::Bytes(16 << 20);
         let plan = Plan { engine: EngineName::default(), bound, object_bytes: 8192, clients_max: 4, name: None };
         let (deployment, old) = (D::create(&plan, &Clock::host())?, D::create(&plan, &Clock::host())?);
-        let keys = Keys::for_capacity(16 << 20);
+        let keys = Keys::for_bound(bound);
         let name = format!("shm:/atoll-faulty-{}-{:?}", std::process::id(), self.fault);
         let ledger = Ledger::create(&name, keys.count())?;
         ShmRegion::remove(&name)?;
@@ -149,7 +154,7 @@ impl Experiment for Caught {
             random: RefCell::new(Random::new(7)),
             last_key: RefCell::default(),
         };
-        let writer = Writer { index: 0, writers: 1, nonce: 1, reads: false };
+        let writer = Writer { place: (0, 1), nonce: 1, reads: false };
         let (mut found, mut timings) = (Vec::new(), Timings::none());
         let mut wrong = |what| found.push(what);
         let mut load = Load::new(Cache::new(faulty), &ledger, keys, writer, &mut timings, &mut wrong);

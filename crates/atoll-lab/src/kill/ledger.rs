@@ -1,4 +1,4 @@
-//! What the processes of the experiment know of the truth, in a region of its own beside the pool
+//! What the processes of the experiment know of every key, in a region of its own beside the pool
 //! under test.
 //!
 //! ```text
@@ -10,12 +10,13 @@
 //!           word 3  unused
 //! ```
 //!
-//! Versions of a key come from `issued`, taken before the change, and are written in ascending
-//! order: a plain key has one writer at a time (the next process in its place begins after the last
-//! one's death); a chain key is made by one writer only, and by others replaced only under the
-//! token of what they saw before they took their version. So the **floor** of such a key is `2 v`
-//! once anybody knows that version `v` is, or was, there, and `2 v + 1` once it is known that the
-//! key was missing after that. It only grows.
+//! A writer takes the version of a key from `issued` before its change. Versions are written in
+//! ascending order. A plain key has one writer at a time: the next process in its place begins
+//! after the last one's death. One writer alone makes a chain key. The others replace it under the
+//! token of the value that they saw before they took their version.
+//!
+//! The **floor** of such a key only grows. It is `2 v` once a process knows that version `v` was
+//! stored. It is `2 v + 1` once a process knows that the key was missing after that.
 //!
 //! | the operation | reads before it | holds | raises the floor to |
 //! |---|---|---|---|
@@ -23,10 +24,11 @@
 //! | a miss, a removal | floor f | | `f` with its lowest bit set |
 //! | a change that stored version v | | | `2 v` |
 //!
-//! Counters are incremented by everybody. A floor is a pair: a count c that was seen, and d, the
-//! increments that had ended before it was looked for. Who looks later sees at least c (an
-//! increment: more), or the counter was missing in between; then none of those d are in what is
-//! seen, and it is at most issued - d. A miss leaves the pair of the largest c.
+//! All clients increment counters. A floor is a pair: a count c that was seen, and d, the
+//! increments that had ended before the lookup of c. A later reader sees at least c, and a later
+//! increment more than c. Otherwise the counter was missing in between: then none of those d
+//! increments are in the count, which is at most issued - d. A miss keeps the pair of the largest
+//! c.
 
 use crate::LabError;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
@@ -37,7 +39,7 @@ const LINE: u64 = 64;
 const KEY_BYTES: u64 = 32;
 const KEYS: u64 = LINE * (1 + Total::ALL.len() as u64);
 
-/// What all processes count together, so that what a killed one has counted is not lost with it.
+/// What all processes count together. The counts of a killed process are not lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Total {
     /// Operations of the workers.

@@ -1,88 +1,37 @@
-//! The load of one client, which checks whatever it gets.
+//! The load of one client, which checks every answer.
 
+use super::draw::{Act, Draw, Writer};
 use super::ledger::{CountFloor, Ledger, Total};
 use super::timings::Timings;
 use super::value::{self, ENTRY_BYTES, Key, Keys, Kind};
 use crate::LabError;
-use crate::random::Random;
-use crate::zipf::ZipfRanks;
 use atoll_cache::{
     Cache, CacheError, Condition, Engine, ExpireCondition, ExpireOutcome, Expiry, Number, SetOptions, Value,
 };
 use atoll_fabric::run_ready;
 
-const THETA: f64 = 0.9;
-/// A list that is longer goes.
+/// A longer list is deleted.
 const LIST_BYTES_MAX: usize = 8192;
-/// An object may be served so long after its time, in milliseconds: the skew of the pool's clock,
+/// An object may be served so long after its expiry, in milliseconds: the skew of the pool's clock,
 /// and rounding.
 const EXPIRY_SLACK_MS: u64 = 5;
 /// Keys of one lookup of many.
 const AT_ONCE: usize = 6;
 
-/// Which client this is, of all that may ever be at a time.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Writer {
-    /// Its place: plain keys whose number leaves this rest are its own.
-    pub(super) index: u64,
-    /// Places of writers.
-    pub(super) writers: u64,
-    /// No other client that ever was has it.
-    pub(super) nonce: u64,
-    /// Whether it mostly reads.
-    pub(super) reads: bool,
-}
-
 /// One client's load.
 pub(super) struct Load<'a, G: Engine> {
     cache: Cache<G>,
     ledger: &'a Ledger,
-    keys: Keys,
-    writer: Writer,
-    random: Random,
-    plain: ZipfRanks,
-    chains: ZipfRanks,
-    few: ZipfRanks,
+    draw: Draw,
     value: Value,
     body: Vec<u8>,
     /// Entries that this writer put into each list.
     entries: Vec<u64>,
-    /// How long operations took, if that is wanted.
+    /// How long operations took, if that is measured.
     timings: &'a mut Timings,
     checked: u64,
     wrong: &'a mut dyn FnMut(String),
 }
-
-/// What to do next.
-#[derive(Clone, Copy, Debug)]
-enum Act {
-    Get,
-    GetMany,
-    Set,
-    Delete,
-    Expire,
-    Chain,
-    Increment,
-    GetCounter,
-    DeleteCounter,
-    Append,
-    GetList,
-}
-
-/// Shares of a thousand, of a worker and of the checker.
-const ACTS: [(Act, u64, u64); 11] = [
-    (Act::Get, 440, 650),
-    (Act::GetMany, 30, 30),
-    (Act::Set, 270, 40),
-    (Act::Delete, 25, 5),
-    (Act::Expire, 25, 5),
-    (Act::Chain, 70, 100),
-    (Act::Increment, 60, 40),
-    (Act::GetCounter, 20, 70),
-    (Act::DeleteCounter, 2, 1),
-    (Act::Append, 30, 9),
-    (Act::GetList, 28, 50),
-];
 
 impl<'a, G: Engine> Load<'a, G> {
     pub(super) fn new(
@@ -96,12 +45,7 @@ impl<'a, G: Engine> Load<'a, G> {
         Self {
             cache,
             ledger,
-            keys,
-            writer,
-            random: Random::new(writer.nonce),
-            plain: ZipfRanks::new(keys.plain, THETA),
-            chains: ZipfRanks::new(Keys::CHAINS, THETA),
-            few: ZipfRanks::new(Keys::COUNTERS.min(Keys::LISTS), THETA),
+            draw: Draw::new(keys, writer),
             value: Value::new(),
             body: Vec::new(),
             entries: vec![0; Keys::LISTS as usize],
@@ -116,24 +60,14 @@ impl<'a, G: Engine> Load<'a, G> {
         &mut self.cache
     }
 
-    /// Values and misses checked since the last time that this was asked.
+    /// Values and misses checked since the last call.
     pub(super) fn take_checked(&mut self) -> u64 {
         std::mem::take(&mut self.checked)
     }
 
     /// Does one operation.
     pub(super) fn step(&mut self) -> Result<(), LabError> {
-        let mut draw = self.random.below(1000);
-        let mut act = Act::Get;
-        for (each, worker, checker) in ACTS {
-            let share = if self.writer.reads { checker } else { worker };
-            if draw < share {
-                act = each;
-                break;
-            }
-            draw -= share;
-        }
-        let done = match act {
+        let done = match self.draw.act() {
             Act::Get => self.get(),
             Act::GetMany => self.get_many(),
             Act::Set => self.set(),
@@ -158,39 +92,6 @@ impl<'a, G: Engine> Load<'a, G> {
     fn fail(&mut self, key: Key, act: &str, what: &str) {
         self.ledger.count(Total::Wrong, 1);
         (self.wrong)(format!("{act} of key {} ({:?}) gave {what}", key.number, key.kind));
-    }
-
-    fn some_plain(&mut self) -> Key {
-        self.keys.key(Kind::Plain, self.plain.sample(&mut self.random) - 1)
-    }
-
-    fn some_chain(&mut self) -> Key {
-        self.keys.key(Kind::Chain, self.chains.sample(&mut self.random) - 1)
-    }
-
-    fn some_of_few(&mut self, kind: Kind) -> Key {
-        self.keys.key(kind, self.few.sample(&mut self.random) - 1)
-    }
-
-    /// A key near `key` that only this writer sets, or makes.
-    fn own(&self, key: Key) -> Key {
-        let Writer { index, writers, .. } = self.writer;
-        let own = key.number - key.number % writers + index;
-        let first = self.keys.key(key.kind, 0).number;
-        if own < first || own >= first + self.of_kind(key.kind) { key } else { Key { number: own, ..key } }
-    }
-
-    fn of_kind(&self, kind: Kind) -> u64 {
-        match kind {
-            Kind::Plain => self.keys.plain,
-            Kind::Chain => Keys::CHAINS,
-            Kind::Counter => Keys::COUNTERS,
-            Kind::List => Keys::LISTS,
-        }
-    }
-
-    fn is_own(&self, key: Key) -> bool {
-        key.number % self.writer.writers == self.writer.index
     }
 
     /// Judges a hit or a miss of a versioned key. `floor` and `began_ms` are from before the
@@ -235,12 +136,12 @@ impl<'a, G: Engine> Load<'a, G> {
     }
 
     fn get(&mut self) -> Result<(), CacheError> {
-        let key = self.some_plain();
+        let key = self.draw.some_plain();
         self.look(key).map(drop)
     }
 
     fn get_many(&mut self) -> Result<(), CacheError> {
-        let keys: [Key; AT_ONCE] = std::array::from_fn(|_| self.some_plain());
+        let keys: [Key; AT_ONCE] = std::array::from_fn(|_| self.draw.some_plain());
         let floors = keys.map(|key| self.ledger.floor(key.number));
         let began_ms = self.ledger.unix_ms();
         let bytes = keys.map(Key::bytes);
@@ -255,22 +156,14 @@ impl<'a, G: Engine> Load<'a, G> {
         Ok(())
     }
 
-    /// A time to live for one value in five: from some milliseconds to some seconds.
-    fn some_expiry_ms(&mut self) -> u64 {
-        match self.random.below(5) {
-            0 => self.ledger.unix_ms() + 5 + self.random.below(1 << (4 + self.random.clone().below(9))),
-            _ => 0,
-        }
-    }
-
     fn options(condition: Condition, expiry_ms: u64) -> SetOptions {
         SetOptions { condition, expiry: if expiry_ms == 0 { Expiry::Never } else { Expiry::AtMs(expiry_ms) } }
     }
 
     /// Puts the next version of `key`.
     fn put(&mut self, key: Key, version: u64, condition: Condition) -> Result<bool, CacheError> {
-        let expiry_ms = self.some_expiry_ms();
-        value::write(&mut self.body, key.number, version, self.writer.nonce, expiry_ms);
+        let expiry_ms = self.draw.some_expiry_ms(self.ledger.unix_ms());
+        value::write(&mut self.body, key.number, version, self.draw.writer.nonce, expiry_ms);
         let options = Self::options(condition, expiry_ms);
         let begun = self.timings.begin();
         let outcome = run_ready(self.cache.set(&key.bytes(), &self.body, &options))?;
@@ -283,9 +176,9 @@ impl<'a, G: Engine> Load<'a, G> {
     }
 
     fn set(&mut self) -> Result<(), CacheError> {
-        let key = self.some_plain();
-        let key = self.own(key);
-        if !self.is_own(key) {
+        let key = self.draw.some_plain();
+        let key = self.draw.own(key);
+        if !self.draw.is_own(key) {
             return Ok(());
         }
         let version = self.ledger.issue(key.number);
@@ -295,29 +188,29 @@ impl<'a, G: Engine> Load<'a, G> {
         Ok(())
     }
 
-    /// Removes a key of anybody's, half the time with a look at its value.
+    /// Removes a key, whichever writer sets it. Half of the time the value is looked at.
     fn delete(&mut self) -> Result<(), CacheError> {
-        let key = self.some_plain();
+        let key = self.draw.some_plain();
         let (floor, began_ms) = (self.ledger.floor(key.number), self.ledger.unix_ms());
         let mut value = std::mem::take(&mut self.value);
-        let looks = self.random.below(2) == 0;
+        let looks = self.draw.random.below(2) == 0;
         let begun = self.timings.begin();
         let found = run_ready(self.cache.take(&key.bytes(), looks.then_some(&mut value)))?;
         self.timings.end_write(begun);
         let version = self.judge(key, "GETDEL", floor, began_ms, (found && looks).then(|| value.bytes()));
         self.value = value;
-        // What was removed, or was not there, will not come back.
+        // What was removed, or was missing, must not come back.
         self.ledger.raise(key.number, version.map_or(floor, |version| 2 * version) | 1);
         self.ledger.count(Total::Writes, 1);
         Ok(())
     }
 
-    /// Makes a key expire earlier, so that what its value says of its expiry remains a bound.
+    /// Makes a key expire earlier. The expiry in its value remains an upper bound.
     fn expire(&mut self) -> Result<(), CacheError> {
-        let key = self.some_plain();
+        let key = self.draw.some_plain();
         let floor = self.ledger.floor(key.number);
         let condition = ExpireCondition { if_earlier: true, ..ExpireCondition::default() };
-        let expiry = Expiry::InMs(self.random.below(2000));
+        let expiry = Expiry::InMs(self.draw.random.below(2000));
         let begun = self.timings.begin();
         let outcome = run_ready(self.cache.expire(&key.bytes(), expiry, condition))?;
         self.timings.end_write(begun);
@@ -329,9 +222,9 @@ impl<'a, G: Engine> Load<'a, G> {
     }
 
     fn chain(&mut self) -> Result<(), CacheError> {
-        let key = self.some_chain();
+        let key = self.draw.some_chain();
         let seen = self.look(key)?;
-        if self.random.below(2) == 0 {
+        if self.draw.random.below(2) == 0 {
             return Ok(());
         }
         match seen {
@@ -339,9 +232,8 @@ impl<'a, G: Engine> Load<'a, G> {
                 let version = self.ledger.issue(key.number);
                 self.put(key, version, Condition::IfToken(token)).map(drop)
             }
-            None if self.is_own(key) => {
-                // Only this writer makes it, and it was not there: now it is, or somebody else made
-                // it.
+            None if self.draw.is_own(key) => {
+                // Only this writer makes the key, and it was missing, so SETNX must store.
                 let version = self.ledger.issue(key.number);
                 if !self.put(key, version, Condition::IfAbsent)? {
                     self.fail(key, "SETNX", "nothing stored, though only this client makes it and it was missing");
@@ -379,7 +271,7 @@ impl<'a, G: Engine> Load<'a, G> {
     }
 
     fn increment(&mut self) -> Result<(), CacheError> {
-        let key = self.some_of_few(Kind::Counter);
+        let key = self.draw.some_of_few(Kind::Counter);
         let (floor, ended) = self.before_count(key);
         self.ledger.issue(key.number);
         let begun = self.timings.begin();
@@ -395,7 +287,7 @@ impl<'a, G: Engine> Load<'a, G> {
     }
 
     fn get_counter(&mut self) -> Result<(), CacheError> {
-        let key = self.some_of_few(Kind::Counter);
+        let key = self.draw.some_of_few(Kind::Counter);
         let (floor, ended) = self.before_count(key);
         let begun = self.timings.begin();
         let hit = run_ready(self.cache.get(&key.bytes(), &mut self.value))?;
@@ -409,7 +301,7 @@ impl<'a, G: Engine> Load<'a, G> {
     }
 
     fn delete_counter(&mut self) -> Result<(), CacheError> {
-        let key = self.some_of_few(Kind::Counter);
+        let key = self.draw.some_of_few(Kind::Counter);
         let (floor, ended) = self.before_count(key);
         run_ready(self.cache.delete(&key.bytes()))?;
         self.judge_count(key, "DEL", floor, ended, None, 0);
@@ -417,9 +309,9 @@ impl<'a, G: Engine> Load<'a, G> {
     }
 
     fn append(&mut self) -> Result<(), CacheError> {
-        let key = self.some_of_few(Kind::List);
-        let index = (key.number - self.keys.key(Kind::List, 0).number) as usize;
-        let entry = value::entry(key.number, self.writer.nonce, self.entries[index] + 1);
+        let key = self.draw.some_of_few(Kind::List);
+        let index = (key.number - self.draw.keys.key(Kind::List, 0).number) as usize;
+        let entry = value::entry(key.number, self.draw.writer.nonce, self.entries[index] + 1);
         let begun = self.timings.begin();
         let length = run_ready(self.cache.append(&key.bytes(), &entry))?;
         self.timings.end_write(begun);
@@ -435,7 +327,7 @@ impl<'a, G: Engine> Load<'a, G> {
     }
 
     fn get_list(&mut self) -> Result<(), CacheError> {
-        let key = self.some_of_few(Kind::List);
+        let key = self.draw.some_of_few(Kind::List);
         let begun = self.timings.begin();
         let hit = run_ready(self.cache.get(&key.bytes(), &mut self.value))?;
         self.timings.end_read(begun);

@@ -1,17 +1,18 @@
-//! Processes on one pool are killed, stopped and resumed at random; nothing may be wrong, lost or
+//! Processes on one pool are killed, stopped and resumed at random. Nothing may be wrong, lost or
 //! slower afterwards.
 //!
 //! | module | concept |
 //! |---|---|
 //! | `ledger` | what is known of every key, and when a value is wrong |
 //! | `value` | values that say what they are |
+//! | `draw` | what a client does next, and on which key |
 //! | `load` | one client's operations, each checked |
 //! | `faulty` | tests of the checks: caches with faults are caught |
 //! | `namespaces` | the namespaces that a process runs in, as in a container |
 //! | `timings` | how long operations took |
 //! | `task` | what one process does |
 //! | `processes` | all processes, and their successors |
-//! | `report` | what comes of it |
+//! | `report` | the result |
 //!
 //! | share of the time | what happens |
 //! |---|---|
@@ -21,9 +22,10 @@
 //! | 1 s | the pool recovers |
 //! | 15 %, at most 20 s | the throughput after |
 //!
-//! Then all leave, one pass of repair is made, and every invariant is walked; once more after
-//! everything was removed.
+//! At the end all clients leave, one pass of repair is made, and every invariant is checked. The
+//! invariants are checked once more after everything was removed.
 
+mod draw;
 #[cfg(test)]
 mod faulty;
 mod ledger;
@@ -38,6 +40,7 @@ mod value;
 use crate::LabError;
 use crate::deployment::{Bound, Deployment, EngineName, Experiment, Plan, on_engine};
 use crate::interrupt::Interrupt;
+use crate::output;
 use crate::progress::Progress;
 use crate::random::Random;
 use atoll_fabric::shm::ShmRegion;
@@ -98,11 +101,7 @@ impl KillCommand {
             Namespaces::check()?;
         }
         let report = on_engine(&self.engine, Kills { command: &self })?;
-        if self.json {
-            println!("{}", serde_json::to_string(&report).expect("a report is plain data"));
-        } else {
-            print!("{}", report.render());
-        }
+        output::print(self.json, &report, |shown| shown.render());
         if report.is_clean() { Ok(()) } else { Err(LabError::Unsound) }
     }
 
@@ -121,14 +120,12 @@ impl KillCommand {
             let task = KillTask {
                 plan: plan.clone(),
                 ledger: ledger.to_owned(),
-                capacity_bytes: self.capacity_mib << 20,
-                writer,
-                threads: threads(worker),
+                places: writer..writer + threads(worker),
                 writers,
                 serial: worker + 1,
                 checks: worker == self.workers,
             };
-            writer += task.threads;
+            writer = task.places.end;
             task
         };
         (0..=self.workers).map(task).collect()
@@ -163,7 +160,7 @@ impl Experiment for Kills<'_> {
         let name = format!("{}-ledger", plan.name.as_deref().unwrap_or_default());
         let names = Names::<D> { plan, ledger: name, deployment: std::marker::PhantomData };
         let deployment = D::create(&names.plan, &Clock::host())?;
-        let keys = Keys::for_capacity(command.capacity_mib << 20);
+        let keys = Keys::for_bound(names.plan.bound);
         let ledger = Ledger::create(&names.ledger, keys.count())?;
         let interrupted = Interrupt::new()?;
         let processes = Processes::start(command.tasks(&names.plan, &names.ledger), command.namespaces)?;
@@ -229,8 +226,8 @@ impl Course<'_> {
         Ok(begun.end(self.ledger))
     }
 
-    /// The same, with kills and stops: on average as many as wanted, without memory of the last
-    /// one, so that some hit those who repair.
+    /// The same, with kills and stops. Their times are independent (a Poisson process), so some hit
+    /// a repairer.
     fn kill(&mut self, time: Duration, tick: impl Fn() + Copy) -> Result<Window, LabError> {
         let begun = Window::begin(self.ledger);
         let seed = self.command.seed.unwrap_or_else(|| self.ledger.now_ns() ^ u64::from(std::process::id()) << 32);

@@ -1,4 +1,4 @@
-//! Namespaces that a process of the experiment runs in, as containers do that share a pool.
+//! Namespaces for processes of the experiment: they run as in containers that share a pool.
 
 use crate::LabError;
 use std::process::{Command, Stdio};

@@ -1,7 +1,8 @@
 //! The processes that are killed, stopped and resumed, and their successors.
 
 use super::namespaces::Namespaces;
-use super::task::{CheckerReport, KillTask};
+use super::task::KillTask;
+use super::timings::Measured;
 use crate::LabError;
 use crate::fleet::spawn;
 use rustix::io::Errno;
@@ -11,7 +12,7 @@ use std::process::{Child, ChildStdin, ChildStdout};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A process that does not end so long after it was told to timings for ever.
+/// A process that does not end so long after it was measured to timings for ever.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Notes kept of one process.
 const NOTES_MAX: usize = 20;
@@ -20,7 +21,7 @@ const NOTES_MAX: usize = 20;
 #[derive(Debug, Default)]
 struct Heard {
     notes: Vec<String>,
-    told: Option<CheckerReport>,
+    measured: Option<Measured>,
 }
 
 /// A process of the experiment.
@@ -93,8 +94,8 @@ fn listen(output: ChildStdout) -> Heard {
             if heard.notes.len() < NOTES_MAX {
                 heard.notes.push(note.to_owned());
             }
-        } else if let Some(told) = line.strip_prefix("done ") {
-            heard.told = serde_json::from_str(told).ok();
+        } else if let Some(measured) = line.strip_prefix("done ") {
+            heard.measured = serde_json::from_str(measured).ok().flatten();
         }
     }
     heard
@@ -177,11 +178,11 @@ impl Processes {
         self.processes.iter_mut().try_for_each(Process::resume)
     }
 
-    /// Timings until all have ended, after they were told to; gives what the checker told.
-    pub(super) fn end(mut self) -> Result<(Vec<String>, Option<CheckerReport>), LabError> {
+    /// Timings until all have ended, after they were measured to; gives what the checker measured.
+    pub(super) fn end(mut self) -> Result<(Vec<String>, Option<Measured>), LabError> {
         self.resume()?;
         let deadline = Instant::now() + PATIENCE;
-        let mut told = None;
+        let mut measured = None;
         for (index, mut process) in self.processes.drain(..).enumerate() {
             while process.child.try_wait().map_err(failed("look at a process of the experiment"))?.is_none() {
                 if Instant::now() > deadline {
@@ -192,8 +193,8 @@ impl Processes {
             }
             let heard = process.heard();
             self.notes.extend(heard.notes);
-            told = heard.told;
+            measured = heard.measured;
         }
-        Ok((self.notes, told))
+        Ok((self.notes, measured))
     }
 }

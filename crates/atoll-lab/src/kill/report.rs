@@ -1,7 +1,7 @@
 //! The result of the experiment.
 
 use super::ledger::{Ledger, Total};
-use super::task::CheckerReport;
+use super::timings::Measured;
 use crate::deployment::AuditSummary;
 use atoll_pool::Repaired;
 use serde::Serialize;
@@ -9,9 +9,11 @@ use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 /// What was done to the workers.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Counts {
+    /// Processes killed.
     pub(super) kills: u64,
+    /// Processes stopped and resumed.
     pub(super) stops: u64,
 }
 
@@ -44,13 +46,9 @@ impl Window {
     }
 }
 
-/// The experiment's result.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct KillReport {
-    /// Processes killed.
-    pub kills: u64,
-    /// Processes stopped and resumed.
-    pub stops: u64,
+/// What the processes counted together.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Checked {
     /// Values and misses that were checked.
     pub reads_checked: u64,
     /// Changes made.
@@ -59,7 +57,74 @@ pub(super) struct KillReport {
     pub refused: u64,
     /// Checks that failed, operations that failed, processes that did not end.
     pub wrong: u64,
-    /// The first of them, in words.
+}
+
+/// The workers' throughput beside that before the kills.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Throughput {
+    /// Operations a second after the kills, divided by those before.
+    pub throughput_ratio: f64,
+    /// The same during the kills.
+    pub throughput_ratio_during: f64,
+    /// The first by the time that the workers had a core, so that other work on the machine counts
+    /// less.
+    pub throughput_ratio_per_core: f64,
+    /// The second, likewise.
+    pub throughput_ratio_per_core_during: f64,
+    /// Operations a second: before, during, after.
+    pub operations_per_s: [f64; 3],
+}
+
+impl Throughput {
+    fn of([before, during, after]: &[Window; 3]) -> Self {
+        Self {
+            throughput_ratio: after.per_s() / before.per_s(),
+            throughput_ratio_during: during.per_s() / before.per_s(),
+            throughput_ratio_per_core: after.per_core_s() / before.per_core_s(),
+            throughput_ratio_per_core_during: during.per_core_s() / before.per_core_s(),
+            operations_per_s: [before.per_s(), during.per_s(), after.per_s()],
+        }
+    }
+}
+
+/// How long the checker waited.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(super) struct CheckerTimes {
+    /// Its longest read, less the time that it was ready and had no core.
+    pub read_wait_ms_max: f64,
+    /// Its longest write, likewise.
+    pub write_wait_ms_max: f64,
+    /// Its longest read as the wall clock has it.
+    pub read_ms_max: f64,
+    /// The read that one in a thousand exceeds, in microseconds.
+    pub read_us_p999: f64,
+    /// The median, in microseconds.
+    pub read_us_p50: f64,
+}
+
+impl CheckerTimes {
+    fn of(measured: &Measured) -> Self {
+        let of_reads = |quantile| measured.reads.latencies.quantile(quantile) as f64;
+        Self {
+            read_wait_ms_max: measured.reads.wait_ns_max as f64 / 1e6,
+            write_wait_ms_max: measured.writes.wait_ns_max as f64 / 1e6,
+            read_ms_max: of_reads(1.0) / 1e6,
+            read_us_p999: of_reads(0.999) / 1e3,
+            read_us_p50: of_reads(0.5) / 1e3,
+        }
+    }
+}
+
+/// The experiment's result.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct KillReport {
+    /// What was done to the workers.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// What the processes counted.
+    #[serde(flatten)]
+    pub checked: Checked,
+    /// The first things that were wrong, in words.
     pub notes: Vec<String>,
     /// Whether every invariant held, full and empty.
     pub verify_ok: bool,
@@ -67,35 +132,20 @@ pub(super) struct KillReport {
     pub faults: Vec<String>,
     /// Bytes that neither are free nor belong to a queued group after everything was removed.
     pub lost_bytes: u64,
-    /// Operations of the workers a second after the kills, divided by those before.
-    pub throughput_ratio: f64,
-    /// The same during the kills.
-    pub throughput_ratio_during: f64,
-    /// The first by the time that the workers had a core, so that what else the machine does counts
-    /// less.
-    pub throughput_ratio_per_core: f64,
-    /// The second, likewise.
-    pub throughput_ratio_per_core_during: f64,
-    /// Operations of the workers a second: before, during, after.
-    pub operations_per_s: [f64; 3],
-    /// The checker's longest read, less the time that it was ready and had no core.
-    pub read_wait_ms_max: f64,
-    /// Its longest write, likewise.
-    pub write_wait_ms_max: f64,
-    /// Its longest read as the wall clock has it, and the read that one in a thousand passes.
-    pub read_ms_max: f64,
-    /// The read that one in a thousand passes, in microseconds.
-    pub read_us_p999: f64,
-    /// The median, in microseconds.
-    pub read_us_p50: f64,
+    /// The workers' throughput.
+    #[serde(flatten)]
+    pub throughput: Throughput,
+    /// How long the checker waited.
+    #[serde(flatten)]
+    pub times: CheckerTimes,
     /// Clients found dead and shut out while the load ran. Those of workers that were killed before
-    /// they told are not counted.
+    /// they added them are not counted.
     pub clients_fenced: u64,
     /// Chunks that came back from dead clients, likewise.
     pub chunks_repaired: u64,
-    /// The same in the pass at the end.
+    /// Clients shut out in the pass at the end.
     pub clients_fenced_at_end: u64,
-    /// The same in the pass at the end.
+    /// Chunks that came back in the pass at the end.
     pub chunks_repaired_at_end: u64,
     /// Objects in the pool when the load had ended.
     pub objects: u64,
@@ -104,13 +154,14 @@ pub(super) struct KillReport {
 const NOTES_MAX: usize = 50;
 
 impl KillReport {
-    /// `audits` are of the full and of the empty cache, `repaired` is what the pass at the end gave.
+    /// `audits` are of the full and of the empty cache, `repaired` is what the pass at the end
+    /// gave.
     pub(super) fn new(
         counts: Counts,
         ledger: &Ledger,
         windows: &[Window; 3],
         mut notes: Vec<String>,
-        told: Option<CheckerReport>,
+        measured: Option<Measured>,
         audits: &[AuditSummary; 2],
         repaired: Repaired,
     ) -> Self {
@@ -122,36 +173,25 @@ impl KillReport {
             let AuditSummary { objects, clients, .. } = empty;
             faults.push(format!("{objects} objects and {clients} clients remain after everything was removed"));
         }
-        let measured = told.and_then(|told| told.measured);
         if measured.is_none() {
             notes.push("the checker did not tell what it measured".to_owned());
         }
-        let ms = |ns: Option<u64>| ns.unwrap_or(0) as f64 / 1e6;
-        let of_reads = |quantile| measured.as_ref().map(|measured| measured.reads.quantile(quantile));
-        let [before, during, after] = windows;
         let wrong = total(Total::Wrong).max(notes.len() as u64);
         notes.truncate(NOTES_MAX);
         Self {
-            kills: counts.kills,
-            stops: counts.stops,
-            reads_checked: total(Total::Checked),
-            writes: total(Total::Writes),
-            refused: total(Total::Refused),
-            wrong,
+            counts,
+            checked: Checked {
+                reads_checked: total(Total::Checked),
+                writes: total(Total::Writes),
+                refused: total(Total::Refused),
+                wrong,
+            },
             notes,
             verify_ok: faults.is_empty(),
             faults,
             lost_bytes: empty.lost_bytes,
-            throughput_ratio: after.per_s() / before.per_s(),
-            throughput_ratio_during: during.per_s() / before.per_s(),
-            throughput_ratio_per_core: after.per_core_s() / before.per_core_s(),
-            throughput_ratio_per_core_during: during.per_core_s() / before.per_core_s(),
-            operations_per_s: [before.per_s(), during.per_s(), after.per_s()],
-            read_wait_ms_max: ms(measured.as_ref().map(|measured| measured.read_wait_ns_max)),
-            write_wait_ms_max: ms(measured.as_ref().map(|measured| measured.write_wait_ns_max)),
-            read_ms_max: ms(of_reads(1.0)),
-            read_us_p999: 1e3 * ms(of_reads(0.999)),
-            read_us_p50: 1e3 * ms(of_reads(0.5)),
+            throughput: Throughput::of(windows),
+            times: measured.as_ref().map(CheckerTimes::of).unwrap_or_default(),
             clients_fenced: total(Total::Fenced) + repaired.clients,
             chunks_repaired: total(Total::Repaired) + repaired.chunks,
             clients_fenced_at_end: repaired.clients,
@@ -163,18 +203,19 @@ impl KillReport {
     /// Whether nothing was wrong and nothing was lost. Throughput on a machine with other work is
     /// reported, not judged.
     pub(super) fn is_clean(&self) -> bool {
-        self.wrong == 0 && self.verify_ok && self.lost_bytes == 0
+        self.checked.wrong == 0 && self.verify_ok && self.lost_bytes == 0
     }
 
     /// The report as text.
     pub(super) fn render(&self) -> String {
         let mut text = String::new();
-        let [before, during, after] = self.operations_per_s;
-        let _ = writeln!(text, "{} kills, {} stops", self.kills, self.stops);
+        let Self { counts, checked, throughput, times, .. } = self;
+        let [before, during, after] = throughput.operations_per_s;
+        let _ = writeln!(text, "{} kills, {} stops", counts.kills, counts.stops);
         let _ = writeln!(
             text,
             "{} values and misses checked, {} changes ({} refused for want of room): {} wrong",
-            self.reads_checked, self.writes, self.refused, self.wrong
+            checked.reads_checked, checked.writes, checked.refused, checked.wrong
         );
         let _ = writeln!(
             text,
@@ -184,15 +225,15 @@ impl KillReport {
         let _ = writeln!(
             text,
             "operations/s: {before:.0} before, {during:.0} during ({:.3}; {:.3} a core), {after:.0} after ({:.3}; {:.3} a core)",
-            self.throughput_ratio_during,
-            self.throughput_ratio_per_core_during,
-            self.throughput_ratio,
-            self.throughput_ratio_per_core
+            throughput.throughput_ratio_during,
+            throughput.throughput_ratio_per_core_during,
+            throughput.throughput_ratio,
+            throughput.throughput_ratio_per_core
         );
         let _ = writeln!(
             text,
             "a reader waited at most {:.1} ms besides for a core ({:.1} ms in all; median {:.1} us, p99.9 {:.0} us), a writer {:.1} ms",
-            self.read_wait_ms_max, self.read_ms_max, self.read_us_p50, self.read_us_p999, self.write_wait_ms_max
+            times.read_wait_ms_max, times.read_ms_max, times.read_us_p50, times.read_us_p999, times.write_wait_ms_max
         );
         let _ = writeln!(
             text,

@@ -1,7 +1,8 @@
 //! What one process of the experiment does.
 
+use super::draw::Writer;
 use super::ledger::{Ledger, Total};
-use super::load::{Load, Writer};
+use super::load::Load;
 use super::timings::{Measured, Timings};
 use super::value::Keys;
 use crate::LabError;
@@ -11,6 +12,7 @@ use crate::scheduled::Scheduled;
 use atoll_cache::{CacheError, Stats};
 use atoll_fabric::Clock;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// Operations between two additions to the totals.
 const STRETCH: u64 = 64;
@@ -23,22 +25,14 @@ pub(crate) struct KillTask {
     pub(super) plan: Plan,
     /// The region of the ledger.
     pub(super) ledger: String,
-    pub(super) capacity_bytes: u64,
-    /// The first of its writers' places. It has one for each thread.
-    pub(super) writer: u64,
-    pub(super) threads: u64,
+    /// The places of its writers: one for each thread.
+    pub(super) places: Range<u64>,
     /// Places of writers over all processes.
     pub(super) writers: u64,
     /// No other process ever had the same.
     pub(super) serial: u64,
     /// Whether it is the checker, which mostly reads and measures.
     pub(super) checks: bool,
-}
-
-/// What a process that was not killed tells at its end.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct CheckerReport {
-    pub(super) measured: Option<Measured>,
 }
 
 impl Task for KillTask {
@@ -64,28 +58,28 @@ impl Experiment for Opened<'_> {
         let Self { task, post } = self;
         post.stand_by()?;
         let measured: Vec<Option<Measured>> = std::thread::scope(|scope| {
-            let work = |thread| scope.spawn(move || work::<D>(task, post, thread));
-            let threads: Vec<_> = (0..task.threads).map(work).collect();
+            let work = |place| scope.spawn(move || work::<D>(task, post, place));
+            let threads: Vec<_> = task.places.clone().map(work).collect();
             threads.into_iter().map(|thread| thread.join().expect("a worker has a bug")).collect::<Result<_, _>>()
         })?;
-        post.report(&CheckerReport { measured: measured.into_iter().flatten().next() });
+        post.report(&measured.into_iter().flatten().next());
         Ok(())
     }
 }
 
 /// What one thread does until the load ends.
-fn work<D: Deployment>(task: &KillTask, post: &Post, thread: u64) -> Result<Option<Measured>, LabError> {
+fn work<D: Deployment>(task: &KillTask, post: &Post, place: u64) -> Result<Option<Measured>, LabError> {
     let deployment = D::open(&task.plan, &Clock::host())?;
     let ledger = Ledger::open(&task.ledger)?;
     let mut timings = if task.checks { Timings::of_this_thread() } else { Timings::none() };
     let scheduled = Scheduled::this_thread();
     let mut core_ns = 0;
-    let mut nonce = task.serial << 32 | thread << 24;
+    let mut nonce = task.serial << 32 | (place - task.places.start) << 24;
     while !ledger.is_ending() {
         nonce += 1;
-        let writer = Writer { index: task.writer + thread, writers: task.writers, nonce, reads: task.checks };
+        let writer = Writer { place: (place, task.writers), nonce, reads: task.checks };
         let mut wrong = |what: String| post.note(&what);
-        let keys = Keys::for_capacity(task.capacity_bytes);
+        let keys = Keys::for_bound(task.plan.bound);
         let mut load = Load::new(deployment.client()?, &ledger, keys, writer, &mut timings, &mut wrong);
         let mut told = Stats::default();
         let operations_max = if task.checks { u64::MAX } else { CLIENT_OPERATIONS };

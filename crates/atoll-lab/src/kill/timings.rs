@@ -1,24 +1,35 @@
 //! How long operations took, and how long of that the thread waited for the cache and not for a
 //! core.
 //!
-//! On a machine with fewer cores than busy threads, most of the longest latencies are the
-//! scheduler's. The kernel counts, thread by thread, the time that one was ready and had no core
-//! (see `scheduled`); what remains of an operation's time is the operation's.
+//! On a machine with fewer cores than busy threads, the scheduler causes most of the longest
+//! latencies. The kernel counts for every thread the time that it was ready and had no core (see
+//! `scheduled`). The rest of an operation's time belongs to the operation.
 
 use crate::latency::Latencies;
 use crate::scheduled::Scheduled;
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
+/// What one thread measured of one kind of operation.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Timed {
+    pub(super) latencies: Latencies,
+    /// The longest operation, less the time without a core.
+    pub(super) wait_ns_max: u64,
+}
+
+impl Timed {
+    fn record(&mut self, (ns, wait_ns): (u64, u64)) {
+        self.latencies.record(ns);
+        self.wait_ns_max = self.wait_ns_max.max(wait_ns);
+    }
+}
+
 /// What one thread measured.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Measured {
-    pub(super) reads: Latencies,
-    pub(super) writes: Latencies,
-    /// The longest read, less the time without a core.
-    pub(super) read_wait_ns_max: u64,
-    /// The longest write, likewise.
-    pub(super) write_wait_ns_max: u64,
+    pub(super) reads: Timed,
+    pub(super) writes: Timed,
 }
 
 /// One thread's measurements, or none.
@@ -27,8 +38,7 @@ pub(super) struct Timings {
     scheduled: Scheduled,
 }
 
-/// An operation under way: when it began, and for how long its thread had been without a core by
-/// then.
+/// An operation in flight: when it began, and how long its thread had been without a core by then.
 pub(super) type Begun = Option<(Instant, u64)>;
 
 impl Timings {
@@ -39,9 +49,7 @@ impl Timings {
 
     /// Measures the operations of the calling thread.
     pub(super) fn of_this_thread() -> Self {
-        let (reads, writes) = (Latencies::new(), Latencies::new());
-        let measured = Measured { reads, writes, read_wait_ns_max: 0, write_wait_ns_max: 0 };
-        Self { measured: Some(measured), scheduled: Scheduled::this_thread() }
+        Self { measured: Some(Measured::default()), scheduled: Scheduled::this_thread() }
     }
 
     /// What was measured.
@@ -56,17 +64,15 @@ impl Timings {
     }
 
     pub(super) fn end_read(&mut self, begun: Begun) {
-        let Some((ns, wait_ns)) = self.end(begun) else { return };
-        let measured = self.measured.as_mut().expect("there is something under way");
-        measured.reads.record(ns);
-        measured.read_wait_ns_max = measured.read_wait_ns_max.max(wait_ns);
+        if let (Some(took), Some(measured)) = (self.end(begun), &mut self.measured) {
+            measured.reads.record(took);
+        }
     }
 
     pub(super) fn end_write(&mut self, begun: Begun) {
-        let Some((ns, wait_ns)) = self.end(begun) else { return };
-        let measured = self.measured.as_mut().expect("there is something under way");
-        measured.writes.record(ns);
-        measured.write_wait_ns_max = measured.write_wait_ns_max.max(wait_ns);
+        if let (Some(took), Some(measured)) = (self.end(begun), &mut self.measured) {
+            measured.writes.record(took);
+        }
     }
 
     fn end(&self, begun: Begun) -> Option<(u64, u64)> {

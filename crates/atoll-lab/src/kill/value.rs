@@ -9,6 +9,7 @@
 //! Key and version also determine the length. A writer of a list is one client, and its entries of
 //! one list have ascending numbers without a gap.
 
+use crate::deployment::Bound;
 use crate::random::mix;
 use rapidhash::v3::rapidhash_v3;
 use std::collections::HashMap;
@@ -22,7 +23,7 @@ pub(super) const VALUE_BYTES_MAX: usize = 1 << 20;
 /// What a key's values are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Set by one writer at a time, whatever is there.
+    /// Set by one writer at a time, without a condition.
     Plain,
     /// Made by one writer, replaced by all under the token of what they saw.
     Chain,
@@ -59,9 +60,13 @@ impl Keys {
     pub(super) const COUNTERS: u64 = 200;
     pub(super) const LISTS: u64 = 200;
 
-    /// Keys whose values take about twice the pool.
-    pub(super) fn for_capacity(bytes: u64) -> Self {
-        Self { plain: (bytes / 4096).max(1000) }
+    /// Keys whose values have about twice the bytes, or the objects, of the cache.
+    pub(super) fn for_bound(bound: Bound) -> Self {
+        let plain = match bound {
+            Bound::Bytes(bytes) => bytes / 4096,
+            Bound::Objects(objects) => 2 * objects,
+        };
+        Self { plain: plain.max(1000) }
     }
 
     pub(super) fn count(self) -> u64 {

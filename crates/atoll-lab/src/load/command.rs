@@ -1,7 +1,8 @@
-//! A look at a load.
+//! The command that looks at a load.
 
 use super::{LoadOptions, Statistics};
 use crate::LabError;
+use crate::output;
 use crate::progress::Progress;
 
 /// Look at a load: its operations, sizes, times to live, frequencies
@@ -26,11 +27,7 @@ impl LoadCommand {
         let load = self.options.open()?;
         let progress = Progress::new(load.requests(), "load");
         let statistics = Statistics::of(&*load, |made| progress.set(made));
-        if self.json {
-            println!("{}", serde_json::to_string(&statistics).expect("statistics are plain data"));
-        } else {
-            print!("{}", statistics.render());
-        }
+        output::print(self.json, &statistics, |shown| shown.render());
         Ok(())
     }
 

@@ -1,10 +1,10 @@
-//! Zipf's exponent as it is fitted to a load: the least-squares line through (ln rank, ln
-//! frequency) of all objects.
+//! Zipf's exponent, fitted to a load: the least-squares line through (ln rank, ln frequency) of all
+//! objects.
 //!
-//! That objects that are asked for once count like any other is what makes fits of cache traces
-//! what they are: most of the weight is in the tail. The table of Twitter's clusters is fitted so;
-//! its cluster 15, where only 0.43 % of the objects come more than once, has 0.0242, and the line
-//! through all objects gives 0.024, whereas a line through the repeated ones alone would be steep.
+//! Objects with a single request count like any other. Most of the weight of a cache trace is
+//! therefore in the tail. The table of Twitter's clusters is fitted in this way. In its cluster 15
+//! only 0.43 % of the objects come more than once. The table has 0.0242 for it, and the line
+//! through all objects gives 0.024. A line through the repeated objects alone would be steep.
 
 /// A fitted line.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]

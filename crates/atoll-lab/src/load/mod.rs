@@ -8,10 +8,10 @@
 //!
 //! Experiments also make loads that no name stands for: [`patterned`].
 //!
-//! Whoever drives a load knows only [`Load`]: it sets the keys of [`Load::preload`], then gives
+//! The driver of a load knows only [`Load`]. It sets the keys of [`Load::preload`], then gives
 //! every client its [`Load::stream`]. A client's stream depends on the load, its seed, the client's
-//! number and the number of clients, and on nothing that happens: a slow cache sees the same
-//! requests as a fast one. No digit depends on the machine.
+//! number and the number of clients. A slow cache sees the same requests as a fast one. No digit
+//! depends on the machine.
 //!
 //! A new load is a file with a type that implements [`Load`], and a line in [`LoadOptions::open`].
 
@@ -76,7 +76,7 @@ pub struct Request {
     pub value_bytes: u32,
     /// Seconds until what is written expires; 0 for never.
     pub ttl_s: u32,
-    /// Keys of a scan; 1 for whatever is no scan.
+    /// Keys of a scan; 1 for every other kind.
     pub keys: u16,
     /// What to do.
     pub kind: Kind,
@@ -112,7 +112,7 @@ pub trait Load: Send + Sync {
         0
     }
 
-    /// What client `client` of `clients` sets before anybody's stream begins. Together the clients
+    /// What client `client` of `clients` sets before any stream begins. Together the clients
     /// set each key that is to be loaded once.
     fn preload(&self, client: u64, clients: u64) -> Stream;
 
@@ -160,7 +160,7 @@ pub struct LoadOptions {
     pub seed: u64,
 }
 
-/// Requests of a generated load of which nobody said how many.
+/// Requests of a generated load, unless a number is given.
 pub const REQUESTS: u64 = 1_000_000;
 
 impl LoadOptions {

@@ -1,15 +1,15 @@
-//! A generated load of phases, each of which is friendly to LRU or to LFU.
+//! A generated load of phases. Each is friendly to LRU or to LFU.
 //!
-//! | pattern | requests | why |
+//! | pattern | requests | effect |
 //! |---|---|---|
-//! | recent | each for one of the newest keys, all of which are as likely; a new one comes, and the oldest goes, after every second request | a key is asked for some two times, and then never again: LFU keeps it for what it was, LRU lets it go |
-//! | frequent | one half for one of the popular keys, all of which are as likely and stay the same; the other half each for a key that nobody asks for again | LRU lets popular keys go for those that never come back, LFU keeps them |
+//! | recent | each for one of the newest keys, with equal chances; after every second request a new key comes and the oldest leaves | a key has about two requests and then none: LFU keeps it for its count, LRU evicts it |
+//! | frequent | one half for one of the popular keys, with equal chances; the other half each for a new key | LRU evicts popular keys for keys that never come back, LFU keeps them |
 //!
-//! There are as many newest keys as popular ones. Phases are of the same number of requests. The
+//! There are as many newest keys as popular ones. Phases have the same number of requests. The
 //! popular keys are the same in all of them, and no key is newest twice.
 //!
-//! Request n depends on the seed and n alone and falls to client n mod clients, as a trace's would:
-//! what all clients ask does not depend on how many they are. The cache is empty at first.
+//! Request n depends on the seed and n alone, and belongs to client n mod clients, as in a trace.
+//! What all clients ask together does not depend on their number. The cache is empty at first.
 
 use super::{KEY_BYTES, Kind, Load, Request, Stream, share};
 use crate::random::{Random, mix};

@@ -1,9 +1,9 @@
 //! A random bijection of the numbers below any bound, in constant memory.
 //!
-//! A Feistel network permutes the numbers of so many bits as the bound needs; one that lands
-//! outside the bound is permuted again until it lands inside (cycle walking: Black and Rogaway,
-//! "Ciphers with arbitrary finite domains", CT-RSA 2002). The bits are fewer than twice the bound,
-//! so that fewer than two rounds of it are needed on average.
+//! A Feistel network permutes the numbers of as many bits as the bound needs. A result outside the
+//! bound is permuted again until it is inside (cycle walking: Black and Rogaway, "Ciphers with
+//! arbitrary finite domains", CT-RSA 2002). The network has fewer than twice as many numbers as the
+//! bound, so that takes fewer than two rounds on average.
 
 use crate::random::mix;
 

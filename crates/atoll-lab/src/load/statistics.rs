@@ -1,4 +1,4 @@
-//! What a load is like: its mix of operations, its objects, their sizes, times to live and
+//! Statistics of a load: its mix of operations, its objects, their sizes, times to live and
 //! frequencies.
 
 use super::{Load, fit};

@@ -1,4 +1,4 @@
-//! A trace as a load: whatever [`Trace`] reads, its requests dealt to the clients in turn.
+//! A trace as a load: the requests of a [`Trace`], by its clients in turn.
 //!
 //! The trace is read once and shared by all streams, at 40 bytes a request at most. Lengths of 4
 //! GiB and more, and times to live above 136 years, are cut to what 32 bits hold. The cache is

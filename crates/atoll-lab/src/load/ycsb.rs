@@ -14,16 +14,16 @@
 //! number). DiFache has 1 million objects, SELCC 24 million lines and an index of 2 billion
 //! records. Nothing here needs memory that grows with the keys.
 //!
-//! **Zipf**: rank r is asked for with a probability proportional to 1 / r^theta, and a bijection of
-//! all keys that there ever will be says which key has that rank. A key that is not yet inserted is
-//! drawn again, as YCSB does.
+//! **Zipf**: rank r has a probability proportional to 1 / r^theta. A bijection of all keys, those
+//! to be inserted included, gives the key of a rank. A key that is not yet inserted is drawn again,
+//! as in YCSB.
 //!
 //! **Latest**: the same with ranks counted backwards from the newest key.
 //!
 //! **Inserts** of client c of n have the numbers loaded + c, loaded + c + n, and so on. A client
-//! knows of the keys that all have inserted once everybody has inserted as many as itself, so that
-//! its requests do not depend on how fast others are. Where it is ahead of the others it may ask
-//! for a key that is not yet there; that is a miss.
+//! assumes that all clients have inserted as many keys as itself. Its requests therefore do not
+//! depend on the speed of other clients. A client that is ahead may ask for a key that is not yet
+//! inserted; that is a miss.
 
 use super::permutation::Permutation;
 use super::{KEY_BYTES, Kind, Load, LoadOptions, REQUESTS, Request, Stream, share};
@@ -53,9 +53,9 @@ enum Choice {
 struct Workload {
     letter: &'static str,
     what: &'static str,
-    /// What most requests do, and what the others do.
+    /// The kind of most requests, and the second kind.
     kinds: [Kind; 2],
-    /// Percent of the others.
+    /// Percent of the second kind.
     others: u64,
     choice: Choice,
 }
@@ -188,7 +188,7 @@ struct Client {
     left: u64,
     /// Keys that this client inserted.
     inserted: u64,
-    /// Keys that it takes to be there: numbers below this.
+    /// Keys that it assumes to be inserted: numbers below this.
     known: u64,
 }
 

@@ -1,12 +1,12 @@
-//! Single operations: their latencies, and what two processes reach beside one.
+//! Single operations: their latencies, and the throughput of two processes beside one.
 //!
-//! A named cache is made by this process and measured by others, which is how processes share one.
-//! In-process caches, a redis-server on a unix socket and plain copying loops are measured in the
-//! same run, round by round in turn, so that all see the same machine; figures are medians over
-//! rounds. Nothing is subtracted from a latency; what reading the clock costs is reported.
+//! This process makes a named cache and others measure it, as processes share one. In-process
+//! caches, a redis-server on a unix socket and plain copying loops are measured in the same run.
+//! They take turns round by round, so all see the same machine. Figures are medians over rounds.
+//! Nothing is subtracted from a latency. The cost of reading the clock is reported.
 //!
-//! Two processes are compared with one relative to two copying loops, since two cores of a machine
-//! seldom give twice one.
+//! The ratio of two processes to one is reported relative to that of two copying loops, since two
+//! cores of a machine seldom give twice one.
 
 mod figures;
 mod redis;
@@ -17,6 +17,7 @@ mod workload;
 use crate::LabError;
 use crate::deployment::{Bound, Deployment, EngineName, Experiment, Plan, on_engine};
 use crate::fleet::Fleet;
+use crate::output;
 use crate::progress::Progress;
 use figures::{Figures, MicroReport};
 use redis::Server;
@@ -28,8 +29,6 @@ use workload::{Extent, Measured, Workload};
 const KEY_BYTES: u64 = 16;
 /// A cache without eviction gets this times the bytes of its keys and values.
 const ROOM: f64 = 2.0;
-/// A cache with eviction holds about this share of the objects.
-const SMALL: u64 = 8;
 
 /// Measure the latency of single operations and the throughput of two processes, beside moka,
 /// quick_cache and redis-server
@@ -59,11 +58,7 @@ impl MicroCommand {
             return Err(LabError::Options("--seconds takes 0.001 to 3600".to_owned()));
         }
         let report = self.measure()?;
-        if self.json {
-            println!("{}", serde_json::to_string(&report).expect("a report is plain data"));
-        } else {
-            print!("{}", report.render());
-        }
+        output::print(self.json, &report, |shown| shown.render());
         Ok(())
     }
 
@@ -91,8 +86,7 @@ impl MicroCommand {
     }
 
     fn extent(&self, round: u32) -> Extent {
-        let filling = 2 * (self.objects / SMALL).max(1);
-        Extent { objects: self.objects, filling, seconds: self.seconds, seed: 1_000_000 * u64::from(round) }
+        Extent { objects: self.objects, seconds: self.seconds, seed: 1_000_000 * u64::from(round) }
     }
 
     /// A cache with room for `objects`, if `room` says so, or for about as many.
@@ -151,7 +145,7 @@ fn round_in_process(extent: &Extent, target: fn(u64) -> Target, figures: &mut Fi
     workloads.extend([1, 2].map(|threads| Workload::Throughput { threads }));
     // Some caches evict before they are full: a tenth more keeps all objects resident.
     figures.add_all(&workloads, &run_tasks(&target(extent.objects * 11 / 10), &workloads, extent, 1)?[0]);
-    round_of_evictions(extent, &target(extent.objects / SMALL), figures)
+    round_of_evictions(extent, &target(extent.small()), figures)
 }
 
 fn round_on_redis(extent: &Extent, server: &Server, figures: &mut Figures) -> Result<(), LabError> {
@@ -159,7 +153,7 @@ fn round_on_redis(extent: &Extent, server: &Server, figures: &mut Figures) -> Re
     server.reset(None)?;
     round_of_latencies(extent, &target, figures)?;
     round_of_processes(extent, &mut [(&target, &mut *figures)])?;
-    server.reset(Some(extent.objects / SMALL * (KEY_BYTES + VALUE_BYTES as u64)))?;
+    server.reset(Some(extent.small() * (KEY_BYTES + VALUE_BYTES as u64)))?;
     round_of_evictions(extent, &target, figures)
 }
 
@@ -181,7 +175,7 @@ impl Experiment for EngineRound<'_> {
             round_of_latencies(&extent, target, figures)?;
             round_of_processes(&extent, &mut [(target, &mut *figures), (&Target::Copying, copying)])
         })?;
-        let small = command.plan(command.objects / SMALL, 1.0, "small");
+        let small = command.plan(extent.small(), 1.0, "small");
         with_cache::<D>(&small, |target| round_of_evictions(&extent, target, figures))
     }
 }

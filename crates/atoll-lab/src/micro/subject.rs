@@ -1,7 +1,7 @@
-//! What is measured: caches by one GET and one SET, with keys of 16 bytes and values of 256.
+//! The caches that are measured, by one GET and one SET, with keys of 16 bytes and values of 256.
 //!
-//! A GET that hits ends with the value's bytes in a buffer of the caller, whatever the cache hands
-//! out. Every handle is used by one thread; the handles of one [`Source`] share their cache.
+//! A GET that hits ends with the value's bytes in a buffer of the caller, for every cache. One
+//! thread uses a handle. The handles of one [`Source`] share their cache.
 
 use crate::LabError;
 use crate::deployment::Deployment;
@@ -90,8 +90,7 @@ impl Subject for Copying {
     #[inline]
     fn get(&mut self, key: &Key) -> Result<bool, LabError> {
         let objects = (self.memory.len() / VALUE_BYTES) as u64;
-        // The scattered half of the key picks the place, so that hot keys lie apart as they do in a
-        // cache.
+        // The scattered half of the key picks the place. Hot keys lie apart, as in a cache.
         let number = u64::from_le_bytes(std::array::from_fn(|index| key[index]));
         let place = ((u128::from(number) * u128::from(objects)) >> 64) as usize * VALUE_BYTES;
         self.into.copy_from_slice(&self.memory[place..place + VALUE_BYTES]);

@@ -9,11 +9,34 @@ use atoll_fabric::Clock;
 use serde::{Deserialize, Serialize};
 use std::sync::Barrier;
 
-/// Keys are drawn beforehand, so that drawing them is not timed; a longer run repeats them.
+/// Keys are drawn beforehand, and drawing them is not timed. A longer run repeats them.
 const DRAWN: usize = 1 << 20;
 /// Operations between two looks at the time.
 const STRETCH: usize = 256;
 const THETA: f64 = 0.99;
+/// A cache with eviction holds about this share of the objects.
+const SMALL: u64 = 8;
+
+/// How long and on how much.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Extent {
+    pub(super) objects: u64,
+    pub(super) seconds: f64,
+    /// Differs between processes and rounds.
+    pub(super) seed: u64,
+}
+
+impl Extent {
+    /// Objects of a cache with eviction.
+    pub(super) fn small(&self) -> u64 {
+        (self.objects / SMALL).max(1)
+    }
+
+    /// Keys that are set before [`Workload::SetEvicting`] is timed, enough to fill the small cache.
+    fn filling(&self) -> u64 {
+        2 * self.small()
+    }
+}
 
 /// One measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,22 +70,11 @@ pub(super) struct Measured {
     pub(super) latencies: Latencies,
 }
 
-/// How long and on how much.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct Extent {
-    pub(super) objects: u64,
-    /// Keys that are set before [`Workload::SetEvicting`] is timed, enough to fill the small cache.
-    pub(super) filling: u64,
-    pub(super) seconds: f64,
-    /// Differs between processes and rounds.
-    pub(super) seed: u64,
-}
-
 /// Median time between two readings of the clock, in nanoseconds: what is in every latency besides
 /// the operation.
 pub(super) fn timer_ns() -> u64 {
     let clock = Clock::host();
-    let mut latencies = Latencies::new();
+    let mut latencies = Latencies::default();
     for _ in 0..100_000 {
         let begin_ns = clock.now_ns();
         latencies.record(clock.now_ns() - begin_ns);
@@ -92,8 +104,8 @@ impl Workload {
                 let subject = &mut source.subject()?;
                 // Numbers that no other process and no other round uses.
                 let first = (extent.seed + 1) << 40;
-                (first..first + extent.filling).try_for_each(|number| subject.set(&key_of(number)))?;
-                let mut numbers = first + extent.filling..;
+                (first..first + extent.filling()).try_for_each(|number| subject.set(&key_of(number)))?;
+                let mut numbers = first + extent.filling()..;
                 timed(subject, extent.seconds, || numbers.next(), set)
             }
             Self::Throughput { threads } => throughput(source, extent, threads),
@@ -132,7 +144,7 @@ fn timed<S: Subject>(
     operation: impl Fn(&mut S, u64) -> Result<bool, LabError>,
 ) -> Result<Measured, LabError> {
     let clock = Clock::host();
-    let mut latencies = Latencies::new();
+    let mut latencies = Latencies::default();
     let (mut operations, mut hits) = (0, 0);
     let since_ns = clock.now_ns();
     let end_ns = since_ns.saturating_add((seconds * 1e9) as u64);
@@ -181,7 +193,7 @@ fn throughput<S: Source>(source: &S, extent: &Extent, threads: u32) -> Result<Me
         let workers: Vec<_> = (0..threads).map(|thread| scope.spawn(move || work(thread))).collect();
         workers.into_iter().map(|worker| worker.join().expect("a worker has a bug")).collect()
     });
-    let mut total = Measured { operations: 0, hits: 0, operations_per_s: 0.0, latencies: Latencies::new() };
+    let mut total = Measured { operations: 0, hits: 0, operations_per_s: 0.0, latencies: Latencies::default() };
     for outcome in outcomes {
         let (operations, hits, operations_per_s) = outcome?;
         total.operations += operations;
@@ -196,7 +208,7 @@ mod tests {
     use super::super::subject::{Copying, LibrarySource};
     use super::*;
 
-    const EXTENT: Extent = Extent { objects: 1000, filling: 200, seconds: 0.02, seed: 1 };
+    const EXTENT: Extent = Extent { objects: 1000, seconds: 0.02, seed: 1 };
     type Moka = LibrarySource<moka::sync::Cache<[u8; 16], std::sync::Arc<[u8]>>>;
     type QuickCache = LibrarySource<quick_cache::sync::Cache<[u8; 16], std::sync::Arc<[u8]>>>;
 

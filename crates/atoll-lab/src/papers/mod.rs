@@ -1,7 +1,7 @@
 //! The papers' figures, measured in virtual time: one folder a paper, one file a figure.
 //!
-//! `atoll lab list` names them, `atoll lab run NAME` runs one. To add an experiment: a file with its
-//! `measure`, and a line in the list below.
+//! `atoll lab list` names them, `atoll lab run NAME` runs one. To add an experiment: a file with
+//! its `measure`, and a line in the list below.
 //!
 //! | module | concept |
 //! |---|---|

@@ -98,8 +98,8 @@ impl<C: Change> Change for Watched<C> {
     }
 }
 
-// The model never waits, so that its futures are run on the spot and no borrow of the state is held
-// across an await.
+// The model never waits. Its futures run on the spot, and no borrow of the state is held across an
+// await.
 impl Engine for ReferenceEngine {
     async fn get(&self, key: &[u8], into: &mut Value) -> Result<Lookup, CacheError> {
         let state = &mut *self.shared.0.borrow_mut();

@@ -1,14 +1,14 @@
 //! LIRS with its stack and its queue (Jiang and Zhang, SIGMETRICS 2002, section 3.3).
 //!
-//! | set | who | kept in |
+//! | set | which keys | kept in |
 //! |---|---|---|
 //! | LIR | low inter-reference recency, resident | the stack |
 //! | HIR, resident | high, 1 % of the cache and at least two objects | the queue, and perhaps the stack |
 //! | HIR, not resident | seen since the oldest LIR | the stack |
 //!
-//! The bottom of the stack is a LIR. An accessed HIR that is in the stack becomes LIR, since its
-//! distance is shorter than the recency of that bottom, which becomes HIR. The front of the queue
-//! is what leaves. At most `STACK_PER_OBJECT` times the cache's objects stay in the stack without
+//! The bottom of the stack is a LIR. An accessed HIR that is in the stack becomes LIR: its distance
+//! is shorter than the recency of the bottom. The bottom becomes HIR. The front of the queue is the
+//! next victim. At most `STACK_PER_OBJECT` times the cache's objects stay in the stack without
 //! being resident.
 
 use super::Policy;

@@ -1,10 +1,9 @@
-//! Exact eviction policies in ordinary memory: what the engines are compared with, and what the
-//! tests hold the lab against.
+//! Exact eviction policies in ordinary memory: engines are compared with them, and tests hold the
+//! lab against them.
 //!
 //! | module | policy |
 //! |---|---|
-//! | [`fifo`] | first in, first out |
-//! | [`lru`] | least recently used |
+//! | [`one_queue`] | first in, first out; least recently used |
 //! | [`ranked`] | LFU, MRU, SIZE, GDS, GDSF, LFUDA, LRFU, LRU-2: an ordered tree |
 //! | [`lirs`] | LIRS with its stack and queue |
 //! | [`scanned`] | hyperbolic over all objects; random |
@@ -14,9 +13,8 @@
 //! | [`engine`] | an engine of one process that evicts by such a policy |
 
 pub mod engine;
-pub mod fifo;
 pub mod lirs;
-pub mod lru;
+pub mod one_queue;
 mod order;
 pub mod ranked;
 pub mod s3_fifo;
@@ -27,10 +25,10 @@ pub mod sieve;
 use std::fmt;
 use std::str::FromStr;
 
-/// Which of at most so many objects stay.
+/// Decides which of at most so many objects stay.
 ///
-/// The caller calls `insert` only for a key that is not resident, and removes from its memory what
-/// `insert` gives back.
+/// The caller calls `insert` only for a key that is not resident, and removes from its memory the
+/// key that `insert` returns.
 pub trait Policy<K> {
     /// Whether `key` is resident; counts as no access.
     fn contains(&self, key: &K) -> bool;
@@ -38,70 +36,63 @@ pub trait Policy<K> {
     /// Notes an access to `key`, which is resident.
     fn touch(&mut self, key: &K);
 
-    /// Makes `key` resident with an object of `bytes`, and gives back the key that had to leave for
-    /// it. The bytes matter only to policies that look at sizes.
+    /// Makes `key` resident with an object of `bytes`, and returns the key that is evicted for it.
+    /// The bytes matter only to policies that look at sizes.
     fn insert(&mut self, key: K, bytes: u64) -> Option<K>;
 
-    /// Makes `key` leave, if it is resident.
+    /// Removes `key`, if it is resident.
     fn remove(&mut self, key: &K);
 
     /// How many keys are resident.
     fn resident(&self) -> usize;
 }
 
-/// The exact policies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PolicyName {
-    /// [`fifo`].
-    Fifo,
-    /// [`lru`].
-    Lru,
-    /// [`s3_fifo`].
-    S3Fifo,
-    /// [`sieve`].
-    Sieve,
-    /// [`ranked::lfu`].
-    Lfu,
-    /// [`ranked::mru`].
-    Mru,
-    /// [`ranked::size`].
-    Size,
-    /// [`ranked::gds`].
-    Gds,
-    /// [`ranked::gdsf`].
-    Gdsf,
-    /// [`ranked::lfuda`].
-    Lfuda,
-    /// [`ranked::lrfu`].
-    Lrfu,
-    /// [`ranked::lru_2`].
-    LruK,
-    /// [`lirs`].
-    Lirs,
-    /// [`scanned::Scanned::hyperbolic`].
-    Hyperbolic,
-    /// [`scanned::Scanned::random`].
-    Random,
+/// Makes the list of the exact policies, each with its name.
+macro_rules! policies {
+    ($($(#[$doc:meta])* $Policy:ident: $name:literal,)*) => {
+        /// The exact policies.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum PolicyName {
+            $($(#[$doc])* $Policy,)*
+        }
+
+        /// The exact policies by name. Where there is a sampled form, its name is the same.
+        const NAMES: &[(PolicyName, &str)] = &[$((PolicyName::$Policy, $name),)*];
+    };
 }
 
-/// The exact policies by name; where there is a sampled form, its name is the same.
-const NAMES: [(PolicyName, &str); 15] = [
-    (PolicyName::Fifo, "fifo"),
-    (PolicyName::Lru, "lru"),
-    (PolicyName::S3Fifo, "s3-fifo"),
-    (PolicyName::Sieve, "sieve"),
-    (PolicyName::Lfu, "lfu"),
-    (PolicyName::Mru, "mru"),
-    (PolicyName::Size, "size"),
-    (PolicyName::Gds, "gds"),
-    (PolicyName::Gdsf, "gdsf"),
-    (PolicyName::Lfuda, "lfuda"),
-    (PolicyName::Lrfu, "lrfu"),
-    (PolicyName::LruK, "lru-k"),
-    (PolicyName::Lirs, "lirs"),
-    (PolicyName::Hyperbolic, "hyperbolic"),
-    (PolicyName::Random, "random"),
-];
+policies! {
+    /// [`one_queue::Fifo`].
+    Fifo: "fifo",
+    /// [`one_queue::Lru`].
+    Lru: "lru",
+    /// [`s3_fifo`].
+    S3Fifo: "s3-fifo",
+    /// [`sieve`].
+    Sieve: "sieve",
+    /// [`ranked::lfu`].
+    Lfu: "lfu",
+    /// [`ranked::mru`].
+    Mru: "mru",
+    /// [`ranked::size`].
+    Size: "size",
+    /// [`ranked::gds`].
+    Gds: "gds",
+    /// [`ranked::gdsf`].
+    Gdsf: "gdsf",
+    /// [`ranked::lfuda`].
+    Lfuda: "lfuda",
+    /// [`ranked::lrfu`].
+    Lrfu: "lrfu",
+    /// [`ranked::lru_2`].
+    LruK: "lru-k",
+    /// [`lirs`].
+    Lirs: "lirs",
+    /// [`scanned::Scanned::hyperbolic`].
+    Hyperbolic: "hyperbolic",
+    /// [`scanned::Scanned::random`].
+    Random: "random",
+}
 
 impl PolicyName {
     /// All of them.
@@ -119,8 +110,8 @@ impl PolicyName {
             Box::new(ranked::Ranked::new(rank, objects_max))
         }
         match self {
-            Self::Fifo => Box::new(fifo::Fifo::new(objects_max)),
-            Self::Lru => Box::new(lru::Lru::new(objects_max)),
+            Self::Fifo => Box::new(one_queue::Fifo::new(objects_max)),
+            Self::Lru => Box::new(one_queue::Lru::new(objects_max)),
             Self::S3Fifo => Box::new(s3_fifo::S3Fifo::new(objects_max)),
             Self::Sieve => Box::new(sieve::Sieve::new(objects_max)),
             Self::Lfu => ranked(ranked::lfu, objects_max),
@@ -149,7 +140,7 @@ impl FromStr for PolicyName {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        let names = || NAMES.map(|(_, name)| name).join(", ");
+        let names = || NAMES.iter().map(|(_, name)| *name).collect::<Vec<_>>().join(", ");
         let found = NAMES.iter().find(|(_, other)| *other == name).map(|(policy, _)| *policy);
         found.ok_or_else(|| format!("there is no exact policy {name:?}; there are {}", names()))
     }

@@ -1,7 +1,7 @@
 //! A queue whose members can also leave from the middle.
 //!
-//! Members that left stay in the queue as stale entries, told by their ticket, until they reach its
-//! front or outnumber the others.
+//! A member that left stays in the queue as a stale entry, which its ticket tells. Stale entries
+//! are removed when they reach the front, or when they outnumber the members.
 
 use rapidhash::RapidHashMap;
 use std::collections::VecDeque;
@@ -39,7 +39,7 @@ impl<K: Hash + Eq + Clone> Order<K> {
         }
     }
 
-    /// Takes the key at the front.
+    /// Removes the key at the front.
     pub(super) fn pop(&mut self) -> Option<K> {
         while let Some((ticket, key)) = self.entries.pop_front() {
             if self.tickets.get(&key) == Some(&ticket) {

@@ -1,8 +1,8 @@
-//! Policies that keep their objects in the order of a number which only an access changes: an
-//! ordered tree, as the papers have a heap.
+//! Policies that keep their objects in the order of a number, which only an access changes: an
+//! ordered tree, where the papers have a heap.
 //!
-//! What a [`Rank`] says is worked out from the papers, apart from the sampled forms in
-//! `atoll_cache::policy`, which it tests.
+//! A [`Rank`] is derived from the papers, apart from the sampled forms in `atoll_cache::policy`,
+//! which it tests.
 
 use super::Policy;
 use rapidhash::RapidHashMap;
@@ -80,7 +80,7 @@ pub fn lru_2(seen: &Seen, _age: f64) -> f64 {
 const LRFU_HALF_LIFE: f64 = 10_000.0;
 
 /// LRFU. The sum F(0) + F(t - t1) + ... with F(x) = 2^(-x / half-life) is compared as log2 of what
-/// it would have been at time zero, which does not change while nobody accesses the object.
+/// it would have been at time zero, which does not change until an access to the object.
 pub fn lrfu(seen: &Seen, _age: f64) -> f64 {
     let now = seen.accessed as f64 / LRFU_HALF_LIFE;
     let earlier = if seen.previous.is_some() { (seen.value - now).exp2() } else { 0.0 };

@@ -1,7 +1,7 @@
 //! S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023) with the
-//! parameters of libCacheSim at the oracle's version: the small queue is 10 % of the cache, the
-//! ghost remembers as many keys as 90 % of it, an object moves to the main queue when it has been
-//! asked for twice since it came, and counts stop at 3.
+//! parameters of libCacheSim at the oracle's version. The small queue is 10 % of the cache. The
+//! ghost queue remembers as many keys as 90 % of it. An object moves to the main queue when it had
+//! two accesses since its insertion. Counts stop at 3.
 
 use super::Policy;
 use super::order::Order;
@@ -13,37 +13,29 @@ const MOVE_TO_MAIN_FREQUENCY: u8 = 2;
 
 /// The policy's state.
 pub struct S3Fifo<K> {
+    /// Accesses of every resident key since it came or was last spared, at most
+    /// [`FREQUENCY_MAX`].
+    frequencies: RapidHashMap<K, u8>,
     small: Order<K>,
     main: Order<K>,
     ghost: Order<K>,
-    /// Accesses of every resident key since it came or was last passed over, at most
-    /// [`FREQUENCY_MAX`].
-    frequencies: RapidHashMap<K, u8>,
-    small_max: usize,
-    main_max: usize,
-    ghost_max: usize,
+    objects_max: usize,
 }
 
 impl<K: Hash + Eq + Clone> S3Fifo<K> {
     /// Room for `objects_max` objects, at least two.
     pub fn new(objects_max: usize) -> Self {
-        let objects_max = objects_max.max(2);
-        let small_max = (objects_max / 10).max(1);
-        Self {
-            small: Order::new(),
-            main: Order::new(),
-            ghost: Order::new(),
-            frequencies: RapidHashMap::default(),
-            small_max,
-            main_max: objects_max - small_max,
-            ghost_max: objects_max * 9 / 10,
-        }
+        let [small, main, ghost] = std::array::from_fn(|_| Order::new());
+        Self { small, main, ghost, frequencies: RapidHashMap::default(), objects_max: objects_max.max(2) }
     }
 
-    /// Takes the object that leaves the cache; moves others from the small queue to the main one on
-    /// the way.
+    fn main_max(&self) -> usize {
+        self.objects_max - (self.objects_max / 10).max(1)
+    }
+
+    /// Evicts an object. On the way it moves others from the small queue to the main one.
     fn evict(&mut self) -> Option<K> {
-        if self.main.len() <= self.main_max
+        if self.main.len() <= self.main_max()
             && let Some(evicted) = self.evict_from_small()
         {
             return Some(evicted);
@@ -60,7 +52,7 @@ impl<K: Hash + Eq + Clone> S3Fifo<K> {
                 continue;
             }
             self.frequencies.remove(&key);
-            if self.ghost.len() >= self.ghost_max {
+            if self.ghost.len() >= self.objects_max * 9 / 10 {
                 self.ghost.pop();
             }
             self.ghost.push(key.clone());
@@ -97,7 +89,7 @@ impl<K: Hash + Eq + Clone> Policy<K> for S3Fifo<K> {
     fn insert(&mut self, key: K, _bytes: u64) -> Option<K> {
         // The ghost is asked before it forgets a key for the object that leaves.
         let remembered = self.ghost.remove(&key);
-        let full = self.resident() == self.small_max + self.main_max;
+        let full = self.resident() == self.objects_max;
         let evicted = if full { self.evict() } else { None };
         self.frequencies.insert(key.clone(), 0);
         let queue = if remembered { &mut self.main } else { &mut self.small };

@@ -1,9 +1,9 @@
-//! Any policy, or set of experts, as a pool evicts by it: from samples of a hash table (Ditto
+//! Any policy, or set of experts, in the form that a pool has: from samples of a hash table (Ditto
 //! sections 4.2 and 4.3), in ordinary memory.
 //!
-//! One client, no verbs, no pool: what an engine that follows Ditto would hit, in seconds. What it
-//! leaves out is what clients do not know of each other. The table itself is
-//! `atoll_cache::experts::Table`, which knows only hashes of 64 bits; two keys of one hash would be
+//! There is one client, no verb and no pool. It shows in seconds what an engine that follows Ditto
+//! would hit, except for what clients do not know of each other. The table itself is
+//! `atoll_cache::experts::Table`, which knows only hashes of 64 bits: two keys of one hash would be
 //! one object. The clock moves `US_PER_ACCESS` at every access, as in the hit-ratio experiment.
 
 use super::Policy;

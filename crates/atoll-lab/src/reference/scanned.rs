@@ -1,7 +1,7 @@
-//! Policies whose order changes by itself, so that an eviction looks at every object: hyperbolic
-//! and random.
+//! Policies whose order changes by itself: hyperbolic and random. An eviction looks at every
+//! object.
 //!
-//! Exact and slow; for small caches.
+//! They are exact and slow, for small caches.
 
 use super::Policy;
 use crate::random::Random;

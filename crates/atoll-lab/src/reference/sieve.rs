@@ -1,7 +1,7 @@
 //! SIEVE (Zhang et al., "SIEVE is simpler than LRU: an efficient turn-key eviction algorithm for
-//! web caches", NSDI 2024): new keys come to the head of one queue and stay where they are; a hand
-//! goes from the tail towards the head, passes over what was asked for since it last came by, and
-//! takes the first key that was not.
+//! web caches", NSDI 2024). New keys are inserted at the head of one queue and stay in place. A
+//! hand moves from the tail towards the head. It spares keys with an access since its last pass,
+//! and evicts the first key without.
 
 use super::Policy;
 use rapidhash::RapidHashMap;

@@ -1,12 +1,12 @@
 //! The replay of a trace on a cache.
 //!
-//! Request i goes to process i mod P and there to its clients in turn. With one process everything
-//! runs on one thread and is repeatable, for all that the engine does itself. Several processes run
-//! at their own speed on one named cache. The trace's time is the clients' time. What a client does
-//! is written in `player`.
+//! Request i belongs to process i mod P, and there to its clients in turn. One process runs
+//! everything on one thread and is repeatable, as far as the engine is. Several processes run at
+//! their own speed on one named cache. The trace's time is the clients' time. `player` says what a
+//! client does.
 //!
-//! Invariant: with a bound in objects, never more than the bound are resident; a replay in which
-//! more are seen is an error.
+//! Invariant: with a bound in objects, at most so many are resident. A replay that sees more is an
+//! error.
 
 mod player;
 mod task;
@@ -16,7 +16,7 @@ use crate::deployment::{Bound, Deployment, EngineName, Experiment, Plan, on_engi
 use crate::progress::Progress;
 use crate::trace::{Request, Trace};
 use atoll_fabric::{Clock, run_ready};
-use player::{Player, Sizes, Tally};
+use player::{Count, Player, Sizes, Tally};
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 pub(crate) use task::ReplayTask;
@@ -58,7 +58,7 @@ struct BoundOptions {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
     cache_objects: Option<u64>,
     /// Bytes of the cache's pool, such as 64MiB; objects have the trace's sizes
-    #[arg(long, value_name = "B", value_parser = crate::command::parse_bytes)]
+    #[arg(long, value_name = "B", value_parser = crate::size::parse_bytes)]
     cache_bytes: Option<u64>,
 }
 
@@ -134,13 +134,13 @@ impl ReplayCommand {
 
 impl ReplayReport {
     fn new(tally: &Tally, ops_per_s: f64) -> Self {
-        let look_ups = (tally.hits + tally.misses).max(1);
+        let look_ups = (tally.count(Count::Hits) + tally.count(Count::Misses)).max(1);
         Self {
-            requests: tally.requests,
-            hits: tally.hits,
-            misses: tally.misses,
-            miss_ratio: tally.misses as f64 / look_ups as f64,
-            evictions: tally.evictions,
+            requests: tally.count(Count::Requests),
+            hits: tally.count(Count::Hits),
+            misses: tally.count(Count::Misses),
+            miss_ratio: tally.count(Count::Misses) as f64 / look_ups as f64,
+            evictions: tally.count(Count::Evictions),
             objects_max: tally.objects_max,
             ops_per_s,
             get_ns_p50: tally.get.quantile(0.5),
@@ -161,11 +161,14 @@ fn print_report(settings: &Settings, report: &ReplayReport, tally: &Tally, secon
     println!("requests     {:>12}", report.requests);
     println!("hits         {:>12}   {:>7.3} %", report.hits, 100.0 * (1.0 - report.miss_ratio));
     println!("misses       {:>12}   {:>7.3} %", report.misses, 100.0 * report.miss_ratio);
-    println!("deletes      {:>12}", tally.deletes);
+    println!("deletes      {:>12}", tally.count(Count::Deletes));
     println!("evictions    {:>12}", report.evictions);
     println!("objects, max {:>12}", report.objects_max);
-    if tally.refused > 0 {
-        println!("too large    {:>12}   SETs of values longer than the pool takes, not stored", tally.refused);
+    if tally.count(Count::Refused) > 0 {
+        println!(
+            "too large    {:>12}   SETs of values longer than the pool takes, not stored",
+            tally.count(Count::Refused)
+        );
     }
     println!("requests/s   {:>12.0}   of time inside the cache", report.ops_per_s);
     println!("GET          {:>9} ns   p99 {} ns", report.get_ns_p50, report.get_ns_p99);

@@ -7,9 +7,9 @@
 //! | write if absent | SET if absent | the same |
 //! | remove | DELETE | neither hit nor miss |
 //!
-//! The clients' clock is set from the trace before each request and never goes back. Latencies are
-//! taken on the host's clock. Objects are counted after every SET that may have added one, since
-//! their number grows at no other time.
+//! The clients' clock is set from the trace before each request and never runs backwards. Latencies
+//! are measured by the host's clock. Objects are counted after every SET that may have added one,
+//! since their number grows at no other time.
 
 use crate::LabError;
 use crate::latency::Latencies;
@@ -30,39 +30,49 @@ pub(super) enum Sizes {
     Traced,
 }
 
-/// What a process counted.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Tally {
-    pub(super) requests: u64,
-    pub(super) hits: u64,
-    pub(super) misses: u64,
-    pub(super) deletes: u64,
+/// Something that a process counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Count {
+    /// All requests.
+    Requests,
+    /// Look-ups that found their key.
+    Hits,
+    /// Look-ups that did not.
+    Misses,
+    /// DELETEs.
+    Deletes,
     /// SETs of values longer than the pool takes.
-    pub(super) refused: u64,
-    pub(super) evictions: u64,
+    Refused,
+    /// Objects evicted to make room.
+    Evictions,
+}
+
+/// What a process counted.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Tally {
+    /// By [`Count`].
+    counts: [u64; Count::Evictions as usize + 1],
     /// The most objects that were seen resident in the whole cache.
     pub(super) objects_max: u64,
     /// Time inside the cache.
-    pub(super) busy_ns: u64,
+    busy_ns: u64,
     pub(super) get: Latencies,
     pub(super) set: Latencies,
 }
 
 impl Tally {
-    pub(super) fn new() -> Self {
-        let (get, set) = (Latencies::new(), Latencies::new());
-        let (requests, hits, misses, deletes, refused) = (0, 0, 0, 0, 0);
-        Self { requests, hits, misses, deletes, refused, evictions: 0, objects_max: 0, busy_ns: 0, get, set }
+    /// How many there were.
+    pub(super) fn count(&self, of: Count) -> u64 {
+        self.counts[of as usize]
+    }
+
+    fn add_to(&mut self, of: Count, more: u64) {
+        self.counts[of as usize] += more;
     }
 
     /// Adds what another process counted.
     pub(super) fn add(&mut self, other: &Self) {
-        self.requests += other.requests;
-        self.hits += other.hits;
-        self.misses += other.misses;
-        self.deletes += other.deletes;
-        self.refused += other.refused;
-        self.evictions += other.evictions;
+        self.counts.iter_mut().zip(other.counts).for_each(|(count, more)| *count += more);
         self.objects_max = self.objects_max.max(other.objects_max);
         self.busy_ns += other.busy_ns;
         self.get.add(&other.get);
@@ -71,12 +81,11 @@ impl Tally {
 
     /// Requests per second spent inside the cache.
     pub(super) fn requests_per_s(&self) -> f64 {
-        self.requests as f64 * 1e9 / self.busy_ns.max(1) as f64
+        self.count(Count::Requests) as f64 * 1e9 / self.busy_ns.max(1) as f64
     }
 
     fn count_look_up(&mut self, hit: bool) {
-        self.hits += u64::from(hit);
-        self.misses += u64::from(!hit);
+        self.add_to(if hit { Count::Hits } else { Count::Misses }, 1);
     }
 }
 
@@ -91,7 +100,7 @@ pub(super) struct Player<G: Engine> {
     sizes: Sizes,
     /// The padded key of the request.
     key: Vec<u8>,
-    /// What values are cut from; grows to the longest.
+    /// The bytes that values are prefixes of. It grows to the longest value.
     content: Vec<u8>,
     value: Value,
     tally: Tally,
@@ -109,7 +118,7 @@ impl<G: Engine> Player<G> {
             key: Vec::new(),
             content: Vec::new(),
             value: Value::new(),
-            tally: Tally::new(),
+            tally: Tally::default(),
         }
     }
 
@@ -117,7 +126,7 @@ impl<G: Engine> Player<G> {
     pub(super) async fn play(&mut self, request: &Request) -> Result<(), LabError> {
         self.time.fetch_max(request.time_s * 1_000_000_000, Ordering::Relaxed);
         self.set_key(request);
-        self.tally.requests += 1;
+        self.tally.add_to(Count::Requests, 1);
         match request.operation.effect() {
             Effect::Look => {
                 let hit = self.get().await?;
@@ -162,7 +171,7 @@ impl<G: Engine> Player<G> {
         let begin_ns = self.timer.now_ns();
         self.clients[self.turn].delete(&self.key).await?;
         self.tally.busy_ns += self.timer.now_ns() - begin_ns;
-        self.tally.deletes += 1;
+        self.tally.add_to(Count::Deletes, 1);
         Ok(())
     }
 
@@ -195,7 +204,7 @@ impl<G: Engine> Player<G> {
                 Ok(outcome.old.is_some())
             }
             Err(CacheError::ValueTooLarge { .. }) => {
-                self.tally.refused += 1;
+                self.tally.add_to(Count::Refused, 1);
                 // What the key had before is not its value any more.
                 Ok(client.delete(&self.key).await?)
             }
@@ -205,7 +214,8 @@ impl<G: Engine> Player<G> {
 
     /// Ends the part and gives what it counted.
     pub(super) fn finish(mut self) -> Tally {
-        self.tally.evictions = self.clients.iter().map(|client| client.stats().evictions).sum();
+        let evictions = self.clients.iter().map(|client| client.stats().evictions).sum();
+        self.tally.add_to(Count::Evictions, evictions);
         self.tally
     }
 }

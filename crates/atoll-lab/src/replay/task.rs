@@ -24,7 +24,7 @@ pub(super) fn play_all(settings: &Settings, progress: &Progress) -> Result<(Tall
     let task = |index| ReplayTask { settings: settings.clone(), index };
     let fleet = Fleet::start((0..settings.processes).map(task))?;
     let tallies: Vec<Tally> = fleet.go(|position| progress.set(position))?;
-    let mut total = Tally::new();
+    let mut total = Tally::default();
     tallies.iter().for_each(|tally| total.add(tally));
     Ok((total, tallies.iter().map(Tally::requests_per_s).sum()))
 }

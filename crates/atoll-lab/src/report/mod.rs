@@ -1,12 +1,18 @@
-//! Results of experiments as a page that a person would rather look at: plots and numbers in one
-//! HTML file without anything from outside, and the numbers as CSV.
+//! Results of experiments as a page with plots and numbers, in one HTML file without anything from
+//! outside, and the numbers as CSV.
 //!
 //! An experiment's results are one JSON file in a folder, `NAME.json`. `report.html` shows all of
 //! the folder, and each figure has its `NAME-N.csv` (figures count from 1). [`write()`] makes them
-//! all; [`ReportCommand`] makes page and tables from JSON files that are there.
+//! all. [`ReportCommand`] makes page and tables from existing JSON files.
 //!
 //! A figure shows what was measured beside what the paper prints. Nothing is rounded in the JSON
 //! and the CSV.
+//!
+//! | module | concept |
+//! |---|---|
+//! | `page` | the page |
+//! | `plot` | a figure as SVG |
+//! | `text` | figures as text for a terminal |
 
 mod page;
 mod plot;

@@ -1,4 +1,4 @@
-//! The page: one HTML file, well-formed as XML too, in which everything is.
+//! The page: one HTML file that contains everything, well-formed as XML too.
 
 use super::{Experiment, Figure, number, plot};
 use crate::LabError;

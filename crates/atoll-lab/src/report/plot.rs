@@ -1,8 +1,8 @@
 //! A figure as SVG: lines over numbers, groups of bars over categories. What the paper prints is
 //! hollow, in the colour of its series.
 //!
-//! Axes and letters have the colour of the text around, so that the plot is legible on a dark and
-//! on a light page.
+//! Axes and letters have the colour of the text around. The plot is legible on a dark and on a
+//! light page.
 
 use super::{Axis, Figure, Point, number};
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};

@@ -4,7 +4,7 @@
 use super::{Experiment, Figure, Point, number};
 use std::fmt::Write;
 
-/// What goes to the terminal.
+/// The text for a terminal.
 pub(crate) fn render(experiment: &Experiment) -> String {
     let mut text = format!("{}: {}\n", experiment.name, experiment.title);
     for line in wrapped(&experiment.what, 120) {

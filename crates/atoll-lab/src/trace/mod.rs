@@ -6,11 +6,11 @@
 //! | [`twitter_csv`] | `.csv` in the name, else a first line that is a request |
 //! | [`Zipf`](crate::zipf) | `zipf:KEYS,THETA,REQUESTS` |
 //!
-//! A file may be compressed with zstd, whatever its name says: the frame's magic number decides.
-//! Files are untrusted: whatever is wrong with one is an error that names the record or line, and
-//! memory use does not depend on what the file says.
+//! A file may be compressed with zstd: the frame's magic number decides, not the name. Files are
+//! untrusted. A fault of a file is an error that names the record or line. Memory use does not
+//! depend on the file's content.
 //!
-//! Invariant: [`Request::time_s`] is at most [`TIME_S_MAX`], so that its nanoseconds fit a word.
+//! Invariant: [`Request::time_s`] is at most [`TIME_S_MAX`]. Its nanoseconds fit a word.
 
 mod bytes;
 pub mod oracle_general;

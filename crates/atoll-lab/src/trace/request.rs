@@ -59,9 +59,9 @@ impl Operation {
 
     /// What it does to a cache that a replay fills.
     ///
-    /// A replay holds no meaningful values, so that a write of any kind leaves an object of the
-    /// traced size; the condition of `replace`, `cas`, `append`, `prepend`, `incr` and `decr` held
-    /// when the trace was taken, where the cache was another one.
+    /// A replay holds no meaningful values. A write of any kind leaves an object of the traced
+    /// size; the condition of `replace`, `cas`, `append`, `prepend`, `incr` and `decr` held when
+    /// the trace was taken, where the cache was another one.
     pub fn effect(self) -> Effect {
         match self {
             Self::Get | Self::Gets => Effect::Look,

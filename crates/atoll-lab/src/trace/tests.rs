@@ -1,4 +1,4 @@
-//! Reading what is whole, refusing what is not.
+//! Whole files are read, damaged ones are refused.
 
 use super::*;
 use crate::fixtures;

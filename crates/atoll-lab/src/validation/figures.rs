@@ -1,7 +1,7 @@
 //! The figures that the papers print of their hardware, and the loads that reach the model's.
 //!
-//! Each load is what the paper says that it measured, and nothing of a profile changes between two
-//! of them. Where a paper leaves the load open, the row says what was taken.
+//! Each load is what the paper says that it measured. No load changes anything of a profile. Where
+//! a paper leaves the load open, the row says what was chosen.
 
 use super::Row;
 use super::load::{

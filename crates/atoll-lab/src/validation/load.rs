@@ -1,5 +1,4 @@
-//! Clients in a closed loop that do nothing but post verbs: what the papers' own microbenchmarks
-//! are.
+//! Clients in a closed loop that only post verbs, as in the papers' own microbenchmarks.
 
 use crate::latency::Latencies;
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Kind};
@@ -111,7 +110,7 @@ pub(super) fn reached(profile: Profile, cpu: CpuCosts, compute_nodes: u16, clien
     }
     let network = Network { cpu, ..Network::new(profile, compute_nodes) };
     let sim = Sim::new(SimOptions::timed(1, vec![regions], network));
-    let counted = Rc::new(RefCell::new((0, Latencies::new())));
+    let counted = Rc::new(RefCell::new((0, Latencies::default())));
     let mut number = 0;
     for clients in clients {
         for _ in 0..clients.count {
@@ -122,10 +121,10 @@ pub(super) fn reached(profile: Profile, cpu: CpuCosts, compute_nodes: u16, clien
     }
     sim.run_until(WARM_UP_NS).expect("clients never wait for each other");
     let before = sim.traffic().expect("the run is timed");
-    *counted.borrow_mut() = (0, Latencies::new());
+    *counted.borrow_mut() = (0, Latencies::default());
     sim.run_until(WARM_UP_NS + MEASURED_NS).expect("clients never wait for each other");
     let traffic = sim.traffic().expect("the run is timed").since(&before);
-    let (operations, latencies) = counted.replace((0, Latencies::new()));
+    let (operations, latencies) = counted.replace((0, Latencies::default()));
     Reached { operations, latencies, traffic, memory_node: usize::from(compute_nodes) }
 }
 

@@ -1,17 +1,18 @@
-//! The network model held against every figure that the papers print of their hardware.
+//! The network model beside every figure that the papers print of their hardware.
 //!
-//! Some figures a profile was made from, the others it foretells: [`Row`] says which. All rows are
-//! within 10 %, by the test below.
+//! Some figures were used to make a profile; the model predicts the others. [`Row`] says which. All
+//! rows are within 10 %, by the test below.
 //!
-//! What is printed and not held against the model, because it is not the network's alone: DiFache's
-//! latencies of hits, misses and invalidations (its own code, under a load of a trace), Ditto's 12
-//! us at 5 Mops (several coroutines a core), FORGE's factor between local and remote memory and
-//! SELCC's "about ten times" (how fast the local memory is, they do not say).
+//! Some printed figures are not only the network's and have no row. These are DiFache's latencies
+//! of hits, misses and invalidations (its own code, under a load of a trace), and Ditto's 12 us at
+//! 5 Mops (several coroutines a core). FORGE's factor between local and remote memory and SELCC's
+//! "about ten times" have none either: the papers do not say how fast the local memory is.
 
 mod figures;
 mod load;
 
 use crate::LabError;
+use crate::output;
 use atoll_sim::network::Profile;
 use serde::Serialize;
 use std::fmt::Write;
@@ -79,11 +80,7 @@ impl ValidateCommand {
     /// Measures and prints the rows.
     pub fn run(self) -> Result<(), LabError> {
         let rows = run();
-        if self.json {
-            println!("{}", serde_json::to_string(&Report { rows }).expect("a report is plain data"));
-        } else {
-            print!("{}", render(&rows));
-        }
+        output::print(self.json, &Report { rows }, |report| render(&report.rows));
         Ok(())
     }
 }

@@ -14,13 +14,15 @@
 //! The statistics hold for the whole load, however many requests it has: a shorter one has fewer
 //! objects, not less frequent ones.
 //!
-//! The table says nothing of what belongs together, so that nothing does: the order of requests is
-//! random (real objects are asked for within a short time), an object's operations do not depend on
-//! each other (a real transient object is set, then read), and sizes, times to live and frequencies
-//! are independent. An exponent of 0 in the table (clusters 10, 31, 32, 35, 38, 39) is taken at its
-//! word: what repeated objects have above two requests is spread evenly; in all of these but 10 the
-//! one-hit wonders alone give the fitted line a slope, so that the row contradicts itself. An
-//! exponent that is missing (43, 46) is taken as Zipf's own, 1.
+//! The table has no correlations, and neither has the load. The order of requests is random, while
+//! real objects have their requests within a short time. An object's operations do not depend on
+//! each other, while a real transient object is set, then read. Sizes, times to live and
+//! frequencies are independent.
+//!
+//! An exponent of 0 in the table (clusters 10, 31, 32, 35, 38, 39) is taken literally: the requests
+//! of repeated objects above two are spread evenly. In all of these but 10 the one-hit wonders
+//! alone give the fitted line a slope, and the row contradicts itself. A missing exponent (43, 46)
+//! is taken as Zipf's own, 1.
 
 pub mod population;
 pub mod table;

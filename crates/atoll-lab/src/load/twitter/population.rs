@@ -11,19 +11,21 @@
 //! +-------------+----------------+---------------------------------------------------+
 //! ```
 //!
-//! So the single objects, and no others, come once; and requests over objects is the mean
+//! The single objects, and no others, have one request. Requests over objects is the mean
 //! frequency. Neither depends on chance. A random bijection of the places puts the requests into
-//! the order in which they are made; where a place's object is found takes no memory.
+//! the order in which they are made. Finding a place's object takes no memory.
 //!
 //! The law of the excess gives rank r of the repeated objects the weight 1 / (r + shift)^exponent.
-//! Both are solved for, so that the line fitted through ln rank and ln frequency of *all* objects
-//! ([`fit`](crate::load::fit)), which is what the table has, comes out with the slope that is asked
-//! for: Zipf's law (shift 0) with the least exponent that does, else the least shift (doubled each
-//! time) with which one does. A shift is needed where the slope is steeper than the mean frequency
-//! allows a power law over all ranks to be; what is too much for the tail is then taken from the
-//! head. Frequencies of objects with few excess requests are taken as Poisson-distributed for that.
-//! Where no law gives the slope the nearest one is taken: the mean frequency and the one-hit
-//! wonders win over the skew.
+//! Exponent and shift are solved for. The line through ln rank and ln frequency of *all* objects
+//! ([`fit`](crate::load::fit)) must get the slope of the table.
+//!
+//! - Zipf's law (shift 0) with the least exponent that gives the slope is tried first.
+//! - Otherwise the shift is doubled until an exponent gives the slope. A shift is needed where the
+//!   slope is steeper than the mean frequency allows for a power law over all ranks. It moves
+//!   requests from the head to the tail.
+//! - Frequencies of objects with few excess requests count as Poisson-distributed.
+//! - Where no law gives the slope, the nearest law is used: the mean frequency and the one-hit
+//!   wonders win over the skew.
 
 use crate::load::fit::fit;
 use crate::random::{Random, mix};

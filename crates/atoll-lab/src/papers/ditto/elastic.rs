@@ -1,19 +1,20 @@
-//! A run in which clients join and leave, or memory goes and comes back: throughput in every
+//! A run in which clients join and leave, or memory is retired and restored: throughput in every
 //! millisecond of virtual time.
 //!
 //! | phase | [`Change::Clients`] | [`Change::Memory`] |
 //! |---|---|---|
 //! | 1 | those of the setup | the whole pool |
-//! | 2 | as many again, all of which join at its beginning | a part of its chunks goes out of use from its beginning on |
-//! | 3 | the first ones again: the others leave at its beginning | those chunks come back |
+//! | 2 | as many again, all of which join at its beginning | a part of its chunks is retired from its beginning on |
+//! | 3 | the first ones again: the others leave at its beginning | those chunks are restored |
 //!
 //! All phases are of the same length. Operations count where they end.
 
 use crate::LabError;
-use crate::bench::client::{Client, Tally};
+use crate::bench::client::Client;
 use crate::bench::point::{Point, ran};
 use crate::bench::setup::Setup;
 use crate::bench::system::{Subject, Work, on_system};
+use crate::bench::tally::Tally;
 use crate::latency::Latencies;
 use crate::load::Stream;
 use atoll_cache::EnginePool;
@@ -34,7 +35,7 @@ const LEVEL_PERCENT: f64 = 5.0;
 pub(super) enum Change {
     /// As many clients again come and go.
     Clients,
-    /// So many percent of the pool's chunks go and come back.
+    /// So many percent of the pool's chunks are retired and restored.
     Memory {
         /// The percentage.
         percent: u32,
@@ -42,6 +43,7 @@ pub(super) enum Change {
 }
 
 /// What came of a run.
+#[derive(Default)]
 pub(super) struct Elastic {
     /// Operations that ended in each millisecond.
     pub(super) windows: Vec<u64>,
@@ -49,35 +51,23 @@ pub(super) struct Elastic {
     pub(super) phase_ms: usize,
     /// Latencies of each phase.
     latencies: [Latencies; PHASES],
-    /// How long the change of the middle phase took, in nanoseconds: the slowest join, from when a
-    /// client began to when it could do its first operation, or until the last chunk was out of
-    /// use.
-    pub(super) begin_ns_max: u64,
-    /// The same for its end: the slowest leave, or until the last chunk was back.
-    pub(super) end_ns_max: u64,
-    /// Chunks that went out of use.
+    /// How long the beginning of the middle phase's change took, and its end, in nanoseconds. Of
+    /// clients it is the slowest join, from its begin to the first operation, and the slowest
+    /// leave. Of memory it lasts until the last chunk is out of use, and until the last is back.
+    pub(super) change_ns_max: [u64; 2],
+    /// Chunks that were retired.
     pub(super) retired_chunks: u64,
     /// GETs that missed.
     pub(super) misses: u64,
     /// Objects that the first clients' engines wrote, evicted or moved.
     pub(super) objects_moved: u64,
-    /// Objects that those wrote or moved who took memory out of use and gave it back.
+    /// Objects that the operators wrote or moved who retired and restored memory.
     pub(super) objects_moved_by_operators: u64,
 }
 
 impl Elastic {
     fn new(phase_ms: usize) -> Self {
-        Self {
-            windows: vec![0; phase_ms * PHASES],
-            phase_ms,
-            latencies: std::array::from_fn(|_| Latencies::new()),
-            begin_ns_max: 0,
-            end_ns_max: 0,
-            retired_chunks: 0,
-            misses: 0,
-            objects_moved: 0,
-            objects_moved_by_operators: 0,
-        }
+        Self { windows: vec![0; phase_ms * PHASES], phase_ms, ..Self::default() }
     }
 
     fn record(&mut self, since_ns: u64, begun_ns: u64, ended_ns: u64) {
@@ -86,6 +76,11 @@ impl Elastic {
             *count += 1;
             self.latencies[window / self.phase_ms].record(ended_ns - begun_ns);
         }
+    }
+
+    /// The change took so long for one client or operator.
+    fn changed(&mut self, ns: [u64; 2]) {
+        self.change_ns_max = std::array::from_fn(|end| self.change_ns_max[end].max(ns[end]));
     }
 
     /// Millions of operations a second in the second half of a phase.
@@ -137,7 +132,7 @@ fn measure_on<G: Subject>(setup: &Setup, phase_ms: usize, change: Change) -> Res
         client.stream = setup.load.stream(thread as u64, all);
         point.sim.spawn("client", async move {
             if let Err(error) = play(&mut client, since_ns, since_ns + PHASES as u64 * phase_ns, &run).await {
-                tally.borrow_mut().failed.get_or_insert(error.into());
+                tally.borrow_mut().fail(error.into());
             }
             *place.borrow_mut() = Some(client);
         });
@@ -154,7 +149,7 @@ fn measure_on<G: Subject>(setup: &Setup, phase_ms: usize, change: Change) -> Res
         let (run, tally) = (run.clone(), point.tally.clone());
         point.sim.spawn("guest", async move {
             if let Err(error) = guest.visit(since_ns, phase_ns, &run, &tally).await {
-                tally.borrow_mut().failed.get_or_insert(error);
+                tally.borrow_mut().fail(error);
             }
         });
     }
@@ -169,7 +164,7 @@ fn measure_on<G: Subject>(setup: &Setup, phase_ms: usize, change: Change) -> Res
             let (run, tally) = (run.clone(), point.tally.clone());
             point.sim.spawn("operator", async move {
                 if let Err(error) = resize::<G>(pool, endpoint, share, since_ns, phase_ns, &run).await {
-                    tally.borrow_mut().failed.get_or_insert(error);
+                    tally.borrow_mut().fail(error);
                 }
             });
         }
@@ -178,7 +173,7 @@ fn measure_on<G: Subject>(setup: &Setup, phase_ms: usize, change: Change) -> Res
     let moved = objects_moved(&point.stats()) - moved_before;
     let (misses, failed) = {
         let mut tally = point.tally.borrow_mut();
-        (tally.gets - tally.hits, tally.failed.take())
+        (tally.counted().gets - tally.counted().hits, tally.take_failure())
     };
     if let Some(error) = failed {
         return Err(error);
@@ -244,13 +239,12 @@ impl<G: Subject> Guest<G> {
         client.cache.engine().leave().await?;
         let left_ns = client.now_ns() - before_ns;
         let mut run = run.borrow_mut();
-        run.begin_ns_max = run.begin_ns_max.max(joined_ns);
-        run.end_ns_max = run.end_ns_max.max(left_ns);
+        run.changed([joined_ns, left_ns]);
         Ok(())
     }
 }
 
-/// Takes chunks out of use at the beginning of the middle phase, and gives them back at its end.
+/// Retires chunks at the beginning of the middle phase, and restores them at its end.
 async fn resize<G: Subject>(
     pool: std::sync::Arc<G::Shared>,
     endpoint: atoll_sim::SimEndpoint,
@@ -260,7 +254,7 @@ async fn resize<G: Subject>(
     run: &Rc<RefCell<Elastic>>,
 ) -> Result<(), LabError> {
     let mut engine = G::join(&pool, endpoint).await?;
-    // A client that says nothing for long is taken for dead.
+    // A client that does not renew its lease for long is suspected.
     let wait_until = async |engine: &mut G, until_ns: u64| -> Result<(), CacheError> {
         while engine.client().endpoint.virtual_ns() < until_ns {
             engine.client().endpoint.pause(WINDOW_NS.min(until_ns - engine.client().endpoint.virtual_ns())).await;
@@ -284,8 +278,7 @@ async fn resize<G: Subject>(
     engine.leave().await?;
     let mut run = run.borrow_mut();
     run.objects_moved_by_operators += objects_written(&engine.stats().named());
-    run.begin_ns_max = run.begin_ns_max.max(retired_ns);
-    run.end_ns_max = run.end_ns_max.max(restored_ns);
+    run.changed([retired_ns, restored_ns]);
     Ok(())
 }
 

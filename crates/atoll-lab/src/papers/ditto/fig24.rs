@@ -3,6 +3,7 @@
 use super::fig21::TRACE;
 use super::testbed::{cache_bytes, paper, setup, verbs_figure};
 use crate::LabError;
+use crate::bench::ablation::{self, Technique};
 use crate::bench::loads::{Known, fixed};
 use crate::bench::measured::Measured;
 use crate::bench::places::Places;
@@ -22,15 +23,12 @@ const REQUESTS_MAX: u64 = 600_000;
 const CACHE_PERCENT: u64 = 10;
 const CLIENTS: u16 = 64;
 
-/// A technique: its name, and what switches it off.
-type Technique = (&'static str, fn(&mut Variant));
-
 /// What is done without, step by step.
-const TECHNIQUES: [Technique; 4] = [
-    ("frequency-counter cache", |variant| variant.eager_counters = true),
-    ("lazy weight update", |variant| variant.eager_weights = true),
-    ("lightweight history", |variant| variant.history_apart = true),
-    ("sample-friendly hash table", |variant| variant.information_apart = true),
+const TECHNIQUES: [Technique<Variant>; 4] = [
+    ("- frequency-counter cache", |variant| variant.eager_counters = true),
+    ("- lazy weight update", |variant| variant.eager_weights = true),
+    ("- lightweight history", |variant| variant.history_apart = true),
+    ("- sample-friendly hash table", |variant| variant.information_apart = true),
 ];
 
 /// What is put together for section 5.6: its name, the first and the last step of which the first
@@ -86,13 +84,7 @@ fn point(load: &Arc<dyn Load>, objects: u64, clients: u16, variant: Variant, see
 
 /// Name and switches of every step.
 fn steps() -> Vec<(String, Variant)> {
-    let mut variant = Variant::default();
-    let mut steps = vec![("all techniques".to_owned(), variant)];
-    for (name, remove) in TECHNIQUES {
-        remove(&mut variant);
-        steps.push((format!("- {name}"), variant));
-    }
-    steps
+    ablation::steps("all techniques", Variant::default(), &TECHNIQUES)
 }
 
 fn gains(swept: &Swept<Measured>, quick: bool) -> Figure {

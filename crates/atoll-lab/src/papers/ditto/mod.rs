@@ -4,9 +4,9 @@
 //!
 //! - **Testbed**: eight compute nodes and one memory node, on the profile `cx6-100g`.
 //! - **Ditto**: LRU and LFU as experts with the paper's parameters, unless a figure says otherwise.
-//!   A sample is a bucket of sixteen slots, about half of which hold objects. The paper's sample has
-//!   five objects. Beside it stands the same with miniatures in place of regrets, as it learns by
-//!   default.
+//!   A sample is a bucket of sixteen slots, about half of which hold objects. The paper's sample
+//!   has five objects. Beside it stands the same with miniatures in place of regrets, as it learns
+//!   by default.
 //! - **CliqueMap**: one core at the memory node, unless a figure says otherwise; what it costs is
 //!   in `bench/processor.rs`.
 //! - **Clients**: each is one thread with one operation in flight. The paper's clients run several

@@ -4,7 +4,7 @@
 //! would make them. Within a stage the clients get them in turn. What is asked depends neither on
 //! the system nor on the number of clients. A stage ends when all of its requests have been made.
 //!
-//! Before a stage clients may join, and chunks of the pool go out of use or come back. No client
+//! Before a stage clients may join, and chunks of the pool are retired or restored. No client
 //! makes a request meanwhile, and nothing of it is counted.
 
 use super::systems::{System, names};
@@ -150,11 +150,12 @@ fn count<G: Subject>(
         play(client, all.clone(), mine, mops.clone())
     })?;
     let tally = point.tally.borrow();
+    let counted = tally.counted();
     let place = point.places[0].borrow();
     let client = place.as_ref().expect("between phases every thread is at its place");
     let ditto = (client.cache.engine() as &dyn Any).downcast_ref::<Ditto<SimEndpoint>>();
     let weight = ditto.and_then(|ditto| Some(*ditto.replacement()?.weights().first()?)).unwrap_or(1.0);
-    Ok(Counted { gets: tally.gets, hits: tally.hits, mops: mops.get(), weight })
+    Ok(Counted { gets: counted.gets, hits: counted.hits, mops: mops.get(), weight })
 }
 
 async fn play<G: Subject>(

@@ -82,8 +82,8 @@ const fn write(bytes: u64) -> VerbShape {
 
 const SWAP: VerbShape = VerbShape { verb: VerbKind::CompareAndSwap, bytes: 8, memory: Kind::Host };
 
-/// The most that one memory node gives of GETs in Mops/s, as many of which hit as were measured,
-/// each with these verbs, and those of a fill for the others.
+/// The most GETs that one memory node serves, in Mops/s. As many hit as were measured. A hit has
+/// some verbs, and a miss has those of a fill.
 fn bound_of_both(profile: &Profile, measured: &Measured, hit: &[VerbShape], filled: &[VerbShape]) -> f64 {
     let (hits, fills, share) =
         (profile.operation_ps(hit), profile.operation_ps(filled), measured.hit_percent() / 100.0);

@@ -2,6 +2,7 @@
 
 use super::fig13::WORKLOADS;
 use crate::LabError;
+use crate::bench::ablation::{self, Technique};
 use crate::bench::loads::YcsbShare;
 use crate::bench::measured::Measured;
 use crate::bench::places::Places;
@@ -15,18 +16,14 @@ use atoll_cache::forge::ForgeOptions;
 
 const CACHE_PERCENT: u64 = 20;
 
-/// What is measured: also the slowest operations of a thousand, among which are those that wait for
-/// a queue.
+/// What is measured. The slowest operations of a thousand are included: they wait for a queue.
 const METRICS: [Metric; 5] = {
     let [throughput, p50, p99, hit_ratio] = sweep::METRICS;
     [throughput, p50, p99, hit_ratio, ("P99.9 latency", "us", |measured| measured.latency_us(99.9))]
 };
 
-/// A technique: its name, and what switches it on.
-type Technique = (&'static str, fn(&mut Variant));
-
 /// What is added step by step to the baseline, in the paper's order.
-const TECHNIQUES: [Technique; 5] = [
+const TECHNIQUES: [Technique<Variant>; 5] = [
     ("+ lock-free index", |variant| variant.locked_index = false),
     ("+ contention-free FIFO", |variant| variant.locked_queues = false),
     ("+ lightweight regrouping", |variant| variant.whole_groups = false),
@@ -117,13 +114,11 @@ fn step(
 
 /// Name, switches and choices of every step.
 fn steps() -> Vec<(String, Variant, ForgeOptions)> {
-    let mut variant = Variant::BASELINE;
-    let mut steps = vec![("baseline".to_owned(), variant, ForgeOptions::paper())];
-    for (name, add) in TECHNIQUES {
-        add(&mut variant);
-        steps.push((name.to_owned(), variant, ForgeOptions::paper()));
-    }
-    steps.push(("+ our rule".to_owned(), variant, ForgeOptions::default()));
+    let of_paper = |(name, variant)| (name, variant, ForgeOptions::paper());
+    let mut steps: Vec<_> =
+        ablation::steps("baseline", Variant::BASELINE, &TECHNIQUES).into_iter().map(of_paper).collect();
+    let whole = steps.last().expect("there are techniques").1;
+    steps.push(("+ our rule".to_owned(), whole, ForgeOptions::default()));
     steps
 }
 
@@ -190,7 +185,7 @@ mod tests {
         let round_trips = |each: &Measured| posted(each, Purpose::Eviction).round_trips;
         let queued = measured(Variant { locked_queues: true, ..Variant::default() });
         let (more, less) = (per_eviction(&queued, &round_trips), per_eviction(&full, &round_trips));
-        // The lock and a look at the cursor, when a group goes in and when it goes out.
+        // The lock and a READ of the cursor, when a group is put in and when it is taken out.
         assert!(more > less + 2.0, "{more} and {less} round trips");
         let plain = measured(Variant { plain_queue: true, ..Variant::default() });
         assert_eq!(plain.stats.iter().find(|(name, _)| *name == "groups_reinserted").unwrap().1, 0);

@@ -1,0 +1,123 @@
+//! What a client of the load does next, and on which key: drawn at random.
+
+use super::value::{Key, Keys, Kind};
+use crate::random::Random;
+use crate::zipf::ZipfRanks;
+
+const THETA: f64 = 0.9;
+
+/// Which client this is, of all that are ever joined at a time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Writer {
+    /// Its place, and how many places there are. Plain keys whose number has this remainder are its
+    /// own.
+    pub(super) place: (u64, u64),
+    /// No other client ever had the same.
+    pub(super) nonce: u64,
+    /// Whether it mostly reads.
+    pub(super) reads: bool,
+}
+
+/// What to do next.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Act {
+    Get,
+    GetMany,
+    Set,
+    Delete,
+    Expire,
+    Chain,
+    Increment,
+    GetCounter,
+    DeleteCounter,
+    Append,
+    GetList,
+}
+
+/// Shares of a thousand, of a worker and of the checker.
+const ACTS: [(Act, u64, u64); 11] = [
+    (Act::Get, 440, 650),
+    (Act::GetMany, 30, 30),
+    (Act::Set, 270, 40),
+    (Act::Delete, 25, 5),
+    (Act::Expire, 25, 5),
+    (Act::Chain, 70, 100),
+    (Act::Increment, 60, 40),
+    (Act::GetCounter, 20, 70),
+    (Act::DeleteCounter, 2, 1),
+    (Act::Append, 30, 9),
+    (Act::GetList, 28, 50),
+];
+
+/// A client's choices.
+pub(super) struct Draw {
+    pub(super) keys: Keys,
+    pub(super) writer: Writer,
+    pub(super) random: Random,
+    plain: ZipfRanks,
+    chains: ZipfRanks,
+    few: ZipfRanks,
+}
+
+impl Draw {
+    /// Those of a writer. Its number is their seed.
+    pub(super) fn new(keys: Keys, writer: Writer) -> Self {
+        let [plain, chains, few] =
+            [keys.plain, Keys::CHAINS, Keys::COUNTERS.min(Keys::LISTS)].map(|keys| ZipfRanks::new(keys, THETA));
+        Self { keys, writer, random: Random::new(writer.nonce), plain, chains, few }
+    }
+
+    /// What to do next.
+    pub(super) fn act(&mut self) -> Act {
+        let mut drawn = self.random.below(1000);
+        for (each, worker, checker) in ACTS {
+            let share = if self.writer.reads { checker } else { worker };
+            if drawn < share {
+                return each;
+            }
+            drawn -= share;
+        }
+        Act::Get
+    }
+
+    pub(super) fn some_plain(&mut self) -> Key {
+        self.keys.key(Kind::Plain, self.plain.sample(&mut self.random) - 1)
+    }
+
+    pub(super) fn some_chain(&mut self) -> Key {
+        self.keys.key(Kind::Chain, self.chains.sample(&mut self.random) - 1)
+    }
+
+    pub(super) fn some_of_few(&mut self, kind: Kind) -> Key {
+        self.keys.key(kind, self.few.sample(&mut self.random) - 1)
+    }
+
+    /// A key near `key` that only this writer sets, or makes.
+    pub(super) fn own(&self, key: Key) -> Key {
+        let (index, writers) = self.writer.place;
+        let own = key.number - key.number % writers + index;
+        let first = self.keys.key(key.kind, 0).number;
+        if own < first || own >= first + self.of_kind(key.kind) { key } else { Key { number: own, ..key } }
+    }
+
+    fn of_kind(&self, kind: Kind) -> u64 {
+        match kind {
+            Kind::Plain => self.keys.plain,
+            Kind::Chain => Keys::CHAINS,
+            Kind::Counter => Keys::COUNTERS,
+            Kind::List => Keys::LISTS,
+        }
+    }
+
+    pub(super) fn is_own(&self, key: Key) -> bool {
+        key.number % self.writer.place.1 == self.writer.place.0
+    }
+
+    /// A time to live for one value in five: from some milliseconds to some seconds.
+    pub(super) fn some_expiry_ms(&mut self, now_ms: u64) -> u64 {
+        match self.random.below(5) {
+            0 => now_ms + 5 + self.random.below(1 << (4 + self.random.clone().below(9))),
+            _ => 0,
+        }
+    }
+}
