@@ -112,10 +112,6 @@ impl<G: Engine> Engine for FaultyEngine<G> {
         self.engine.get(key, into).await
     }
 
-    async fn peek(&self, key: &[u8]) -> Result<Option<Meta>, CacheError> {
-        self.engine.peek(key).await
-    }
-
     async fn update<C: Change>(&self, key: &[u8], change: &mut C) -> Result<Option<u64>, CacheError> {
         if self.fault == Fault::Stale && self.random.borrow_mut().below(2) == 0 {
             self.old.update(key, change).await?;
