@@ -90,7 +90,7 @@ pub struct Old<'a> {
 pub enum Verdict {
     /// Nothing changes.
     Leave,
-    /// The object goes.
+    /// The object is removed.
     Remove,
     /// The value becomes [`Change::value`], under a new token.
     Put {
@@ -109,8 +109,8 @@ pub trait Change {
     /// How much of the present object `decide` must see.
     fn wants(&self) -> Want;
 
-    /// Decides. Called again, with what is there then, whenever another client was faster; the last
-    /// call is the one that counts. `now_ms` is the pool's clock.
+    /// Decides. Called again, with what is there then, whenever another client was faster. Only the
+    /// last call counts. `now_ms` is the pool's clock.
     fn decide(&mut self, now_ms: u64, old: Option<Old<'_>>) -> Verdict;
 
     /// The value to put, read after `decide` gave [`Verdict::Put`].

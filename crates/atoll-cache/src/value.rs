@@ -66,7 +66,7 @@ impl Value {
         (self.start, self.meta) = (0, Meta { value_bytes: bytes.len(), ..meta });
     }
 
-    /// Gives back the memory of a large value, so that one of them does not stay for ever.
+    /// Gives back the memory of a large value, so that it does not stay with a client that had one once.
     pub fn shrink_beyond(&mut self, bytes_max: usize) {
         if self.meta.value_bytes > bytes_max {
             *self = Self::new();

@@ -23,7 +23,7 @@ pub struct Client<F: PoolFabric = AddressedFabric> {
     client: Operations<F>,
     /// The value of the last hit, whose memory is used again.
     value: Value,
-    /// Dropped after the client: whoever is the last to leave closes the pool.
+    /// Dropped after the client: the last handle closes the pool, when all clients have left.
     _pool: Pool<F>,
 }
 
@@ -92,7 +92,7 @@ impl<F: PoolFabric> Client<F> {
         Ok(self.peek(key)?.is_some())
     }
 
-    /// Sets `key` to `value`, for ever (as far as a cache goes).
+    /// Sets `key` to `value`, until it is evicted.
     #[inline]
     pub fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), CacheError> {
         self.set_with(key, value, &SetOptions::default()).map(drop)
@@ -184,13 +184,12 @@ impl<F: PoolFabric> Client<F> {
         block_on_with(|| wait(&self.client), self.client.objects())
     }
 
-    /// Looks after the other clients, if that was not done within the last tenth of a second: what
-    /// one that died held is reclaimed.
+    /// Looks after the other clients, if this one has not within the last tenth of a second. What a
+    /// dead client held is reclaimed.
     ///
-    /// Operations do this by themselves, at most every 256 of them. A thread that does nothing for
-    /// long should call it about every tenth of a second: nothing runs in the background, and while
-    /// everybody is idle nobody repairs anything. Nothing wrong is served until then; what the dead
-    /// client held is only not used.
+    /// Operations do this by themselves, at most every 256 of them. An idle thread should call it
+    /// every tenth of a second: a bare client has no thread of its own, and while all clients are
+    /// idle none repairs. Until then nothing wrong is served; what the dead client held is not used.
     pub fn tend(&mut self) -> Result<(), CacheError> {
         block_on_with(|| wait(&self.client), self.client.tend())
     }

@@ -19,7 +19,7 @@
 //! std::thread::spawn(move || other.increment(b"visits", 1)).join().expect("no panic")?;
 //! assert_eq!(cache.increment(b"visits", 1)?, 2);
 //!
-//! // Whoever misses a key loads it, once for all threads.
+//! // The first thread that misses a key loads it, for all threads.
 //! let user = cache.get_with(b"user 7", || b"bob".to_vec())?;
 //! assert_eq!(user, b"bob");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -32,15 +32,15 @@
 //! | types of one's own | [`Cache::typed`](cache::Cache::typed), with `serde` by the feature of that name |
 //! | the least time for an operation, in a thread that has a client of its own | [`Client`], by [`Pool::client`] |
 //!
-//! Which engine keeps the cache is chosen when its pool is made ([`PoolOptions::engine`]);
-//! everything else is the same for all of them.
+//! The engine of a cache is chosen when its pool is made ([`PoolOptions::engine`]). All engines have
+//! the same operations.
 //!
 //! Two processes share a cache by its name: see `examples/two_processes.rs`.
 //!
-//! Whoever writes makes room; nothing is done ahead. Operations also look after clients whose
-//! process died, and reclaim what they held. In a program that is idle a thread of the [`Cache`]
-//! does; a program with bare [`Client`]s calls [`Client::tend`] now and then. A process that forks
-//! must open the pool anew in the child.
+//! A writer that needs room evicts; nothing is evicted ahead. Operations also look after clients
+//! whose process died, and reclaim what these held. In an idle program a thread of the [`Cache`]
+//! does that. An idle program with bare [`Client`]s calls [`Client::tend`]. A process that forks must
+//! open the pool anew in the child.
 #![forbid(unsafe_code)]
 
 pub mod cache;

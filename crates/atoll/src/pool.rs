@@ -107,14 +107,14 @@ impl<F: PoolFabric> Opened<F> {
         Ok(client)
     }
 
-    /// Closes the pool if nobody is in it: then it goes on after a reboot.
+    /// Closes the pool if no client is in it. A pool that was closed outlives a reboot.
     fn close(&self) -> Result<(), OpenError> {
         let (endpoint, pool) = (self.endpoint(), self.chosen.pool());
         let closing = || block_on(&endpoint, boot::closing(&endpoint, pool)).map_err(PoolError::Verb);
         if closing()?.is_none() {
             return Ok(());
         }
-        // One that joins alone counts anew what the dead left miscounted.
+        // A client that joins alone counts anew what dead clients had miscounted.
         drop(self.join_uncounted()?);
         if let Some(word) = closing()? {
             self.sync()?;
@@ -153,12 +153,12 @@ impl Pool {
         Self::create_on(&fabric::addressed(name)?, options)
     }
 
-    /// Opens a pool that exists; the engine is the one that it was created with.
+    /// Opens a pool that exists, with the engine that it was created with.
     ///
-    /// A file on a disk that was formatted before the host was restarted goes on if all clients had
-    /// left it. Else it is unknown how much of it reached the disk, and it is made anew with the
-    /// same settings: see [`Pool::was_reformatted`]. A pool that another process has open is never
-    /// made anew, nor is one in memory: see [`boot::judge`].
+    /// A file on a disk may be from before a restart of the host. If all clients had left it, its
+    /// objects are there. Else it is unknown how much of it reached the disk, and it is formatted
+    /// anew with the same settings: see [`Pool::was_reformatted`]. A pool that another process has
+    /// open is never formatted anew, nor is a pool in memory: see [`boot::judge`].
     pub fn open(name: &str) -> Result<Self, OpenError> {
         Self::open_on(&fabric::addressed(name)?)
     }
@@ -179,7 +179,7 @@ impl<F: PoolFabric> Pool<F> {
         pool
     }
 
-    /// Who makes the home alone makes the other nodes.
+    /// Makes the other nodes: the process that has made the home is alone at that.
     fn format(fabric: &F, home: F::Region, settings: PoolSettings) -> Result<Self, OpenError> {
         let reach = fabric.reach(home);
         for node in 1..settings.nodes as u8 {
@@ -281,7 +281,7 @@ impl<F: PoolFabric> Pool<F> {
         self.0.chosen.engine()
     }
 
-    /// The policies that say what goes, if its engine has experts.
+    /// The policies that choose what is evicted, if its engine has experts.
     pub fn experts(&self) -> Option<ExpertSet> {
         self.0.chosen.experts()
     }

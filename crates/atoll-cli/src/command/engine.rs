@@ -6,10 +6,10 @@ use atoll_cache::experts::ExpertSet;
 use atoll_cache::forge::ForgeOptions;
 use clap::{Args, ValueEnum};
 
-/// The engine of a new pool. Whoever opens the pool finds it there.
+/// The engine of a new pool. A process that opens the pool finds it in the header.
 #[derive(Args, Debug)]
 pub(super) struct EngineArgs {
-    /// The engine, which says what goes when room is needed [default: forge]
+    /// The engine, which chooses what is evicted when room is needed [default: forge]
     #[arg(long, value_enum)]
     engine: Option<EngineChoice>,
     /// Policies that ditto weighs against each other, such as lru+lfu, or one alone

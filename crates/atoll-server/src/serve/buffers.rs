@@ -16,7 +16,7 @@ impl Buffers {
     /// Buffers kept.
     const COUNT: usize = 64;
 
-    /// An empty buffer, the one that was used last.
+    /// An empty buffer: that which was used last.
     #[inline]
     pub(super) fn take(&self) -> Vec<u8> {
         self.0.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(Self::BYTES))
@@ -44,7 +44,7 @@ impl Outputs {
     /// Outputs kept if they have little memory: as many as wait to be sent together.
     const COUNT_SMALL: usize = 64;
 
-    /// An empty output, the one that was used last.
+    /// An empty output: that which was used last.
     #[inline]
     pub(super) fn take(&self) -> Output {
         self.0.borrow_mut().pop().unwrap_or_default()

@@ -8,7 +8,7 @@
 //!   run or read. So a peer that sends and does not read costs memory for one batch and one reply,
 //!   and its own sending comes to a halt.
 //! - Replies leave after the batches of all connections that were ready together, if they are
-//!   short; nobody waits for more than these.
+//!   short; a reply waits for no more than these.
 //! - A connection that waits for its peer holds no buffer, unless a command has arrived in part.
 //!   The buffers are the worker's: with many connections the same few stay in the processor's
 //!   cache.
@@ -50,8 +50,8 @@ impl<P: Protocol, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
         Self { stream, state: protocol.connect(id), input: Vec::new(), start: 0, bytes_in: 0, bytes_out: 0 }
     }
 
-    /// Serves it until it ends: by the peer, by an error of the network (which is nobody's concern
-    /// but the peer's), or because the server stops.
+    /// Serves it until the peer ends it, the network fails (which concerns its peer alone), or the
+    /// server stops.
     pub(super) async fn serve<G: Engine + 'static>(
         mut self,
         worker: &Worker<P, G>,
@@ -174,7 +174,7 @@ impl<P: Protocol, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
 }
 
 /// Tells a peer that there are too many already. It is told only what its socket takes at once:
-/// nobody waits for it.
+/// the server does not wait for it.
 pub(super) fn refuse_peer<P: Protocol, S: AsyncWrite + Unpin>(stream: &mut S, shared: &Shared) {
     shared.refused.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let mut cx = TaskContext::from_waker(std::task::Waker::noop());

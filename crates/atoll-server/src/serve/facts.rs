@@ -9,7 +9,7 @@ pub struct PoolFacts {
     pub fabric: String,
     /// The engine of the pool: `forge`, `ditto`.
     pub engine: String,
-    /// The policies that say what goes, if the engine has experts: `lru+lfu`.
+    /// The policies that choose what is evicted, if the engine has experts: `lru+lfu`.
     pub experts: Option<String>,
     /// Gives the bytes that the pool holds at most, which grow with every memory node that is
     /// added. Called as the next.

@@ -3,7 +3,7 @@
 //! Each is bound once, by the acceptor, so that a busy one is an error at the start and no worker
 //! shares it unnoticed with another server.
 //!
-//! A Unix socket leaves a file behind when its server dies. Whether somebody listens on a file is
+//! A Unix socket leaves a file behind when its server dies. Whether a server listens on a file is
 //! found by connecting to it:
 //!
 //! | the file | what happens |
@@ -70,7 +70,7 @@ pub fn tcp(address: SocketAddr) -> Result<std::net::TcpListener, ListenError> {
     })
 }
 
-/// A Unix socket that is listened on; its file goes with it.
+/// A Unix socket that is listened on. Its file is removed with it.
 #[derive(Debug)]
 pub struct UnixSocket {
     listener: UnixListener,

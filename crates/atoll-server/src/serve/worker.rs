@@ -6,8 +6,8 @@
 //! again and again until its own verbs have ended ([`Asking`]), while the worker looks after its
 //! other connections in between.
 //!
-//! A client that was shut out is replaced. What is under way on the old one ends in its error, and
-//! the old one goes with the last such batch.
+//! A client that was shut out is replaced. What is under way on the old client ends in its error,
+//! and the old client is dropped with the last such batch.
 //!
 //! Where the fabric waits, the client's engine is one whose operations last
 //! ([`Lasting`](atoll_cache::Lasting)): an operation whose connection is dropped runs to its end.
@@ -142,7 +142,7 @@ impl<P: Protocol, G: Engine + 'static> Worker<P, G> {
                 self.ended.notified().await;
             }
         };
-        // Who has not taken its replies by now is cut off.
+        // A peer that has not taken its replies by now is cut off.
         let _ = tokio::time::timeout(STOP_GRACE, all_ended).await;
         publishing.abort();
     }

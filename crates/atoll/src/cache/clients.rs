@@ -1,8 +1,8 @@
 //! The few clients of a pool that the threads of a process share.
 //!
-//! A thread tries the client of its own number first, so that threads meet seldom; if another
-//! thread has that one, the next that is free. If none is, one more client joins, up to as many as
-//! are wanted; and where the pool has no place for it, the thread waits for its own.
+//! A thread tries the client of its own number first, so that threads meet seldom. The next steps,
+//! each if the one before fails: a client that is free; one more client joins, up to the most that
+//! the cache may have and the pool has places for; the thread waits for the client of its number.
 //!
 //! | the client was | then |
 //! |---|---|
@@ -108,7 +108,7 @@ impl<F: PoolFabric> Clients<F> {
     }
 
     /// One more client, if there may be one more and the pool has a place for it. One thread asks
-    /// at a time; once there was no place nobody asks again, for to be refused takes long.
+    /// at a time. Once there was no place, no thread asks again: to be refused takes long.
     fn join_another(&self) -> Option<Locked<'_, F>> {
         let mut may_join = self.may_join.try_lock().ok().filter(|may_join| **may_join)?;
         let next = self.joined.load(Relaxed);
@@ -210,7 +210,7 @@ impl<F: PoolFabric> Clients<F> {
 
     fn tend(&self) {
         for slot in &self.slots {
-            // Who has it looks after the others by itself.
+            // A thread that has it looks after the other clients with its operations.
             let Some(mut locked) = slot.try_lock() else { continue };
             let tended = locked.as_mut().map(Client::tend);
             let removals = locked.as_ref().filter(|_| self.listener.is_some()).map(Client::take_removals);

@@ -7,7 +7,7 @@ use crate::fabric::PoolFabric;
 const STEP: usize = 1000;
 
 /// All keys, one after the other. A key that is there from the beginning to the end comes at least
-/// once; one that is set or goes meanwhile may come or not, and one may come twice.
+/// once, and may come twice. A key that is set or removed meanwhile may come or not.
 pub struct Keys<F: PoolFabric> {
     cache: Cache<F>,
     /// Where the next step begins; `None` behind the last one.

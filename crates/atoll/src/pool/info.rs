@@ -85,7 +85,7 @@ pub struct ClientInfo {
 }
 
 impl ClientInfo {
-    /// `None` for a place that is nobody's.
+    /// `None` for a place that no client has.
     fn of(place: &Place, origin: Option<Origin>, region: &impl Region, peers: &Peers) -> Option<Self> {
         let state = match (place.state, region.peer_state(place.identity, peers)) {
             (PlaceState::Free, _) => return None,
@@ -104,7 +104,7 @@ impl<F: PoolFabric> Pool<F> {
     /// Who uses it, and how full it is.
     pub fn info(&self) -> Result<PoolInfo, CacheError> {
         let (endpoint, pool) = (self.endpoint(), self.0.chosen.pool());
-        // A region that cannot be had shows itself to whoever uses it.
+        // A region that cannot be opened is an error of the operations that need it.
         let _ = block_on(&endpoint, atoll_pool::nodes::learn(&endpoint, pool));
         let clients = self.clients(&endpoint)?.into_iter().map(|(_, client)| client).collect();
         let all = pool.layout.chunks();

@@ -1,9 +1,9 @@
 //! The regions of a pool's memory nodes, and how one is added.
 //!
 //! The home has the pool's name; node `n` has the same with `+n` behind it
-//! (`Fabric::region_address`). Whoever makes a node is alone at it: of a new pool because it made
-//! the home, of one that grows because it holds the claim ([`nodes::claim`]). So what it finds
-//! under the node's name was left there by one that died, and goes.
+//! (`Fabric::region_address`). One process at a time makes a node: of a new pool the process that
+//! made the home, of a growing pool the holder of the claim ([`nodes::claim`]). So a region that it
+//! finds under the node's name was left by a process that died, and is removed.
 
 use super::{Pool, UpkeepError};
 use crate::fabric::{EndpointOf, PoolFabric};

@@ -66,8 +66,8 @@ impl PoolOptions {
         Self { object_bytes_mean: Some(bytes), ..self }
     }
 
-    /// The engine, with its own choices; by default `forge`. It is kept in the pool, so that nobody
-    /// who opens it needs to know.
+    /// The engine, with its own choices; by default `forge`. The pool keeps it, so that
+    /// a process that opens the pool need not know it.
     ///
     /// ```
     /// use atoll::{EngineOptions, Pool, PoolOptions};

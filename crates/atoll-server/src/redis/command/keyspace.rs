@@ -1,7 +1,7 @@
 //! All keys.
 //!
 //! Keys may go at any time, because the cache evicts. SCAN shows every key that is present
-//! throughout; DBSIZE counts expired keys until somebody finds them. Flushing is done when its
+//! throughout; DBSIZE counts expired keys until a client finds them. Flushing is done when its
 //! reply comes, ASYNC or not.
 
 use super::arguments::is;

@@ -32,7 +32,7 @@ pub const COMMAND_BYTES_MAX: usize = 1 << 30;
 /// Arguments that the parser keeps room for between commands.
 const ARGS_KEPT: usize = 1024;
 
-/// Why the bytes are no command. The connection cannot go on: nobody knows where the next command
+/// Why the bytes are no command. The connection cannot go on: it is unknown where the next command
 /// begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
