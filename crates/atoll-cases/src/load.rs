@@ -64,6 +64,13 @@ pub struct Load {
     pub dropped: u64,
 }
 
+impl Load {
+    /// A load of all kinds of operations, without expiry and without dropped futures.
+    pub const fn new(keys: u64, operations: u64, value_bytes_max: u64, lookups: u64) -> Self {
+        Self { keys, operations, value_bytes_max, lookups, mixed: true, expiring: false, dropped: 0 }
+    }
+}
+
 /// What a client has at hand while it does its part.
 struct Part<'a, G: Engine + 'static, R: Recorder> {
     client: &'a Player<'a, G, R>,

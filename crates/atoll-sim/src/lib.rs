@@ -87,7 +87,7 @@ pub use network::Network;
 pub use random::Random;
 pub use requirement::required;
 pub use schedule::Strategy;
-pub use seeds::for_each_seed;
+pub use seeds::{for_each_seed, replay_command};
 pub use sim::{RunReport, Sim, SimError, SimOptions};
 pub use strict::{Strict, Switch};
 pub use watch::Forced;

@@ -27,7 +27,7 @@ fn variable(name: &str) -> Option<u64> {
 }
 
 /// The command that runs the present test again with `seed`.
-pub(crate) fn replay(seed: u64) -> String {
+pub fn replay_command(seed: u64) -> String {
     let package = std::env::var("CARGO_PKG_NAME").map_or(String::new(), |name| format!(" -p {name}"));
     let thread = std::thread::current();
     let test = thread.name().filter(|name| *name != "main").unwrap_or("");

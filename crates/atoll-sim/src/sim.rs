@@ -6,7 +6,7 @@ use crate::fault::{Faults, Fencing};
 use crate::guided::Guided;
 use crate::network::{Network, Service, Traffic};
 use crate::world::{Next, World};
-use crate::{Distance, Liberties, SimEndpoint, Strategy, Strict, seeds};
+use crate::{Distance, Liberties, SimEndpoint, Strategy, Strict, replay_command};
 use atoll_fabric::{Address, BATCH_VERBS_MAX, Domain, Kind, Lifetime, Limits, RegionAttributes};
 use std::cell::RefCell;
 use std::future::Future;
@@ -471,7 +471,7 @@ impl Sim {
         let world = self.shared.world.borrow();
         let (seed, steps) = (self.seed(), world.steps);
         match world.memory.touched {
-            Some(at) => Err(SimError::Absent { seed, steps, replay: seeds::replay(seed), at }),
+            Some(at) => Err(SimError::Absent { seed, steps, replay: replay_command(seed), at }),
             None => Ok(()),
         }
     }
@@ -484,7 +484,7 @@ impl Sim {
 
     fn state(&self) -> (u64, u64, String, String) {
         let world = self.shared.world.borrow();
-        (self.seed(), world.steps, seeds::replay(self.seed()), world.lanes_described())
+        (self.seed(), world.steps, replay_command(self.seed()), world.lanes_described())
     }
 
     /// The word at `at`, past the fabric: for tests.
@@ -530,7 +530,7 @@ impl Drop for Sim {
             let seed = self.seed();
             let world = self.shared.world.try_borrow();
             let (steps, trace) = world.map_or((0, String::new()), |world| (world.steps, world.trace_described()));
-            eprintln!("simulation with seed {seed} failed at step {steps}; to replay: {}{trace}", seeds::replay(seed));
+            eprintln!("simulation with seed {seed} failed at step {steps}; to replay: {}{trace}", replay_command(seed));
         }
     }
 }

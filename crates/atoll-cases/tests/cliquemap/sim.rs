@@ -7,7 +7,7 @@ use atoll_cache::model::Model;
 use atoll_cache::{
     Cache, CacheError, Condition, Engine, ExpireCondition, Expiry, Lasting, Meta, Pooled, SetOptions, Value,
 };
-use atoll_cases::{Case, Cliqued, Load, Turmoil, load};
+use atoll_cases::{Load, load};
 use atoll_fabric::{Clock, Endpoint, Kind, Purpose, VerbError};
 use atoll_pool::PoolSettings;
 use atoll_sim::history::Evictions;
@@ -17,38 +17,6 @@ use atoll_sim::{After, Fault, History, Random, Sim, SimEndpoint, SimOptions, for
 use std::cell::Cell;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-
-#[test]
-fn promise_1_it_is_linearizable_and_its_pool_is_sound_whatever_becomes_of_messages() {
-    let hits = Cell::new(0);
-    for_each_seed(500, |seed| {
-        let case = Case::<Cliqued>::drawn(seed);
-        match case.run(seed) {
-            Ok(checked) => hits.set(hits.get() + checked.hits),
-            Err(error) => panic!(
-                "seed {seed}: {error}\n{case:?}\n\
-                 replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cases --test cliquemap sim::promise_1"
-            ),
-        }
-    });
-    assert!(hits.get() > 0, "a load that never hits shows nothing");
-}
-
-#[test]
-fn promise_4_clients_that_die_hold_nothing_and_nobody_waits_for_them() {
-    let kills = Cell::new(0);
-    for_each_seed(300, |seed| {
-        let turmoil = Turmoil::<Cliqued>::drawn(seed);
-        match turmoil.run(seed) {
-            Ok(ran) => kills.set(kills.get() + ran.kills),
-            Err(error) => panic!(
-                "seed {seed}: {error}\n{turmoil:?}\n\
-                 replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cases --test cliquemap sim::promise_4"
-            ),
-        }
-    });
-    assert!(kills.get() > 0, "nobody died");
-}
 
 /// A small pool, the simulation around it, and how many bytes its region has.
 fn small_pool(seed: u64, capacity_bytes: u64) -> (Sim, Arc<CliqueMapPool>, u64) {
@@ -93,15 +61,7 @@ fn a_server_that_dies_loses_the_cache_and_nothing_wrong_is_served_by_the_next() 
             let present = present.clone();
             sim.spawn_spared("client", async move {
                 let cache = Cache::new(Lasting::<CliqueMap<_>>::join(&pool, endpoint).await.unwrap());
-                let load = Load {
-                    keys: 3,
-                    operations: 40,
-                    value_bytes_max: 300,
-                    lookups: 50,
-                    mixed: true,
-                    expiring: false,
-                    dropped: 0,
-                };
+                let load = Load::new(3, 40, 300, 50);
                 for round in 0..4 {
                     // Values of different rounds differ.
                     match load::run(&cache, number + 16 * round, seed, &load, 1, &history).await {

@@ -5,7 +5,7 @@
 
 use atoll_cache::{CacheError, Engine, Expiry, Lookup, SetOptions, Value};
 use atoll_cases::load::poll_at_most;
-use atoll_cases::{Case, Client, Dittoed, Forged, Queueing, Stored, Subject};
+use atoll_cases::{Case, Client, DittoSubject, ForgeSubject, KvsSubject, QueuesSubject, Subject};
 use atoll_sim::for_each_seed;
 use atoll_sim::history::Evictions;
 
@@ -121,20 +121,20 @@ fn a_client_leaves<S: Subject>() {
 
 #[test]
 fn forge_ends_what_it_began_when_a_future_is_dropped_at_any_await() {
-    nothing_is_lost::<Forged>();
-    a_client_leaves::<Forged>();
+    nothing_is_lost::<ForgeSubject>();
+    a_client_leaves::<ForgeSubject>();
 }
 
 #[test]
 fn ditto_ends_what_it_began_when_a_future_is_dropped_at_any_await() {
-    nothing_is_lost::<Dittoed>();
-    a_client_leaves::<Dittoed>();
+    nothing_is_lost::<DittoSubject>();
+    a_client_leaves::<DittoSubject>();
 }
 
 #[test]
 fn tables_end_what_they_began_when_a_future_is_dropped_at_any_await() {
-    nothing_is_lost::<Stored>();
-    a_client_leaves::<Stored>();
-    nothing_is_lost::<Queueing>();
-    a_client_leaves::<Queueing>();
+    nothing_is_lost::<KvsSubject>();
+    a_client_leaves::<KvsSubject>();
+    nothing_is_lost::<QueuesSubject>();
+    a_client_leaves::<QueuesSubject>();
 }

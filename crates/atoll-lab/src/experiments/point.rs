@@ -18,7 +18,7 @@ use crate::load::Stream;
 use crate::progress::Progress;
 use crate::scheduled::Scheduled;
 use atoll_cache::{Cache, CacheError, Stats};
-use atoll_cases::Attendant;
+use atoll_cases::ServerSpawner;
 use atoll_fabric::Kind;
 use atoll_sim::network::traffic::Limit;
 use atoll_sim::network::{Network, Traffic};
@@ -130,7 +130,7 @@ pub(super) struct Point<'s, G: Subject> {
     pub(super) pools: Vec<Arc<G::Shared>>,
     pub(super) places: Vec<Place<G>>,
     pub(super) tally: Rc<RefCell<Tally>>,
-    attendant: Option<Attendant>,
+    attendant: Option<ServerSpawner>,
 }
 
 /// Runs one point.

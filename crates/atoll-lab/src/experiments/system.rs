@@ -11,7 +11,7 @@ use atoll_baselines::queues::Queued;
 use atoll_cache::Pooled;
 use atoll_cache::ditto::{self, Ditto};
 use atoll_cache::forge::{Forge, Variant};
-use atoll_cases::Attendant;
+use atoll_cases::ServerSpawner;
 use atoll_fabric::Address;
 use atoll_pool::PoolError;
 use atoll_sim::SimEndpoint;
@@ -44,7 +44,7 @@ pub(super) trait Subject: Pooled<SimEndpoint> + 'static {
     }
 
     /// Whoever has to be there while threads are at work.
-    fn attendant(shared: &Arc<Self::Shared>, setup: &Setup) -> Option<Attendant> {
+    fn attendant(shared: &Arc<Self::Shared>, setup: &Setup) -> Option<ServerSpawner> {
         let _ = (shared, setup);
         None
     }
@@ -93,7 +93,7 @@ impl Subject for Kvs<SimEndpoint> {}
 
 impl Subject for Queued<SimEndpoint> {}
 impl Subject for CliqueMap<SimEndpoint> {
-    fn attendant(shared: &Arc<CliqueMapPool>, setup: &Setup) -> Option<Attendant> {
+    fn attendant(shared: &Arc<CliqueMapPool>, setup: &Setup) -> Option<ServerSpawner> {
         let (shared, place, service) =
             (shared.clone(), Rc::new(Cell::new(None)), setup.processor.service(&setup.profile));
         Some(Box::new(move |sim, clients| {
