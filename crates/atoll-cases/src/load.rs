@@ -23,7 +23,7 @@ pub trait Recorder {
     fn begin(&self, client: u32, key: &[u8], call: Call) -> Self::Pending;
     /// It returned.
     fn end(&self, pending: Self::Pending, outcome: Outcome);
-    /// It has come to its end, and nobody heard how.
+    /// It has ended, and no client knows how.
     fn over(&self, pending: Self::Pending);
 }
 

@@ -179,8 +179,7 @@ impl<S: Subject> Case<S> {
             let played = part(client);
             async move {
                 let client = played.await?;
-                // Nobody writes to this pool but clients: what one of them drops as damaged was
-                // sound.
+                // Only clients write to this pool: what a client drops as damaged was sound.
                 match client.cache.engine().stats().damaged {
                     0 => Ok(client),
                     _ => Err(CacheError::Damaged { what: "a sound object was dropped" }),

@@ -5,8 +5,30 @@
 use crate::case::Case;
 use crate::faulty::{FaultyCase, RunSummary};
 use crate::subject::Subject;
+use crate::subjects::{CliqueMapSubject, DittoSubject, ForgeSubject, GlCacheSubject, KvsSubject, QueuesSubject};
 use atoll_sim::{for_each_seed, replay_command};
 use std::fmt::Debug;
+
+/// A suite that holds for any engine.
+pub trait Suite {
+    /// Runs it with one engine.
+    fn run<S: Subject>(&self);
+}
+
+/// Runs a suite with every engine whose clients do all the work.
+pub fn on_engines_of_clients(suite: &impl Suite) {
+    suite.run::<ForgeSubject>();
+    suite.run::<GlCacheSubject>();
+    suite.run::<DittoSubject>();
+    suite.run::<KvsSubject>();
+    suite.run::<QueuesSubject>();
+}
+
+/// Runs a suite with every engine, also where the memory node has a server.
+pub fn on_every_engine(suite: &impl Suite) {
+    on_engines_of_clients(suite);
+    suite.run::<CliqueMapSubject>();
+}
 
 /// Runs a scenario under many seeds, and gives what the runs came to.
 ///

@@ -12,7 +12,7 @@ use atoll_cache::{CacheError, Condition, Pooled};
 use atoll_fabric::Endpoint;
 use atoll_sim::explore::{self, Explored, ExploredFault};
 use atoll_sim::history::Evictions;
-use atoll_sim::{Distance, ExploreOptions, History, Liberties, Sim};
+use atoll_sim::{Distance, ExploreOptions, History, Relaxations, Sim};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -160,7 +160,7 @@ impl SmallCase {
         };
         options.sim.nodes = case.regions(&settings);
         options.sim.distance = bounds.distance;
-        options.sim.liberties = Liberties { reorder: bounds.reorder, tear: bounds.tear, ..Liberties::none() };
+        options.sim.relaxations = Relaxations { reorder: bounds.reorder, tear: bounds.tear, ..Relaxations::none() };
         options
     }
 

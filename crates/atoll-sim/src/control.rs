@@ -1,38 +1,21 @@
 //! What a task of a simulation may do to the simulation: bring up and strike down its clients.
 
 use crate::SimEndpoint;
+use crate::client::{ClientId, ClientState};
 use crate::fault::{After, Direction, Fault};
 use crate::network::Traffic;
-use crate::sim::Shared;
+use crate::shared::Shared;
 use crate::watch::Forced;
 use atoll_fabric::{Address, Endpoint, Identity, Mailbox};
 use std::future::Future;
 use std::rc::Rc;
 use std::task::Poll;
 
-/// A client of a simulation: a task, and what it has in flight. Never used twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClientId(pub(crate) u32);
-
-/// What has become of a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClientState {
-    /// It runs, or waits for something.
-    Running,
-    /// It stands still.
-    Paused,
-    /// Its task has ended.
-    Ended,
-    /// It was killed.
-    Killed,
-}
-
-/// A handle on a simulation for tasks inside it, and for whoever runs it; cheap to clone. See
-/// [`Sim::control`](crate::Sim::control). A timed run has no faults: whoever asks for one panics.
+/// A handle on a simulation, for tasks inside it and for the test that runs it; cheap to clone. See
+/// [`Sim::control`](crate::Sim::control). A timed run has no faults: to ask for one panics.
 ///
-/// **Whose an endpoint is**: the client's that polled a post on it last. A scenario that joins a
-/// pool from one task and plays from another need not say so. What a killed task owns goes with it
-/// in any case.
+/// **Owner of an endpoint**: the client that polled a post on it last. A scenario may join a pool
+/// from one task and use it from another. What a killed task owns is dropped with it.
 #[derive(Clone)]
 pub struct Control {
     pub(crate) shared: Rc<Shared>,
@@ -245,7 +228,7 @@ impl Control {
         self.shared.world.borrow().now_ns
     }
 
-    /// The word at `at`, past the fabric: for whoever checks what clients do.
+    /// The word at `at`, read past the fabric: for tests that check what clients do.
     ///
     /// # Panics
     /// If no region has it.

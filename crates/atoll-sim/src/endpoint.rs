@@ -2,7 +2,7 @@
 
 use crate::flight::Fate;
 use crate::network::CpuCosts;
-use crate::sim::Shared;
+use crate::shared::Shared;
 use crate::world::World;
 use atoll_fabric::batch::{Operation, Verb};
 use atoll_fabric::{
@@ -295,7 +295,7 @@ impl Endpoint for SimEndpoint {
 }
 
 impl Drop for SimEndpoint {
-    /// Nobody can post by it any more, which counts as an observed death.
+    /// No task can post by it any more, which counts as an observed death.
     fn drop(&mut self) {
         self.shared.world.borrow_mut().ports[self.number as usize].dropped = true;
     }

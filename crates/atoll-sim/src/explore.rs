@@ -7,10 +7,10 @@
 //! | | in an explored run |
 //! |---|---|
 //! | steps | every verb is one, whole and in the order of its batch; so is every poll |
-//! | with `reorder` among the simulation's liberties | the verbs of a batch take effect in every order that the contract permits |
+//! | with `reorder` among the simulation's relaxations | the verbs of a batch take effect in every order that the contract permits |
 //! | with `tear` | a READ or WRITE of several words has two steps, in either order: its words of even and of odd place. More pieces are for seeds |
 //! | batches in flight | take effect at any time in any order among each other, unawaited ones too |
-//! | time | passes only when nobody can take a step but the dead and the paused, and then until the next timer: who waits with [`pause`](atoll_fabric::Endpoint::pause) waits for all others |
+//! | time | passes only when no client can take a step but the dead and the paused, and then until the next timer: a client in a [`pause`](atoll_fabric::Endpoint::pause) waits for all other clients |
 //! | a kill | one, of each client that is not spared in turn, between any two of its steps; of what it has in flight then every beginning takes effect, at any time |
 //! | a pause | one, of each in turn, between any two of its polls, ending at any time; what it has in flight goes on |
 //! | fences | take no time |
@@ -51,7 +51,7 @@
 use crate::fault::Fault;
 use crate::guide::{Guide, Search};
 use crate::guided::Guided;
-use crate::{Distance, Liberties, Sim, SimOptions, Strict};
+use crate::{Distance, Relaxations, Sim, SimOptions, Strict};
 use std::cell::RefCell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -73,7 +73,7 @@ pub enum ExploredFault {
 /// What is explored.
 #[derive(Clone, Debug)]
 pub struct ExploreOptions {
-    /// The simulation of each run. Of its liberties only `reorder` and `tear` count: verbs of a
+    /// The simulation of each run. Of its relaxations only `reorder` and `tear` count: verbs of a
     /// batch take effect in every order that the contract permits, and the words of a READ or WRITE
     /// in two halves, those of even and those of odd place. Its faults and its strategy do not
     /// count.
@@ -100,7 +100,7 @@ impl ExploreOptions {
             sim: SimOptions {
                 steps_max: 100_000,
                 distance: Distance::Near,
-                liberties: Liberties::none(),
+                relaxations: Relaxations::none(),
                 ..SimOptions::new(0, bytes)
             },
             fault: ExploredFault::None,
@@ -117,10 +117,10 @@ impl ExploreOptions {
             ExploredFault::Kill => Some((Fault::Kill, victim)),
             ExploredFault::Pause => Some((Fault::Pause { ns: u64::MAX }, victim)),
         };
-        let Liberties { reorder, tear, .. } = self.sim.liberties;
-        let liberties = Liberties { interleave: true, reorder, tear, ..Liberties::none() };
-        let options = SimOptions { liberties, ..self.sim.clone() };
-        let (mut none, mut faults) = (Liberties::none(), options.faults);
+        let Relaxations { reorder, tear, .. } = self.sim.relaxations;
+        let relaxations = Relaxations { interleave: true, reorder, tear, ..Relaxations::none() };
+        let options = SimOptions { relaxations, ..self.sim.clone() };
+        let (mut none, mut faults) = (Relaxations::none(), options.faults);
         Strict::ALL.apply(&mut none, &mut faults);
         let options = SimOptions { faults, strict: Strict::NONE, ..options };
         Sim::guided(options, Guided::new(guide.clone(), fault, self.jumps_max))

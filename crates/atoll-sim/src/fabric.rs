@@ -4,7 +4,8 @@
 //! ever, since all clients are of one thread: it is a fault of the scenario, and panics.
 
 use crate::SimEndpoint;
-use crate::sim::{Shared, region};
+use crate::options::region;
+use crate::shared::Shared;
 use atoll_fabric::fabric::BEGINNING_WORDS;
 use atoll_fabric::{
     Address, CostClass, Fabric, FabricError, Hold, Identity, Kind, PeerState, Peers, Reach, Region, RegionAttributes,
@@ -16,27 +17,6 @@ use std::rc::Rc;
 
 /// The address under which every client of a simulation finds its regions.
 const ADDRESS: &str = "sim:";
-
-/// Who has the region of a node open, and who holds it.
-#[derive(Clone, Copy, Default)]
-struct Users {
-    open: u32,
-    /// Whether the one that has it open has it alone.
-    is_alone: bool,
-    holds: u32,
-    /// Whether the one that holds it excludes others.
-    is_held_alone: bool,
-}
-
-/// The users of all nodes' regions.
-#[derive(Default)]
-pub(crate) struct Presence(RefCell<BTreeMap<u8, Users>>);
-
-impl Presence {
-    fn change<T>(&self, node: u8, change: impl FnOnce(&mut Users) -> T) -> T {
-        change(self.0.borrow_mut().entry(node).or_default())
-    }
-}
 
 /// The regions of a simulation's memory nodes.
 #[derive(Clone)]

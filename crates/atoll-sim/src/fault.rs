@@ -23,7 +23,7 @@
 //! faults there are.
 //!
 //! That messages are lost, doubled, late and out of order is no fault: the contract permits it, so
-//! it is a [liberty](crate::Liberties), and taken in runs without any fault.
+//! it is a [relaxation](crate::Relaxations), and taken in runs without any fault.
 
 use crate::Random;
 

@@ -12,7 +12,7 @@ pub(crate) enum Process {
     /// last one the completion arrives. Where verbs take effect whole and in order a batch is one
     /// piece, number 0; else each half of a verb is one (see `flight`).
     Batch(u32, u32, u8),
-    /// Time: a step brings the next timers, when nobody else can take one.
+    /// Time: a step brings the next timers, when no other process can take one.
     Clock,
     /// The fault of the run: see [`explore`](mod@crate::explore).
     Fault,
@@ -67,7 +67,7 @@ pub(crate) struct Footprint {
     pub(crate) batch_of: Option<u32>,
     /// The lane whose batches were cut.
     pub(crate) cuts: Option<u32>,
-    /// Whether it did something that anybody might see otherwise.
+    /// Whether it did something that any process might see.
     pub(crate) everything: bool,
 }
 

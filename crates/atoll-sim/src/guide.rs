@@ -235,7 +235,7 @@ impl Guide {
         }
         let process = step(later).process;
         let node = &mut self.nodes[earlier];
-        // Time cannot pass where somebody can take a step.
+        // Time cannot pass where a process can take a step.
         first.retain(|process| node.enabled.contains(process));
         if first.iter().any(|process| node.wanted.contains(process)) {
             return;

@@ -1,7 +1,7 @@
 //! The simulated fabric: tests of protocols that a seed repeats to the bit.
 //!
 //! Many clients run in one thread over real bytes in regions. Every verb of every batch is a step
-//! of one seeded scheduler, which takes each liberty that the contract on
+//! of one seeded scheduler, which takes each relaxation that the contract on
 //! [`Endpoint`](atoll_fabric::Endpoint) permits: what a protocol gets away with here for many
 //! seeds, it may do on any fabric. Nothing but the seed decides, so that seed and commit reproduce
 //! a run.
@@ -13,7 +13,7 @@
 //! | [`control`] | what a task may do to the simulation: bring up and strike down clients |
 //! | [`fabric`] | the control plane: regions that are made and removed while it runs |
 //! | [`fault`] | what can go wrong, who is hit, and how often |
-//! | [`liberties`] | which liberties of the contract are taken, and how often |
+//! | [`relaxations`] | which relaxations of the contract are taken, and how often |
 //! | [`strict`] | switches for all of these, and which ones a failure needs |
 //! | [`schedule`] | whose step is next: uniform, bursts, priorities |
 //! | [`explore`](mod@explore) | all interleavings of a small case |
@@ -30,7 +30,7 @@
 //! | `afflictions` | what faults do to it |
 //! | `lane`, `port`, `timers` | its clients, its endpoints, what happens at a time |
 //! | `alarms` | when a task is woken because time has passed |
-//! | `trace` | the last events, for whoever follows a run |
+//! | `trace` | the last events of a run |
 //! | `in_flight` | batches set off, their verbs take effect, their completions arrive |
 //! | `flight` | a batch between its post and its completion |
 //! | `messages` | messages between endpoints, on their way |
@@ -41,53 +41,67 @@
 //! hundreds of clients on many nodes can be read off virtual time. See [`network`].
 #![forbid(unsafe_code)]
 
-mod afflictions;
 mod alarms;
+pub mod client;
+mod clocks;
 pub mod control;
 pub mod distance;
 pub mod endpoint;
+mod event;
 mod excerpt;
 pub mod explore;
 pub mod fabric;
 pub mod fault;
+mod fault_injection;
 mod flight;
 mod footprint;
 mod guide;
 mod guided;
+mod guided_run;
 pub mod history;
 mod in_flight;
 mod lane;
-pub mod liberties;
 pub mod linearizability;
 mod memory;
 mod messages;
 pub mod network;
+pub mod options;
+mod passing;
 mod port;
+mod post_office;
+mod presence;
 pub mod random;
+mod record;
+pub mod relaxations;
 pub mod requirement;
+mod runnable;
 pub mod schedule;
 pub mod seeds;
 mod sequential;
+mod shared;
 pub mod sim;
 pub mod strict;
+mod timed_run;
 mod timers;
 mod trace;
 mod watch;
 mod world;
 
-pub use control::{ClientId, ClientState, Control};
+pub use client::{ClientId, ClientState};
+pub use control::Control;
 pub use distance::Distance;
 pub use endpoint::SimEndpoint;
 pub use explore::{ExploreOptions, Explored, ExploredFault, explore, replay};
 pub use fabric::SimFabric;
 pub use fault::{After, Direction, Fault, Faults, Fencing};
 pub use history::History;
-pub use liberties::Liberties;
 pub use network::Network;
+pub use options::SimOptions;
 pub use random::Random;
+pub use relaxations::Relaxations;
 pub use requirement::required;
 pub use schedule::Strategy;
 pub use seeds::{for_each_seed, replay_command};
-pub use sim::{RunReport, Sim, SimError, SimOptions};
+pub use sim::{RunReport, Sim, SimError};
 pub use strict::{Strict, Switch};
 pub use watch::Forced;

@@ -5,7 +5,7 @@
 //! | `ATOLL_SIM_SEED` | only this seed |
 //! | `ATOLL_SIM_SEEDS` | so many seeds, instead of the test's own number |
 //! | `ATOLL_SIM_FIRST` | from this seed on, instead of 0: fresh seeds for a nightly run |
-//! | `ATOLL_SIM_STRICT` | switches these liberties and faults off: `all`, or names as in [`strict`](crate::strict) |
+//! | `ATOLL_SIM_STRICT` | switches these relaxations and faults off: `all`, or names as in [`strict`](crate::strict) |
 //! | `ATOLL_SIM_TRACE` | a failing run prints its last so many events |
 //!
 //! What tests need beside the workspace, and how to skip those that miss it:

@@ -1,9 +1,7 @@
 //! What happens at a time.
 
 use crate::fault::Fault;
-use crate::world::World;
 use std::cmp::Ordering;
-use std::cmp::Reverse;
 
 /// Ordered by time, and at the same time as they were made.
 pub(crate) struct Timer {
@@ -49,37 +47,4 @@ pub(crate) enum Due {
     Heal(u32, u8),
     /// A node is no longer slow.
     Fast(u8),
-}
-
-impl World {
-    pub(crate) fn add_timer(&mut self, ns: u64, due: Due) {
-        self.timers_made += 1;
-        self.timers.push(Reverse(Timer { at_ns: self.now_ns.saturating_add(ns), number: self.timers_made, due }));
-    }
-
-    #[cold]
-    pub(crate) fn fire(&mut self) {
-        let Some(Reverse(timer)) = self.timers.pop() else { return };
-        match timer.due {
-            Due::Task(lane) => self.ring(lane),
-            Due::Resume(lane) if self.lanes[lane as usize].paused_by == timer.number => self.resume(lane),
-            Due::Resume(_) => {}
-            Due::Fault(lane, fault) => self.strike(lane, fault),
-            Due::Heal(lane, node) => self.heal_link(lane, node),
-            Due::Fast(node) => self.fasten_node(node),
-            Due::Mail(id) => self.deliver(id),
-            Due::Flight(id) => {
-                let flight = &mut self.flights[id as usize];
-                if flight.held != timer.number {
-                    // It was cut, or is held back by another timer.
-                    return;
-                }
-                flight.held = 0;
-                let lane = flight.lane;
-                self.lanes[lane as usize].held -= 1;
-                self.lanes[lane as usize].flights.push(id);
-                self.settle(lane);
-            }
-        }
-    }
 }

@@ -10,17 +10,17 @@ use crate::fault::{Faults, Fencing};
 use crate::flight::Flight;
 use crate::guided::Guided;
 use crate::lane::Lane;
-use crate::liberties::Temper;
 use crate::memory::Memory;
-use crate::messages::PostOffice;
 use crate::network::timed::Timed;
+use crate::options::SimOptions;
 use crate::port::{self, Port};
+use crate::post_office::PostOffice;
+use crate::relaxations::Frequencies;
 use crate::schedule::Scheduler;
-use crate::sim::SimOptions;
 use crate::timers::Timer;
 use crate::trace::Trace;
 use crate::watch::Watch;
-use crate::{Liberties, Random};
+use crate::{Random, Relaxations};
 use atoll_fabric::Limits;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -28,7 +28,7 @@ use std::task::Waker;
 
 pub(crate) struct World {
     pub(crate) memory: Memory,
-    pub(crate) liberties: Liberties,
+    pub(crate) relaxations: Relaxations,
     pub(crate) limits: Limits,
     pub(crate) scheduler: Scheduler,
     pub(crate) lanes: Vec<Lane>,
@@ -36,7 +36,7 @@ pub(crate) struct World {
     pub(crate) post: PostOffice,
     /// The lane whose task is being polled.
     pub(crate) polled: Option<u32>,
-    /// Whether that one was killed during the poll, so that nothing may come of it any more.
+    /// Whether that task was killed during the poll, so that nothing of it may take effect any more.
     pub(crate) ghost: bool,
     /// Virtual nanoseconds since the run began.
     pub(crate) now_ns: u64,
@@ -44,7 +44,7 @@ pub(crate) struct World {
     pub(crate) verbs: u64,
     pub(crate) digest: u64,
     pub(crate) trace: Trace,
-    pub(crate) temper: Temper,
+    pub(crate) frequencies: Frequencies,
     pub(crate) random: Random,
     pub(crate) flights: Vec<Flight>,
     pub(crate) flights_free: Vec<u32>,
@@ -119,12 +119,12 @@ impl World {
         let mut fault_random = Random::stream(options.seed, u64::MAX);
         Self {
             memory: Memory::new(&options.nodes),
-            liberties: options.liberties,
+            relaxations: options.relaxations,
             limits: options.limits,
             scheduler,
             lanes: Vec::new(),
             ports: Vec::new(),
-            post: PostOffice::new(options.liberties, options.seed),
+            post: PostOffice::new(options.relaxations, options.seed),
             polled: None,
             ghost: false,
             now_ns: 0,
@@ -132,7 +132,7 @@ impl World {
             verbs: 0,
             digest: 0,
             trace: Trace::new(options.trace_events),
-            temper: Temper::drawn(options.liberties, &mut random),
+            frequencies: Frequencies::drawn(options.relaxations, &mut random),
             random,
             flights: Vec::new(),
             flights_free: Vec::new(),
@@ -188,7 +188,7 @@ impl World {
         let drift_per_mille = self.fault_random.below(2 * u64::from(drift_max) + 1) as i64 - i64::from(drift_max);
         let number = self.ports.len() as u64;
         let random = Random::stream(seed, 1 + number);
-        let has_agent_clock = !self.liberties.absent_agent_clocks || port::has_agent_clock(seed, number);
+        let has_agent_clock = !self.relaxations.absent_agent_clocks || port::has_agent_clock(seed, number);
         let is_near = self.distances.next_is_near();
         self.ports.push(Port::new(name, random, drift_per_mille, has_agent_clock, is_near));
         self.ports.len() as u32 - 1

@@ -7,7 +7,7 @@ use crate::subjects::ForgeSubject;
 use atoll_pool::PoolSettings;
 use atoll_pool::registry::{Reach, Times};
 use atoll_sim::history::Evictions;
-use atoll_sim::{Faults, Fencing, Liberties, Random, SimOptions};
+use atoll_sim::{Faults, Fencing, Random, Relaxations, SimOptions};
 
 /// A case, what goes wrong in it, and how soon clients look after each other.
 #[derive(Clone, Debug)]
@@ -16,8 +16,8 @@ pub struct FaultyCase<S: Subject = ForgeSubject> {
     pub case: Case<S>,
     /// What goes wrong.
     pub faults: Faults,
-    /// Which liberties of the contract are taken.
-    pub liberties: Liberties,
+    /// Which relaxations of the contract are taken.
+    pub relaxations: Relaxations,
     /// Whom a fence shuts out.
     pub fencing: Fencing,
     /// How soon clients look after each other.
@@ -33,8 +33,7 @@ pub struct FaultyCase<S: Subject = ForgeSubject> {
     pub sparse: bool,
 }
 
-/// Steps within which a run comes to its end, a hundred times what one takes: else somebody waits
-/// for ever.
+/// A run of more steps has a client that waits for ever. Runs take a hundredth of it.
 const STEPS_MAX: u64 = 5_000_000;
 /// A wall clock jumps by up to three years.
 const CLOCK_JUMP_MS_MAX: u64 = 3 * 365 * 86_400_000;
@@ -70,7 +69,7 @@ impl<S: Subject> FaultyCase<S> {
         let suspect_ns = random.pick(&[5_000, 50_000, 1_000_000]);
         let times = Times { look_ns: suspect_ns / 4, suspect_ns, help_ns: 4 * suspect_ns };
         let resized_chunks = [0, 0, 1, case.chunks / 4][random.below(4) as usize];
-        let (liberties, successors) = (Liberties::all(), 2 + faults.kills_max);
+        let (relaxations, successors) = (Relaxations::all(), 2 + faults.kills_max);
         let without_address_cache = resized_chunks > 0 && Random::stream(seed, 32).below(2) == 0;
         let case =
             if without_address_cache { Case { subject: case.subject.without_address_cache(), ..case } } else { case };
@@ -78,7 +77,7 @@ impl<S: Subject> FaultyCase<S> {
         let sparse = S::SPREADS && Random::stream(seed, 34).below(3) == 0;
         // As in a fleet that is larger than what a client looks at.
         let reach = Random::stream(seed, 41).pick(&[Reach::default(), Reach { watched: 1, walked: 1 }]);
-        Self { case, faults, liberties, fencing, times, reach, successors, resized_chunks, sparse }
+        Self { case, faults, relaxations, fencing, times, reach, successors, resized_chunks, sparse }
     }
 
     /// The same with so many operations of each client under way at once. At least one of each, and
@@ -116,7 +115,7 @@ impl<S: Subject> FaultyCase<S> {
             steps_max: self.case.steps_max,
             strategy: self.case.strategy,
             distance: self.case.distance,
-            liberties: self.liberties,
+            relaxations: self.relaxations,
             faults: self.faults,
             fencing: self.fencing,
             gives_back: self.case.subject.caches_no_addresses(),

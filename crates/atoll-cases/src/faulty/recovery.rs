@@ -69,7 +69,7 @@ pub(crate) async fn end<S: Subject>(run: Rc<RunState<S>>, control: Control, _pre
     let shared = cache.engine().shared().clone();
     let pool = shared.pool();
     if u32::from(pool.layout.nodes_known()) < pool.settings.nodes_max {
-        // Whoever was to add the node died at it, and left nothing in the way.
+        // The grower died while it added the node, and left nothing in the way.
         let grown = cache.engine().grow(growth_bytes).await;
         grown.map_err(|error| format!("after the faults: {error}"))?;
     }

@@ -1,5 +1,5 @@
 //! `cliquemap-lru` and `cliquemap-lfu` on the simulated fabric: what they promise, under every
-//! liberty of the contract for verbs and messages, and whatever becomes of clients.
+//! relaxation of the contract for verbs and messages, and whatever becomes of clients.
 
 use atoll_baselines::cliquemap::{CliqueMap, CliqueMapOptions, CliqueMapPool, Server, VALUE_BYTES_MAX_MESSAGES};
 use atoll_cache::EnginePool;
@@ -18,28 +18,42 @@ use std::cell::Cell;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
-/// A small pool, the simulation around it, and how many bytes its region has.
-fn small_pool(seed: u64, capacity_bytes: u64) -> (Sim, Arc<CliqueMapPool>, u64) {
+/// A small pool, and the simulation around it.
+fn small_pool(seed: u64, capacity_bytes: u64) -> (Sim, Arc<CliqueMapPool>) {
     let base = PoolSettings { chunk_bytes: 512, clients_max: 16, ..PoolSettings::for_capacity(capacity_bytes) };
     let settings = CliqueMapOptions::default().settings(PoolSettings { group_objects_max: 1, ..base }, 64);
     let bytes = settings.home_bytes();
     let sim = Sim::new(SimOptions::with_nodes(seed, vec![vec![region(bytes, Kind::Host)]]));
     let endpoint = sim.endpoint("maker");
     let pool = sim.block_on(async move { CliqueMapPool::format(&endpoint, settings).await.unwrap() });
-    (sim, pool.unwrap(), bytes)
+    (sim, pool.unwrap())
 }
 
-/// Serves until nobody has the other end any more.
+/// Serves until no client holds the other end.
 async fn serve(pool: Arc<CliqueMapPool>, endpoint: SimEndpoint, clients: Weak<()>) {
     let mut server = Server::start(&pool, endpoint).await.unwrap();
     server.serve(|| clients.strong_count() > 0).await.unwrap();
+}
+
+/// What a client does beside a server on a small pool.
+fn beside_a_server<T: 'static>(
+    seed: u64,
+    capacity_bytes: u64,
+    client: impl AsyncFnOnce(CliqueMap<SimEndpoint>, Rc<()>) -> T + 'static,
+) -> T {
+    let (sim, pool) = small_pool(seed, capacity_bytes);
+    let present = Rc::new(());
+    sim.spawn("server", serve(pool.clone(), sim.endpoint("server"), Rc::downgrade(&present)));
+    let endpoint = sim.endpoint("client");
+    let done = sim.block_on(async move { client(CliqueMap::join(&pool, endpoint).await.unwrap(), present).await });
+    done.unwrap()
 }
 
 #[test]
 fn a_server_that_dies_loses_the_cache_and_nothing_wrong_is_served_by_the_next() {
     let (died, hits) = (Cell::new(0), Cell::new(0));
     for_each_seed(300, |seed| {
-        let (sim, pool, _) = small_pool(seed, 32 << 10);
+        let (sim, pool) = small_pool(seed, 32 << 10);
         let (history, present) = (Rc::new(History::new()), Rc::new(()));
         let mut random = Random::stream(seed, 77);
         let (first, second) = (sim.endpoint("server"), sim.endpoint("the next server"));
@@ -87,12 +101,8 @@ fn a_server_that_dies_loses_the_cache_and_nothing_wrong_is_served_by_the_next() 
 
 #[test]
 fn with_no_server_lookups_go_on_and_changes_end_with_an_unknown_outcome() {
-    let (sim, pool, _) = small_pool(1, 32 << 10);
-    let present = Rc::new(());
-    sim.spawn("server", serve(pool.clone(), sim.endpoint("server"), Rc::downgrade(&present)));
-    let endpoint = sim.endpoint("client");
-    let outcome = sim.block_on(async move {
-        let (cache, mut value) = (Cache::new(CliqueMap::join(&pool, endpoint).await.unwrap()), Value::new());
+    let outcome = beside_a_server(1, 32 << 10, async move |engine, present| {
+        let (cache, mut value) = (Cache::new(engine), Value::new());
         cache.set(b"key", b"value", &SetOptions::default()).await.unwrap();
         drop(present);
         cache.engine().client().endpoint.pause(10_000_000).await;
@@ -101,19 +111,15 @@ fn with_no_server_lookups_go_on_and_changes_end_with_an_unknown_outcome() {
         cache.engine().leave().await.unwrap();
         (unknown, hit, value.bytes().to_vec())
     });
-    let (unknown, hit, value) = outcome.unwrap();
+    let (unknown, hit, value) = outcome;
     assert_eq!(unknown, Err(CacheError::Verb(VerbError::OutcomeUnknown)));
     assert!(hit && value == b"value");
 }
 
 #[test]
 fn values_up_to_the_longest_come_back_whole_and_longer_ones_are_refused() {
-    let (sim, pool, _) = small_pool(3, 2 << 20);
-    let present = Rc::new(());
-    sim.spawn("server", serve(pool.clone(), sim.endpoint("server"), Rc::downgrade(&present)));
-    let endpoint = sim.endpoint("client");
-    let outcome = sim.block_on(async move {
-        let (cache, mut value) = (Cache::new(CliqueMap::join(&pool, endpoint).await.unwrap()), Value::new());
+    beside_a_server(3, 2 << 20, async move |engine, present| {
+        let (cache, mut value) = (Cache::new(engine), Value::new());
         let max = cache.value_bytes_max();
         assert_eq!(max, VALUE_BYTES_MAX_MESSAGES);
         for bytes in [0, 1, 4000, 4100, 50_000, max] {
@@ -126,7 +132,6 @@ fn values_up_to_the_longest_come_back_whole_and_longer_ones_are_refused() {
         cache.engine().leave().await.unwrap();
         drop(present);
     });
-    outcome.unwrap();
 }
 
 /// What an operation gives, but for tokens, which every engine makes its own.
@@ -175,12 +180,8 @@ async fn one_operation<G: Engine>(cache: &mut Cache<G>, random: &mut Random) -> 
 #[test]
 fn one_client_sees_what_the_model_says_whatever_becomes_of_messages() {
     for_each_seed(100, |seed| {
-        let (sim, pool, _) = small_pool(seed, 64 << 10);
-        let present = Rc::new(());
-        sim.spawn("server", serve(pool.clone(), sim.endpoint("server"), Rc::downgrade(&present)));
-        let endpoint = sim.endpoint("client");
-        let outcome = sim.block_on(async move {
-            let mut cache = Cache::new(CliqueMap::join(&pool, endpoint).await.unwrap());
+        beside_a_server(seed, 64 << 10, async move |engine, present| {
+            let mut cache = Cache::new(engine);
             let clock = Clock::manual(1_700_000_000_000_000_000).0;
             let mut model = Cache::new(Model::new(clock));
             for step in 0..200 {
@@ -191,7 +192,6 @@ fn one_client_sees_what_the_model_says_whatever_becomes_of_messages() {
             cache.engine().leave().await.unwrap();
             drop(present);
         });
-        outcome.unwrap();
     });
 }
 

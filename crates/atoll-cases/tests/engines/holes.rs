@@ -12,6 +12,7 @@
 //! | `UnknownNode` | looking for new memory nodes before a word is taken for damaged | `a_chunk_of_a_node_that_came_meanwhile_is_no_damage` |
 //! | `TrustedBytes` | checking every address and length against the heap | `hostile_slot_words_are_never_followed_out_of_the_heap` |
 //! | `LeakedExtents` | the sweep of a repair | `extents_that_a_dead_client_wrote_or_was_about_to_free_come_back` |
+//! | `UnfencedRepair` | the fence | `what_a_client_that_stands_still_could_still_write_is_not_reused` |
 //!
 //! `cargo test -p atoll-cases --test engines holes:: -- --nocapture` prints how many seeds show each.
 
@@ -23,8 +24,8 @@ use atoll_cases::{
     Case, Client, DittoSubject, FaultyCase, ForgePoolWords, ForgeSubject, KvsSubject, Load, Shared, Subject,
 };
 use atoll_fabric::Address;
-use atoll_sim::Random;
 use atoll_sim::history::Evictions;
+use atoll_sim::{Fencing, Random};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -173,5 +174,24 @@ fn extents_that_a_dead_client_wrote_or_was_about_to_free_come_back() {
     });
     show_faulty_case(table::Hole::LeakedExtents, 100, Shown::ByOneIn50, |faulty| {
         large_values::<KvsSubject>(faulty, 512);
+    });
+}
+
+#[test]
+fn what_a_client_that_stands_still_could_still_write_is_not_reused() {
+    fn standing_still<S: Subject>(faulty: &mut FaultyCase<S>, pauses_max: u32, steps_between: u64, ns_max: u64) {
+        (faulty.faults.pauses_max, faulty.faults.steps_between, faulty.faults.ns_max) =
+            (pauses_max, steps_between, ns_max);
+        faulty.fencing = Fencing::Observed;
+        (faulty.times.suspect_ns, faulty.times.look_ns) = (5_000, 1_000);
+    }
+    show_faulty_case(forge::Hole::UnfencedRepair, 300, Shown::ByOne, |faulty| {
+        standing_still::<ForgeSubject>(faulty, 6, 200, 1_000_000);
+    });
+    show_faulty_case(table::Hole::UnfencedRepair, 300, Shown::ByOneIn50, |faulty| {
+        // So little room that every client takes blocks of other clients all the time.
+        (faulty.case.chunks, faulty.case.evictions) = (18, Evictions::Anytime);
+        faulty.case.load = Load { keys: 20, operations: 60, lookups: 20, ..faulty.case.load };
+        standing_still::<KvsSubject>(faulty, 30, 60, 10_000_000);
     });
 }

@@ -3,8 +3,8 @@
 
 use atoll_cache::EnginePool;
 use atoll_cache::{CacheError, Pooled, SetOptions, Value};
-use atoll_cases::promises::under_seeds;
-use atoll_cases::{Case, Client, DittoSubject, ForgeSubject, GlCacheSubject, KvsSubject, QueuesSubject, Subject};
+use atoll_cases::promises::{Suite, on_engines_of_clients, under_seeds};
+use atoll_cases::{Case, Client, Subject};
 use atoll_pool::Layout;
 use atoll_sim::{Random, Sim};
 use std::rc::Rc;
@@ -102,17 +102,17 @@ fn run<S: Subject>(seed: u64) -> Result<(), String> {
     }
 }
 
-fn hostile_bytes<S: Subject>() {
-    under_seeds::<S, _, _>(200, |_| (), |(), seed| run::<S>(seed));
+struct HostileBytes;
+
+impl Suite for HostileBytes {
+    fn run<S: Subject>(&self) {
+        under_seeds::<S, _, _>(200, |_| (), |(), seed| run::<S>(seed));
+    }
 }
 
 /// Records of groups and samples are among the bytes of `glcache`: what is learned from noise is a
 /// rule like any other.
 #[test]
 fn hostile_bytes_give_values_misses_or_errors_and_every_operation_ends() {
-    hostile_bytes::<ForgeSubject>();
-    hostile_bytes::<GlCacheSubject>();
-    hostile_bytes::<DittoSubject>();
-    hostile_bytes::<KvsSubject>();
-    hostile_bytes::<QueuesSubject>();
+    on_engines_of_clients(&HostileBytes);
 }

@@ -83,7 +83,7 @@ fn ends(body: fn()) {
     let (tell, told) = mpsc::channel();
     let run = std::thread::spawn(move || {
         body();
-        // Nobody listens after the minute.
+        // No thread listens after the minute.
         let _ = tell.send(());
     });
     match told.recv_timeout(Duration::from_secs(60)) {
@@ -92,7 +92,7 @@ fn ends(body: fn()) {
     }
 }
 
-/// Nobody calls `tend`.
+/// The client makes no round by `tend`.
 fn a_busy_client_moves_its_lease<G: Pooled<ShmEndpoint>>(settings: PoolSettings) {
     let host = SharedPool::<G>::new(settings);
     let mut client = host.client();

@@ -23,15 +23,11 @@ fn sparse<S: Subject>(seed: u64) -> FaultyCase<S> {
 }
 
 #[test]
-fn no_verb_touches_memory_that_was_given_back() {
+fn no_verb_touches_memory_that_was_given_back_or_is_not_provided_yet() {
     faults_do_no_harm(200, resizing::<ForgeSubject>);
     faults_do_no_harm(80, resizing::<DittoSubject>);
     faults_do_no_harm(80, resizing::<KvsSubject>);
     faults_do_no_harm(40, resizing::<QueuesSubject>);
-}
-
-#[test]
-fn no_verb_touches_memory_that_is_not_provided_yet() {
     faults_do_no_harm(150, sparse::<ForgeSubject>);
     faults_do_no_harm(60, sparse::<DittoSubject>);
     faults_do_no_harm(60, sparse::<KvsSubject>);

@@ -1,5 +1,5 @@
-//! The words that one READ brings are of different moments, in any order: what is decided by
-//! several of them together is decided by words that were READ in a known order.
+//! One READ gives words of different moments, in any order. A decision by several words needs words
+//! that were READ in a known order.
 
 use atoll_cache::EnginePool;
 use atoll_cache::Pooled;

@@ -17,7 +17,6 @@
 //! | `UntoldTaking` | cells | `blocks_that_a_dead_client_had_come_back` |
 //! | `LeakedBlocks` | repair of cells | the same |
 //! | `LeakedChunks` | owners in descriptors, and repair | `chunks_that_a_dead_client_cut_or_emptied_come_back` |
-//! | `UnfencedRepair` | the fence | `what_a_client_that_stands_still_could_still_write_is_not_reused` |
 //! | `UnorderedNodes` | awaiting what must be there before a verb on another node | `what_one_node_says_of_another_was_there_before` |
 //!
 //! Those of `orders` are scripts, since seeds show them too rarely. `cargo test -p atoll-cases
@@ -31,7 +30,7 @@ use atoll_cases::holes::{Shown, show, show_faulty_case, show_run};
 use atoll_cases::{Case, Client, DittoSubject, FaultyCase, KvsSubject, Load, Subject, load};
 use atoll_fabric::Endpoint;
 use atoll_sim::history::Evictions;
-use atoll_sim::{After, ClientId, Fault, Fencing, Random, Strategy};
+use atoll_sim::{After, ClientId, Fault, Random, Strategy};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -144,20 +143,6 @@ fn blocks_that_a_dead_client_had_come_back() {
 #[test]
 fn chunks_that_a_dead_client_cut_or_emptied_come_back() {
     show_faulty_case::<DittoSubject>(Hole::LeakedChunks, 60, Shown::ByOneIn50, |faulty| deadly(faulty));
-}
-
-#[test]
-fn what_a_client_that_stands_still_could_still_write_is_not_reused() {
-    show_faulty_case::<KvsSubject>(Hole::UnfencedRepair, 300, Shown::ByOneIn50, |faulty| {
-        tight(faulty);
-        faulty.case.load.keys = 20;
-        faulty.faults.pauses_max = 30;
-        faulty.faults.steps_between = 60;
-        faulty.faults.ns_max = 10_000_000;
-        faulty.fencing = Fencing::Observed;
-        faulty.times.suspect_ns = 5_000;
-        faulty.times.look_ns = 1_000;
-    });
 }
 
 /// A slot that points to a block whose record its writer never wrote, or a block taken that no cell

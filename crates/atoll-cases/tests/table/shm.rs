@@ -107,8 +107,8 @@ fn promise_2_what_has_expired_is_a_miss_and_leaves_room() {
     host.verify();
 }
 
-/// With words beside objects no chunk can be emptied while somebody is in the middle of an
-/// operation. Who wants chunks then is told so, and the cache is not emptied for it.
+/// With words beside objects no chunk can be emptied while a client is in the middle of an
+/// operation. A client that wants chunks then gets an error, and no object is evicted for it.
 #[test]
 fn promise_4_a_client_that_stops_in_an_operation_does_not_cost_what_is_cached() {
     let options = DittoOptions { experts: "lru-k".parse().unwrap(), ..DittoOptions::default() };

@@ -216,3 +216,10 @@ const fn scaled(times: EngineTimes, by: u64, of: u64) -> EngineTimes {
         atomic_device_ps: times.atomic_device_ps * by / of,
     }
 }
+
+impl Profile {
+    /// The profile with a name, if there is one.
+    pub fn named(name: &str) -> Option<Self> {
+        ALL.into_iter().find(|profile| profile.name == name)
+    }
+}

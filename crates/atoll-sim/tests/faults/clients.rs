@@ -2,7 +2,7 @@
 
 use super::words::*;
 use atoll_fabric::{Batch, Buffer, Endpoint, VerbError};
-use atoll_sim::{After, ClientState, Fault, Faults, Liberties, Sim, SimEndpoint, SimOptions};
+use atoll_sim::{After, ClientState, Fault, Faults, Relaxations, Sim, SimEndpoint, SimOptions};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
@@ -28,10 +28,10 @@ fn of_a_dead_clients_batch_every_permitted_subset_takes_effect_and_no_other() {
 }
 
 #[test]
-fn without_liberties_a_dead_clients_batch_takes_effect_whole_or_not_at_all() {
+fn without_relaxations_a_dead_clients_batch_takes_effect_whole_or_not_at_all() {
     let mut seen = BTreeSet::new();
     for seed in 0..300 {
-        let sim = Sim::new(SimOptions { liberties: Liberties::none(), ..SimOptions::new(seed, 4096) });
+        let sim = Sim::new(SimOptions { relaxations: Relaxations::none(), ..SimOptions::new(seed, 4096) });
         let endpoint = sim.endpoint("dies");
         let client = sim.spawn("dies", async move {
             publish(&endpoint).await.unwrap();
@@ -254,7 +254,7 @@ fn a_paused_client_stands_still_while_others_go_on_and_resumes() {
 }
 
 /// Takes the lock at word 0, which holds its owner; adds to word 1 without an atomic; releases.
-/// Whoever waits too long fences the owner, if it can, and takes over.
+/// A client that waits too long fences the owner, if it can, and takes over.
 async fn locked_add(endpoint: &SimEndpoint, takes_over: bool) -> Result<(), VerbError> {
     let me = u64::from(endpoint.identity().bits());
     let mut spins = 0;
@@ -320,7 +320,7 @@ fn a_killed_lock_holder_is_fenced_and_nobody_waits_for_ever_nor_loses_an_update(
 
 #[test]
 fn an_update_behind_an_unfenced_takeover_is_lost_by_some_seed() {
-    // As above, but the lock is taken from whoever is slow, alive or not.
+    // As above, but the lock is taken from any slow client, alive or not.
     let faults = Faults { ns_max: 1_000_000, ..Faults::host(0, 3, 50) };
     let wrong = (0..300).filter(|seed| {
         let sim = Sim::new(SimOptions { faults, ..SimOptions::new(*seed, 64) });

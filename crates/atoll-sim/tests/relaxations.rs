@@ -1,9 +1,9 @@
-//! Every liberty of the contract is really taken by some seed, none is taken where a fence or the
+//! Every relaxation of the contract is really taken by some seed, none is taken where a fence or the
 //! contract forbids it, and none at all once they are switched off.
 
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Kind};
 use atoll_sim::sim::region;
-use atoll_sim::{Liberties, Sim, SimEndpoint, SimOptions};
+use atoll_sim::{Relaxations, Sim, SimEndpoint, SimOptions};
 use std::cell::Cell;
 use std::pin::pin;
 use std::rc::Rc;
@@ -15,12 +15,12 @@ fn word(index: u64) -> Address {
     Address::new(0, 0, 8 * index)
 }
 
-fn simulation(seed: u64, liberties: Liberties) -> Sim {
+fn simulation(seed: u64, relaxations: Relaxations) -> Sim {
     let nodes = vec![vec![region(4096, Kind::Host), region(4096, Kind::Device)], vec![region(4096, Kind::Host)]];
-    Sim::new(SimOptions { liberties, ..SimOptions::with_nodes(seed, nodes) })
+    Sim::new(SimOptions { relaxations, ..SimOptions::with_nodes(seed, nodes) })
 }
 
-/// A program of one or two clients that says whether it saw a liberty taken.
+/// A program of one or two clients that says whether it saw a relaxation taken.
 type Program = fn(&Sim) -> Rc<Cell<bool>>;
 
 /// Runs clients, the first of which decides.
@@ -35,9 +35,9 @@ macro_rules! clients {
     }};
 }
 
-fn taken(program: Program, liberties: Liberties) -> u64 {
+fn taken(program: Program, relaxations: Relaxations) -> u64 {
     let runs = (0..SEEDS).filter(|seed| {
-        let sim = simulation(*seed, liberties);
+        let sim = simulation(*seed, relaxations);
         let seen = program(&sim);
         sim.run().unwrap();
         seen.get()
@@ -46,19 +46,19 @@ fn taken(program: Program, liberties: Liberties) -> u64 {
 }
 
 #[track_caller]
-fn is_taken(program: Program, switched_off: Liberties) {
-    assert!(taken(program, Liberties::all()) > 0, "no seed of {SEEDS} takes the liberty");
-    assert_eq!(taken(program, Liberties::none()), 0, "taken without liberties");
+fn is_taken(program: Program, switched_off: Relaxations) {
+    assert!(taken(program, Relaxations::all()) > 0, "no seed of {SEEDS} takes the relaxation");
+    assert_eq!(taken(program, Relaxations::none()), 0, "taken without relaxations");
     assert_eq!(taken(program, switched_off), 0, "taken though its switch is off");
 }
 
 #[track_caller]
 fn is_never_taken(program: Program) {
-    assert_eq!(taken(program, Liberties::all()), 0);
+    assert_eq!(taken(program, Relaxations::all()), 0);
 }
 
-const NO_REORDER: Liberties = Liberties { reorder: false, ..Liberties::all() };
-const NO_TEAR: Liberties = Liberties { tear: false, ..Liberties::all() };
+const NO_REORDER: Relaxations = Relaxations { reorder: false, ..Relaxations::all() };
+const NO_TEAR: Relaxations = Relaxations { tear: false, ..Relaxations::all() };
 
 async fn post(endpoint: &SimEndpoint, batch: &mut Batch) {
     endpoint.post(batch).await.unwrap();
@@ -266,7 +266,7 @@ fn verbs_of_other_clients_come_between_the_verbs_of_a_batch() {
             }
         )
     };
-    is_taken(program, Liberties { interleave: false, ..Liberties::all() });
+    is_taken(program, Relaxations { interleave: false, ..Relaxations::all() });
 }
 
 #[test]
@@ -290,8 +290,8 @@ fn an_unawaited_post_is_overtaken_by_awaited_ones_and_by_later_unawaited_ones_un
             seen == 0
         })
     }
-    assert!(taken(|sim| late(sim, false, 1), Liberties::all()) > 0);
-    assert!(taken(|sim| late(sim, false, 100), Liberties::all()) > 0, "none is held back for long");
+    assert!(taken(|sim| late(sim, false, 1), Relaxations::all()) > 0);
+    assert!(taken(|sim| late(sim, false, 100), Relaxations::all()) > 0, "none is held back for long");
     is_never_taken(|sim| late(sim, true, 1));
 
     let overtaken: Program = |sim| {
@@ -307,7 +307,7 @@ fn an_unawaited_post_is_overtaken_by_awaited_ones_and_by_later_unawaited_ones_un
             batch.word(ticket) == 1
         })
     };
-    assert!(taken(overtaken, Liberties::all()) > 0);
+    assert!(taken(overtaken, Relaxations::all()) > 0);
 }
 
 #[test]
@@ -330,7 +330,7 @@ fn a_dropped_post_takes_effect_after_later_ones() {
             batch.word(ticket) == 1
         })
     };
-    assert!(taken(program, Liberties::all()) > 0);
+    assert!(taken(program, Relaxations::all()) > 0);
 }
 
 #[test]
@@ -356,14 +356,14 @@ fn a_completion_arrives_after_others_have_gone_on() {
             }
         )
     };
-    let only = Liberties { interleave: true, late_completion: true, ..Liberties::none() };
+    let only = Relaxations { interleave: true, late_completion: true, ..Relaxations::none() };
     assert!(taken(program, only) > 0);
-    assert_eq!(taken(program, Liberties::none()), 0);
+    assert_eq!(taken(program, Relaxations::none()), 0);
 }
 
 #[test]
 fn wall_clocks_differ_and_jump_within_their_bound_and_monotone_clocks_have_origins_of_their_own() {
-    let sim = simulation(3, Liberties { wall_clock_skew_ms_max: 20, ..Liberties::all() });
+    let sim = simulation(3, Relaxations { wall_clock_skew_ms_max: 20, ..Relaxations::all() });
     let endpoints: Vec<SimEndpoint> = (0..8).map(|index| sim.endpoint(&index.to_string())).collect();
     let mut differ = false;
     for _ in 0..1000 {
@@ -372,24 +372,24 @@ fn wall_clocks_differ_and_jump_within_their_bound_and_monotone_clocks_have_origi
         assert!(times.iter().all(|ms| ms.abs_diff(1_700_000_000_000) <= 20), "{times:?}");
     }
     assert!(differ && endpoints[0].now_ns() != endpoints[1].now_ns());
-    assert_eq!(simulation(3, Liberties::none()).endpoint("right").unix_ms(), 1_700_000_000_000);
+    assert_eq!(simulation(3, Relaxations::none()).endpoint("right").unix_ms(), 1_700_000_000_000);
 }
 
 #[test]
 fn some_endpoints_of_some_runs_have_no_agent_clock_and_all_that_have_one_read_the_same() {
-    let clocks = |seed, liberties| -> Vec<Option<u64>> {
-        let sim = simulation(seed, liberties);
+    let clocks = |seed, relaxations| -> Vec<Option<u64>> {
+        let sim = simulation(seed, relaxations);
         (0..8).map(|index| sim.endpoint(&index.to_string()).agent_ms()).collect()
     };
-    let with = |seed| clocks(seed, Liberties::all()).iter().flatten().count();
+    let with = |seed| clocks(seed, Relaxations::all()).iter().flatten().count();
     let counts: Vec<usize> = (0..40).map(with).collect();
     assert!(
         counts.contains(&0) && counts.contains(&8) && counts.iter().any(|count| (1..8).contains(count)),
         "{counts:?}"
     );
-    let all = clocks(3, Liberties { absent_agent_clocks: false, ..Liberties::all() });
+    let all = clocks(3, Relaxations { absent_agent_clocks: false, ..Relaxations::all() });
     assert!(all.iter().all(|ms| ms.is_some() && *ms == all[0]), "{all:?}");
-    let sim = simulation(3, Liberties::none());
+    let sim = simulation(3, Relaxations::none());
     let endpoint = sim.endpoint("client");
     sim.control().restart_agent();
     assert_eq!(endpoint.agent_ms(), Some(0));
@@ -397,7 +397,7 @@ fn some_endpoints_of_some_runs_have_no_agent_clock_and_all_that_have_one_read_th
 
 #[test]
 fn regions_have_attributes_and_bytes_of_their_own() {
-    let sim = simulation(1, Liberties::all());
+    let sim = simulation(1, Relaxations::all());
     let endpoint = sim.endpoint("client");
     assert_eq!(endpoint.attributes(0, 1).map(|attributes| attributes.kind), Some(Kind::Device));
     assert_eq!((endpoint.attributes(1, 1), endpoint.attributes(2, 0)), (None, None));
