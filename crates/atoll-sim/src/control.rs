@@ -137,7 +137,7 @@ impl Control {
     pub fn killed(&self) -> Vec<ClientId> {
         let mut world = self.shared.world.borrow_mut();
         world.touch();
-        world.killed.iter().map(|lane| ClientId(*lane)).collect()
+        world.deaths.killed.iter().map(|lane| ClientId(*lane)).collect()
     }
 
     /// Waits for a client to be killed that no call has told of yet; `None` once every client that
@@ -149,7 +149,7 @@ impl Control {
             match world.next_killed() {
                 Poll::Ready(lane) => Poll::Ready(lane.map(ClientId)),
                 Poll::Pending => {
-                    world.watchers.push(context.waker().clone());
+                    world.deaths.watchers.push(context.waker().clone());
                     Poll::Pending
                 }
             }
@@ -162,7 +162,7 @@ impl Control {
         let (shared, mut yielded) = (self.shared.clone(), false);
         std::future::poll_fn(move |_| {
             let mut world = shared.world.borrow_mut();
-            if std::mem::replace(&mut yielded, true) || world.dropping {
+            if std::mem::replace(&mut yielded, true) || world.deaths.dropping {
                 return Poll::Ready(());
             }
             let lane = world.polled.expect("a spawned task takes turns: see Sim::spawn");

@@ -325,7 +325,7 @@ impl Future for Pause<'_> {
             Some(alarm) => alarm.at_ns,
             None => world.now_ns.saturating_add(world.true_ns(endpoint.number, self.ns)),
         };
-        if at_ns <= world.now_ns || world.dropping {
+        if at_ns <= world.now_ns || world.deaths.dropping {
             drop(world);
             self.unset();
             return Poll::Ready(());

@@ -28,7 +28,7 @@
 use crate::Random;
 
 /// What hits a client at one of its steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
     /// It dies.
     Kill,
@@ -64,7 +64,7 @@ pub enum Fencing {
 }
 
 /// Which way of a link is cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Direction {
     /// Verbs do not arrive: no effect, outcome unknown.
     Requests,

@@ -16,7 +16,7 @@ impl World {
     #[inline]
     pub(crate) fn standing(&self, port: u32) -> Result<(), VerbError> {
         let port = &self.ports[port as usize];
-        if port.dead || port.shut || self.dropping { Err(VerbError::Fenced) } else { Ok(()) }
+        if port.dead || port.shut || self.deaths.dropping { Err(VerbError::Fenced) } else { Ok(()) }
     }
 
     /// Whether an endpoint knows all nodes of `verbs` as they are now.
@@ -155,21 +155,21 @@ impl World {
         // No task waits for its time to come.
         self.timers.retain(|Reverse(timer)| !matches!(timer.due, Due::Task(of) | Due::Resume(of) if of == lane));
         self.ghost = self.polled == Some(lane);
-        self.doomed.push_back(lane);
+        self.deaths.doomed.push_back(lane);
         self.attention = true;
     }
 
     /// The task of a killed lane has been dropped.
     pub(crate) fn bury(&mut self, lane: u32) {
-        self.killed.push(lane);
+        self.deaths.killed.push(lane);
         self.tell_watchers();
     }
 
     /// Watchers may wait for the end of this lane.
     pub(crate) fn tell_watchers(&mut self) {
-        if !self.watchers.is_empty() {
+        if !self.deaths.watchers.is_empty() {
             (self.woke, self.attention) = (true, true);
-            self.watchers.drain(..).for_each(Waker::wake);
+            self.deaths.watchers.drain(..).for_each(Waker::wake);
         }
     }
 
@@ -177,12 +177,12 @@ impl World {
     /// killed.
     pub(crate) fn next_killed(&mut self) -> Poll<Option<u32>> {
         self.touch();
-        match self.killed.get(self.killed_told) {
+        match self.deaths.killed.get(self.deaths.killed_told) {
             Some(lane) => {
-                self.killed_told += 1;
+                self.deaths.killed_told += 1;
                 Poll::Ready(Some(*lane))
             }
-            None if self.doomed.is_empty() && self.lanes.iter().all(|lane| lane.done || !lane.mortal) => {
+            None if self.deaths.doomed.is_empty() && self.lanes.iter().all(|lane| lane.done || !lane.mortal) => {
                 Poll::Ready(None)
             }
             None => Poll::Pending,
@@ -351,8 +351,8 @@ impl World {
     pub(crate) fn cut_link(&mut self, lane: u32, node: u8, direction: Direction, ns: u64) {
         self.record_fault(lane, FaultEvent::LinkCut { node, direction, ns });
         let state = &mut self.lanes[lane as usize];
-        state.requests_cut |= u64::from(direction != Direction::Responses) << node;
-        state.responses_cut |= u64::from(direction != Direction::Requests) << node;
+        state.cut.requests |= u64::from(direction != Direction::Responses) << node;
+        state.cut.responses |= u64::from(direction != Direction::Requests) << node;
         self.impaired = true;
         self.add_end(ns, Due::Heal(lane, node));
     }
@@ -360,8 +360,8 @@ impl World {
     pub(crate) fn heal_link(&mut self, lane: u32, node: u8) {
         self.record_fault(lane, FaultEvent::LinkHealed { node });
         let state = &mut self.lanes[lane as usize];
-        state.requests_cut &= !(1 << node);
-        state.responses_cut &= !(1 << node);
+        state.cut.requests &= !(1 << node);
+        state.cut.responses &= !(1 << node);
         self.settle_impaired();
     }
 
@@ -382,7 +382,7 @@ impl World {
 
     fn settle_impaired(&mut self) {
         self.impaired =
-            !self.slow.is_empty() || self.lanes.iter().any(|lane| lane.requests_cut | lane.responses_cut != 0);
+            !self.slow.is_empty() || self.lanes.iter().any(|lane| lane.cut.requests | lane.cut.responses != 0);
     }
 
     pub(crate) fn calm(&mut self) {
@@ -392,7 +392,7 @@ impl World {
             let state = &mut self.lanes[lane as usize];
             state.faults.clear();
             state.settle_faults();
-            (state.requests_cut, state.responses_cut) = (0, 0);
+            (state.cut.requests, state.cut.responses) = (0, 0);
             self.resume(lane);
         }
         self.slow.clear();
@@ -405,7 +405,7 @@ impl World {
     pub(crate) fn set_off_impaired(&mut self, id: u32) {
         let flight = &mut self.flights[id as usize];
         let nodes = flight.nodes();
-        let cut = self.lanes[flight.lane as usize].requests_cut & nodes;
+        let cut = self.lanes[flight.lane as usize].cut.requests & nodes;
         if cut != 0 {
             flight.lost = true;
             flight.cut_nodes(cut);
@@ -424,12 +424,12 @@ impl World {
     #[cold]
     pub(crate) fn loses_completion(&self, id: u32) -> bool {
         let flight = &self.flights[id as usize];
-        self.lanes[flight.lane as usize].responses_cut & flight.nodes() != 0
+        self.lanes[flight.lane as usize].cut.responses & flight.nodes() != 0
     }
 
     pub(crate) fn jump_clock(&mut self, lane: u32, ms: i64) {
         self.record_fault(lane, FaultEvent::ClockJumped { ms });
-        self.ports.iter_mut().filter(|port| port.lane == lane).for_each(|port| port.jumped_ms += ms);
+        self.ports.iter_mut().filter(|port| port.lane == lane).for_each(|port| port.clock.jumped_ms += ms);
     }
 
     pub(crate) fn record_fault(&mut self, lane: u32, record_fault: FaultEvent) {

@@ -108,30 +108,52 @@ enum Progress {
     Strided { next: u32, stride: u32, left: u32 },
 }
 
+/// What kind of effect a step had. The letters are part of the digest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum EffectKind {
+    /// A READ took effect.
+    Read = b'R',
+    /// Some words of a READ did.
+    ReadPart = b'r',
+    /// A WRITE took effect.
+    Write = b'W',
+    /// Some words of a WRITE did.
+    WritePart = b'w',
+    /// A compare-and-swap took effect.
+    Swap = b'C',
+    /// A fetch-and-add took effect.
+    Add = b'F',
+}
+
+impl EffectKind {
+    /// Whether all words of the verb have taken effect.
+    pub(crate) fn is_whole(self) -> bool {
+        !matches!(self, Self::ReadPart | Self::WritePart)
+    }
+
+    /// The verb's name in a trace.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Read => "READ",
+            Self::ReadPart => "READ, some words,",
+            Self::Write => "WRITE",
+            Self::WritePart => "WRITE, some words,",
+            Self::Swap => "CAS",
+            Self::Add => "FAA",
+        }
+    }
+}
+
 /// What one step did, for the digest and the trace.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effect {
     /// Number of the verb in its batch.
     pub(crate) verb: u8,
-    /// `R`, `W`, `C` or `F`; small for a part of the words.
-    pub(crate) kind: u8,
+    pub(crate) kind: EffectKind,
     pub(crate) at: Address,
     /// The word found, read first, or written first.
     pub(crate) word: u64,
-}
-
-impl Effect {
-    /// The verb's name in a trace.
-    pub(crate) fn name(self) -> &'static str {
-        match self.kind {
-            b'R' => "READ",
-            b'r' => "READ, some words,",
-            b'W' => "WRITE",
-            b'w' => "WRITE, some words,",
-            b'C' => "CAS",
-            _ => "FAA",
-        }
-    }
 }
 
 impl Flight {
@@ -211,7 +233,7 @@ impl Flight {
         };
         let bytes = verb.len();
         let places = if bytes > 8 { 3 } else { 1 << ((verb.at.offset() / 8) & 1) };
-        Words { at: verb.at, bytes, writes, places }
+        Words::new(verb.at, bytes, writes, places)
     }
 
     /// The pieces that may take effect now.
@@ -236,7 +258,7 @@ impl Flight {
             return words;
         }
         let place = flying.verb.at.offset() / 8 + u64::from(piece & 1);
-        Words { places: 1 << (place & 1), ..words }
+        words.at_places(1 << (place & 1))
     }
 
     /// Lets a piece take effect.
@@ -389,7 +411,7 @@ impl Flight {
 impl FlyingVerb {
     /// Whether it has now wholly taken effect, its kind, and its word for the digest.
     #[inline]
-    fn step(&mut self, memory: &mut Memory, frequencies: &Frequencies, random: &mut Random) -> (bool, u8, u64) {
+    fn step(&mut self, memory: &mut Memory, frequencies: &Frequencies, random: &mut Random) -> (bool, EffectKind, u64) {
         if !self.tears(frequencies, random) {
             let (kind, word) = self.take_effect(memory);
             return (true, kind, word);
@@ -401,12 +423,12 @@ impl FlyingVerb {
             Operation::Read { into } => {
                 let into = into.words_mut();
                 let last = self.progress.advance(words.len(), random, |word| into[word] = words[word]);
-                (last, b'r', into[0])
+                (last, EffectKind::ReadPart, into[0])
             }
             Operation::Write { from } => {
                 let from = from.words();
                 let last = self.progress.advance(words.len(), random, |word| words[word] = from[word]);
-                (last, b'w', from[0])
+                (last, EffectKind::WritePart, from[0])
             }
             _ => unreachable!("a verb on one word takes effect whole"),
         }
@@ -432,7 +454,7 @@ impl FlyingVerb {
 
     /// Lets one half take effect. Whether it has now wholly taken effect, its kind, and its word
     /// for the digest.
-    fn step_half(&mut self, half: u8, relaxations: Relaxations, memory: &mut Memory) -> (bool, u8, u64) {
+    fn step_half(&mut self, half: u8, relaxations: Relaxations, memory: &mut Memory) -> (bool, EffectKind, u64) {
         if !self.has_halves(relaxations) {
             let (kind, word) = self.take_effect(memory);
             return (true, kind, word);
@@ -446,12 +468,12 @@ impl FlyingVerb {
             Operation::Read { into } => {
                 let into = into.words_mut();
                 places.for_each(|place| into[place] = words[place]);
-                (wholly, b'r', into[usize::from(half)])
+                (wholly, EffectKind::ReadPart, into[usize::from(half)])
             }
             Operation::Write { from } => {
                 let from = from.words();
                 places.for_each(|place| words[place] = from[place]);
-                (wholly, b'w', from[usize::from(half)])
+                (wholly, EffectKind::WritePart, from[usize::from(half)])
             }
             _ => unreachable!("a verb on one word takes effect whole"),
         }
@@ -459,38 +481,38 @@ impl FlyingVerb {
 
     /// Lets it take effect whole; gives its kind, and its word for the digest.
     #[inline]
-    fn take_effect(&mut self, memory: &mut Memory) -> (u8, u64) {
+    fn take_effect(&mut self, memory: &mut Memory) -> (EffectKind, u64) {
         let (at, bytes) = (self.verb.at, self.verb.len());
         memory.touch(at, bytes);
         let words = memory.words_mut(at, bytes).expect("verbs are checked when they are posted");
         match &mut self.verb.operation {
             Operation::ReadWord { value } => {
                 *value = words[0];
-                (b'R', *value)
+                (EffectKind::Read, *value)
             }
             Operation::WriteWord { value } => {
                 words[0] = *value;
-                (b'W', *value)
+                (EffectKind::Write, *value)
             }
             Operation::CompareAndSwap { expected, desired, found } => {
                 *found = words[0];
                 if *found == *expected {
                     words[0] = *desired;
                 }
-                (b'C', *found)
+                (EffectKind::Swap, *found)
             }
             Operation::FetchAndAdd { addend, found } => {
                 *found = words[0];
                 words[0] = found.wrapping_add(*addend);
-                (b'F', *found)
+                (EffectKind::Add, *found)
             }
             Operation::Read { into } => {
                 into.words_mut().copy_from_slice(words);
-                (b'R', words.first().copied().unwrap_or(0))
+                (EffectKind::Read, words.first().copied().unwrap_or(0))
             }
             Operation::Write { from } => {
                 words.copy_from_slice(from.words());
-                (b'W', words.first().copied().unwrap_or(0))
+                (EffectKind::Write, words.first().copied().unwrap_or(0))
             }
         }
     }

@@ -31,16 +31,25 @@ impl Process {
 /// Words that a step touches.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Words {
-    pub(crate) at: Address,
-    pub(crate) bytes: u64,
+    at: Address,
+    bytes: u64,
     /// Whether it changes them. A compare-and-swap that failed only reads.
-    pub(crate) writes: bool,
+    writes: bool,
     /// Which of them: bit 0 for those of even address, bit 1 for those of odd address, counted in
     /// words.
-    pub(crate) places: u8,
+    places: u8,
 }
 
 impl Words {
+    pub(crate) fn new(at: Address, bytes: u64, writes: bool, places: u8) -> Self {
+        Self { at, bytes, writes, places }
+    }
+
+    /// The same words, but those of some places alone.
+    pub(crate) fn at_places(self, places: u8) -> Self {
+        Self { places, ..self }
+    }
+
     fn conflicts(&self, other: &Self) -> bool {
         (self.writes || other.writes)
             && self.places & other.places != 0

@@ -179,7 +179,7 @@ impl World {
         let flight = &mut self.flights[id as usize];
         let effect = flight.step_piece(piece, self.relaxations, &mut self.memory);
         let is_done = flight.is_done();
-        self.verbs += u64::from(effect.kind.is_ascii_uppercase());
+        self.verbs += u64::from(effect.kind.is_whole());
         self.record(lane, id, Some(effect));
         // What had to wait for it comes behind it, and so does the task once the batch has landed.
         let pieces = self.flights[id as usize].pieces(self.relaxations);

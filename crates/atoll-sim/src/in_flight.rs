@@ -14,7 +14,7 @@ impl World {
             let flight = &mut self.flights[id as usize];
             let effect = flight.step(&mut self.memory, &self.frequencies, &mut self.random);
             let done = flight.is_done();
-            self.verbs += u64::from(effect.kind.is_ascii_uppercase());
+            self.verbs += u64::from(effect.kind.is_whole());
             self.record(lane, id, Some(effect));
             if self.watch.is_on() {
                 self.note_watched(id, effect);

@@ -24,9 +24,8 @@ pub(crate) struct Lane {
     pub(crate) faults: Vec<(u64, Fault)>,
     /// The lowest of those numbers.
     pub(crate) fault_at: u64,
-    /// Nodes, a bit each, to which its requests are lost, and from which the responses.
-    pub(crate) requests_cut: u64,
-    pub(crate) responses_cut: u64,
+    /// The links that are cut.
+    pub(crate) cut: LinkCuts,
     /// Whether the task was woken since it was last polled.
     pub(crate) woken: bool,
     /// For what times its task waits.
@@ -37,6 +36,15 @@ pub(crate) struct Lane {
     pub(crate) held: u32,
     /// Where it is in the list of runnable lanes.
     pub(crate) runnable_at: Option<u32>,
+}
+
+/// Nodes, a bit each, to which the links of a lane are cut.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LinkCuts {
+    /// Nodes to which its requests are lost.
+    pub(crate) requests: u64,
+    /// Nodes from which the responses are lost.
+    pub(crate) responses: u64,
 }
 
 impl Lane {
@@ -53,8 +61,7 @@ impl Lane {
             launches: 0,
             faults: Vec::new(),
             fault_at: u64::MAX,
-            requests_cut: 0,
-            responses_cut: 0,
+            cut: LinkCuts::default(),
             woken: false,
             alarms: Alarms::default(),
             flights: Vec::new(),

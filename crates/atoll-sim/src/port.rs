@@ -17,19 +17,11 @@ pub(crate) struct Port {
     pub(crate) dropped: bool,
     /// Whether it was fenced.
     pub(crate) shut: bool,
-    /// How much too fast its monotone clock is, per mille.
-    pub(crate) drift_per_mille: i64,
     /// Whether memory is near its client.
     pub(crate) is_near: bool,
-    /// How far its wall clock has jumped.
-    pub(crate) jumped_ms: i64,
     pub(crate) random: Random,
-    /// What this host's monotone clock showed when the run began.
-    pub(crate) origin_ns: u64,
-    /// How far ahead the wall clock is.
-    pub(crate) skew_ms: i64,
-    /// Whether it can ask the agent's clock.
-    pub(crate) has_agent_clock: bool,
+    /// Its host's clocks.
+    pub(crate) clock: HostClock,
     pub(crate) in_flight: usize,
     pub(crate) unawaited: usize,
     pub(crate) error: Option<VerbError>,
@@ -57,12 +49,14 @@ impl Port {
             dead: false,
             dropped: false,
             shut: false,
-            drift_per_mille,
             is_near,
-            jumped_ms: 0,
-            origin_ns: random.below(1 << 40),
-            skew_ms: 0,
-            has_agent_clock,
+            clock: HostClock {
+                drift_per_mille,
+                jumped_ms: 0,
+                origin_ns: random.below(1 << 40),
+                skew_ms: 0,
+                has_agent_clock,
+            },
             random,
             in_flight: 0,
             unawaited: 0,
@@ -73,6 +67,20 @@ impl Port {
             waiters: Vec::new(),
         }
     }
+}
+
+/// The clocks of an endpoint's host.
+pub(crate) struct HostClock {
+    /// How much too fast its monotone clock is, per mille.
+    pub(crate) drift_per_mille: i64,
+    /// How far its wall clock has jumped.
+    pub(crate) jumped_ms: i64,
+    /// What its monotone clock showed when the run began.
+    pub(crate) origin_ns: u64,
+    /// How far ahead its wall clock is.
+    pub(crate) skew_ms: i64,
+    /// Whether it can ask the agent's clock.
+    pub(crate) has_agent_clock: bool,
 }
 
 /// What the agent's clock shows when a run begins.

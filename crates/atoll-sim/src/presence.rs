@@ -3,15 +3,18 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-/// Who has the region of a node open, and who holds it.
+/// How many clients use a region in one way, and whether the last of them excludes others.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Uses {
+    pub(crate) count: u32,
+    pub(crate) is_alone: bool,
+}
+
+/// The clients that have the region of a node open, and those that hold it.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Users {
-    pub(crate) open: u32,
-    /// Whether the one that has it open has it alone.
-    pub(crate) is_alone: bool,
-    pub(crate) holds: u32,
-    /// Whether the one that holds it excludes others.
-    pub(crate) is_held_alone: bool,
+    pub(crate) open: Uses,
+    pub(crate) held: Uses,
 }
 
 /// The users of all nodes' regions.

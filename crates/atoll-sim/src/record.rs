@@ -10,7 +10,7 @@ impl World {
         let (what, word) = match effect {
             None => (u64::from(lane) << 32 | 1, 0),
             Some(effect) => {
-                let what = u64::from(lane) << 32 | u64::from(effect.verb) << 8 | u64::from(effect.kind);
+                let what = u64::from(lane) << 32 | u64::from(effect.verb) << 8 | u64::from(effect.kind as u8);
                 (what ^ effect.at.offset() << 16, effect.word)
             }
         };

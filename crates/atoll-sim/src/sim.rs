@@ -281,11 +281,11 @@ impl Sim {
 
     /// Drops the task of a killed client. What its destructors post ends at once.
     fn bury(&self, lane: u32) {
-        self.shared.world.borrow_mut().dropping = true;
+        self.shared.world.borrow_mut().deaths.dropping = true;
         let task = self.shared.tasks.borrow_mut()[lane as usize].take();
         drop(task);
         let mut world = self.shared.world.borrow_mut();
-        world.dropping = false;
+        world.deaths.dropping = false;
         world.bury(lane);
     }
 
@@ -380,7 +380,7 @@ impl Drop for Sim {
         // Tasks may own endpoints, whose futures look into the world when they are dropped; there
         // is nobody left to let them post.
         let on_shut_out = self.shared.world.try_borrow_mut().ok().and_then(|mut world| {
-            world.dropping = true;
+            world.deaths.dropping = true;
             world.on_shut_out.take()
         });
         let tasks = std::mem::take(&mut *self.shared.tasks.borrow_mut());

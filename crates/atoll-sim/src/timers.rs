@@ -1,9 +1,9 @@
 //! What happens at a time.
 
 use crate::fault::Fault;
-use std::cmp::Ordering;
 
-/// Ordered by time, and at the same time as they were made.
+/// Ordered by time, and at the same time as they were made: the fields are in that order.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Timer {
     pub(crate) at_ns: u64,
     /// From 1 on; no two are the same.
@@ -11,27 +11,8 @@ pub(crate) struct Timer {
     pub(crate) due: Due,
 }
 
-impl PartialEq for Timer {
-    fn eq(&self, other: &Self) -> bool {
-        self.number == other.number
-    }
-}
-
-impl Eq for Timer {}
-
-impl PartialOrd for Timer {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Timer {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (self.at_ns, self.number).cmp(&(other.at_ns, other.number))
-    }
-}
-
 /// What a timer brings.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Due {
     /// A message arrives.
     Mail(u32),

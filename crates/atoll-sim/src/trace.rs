@@ -146,7 +146,7 @@ impl Trace {
                 What::Fault(record_fault) => record_fault.described(&port_name),
                 What::Effect { flight, effect, verb } => {
                     let at = self.address(effect.at);
-                    format!("{} {at} {verb} (batch {flight} verb {})", effect.name(), effect.verb)
+                    format!("{} {at} {verb} (batch {flight} verb {})", effect.kind.name(), effect.verb)
                 }
             };
             let _ = write!(lines, "\n  step {} at {} ns: {who}: {what}", event.step, event.now_ns);

@@ -59,16 +59,8 @@ pub(crate) struct World {
     pub(crate) attention: bool,
     /// Lanes of which a fault is due.
     pub(crate) due: Vec<u32>,
-    /// Killed lanes whose tasks are still there.
-    pub(crate) doomed: VecDeque<u32>,
-    /// Killed lanes whose tasks are gone, in order; and of how many of them
-    /// [`Control`](crate::Control) has told.
-    pub(crate) killed: Vec<u32>,
-    pub(crate) killed_told: usize,
-    /// Who waits for deaths.
-    pub(crate) watchers: Vec<Waker>,
-    /// Whether a task is being dropped whose client is dead.
-    pub(crate) dropping: bool,
+    /// The lanes that were killed.
+    pub(crate) deaths: Deaths,
     pub(crate) fencing: Fencing,
     /// Words that a scenario watches.
     pub(crate) watch: Watch,
@@ -96,6 +88,21 @@ pub(crate) struct World {
     pub(crate) gives_back: bool,
     /// In a timed run, its network.
     pub(crate) timed: Option<Box<Timed>>,
+}
+
+/// The lanes that were killed.
+#[derive(Default)]
+pub(crate) struct Deaths {
+    /// Killed lanes whose tasks are still there.
+    pub(crate) doomed: VecDeque<u32>,
+    /// Killed lanes whose tasks are gone, in order.
+    pub(crate) killed: Vec<u32>,
+    /// Of how many of those [`Control`](crate::Control) has told.
+    pub(crate) killed_told: usize,
+    /// Tasks that wait for deaths.
+    pub(crate) watchers: Vec<Waker>,
+    /// Whether a task is being dropped whose client is dead.
+    pub(crate) dropping: bool,
 }
 
 /// What the executor does next.
@@ -142,11 +149,7 @@ impl World {
             woke: false,
             attention: false,
             due: Vec::new(),
-            doomed: VecDeque::new(),
-            killed: Vec::new(),
-            killed_told: 0,
-            watchers: Vec::new(),
-            dropping: false,
+            deaths: Deaths::default(),
             fencing: options.fencing,
             watch: Watch::default(),
             on_shut_out: None,
@@ -245,7 +248,7 @@ impl World {
         while let Some(lane) = self.due.pop() {
             self.strike_due(lane);
         }
-        if let Some(lane) = self.doomed.pop_front() {
+        if let Some(lane) = self.deaths.doomed.pop_front() {
             return Some(Next::Bury(lane));
         }
         self.attention = false;

@@ -1,5 +1,5 @@
-//! Every relaxation of the contract is really taken by some seed, none is taken where a fence or the
-//! contract forbids it, and none at all once they are switched off.
+//! Some seed shows every relaxation of the contract. No seed shows one where a fence or the contract
+//! forbids it, or once the relaxation is switched off.
 
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Kind};
 use atoll_sim::sim::region;
@@ -20,22 +20,28 @@ fn simulation(seed: u64, relaxations: Relaxations) -> Sim {
     Sim::new(SimOptions { relaxations, ..SimOptions::with_nodes(seed, nodes) })
 }
 
-/// A program of one or two clients that says whether it saw a relaxation taken.
-type Program = fn(&Sim) -> Rc<Cell<bool>>;
-
-/// Runs clients, the first of which decides.
-macro_rules! clients {
-    ($sim:ident, $first:expr $(, $other:expr)?) => {{
-        let seen = Rc::new(Cell::new(false));
-        let (endpoint, cell) = ($sim.endpoint("first"), seen.clone());
-        $sim.spawn("first", async move { cell.set($first(endpoint).await) });
-        $(let endpoint = $sim.endpoint("other");
-        $sim.spawn("other", async move { $other(endpoint).await });)?
-        seen
-    }};
+/// Runs one client, which decides.
+fn one<F: Future<Output = bool> + 'static>(sim: &Sim, first: impl FnOnce(SimEndpoint) -> F) -> Rc<Cell<bool>> {
+    let seen = Rc::new(Cell::new(false));
+    let (first, cell) = (first(sim.endpoint("first")), seen.clone());
+    sim.spawn("first", async move { cell.set(first.await) });
+    seen
 }
 
-fn taken(program: Program, relaxations: Relaxations) -> u64 {
+/// Runs a client, which decides, beside one that only WRITEs words, in one batch.
+fn beside_writes<F: Future<Output = bool> + 'static>(
+    sim: &Sim,
+    first: impl FnOnce(SimEndpoint) -> F,
+    writes: impl IntoIterator<Item = (Address, u64)> + 'static,
+) -> Rc<Cell<bool>> {
+    let seen = one(sim, first);
+    let endpoint = sim.endpoint("other");
+    sim.spawn("other", async move { write(&endpoint, writes).await });
+    seen
+}
+
+/// In how many runs a program of one or two clients saw a relaxation.
+fn taken(program: impl Fn(&Sim) -> Rc<Cell<bool>>, relaxations: Relaxations) -> u64 {
     let runs = (0..SEEDS).filter(|seed| {
         let sim = simulation(*seed, relaxations);
         let seen = program(&sim);
@@ -46,14 +52,14 @@ fn taken(program: Program, relaxations: Relaxations) -> u64 {
 }
 
 #[track_caller]
-fn is_taken(program: Program, switched_off: Relaxations) {
+fn is_taken(program: impl Fn(&Sim) -> Rc<Cell<bool>> + Copy, switched_off: Relaxations) {
     assert!(taken(program, Relaxations::all()) > 0, "no seed of {SEEDS} takes the relaxation");
     assert_eq!(taken(program, Relaxations::none()), 0, "taken without relaxations");
     assert_eq!(taken(program, switched_off), 0, "taken though its switch is off");
 }
 
 #[track_caller]
-fn is_never_taken(program: Program) {
+fn is_never_taken(program: impl Fn(&Sim) -> Rc<Cell<bool>>) {
     assert_eq!(taken(program, Relaxations::all()), 0);
 }
 
@@ -62,6 +68,33 @@ const NO_TEAR: Relaxations = Relaxations { tear: false, ..Relaxations::all() };
 
 async fn post(endpoint: &SimEndpoint, batch: &mut Batch) {
     endpoint.post(batch).await.unwrap();
+}
+
+/// WRITEs words in one batch.
+async fn write(endpoint: &SimEndpoint, words: impl IntoIterator<Item = (Address, u64)>) {
+    let mut batch = Batch::new();
+    for (at, value) in words {
+        batch.write_word(at, value);
+    }
+    post(endpoint, &mut batch).await;
+}
+
+/// READs two words in one batch, the second behind a fence or not.
+async fn read_two(endpoint: &SimEndpoint, at: [Address; 2], fenced: bool) -> [u64; 2] {
+    let mut batch = Batch::new();
+    let tickets = at.map(|at| batch.read_word(at));
+    if fenced {
+        batch.fence();
+    }
+    post(endpoint, &mut batch).await;
+    tickets.map(|ticket| batch.word(ticket))
+}
+
+async fn read(endpoint: &SimEndpoint, at: Address) -> u64 {
+    let mut batch = Batch::new();
+    let ticket = batch.read_word(at);
+    post(endpoint, &mut batch).await;
+    batch.word(ticket)
 }
 
 /// Posts `first` and `second` to one word, the second fenced or not, and asks `is_reordered` for
@@ -73,7 +106,7 @@ fn pair(
     second: fn(&mut Batch) -> atoll_fabric::Ticket,
     is_reordered: fn(&Batch, u64) -> bool,
 ) -> Rc<Cell<bool>> {
-    clients!(sim, async move |endpoint: SimEndpoint| {
+    one(sim, async move |endpoint: SimEndpoint| {
         let mut batch = Batch::new();
         first(&mut batch);
         second(&mut batch);
@@ -81,10 +114,7 @@ fn pair(
             batch.fence();
         }
         post(&endpoint, &mut batch).await;
-        let mut left = Batch::new();
-        let ticket = left.read_word(word(0));
-        post(&endpoint, &mut left).await;
-        is_reordered(&batch, left.word(ticket))
+        is_reordered(&batch, read(&endpoint, word(0)).await)
     })
 }
 
@@ -144,99 +174,51 @@ fn what_follows_a_write_and_a_read_that_follows_an_atomic_stay_in_order() {
 
 #[test]
 fn two_reads_of_a_batch_are_reordered() {
-    // The other client writes word 0, then word 1. In order, whoever sees the second sees the
+    // The other client writes word 0, then word 1. In order, a client that sees the second sees the
     // first.
-    let program: Program = |sim| {
-        clients!(
-            sim,
-            async |endpoint: SimEndpoint| {
-                let mut batch = Batch::new();
-                let (second, first) = (batch.read_word(word(1)), batch.read_word(word(0)));
-                post(&endpoint, &mut batch).await;
-                batch.word(second) == 1 && batch.word(first) == 0
-            },
-            async |endpoint: SimEndpoint| {
-                let mut batch = Batch::new();
-                batch.write_word(word(0), 1);
-                batch.write_word(word(1), 1);
-                post(&endpoint, &mut batch).await;
-            }
-        )
-    };
-    is_taken(program, NO_REORDER);
+    let first = async |endpoint: SimEndpoint| read_two(&endpoint, [word(1), word(0)], false).await == [1, 0];
+    is_taken(|sim| beside_writes(sim, first, [(word(0), 1), (word(1), 1)]), NO_REORDER);
 }
 
 #[test]
 fn verbs_to_different_nodes_are_in_no_order() {
-    let program: Program = |sim| {
-        clients!(
-            sim,
-            async |endpoint: SimEndpoint| {
-                let mut batch = Batch::new();
-                let second = batch.read_word(Address::new(1, 0, 0));
-                post(&endpoint, &mut batch).await;
-                let second = batch.word(second);
-                batch.clear();
-                let first = batch.read_word(word(0));
-                post(&endpoint, &mut batch).await;
-                second == 1 && batch.word(first) == 0
-            },
-            async |endpoint: SimEndpoint| {
-                let mut batch = Batch::new();
-                batch.write_word(word(0), 1);
-                batch.write_word(Address::new(1, 0, 0), 1);
-                post(&endpoint, &mut batch).await;
-            }
-        )
+    const ELSEWHERE: Address = Address::new(1, 0, 0);
+    let first = async |endpoint: SimEndpoint| {
+        let second = read(&endpoint, ELSEWHERE).await;
+        second == 1 && read(&endpoint, word(0)).await == 0
     };
-    is_taken(program, NO_REORDER);
+    is_taken(|sim| beside_writes(sim, first, [(word(0), 1), (ELSEWHERE, 1)]), NO_REORDER);
 }
 
 /// `WORDS` fit a bit each, `WORDS_LONG` do not.
 const WORDS: usize = 8;
 const WORDS_LONG: usize = 100;
 
+/// The other client writes the first word, then the last one. Whole READs never see only the last.
 fn torn_read(sim: &Sim, words: usize) -> Rc<Cell<bool>> {
-    // The other client writes the first word, then the last one. Whole READs never see only the
-    // last.
-    clients!(
-        sim,
-        async move |endpoint: SimEndpoint| {
-            let (mut batch, mut buffer) = (Batch::new(), Buffer::new());
-            buffer.resize(8 * words);
-            let ticket = batch.read(word(0), buffer);
-            post(&endpoint, &mut batch).await;
-            let buffer = batch.take(ticket);
-            buffer.words()[0] == 0 && buffer.words()[words - 1] == 1
-        },
-        async move |endpoint: SimEndpoint| {
-            let mut batch = Batch::new();
-            batch.write_word(word(0), 1);
-            batch.write_word(word(words as u64 - 1), 1);
-            post(&endpoint, &mut batch).await;
-        }
-    )
+    let first = async move |endpoint: SimEndpoint| {
+        let (mut batch, mut buffer) = (Batch::new(), Buffer::new());
+        buffer.resize(8 * words);
+        let ticket = batch.read(word(0), buffer);
+        post(&endpoint, &mut batch).await;
+        let buffer = batch.take(ticket);
+        buffer.words()[0] == 0 && buffer.words()[words - 1] == 1
+    };
+    beside_writes(sim, first, [(word(0), 1), (word(words as u64 - 1), 1)])
 }
 
 fn torn_write(sim: &Sim, words: usize) -> Rc<Cell<bool>> {
-    clients!(
-        sim,
-        async move |endpoint: SimEndpoint| {
-            let mut batch = Batch::new();
-            let last = batch.read_word(word(words as u64 - 1));
-            let first = batch.read_word(word(0));
-            batch.fence();
-            post(&endpoint, &mut batch).await;
-            batch.word(last) == 1 && batch.word(first) == 0
-        },
-        async move |endpoint: SimEndpoint| {
-            let (mut batch, mut buffer) = (Batch::new(), Buffer::new());
-            buffer.resize(8 * words);
-            buffer.words_mut().fill(1);
-            batch.write(word(0), buffer);
-            post(&endpoint, &mut batch).await;
-        }
-    )
+    let last = word(words as u64 - 1);
+    let seen = one(sim, async move |endpoint| read_two(&endpoint, [last, word(0)], true).await == [1, 0]);
+    let endpoint = sim.endpoint("other");
+    sim.spawn("other", async move {
+        let (mut batch, mut buffer) = (Batch::new(), Buffer::new());
+        buffer.resize(8 * words);
+        buffer.words_mut().fill(1);
+        batch.write(word(0), buffer);
+        post(&endpoint, &mut batch).await;
+    });
+    seen
 }
 
 #[test]
@@ -249,30 +231,18 @@ fn the_words_of_a_read_and_of_a_write_are_torn_apart() {
 
 #[test]
 fn verbs_of_other_clients_come_between_the_verbs_of_a_batch() {
-    let program: Program = |sim| {
-        clients!(
-            sim,
-            async |endpoint: SimEndpoint| {
-                let mut batch = Batch::new();
-                let (first, second) = (batch.read_word(word(0)), batch.read_word(word(0)));
-                batch.fence();
-                post(&endpoint, &mut batch).await;
-                batch.word(first) != batch.word(second)
-            },
-            async |endpoint: SimEndpoint| {
-                let mut batch = Batch::new();
-                batch.write_word(word(0), 1);
-                post(&endpoint, &mut batch).await;
-            }
-        )
+    let first = async |endpoint: SimEndpoint| {
+        let [first, second] = read_two(&endpoint, [word(0); 2], true).await;
+        first != second
     };
-    is_taken(program, Relaxations { interleave: false, ..Relaxations::all() });
+    let atomic_batches = Relaxations { interleave: false, ..Relaxations::all() };
+    is_taken(|sim| beside_writes(sim, first, [(word(0), 1)]), atomic_batches);
 }
 
 #[test]
 fn an_unawaited_post_is_overtaken_by_awaited_ones_and_by_later_unawaited_ones_until_a_flush() {
     fn late(sim: &Sim, flush: bool, rounds: u64) -> Rc<Cell<bool>> {
-        clients!(sim, async move |endpoint: SimEndpoint| {
+        one(sim, async move |endpoint: SimEndpoint| {
             let mut batch = Batch::new();
             batch.write_word(word(0), 1);
             endpoint.post_unawaited(&mut batch);
@@ -281,10 +251,7 @@ fn an_unawaited_post_is_overtaken_by_awaited_ones_and_by_later_unawaited_ones_un
             }
             let mut seen = 0;
             for _ in 0..rounds {
-                batch.clear();
-                let ticket = batch.read_word(word(0));
-                post(&endpoint, &mut batch).await;
-                seen = batch.word(ticket);
+                seen = read(&endpoint, word(0)).await;
             }
             endpoint.flush().await.unwrap();
             seen == 0
@@ -294,67 +261,50 @@ fn an_unawaited_post_is_overtaken_by_awaited_ones_and_by_later_unawaited_ones_un
     assert!(taken(|sim| late(sim, false, 100), Relaxations::all()) > 0, "none is held back for long");
     is_never_taken(|sim| late(sim, true, 1));
 
-    let overtaken: Program = |sim| {
-        clients!(sim, async |endpoint: SimEndpoint| {
-            let mut batch = Batch::new();
-            for value in [1, 2] {
-                batch.write_word(word(0), value);
-                endpoint.post_unawaited(&mut batch);
-            }
-            endpoint.flush().await.unwrap();
-            let ticket = batch.read_word(word(0));
-            post(&endpoint, &mut batch).await;
-            batch.word(ticket) == 1
-        })
+    let overtaken = async |endpoint: SimEndpoint| {
+        let mut batch = Batch::new();
+        for value in [1, 2] {
+            batch.write_word(word(0), value);
+            endpoint.post_unawaited(&mut batch);
+        }
+        endpoint.flush().await.unwrap();
+        read(&endpoint, word(0)).await == 1
     };
-    assert!(taken(overtaken, Relaxations::all()) > 0);
+    assert!(taken(|sim| one(sim, overtaken), Relaxations::all()) > 0);
 }
 
 #[test]
 fn a_dropped_post_takes_effect_after_later_ones() {
-    let program: Program = |sim| {
-        clients!(sim, async |endpoint: SimEndpoint| {
-            let mut batch = Batch::new();
-            batch.write_word(word(0), 1);
-            {
-                let mut dropped = pin!(endpoint.post(&mut batch));
-                std::future::poll_fn(|context| Poll::Ready(dropped.as_mut().poll(context).is_ready())).await;
-            }
-            batch.clear();
-            batch.write_word(word(0), 2);
-            post(&endpoint, &mut batch).await;
-            endpoint.pause(100_000_000).await;
-            batch.clear();
-            let ticket = batch.read_word(word(0));
-            post(&endpoint, &mut batch).await;
-            batch.word(ticket) == 1
-        })
+    let dropping = async |endpoint: SimEndpoint| {
+        let mut batch = Batch::new();
+        batch.write_word(word(0), 1);
+        {
+            let mut dropped = pin!(endpoint.post(&mut batch));
+            std::future::poll_fn(|context| Poll::Ready(dropped.as_mut().poll(context).is_ready())).await;
+        }
+        write(&endpoint, [(word(0), 2)]).await;
+        endpoint.pause(100_000_000).await;
+        read(&endpoint, word(0)).await == 1
     };
-    assert!(taken(program, Relaxations::all()) > 0);
+    assert!(taken(|sim| one(sim, dropping), Relaxations::all()) > 0);
 }
 
 #[test]
 fn a_completion_arrives_after_others_have_gone_on() {
-    // By the time this client hears of its WRITE, the other has answered it several times.
-    let program: Program = |sim| {
-        clients!(
-            sim,
-            async |endpoint: SimEndpoint| {
-                let mut batch = Batch::new();
-                batch.write_word(word(0), 1);
-                let begun_ns = endpoint.now_ns();
-                post(&endpoint, &mut batch).await;
-                endpoint.now_ns() - begun_ns > 10_000
-            },
-            async |endpoint: SimEndpoint| {
-                let mut batch = Batch::new();
-                for _ in 0..20 {
-                    batch.clear();
-                    batch.read_word(word(0));
-                    post(&endpoint, &mut batch).await;
-                }
+    // By the time this client hears of its WRITE, the other has read several times.
+    let program = |sim: &Sim| {
+        let seen = one(sim, async |endpoint: SimEndpoint| {
+            let begun_ns = endpoint.now_ns();
+            write(&endpoint, [(word(0), 1)]).await;
+            endpoint.now_ns() - begun_ns > 10_000
+        });
+        let endpoint = sim.endpoint("other");
+        sim.spawn("other", async move {
+            for _ in 0..20 {
+                read(&endpoint, word(0)).await;
             }
-        )
+        });
+        seen
     };
     let only = Relaxations { interleave: true, late_completion: true, ..Relaxations::none() };
     assert!(taken(program, only) > 0);

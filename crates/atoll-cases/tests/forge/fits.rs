@@ -28,15 +28,23 @@ impl Host {
         self.shared.client()
     }
 
+    /// Runs a test with one client of a pool, then walks the pool.
+    fn used(capacity: u64, test: impl FnOnce(&Self, &Client)) {
+        let host = Self::new(capacity);
+        let client = host.client();
+        test(&host, &client);
+        drop(client);
+        host.verify();
+    }
+
     /// Runs a test with one client of a pool in which objects of so many bytes take `percent` of the
     /// capacity, then walks the pool. The client has set the objects once.
     fn filled(capacity: u64, percent: u64, bytes: usize, test: impl FnOnce(&Client, u64)) {
-        let host = Self::new(capacity);
-        let (client, objects) = (host.client(), host.objects(percent, 16 + bytes as u64));
-        (0..objects).for_each(|number| set(&client, number, bytes));
-        test(&client, objects);
-        drop(client);
-        host.verify();
+        Self::used(capacity, |host, client| {
+            let objects = host.objects(percent, 16 + bytes as u64);
+            (0..objects).for_each(|number| set(client, number, bytes));
+            test(client, objects);
+        });
     }
 
     /// How many objects of so many bytes of key and value make a share of the capacity, in percent.
@@ -87,17 +95,15 @@ fn assert_nothing_went(client: &Client, keys: impl Iterator<Item = u64> + Clone)
 
 #[test]
 fn one_key_overwritten_again_and_again_evicts_no_other() {
-    let host = Host::new(8 * MIB);
-    let client = host.client();
-    (0..2000).for_each(|number| set(&client, number, 50));
-    // Many times the rings: every overwriting of the pool leaves nodes of cleaned groups behind.
-    for _ in 0..1_500_000 {
-        set(&client, 1_000_000, 50);
-    }
-    assert_eq!(client.engine().stats().evictions, 0);
-    assert_nothing_went(&client, 0..2000);
-    drop(client);
-    host.verify();
+    Host::used(8 * MIB, |_, client| {
+        (0..2000).for_each(|number| set(client, number, 50));
+        // Many times the rings: overwriting the pool leaves nodes of cleaned groups behind.
+        for _ in 0..1_500_000 {
+            set(client, 1_000_000, 50);
+        }
+        assert_eq!(client.engine().stats().evictions, 0);
+        assert_nothing_went(client, 0..2000);
+    });
 }
 
 #[test]
