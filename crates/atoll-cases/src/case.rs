@@ -40,7 +40,7 @@ pub struct Case<S: Subject = ForgeSubject> {
     pub lanes: u64,
     /// Which evictions the history may show.
     pub evictions: Evictions,
-    /// Whose step is next.
+    /// How the next step is chosen.
     pub strategy: Strategy,
     /// How far memory is from the clients.
     pub distance: Distance,

@@ -146,7 +146,7 @@ pub async fn run<E: Endpoint, G: Pooled<E> + 'static, R: Recorder>(
     };
     let mut under_way: Vec<_> = (0..lanes).map(|number| Box::pin(lane(number))).collect();
     let mut outcome = Ok(());
-    // In any order, and to the end of all of them: one that fails does not stop the others.
+    // In any order, and to the end of all lanes: a lane that fails does not stop the other lanes.
     poll_fn(|context| {
         let first = random.below(under_way.len().max(1) as u64) as usize;
         under_way.rotate_left(first);

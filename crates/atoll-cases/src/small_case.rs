@@ -34,7 +34,7 @@ pub struct SmallCase {
     pub name: &'static str,
     /// What happens in it.
     pub what: &'static str,
-    /// What a client does before the others begin.
+    /// What a client does before the two clients begin.
     before: Steps,
     clients: [Steps; 2],
     fault: ExploredFault,

@@ -7,13 +7,16 @@
 //! | what happens | then |
 //! |---|---|
 //! | an alarm is set, and no ring comes as early | one is asked for at its time |
-//! | an alarm goes | nothing: its ring comes in vain, or serves a later alarm |
+//! | an alarm is unset | nothing: its ring comes in vain, or serves a later alarm |
 //! | a ring comes, and an alarm is due | the task is woken |
 //! | a ring comes, an alarm is set for later, and no other ring comes as early | one is asked for at its time |
 //!
-//! Invariants: for every alarm that is not due a ring comes at its time or before; each ring of a
-//! lane is earlier than all that were asked for before it and have not come. So a lane whose pauses
-//! have the same length has one ring to come, however many of them it has dropped.
+//! Invariants:
+//!
+//! - For every alarm that is not due a ring comes at its time or before.
+//! - Each ring of a lane is earlier than all rings that were asked for before and have not come.
+//!
+//! So a lane whose pauses have the same length has one ring to come, however many it has dropped.
 
 /// The alarms of a lane.
 #[derive(Debug, Default)]
@@ -33,7 +36,7 @@ impl Alarms {
         (self.made, self.asks_for(at_ns))
     }
 
-    /// An alarm goes, whether it was due or not.
+    /// Unsets an alarm, whether it was due or not.
     pub(crate) fn unset(&mut self, number: u64) {
         self.set.retain(|(set, _)| *set != number);
     }

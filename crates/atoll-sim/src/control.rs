@@ -1,4 +1,4 @@
-//! What a task of a simulation may do to the simulation: bring up and strike down its clients.
+//! What a task may do to the simulation: spawn clients, kill and pause them, cut links, lose nodes.
 
 use crate::SimEndpoint;
 use crate::client::{ClientId, ClientState};
@@ -90,13 +90,13 @@ impl Control {
         world.state(client.0)
     }
 
-    /// Whose an endpoint is: see [`Control`].
+    /// The owner of an endpoint: see [`Control`].
     pub fn owner(&self, endpoint: &SimEndpoint) -> Option<ClientId> {
         self.shared.world.borrow().owner(endpoint.identity()).map(ClientId)
     }
 
-    /// Who stands, or stood, behind an endpoint with that identity: for whoever would learn of whom
-    /// a registry tells.
+    /// The client that owns, or owned, an endpoint with this identity: to look up what a registry
+    /// names.
     pub fn identified(&self, who: Identity) -> Option<ClientId> {
         self.shared.world.borrow().owner(who).map(ClientId)
     }

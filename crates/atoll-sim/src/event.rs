@@ -174,9 +174,9 @@ impl Outcome {
 /// One operation of one client on one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Who.
+    /// The client's number.
     pub client: u32,
-    /// On what.
+    /// The key.
     pub key: Vec<u8>,
     /// What was asked.
     pub call: Call,

@@ -1,4 +1,4 @@
-//! A history that went wrong, cut to what a reader can take in.
+//! A history that went wrong, cut to the part that a reader needs.
 
 use crate::event::{Call, Condition, Event, Expiry, Outcome, Seen, Window};
 use crate::linearizability::Verdict;

@@ -1,8 +1,8 @@
 //! All interleavings of a small case, by running it again and again.
 //!
-//! A **case** builds its clients on the simulation that it is given, runs it, and judges what came
-//! of it. Every choice of whose step is next is enumerated, depth first, and the case is run anew
-//! for each (stateless model checking). What is enumerated, and what is not:
+//! A **case** builds its clients on a given simulation, runs it, and judges the outcome. Every choice
+//! of the next step is enumerated, depth first. The case is run again for each choice (stateless
+//! model checking). What is enumerated, and what is not:
 //!
 //! | | in an explored run |
 //! |---|---|
@@ -12,7 +12,7 @@
 //! | batches in flight | take effect at any time in any order among each other, unawaited ones too |
 //! | time | passes only when no client can take a step but the dead and the paused, and then until the next timer: a client in a [`pause`](atoll_fabric::Endpoint::pause) waits for all other clients |
 //! | a kill | one, of each client that is not spared in turn, between any two of its steps; of what it has in flight then every beginning takes effect, at any time |
-//! | a pause | one, of each in turn, between any two of its polls, ending at any time; what it has in flight goes on |
+//! | a pause | one, of each client in turn, between any two of its polls, ending at any time; its batches in flight continue |
 //! | fences | take no time |
 //!
 //! With [`ExploreOptions::preemptions_max`] left out, runs that differ only in the order of steps
@@ -78,7 +78,7 @@ pub struct ExploreOptions {
     /// in two halves, those of even and those of odd place. Its faults and its strategy do not
     /// count.
     pub sim: SimOptions,
-    /// What goes wrong.
+    /// The fault of the run.
     pub fault: ExploredFault,
     /// How many switches there may be from a client that could go on to another one; all runs
     /// within that are run, without reduction. `None`: every run that differs in what matters.
@@ -87,8 +87,8 @@ pub struct ExploreOptions {
     pub runs_max: u64,
     /// Steps of a run of which no alternatives are tried any more.
     pub depth_max: usize,
-    /// How often time passes at most while a client is paused, or a dead one has something in
-    /// flight: others wait for it, perhaps for ever.
+    /// How often time passes at most while a client is paused, or a dead client has something in
+    /// flight. Other clients may wait for it for ever.
     pub jumps_max: u32,
 }
 
@@ -131,7 +131,7 @@ impl ExploreOptions {
     }
 }
 
-/// Which run it was: whom the fault hit, and which process took the step wherever several could.
+/// One run: the client that the fault hit, and the process that took each step where several could.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decisions {
     victim: u32,

@@ -1,7 +1,7 @@
 //! The control plane of a simulation: regions that are made and removed while it runs.
 //!
-//! It takes no virtual time. A call that would have to wait for another process would wait for
-//! ever, since all clients are of one thread: it is a fault of the scenario, and panics.
+//! It takes no virtual time. All clients run in one thread, so a call that has to wait for another
+//! process would wait for ever. Such a call is a mistake of the scenario, and panics.
 
 use crate::SimEndpoint;
 use crate::options::region;

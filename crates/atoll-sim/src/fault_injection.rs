@@ -173,8 +173,7 @@ impl World {
         }
     }
 
-    /// The next killed lane of which nobody has been told; none once all have ended who may be
-    /// killed.
+    /// The next killed lane that was not told yet; none once all lanes that can be killed have ended.
     pub(crate) fn next_killed(&mut self) -> Poll<Option<u32>> {
         self.touch();
         match self.deaths.killed.get(self.deaths.killed_told) {
@@ -330,7 +329,7 @@ impl World {
     /// Nothing of a fenced endpoint takes effect any more.
     pub(crate) fn end_fence(&mut self, port: u32) {
         if self.timed.is_some() {
-            // What is on its way goes on, and takes no effect any more.
+            // Batches on their way continue, and take no effect any more.
             let of_port = |flight: &&mut Flight| flight.afloat && flight.endpoint == port;
             return self.flights.iter_mut().filter(of_port).for_each(Flight::cut);
         }

@@ -25,7 +25,7 @@ use atoll_fabric::batch::{Operation, Verb};
 use atoll_fabric::{Address, Buffer, VerbError};
 use std::task::Waker;
 
-/// Who waits for a batch.
+/// The task that waits for a batch.
 #[derive(Debug)]
 pub(crate) enum Fate {
     /// The future of its post; its task is its lane's, or the waker says which.
@@ -36,7 +36,7 @@ pub(crate) enum Fate {
     Unawaited,
     /// No task any more: the future was dropped. The buffers die with the batch.
     Abandoned,
-    /// The future, which is to learn that the outcome is unknown while the batch goes on.
+    /// The future, which is to learn that the outcome is unknown while the batch continues.
     Unknown,
     /// The batch has ended badly and the future has not been polled yet.
     Failed(Failure),
@@ -71,11 +71,11 @@ pub(crate) struct Flight {
     verbs: Vec<FlyingVerb>,
     /// A bit for each verb that has not wholly taken effect.
     pending: u32,
-    /// The number of the timer that it waits for before it goes on; 0 for none.
+    /// The number of the timer that it waits for before it continues; 0 for none.
     pub(crate) held: u64,
     /// Whether it was posted and has neither landed nor failed.
     pub(crate) afloat: bool,
-    /// Whether nobody waits for it who could vouch for it: see [`fault`](crate::fault).
+    /// Whether no living client waits for it: see [`fault`](crate::fault).
     pub(crate) adrift: bool,
     /// Whether its completion cannot arrive: its outcome is unknown at its deadline.
     pub(crate) lost: bool,

@@ -1,5 +1,5 @@
-//! What a step of an explored run depends on: two steps of different processes that do not conflict
-//! may as well happen the other way round.
+//! What a step of an explored run depends on. Two steps of different processes that do not conflict
+//! can be exchanged without a difference.
 
 use atoll_fabric::Address;
 
@@ -19,7 +19,7 @@ pub(crate) enum Process {
 }
 
 impl Process {
-    /// Whose step it is.
+    /// The process that took the step.
     pub(crate) fn lane(self) -> Option<u32> {
         match self {
             Self::Task(lane) | Self::Batch(lane, ..) => Some(lane),
@@ -70,7 +70,7 @@ pub(crate) struct Footprint {
     pub(crate) ends: bool,
     /// The lane whose task was polled, or was told of a completion.
     pub(crate) task: Option<u32>,
-    /// The lane whose task was stopped, or goes on.
+    /// The lane whose task was stopped, or continues.
     pub(crate) halts: Option<u32>,
     /// The lane of whose batches one took effect.
     pub(crate) batch_of: Option<u32>,

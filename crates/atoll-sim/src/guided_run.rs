@@ -75,7 +75,7 @@ impl World {
         guided.guide.borrow_mut().taken(footprint);
     }
 
-    /// Who can take a step, in an order that repeats.
+    /// The processes that can take a step, in an order that repeats.
     fn enabled(&mut self) -> Vec<Process> {
         let mut enabled = Vec::new();
         for (lane, state) in (0..).zip(&self.lanes) {
@@ -121,7 +121,7 @@ impl World {
         state.is_some_and(|state| state.paused || state.killed && !state.flights.is_empty())
     }
 
-    /// Whom the fault hits, once it is there.
+    /// The lane that the fault hits, once it is there.
     fn victim(&self) -> Option<u32> {
         let (_, number) = self.guided.as_ref()?.fault?;
         let mortal = (0..).zip(&self.lanes).filter(|(_, lane)| lane.mortal);

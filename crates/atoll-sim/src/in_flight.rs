@@ -1,4 +1,4 @@
-//! Batches in flight: they set off, their verbs take effect one by one, their completions arrive.
+//! Batches in flight: they are posted, their verbs take effect one by one, their completions arrive.
 
 use crate::flight::{Effect, Failure, Fate, Flight};
 use crate::timers::Due;

@@ -1,11 +1,14 @@
 //! Messages between endpoints, on their way.
 //!
-//! What [`Messenger`](atoll_fabric::Messenger) permits is done here: a message is lost, arrives
-//! more than once, or takes up to seconds, so that others overtake it. How often comes from the
-//! seed, from a stream of its own, so that a run without messages is the same as ever. In an
-//! explored run messages arrive at once: there the interleavings of verbs are what is looked for.
-//! In a timed run they take the way of a WRITE, and their turn at the receiver's processor, if the
-//! endpoint is [a memory node's](crate::Sim::endpoint_at).
+//! The world does all that [`Messenger`](atoll_fabric::Messenger) permits: a message is lost, arrives
+//! more than once, or takes up to seconds, so that later messages overtake it. How often is drawn
+//! from a random stream of its own, so a run without messages does not change.
+//!
+//! | run | a message |
+//! |---|---|
+//! | drawn | is lost, doubled or delayed, by the seed |
+//! | explored | arrives at once: the run is about the interleavings of verbs |
+//! | timed | takes the way of a WRITE, and waits for the receiver's processor if the endpoint is [a memory node's](crate::Sim::endpoint_at) |
 
 use crate::SimEndpoint;
 use crate::post_office::{Mail, mailbox_of, port_of};

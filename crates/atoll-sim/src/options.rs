@@ -12,7 +12,7 @@ pub struct SimOptions {
     pub seed: u64,
     /// The regions of every node: `nodes[n][r]` is at addresses of node `n` and region `r`.
     pub nodes: Vec<Vec<RegionAttributes>>,
-    /// Whose step is next.
+    /// How the next step is chosen.
     pub strategy: Strategy,
     /// Which relaxations of the contract are taken.
     pub relaxations: Relaxations,
@@ -35,7 +35,7 @@ pub struct SimOptions {
     pub epoch_ms: u64,
     /// How many of the last events a failing run prints; `ATOLL_SIM_TRACE` overrides it.
     pub trace_events: usize,
-    /// Whether memory that is [discarded](atoll_fabric::Endpoint::discard) goes back to the host;
+    /// Whether memory that is [discarded](atoll_fabric::Endpoint::discard) is given back to the host;
     /// else nothing does.
     pub gives_back: bool,
     /// In a timed run, the network; `None` for a run in which chance decides. The two do not mix:

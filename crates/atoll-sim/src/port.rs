@@ -29,7 +29,7 @@ pub(crate) struct Port {
     pub(crate) sender: Sender,
     /// Messages that have arrived.
     pub(crate) inbox: VecDeque<Message>,
-    /// Who waits for one.
+    /// Tasks that wait for one.
     pub(crate) receivers: Vec<Waker>,
     /// Posts that wait for room, and flushes.
     pub(crate) waiters: Vec<Waker>,

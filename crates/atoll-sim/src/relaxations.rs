@@ -1,8 +1,8 @@
 //! Which relaxations of the contract a run takes, and how often.
 //!
 //! [`Relaxations`] are switches: a test turns one off to learn whether a failure needs it. How often
-//! each is taken (`Frequencies`) comes from the seed, because no one frequency finds everything: some
-//! errors need every READ torn, others a single delay in a run that is smooth otherwise.
+//! each is taken (`Frequencies`) comes from the seed, because no single frequency finds every error.
+//! Some errors need every READ torn; others need a single delay in a run without any other.
 
 use crate::Random;
 
@@ -19,7 +19,7 @@ pub struct Relaxations {
     /// Off: all at once.
     pub tear: bool,
     /// A batch takes effect long after its post, or pauses in the midst of it, while its client may
-    /// go on with others.
+    /// post other batches.
     pub delay: bool,
     /// What was posted unawaited is held back, and overtaken by what was posted later.
     pub late_unawaited: bool,

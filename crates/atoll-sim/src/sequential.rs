@@ -23,7 +23,7 @@
 //! | append, prepend, set-range: length | a value that becomes so long; nothing counts as empty | the new value |
 //!
 //! A writer that was not told its token leaves an unknown one, which the first observer fixes; that
-//! two unknown ones are equal is the one thing that goes unnoticed.
+//! two unknown tokens are equal is the only thing that stays unnoticed.
 
 use crate::event::{Call, Condition, Event, Expiry, Outcome, Seen, Window};
 use crate::linearizability::{Span, Specification, Verdict, check};
@@ -90,7 +90,7 @@ struct OneKey<'a> {
     evictions: Evictions,
     events: &'a [Event],
     values: RefCell<Values>,
-    /// Tokens that were told to those who wrote under them.
+    /// Tokens that were told to the clients that wrote under them.
     tokens_told: HashSet<u64>,
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct Shared {
     pub(crate) world: RefCell<World>,
     pub(crate) seed: u64,
     pub(crate) epoch_ms: u64,
-    /// Who has which region open.
+    /// The clients that have regions open.
     pub(crate) presence: Presence,
     /// By lane. Counted here as well, since the counts of wakers themselves are atomic: a poll
     /// would pay more for those than for finding its task.

@@ -174,7 +174,7 @@ impl Sim {
     }
 
     /// How busy the processor behind such an endpoint has been until now, per mille; `None` for
-    /// others.
+    /// endpoints without one.
     pub fn service_busy_per_mille(&self, endpoint: &SimEndpoint) -> Option<u64> {
         self.shared.world.borrow().timed.as_ref()?.service_busy_per_mille(endpoint.number())
     }
@@ -267,7 +267,7 @@ impl Sim {
         self.shared.world.borrow().timed.as_ref().map(|timed| timed.traffic())
     }
 
-    /// Runs `future` as a client of its own together with all others, and gives its output.
+    /// Runs `future` as a client of its own beside all other clients, and gives its output.
     pub fn block_on<T: 'static>(&self, future: impl Future<Output = T> + 'static) -> Result<T, SimError> {
         let output = Rc::new(RefCell::new(None));
         let place = output.clone();

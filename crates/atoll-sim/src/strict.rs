@@ -1,9 +1,9 @@
 //! Strict mode: each relaxation and each kind of fault has a switch that turns it off, to learn which
 //! ones a failure needs.
 //!
-//! A seed with a switch off is another run than with it on: the choices that are left fall
-//! differently. So one run that passes says little; [`needs`] tries a number of seeds with each
-//! switch off and counts how many of them fail.
+//! A seed with a switch off is another run than with it on, because the remaining draws differ. So
+//! one run that passes says little. [`needs`] tries many seeds with each switch off, and counts
+//! failures.
 
 use crate::fault::Faults;
 use crate::relaxations::Relaxations;
@@ -123,7 +123,7 @@ pub struct Strict(u32);
 impl Strict {
     /// Nothing is off.
     pub const NONE: Self = Self(0);
-    /// Everything is: every batch takes effect at once and in order, and nothing goes wrong.
+    /// Everything is off: every batch takes effect at once and in order, and there are no faults.
     pub const ALL: Self = Self((1 << Switch::ALL.len()) - 1);
 
     /// This one off, too.

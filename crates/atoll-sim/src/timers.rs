@@ -1,4 +1,4 @@
-//! What happens at a time.
+//! Timers: what happens at which time.
 
 use crate::fault::Fault;
 
@@ -16,11 +16,11 @@ pub(crate) struct Timer {
 pub(crate) enum Due {
     /// A message arrives.
     Mail(u32),
-    /// A batch that was held back goes on.
+    /// A batch that was held back continues.
     Flight(u32),
     /// A ring comes for the alarms of a lane.
     Task(u32),
-    /// A paused lane goes on.
+    /// A paused lane continues.
     Resume(u32),
     /// A fault hits a lane.
     Fault(u32, Fault),

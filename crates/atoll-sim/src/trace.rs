@@ -41,7 +41,7 @@ pub(crate) enum What {
     Fault(FaultEvent),
 }
 
-/// A fault as it came to pass. The lane is whom it hit, `NOBODY` for all.
+/// A fault as it happened. The event names the lane that it hit, `NOBODY` for all.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum FaultEvent {
     Killed,

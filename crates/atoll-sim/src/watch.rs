@@ -1,8 +1,7 @@
 //! Words that a scenario watches: when each changed, and for how long it had stood still when an
 //! endpoint READ it last.
 //!
-//! A protocol that concludes from a word that stands still is judged by this: what it saw, not what
-//! it says.
+//! Some protocols conclude from a word that stands still. A test judges them by what they READ.
 
 use crate::flight::{Effect, EffectKind};
 use crate::memory::Memory;

@@ -1,9 +1,9 @@
 //! Everything that changes during a run.
 //!
-//! A **lane** is a client: a task with all batches that it has in flight. A step is one of a lane:
-//! its task is polled, or one of its batches makes one effect, or a completion arrives. The
-//! strategy chooses the lane, chance the step within it. A lane can run if its task was woken, or
-//! if one of its batches is not held back.
+//! A **lane** is a client: a task with all batches that it has in flight. In a step of a lane its
+//! task is polled, or one of its batches has one effect, or a completion arrives. The strategy
+//! chooses the lane, and chance chooses the step. A lane can run if its task was woken, or if one of
+//! its batches is not held back.
 
 use crate::distance::Distances;
 use crate::fault::{Faults, Fencing};
@@ -80,11 +80,11 @@ pub(crate) struct World {
     /// Whether a link is cut or a node slow.
     pub(crate) impaired: bool,
     pub(crate) deadline_ns: u64,
-    /// In an explored run, who chooses its steps.
+    /// In an explored run, its state.
     pub(crate) guided: Option<Box<Guided>>,
     /// How far the agent's clock is ahead of virtual time.
     pub(crate) agent_ahead_ms: i64,
-    /// Whether memory that is discarded goes back to the host.
+    /// Whether memory that is discarded is given back to the host.
     pub(crate) gives_back: bool,
     /// In a timed run, its network.
     pub(crate) timed: Option<Box<Timed>>,

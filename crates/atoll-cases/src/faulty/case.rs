@@ -9,16 +9,16 @@ use atoll_pool::registry::{Reach, Times};
 use atoll_sim::history::Evictions;
 use atoll_sim::{Faults, Fencing, Random, Relaxations, SimOptions};
 
-/// A case, what goes wrong in it, and how soon clients look after each other.
+/// A case, its faults, and how soon clients suspect and repair each other.
 #[derive(Clone, Debug)]
 pub struct FaultyCase<S: Subject = ForgeSubject> {
     /// The pool and its clients.
     pub case: Case<S>,
-    /// What goes wrong.
+    /// The faults.
     pub faults: Faults,
     /// Which relaxations of the contract are taken.
     pub relaxations: Relaxations,
-    /// Whom a fence shuts out.
+    /// Which clients a fence shuts out.
     pub fencing: Fencing,
     /// How soon clients look after each other.
     pub times: Times,

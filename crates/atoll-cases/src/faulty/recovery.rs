@@ -15,9 +15,8 @@ const LOOKS_MAX: u32 = 20;
 /// itself.
 const ROUNDS_MAX: u32 = 400;
 
-/// What dead clients held comes back by itself while the last client makes its rounds, and does
-/// nothing else. Then the pool is sound, before anybody asks for a repair: that one would mend what
-/// the others forgot.
+/// The rounds of the last client reclaim all that dead clients held. Then the pool must be sound
+/// before any repair that is asked for: such a repair would hide what the rounds forgot.
 pub(crate) async fn settle_down<S: Subject>(run: &RunState<S>, engine: &Lasting<S::Engine>) -> Result<(), String> {
     let text = |error: CacheError| format!("after the faults: {error}");
     let times = run.faulty.times;

@@ -56,7 +56,7 @@ pub(crate) async fn grow<S: Subject>(run: Rc<RunState<S>>, control: Control) {
         let when_ns = engine.client().endpoint.random() % GROWTH_NS_MAX;
         engine.client().endpoint.pause(when_ns).await;
         engine.grow(run.faulty.case.growth_bytes()).await?;
-        // What goes wrong on leaving has nothing to do with it.
+        // A failure on leaving does not concern the growth.
         drop(cache.leave().await);
         Ok(())
     };
@@ -118,7 +118,7 @@ pub(crate) async fn shrink_and_restore<G: Pooled<CaseEndpoint>>(engine: &G, chun
             retired => left -= retired?,
         }
     }
-    // Of some the memory goes back to the host before they are given back, of others it does not.
+    // The memory of some chunks is given back to the host before the chunks are restored.
     for _ in 0..engine.client().endpoint.random() % 16 {
         engine.tend().await?;
         if engine.discard_retired().await? == 0 {

@@ -1,5 +1,5 @@
-//! What could be wrong with CliqueMap, one case each: it passes under every seed while the hole is
-//! closed, and some seed shows the damage once it is opened.
+//! The holes that CliqueMap could have, one case each. It passes under every seed while the hole is
+//! closed, and some seed shows the damage once the hole is open.
 //!
 //! | hole ([`Hole`]) | closed by | test |
 //! |---|---|---|

@@ -1,5 +1,5 @@
-//! `cliquemap-lru` and `cliquemap-lfu` on the simulated fabric: what they promise, under every
-//! relaxation of the contract for verbs and messages, and whatever becomes of clients.
+//! `cliquemap-lru` and `cliquemap-lfu` on the simulated fabric: what they promise when
+//! servers die and messages are lost, and what their operations cost.
 
 use atoll_baselines::cliquemap::{CliqueMap, CliqueMapOptions, CliqueMapPool, Server, VALUE_BYTES_MAX_MESSAGES};
 use atoll_cache::EnginePool;

@@ -91,7 +91,7 @@ fn what_has_expired_for_one_never_comes_back_for_another() {
     show_case(table::Hole::UntakenExpiry, 100, |_| expiring::<DittoSubject>(150));
 }
 
-/// Clients without a free chunk find the node that was added. The others meet its chunks in slots
+/// Clients without a free chunk find the node that was added. Other clients meet its chunks in slots
 /// and queues.
 #[test]
 fn a_chunk_of_a_node_that_came_meanwhile_is_no_damage() {

@@ -1,5 +1,5 @@
-//! Promise 6 for bytes: whatever stands in the pool behind its header, a client gives values of the
-//! key, misses or errors; it neither panics nor goes on for ever.
+//! Promise 6 for bytes. Any bytes may stand in the pool behind its header: a client still gives
+//! values of the key, misses or errors. It neither panics nor runs for ever.
 
 use atoll_cache::EnginePool;
 use atoll_cache::{CacheError, Pooled, SetOptions, Value};

@@ -1,8 +1,7 @@
-//! A pool becomes smaller and larger again in every case, while clients die and stand still: no
-//! verb touches memory that was given back to the host. Nor memory that was not provided yet, where
-//! a pool is used while that is still going on.
+//! A pool becomes smaller and larger again while clients die and stand still. No verb touches memory
+//! that was given back to the host, or that is not provided yet in a pool that is already used.
 //!
-//! The simulator fails a run in which one does ([`SimError::Absent`](atoll_sim::SimError)). On one
+//! The simulator fails a run with such a verb ([`SimError::Absent`](atoll_sim::SimError)). On one
 //! host such a verb kills its process, once the host is full.
 
 use atoll_cache::forge::Hole;

@@ -217,8 +217,8 @@ fn promise_5_threads_set_many_sizes_in_a_small_pool_and_no_set_fails() {
     }
 }
 
-/// The idle client's chunks, of which it is cutting many, cannot be allocated by others. After a
-/// while the objects in them are at the end of every list.
+/// The idle client is cutting many chunks, which no other client can allocate. After a while the
+/// objects in them are at the end of every list.
 fn beside_an_idle_client<G: Pooled<Shm>>(settings: PoolSettings) {
     let pool = SharedPool::<G>::new(PoolSettings { clients_max: 2, ..settings });
     let [idle, busy] = [(); 2].map(|()| pool.client());

@@ -1,5 +1,5 @@
-//! A client that stands still keeps what it holds, and is in no other client's way: what the others
-//! READ because of it is bounded, and what it was repairing others repair.
+//! A client that stands still keeps what it holds, and delays no other client. What other clients
+//! READ because of it is bounded, and they repair what it was repairing.
 
 use atoll_baselines::kvs::{self, Kvs};
 use atoll_cache::EnginePool;

@@ -11,8 +11,8 @@
 //! | `IdleEvictor` | letting any client evict | `any_client_makes_room_when_the_one_that_evicts_is_dead` |
 //! | `UnorderedNodes` | awaiting what must be there before a verb on another node | `what_one_node_says_of_another_was_there_before`, a script in `orders` |
 //!
-//! A ticket of a ring that is never filled is a case of `holes`; a repair finds what it strands,
-//! too.
+//! A ring's ticket that is never filled is a case of `holes`. A repair also finds the group that it
+//! strands.
 
 use atoll_cache::Pooled;
 use atoll_cache::forge::layout::Queue;
@@ -100,7 +100,7 @@ const STEPS_BEFORE_PAUSE: std::ops::Range<u64> = 2_000..4_000;
 
 /// Seen once in 180 000 drawn runs. A dequeuer stands still between its ticket and its group. A
 /// repairer finds the node behind the head, steals the group and queues it again by another node.
-/// The dequeuer goes on, owns the group by the old node, and puts it back.
+/// The dequeuer continues, owns the group by the old node, and puts it back.
 #[test]
 fn a_group_that_a_repairer_queued_again_has_one_node() {
     let run = |steps: u64, hole: Option<Hole>| -> Result<(), String> {

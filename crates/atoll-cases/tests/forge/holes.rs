@@ -1,5 +1,5 @@
-//! The holes of the published prototypes, one case each: it passes under every seed while the hole
-//! is closed, and some seed shows the damage once the hole is opened.
+//! The holes of the published prototypes, one case each. It passes under every seed while the hole
+//! is closed, and some seed shows the damage once the hole is open.
 //!
 //! | hole ([`Hole`]) | closed by | test |
 //! |---|---|---|

@@ -1,5 +1,5 @@
-//! `forge` without one or the other of its techniques, on the simulated fabric: what it promises
-//! does not depend on them.
+//! `forge` without some of its techniques, on the simulated fabric: its promises do not depend on
+//! them.
 
 use atoll_cache::forge::{ForgeOptions, Variant};
 use atoll_cases::promises::histories_are_linearizable;

@@ -1,5 +1,4 @@
-//! What has expired on the table of objects goes by itself, and nothing else goes for having
-//! expired.
+//! Expired objects on the table of objects are removed without a request, and no other object is.
 
 use atoll_baselines::kvs::{self, Kvs};
 use atoll_baselines::queues::{QueueOptions, QueuePolicy, Queued};

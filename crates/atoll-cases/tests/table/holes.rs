@@ -1,16 +1,16 @@
-//! The holes of Ditto's published prototype, and those that the table of objects could have of its
-//! own, one case each: it passes under every seed while the hole is closed, and some seed shows the
-//! damage once the hole is opened. `kvs` is the same table without what `ditto` adds.
+//! The holes of Ditto's published prototype and of the table of objects, one case each. It passes
+//! under every seed while the hole is closed, and some seed shows the damage once the hole is open.
+//! `kvs` is the same table without what `ditto` adds.
 //!
 //! | hole ([`Hole`]) | closed by | test |
 //! |---|---|---|
 //! | `Tag` | the tag of the record in the slot | `a_lookup_never_gives_another_record_of_its_block` |
-//! | `EarlyReuse` | reading all cells before a chunk is used anew | `a_chunk_is_not_used_anew_while_a_client_or_a_shelf_has_a_block_of_it` |
+//! | `EarlyReuse` | reading all cells before a chunk is reused | `a_chunk_is_not_used_anew_while_a_client_or_a_shelf_has_a_block_of_it` |
 //! | `PendingName` | looking again for a block that a pending slot named | `a_block_of_a_pending_slot_is_its_inserters` of `orders` |
 //! | `KeptShelf` | taking a chunk from its shelf before it is emptied | the same |
-//! | `StrayExtension` | a rest before a chunk of objects with extensions is used anew | `words_beside_an_object_are_never_written_into_another` of `orders` |
+//! | `StrayExtension` | a rest before a chunk of objects with extensions is reused | `words_beside_an_object_are_never_written_into_another` of `orders` |
 //! | `UntoldOperation` | saying that an operation begins, before it looks at anything | `words_beside_an_object_are_never_written_into_another` of `orders` |
-//! | `WrappedTag` | a rest for blocks whose tags begin anew | `a_slot_word_that_comes_back_is_not_taken_for_the_old_one` |
+//! | `WrappedTag` | a rest for blocks whose tags begin again | `a_slot_word_that_comes_back_is_not_taken_for_the_old_one` |
 //! | `UntimelyCell` | asking again after a round of the cell's client | `a_cell_that_is_out_of_date_does_not_cost_a_block` of `orders` |
 //! | `RewrittenCells` | leaving cells alone that were there before | `what_was_left_in_cells_is_settled_once` |
 //! | `UntoldSettling` | writing that a block is the dead client's, before it is put back | `a_block_comes_back_although_who_puts_it_back_dies` |
@@ -19,7 +19,7 @@
 //! | `LeakedChunks` | owners in descriptors, and repair | `chunks_that_a_dead_client_cut_or_emptied_come_back` |
 //! | `UnorderedNodes` | awaiting what must be there before a verb on another node | `what_one_node_says_of_another_was_there_before` |
 //!
-//! Those of `orders` are scripts, since seeds show them too rarely. `cargo test -p atoll-cases
+//! The holes of `orders` are scripts, since seeds show them too rarely. `cargo test -p atoll-cases
 //! --test table holes:: -- --nocapture` prints how many seeds show each of the others.
 
 use atoll_cache::ditto::DittoOptions;
@@ -59,8 +59,8 @@ fn a_lookup_never_gives_another_record_of_its_block() {
 }
 
 /// Values of many sizes in a pool so tight that chunks change their class all the time, and clients
-/// that are slow with the blocks that they took. What one client leaves of a chunk others find on a
-/// shelf.
+/// that are slow with the blocks that they took. What one client leaves of a chunk, other clients
+/// find on a shelf.
 #[test]
 fn a_chunk_is_not_used_anew_while_a_client_or_a_shelf_has_a_block_of_it() {
     for (hole, publish_delay_ns_max) in [(Hole::EarlyReuse, 20_000), (Hole::KeptShelf, 0)] {
@@ -122,7 +122,7 @@ fn deadly<S: Subject>(faulty: &mut FaultyCase<S>) {
     faulty.faults.steps_between = 200;
 }
 
-/// So little room that every client takes blocks of others all the time.
+/// So little room that every client takes blocks of other clients all the time.
 fn tight<S: Subject>(faulty: &mut FaultyCase<S>) {
     faulty.case.chunks = 18;
     faulty.case.evictions = Evictions::Anytime;
@@ -175,8 +175,8 @@ fn a_block_comes_back_although_who_puts_it_back_dies() {
                 let me = control.identified(client.endpoint().identity()).expect("it has posted");
                 tasks[number].set(Some(me));
                 if number == 0 {
-                    // The chunk of the first one is not its own any more when it takes that one's
-                    // block.
+                    // The first object's chunk is not the client's own any more when the client takes
+                    // that object's block.
                     for (step, key) in (0..).zip([b"a", b"b", b"c", b"d", b"e", b"f", b"a"]) {
                         client.set(key, load::unique_value(0, step, 100)).await?;
                     }

@@ -12,7 +12,7 @@ use atoll_sim::{Distance, History};
 use std::rc::Rc;
 
 /// Client 1 repairs what client 0 left. Before every batch of the repair, client 2 allocates chunks
-/// and dies, and client 3 shuts it out and joins anew.
+/// and dies, and client 3 shuts it out and joins again.
 fn repair_while_clients_join_and_die<S: Subject>() {
     let case = Case::<S> { clients: 4, chunks: 60, rejoins: 1, evictions: Evictions::Anytime, ..Case::default() };
     at_every_batch(10, |batches| {

@@ -127,7 +127,7 @@ impl Script {
     }
 }
 
-/// The last client of a case, which tells the others what to do.
+/// The last client of a case, which tells the other clients what to do.
 pub(crate) struct Director<S: Subject = ForgeSubject> {
     client: Client<S>,
     script: Rc<Script>,
