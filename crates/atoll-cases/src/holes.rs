@@ -1,4 +1,5 @@
-//! Opened holes: each is a guard of an engine that a test switches off, and seeds must show the harm.
+//! Opened holes: each is a guard of an engine that a test switches off, and seeds must show the
+//! harm.
 
 use crate::case::Case;
 use crate::faulty::FaultyCase;

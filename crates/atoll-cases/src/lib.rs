@@ -1,5 +1,6 @@
-//! Caches on the simulated fabric: pools so small that everything happens all the time, clients that
-//! use them, and what must hold afterwards. The tests and the command `atoll sim` run the same cases.
+//! Caches on the simulated fabric: pools so small that everything happens all the time, clients
+//! that use them, and what must hold afterwards. The tests and the command `atoll sim` run the same
+//! cases.
 //!
 //! | module | concept |
 //! |---|---|

@@ -1,8 +1,8 @@
 //! Small cases of which every interleaving is run: `atoll sim explore`.
 //!
-//! Two clients have one or two operations each, on one or two keys, with a kill or a pause anywhere.
-//! The same must hold as in drawn cases: histories are linearizable, and a repair leaves the pool
-//! sound.
+//! Two clients have one or two operations each, on one or two keys, with a kill or a pause
+//! anywhere. The same must hold as in drawn cases: histories are linearizable, and a repair leaves
+//! the pool sound.
 
 use crate::case::Case;
 use crate::client::Client;

@@ -1,8 +1,8 @@
 //! All interleavings of a small case, by running it again and again.
 //!
-//! A **case** builds its clients on a given simulation, runs it, and judges the outcome. Every choice
-//! of the next step is enumerated, depth first. The case is run again for each choice (stateless
-//! model checking). What is enumerated, and what is not:
+//! A **case** builds its clients on a given simulation, runs it, and judges the outcome. Every
+//! choice of the next step is enumerated, depth first. The case is run again for each choice
+//! (stateless model checking). What is enumerated, and what is not:
 //!
 //! | | in an explored run |
 //! |---|---|

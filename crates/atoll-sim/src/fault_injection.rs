@@ -173,7 +173,8 @@ impl World {
         }
     }
 
-    /// The next killed lane that was not told yet; none once all lanes that can be killed have ended.
+    /// The next killed lane that was not told yet; none once all lanes that can be killed have
+    /// ended.
     pub(crate) fn next_killed(&mut self) -> Poll<Option<u32>> {
         self.touch();
         match self.deaths.killed.get(self.deaths.killed_told) {

@@ -1,8 +1,8 @@
 //! What clients of a cache did and saw, and whether the cache kept promise 1.
 //!
 //! Every key is checked by itself against the sequential cache of `sequential.rs`. A history with
-//! the pool's clock ([`History::with_clock`]) also knows between which times each operation may have
-//! judged. Then no value may be served after its expiry, and none may expire before.
+//! the pool's clock ([`History::with_clock`]) also knows between which times each operation may
+//! have judged. Then no value may be served after its expiry, and none may expire before.
 
 use crate::excerpt::{described, one_line, shortest, text};
 use crate::linearizability::{Span, Verdict};

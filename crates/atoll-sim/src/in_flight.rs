@@ -1,6 +1,8 @@
-//! Batches in flight: they are posted, their verbs take effect one by one, their completions arrive.
+//! Batches in flight: they are posted, their verbs take effect one by one, their completions
+//! arrive.
 
-use crate::flight::{Effect, Failure, Fate, Flight};
+use crate::effect::Effect;
+use crate::flight::{Failure, Fate, Flight};
 use crate::timers::Due;
 use crate::world::World;
 use atoll_fabric::batch::Verb;

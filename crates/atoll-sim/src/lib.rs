@@ -29,6 +29,7 @@
 //! | `world` | everything that changes during a run |
 //! | `lane`, `port`, `timers` | its clients, its endpoints, what happens at a time |
 //! | `passing`, `alarms`, `clocks` | how time passes; when tasks are woken; what clocks show |
+//! | `effect` | what one step did to memory |
 //! | `trace`, `record` | the last events of a run; what a step adds to trace and digest |
 //! | `in_flight` | batches are posted, their verbs take effect, their completions arrive |
 //! | `flight` | a batch between its post and its completion |
@@ -46,6 +47,7 @@ pub mod client;
 mod clocks;
 pub mod control;
 pub mod distance;
+mod effect;
 pub mod endpoint;
 mod event;
 mod excerpt;

@@ -1,8 +1,8 @@
 //! Messages between endpoints, on their way.
 //!
-//! The world does all that [`Messenger`](atoll_fabric::Messenger) permits: a message is lost, arrives
-//! more than once, or takes up to seconds, so that later messages overtake it. How often is drawn
-//! from a random stream of its own, so a run without messages does not change.
+//! The world does all that [`Messenger`](atoll_fabric::Messenger) permits: a message is lost,
+//! arrives more than once, or takes up to seconds, so that later messages overtake it. How often is
+//! drawn from a random stream of its own, so a run without messages does not change.
 //!
 //! | run | a message |
 //! |---|---|

@@ -18,8 +18,8 @@ pub struct SimOptions {
     pub relaxations: Relaxations,
     /// Which faults the seed draws.
     pub faults: Faults,
-    /// Relaxations and faults that are switched off, whatever stands above; `ATOLL_SIM_STRICT` is the
-    /// default.
+    /// Relaxations and faults that are switched off, whatever stands above; `ATOLL_SIM_STRICT` is
+    /// the default.
     pub strict: Strict,
     /// What fences can do.
     pub fencing: Fencing,
@@ -35,8 +35,8 @@ pub struct SimOptions {
     pub epoch_ms: u64,
     /// How many of the last events a failing run prints; `ATOLL_SIM_TRACE` overrides it.
     pub trace_events: usize,
-    /// Whether memory that is [discarded](atoll_fabric::Endpoint::discard) is given back to the host;
-    /// else nothing does.
+    /// Whether memory that is [discarded](atoll_fabric::Endpoint::discard) is given back to the
+    /// host; else nothing does.
     pub gives_back: bool,
     /// In a timed run, the network; `None` for a run in which chance decides. The two do not mix:
     /// see [`SimOptions::timed`].

@@ -1,6 +1,6 @@
 //! What a step adds to the digest and to the trace of a run.
 
-use crate::flight::Effect;
+use crate::effect::Effect;
 use crate::trace::What;
 use crate::world::World;
 

@@ -1,8 +1,8 @@
 //! Which relaxations of the contract a run takes, and how often.
 //!
-//! [`Relaxations`] are switches: a test turns one off to learn whether a failure needs it. How often
-//! each is taken (`Frequencies`) comes from the seed, because no single frequency finds every error.
-//! Some errors need every READ torn; others need a single delay in a run without any other.
+//! [`Relaxations`] are switches: a test turns one off to learn whether a failure needs it. How
+//! often each is taken (`Frequencies`) comes from the seed, because no single frequency finds every
+//! error. Some errors need every READ torn; others need a single delay in a run without any other.
 
 use crate::Random;
 

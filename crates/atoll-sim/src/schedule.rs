@@ -6,8 +6,9 @@
 //! | bursts | one lane for long, then another; now and then one lane starves | ABA, late readers, what outlives its owner |
 //! | priorities | the lane of the highest priority, which falls at random points (Burckhardt et al., PCT, ASPLOS 2010) | bugs of few ordering constraints, with a known chance |
 //!
-//! The contract promises no fairness, but a run needs some: a client that spins on a latch could keep
-//! its holder from ever releasing it. So a lane that has waited for the run's bound comes first.
+//! The contract promises no fairness, but a run needs some: a client that spins on a latch could
+//! keep its holder from ever releasing it. So a lane that has waited for the run's bound comes
+//! first.
 
 use crate::Random;
 

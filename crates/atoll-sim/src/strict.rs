@@ -1,5 +1,5 @@
-//! Strict mode: each relaxation and each kind of fault has a switch that turns it off, to learn which
-//! ones a failure needs.
+//! Strict mode: each relaxation and each kind of fault has a switch that turns it off, to learn
+//! which ones a failure needs.
 //!
 //! A seed with a switch off is another run than with it on, because the remaining draws differ. So
 //! one run that passes says little. [`needs`] tries many seeds with each switch off, and counts

@@ -1,7 +1,7 @@
 //! The last events of a run, so that a person can follow it.
 
+use crate::effect::Effect;
 use crate::fault::Direction;
-use crate::flight::Effect;
 use atoll_fabric::{Address, Mailbox};
 use std::collections::VecDeque;
 use std::fmt::Write;

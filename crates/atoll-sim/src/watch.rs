@@ -3,7 +3,7 @@
 //!
 //! Some protocols conclude from a word that stands still. A test judges them by what they READ.
 
-use crate::flight::{Effect, EffectKind};
+use crate::effect::{Effect, EffectKind};
 use crate::memory::Memory;
 use atoll_fabric::{Address, Identity};
 use std::collections::{BTreeMap, VecDeque};

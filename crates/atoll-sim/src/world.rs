@@ -2,8 +2,8 @@
 //!
 //! A **lane** is a client: a task with all batches that it has in flight. In a step of a lane its
 //! task is polled, or one of its batches has one effect, or a completion arrives. The strategy
-//! chooses the lane, and chance chooses the step. A lane can run if its task was woken, or if one of
-//! its batches is not held back.
+//! chooses the lane, and chance chooses the step. A lane can run if its task was woken, or if one
+//! of its batches is not held back.
 
 use crate::distance::Distances;
 use crate::fault::{Faults, Fencing};
@@ -36,7 +36,8 @@ pub(crate) struct World {
     pub(crate) post: PostOffice,
     /// The lane whose task is being polled.
     pub(crate) polled: Option<u32>,
-    /// Whether that task was killed during the poll, so that nothing of it may take effect any more.
+    /// Whether that task was killed during the poll, so that nothing of it may take effect any
+    /// more.
     pub(crate) ghost: bool,
     /// Virtual nanoseconds since the run began.
     pub(crate) now_ns: u64,

@@ -336,8 +336,8 @@ fn the_order_of_returns_and_invocations_is_explored() {
     assert!(early.failure.is_some(), "{early}");
 }
 
-/// A lock that holds its owner. A client that finds it held for long fences the owner, if it can, and
-/// takes over.
+/// A lock that holds its owner. A client that finds it held for long fences the owner, if it can,
+/// and takes over.
 async fn locked_add(endpoint: &SimEndpoint, is_fenced: bool) -> Result<(), VerbError> {
     let me = u64::from(endpoint.identity().bits());
     loop {

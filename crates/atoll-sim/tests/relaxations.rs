@@ -1,5 +1,5 @@
-//! Some seed shows every relaxation of the contract. No seed shows one where a fence or the contract
-//! forbids it, or once the relaxation is switched off.
+//! Some seed shows every relaxation of the contract. No seed shows one where a fence or the
+//! contract forbids it, or once the relaxation is switched off.
 
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Kind};
 use atoll_sim::sim::region;

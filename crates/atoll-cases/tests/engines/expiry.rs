@@ -8,8 +8,8 @@ use atoll_cases::{
 use atoll_sim::Faults;
 use atoll_sim::history::Evictions;
 
-/// Runs in which nothing is evicted, so that only an expiry explains a miss. Wall clocks are wrong by
-/// up to years, and monotone clocks run at rates of their own.
+/// Runs in which nothing is evicted, so that only an expiry explains a miss. Wall clocks are wrong
+/// by up to years, and monotone clocks run at rates of their own.
 fn nothing_is_served_late_or_lost_early<S: Subject>(seeds: u64) {
     let runs = faults_do_no_harm(seeds, |seed| {
         let drawn = FaultyCase::<S>::drawn(seed);

@@ -14,7 +14,8 @@
 //! | `LeakedExtents` | the sweep of a repair | `extents_that_a_dead_client_wrote_or_was_about_to_free_come_back` |
 //! | `UnfencedRepair` | the fence | `what_a_client_that_stands_still_could_still_write_is_not_reused` |
 //!
-//! `cargo test -p atoll-cases --test engines holes:: -- --nocapture` prints how many seeds show each.
+//! `cargo test -p atoll-cases --test engines holes:: -- --nocapture` prints how many seeds show
+//! each.
 
 use atoll_cache::table::layout::BUCKET_SLOTS;
 use atoll_cache::table::slot::Slot;
@@ -64,7 +65,8 @@ fn no_update_is_lost_to_another_or_to_a_regrouping() {
 }
 
 /// A SET that a counter overtook did not take place before it: the counter has counted what was
-/// there. A SET that found its slot changed because the object was moved was overtaken by no client.
+/// there. A SET that found its slot changed because the object was moved was overtaken by no
+/// client.
 #[test]
 fn a_set_is_not_done_since_a_counter_was_counted_or_since_the_object_was_moved() {
     show_case(forge::Hole::OvertakenBySight, 150, counters_and_sets::<ForgeSubject>);
@@ -91,8 +93,8 @@ fn what_has_expired_for_one_never_comes_back_for_another() {
     show_case(table::Hole::UntakenExpiry, 100, |_| expiring::<DittoSubject>(150));
 }
 
-/// Clients without a free chunk find the node that was added. Other clients meet its chunks in slots
-/// and queues.
+/// Clients without a free chunk find the node that was added. Other clients meet its chunks in
+/// slots and queues.
 #[test]
 fn a_chunk_of_a_node_that_came_meanwhile_is_no_damage() {
     let growing = |seed: u64| (1 + (seed % 3) as u32, 18, 60);

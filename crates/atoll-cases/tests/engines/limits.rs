@@ -1,5 +1,5 @@
-//! Limits of every engine at their edges: of objects, of slots in a bucket, of growth. And the rounds
-//! that a client makes however busy it is.
+//! Limits of every engine at their edges: of objects, of slots in a bucket, of growth. And the
+//! rounds that a client makes however busy it is.
 
 use atoll_baselines::kvs::{self, Kvs};
 use atoll_cache::EnginePool;

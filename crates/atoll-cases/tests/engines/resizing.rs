@@ -1,5 +1,6 @@
-//! A pool becomes smaller and larger again while clients die and stand still. No verb touches memory
-//! that was given back to the host, or that is not provided yet in a pool that is already used.
+//! A pool becomes smaller and larger again while clients die and stand still. No verb touches
+//! memory that was given back to the host, or that is not provided yet in a pool that is already
+//! used.
 //!
 //! The simulator fails a run with such a verb ([`SimError::Absent`](atoll_sim::SimError)). On one
 //! host such a verb kills its process, once the host is full.

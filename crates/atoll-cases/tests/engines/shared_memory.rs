@@ -125,8 +125,8 @@ fn a_pool_limited_in_objects_never_holds_more() {
     }
 }
 
-/// Three threads increment one key, and set so many keys of their own in turn. Gives the client that
-/// reads the sum.
+/// Three threads increment one key, and set so many keys of their own in turn. Gives the client
+/// that reads the sum.
 fn increments<G: Pooled<Shm> + Send>(settings: PoolSettings, steps: u64, keys: u64) -> u64
 where
     G::Shared: Sync + Send,

@@ -37,8 +37,8 @@ impl Host {
         host.verify();
     }
 
-    /// Runs a test with one client of a pool in which objects of so many bytes take `percent` of the
-    /// capacity, then walks the pool. The client has set the objects once.
+    /// Runs a test with one client of a pool in which objects of so many bytes take `percent` of
+    /// the capacity, then walks the pool. The client has set the objects once.
     fn filled(capacity: u64, percent: u64, bytes: usize, test: impl FnOnce(&Client, u64)) {
         Self::used(capacity, |host, client| {
             let objects = host.objects(percent, 16 + bytes as u64);

@@ -1,5 +1,5 @@
-//! The learned rule on the simulated fabric: promise 1 and the pool's invariants hold when trees say
-//! what is evicted. The program `engines` has the suites of every engine.
+//! The learned rule on the simulated fabric: promise 1 and the pool's invariants hold when trees
+//! say what is evicted. The program `engines` has the suites of every engine.
 
 use atoll_cache::forge::ForgePool;
 use atoll_cache::glcache::{FEATURES, Features, Sample};

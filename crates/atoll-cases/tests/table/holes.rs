@@ -175,8 +175,8 @@ fn a_block_comes_back_although_who_puts_it_back_dies() {
                 let me = control.identified(client.endpoint().identity()).expect("it has posted");
                 tasks[number].set(Some(me));
                 if number == 0 {
-                    // The first object's chunk is not the client's own any more when the client takes
-                    // that object's block.
+                    // The first object's chunk is not the client's own any more when the client
+                    // takes that object's block.
                     for (step, key) in (0..).zip([b"a", b"b", b"c", b"d", b"e", b"f", b"a"]) {
                         client.set(key, load::unique_value(0, step, 100)).await?;
                     }

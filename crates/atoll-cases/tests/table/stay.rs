@@ -350,7 +350,8 @@ fn promise_5_objects_of_all_sizes_stay() {
     });
 }
 
-/// A share of the objects expires and is removed without a request, and objects of another size come.
+/// A share of the objects expires and is removed without a request, and objects of another size
+/// come.
 #[test]
 fn promise_5_objects_of_any_size_have_the_room_of_those_that_expired() {
     let mut stay = Stay::ditto(CAPACITY_BYTES, None, 2);

@@ -1,8 +1,8 @@
 //! The networks that are known by name.
 //!
 //! A number that a paper prints is used as it is. Any other number says what it is derived from, or
-//! that it is **assumed**. No number is chosen for one experiment: `atoll lab validate` compares all
-//! of them with everything that the papers print.
+//! that it is **assumed**. No number is chosen for one experiment: `atoll lab validate` compares
+//! all of them with everything that the papers print.
 //!
 //! | profile | the network of | rates from |
 //! |---|---|---|

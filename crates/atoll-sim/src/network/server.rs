@@ -1,8 +1,8 @@
 //! Something that serves one after another: a processing engine, one direction of a link.
 //!
-//! It is enough to know from when on it is free, as long as requests ask in the order of time. Every
-//! stage of a verb's way that shares a server with others therefore has an event of its own (see
-//! [`network`](super)).
+//! It is enough to know from when on it is free, as long as requests ask in the order of time.
+//! Every stage of a verb's way that shares a server with others therefore has an event of its own
+//! (see [`network`](super)).
 
 /// A server with one queue, first come first served. Times are picoseconds of virtual time.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,8 +1,8 @@
-//! What orders on the table of objects speak of: a block in a client's hands, the cells that tell of
-//! it, and the slots that name it.
+//! What orders on the table of objects speak of: a block in a client's hands, the cells that tell
+//! of it, and the slots that name it.
 //!
-//! In most orders client 0, the holder, has allocated a block and written its record, and has swapped
-//! no slot yet. Client 1 repairs, client 2 dies, and client 3 is the director.
+//! In most orders client 0, the holder, has allocated a block and written its record, and has
+//! swapped no slot yet. Client 1 repairs, client 2 dies, and client 3 is the director.
 
 use super::script::{Command, Director, pool_of, state_of};
 use atoll_cache::table::layout::{BUCKET_BYTES, BUCKET_SLOTS, CELLS};

@@ -118,9 +118,10 @@ fn a_change_never_decides_by_chunks_that_another_large_object_has() {
     change_while_chunks_are_reused::<DittoSubject>();
 }
 
-/// Client 0 sets a key that expires at a moment, and the moment passes while it stands still. Before
-/// every batch of that, client 1 sets the key if it is absent, before the moment. Afterwards the key
-/// is absent: client 1 found the value of client 0, or client 0 removes what it published too late.
+/// Client 0 sets a key that expires at a moment, and the moment passes while it stands still.
+/// Before every batch of that, client 1 sets the key if it is absent, before the moment. Afterwards
+/// the key is absent: client 1 found the value of client 0, or client 0 removes what it published
+/// too late.
 fn set_until_a_moment_that_passes<S: Subject>(operations_before: u32, least: u64) {
     const MOMENT_MS: u64 = 50;
     const MS: u64 = 1_000_000;

@@ -185,8 +185,8 @@ fn a_repair_frees_no_chunk_that_a_change_protects() {
     });
 }
 
-/// A cleaner READs what a group holds while the group is open. It READs that the group is queued and
-/// mostly dead after the owner has closed it.
+/// A cleaner READs what a group holds while the group is open. It READs that the group is queued
+/// and mostly dead after the owner has closed it.
 #[test]
 fn a_group_is_judged_by_what_its_descriptor_says_once_it_is_owned() {
     let case = Case { clients: 3, chunks: 18, slots: 256, group_objects_max: 4, ..Case::default() };

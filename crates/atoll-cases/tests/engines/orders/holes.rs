@@ -155,8 +155,8 @@ fn within_record(stops: &Stops) -> (Rc<Stop>, Found) {
     (stop, found)
 }
 
-/// A record is being written at the emptier's first look at its block, and published before the look
-/// at the cells. The director writes another record there at the last look.
+/// A record is being written at the emptier's first look at its block, and published before the
+/// look at the cells. The director writes another record there at the last look.
 #[test]
 fn two_torn_looks_at_a_block_are_not_one() {
     show_order(Hole::TornLook, SEEDS, &tight(), async |director| {

@@ -16,8 +16,8 @@
 //! | | a chunk is emptied while an idle client has a block of it | clients look which chunks are emptied, and are told again |
 //! | `holes`, `forge` | holes that seeds show too rarely | see there |
 //!
-//! How orders are made: `interruption` stops one client before every batch, `script` has a director,
-//! and `blocks` is the vocabulary of the table.
+//! How orders are made: `interruption` stops one client before every batch, `script` has a
+//! director, and `blocks` is the vocabulary of the table.
 //!
 //! [`Stops`]: atoll_cases::Stops
 

@@ -17,8 +17,8 @@ use atoll_fabric::{Buffer, Endpoint};
 use atoll_pool::{ChunkId, ChunkState, read_word};
 use std::rc::Rc;
 
-/// A cell of a dead client still names a block that a living client has. A repairer looks for a slot
-/// that names the block before the living client publishes it, and at the cells after that.
+/// A cell of a dead client still names a block that a living client has. A repairer looks for a
+/// slot that names the block before the living client publishes it, and at the cells after that.
 #[test]
 fn a_block_is_not_put_back_that_was_published_between_the_looks_of_a_repair() {
     direct(&tight(), 1, async |director| {
