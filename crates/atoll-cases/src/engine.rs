@@ -1,8 +1,9 @@
 //! The list of engines whose cases are drawn and explored.
 
-use crate::explored::{Bounds, SmallCase};
-use crate::subject::{Dittoed, Forged, Learned, Queueing, Stored, Subject};
-use crate::turmoil::{Ran, Turmoil};
+use crate::faulty::{FaultyCase, RunSummary};
+use crate::small_case::{Bounds, SmallCase};
+use crate::subject::Subject;
+use crate::subjects::{DittoSubject, ForgeSubject, GlCacheSubject, KvsSubject, QueuesSubject};
 use atoll_sim::explore::{self, Decisions, Explored};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -51,21 +52,21 @@ macro_rules! simulated {
 simulated! {
     /// FORGE.
     #[default]
-    Forge: Forged,
+    Forge: ForgeSubject,
     /// FORGE's groups, of which those go that trees say are worth least.
-    GlCacheDm: Learned,
+    GlCacheDm: GlCacheSubject,
     /// Ditto.
-    Ditto: Dittoed,
+    Ditto: DittoSubject,
     /// A table of objects that tracks nothing and evicts at random.
-    Kvs: Stored,
+    Kvs: KvsSubject,
     /// A table of objects with queues in the pool: any of them.
-    Queues: Queueing,
+    Queues: QueuesSubject,
 }
 
 impl SimulatedEngine {
     /// Runs the case that a seed draws; a panic is a failure like any other.
-    pub fn run_seed(self, seed: u64) -> Result<Ran, String> {
-        let run = || on_subject!(self, S => Turmoil::<S>::crowded(seed).run(seed));
+    pub fn run_seed(self, seed: u64) -> Result<RunSummary, String> {
+        let run = || on_subject!(self, S => FaultyCase::<S>::crowded(seed).run(seed));
         catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().cloned();
             Err(text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default())
@@ -74,7 +75,7 @@ impl SimulatedEngine {
 
     /// Runs the case that a seed draws and tells how: the case, how it went, and the last so many
     /// events in words.
-    pub fn replay_seed(self, seed: u64, events: usize) -> (String, Result<Ran, String>, String) {
+    pub fn replay_seed(self, seed: u64, events: usize) -> (String, Result<RunSummary, String>, String) {
         on_subject!(self, S => replay_seed::<S>(seed, events))
     }
 
@@ -94,8 +95,8 @@ impl SimulatedEngine {
     }
 }
 
-fn replay_seed<S: Subject>(seed: u64, events: usize) -> (String, Result<Ran, String>, String) {
-    let turmoil = Turmoil::<S>::crowded(seed);
-    let (ran, trace) = turmoil.run_traced(seed, events);
-    (format!("{turmoil:#?}"), ran, trace)
+fn replay_seed<S: Subject>(seed: u64, events: usize) -> (String, Result<RunSummary, String>, String) {
+    let faulty = FaultyCase::<S>::crowded(seed);
+    let (ran, trace) = faulty.run_traced(seed, events);
+    (format!("{faulty:#?}"), ran, trace)
 }

@@ -23,7 +23,7 @@ pub trait Recorder {
     fn begin(&self, client: u32, key: &[u8], call: Call) -> Self::Pending;
     /// It returned.
     fn end(&self, pending: Self::Pending, outcome: Outcome);
-    /// It has come to its end, and nobody heard how.
+    /// It has ended, and no client knows how.
     fn over(&self, pending: Self::Pending);
 }
 
@@ -62,6 +62,13 @@ pub struct Load {
     pub expiring: bool,
     /// Percent of operations whose futures are dropped on the way.
     pub dropped: u64,
+}
+
+impl Load {
+    /// A load of all kinds of operations, without expiry and without dropped futures.
+    pub const fn new(keys: u64, operations: u64, value_bytes_max: u64, lookups: u64) -> Self {
+        Self { keys, operations, value_bytes_max, lookups, mixed: true, expiring: false, dropped: 0 }
+    }
 }
 
 /// What a client has at hand while it does its part.
@@ -139,7 +146,7 @@ pub async fn run<E: Endpoint, G: Pooled<E> + 'static, R: Recorder>(
     };
     let mut under_way: Vec<_> = (0..lanes).map(|number| Box::pin(lane(number))).collect();
     let mut outcome = Ok(());
-    // In any order, and to the end of all of them: one that fails does not stop the others.
+    // In any order, and to the end of all lanes: a lane that fails does not stop the other lanes.
     poll_fn(|context| {
         let first = random.below(under_way.len().max(1) as u64) as usize;
         under_way.rotate_left(first);

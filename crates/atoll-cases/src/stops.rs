@@ -1,16 +1,16 @@
 //! Orders on purpose: a client stops in front of a verb that a test names, until the test releases
 //! it.
 //!
-//! Seeds meet a rare order once in thousands of runs, and another seed after every change. A stop
-//! makes the order part of the test. All kinds of it are orders that the contract permits:
+//! Seeds meet a rare order once in thousands of runs, and after every change it is another seed. A
+//! stop makes the order part of the test. The contract permits all of these orders:
 //!
 //! | stop | what has taken effect while the client stands still |
 //! |---|---|
-//! | in front of a verb | all verbs of the batch in front of that one, and nothing from there on |
+//! | in front of a verb | all verbs of the batch in front of that verb, and none from there on |
 //! | behind a batch | all of the batch, whose results the client does not know yet |
 //! | in a READ of several words | one word of the READ, which reads the words in any order |
 //! | in a WRITE | the verbs in front of it, and the first half of its words |
-//! | behind a verb that overtakes | all verbs to the node of that one, and none to other nodes |
+//! | behind a verb that overtakes | all verbs to the node of that verb, and none to other nodes |
 //!
 //! Only batches that the client awaits stop.
 
@@ -112,7 +112,7 @@ impl Stops {
         self.before(move |verb| verb.at == at && matches!(verb.operation, Operation::CompareAndSwap { .. }))
     }
 
-    /// In front of the batch that comes after so many others.
+    /// In front of the batch that comes after so many batches.
     pub fn before_batch(&self, others: u64) -> Rc<Stop> {
         let mut left = others;
         self.with(Kind::Before, move |_| {

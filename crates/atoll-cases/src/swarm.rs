@@ -43,7 +43,7 @@ const FAILURES_MAX: usize = 10;
 
 /// Runs seeds from `first` on, on so many threads, until the time or the runs are up.
 ///
-/// `at` hears after every run for how long it goes on.
+/// `at` is called after every run with the time since the start.
 pub fn swarm(
     engine: SimulatedEngine,
     first: u64,

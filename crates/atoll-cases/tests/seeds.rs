@@ -2,7 +2,7 @@
 
 use atoll_cases::engine::SimulatedEngine::{Ditto, Forge, Kvs, Queues};
 
-/// What a seed draws changes with the liberties that there are; so each fault has a test of its
+/// What a seed draws changes with the relaxations that there are; so each fault has a test of its
 /// own, too.
 #[test]
 fn seeds_that_failed_once_do_not_any_more() {

@@ -5,7 +5,7 @@ use atoll_fabric::{Endpoint, Kind};
 use atoll_pool::clock::{OUTLIER_MS, REFRESH_NS, SKEW_MS};
 use atoll_pool::{EngineArea, Pool, PoolClock, PoolSettings, boot};
 use atoll_sim::sim::region;
-use atoll_sim::{Control, Faults, Liberties, Random, Sim, SimEndpoint, SimOptions, for_each_seed};
+use atoll_sim::{Control, Faults, Random, Relaxations, Sim, SimEndpoint, SimOptions, for_each_seed};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -27,10 +27,10 @@ struct Look {
     word_ms: u64,
 }
 
-fn options(seed: u64, liberties: Liberties, faults: Faults) -> (SimOptions, PoolSettings) {
+fn options(seed: u64, relaxations: Relaxations, faults: Faults) -> (SimOptions, PoolSettings) {
     let settings = PoolSettings::for_capacity(64 << 10);
     let nodes = vec![vec![region(settings.capacity_bytes, Kind::Host)]];
-    (SimOptions { liberties, faults, ..SimOptions::with_nodes(seed, nodes) }, settings)
+    (SimOptions { relaxations, faults, ..SimOptions::with_nodes(seed, nodes) }, settings)
 }
 
 fn formatted(sim: &Sim, settings: PoolSettings) -> (Rc<Pool>, u64) {
@@ -60,7 +60,7 @@ const PAUSES: [fn(&mut Random) -> u64; 4] =
 fn looks(seed: u64, pause: fn(&mut Random) -> u64) -> (Vec<Look>, u64) {
     let mut faults = Faults::host(0, 200, 10);
     (faults.clock_drift_per_mille_max, faults.ns_max) = (DRIFT_PER_MILLE as u32, 50 * MS);
-    let (options, settings) = options(seed, Liberties::all(), faults);
+    let (options, settings) = options(seed, Relaxations::all(), faults);
     let sim = Sim::new(options);
     let (pool, begun_ms) = formatted(&sim, settings);
     let seen = Rc::new(RefCell::new(Vec::new()));
@@ -134,7 +134,7 @@ fn promise_2_no_wall_clock_moves_the_pools_clock_and_no_client_moves_it_further_
 
 /// The time that a client which has just come finds after a day without any.
 fn after_a_day(have_agents: bool) -> (u64, u64) {
-    let (options, settings) = options(1, Liberties::none(), Faults::none());
+    let (options, settings) = options(1, Relaxations::none(), Faults::none());
     let sim = Sim::new(options);
     let (pool, begun_ms) = formatted(&sim, settings);
     if !have_agents {
@@ -161,7 +161,7 @@ const HOUR_MS: u64 = 3_600_000;
 /// How far the pool's time has gone an hour after a reboot that took an hour, if the wall clock of
 /// the client that takes the pool over is `ahead_ms` ahead.
 fn passed_over_a_reboot(ahead_ms: i64) -> u64 {
-    let (options, settings) = options(1, Liberties::none(), Faults::none());
+    let (options, settings) = options(1, Relaxations::none(), Faults::none());
     let sim = Sim::new(options);
     let (pool, begun_ms) = formatted(&sim, settings);
     // Closed, as a pool is that all clients have left.
@@ -191,7 +191,7 @@ fn after_a_reboot_the_time_goes_on_by_the_wall_clock_and_never_back() {
 
 #[test]
 fn a_wall_clock_that_is_refused_is_reported_and_so_is_an_agents_clock_that_is_behind() {
-    let (options, settings) = options(1, Liberties::none(), Faults::none());
+    let (options, settings) = options(1, Relaxations::none(), Faults::none());
     let sim = Sim::new(options);
     let (pool, _) = formatted(&sim, settings);
     let (endpoint, control) = (sim.endpoint("client"), sim.control());

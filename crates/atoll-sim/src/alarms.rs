@@ -1,22 +1,22 @@
 //! When a task is woken because time has passed.
 //!
-//! A pause under way has an *alarm* at its end, which goes with it: whoever waits for a message and
-//! for a time drops the pause when the message comes. What the world has to come cannot be struck
-//! out of it again. So it is not told of alarms but of *rings*, at which it looks after a lane:
+//! A pause under way has an *alarm* at its end, and the alarm is unset when the pause is dropped. A
+//! task that waits for a message or a time drops the pause when the message comes. A timer of the
+//! world cannot be removed. So the world knows no alarms but *rings*, at which it looks at a lane:
 //!
 //! | what happens | then |
 //! |---|---|
 //! | an alarm is set, and no ring comes as early | one is asked for at its time |
-//! | an alarm goes | nothing: its ring comes in vain, or serves a later alarm |
+//! | an alarm is unset | nothing: its ring comes in vain, or serves a later alarm |
 //! | a ring comes, and an alarm is due | the task is woken |
 //! | a ring comes, an alarm is set for later, and no other ring comes as early | one is asked for at its time |
 //!
-//! Invariants: for every alarm that is not due a ring comes at its time or before; each ring of a
-//! lane is earlier than all that were asked for before it and have not come. So a lane whose pauses
-//! have the same length has one ring to come, however many of them it has dropped.
-
-use crate::timers::Due;
-use crate::world::World;
+//! Invariants:
+//!
+//! - For every alarm that is not due a ring comes at its time or before.
+//! - Each ring of a lane is earlier than all rings that were asked for before and have not come.
+//!
+//! So a lane whose pauses have the same length has one ring to come, however many it has dropped.
 
 /// The alarms of a lane.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ impl Alarms {
         (self.made, self.asks_for(at_ns))
     }
 
-    /// An alarm goes, whether it was due or not.
+    /// Unsets an alarm, whether it was due or not.
     pub(crate) fn unset(&mut self, number: u64) {
         self.set.retain(|(set, _)| *set != number);
     }
@@ -56,39 +56,6 @@ impl Alarms {
             self.rings.push(at_ns);
         }
         is_asked
-    }
-}
-
-impl World {
-    /// Sets an alarm for the task of a lane, later than now; gives its number.
-    pub(crate) fn set_alarm(&mut self, lane: u32, at_ns: u64) -> u64 {
-        let (number, asks) = self.lanes[lane as usize].alarms.set(at_ns);
-        if asks {
-            self.ring_at(lane, at_ns);
-        }
-        number
-    }
-
-    pub(crate) fn ring_at(&mut self, lane: u32, at_ns: u64) {
-        match &mut self.timed {
-            Some(timed) => timed.ring_at(lane, at_ns),
-            None => self.add_timer(at_ns - self.now_ns, Due::Task(lane)),
-        }
-    }
-
-    /// A ring comes for the alarms of a lane.
-    pub(crate) fn ring(&mut self, lane: u32) {
-        let state = &mut self.lanes[lane as usize];
-        if state.done {
-            return;
-        }
-        let (is_due, next_ns) = state.alarms.ring(self.now_ns);
-        if let Some(at_ns) = next_ns {
-            self.ring_at(lane, at_ns);
-        }
-        if is_due {
-            self.wake(lane);
-        }
     }
 }
 

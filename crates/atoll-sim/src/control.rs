@@ -1,38 +1,21 @@
-//! What a task of a simulation may do to the simulation: bring up and strike down its clients.
+//! What a task may do to the simulation: spawn clients, kill and pause them, cut links, lose nodes.
 
 use crate::SimEndpoint;
+use crate::client::{ClientId, ClientState};
 use crate::fault::{After, Direction, Fault};
 use crate::network::Traffic;
-use crate::sim::Shared;
+use crate::shared::Shared;
 use crate::watch::Forced;
 use atoll_fabric::{Address, Endpoint, Identity, Mailbox};
 use std::future::Future;
 use std::rc::Rc;
 use std::task::Poll;
 
-/// A client of a simulation: a task, and what it has in flight. Never used twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClientId(pub(crate) u32);
-
-/// What has become of a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClientState {
-    /// It runs, or waits for something.
-    Running,
-    /// It stands still.
-    Paused,
-    /// Its task has ended.
-    Ended,
-    /// It was killed.
-    Killed,
-}
-
-/// A handle on a simulation for tasks inside it, and for whoever runs it; cheap to clone. See
-/// [`Sim::control`](crate::Sim::control). A timed run has no faults: whoever asks for one panics.
+/// A handle on a simulation, for tasks inside it and for the test that runs it; cheap to clone. See
+/// [`Sim::control`](crate::Sim::control). A timed run has no faults: to ask for one panics.
 ///
-/// **Whose an endpoint is**: the client's that polled a post on it last. A scenario that joins a
-/// pool from one task and plays from another need not say so. What a killed task owns goes with it
-/// in any case.
+/// **Owner of an endpoint**: the client that polled a post on it last. A scenario may join a pool
+/// from one task and use it from another. What a killed task owns is dropped with it.
 #[derive(Clone)]
 pub struct Control {
     pub(crate) shared: Rc<Shared>,
@@ -107,13 +90,13 @@ impl Control {
         world.state(client.0)
     }
 
-    /// Whose an endpoint is: see [`Control`].
+    /// The owner of an endpoint: see [`Control`].
     pub fn owner(&self, endpoint: &SimEndpoint) -> Option<ClientId> {
         self.shared.world.borrow().owner(endpoint.identity()).map(ClientId)
     }
 
-    /// Who stands, or stood, behind an endpoint with that identity: for whoever would learn of whom
-    /// a registry tells.
+    /// The client that owns, or owned, an endpoint with this identity: to look up what a registry
+    /// names.
     pub fn identified(&self, who: Identity) -> Option<ClientId> {
         self.shared.world.borrow().owner(who).map(ClientId)
     }
@@ -154,7 +137,7 @@ impl Control {
     pub fn killed(&self) -> Vec<ClientId> {
         let mut world = self.shared.world.borrow_mut();
         world.touch();
-        world.killed.iter().map(|lane| ClientId(*lane)).collect()
+        world.deaths.killed.iter().map(|lane| ClientId(*lane)).collect()
     }
 
     /// Waits for a client to be killed that no call has told of yet; `None` once every client that
@@ -166,7 +149,7 @@ impl Control {
             match world.next_killed() {
                 Poll::Ready(lane) => Poll::Ready(lane.map(ClientId)),
                 Poll::Pending => {
-                    world.watchers.push(context.waker().clone());
+                    world.deaths.watchers.push(context.waker().clone());
                     Poll::Pending
                 }
             }
@@ -179,7 +162,7 @@ impl Control {
         let (shared, mut yielded) = (self.shared.clone(), false);
         std::future::poll_fn(move |_| {
             let mut world = shared.world.borrow_mut();
-            if std::mem::replace(&mut yielded, true) || world.dropping {
+            if std::mem::replace(&mut yielded, true) || world.deaths.dropping {
                 return Poll::Ready(());
             }
             let lane = world.polled.expect("a spawned task takes turns: see Sim::spawn");
@@ -245,7 +228,7 @@ impl Control {
         self.shared.world.borrow().now_ns
     }
 
-    /// The word at `at`, past the fabric: for whoever checks what clients do.
+    /// The word at `at`, read past the fabric: for tests that check what clients do.
     ///
     /// # Panics
     /// If no region has it.

@@ -1,9 +1,9 @@
 //! How far memory is from a run's clients: what
 //! [`Endpoint::is_near`](atoll_fabric::Endpoint::is_near) says.
 //!
-//! Protocols go other ways where a round trip costs more than a look at memory of their own.
-//! Whether they do is a property of the case, and not of whether time is counted: else the ways of
-//! a network would only run where nothing can go wrong.
+//! A protocol may choose another way where a round trip costs more than a look at its own memory.
+//! Distance is a property of the case, and does not depend on whether time is counted. Otherwise
+//! the ways for a network would only run where nothing can go wrong.
 
 use crate::Random;
 
@@ -17,8 +17,8 @@ pub enum Distance {
     Near,
     /// Far from every client, as over a network.
     Far,
-    /// Near some clients and far from others, as where processes of the memory node's own host use
-    /// the same pool.
+    /// Near some clients and far from other clients, as where processes of the memory node's own
+    /// host use the same pool.
     Mixed,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::flight::Fate;
 use crate::network::CpuCosts;
-use crate::sim::Shared;
+use crate::shared::Shared;
 use crate::world::World;
 use atoll_fabric::batch::{Operation, Verb};
 use atoll_fabric::{
@@ -295,7 +295,7 @@ impl Endpoint for SimEndpoint {
 }
 
 impl Drop for SimEndpoint {
-    /// Nobody can post by it any more, which counts as an observed death.
+    /// No task can post by it any more, which counts as an observed death.
     fn drop(&mut self) {
         self.shared.world.borrow_mut().ports[self.number as usize].dropped = true;
     }
@@ -325,7 +325,7 @@ impl Future for Pause<'_> {
             Some(alarm) => alarm.at_ns,
             None => world.now_ns.saturating_add(world.true_ns(endpoint.number, self.ns)),
         };
-        if at_ns <= world.now_ns || world.dropping {
+        if at_ns <= world.now_ns || world.deaths.dropping {
             drop(world);
             self.unset();
             return Poll::Ready(());

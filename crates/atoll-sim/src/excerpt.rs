@@ -1,6 +1,6 @@
-//! A history that went wrong, cut to what a reader can take in.
+//! A history that went wrong, cut to the part that a reader needs.
 
-use crate::history::{Call, Condition, Event, Expiry, Outcome, Seen, Window};
+use crate::event::{Call, Condition, Event, Expiry, Outcome, Seen, Window};
 use crate::linearizability::Verdict;
 use crate::sequential::{Evictions, verdict};
 use std::fmt::Write;

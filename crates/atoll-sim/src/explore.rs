@@ -1,18 +1,18 @@
 //! All interleavings of a small case, by running it again and again.
 //!
-//! A **case** builds its clients on the simulation that it is given, runs it, and judges what came
-//! of it. Every choice of whose step is next is enumerated, depth first, and the case is run anew
-//! for each (stateless model checking). What is enumerated, and what is not:
+//! A **case** builds its clients on a given simulation, runs it, and judges the outcome. Every
+//! choice of the next step is enumerated, depth first. The case is run again for each choice
+//! (stateless model checking). What is enumerated, and what is not:
 //!
 //! | | in an explored run |
 //! |---|---|
 //! | steps | every verb is one, whole and in the order of its batch; so is every poll |
-//! | with `reorder` among the simulation's liberties | the verbs of a batch take effect in every order that the contract permits |
+//! | with `reorder` among the simulation's relaxations | the verbs of a batch take effect in every order that the contract permits |
 //! | with `tear` | a READ or WRITE of several words has two steps, in either order: its words of even and of odd place. More pieces are for seeds |
 //! | batches in flight | take effect at any time in any order among each other, unawaited ones too |
-//! | time | passes only when nobody can take a step but the dead and the paused, and then until the next timer: who waits with [`pause`](atoll_fabric::Endpoint::pause) waits for all others |
+//! | time | passes only when no client can take a step but the dead and the paused, and then until the next timer: a client in a [`pause`](atoll_fabric::Endpoint::pause) waits for all other clients |
 //! | a kill | one, of each client that is not spared in turn, between any two of its steps; of what it has in flight then every beginning takes effect, at any time |
-//! | a pause | one, of each in turn, between any two of its polls, ending at any time; what it has in flight goes on |
+//! | a pause | one, of each client in turn, between any two of its polls, ending at any time; its batches in flight continue |
 //! | fences | take no time |
 //!
 //! With [`ExploreOptions::preemptions_max`] left out, runs that differ only in the order of steps
@@ -51,7 +51,7 @@
 use crate::fault::Fault;
 use crate::guide::{Guide, Search};
 use crate::guided::Guided;
-use crate::{Distance, Liberties, Sim, SimOptions, Strict};
+use crate::{Distance, Relaxations, Sim, SimOptions, Strict};
 use std::cell::RefCell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -73,12 +73,12 @@ pub enum ExploredFault {
 /// What is explored.
 #[derive(Clone, Debug)]
 pub struct ExploreOptions {
-    /// The simulation of each run. Of its liberties only `reorder` and `tear` count: verbs of a
+    /// The simulation of each run. Of its relaxations only `reorder` and `tear` count: verbs of a
     /// batch take effect in every order that the contract permits, and the words of a READ or WRITE
     /// in two halves, those of even and those of odd place. Its faults and its strategy do not
     /// count.
     pub sim: SimOptions,
-    /// What goes wrong.
+    /// The fault of the run.
     pub fault: ExploredFault,
     /// How many switches there may be from a client that could go on to another one; all runs
     /// within that are run, without reduction. `None`: every run that differs in what matters.
@@ -87,8 +87,8 @@ pub struct ExploreOptions {
     pub runs_max: u64,
     /// Steps of a run of which no alternatives are tried any more.
     pub depth_max: usize,
-    /// How often time passes at most while a client is paused, or a dead one has something in
-    /// flight: others wait for it, perhaps for ever.
+    /// How often time passes at most while a client is paused, or a dead client has something in
+    /// flight. Other clients may wait for it for ever.
     pub jumps_max: u32,
 }
 
@@ -100,7 +100,7 @@ impl ExploreOptions {
             sim: SimOptions {
                 steps_max: 100_000,
                 distance: Distance::Near,
-                liberties: Liberties::none(),
+                relaxations: Relaxations::none(),
                 ..SimOptions::new(0, bytes)
             },
             fault: ExploredFault::None,
@@ -117,10 +117,10 @@ impl ExploreOptions {
             ExploredFault::Kill => Some((Fault::Kill, victim)),
             ExploredFault::Pause => Some((Fault::Pause { ns: u64::MAX }, victim)),
         };
-        let Liberties { reorder, tear, .. } = self.sim.liberties;
-        let liberties = Liberties { interleave: true, reorder, tear, ..Liberties::none() };
-        let options = SimOptions { liberties, ..self.sim.clone() };
-        let (mut none, mut faults) = (Liberties::none(), options.faults);
+        let Relaxations { reorder, tear, .. } = self.sim.relaxations;
+        let relaxations = Relaxations { interleave: true, reorder, tear, ..Relaxations::none() };
+        let options = SimOptions { relaxations, ..self.sim.clone() };
+        let (mut none, mut faults) = (Relaxations::none(), options.faults);
         Strict::ALL.apply(&mut none, &mut faults);
         let options = SimOptions { faults, strict: Strict::NONE, ..options };
         Sim::guided(options, Guided::new(guide.clone(), fault, self.jumps_max))
@@ -131,7 +131,7 @@ impl ExploreOptions {
     }
 }
 
-/// Which run it was: whom the fault hit, and which process took the step wherever several could.
+/// One run: the client that the fault hit, and the process that took each step where several could.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decisions {
     victim: u32,

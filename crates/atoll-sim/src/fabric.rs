@@ -1,10 +1,11 @@
 //! The control plane of a simulation: regions that are made and removed while it runs.
 //!
-//! It takes no virtual time. A call that would have to wait for another process would wait for
-//! ever, since all clients are of one thread: it is a fault of the scenario, and panics.
+//! It takes no virtual time. All clients run in one thread, so a call that has to wait for another
+//! process would wait for ever. Such a call is a mistake of the scenario, and panics.
 
 use crate::SimEndpoint;
-use crate::sim::{Shared, region};
+use crate::options::region;
+use crate::shared::Shared;
 use atoll_fabric::fabric::BEGINNING_WORDS;
 use atoll_fabric::{
     Address, CostClass, Fabric, FabricError, Hold, Identity, Kind, PeerState, Peers, Reach, Region, RegionAttributes,
@@ -16,27 +17,6 @@ use std::rc::Rc;
 
 /// The address under which every client of a simulation finds its regions.
 const ADDRESS: &str = "sim:";
-
-/// Who has the region of a node open, and who holds it.
-#[derive(Clone, Copy, Default)]
-struct Users {
-    open: u32,
-    /// Whether the one that has it open has it alone.
-    is_alone: bool,
-    holds: u32,
-    /// Whether the one that holds it excludes others.
-    is_held_alone: bool,
-}
-
-/// The users of all nodes' regions.
-#[derive(Default)]
-pub(crate) struct Presence(RefCell<BTreeMap<u8, Users>>);
-
-impl Presence {
-    fn change<T>(&self, node: u8, change: impl FnOnce(&mut Users) -> T) -> T {
-        change(self.0.borrow_mut().entry(node).or_default())
-    }
-}
 
 /// The regions of a simulation's memory nodes.
 #[derive(Clone)]
@@ -62,8 +42,8 @@ impl SimFabric {
 
     fn opened(&self, node: u8, attributes: RegionAttributes, is_alone: bool) -> SimRegion {
         self.shared.presence.change(node, |users| {
-            users.open += 1;
-            users.is_alone = is_alone;
+            users.open.count += 1;
+            users.open.is_alone = is_alone;
         });
         SimRegion(Rc::new(Opened { shared: self.shared.clone(), node, attributes, name: Self::name_of(node) }))
     }
@@ -102,7 +82,7 @@ impl Fabric for SimFabric {
         if self.find(node).is_ok() {
             return Err(FabricError::Exists(Self::name_of(node)));
         }
-        let is_open = self.shared.presence.change(node, |users| users.open > 0);
+        let is_open = self.shared.presence.change(node, |users| users.open.count > 0);
         assert!(!is_open, "a simulated node's removed region is created again once no client has it open");
         let attributes = region(bytes, Kind::Host);
         self.shared.world.borrow_mut().memory.create(node, attributes, there);
@@ -111,14 +91,14 @@ impl Fabric for SimFabric {
 
     fn open(&self, node: u8) -> Result<SimRegion, FabricError> {
         let attributes = self.find(node)?;
-        let is_alone = self.shared.presence.change(node, |users| users.is_alone);
+        let is_alone = self.shared.presence.change(node, |users| users.open.is_alone);
         assert!(!is_alone, "a region that a client has alone is opened once that client shares it");
         Ok(self.opened(node, attributes, false))
     }
 
     fn open_alone(&self, node: u8) -> Result<Option<SimRegion>, FabricError> {
         let attributes = self.find(node)?;
-        let is_open = self.shared.presence.change(node, |users| users.open > 0);
+        let is_open = self.shared.presence.change(node, |users| users.open.count > 0);
         Ok((!is_open).then(|| self.opened(node, attributes, true)))
     }
 
@@ -126,10 +106,10 @@ impl Fabric for SimFabric {
         self.find(node)?;
         let is_held_alone = sharing == Sharing::Alone;
         self.shared.presence.change(node, |users| {
-            let is_excluded = users.is_held_alone || is_held_alone && users.holds > 0;
+            let is_excluded = users.held.is_alone || is_held_alone && users.held.count > 0;
             assert!(!is_excluded, "a region is held once no client holds it that excludes this");
-            users.holds += 1;
-            users.is_held_alone = is_held_alone;
+            users.held.count += 1;
+            users.held.is_alone = is_held_alone;
         });
         Ok(SimHold { shared: self.shared.clone(), node })
     }
@@ -145,7 +125,7 @@ impl Fabric for SimFabric {
 
     fn remove(&self, node: u8) -> Result<(), FabricError> {
         self.find(node)?;
-        let is_open = self.shared.presence.change(node, |users| users.open > 0);
+        let is_open = self.shared.presence.change(node, |users| users.open.count > 0);
         self.shared.world.borrow_mut().memory.remove(node, is_open);
         Ok(())
     }
@@ -166,9 +146,9 @@ struct Opened {
 impl Drop for Opened {
     fn drop(&mut self) {
         let is_last = self.shared.presence.change(self.node, |users| {
-            users.open -= 1;
-            users.is_alone = false;
-            users.open == 0
+            users.open.count -= 1;
+            users.open.is_alone = false;
+            users.open.count == 0
         });
         // A simulation that is torn down has nothing left to free.
         if is_last && let Ok(mut world) = self.shared.world.try_borrow_mut() {
@@ -199,7 +179,7 @@ impl Region for SimRegion {
     }
 
     fn share(&self) -> Result<(), FabricError> {
-        self.0.shared.presence.change(self.0.node, |users| users.is_alone = false);
+        self.0.shared.presence.change(self.0.node, |users| users.open.is_alone = false);
         Ok(())
     }
 
@@ -233,7 +213,7 @@ pub struct SimHold {
 
 impl Hold for SimHold {
     fn is_in_use(&self) -> Result<bool, FabricError> {
-        Ok(self.shared.presence.change(self.node, |users| users.open > 0))
+        Ok(self.shared.presence.change(self.node, |users| users.open.count > 0))
     }
 
     fn peers(&self) -> Peers {
@@ -244,8 +224,8 @@ impl Hold for SimHold {
 impl Drop for SimHold {
     fn drop(&mut self) {
         self.shared.presence.change(self.node, |users| {
-            users.holds -= 1;
-            users.is_held_alone = false;
+            users.held.count -= 1;
+            users.held.is_alone = false;
         });
     }
 }

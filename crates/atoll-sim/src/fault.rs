@@ -1,9 +1,9 @@
-//! What can go wrong, who is hit, and how often.
+//! The faults: what can go wrong, for which client, and how often.
 //!
 //! | fault | what happens |
 //! |---|---|
 //! | kill | the task is dropped and never polled again; of what it has in flight any permitted subset takes effect, now or much later |
-//! | pause | the task, and by chance what it has in flight, stands still for a time while all others go on |
+//! | pause | the task, and by chance what it has in flight, stands still for a time while all other clients continue |
 //! | outcome unknown | a post ends at its deadline; of its effects any permitted subset still takes place, now or much later |
 //! | node loss | the bytes of a memory node are zero, and every verb to it by endpoints made before ends in "peer dead" |
 //! | link cut | for a time, requests of a client to a node are lost (no effect), or the responses (effect, outcome unknown) |
@@ -11,24 +11,23 @@
 //! | slow node | for a time, batches to a node take long |
 //! | clock | monotone clocks run at rates of their own; a wall clock jumps |
 //!
-//! What is **adrift** (in flight when its client died, or when its outcome became unknown) ends in
-//! one of three ways, by chance: it is cut before its next effect, goes on, or lies still for up to
-//! seconds and goes on then. A client that learns of the death
-//! ([`Endpoint::is_dead`](atoll_fabric::Endpoint::is_dead)), or shuts the owner out, ends it.
+//! A batch is **adrift** if it was in flight when its client died or its outcome became unknown. It
+//! ends in one of three ways, by chance: it is cut before its next effect, it continues, or it
+//! continues after a rest of up to seconds. A client that learns of the death
+//! ([`Endpoint::is_dead`](atoll_fabric::Endpoint::is_dead)), or shuts the owner out, cuts it.
 //!
 //! Faults come from the seed ([`Faults`]), or from a scenario: at a given step of a client
 //! ([`Control::fault`](crate::Control::fault)), or when a task says so
-//! ([`Control`](crate::Control)). All of them are events of the trace and of the digest. They draw
-//! from a stream of randomness of their own, so that a run without faults is the same whatever
-//! faults there are.
+//! ([`Control`](crate::Control)). All faults are events of the trace and of the digest. They draw
+//! from their own random stream, so a run without faults does not depend on which faults exist.
 //!
-//! That messages are lost, doubled, late and out of order is no fault: the contract permits it, so
-//! it is a [liberty](crate::Liberties), and taken in runs without any fault.
+//! Lost, doubled, late and reordered messages are no faults. The contract permits them, so they are
+//! [relaxations](crate::Relaxations), and happen in runs without any fault too.
 
 use crate::Random;
 
 /// What hits a client at one of its steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
     /// It dies.
     Kill,
@@ -64,7 +63,7 @@ pub enum Fencing {
 }
 
 /// Which way of a link is cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Direction {
     /// Verbs do not arrive: no effect, outcome unknown.
     Requests,
@@ -105,7 +104,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Nothing goes wrong.
+    /// No fault happens.
     pub const fn none() -> Self {
         Self {
             kills_max: 0,

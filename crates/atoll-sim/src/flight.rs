@@ -10,33 +10,34 @@
 //! atomic     in order   any order  any order   in order
 //! ```
 //!
-//! In an explored run with these liberties the pieces of a batch are steps of their own: a READ or
-//! WRITE of several words has two, its words of even and of odd place, which parts every word from
-//! its neighbours; any other verb has one. Piece `2 v + h` is half `h` of verb `v`.
+//! In an explored run with these relaxations the pieces of a batch are steps of their own: a READ
+//! or WRITE of several words has two, its words of even and of odd place, which parts every word
+//! from its neighbours; any other verb has one. Piece `2 v + h` is half `h` of verb `v`.
 //!
 //! Verbs of different nodes are in no order, fenced or not. A verb is in order behind another if
 //! all words of the other have taken effect before its first.
 
+use crate::effect::{Effect, EffectKind};
 use crate::footprint::Words;
-use crate::liberties::Temper;
 use crate::memory::Memory;
-use crate::{Liberties, Random};
+use crate::relaxations::Frequencies;
+use crate::{Random, Relaxations};
 use atoll_fabric::batch::{Operation, Verb};
-use atoll_fabric::{Address, Buffer, VerbError};
+use atoll_fabric::{Buffer, VerbError};
 use std::task::Waker;
 
-/// Who waits for a batch.
+/// The task that waits for a batch.
 #[derive(Debug)]
 pub(crate) enum Fate {
     /// The future of its post; its task is its lane's, or the waker says which.
     Awaited(Option<Waker>),
     /// The completion has arrived and the future has not been polled yet.
     Landed,
-    /// Nobody: posted unawaited.
+    /// No task: it was posted unawaited.
     Unawaited,
-    /// Nobody any more: the future was dropped. The buffers die with the batch.
+    /// No task any more: the future was dropped. The buffers die with the batch.
     Abandoned,
-    /// The future, which is to learn that the outcome is unknown while the batch goes on.
+    /// The future, which is to learn that the outcome is unknown while the batch continues.
     Unknown,
     /// The batch has ended badly and the future has not been polled yet.
     Failed(Failure),
@@ -71,11 +72,11 @@ pub(crate) struct Flight {
     verbs: Vec<FlyingVerb>,
     /// A bit for each verb that has not wholly taken effect.
     pending: u32,
-    /// The number of the timer that it waits for before it goes on; 0 for none.
+    /// The number of the timer that it waits for before it continues; 0 for none.
     pub(crate) held: u64,
     /// Whether it was posted and has neither landed nor failed.
     pub(crate) afloat: bool,
-    /// Whether nobody waits for it who could vouch for it: see [`fault`](crate::fault).
+    /// Whether no living client waits for it: see [`fault`](crate::fault).
     pub(crate) adrift: bool,
     /// Whether its completion cannot arrive: its outcome is unknown at its deadline.
     pub(crate) lost: bool,
@@ -108,32 +109,6 @@ enum Progress {
     Strided { next: u32, stride: u32, left: u32 },
 }
 
-/// What one step did, for the digest and the trace.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Effect {
-    /// Number of the verb in its batch.
-    pub(crate) verb: u8,
-    /// `R`, `W`, `C` or `F`; small for a part of the words.
-    pub(crate) kind: u8,
-    pub(crate) at: Address,
-    /// The word found, read first, or written first.
-    pub(crate) word: u64,
-}
-
-impl Effect {
-    /// The verb's name in a trace.
-    pub(crate) fn name(self) -> &'static str {
-        match self.kind {
-            b'R' => "READ",
-            b'r' => "READ, some words,",
-            b'W' => "WRITE",
-            b'w' => "WRITE, some words,",
-            b'C' => "CAS",
-            _ => "FAA",
-        }
-    }
-}
-
 impl Flight {
     pub(crate) fn empty() -> Self {
         Self {
@@ -151,7 +126,7 @@ impl Flight {
     }
 
     /// Takes the operations out of `verbs`, which keep a placeholder each.
-    pub(crate) fn board(&mut self, verbs: &mut [Verb], liberties: Liberties) {
+    pub(crate) fn board(&mut self, verbs: &mut [Verb], relaxations: Relaxations) {
         debug_assert!(self.verbs.is_empty());
         self.pending = if verbs.len() == 32 { u32::MAX } else { (1 << verbs.len()) - 1 };
         (self.held, self.afloat, self.adrift, self.lost) = (0, true, false, false);
@@ -160,8 +135,8 @@ impl Flight {
             let verb = Verb { at: verb.at, fenced: verb.fenced, operation };
             FlyingVerb { verb, after: 0, progress: Progress::None }
         }));
-        // In program order nobody asks which verbs must be before which.
-        if liberties.reorder {
+        // In program order no verb needs to know which verbs must be before it.
+        if relaxations.reorder {
             (0..self.verbs.len()).for_each(|index| self.verbs[index].after = self.before(index));
         }
     }
@@ -211,39 +186,39 @@ impl Flight {
         };
         let bytes = verb.len();
         let places = if bytes > 8 { 3 } else { 1 << ((verb.at.offset() / 8) & 1) };
-        Words { at: verb.at, bytes, writes, places }
+        Words::new(verb.at, bytes, writes, places)
     }
 
     /// The pieces that may take effect now.
-    pub(crate) fn pieces(&self, liberties: Liberties) -> impl Iterator<Item = u8> {
+    pub(crate) fn pieces(&self, relaxations: Relaxations) -> impl Iterator<Item = u8> {
         let first = self.pending.trailing_zeros() as usize;
         let may = move |(index, flying): &(usize, &FlyingVerb)| {
-            let is_next = if liberties.reorder { flying.after & self.pending == 0 } else { *index == first };
+            let is_next = if relaxations.reorder { flying.after & self.pending == 0 } else { *index == first };
             self.pending >> index & 1 == 1 && is_next
         };
         let verbs = self.verbs.iter().enumerate().filter(may);
         verbs.flat_map(move |(index, flying)| {
-            let halves = flying.halves(liberties);
+            let halves = flying.halves(relaxations);
             (0..2).filter(move |half| halves >> half & 1 == 1).map(move |half| 2 * index as u8 + half)
         })
     }
 
     /// The words that a piece touches.
-    pub(crate) fn piece_words(&self, piece: u8, liberties: Liberties, memory: &Memory) -> Words {
+    pub(crate) fn piece_words(&self, piece: u8, relaxations: Relaxations, memory: &Memory) -> Words {
         let flying = &self.verbs[usize::from(piece / 2)];
         let words = Self::words_of(&flying.verb, memory);
-        if !flying.has_halves(liberties) {
+        if !flying.has_halves(relaxations) {
             return words;
         }
         let place = flying.verb.at.offset() / 8 + u64::from(piece & 1);
-        Words { places: 1 << (place & 1), ..words }
+        words.at_places(1 << (place & 1))
     }
 
     /// Lets a piece take effect.
-    pub(crate) fn step_piece(&mut self, piece: u8, liberties: Liberties, memory: &mut Memory) -> Effect {
+    pub(crate) fn step_piece(&mut self, piece: u8, relaxations: Relaxations, memory: &mut Memory) -> Effect {
         let index = usize::from(piece / 2);
         let flying = &mut self.verbs[index];
-        let (wholly, kind, word) = flying.step_half(piece & 1, liberties, memory);
+        let (wholly, kind, word) = flying.step_half(piece & 1, relaxations, memory);
         self.pending &= !(u32::from(wholly) << index);
         Effect { verb: index as u8, kind, at: flying.verb.at, word }
     }
@@ -254,8 +229,8 @@ impl Flight {
     }
 
     /// Whether a piece is the last one that has not taken effect.
-    pub(crate) fn is_last_piece(&self, liberties: Liberties) -> bool {
-        self.is_last() && self.pieces(liberties).count() == 1
+    pub(crate) fn is_last_piece(&self, relaxations: Relaxations) -> bool {
+        self.is_last() && self.pieces(relaxations).count() == 1
     }
 
     /// Nothing more of it takes effect.
@@ -361,20 +336,20 @@ impl Flight {
 
     /// Lets one verb, or some words of one, take effect.
     #[inline]
-    pub(crate) fn step(&mut self, memory: &mut Memory, temper: &Temper, random: &mut Random) -> Effect {
-        let index = self.next(temper, random);
+    pub(crate) fn step(&mut self, memory: &mut Memory, frequencies: &Frequencies, random: &mut Random) -> Effect {
+        let index = self.next(frequencies, random);
         let flying = &mut self.verbs[index];
-        let (wholly, kind, word) = flying.step(memory, temper, random);
+        let (wholly, kind, word) = flying.step(memory, frequencies, random);
         self.pending &= !(u32::from(wholly) << index);
         Effect { verb: index as u8, kind, at: flying.verb.at, word }
     }
 
     /// A verb that may take effect.
     #[inline]
-    fn next(&self, temper: &Temper, random: &mut Random) -> usize {
+    fn next(&self, frequencies: &Frequencies, random: &mut Random) -> usize {
         // The first one always may: it has nothing pending before it.
         let first = self.pending.trailing_zeros() as usize;
-        if self.pending.is_power_of_two() || !random.chance(temper.reorder) {
+        if self.pending.is_power_of_two() || !random.chance(frequencies.reorder) {
             return first;
         }
         let mut eligible = 0_u32;
@@ -389,8 +364,8 @@ impl Flight {
 impl FlyingVerb {
     /// Whether it has now wholly taken effect, its kind, and its word for the digest.
     #[inline]
-    fn step(&mut self, memory: &mut Memory, temper: &Temper, random: &mut Random) -> (bool, u8, u64) {
-        if !self.tears(temper, random) {
+    fn step(&mut self, memory: &mut Memory, frequencies: &Frequencies, random: &mut Random) -> (bool, EffectKind, u64) {
+        if !self.tears(frequencies, random) {
             let (kind, word) = self.take_effect(memory);
             return (true, kind, word);
         }
@@ -401,39 +376,39 @@ impl FlyingVerb {
             Operation::Read { into } => {
                 let into = into.words_mut();
                 let last = self.progress.advance(words.len(), random, |word| into[word] = words[word]);
-                (last, b'r', into[0])
+                (last, EffectKind::ReadPart, into[0])
             }
             Operation::Write { from } => {
                 let from = from.words();
                 let last = self.progress.advance(words.len(), random, |word| words[word] = from[word]);
-                (last, b'w', from[0])
+                (last, EffectKind::WritePart, from[0])
             }
             _ => unreachable!("a verb on one word takes effect whole"),
         }
     }
 
     /// Whether it takes effect in two halves in an explored run.
-    fn has_halves(&self, liberties: Liberties) -> bool {
+    fn has_halves(&self, relaxations: Relaxations) -> bool {
         let words = match &self.verb.operation {
             Operation::Read { into: buffer } | Operation::Write { from: buffer } => buffer.words().len(),
             _ => 1,
         };
-        liberties.tear && words > 1
+        relaxations.tear && words > 1
     }
 
     /// A bit for each half that has not taken effect; one that has no halves is a first one.
-    fn halves(&self, liberties: Liberties) -> u8 {
+    fn halves(&self, relaxations: Relaxations) -> u8 {
         match self.progress {
             Progress::Half { left } => 1 << left,
-            _ if self.has_halves(liberties) => 3,
+            _ if self.has_halves(relaxations) => 3,
             _ => 1,
         }
     }
 
     /// Lets one half take effect. Whether it has now wholly taken effect, its kind, and its word
     /// for the digest.
-    fn step_half(&mut self, half: u8, liberties: Liberties, memory: &mut Memory) -> (bool, u8, u64) {
-        if !self.has_halves(liberties) {
+    fn step_half(&mut self, half: u8, relaxations: Relaxations, memory: &mut Memory) -> (bool, EffectKind, u64) {
+        if !self.has_halves(relaxations) {
             let (kind, word) = self.take_effect(memory);
             return (true, kind, word);
         }
@@ -446,12 +421,12 @@ impl FlyingVerb {
             Operation::Read { into } => {
                 let into = into.words_mut();
                 places.for_each(|place| into[place] = words[place]);
-                (wholly, b'r', into[usize::from(half)])
+                (wholly, EffectKind::ReadPart, into[usize::from(half)])
             }
             Operation::Write { from } => {
                 let from = from.words();
                 places.for_each(|place| words[place] = from[place]);
-                (wholly, b'w', from[usize::from(half)])
+                (wholly, EffectKind::WritePart, from[usize::from(half)])
             }
             _ => unreachable!("a verb on one word takes effect whole"),
         }
@@ -459,51 +434,51 @@ impl FlyingVerb {
 
     /// Lets it take effect whole; gives its kind, and its word for the digest.
     #[inline]
-    fn take_effect(&mut self, memory: &mut Memory) -> (u8, u64) {
+    fn take_effect(&mut self, memory: &mut Memory) -> (EffectKind, u64) {
         let (at, bytes) = (self.verb.at, self.verb.len());
         memory.touch(at, bytes);
         let words = memory.words_mut(at, bytes).expect("verbs are checked when they are posted");
         match &mut self.verb.operation {
             Operation::ReadWord { value } => {
                 *value = words[0];
-                (b'R', *value)
+                (EffectKind::Read, *value)
             }
             Operation::WriteWord { value } => {
                 words[0] = *value;
-                (b'W', *value)
+                (EffectKind::Write, *value)
             }
             Operation::CompareAndSwap { expected, desired, found } => {
                 *found = words[0];
                 if *found == *expected {
                     words[0] = *desired;
                 }
-                (b'C', *found)
+                (EffectKind::Swap, *found)
             }
             Operation::FetchAndAdd { addend, found } => {
                 *found = words[0];
                 words[0] = found.wrapping_add(*addend);
-                (b'F', *found)
+                (EffectKind::Add, *found)
             }
             Operation::Read { into } => {
                 into.words_mut().copy_from_slice(words);
-                (b'R', words.first().copied().unwrap_or(0))
+                (EffectKind::Read, words.first().copied().unwrap_or(0))
             }
             Operation::Write { from } => {
                 words.copy_from_slice(from.words());
-                (b'W', words.first().copied().unwrap_or(0))
+                (EffectKind::Write, words.first().copied().unwrap_or(0))
             }
         }
     }
 
     /// Whether it takes effect in parts; decided when it begins to.
     #[inline]
-    fn tears(&mut self, temper: &Temper, random: &mut Random) -> bool {
+    fn tears(&mut self, frequencies: &Frequencies, random: &mut Random) -> bool {
         let words = match &self.verb.operation {
             Operation::Read { into: buffer } | Operation::Write { from: buffer } => buffer.words().len(),
             _ => return false,
         };
         if matches!(self.progress, Progress::None) {
-            if words < 2 || !random.chance(temper.tear) {
+            if words < 2 || !random.chance(frequencies.tear) {
                 return false;
             }
             self.progress = Progress::torn(words, random);
@@ -527,7 +502,7 @@ impl Progress {
             a == 1
         };
         let last = words as u64 - 1;
-        // Upwards and downwards from an end are what hardware does; the rest only nobody forbids.
+        // Hardware goes upwards or downwards from an end; the contract permits every other order.
         let (next, stride) = match random.below(4) {
             0 => (0, 1),
             1 => (last, last),

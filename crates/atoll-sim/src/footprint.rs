@@ -1,5 +1,5 @@
-//! What a step of an explored run depends on: two steps of different processes that do not conflict
-//! may as well happen the other way round.
+//! What a step of an explored run depends on. Two steps of different processes that do not conflict
+//! can be exchanged without a difference.
 
 use atoll_fabric::Address;
 
@@ -12,14 +12,14 @@ pub(crate) enum Process {
     /// last one the completion arrives. Where verbs take effect whole and in order a batch is one
     /// piece, number 0; else each half of a verb is one (see `flight`).
     Batch(u32, u32, u8),
-    /// Time: a step brings the next timers, when nobody else can take one.
+    /// Time: a step brings the next timers, when no other process can take one.
     Clock,
     /// The fault of the run: see [`explore`](mod@crate::explore).
     Fault,
 }
 
 impl Process {
-    /// Whose step it is.
+    /// The process that took the step.
     pub(crate) fn lane(self) -> Option<u32> {
         match self {
             Self::Task(lane) | Self::Batch(lane, ..) => Some(lane),
@@ -31,16 +31,25 @@ impl Process {
 /// Words that a step touches.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Words {
-    pub(crate) at: Address,
-    pub(crate) bytes: u64,
+    at: Address,
+    bytes: u64,
     /// Whether it changes them. A compare-and-swap that failed only reads.
-    pub(crate) writes: bool,
+    writes: bool,
     /// Which of them: bit 0 for those of even address, bit 1 for those of odd address, counted in
     /// words.
-    pub(crate) places: u8,
+    places: u8,
 }
 
 impl Words {
+    pub(crate) fn new(at: Address, bytes: u64, writes: bool, places: u8) -> Self {
+        Self { at, bytes, writes, places }
+    }
+
+    /// The same words, but those of some places alone.
+    pub(crate) fn at_places(self, places: u8) -> Self {
+        Self { places, ..self }
+    }
+
     fn conflicts(&self, other: &Self) -> bool {
         (self.writes || other.writes)
             && self.places & other.places != 0
@@ -61,13 +70,13 @@ pub(crate) struct Footprint {
     pub(crate) ends: bool,
     /// The lane whose task was polled, or was told of a completion.
     pub(crate) task: Option<u32>,
-    /// The lane whose task was stopped, or goes on.
+    /// The lane whose task was stopped, or continues.
     pub(crate) halts: Option<u32>,
     /// The lane of whose batches one took effect.
     pub(crate) batch_of: Option<u32>,
     /// The lane whose batches were cut.
     pub(crate) cuts: Option<u32>,
-    /// Whether it did something that anybody might see otherwise.
+    /// Whether it did something that any process might see.
     pub(crate) everything: bool,
 }
 

@@ -1,5 +1,4 @@
-//! Which process of an explored run is next, so that every run that differs in what matters comes
-//! once.
+//! Which process of an explored run is next. Every run that differs in what matters comes once.
 //!
 //! A run is a path through a tree. **Reduction** is source-DPOR with sleep sets (Abdulla, Aronsson,
 //! Jonsson and Sagonas, POPL 2014): two steps of different processes that conflict, and that no
@@ -7,11 +6,11 @@
 //! the two was taken. A process sleeps where it was tried, until a step conflicts with its next
 //! one.
 //!
-//! A node of the tree holds what is to be tried there; the path that is being followed is the stack
-//! of all nodes that there are.
+//! A node of the tree holds the steps that are still to be tried there. The stack of nodes is the
+//! present path.
 //!
-//! The fault's step and time's are last by default, so that every step that they could prevent has
-//! been seen, and races with them.
+//! By default the step of the fault and the step of time come last. So every step that they could
+//! prevent has been seen, and races with them.
 
 use crate::footprint::{Footprint, Process};
 use std::collections::BTreeMap;
@@ -235,7 +234,7 @@ impl Guide {
         }
         let process = step(later).process;
         let node = &mut self.nodes[earlier];
-        // Time cannot pass where somebody can take a step.
+        // Time cannot pass where a process can take a step.
         first.retain(|process| node.enabled.contains(process));
         if first.iter().any(|process| node.wanted.contains(process)) {
             return;

@@ -1,6 +1,8 @@
-//! Batches in flight: they set off, their verbs take effect one by one, their completions arrive.
+//! Batches in flight: they are posted, their verbs take effect one by one, their completions
+//! arrive.
 
-use crate::flight::{Effect, Failure, Fate, Flight};
+use crate::effect::Effect;
+use crate::flight::{Failure, Fate, Flight};
 use crate::timers::Due;
 use crate::world::World;
 use atoll_fabric::batch::Verb;
@@ -12,9 +14,9 @@ impl World {
     pub(crate) fn fly(&mut self, lane: u32, id: u32) {
         loop {
             let flight = &mut self.flights[id as usize];
-            let effect = flight.step(&mut self.memory, &self.temper, &mut self.random);
+            let effect = flight.step(&mut self.memory, &self.frequencies, &mut self.random);
             let done = flight.is_done();
-            self.verbs += u64::from(effect.kind.is_ascii_uppercase());
+            self.verbs += u64::from(effect.kind.is_whole());
             self.record(lane, id, Some(effect));
             if self.watch.is_on() {
                 self.note_watched(id, effect);
@@ -22,8 +24,8 @@ impl World {
             if done {
                 break self.complete(id);
             }
-            if self.liberties.interleave {
-                if self.random.chance(self.temper.delay_within) {
+            if self.relaxations.interleave {
+                if self.random.chance(self.frequencies.delay_within) {
                     self.hold(id);
                 }
                 break;
@@ -44,7 +46,7 @@ impl World {
         if self.flights[id as usize].lost || self.impaired && self.loses_completion(id) {
             self.flights[id as usize].lost = true;
             self.hold_for(id, self.deadline_ns);
-        } else if self.random.chance(self.temper.late_completion) {
+        } else if self.random.chance(self.frequencies.late_completion) {
             self.hold(id);
         } else {
             self.land(id);
@@ -74,7 +76,7 @@ impl World {
         state.flights.swap_remove(at);
     }
 
-    /// A batch has ended: whoever waits for it is told.
+    /// A batch has ended: the task that waits for it is told.
     #[inline]
     pub(crate) fn arrive(&mut self, id: u32, error: Option<Failure>) {
         let flight = &mut self.flights[id as usize];
@@ -117,7 +119,7 @@ impl World {
     /// Keeps a batch back for a while.
     #[cold]
     pub(crate) fn hold(&mut self, id: u32) {
-        let ns = 32_u64 << self.random.below(u64::from(self.temper.delay_bits_max) - 4);
+        let ns = 32_u64 << self.random.below(u64::from(self.frequencies.delay_bits_max) - 4);
         let ns = ns + self.random.below(ns);
         self.hold_for(id, ns);
     }
@@ -142,7 +144,7 @@ impl World {
             self.flights.len() as u32 - 1
         });
         let flight = &mut self.flights[id as usize];
-        flight.board(verbs, self.liberties);
+        flight.board(verbs, self.relaxations);
         (flight.lane, flight.endpoint, flight.fate) = (lane, endpoint, fate);
         let state = &mut self.lanes[lane as usize];
         flight.number = state.launches;
@@ -159,7 +161,7 @@ impl World {
         let number = state.launches - 1;
         self.settle(lane);
         self.enables_batch(id, number);
-        let late = if unawaited { self.temper.late_unawaited } else { self.temper.delay };
+        let late = if unawaited { self.frequencies.late_unawaited } else { self.frequencies.delay };
         if self.random.chance(late) {
             self.hold(id);
         }

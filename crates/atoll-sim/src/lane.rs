@@ -2,8 +2,6 @@
 
 use crate::alarms::Alarms;
 use crate::fault::Fault;
-use crate::footprint::Process;
-use crate::world::World;
 
 /// One client.
 pub(crate) struct Lane {
@@ -26,9 +24,8 @@ pub(crate) struct Lane {
     pub(crate) faults: Vec<(u64, Fault)>,
     /// The lowest of those numbers.
     pub(crate) fault_at: u64,
-    /// Nodes, a bit each, to which its requests are lost, and from which the responses.
-    pub(crate) requests_cut: u64,
-    pub(crate) responses_cut: u64,
+    /// The links that are cut.
+    pub(crate) cut: LinkCuts,
     /// Whether the task was woken since it was last polled.
     pub(crate) woken: bool,
     /// For what times its task waits.
@@ -39,6 +36,15 @@ pub(crate) struct Lane {
     pub(crate) held: u32,
     /// Where it is in the list of runnable lanes.
     pub(crate) runnable_at: Option<u32>,
+}
+
+/// Nodes, a bit each, to which the links of a lane are cut.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LinkCuts {
+    /// Nodes to which its requests are lost.
+    pub(crate) requests: u64,
+    /// Nodes from which the responses are lost.
+    pub(crate) responses: u64,
 }
 
 impl Lane {
@@ -55,8 +61,7 @@ impl Lane {
             launches: 0,
             faults: Vec::new(),
             fault_at: u64::MAX,
-            requests_cut: 0,
-            responses_cut: 0,
+            cut: LinkCuts::default(),
             woken: false,
             alarms: Alarms::default(),
             flights: Vec::new(),
@@ -75,47 +80,5 @@ impl Lane {
     /// Brings the step of the next fault up to date.
     pub(crate) fn settle_faults(&mut self) {
         self.fault_at = self.faults.iter().map(|(at, _)| *at).min().unwrap_or(u64::MAX);
-    }
-}
-
-impl World {
-    /// The task of a lane is to be polled.
-    pub(crate) fn wake(&mut self, lane: u32) {
-        let state = &mut self.lanes[lane as usize];
-        if !state.done {
-            let enabled = !std::mem::replace(&mut state.woken, true);
-            if self.timed.is_some() {
-                if enabled {
-                    self.wake_timed(lane);
-                }
-                return;
-            }
-            self.settle(lane);
-            if enabled {
-                self.enables(Process::Task(lane));
-            }
-        }
-    }
-
-    /// Brings the list of runnable lanes up to date.
-    #[inline]
-    pub(crate) fn settle(&mut self, lane: u32) {
-        let state = &mut self.lanes[lane as usize];
-        let can_run = state.woken && !state.paused || !state.flights.is_empty() && !state.frozen;
-        match state.runnable_at {
-            None if can_run => {
-                state.runnable_at = Some(self.runnable.len() as u32);
-                self.runnable.push(lane);
-                self.scheduler.can_run(lane, self.steps);
-            }
-            Some(at) if !can_run => {
-                state.runnable_at = None;
-                self.runnable.swap_remove(at as usize);
-                if let Some(moved) = self.runnable.get(at as usize) {
-                    self.lanes[*moved as usize].runnable_at = Some(at);
-                }
-            }
-            _ => {}
-        }
     }
 }

@@ -1,12 +1,16 @@
 //! Is there an order of the operations that explains what they returned?
 //!
 //! Wing and Gong's search (JPDC 1993) with Lowe's memory of configurations (Concurrency and
-//! Computation 2017): an operation may come next if it was invoked before every other one that is
-//! left returned; a configuration (which operations have been ordered, and the state) that failed
-//! once is not tried again. An operation of a client that was shut out may be left out, but may not
-//! come behind one that was invoked after that. An operation that only observes and fits is taken
-//! at once, because no later place could be better for the others, unless an operation of a client
-//! that was shut out could no longer come behind it.
+//! Computation 2017). The rules:
+//!
+//! - An operation may come next if it was invoked before all other remaining operations returned.
+//! - A configuration is the set of ordered operations and the state. One that failed is not tried
+//!   again.
+//! - An operation of a client that was shut out may be left out. It may not come behind an operation
+//!   that was invoked after the shutting out.
+//! - An operation that only observes, and fits, is taken at once: no later place could be better for
+//!   the other operations. The exception: an operation of a client that was shut out could no longer
+//!   come behind it.
 //!
 //! The search knows nothing of caches: see [`Specification`], and [`history`](crate::history) for
 //! the cache's.

@@ -88,7 +88,7 @@ impl Memory {
         !self.exports.is_empty()
     }
 
-    /// The name of a node's region goes; its bytes, too, unless a client has it open.
+    /// Removes the name of a node's region, and its bytes unless a client has it open.
     pub(crate) fn remove(&mut self, node: u8, is_open: bool) {
         if let Some(region) = self.nodes.get_mut(usize::from(node)).and_then(|regions| regions.first_mut()) {
             region.is_removed = true;

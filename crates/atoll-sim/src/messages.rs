@@ -1,90 +1,26 @@
 //! Messages between endpoints, on their way.
 //!
-//! What [`Messenger`](atoll_fabric::Messenger) permits is done here: a message is lost, arrives
-//! more than once, or takes up to seconds, so that others overtake it. How often comes from the
-//! seed, from a stream of its own, so that a run without messages is the same as ever. In an
-//! explored run messages arrive at once: there the interleavings of verbs are what is looked for.
-//! In a timed run they take the way of a WRITE, and their turn at the receiver's processor, if the
-//! endpoint is [a memory node's](crate::Sim::endpoint_at).
+//! The world does all that [`Messenger`](atoll_fabric::Messenger) permits: a message is lost,
+//! arrives more than once, or takes up to seconds, so that later messages overtake it. How often is
+//! drawn from a random stream of its own, so a run without messages does not change.
+//!
+//! | run | a message |
+//! |---|---|
+//! | drawn | is lost, doubled or delayed, by the seed |
+//! | explored | arrives at once: the run is about the interleavings of verbs |
+//! | timed | takes the way of a WRITE, and waits for the receiver's processor if the endpoint is [a memory node's](crate::Sim::endpoint_at) |
 
-use crate::sim::Shared;
+use crate::SimEndpoint;
+use crate::post_office::{Mail, mailbox_of, port_of};
+use crate::shared::Shared;
 use crate::timers::Due;
-use crate::trace::{Mishap, NOBODY};
+use crate::trace::{FaultEvent, NOBODY};
 use crate::world::World;
-use crate::{Liberties, Random, SimEndpoint};
 use atoll_fabric::{
     Endpoint, MAILBOX_MESSAGES_MAX, MESSAGE_BYTES_MAX, Mailbox, Message, MessageError, Messenger, Sender,
 };
 use std::future::Future;
 use std::task::{Poll, Waker};
-
-/// Messages on their way, and how they fare.
-pub(crate) struct PostOffice {
-    /// By the number in their timers; `None` once arrived.
-    mails: Vec<Option<Mail>>,
-    mails_free: Vec<u32>,
-    sent: u64,
-    /// Chances in 1024.
-    lose: u32,
-    double: u32,
-    delay: u32,
-    /// The longest delay is two to the power of this, in nanoseconds.
-    delay_bits_max: u32,
-    random: Random,
-    /// Between whom nothing arrives that sets off before a time: from, to, until.
-    cuts: Vec<(Mailbox, Mailbox, u64)>,
-}
-
-struct Mail {
-    /// Which message of the run it is.
-    number: u64,
-    to: u32,
-    message: Message,
-}
-
-impl PostOffice {
-    pub(crate) fn new(liberties: Liberties, seed: u64) -> Self {
-        let mut random = Random::stream(seed, u64::MAX - 1);
-        let mut drawn = |taken: bool, chances: &[u32]| {
-            let chance = random.pick(chances);
-            if taken { chance } else { 0 }
-        };
-        Self {
-            mails: Vec::new(),
-            mails_free: Vec::new(),
-            sent: 0,
-            lose: drawn(liberties.lose_messages, &[0, 16, 128, 512]),
-            double: drawn(liberties.double_messages, &[0, 16, 256, 768]),
-            delay: drawn(liberties.delay_messages, &[16, 256, 1024]),
-            delay_bits_max: drawn(true, &[10, 14, 21, 31]),
-            random,
-            cuts: Vec::new(),
-        }
-    }
-}
-
-impl PostOffice {
-    fn add(&mut self, mail: Mail) -> u32 {
-        let id = self.mails_free.pop().unwrap_or_else(|| {
-            self.mails.push(None);
-            self.mails.len() as u32 - 1
-        });
-        self.mails[id as usize] = Some(mail);
-        id
-    }
-
-    /// The bytes of a message that is on its way.
-    pub(crate) fn bytes(&self, id: u32) -> &[u8] {
-        &self.mails[id as usize].as_ref().expect("a message is there until it has arrived").message.bytes
-    }
-
-    /// From which endpoint to which a message is on its way, and its length.
-    pub(crate) fn on_the_way(&self, id: u32) -> ((u32, u32), u64) {
-        let mail = self.mails[id as usize].as_ref().expect("a message is there until it has arrived");
-        let from = port_of(mail.message.from).expect("an endpoint sent it");
-        ((from, mail.to), mail.message.bytes.len() as u64)
-    }
-}
 
 /// How long a message takes that is not delayed.
 const WAY_NS: u64 = 1000;
@@ -96,9 +32,9 @@ impl World {
         self.post.sent += 1;
         let lane = self.polled.unwrap_or(NOBODY);
         let Some(to) = port_of(to).filter(|to| (*to as usize) < self.ports.len()) else {
-            return self.mishap(lane, Mishap::MessageLost { message: number });
+            return self.record_fault(lane, FaultEvent::MessageLost { message: number });
         };
-        self.mishap(lane, Mishap::Sent { message: number, to });
+        self.record_fault(lane, FaultEvent::Sent { message: number, to });
         let sender = self.ports[from as usize].sender;
         let message = Message { from: mailbox_of(from), sender, bytes: bytes.to_vec() };
         if self.is_guided() {
@@ -109,7 +45,7 @@ impl World {
             return self.launch_mail(from, id, bytes.len() as u64);
         }
         if self.is_cut(message.from, mailbox_of(to)) || self.post.random.chance(self.post.lose) {
-            return self.mishap(lane, Mishap::MessageLost { message: number });
+            return self.record_fault(lane, FaultEvent::MessageLost { message: number });
         }
         let mut copies = 1;
         while copies < 4 && self.post.random.chance(self.post.double) {
@@ -125,12 +61,12 @@ impl World {
 
     /// Messages from one mailbox to another are lost for `ns`.
     pub(crate) fn cut_messages(&mut self, from: Mailbox, to: Mailbox, ns: u64) {
-        self.mishap(NOBODY, Mishap::MessagesCut { from, to, ns });
+        self.record_fault(NOBODY, FaultEvent::MessagesCut { from, to, ns });
         let until_ns = self.now_ns.saturating_add(ns);
         self.post.cuts.push((from, to, until_ns));
     }
 
-    /// Nobody's messages are cut any more.
+    /// No endpoint's messages are cut any more.
     pub(crate) fn heal_messages(&mut self) {
         self.post.cuts.clear();
     }
@@ -152,24 +88,16 @@ impl World {
         let port = &self.ports[to as usize];
         let lane = port.lane;
         if port.dead || port.dropped || port.inbox.len() >= MAILBOX_MESSAGES_MAX {
-            return self.mishap(lane, Mishap::MessageLost { message: number });
+            return self.record_fault(lane, FaultEvent::MessageLost { message: number });
         }
         let from = port_of(message.from).expect("an endpoint sent it");
-        self.mishap(lane, Mishap::Arrived { message: number, from });
+        self.record_fault(lane, FaultEvent::Arrived { message: number, from });
         let port = &mut self.ports[to as usize];
         port.inbox.push_back(message);
         self.woke |= !port.receivers.is_empty();
         self.attention |= self.woke;
         port.receivers.drain(..).for_each(Waker::wake);
     }
-}
-
-fn mailbox_of(port: u32) -> Mailbox {
-    Mailbox(u64::from(port) + 1)
-}
-
-fn port_of(mailbox: Mailbox) -> Option<u32> {
-    u32::try_from(mailbox.0.checked_sub(1)?).ok()
 }
 
 impl Messenger for SimEndpoint {
@@ -218,7 +146,7 @@ fn receive(shared: &Shared, number: u32, waker: &Waker) -> Poll<Message> {
     let lane = world.polled.expect("a message is received by a spawned task: see Sim::spawn");
     world.touch();
     let port = &mut world.ports[number as usize];
-    // Whoever waits here is whose the endpoint is, as with a post.
+    // The endpoint belongs to the task that waits here, as with a post.
     port.lane = lane;
     match port.inbox.pop_front() {
         Some(message) => Poll::Ready(message),

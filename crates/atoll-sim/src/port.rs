@@ -2,7 +2,6 @@
 
 use crate::Random;
 use crate::trace::NOBODY;
-use crate::world::World;
 use atoll_fabric::{Message, Sender, VerbError};
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -18,19 +17,11 @@ pub(crate) struct Port {
     pub(crate) dropped: bool,
     /// Whether it was fenced.
     pub(crate) shut: bool,
-    /// How much too fast its monotone clock is, per mille.
-    pub(crate) drift_per_mille: i64,
     /// Whether memory is near its client.
     pub(crate) is_near: bool,
-    /// How far its wall clock has jumped.
-    pub(crate) jumped_ms: i64,
     pub(crate) random: Random,
-    /// What this host's monotone clock showed when the run began.
-    pub(crate) origin_ns: u64,
-    /// How far ahead the wall clock is.
-    pub(crate) skew_ms: i64,
-    /// Whether it can ask the agent's clock.
-    pub(crate) has_agent_clock: bool,
+    /// Its host's clocks.
+    pub(crate) clock: HostClock,
     pub(crate) in_flight: usize,
     pub(crate) unawaited: usize,
     pub(crate) error: Option<VerbError>,
@@ -38,7 +29,7 @@ pub(crate) struct Port {
     pub(crate) sender: Sender,
     /// Messages that have arrived.
     pub(crate) inbox: VecDeque<Message>,
-    /// Who waits for one.
+    /// Tasks that wait for one.
     pub(crate) receivers: Vec<Waker>,
     /// Posts that wait for room, and flushes.
     pub(crate) waiters: Vec<Waker>,
@@ -58,12 +49,14 @@ impl Port {
             dead: false,
             dropped: false,
             shut: false,
-            drift_per_mille,
             is_near,
-            jumped_ms: 0,
-            origin_ns: random.below(1 << 40),
-            skew_ms: 0,
-            has_agent_clock,
+            clock: HostClock {
+                drift_per_mille,
+                jumped_ms: 0,
+                origin_ns: random.below(1 << 40),
+                skew_ms: 0,
+                has_agent_clock,
+            },
             random,
             in_flight: 0,
             unawaited: 0,
@@ -74,6 +67,20 @@ impl Port {
             waiters: Vec::new(),
         }
     }
+}
+
+/// The clocks of an endpoint's host.
+pub(crate) struct HostClock {
+    /// How much too fast its monotone clock is, per mille.
+    pub(crate) drift_per_mille: i64,
+    /// How far its wall clock has jumped.
+    pub(crate) jumped_ms: i64,
+    /// What its monotone clock showed when the run began.
+    pub(crate) origin_ns: u64,
+    /// How far ahead its wall clock is.
+    pub(crate) skew_ms: i64,
+    /// Whether it can ask the agent's clock.
+    pub(crate) has_agent_clock: bool,
 }
 
 /// What the agent's clock shows when a run begins.
@@ -89,38 +96,5 @@ pub(crate) fn has_agent_clock(seed: u64, number: u64) -> bool {
         0 => true,
         1 => false,
         _ => Random::stream(seed, AGENT_CLOCK_STREAM + 1 + number).below(2) == 0,
-    }
-}
-
-impl World {
-    /// The agent's clock, if an endpoint can ask it.
-    pub(crate) fn agent_ms(&self, endpoint: u32) -> Option<u64> {
-        let ms = (self.now_ns / 1_000_000).saturating_add_signed(self.agent_ahead_ms);
-        self.ports[endpoint as usize].has_agent_clock.then_some(ms)
-    }
-
-    /// The wall clock of an endpoint.
-    pub(crate) fn unix_ms(&mut self, endpoint: u32, epoch_ms: u64) -> u64 {
-        let max = self.liberties.wall_clock_skew_ms_max;
-        let port = &mut self.ports[endpoint as usize];
-        if max > 0 && (port.skew_ms == 0 || port.random.chance(16)) {
-            port.skew_ms = port.random.below(2 * max + 1) as i64 - max as i64;
-        }
-        (epoch_ms + self.now_ns / 1_000_000).saturating_add_signed(port.skew_ms + port.jumped_ms)
-    }
-
-    /// The monotone clock of an endpoint.
-    pub(crate) fn monotone_ns(&self, endpoint: u32) -> u64 {
-        let port = &self.ports[endpoint as usize];
-        port.origin_ns
-            + self.now_ns / 1000 * (1000 + port.drift_per_mille) as u64
-            + self.now_ns % 1000 * (1000 + port.drift_per_mille) as u64 / 1000
-    }
-
-    /// How much virtual time passes while `ns` pass on the monotone clock of an endpoint; rounded
-    /// up.
-    pub(crate) fn true_ns(&self, endpoint: u32, ns: u64) -> u64 {
-        let rate = (1000 + self.ports[endpoint as usize].drift_per_mille) as u128;
-        u64::try_from((u128::from(ns) * 1000).div_ceil(rate)).unwrap_or(u64::MAX)
     }
 }

@@ -2,14 +2,14 @@
 //! shared traces.
 //!
 //! A test without what it needs shows nothing, so it fails and says what to install.
-//! `ATOLL_TEST_SKIP` names what the machine may be without, separated by commas; tests that need it
-//! are skipped then.
+//! `ATOLL_TEST_SKIP` names what the machine may lack, separated by commas. Tests that need it are
+//! skipped then.
 //!
 //! | name | what is needed | who installs it |
 //! |---|---|---|
 //! | `redis-server` | redis-server 7 on the path | `./check`, by apt-get |
 //! | `redis-py` | python3 with the module `redis` | `./check`, by pip |
-//! | `traces` | `../shared/traces` beside the checkout | nobody: they are not published |
+//! | `traces` | `../shared/traces` beside the checkout | no command: they are not published |
 //! | `fuzz` | a nightly compiler with cargo-fuzz | `./check`, by rustup and cargo |
 
 const SKIP: &str = "ATOLL_TEST_SKIP";

@@ -1,4 +1,4 @@
-//! Whose step is next.
+//! How the lane of the next step is chosen.
 //!
 //! | strategy | a run is | finds |
 //! |---|---|---|
@@ -6,21 +6,21 @@
 //! | bursts | one lane for long, then another; now and then one lane starves | ABA, late readers, what outlives its owner |
 //! | priorities | the lane of the highest priority, which falls at random points (Burckhardt et al., PCT, ASPLOS 2010) | bugs of few ordering constraints, with a known chance |
 //!
-//! The contract promises no fairness. A run needs some, or a client that spins on a latch would
-//! keep its holder from ever releasing it: the lane that has waited longest comes first once it has
-//! waited for the run's bound.
+//! The contract promises no fairness, but a run needs some: a client that spins on a latch could
+//! keep its holder from ever releasing it. So a lane that has waited for the run's bound comes
+//! first.
 
 use crate::Random;
 
 /// How a run chooses whose step is next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
-    /// One of the others, by the seed.
+    /// One of the strategies below, by the seed.
     #[default]
     FromSeed,
     /// Every step a random lane's.
     Uniform,
-    /// One lane for long, others starving.
+    /// One lane for long, while other lanes starve.
     Bursts,
     /// The lane of the highest priority, with random falls.
     Priorities,

@@ -5,7 +5,7 @@
 //! | `ATOLL_SIM_SEED` | only this seed |
 //! | `ATOLL_SIM_SEEDS` | so many seeds, instead of the test's own number |
 //! | `ATOLL_SIM_FIRST` | from this seed on, instead of 0: fresh seeds for a nightly run |
-//! | `ATOLL_SIM_STRICT` | switches these liberties and faults off: `all`, or names as in [`strict`](crate::strict) |
+//! | `ATOLL_SIM_STRICT` | switches these relaxations and faults off: `all`, or names as in [`strict`](crate::strict) |
 //! | `ATOLL_SIM_TRACE` | a failing run prints its last so many events |
 //!
 //! What tests need beside the workspace, and how to skip those that miss it:
@@ -27,7 +27,7 @@ fn variable(name: &str) -> Option<u64> {
 }
 
 /// The command that runs the present test again with `seed`.
-pub(crate) fn replay(seed: u64) -> String {
+pub fn replay_command(seed: u64) -> String {
     let package = std::env::var("CARGO_PKG_NAME").map_or(String::new(), |name| format!(" -p {name}"));
     let thread = std::thread::current();
     let test = thread.name().filter(|name| *name != "main").unwrap_or("");

@@ -23,9 +23,9 @@
 //! | append, prepend, set-range: length | a value that becomes so long; nothing counts as empty | the new value |
 //!
 //! A writer that was not told its token leaves an unknown one, which the first observer fixes; that
-//! two unknown ones are equal is the one thing that goes unnoticed.
+//! two unknown tokens are equal is the only thing that stays unnoticed.
 
-use crate::history::{Call, Condition, Event, Expiry, Outcome, Seen, Window};
+use crate::event::{Call, Condition, Event, Expiry, Outcome, Seen, Window};
 use crate::linearizability::{Span, Specification, Verdict, check};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -34,7 +34,7 @@ use std::collections::{HashMap, HashSet};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Present {
     value: u32,
-    /// `None` until somebody has seen it.
+    /// `None` until a client has seen it.
     token: Option<u64>,
     expiry: ExpiryWindow,
 }
@@ -90,7 +90,7 @@ struct OneKey<'a> {
     evictions: Evictions,
     events: &'a [Event],
     values: RefCell<Values>,
-    /// Tokens that were told to those who wrote under them.
+    /// Tokens that were told to the clients that wrote under them.
     tokens_told: HashSet<u64>,
 }
 
@@ -127,7 +127,7 @@ impl<'a> OneKey<'a> {
         self.values.borrow_mut().number(bytes)
     }
 
-    /// The state as whoever saw `seen` in it knows it; `None` if that cannot have been seen.
+    /// The state as a client knows it that saw `seen`; `None` if that cannot have been seen.
     fn observed(&self, state: State, seen: &Seen) -> Option<State> {
         match (seen, state) {
             (Seen::Nothing, state) => Some(state),

@@ -1,103 +1,24 @@
-//! A simulation: its options, its tasks, its run and how that ends.
+//! A simulation: its tasks, its run, and how that ends.
 
-use crate::control::{ClientId, Control};
-use crate::fabric::{Presence, SimFabric};
-use crate::fault::{Faults, Fencing};
+use crate::client::ClientId;
+use crate::control::Control;
+use crate::fabric::SimFabric;
 use crate::guided::Guided;
-use crate::network::{Network, Service, Traffic};
+use crate::network::{Service, Traffic};
+use crate::options::SimOptions;
+use crate::presence::Presence;
+use crate::shared::Shared;
 use crate::world::{Next, World};
-use crate::{Distance, Liberties, SimEndpoint, Strategy, Strict, seeds};
-use atoll_fabric::{Address, BATCH_VERBS_MAX, Domain, Kind, Lifetime, Limits, RegionAttributes};
+use crate::{SimEndpoint, Strategy, replay_command};
+use atoll_fabric::Address;
 use std::cell::RefCell;
 use std::future::Future;
-use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
 
-/// What a simulation is made of.
-#[derive(Clone, Debug)]
-pub struct SimOptions {
-    /// Decides everything that chance decides.
-    pub seed: u64,
-    /// The regions of every node: `nodes[n][r]` is at addresses of node `n` and region `r`.
-    pub nodes: Vec<Vec<RegionAttributes>>,
-    /// Whose step is next.
-    pub strategy: Strategy,
-    /// Which liberties of the contract are taken.
-    pub liberties: Liberties,
-    /// Which faults the seed draws.
-    pub faults: Faults,
-    /// Liberties and faults that are switched off, whatever stands above; `ATOLL_SIM_STRICT` is the
-    /// default.
-    pub strict: Strict,
-    /// What fences can do.
-    pub fencing: Fencing,
-    /// How far memory is from clients.
-    pub distance: Distance,
-    /// When a batch whose completion cannot arrive ends in "outcome unknown".
-    pub deadline_ns: u64,
-    /// What the endpoints say that they take at once.
-    pub limits: Limits,
-    /// A run of more steps is a livelock.
-    pub steps_max: u64,
-    /// Milliseconds since the Unix epoch when the run begins.
-    pub epoch_ms: u64,
-    /// How many of the last events a failing run prints; `ATOLL_SIM_TRACE` overrides it.
-    pub trace_events: usize,
-    /// Whether memory that is [discarded](atoll_fabric::Endpoint::discard) goes back to the host;
-    /// else nothing does.
-    pub gives_back: bool,
-    /// In a timed run, the network; `None` for a run in which chance decides. The two do not mix:
-    /// see [`SimOptions::timed`].
-    pub network: Option<Network>,
-}
-
-impl SimOptions {
-    /// One node with one host region of `bytes`, everything else as it is by default: all
-    /// liberties, no faults, strategy by the seed.
-    pub fn new(seed: u64, bytes: u64) -> Self {
-        Self::with_nodes(seed, vec![vec![region(bytes, Kind::Host)]])
-    }
-
-    /// A timed run on `network`: without liberties and faults. See [`network`](crate::network).
-    pub fn timed(seed: u64, nodes: Vec<Vec<RegionAttributes>>, network: Network) -> Self {
-        Self {
-            liberties: Liberties::none(),
-            steps_max: u64::MAX,
-            network: Some(network),
-            distance: Distance::Far,
-            ..Self::with_nodes(seed, nodes)
-        }
-    }
-
-    /// Several nodes and regions; see [`region`].
-    pub fn with_nodes(seed: u64, nodes: Vec<Vec<RegionAttributes>>) -> Self {
-        Self {
-            gives_back: true,
-            seed,
-            nodes,
-            strategy: Strategy::FromSeed,
-            liberties: Liberties::all(),
-            faults: Faults::none(),
-            strict: Strict::from_environment(),
-            fencing: Fencing::default(),
-            distance: Distance::default(),
-            deadline_ns: 1_000_000,
-            limits: Limits { batch_verbs_max: BATCH_VERBS_MAX, batches_max: 16, verb_bytes_max: 1 << 20 },
-            steps_max: 20_000_000,
-            epoch_ms: 1_700_000_000_000,
-            network: None,
-            trace_events: std::env::var("ATOLL_SIM_TRACE").ok().and_then(|text| text.parse().ok()).unwrap_or(0),
-        }
-    }
-}
-
-/// A region as a memory node exports it.
-pub const fn region(bytes: u64, kind: Kind) -> RegionAttributes {
-    RegionAttributes { bytes, kind, domain: Domain::Nic, lifetime: Lifetime::Process }
-}
+pub use crate::options::region;
 
 /// How a run went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,67 +88,6 @@ impl std::fmt::Debug for SimError {
     }
 }
 
-/// What endpoints and the simulation share.
-pub(crate) struct Shared {
-    pub(crate) world: RefCell<World>,
-    pub(crate) seed: u64,
-    pub(crate) epoch_ms: u64,
-    /// Who has which region open.
-    pub(crate) presence: Presence,
-    /// By lane. Counted here as well, since the counts of wakers themselves are atomic: a poll
-    /// would pay more for those than for finding its task.
-    wakers: RefCell<Vec<Rc<Waker>>>,
-    wakes: Arc<Wakes>,
-    /// By lane; `None` once done, and while polled. A simulation that ends drops them, so that they
-    /// may hold what holds them.
-    tasks: RefCell<Vec<Option<Task>>>,
-}
-
-impl Shared {
-    pub(crate) fn spawn(&self, name: &str, mortal: bool, future: impl Future<Output = ()> + 'static) -> ClientId {
-        let lane = self.world.borrow_mut().add_lane(name, mortal);
-        let waker = Waker::from(Arc::new(LaneWaker { lane, wakes: self.wakes.clone() }));
-        self.wakers.borrow_mut().push(Rc::new(waker));
-        self.tasks.borrow_mut().push(Some(Box::pin(future)));
-        ClientId(lane)
-    }
-
-    /// The waker of `context`, unless it is the lane's own, which the world wakes without.
-    #[inline]
-    pub(crate) fn foreign_waker(&self, lane: Option<u32>, context: &Context<'_>) -> Option<Waker> {
-        let wakers = self.wakers.borrow();
-        match lane {
-            Some(lane) if wakers[lane as usize].will_wake(context.waker()) => None,
-            _ => Some(context.waker().clone()),
-        }
-    }
-}
-
-/// Lanes woken through their wakers, which may be anywhere.
-#[derive(Default)]
-struct Wakes {
-    any: AtomicBool,
-    lanes: Mutex<Vec<u32>>,
-}
-
-struct LaneWaker {
-    lane: u32,
-    wakes: Arc<Wakes>,
-}
-
-impl Wake for LaneWaker {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.wakes.lanes.lock().expect("no wake panics").push(self.lane);
-        self.wakes.any.store(true, Ordering::Release);
-    }
-}
-
-type Task = Pin<Box<dyn Future<Output = ()>>>;
-
 /// A simulation.
 ///
 /// ```
@@ -254,7 +114,7 @@ pub struct Sim {
 impl Sim {
     /// A simulation with zero bytes in its regions and no task.
     pub fn new(mut options: SimOptions) -> Self {
-        options.strict.apply(&mut options.liberties, &mut options.faults);
+        options.strict.apply(&mut options.relaxations, &mut options.faults);
         let world = RefCell::new(World::new(&options));
         let SimOptions { seed, epoch_ms, steps_max, .. } = options;
         let (wakers, wakes, tasks) = (RefCell::default(), Arc::default(), RefCell::default());
@@ -264,7 +124,7 @@ impl Sim {
         }
     }
 
-    /// As [`Sim::new`], with somebody who chooses the steps.
+    /// As [`Sim::new`], with a guide that chooses the steps.
     pub(crate) fn guided(options: SimOptions, guided: Guided) -> Self {
         assert!(options.network.is_none(), "a case is explored without a network: time would decide its steps");
         let sim = Self::new(options);
@@ -314,7 +174,7 @@ impl Sim {
     }
 
     /// How busy the processor behind such an endpoint has been until now, per mille; `None` for
-    /// others.
+    /// endpoints without one.
     pub fn service_busy_per_mille(&self, endpoint: &SimEndpoint) -> Option<u64> {
         self.shared.world.borrow().timed.as_ref()?.service_busy_per_mille(endpoint.number())
     }
@@ -325,7 +185,7 @@ impl Sim {
         self.shared.spawn(name, true, future)
     }
 
-    /// As [`Sim::spawn`], for whoever drives or checks: the seed's faults do not hit it.
+    /// As [`Sim::spawn`], for a task that drives or checks: the seed's faults do not hit it.
     pub fn spawn_spared(&self, name: &str, future: impl Future<Output = ()> + 'static) -> ClientId {
         self.shared.spawn(name, false, future)
     }
@@ -407,7 +267,7 @@ impl Sim {
         self.shared.world.borrow().timed.as_ref().map(|timed| timed.traffic())
     }
 
-    /// Runs `future` as a client of its own together with all others, and gives its output.
+    /// Runs `future` as a client of its own beside all other clients, and gives its output.
     pub fn block_on<T: 'static>(&self, future: impl Future<Output = T> + 'static) -> Result<T, SimError> {
         let output = Rc::new(RefCell::new(None));
         let place = output.clone();
@@ -421,11 +281,11 @@ impl Sim {
 
     /// Drops the task of a killed client. What its destructors post ends at once.
     fn bury(&self, lane: u32) {
-        self.shared.world.borrow_mut().dropping = true;
+        self.shared.world.borrow_mut().deaths.dropping = true;
         let task = self.shared.tasks.borrow_mut()[lane as usize].take();
         drop(task);
         let mut world = self.shared.world.borrow_mut();
-        world.dropping = false;
+        world.deaths.dropping = false;
         world.bury(lane);
     }
 
@@ -471,7 +331,7 @@ impl Sim {
         let world = self.shared.world.borrow();
         let (seed, steps) = (self.seed(), world.steps);
         match world.memory.touched {
-            Some(at) => Err(SimError::Absent { seed, steps, replay: seeds::replay(seed), at }),
+            Some(at) => Err(SimError::Absent { seed, steps, replay: replay_command(seed), at }),
             None => Ok(()),
         }
     }
@@ -484,7 +344,7 @@ impl Sim {
 
     fn state(&self) -> (u64, u64, String, String) {
         let world = self.shared.world.borrow();
-        (self.seed(), world.steps, seeds::replay(self.seed()), world.lanes_described())
+        (self.seed(), world.steps, replay_command(self.seed()), world.lanes_described())
     }
 
     /// The word at `at`, past the fabric: for tests.
@@ -520,7 +380,7 @@ impl Drop for Sim {
         // Tasks may own endpoints, whose futures look into the world when they are dropped; there
         // is nobody left to let them post.
         let on_shut_out = self.shared.world.try_borrow_mut().ok().and_then(|mut world| {
-            world.dropping = true;
+            world.deaths.dropping = true;
             world.on_shut_out.take()
         });
         let tasks = std::mem::take(&mut *self.shared.tasks.borrow_mut());
@@ -530,7 +390,7 @@ impl Drop for Sim {
             let seed = self.seed();
             let world = self.shared.world.try_borrow();
             let (steps, trace) = world.map_or((0, String::new()), |world| (world.steps, world.trace_described()));
-            eprintln!("simulation with seed {seed} failed at step {steps}; to replay: {}{trace}", seeds::replay(seed));
+            eprintln!("simulation with seed {seed} failed at step {steps}; to replay: {}{trace}", replay_command(seed));
         }
     }
 }

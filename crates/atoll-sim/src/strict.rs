@@ -1,16 +1,16 @@
-//! Strict mode: each liberty and each kind of fault has a switch that turns it off, to learn which
-//! ones a failure needs.
+//! Strict mode: each relaxation and each kind of fault has a switch that turns it off, to learn
+//! which ones a failure needs.
 //!
-//! A seed with a switch off is another run than with it on: the choices that are left fall
-//! differently. So one run that passes says little; [`needs`] tries a number of seeds with each
-//! switch off and counts how many of them fail.
+//! A seed with a switch off is another run than with it on, because the remaining draws differ. So
+//! one run that passes says little. [`needs`] tries many seeds with each switch off, and counts
+//! failures.
 
 use crate::fault::Faults;
-use crate::liberties::Liberties;
+use crate::relaxations::Relaxations;
 use std::fmt;
 use std::str::FromStr;
 
-/// A liberty of [`Liberties`] or a kind of fault of [`Faults`].
+/// A relaxation of [`Relaxations`] or a kind of fault of [`Faults`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "each stands for the field of its name")]
@@ -60,19 +60,19 @@ impl Switch {
         (Self::ClockDrift, "clock-drift"),
     ];
 
-    fn is_on(self, liberties: &Liberties, faults: &Faults) -> bool {
+    fn is_on(self, relaxations: &Relaxations, faults: &Faults) -> bool {
         match self {
-            Self::Interleave => liberties.interleave,
-            Self::Reorder => liberties.reorder,
-            Self::Tear => liberties.tear,
-            Self::Delay => liberties.delay,
-            Self::LateUnawaited => liberties.late_unawaited,
-            Self::LateCompletion => liberties.late_completion,
-            Self::LoseMessages => liberties.lose_messages,
-            Self::DoubleMessages => liberties.double_messages,
-            Self::DelayMessages => liberties.delay_messages,
-            Self::WallClockSkew => liberties.wall_clock_skew_ms_max > 0,
-            Self::AbsentAgentClocks => liberties.absent_agent_clocks,
+            Self::Interleave => relaxations.interleave,
+            Self::Reorder => relaxations.reorder,
+            Self::Tear => relaxations.tear,
+            Self::Delay => relaxations.delay,
+            Self::LateUnawaited => relaxations.late_unawaited,
+            Self::LateCompletion => relaxations.late_completion,
+            Self::LoseMessages => relaxations.lose_messages,
+            Self::DoubleMessages => relaxations.double_messages,
+            Self::DelayMessages => relaxations.delay_messages,
+            Self::WallClockSkew => relaxations.wall_clock_skew_ms_max > 0,
+            Self::AbsentAgentClocks => relaxations.absent_agent_clocks,
             Self::Kills => faults.kills_max > 0,
             Self::Pauses => faults.pauses_max > 0,
             Self::Unknowns => faults.unknowns_max > 0,
@@ -84,19 +84,19 @@ impl Switch {
         }
     }
 
-    fn turn_off(self, liberties: &mut Liberties, faults: &mut Faults) {
+    fn turn_off(self, relaxations: &mut Relaxations, faults: &mut Faults) {
         match self {
-            Self::Interleave => liberties.interleave = false,
-            Self::Reorder => liberties.reorder = false,
-            Self::Tear => liberties.tear = false,
-            Self::Delay => liberties.delay = false,
-            Self::LateUnawaited => liberties.late_unawaited = false,
-            Self::LateCompletion => liberties.late_completion = false,
-            Self::LoseMessages => liberties.lose_messages = false,
-            Self::DoubleMessages => liberties.double_messages = false,
-            Self::DelayMessages => liberties.delay_messages = false,
-            Self::WallClockSkew => liberties.wall_clock_skew_ms_max = 0,
-            Self::AbsentAgentClocks => liberties.absent_agent_clocks = false,
+            Self::Interleave => relaxations.interleave = false,
+            Self::Reorder => relaxations.reorder = false,
+            Self::Tear => relaxations.tear = false,
+            Self::Delay => relaxations.delay = false,
+            Self::LateUnawaited => relaxations.late_unawaited = false,
+            Self::LateCompletion => relaxations.late_completion = false,
+            Self::LoseMessages => relaxations.lose_messages = false,
+            Self::DoubleMessages => relaxations.double_messages = false,
+            Self::DelayMessages => relaxations.delay_messages = false,
+            Self::WallClockSkew => relaxations.wall_clock_skew_ms_max = 0,
+            Self::AbsentAgentClocks => relaxations.absent_agent_clocks = false,
             Self::Kills => faults.kills_max = 0,
             Self::Pauses => faults.pauses_max = 0,
             Self::Unknowns => faults.unknowns_max = 0,
@@ -123,7 +123,7 @@ pub struct Strict(u32);
 impl Strict {
     /// Nothing is off.
     pub const NONE: Self = Self(0);
-    /// Everything is: every batch takes effect at once and in order, and nothing goes wrong.
+    /// Everything is off: every batch takes effect at once and in order, and there are no faults.
     pub const ALL: Self = Self((1 << Switch::ALL.len()) - 1);
 
     /// This one off, too.
@@ -136,11 +136,11 @@ impl Strict {
         self.0 >> switch as u32 & 1 == 1
     }
 
-    /// What is left of liberties and faults.
-    pub fn apply(self, liberties: &mut Liberties, faults: &mut Faults) {
+    /// What is left of relaxations and faults.
+    pub fn apply(self, relaxations: &mut Relaxations, faults: &mut Faults) {
         for (switch, _) in Switch::ALL {
             if self.has(switch) {
-                switch.turn_off(liberties, faults);
+                switch.turn_off(relaxations, faults);
             }
         }
     }
@@ -173,7 +173,7 @@ pub struct Needs {
     pub seeds: u64,
     /// How many of them fail with everything on.
     pub failures: u64,
-    /// How many fail in strict mode: a failure that needs no liberty and no fault.
+    /// How many fail in strict mode: a failure that needs no relaxation and no fault.
     pub failures_strict: u64,
     /// How many fail with only this one off.
     pub failures_without: Vec<(Switch, u64)>,
@@ -199,19 +199,19 @@ impl fmt::Display for Needs {
 }
 
 /// Runs a scenario that fails with `seed` again, also with the `seeds - 1` seeds behind it, with
-/// each switch off that `liberties` and `faults` have on. The scenario gives what it is told to
+/// each switch off that `relaxations` and `faults` have on. The scenario gives what it is told to
 /// [`SimOptions::strict`](crate::SimOptions).
 pub fn needs(
     seed: u64,
     seeds: u64,
-    (liberties, faults): (Liberties, Faults),
+    (relaxations, faults): (Relaxations, Faults),
     mut scenario: impl FnMut(u64, Strict) -> Result<(), String>,
 ) -> Needs {
     let mut failures = |strict: Strict| {
         let failing = (seed..seed.saturating_add(seeds)).filter(|seed| scenario(*seed, strict).is_err());
         failing.count() as u64
     };
-    let on = Switch::ALL.iter().map(|(switch, _)| *switch).filter(|switch| switch.is_on(&liberties, &faults));
+    let on = Switch::ALL.iter().map(|(switch, _)| *switch).filter(|switch| switch.is_on(&relaxations, &faults));
     Needs {
         seeds,
         failures: failures(Strict::NONE),
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn strict_mode_leaves_no_liberty_and_no_fault() {
+    fn strict_mode_leaves_no_relaxation_and_no_fault() {
         let many = Faults {
             kills_max: 1,
             pauses_max: 1,
@@ -246,8 +246,8 @@ mod tests {
             clock_drift_per_mille_max: 1,
             ..Faults::none()
         };
-        let (mut liberties, mut faults) = (Liberties::all(), many);
-        Strict::ALL.apply(&mut liberties, &mut faults);
-        assert_eq!((liberties, faults), (Liberties::none(), Faults::none()));
+        let (mut relaxations, mut faults) = (Relaxations::all(), many);
+        Strict::ALL.apply(&mut relaxations, &mut faults);
+        assert_eq!((relaxations, faults), (Relaxations::none(), Faults::none()));
     }
 }

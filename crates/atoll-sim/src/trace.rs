@@ -1,8 +1,7 @@
 //! The last events of a run, so that a person can follow it.
 
+use crate::effect::Effect;
 use crate::fault::Direction;
-use crate::flight::Effect;
-use crate::world::World;
 use atoll_fabric::{Address, Mailbox};
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -39,12 +38,12 @@ pub(crate) enum What {
         verb: String,
     },
     /// Something went wrong.
-    Fault(Mishap),
+    Fault(FaultEvent),
 }
 
-/// A fault as it came to pass. The lane is whom it hit, `NOBODY` for all.
+/// A fault as it happened. The event names the lane that it hit, `NOBODY` for all.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Mishap {
+pub(crate) enum FaultEvent {
     Killed,
     Paused { ns: u64, frozen: bool },
     Resumed,
@@ -67,7 +66,7 @@ pub(crate) enum Mishap {
 /// No lane.
 pub(crate) const NOBODY: u32 = u32::MAX;
 
-impl Mishap {
+impl FaultEvent {
     /// Two words for the digest.
     pub(crate) fn words(self) -> (u64, u64) {
         match self {
@@ -144,10 +143,10 @@ impl Trace {
             let who = if event.lane == NOBODY { "the fabric".to_owned() } else { lane_name(event.lane) };
             let what = match &event.what {
                 What::Polled => "polled".to_owned(),
-                What::Fault(mishap) => mishap.described(&port_name),
+                What::Fault(record_fault) => record_fault.described(&port_name),
                 What::Effect { flight, effect, verb } => {
                     let at = self.address(effect.at);
-                    format!("{} {at} {verb} (batch {flight} verb {})", effect.name(), effect.verb)
+                    format!("{} {at} {verb} (batch {flight} verb {})", effect.kind.name(), effect.verb)
                 }
             };
             let _ = write!(lines, "\n  step {} at {} ns: {who}: {what}", event.step, event.now_ns);
@@ -160,65 +159,5 @@ impl Trace {
             Some(name) => format!("{name} [{at:?}]"),
             None => format!("{at:?}"),
         }
-    }
-}
-
-impl World {
-    #[inline]
-    pub(crate) fn record(&mut self, lane: u32, flight: u32, effect: Option<Effect>) {
-        let (what, word) = match effect {
-            None => (u64::from(lane) << 32 | 1, 0),
-            Some(effect) => {
-                let what = u64::from(lane) << 32 | u64::from(effect.verb) << 8 | u64::from(effect.kind);
-                (what ^ effect.at.offset() << 16, effect.word)
-            }
-        };
-        self.mix(what, word);
-        if self.trace.is_on() {
-            self.trace_step(lane, flight, effect);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn trace_step(&mut self, lane: u32, flight: u32, effect: Option<Effect>) {
-        let what = effect.map_or(What::Polled, |effect| {
-            let verb = self.flights[flight as usize].verb_described(effect.verb);
-            What::Effect { flight, effect, verb }
-        });
-        self.trace.push(self.steps, self.now_ns, lane, what);
-    }
-
-    #[inline]
-    pub(crate) fn mix(&mut self, what: u64, word: u64) {
-        let mixed = (self.digest ^ what).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ word ^ self.now_ns;
-        self.digest = mixed.wrapping_mul(0xd6e8_feb8_6659_fd93);
-    }
-
-    /// What every lane is at, one line each.
-    pub(crate) fn lanes_described(&self) -> String {
-        let mut lines = String::new();
-        for lane in self.lanes.iter().filter(|lane| !lane.done || lane.held > 0 || !lane.flights.is_empty()) {
-            let task = match (lane.killed, lane.done, lane.paused, lane.woken) {
-                (true, ..) => "killed",
-                (_, true, ..) => "task done",
-                (_, _, true, _) => "task paused",
-                (.., true) => "task ready",
-                _ => "task waiting",
-            };
-            lines += &format!(
-                "\n  {}: {task}, {} batches in flight, {} held back",
-                lane.name,
-                lane.flights.len(),
-                lane.held
-            );
-        }
-        lines
-    }
-
-    /// The last events, one line each.
-    pub(crate) fn trace_described(&self) -> String {
-        let lane_name = |lane: u32| self.lanes[lane as usize].name.clone();
-        self.trace.described(lane_name, |port| self.ports[port as usize].name.clone())
     }
 }

@@ -1,10 +1,9 @@
 //! Words that a scenario watches: when each changed, and for how long it had stood still when an
 //! endpoint READ it last.
 //!
-//! A protocol that concludes from a word that stands still is judged by this: what it saw, not what
-//! it says.
+//! Some protocols conclude from a word that stands still. A test judges them by what they READ.
 
-use crate::flight::Effect;
+use crate::effect::{Effect, EffectKind};
 use crate::memory::Memory;
 use atoll_fabric::{Address, Identity};
 use std::collections::{BTreeMap, VecDeque};
@@ -74,7 +73,7 @@ impl Watch {
             if std::mem::replace(&mut watched.word, word) != word {
                 watched.changes_ns.push(now_ns);
             }
-            if matches!(effect.kind, b'R' | b'r') {
+            if matches!(effect.kind, EffectKind::Read | EffectKind::ReadPart) {
                 let reads = watched.reads.entry(endpoint).or_default();
                 let same = reads.iter().position(|read| read.batch == batch).and_then(|index| reads.remove(index));
                 let first_ns = same.map_or(now_ns, |read| read.first_ns);

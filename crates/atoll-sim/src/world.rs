@@ -1,26 +1,26 @@
 //! Everything that changes during a run.
 //!
-//! A **lane** is a client: a task with all batches that it has in flight. A step is one of a lane:
-//! its task is polled, or one of its batches makes one effect, or a completion arrives. The
-//! strategy chooses the lane, chance the step within it. A lane can run if its task was woken, or
-//! if one of its batches is not held back.
+//! A **lane** is a client: a task with all batches that it has in flight. In a step of a lane its
+//! task is polled, or one of its batches has one effect, or a completion arrives. The strategy
+//! chooses the lane, and chance chooses the step. A lane can run if its task was woken, or if one
+//! of its batches is not held back.
 
 use crate::distance::Distances;
 use crate::fault::{Faults, Fencing};
 use crate::flight::Flight;
 use crate::guided::Guided;
 use crate::lane::Lane;
-use crate::liberties::Temper;
 use crate::memory::Memory;
-use crate::messages::PostOffice;
 use crate::network::timed::Timed;
+use crate::options::SimOptions;
 use crate::port::{self, Port};
+use crate::post_office::PostOffice;
+use crate::relaxations::Frequencies;
 use crate::schedule::Scheduler;
-use crate::sim::SimOptions;
 use crate::timers::Timer;
 use crate::trace::Trace;
 use crate::watch::Watch;
-use crate::{Liberties, Random};
+use crate::{Random, Relaxations};
 use atoll_fabric::Limits;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -28,7 +28,7 @@ use std::task::Waker;
 
 pub(crate) struct World {
     pub(crate) memory: Memory,
-    pub(crate) liberties: Liberties,
+    pub(crate) relaxations: Relaxations,
     pub(crate) limits: Limits,
     pub(crate) scheduler: Scheduler,
     pub(crate) lanes: Vec<Lane>,
@@ -36,7 +36,8 @@ pub(crate) struct World {
     pub(crate) post: PostOffice,
     /// The lane whose task is being polled.
     pub(crate) polled: Option<u32>,
-    /// Whether that one was killed during the poll, so that nothing may come of it any more.
+    /// Whether that task was killed during the poll, so that nothing of it may take effect any
+    /// more.
     pub(crate) ghost: bool,
     /// Virtual nanoseconds since the run began.
     pub(crate) now_ns: u64,
@@ -44,7 +45,7 @@ pub(crate) struct World {
     pub(crate) verbs: u64,
     pub(crate) digest: u64,
     pub(crate) trace: Trace,
-    pub(crate) temper: Temper,
+    pub(crate) frequencies: Frequencies,
     pub(crate) random: Random,
     pub(crate) flights: Vec<Flight>,
     pub(crate) flights_free: Vec<u32>,
@@ -59,16 +60,8 @@ pub(crate) struct World {
     pub(crate) attention: bool,
     /// Lanes of which a fault is due.
     pub(crate) due: Vec<u32>,
-    /// Killed lanes whose tasks are still there.
-    pub(crate) doomed: VecDeque<u32>,
-    /// Killed lanes whose tasks are gone, in order; and of how many of them
-    /// [`Control`](crate::Control) has told.
-    pub(crate) killed: Vec<u32>,
-    pub(crate) killed_told: usize,
-    /// Who waits for deaths.
-    pub(crate) watchers: Vec<Waker>,
-    /// Whether a task is being dropped whose client is dead.
-    pub(crate) dropping: bool,
+    /// The lanes that were killed.
+    pub(crate) deaths: Deaths,
     pub(crate) fencing: Fencing,
     /// Words that a scenario watches.
     pub(crate) watch: Watch,
@@ -88,14 +81,29 @@ pub(crate) struct World {
     /// Whether a link is cut or a node slow.
     pub(crate) impaired: bool,
     pub(crate) deadline_ns: u64,
-    /// In an explored run, who chooses its steps.
+    /// In an explored run, its state.
     pub(crate) guided: Option<Box<Guided>>,
     /// How far the agent's clock is ahead of virtual time.
     pub(crate) agent_ahead_ms: i64,
-    /// Whether memory that is discarded goes back to the host.
+    /// Whether memory that is discarded is given back to the host.
     pub(crate) gives_back: bool,
     /// In a timed run, its network.
     pub(crate) timed: Option<Box<Timed>>,
+}
+
+/// The lanes that were killed.
+#[derive(Default)]
+pub(crate) struct Deaths {
+    /// Killed lanes whose tasks are still there.
+    pub(crate) doomed: VecDeque<u32>,
+    /// Killed lanes whose tasks are gone, in order.
+    pub(crate) killed: Vec<u32>,
+    /// Of how many of those [`Control`](crate::Control) has told.
+    pub(crate) killed_told: usize,
+    /// Tasks that wait for deaths.
+    pub(crate) watchers: Vec<Waker>,
+    /// Whether a task is being dropped whose client is dead.
+    pub(crate) dropping: bool,
 }
 
 /// What the executor does next.
@@ -119,12 +127,12 @@ impl World {
         let mut fault_random = Random::stream(options.seed, u64::MAX);
         Self {
             memory: Memory::new(&options.nodes),
-            liberties: options.liberties,
+            relaxations: options.relaxations,
             limits: options.limits,
             scheduler,
             lanes: Vec::new(),
             ports: Vec::new(),
-            post: PostOffice::new(options.liberties, options.seed),
+            post: PostOffice::new(options.relaxations, options.seed),
             polled: None,
             ghost: false,
             now_ns: 0,
@@ -132,7 +140,7 @@ impl World {
             verbs: 0,
             digest: 0,
             trace: Trace::new(options.trace_events),
-            temper: Temper::drawn(options.liberties, &mut random),
+            frequencies: Frequencies::drawn(options.relaxations, &mut random),
             random,
             flights: Vec::new(),
             flights_free: Vec::new(),
@@ -142,11 +150,7 @@ impl World {
             woke: false,
             attention: false,
             due: Vec::new(),
-            doomed: VecDeque::new(),
-            killed: Vec::new(),
-            killed_told: 0,
-            watchers: Vec::new(),
-            dropping: false,
+            deaths: Deaths::default(),
             fencing: options.fencing,
             watch: Watch::default(),
             on_shut_out: None,
@@ -188,7 +192,7 @@ impl World {
         let drift_per_mille = self.fault_random.below(2 * u64::from(drift_max) + 1) as i64 - i64::from(drift_max);
         let number = self.ports.len() as u64;
         let random = Random::stream(seed, 1 + number);
-        let has_agent_clock = !self.liberties.absent_agent_clocks || port::has_agent_clock(seed, number);
+        let has_agent_clock = !self.relaxations.absent_agent_clocks || port::has_agent_clock(seed, number);
         let is_near = self.distances.next_is_near();
         self.ports.push(Port::new(name, random, drift_per_mille, has_agent_clock, is_near));
         self.ports.len() as u32 - 1
@@ -245,7 +249,7 @@ impl World {
         while let Some(lane) = self.due.pop() {
             self.strike_due(lane);
         }
-        if let Some(lane) = self.doomed.pop_front() {
+        if let Some(lane) = self.deaths.doomed.pop_front() {
             return Some(Next::Bury(lane));
         }
         self.attention = false;

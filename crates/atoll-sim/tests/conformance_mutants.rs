@@ -19,7 +19,7 @@ enum Mutant {
     Sound,
     /// A post ends when it is sent.
     EarlyCompletion,
-    /// The verbs of a batch go out one by one, and nobody waits for one before the next.
+    /// The verbs of a batch are posted one by one, without waiting for the one before.
     NoOrder,
     /// A compare-and-swap is a READ and a WRITE.
     SplitAtomics,
@@ -33,7 +33,7 @@ enum Mutant {
     NoFlush,
     /// Fences between verbs are ignored.
     NoFence,
-    /// Nobody is shut out, and everybody is said to be.
+    /// No client is shut out, and every client is said to be.
     NobodyShutOut,
     /// A post of one atomic ends when it is sent, with the word that was to be expected.
     EarlyAtomics,

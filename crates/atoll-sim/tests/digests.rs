@@ -1,4 +1,4 @@
-//! A seed is the same run on every machine: digests of runs with every liberty and every fault,
+//! A seed is the same run on every machine: digests of runs with every relaxation and every fault,
 //! against numbers that are committed.
 //!
 //! A change to the simulator that changes what seeds mean changes them: take the new ones over from
@@ -6,7 +6,7 @@
 
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Kind, VerbError};
 use atoll_sim::sim::region;
-use atoll_sim::{Faults, Fencing, Liberties, Sim, SimEndpoint, SimOptions};
+use atoll_sim::{Faults, Fencing, Relaxations, Sim, SimEndpoint, SimOptions};
 
 const FAULTS: Faults = Faults {
     kills_max: 2,
@@ -52,8 +52,8 @@ fn digest(seed: u64) -> u64 {
     let nodes = vec![vec![region(4096, Kind::Host)], vec![region(4096, Kind::Host)]];
     let options = SimOptions::with_nodes(seed, nodes);
     // What a wall clock shows is part of what is written, and so of the digest.
-    let liberties = Liberties { wall_clock_skew_ms_max: 20, ..options.liberties };
-    let sim = Sim::new(SimOptions { faults: FAULTS, fencing: Fencing::Forced, liberties, ..options });
+    let relaxations = Relaxations { wall_clock_skew_ms_max: 20, ..options.relaxations };
+    let sim = Sim::new(SimOptions { faults: FAULTS, fencing: Fencing::Forced, relaxations, ..options });
     let spawn = |name: String| {
         let endpoint = sim.endpoint(&name);
         sim.spawn(&name, async move { drop(play(endpoint).await) });

@@ -2,7 +2,7 @@
 
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity, VerbError};
 use atoll_sim::history::{Call, Condition, Evictions, History, Outcome};
-use atoll_sim::{ExploreOptions, Explored, ExploredFault, Liberties, Sim, SimEndpoint, SimOptions, explore, replay};
+use atoll_sim::{ExploreOptions, Explored, ExploredFault, Relaxations, Sim, SimEndpoint, SimOptions, explore, replay};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -336,8 +336,8 @@ fn the_order_of_returns_and_invocations_is_explored() {
     assert!(early.failure.is_some(), "{early}");
 }
 
-/// A lock that holds its owner; whoever finds it held for long fences the owner, if it can, and
-/// takes over.
+/// A lock that holds its owner. A client that finds it held for long fences the owner, if it can,
+/// and takes over.
 async fn locked_add(endpoint: &SimEndpoint, is_fenced: bool) -> Result<(), VerbError> {
     let me = u64::from(endpoint.identity().bits());
     loop {
@@ -428,10 +428,10 @@ type Verbs = Vec<Op>;
 type Ended = (Vec<u64>, Vec<Vec<u64>>);
 
 /// What the words and the READs come to in any run of clients that post one batch each, with these
-/// liberties; and how many runs there were.
-fn outcomes_of_batches(batches: &[Verbs], liberties: Liberties, max: Option<u32>) -> (BTreeSet<Ended>, u64) {
+/// relaxations; and how many runs there were.
+fn outcomes_of_batches(batches: &[Verbs], relaxations: Relaxations, max: Option<u32>) -> (BTreeSet<Ended>, u64) {
     let options = ExploreOptions { preemptions_max: max, ..ExploreOptions::new(64) };
-    let options = ExploreOptions { sim: SimOptions { liberties, ..options.sim.clone() }, ..options };
+    let options = ExploreOptions { sim: SimOptions { relaxations, ..options.sim.clone() }, ..options };
     let outcomes = RefCell::new(BTreeSet::new());
     let explored = explore(&options, |sim| {
         let seen: Rc<RefCell<Vec<Vec<u64>>>> = Rc::new(RefCell::new(vec![Vec::new(); batches.len()]));
@@ -464,8 +464,8 @@ fn outcomes_of_batches(batches: &[Verbs], liberties: Liberties, max: Option<u32>
     (outcomes.into_inner(), explored.runs)
 }
 
-const REORDERED: Liberties = Liberties { reorder: true, ..Liberties::none() };
-const TORN: Liberties = Liberties { tear: true, ..Liberties::none() };
+const REORDERED: Relaxations = Relaxations { reorder: true, ..Relaxations::none() };
+const TORN: Relaxations = Relaxations { tear: true, ..Relaxations::none() };
 
 #[test]
 fn verbs_of_a_batch_are_reordered_as_the_contract_permits_and_no_further() {
@@ -473,12 +473,12 @@ fn verbs_of_a_batch_are_reordered_as_the_contract_permits_and_no_further() {
     // The second word is written behind the first. A batch that READs it first may see it without
     // the first all the same.
     let batches = [vec![Write(0), Write(1)], vec![Read(1), Read(0)]];
-    let reads = |liberties| -> BTreeSet<Vec<u64>> {
-        let (outcomes, _) = outcomes_of_batches(&batches, liberties, None);
+    let reads = |relaxations| -> BTreeSet<Vec<u64>> {
+        let (outcomes, _) = outcomes_of_batches(&batches, relaxations, None);
         outcomes.into_iter().map(|(_, seen)| seen[1].clone()).collect()
     };
     let in_order = BTreeSet::from([vec![0, 0], vec![0, 1], vec![1, 1]]);
-    assert_eq!(reads(Liberties::none()), in_order);
+    assert_eq!(reads(Relaxations::none()), in_order);
     let mut any = in_order.clone();
     any.insert(vec![1, 0]);
     assert_eq!(reads(REORDERED), any);
@@ -491,7 +491,7 @@ fn verbs_of_a_batch_are_reordered_as_the_contract_permits_and_no_further() {
 #[test]
 fn a_fenced_verb_is_reordered_with_none_before_it() {
     let options = ExploreOptions::new(64);
-    let options = ExploreOptions { sim: SimOptions { liberties: REORDERED, ..options.sim.clone() }, ..options };
+    let options = ExploreOptions { sim: SimOptions { relaxations: REORDERED, ..options.sim.clone() }, ..options };
     let explored = explore(&options, |sim| {
         let (writer, reader) = (sim.endpoint("writer"), sim.endpoint("reader"));
         sim.spawn("writer", async move {
@@ -515,9 +515,9 @@ fn a_fenced_verb_is_reordered_with_none_before_it() {
 
 #[test]
 fn a_read_is_torn_between_every_two_neighbours() {
-    let seen = |liberties| -> BTreeSet<Vec<u64>> {
+    let seen = |relaxations| -> BTreeSet<Vec<u64>> {
         let options = ExploreOptions::new(64);
-        let options = ExploreOptions { sim: SimOptions { liberties, ..options.sim.clone() }, ..options };
+        let options = ExploreOptions { sim: SimOptions { relaxations, ..options.sim.clone() }, ..options };
         let seen = Rc::new(RefCell::new(BTreeSet::new()));
         let explored = explore(&options, |sim| {
             let (writer, reader, seen) = (sim.endpoint("writer"), sim.endpoint("reader"), seen.clone());
@@ -540,7 +540,7 @@ fn a_read_is_torn_between_every_two_neighbours() {
         assert!(explored.exhausted && explored.failure.is_none(), "{explored}");
         seen.take()
     };
-    assert_eq!(seen(Liberties::none()), BTreeSet::from([vec![0; 3], vec![1; 3]]));
+    assert_eq!(seen(Relaxations::none()), BTreeSet::from([vec![0; 3], vec![1; 3]]));
     assert_eq!(seen(TORN), BTreeSet::from([vec![0; 3], vec![1; 3], vec![1, 0, 1], vec![0, 1, 0]]));
 }
 

@@ -1,17 +1,17 @@
-//! Messages: each liberty is taken, and none that is switched off; what a protocol can build on
+//! Messages: each relaxation is taken, and none that is switched off; what a protocol can build on
 //! them.
 
 use atoll_fabric::{Address, Batch, Endpoint, MAILBOX_MESSAGES_MAX, Mailbox, MessageError, Messenger};
-use atoll_sim::{After, Fault, Fencing, Liberties, Sim, SimOptions};
+use atoll_sim::{After, Fault, Fencing, Relaxations, Sim, SimOptions};
 use std::collections::HashSet;
 
-fn simulation(seed: u64, liberties: Liberties) -> Sim {
-    Sim::new(SimOptions { liberties, ..SimOptions::new(seed, 4096) })
+fn simulation(seed: u64, relaxations: Relaxations) -> Sim {
+    Sim::new(SimOptions { relaxations, ..SimOptions::new(seed, 4096) })
 }
 
 /// The numbers that arrive of 8 that are sent one after the other, in the order of their arrival.
-fn arrivals(seed: u64, liberties: Liberties) -> Vec<u8> {
-    let sim = simulation(seed, liberties);
+fn arrivals(seed: u64, relaxations: Relaxations) -> Vec<u8> {
+    let sim = simulation(seed, relaxations);
     let (sender, receiver) = (sim.endpoint("sender"), sim.endpoint("receiver"));
     let to = receiver.mailbox();
     sim.spawn("sender", async move {
@@ -33,32 +33,33 @@ fn arrivals(seed: u64, liberties: Liberties) -> Vec<u8> {
 const SENT: [u8; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
 
 #[test]
-fn without_liberties_messages_arrive_once_and_in_order() {
-    (0..20).for_each(|seed| assert_eq!(arrivals(seed, Liberties::none()), SENT));
+fn without_relaxations_messages_arrive_once_and_in_order() {
+    (0..20).for_each(|seed| assert_eq!(arrivals(seed, Relaxations::none()), SENT));
 }
 
 #[test]
-fn each_liberty_is_taken_and_none_that_is_switched_off() {
-    let all = Liberties::all();
-    let has = |liberties: Liberties, what: fn(&[u8]) -> bool| (0..200).any(|seed| what(&arrivals(seed, liberties)));
+fn each_relaxation_is_taken_and_none_that_is_switched_off() {
+    let all = Relaxations::all();
+    let has =
+        |relaxations: Relaxations, what: fn(&[u8]) -> bool| (0..200).any(|seed| what(&arrivals(seed, relaxations)));
     let is_lost = |arrived: &[u8]| SENT.iter().any(|number| !arrived.contains(number));
     let is_doubled = |arrived: &[u8]| arrived.iter().collect::<HashSet<_>>().len() < arrived.len();
     let is_reordered = |arrived: &[u8]| !arrived.is_sorted();
     assert!(has(all, is_lost) && has(all, is_doubled) && has(all, is_reordered));
-    assert!(!has(Liberties { lose_messages: false, ..all }, is_lost));
-    assert!(!has(Liberties { double_messages: false, ..all }, is_doubled));
-    assert!(!has(Liberties { delay_messages: false, ..all }, is_reordered));
+    assert!(!has(Relaxations { lose_messages: false, ..all }, is_lost));
+    assert!(!has(Relaxations { double_messages: false, ..all }, is_doubled));
+    assert!(!has(Relaxations { delay_messages: false, ..all }, is_reordered));
 }
 
 #[test]
 fn equal_seeds_bring_the_same_messages() {
-    (0..20).for_each(|seed| assert_eq!(arrivals(seed, Liberties::all()), arrivals(seed, Liberties::all())));
+    (0..20).for_each(|seed| assert_eq!(arrivals(seed, Relaxations::all()), arrivals(seed, Relaxations::all())));
 }
 
 #[test]
 fn a_message_may_arrive_after_its_sender_has_died() {
     let died_first = (0..200).any(|seed| {
-        let sim = simulation(seed, Liberties::all());
+        let sim = simulation(seed, Relaxations::all());
         let (sender, receiver, control) = (sim.endpoint("sender"), sim.endpoint("receiver"), sim.control());
         let to = receiver.mailbox();
         let client = sim.spawn("sender", async move {
@@ -77,7 +78,7 @@ fn a_message_may_arrive_after_its_sender_has_died() {
 
 #[test]
 fn a_mailbox_holds_so_many_messages_and_loses_the_next() {
-    let sim = simulation(1, Liberties::none());
+    let sim = simulation(1, Relaxations::none());
     let (sender, receiver) = (sim.endpoint("sender"), sim.endpoint("receiver"));
     let (to, nobody) = (receiver.mailbox(), Mailbox(1 << 40));
     let arrived = sim.block_on(async move {
@@ -109,7 +110,7 @@ fn a_client_that_is_shut_out_sends_nothing() {
 
 #[test]
 fn cut_messages_are_lost_one_way_and_for_a_time() {
-    let sim = simulation(1, Liberties::none());
+    let sim = simulation(1, Relaxations::none());
     let (anna, bert, control) = (sim.endpoint("anna"), sim.endpoint("bert"), sim.control());
     let (to_anna, to_bert) = (anna.mailbox(), bert.mailbox());
     let outcome = sim.block_on(async move {
@@ -130,7 +131,7 @@ fn cut_messages_are_lost_one_way_and_for_a_time() {
 fn numbered_requests_that_are_repeated_take_effect_exactly_once() {
     const COUNTER: Address = Address::new(0, 0, 0);
     for seed in 0..300 {
-        let sim = simulation(seed, Liberties::all());
+        let sim = simulation(seed, Relaxations::all());
         let server = sim.endpoint("server");
         let to = server.mailbox();
         sim.spawn("server", async move {

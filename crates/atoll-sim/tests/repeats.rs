@@ -1,7 +1,7 @@
 //! What the simulator itself promises: a seed repeats a run, and ends of runs are told apart.
 
 use atoll_fabric::{Address, Batch, Buffer, Endpoint};
-use atoll_sim::{Liberties, RunReport, Sim, SimError, SimOptions, Strategy, for_each_seed};
+use atoll_sim::{Relaxations, RunReport, Sim, SimError, SimOptions, Strategy, for_each_seed};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -50,9 +50,9 @@ fn a_seed_repeats_a_run_and_other_seeds_differ() {
 }
 
 #[test]
-fn without_liberties_everything_still_takes_effect() {
+fn without_relaxations_everything_still_takes_effect() {
     for_each_seed(20, |seed| {
-        mixed(SimOptions { liberties: Liberties::none(), ..SimOptions::new(seed, 1 << 16) });
+        mixed(SimOptions { relaxations: Relaxations::none(), ..SimOptions::new(seed, 1 << 16) });
     });
 }
 

@@ -1,8 +1,8 @@
-//! A failure tells which liberties and faults it needs.
+//! A failure tells which relaxations and faults it needs.
 
 use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 use atoll_sim::strict::{Needs, Switch, needs};
-use atoll_sim::{Faults, Liberties, Sim, SimOptions, Strict};
+use atoll_sim::{Faults, Relaxations, Sim, SimOptions, Strict};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -13,7 +13,7 @@ fn simulation(seed: u64, strict: Strict) -> Sim {
 }
 
 fn judged(scenario: fn(&Sim) -> bool) -> Needs {
-    needs(0, 300, (Liberties::all(), FAULTS), |seed, strict| {
+    needs(0, 300, (Relaxations::all(), FAULTS), |seed, strict| {
         if scenario(&simulation(seed, strict)) { Ok(()) } else { Err("wrong".to_owned()) }
     })
 }
@@ -59,7 +59,7 @@ fn trusts_its_life(sim: &Sim) -> bool {
 }
 
 #[test]
-fn a_failure_tells_which_liberties_and_faults_it_needs() {
+fn a_failure_tells_which_relaxations_and_faults_it_needs() {
     let torn = judged(trusts_a_write);
     assert!(torn.failures > 0 && torn.failures_strict == 0, "{torn}");
     assert_eq!(torn.needed().collect::<Vec<_>>(), [Switch::Interleave, Switch::Tear], "{torn}");

@@ -5,7 +5,7 @@ use atoll_sim::network::bound::VerbShape;
 use atoll_sim::network::traffic::{Limit, VerbKind};
 use atoll_sim::network::{CpuCosts, Home, Network, Profile, Service, Stop, profiles};
 use atoll_sim::sim::region;
-use atoll_sim::{Liberties, Sim, SimOptions};
+use atoll_sim::{Relaxations, Sim, SimOptions};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -285,10 +285,10 @@ fn many_clients_reach_the_bound_of_their_verbs_and_no_more() {
 }
 
 #[test]
-#[should_panic(expected = "a timed run takes no liberties")]
-fn liberties_are_refused() {
+#[should_panic(expected = "a timed run takes no relaxations")]
+fn relaxations_are_refused() {
     let options = SimOptions::timed(1, vec![vec![region(4096, Kind::Host)]], network(1));
-    Sim::new(SimOptions { liberties: Liberties::all(), ..options });
+    Sim::new(SimOptions { relaxations: Relaxations::all(), ..options });
 }
 
 #[test]
@@ -320,7 +320,7 @@ fn a_message_takes_the_way_of_a_write_and_messages_wait_for_each_other() {
             let mut arrivals = Vec::new();
             for number in 0..count {
                 let message = receiver.receive().await;
-                assert_eq!(message.bytes, number.to_le_bytes().repeat(64), "in order, without liberties");
+                assert_eq!(message.bytes, number.to_le_bytes().repeat(64), "in order, without relaxations");
                 arrivals.push(receiver.virtual_ns());
             }
             arrivals

@@ -1,5 +1,5 @@
-//! `cliquemap-lru` and `cliquemap-lfu` on the simulated fabric: what they promise, under every
-//! liberty of the contract for verbs and messages, and whatever becomes of clients.
+//! `cliquemap-lru` and `cliquemap-lfu` on the simulated fabric: what they promise when
+//! servers die and messages are lost, and what their operations cost.
 
 use atoll_baselines::cliquemap::{CliqueMap, CliqueMapOptions, CliqueMapPool, Server, VALUE_BYTES_MAX_MESSAGES};
 use atoll_cache::EnginePool;
@@ -7,7 +7,7 @@ use atoll_cache::model::Model;
 use atoll_cache::{
     Cache, CacheError, Condition, Engine, ExpireCondition, Expiry, Lasting, Meta, Pooled, SetOptions, Value,
 };
-use atoll_cases::{Case, Cliqued, Load, Turmoil, load};
+use atoll_cases::{Load, load};
 use atoll_fabric::{Clock, Endpoint, Kind, Purpose, VerbError};
 use atoll_pool::PoolSettings;
 use atoll_sim::history::Evictions;
@@ -18,60 +18,42 @@ use std::cell::Cell;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
-#[test]
-fn promise_1_it_is_linearizable_and_its_pool_is_sound_whatever_becomes_of_messages() {
-    let hits = Cell::new(0);
-    for_each_seed(500, |seed| {
-        let case = Case::<Cliqued>::drawn(seed);
-        match case.run(seed) {
-            Ok(checked) => hits.set(hits.get() + checked.hits),
-            Err(error) => panic!(
-                "seed {seed}: {error}\n{case:?}\n\
-                 replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cases --test cliquemap sim::promise_1"
-            ),
-        }
-    });
-    assert!(hits.get() > 0, "a load that never hits shows nothing");
-}
-
-#[test]
-fn promise_4_clients_that_die_hold_nothing_and_nobody_waits_for_them() {
-    let kills = Cell::new(0);
-    for_each_seed(300, |seed| {
-        let turmoil = Turmoil::<Cliqued>::drawn(seed);
-        match turmoil.run(seed) {
-            Ok(ran) => kills.set(kills.get() + ran.kills),
-            Err(error) => panic!(
-                "seed {seed}: {error}\n{turmoil:?}\n\
-                 replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cases --test cliquemap sim::promise_4"
-            ),
-        }
-    });
-    assert!(kills.get() > 0, "nobody died");
-}
-
-/// A small pool, the simulation around it, and how many bytes its region has.
-fn small_pool(seed: u64, capacity_bytes: u64) -> (Sim, Arc<CliqueMapPool>, u64) {
+/// A small pool, and the simulation around it.
+fn small_pool(seed: u64, capacity_bytes: u64) -> (Sim, Arc<CliqueMapPool>) {
     let base = PoolSettings { chunk_bytes: 512, clients_max: 16, ..PoolSettings::for_capacity(capacity_bytes) };
     let settings = CliqueMapOptions::default().settings(PoolSettings { group_objects_max: 1, ..base }, 64);
     let bytes = settings.home_bytes();
     let sim = Sim::new(SimOptions::with_nodes(seed, vec![vec![region(bytes, Kind::Host)]]));
     let endpoint = sim.endpoint("maker");
     let pool = sim.block_on(async move { CliqueMapPool::format(&endpoint, settings).await.unwrap() });
-    (sim, pool.unwrap(), bytes)
+    (sim, pool.unwrap())
 }
 
-/// Serves until nobody has the other end any more.
+/// Serves until no client holds the other end.
 async fn serve(pool: Arc<CliqueMapPool>, endpoint: SimEndpoint, clients: Weak<()>) {
     let mut server = Server::start(&pool, endpoint).await.unwrap();
     server.serve(|| clients.strong_count() > 0).await.unwrap();
+}
+
+/// What a client does beside a server on a small pool.
+fn beside_a_server<T: 'static>(
+    seed: u64,
+    capacity_bytes: u64,
+    client: impl AsyncFnOnce(CliqueMap<SimEndpoint>, Rc<()>) -> T + 'static,
+) -> T {
+    let (sim, pool) = small_pool(seed, capacity_bytes);
+    let present = Rc::new(());
+    sim.spawn("server", serve(pool.clone(), sim.endpoint("server"), Rc::downgrade(&present)));
+    let endpoint = sim.endpoint("client");
+    let done = sim.block_on(async move { client(CliqueMap::join(&pool, endpoint).await.unwrap(), present).await });
+    done.unwrap()
 }
 
 #[test]
 fn a_server_that_dies_loses_the_cache_and_nothing_wrong_is_served_by_the_next() {
     let (died, hits) = (Cell::new(0), Cell::new(0));
     for_each_seed(300, |seed| {
-        let (sim, pool, _) = small_pool(seed, 32 << 10);
+        let (sim, pool) = small_pool(seed, 32 << 10);
         let (history, present) = (Rc::new(History::new()), Rc::new(()));
         let mut random = Random::stream(seed, 77);
         let (first, second) = (sim.endpoint("server"), sim.endpoint("the next server"));
@@ -93,15 +75,7 @@ fn a_server_that_dies_loses_the_cache_and_nothing_wrong_is_served_by_the_next() 
             let present = present.clone();
             sim.spawn_spared("client", async move {
                 let cache = Cache::new(Lasting::<CliqueMap<_>>::join(&pool, endpoint).await.unwrap());
-                let load = Load {
-                    keys: 3,
-                    operations: 40,
-                    value_bytes_max: 300,
-                    lookups: 50,
-                    mixed: true,
-                    expiring: false,
-                    dropped: 0,
-                };
+                let load = Load::new(3, 40, 300, 50);
                 for round in 0..4 {
                     // Values of different rounds differ.
                     match load::run(&cache, number + 16 * round, seed, &load, 1, &history).await {
@@ -127,12 +101,8 @@ fn a_server_that_dies_loses_the_cache_and_nothing_wrong_is_served_by_the_next() 
 
 #[test]
 fn with_no_server_lookups_go_on_and_changes_end_with_an_unknown_outcome() {
-    let (sim, pool, _) = small_pool(1, 32 << 10);
-    let present = Rc::new(());
-    sim.spawn("server", serve(pool.clone(), sim.endpoint("server"), Rc::downgrade(&present)));
-    let endpoint = sim.endpoint("client");
-    let outcome = sim.block_on(async move {
-        let (cache, mut value) = (Cache::new(CliqueMap::join(&pool, endpoint).await.unwrap()), Value::new());
+    let outcome = beside_a_server(1, 32 << 10, async move |engine, present| {
+        let (cache, mut value) = (Cache::new(engine), Value::new());
         cache.set(b"key", b"value", &SetOptions::default()).await.unwrap();
         drop(present);
         cache.engine().client().endpoint.pause(10_000_000).await;
@@ -141,19 +111,15 @@ fn with_no_server_lookups_go_on_and_changes_end_with_an_unknown_outcome() {
         cache.engine().leave().await.unwrap();
         (unknown, hit, value.bytes().to_vec())
     });
-    let (unknown, hit, value) = outcome.unwrap();
+    let (unknown, hit, value) = outcome;
     assert_eq!(unknown, Err(CacheError::Verb(VerbError::OutcomeUnknown)));
     assert!(hit && value == b"value");
 }
 
 #[test]
 fn values_up_to_the_longest_come_back_whole_and_longer_ones_are_refused() {
-    let (sim, pool, _) = small_pool(3, 2 << 20);
-    let present = Rc::new(());
-    sim.spawn("server", serve(pool.clone(), sim.endpoint("server"), Rc::downgrade(&present)));
-    let endpoint = sim.endpoint("client");
-    let outcome = sim.block_on(async move {
-        let (cache, mut value) = (Cache::new(CliqueMap::join(&pool, endpoint).await.unwrap()), Value::new());
+    beside_a_server(3, 2 << 20, async move |engine, present| {
+        let (cache, mut value) = (Cache::new(engine), Value::new());
         let max = cache.value_bytes_max();
         assert_eq!(max, VALUE_BYTES_MAX_MESSAGES);
         for bytes in [0, 1, 4000, 4100, 50_000, max] {
@@ -166,7 +132,6 @@ fn values_up_to_the_longest_come_back_whole_and_longer_ones_are_refused() {
         cache.engine().leave().await.unwrap();
         drop(present);
     });
-    outcome.unwrap();
 }
 
 /// What an operation gives, but for tokens, which every engine makes its own.
@@ -215,12 +180,8 @@ async fn one_operation<G: Engine>(cache: &mut Cache<G>, random: &mut Random) -> 
 #[test]
 fn one_client_sees_what_the_model_says_whatever_becomes_of_messages() {
     for_each_seed(100, |seed| {
-        let (sim, pool, _) = small_pool(seed, 64 << 10);
-        let present = Rc::new(());
-        sim.spawn("server", serve(pool.clone(), sim.endpoint("server"), Rc::downgrade(&present)));
-        let endpoint = sim.endpoint("client");
-        let outcome = sim.block_on(async move {
-            let mut cache = Cache::new(CliqueMap::join(&pool, endpoint).await.unwrap());
+        beside_a_server(seed, 64 << 10, async move |engine, present| {
+            let mut cache = Cache::new(engine);
             let clock = Clock::manual(1_700_000_000_000_000_000).0;
             let mut model = Cache::new(Model::new(clock));
             for step in 0..200 {
@@ -231,7 +192,6 @@ fn one_client_sees_what_the_model_says_whatever_becomes_of_messages() {
             cache.engine().leave().await.unwrap();
             drop(present);
         });
-        outcome.unwrap();
     });
 }
 

@@ -1,11 +1,12 @@
 //! Futures that are dropped at every await of every operation.
 //!
-//! An operation whose future was dropped runs to its end: what it was to change is changed as soon
-//! as the client has finished what is left, nothing leaks, and nobody is in anybody's way.
+//! An operation whose future was dropped runs to its end: its change takes effect as soon as the
+//! client has finished what is left. Nothing leaks, and no client waits for another.
 
 use atoll_cache::{CacheError, Engine, Expiry, Lookup, SetOptions, Value};
 use atoll_cases::load::poll_at_most;
-use atoll_cases::{Case, Client, Dittoed, Forged, Queueing, Stored, Subject};
+use atoll_cases::promises::{Suite, on_engines_of_clients};
+use atoll_cases::{Case, Client, Subject};
 use atoll_sim::for_each_seed;
 use atoll_sim::history::Evictions;
 
@@ -89,7 +90,7 @@ fn roomy<S: Subject>(seed: u64, clients: u32) -> Case<S> {
 fn nothing_is_lost<S: Subject>() {
     for_each_seed(12, |seed| {
         for operation in ALL {
-            // A flush takes everybody's keys.
+            // A flush removes the keys of all clients.
             let clients = if matches!(operation, Flush) { 1 } else { 2 };
             let part = move |client: Client<S>| async move {
                 let awaits = at_every_await(&client, operation).await?;
@@ -119,22 +120,16 @@ fn a_client_leaves<S: Subject>() {
     });
 }
 
-#[test]
-fn forge_ends_what_it_began_when_a_future_is_dropped_at_any_await() {
-    nothing_is_lost::<Forged>();
-    a_client_leaves::<Forged>();
+struct DroppedFutures;
+
+impl Suite for DroppedFutures {
+    fn run<S: Subject>(&self) {
+        nothing_is_lost::<S>();
+        a_client_leaves::<S>();
+    }
 }
 
 #[test]
-fn ditto_ends_what_it_began_when_a_future_is_dropped_at_any_await() {
-    nothing_is_lost::<Dittoed>();
-    a_client_leaves::<Dittoed>();
-}
-
-#[test]
-fn tables_end_what_they_began_when_a_future_is_dropped_at_any_await() {
-    nothing_is_lost::<Stored>();
-    a_client_leaves::<Stored>();
-    nothing_is_lost::<Queueing>();
-    a_client_leaves::<Queueing>();
+fn engines_end_what_they_began_when_a_future_is_dropped_at_any_await() {
+    on_engines_of_clients(&DroppedFutures);
 }

@@ -98,9 +98,9 @@ fn a_search_that_distrusts_the_count_finds_chunks_behind_a_row_that_is_out_of_us
     });
 }
 
-/// A count that says more than is free is one that another client is about to lower, which would be
-/// too low for good if a search lowered it first; unless somebody has died of whom nobody has
-/// counted anew what was left.
+/// A count that is too high is one that another client is about to lower. If a search lowered it
+/// first, it would stay too low. The exception: a client has died, and no client has counted again
+/// what it left.
 #[test]
 fn a_search_lowers_a_count_only_while_a_death_is_not_counted() {
     for_each_seed(20, |seed| {

@@ -1,11 +1,12 @@
-//! Promise 6 for bytes: whatever stands in the pool behind its header, a client gives values of the
-//! key, misses or errors; it neither panics nor goes on for ever.
+//! Promise 6 for bytes. Any bytes may stand in the pool behind its header: a client still gives
+//! values of the key, misses or errors. It neither panics nor runs for ever.
 
 use atoll_cache::EnginePool;
 use atoll_cache::{CacheError, Pooled, SetOptions, Value};
-use atoll_cases::{Case, Client, Dittoed, Forged, Learned, Queueing, Stored, Subject};
+use atoll_cases::promises::{Suite, on_engines_of_clients, under_seeds};
+use atoll_cases::{Case, Client, Subject};
 use atoll_pool::Layout;
-use atoll_sim::{Random, Sim, for_each_seed};
+use atoll_sim::{Random, Sim};
 use std::rc::Rc;
 
 /// First byte behind the header's words.
@@ -73,10 +74,6 @@ async fn play<S: Subject>(client: &mut Client<S>, operations: u64) {
     }
 }
 
-fn replay(seed: u64) -> String {
-    format!("replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cases --test engines hostile::")
-}
-
 fn run<S: Subject>(seed: u64) -> Result<(), String> {
     let mut random = Random::stream(seed, 3);
     // Each unsound object costs a lookup ten thousand looks, which is a bound.
@@ -105,36 +102,17 @@ fn run<S: Subject>(seed: u64) -> Result<(), String> {
     }
 }
 
-fn hold<S: Subject>(seeds: u64) {
-    for_each_seed(seeds, |seed| {
-        if let Err(error) = run::<S>(seed) {
-            panic!("seed {seed}: {error}\n{}", replay(seed));
-        }
-    });
+struct HostileBytes;
+
+impl Suite for HostileBytes {
+    fn run<S: Subject>(&self) {
+        under_seeds::<S, _, _>(200, |_| (), |(), seed| run::<S>(seed));
+    }
 }
 
+/// Records of groups and samples are among the bytes of `glcache`: what is learned from noise is a
+/// rule like any other.
 #[test]
-fn hostile_bytes_in_forge_give_values_misses_or_errors_and_every_operation_ends() {
-    hold::<Forged>(200);
-}
-
-/// Records of groups and samples among them: what is learned from noise is a rule like any other.
-#[test]
-fn hostile_bytes_in_glcache_give_values_misses_or_errors_and_every_operation_ends() {
-    hold::<Learned>(200);
-}
-
-#[test]
-fn hostile_bytes_in_ditto_give_values_misses_or_errors_and_every_operation_ends() {
-    hold::<Dittoed>(200);
-}
-
-#[test]
-fn hostile_bytes_in_kvs_give_values_misses_or_errors_and_every_operation_ends() {
-    hold::<Stored>(200);
-}
-
-#[test]
-fn hostile_bytes_in_queues_give_values_misses_or_errors_and_every_operation_ends() {
-    hold::<Queueing>(200);
+fn hostile_bytes_give_values_misses_or_errors_and_every_operation_ends() {
+    on_engines_of_clients(&HostileBytes);
 }

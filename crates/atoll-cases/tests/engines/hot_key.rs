@@ -1,5 +1,5 @@
-//! Many clients set one key at a time, on a simulated network in virtual time: none of them waits
-//! for the others (see `overtaken`).
+//! Many clients set one key at a time, on a simulated network in virtual time: no client waits for
+//! another (see `overtaken`).
 
 use atoll_cache::ditto::{Ditto, DittoOptions};
 use atoll_cache::forge::{Forge, ForgeOptions};

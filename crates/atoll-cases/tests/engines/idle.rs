@@ -1,4 +1,4 @@
-//! What clients cost that do nothing.
+//! What idle clients cost.
 
 use atoll_cache::Pooled;
 use atoll_cache::ditto::Ditto;
@@ -49,7 +49,7 @@ fn bytes_per_s<G: Pooled<SimEndpoint> + 'static>(options: PoolSettings, clients:
         sim.run().unwrap();
         sim.traffic().unwrap()
     };
-    // Whom each of them looks after is found first.
+    // Each client first finds the clients that it looks after.
     let before = tend(LOOKS);
     let passed = tend(LOOKS).since(&before);
     engines.into_iter().for_each(|engine| std::mem::forget(engine.take()));
@@ -65,7 +65,7 @@ fn idle_clients_cost_little<G: Pooled<SimEndpoint> + 'static>(options: impl Fn(u
     assert!(many <= few * 9 / 2, "{few} bytes a second with 250 clients, {many} with 1000");
 }
 
-/// What each of them READs to look after the others does not grow with their number.
+/// What a client READs to look after other clients does not grow with their number.
 #[test]
 fn a_thousand_idle_clients_of_forge_take_a_hundredth_of_a_link() {
     idle_clients_cost_little::<Forge<SimEndpoint>>(|bytes| {

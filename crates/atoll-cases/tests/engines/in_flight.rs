@@ -1,43 +1,31 @@
 //! Clients that have many operations under way at once.
 
-use atoll_cases::{Case, Cliqued, Dittoed, Forged, Load, Queueing, Stored, Subject, Turmoil};
-use atoll_sim::for_each_seed;
+use atoll_cases::promises::{faults_do_no_harm, histories_are_linearizable, under_seeds};
+use atoll_cases::{
+    Case, CliqueMapSubject, DittoSubject, FaultyCase, ForgeSubject, KvsSubject, Load, QueuesSubject, Subject,
+};
 
-/// Random histories are linearizable, and the pool is sound.
-fn histories<S: Subject>(lanes: u64, seeds: u64) {
-    for_each_seed(seeds, |seed| {
-        let drawn = Case::<S>::drawn(seed);
-        let load = Load {
-            operations: drawn.load.operations.max(2 * lanes),
-            keys: drawn.load.keys.max(2 * lanes),
-            ..drawn.load
-        };
-        Case { lanes, load, ..drawn }.run(seed).unwrap_or_else(|error| panic!("seed {seed}, {lanes} lanes: {error}"));
-    });
+/// A drawn case in which each client has so many operations under way.
+fn with_lanes<S: Subject>(seed: u64, lanes: u64) -> Case<S> {
+    let drawn = Case::<S>::drawn(seed);
+    let (operations, keys) = (drawn.load.operations.max(2 * lanes), drawn.load.keys.max(2 * lanes));
+    Case { lanes, load: Load { operations, keys, ..drawn.load }, ..drawn }
 }
 
-/// The same with futures that are dropped on the way.
+/// Futures are dropped on the way, without faults and with them.
 fn dropped<S: Subject>(lanes: u64, seeds: u64) {
-    for_each_seed(seeds, |seed| {
-        let drawn = Turmoil::<S>::drawn(seed).with_lanes(lanes).with_dropped(40);
-        let context = |error| panic!("seed {seed}, {lanes} lanes, with dropped futures: {error}");
-        drawn.case.run(seed).map(drop).unwrap_or_else(context);
-        drawn.run(seed).map(drop).unwrap_or_else(context);
-    });
-}
-
-/// The same while clients die.
-fn deaths<S: Subject>(lanes: u64, seeds: u64) {
-    for_each_seed(seeds, |seed| {
-        let turmoil = Turmoil::<S>::drawn(seed).with_lanes(lanes);
-        turmoil.run(seed).unwrap_or_else(|error| panic!("seed {seed}, {lanes} lanes: {error}"));
+    let drawn = |seed| FaultyCase::<S>::drawn(seed).with_lanes(lanes).with_dropped(40);
+    under_seeds::<S, _, _>(seeds, drawn, |faulty, seed| {
+        faulty.case.run(seed)?;
+        faulty.run(seed)
     });
 }
 
 fn whatever_is_under_way<S: Subject>() {
     for lanes in [2, 4, 16, 64] {
-        histories::<S>(lanes, 100);
-        deaths::<S>(lanes, 100);
+        println!("{}: {lanes} lanes", S::NAME);
+        histories_are_linearizable(100, |seed| with_lanes::<S>(seed, lanes));
+        faults_do_no_harm(100, |seed| FaultyCase::<S>::drawn(seed).with_lanes(lanes));
         dropped::<S>(lanes, 50);
     }
     dropped::<S>(1, 300);
@@ -45,17 +33,17 @@ fn whatever_is_under_way<S: Subject>() {
 
 #[test]
 fn forge_is_linearizable_with_many_operations_of_a_client_under_way() {
-    whatever_is_under_way::<Forged>();
+    whatever_is_under_way::<ForgeSubject>();
 }
 
 #[test]
 fn the_table_is_linearizable_with_many_operations_of_a_client_under_way() {
-    whatever_is_under_way::<Stored>();
-    whatever_is_under_way::<Dittoed>();
-    whatever_is_under_way::<Queueing>();
+    whatever_is_under_way::<KvsSubject>();
+    whatever_is_under_way::<DittoSubject>();
+    whatever_is_under_way::<QueuesSubject>();
 }
 
 #[test]
 fn cliquemap_is_linearizable_with_many_operations_of_a_client_under_way() {
-    whatever_is_under_way::<Cliqued>();
+    whatever_is_under_way::<CliqueMapSubject>();
 }

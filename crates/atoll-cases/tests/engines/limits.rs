@@ -1,51 +1,33 @@
-//! Limits of every engine at their edges: of objects, of room in a bucket, of growth; and what a
-//! client owes the others however busy it is.
+//! Limits of every engine at their edges: of objects, of slots in a bucket, of growth. And the
+//! rounds that a client makes however busy it is.
 
 use atoll_baselines::kvs::{self, Kvs};
 use atoll_cache::EnginePool;
 use atoll_cache::ditto::{Ditto, DittoOptions};
 use atoll_cache::forge::{Forge, ForgeOptions};
 use atoll_cache::{Cache, CacheError, Pooled, SetOptions, Value};
-use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
+use atoll_cases::shared_memory::SharedPool;
+use atoll_fabric::shm::ShmEndpoint;
 use atoll_fabric::{Address, Batch, Endpoint, run_ready};
 use atoll_pool::{PoolSettings, read_word};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 
 type Client<G> = Cache<G>;
 
-/// A pool of one engine.
-struct Host<G: Pooled<ShmEndpoint>> {
-    region: Arc<ShmRegion>,
-    shared: Arc<G::Shared>,
+fn write<G: Pooled<ShmEndpoint>>(pool: &SharedPool<G>, at: Address, word: u64) {
+    let mut batch = Batch::new();
+    batch.write_word(at, word);
+    run_ready(pool.endpoint().post(&mut batch)).unwrap();
 }
 
-impl<G: Pooled<ShmEndpoint>> Host<G> {
-    fn new(settings: PoolSettings) -> Self {
-        let region = Arc::new(ShmRegion::anonymous(settings.home_bytes()).unwrap());
-        let shared = run_ready(G::format(&ShmEndpoint::new(region.clone()), settings)).unwrap();
-        Self { region, shared }
-    }
+/// Makes the count of resident objects a wrong one.
+fn miscount<G: Pooled<ShmEndpoint>>(pool: &SharedPool<G>, resident: u64) {
+    write(pool, pool.pool.pool().layout.resident_objects(), resident);
+}
 
-    fn client(&self) -> Client<G> {
-        let endpoint = ShmEndpoint::new(self.region.clone());
-        Cache::new(run_ready(G::join(&self.shared, endpoint)).unwrap())
-    }
-
-    fn write(&self, at: Address, word: u64) {
-        let mut batch = Batch::new();
-        batch.write_word(at, word);
-        run_ready(ShmEndpoint::new(self.region.clone()).post(&mut batch)).unwrap();
-    }
-
-    /// Makes the count of resident objects another one.
-    fn miscount(&self, resident: u64) {
-        self.write(self.shared.pool().layout.resident_objects(), resident);
-    }
-
-    fn word(&self, at: Address) -> u64 {
-        run_ready(read_word(&ShmEndpoint::new(self.region.clone()), at)).unwrap()
-    }
+fn word<G: Pooled<ShmEndpoint>>(pool: &SharedPool<G>, at: Address) -> u64 {
+    run_ready(read_word(&pool.endpoint(), at)).unwrap()
 }
 
 fn set<G: Pooled<ShmEndpoint>>(client: &mut Client<G>, key: u32, bytes: usize) -> Result<(), CacheError> {
@@ -60,13 +42,13 @@ fn found<G: Pooled<ShmEndpoint>>(client: &mut Client<G>, keys: u32) -> u32 {
 
 /// A client that died had taken six objects from the count that are there.
 fn a_limit_is_kept_after_a_death<G: Pooled<ShmEndpoint>>(settings: PoolSettings) {
-    let host = Host::<G>::new(settings);
+    let host = SharedPool::<G>::new(settings);
     let mut client = host.client();
     (0..10).for_each(|key| set(&mut client, key, 30).unwrap());
-    host.miscount(4);
+    miscount(&host, 4);
     (10..16).for_each(|key| set(&mut client, key, 30).unwrap());
     assert_eq!(found(&mut client, 16), 16);
-    host.write(host.shared.pool().layout.deaths(), 1);
+    write(&host, host.pool.pool().layout.deaths(), 1);
     assert!(run_ready(client.engine().repair()).unwrap().recounted);
     run_ready(client.tend()).unwrap();
     assert_eq!((run_ready(client.objects()).unwrap(), found(&mut client, 16)), (10, 10));
@@ -81,11 +63,11 @@ fn a_limit_of_objects_that_a_death_let_pass_is_kept_again() {
 
 /// The count says that the limit is reached, and nothing is there that could go.
 fn nothing_can_go<G: Pooled<ShmEndpoint>>(settings: PoolSettings) {
-    let host = Host::<G>::new(settings);
+    let host = SharedPool::<G>::new(settings);
     let mut client = host.client();
-    host.miscount(10);
+    miscount(&host, 10);
     assert!(matches!(set(&mut client, 1, 30), Err(CacheError::OutOfMemory)));
-    host.miscount(9);
+    miscount(&host, 9);
     set(&mut client, 1, 30).unwrap();
 }
 
@@ -101,7 +83,7 @@ fn ends(body: fn()) {
     let (tell, told) = mpsc::channel();
     let run = std::thread::spawn(move || {
         body();
-        // Nobody listens after the minute.
+        // No thread listens after the minute.
         let _ = tell.send(());
     });
     match told.recv_timeout(Duration::from_secs(60)) {
@@ -110,15 +92,15 @@ fn ends(body: fn()) {
     }
 }
 
-/// Nobody calls `tend`.
+/// The client makes no round by `tend`.
 fn a_busy_client_moves_its_lease<G: Pooled<ShmEndpoint>>(settings: PoolSettings) {
-    let host = Host::<G>::new(settings);
+    let host = SharedPool::<G>::new(settings);
     let mut client = host.client();
     set(&mut client, 1, 30).unwrap();
-    let lease = host.shared.pool().layout.lease(client.engine().client().me().slot);
-    let before = host.word(lease);
+    let lease = host.pool.pool().layout.lease(client.engine().client().me().slot);
+    let before = word(&host, lease);
     (0..2_000).for_each(|_| assert_eq!(found(&mut client, 2), 1));
-    assert_ne!(host.word(lease), before);
+    assert_ne!(word(&host, lease), before);
 }
 
 #[test]
@@ -130,7 +112,7 @@ fn a_client_that_only_looks_up_tells_that_it_is_alive() {
 
 /// There are far more objects than slots, and each has chunks of its own.
 fn full_buckets<G: Pooled<ShmEndpoint>>(settings: PoolSettings) {
-    let host = Host::<G>::new(settings);
+    let host = SharedPool::<G>::new(settings);
     let mut client = host.client();
     for key in 0..400 {
         set(&mut client, key, 3_000).unwrap();
@@ -148,7 +130,7 @@ fn a_bucket_full_of_large_objects_takes_another_one() {
 
 #[test]
 fn growth_by_less_than_a_chunk_is_refused_with_the_least_that_would_do() {
-    let host = Host::<Forge<ShmEndpoint>>::new(ForgeOptions::default().for_growth(4 << 20, 4 << 20));
+    let host = SharedPool::<Forge<ShmEndpoint>>::new(ForgeOptions::default().for_growth(4 << 20, 4 << 20));
     let client = host.client();
     let refused = run_ready(client.engine().grow(1)).unwrap_err().to_string();
     assert!(refused.contains("choose at least"), "{refused}");

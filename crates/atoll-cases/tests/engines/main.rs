@@ -2,10 +2,15 @@
 //!
 //! | module | what it shows |
 //! |---|---|
+//! | `promises` | promises 1, 4 and 5, over many seeds |
+//! | `interleavings` | promises 1 and 4, in every interleaving of small cases |
+//! | `expiry` | promise 2, with clocks that are wrong |
+//! | `shared_memory` | promises 1, 5 and 6, on shared memory |
+//! | `holes` | each hole that several engines can have, opened, is seen |
 //! | `orders` | rare orders, made on purpose |
-//! | `stands_still` | a client that stands still is in nobody's way |
+//! | `stands_still` | a client that stands still delays no other |
 //! | `hot_key` | clients that set one key do not wait for each other |
-//! | `idle` | what clients cost that do nothing |
+//! | `idle` | what idle clients cost |
 //! | `in_flight` | clients with many operations under way |
 //! | `dropped` | futures that are dropped on the way |
 //! | `resizing` | no verb touches memory that was given back |
@@ -19,12 +24,17 @@
 mod any_bytes;
 mod decoders;
 mod dropped;
+mod expiry;
 mod free_chunks;
+mod holes;
 mod hostile;
 mod hot_key;
 mod idle;
 mod in_flight;
+mod interleavings;
 mod limits;
 mod orders;
+mod promises;
 mod resizing;
+mod shared_memory;
 mod stands_still;

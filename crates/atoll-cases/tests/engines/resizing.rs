@@ -1,63 +1,37 @@
-//! A pool becomes smaller and larger again in every case, while clients die and stand still: no
-//! verb touches memory that was given back to the host. Nor memory that was not provided yet, where
-//! a pool is used while that is still going on.
+//! A pool becomes smaller and larger again while clients die and stand still. No verb touches
+//! memory that was given back to the host, or that is not provided yet in a pool that is already
+//! used.
 //!
-//! The simulator fails a run in which one does ([`SimError::Absent`](atoll_sim::SimError)). On one
+//! The simulator fails a run with such a verb ([`SimError::Absent`](atoll_sim::SimError)). On one
 //! host such a verb kills its process, once the host is full.
 
 use atoll_cache::forge::Hole;
-use atoll_cases::{Case, Dittoed, Forged, Load, Queueing, Stored, Subject, Turmoil};
+use atoll_cases::promises::faults_do_no_harm;
+use atoll_cases::{Case, DittoSubject, FaultyCase, ForgeSubject, KvsSubject, Load, QueuesSubject, Subject};
 use atoll_sim::history::Evictions;
-use atoll_sim::{Distance, Random, for_each_seed};
+use atoll_sim::{Distance, Random};
 
-fn resizing<S: Subject>(seed: u64) -> Turmoil<S> {
-    let turmoil = Turmoil::<S>::drawn(seed);
-    let resized_chunks = Random::stream(seed, 31).pick(&[1, 2, 4, turmoil.case.chunks / 4]);
-    let case = turmoil.case;
-    Turmoil { resized_chunks, case: Case { subject: case.subject.forgetful(), ..case }, ..turmoil }
+fn resizing<S: Subject>(seed: u64) -> FaultyCase<S> {
+    let faulty = FaultyCase::<S>::drawn(seed);
+    let resized_chunks = Random::stream(seed, 31).pick(&[1, 2, 4, faulty.case.chunks / 4]);
+    let case = faulty.case;
+    FaultyCase { resized_chunks, case: Case { subject: case.subject.without_address_cache(), ..case }, ..faulty }
 }
 
-fn no_verb_touches_memory_that_was_given_back<S: Subject>(seeds: u64) {
-    for_each_seed(seeds, |seed| {
-        if let Err(error) = resizing::<S>(seed).run(seed) {
-            let (_, trace) = resizing::<S>(seed).run_traced(seed, 400);
-            panic!("seed {seed}: {error}\n{:?}\n{trace}", resizing::<S>(seed));
-        }
-    });
+fn sparse<S: Subject>(seed: u64) -> FaultyCase<S> {
+    FaultyCase { sparse: true, ..FaultyCase::drawn(seed) }
 }
 
 #[test]
-fn no_verb_of_forge_touches_memory_that_was_given_back() {
-    no_verb_touches_memory_that_was_given_back::<Forged>(200);
-}
-
-#[test]
-fn no_verb_of_the_table_of_objects_touches_memory_that_was_given_back() {
-    no_verb_touches_memory_that_was_given_back::<Dittoed>(80);
-    no_verb_touches_memory_that_was_given_back::<Stored>(80);
-    no_verb_touches_memory_that_was_given_back::<Queueing>(40);
-}
-
-fn no_verb_touches_memory_that_is_not_provided_yet<S: Subject>(seeds: u64) {
-    for_each_seed(seeds, |seed| {
-        let turmoil = Turmoil::<S> { sparse: true, ..Turmoil::drawn(seed) };
-        if let Err(error) = turmoil.run(seed) {
-            let (_, trace) = turmoil.run_traced(seed, 400);
-            panic!("seed {seed}: {error}\n{turmoil:?}\n{trace}");
-        }
-    });
-}
-
-#[test]
-fn no_verb_of_forge_touches_memory_that_is_not_provided_yet() {
-    no_verb_touches_memory_that_is_not_provided_yet::<Forged>(150);
-}
-
-#[test]
-fn no_verb_of_the_table_of_objects_touches_memory_that_is_not_provided_yet() {
-    no_verb_touches_memory_that_is_not_provided_yet::<Dittoed>(60);
-    no_verb_touches_memory_that_is_not_provided_yet::<Stored>(60);
-    no_verb_touches_memory_that_is_not_provided_yet::<Queueing>(30);
+fn no_verb_touches_memory_that_was_given_back_or_is_not_provided_yet() {
+    faults_do_no_harm(200, resizing::<ForgeSubject>);
+    faults_do_no_harm(80, resizing::<DittoSubject>);
+    faults_do_no_harm(80, resizing::<KvsSubject>);
+    faults_do_no_harm(40, resizing::<QueuesSubject>);
+    faults_do_no_harm(150, sparse::<ForgeSubject>);
+    faults_do_no_harm(60, sparse::<DittoSubject>);
+    faults_do_no_harm(60, sparse::<KvsSubject>);
+    faults_do_no_harm(30, sparse::<QueuesSubject>);
 }
 
 /// A discarder that does not wait for the operations that were under way.
@@ -65,16 +39,16 @@ fn no_verb_of_the_table_of_objects_touches_memory_that_is_not_provided_yet() {
 fn memory_that_is_given_back_while_an_operation_is_under_way_is_touched() {
     const SEEDS: u64 = 200;
     let run = |seed| {
-        let mut turmoil = resizing::<Forged>(seed);
-        turmoil.case.hole = Some(Hole::HastyDiscard);
+        let mut faulty = resizing::<ForgeSubject>(seed);
+        faulty.case.hole = Some(Hole::HastyDiscard);
         // So little room that what is retired was just evicted.
-        (turmoil.case.chunks, turmoil.case.evictions, turmoil.resized_chunks) = (20, Evictions::Anytime, 10);
-        turmoil.case.load = Load { keys: 8, operations: 200, value_bytes_max: 900, lookups: 80, ..turmoil.case.load };
-        (turmoil.case.clients, turmoil.case.nodes, turmoil.case.distance) = (6, 1, Distance::Near);
+        (faulty.case.chunks, faulty.case.evictions, faulty.resized_chunks) = (20, Evictions::Anytime, 10);
+        faulty.case.load = Load { keys: 8, operations: 200, value_bytes_max: 900, lookups: 80, ..faulty.case.load };
+        (faulty.case.clients, faulty.case.nodes, faulty.case.distance) = (6, 1, Distance::Near);
         // Clients that stand still show it, and none that is dead.
-        (turmoil.sparse, turmoil.faults.kills_max) = (false, 0);
-        (turmoil.faults.pauses_max, turmoil.faults.steps_between) = (40, 200);
-        turmoil.run(seed)
+        (faulty.sparse, faulty.faults.kills_max) = (false, 0);
+        (faulty.faults.pauses_max, faulty.faults.steps_between) = (40, 200);
+        faulty.run(seed)
     };
     let shown: Vec<_> = (0..SEEDS).filter_map(|seed| run(seed).err()).collect();
     println!("shown by {} of {SEEDS} seeds", shown.len());

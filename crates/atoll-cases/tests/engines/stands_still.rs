@@ -1,5 +1,5 @@
-//! A client that stands still keeps what it holds, and is in no other client's way: what the others
-//! READ because of it is bounded, and what it was repairing others repair.
+//! A client that stands still keeps what it holds, and delays no other client. What other clients
+//! READ because of it is bounded, and they repair what it was repairing.
 
 use atoll_baselines::kvs::{self, Kvs};
 use atoll_cache::EnginePool;
@@ -7,7 +7,7 @@ use atoll_cache::Pooled;
 use atoll_cache::forge::{Forge, ForgeOptions, ForgePool};
 use atoll_cache::table::TablePool;
 use atoll_cache::{Cache, SetOptions, Value};
-use atoll_cases::{Case, Stored, load};
+use atoll_cases::{Case, KvsSubject, load};
 use atoll_fabric::batch::Operation;
 use atoll_fabric::pass_on;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
@@ -190,7 +190,7 @@ const REPAIR_STEPS: u64 = 400;
 fn a_stopped_repairer_does_not_keep_others_from_settling_the_cells_of_the_dead() {
     let mut stopped_before_the_end = 0;
     for steps in 0..REPAIR_STEPS {
-        let case = Case::<Stored> { clients: 3, chunks: 40, verified: false, ..Case::default() };
+        let case = Case::<KvsSubject> { clients: 3, chunks: 40, verified: false, ..Case::default() };
         let (sim, pool) = case.formatted(steps).unwrap();
         let (control, history) = (sim.control(), Rc::default());
         let tasks: Rc<[Cell<Option<ClientId>>; 3]> = Rc::default();
@@ -205,12 +205,12 @@ fn a_stopped_repairer_does_not_keep_others_from_settling_the_cells_of_the_dead()
         };
         let sim = Rc::new(sim);
         let weak = Rc::downgrade(&sim);
-        case.play(&sim, &history, |mut client| {
+        case.play(&sim, &history, |client| {
             let (control, tasks, settled) = (control.clone(), tasks.clone(), settled.clone());
             let (cells, weak, number) = (cells.clone(), weak.clone(), client.number as usize);
             async move {
                 client.cache.tend().await?;
-                let me = control.identified(client.cache.engine().client().endpoint.identity()).expect("it has posted");
+                let me = control.identified(client.endpoint().identity()).expect("it has posted");
                 tasks[number].set(Some(me));
                 if number == 0 {
                     for (step, bytes) in (0..).zip([20, 60, 100, 150, 60, 100, 150, 20]) {
@@ -219,7 +219,7 @@ fn a_stopped_repairer_does_not_keep_others_from_settling_the_cells_of_the_dead()
                     control.kill(me);
                 }
                 while tasks[..1].iter().any(|task| task.get().is_none_or(|task| control.is_alive(task))) {
-                    client.cache.engine().client().endpoint.pause(1_000).await;
+                    client.endpoint().pause(1_000).await;
                 }
                 if number == 1 {
                     control.fault(me, Fault::Pause { ns: u64::MAX }, After::Steps(steps));
@@ -227,7 +227,7 @@ fn a_stopped_repairer_does_not_keep_others_from_settling_the_cells_of_the_dead()
                     settled.set((settled.get().0, settled.get().1, true));
                     return Ok(client);
                 }
-                client.cache.engine().client().endpoint.pause(10_000_000).await;
+                client.endpoint().pause(10_000_000).await;
                 let before = cells(&weak.upgrade().expect("it runs"));
                 for _ in 0..4 {
                     client.cache.engine().repair().await?;

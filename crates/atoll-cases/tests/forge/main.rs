@@ -1,18 +1,18 @@
-//! `forge`, one program for all its suites: the engines are compiled once for them.
+//! `forge`, one program for all its suites: the engines are compiled once for them. What holds for
+//! every engine is in the program `engines`.
 //!
 //! | module | what it shows |
 //! |---|---|
-//! | `sim` | what is promised, on the simulated fabric, under every liberty of the contract |
-//! | `crashes` | the same while clients die and stand still anywhere |
+//! | `large_objects` | promise 1 for values in chunks of their own |
+//! | `crashes` | promise 4: each hole of its repair, opened, is seen |
 //! | `holes` | each hole of the prototypes, opened, is seen |
-//! | `torn_words` | words of one READ are of different moments |
+//! | `torn_words` | the words of one READ are of different moments |
 //! | `variants` | what is promised depends on none of its techniques |
-//! | `glcache` | with the learned rule |
-//! | `expiry` | what has expired goes in time |
+//! | `glcache` | the learned rule |
+//! | `expiry` | the bytes of dead objects are used again |
 //! | `fits` | what fits stays |
 //! | `timed` | what verbs cost, in virtual time |
-//! | `shm` | on shared memory, by one thread |
-//! | `processes` | on shared memory, by processes of several threads, checked by their common history (`ticketed`) |
+//! | `processes` | shared memory, processes of several threads, their common history (`ticketed`) |
 //!
 //! `cargo test -p atoll-cases --test forge crashes::` runs one of them.
 
@@ -21,9 +21,8 @@ mod expiry;
 mod fits;
 mod glcache;
 mod holes;
+mod large_objects;
 mod processes;
-mod shm;
-mod sim;
 mod ticketed;
 mod timed;
 mod torn_words;

@@ -44,7 +44,7 @@ impl Named {
         format!("{}-tickets", self.name)
     }
 
-    /// Where the client's history goes.
+    /// The file of a client's history.
     fn history(&self, client: u32) -> PathBuf {
         let name = self.name.trim_start_matches("shm:/");
         std::env::temp_dir().join(format!("{name}-{client}"))
@@ -54,13 +54,13 @@ impl Named {
         ShmRegion::create(&ShmNodes::name(&self.name, node), bytes).unwrap();
     }
 
-    /// The endpoint of a process of its own: nothing of it is shared with others here.
+    /// The endpoint of a process of its own, which shares nothing with the other endpoints here.
     fn endpoint(&self) -> ShmEndpoint {
         let home = Arc::new(ShmRegion::open(&self.name).unwrap());
         ShmEndpoint::new(home).with_nodes(Arc::new(ShmNodes::named(&self.name)))
     }
 
-    /// Adds a memory node while others use the pool.
+    /// Adds a memory node while other clients use the pool.
     fn grow(&self, bytes: u64) {
         let endpoint = self.endpoint();
         run_ready(async {

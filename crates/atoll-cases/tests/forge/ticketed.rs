@@ -1,5 +1,5 @@
-//! Histories of clients in several processes: every stamp is a ticket from one word that all share,
-//! and what a client recorded goes to whoever checks it as a string of words.
+//! Histories of clients in several processes. Every stamp is a ticket from one shared word, and a
+//! client sends its records to the checking process as a string of words.
 
 use atoll_cases::load::Recorder;
 use atoll_fabric::shm::{ShmEndpoint, ShmRegion};

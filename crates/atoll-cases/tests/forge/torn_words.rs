@@ -1,10 +1,10 @@
-//! The words that one READ brings are of different moments, in any order: what is decided by
-//! several of them together is decided by words that were READ in a known order.
+//! One READ gives words of different moments, in any order. A decision by several words needs words
+//! that were READ in a known order.
 
 use atoll_cache::EnginePool;
 use atoll_cache::Pooled;
 use atoll_cache::forge::ForgePool;
-use atoll_cases::{Case, Forged, Stored, Subject, load};
+use atoll_cases::{Case, ForgeSubject, KvsSubject, Subject, load};
 use atoll_fabric::Endpoint;
 use atoll_pool::PoolError;
 use atoll_sim::history::Evictions;
@@ -18,13 +18,13 @@ fn repair_beside_large_objects<S: Subject>(chunk_bytes: u32, chunks: u64, seeds:
     for_each_seed(seeds, |seed| {
         let case = Case::<S> { chunk_bytes, chunks, slots: 64, evictions: Evictions::Never, ..Case::default() };
         let writers = Rc::new(Cell::new(case.clients - 1));
-        let checked = case.run_part(seed, |mut client| {
+        let checked = case.run_part(seed, |client| {
             let writers = writers.clone();
             async move {
                 if client.number == 0 {
                     while writers.get() > 0 {
                         client.cache.engine().repair().await?;
-                        client.cache.engine().client().endpoint.pause(100).await;
+                        client.endpoint().pause(100).await;
                     }
                     return Ok(client);
                 }
@@ -47,19 +47,19 @@ fn repair_beside_large_objects<S: Subject>(chunk_bytes: u32, chunks: u64, seeds:
 
 #[test]
 fn a_repair_frees_no_extent_of_a_live_object_of_forge() {
-    repair_beside_large_objects::<Forged>(256, 48, 200);
+    repair_beside_large_objects::<ForgeSubject>(256, 48, 200);
 }
 
 #[test]
 fn a_repair_frees_no_extent_of_a_live_object_of_the_table() {
-    repair_beside_large_objects::<Stored>(512, 48, 200);
+    repair_beside_large_objects::<KvsSubject>(512, 48, 200);
 }
 
 /// The magic of a header is WRITTEN last, and may be READ with older words.
 #[test]
 fn a_pool_that_is_being_formatted_is_no_pool_yet_and_never_a_damaged_one() {
     for_each_seed(500, |seed| {
-        let case = Case::<Forged>::default();
+        let case = Case::<ForgeSubject>::default();
         let settings = case.settings();
         let (regions, home_bytes) = (case.regions(&settings), settings.home_bytes());
         let sim = Sim::new(SimOptions::with_nodes(seed, regions));

@@ -1,11 +1,10 @@
-//! `forge` without one or the other of its techniques, on the simulated fabric: what it promises
-//! does not depend on them.
+//! `forge` without some of its techniques, on the simulated fabric: its promises do not depend on
+//! them.
 
 use atoll_baselines::forge_ablations::Variant;
 use atoll_cache::forge::ForgeOptions;
-use atoll_cases::{Ablated, Case, Forged};
-use atoll_sim::for_each_seed;
-use std::cell::Cell;
+use atoll_cases::promises::histories_are_linearizable;
+use atoll_cases::{AblatedSubject, Case, ForgeSubject};
 
 const NONE: Variant = Variant {
     locked_index: false,
@@ -15,56 +14,29 @@ const NONE: Variant = Variant {
     eager_hotness: false,
 };
 
-/// Runs drawn cases of a variant: histories are linearizable, the pool is sound, every client comes
-/// to its end.
-fn promises_hold(variant: Variant) {
-    let hits = Cell::new(0);
-    for_each_seed(300, |seed| {
-        let drawn = Case::<Ablated>::drawn(seed);
-        let options = match variant.plain_queue {
-            true => ForgeOptions { ghosts: false, ..drawn.subject.forge.options.clone() },
-            false => drawn.subject.forge.options.clone(),
-        };
-        let case =
-            Case { subject: Ablated { forge: Forged { options, ..drawn.subject.forge.clone() }, variant }, ..drawn };
-        match case.run(seed) {
-            Ok(checked) => hits.set(hits.get() + checked.hits),
-            Err(error) => panic!(
-                "seed {seed}: {error}\n{case:?}\n\
-                 replay: ATOLL_SIM_SEED={seed} cargo test -p atoll-cases --test forge variants::"
-            ),
-        }
-    });
-    assert!(hits.get() > 0, "a load that never hits shows nothing");
+/// Drawn cases of a variant.
+fn drawn(seed: u64, variant: Variant) -> Case<AblatedSubject> {
+    let drawn = Case::<AblatedSubject>::drawn(seed);
+    let forge = drawn.subject.forge.clone();
+    let options = match variant.plain_queue {
+        true => ForgeOptions { ghosts: false, ..forge.options.clone() },
+        false => forge.options.clone(),
+    };
+    Case { subject: AblatedSubject { forge: ForgeSubject { options, ..forge }, variant }, ..drawn }
 }
 
 #[test]
-fn promises_hold_with_a_locked_index() {
-    promises_hold(Variant { locked_index: true, ..NONE });
-}
-
-#[test]
-fn promises_hold_with_locked_queues() {
-    promises_hold(Variant { locked_queues: true, ..NONE });
-}
-
-#[test]
-fn promises_hold_with_groups_that_are_read_whole() {
-    promises_hold(Variant { whole_groups: true, ..NONE });
-}
-
-#[test]
-fn promises_hold_with_one_plain_queue() {
-    promises_hold(Variant { plain_queue: true, ..NONE });
-}
-
-#[test]
-fn promises_hold_with_eager_hotness() {
-    promises_hold(Variant { eager_hotness: true, ..NONE });
-}
-
-#[test]
-fn promises_hold_without_any_technique() {
+fn promises_hold_without_one_technique_and_without_all() {
     assert_eq!(NONE, Variant::default());
-    promises_hold(Variant::BASELINE);
+    let variants = [
+        Variant { locked_index: true, ..NONE },
+        Variant { locked_queues: true, ..NONE },
+        Variant { whole_groups: true, ..NONE },
+        Variant { plain_queue: true, ..NONE },
+        Variant { eager_hotness: true, ..NONE },
+        Variant::BASELINE,
+    ];
+    for variant in variants {
+        histories_are_linearizable(300, |seed| drawn(seed, variant));
+    }
 }

@@ -1,44 +1,18 @@
-//! What has expired on the table of objects goes by itself, and nothing else goes for having
-//! expired.
+//! Expired objects on the table of objects are removed without a request, and no other object is.
 
 use atoll_baselines::kvs::{self, Kvs};
 use atoll_baselines::queues::{QueueOptions, QueuePolicy, Queued};
-use atoll_cache::EnginePool;
 use atoll_cache::ditto::{Ditto, DittoOptions};
-use atoll_cache::table::{Objects, Replacement, TablePool};
-use atoll_cache::{Cache, Expiry, SetOptions, Value};
+use atoll_cache::{Expiry, Pooled, SetOptions, Value};
+use atoll_cases::shared_memory::SharedPool;
 use atoll_fabric::run_ready;
-use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
+use atoll_fabric::shm::ShmEndpoint;
 use atoll_pool::PoolSettings;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const CAPACITY_BYTES: u64 = 16 << 20;
 /// README and `--help` promise this.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
-
-struct Host {
-    region: Arc<ShmRegion>,
-    pool: Arc<TablePool>,
-}
-
-impl Host {
-    fn new(settings: PoolSettings) -> Self {
-        let region = Arc::new(ShmRegion::anonymous(settings.home_bytes()).unwrap());
-        let pool = run_ready(TablePool::format(&ShmEndpoint::new(region.clone()), settings)).unwrap();
-        Self { region, pool }
-    }
-
-    fn client<R: Replacement<ShmEndpoint>>(&self) -> Cache<Objects<ShmEndpoint, R>> {
-        let endpoint = ShmEndpoint::new(self.region.clone());
-        Cache::new(run_ready(Objects::join(&self.pool, endpoint)).unwrap())
-    }
-
-    fn verify<R: Replacement<ShmEndpoint>>(&self) {
-        let report = run_ready(self.client::<R>().engine().verify()).unwrap();
-        assert_eq!(report.faults, Vec::<String>::new());
-    }
-}
 
 fn expiring(ms: u64) -> SetOptions {
     SetOptions { expiry: Expiry::InMs(ms), ..SetOptions::default() }
@@ -46,9 +20,9 @@ fn expiring(ms: u64) -> SetOptions {
 
 /// A tenth of the pool expires at once, and clients that have no request tend as a server makes
 /// them.
-fn goes_by_itself<R: Replacement<ShmEndpoint>>(settings: PoolSettings) {
-    let host = Host::new(settings);
-    let mut clients: Vec<_> = (0..2).map(|_| host.client::<R>()).collect();
+fn goes_by_itself<G: Pooled<ShmEndpoint>>(settings: PoolSettings) {
+    let host = SharedPool::<G>::new(settings);
+    let mut clients: Vec<_> = (0..2).map(|_| host.client()).collect();
     let (stay, go) = (20_000u64, 6_000u64);
     for number in 0..stay + go {
         // A few of those that go are in chunks of their own.
@@ -71,31 +45,23 @@ fn goes_by_itself<R: Replacement<ShmEndpoint>>(settings: PoolSettings) {
     let expirations: u64 = clients.iter().map(|client| client.stats().expirations).sum();
     assert_eq!(expirations, go);
     drop(clients);
-    host.verify::<R>();
+    host.verify();
 }
 
 #[test]
-fn promise_2_what_has_expired_is_counted_out_and_reusable_within_five_seconds_without_a_request_in_ditto() {
-    goes_by_itself::<atoll_cache::ditto::Adaptive>(DittoOptions::default().for_capacity(CAPACITY_BYTES));
-}
-
-#[test]
-fn promise_2_what_has_expired_is_counted_out_and_reusable_within_five_seconds_without_a_request_in_kvs() {
-    goes_by_itself::<kvs::AtRandom>(kvs::options().for_growth(CAPACITY_BYTES, 0));
-}
-
-#[test]
-fn promise_2_what_has_expired_is_counted_out_and_reusable_within_five_seconds_without_a_request_in_queues() {
+fn promise_2_what_has_expired_is_counted_out_and_reusable_within_five_seconds_without_a_request() {
+    goes_by_itself::<Ditto<ShmEndpoint>>(DittoOptions::default().for_capacity(CAPACITY_BYTES));
+    goes_by_itself::<Kvs<ShmEndpoint>>(kvs::options().for_growth(CAPACITY_BYTES, 0));
     for policy in [QueuePolicy::ShardLru, QueuePolicy::S3Fifo] {
-        goes_by_itself::<atoll_baselines::queues::Queue>(QueueOptions::new(policy).for_capacity(CAPACITY_BYTES));
+        goes_by_itself::<Queued<ShmEndpoint>>(QueueOptions::new(policy).for_capacity(CAPACITY_BYTES));
     }
 }
 
 /// An engine that tracks nothing leaves the expiry of a slot's last object beside it.
 #[test]
 fn promise_1_an_object_does_not_expire_because_the_last_one_of_its_slot_did() {
-    let host = Host::new(kvs::options().for_growth(4 << 20, 0));
-    let cache: Cache<Kvs<ShmEndpoint>> = host.client();
+    let host = SharedPool::<Kvs<ShmEndpoint>>::new(kvs::options().for_growth(4 << 20, 0));
+    let cache = host.client();
     let mut value = Value::new();
     let first = 5_000u64;
     run_ready(async {
@@ -118,14 +84,14 @@ fn promise_1_an_object_does_not_expire_because_the_last_one_of_its_slot_did() {
         assert!(cache.stats().evictions > 0, "the pool was never full");
     });
     drop(cache);
-    host.verify::<kvs::AtRandom>();
+    host.verify();
 }
 
 /// What is looked at without a request stays if it has not expired.
 #[test]
 fn promise_1_what_has_not_expired_is_there_after_clients_have_looked_for_what_has() {
-    let host = Host::new(DittoOptions::default().for_capacity(4 << 20));
-    let cache: Cache<Ditto<ShmEndpoint>> = host.client();
+    let host = SharedPool::<Ditto<ShmEndpoint>>::new(DittoOptions::default().for_capacity(4 << 20));
+    let cache = host.client();
     let mut value = Value::new();
     for number in 0..5_000u64 {
         let options = if number % 2 == 0 { expiring(1_000_000) } else { SetOptions::default() };
@@ -146,14 +112,14 @@ fn promise_1_what_has_not_expired_is_there_after_clients_have_looked_for_what_ha
         assert!(run_ready(cache.get(&number.to_le_bytes(), &mut value)).unwrap(), "{number}");
     }
     drop(cache);
-    host.verify::<atoll_cache::ditto::Adaptive>();
+    host.verify();
 }
 
 /// A client that has requests tends by itself.
 #[test]
 fn clients_of_every_engine_look_for_what_has_expired_while_they_have_requests() {
-    let host = Host::new(QueueOptions::new(QueuePolicy::Sieve).for_capacity(4 << 20));
-    let cache: Cache<Queued<ShmEndpoint>> = host.client();
+    let host = SharedPool::<Queued<ShmEndpoint>>::new(QueueOptions::new(QueuePolicy::Sieve).for_capacity(4 << 20));
+    let cache = host.client();
     for number in 0..3_000u64 {
         run_ready(cache.set(&number.to_le_bytes(), &[1; 100], &expiring(50))).unwrap();
     }
@@ -163,5 +129,5 @@ fn clients_of_every_engine_look_for_what_has_expired_while_they_have_requests() 
         run_ready(cache.get(b"absent", &mut value)).unwrap();
     }
     drop(cache);
-    host.verify::<atoll_baselines::queues::Queue>();
+    host.verify();
 }

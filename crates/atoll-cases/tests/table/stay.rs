@@ -3,29 +3,34 @@
 
 use atoll_baselines::kvs::{self, AtRandom};
 use atoll_baselines::queues::{Queue, QueueOptions, QueuePolicy};
-use atoll_cache::EnginePool;
-use atoll_cache::ditto::{Adaptive, DittoOptions};
+use atoll_cache::ditto::{Adaptive, Ditto, DittoOptions};
 use atoll_cache::table::gather::HELD_PERCENT;
 use atoll_cache::table::layout::BUCKET_SLOTS;
 use atoll_cache::table::{Objects, Replacement, TableOptions, TablePool};
-use atoll_cache::{Cache, Expiry, SetOptions, Value};
+use atoll_cache::{Expiry, SetOptions, Value};
+use atoll_cases::shared_memory::{AnyClient, SharedPool, value_of};
 use atoll_fabric::run_ready;
-use atoll_fabric::shm::{ShmEndpoint, ShmRegion};
+use atoll_fabric::shm::ShmEndpoint;
+use atoll_pool::PoolSettings;
 use atoll_pool::registry::Times;
 use atoll_sim::Random;
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Clients of one pool, what they have put there, and how much of the heap that takes.
-struct Stay<R: Replacement<ShmEndpoint>> {
-    region: Arc<ShmRegion>,
+struct Stay {
     pool: Arc<TablePool>,
-    clients: Vec<Cache<Objects<ShmEndpoint, R>>>,
-    /// Version and length of every value that must be there.
+    clients: Vec<Box<dyn AnyClient>>,
+    /// Joins a further client.
+    join: Box<dyn Fn() -> Box<dyn AnyClient>>,
+    /// Walks the pool.
+    verify: Box<dyn Fn()>,
+    /// Version and length of every value that must be present.
     present: HashMap<u64, (u64, usize)>,
     held_bytes: u64,
-    /// What of the heap is in use.
+    /// Bytes of the heap that are in use.
     usable_bytes: u64,
     random: Random,
     sets: u64,
@@ -33,24 +38,51 @@ struct Stay<R: Replacement<ShmEndpoint>> {
     evictions_index_max: u64,
 }
 
-/// Bytes that tell key and version.
-fn value_of(key: u64, version: u64, bytes: usize) -> Vec<u8> {
-    (0..bytes).map(|index| (key.wrapping_mul(31) + version.wrapping_mul(7) + index as u64) as u8).collect()
+/// The settings of a pool for records of `object_bytes`. Without, its index has a slot for every
+/// hundred bytes of capacity, whatever the engine, so that no bucket fills up.
+fn settings(options: TableOptions, capacity_bytes: u64, object_bytes: Option<u32>) -> PoolSettings {
+    let object_bytes_mean = object_bytes.unwrap_or(100 * options.slots_per_object as u32);
+    TableOptions { object_bytes_mean, ..options }.for_growth(capacity_bytes, 0)
 }
 
-impl<R: Replacement<ShmEndpoint>> Stay<R> {
-    /// A pool made for records of `object_bytes`. Without, its index has a slot for every hundred
-    /// bytes of capacity, whatever the engine, so that no bucket fills up.
-    fn new(options: TableOptions, capacity_bytes: u64, object_bytes: Option<u32>, clients: usize) -> Self {
-        let object_bytes_mean = object_bytes.unwrap_or(100 * options.slots_per_object as u32);
-        let settings = TableOptions { object_bytes_mean, ..options }.for_growth(capacity_bytes, 0);
-        let region = Arc::new(ShmRegion::anonymous(settings.home_bytes()).unwrap());
-        let pool = run_ready(TablePool::format(&ShmEndpoint::new(region.clone()), settings)).unwrap();
-        let join = |_| Cache::new(run_ready(Objects::join(&pool, ShmEndpoint::new(region.clone()))).unwrap());
-        let clients = (0..clients).map(join).collect();
-        let (present, random) = (HashMap::new(), Random::new(7));
-        let usable_bytes = pool.pool().layout.heap_bytes();
-        Self { region, pool, clients, present, held_bytes: 0, usable_bytes, random, sets: 0, evictions_index_max: 0 }
+impl Stay {
+    fn new<R: Replacement<ShmEndpoint> + 'static>(settings: PoolSettings, clients: usize) -> Self {
+        let shared = Rc::new(SharedPool::<Objects<ShmEndpoint, R>>::new(settings));
+        let (pool, joined, walked) = (shared.pool.clone(), shared.clone(), shared);
+        let join: Box<dyn Fn() -> Box<dyn AnyClient>> = Box::new(move || Box::new(joined.client()));
+        Self {
+            clients: (0..clients).map(|_| join()).collect(),
+            join,
+            verify: Box::new(move || walked.verify()),
+            present: HashMap::new(),
+            held_bytes: 0,
+            usable_bytes: pool.pool().layout.heap_bytes(),
+            pool,
+            random: Random::new(7),
+            sets: 0,
+            evictions_index_max: 0,
+        }
+    }
+
+    /// A pool of `ditto` with the default options.
+    fn ditto(capacity_bytes: u64, object_bytes: Option<u32>, clients: usize) -> Self {
+        Self::new::<Adaptive>(settings(DittoOptions::default().objects(), capacity_bytes, object_bytes), clients)
+    }
+
+    /// All present keys, in order.
+    fn keys(&self) -> Vec<u64> {
+        let mut keys: Vec<u64> = self.present.keys().copied().collect();
+        keys.sort_unstable();
+        keys
+    }
+
+    /// Deletes keys, but keeps one in so many, at random.
+    fn delete_most(&mut self, keys: impl IntoIterator<Item = u64>, kept_one_in: u64) {
+        for key in keys {
+            if self.random.below(kept_one_in) > 0 {
+                self.delete(key);
+            }
+        }
     }
 
     /// What objects may take.
@@ -64,12 +96,12 @@ impl<R: Replacement<ShmEndpoint>> Stay<R> {
         let mut left = self.usable_bytes / chunk_bytes * 3 / 4;
         self.usable_bytes -= left * chunk_bytes;
         while left > 0 {
-            left -= run_ready(self.clients[0].engine().retire_chunks(left)).unwrap();
+            left -= self.clients[0].retire_chunks(left);
         }
         // Clients see it when they look after the pool, a part of the chunks each time.
         for _ in 0..10 {
             std::thread::sleep(Duration::from_nanos(Times::default().look_ns));
-            self.clients.iter_mut().for_each(|client| run_ready(client.tend()).unwrap());
+            self.clients.iter().for_each(|client| client.tend());
         }
     }
 
@@ -85,7 +117,7 @@ impl<R: Replacement<ShmEndpoint>> Stay<R> {
         self.sets += 1;
         let client = self.sets as usize % self.clients.len();
         let value = value_of(key, self.sets, bytes);
-        run_ready(self.clients[client].set(&key.to_le_bytes(), &value, &SetOptions::default())).unwrap();
+        self.clients[client].set(key, &value, &SetOptions::default());
         self.present.insert(key, (self.sets, bytes));
         true
     }
@@ -94,7 +126,7 @@ impl<R: Replacement<ShmEndpoint>> Stay<R> {
         let Some((_, bytes)) = self.present.remove(&key) else { return };
         self.held_bytes -= self.pool.held_bytes(8, bytes);
         let client = self.random.below(self.clients.len() as u64) as usize;
-        assert!(run_ready(self.clients[client].delete(&key.to_le_bytes())).unwrap(), "{key} is gone");
+        assert!(self.clients[client].delete(key), "{key} is gone");
     }
 
     /// Sets new keys from `first` on until as much is there as may be; how many.
@@ -125,10 +157,7 @@ impl<R: Replacement<ShmEndpoint>> Stay<R> {
             100 * self.held_bytes / self.usable_bytes
         );
         self.clients.clear();
-        let auditor: Cache<Objects<ShmEndpoint, R>> =
-            Cache::new(run_ready(Objects::join(&self.pool, ShmEndpoint::new(self.region.clone()))).unwrap());
-        let report = run_ready(auditor.engine().verify()).unwrap();
-        assert_eq!(report.faults, Vec::<String>::new());
+        (self.verify)();
     }
 
     fn stays(&mut self, when: &str) {
@@ -138,72 +167,56 @@ impl<R: Replacement<ShmEndpoint>> Stay<R> {
         assert!(index <= self.evictions_index_max, "{index} evicted {when} because buckets are full");
         let (mut value, mut gone) = (Value::new(), 0);
         for (key, (version, bytes)) in &self.present {
-            match run_ready(self.clients[0].get(&key.to_le_bytes(), &mut value)).unwrap() {
+            match self.clients[0].get(*key, &mut value) {
                 true => assert_eq!(value.bytes(), value_of(*key, *version, *bytes)),
                 false => gone += 1,
             }
         }
         assert!(gone <= index, "{gone} are gone {when}");
-        assert_eq!(run_ready(self.clients[0].objects()).unwrap() + gone, self.present.len() as u64);
+        assert_eq!(self.clients[0].objects() + gone, self.present.len() as u64);
     }
 }
 
-/// Every engine on the table.
-macro_rules! for_every_engine {
-    ($pattern:ident) => {{
-        $pattern::<AtRandom>(kvs::options());
-        $pattern::<Adaptive>(DittoOptions::default().objects());
-        for policy in [QueuePolicy::ShardLru, QueuePolicy::Sieve, QueuePolicy::S3Fifo] {
-            $pattern::<Queue>(QueueOptions::new(policy).objects());
-        }
-    }};
+/// Runs a pattern with every engine on the table, and checks what is left.
+fn for_every_engine(capacity_bytes: u64, clients: usize, pattern: impl Fn(&mut Stay)) {
+    let check = |mut stay: Stay| {
+        pattern(&mut stay);
+        stay.check();
+    };
+    let settings = |options: TableOptions| settings(options, capacity_bytes, None);
+    check(Stay::new::<AtRandom>(settings(kvs::options()), clients));
+    check(Stay::new::<Adaptive>(settings(DittoOptions::default().objects()), clients));
+    for policy in [QueuePolicy::ShardLru, QueuePolicy::Sieve, QueuePolicy::S3Fifo] {
+        check(Stay::new::<Queue>(settings(QueueOptions::new(policy).objects()), clients));
+    }
 }
 
 const CAPACITY_BYTES: u64 = 24 << 20;
 
 /// One key is overwritten all the time, with one size and then with sizes in turn.
-fn one_hot_key<R: Replacement<ShmEndpoint>>(options: TableOptions) {
-    let mut stay = Stay::<R>::new(options, CAPACITY_BYTES, None, 2);
-    (0..2_000).for_each(|key| assert!(stay.set(key, 50)));
-    (0..200_000).for_each(|_| assert!(stay.set(1 << 40, 50)));
-    (0..50_000).for_each(|step| assert!(stay.set(1 << 40, 50 + step % 7_000)));
-    stay.check();
-}
-
 #[test]
 fn promise_5_a_key_that_is_overwritten_all_the_time_costs_no_other_one() {
-    for_every_engine!(one_hot_key);
+    for_every_engine(CAPACITY_BYTES, 2, |stay| {
+        (0..2_000).for_each(|key| assert!(stay.set(key, 50)));
+        (0..200_000).for_each(|_| assert!(stay.set(1 << 40, 50)));
+        (0..50_000).for_each(|step| assert!(stay.set(1 << 40, 50 + step % 7_000)));
+    });
 }
 
 /// All keys are overwritten, as often as you like.
-fn overwriting<R: Replacement<ShmEndpoint>>(options: TableOptions) {
-    let mut stay = Stay::<R>::new(options, CAPACITY_BYTES, None, 3);
-    let keys = stay.fill(0, 256);
-    for _ in 0..100_000 {
-        let key = stay.random.below(keys);
-        assert!(stay.set(key, 256));
-    }
-    stay.check();
-}
-
 #[test]
 fn promise_5_objects_that_are_overwritten_stay() {
-    for_every_engine!(overwriting);
+    for_every_engine(CAPACITY_BYTES, 3, |stay| {
+        let keys = stay.fill(0, 256);
+        for _ in 0..100_000 {
+            let key = stay.random.below(keys);
+            assert!(stay.set(key, 256));
+        }
+    });
 }
 
 /// All is deleted, and objects of another size come, which need other blocks.
-fn size_after_size<R: Replacement<ShmEndpoint>>(options: TableOptions) {
-    sizes_in_turn(Stay::<R>::new(options, CAPACITY_BYTES, None, 2));
-}
-
-/// The same in a pool that became smaller.
-fn size_after_size_in_a_smaller_pool<R: Replacement<ShmEndpoint>>(options: TableOptions) {
-    let mut stay = Stay::<R>::new(options, 2 * CAPACITY_BYTES, None, 2);
-    stay.shrink();
-    sizes_in_turn(stay);
-}
-
-fn sizes_in_turn<R: Replacement<ShmEndpoint>>(mut stay: Stay<R>) {
+fn sizes_in_turn(stay: &mut Stay) {
     for (round, bytes) in [256, 1_000, 300, 20_000, 500, 100_000, 3_000].into_iter().enumerate() {
         let first = (round as u64) << 32;
         let keys = stay.fill(first, bytes);
@@ -211,199 +224,148 @@ fn sizes_in_turn<R: Replacement<ShmEndpoint>>(mut stay: Stay<R>) {
         (first..first + keys).for_each(|key| stay.delete(key));
     }
     stay.fill(1 << 48, 256);
-    stay.check();
 }
 
 #[test]
 fn promise_5_objects_of_any_size_have_the_room_of_those_that_were_deleted() {
-    for_every_engine!(size_after_size);
+    for_every_engine(CAPACITY_BYTES, 2, sizes_in_turn);
 }
 
 #[test]
 fn promise_5_objects_stay_in_a_pool_that_became_smaller() {
-    for_every_engine!(size_after_size_in_a_smaller_pool);
+    for_every_engine(2 * CAPACITY_BYTES, 2, |stay| {
+        stay.shrink();
+        sizes_in_turn(stay);
+    });
 }
 
 /// Clients that do nothing any more have blocks in hand of all sizes, and so of many chunks.
-fn beside_idle_clients<R: Replacement<ShmEndpoint>>(options: TableOptions) {
-    let mut stay = Stay::<R>::new(options, CAPACITY_BYTES, None, 4);
-    for key in 0..30_000 {
-        let bytes = 40 + stay.random.below(1 << (6 + key % 7)) as usize;
-        stay.set(key, bytes);
-    }
-    for key in 0..30_000 {
-        if stay.random.below(10) > 0 {
-            stay.delete(key);
-        }
-    }
-    let idle = stay.clients.split_off(1);
-    for (round, bytes) in [300, 1_100, 180, 2_000, 600].into_iter().enumerate() {
-        let first = (1 + round as u64) << 32;
-        let keys = stay.fill(first, bytes);
-        stay.stays(&format!("after {keys} objects of {bytes} bytes"));
-        for key in first..first + keys {
-            if stay.random.below(4) > 0 {
-                stay.delete(key);
-            }
-        }
-    }
-    stay.clients.extend(idle);
-    stay.check();
-}
-
 #[test]
 fn promise_5_objects_stay_beside_clients_that_do_nothing() {
-    for_every_engine!(beside_idle_clients);
+    for_every_engine(CAPACITY_BYTES, 4, |stay| {
+        for key in 0..30_000 {
+            let bytes = 40 + stay.random.below(1 << (6 + key % 7)) as usize;
+            stay.set(key, bytes);
+        }
+        stay.delete_most(0..30_000, 10);
+        let idle = stay.clients.split_off(1);
+        for (round, bytes) in [300, 1_100, 180, 2_000, 600].into_iter().enumerate() {
+            let first = (1 + round as u64) << 32;
+            let keys = stay.fill(first, bytes);
+            stay.stays(&format!("after {keys} objects of {bytes} bytes"));
+            stay.delete_most(first..first + keys, 4);
+        }
+        stay.clients.extend(idle);
+    });
 }
 
 /// A few objects are of a size of their own, and most of those are deleted.
-fn rare_sizes<R: Replacement<ShmEndpoint>>(options: TableOptions) {
-    let mut stay = Stay::<R>::new(options, CAPACITY_BYTES, None, 2);
-    let sizes = [200, 260, 450, 900, 1_500, 2_600, 3_500, 5_000, 7_000];
-    for round in 0..4 {
-        let first = round << 32;
-        for (nth, bytes) in (0..).zip(sizes) {
-            let keys = first | nth << 24;
-            (keys..keys + 40).for_each(|key| assert!(stay.set(key, bytes)));
-        }
-        stay.fill(first | 1 << 31, 700);
-        let mut keys: Vec<u64> = stay.present.keys().copied().collect();
-        keys.sort_unstable();
-        for key in keys {
-            if stay.random.below(4) > 0 {
-                stay.delete(key);
-            }
-        }
-    }
-    stay.fill(9 << 32, 330);
-    stay.check();
-}
-
 #[test]
 fn promise_5_objects_of_sizes_that_few_have_stay() {
-    for_every_engine!(rare_sizes);
+    for_every_engine(CAPACITY_BYTES, 2, |stay| {
+        let sizes = [200, 260, 450, 900, 1_500, 2_600, 3_500, 5_000, 7_000];
+        for round in 0..4 {
+            let first = round << 32;
+            for (nth, bytes) in (0..).zip(sizes) {
+                let keys = first | nth << 24;
+                (keys..keys + 40).for_each(|key| assert!(stay.set(key, bytes)));
+            }
+            stay.fill(first | 1 << 31, 700);
+            stay.delete_most(stay.keys(), 4);
+        }
+        stay.fill(9 << 32, 330);
+    });
 }
 
 /// Clients come, write, and leave while they gather.
-fn clients_that_leave<R: Replacement<ShmEndpoint>>(options: TableOptions) {
-    let mut stay = Stay::<R>::new(options, CAPACITY_BYTES / 4, None, 1);
-    let join = |stay: &Stay<R>| {
-        let endpoint = ShmEndpoint::new(stay.region.clone());
-        Cache::new(run_ready(Objects::join(&stay.pool, endpoint)).unwrap())
-    };
-    for round in 0..60u64 {
-        let client = join(&stay);
-        stay.clients.push(client);
-        let bytes = [240, 700, 330, 1_500][round as usize % 4];
-        let first = round << 32;
-        stay.fill(first, bytes);
-        let mut keys: Vec<u64> = stay.present.keys().copied().collect();
-        keys.sort_unstable();
-        for key in keys {
-            if stay.random.below(3) > 0 {
-                stay.delete(key);
-            }
-        }
-        // As much as makes it gather, and leave in the middle of that.
-        for key in 0..stay.random.below(2_000) {
-            stay.set(first | 1 << 31 | key, 500);
-        }
-        let leaver = stay.clients.pop().unwrap();
-        assert_eq!(leaver.stats().evictions, 0, "before client {round} left");
-        run_ready(leaver.engine().leave()).unwrap();
-        assert_eq!(leaver.stats().evictions, 0, "when client {round} left");
-    }
-    stay.check();
-}
-
 #[test]
 fn promise_5_objects_stay_when_clients_leave() {
-    for_every_engine!(clients_that_leave);
+    for_every_engine(CAPACITY_BYTES / 4, 1, |stay| {
+        for round in 0..60u64 {
+            let client = (stay.join)();
+            stay.clients.push(client);
+            let bytes = [240, 700, 330, 1_500][round as usize % 4];
+            let first = round << 32;
+            stay.fill(first, bytes);
+            stay.delete_most(stay.keys(), 3);
+            // As much as makes it gather, and leave in the middle of that.
+            for key in 0..stay.random.below(2_000) {
+                stay.set(first | 1 << 31 | key, 500);
+            }
+            let leaver = stay.clients.pop().unwrap();
+            assert_eq!(leaver.stats().evictions, 0, "before client {round} left");
+            leaver.leave();
+            assert_eq!(leaver.stats().evictions, 0, "when client {round} left");
+        }
+    });
 }
 
 /// Most of what is in every chunk is deleted, so that no chunk is free, and objects of another size
 /// come.
-fn what_lies_scattered<R: Replacement<ShmEndpoint>>(options: TableOptions) {
-    let mut stay = Stay::<R>::new(options, CAPACITY_BYTES, None, 2);
-    for (round, bytes) in [256, 700, 300, 2_500, 400].into_iter().enumerate() {
-        let first = (round as u64) << 32;
-        stay.fill(first, bytes);
-        stay.stays(&format!("after round {round}"));
-        let mut keys: Vec<u64> = stay.present.keys().copied().collect();
-        keys.sort_unstable();
-        for key in keys {
-            if stay.random.below(3) > 0 {
-                stay.delete(key);
-            }
-        }
-    }
-    stay.check();
-}
-
 #[test]
 fn promise_5_objects_of_any_size_have_the_room_of_those_that_were_deleted_between_others() {
-    for_every_engine!(what_lies_scattered);
+    for_every_engine(CAPACITY_BYTES, 2, |stay| {
+        for (round, bytes) in [256, 700, 300, 2_500, 400].into_iter().enumerate() {
+            let first = (round as u64) << 32;
+            stay.fill(first, bytes);
+            stay.stays(&format!("after round {round}"));
+            stay.delete_most(stay.keys(), 3);
+        }
+    });
 }
 
 /// The same keys grow and shrink, and come and go.
-fn growing_and_shrinking<R: Replacement<ShmEndpoint>>(options: TableOptions) {
-    let mut stay = Stay::<R>::new(options, CAPACITY_BYTES, None, 3);
-    let mut refused = 0;
-    for step in 0..120_000u64 {
-        let key = stay.random.below(24_000);
-        let octave = stay.random.below(if step / 20_000 % 2 == 0 { 14 } else { 8 });
-        let bytes = 200 + stay.random.below(1 << octave) as usize;
-        match stay.random.below(8) {
-            0 => stay.delete(key),
-            _ => refused += u64::from(!stay.set(key, bytes)),
-        }
-        if step % 30_000 == 0 {
-            stay.stays(&format!("after {step} steps"));
-        }
-    }
-    assert!(refused > 0, "the pool was never as full as it may be");
-    stay.check();
-}
-
 #[test]
 fn promise_5_objects_that_grow_and_shrink_stay() {
-    for_every_engine!(growing_and_shrinking);
+    for_every_engine(CAPACITY_BYTES, 3, |stay| {
+        let mut refused = 0;
+        for step in 0..120_000u64 {
+            let key = stay.random.below(24_000);
+            let octave = stay.random.below(if step / 20_000 % 2 == 0 { 14 } else { 8 });
+            let bytes = 200 + stay.random.below(1 << octave) as usize;
+            match stay.random.below(8) {
+                0 => stay.delete(key),
+                _ => refused += u64::from(!stay.set(key, bytes)),
+            }
+            if step % 30_000 == 0 {
+                stay.stays(&format!("after {step} steps"));
+            }
+        }
+        assert!(refused > 0, "the pool was never as full as it may be");
+    });
 }
 
 /// Sizes of all kinds, values in chunks of their own among them.
-fn all_sizes<R: Replacement<ShmEndpoint>>(options: TableOptions) {
-    let mut stay = Stay::<R>::new(options, CAPACITY_BYTES, None, 2);
-    for _ in 0..20_000 {
-        let key = stay.random.below(1_000);
-        let octave = stay.random.below(18);
-        let bytes = stay.random.below(1 << octave) as usize;
-        if !stay.set(key, bytes) {
-            stay.delete(key);
-        }
-    }
-    stay.check();
-}
-
 #[test]
 fn promise_5_objects_of_all_sizes_stay() {
-    for_every_engine!(all_sizes);
+    for_every_engine(CAPACITY_BYTES, 2, |stay| {
+        for _ in 0..20_000 {
+            let key = stay.random.below(1_000);
+            let octave = stay.random.below(18);
+            let bytes = stay.random.below(1 << octave) as usize;
+            if !stay.set(key, bytes) {
+                stay.delete(key);
+            }
+        }
+    });
 }
 
-/// A share expires, goes by itself, and objects of another size come.
+/// A share of the objects expires and is removed without a request, and objects of another size
+/// come.
 #[test]
 fn promise_5_objects_of_any_size_have_the_room_of_those_that_expired() {
-    let mut stay = Stay::<Adaptive>::new(DittoOptions::default().objects(), CAPACITY_BYTES, None, 2);
+    let mut stay = Stay::ditto(CAPACITY_BYTES, None, 2);
     let keys = stay.fill(0, 256);
     let options = SetOptions { expiry: Expiry::InMs(1), ..SetOptions::default() };
     for key in (0..keys).step_by(2) {
         stay.held_bytes -= stay.pool.held_bytes(8, 256);
         stay.present.remove(&key);
-        run_ready(stay.clients[0].set(&key.to_le_bytes(), &[1; 256], &options)).unwrap();
+        stay.clients[0].set(key, &[1; 256], &options);
     }
     let begun = Instant::now();
-    while run_ready(stay.clients[0].objects()).unwrap() > keys / 2 {
+    while stay.clients[0].objects() > keys / 2 {
         assert!(begun.elapsed() < Duration::from_secs(5));
-        stay.clients.iter_mut().for_each(|client| run_ready(client.tend()).unwrap());
+        stay.clients.iter().for_each(|client| client.tend());
         std::thread::sleep(Duration::from_millis(20));
     }
     stay.fill(1 << 32, 900);
@@ -413,7 +375,7 @@ fn promise_5_objects_of_any_size_have_the_room_of_those_that_expired() {
 /// The figures of the issue: as much as fits by far, overwritten a million times.
 #[test]
 fn promise_5_two_hundred_thousand_objects_stay_in_a_hundred_and_twenty_eight_mebibytes() {
-    let mut stay = Stay::<Adaptive>::new(DittoOptions::default().objects(), 128 << 20, Some(320), 1);
+    let mut stay = Stay::ditto(128 << 20, Some(320), 1);
     // The hash of a pool is drawn. In one pool of twenty a bucket has a key too many, and each SET
     // of the key that is not there, five of a million, evicts another one of the bucket.
     stay.evictions_index_max = 40;
@@ -429,14 +391,14 @@ fn promise_5_two_hundred_thousand_objects_stay_in_a_hundred_and_twenty_eight_meb
 #[test]
 fn promise_5_objects_of_several_threads_stay() {
     const THREADS: u64 = 3;
-    let stay = Stay::<Adaptive>::new(DittoOptions::default().objects(), CAPACITY_BYTES, None, 0);
-    let (pool, limit) = (&stay.pool, stay.limit_bytes() / THREADS);
+    let settings = settings(DittoOptions::default().objects(), CAPACITY_BYTES, None);
+    let shared = SharedPool::<Ditto<ShmEndpoint>>::new(settings);
+    let (pool, heap_bytes) = (&shared.pool, shared.pool.pool().layout.heap_bytes());
+    let limit = heap_bytes * HELD_PERCENT / 100 / THREADS;
     let evictions: u64 = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)
             .map(|thread| {
-                let endpoint = ShmEndpoint::new(stay.region.clone());
-                let cache: Cache<Objects<ShmEndpoint, Adaptive>> =
-                    Cache::new(run_ready(Objects::join(pool, endpoint)).unwrap());
+                let cache = shared.client();
                 scope.spawn(move || {
                     let (mut random, mut held, mut present) = (Random::stream(3, thread), 0, HashMap::new());
                     for step in 0..60_000u64 {
@@ -468,16 +430,14 @@ fn promise_5_objects_of_several_threads_stay() {
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
     assert_eq!(evictions, 0);
-    let auditor: Cache<Objects<ShmEndpoint, Adaptive>> =
-        Cache::new(run_ready(Objects::join(&stay.pool, ShmEndpoint::new(stay.region.clone()))).unwrap());
-    assert_eq!(run_ready(auditor.engine().verify()).unwrap().faults, Vec::<String>::new());
+    shared.verify();
 }
 
 /// The index is made for records of the given length: with those, all that the heap holds has a
 /// place there, but for about one object in a million.
 #[test]
 fn promise_5_the_index_has_a_place_for_all_objects_of_the_length_that_it_is_made_for() {
-    let mut stay = Stay::<Adaptive>::new(DittoOptions::default().objects(), 64 << 20, Some(128), 1);
+    let mut stay = Stay::ditto(64 << 20, Some(128), 1);
     let keys = stay.fill(0, 128 - 40);
     let slots = BUCKET_SLOTS as u64 * u64::from(stay.pool.settings().buckets);
     println!("{keys} objects in {slots} slots");
@@ -489,18 +449,19 @@ fn promise_5_the_index_has_a_place_for_all_objects_of_the_length_that_it_is_made
 /// What is gone was evicted, and counted as such.
 #[test]
 fn every_object_that_is_gone_is_counted_as_evicted() {
-    let mut stay = Stay::<Adaptive>::new(DittoOptions::default().objects(), 4 << 20, Some(320), 2);
+    let mut stay = Stay::ditto(4 << 20, Some(320), 2);
     let sets = 100_000u64;
     for key in 0..sets {
         let bytes = 100 + stay.random.below(900) as usize;
         let client = key as usize % 2;
-        run_ready(stay.clients[client].set(&key.to_le_bytes(), &vec![1; bytes], &SetOptions::default())).unwrap();
+        stay.clients[client].set(key, &vec![1; bytes], &SetOptions::default());
         if key % 5 == 0 {
-            run_ready(stay.clients[client].delete(&stay.random.below(key + 1).to_le_bytes())).unwrap();
+            let deleted = stay.random.below(key + 1);
+            stay.clients[client].delete(deleted);
         }
     }
     let removed: u64 = stay.clients.iter().map(|client| client.stats().removes).sum();
-    let objects = run_ready(stay.clients[0].objects()).unwrap();
+    let objects = stay.clients[0].objects();
     assert!(stay.evictions() > 0);
     assert_eq!(stay.evictions() + removed + objects, sets);
 }

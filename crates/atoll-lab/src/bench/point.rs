@@ -9,7 +9,7 @@ use super::tally::Tally;
 use crate::LabError;
 use crate::load::Stream;
 use atoll_cache::{Cache, CacheError, Stats};
-use atoll_cases::Attendant;
+use atoll_cases::ServerSpawner;
 use atoll_fabric::Kind;
 use atoll_sim::network::{Network, Traffic};
 use atoll_sim::sim::region;
@@ -30,7 +30,7 @@ pub(crate) struct Point<'s, G: Subject> {
     pub(crate) pools: Vec<Arc<G::Shared>>,
     pub(crate) places: Vec<Place<G>>,
     pub(crate) tally: Rc<RefCell<Tally>>,
-    attendant: Option<Attendant>,
+    attendant: Option<ServerSpawner>,
 }
 
 impl<'s, G: Subject> Point<'s, G> {

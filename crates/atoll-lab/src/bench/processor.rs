@@ -12,7 +12,7 @@
 
 use atoll_baselines::cliquemap::wire::{self, Told};
 use atoll_baselines::cliquemap::{CliqueMapPool, Policy, Server};
-use atoll_cases::Attendant;
+use atoll_cases::ServerSpawner;
 use atoll_sim::SimEndpoint;
 use atoll_sim::network::{Profile, Service};
 use std::any::Any;
@@ -70,7 +70,7 @@ impl Processor {
 }
 
 /// Serves the pool on the memory node's processor while threads are at work.
-pub(crate) fn attendant(processor: Processor, profile: &Profile, shared: &dyn Any) -> Attendant {
+pub(crate) fn attendant(processor: Processor, profile: &Profile, shared: &dyn Any) -> ServerSpawner {
     let shared: Arc<CliqueMapPool> = shared.downcast_ref().cloned().expect("of all engines it alone has a server");
     let (place, service) = (Rc::new(Cell::new(None)), processor.service(profile));
     Box::new(move |sim, clients| {

@@ -1,4 +1,4 @@
-//! The most that memory nodes give, by arithmetic: what a run can be held against.
+//! The most operations that memory nodes can serve, by arithmetic, to compare a run with.
 
 use super::profile::Profile;
 use super::traffic::{Limit, VerbKind};

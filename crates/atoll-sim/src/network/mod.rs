@@ -1,7 +1,7 @@
 //! What verbs cost: a run in virtual time, on a network of NICs with limits.
 //!
 //! A simulation with a [`Network`] is *timed*. Chance decides nothing in it but what clients draw
-//! themselves: no liberty is taken, no fault happens, no strategy chooses. A client is a thread
+//! themselves: no relaxation is taken, no fault happens, no strategy chooses. A client is a thread
 //! with a processor of its own, whose time is virtual, too. The way of a verb:
 //!
 //! ```text
@@ -48,7 +48,7 @@
 mod atomics;
 pub mod bound;
 pub mod cpu;
-mod events;
+pub(crate) mod events;
 mod nic;
 pub mod profile;
 pub mod profiles;

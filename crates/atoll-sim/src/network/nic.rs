@@ -6,7 +6,7 @@ use super::server::Server;
 use super::traffic::{NicTraffic, VerbKind};
 use atoll_fabric::{Address, Kind};
 
-/// A NIC. Times are picoseconds of virtual time; whoever passes a server must do so in the order of
+/// A NIC. Times are picoseconds of virtual time; requests must pass a server in the order of
 /// time.
 pub(crate) struct Nic {
     issue: Server,

@@ -146,9 +146,4 @@ impl Profile {
     pub(crate) fn link_kib_ps(&self) -> u64 {
         1024 * 8 * 1_000_000_000_000 / self.link_bits_per_s
     }
-
-    /// The profile with a name, if there is one.
-    pub fn named(name: &str) -> Option<Self> {
-        super::profiles::ALL.into_iter().find(|profile| profile.name == name)
-    }
 }

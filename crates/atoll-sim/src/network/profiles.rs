@@ -1,8 +1,8 @@
 //! The networks that are known by name.
 //!
-//! Where a paper prints a number it is taken; where it does not, the number says what it is derived
-//! from, or that it is **assumed**. No number is chosen for one experiment: `atoll lab validate`
-//! holds all of them against everything that the papers print.
+//! A number that a paper prints is used as it is. Any other number says what it is derived from, or
+//! that it is **assumed**. No number is chosen for one experiment: `atoll lab validate` compares
+//! all of them with everything that the papers print.
 //!
 //! | profile | the network of | rates from |
 //! |---|---|---|
@@ -214,5 +214,12 @@ const fn scaled(times: EngineTimes, by: u64, of: u64) -> EngineTimes {
         write_ps: times.write_ps * by / of,
         atomic_host_ps: times.atomic_host_ps * by / of,
         atomic_device_ps: times.atomic_device_ps * by / of,
+    }
+}
+
+impl Profile {
+    /// The profile with a name, if there is one.
+    pub fn named(name: &str) -> Option<Self> {
+        ALL.into_iter().find(|profile| profile.name == name)
     }
 }

@@ -1,8 +1,8 @@
 //! Something that serves one after another: a processing engine, one direction of a link.
 //!
-//! It is enough to know from when on it is free, as long as whoever comes first asks first. Every
-//! stage of a verb's way that shares a server with others therefore has an event of its own (see
-//! [`network`](super)).
+//! It is enough to know from when on it is free, as long as requests ask in the order of time.
+//! Every stage of a verb's way that shares a server with others therefore has an event of its own
+//! (see [`network`](super)).
 
 /// A server with one queue, first come first served. Times are picoseconds of virtual time.
 #[derive(Clone, Copy, Debug, Default)]
@@ -12,7 +12,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Serves who comes `at` for `takes_ps`, and gives when that is done.
+    /// Serves a request that comes `at` for `takes_ps`, and gives when that is done.
     #[inline]
     pub(crate) fn serve(&mut self, at: u64, takes_ps: u64) -> u64 {
         self.free_at = self.free_at.max(at) + takes_ps;
@@ -20,7 +20,7 @@ impl Server {
         self.free_at
     }
 
-    /// For how long it has been promised to those who came so far.
+    /// For how long the requests so far keep it busy.
     pub(crate) fn busy_ps(&self) -> u64 {
         self.busy_ps
     }

@@ -1,4 +1,4 @@
-//! The world in a timed run: events in the order of virtual time.
+//! What a timed run has beside a world: the network's events, in the order of virtual time.
 
 use super::events::{Event, Events};
 use super::nic::{Nic, Wire};
@@ -7,8 +7,7 @@ use super::{CpuCosts, Home, Network, Profile, Service};
 use crate::SimOptions;
 use crate::flight::{Fate, Flight};
 use crate::memory::Memory;
-use crate::world::{Next, World};
-use crate::{Liberties, Strategy};
+use crate::{Relaxations, Strategy};
 use atoll_fabric::batch::Verb;
 use atoll_fabric::{Address, BATCH_VERBS_MAX, Kind, Purpose};
 use std::collections::VecDeque;
@@ -17,16 +16,16 @@ use std::collections::VecDeque;
 pub(crate) struct Timed {
     profile: Profile,
     link_kib_ps: u64,
-    cpu: CpuCosts,
+    pub(crate) cpu: CpuCosts,
     nics: Vec<Nic>,
     compute_nodes: u16,
     /// By node of the simulation, its NIC.
     nic_of: Vec<u16>,
     /// By node and region, what memory it is.
     kinds: Vec<Vec<Kind>>,
-    events: Events,
+    pub(crate) events: Events,
     /// Lanes that are to be polled now.
-    ready: VecDeque<u32>,
+    pub(crate) ready: VecDeque<u32>,
     /// The time of the last event, in picoseconds.
     pub(crate) now_ps: u64,
     /// By lane, until when its processor is busy.
@@ -96,8 +95,8 @@ impl Timed {
     /// # Panics
     /// If the options ask for chance, or for what the profile does not have.
     pub(crate) fn new(options: &SimOptions, network: &Network) -> Self {
-        let SimOptions { liberties, faults, strategy, nodes, .. } = options;
-        assert!(*liberties == Liberties::none(), "a timed run takes no liberties: see SimOptions::timed");
+        let SimOptions { relaxations, faults, strategy, nodes, .. } = options;
+        assert!(*relaxations == Relaxations::none(), "a timed run takes no relaxations: see SimOptions::timed");
         assert!(!faults.any(), "a timed run has no faults: leave SimOptions::faults as it is, or SimOptions::network");
         assert!(*strategy == Strategy::FromSeed, "time decides whose step is next in a timed run, not a strategy");
         assert!(network.compute_nodes > 0, "clients sit on compute nodes: a network has at least one");
@@ -216,7 +215,7 @@ impl Timed {
 
     /// A client, or a memory node's processor, sends a message of `bytes`: its processor is
     /// charged, unless it is a memory node's, and the rest is events.
-    fn post_mail(&mut self, lane: u32, port: u32, id: u32, bytes: u64) {
+    pub(crate) fn post_mail(&mut self, lane: u32, port: u32, id: u32, bytes: u64) {
         let port = &mut self.ports[port as usize];
         let charged_ps = if port.service.is_some() { 0 } else { self.cpu.batch_ps + self.profile.client.batch_ps };
         let posted = &mut port.traffic.purposes[port.purpose as usize];
@@ -232,7 +231,7 @@ impl Timed {
     }
 
     /// A message leaves: it takes what a WRITE takes.
-    fn mail_out(&mut self, id: u32, (from, to): (u32, u32), bytes: u64) {
+    pub(crate) fn mail_out(&mut self, id: u32, (from, to): (u32, u32), bytes: u64) {
         let (wire, from) = (self.mail_wire(bytes), self.ports[from as usize].nic);
         let way_ps = self.way_ps(from, self.ports[to as usize].nic);
         let nic = &mut self.nics[from as usize];
@@ -242,7 +241,7 @@ impl Timed {
 
     /// A message has come to its receiver's NIC, and takes its turn there and at the receiver's
     /// processor, if that serves messages.
-    fn mail_in(&mut self, id: u32, to: u32, message: &[u8]) {
+    pub(crate) fn mail_in(&mut self, id: u32, to: u32, message: &[u8]) {
         let (wire, port) = (self.mail_wire(message.len() as u64), &mut self.ports[to as usize]);
         let taken = self.nics[port.nic as usize].take_message(self.now_ps, wire, &self.profile);
         let seen = taken + self.profile.completion_ps;
@@ -251,7 +250,7 @@ impl Timed {
     }
 
     /// A client rings the doorbell for a batch: its processor is charged, the rest is events.
-    fn post(&mut self, lane: u32, port: u32, id: u32, flight: &Flight) {
+    pub(crate) fn post(&mut self, lane: u32, port: u32, id: u32, flight: &Flight) {
         let verbs = flight.verbs().len();
         if self.journeys.len() <= id as usize {
             self.add_journeys(id);
@@ -290,13 +289,13 @@ impl Timed {
 
     /// Whether a batch is a memory node's processor's, and to its own node alone.
     #[inline]
-    fn is_at_home(&self, port: u32, flight: &Flight) -> bool {
+    pub(crate) fn is_at_home(&self, port: u32, flight: &Flight) -> bool {
         let port = &self.ports[port as usize];
         port.service.is_some() && flight.verbs().all(|verb| self.nic_of[usize::from(verb.at.node())] == port.nic)
     }
 
     /// Such a batch is done now: its time is in that of the message that it is done for.
-    fn do_at_home(&mut self, id: u32) {
+    pub(crate) fn do_at_home(&mut self, id: u32) {
         if self.journeys.len() <= id as usize {
             self.add_journeys(id);
         }
@@ -332,12 +331,12 @@ impl Timed {
     }
 
     /// A client takes the results of a batch.
-    fn take_results(&mut self, lane: u32, id: u32) {
+    pub(crate) fn take_results(&mut self, lane: u32, id: u32) {
         self.busy_until[lane as usize] += self.journeys[id as usize].results_ps;
     }
 
     /// Sends what may leave of a batch.
-    fn send(&mut self, id: u32, flight: &Flight, memory: &Memory) {
+    pub(crate) fn send(&mut self, id: u32, flight: &Flight, memory: &Memory) {
         let Journey { nic, unsent, unanswered, .. } = self.journeys[id as usize];
         // Of each node, a bit: a verb to it is held back, so that those behind it are, too.
         let mut held = 0_u64;
@@ -366,7 +365,7 @@ impl Timed {
     }
 
     /// A verb has come to its node.
-    fn request(&mut self, id: u32, index: u8) {
+    pub(crate) fn request(&mut self, id: u32, index: u8) {
         let Leg { at, request, nic, kind, memory, begins_batch, .. } = self.leg_of(id, index);
         let (profile, nic) = (&self.profile, &mut self.nics[nic as usize]);
         let served = nic.serve_request(self.now_ps, kind, memory, begins_batch, request, profile);
@@ -380,14 +379,14 @@ impl Timed {
     }
 
     /// The memory has answered a verb: its response leaves.
-    fn ready(&mut self, id: u32, index: u8) {
+    pub(crate) fn ready(&mut self, id: u32, index: u8) {
         let (leg, to) = (self.leg_of(id, index), self.journeys[id as usize].nic);
         let sent = self.nics[leg.nic as usize].send(self.now_ps, leg.response);
         self.events.add(sent + self.way_ps(leg.nic, to), Event::Response(id, index));
     }
 
     /// A response has come back; whether that lets more of the batch leave.
-    fn response(&mut self, id: u32, index: u8) -> bool {
+    pub(crate) fn response(&mut self, id: u32, index: u8) -> bool {
         let (leg, journey) = (self.leg_of(id, index), &mut self.journeys[id as usize]);
         let come = self.nics[journey.nic as usize].receive(self.now_ps, leg.response);
         journey.unanswered &= !(1 << index);
@@ -405,127 +404,4 @@ fn fences_that_wait(flight: &Flight) -> u64 {
     let to_node = |node| flight.verbs().filter(move |verb| verb.at.node() == node);
     let waits = |verb: &Verb| to_node(verb.at.node()).skip(1).filter(|verb| verb.fenced).count() as u64;
     flight.verbs().map(waits).max().unwrap_or(0)
-}
-
-impl World {
-    /// Lets events happen until a task is to be polled.
-    pub(crate) fn advance_timed(&mut self, steps_end: u64) -> Next {
-        loop {
-            if self.attention
-                && let Some(next) = self.attend()
-            {
-                return next;
-            }
-            let timed = self.timed.as_mut().expect("a timed run");
-            if let Some(lane) = timed.ready.pop_front() {
-                if self.lanes[lane as usize].done {
-                    continue;
-                }
-                return self.poll_timed(lane);
-            }
-            if self.steps >= steps_end && timed.events.next_at().is_some_and(|at| at <= timed.end_ps) {
-                return Next::Bound;
-            }
-            let Some((at, event)) = timed.events.take_until(timed.end_ps) else { return Next::Idle };
-            self.steps += 1;
-            timed.now_ps = at;
-            self.now_ns = at / 1000;
-            match event {
-                Event::Poll(lane) if self.lanes[lane as usize].done => {}
-                Event::Poll(lane) => return self.poll_timed(lane),
-                Event::Ring(lane) => self.ring(lane),
-                Event::Doorbell(id) => timed.send(id, &self.flights[id as usize], &self.memory),
-                Event::Request(id, index) => {
-                    timed.request(id, index);
-                    self.effect_timed(id, index);
-                }
-                Event::Ready(id, index) => timed.ready(id, index),
-                Event::Response(id, index) => {
-                    if timed.response(id, index) {
-                        timed.send(id, &self.flights[id as usize], &self.memory);
-                    }
-                }
-                Event::Completion(id) => self.arrive(id, None),
-                Event::MailOut(id) => {
-                    let (ports, bytes) = self.post.on_the_way(id);
-                    timed.mail_out(id, ports, bytes);
-                }
-                Event::MailIn(id) => {
-                    let ((_, to), _) = self.post.on_the_way(id);
-                    timed.mail_in(id, to, self.post.bytes(id));
-                }
-                Event::Mail(id) => self.deliver(id),
-            }
-        }
-    }
-
-    /// Whether something is still to happen in a timed run.
-    pub(crate) fn has_more(&mut self) -> bool {
-        self.timed.as_mut().is_some_and(|timed| timed.events.next_at().is_some())
-    }
-
-    fn poll_timed(&mut self, lane: u32) -> Next {
-        let timed = self.timed.as_mut().expect("a timed run");
-        let busy_until = &mut timed.busy_until[lane as usize];
-        *busy_until = timed.now_ps.max(*busy_until) + timed.cpu.poll_ps;
-        self.now_ns = *busy_until / 1000;
-        self.lanes[lane as usize].woken = false;
-        self.record(lane, u32::MAX, None);
-        Next::Poll(lane)
-    }
-
-    /// A verb takes effect, unless its batch was cut by a fence.
-    fn effect_timed(&mut self, id: u32, index: u8) {
-        let flight = &mut self.flights[id as usize];
-        let lane = flight.lane;
-        if let Some(effect) = flight.effect(index as usize, &mut self.memory) {
-            self.verbs += 1;
-            self.record(lane, id, Some(effect));
-        }
-    }
-
-    /// Sends a batch off that has boarded its flight.
-    pub(crate) fn launch_timed(&mut self, lane: u32, endpoint: u32, id: u32) {
-        let flight = &self.flights[id as usize];
-        let timed = self.timed.as_mut().expect("a timed run");
-        if timed.is_at_home(endpoint, flight) {
-            timed.do_at_home(id);
-            let verbs = flight.verbs().len() as u8;
-            (0..verbs).for_each(|index| self.effect_timed(id, index));
-            return;
-        }
-        timed.post(lane, endpoint, id, flight);
-        self.now_ns = timed.busy_until[lane as usize] / 1000;
-    }
-
-    /// Sends a message off.
-    pub(crate) fn launch_mail(&mut self, endpoint: u32, id: u32, bytes: u64) {
-        let lane = self.polled.expect("a message is sent by a spawned task: see Sim::spawn");
-        let timed = self.timed.as_mut().expect("a timed run");
-        timed.post_mail(lane, endpoint, id, bytes);
-        self.now_ns = timed.busy_until[lane as usize] / 1000;
-    }
-
-    /// Charges the processor of the client that is being polled.
-    pub(crate) fn charge_ps(&mut self, ps: u64) {
-        let (Some(timed), Some(lane)) = (&mut self.timed, self.polled) else { return };
-        let busy_until = &mut timed.busy_until[lane as usize];
-        *busy_until += ps;
-        self.now_ns = *busy_until / 1000;
-    }
-
-    /// The results of a batch are taken by its client.
-    #[inline]
-    pub(crate) fn charge_results(&mut self, id: u32) {
-        let (Some(timed), Some(lane)) = (&mut self.timed, self.polled) else { return };
-        timed.take_results(lane, id);
-        self.now_ns = timed.busy_until[lane as usize] / 1000;
-    }
-
-    /// A lane that was asleep is to be polled as soon as its processor is free.
-    #[inline]
-    pub(crate) fn wake_timed(&mut self, lane: u32) {
-        let timed = self.timed.as_mut().expect("a timed run");
-        timed.poll_at(lane, timed.now_ps);
-    }
 }

@@ -1,11 +1,18 @@
 //! Clients that die, stand still, are fenced, and do not know what became of a verb.
 
 use super::words::*;
-use atoll_fabric::{Batch, Buffer, Endpoint, VerbError};
-use atoll_sim::{After, ClientState, Fault, Faults, Liberties, Sim, SimEndpoint, SimOptions};
+use atoll_fabric::{Batch, Buffer, Endpoint, Identity, VerbError};
+use atoll_sim::{After, ClientState, Fault, Faults, Relaxations, Sim, SimEndpoint, SimOptions};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
+
+/// An endpoint, and its identity.
+fn identified(sim: &Sim, name: &str) -> (SimEndpoint, Identity) {
+    let endpoint = sim.endpoint(name);
+    let identity = endpoint.identity();
+    (endpoint, identity)
+}
 
 #[test]
 fn of_a_dead_clients_batch_every_permitted_subset_takes_effect_and_no_other() {
@@ -28,10 +35,10 @@ fn of_a_dead_clients_batch_every_permitted_subset_takes_effect_and_no_other() {
 }
 
 #[test]
-fn without_liberties_a_dead_clients_batch_takes_effect_whole_or_not_at_all() {
+fn without_relaxations_a_dead_clients_batch_takes_effect_whole_or_not_at_all() {
     let mut seen = BTreeSet::new();
     for seed in 0..300 {
-        let sim = Sim::new(SimOptions { liberties: Liberties::none(), ..SimOptions::new(seed, 4096) });
+        let sim = Sim::new(SimOptions { relaxations: Relaxations::none(), ..SimOptions::new(seed, 4096) });
         let endpoint = sim.endpoint("dies");
         let client = sim.spawn("dies", async move {
             publish(&endpoint).await.unwrap();
@@ -115,8 +122,7 @@ fn what_a_dead_client_had_in_flight_lands_late_until_a_fence_ends_it() {
     // What the word was some time after the death, and long after that.
     let run = |seed, fence: bool| {
         let sim = simulation(seed);
-        let dying = sim.endpoint("dies");
-        let identity = dying.identity();
+        let (dying, identity) = identified(&sim, "dies");
         let client = sim.spawn("dies", async move {
             let mut batch = Batch::new();
             batch.write_word(word(0), 1);
@@ -145,8 +151,7 @@ fn on_one_host_only_the_dead_are_fenced_and_over_a_network_the_living_are_shut_o
     for seed in 0..100 {
         for paused in [false, true] {
             let sim = simulation(seed);
-            let other = sim.endpoint("lives");
-            let identity = other.identity();
+            let (other, identity) = identified(&sim, "lives");
             let client = sim.spawn("lives", async move {
                 for _ in 0..20 {
                     add(&other, word(0)).await.unwrap();
@@ -169,8 +174,7 @@ fn on_one_host_only_the_dead_are_fenced_and_over_a_network_the_living_are_shut_o
             assert_eq!(fenced.unwrap(), ((Ok(false), Ok(false)), (Ok(true), Ok(true)), Ok(true)));
         }
         let sim = forced(seed);
-        let other = sim.endpoint("shut out");
-        let identity = other.identity();
+        let (other, identity) = identified(&sim, "shut out");
         let counted = Rc::new(Cell::new(0));
         let (counts, ended) = (counted.clone(), Rc::new(Cell::new(false)));
         let end = ended.clone();
@@ -205,8 +209,7 @@ fn on_one_host_only_the_dead_are_fenced_and_over_a_network_the_living_are_shut_o
 #[test]
 fn an_endpoint_that_was_dropped_counts_as_dead() {
     let sim = simulation(1);
-    let gone = sim.endpoint("gone");
-    let identity = gone.identity();
+    let (gone, identity) = identified(&sim, "gone");
     drop(gone);
     let endpoint = sim.endpoint("fences");
     assert_eq!(sim.block_on(async move { endpoint.shut_out(identity).await }).unwrap(), Ok(true));
@@ -254,7 +257,7 @@ fn a_paused_client_stands_still_while_others_go_on_and_resumes() {
 }
 
 /// Takes the lock at word 0, which holds its owner; adds to word 1 without an atomic; releases.
-/// Whoever waits too long fences the owner, if it can, and takes over.
+/// A client that waits too long fences the owner, if it can, and takes over.
 async fn locked_add(endpoint: &SimEndpoint, takes_over: bool) -> Result<(), VerbError> {
     let me = u64::from(endpoint.identity().bits());
     let mut spins = 0;
@@ -320,7 +323,7 @@ fn a_killed_lock_holder_is_fenced_and_nobody_waits_for_ever_nor_loses_an_update(
 
 #[test]
 fn an_update_behind_an_unfenced_takeover_is_lost_by_some_seed() {
-    // As above, but the lock is taken from whoever is slow, alive or not.
+    // As above, but the lock is taken from any slow client, alive or not.
     let faults = Faults { ns_max: 1_000_000, ..Faults::host(0, 3, 50) };
     let wrong = (0..300).filter(|seed| {
         let sim = Sim::new(SimOptions { faults, ..SimOptions::new(*seed, 64) });
@@ -350,8 +353,7 @@ fn an_update_behind_an_unfenced_takeover_is_lost_by_some_seed() {
 fn an_outcome_is_unknown_and_the_effect_comes_never_or_late_until_a_fence() {
     let run = |seed, fence: bool| {
         let sim = forced(seed);
-        let lost = sim.endpoint("loses");
-        let identity = lost.identity();
+        let (lost, identity) = identified(&sim, "loses");
         let outcome = Rc::new(Cell::new(false));
         let known = outcome.clone();
         let client = sim.spawn("loses", async move {

@@ -2,7 +2,7 @@
 
 use super::words::*;
 use atoll_fabric::{Endpoint, VerbError};
-use atoll_sim::{After, Direction, Fault, Faults, Fencing, Liberties, Sim, SimEndpoint, SimOptions};
+use atoll_sim::{After, Direction, Fault, Faults, Fencing, Relaxations, Sim, SimEndpoint, SimOptions};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -99,7 +99,7 @@ fn a_swarm_has_runs_with_and_without_every_fault() {
 
 #[test]
 fn a_trace_tells_verbs_by_name_and_faults() {
-    let sim = Sim::new(SimOptions { trace_events: 1000, liberties: Liberties::none(), ..SimOptions::new(1, 4096) });
+    let sim = Sim::new(SimOptions { trace_events: 1000, relaxations: Relaxations::none(), ..SimOptions::new(1, 4096) });
     sim.name_addresses(|at| (at.offset() < 64).then(|| format!("slot {}", at.offset() / 8)));
     let endpoint = sim.endpoint("anna");
     let identity = endpoint.identity();

@@ -3,7 +3,7 @@
 use super::words::*;
 use atoll_fabric::{Address, Batch, Endpoint, Kind, VerbError};
 use atoll_sim::sim::region;
-use atoll_sim::{Direction, Faults, Liberties, Sim, SimOptions};
+use atoll_sim::{Direction, Faults, Relaxations, Sim, SimOptions};
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -99,7 +99,7 @@ fn a_slow_node_is_slow_for_a_while() {
 #[test]
 fn clocks_drift_and_jump_within_their_bounds() {
     let faults = Faults { clock_drift_per_mille_max: 5, ..Faults::none() };
-    let sim = Sim::new(SimOptions { faults, liberties: Liberties::none(), ..SimOptions::new(1, 64) });
+    let sim = Sim::new(SimOptions { faults, relaxations: Relaxations::none(), ..SimOptions::new(1, 64) });
     let mut rates = HashSet::new();
     for number in 0..20 {
         let (endpoint, control) = (sim.endpoint(&number.to_string()), sim.control());

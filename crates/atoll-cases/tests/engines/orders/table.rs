@@ -1,507 +1,241 @@
-//! Orders that matter to the table of objects. Client 0 has a block in its hands in all of them,
-//! the record written and no slot swapped yet.
+//! Orders that matter to the table of objects: a block changes hands between the looks of a client
+//! that repairs or empties its chunk. `blocks` has the roles.
 
-use super::script::{Errand, Script, direct, pool_of, state_of, until};
-use atoll_cache::table::layout::{BUCKET_BYTES, BUCKET_SLOTS, CELLS};
-use atoll_cache::table::slot::{Block, Slot};
+use super::blocks::{
+    HOLDER, OnTable, REPAIRER, before_publishing, cells, cells_at, chunk_of, die_with_a_cell, index_of, is_read,
+    look_again, look_at_cells, look_at_chunk, naming, own_and_die, publish, take, take_a_block, take_block, tight,
+    write_cell,
+};
+use super::script::{Command, Director, count, direct, pool_of, state_of};
+use atoll_cache::table::layout::CELLS;
+use atoll_cache::table::slot::Block;
 use atoll_cache::table::stock::{Cell, CellState};
-use atoll_cache::table::{Hole, TablePool};
 use atoll_cache::{CacheError, Pooled};
-use atoll_cases::client::Hesitant;
-use atoll_cases::{Case, Client, Stop, Stops, Stored, Subject};
+use atoll_cases::{KvsSubject, Stop};
 use atoll_fabric::batch::{Operation, Verb};
-use atoll_fabric::{Address, Batch, Buffer, Endpoint};
-use atoll_pool::{Chunk, ChunkId, ChunkState, read_word, registry};
-use std::ops::Range;
+use atoll_fabric::{Buffer, Endpoint};
+use atoll_pool::{ChunkId, ChunkState, read_word};
 use std::rc::Rc;
 
-/// An engine on the table of objects.
-pub(crate) trait OnTable: Subject<Hole = Hole, Engine: Pooled<Hesitant, Shared = TablePool>> {}
-
-impl<S: Subject<Hole = Hole, Engine: Pooled<Hesitant, Shared = TablePool>>> OnTable for S {}
-
-type Table = Client<Stored>;
-
-/// Who has the block, who settles or empties its chunk, and who is dead. The last is the director.
-pub(crate) const HOLDER: usize = 0;
-pub(crate) const REPAIRER: usize = 1;
-pub(crate) const DEAD: usize = 2;
-
-/// A pool of so few chunks that blocks are taken from victims.
-pub(crate) fn tight() -> Case<Stored> {
-    Case { clients: 4, chunks: 12, slots: 128, rejoins: 1, ..Case::default() }
-}
-
-pub(crate) fn cells_at<S: OnTable>(client: &Client<S>, slot: usize) -> Address {
-    client.cache.engine().shared().layout().cells(slot as u32)
-}
-
-pub(crate) async fn cells<S: OnTable>(client: &Client<S>, slot: usize) -> Result<Vec<Cell>, CacheError> {
-    let mut buffer = Buffer::new();
-    buffer.resize(8 * CELLS);
-    let words = client.cache.engine().client().endpoint.read(cells_at(client, slot), buffer).await?;
-    Ok(words.words().iter().filter_map(|word| Cell::from_word(*word)).collect())
-}
-
-pub(crate) async fn write_cell<S: OnTable>(client: &Client<S>, slot: usize, word: u64) -> Result<(), CacheError> {
-    let mut batch = Batch::new();
-    batch.write_word(cells_at(client, slot), word);
-    Ok(client.cache.engine().client().endpoint.post(&mut batch).await?)
-}
-
-pub(crate) fn slots<S: OnTable>(client: &Client<S>) -> impl Iterator<Item = Address> + use<S> {
-    let shared = client.cache.engine().shared().clone();
-    let slots = u64::from(shared.settings().buckets) * BUCKET_SLOTS as u64;
-    (0..slots).map(move |slot| shared.layout().slot(slot))
-}
-
-/// Where the index is, in the home's region.
-fn index_of<S: OnTable>(client: &Client<S>) -> Range<u64> {
-    let shared = client.cache.engine().shared();
-    let first = shared.layout().bucket(0).offset();
-    first..first + u64::from(shared.settings().buckets) * BUCKET_BYTES
-}
-
-/// In front of the swap that makes a slot name a block, live or pending, and that block.
-pub(crate) fn before_publishing<S: OnTable>(
-    client: &Client<S>,
-    stops: &Stops,
-) -> (Rc<Stop>, Rc<std::cell::Cell<Block>>) {
-    let index = index_of(client);
-    let block = Rc::new(std::cell::Cell::new(Block(0)));
-    let named = block.clone();
-    let stop = stops.before(move |verb| {
-        let Operation::CompareAndSwap { desired, .. } = verb.operation else { return false };
-        let word = Slot(desired);
-        let publishes = index.contains(&verb.at.offset()) && (word.is_live() || word.is_pending());
-        if publishes {
-            named.set(word.block());
-        }
-        publishes
-    });
-    (stop, block)
-}
-
-/// In front of a READ of more cells than one client's.
-pub(crate) fn before_all_cells<S: OnTable>(client: &Client<S>, stops: &Stops) -> Rc<Stop> {
-    let first = cells_at(client, 0);
-    let is_there = move |operation: &Operation| matches!(operation, Operation::Read { into } if into.len() > 8 * CELLS);
-    stops.before(move |verb| verb.at == first && is_there(&verb.operation))
-}
-
-/// The repairer goes on with a chunk that client 2 owned, up to its first look at the cells after
-/// it has READ the blocks.
-pub(crate) async fn look_at_chunk<S: OnTable>(script: &Script, director: &Client<S>, chunk: ChunkId) -> Rc<Stop> {
-    let (at, endpoint) = (pool_of(director).layout.chunk(chunk), &director.cache.engine().client().endpoint);
-    let is_read = |operation: &Operation| matches!(operation, Operation::Read { .. });
-    let reads = script.stops(REPAIRER).before(move |verb| verb.at == at && is_read(&verb.operation));
-    script.begin(REPAIRER, Errand::Repair);
-    reads.reached(endpoint).await;
-    let looks = before_all_cells(director, &script.stops(REPAIRER));
-    reads.release();
-    looks.reached(endpoint).await;
-    looks
-}
-
-/// The holder sets keys until it is about to publish a block that it took from a slot: the block,
-/// and where it stands.
-pub(crate) async fn take_a_block<S: OnTable>(
-    script: &Script,
-    director: &Client<S>,
-) -> Result<(Block, Rc<Stop>), CacheError> {
-    Ok(take_block(script, director, |_| true).await?.expect("no block is ever taken from a slot"))
-}
-
-/// The same for a block like that, if the holder ever takes one.
-async fn take_block<S: OnTable>(
-    script: &Script,
-    director: &Client<S>,
-    is_wanted: impl Fn(Block) -> bool,
-) -> Result<Option<(Block, Rc<Stop>)>, CacheError> {
-    for key in 0..1000 {
-        let (stop, block) = before_publishing(director, &script.stops(HOLDER));
-        script.begin(HOLDER, Errand::Set(format!("h{key}"), 60));
-        stop.reached(&director.cache.engine().client().endpoint).await;
-        let has_told = |cell: &Cell| cell.state == CellState::Won && cell.block == block.get();
-        if is_wanted(block.get()) && cells(director, HOLDER).await?.iter().any(has_told) {
-            return Ok(Some((block.get(), stop)));
-        }
-        stop.release();
-        script.ended(HOLDER, director).await;
-    }
-    Ok(None)
-}
-
-/// The holder publishes its block and makes a round, after which no cell tells of the block.
-pub(crate) async fn publish<S: OnTable>(script: &Script, stop: &Stop, director: &Client<S>) {
-    stop.release();
-    script.ended(HOLDER, director).await;
-    script.errand(HOLDER, Errand::Tend, director).await;
-}
-
-pub(crate) fn chunk_of<S: OnTable>(client: &Client<S>, block: Block) -> ChunkId {
-    ChunkId((block.heap_offset() / pool_of(client).layout.chunk_bytes) as u32)
-}
-
-/// Client 2 becomes the owner of the block's chunk in this state, and dies.
-pub(crate) async fn own_and_die<S: OnTable>(
-    script: &Script,
-    director: &Client<S>,
-    block: Block,
-    state: ChunkState,
-) -> Result<ChunkId, CacheError> {
-    let (chunk, endpoint) = (chunk_of(director, block), &director.cache.engine().client().endpoint);
-    let dead = registry::places(endpoint, pool_of(director)).await?[DEAD].incarnation;
-    let used = state_of(director, chunk).await?;
-    assert_eq!(used.state, ChunkState::Queued);
-    let mut batch = Batch::new();
-    let owned = Chunk::owned(state, dead, used.generation);
-    batch.compare_and_swap(pool_of(director).layout.descriptor(chunk), used.word(), owned.word());
-    endpoint.post(&mut batch).await?;
-    script.kill(DEAD);
-    Ok(chunk)
-}
-
-/// A cell of a dead client still names a block that a living one has. A repairer looks for a slot
-/// that names it before the living client publishes it, and at the cells after that.
+/// A cell of a dead client still names a block that a living client has. A repairer looks for a
+/// slot that names the block before the living client publishes it, and at the cells after that.
 #[test]
 fn a_block_is_not_put_back_that_was_published_between_the_looks_of_a_repair() {
-    direct(&tight(), 1, |script, client: Table| async move {
-        match client.number as usize {
-            HOLDER | REPAIRER => return script.serve(client).await,
-            DEAD => return script.wait(client).await,
-            _ => {}
-        }
-        let endpoint = &client.cache.engine().client().endpoint;
-        let (block, publishes) = take_a_block(&script, &client).await?;
-        script.kill(DEAD);
-        write_cell(&client, DEAD, Cell::told(CellState::Won, 0, block).word()).await?;
-        let looks = before_all_cells(&client, &script.stops(REPAIRER));
-        script.begin(REPAIRER, Errand::Repair);
-        looks.reached(endpoint).await;
-        publish(&script, &publishes, &client).await;
-        looks.release();
-        script.ended(REPAIRER, &client).await;
-        let mut names = 0;
-        for slot in slots(&client) {
-            let word = Slot(read_word(endpoint, slot).await?);
-            names += u32::from(word.is_live() && word.names(block));
-        }
-        assert_eq!(names, 1, "the object is where its client has put it");
-        Ok(client)
+    direct(&tight(), 1, async |director| {
+        let (block, publishes) = take_a_block(director).await?;
+        die_with_a_cell(director, block).await?;
+        let looks = look_at_cells(director).await;
+        publish(director, &publishes).await;
+        director.finish(&looks, REPAIRER).await;
+        assert_eq!(naming(director, block).await?.len(), 1, "the object is where its client has put it");
+        Ok(())
     });
 }
 
-/// The same for the chunk of the block, which is being emptied (or, not having been cut to its end,
-/// put in use).
-fn published_between_looks(state: ChunkState) {
-    direct(&tight(), 1, move |script, client: Table| async move {
-        match client.number as usize {
-            HOLDER | REPAIRER => return script.serve(client).await,
-            DEAD => return script.wait(client).await,
-            _ => {}
-        }
-        let (block, publishes) = take_a_block(&script, &client).await?;
-        let chunk = own_and_die(&script, &client, block, state).await?;
-        let looks = look_at_chunk(&script, &client, chunk).await;
-        publish(&script, &publishes, &client).await;
-        looks.release();
-        script.ended(REPAIRER, &client).await;
-        Ok(client)
-    });
-}
-
+/// A block is published between the looks of a client that empties its chunk, and of a client that
+/// puts the chunk in use before it is cut to its end.
 #[test]
-fn a_chunk_is_not_used_anew_of_which_a_block_was_published_between_the_looks() {
-    published_between_looks(ChunkState::Leaving);
-}
-
-#[test]
-fn a_block_is_named_once_that_was_published_while_its_chunk_was_put_in_use() {
-    published_between_looks(ChunkState::Open);
-}
-
-/// The block is published before the first look at the cells, taken before the second look at the
-/// slots, and published again, with another record, before the second look at the cells: nobody has
-/// it at any look, and it is not what it was.
-fn used_between_looks(
-    prepare: impl AsyncFn(Rc<Script>, &Table, Block) -> Result<Rc<Stop>, CacheError> + Copy + 'static,
-) {
-    const SEEDS: u64 = 6;
-    let used = Rc::new(std::cell::Cell::new(0));
-    for seed in 0..SEEDS {
-        let used = used.clone();
-        direct(&tight(), seed, move |script, client: Table| {
-            let used = used.clone();
-            async move {
-                match client.number as usize {
-                    HOLDER | REPAIRER => return script.serve(client).await,
-                    DEAD => return script.wait(client).await,
-                    _ => {}
-                }
-                let endpoint = &client.cache.engine().client().endpoint;
-                let (block, publishes) = take_a_block(&script, &client).await?;
-                let first = prepare(script.clone(), &client, block).await?;
-                publish(&script, &publishes, &client).await;
-                let index = index_of(&client);
-                let is_read = |operation: &Operation| matches!(operation, Operation::Read { .. });
-                let again = move |verb: &Verb| index.contains(&verb.at.offset()) && is_read(&verb.operation);
-                let named = script.stops(REPAIRER).before(again);
-                first.release();
-                named.reached(endpoint).await;
-                let taken = take_block(&script, &client, |taken| taken == block).await?;
-                let second = before_all_cells(&client, &script.stops(REPAIRER));
-                named.release();
-                until(&client, || second.is_reached() || script.has_ended(REPAIRER)).await;
-                if let Some((_, publishes)) = taken {
-                    used.set(used.get() + u32::from(second.is_reached()));
-                    publish(&script, &publishes, &client).await;
-                }
-                second.release();
-                script.ended(REPAIRER, &client).await;
-                Ok(client)
-            }
+fn a_chunk_is_not_reused_of_which_a_block_was_published_between_the_looks() {
+    for state in [ChunkState::Leaving, ChunkState::Open] {
+        direct(&tight(), 1, async move |director| {
+            let (block, publishes) = take_a_block(director).await?;
+            let chunk = own_and_die(director, block, state).await?;
+            let looks = look_at_chunk(director, chunk).await;
+            publish(director, &publishes).await;
+            director.finish(&looks, REPAIRER).await;
+            Ok(())
         });
     }
-    println!("{} of {SEEDS} blocks were used between the looks", used.get());
-    assert!(used.get() > 0);
 }
 
-/// Client 2 has left the block in its cell, and the repairer looks who has it.
-async fn look_at_cell(script: Rc<Script>, director: &Table, block: Block) -> Result<Rc<Stop>, CacheError> {
-    script.kill(DEAD);
-    write_cell(director, DEAD, Cell::told(CellState::Won, 0, block).word()).await?;
-    let looks = before_all_cells(director, &script.stops(REPAIRER));
-    script.begin(REPAIRER, Errand::Repair);
-    looks.reached(&director.cache.engine().client().endpoint).await;
-    Ok(looks)
+/// The block is published before the first look at the cells. It is taken before the second look at
+/// the slots, and published again, with another record, before the second look at the cells. No
+/// client has it at any look, and it is not what it was.
+fn used_between_looks(
+    first_look: impl AsyncFn(&Director<KvsSubject>, Block) -> Result<Rc<Stop>, CacheError> + Copy + 'static,
+) {
+    let used = count(&tight(), 6, async move |director| {
+        let (block, publishes) = take_a_block(director).await?;
+        let first = first_look(director, block).await?;
+        publish(director, &publishes).await;
+        let index = index_of(director);
+        let again = move |verb: &Verb| index.contains(&verb.at.offset()) && is_read(&verb.operation);
+        let named = director.stops(REPAIRER).before(again);
+        first.release();
+        director.reached(&named).await;
+        let taken = take_block(director, |taken| taken == block).await?;
+        let second = look_again(director, &named).await;
+        let is_used = taken.is_some() && second.is_reached();
+        if let Some((_, publishes)) = taken {
+            publish(director, &publishes).await;
+        }
+        director.finish(&second, REPAIRER).await;
+        Ok(is_used)
+    });
+    assert!(used > 0, "no block was used between the looks");
 }
 
 #[test]
 fn a_block_is_not_put_back_that_was_used_between_the_looks_of_a_repair() {
-    used_between_looks(look_at_cell);
-}
-
-#[test]
-fn a_chunk_is_not_used_anew_of_which_a_block_was_used_between_the_looks() {
-    used_between_looks(async |script, director, block| {
-        let chunk = own_and_die(&script, director, block, ChunkState::Leaving).await?;
-        Ok(look_at_chunk(&script, director, chunk).await)
+    used_between_looks(async |director, block| {
+        die_with_a_cell(director, block).await?;
+        Ok(look_at_cells(director).await)
     });
 }
 
 #[test]
-fn a_block_is_named_once_that_was_used_while_its_chunk_was_put_in_use() {
-    used_between_looks(async |script, director, block| {
-        let chunk = own_and_die(&script, director, block, ChunkState::Open).await?;
-        Ok(look_at_chunk(&script, director, chunk).await)
-    });
+fn a_chunk_is_not_reused_of_which_a_block_was_used_between_the_looks() {
+    async fn look(director: &Director<KvsSubject>, block: Block, state: ChunkState) -> Result<Rc<Stop>, CacheError> {
+        let chunk = own_and_die(director, block, state).await?;
+        Ok(look_at_chunk(director, chunk).await)
+    }
+    used_between_looks(async |director, block| look(director, block, ChunkState::Leaving).await);
+    used_between_looks(async |director, block| look(director, block, ChunkState::Open).await);
 }
 
-/// The block is in the holder's hands at the first look at the cells, and named, with no cell that
-/// tells of it, at the second.
+/// The block is in the holder's hands at the first look at the cells. At the second look a slot
+/// names it, and no cell tells of it.
 #[test]
-fn a_chunk_is_not_used_anew_of_which_a_block_was_in_hands_at_the_first_look() {
-    direct(&tight(), 1, |script, client: Table| async move {
-        match client.number as usize {
-            HOLDER | REPAIRER => return script.serve(client).await,
-            DEAD => return script.wait(client).await,
-            _ => {}
-        }
-        let (block, publishes) = take_a_block(&script, &client).await?;
-        let chunk = own_and_die(&script, &client, block, ChunkState::Leaving).await?;
-        let first = look_at_chunk(&script, &client, chunk).await;
-        let second = before_all_cells(&client, &script.stops(REPAIRER));
-        first.release();
-        until(&client, || second.is_reached() || script.has_ended(REPAIRER)).await;
-        publish(&script, &publishes, &client).await;
-        second.release();
-        script.ended(REPAIRER, &client).await;
-        Ok(client)
+fn a_chunk_is_not_reused_of_which_a_block_was_in_hands_at_the_first_look() {
+    direct(&tight(), 1, async |director| {
+        let (block, publishes) = take_a_block(director).await?;
+        let chunk = own_and_die(director, block, ChunkState::Leaving).await?;
+        let first = look_at_chunk(director, chunk).await;
+        let second = look_again(director, &first).await;
+        publish(director, &publishes).await;
+        director.finish(&second, REPAIRER).await;
+        Ok(())
     });
 }
 
 /// The block is published between the looks at the cells, and taken by another client, the
 /// director, before the second look at the slots.
 #[test]
-fn a_chunk_is_not_used_anew_of_which_a_block_was_taken_between_the_looks() {
-    direct(&tight(), 1, |script, client: Table| async move {
-        match client.number as usize {
-            HOLDER | REPAIRER => return script.serve(client).await,
-            DEAD => return script.wait(client).await,
-            _ => {}
-        }
-        let (endpoint, me) =
-            (&client.cache.engine().client().endpoint, client.cache.engine().client().me().slot as usize);
-        let (block, publishes) = take_a_block(&script, &client).await?;
-        let chunk = own_and_die(&script, &client, block, ChunkState::Leaving).await?;
-        let looks = look_at_chunk(&script, &client, chunk).await;
-        publish(&script, &publishes, &client).await;
-        let looks_again = script.stops(REPAIRER).before_batch(0);
+fn a_chunk_is_not_reused_of_which_a_block_was_taken_between_the_looks() {
+    direct(&tight(), 1, async |director| {
+        let me = director.cache.engine().client().me().slot as usize;
+        let (block, publishes) = take_a_block(director).await?;
+        let chunk = own_and_die(director, block, ChunkState::Leaving).await?;
+        let looks = look_at_chunk(director, chunk).await;
+        publish(director, &publishes).await;
+        let looks_again = director.stops(REPAIRER).before_batch(0);
         looks.release();
-        looks_again.reached(endpoint).await;
-        for slot in slots(&client) {
-            let word = Slot(read_word(endpoint, slot).await?);
-            if word.is_live() && word.names(block) {
-                write_cell(&client, me, Cell::told(CellState::Trying, word.tag(), block).word()).await?;
-                let mut batch = Batch::new();
-                batch.compare_and_swap(slot, word.0, Slot::EMPTY.0);
-                endpoint.post(&mut batch).await?;
-            }
-        }
-        looks_again.release();
-        script.ended(REPAIRER, &client).await;
-        assert_eq!(state_of(&client, chunk).await?.state, ChunkState::Leaving, "a block of it is in hands");
-        write_cell(&client, me, 0).await?;
-        script.errand(REPAIRER, Errand::Repair, &client).await;
-        Ok(client)
+        director.reached(&looks_again).await;
+        take(director, me, block, CellState::Trying).await?;
+        director.finish(&looks_again, REPAIRER).await;
+        assert_eq!(state_of(director, chunk).await?.state, ChunkState::Leaving, "a block of it is in hands");
+        write_cell(director, me, 0).await?;
+        director.tell(REPAIRER, Command::Repair).await;
+        Ok(())
     });
 }
 
-/// Client 0 is dead here, and the holder is client 2, which takes its place while a repairer is
-/// about to settle the cells there. What the repairer has read there is the holder's: that it tries
-/// to take a block, of which it has written the record since.
+/// Client 0 is dead here. Client 2 joins at its place while a repairer is about to settle the cells
+/// there. The repairer has READ what client 2 wrote: that it tries to take a block. Client 2 has
+/// written that block's record since.
 #[test]
-fn a_repairer_settles_no_cell_of_a_client_that_has_taken_the_place() {
-    const TAKER: usize = 2;
-    direct(&tight(), 1, |script, client: Table| async move {
-        match client.number as usize {
-            TAKER | REPAIRER => return script.serve(client).await,
-            0 => return script.wait(client).await,
-            _ => {}
-        }
-        let endpoint = &client.cache.engine().client().endpoint;
-        for key in 0..100 {
-            script.errand(TAKER, Errand::Set(format!("f{key}"), 60), &client).await;
-        }
-        script.kill(0);
-        let place = cells_at(&client, 0);
+fn a_repairer_settles_no_cell_of_a_client_that_has_joined_at_the_place() {
+    const JOINER: usize = 2;
+    direct(&tight(), 1, async |director| {
+        director.set_keys(JOINER, "f", 0..100).await;
+        director.kill(0);
+        let place = cells_at(director, 0);
         let is_whole = |operation: &Operation| matches!(operation, Operation::Read { into } if into.len() == 8 * CELLS);
-        let reads = script.stops(REPAIRER).before(move |verb| verb.at == place && is_whole(&verb.operation));
-        script.begin(REPAIRER, Errand::Repair);
-        reads.reached(endpoint).await;
-        script.errand(TAKER, Errand::Rejoin, &client).await;
+        let reads = director.stops(REPAIRER).before(move |verb| verb.at == place && is_whole(&verb.operation));
+        director.begin(REPAIRER, Command::Repair);
+        director.reached(&reads).await;
+        director.tell(JOINER, Command::Rejoin).await;
         let mut key = 100;
         let wins = loop {
-            let wins = script.stops(TAKER).before(move |verb| {
+            let wins = director.stops(JOINER).before(move |verb| {
                 let Operation::WriteWord { value } = verb.operation else { return false };
                 let is_cell = (place.offset()..place.offset() + 8 * CELLS as u64).contains(&verb.at.offset());
                 is_cell && Cell::from_word(value).is_some_and(|cell| cell.state == CellState::Won)
             });
-            script.begin(TAKER, Errand::Set(format!("f{key}"), 60));
-            until(&client, || wins.is_reached() || script.has_ended(TAKER)).await;
-            if wins.is_reached() {
+            director.begin(JOINER, Command::Set(format!("f{key}"), 60));
+            if director.stops_at(&wins, JOINER).await {
                 break wins;
             }
             wins.release();
             key += 1;
             assert!(key < 1000, "no block is ever taken");
         };
-        let goes_on = script.stops(REPAIRER).before_batch(0);
+        let goes_on = director.stops(REPAIRER).before_batch(0);
         reads.release();
-        goes_on.reached(endpoint).await;
-        let (publishes, block) = before_publishing(&client, &script.stops(TAKER));
+        director.reached(&goes_on).await;
+        let (publishes, block) = before_publishing(director, &director.stops(JOINER));
         wins.release();
-        publishes.reached(endpoint).await;
-        goes_on.release();
-        script.ended(REPAIRER, &client).await;
-        let told = cells(&client, 0).await?;
+        director.reached(&publishes).await;
+        director.finish(&goes_on, REPAIRER).await;
+        let told = cells(director, 0).await?;
         assert!(told.iter().any(|cell| cell.block == block.get()), "the cell of a block in hands was made empty");
-        publishes.release();
-        script.ended(TAKER, &client).await;
-        Ok(client)
+        director.finish(&publishes, JOINER).await;
+        Ok(())
     });
 }
 
-/// A client that does nothing but make rounds has a block in its hands, of a chunk that another one
-/// empties.
+/// A client that does nothing but make rounds has a block in its hands, and another client empties
+/// the block's chunk.
 #[test]
 fn a_client_gives_up_a_block_in_its_hands_whose_chunk_is_emptied() {
-    direct(&tight(), 1, |script, client: Table| async move {
-        match client.number as usize {
-            HOLDER | REPAIRER => return script.serve(client).await,
-            DEAD => return script.wait(client).await,
-            _ => {}
-        }
-        let block = keep_a_block(&script, &client, |_| true).await?.expect("there is none");
-        let chunk = own_and_die(&script, &client, block, ChunkState::Leaving).await?;
-        script.errand(REPAIRER, Errand::Repair, &client).await;
-        assert_eq!(state_of(&client, chunk).await?.state, ChunkState::Leaving, "a block of it is in hands");
-        let tag = cells(&client, HOLDER).await?.iter().find(|cell| cell.block == block).map_or(0, |cell| cell.tag);
-        assert!(is_emptied_soon(&script, &client, chunk).await?, "the chunk waits for ever");
-        // Void, so that nothing of its last life is taken for a record of the next, and with higher
-        // tags.
-        assert_eq!(state_of(&client, chunk).await?.state, ChunkState::Free);
-        let (layout, endpoint) = (&pool_of(&client).layout, &client.cache.engine().client().endpoint);
+    direct(&tight(), 1, async |director| {
+        let block = keep_a_block(director, |_| true).await?.expect("there is none");
+        let chunk = own_and_die(director, block, ChunkState::Leaving).await?;
+        director.tell(REPAIRER, Command::Repair).await;
+        assert_eq!(state_of(director, chunk).await?.state, ChunkState::Leaving, "a block of it is in hands");
+        let tag = cells(director, HOLDER).await?.iter().find(|cell| cell.block == block).map_or(0, |cell| cell.tag);
+        assert!(is_emptied_soon(director, chunk).await?, "the chunk waits for ever");
+        // Its bytes are zero, so that no record of its last life is taken for one of the next, and
+        // the next life has higher tags.
+        assert_eq!(state_of(director, chunk).await?.state, ChunkState::Free);
+        let (layout, endpoint) = (&pool_of(director).layout, director.endpoint());
         let mut bytes = Buffer::new();
         bytes.resize(layout.chunk_bytes as usize);
         let bytes = endpoint.read(layout.chunk(chunk), bytes).await?;
         assert!(bytes.words().iter().all(|word| *word == 0), "records of its last life are in it");
         let next = read_word(endpoint, layout.note(chunk)).await?;
         assert!(next >= tag.into(), "tags go on from {next}, and {tag} was used");
-        Ok(client)
+        Ok(())
     });
 }
 
 /// The same for a block that the client took after it had looked which chunks are emptied.
 #[test]
 fn a_client_is_told_again_that_a_chunk_is_emptied() {
-    const SEEDS: u64 = 12;
-    let told = Rc::new(std::cell::Cell::new(0));
-    for seed in 0..SEEDS {
-        let told = told.clone();
-        direct(&tight(), seed, move |script, client: Table| {
-            let told = told.clone();
-            async move {
-                match client.number as usize {
-                    HOLDER | REPAIRER => return script.serve(client).await,
-                    DEAD => return script.wait(client).await,
-                    _ => {}
-                }
-                for key in 0..60 {
-                    script.errand(HOLDER, Errand::Set(format!("f{key}"), 60), &client).await;
-                }
-                let in_use = async |number| state_of(&client, ChunkId(number)).await.map(|chunk| chunk.state);
-                let mut number = 0;
-                while in_use(number).await? != ChunkState::Queued {
-                    number += 1;
-                }
-                let chunk = ChunkId(number);
-                let block = Block::at(u64::from(number) * pool_of(&client).layout.chunk_bytes);
-                own_and_die(&script, &client, block, ChunkState::Leaving).await?;
-                let at = pool_of(&client).layout.chunk(chunk);
-                let looks = script.stops(REPAIRER).before(move |verb| verb.at == at);
-                script.begin(REPAIRER, Errand::Repair);
-                looks.reached(&client.cache.engine().client().endpoint).await;
-                script.errand(HOLDER, Errand::Tend, &client).await;
-                let kept = keep_a_block(&script, &client, |block| chunk_of(&client, block) == chunk).await?;
-                looks.release();
-                script.ended(REPAIRER, &client).await;
-                if kept.is_none() {
-                    return Ok(client);
-                }
-                told.set(told.get() + 1);
-                assert!(is_emptied_soon(&script, &client, chunk).await?, "the chunk waits for ever");
-                Ok(client)
-            }
-        });
-    }
-    println!("{} of {SEEDS} clients had a block of the chunk", told.get());
-    assert!(told.get() > 0);
+    let told = count(&tight(), 12, async |director| {
+        director.set_keys(HOLDER, "f", 0..60).await;
+        let mut chunk = ChunkId(0);
+        while state_of(director, chunk).await?.state != ChunkState::Queued {
+            chunk.0 += 1;
+        }
+        let layout = &pool_of(director).layout;
+        let block = Block::at(u64::from(chunk.0) * layout.chunk_bytes);
+        own_and_die(director, block, ChunkState::Leaving).await?;
+        let at = layout.chunk(chunk);
+        let looks = director.stops(REPAIRER).before(move |verb| verb.at == at);
+        director.begin(REPAIRER, Command::Repair);
+        director.reached(&looks).await;
+        director.tell(HOLDER, Command::Tend).await;
+        let kept = keep_a_block(director, |block| chunk_of(director, block) == chunk).await?;
+        director.finish(&looks, REPAIRER).await;
+        if kept.is_some() {
+            assert!(is_emptied_soon(director, chunk).await?, "the chunk waits for ever");
+        }
+        Ok(kept.is_some())
+    });
+    assert!(told > 0, "no client had a block of the chunk");
 }
 
-/// The holder sets keys until it has a block like that in its hands between operations, and has
-/// told so.
+/// The holder sets keys until it keeps a block like that between operations, and a cell tells so.
 async fn keep_a_block<S: OnTable>(
-    script: &Script,
-    director: &Client<S>,
+    director: &Director<S>,
     is_wanted: impl Fn(Block) -> bool,
 ) -> Result<Option<Block>, CacheError> {
     for key in 0..300 {
-        script.errand(HOLDER, Errand::Set(format!("h{}", key % 70), 60), director).await;
+        director.tell(HOLDER, Command::Set(format!("h{}", key % 70), 60)).await;
         let before = cells(director, HOLDER).await?;
         if before.iter().any(|cell| is_wanted(cell.block)) {
-            script.errand(HOLDER, Errand::Tend, director).await;
+            director.tell(HOLDER, Command::Tend).await;
             let told = cells(director, HOLDER).await?;
             if let Some(cell) = told.iter().find(|cell| is_wanted(cell.block)) {
                 return Ok(Some(cell.block));
@@ -511,15 +245,11 @@ async fn keep_a_block<S: OnTable>(
     Ok(None)
 }
 
-/// All make rounds; whether the chunk is used anew soon.
-async fn is_emptied_soon<S: OnTable>(
-    script: &Script,
-    director: &Client<S>,
-    chunk: ChunkId,
-) -> Result<bool, CacheError> {
+/// All clients make rounds; whether the chunk is emptied within ten.
+async fn is_emptied_soon<S: OnTable>(director: &Director<S>, chunk: ChunkId) -> Result<bool, CacheError> {
     for _ in 0..10 {
-        script.errand(HOLDER, Errand::Tend, director).await;
-        script.errand(REPAIRER, Errand::Tend, director).await;
+        director.tell(HOLDER, Command::Tend).await;
+        director.tell(REPAIRER, Command::Tend).await;
         if state_of(director, chunk).await?.state != ChunkState::Leaving {
             return Ok(true);
         }

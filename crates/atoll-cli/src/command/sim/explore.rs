@@ -2,7 +2,7 @@
 
 use super::engine;
 use atoll_cases::engine::SimulatedEngine;
-use atoll_cases::explored::{Bounds, SMALL_CASES, SmallCase};
+use atoll_cases::small_case::{Bounds, SMALL_CASES, SmallCase};
 use atoll_sim::Distance;
 use atoll_sim::explore::{Decisions, Explored, ExploredFailure};
 use clap::Args;

@@ -14,7 +14,7 @@ use swarm::SwarmCommand;
 /// Simulations: what goes wrong when anything may
 #[derive(Clone, Debug, clap::Subcommand)]
 pub(crate) enum SimCommand {
-    /// Draw pools, loads, liberties and faults from seeds, and look for what goes wrong
+    /// Draw pools, loads, relaxations and faults from seeds, and look for what goes wrong
     Swarm(SwarmCommand),
     /// Run every interleaving of a small case
     Explore(ExploreCommand),

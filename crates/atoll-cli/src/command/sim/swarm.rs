@@ -8,7 +8,7 @@ use clap::Args;
 use std::error::Error;
 use std::time::Duration;
 
-/// Draw pools, loads, liberties and faults from seeds, and look for what goes wrong
+/// Draw pools, loads, relaxations and faults from seeds, and look for what goes wrong
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SwarmCommand {
     /// The engine

@@ -1,17 +1,18 @@
 //! Small cases of which every interleaving is run: `atoll sim explore`.
 //!
-//! Two or three clients with two or three operations each on one or two keys, one kill or pause
-//! anywhere. What must hold is what must hold of the drawn cases: histories are linearizable, and
-//! after a repair the pool is sound.
+//! Two clients have one or two operations each, on one or two keys, with a kill or a pause
+//! anywhere. The same must hold as in drawn cases: histories are linearizable, and a repair leaves
+//! the pool sound.
 
 use crate::case::Case;
-use crate::client::{Client, Hesitant};
+use crate::client::Client;
+use crate::endpoint::CaseEndpoint;
 use crate::subject::Subject;
 use atoll_cache::{CacheError, Condition, Pooled};
 use atoll_fabric::Endpoint;
 use atoll_sim::explore::{self, Explored, ExploredFault};
 use atoll_sim::history::Evictions;
-use atoll_sim::{Distance, ExploreOptions, History, Liberties, Sim};
+use atoll_sim::{Distance, ExploreOptions, History, Relaxations, Sim};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -31,11 +32,11 @@ use Step::{Delete, Get, Increment, Set, SetIfAbsent};
 pub struct SmallCase {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it is about.
+    /// What happens in it.
     pub what: &'static str,
-    /// What is there before.
-    before: &'static [Step],
-    clients: &'static [&'static [Step]],
+    /// What a client does before the two clients begin.
+    before: Steps,
+    clients: [Steps; 2],
     fault: ExploredFault,
     /// Chunks of the pool; few where there is to be an eviction.
     chunks: u64,
@@ -45,121 +46,65 @@ pub struct SmallCase {
 const LARGE: usize = 300;
 /// Chunks enough for everything.
 const ROOMY: u64 = 24;
+/// Chunks so few that a client must evict.
+const TIGHT: u64 = 8;
 
-/// All of them.
+/// Steps of the cases below: what is there before, and what a client does.
+type Steps = &'static [Step];
+const EMPTY: Steps = &[];
+const PRESENT: Steps = &[Set("k", 10)];
+const PRESENT_LARGE: Steps = &[Set("k", LARGE)];
+const COUNTED: Steps = &[Increment("n")];
+const FULL: Steps = &[Set("a", 60), Set("b", 60), Set("c", 60), Set("d", 60), Set("e", 60), Set("f", 60)];
+const INSERT: Steps = &[Set("k", 10)];
+const INSERT_ONCE: Steps = &[SetIfAbsent("k")];
+const REPLACE: Steps = &[Set("k", 20)];
+const REPLACE_LARGE: Steps = &[Set("k", LARGE + 1)];
+const REMOVE: Steps = &[Delete("k")];
+const LOOK: Steps = &[Get("k")];
+const LOOK_TWICE: Steps = &[Get("k"), Get("k")];
+const EVICT: Steps = &[Set("g", 60), Set("h", 60)];
+const LOOK_AT_EVICTED: Steps = &[Get("a")];
+
+/// A case without a fault, in a pool with room for everything.
+const fn case(name: &'static str, what: &'static str, before: Steps, clients: [Steps; 2]) -> SmallCase {
+    SmallCase { name, what, before, clients, fault: ExploredFault::None, chunks: ROOMY }
+}
+
+impl SmallCase {
+    const fn with(self, fault: ExploredFault) -> Self {
+        Self { fault, ..self }
+    }
+
+    const fn of_chunks(self, chunks: u64) -> Self {
+        Self { chunks, ..self }
+    }
+}
+
+/// All small cases.
+#[rustfmt::skip]
 pub const SMALL_CASES: &[SmallCase] = &[
-    SmallCase {
-        name: "replace-look",
-        what: "one client replaces a value, another looks twice",
-        before: &[Set("k", 10)],
-        clients: &[&[Set("k", 20)], &[Get("k"), Get("k")]],
-        fault: ExploredFault::None,
-        chunks: ROOMY,
-    },
-    SmallCase {
-        name: "delete-look",
-        what: "one client removes a key, another looks twice",
-        before: &[Set("k", 10)],
-        clients: &[&[Delete("k")], &[Get("k"), Get("k")]],
-        fault: ExploredFault::None,
-        chunks: ROOMY,
-    },
-    SmallCase {
-        name: "insert-look",
-        what: "one client sets a new key, another looks twice",
-        before: &[],
-        clients: &[&[Set("k", 10)], &[Get("k"), Get("k")]],
-        fault: ExploredFault::None,
-        chunks: ROOMY,
-    },
-    SmallCase {
-        name: "large-look",
-        what: "one client replaces a large value by another, one looks",
-        before: &[Set("k", LARGE)],
-        clients: &[&[Set("k", LARGE + 1)], &[Get("k")]],
-        fault: ExploredFault::None,
-        chunks: ROOMY,
-    },
-    SmallCase {
-        name: "replace-delete",
-        what: "one client replaces a value, another removes the key",
-        before: &[Set("k", 10)],
-        clients: &[&[Set("k", 20)], &[Delete("k")]],
-        fault: ExploredFault::None,
-        chunks: ROOMY,
-    },
-    SmallCase {
-        name: "insert-insert",
-        what: "two clients set the same new key",
-        before: &[],
-        clients: &[&[Set("k", 10)], &[Set("k", 10)]],
-        fault: ExploredFault::None,
-        chunks: ROOMY,
-    },
-    SmallCase {
-        name: "increment-increment",
-        what: "two clients increment a number",
-        before: &[Increment("n")],
-        clients: &[&[Increment("n")], &[Increment("n")]],
-        fault: ExploredFault::None,
-        chunks: ROOMY,
-    },
-    SmallCase {
-        name: "insert-once",
-        what: "two clients set a new key if it is absent",
-        before: &[],
-        clients: &[&[SetIfAbsent("k")], &[SetIfAbsent("k")]],
-        fault: ExploredFault::None,
-        chunks: ROOMY,
-    },
-    SmallCase {
-        name: "replace-look-kill",
-        what: "one client replaces a value, another looks, and one dies",
-        before: &[Set("k", 10)],
-        clients: &[&[Set("k", 20)], &[Get("k")]],
-        fault: ExploredFault::Kill,
-        chunks: ROOMY,
-    },
-    SmallCase {
-        name: "insert-look-kill",
-        what: "one client sets a new key, another looks, and one dies",
-        before: &[],
-        clients: &[&[Set("k", 10)], &[Get("k")]],
-        fault: ExploredFault::Kill,
-        chunks: ROOMY,
-    },
-    SmallCase {
-        name: "delete-look-kill",
-        what: "one client removes a key, another looks, and one dies",
-        before: &[Set("k", 10)],
-        clients: &[&[Delete("k")], &[Get("k")]],
-        fault: ExploredFault::Kill,
-        chunks: ROOMY,
-    },
-    SmallCase {
-        name: "replace-look-pause",
-        what: "one client replaces a value, another looks, and one stands still",
-        before: &[Set("k", 10)],
-        clients: &[&[Set("k", 20)], &[Get("k")]],
-        fault: ExploredFault::Pause,
-        chunks: ROOMY,
-    },
-    SmallCase {
-        name: "large-look-kill",
-        what: "one client replaces a large value by another, one looks, and one dies",
-        before: &[Set("k", LARGE)],
-        clients: &[&[Set("k", LARGE + 1)], &[Get("k")]],
-        fault: ExploredFault::Kill,
-        chunks: ROOMY,
-    },
-    SmallCase {
-        name: "evict-look-kill",
-        what: "one client evicts to set a further key, another looks at one that may be evicted, and one dies",
-        before: &[Set("a", 60), Set("b", 60), Set("c", 60), Set("d", 60), Set("e", 60), Set("f", 60)],
-        clients: &[&[Set("g", 60), Set("h", 60)], &[Get("a")]],
-        fault: ExploredFault::Kill,
-        chunks: 8,
-    },
+    case("replace-look", "one client replaces a value, another looks twice", PRESENT, [REPLACE, LOOK_TWICE]),
+    case("delete-look", "one client removes a key, another looks twice", PRESENT, [REMOVE, LOOK_TWICE]),
+    case("insert-look", "one client sets a new key, another looks twice", EMPTY, [INSERT, LOOK_TWICE]),
+    case("large-look", "one client replaces a large value by another, one looks", PRESENT_LARGE, [REPLACE_LARGE, LOOK]),
+    case("replace-delete", "one client replaces a value, another removes the key", PRESENT, [REPLACE, REMOVE]),
+    case("insert-insert", "two clients set the same new key", EMPTY, [INSERT, INSERT]),
+    case("increment-increment", "two clients increment a number", COUNTED, [COUNTED, COUNTED]),
+    case("insert-once", "two clients set a new key if it is absent", EMPTY, [INSERT_ONCE, INSERT_ONCE]),
+    case("replace-look-kill", "one client replaces a value, another looks, and one dies", PRESENT, [REPLACE, LOOK])
+        .with(ExploredFault::Kill),
+    case("insert-look-kill", "one client sets a new key, another looks, and one dies", EMPTY, [INSERT, LOOK])
+        .with(ExploredFault::Kill),
+    case("delete-look-kill", "one client removes a key, another looks, and one dies", PRESENT, [REMOVE, LOOK])
+        .with(ExploredFault::Kill),
+    case("replace-look-pause", "one client replaces a value, another looks, and one stands still", PRESENT, [REPLACE, LOOK])
+        .with(ExploredFault::Pause),
+    case("large-look-kill", "one client replaces a large value by another, one looks, and one dies",
+        PRESENT_LARGE, [REPLACE_LARGE, LOOK]).with(ExploredFault::Kill),
+    case("evict-look-kill",
+        "one client evicts to set a further key, another looks at one that may be evicted, and one dies",
+        FULL, [EVICT, LOOK_AT_EVICTED]).with(ExploredFault::Kill).of_chunks(TIGHT),
 ];
 
 /// How far an exploration goes.
@@ -204,7 +149,7 @@ impl SmallCase {
         }
     }
 
-    pub(super) fn options<S: Subject>(&self, bounds: &Bounds) -> ExploreOptions {
+    pub(crate) fn options<S: Subject>(&self, bounds: &Bounds) -> ExploreOptions {
         let case = self.case::<S>();
         let settings = case.settings();
         let mut options = ExploreOptions {
@@ -215,7 +160,7 @@ impl SmallCase {
         };
         options.sim.nodes = case.regions(&settings);
         options.sim.distance = bounds.distance;
-        options.sim.liberties = Liberties { reorder: bounds.reorder, tear: bounds.tear, ..Liberties::none() };
+        options.sim.relaxations = Relaxations { reorder: bounds.reorder, tear: bounds.tear, ..Relaxations::none() };
         options
     }
 
@@ -224,9 +169,9 @@ impl SmallCase {
         explore::explore(&self.options::<S>(bounds), |sim| self.run::<S>(sim))
     }
 
-    pub(super) fn run<S: Subject>(&self, sim: &Sim) -> Result<(), String> {
+    pub(crate) fn run<S: Subject>(&self, sim: &Sim) -> Result<(), String> {
         let (case, history) = (self.case::<S>(), Rc::new(History::new()));
-        let endpoint = Hesitant::decided(sim.endpoint("maker"));
+        let endpoint = CaseEndpoint::new(sim.endpoint("maker"));
         let settings = case.settings();
         let made = sim.block_on(async move { S::Engine::format(&endpoint, settings).await.map(drop) });
         made.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
@@ -246,12 +191,12 @@ impl SmallCase {
         for (mut client, steps) in clients.into_iter().zip(self.clients) {
             let (control, done) = (sim.control(), done.clone());
             sim.spawn(&format!("client {}", client.number), async move {
-                for step in *steps {
+                for step in steps {
                     control.turn().await;
                     play(&mut client, *step).await.expect("nothing of this fails");
                 }
                 // Until what is in flight has landed the client can die with it.
-                client.cache.engine().client().endpoint.pause(1_000_000).await;
+                client.endpoint().pause(1_000_000).await;
                 done.borrow_mut().push(client);
             });
         }

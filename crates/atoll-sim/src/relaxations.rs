@@ -1,14 +1,14 @@
-//! Which liberties of the contract a run takes, and how often.
+//! Which relaxations of the contract a run takes, and how often.
 //!
-//! [`Liberties`] are switches: a test turns one off to learn whether a failure needs it. How often
-//! each is taken (`Temper`) comes from the seed, because no one frequency finds everything: some
-//! errors need every READ torn, others a single delay in a run that is smooth otherwise.
+//! [`Relaxations`] are switches: a test turns one off to learn whether a failure needs it. How
+//! often each is taken (`Frequencies`) comes from the seed, because no single frequency finds every
+//! error. Some errors need every READ torn; others need a single delay in a run without any other.
 
 use crate::Random;
 
 /// Switches for what the contract permits. The default takes everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Liberties {
+pub struct Relaxations {
     /// Verbs of other clients come between the verbs of one batch. Off: a batch takes effect in one
     /// step.
     pub interleave: bool,
@@ -19,7 +19,7 @@ pub struct Liberties {
     /// Off: all at once.
     pub tear: bool,
     /// A batch takes effect long after its post, or pauses in the midst of it, while its client may
-    /// go on with others.
+    /// post other batches.
     pub delay: bool,
     /// What was posted unawaited is held back, and overtaken by what was posted later.
     pub late_unawaited: bool,
@@ -43,7 +43,7 @@ pub struct Liberties {
 /// zone set, is that wrong.
 const WALL_CLOCK_SKEW_MS_MAX: u64 = 3 * 365 * 86_400_000;
 
-impl Liberties {
+impl Relaxations {
     /// Takes everything that the contract permits.
     pub const fn all() -> Self {
         Self {
@@ -79,15 +79,15 @@ impl Liberties {
     }
 }
 
-impl Default for Liberties {
+impl Default for Relaxations {
     fn default() -> Self {
         Self::all()
     }
 }
 
-/// How often a run takes each liberty, in 1024ths; 0 where it is switched off.
+/// How often a run takes each relaxation, in 1024ths; 0 where it is switched off.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Temper {
+pub(crate) struct Frequencies {
     /// Per choice of a batch's next verb: not the first one that could be next.
     pub(crate) reorder: u32,
     /// Per READ or WRITE of several words.
@@ -104,19 +104,19 @@ pub(crate) struct Temper {
     pub(crate) delay_bits_max: u32,
 }
 
-impl Temper {
-    pub(crate) fn drawn(liberties: Liberties, random: &mut Random) -> Self {
+impl Frequencies {
+    pub(crate) fn drawn(relaxations: Relaxations, random: &mut Random) -> Self {
         let mut drawn = |taken: bool, chances: &[u32]| {
             let chance = random.pick(chances);
             if taken { chance } else { 0 }
         };
         Self {
-            reorder: drawn(liberties.reorder, &[64, 512, 1024]),
-            tear: drawn(liberties.tear, &[16, 128, 512, 1024]),
-            delay: drawn(liberties.delay, &[0, 8, 64, 256]),
-            delay_within: drawn(liberties.delay, &[0, 4, 32, 128]),
-            late_unawaited: drawn(liberties.late_unawaited, &[128, 512, 1024]),
-            late_completion: drawn(liberties.late_completion, &[0, 16, 128]),
+            reorder: drawn(relaxations.reorder, &[64, 512, 1024]),
+            tear: drawn(relaxations.tear, &[16, 128, 512, 1024]),
+            delay: drawn(relaxations.delay, &[0, 8, 64, 256]),
+            delay_within: drawn(relaxations.delay, &[0, 4, 32, 128]),
+            late_unawaited: drawn(relaxations.late_unawaited, &[128, 512, 1024]),
+            late_completion: drawn(relaxations.late_completion, &[0, 16, 128]),
             delay_bits_max: drawn(true, &[10, 14, 18, 21]),
         }
     }

@@ -1,10 +1,10 @@
 //! What faults do to the world: see [`fault`](crate::fault).
 
-use crate::control::ClientState;
+use crate::client::ClientState;
 use crate::fault::{Direction, Drawn, Fault, Faults, Fencing};
 use crate::flight::{Failure, Fate, Flight};
 use crate::timers::Due;
-use crate::trace::{Mishap, NOBODY, What};
+use crate::trace::{FaultEvent, NOBODY, What};
 use crate::world::World;
 use atoll_fabric::batch::Verb;
 use atoll_fabric::{Address, Identity, VerbError};
@@ -16,7 +16,7 @@ impl World {
     #[inline]
     pub(crate) fn standing(&self, port: u32) -> Result<(), VerbError> {
         let port = &self.ports[port as usize];
-        if port.dead || port.shut || self.dropping { Err(VerbError::Fenced) } else { Ok(()) }
+        if port.dead || port.shut || self.deaths.dropping { Err(VerbError::Fenced) } else { Ok(()) }
     }
 
     /// Whether an endpoint knows all nodes of `verbs` as they are now.
@@ -144,7 +144,7 @@ impl World {
     fn kill(&mut self, lane: u32) {
         let state = &mut self.lanes[lane as usize];
         (state.done, state.killed, state.woken, state.paused, state.frozen) = (true, true, false, false, false);
-        self.mishap(lane, Mishap::Killed);
+        self.record_fault(lane, FaultEvent::Killed);
         self.ports.iter_mut().filter(|port| port.lane == lane).for_each(|port| port.dead = true);
         for id in 0..self.flights.len() as u32 {
             if self.flights[id as usize].afloat && self.flights[id as usize].lane == lane {
@@ -152,37 +152,37 @@ impl World {
             }
         }
         self.settle(lane);
-        // Nobody waits for its time to come.
+        // No task waits for its time to come.
         self.timers.retain(|Reverse(timer)| !matches!(timer.due, Due::Task(of) | Due::Resume(of) if of == lane));
         self.ghost = self.polled == Some(lane);
-        self.doomed.push_back(lane);
+        self.deaths.doomed.push_back(lane);
         self.attention = true;
     }
 
     /// The task of a killed lane has been dropped.
     pub(crate) fn bury(&mut self, lane: u32) {
-        self.killed.push(lane);
+        self.deaths.killed.push(lane);
         self.tell_watchers();
     }
 
-    /// Somebody's end may be what watchers wait for.
+    /// Watchers may wait for the end of this lane.
     pub(crate) fn tell_watchers(&mut self) {
-        if !self.watchers.is_empty() {
+        if !self.deaths.watchers.is_empty() {
             (self.woke, self.attention) = (true, true);
-            self.watchers.drain(..).for_each(Waker::wake);
+            self.deaths.watchers.drain(..).for_each(Waker::wake);
         }
     }
 
-    /// The next killed lane of which nobody has been told; none once all have ended who may be
-    /// killed.
+    /// The next killed lane that was not told yet; none once all lanes that can be killed have
+    /// ended.
     pub(crate) fn next_killed(&mut self) -> Poll<Option<u32>> {
         self.touch();
-        match self.killed.get(self.killed_told) {
+        match self.deaths.killed.get(self.deaths.killed_told) {
             Some(lane) => {
-                self.killed_told += 1;
+                self.deaths.killed_told += 1;
                 Poll::Ready(Some(*lane))
             }
-            None if self.doomed.is_empty() && self.lanes.iter().all(|lane| lane.done || !lane.mortal) => {
+            None if self.deaths.doomed.is_empty() && self.lanes.iter().all(|lane| lane.done || !lane.mortal) => {
                 Poll::Ready(None)
             }
             None => Poll::Pending,
@@ -191,7 +191,7 @@ impl World {
 
     fn pause(&mut self, lane: u32, ns: u64) {
         let frozen = !self.is_guided() && self.fault_random.chance(512);
-        self.mishap(lane, Mishap::Paused { ns, frozen });
+        self.record_fault(lane, FaultEvent::Paused { ns, frozen });
         let number = if self.add_end(ns, Due::Resume(lane)) { self.timers_made } else { 0 };
         let state = &mut self.lanes[lane as usize];
         (state.paused, state.frozen, state.paused_by) = (true, frozen, number);
@@ -202,7 +202,7 @@ impl World {
         let state = &mut self.lanes[lane as usize];
         if state.paused {
             (state.paused, state.frozen) = (false, false);
-            self.mishap(lane, Mishap::Resumed);
+            self.record_fault(lane, FaultEvent::Resumed);
             self.settle(lane);
         }
     }
@@ -217,7 +217,7 @@ impl World {
         }
     }
 
-    /// Whoever posted a batch learns that its outcome is unknown.
+    /// The client that posted a batch learns that its outcome is unknown.
     fn forget(&mut self, id: u32) {
         let flight = &mut self.flights[id as usize];
         let (lane, port) = (flight.lane, &mut self.ports[flight.endpoint as usize]);
@@ -236,7 +236,7 @@ impl World {
             }
             _ => unreachable!("somebody waits for it"),
         }
-        self.mishap(lane, Mishap::Unknown { flight: id });
+        self.record_fault(lane, FaultEvent::Unknown { flight: id });
         self.set_adrift(id);
     }
 
@@ -267,16 +267,16 @@ impl World {
     fn lie_still(&mut self, id: u32) {
         let ns = self.lasting_ns();
         let lane = self.flights[id as usize].lane;
-        self.mishap(lane, Mishap::Adrift { flight: id, ns });
+        self.record_fault(lane, FaultEvent::Adrift { flight: id, ns });
         self.hold_for(id, ns);
     }
 
-    /// Nothing more of a batch takes effect; whoever waits for it learns why.
+    /// Nothing more of a batch takes effect; the task that waits for it learns why.
     pub(crate) fn cut(&mut self, id: u32, error: Failure) {
         let flight = &mut self.flights[id as usize];
         flight.cut();
         let lane = flight.lane;
-        self.mishap(lane, Mishap::Cut { flight: id });
+        self.record_fault(lane, FaultEvent::Cut { flight: id });
         self.unmoor(id);
         self.arrive(id, Some(error));
     }
@@ -323,14 +323,14 @@ impl World {
         if forced && self.watch.is_on() {
             self.watch.note_forced(by, who);
         }
-        self.mishap(self.polled.unwrap_or(NOBODY), Mishap::Fenced { port: number, shut });
+        self.record_fault(self.polled.unwrap_or(NOBODY), FaultEvent::Fenced { port: number, shut });
         Ok(shut.then(|| (number, self.fault_random.spread(14))))
     }
 
     /// Nothing of a fenced endpoint takes effect any more.
     pub(crate) fn end_fence(&mut self, port: u32) {
         if self.timed.is_some() {
-            // What is on its way goes on, and takes no effect any more.
+            // Batches on their way continue, and take no effect any more.
             let of_port = |flight: &&mut Flight| flight.afloat && flight.endpoint == port;
             return self.flights.iter_mut().filter(of_port).for_each(Flight::cut);
         }
@@ -341,7 +341,7 @@ impl World {
     }
 
     pub(crate) fn lose_node(&mut self, node: u8) {
-        self.mishap(NOBODY, Mishap::NodeLost { node });
+        self.record_fault(NOBODY, FaultEvent::NodeLost { node });
         self.losses.retain(|(lost, _)| *lost != node);
         self.losses.push((node, self.ports.len() as u32));
         self.memory.zero(node);
@@ -349,31 +349,31 @@ impl World {
     }
 
     pub(crate) fn cut_link(&mut self, lane: u32, node: u8, direction: Direction, ns: u64) {
-        self.mishap(lane, Mishap::LinkCut { node, direction, ns });
+        self.record_fault(lane, FaultEvent::LinkCut { node, direction, ns });
         let state = &mut self.lanes[lane as usize];
-        state.requests_cut |= u64::from(direction != Direction::Responses) << node;
-        state.responses_cut |= u64::from(direction != Direction::Requests) << node;
+        state.cut.requests |= u64::from(direction != Direction::Responses) << node;
+        state.cut.responses |= u64::from(direction != Direction::Requests) << node;
         self.impaired = true;
         self.add_end(ns, Due::Heal(lane, node));
     }
 
     pub(crate) fn heal_link(&mut self, lane: u32, node: u8) {
-        self.mishap(lane, Mishap::LinkHealed { node });
+        self.record_fault(lane, FaultEvent::LinkHealed { node });
         let state = &mut self.lanes[lane as usize];
-        state.requests_cut &= !(1 << node);
-        state.responses_cut &= !(1 << node);
+        state.cut.requests &= !(1 << node);
+        state.cut.responses &= !(1 << node);
         self.settle_impaired();
     }
 
     pub(crate) fn slow_node(&mut self, node: u8, factor: u64, ns: u64) {
-        self.mishap(NOBODY, Mishap::Slow { node, factor, ns });
+        self.record_fault(NOBODY, FaultEvent::Slow { node, factor, ns });
         self.slow.push((node, factor));
         self.impaired = true;
         self.add_end(ns, Due::Fast(node));
     }
 
     pub(crate) fn fasten_node(&mut self, node: u8) {
-        self.mishap(NOBODY, Mishap::Fast { node });
+        self.record_fault(NOBODY, FaultEvent::Fast { node });
         if let Some(at) = self.slow.iter().position(|(slow, _)| *slow == node) {
             self.slow.swap_remove(at);
         }
@@ -382,7 +382,7 @@ impl World {
 
     fn settle_impaired(&mut self) {
         self.impaired =
-            !self.slow.is_empty() || self.lanes.iter().any(|lane| lane.requests_cut | lane.responses_cut != 0);
+            !self.slow.is_empty() || self.lanes.iter().any(|lane| lane.cut.requests | lane.cut.responses != 0);
     }
 
     pub(crate) fn calm(&mut self) {
@@ -392,7 +392,7 @@ impl World {
             let state = &mut self.lanes[lane as usize];
             state.faults.clear();
             state.settle_faults();
-            (state.requests_cut, state.responses_cut) = (0, 0);
+            (state.cut.requests, state.cut.responses) = (0, 0);
             self.resume(lane);
         }
         self.slow.clear();
@@ -405,7 +405,7 @@ impl World {
     pub(crate) fn set_off_impaired(&mut self, id: u32) {
         let flight = &mut self.flights[id as usize];
         let nodes = flight.nodes();
-        let cut = self.lanes[flight.lane as usize].requests_cut & nodes;
+        let cut = self.lanes[flight.lane as usize].cut.requests & nodes;
         if cut != 0 {
             flight.lost = true;
             flight.cut_nodes(cut);
@@ -424,20 +424,20 @@ impl World {
     #[cold]
     pub(crate) fn loses_completion(&self, id: u32) -> bool {
         let flight = &self.flights[id as usize];
-        self.lanes[flight.lane as usize].responses_cut & flight.nodes() != 0
+        self.lanes[flight.lane as usize].cut.responses & flight.nodes() != 0
     }
 
     pub(crate) fn jump_clock(&mut self, lane: u32, ms: i64) {
-        self.mishap(lane, Mishap::ClockJumped { ms });
-        self.ports.iter_mut().filter(|port| port.lane == lane).for_each(|port| port.jumped_ms += ms);
+        self.record_fault(lane, FaultEvent::ClockJumped { ms });
+        self.ports.iter_mut().filter(|port| port.lane == lane).for_each(|port| port.clock.jumped_ms += ms);
     }
 
-    pub(crate) fn mishap(&mut self, lane: u32, mishap: Mishap) {
+    pub(crate) fn record_fault(&mut self, lane: u32, record_fault: FaultEvent) {
         self.touch();
-        let (what, word) = mishap.words();
+        let (what, word) = record_fault.words();
         self.mix(u64::from(lane) << 32 ^ what.rotate_left(40), word);
         if self.trace.is_on() {
-            self.trace.push(self.steps, self.now_ns, lane, What::Fault(mishap));
+            self.trace.push(self.steps, self.now_ns, lane, What::Fault(record_fault));
         }
     }
 }

@@ -1,0 +1,135 @@
+//! A case with faults, and how a seed draws it.
+
+use crate::case::Case;
+use crate::load::Load;
+use crate::subject::Subject;
+use crate::subjects::ForgeSubject;
+use atoll_pool::PoolSettings;
+use atoll_pool::registry::{Reach, Times};
+use atoll_sim::history::Evictions;
+use atoll_sim::{Faults, Fencing, Random, Relaxations, SimOptions};
+
+/// A case, its faults, and how soon clients suspect and repair each other.
+#[derive(Clone, Debug)]
+pub struct FaultyCase<S: Subject = ForgeSubject> {
+    /// The pool and its clients.
+    pub case: Case<S>,
+    /// The faults.
+    pub faults: Faults,
+    /// Which relaxations of the contract are taken.
+    pub relaxations: Relaxations,
+    /// Which clients a fence shuts out.
+    pub fencing: Fencing,
+    /// How soon clients look after each other.
+    pub times: Times,
+    /// How far a client looks.
+    pub reach: Reach,
+    /// Clients that come for those that are killed.
+    pub successors: u32,
+    /// Chunks by which a client makes the pool smaller and then larger again.
+    pub resized_chunks: u64,
+    /// Whether the pool is made with a few chunks' memory, and the rest is provided while clients
+    /// use it.
+    pub sparse: bool,
+}
+
+/// A run of more steps has a client that waits for ever. Runs take a hundredth of it.
+const STEPS_MAX: u64 = 5_000_000;
+/// A wall clock jumps by up to three years.
+const CLOCK_JUMP_MS_MAX: u64 = 3 * 365 * 86_400_000;
+
+impl<S: Subject> FaultyCase<S> {
+    /// Everything from the seed.
+    pub fn drawn(seed: u64) -> Self {
+        let mut random = Random::stream(seed, 8);
+        let case = Case::<S>::drawn(seed);
+        let roomy = random.below(4) == 0;
+        let case = if roomy {
+            // Nothing is evicted, so that a miss tells of a mistake, or of an expiry.
+            Case { chunks: 400, slots: 1024, objects_max: 0, evictions: Evictions::Never, ..case }
+        } else {
+            case
+        };
+        let load = Load { operations: random.pick(&[10, 30, 60]), ..case.load };
+        let case = Case { load, steps_max: STEPS_MAX, ..case };
+        let fencing = random.pick(&[Fencing::Observed, Fencing::Observed, Fencing::Forced]);
+        let steps_between = random.pick(&[100, 400, 2000]);
+        let mut faults = Faults::host(random.below(5) as u32, random.below(4) as u32, steps_between);
+        faults.ns_max = random.pick(&[10_000, 1_000_000, 100_000_000]);
+        if fencing == Fencing::Forced {
+            // What only a network does.
+            faults.unknowns_max = random.below(3) as u32;
+            faults.link_cuts_max = random.below(2) as u32;
+            faults.slow_nodes_max = random.below(2) as u32;
+        }
+        faults.node_losses_max = u32::from(random.below(40) == 0);
+        faults.clock_jumps_max = random.below(3) as u32;
+        faults.clock_jump_ms_max = CLOCK_JUMP_MS_MAX;
+        faults.clock_drift_per_mille_max = random.pick(&[0, 10, 200]);
+        let suspect_ns = random.pick(&[5_000, 50_000, 1_000_000]);
+        let times = Times { look_ns: suspect_ns / 4, suspect_ns, help_ns: 4 * suspect_ns };
+        let resized_chunks = [0, 0, 1, case.chunks / 4][random.below(4) as usize];
+        let (relaxations, successors) = (Relaxations::all(), 2 + faults.kills_max);
+        let without_address_cache = resized_chunks > 0 && Random::stream(seed, 32).below(2) == 0;
+        let case =
+            if without_address_cache { Case { subject: case.subject.without_address_cache(), ..case } } else { case };
+        // Where clients alone have the pool's memory.
+        let sparse = S::SPREADS && Random::stream(seed, 34).below(3) == 0;
+        // As in a fleet that is larger than what a client looks at.
+        let reach = Random::stream(seed, 41).pick(&[Reach::default(), Reach { watched: 1, walked: 1 }]);
+        Self { case, faults, relaxations, fencing, times, reach, successors, resized_chunks, sparse }
+    }
+
+    /// The same with so many operations of each client under way at once. At least one of each, and
+    /// at so many keys that the checker can put in order what meets at one.
+    pub fn with_lanes(mut self, lanes: u64) -> Self {
+        let load = &mut self.case.load;
+        if lanes > 1 {
+            load.operations = load.operations.max(2 * lanes);
+            load.keys = load.keys.max(2 * lanes);
+        }
+        self.case.steps_max *= lanes;
+        self.case.lanes = lanes;
+        self
+    }
+
+    /// Everything from the seed, and how many operations of each client are under way and are
+    /// dropped, too.
+    pub fn crowded(seed: u64) -> Self {
+        let lanes = Random::stream(seed, 40).pick(&[1, 1, 1, 2, 4, 16, 64]);
+        Self::drawn(seed).with_lanes(lanes).with_dropped(Random::stream(seed, 42).pick(&[0, 0, 5, 40]))
+    }
+
+    /// The same with so many percent of the operations' futures dropped on the way; at so many keys
+    /// that the checker can put in order what may have happened at any time.
+    pub fn with_dropped(mut self, percent: u64) -> Self {
+        let load = &mut self.case.load;
+        load.dropped = percent;
+        load.keys = if percent > 0 { load.keys.max(6) } else { load.keys };
+        self
+    }
+
+    pub(crate) fn options(&self, seed: u64) -> SimOptions {
+        let settings = self.settings();
+        SimOptions {
+            steps_max: self.case.steps_max,
+            strategy: self.case.strategy,
+            distance: self.case.distance,
+            relaxations: self.relaxations,
+            faults: self.faults,
+            fencing: self.fencing,
+            gives_back: self.case.subject.caches_no_addresses(),
+            ..SimOptions::with_nodes(seed, self.case.regions(&settings))
+        }
+    }
+
+    pub(crate) fn settings(&self) -> PoolSettings {
+        let settings = self.case.settings();
+        let places = 2 * self.successors + 2;
+        PoolSettings {
+            clients_max: settings.clients_max + places,
+            capacity_bytes: settings.capacity_bytes + 1280 * u64::from(places),
+            ..settings
+        }
+    }
+}

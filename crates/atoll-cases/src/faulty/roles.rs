@@ -1,0 +1,147 @@
+//! What each client of a run with faults does: it plays the load, adds a node, provides memory,
+//! resizes the pool, or replaces the clients that are killed.
+
+use crate::endpoint::CaseEndpoint;
+use crate::faulty::state::RunState;
+use crate::load;
+use crate::play::GROWTH_NS_MAX;
+use crate::subject::Subject;
+use atoll_cache::{CacheError, EnginePool, Pooled};
+use atoll_fabric::{Address, Endpoint, Identity, VerbError};
+use atoll_pool::provision::{self, Step};
+use atoll_sim::Control;
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// A client's life, if nothing cuts it short. While it lasts, the server_spawner has to be there.
+pub(crate) async fn live<S: Subject>(run: Rc<RunState<S>>, control: Control, number: u32, _present: Rc<()>) {
+    let mut cache = match run.join(&control, &format!("client {number}"), true).await {
+        Ok(cache) => cache,
+        Err(error) if run.explains_join_error(&error) => return,
+        Err(error) => return run.errors.borrow_mut().push(format!("client {number}: {error}")),
+    };
+    let load = &run.faulty.case.load;
+    let mut outcome = load::run(&cache.cache, number, run.seed, load, run.faulty.case.lanes, &run.history).await;
+    if outcome.is_ok() {
+        outcome = cache.leave().await;
+    }
+    let me = cache.cache.engine().client().endpoint.identity();
+    match named(cache.cache.engine().client(), outcome) {
+        // A client that stands still, and has not been shut out, may hold all there is.
+        Ok(()) | Err(CacheError::OutOfMemory) => {}
+        Err(CacheError::Verb(error)) if run.explains_error(&control, me, &error) => {}
+        // The node was lost while it was being added.
+        Err(CacheError::Damaged { .. }) if run.faulty.faults.node_losses_max > 0 => {}
+        Err(error) => run.errors.borrow_mut().push(format!("client {number}: {error}")),
+    }
+}
+
+/// How a client ended, named after the failure that lost it. Its other operations were told only
+/// that the client is shut out, and the operation that failed may have been dropped.
+pub(crate) fn named(
+    client: &atoll_pool::Client<CaseEndpoint>,
+    outcome: Result<(), CacheError>,
+) -> Result<(), CacheError> {
+    match (outcome, client.cause_of_loss()) {
+        (Err(CacheError::Verb(VerbError::Fenced)), Some(cause)) => Err(cause.into()),
+        (outcome, _) => outcome,
+    }
+}
+
+/// Adds a memory node at some moment, if nothing cuts that short.
+pub(crate) async fn grow<S: Subject>(run: Rc<RunState<S>>, control: Control) {
+    let outcome = async {
+        let mut cache = run.join(&control, "grower", false).await?;
+        let engine = cache.cache.engine();
+        let when_ns = engine.client().endpoint.random() % GROWTH_NS_MAX;
+        engine.client().endpoint.pause(when_ns).await;
+        engine.grow(run.faulty.case.growth_bytes()).await?;
+        // A failure on leaving does not concern the growth.
+        drop(cache.leave().await);
+        Ok(())
+    };
+    if let Err(error) = outcome.await
+        && !run.explains_join_error(&error)
+    {
+        run.errors.borrow_mut().push(format!("the grower: {error}"));
+    }
+}
+
+/// Provides the memory of a sparse pool, if nothing cuts that short.
+pub(crate) async fn provide<S: Subject>(run: Rc<RunState<S>>, control: Control) {
+    let endpoint = CaseEndpoint::new(control.endpoint("provider"));
+    // Why a pool cannot be opened is told by its clients.
+    let Ok(shared) = S::Engine::open(&endpoint, run.bytes).await else { return };
+    let (layout, mut tables_next) = (&shared.pool().layout, Address::new(0, 0, 0));
+    while let Ok(Step::More) = provision::provide_next(&endpoint, layout, &mut tables_next).await {
+        endpoint.pause(endpoint.random() % GROWTH_NS_MAX).await;
+    }
+}
+
+/// Makes the pool smaller at some moment and larger again, if nothing cuts that short.
+pub(crate) async fn resize<S: Subject>(run: Rc<RunState<S>>, control: Control, _present: Rc<()>) {
+    let me = Cell::new(Identity::default());
+    let outcome = async {
+        let mut cache = match run.join(&control, "resizer", true).await {
+            Ok(cache) => cache,
+            Err(error) => {
+                if !run.explains_join_error(&error) {
+                    run.errors.borrow_mut().push(format!("the resizer: {error}"));
+                }
+                return Ok(());
+            }
+        };
+        me.set(cache.cache.engine().client().endpoint.identity());
+        let engine = cache.cache.engine();
+        let when_ns = engine.client().endpoint.random() % GROWTH_NS_MAX;
+        engine.client().endpoint.pause(when_ns).await;
+        for _ in 0..1 + engine.client().endpoint.random() % 3 {
+            shrink_and_restore(engine, run.faulty.resized_chunks).await?;
+        }
+        cache.leave().await
+    };
+    match outcome.await {
+        Ok(()) => {}
+        Err(CacheError::Verb(error)) if run.explains_error(&control, me.get(), &error) => {}
+        Err(CacheError::Damaged { .. }) if run.faulty.faults.node_losses_max > 0 => {}
+        Err(error) => run.errors.borrow_mut().push(format!("the resizer: {error}")),
+    }
+}
+
+/// Makes the pool smaller by so many chunks, and larger again some time later.
+pub(crate) async fn shrink_and_restore<G: Pooled<CaseEndpoint>>(engine: &G, chunks: u64) -> Result<(), CacheError> {
+    let mut left = chunks;
+    while left > 0 {
+        match engine.retire_chunks(left).await {
+            // All chunks may be in the hands of a client that stands still.
+            Err(CacheError::OutOfMemory) => break,
+            retired => left -= retired?,
+        }
+    }
+    // The memory of some chunks is given back to the host before the chunks are restored.
+    for _ in 0..engine.client().endpoint.random() % 16 {
+        engine.tend().await?;
+        if engine.discard_retired().await? == 0 {
+            break;
+        }
+        let ns = engine.client().endpoint.random() % (GROWTH_NS_MAX / 8);
+        engine.client().endpoint.pause(ns).await;
+    }
+    let when_ns = engine.client().endpoint.random() % GROWTH_NS_MAX;
+    engine.client().endpoint.pause(when_ns).await;
+    while engine.restore_chunk().await? {}
+    Ok(())
+}
+
+/// Spawns a successor for every client that is killed.
+pub(crate) async fn keep<S: Subject>(run: Rc<RunState<S>>, control: Control, present: Rc<()>) {
+    while control.next_killed().await.is_some() {
+        let number = run.next_number.get();
+        if number - run.faulty.case.clients < run.faulty.successors {
+            run.next_number.set(number + 1);
+            let life = live(run.clone(), control.clone(), number, present.clone());
+            let client = control.spawn(&format!("client {number}"), life);
+            run.numbers.borrow_mut().insert(client, number);
+        }
+    }
+}
