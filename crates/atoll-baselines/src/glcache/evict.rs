@@ -23,7 +23,6 @@ use super::technique::{GlCache, GlCacheDm};
 use arrayvec::ArrayVec;
 use atoll_cache::forge::Queue;
 use atoll_cache::forge::group::Contents;
-use atoll_cache::forge::ring::Cursors;
 use atoll_cache::forge::technique::{EFFORT_ALL, Evicted, LeavingGroup, Slots};
 use atoll_cache::{CacheError, Pooled};
 use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Purpose};
@@ -55,9 +54,10 @@ impl GlCache {
     pub(super) async fn evict_least<E: Endpoint>(
         &self,
         forge: &GlCacheDm<E>,
-        cursors: [Cursors; 2],
         effort: u32,
     ) -> Result<Evicted, CacheError> {
+        let cursors = forge.cursors().await?;
+        forge.note_cursors(cursors);
         forge.advance_heads(cursors, HEADS_AT_ONCE).await?;
         let sampled = self.sample_groups(forge).await?;
         if sampled.is_empty() {

@@ -88,9 +88,9 @@ impl<E: Endpoint> Technique<E> for GlCache {
         self.written(forge, group)
     }
 
-    async fn evict(&self, forge: &GlCacheDm<E>, cursors: [Cursors; 2], effort: u32) -> Result<Evicted, CacheError> {
+    async fn evict(&self, forge: &GlCacheDm<E>, effort: u32) -> Result<Evicted, CacheError> {
         // Boxed: it is much larger than the eviction of the shipped engine.
-        Box::pin(self.evict_least(forge, cursors, effort)).await
+        Box::pin(self.evict_least(forge, effort)).await
     }
 
     fn note_cursors(&self, cursors: [Cursors; 2]) {

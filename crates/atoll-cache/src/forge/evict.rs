@@ -41,14 +41,14 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     /// Evicts groups: judges their objects, and moves or unlinks each.
-    pub(super) async fn evict(&self, effort: u32) -> Result<Evicted, CacheError> {
-        let cursors = self.cursors().await?;
-        self.note_cursors(cursors);
-        self.technique.evict(self, cursors, effort).await
+    pub(super) fn evict(&self, effort: u32) -> impl Future<Output = Result<Evicted, CacheError>> {
+        self.technique.evict(self, effort)
     }
 
     /// Evicts from the queue whose turn it is by the pool's rule.
-    pub async fn evict_from_queues(&self, cursors: [Cursors; 2], effort: u32) -> Result<Evicted, CacheError> {
+    pub async fn evict_from_queues(&self, effort: u32) -> Result<Evicted, CacheError> {
+        let cursors = self.cursors().await?;
+        self.note_cursors(cursors);
         let lengths = cursors.map(Cursors::len);
         let Some(queue) = self.choose_queue(lengths) else { return Ok(Evicted::Nothing) };
         if lengths[queue as usize] > 1 << self.shared.settings.ring_log2 {

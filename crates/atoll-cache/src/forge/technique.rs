@@ -19,7 +19,7 @@
 //!
 //! | method | what it does |
 //! |---|---|
-//! | `cursors`, `advance_heads` | READ the cursors; take stale nodes from the head of a ring that is half full |
+//! | `cursors`, `note_cursors`, `advance_heads` | READ the cursors; note the age of ghosts by them; dequeue stale nodes of a ring that is half full |
 //! | `group_objects`, `own_group` | check a group's size; make a queued group this client's and READ its map |
 //! | `take_frequencies`, `flush_group` | take a group's counters from the pool; add this process's counts to them |
 //! | `close_group`, `empty_group` | queue the group that is filled; move what stays and unlink the rest |
@@ -142,16 +142,10 @@ pub trait Technique<E: Endpoint>: Default {
         None
     }
 
-    /// Evicts groups, after a look at the cursors. `effort` counts the groups that this need for
-    /// room has gone through.
+    /// Evicts groups. `effort` counts the groups that this need for room has gone through.
     #[inline(always)]
-    fn evict(
-        &self,
-        forge: &Forge<E, Self>,
-        cursors: [Cursors; 2],
-        effort: u32,
-    ) -> impl Future<Output = Result<Evicted, CacheError>> {
-        forge.evict_from_queues(cursors, effort)
+    fn evict(&self, forge: &Forge<E, Self>, effort: u32) -> impl Future<Output = Result<Evicted, CacheError>> {
+        forge.evict_from_queues(effort)
     }
 
     /// READs a group of so many objects that this client owns, if the form does so otherwise than
