@@ -1,5 +1,5 @@
-//! Ditto: objects are sampled, several policies say which one should go, and which policy decides
-//! is learnt from what they regret.
+//! Ditto: evictors sample objects. Several policies each name a victim. Which policy decides is
+//! learnt from what they regret.
 //!
 //! After Shen et al., "Ditto: An Elastic and Adaptive Memory-Disaggregated Caching System" (SOSP
 //! 2023), on [`table`](crate::table).
@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`settings`] | what clients of a pool agree on |
 //! | [`counters`] | accesses that the pool does not know yet (section 4.2.2) |
-//! | `kind` | what is said of it for whoever lets users choose |
+//! | `kind` | `ditto` among the engines that users choose from |
 //! | `shared` | the words that all clients' experts have in common |
 //! | `variants` | Ditto without one or the other of its techniques |
 //!
@@ -51,7 +51,7 @@ pub type Ditto<E> = Objects<E, Adaptive>;
 /// Words beside an object.
 type Words = ArrayVec<u64, EXTENSION_WORDS_MAX>;
 
-/// One client's side of Ditto: its experts, and what it has counted and not told.
+/// One client's side of Ditto: its experts, and what it has counted and not published.
 pub struct Adaptive {
     settings: DittoOptions,
     experts: Experts,
@@ -60,7 +60,7 @@ pub struct Adaptive {
     counters: Counters,
     /// The policies' shared numbers, as this client knows them.
     globals: ArrayVec<u64, EXPERTS_MAX>,
-    /// Which of them are larger than what the pool was told.
+    /// Whether some of them are larger than the pool's.
     untold: bool,
     /// What came nearest to being evicted the last time.
     remembered: ArrayVec<(u64, Slot), REMEMBERED_MAX>,
@@ -116,8 +116,8 @@ impl Adaptive {
         Ok(())
     }
 
-    /// The words beside the candidates' objects, READ as many at once as a batch has verbs; of
-    /// nobody if experts have none.
+    /// The words beside the candidates' objects, READ as many at once as a batch has verbs; none if
+    /// the experts keep none.
     async fn extensions<E: Endpoint>(
         &self,
         core: &Core<E>,
@@ -206,14 +206,14 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
     async fn inserted(&mut self, core: &Core<E>, inserted: Inserted<'_>) -> Result<(), CacheError> {
         let Inserted { object, before, .. } = inserted;
         let now_us = core.client.about_us();
-        // What was counted of the slot's last object is nobody's any more.
+        // What was counted of the slot's last object counts for no object any more.
         self.counters.forget(object.slot);
         let purpose = core.client.endpoint.purpose(Purpose::Hotness);
         let ghost = before.history_of(object.hash).and_then(|(experts, id)| {
             let counter = id.wrapping_add(core.history_age(id));
             Ghost::live(experts, counter, id, self.history)
         });
-        // The papers' experts count an insertion as one access, whoever comes back.
+        // The papers' experts count an insertion as one access, also of a returning key.
         let frequency = if self.settings.learning.miniature_objects > 0 { frequency_at_insertion(ghost) } else { 1 };
         // As if the counter had stood so much lower.
         let words = inserted.information(now_us, frequency.saturating_sub(1));

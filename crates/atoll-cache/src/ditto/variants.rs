@@ -2,14 +2,14 @@
 //! 24). For measurements only.
 //!
 //! All clients of a pool do without the same ones. What the cache promises stays what it is: a
-//! variant adds verbs and round trips to what decides which object goes. The paper does not say
-//! which verbs its variants have; where it leaves a choice ours is that of the published prototype.
+//! variant adds verbs and round trips to the choice of victims. The paper does not say which verbs
+//! its variants have; where it leaves a choice ours is that of the published prototype.
 //!
 //! | without | instead |
 //! |---|---|
 //! | the sample-friendly table | a sample READs slots alone, then the access information of [`SAMPLED_OBJECTS`] objects, one after the other; an insertion WRITEs each word of it by itself |
 //! | the lightweight history | a ring of entries beside the pool, below; the slot of an evicted key names its entry |
-//! | lazy weights | every regret is told at once, and every eviction READs the weights first |
+//! | lazy weights | every regret is published at once, and every eviction READs the weights first |
 //! | the frequency-counter cache | every access is a FAA |
 //!
 //! The ring has an entry for each eviction that the history lasts, in an area of its own that is
@@ -23,11 +23,11 @@
 //!
 //! | step | lightweight | ring |
 //! |---|---|---|
-//! | eviction | the id's FAA goes with the sample | FAA; READ the entry that was there; not awaited: WRITE the entry, CAS the slot that the old one named from its word to empty |
+//! | eviction | the id's FAA is in the sample's batch | FAA; READ the entry that was there; not awaited: WRITE the entry, CAS the slot of the old entry from its word to empty |
 //! | regret | the slot says it | READ the entry, which must be of this slot word; not awaited: WRITE its first word, 0 |
 //!
-//! The old entry is emptied although a lookup would see that it is over: without the lazy eviction
-//! of the paper that is the queue's.
+//! The old entry is emptied although a lookup would see that it has expired. Without the paper's
+//! lazy eviction the queue must do so.
 
 use super::{Adaptive, Ditto, DittoOptions};
 use crate::CacheError;

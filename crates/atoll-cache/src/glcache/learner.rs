@@ -55,7 +55,7 @@ struct Model {
 pub struct Learner {
     /// What it watches.
     pub watch: Watch,
-    /// Objects that the cache holds, as far as samples tell; 0 before the first.
+    /// Objects that the cache holds, by the samples; 0 before the first.
     resident_objects: AtomicU64,
     rates: Mutex<Rates>,
     model: Mutex<Model>,
@@ -102,7 +102,7 @@ impl Learner {
     }
 
     /// The groups whose counts are to be flushed after a client's `operations`: those among the
-    /// next chunks, of `chunks`, that were touched. None before anybody had to make room.
+    /// next chunks, of `chunks`, that were touched. None before a client had to make room.
     pub fn to_flush(&self, operations: u32, chunks: u32) -> impl Iterator<Item = (ChunkId, u16)> + '_ {
         let resident = self.resident_objects.load(Ordering::Relaxed);
         let interval = (resident / FLUSHED_ONE_IN).max(LOOKUPS_MIN);
@@ -147,7 +147,8 @@ impl Learner {
         model.trees.clone()
     }
 
-    /// Whether there are enough new samples to learn anew, of `kept` at most; who is told so must.
+    /// Whether there are enough new samples to learn anew, of `kept` at most. If so, the caller
+    /// must.
     pub fn wants_training(&self, samples_so_far: u64, kept: u64) -> bool {
         let mut model = locked(&self.model);
         let new = samples_so_far.wrapping_sub(model.learned_from);

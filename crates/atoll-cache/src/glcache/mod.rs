@@ -24,11 +24,11 @@
 //! | **Age** is counted in groups written since. | The same everywhere, and needs no clock. |
 //! | **Sample of an eviction**: the paper names no size. | Sixty-four groups, in runs of eight neighbours. |
 //! | **Hotness** is flushed at intervals, which the paper does not name. | Once in as many lookups of a process as an eighth of what the cache holds; a client does its part in every round. |
-//! | **Score** of an object in a merge: GL-Cache ranks by size and age, the paper's baseline regroups as FORGE does, by frequency. | Frequency / (size x age of the group); an object that nobody asked for goes. |
-//! | **Before there are trees** the oldest of the sampled groups go. | |
+//! | **Score** of an object in a merge: GL-Cache ranks by size and age, the paper's baseline regroups as FORGE does, by frequency. | Frequency / (size x age of the group); an object that no client asked for is evicted. |
+//! | **Before there are trees** the oldest of the sampled groups are evicted. | |
 //!
-//! Only with the feature `glcache`, which `atoll-baselines` asks for; without it no pool has the
-//! rule, and what is left of it here says how records and samples lie in one that was made with it.
+//! Only with the feature `glcache`, which `atoll-baselines` asks for. Without it no pool has the
+//! rule, and only the layout of records and samples stays here.
 //!
 //! Everything that the pool holds of this is a hint, and checked: a number that is not one counts
 //! as zero, a sample that makes no sense is left out.
@@ -63,7 +63,7 @@ mod tests {
     /// Lookups for which a group is watched.
     const WATCHED: u64 = 4_000;
 
-    /// A group of a load of three kinds: of a scan, whose objects nobody asks for again; of a
+    /// A group of a load of three kinds: of a scan, whose objects no client asks for again; of a
     /// crowd, which asks for its objects for a while; and of those that are always asked for.
     struct Group {
         chunk: u32,
@@ -110,7 +110,8 @@ mod tests {
         for _ in 0..WATCHED {
             let group = &groups[chance.below(groups.len() as u64) as usize];
             let object = object(group, chance.below(GROUP_OBJECTS));
-            // Whoever is asked for less often leaves the lookup to keys that nobody watches.
+            // An object that is asked for less often leaves the lookup to keys that are not
+            // watched.
             watch.observe(if chance.below(8) < group.weight { object } else { u64::MAX });
         }
         watch.finish(WATCHED)

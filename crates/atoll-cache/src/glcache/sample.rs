@@ -32,7 +32,7 @@ impl Sample {
         std::array::from_fn(|word| u64::from(numbers[2 * word]) | u64::from(numbers[2 * word + 1]) << 32)
     }
 
-    /// The sample of words that were READ, if it is one that a client may have written.
+    /// The sample of words that were READ, if a client may have written them.
     pub fn from_words(words: &[u64]) -> Option<Self> {
         let number = |nth: usize| Some(f32::from_bits((words.get(nth / 2)? >> (32 * (nth % 2))) as u32));
         let mut features = [0.0; FEATURES];
@@ -40,7 +40,7 @@ impl Sample {
             *feature = number(nth)?;
         }
         let utility_log = number(FEATURES)?;
-        // The age is at least one: a place that nobody has written to has none.
+        // The age is at least one: a place without a sample has none.
         let is_sound = features.iter().chain([&utility_log]).all(|number| sound(*number) == *number);
         let features = Features(features);
         (is_sound && features.age() >= 1.0).then_some(Self { features, utility_log })

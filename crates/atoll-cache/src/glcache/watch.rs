@@ -29,7 +29,7 @@ const WORDS_PER_OBJECT: usize = 4;
 const OBJECTS_MAX: usize = 1 << 16;
 /// A utility of 1 in the sums: the largest of a group fits 64 bits, the smallest is some units.
 const UTILITY_ONE: f64 = (1u64 << 40) as f64;
-/// Utility is told as of so many units of sixteen bytes, so that an object of this size that is
+/// Utility is computed as of so many units of sixteen bytes, so that an object of this size that is
 /// looked up at the very end of the time counts one.
 const SIZE_UNITS: f64 = 16.0;
 
@@ -91,7 +91,7 @@ impl Watch {
         self.lookups.load(Ordering::Relaxed)
     }
 
-    /// Counts a lookup of this object, which is known by whatever tells keys apart.
+    /// Counts a lookup of this object, which is known by a hash of its key.
     #[inline]
     pub fn observe(&self, object: u64) {
         let lookups = self.lookups.fetch_add(1, Ordering::Relaxed) + 1;
@@ -144,8 +144,7 @@ impl Watch {
         watched.push(Watched { place, group, features, begun, objects });
     }
 
-    /// Ends with the groups that have been watched for so many lookups, and tells what they were
-    /// worth.
+    /// Ends with the groups that have been watched for so many lookups, and gives their utility.
     pub fn finish(&self, interval: u64) -> Vec<Sample> {
         let lookups = self.lookups();
         let mut watched = self.lock();
