@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn accesses_are_told_at_the_threshold_by_age_and_for_want_of_room_and_none_is_lost() {
+    fn accesses_are_published_at_the_threshold_by_age_and_for_want_of_room_and_none_is_lost() {
         let mut counters = Counters::new(2, 3, 100);
         assert_eq!([counters.count(7, 0), counters.count(7, 1), counters.count(7, 2)], [None, None, Some(3)]);
         assert_eq!(counters.count(7, 10), None);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn without_room_every_access_is_told_at_once() {
+    fn without_room_every_access_is_published_at_once() {
         let mut counters = Counters::new(0, 10, 100);
         assert_eq!((counters.count(1, 0), counters.count(1, 0)), (Some(1), Some(1)));
     }

@@ -61,7 +61,7 @@ pub struct Adaptive {
     /// The policies' shared numbers, as this client knows them.
     globals: ArrayVec<u64, EXPERTS_MAX>,
     /// Whether some of them are larger than the pool's.
-    untold: bool,
+    unpublished: bool,
     /// What came nearest to being evicted the last time.
     remembered: ArrayVec<(u64, Slot), REMEMBERED_MAX>,
     /// What this client does without; all of it is off but in measurements.
@@ -91,7 +91,7 @@ impl Adaptive {
     }
 
     /// Brings the words beside an object up to date, without waiting.
-    fn tell_extension<E: Endpoint>(&self, core: &Core<E>, object: &Accessed<'_>, access: &policy::Access<'_>) {
+    fn publish_extension<E: Endpoint>(&self, core: &Core<E>, object: &Accessed<'_>, access: &policy::Access<'_>) {
         if self.experts.set().extension_words() == 0 {
             return;
         }
@@ -173,7 +173,7 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
             history,
             counters,
             globals,
-            untold: false,
+            unpublished: false,
             remembered: ArrayVec::new(),
             variant: Variant::default(),
             area: Address::new(0, 0, 0),
@@ -194,7 +194,7 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
             let before = Self::object(&Access::decode(information, now_us));
             let after = before.accessed_again(now_us);
             let access = policy::Access { now_us, before: Some(&before), after: &after, ghost: None };
-            self.tell_extension(core, &object, &access);
+            self.publish_extension(core, &object, &access);
         }
         while let Some((slot, accesses)) = self.counters.due(now_us) {
             Counters::publish(core, slot, accesses);
@@ -224,7 +224,7 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
         let bytes = object.bytes.max(1);
         let after = policy::Object { inserted_us: now_us, accessed_us: now_us, frequency, bytes };
         let access = policy::Access { now_us, before: None, after: &after, ghost };
-        self.tell_extension(core, &object, &access);
+        self.publish_extension(core, &object, &access);
         core.client.endpoint.purpose(purpose);
         if let Some(ghost) = ghost
             && (!self.variant.history_apart || Box::pin(self.consume_apart(core, before)).await?)
@@ -258,7 +258,7 @@ impl<E: Endpoint> Replacement<E> for Adaptive {
         if self.settings.experts.has_globals() {
             let known = self.globals.clone();
             self.experts.set().evicted(&mut self.globals, extension(choice.victim));
-            self.untold |= known != self.globals;
+            self.unpublished |= known != self.globals;
         }
         // Not to be carried through what is waited for.
         drop(objects);

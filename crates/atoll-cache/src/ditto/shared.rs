@@ -63,13 +63,13 @@ impl Adaptive {
         let found: ArrayVec<u64, EXPERTS_MAX> = tickets.iter().map(|ticket| batch.word(*ticket)).collect();
         let mut batch = Batch::new();
         for (expert, (known, found)) in self.globals.iter_mut().zip(found).enumerate() {
-            if *known > found && self.untold {
+            if *known > found && self.unpublished {
                 // A swap that fails is tried again in the next round.
                 batch.compare_and_swap(global_of(core, expert), found, *known);
             }
             *known = (*known).max(found);
         }
-        self.untold = false;
+        self.unpublished = false;
         if !batch.is_empty() {
             core.client.endpoint.post_unawaited(&mut batch);
         }

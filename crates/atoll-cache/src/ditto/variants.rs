@@ -103,14 +103,14 @@ impl Adaptive {
         word: Slot,
     ) -> Result<(), CacheError> {
         let Some((_, id)) = word.any_history() else { return Ok(()) };
-        let [told, old_slot, old_word] = self.read_entry(core, id).await?;
+        let [named, old_slot, old_word] = self.read_entry(core, id).await?;
         let mut buffer = Buffer::sized(ENTRY_BYTES as usize);
         buffer.words_mut().copy_from_slice(&[id + 1, slot, word.0]);
         let mut batch = Batch::new();
         batch.write(self.entry(id), buffer);
         // Only a history entry, in a slot that there is.
         let slots = u64::from(core.shared.settings().buckets) * layout::BUCKET_SLOTS as u64;
-        if told != 0 && old_slot < slots && Slot(old_word).any_history().is_some() {
+        if named != 0 && old_slot < slots && Slot(old_word).any_history().is_some() {
             batch.compare_and_swap(core.shared.layout.slot(old_slot), old_word, Slot::EMPTY.0);
         }
         core.client.endpoint.post_unawaited(&mut batch);
@@ -123,7 +123,7 @@ impl Adaptive {
         let Some((_, id)) = word.any_history() else { return Ok(false) };
         let before = core.client.endpoint.purpose(Purpose::Upkeep);
         let entry = self.read_entry(core, id).await;
-        let is_there = entry.as_ref().is_ok_and(|[told, _, found]| (*told, *found) == (id + 1, word.0));
+        let is_there = entry.as_ref().is_ok_and(|[named, _, found]| (*named, *found) == (id + 1, word.0));
         if is_there {
             let mut batch = Batch::new();
             batch.write_word(self.entry(id), 0);

@@ -11,7 +11,7 @@
 //! is not in it.
 
 use atoll_baselines::cliquemap::Policy;
-use atoll_baselines::cliquemap::wire::{self, Told};
+use atoll_baselines::cliquemap::wire::{self, Payload};
 use atoll_sim::network::{Profile, Service};
 
 /// What the server of CliqueMap does for a message, in nanoseconds of one core, without receiving
@@ -62,8 +62,8 @@ impl Processor {
         Service::by_message(cores, move |message| {
             passed_ns
                 + match wire::decode(message) {
-                    Some((_, Told::Change(..))) => costs.change_ns,
-                    Some((_, Told::Accesses(accesses))) => accesses.iter().len() as u64 * costs.access_ns,
+                    Some((_, Payload::Change(..))) => costs.change_ns,
+                    Some((_, Payload::Accesses(accesses))) => accesses.iter().len() as u64 * costs.access_ns,
                     _ => 0,
                 }
         })
