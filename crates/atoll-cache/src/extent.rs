@@ -4,25 +4,25 @@
 //! Up to sixteen extents are listed in the record itself; for more, the record lists up to sixteen
 //! chunks full of such words. An extent is a chunk and its generation. Its descriptor holds the
 //! bucket of its object's key. The chunks are written before the record, by their owner alone, and
-//! never changed. They belong to the key's object, whichever record that has: a copy of the record
-//! elsewhere, or one with another expiry, has the same extents.
+//! never changed. They belong to the key's object, whichever record it has. A copy of the record,
+//! or a record with another expiry, has the same extents.
 //!
 //! | the owner | verbs |
 //! |---|---|
-//! | takes a chunk | WRITE descriptor's bucket, CAS Open -> Extent |
+//! | allocates a chunk | WRITE descriptor's bucket, CAS Open -> Extent |
 //! | fills it | WRITE chunk |
 //! | publishes the record | as the engine does |
-//! | tells so | CAS Extent -> Bound, nobody waits for it |
+//! | binds it | CAS Extent -> Bound, not awaited |
 //!
-//! Whoever makes the object dead frees them (CAS to Free, if the generation is the one listed):
-//! whoever still reads them finds the object's slot changed, or another checksum. A chunk in state
-//! Extent whose owner is dead, or in state Bound, that no object of its bucket has, was left behind
-//! by a client that died, and a repair frees it.
+//! The client that makes the object dead frees them (CAS to Free, if the generation is the listed
+//! one). A reader that still READs them finds the object's slot changed, or another checksum. A
+//! client that died may leave a chunk Extent, or Bound although no object of its bucket has it. A
+//! repairer frees such a chunk.
 //!
-//! A repair cannot tell an extent that its living owner is about to publish from one whose object
-//! is dead already, and leaves both alone. The owner, if it stood still in between, tells only then
-//! that the extent is Bound, and no repair may come after that: so an owner looks after what it has
-//! bound lately once another client has died ([`LatelyBound`]).
+//! A living owner may be about to publish an extent, or its object may be dead already. A repairer
+//! cannot distinguish the two, and leaves both alone. An owner that stood still binds the extent
+//! only later, perhaps after the last repair. So an owner checks what it has bound lately once
+//! another client has died ([`LatelyBound`]).
 
 use crate::CacheError;
 use crate::record::{Hasher, Header, LARGE_EXTENTS, LargeBody};
@@ -110,7 +110,7 @@ impl LatelyBound {
     }
 }
 
-/// An engine's index, which tells what extents its objects have.
+/// An engine's index, which knows the extents of its objects.
 #[allow(async_fn_in_trait)]
 pub(crate) trait ExtentIndex<E: Endpoint> {
     /// READs and WRITEs extents.
@@ -297,13 +297,13 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         Ok((extents, large, body))
     }
 
-    /// Tells that the object of these extents, which this client wrote, is published.
+    /// Binds these extents, which this client wrote: their object is published.
     pub(crate) fn bind_extents(&self, extents: &Extents) {
         let mut batch = Batch::new();
         for extent in extents.all() {
             let written = Chunk::owned(ChunkState::Extent, self.client.me(), extent.generation);
             let bound = Chunk { state: ChunkState::Bound, ..written };
-            // It fails where somebody has made the object dead already.
+            // The swap fails where another client has made the object dead already.
             let descriptor = self.client.pool.layout.descriptor(extent.chunk);
             batch.compare_and_swap(descriptor, written.word(), bound.word());
             if batch.is_full() {

@@ -1,5 +1,5 @@
-//! One operation of a client: what every engine's has, and how a client keeps those that are not
-//! under way for the next ones, with their buffers.
+//! One operation of a client: what it has with every engine. A client keeps ended operations, with
+//! their buffers, for the next ones.
 
 use crate::Value;
 use crate::overtaken::Overtaken;
@@ -20,7 +20,7 @@ pub(crate) struct Operation<S, N> {
     pub(crate) outgoing: Buffer,
     /// The value that a change replaces.
     pub(crate) old: Value,
-    /// Which change was faster than this one.
+    /// The change that was faster than this one.
     pub(crate) overtaken: Option<Overtaken<S>>,
     /// Whether it has counted an object against the limit that it is yet to insert.
     reserved: bool,

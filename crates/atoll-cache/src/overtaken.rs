@@ -1,16 +1,17 @@
-//! A change that was overtaken: its compare-and-swap found that somebody else's had been there.
+//! A change that was overtaken: its compare-and-swap failed, since another client's change was
+//! faster.
 //!
-//! It begins anew, on what is there then. But if it is [blind](crate::Change::is_blind), and what
-//! is there was put by another blind change since it looked, then it is done: it took place just
-//! before that one, of which neither outcome nor value depends on it, and nobody has seen its own
-//! value. So of all that set a hot key at a time one succeeds and the others need one more look,
-//! where each would else undo the others' tries.
+//! It begins again with the object that is there then. But it may be
+//! [blind](crate::Change::is_blind), and the other change since its look, too. Then it is done: it
+//! took place just before the other change. The other's outcome and value do not depend on it, and
+//! no reader has seen its value. So of many clients that set a hot key at once, one succeeds, and
+//! the others need one more look. Otherwise each would undo the others' tries.
 //!
-//! Two things tell it: the record there has another token than the object had that was to be
-//! replaced (a copy of that object, or one with another expiry, has the same), and says that it was
-//! put blindly.
+//! Two facts prove it. The record there has another token than the object that was to be replaced;
+//! a copy of that object, or a record with another expiry, has the same. And the record says that
+//! it was put blindly.
 
-/// What a change knows of whom it was overtaken by.
+/// What a change knows of the change that overtook it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Overtaken<W> {
     /// Token of the object that it had found.

@@ -1,7 +1,7 @@
 //! What an engine has in common with others whose caches live in a pool: how it is made, joined,
 //! left, repaired and verified.
 //!
-//! Whoever lets a user choose an engine is written once, over [`Pooled`].
+//! Programs whose users choose an engine are written once, over [`Pooled`].
 
 use crate::audit::Audit;
 use crate::{CacheError, Engine};
@@ -27,12 +27,12 @@ pub trait EnginePool: Sized + 'static {
     /// What of the engine's own is at an address.
     fn describe_own(&self, at: Address) -> Option<String>;
 
-    /// What the pool was made with, for people: name and value, if the engine tells.
+    /// What the pool was made with, for people: name and value.
     fn describe_settings(&self) -> Vec<(&'static str, String)> {
         Vec::new()
     }
 
-    /// What is at an address, for whoever follows a trace.
+    /// What is at an address, for a trace.
     fn describe(&self, at: Address) -> Option<String> {
         self.describe_own(at).or_else(|| self.pool().layout.describe(at))
     }
@@ -47,7 +47,7 @@ pub trait EnginePool: Sized + 'static {
         Self::opened(Pool::format(endpoint, settings, area).await?)
     }
 
-    /// Opens a pool that somebody formatted. `home_bytes` is the size of node 0's region.
+    /// Opens a pool that was formatted before. `home_bytes` is the size of node 0's region.
     async fn open<E: Endpoint>(endpoint: &E, home_bytes: u64) -> Result<Arc<Self>, PoolError> {
         Self::opened(Pool::open(endpoint, home_bytes).await?)
     }
@@ -64,7 +64,7 @@ pub trait Pooled<E: Endpoint>: Engine + Sized {
         Self::Shared::format(endpoint, settings).await
     }
 
-    /// Opens a pool that somebody formatted. `home_bytes` is the size of node 0's region.
+    /// Opens a pool that was formatted before. `home_bytes` is the size of node 0's region.
     async fn open(endpoint: &E, home_bytes: u64) -> Result<Arc<Self::Shared>, PoolError> {
         Self::Shared::open(endpoint, home_bytes).await
     }
@@ -72,7 +72,7 @@ pub trait Pooled<E: Endpoint>: Engine + Sized {
     /// Joins as a new client.
     async fn join(shared: &Arc<Self::Shared>, endpoint: E) -> Result<Self, PoolError>;
 
-    /// One that only looks, without a place in the pool: for [`Pooled::verify`].
+    /// An auditor, without a place in the pool: for [`Pooled::verify`].
     fn auditor(shared: &Arc<Self::Shared>, endpoint: E) -> Result<Self, PoolError>;
 
     /// The pool, as this client's process has it open.
@@ -84,10 +84,10 @@ pub trait Pooled<E: Endpoint>: Engine + Sized {
     /// Puts everything that this client holds back into the pool and gives up its place.
     async fn leave(&self) -> Result<(), CacheError>;
 
-    /// Looks after everybody now, and reclaims what the dead ones held.
+    /// Looks after all other clients now, and reclaims what dead ones held.
     async fn repair(&self) -> Result<Repaired, CacheError>;
 
-    /// Walks the pool. Nobody else may use it meanwhile, or what is under way is reported as
+    /// Walks the pool. No other client may use it meanwhile, or what is under way is reported as
     /// faults.
     async fn verify(&self) -> Result<Audit, CacheError>;
 

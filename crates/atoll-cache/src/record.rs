@@ -11,7 +11,7 @@
 //! ```
 //!
 //! A record is written once, before any slot points to it, and never changed; a new value or a new
-//! expiry is a new record. A READ that was torn by the chunk's reuse fails the checksum, and one
+//! expiry is a new record. A READ that was torn by the chunk's reuse fails the checksum. A READ
 //! that finds a later record of the same key at the same place fails the generation: with the
 //! slot's tag this is the paper's version match, by construction of one READ.
 //!

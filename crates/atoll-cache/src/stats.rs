@@ -1,4 +1,4 @@
-//! What a client counts. Plain numbers of one thread; whoever wants a process's sum adds them up.
+//! What a client counts. Plain numbers of one thread; a caller adds them up for a process.
 
 use atoll_pool::Upkeep;
 use std::cell::Cell;
@@ -36,7 +36,7 @@ macro_rules! counters {
                 $(self.$name += other.$name;)*
             }
 
-            /// Name and number of every counter, for whoever prints them.
+            /// Name and number of every counter, to print them.
             pub fn named(&self) -> [(&'static str, u64); Self::COUNT] {
                 [$((stringify!($name), self.$name),)*]
             }

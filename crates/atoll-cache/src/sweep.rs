@@ -1,6 +1,6 @@
 //! The pace at which clients that tend look for expired objects: one policy for every engine.
 //!
-//! All clients of a pool share one word, the hand of a clock. It goes round the units of the engine
+//! All clients of a pool share one word, the hand of a clock. It passes all units of the engine
 //! (buckets of an index, say) once every [`PASS_MS`].
 //!
 //! ```text
@@ -16,7 +16,7 @@
 //! | claim it | CAS the hand |
 //! | look at it | the engine's |
 //!
-//! The clients of a pool so divide the work of a pass. A client that dies leaves its stretch to the
+//! So the clients of a pool divide the work of a pass. A client that dies leaves its stretch to the
 //! next pass, so that nothing waits longer than two. A client spends at most one part in [`SHARE`]
 //! of its time on this ([`Budget`]). A pool so large that this is too little is passed over more
 //! slowly.
@@ -62,8 +62,8 @@ impl Hand {
     pub fn stretch(self, now_ms: u64, units: u32) -> Option<(Range<u32>, Self)> {
         let now = (now_ms.wrapping_mul(TICKS_PER_MS)) as u32;
         let passed = now.wrapping_sub(self.ticks);
-        // The hand may be a little ahead of this client's clock. Where it is far ahead, nobody has
-        // tended for long.
+        // The hand may be a little ahead of this client's clock. Where it is far ahead, no client
+        // has tended for long.
         if passed.wrapping_neg() < PASS_TICKS as u32 {
             return None;
         }

@@ -166,11 +166,11 @@ impl Chunk {
 pub struct Descriptor {
     /// State and owner; `None` if the word is damaged.
     pub chunk: Option<Chunk>,
-    /// The engine's word of contents.
+    /// The tenant's word of contents.
     pub contents: u64,
     /// Dead bytes.
     pub dead_bytes: u64,
-    /// The engine's other word.
+    /// The tenant's other word.
     pub engine: u64,
 }
 

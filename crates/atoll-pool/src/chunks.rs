@@ -110,7 +110,7 @@ async fn search<E: Endpoint>(
             // hundreds of clients those walks would be all that the nodes have time for.
             FreeCount::Glance => round > 0 && free < u64::from(chunks / SEARCH),
             // While others allocate and free, a count that is too high cannot be lowered, and a
-            // walk through all descriptors for nothing costs more than an eviction.
+            // walk through all descriptors for nothing costs more than making room.
             FreeCount::Distrusted if free > MANY_FREE => round == ROUNDS_FOR_MANY,
             FreeCount::Distrusted => round >= ROUNDS_ANYWAY,
             FreeCount::Trusted | FreeCount::Ignored => round == ROUNDS_ANYWAY && says_none,

@@ -17,7 +17,7 @@
 //! provide the next stretch, at the same time as another one, since providing is harmless where
 //! memory is there. So nothing is lost with a process that dies at it: a stretch that was provided
 //! and not counted is provided again. A client that finds no free chunk provides some itself before
-//! it evicts anything ([`chunks::allocate`](crate::chunks::allocate)).
+//! it makes room otherwise ([`chunks::allocate`](crate::chunks::allocate)).
 //!
 //! The count is of the chunks that the pool was made with, of all nodes, in their order. A node
 //! that is added later comes with all its memory, and not before the others have theirs

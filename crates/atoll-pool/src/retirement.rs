@@ -12,7 +12,7 @@
 //!
 //! | a client that may READ a chunk | why its memory is there |
 //! |---|---|
-//! | a reader with an old slot word | its operation began before the chunk was Retired, and the discarder waits for the end ([`Grace`]) |
+//! | a reader with an old pointer | its operation began before the chunk was Retired, and the discarder waits for the end ([`Grace`]) |
 //! | a repairer of an Open chunk | a chunk is discarded in Discarding only, which no repairer READs |
 //! | a client that allocates a chunk | memory is provided while the chunk is still out of use, before the swap to Free |
 //!

@@ -5,7 +5,7 @@
 //! dropped once the server has seen a later one.
 
 use super::Session;
-use super::wire::{self, Answer, Change, Head, Outcome, Told};
+use super::wire::{self, Answer, Change, Head, Outcome, Payload};
 use atoll_cache::CacheError;
 use atoll_fabric::purpose::Scope;
 use atoll_fabric::{Batch, Endpoint, Mailbox, MessageError, Messenger, Purpose, VerbError};
@@ -120,17 +120,17 @@ impl<E: Endpoint + Messenger> Session<E> {
     pub(super) async fn hear(&mut self, ns: u64) -> Option<(u64, Answer)> {
         let message = self.client.endpoint.receive_within(ns).await?;
         let server = self.server.filter(|server| server.mailbox == message.from)?;
-        let (head, told) = wire::decode(&message.bytes)?;
+        let (head, payload) = wire::decode(&message.bytes)?;
         if head.client != self.client.me() || head.server_epoch != server.epoch {
             return None;
         }
-        match told {
-            Told::Answer(answer) => Some((head.sequence, answer)),
-            Told::Noted => {
+        match payload {
+            Payload::Answer(answer) => Some((head.sequence, answer)),
+            Payload::Noted => {
                 self.log.noted(head.sequence);
                 None
             }
-            Told::Change(..) | Told::Accesses(_) => None,
+            Payload::Change(..) | Payload::Accesses(_) => None,
         }
     }
 

@@ -150,7 +150,7 @@ pub struct Answer {
 
 /// A message that has been checked.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Told<'a> {
+pub enum Payload<'a> {
     /// A client wants a change. A message has a part of key and value, from a byte on.
     Change(Change, usize, &'a [u8]),
     /// A client sends accesses.
@@ -178,7 +178,7 @@ fn word(bytes: &[u8], index: usize) -> u64 {
 }
 
 /// What a message says, if it is one.
-pub fn decode(bytes: &[u8]) -> Option<(Head, Told<'_>)> {
+pub fn decode(bytes: &[u8]) -> Option<(Head, Payload<'_>)> {
     if bytes.len() < HEAD_BYTES {
         return None;
     }
@@ -186,21 +186,21 @@ pub fn decode(bytes: &[u8]) -> Option<(Head, Told<'_>)> {
     let (first, epochs) = (word(bytes, 0), word(bytes, 1));
     let client = Incarnation { slot: (first >> 32) as u32, epoch: epochs as u32 };
     let head = Head { client, server_epoch: (epochs >> 32) as u32, sequence: word(bytes, 2) };
-    let told = match (kind, zero) {
+    let payload = match (kind, zero) {
         (CHANGE, 0) => decode_change(bytes, what, condition)?,
         (ACCESSES, 0) if (what, condition) == (0, 0) => {
             let accesses = &bytes[HEAD_BYTES..];
             let is_whole = accesses.len().is_multiple_of(ACCESS_BYTES) && accesses.len() <= LOG_BYTES;
-            Told::Accesses(is_whole.then_some(Accesses(accesses))?)
+            Payload::Accesses(is_whole.then_some(Accesses(accesses))?)
         }
-        (ANSWER, 0) if condition == 0 => Told::Answer(decode_answer(bytes, what)?),
-        (NOTED, 0) if (what, condition, bytes.len()) == (0, 0, HEAD_BYTES) => Told::Noted,
+        (ANSWER, 0) if condition == 0 => Payload::Answer(decode_answer(bytes, what)?),
+        (NOTED, 0) if (what, condition, bytes.len()) == (0, 0, HEAD_BYTES) => Payload::Noted,
         _ => return None,
     };
-    Some((head, told))
+    Some((head, payload))
 }
 
-fn decode_change(bytes: &[u8], operation: u8, condition: u8) -> Option<Told<'_>> {
+fn decode_change(bytes: &[u8], operation: u8, condition: u8) -> Option<Payload<'_>> {
     let body = bytes.get(CHANGE_BYTES..)?;
     let operation = Operation::ALL.into_iter().find(|known| *known as u8 == operation)?;
     let condition = match (condition, word(bytes, 3)) {
@@ -217,7 +217,7 @@ fn decode_change(bytes: &[u8], operation: u8, condition: u8) -> Option<Told<'_>>
     let is_a_part = first.is_multiple_of(PART_BYTES)
         && (first < change.body_bytes() || first == 0)
         && body.len() == (change.body_bytes() - first).min(PART_BYTES);
-    is_a_part.then_some(Told::Change(change, first, body))
+    is_a_part.then_some(Payload::Change(change, first, body))
 }
 
 fn decode_answer(bytes: &[u8], outcome: u8) -> Option<Answer> {
@@ -300,7 +300,9 @@ mod tests {
             for part in 0..change.parts() {
                 encode_change(&mut message, &HEAD, &change, part, &key, &value);
                 assert!(message.len() <= MESSAGE_BYTES_MAX);
-                let Some((head, Told::Change(decoded, first, bytes))) = decode(&message) else { panic!("{message:?}") };
+                let Some((head, Payload::Change(decoded, first, bytes))) = decode(&message) else {
+                    panic!("{message:?}")
+                };
                 assert_eq!((head, decoded, first), (HEAD, change, body.len()));
                 body.extend_from_slice(bytes);
             }
@@ -315,14 +317,14 @@ mod tests {
         for before in [None, before] {
             let answer = Answer { outcome: Outcome::Conflict, token: 11, before };
             encode_answer(&mut message, &HEAD, &answer);
-            assert_eq!(decode(&message), Some((HEAD, Told::Answer(answer))));
+            assert_eq!(decode(&message), Some((HEAD, Payload::Answer(answer))));
         }
         let accesses: Vec<(u64, u64)> = (0..LOG_ACCESSES as u64).map(|number| (number, number * number)).collect();
         encode_accesses(&mut message, &HEAD, accesses.iter().copied());
-        let Some((HEAD, Told::Accesses(told))) = decode(&message) else { panic!("{message:?}") };
-        assert_eq!(told.iter().collect::<Vec<_>>(), accesses);
+        let Some((HEAD, Payload::Accesses(payload))) = decode(&message) else { panic!("{message:?}") };
+        assert_eq!(payload.iter().collect::<Vec<_>>(), accesses);
         encode_noted(&mut message, &HEAD);
-        assert_eq!(decode(&message), Some((HEAD, Told::Noted)));
+        assert_eq!(decode(&message), Some((HEAD, Payload::Noted)));
     }
 
     #[test]

@@ -42,7 +42,7 @@ impl Trees {
         Some(Self { regressor: XGRegressor::fit(&features, &targets, parameters).ok()? })
     }
 
-    /// The logarithm of the utility of each group, as far as the trees can tell.
+    /// The logarithm of the utility of each group, as the trees predict it.
     pub fn predict(&self, groups: &[Features]) -> Option<Vec<f32>> {
         if groups.is_empty() {
             return Some(Vec::new());

@@ -59,16 +59,16 @@ impl Lru {
     /// Moves a node to the head of its list, behind those of the list that were noted before.
     async fn promote<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
         self.note(slot);
-        self.tell(core, self.lists.area.list_of(slot)).await
+        self.move_noted(core, self.lists.area.list_of(slot)).await
     }
 
     /// Moves what was noted of a list to its head.
-    async fn tell<E: Endpoint>(&mut self, core: &Core<E>, list: u32) -> Result<(), CacheError> {
+    async fn move_noted<E: Endpoint>(&mut self, core: &Core<E>, list: u32) -> Result<(), CacheError> {
         let mut slots = std::mem::take(&mut self.noted[list as usize]);
-        let told = self.move_to_head(core, list, &slots).await;
+        let moved = self.move_to_head(core, list, &slots).await;
         slots.clear();
         self.noted[list as usize] = slots;
-        told
+        moved
     }
 
     async fn move_to_head<E: Endpoint>(&mut self, core: &Core<E>, list: u32, slots: &[u64]) -> Result<(), CacheError> {
@@ -94,7 +94,7 @@ impl Lru {
         self.lists.settle(core).await?;
         for list in 0..self.lists.area.lists() {
             if !self.noted[list as usize].is_empty() {
-                self.tell(core, list).await?;
+                self.move_noted(core, list).await?;
             }
         }
         Ok(())

@@ -42,9 +42,9 @@ const FREQUENCY_MAX: u32 = 3;
 const FREQUENCY_TO_PASS: u32 = 2;
 /// One of so many objects is in the small queue.
 const SMALL_SHARE: u64 = 10;
-/// Accesses that a client far from the pool adds up before it tells them: as many as matter. What
-/// is left it tells with every round.
-const TOLD_TOGETHER: u32 = FREQUENCY_TO_PASS;
+/// Accesses that a client far from the pool adds up before it publishes them: as many as matter. What
+/// is left it publishes in every round.
+const PUBLISHED_TOGETHER: u32 = FREQUENCY_TO_PASS;
 /// Objects whose accesses a client adds up.
 const COUNTERS: usize = 4_096;
 /// For how long, in microseconds, at most.
@@ -110,7 +110,7 @@ pub(super) struct S3Fifo {
 impl S3Fifo {
     pub(super) fn new(area: RingsArea, is_near: bool) -> Self {
         let (small, main) = (Ring::new(area.ring(0)), Ring::new(area.ring(1)));
-        let counters = Counters::new(COUNTERS, if is_near { 1 } else { TOLD_TOGETHER }, AGE_US_MAX);
+        let counters = Counters::new(COUNTERS, if is_near { 1 } else { PUBLISHED_TOGETHER }, AGE_US_MAX);
         Self { area, small, main, counters, steps_to_look: 0, taken: None }
     }
 
@@ -129,8 +129,8 @@ impl S3Fifo {
 
     pub(super) async fn accessed<E: Endpoint>(&mut self, core: &Core<E>, slot: u64) -> Result<(), CacheError> {
         let now_us = core.client.about_us();
-        let told = self.counters.count(slot, now_us).map(|accesses| (slot, accesses));
-        for (slot, accesses) in told.into_iter().chain(self.counters.due(now_us)) {
+        let counted = self.counters.count(slot, now_us).map(|accesses| (slot, accesses));
+        for (slot, accesses) in counted.into_iter().chain(self.counters.due(now_us)) {
             Counters::publish(core, slot, accesses);
         }
         Ok(())

@@ -1,6 +1,6 @@
-//! The frequency-counter cache (section 4.2.2): accesses are added up at home, and told to the pool
-//! in one FAA when an object has enough of them, when they are old, or when there is no room for
-//! more.
+//! The frequency-counter cache (section 4.2.2): a client adds accesses up in its own memory. It
+//! adds them to the pool's count by one FAA when an object has enough of them, when they are old,
+//! or when there is no room for more.
 
 use crate::table::Core;
 use atoll_fabric::{Batch, Endpoint};
@@ -27,14 +27,14 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Counters of at most so many slots. One of more than `threshold - 1` accesses, or older than
-    /// `age_us`, is told.
+    /// Counters of at most so many slots. A count of more than `threshold - 1` accesses, or older
+    /// than `age_us`, is due.
     pub fn new(entries_max: usize, threshold: u32, age_us: u64) -> Self {
         let threshold = if entries_max == 0 { 1 } else { threshold.max(1) };
         Self { counted: HashMap::new(), order: VecDeque::new(), entries_max, threshold, age_us }
     }
 
-    /// Counts an access; how many are to be told of this slot now.
+    /// Counts an access; how many to publish of this slot now.
     #[inline]
     pub fn count(&mut self, slot: u64, now_us: u64) -> Option<u32> {
         if self.threshold == 1 {
@@ -52,7 +52,7 @@ impl Counters {
         })
     }
 
-    /// A slot whose accesses are to be told because there is no room for them.
+    /// A slot whose accesses are to be published, for they are old or there is no room for them.
     pub fn due(&mut self, now_us: u64) -> Option<(u64, u32)> {
         let is_full = self.counted.len() > self.entries_max;
         self.oldest(if is_full { u64::MAX } else { now_us.saturating_sub(self.age_us) })
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn accesses_are_told_at_the_threshold_by_age_and_for_want_of_room_and_none_is_lost() {
+    fn accesses_are_published_at_the_threshold_by_age_and_for_want_of_room_and_none_is_lost() {
         let mut counters = Counters::new(2, 3, 100);
         assert_eq!([counters.count(7, 0), counters.count(7, 1), counters.count(7, 2)], [None, None, Some(3)]);
         assert_eq!(counters.count(7, 10), None);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn without_room_every_access_is_told_at_once() {
+    fn without_room_every_access_is_published_at_once() {
         let mut counters = Counters::new(0, 10, 100);
         assert_eq!((counters.count(1, 0), counters.count(1, 0)), (Some(1), Some(1)));
     }

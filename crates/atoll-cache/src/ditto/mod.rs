@@ -1,5 +1,5 @@
-//! Ditto: objects are sampled, several policies say which one should go, and which policy decides
-//! is learnt from what they regret.
+//! Ditto: evictors sample objects. Several policies each name a victim. Which policy decides is
+//! learnt from what they regret.
 //!
 //! After Shen et al., "Ditto: An Elastic and Adaptive Memory-Disaggregated Caching System" (SOSP
 //! 2023), on [`table`](crate::table).
@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`settings`] | what clients of a pool agree on |
 //! | [`counters`] | accesses that the pool does not know yet (section 4.2.2) |
-//! | `kind` | what is said of it for whoever lets users choose |
+//! | `kind` | `ditto` among the engines that users choose from |
 //! | `shared` | the words that all clients' experts have in common |
 //! | [`technique`] | what another form of Ditto does instead |
 //!
@@ -51,7 +51,7 @@ pub type Ditto<E> = Objects<E, Adaptive>;
 /// Words beside an object.
 type Words = ArrayVec<u64, EXTENSION_WORDS_MAX>;
 
-/// One client's side of Ditto: its experts, and what it has counted and not told.
+/// One client's side of Ditto: its experts, and what it has counted and not published.
 pub struct Adaptive<T = Shipped> {
     settings: DittoOptions,
     experts: Experts,
@@ -60,8 +60,8 @@ pub struct Adaptive<T = Shipped> {
     counters: Counters,
     /// The policies' shared numbers, as this client knows them.
     globals: ArrayVec<u64, EXPERTS_MAX>,
-    /// Which of them are larger than what the pool was told.
-    untold: bool,
+    /// Whether some of them are larger than the pool's.
+    unpublished: bool,
     /// What came nearest to being evicted the last time.
     remembered: ArrayVec<(u64, Slot), REMEMBERED_MAX>,
     /// What this form of Ditto does otherwise.
@@ -92,7 +92,7 @@ impl<T: Technique> Adaptive<T> {
     }
 
     /// Brings the words beside an object up to date, without waiting.
-    fn tell_extension<E: Endpoint>(&self, core: &Core<E>, object: &Accessed<'_>, access: &policy::Access<'_>) {
+    fn publish_extension<E: Endpoint>(&self, core: &Core<E>, object: &Accessed<'_>, access: &policy::Access<'_>) {
         if self.experts.set().extension_words() == 0 {
             return;
         }
@@ -117,8 +117,8 @@ impl<T: Technique> Adaptive<T> {
         Ok(())
     }
 
-    /// The words beside the candidates' objects, READ as many at once as a batch has verbs; of
-    /// nobody if experts have none.
+    /// The words beside the candidates' objects, READ as many at once as a batch has verbs; none if
+    /// the experts keep none.
     async fn extensions<E: Endpoint>(
         &self,
         core: &Core<E>,
@@ -173,7 +173,7 @@ impl<E: Endpoint, T: Technique> Replacement<E> for Adaptive<T> {
             history,
             counters,
             globals,
-            untold: false,
+            unpublished: false,
             remembered: ArrayVec::new(),
             technique: T::default(),
         })
@@ -193,7 +193,7 @@ impl<E: Endpoint, T: Technique> Replacement<E> for Adaptive<T> {
             let before = Self::object(&Access::decode(information, now_us));
             let after = before.accessed_again(now_us);
             let access = policy::Access { now_us, before: Some(&before), after: &after, ghost: None };
-            self.tell_extension(core, &object, &access);
+            self.publish_extension(core, &object, &access);
         }
         while let Some((slot, accesses)) = self.counters.due(now_us) {
             Counters::publish(core, slot, accesses);
@@ -205,14 +205,14 @@ impl<E: Endpoint, T: Technique> Replacement<E> for Adaptive<T> {
     async fn inserted(&mut self, core: &Core<E>, inserted: Inserted<'_>) -> Result<(), CacheError> {
         let Inserted { object, before, .. } = inserted;
         let now_us = core.client.about_us();
-        // What was counted of the slot's last object is nobody's any more.
+        // What was counted of the slot's last object counts for no object any more.
         self.counters.forget(object.slot);
         let purpose = core.client.endpoint.purpose(Purpose::Hotness);
         let ghost = before.history_of(object.hash).and_then(|(experts, id)| {
             let counter = id.wrapping_add(core.history_age(id));
             Ghost::live(experts, counter, id, self.history)
         });
-        // The papers' experts count an insertion as one access, whoever comes back.
+        // The papers' experts count an insertion as one access, also of a returning key.
         let frequency = if self.settings.learning.miniature_objects > 0 { frequency_at_insertion(ghost) } else { 1 };
         // As if the counter had stood so much lower.
         let words = inserted.information(now_us, frequency.saturating_sub(1));
@@ -220,7 +220,7 @@ impl<E: Endpoint, T: Technique> Replacement<E> for Adaptive<T> {
         let bytes = object.bytes.max(1);
         let after = policy::Object { inserted_us: now_us, accessed_us: now_us, frequency, bytes };
         let access = policy::Access { now_us, before: None, after: &after, ghost };
-        self.tell_extension(core, &object, &access);
+        self.publish_extension(core, &object, &access);
         core.client.endpoint.purpose(purpose);
         if let Some(ghost) = ghost
             && self.technique.consume_entry(core, before).await?
@@ -252,7 +252,7 @@ impl<E: Endpoint, T: Technique> Replacement<E> for Adaptive<T> {
         if self.settings.experts.has_globals() {
             let known = self.globals.clone();
             self.experts.set().evicted(&mut self.globals, extension(choice.victim));
-            self.untold |= known != self.globals;
+            self.unpublished |= known != self.globals;
         }
         // Not to be carried through what is waited for.
         drop(objects);

@@ -67,7 +67,7 @@ pub struct DittoOptions {
     pub experts: ExpertSet,
     /// For how many evictions a history entry lasts.
     pub history: History,
-    /// Accesses of an object that a client far from the pool adds up before it tells them.
+    /// Accesses of an object that a client far from the pool adds up before it publishes them.
     pub counter_threshold: u32,
     /// Objects whose accesses a client adds up at most.
     pub counters: usize,

@@ -28,7 +28,7 @@ fn global_of<E: Endpoint>(core: &Core<E>, expert: usize) -> Address {
 }
 
 impl<T: Technique> Adaptive<T> {
-    /// Adds this client's penalties to all clients', and takes the weights that come of all.
+    /// Adds this client's penalties to the pool's sums, and computes the weights from those.
     pub(super) async fn merge_weights<E: Endpoint>(&mut self, core: &Core<E>) -> Result<(), CacheError> {
         let before = core.client.endpoint.purpose(Purpose::Upkeep);
         let penalties = self.experts.penalties();
@@ -63,13 +63,13 @@ impl<T: Technique> Adaptive<T> {
         let found: ArrayVec<u64, EXPERTS_MAX> = tickets.iter().map(|ticket| batch.word(*ticket)).collect();
         let mut batch = Batch::new();
         for (expert, (known, found)) in self.globals.iter_mut().zip(found).enumerate() {
-            if *known > found && self.untold {
-                // One that fails is told the next time.
+            if *known > found && self.unpublished {
+                // A swap that fails is tried again in the next round.
                 batch.compare_and_swap(global_of(core, expert), found, *known);
             }
             *known = (*known).max(found);
         }
-        self.untold = false;
+        self.unpublished = false;
         if !batch.is_empty() {
             core.client.endpoint.post_unawaited(&mut batch);
         }

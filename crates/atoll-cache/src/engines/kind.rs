@@ -1,4 +1,4 @@
-//! What is said of an engine where users choose one.
+//! What a program needs to know of an engine that users can choose.
 
 use crate::experts::ExpertSet;
 use crate::pooled::{EnginePool, Pooled};
@@ -7,8 +7,8 @@ use atoll_pool::{Pool, PoolError, PoolSettings};
 use std::fmt;
 use std::sync::Arc;
 
-/// An engine: what it is called, what a new pool may be told, and how its pools are made. Each is
-/// in its engine's folder.
+/// An engine: its name, the options of a new pool, and how its pools are made. Each is in its
+/// engine's folder.
 pub trait EngineKind {
     /// Its name, as users write it.
     const NAME: &'static str;
@@ -16,7 +16,7 @@ pub trait EngineKind {
     const NAMES: &'static str;
     /// Its number in the pool header.
     const NUMBER: u64;
-    /// What a new pool of it is told.
+    /// The options of a new pool.
     type Options: Clone + fmt::Debug + PartialEq;
     /// A pool of it, as one process has it open.
     type Shared: EnginePool;
@@ -49,7 +49,7 @@ pub trait EngineKind {
         Self::Shared::opened(pool)
     }
 
-    /// The policies that say what goes, if it is an engine with experts.
+    /// The policies that choose victims, if the engine has experts.
     fn experts(shared: &Self::Shared) -> Option<ExpertSet> {
         let _ = shared;
         None

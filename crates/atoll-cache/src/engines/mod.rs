@@ -1,5 +1,5 @@
-//! The engines that are served and embedded, and whichever of them a pool was made for behind one
-//! type: for programs whose users choose the engine.
+//! The engines that are served and embedded, behind one type: for programs whose users choose the
+//! engine.
 //!
 //! The pool's header names the engine, so that a process opens a pool by its name alone. A client
 //! matches on its engine once for each operation, and is from there on that engine's own code. A
@@ -7,7 +7,7 @@
 //!
 //! | module | concept |
 //! |---|---|
-//! | `kind` | what is said of an engine: name, number, choices, how its pools are made |
+//! | `kind` | an engine: name, number, options, how its pools are made |
 //!
 //! To add an engine: its [`EngineKind`] in its folder, and a line in the list at the end of this
 //! module. Those that are there to be compared with are in the crate `atoll-baselines`.
@@ -74,7 +74,7 @@ macro_rules! engines {
                 }
             }
 
-            /// The policies that say what goes, if it is an engine with experts.
+            /// The policies that choose victims, if the engine has experts.
             pub fn experts(&self) -> Option<ExpertSet> {
                 match self {
                     $(Self::$Engine(options) => <$Kind>::experts_of(options),)*
@@ -123,7 +123,7 @@ macro_rules! engines {
                 })
             }
 
-            /// Opens a pool that somebody formatted, for the engine that its header names.
+            /// Opens a pool that was formatted before, for the engine that its header names.
             /// `home_bytes` is the size of node 0's region.
             pub async fn open<E: Endpoint>(endpoint: &E, home_bytes: u64) -> Result<Self, PoolError> {
                 let pool = Pool::open(endpoint, home_bytes).await?;
@@ -141,7 +141,7 @@ macro_rules! engines {
                 })
             }
 
-            /// One that only looks, without a place in the pool: for [`Chosen::verify`].
+            /// An auditor, without a place in the pool: for [`Chosen::verify`].
             pub fn auditor<E: Endpoint>(&self, endpoint: E) -> Result<Chosen<E>, PoolError> {
                 Ok(match self {
                     $(Self::$Engine(shared) => {
@@ -164,7 +164,7 @@ macro_rules! engines {
                 }
             }
 
-            /// The policies that say what goes, if it is an engine with experts.
+            /// The policies that choose victims, if the engine has experts.
             pub fn experts(&self) -> Option<ExpertSet> {
                 match self {
                     $(Self::$Engine(shared) => <$Kind>::experts(shared),)*
@@ -272,12 +272,12 @@ impl<E: Endpoint> Chosen<E> {
         on_engine!(self, engine => engine.restore_chunk().await)
     }
 
-    /// Looks after everybody now, and reclaims what the dead ones held.
+    /// Looks after all other clients now, and reclaims what dead ones held.
     pub async fn repair(&self) -> Result<Repaired, CacheError> {
         on_engine!(self, engine => Pooled::repair(engine).await)
     }
 
-    /// Walks the pool. Nobody else may use it meanwhile, or what is under way is reported as
+    /// Walks the pool. No other client may use it meanwhile, or what is under way is reported as
     /// faults.
     pub async fn verify(&self) -> Result<Audit, CacheError> {
         on_engine!(self, engine => Pooled::verify(engine).await)

@@ -1,24 +1,23 @@
 //! What every expert alone would miss, tried out on a sample of the keys (Waldspurger et al.,
 //! "Cache modeling and optimization using miniature simulations", USENIX ATC 2017).
 //!
-//! A regret only tells of experts that were followed, and experts that take turns evict each
-//! other's objects: what is learnt is little, and late. A client that runs a small cache for each
-//! expert, in its own memory, on the keys whose hash falls into a share of all hashes, sees each of
-//! them as if it had always been followed. A cache of N objects and a share s of the keys is like a
-//! cache of s N objects. It costs no verb.
+//! A regret only counts against experts that were followed, and experts that take turns evict each
+//! other's objects. So a client learns little from regrets, and late. Instead it runs a small cache
+//! for each expert in its own memory, on the keys whose hash falls into a share of all hashes. It
+//! sees each expert as if it had always been followed. A cache of N objects and a share s of the
+//! keys is like a cache of s N objects. It costs no verb.
 //!
 //! Every miss of an expert's miniature is a penalty for it. The expert with the largest weight then
-//! decides alone, and the first of the set is the one to beat: the misses of the others count
-//! [`Settings::margin`] more, since a change of experts costs what the old one had kept.
+//! decides alone, and the first of the set is favoured: the misses of the other experts count
+//! [`Settings::margin`] more. A change of experts costs what the old expert had kept.
 //!
-//! A client sees its own requests alone, of many clients a small part of all. In a cache as large
-//! as the pool's hardly anything of so few would ever be evicted, and nothing learnt. So a client's
-//! miniatures are of its share of the cache: the objects, divided by the clients that it shares the
-//! pool with. How many those are it sees by the numbers of its own evictions among all of the
-//! pool's, which costs nothing. Where keys are dealt to clients, or popularity passes, that is what
-//! the pool does; where all clients ask for the same popular keys it is a cache that is too small,
-//! for all experts alike. Where each of many clients has its own keys, each follows the expert that
-//! is best for those.
+//! A client sees its own requests alone: of many clients a small part of all. A miniature of the
+//! whole pool would evict hardly any of so few objects, and learn nothing. So a client's miniatures
+//! are of its share of the cache: the objects, divided by the clients of the pool. It knows their
+//! number from the numbers of its own evictions among all of the pool's, at no cost. Where clients
+//! have keys of their own, or popularity passes, this is what the pool does. Where all clients ask
+//! for the same popular keys, it is a cache that is too small, for all experts alike. Where each of
+//! many clients has its own keys, each client follows the expert that is best for those.
 
 use super::table::Table;
 use super::{ExpertSet, Settings};

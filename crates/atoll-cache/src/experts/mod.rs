@@ -56,7 +56,7 @@ pub struct Choice {
     /// The victim's place among the candidates.
     pub victim: usize,
     /// The experts that named it, for its ghost: bit i for expert i. Of experts that learn from
-    /// miniatures only the one that decided.
+    /// miniatures, only the expert that decided.
     pub experts: u16,
 }
 
@@ -140,7 +140,7 @@ impl Experts {
             (0..candidates.len()).min_by_key(|&place| priority(&candidates[place]))
         };
         if self.miniatures.is_some() {
-            // Nobody regrets, so that nobody asks what the others had named.
+            // Without regrets no client needs to know what the other experts had named.
             let leader = self.leader();
             return Some(Choice { victim: victim_of(leader)?, experts: 1 << leader });
         }

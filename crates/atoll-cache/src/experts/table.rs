@@ -122,8 +122,7 @@ impl Table {
         true
     }
 
-    /// Puts in an object that is not there, at `now_us`, and gives back the hash of the one that
-    /// had to leave.
+    /// Puts in an object that is not there, at `now_us`, and gives back the hash of the victim.
     pub fn insert(&mut self, hash: u64, bytes: u64, now_us: u64) -> Option<u64> {
         let bucket = self.bucket(hash);
         let own =

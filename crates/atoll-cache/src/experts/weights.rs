@@ -75,7 +75,7 @@ impl Default for Settings {
     }
 }
 
-/// One client's weights and what it has yet to tell the others.
+/// One client's weights, and penalties that it has not published yet.
 #[derive(Clone, Debug)]
 pub struct Weights {
     settings: Settings,

@@ -1,6 +1,6 @@
 //! What GDS, GDSF and LFUDA have in common: a value H = L + worth is given to an object when it is
-//! accessed, and L becomes the H of whatever is evicted, so that objects which are not accessed
-//! fall behind.
+//! accessed, and L becomes the H of each victim, so that objects which are not accessed fall
+//! behind.
 //!
 //! H is baked in at the access and kept in the object's one extension word. A priority that adds
 //! the present L to every candidate would add the same to all of them, and nothing would age. L is

@@ -1,5 +1,5 @@
-//! FIFO: the object that was inserted first leaves (Belady, "A study of replacement algorithms for
-//! a virtual-storage computer", 1966).
+//! FIFO: the object that was inserted first is evicted (Belady, "A study of replacement algorithms
+//! for a virtual-storage computer", 1966).
 
 use super::{Formula, Policy, Priority};
 

@@ -1,5 +1,5 @@
-//! What a table remembers of a key that it evicted (Ditto section 4.3.1: an entry of the embedded
-//! eviction history).
+//! A ghost: what a table remembers of a key that it evicted (Ditto section 4.3.1: an entry of the
+//! embedded eviction history).
 
 /// Bits of the number that every eviction gets from a counter which wraps.
 pub const HISTORY_ID_BITS: u32 = 28;
@@ -9,7 +9,7 @@ pub const GHOST_EXPERTS_MAX: usize = 12;
 /// A key's ghost, found at a miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ghost {
-    /// The experts that wanted the object evicted: bit i for expert i of the set.
+    /// The experts that named the object as victim: bit i for expert i of the set.
     pub experts: u16,
     /// Evictions since its own.
     pub depth: u32,
@@ -21,8 +21,8 @@ impl Ghost {
     /// The ghost with history number `id` when the counter of evictions stands at `counter`; `None`
     /// if it has outlived `history`.
     ///
-    /// Both wrap at [`HISTORY_ID_BITS`], and higher bits are not looked at. A ghost that nobody met
-    /// for a whole lap looks young again, which costs one wrong regret.
+    /// Both wrap at [`HISTORY_ID_BITS`], and higher bits are not looked at. A ghost that no lookup
+    /// met for a whole lap looks young again, which costs one wrong regret.
     pub fn live(experts: u16, counter: u64, id: u64, history: u32) -> Option<Self> {
         let depth = history_depth(counter, id);
         (depth < history).then_some(Self { experts, depth, history })

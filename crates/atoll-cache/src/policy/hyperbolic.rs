@@ -1,4 +1,4 @@
-//! Hyperbolic: the object with the fewest accesses per time in the cache and byte leaves
+//! Hyperbolic: evicts the object with the fewest accesses per time in the cache and byte
 //! (Blankstein, Sen and Freedman, "Hyperbolic caching: flexible caching for web applications",
 //! USENIX ATC 2017, sections 2 and 3). It was made for sampling.
 

@@ -1,5 +1,5 @@
-//! Hyperbolic over idle time: the object with the fewest accesses per time since its last one
-//! leaves.
+//! Hyperbolic over idle time: evicts the object with the fewest accesses per time since its last
+//! one.
 //!
 //! Hyperbolic caching (`hyperbolic`) divides by the time in the cache, so that an object which was
 //! popular long ago keeps its worth for as long again. Divided by the idle time, worth falls as

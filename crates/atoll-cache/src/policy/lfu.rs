@@ -1,4 +1,4 @@
-//! LFU: the object that was accessed least often since its insertion leaves, among equals the least
+//! LFU: evicts the object that was accessed least often since its insertion, among equals the least
 //! recently used one (in-cache LFU; Coffman and Denning, "Operating systems theory", 1973, section
 //! 6.2).
 

@@ -1,16 +1,16 @@
-//! LIRS: the object with the longest inter-reference recency leaves (Jiang and Zhang, "LIRS: an
+//! LIRS: evicts the object with the longest inter-reference recency (Jiang and Zhang, "LIRS: an
 //! efficient low inter-reference recency set replacement policy to improve buffer cache
 //! performance", SIGMETRICS 2002).
 //!
 //! The paper's stack exists to compare one object's inter-reference recency (the time between its
 //! last two accesses) with the recency (the time since the last) of the objects that have proven
-//! themselves. Sampled, the comparison is direct: what an object shows of itself is the larger of
-//! the two, and the largest leaves. The extension word is the inter-reference recency in
+//! themselves. Sampled, the comparison is direct: an object shows the larger of the two, and the
+//! object that shows the largest is evicted. The extension word is the inter-reference recency in
 //! microseconds:
 //!
 //! | object | the paper | word | shown |
 //! |---|---|---|---|
-//! | accessed once, no ghost | HIR, its distance infinite | 0 | goes before all others, the least recently used first |
+//! | accessed once, no ghost | HIR, its distance infinite | 0 | is evicted before all others, the least recently used first |
 //! | returned while its ghost lived | was in the stack: becomes LIR | 1 | its recency |
 //! | accessed again | LIR, if its distance is below the largest recency of a LIR | the distance | the larger of distance and recency |
 

@@ -1,5 +1,5 @@
-//! LRFU: every access counts less the longer it is ago, half after [`HALF_LIFE_US`], and the object
-//! with the least sum leaves (Lee et al., "LRFU: a spectrum of policies that subsumes the least
+//! LRFU: every access counts less the longer it is ago, half after [`HALF_LIFE_US`]. The object
+//! with the least sum is evicted (Lee et al., "LRFU: a spectrum of policies that subsumes the least
 //! recently used and least frequently used policies", IEEE TC 2001).
 //!
 //! The sum C (the paper's CRF) is kept as it was at the last access, in the extension word, as the

@@ -1,4 +1,4 @@
-//! LRU: the object whose last access is longest ago leaves (Mattson et al., "Evaluation techniques
+//! LRU: evicts the object whose last access is longest ago (Mattson et al., "Evaluation techniques
 //! for storage hierarchies", 1970).
 
 use super::{Formula, Policy, Priority};

@@ -1,6 +1,7 @@
-//! LRU-K with K = 2: the object whose access before the last is longest ago leaves; one that was
-//! accessed only once goes before all others, the least recently used first (O'Neil, O'Neil and
-//! Weikum, "The LRU-K page replacement algorithm for database disk buffering", SIGMOD 1993).
+//! LRU-K with K = 2: evicts the object whose access before the last is longest ago. Objects that
+//! were accessed only once are evicted before all others, the least recently used first (O'Neil,
+//! O'Neil and Weikum, "The LRU-K page replacement algorithm for database disk buffering", SIGMOD
+//! 1993).
 //!
 //! The extension word is the time of the access before the last, zero if there was none. The
 //! paper's period of correlated references is zero. Its retained information would need the time of
@@ -11,7 +12,7 @@ use super::{Formula, Policy, Priority};
 pub(super) const LRU_K: Policy = Policy {
     name: "lru-k",
     formula: Formula::Word {
-        // An access in the clock's first microsecond is told from none.
+        // An access in the clock's first microsecond differs from none.
         accessed: |access, _word| access.before.map_or(0, |before| before.accessed_us.max(1)),
         priority: |_now_us, object, word| Priority::new(word).then(object.accessed_us),
     },

@@ -5,8 +5,8 @@
 //! objects, asks a policy for the [`Priority`] of each, and evicts the lowest. A policy sees what
 //! stands beside every slot ([`Object`]); what it needs beyond that it keeps in up to
 //! [`EXTENSION_WORDS_MAX`] words beside the object itself, and in one number that all clients
-//! share. It has no state of its own, no clock and no randomness, so that any client may act for
-//! any other.
+//! share. It has no state of its own, no clock and no randomness, so that every client computes the
+//! same.
 //!
 //! To add a policy, write its file here and add its line to [`POLICIES`]. Nothing else names one.
 //!
@@ -15,8 +15,8 @@
 //! - It calls [`Policy::accessed`] once for every insertion, hit and overwrite, and stores the
 //!   extension that comes of it. Of several writers the last one wins, so that an extension may
 //!   miss accesses; no policy may rely on having seen them all.
-//! - It calls [`Policy::evicted`] for the victim before the victim is gone, and keeps the larger of
-//!   the old and the new global number. The shared number is merged by maximum as well: all of them
+//! - It calls [`Policy::evicted`] for the victim before it evicts it, and keeps the larger of the
+//!   old and the new global number. The shared number is merged by maximum as well: all of them
 //!   only ever grow, and a maximum may be merged late, twice or in any order. A client that has not
 //!   merged yet works with a smaller number, hence a somewhat older age.
 //! - Words that come from the pool may be anything. A policy gives some priority for any of them,

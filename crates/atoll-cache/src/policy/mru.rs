@@ -1,4 +1,4 @@
-//! MRU: the object that was accessed last leaves (Chou and DeWitt, "An evaluation of buffer
+//! MRU: evicts the object that was accessed last (Chou and DeWitt, "An evaluation of buffer
 //! management strategies for relational database systems", VLDB 1985). Right for loops that are
 //! longer than the cache, wrong for most else.
 

@@ -1,4 +1,4 @@
-//! The order in which objects leave.
+//! The order in which objects are evicted.
 
 /// What an object is worth to a policy, lowest first out: a number, and a second one among equals.
 ///
@@ -24,8 +24,8 @@ impl Priority {
         Self::new(u64::MAX - worth)
     }
 
-    /// By a real number: the larger stays. What is not a number goes first, since it comes from
-    /// words that make no sense.
+    /// By a real number: the larger stays. What is not a number is evicted first, since it comes
+    /// from words that make no sense.
     pub fn real(worth: f64) -> Self {
         const SIGN: u64 = 1 << 63;
         if worth.is_nan() {

@@ -1,10 +1,10 @@
-//! Quick demotion: an object may stay idle the longer, the more often it was accessed, and one that
-//! has not proven itself leaves soon.
+//! Quick demotion: an object may stay idle the longer, the more often it was accessed. An object
+//! with few accesses is evicted soon.
 //!
 //! What S3-FIFO does with a small queue, a main queue and a ghost (Yang et al., SOSP 2023; the
-//! principle in "FIFO can be better than LRU", HotOS 2023), as one number of an object, which needs
-//! no queue: the idle time is divided by a lifetime that the frequency gives, and the largest
-//! leaves.
+//! principle in "FIFO can be better than LRU", HotOS 2023), as one number of an object, without a
+//! queue: the idle time divided by a lifetime that the frequency gives. The object with the largest
+//! is evicted.
 //!
 //! | frequency | lifetime | as in S3-FIFO |
 //! |---|---|---|

@@ -1,4 +1,4 @@
-//! Random: any object may leave (Belady, 1966, has it as RAND).
+//! Random: evicts any object (Belady, 1966, has it as RAND).
 //!
 //! A policy draws no numbers. What is compared is a mix of the object's times and the present one,
 //! so that an object which stayed this time has the same chances as all others the next time.

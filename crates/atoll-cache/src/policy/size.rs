@@ -1,4 +1,4 @@
-//! SIZE: the largest object leaves, among equals the least recently used one (Williams et al.,
+//! SIZE: evicts the largest object, among equals the least recently used one (Williams et al.,
 //! "Removal policies in network caches for World-Wide Web documents", SIGCOMM 1996).
 
 use super::{Formula, Policy, Priority};

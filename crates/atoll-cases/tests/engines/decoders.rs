@@ -189,18 +189,18 @@ pub fn object_words(bytes: &[u8]) {
 /// and with their checksum set right.
 pub fn cliquemap(bytes: &[u8]) {
     match wire::decode(bytes) {
-        Some((head, wire::Told::Change(change, first, part))) => {
+        Some((head, wire::Payload::Change(change, first, part))) => {
             assert!(first + part.len() <= change.body_bytes() && part.len() <= wire::PART_BYTES);
             assert!(first == 0 || first / wire::PART_BYTES < change.parts());
             let _ = head;
         }
-        Some((_, wire::Told::Accesses(accesses))) => assert!(accesses.iter().len() <= wire::LOG_ACCESSES),
-        Some((head, wire::Told::Answer(answer))) => {
+        Some((_, wire::Payload::Accesses(accesses))) => assert!(accesses.iter().len() <= wire::LOG_ACCESSES),
+        Some((head, wire::Payload::Answer(answer))) => {
             let mut again = Vec::new();
             wire::encode_answer(&mut again, &head, &answer);
-            assert_eq!(wire::decode(&again), Some((head, wire::Told::Answer(answer))));
+            assert_eq!(wire::decode(&again), Some((head, wire::Payload::Answer(answer))));
         }
-        Some((_, wire::Told::Noted)) | None => {}
+        Some((_, wire::Payload::Noted)) | None => {}
     }
     let words: Vec<u64> = words(bytes).collect();
     let heap_bytes = words.first().map_or(0, |word| word % (1 << 44));

@@ -14,7 +14,7 @@ pub(super) struct Exports {
     /// How many regions it has exported.
     pub(super) count: Cell<u8>,
     /// Its own regions and those that it was told to reach. A region is replaced by
-    /// [`ShmEndpoint::reach_exported`] alone, between verbs.
+    /// `ShmEndpoint::reach_exported` alone, between verbs.
     pub(super) reached: RefCell<HashMap<Place, Arc<ShmRegion>>>,
 }
 

@@ -10,7 +10,7 @@
 //! Cores share one queue of messages and never wait for each other. Locks between cores are not in
 //! the model.
 
-use atoll_baselines::cliquemap::wire::{self, Told};
+use atoll_baselines::cliquemap::wire::{self, Payload};
 use atoll_baselines::cliquemap::{CliqueMapPool, Policy, Server};
 use atoll_cases::ServerSpawner;
 use atoll_sim::SimEndpoint;
@@ -61,8 +61,8 @@ impl Processor {
         Service::by_message(cores, move |message| {
             passed_ns
                 + match wire::decode(message) {
-                    Some((_, Told::Change(..))) => costs.change_ns,
-                    Some((_, Told::Accesses(accesses))) => accesses.iter().len() as u64 * costs.access_ns,
+                    Some((_, Payload::Change(..))) => costs.change_ns,
+                    Some((_, Payload::Accesses(accesses))) => accesses.iter().len() as u64 * costs.access_ns,
                     _ => 0,
                 }
         })

@@ -19,7 +19,7 @@
 //! | Free, Fenced | Joining, next epoch, its identity | a process | it wants a client; nothing of an earlier epoch is alive |
 //! | Joining | Taken | the same | its account is written, and its lease goes on from where the place's last one ended |
 //! | Taken | Free | the client | it has put back everything |
-//! | Joining, Taken | Fenced | any client | its endpoint [is dead](Endpoint::is_dead), or its lease stood still and it was [shut out](Endpoint::shut_out) |
+//! | Joining, Taken | Fenced | any client | its endpoint [is dead](atoll_fabric::Endpoint::is_dead), or its lease stood still and it was [shut out](atoll_fabric::Endpoint::shut_out) |
 //! | Taken | Fenced | the client | its thread panics: it does nothing any more |
 //! | Fenced | Free | a repairer | nothing names it as owner any more |
 //!
@@ -141,12 +141,12 @@ impl Place {
         }
     }
 
-    /// Whether nothing of its client is under way ([`Member::rest`]).
+    /// Whether nothing of its client is under way ([`Member::rest`](super::Member::rest)).
     pub fn is_at_rest(&self) -> bool {
         self.lease & AT_REST != 0
     }
 
-    /// How many rounds its client has announced ([`Member::renew`]), wrapping.
+    /// How many rounds its client has announced ([`Member::renew`](super::Member::renew)), wrapping.
     pub fn rounds(&self) -> u32 {
         (self.lease >> ROUNDS_SHIFT) as u32
     }

@@ -1,4 +1,4 @@
-//! What operations protect: a chunk each, which is not reused while the operation relies on a slot
+//! What operations protect: a chunk each, which is not reused while the operation relies on a word
 //! that points into it.
 //!
 //! ```text
@@ -7,16 +7,16 @@
 //! protections, 1 KiB  word n  protection n, as word 1 of the signal; word 0 is not used                     owned
 //! ```
 //!
-//! An operation publishes its protection, reads the slot again, and only then relies on the slot's
-//! word. A client that wants to reuse a chunk first unlinks every slot that points into it. Then it
+//! An operation publishes its protection, READs the pointing word again, and only then relies on
+//! it. A client that wants to reuse a chunk first unlinks every word that points into it. Then it
 //! READs all protections ([`protected_chunks`]), and waits if one of them names the chunk. A WRITE
-//! orders the READ behind it. So either the operation sees the slot changed, or the reuser sees the
+//! orders the READ behind it. So either the operation sees the word changed, or the reuser sees the
 //! protection. A protection counts only for a Taken place and its epoch: a client that takes the
-//! place later READs slots later.
+//! place later READs pointing words later.
 //!
 //! A client that has never had two operations at once costs the others one READ with its signal. It
 //! announces its second protection in word 3 before it uses it for the first time. A client that
-//! READ that word earlier had unlinked the slot earlier, too.
+//! READ that word earlier had unlinked the word earlier, too.
 
 use super::place::{EPOCH_MASK, Incarnation, PROTECTIONS, PlaceState, SIGNAL_BYTES, signal_word};
 use super::places::{members_ever, read_first_places};
@@ -157,7 +157,7 @@ fn protected(word: u64, epoch: u64) -> Option<ChunkId> {
     Some(ChunkId((word as u32).checked_sub(1).filter(|_| word >> 32 == epoch)?))
 }
 
-/// The chunks that other clients than `but` protect. READ after the slots that point into a chunk
+/// The chunks that other clients than `but` protect. READ after the words that point into a chunk
 /// were unlinked.
 pub async fn protected_chunks<E: Endpoint>(
     endpoint: &E,

@@ -19,7 +19,7 @@ mod table;
 use super::entry::Entry;
 use super::holes::OpenHoles;
 use super::record::{self, Header, Record};
-use super::wire::{self, Accesses, Answer, Change, Condition, Head, Operation, Outcome, Told};
+use super::wire::{self, Accesses, Answer, Change, Condition, Head, Operation, Outcome, Payload};
 use super::{CliqueMapPool, Hole};
 use atoll_cache::KEY_BYTES_MAX;
 use atoll_fabric::{Batch, Buffer, Endpoint, Mailbox, Message, MessageError, Messenger, VerbError};
@@ -146,15 +146,15 @@ impl<E: Endpoint + Messenger> Server<E> {
 
     /// Does what a message asks.
     pub async fn take(&mut self, message: &Message) -> Result<(), VerbError> {
-        let told = wire::decode(&message.bytes);
-        let Some((head, told)) = told.filter(|(head, _)| self.admits(message.from, head)) else {
+        let payload = wire::decode(&message.bytes);
+        let Some((head, payload)) = payload.filter(|(head, _)| self.admits(message.from, head)) else {
             self.stats.dropped += 1;
             return Ok(());
         };
-        match told {
-            Told::Change(change, first, part) => self.take_change(message.from, &head, &change, first, part).await,
-            Told::Accesses(accesses) => self.take_accesses(message.from, &head, accesses),
-            Told::Answer(_) | Told::Noted => {
+        match payload {
+            Payload::Change(change, first, part) => self.take_change(message.from, &head, &change, first, part).await,
+            Payload::Accesses(accesses) => self.take_accesses(message.from, &head, accesses),
+            Payload::Answer(_) | Payload::Noted => {
                 self.stats.dropped += 1;
                 Ok(())
             }
