@@ -8,7 +8,7 @@ use super::waits::Waits;
 use crate::LabError;
 use crate::deployment::{Bound, Deployment, EngineName, Experiment, Plan, on_engine};
 use crate::random::Random;
-use atoll_cache::{Cache, CacheError, Change, Engine, Lookup, Meta, Old, Stats, Value, Verdict, Want};
+use atoll_cache::{Cache, CacheError, Change, Engine, Lookup, Old, Value, Verdict, Want};
 use atoll_fabric::Clock;
 use atoll_fabric::shm::ShmRegion;
 use std::cell::RefCell;
