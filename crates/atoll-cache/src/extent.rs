@@ -25,12 +25,16 @@
 //! bound lately once another client has died ([`LatelyBound`]).
 
 use crate::CacheError;
+use crate::index::Index;
+use crate::index::examine::extents_of_bucket;
 use crate::record::{Hasher, Header, LARGE_EXTENTS, LargeBody};
 use atoll_fabric::{Batch, Buffer, Endpoint};
 use atoll_pool::repair::Seen;
 use atoll_pool::{Chunk, ChunkId, ChunkState, Client, chunks};
-use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
+
+/// A chunk in state Open that its client owns and in which nothing is, with its generation.
+pub(crate) type OpenChunk = (ChunkId, u32);
 
 /// A chunk of a large object, at the time of that object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -110,29 +114,12 @@ impl LatelyBound {
     }
 }
 
-/// An engine's index, which tells what extents its objects have.
-#[allow(async_fn_in_trait)]
-pub(crate) trait ExtentIndex<E: Endpoint> {
-    /// READs and WRITEs extents.
-    fn extent_io(&self) -> ExtentIo<'_, E>;
-
-    /// Buckets of the index.
-    fn buckets(&self) -> u32;
-
-    /// What this client has bound lately.
-    fn lately_bound(&self) -> &RefCell<LatelyBound>;
-
-    /// The extents that objects of a bucket have at one moment; `None` if the bucket does not stand
-    /// still for that.
-    async fn extents_of_bucket(&self, bucket: u32) -> Result<Option<HashSet<Extent>>, CacheError>;
-}
-
 /// Frees what this client has bound lately and no object has; how many chunks.
-pub(crate) async fn recheck_bound<E: Endpoint>(index: &impl ExtentIndex<E>) -> Result<u64, CacheError> {
+pub(crate) async fn recheck_bound(index: &impl Index) -> Result<u64, CacheError> {
     if index.lately_bound().borrow().extents.is_empty() {
         return Ok(0);
     }
-    let client = index.extent_io().client;
+    let client = index.member();
     client.endpoint.flush().await?;
     let (deaths, _) = client.deaths().await?;
     let extents = index.lately_bound().borrow_mut().take(deaths);
@@ -142,20 +129,16 @@ pub(crate) async fn recheck_bound<E: Endpoint>(index: &impl ExtentIndex<E>) -> R
 
 /// Frees those of these extents that no object has, and binds those of dead owners that an object
 /// has; how many were freed.
-pub(crate) async fn sweep<E: Endpoint>(
-    index: &impl ExtentIndex<E>,
-    suspects: Vec<(ChunkId, Chunk)>,
-) -> Result<u64, CacheError> {
+pub(crate) async fn sweep(index: &impl Index, suspects: Vec<(ChunkId, Chunk)>) -> Result<u64, CacheError> {
     let mut freed = 0;
     for (bucket, extents) in index.extent_io().by_bucket(suspects).await? {
         let had = match u32::try_from(bucket).ok().filter(|bucket| *bucket < index.buckets()) {
-            Some(bucket) => index.extents_of_bucket(bucket).await?,
+            Some(bucket) => extents_of_bucket(index, bucket).await?,
             // A damaged word: no object is there.
             None => Some(HashSet::new()),
         };
         let Some(had) = had else { continue };
-        let client = index.extent_io().client;
-        let (endpoint, layout) = (&client.endpoint, &client.pool.layout);
+        let (endpoint, layout) = (&index.member().endpoint, &index.member().pool.layout);
         for (extent, found) in extents {
             if !had.contains(&extent) {
                 freed += u64::from(chunks::free(endpoint, layout, extent.chunk, found).await?);
@@ -248,7 +231,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
     /// [`chunks_needed`], and turns them into extents. Gives `outgoing` back.
     pub(crate) async fn write_extents(
         &self,
-        open: Vec<(ChunkId, u32)>,
+        open: Vec<OpenChunk>,
         bucket: u32,
         key: &[u8],
         value: &[u8],

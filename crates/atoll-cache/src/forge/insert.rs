@@ -26,6 +26,7 @@ use super::slot::{KeyHash, Slot};
 use super::technique::Technique;
 use super::update::New;
 use super::{Forge, Hole};
+use crate::index::{Index, Removal};
 use crate::{CacheError, Want};
 use atoll_fabric::{Batch, Endpoint};
 
@@ -110,7 +111,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
         self.addresses.borrow_mut().learn(hash, slot, word);
         // Whoever took a live object's place added one and removed one.
-        op.set_reserved(&self.reserved, false);
+        self.limit.note_inserted(op);
         self.client.count_objects(1).await?;
         Ok(true)
     }

@@ -35,15 +35,14 @@
 
 use super::settings::ForgeSettings;
 use crate::glcache::{Sample, Written};
+pub use crate::index::BUCKET_SLOTS;
+use crate::index::SLOTS_BYTES;
+use crate::index::buckets::{Buckets, check_area};
 use atoll_fabric::Address;
-use atoll_pool::{ChunkId, EngineArea, Layout, Pool, PoolError, PoolSettings};
+use atoll_pool::{ChunkId, EngineArea, Pool, PoolError, PoolSettings};
 
-/// Slots of a bucket. A key has one bucket: of sixteen slots, filled to half (the other half are
-/// ghosts), one in some thousand keys finds it full, and every lookup touches one place of the
-/// index.
-pub const BUCKET_SLOTS: usize = 16;
-/// Bytes of a bucket, two lines.
-pub const BUCKET_BYTES: u64 = 8 * BUCKET_SLOTS as u64;
+/// Bytes of a bucket, two lines: lookups touch one place of the index.
+pub const BUCKET_BYTES: u64 = SLOTS_BYTES;
 const LINE: u64 = 64;
 /// Bytes of the words that have a line each, in front of the counters.
 const WORDS_BYTES: u64 = 4 * LINE;
@@ -81,19 +80,14 @@ pub struct ForgeLayout {
     group_records: u32,
     group_record_bytes: u64,
     samples_log2: u32,
-    buckets: u32,
-    /// Buckets of each node but the last, which may have fewer: all of them, with one node.
-    node_buckets: u32,
+    buckets: Buckets<BUCKET_BYTES>,
 }
 
 impl ForgeLayout {
     /// The layout in `pool`, after checking that its engine area is large enough.
     pub fn new(pool: &Pool, settings: &ForgeSettings) -> Result<Self, PoolError> {
         let layout = Self::sized(pool.layout.engine(), &pool.settings, settings);
-        let (needed, area) = (layout.area(), pool.layout.engine_area);
-        if needed.home_bytes > area.home_bytes || needed.share_bytes > area.share_bytes {
-            return Err(PoolError::Damaged { what: "the engine area is too small" });
-        }
+        check_area(pool, layout.area())?;
         Ok(layout)
     }
 
@@ -101,7 +95,7 @@ impl ForgeLayout {
         let frequency_positions = (4 * settings.window).next_power_of_two();
         // Two bytes a counter; arrays start at a line.
         let frequency_bytes = u64::from(pool.group_objects_max * 2).next_multiple_of(LINE);
-        Self {
+        let mut layout = Self {
             base,
             frequency_positions,
             frequency_bytes,
@@ -109,9 +103,10 @@ impl ForgeLayout {
             group_records: settings.group_records,
             group_record_bytes: Written::BYTES + u64::from(pool.group_objects_max * 2).next_multiple_of(8),
             samples_log2: settings.samples_log2,
-            buckets: settings.buckets,
-            node_buckets: settings.buckets.div_ceil(pool.nodes),
-        }
+            buckets: Buckets::new(base, settings.buckets, pool.nodes),
+        };
+        layout.buckets = Buckets::new(base.add(layout.index()), settings.buckets, pool.nodes);
+        layout
     }
 
     fn rings(&self) -> u64 {
@@ -135,9 +130,7 @@ impl ForgeLayout {
     }
 
     fn area(&self) -> EngineArea {
-        let index_bytes = u64::from(self.node_buckets) * BUCKET_BYTES;
-        let is_spread = self.node_buckets < self.buckets;
-        EngineArea { home_bytes: self.index() + index_bytes, share_bytes: if is_spread { index_bytes } else { 0 } }
+        self.buckets.area(self.index())
     }
 
     /// The packed cursors of a queue.
@@ -204,41 +197,24 @@ impl ForgeLayout {
         self.base.add(self.samples_line() + LINE + (number & (self.samples() - 1)) * Sample::BYTES)
     }
 
-    /// A bucket of the index.
+    /// The buckets of the index.
+    pub(crate) fn buckets(&self) -> &Buckets<BUCKET_BYTES> {
+        &self.buckets
+    }
+
+    /// A bucket of the index: its slots come first.
     #[inline(always)]
     pub fn bucket(&self, bucket: u32) -> Address {
-        if bucket < self.node_buckets {
-            return self.base.add(self.index() + u64::from(bucket) * BUCKET_BYTES);
-        }
-        self.further_bucket(bucket)
-    }
-
-    /// Out of the way of the one-node case, which it would slow down if it were inlined.
-    #[cold]
-    #[inline(never)]
-    fn further_bucket(&self, bucket: u32) -> Address {
-        let (node, index) = (bucket / self.node_buckets, bucket % self.node_buckets);
-        Layout::engine_share(node as u8).add(u64::from(index) * BUCKET_BYTES)
-    }
-
-    /// How many buckets from this one on, it included, lie in one piece.
-    pub fn buckets_in_a_piece(&self, bucket: u32) -> u32 {
-        (self.node_buckets - bucket % self.node_buckets).min(self.buckets.saturating_sub(bucket))
+        self.buckets.at(bucket)
     }
 
     /// What is at an address of the engine area, for whoever follows a trace.
     pub fn describe(&self, at: Address) -> Option<String> {
-        let slot_name = |first: u32, offset: u64| {
-            let slot = u64::from(first) * BUCKET_SLOTS as u64 + offset / 8;
-            format!("slot {slot} (bucket {})", slot / BUCKET_SLOTS as u64)
-        };
-        let area = self.area();
-        if !at.is_home() {
-            let share = Layout::engine_share(at.node());
-            let offset = at.offset().checked_sub(share.offset()).filter(|offset| *offset < area.share_bytes)?;
-            return Some(slot_name(u32::from(at.node()) * self.node_buckets, offset));
+        if let Some((bucket, within)) = self.buckets.find(at) {
+            return Some(format!("slot {} (bucket {bucket})", bucket * BUCKET_SLOTS as u64 + within / 8));
         }
-        let offset = at.offset().checked_sub(self.base.offset()).filter(|offset| *offset < area.home_bytes)?;
+        let is_before = |offset: &u64| at.is_home() && *offset < self.index();
+        let offset = at.offset().checked_sub(self.base.offset()).filter(is_before)?;
         let queue = |index: u64| if index == 0 { "small" } else { "main" };
         Some(if offset < 2 * LINE {
             format!("cursors {}", queue(offset / LINE))
@@ -250,10 +226,8 @@ impl ForgeLayout {
         } else if offset < self.group_table() {
             let offset = offset - self.rings();
             format!("ring {} {}", queue(offset / self.ring_bytes), offset % self.ring_bytes / 8)
-        } else if offset < self.index() {
-            self.describe_learned(offset)
         } else {
-            slot_name(0, offset - self.index())
+            self.describe_learned(offset)
         })
     }
 
@@ -268,11 +242,9 @@ impl ForgeLayout {
     }
 
     /// A slot of the index by its number: bucket * 16 + place.
-    #[inline]
+    #[inline(always)]
     pub fn slot(&self, slot: u64) -> Address {
-        let (bucket, place) = (slot / BUCKET_SLOTS as u64, slot % BUCKET_SLOTS as u64);
-        // A slot's number has at most 34 bits, or was checked against the index.
-        self.bucket(bucket as u32).add(place * 8)
+        self.buckets.slot(slot)
     }
 }
 
@@ -282,38 +254,5 @@ pub fn engine_area(settings: &PoolSettings) -> EngineArea {
     match ForgeSettings::decode(settings) {
         Ok(forge) => ForgeLayout::sized(Address::new(0, 0, 0), settings, &forge).area(),
         Err(_) => EngineArea::default(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::forge::ForgeOptions;
-
-    #[test]
-    fn buckets_lie_in_pieces_one_a_node_and_slots_in_their_buckets() {
-        for (nodes, slots) in [(1, 64), (2, 64), (3, 160), (4, 48), (3, 16 * 1000)] {
-            let settings = ForgeOptions::default().settings(PoolSettings::for_capacity(8 << 20), slots).spread(nodes);
-            let forge = ForgeSettings::decode(&settings).unwrap();
-            let layout = ForgeLayout::sized(Address::new(0, 0, 4096), &settings, &forge);
-            let (mut pieces, mut first, area) = (0, 0, engine_area(&settings));
-            while first < forge.buckets {
-                let piece = layout.buckets_in_a_piece(first);
-                for bucket in first..first + piece {
-                    let at = layout.bucket(bucket);
-                    assert_eq!(at, layout.bucket(first).add(u64::from(bucket - first) * BUCKET_BYTES));
-                    assert_eq!(layout.slot(u64::from(bucket) * 16 + 5), at.add(40));
-                    assert_eq!(layout.describe(at.add(8)), Some(format!("slot {} (bucket {bucket})", bucket * 16 + 1)));
-                    let end = if at.is_home() {
-                        4096 + area.home_bytes
-                    } else {
-                        Layout::engine_share(1).offset() + area.share_bytes
-                    };
-                    assert!(at.offset() + BUCKET_BYTES <= end);
-                }
-                (pieces, first) = (pieces + 1, first + piece);
-            }
-            assert_eq!(pieces, nodes.min(forge.buckets), "{nodes} nodes, {slots} slots");
-        }
     }
 }

@@ -29,7 +29,7 @@ use super::slot::{KeyHash, RecordLength, Slot, UNIT_BYTES};
 use super::technique::Technique;
 use super::{Forge, Hole, Rule};
 use crate::CacheError;
-use crate::extent::ExtentIndex;
+use crate::index::Index;
 use crate::record::Record;
 use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Intent};
 use atoll_pool::chunks::{self, Descriptor};
@@ -394,7 +394,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     /// The extents of a large object in a group that this client owns.
-    async fn leaving_extents(&self, leaver: &Leaver) -> Result<Option<super::extent::Extents>, CacheError> {
+    async fn leaving_extents(&self, leaver: &Leaver) -> Result<Option<crate::extent::Extents>, CacheError> {
         let Some((at, bytes, _)) = leaver.word.and_then(|word| self.record_span(word)) else { return Ok(None) };
         let mut buffer = Buffer::new();
         buffer.resize(bytes);

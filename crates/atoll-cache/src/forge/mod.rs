@@ -31,8 +31,6 @@
 //! | `moving` | what stays of it, copied many objects at a time |
 //! | `nodes` | several memory nodes: what is in order between them, and chunks that come later |
 //! | `expect` | hints to the fabric, before a batch of operations |
-//! | `extent` | objects larger than a chunk |
-//! | `walk` | scan, flush, random key |
 //! | `pooled` | what every engine in a pool can do |
 //! | `kind` | what is said of it for whoever lets users choose |
 //! | [`repair`] | what a client that died held comes back |
@@ -56,11 +54,11 @@ mod cleaning;
 mod evict;
 mod expect;
 mod expiry;
-mod extent;
 mod ghosts;
 pub mod group;
 pub mod holes;
 pub mod hotness;
+mod index;
 mod insert;
 mod kind;
 pub mod layout;
@@ -91,7 +89,6 @@ mod unlink;
 mod update;
 pub mod variants;
 pub mod verify;
-mod walk;
 
 pub use holes::{Hole, OpenHoles};
 pub use kind::ForgeKind;
@@ -102,9 +99,10 @@ pub use variants::Variant;
 
 use crate::CacheError;
 use crate::at_once::AtOnce;
-use crate::extent::LatelyBound;
+use crate::extent::{LatelyBound, body_bytes_max};
 #[cfg(feature = "glcache")]
 use crate::glcache::Learner;
+use crate::limit::Limit;
 use crate::operation::Idle;
 use crate::pooled::EnginePool;
 use crate::record::Hasher;
@@ -163,7 +161,7 @@ impl ForgePool {
     /// The longest value that fits: half of the heap, so that a new value fits beside the old one.
     pub fn value_bytes_max(&self) -> usize {
         let layout = &self.pool.layout;
-        let listed = extent::body_bytes_max(layout.chunk_bytes);
+        let listed = body_bytes_max(layout.chunk_bytes);
         let half = usize::try_from((layout.heap_bytes() / 2).min(listed)).unwrap_or(usize::MAX);
         half.saturating_sub(crate::KEY_BYTES_MAX.min(half / 4)).min(crate::VALUE_BYTES_MAX)
     }
@@ -227,8 +225,7 @@ pub struct Forge<E: Endpoint, T: Technique<E> = Shipped> {
     stock: Stock,
     /// Operations that are not under way.
     operations: Idle<Slot, Notes>,
-    /// Objects that operations under way have counted against the limit and not yet inserted.
-    reserved: Cell<u64>,
+    limit: Limit,
     spares: Spares,
     at_once: AtOnce,
     cleaning: RefCell<Cleaning>,
@@ -282,7 +279,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             groups: RefCell::default(),
             stock: Stock::new(),
             operations: Idle::default(),
-            reserved: Cell::default(),
+            limit: Limit::default(),
             spares: Spares::default(),
             at_once: AtOnce::default(),
             cleaning: RefCell::new(Cleaning::from(first)),

@@ -26,7 +26,7 @@
 //! any of them die.
 
 use super::group::MapEntry;
-use super::layout::{BUCKET_BYTES, BUCKET_SLOTS, Queue};
+use super::layout::{BUCKET_SLOTS, Queue};
 use super::open_groups::OpenGroup;
 use super::operation::Operation;
 use super::ring::Standing;
@@ -34,17 +34,14 @@ use super::slot::{GHOST_MORE_MAX, KeyHash, Slot, UNIT_BYTES};
 use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::CacheError;
-use crate::extent::{self, Extent, ExtentIndex, ExtentIo, LatelyBound};
+use crate::extent;
+use crate::index::{Index, fence_suspect, walk};
 use crate::record::{HEADER_BYTES, Header, Record};
-use atoll_fabric::{Batch, Buffer, Endpoint, Purpose, VerbError};
-use atoll_pool::registry::{self, Place, Roll};
+use atoll_fabric::{Buffer, Endpoint, Purpose, VerbError};
+use atoll_pool::registry::{Place, Roll};
 use atoll_pool::repair::{self, Estate, Seen};
 use atoll_pool::{Chunk, ChunkId, ChunkState, Client, chunks};
-use std::cell::RefCell;
 use std::collections::HashSet;
-
-/// Looks at a bucket whose objects change under the look.
-const LOOKS_MAX: u32 = 1_000;
 
 /// Records of a chunk, from the first on.
 pub(super) struct Parsed {
@@ -159,10 +156,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                     slot
                 }
                 Indexed::Pending(slot, word) => {
-                    let mut batch = Batch::new();
                     if !self.is_open(Hole::PendingForever) {
-                        batch.compare_and_swap(self.shared.layout.slot(slot), word.0, 0);
-                        self.client.endpoint.post(&mut batch).await?;
+                        self.swap_slot(slot, word, Slot::EMPTY).await?;
                     }
                     settled.pending += 1;
                     group.dead_bytes += header.record_bytes();
@@ -239,20 +234,6 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
         Ok(Indexed::Dead)
     }
-
-    async fn count_live_slots(&self) -> Result<u64, CacheError> {
-        let buckets = self.shared.settings.buckets;
-        let (mut first, mut live) = (0, 0);
-        while first < buckets {
-            let count = 1024.min(self.shared.layout.buckets_in_a_piece(first));
-            let mut buffer = Buffer::new();
-            buffer.resize(BUCKET_BYTES as usize * count as usize);
-            let words = self.client.endpoint.read(self.shared.layout.bucket(first), buffer).await?;
-            live += words.words().iter().filter(|word| Slot(**word).is_live()).count() as u64;
-            first += count;
-        }
-        Ok(live)
-    }
 }
 
 impl<E: Endpoint, T: Technique<E>> Estate for Forge<E, T> {
@@ -289,11 +270,11 @@ impl<E: Endpoint, T: Technique<E>> Estate for Forge<E, T> {
     }
 
     async fn count_objects(&self) -> Result<u64, CacheError> {
-        self.count_live_slots().await
+        walk::count_live(self).await
     }
 
     fn objects_reserved(&self) -> u64 {
-        self.reserved.get()
+        self.limit().reserved()
     }
 
     async fn counted_anew(&self) -> Result<(), CacheError> {
@@ -306,70 +287,7 @@ impl<E: Endpoint, T: Technique<E>> Estate for Forge<E, T> {
     }
 
     async fn fence_suspect(&self, place: &Place) -> Result<bool, VerbError> {
-        let (endpoint, pool) = (&self.client.endpoint, &self.client.pool);
-        match self.is_open(Hole::UnfencedRepair) {
-            true => registry::declare_dead(endpoint, pool, place).await,
-            false => registry::fence_suspect(endpoint, pool, place).await,
-        }
-    }
-}
-
-impl<E: Endpoint, T: Technique<E>> ExtentIndex<E> for Forge<E, T> {
-    fn extent_io(&self) -> ExtentIo<'_, E> {
-        ExtentIo { client: &self.client, hasher: &self.shared.hasher }
-    }
-
-    fn buckets(&self) -> u32 {
-        self.shared.settings.buckets
-    }
-
-    fn lately_bound(&self) -> &RefCell<LatelyBound> {
-        &self.lately_bound
-    }
-
-    async fn extents_of_bucket(&self, bucket: u32) -> Result<Option<HashSet<Extent>>, CacheError> {
-        let op = &mut *self.operations.take(&self.client);
-        let hash = KeyHash { bucket, fingerprint: 0, more: 0 };
-        'look: for _ in 0..LOOKS_MAX {
-            self.read_bucket(op, hash).await?;
-            let large = |op: &Operation| -> Vec<(Slot, u64)> {
-                let seen = (0..BUCKET_SLOTS).map(|place| op.seen(hash, place));
-                seen.filter(|(word, _)| word.is_live() && word.is_large()).collect()
-            };
-            let slots = large(op);
-            let mut extents = HashSet::new();
-            let mut damaged = Vec::new();
-            for (word, slot) in &slots {
-                let Some((at, bytes, _)) = self.find_record(*word).await? else {
-                    damaged.push((*slot, *word));
-                    continue;
-                };
-                let mut buffer = std::mem::take(&mut op.record);
-                buffer.resize(bytes);
-                op.record = self.client.endpoint.read(at, buffer).await?;
-                let body = self.judge(*word, &op.record).and_then(|record| Some((record.header, record.large()?)));
-                let Some((header, body)) = body else {
-                    damaged.push((*slot, *word));
-                    continue;
-                };
-                match self.extent_io().extents(&header, &body).await? {
-                    Some(listed) => extents.extend(listed.all()),
-                    None => damaged.push((*slot, *word)),
-                }
-            }
-            self.read_bucket(op, hash).await?;
-            if large(op) != slots {
-                continue 'look;
-            }
-            if damaged.is_empty() {
-                return Ok(Some(extents));
-            }
-            for (slot, word) in damaged {
-                self.unlink(op, slot, word).await?;
-                self.unprotect(op);
-            }
-        }
-        Ok(None)
+        fence_suspect(&self.client, place, self.is_open(Hole::UnfencedRepair)).await
     }
 }
 
@@ -380,40 +298,4 @@ pub(super) struct Settled {
     pub(super) objects: u64,
     /// Insertions that were never decided.
     pub(super) pending: u64,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Pooled;
-    use crate::forge::ForgeOptions;
-    use atoll_pool::PoolSettings;
-    use atoll_pool::read_word;
-    use atoll_sim::{Sim, SimEndpoint, SimOptions};
-
-    /// An operation that has counted the object that it is to insert, and waits for memory, counts
-    /// everything anew: the object stays counted.
-    #[test]
-    fn counting_anew_keeps_what_the_operation_under_way_has_counted() {
-        let base = PoolSettings { chunk_bytes: 1024, objects_max: 10, ..PoolSettings::for_capacity(200 << 10) };
-        let settings = ForgeOptions::default().settings(base, 64);
-        let sim = Sim::new(SimOptions::new(1, settings.capacity_bytes));
-        let endpoint = sim.endpoint("operator");
-        let done = sim.block_on(async move {
-            let shared = Forge::<SimEndpoint>::format(&endpoint, settings).await.unwrap();
-            let client = Forge::<SimEndpoint>::join(&shared, endpoint).await.unwrap();
-            let layout = shared.pool.layout.clone();
-            let op = &mut *client.operations.take(&client.client);
-            client.reserve_object(op).await.unwrap();
-            // Somebody died.
-            let mut batch = Batch::new();
-            batch.fetch_and_add(layout.deaths(), 1);
-            client.client.endpoint.post(&mut batch).await.unwrap();
-            assert!(repair::recount(&client).await.unwrap());
-            assert_eq!(read_word(&client.client.endpoint, layout.resident_objects()).await.unwrap(), 1);
-            client.release_reservation(op);
-            client.leave().await.unwrap();
-        });
-        done.unwrap();
-    }
 }

@@ -15,10 +15,11 @@ use super::operation::Operation;
 use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::CacheError;
-use atoll_fabric::{Batch, Endpoint, Purpose};
+use crate::limit::Limit;
+use atoll_fabric::{Endpoint, Purpose};
 use atoll_pool::chunks::FreeCount;
 use atoll_pool::loan::Loan;
-use atoll_pool::{ChunkId, ChunkState, chunks, read_word};
+use atoll_pool::{ChunkId, ChunkState, chunks};
 
 /// Tries, each after a pause, before a writer gives up because others hold everything.
 const TRIES_MAX: u32 = 2_000;
@@ -65,7 +66,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             return Ok((turn, false));
         }
         // It holds nothing up meanwhile.
-        self.release_reservation(op);
+        self.limit.release(&self.client, op);
         self.client.in_flight().leave(&mut op.entry);
         let turn = self.stock.turn.lent().await;
         self.client.begin(&mut op.entry).await?;
@@ -204,22 +205,14 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     async fn make_room_for_object(&self, op: &mut Operation) -> Result<(), CacheError> {
-        let (at, max) = (self.client.pool.layout.resident_objects(), self.client.pool.settings.objects_max);
         let (mut effort, mut tried) = (0, 0);
         // One of this client's at a time: those that count themselves in and out again would be in
         // each other's way.
         let (_turn, _) = self.turn_to_make_room(op).await?;
         loop {
-            let mut batch = Batch::new();
-            let resident = batch.fetch_and_add(at, 1);
-            self.client.endpoint.post(&mut batch).await?;
-            if batch.word(resident) < max {
-                op.set_reserved(&self.reserved, true);
+            if self.limit.reserve(&self.client, op).await? {
                 return Ok(());
             }
-            let mut batch = Batch::new();
-            batch.fetch_and_add(at, u64::MAX);
-            self.client.endpoint.post(&mut batch).await?;
             effort += 1;
             if let Evicted::Nothing = self.evict(effort).await? {
                 tried += 1;
@@ -245,10 +238,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Evicts until no more objects are resident than may be: what a client that died had not
     /// counted may have been too many.
     pub(super) async fn evict_to_limit(&self) -> Result<(), CacheError> {
-        let max = self.client.pool.settings.objects_max;
         for effort in 1..=TRIES_MAX {
-            let resident = read_word(&self.client.endpoint, self.client.pool.layout.resident_objects()).await?;
-            if max == 0 || resident <= max {
+            if !Limit::is_exceeded(&self.client).await? {
                 break;
             }
             if let Evicted::Nothing = self.evict(effort).await? {
@@ -257,16 +248,5 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             self.client.endpoint.flush().await?;
         }
         Ok(())
-    }
-
-    /// Gives a reservation back that the operation did not use.
-    #[inline]
-    pub(super) fn release_reservation(&self, op: &mut Operation) {
-        if op.has_reserved() {
-            op.set_reserved(&self.reserved, false);
-            let mut batch = Batch::new();
-            batch.fetch_and_add(self.client.pool.layout.resident_objects(), u64::MAX);
-            self.client.endpoint.post_unawaited(&mut batch);
-        }
     }
 }

@@ -19,6 +19,7 @@
 //! pointer bits) has 4. The paper's slot has a second word with group and number; ours keeps both
 //! in the object's header, which a hit reads anyway, so that there is no second word to be late.
 
+use crate::index::{SlotWord, bucket_of, fingerprint_of};
 use crate::record::LARGE_RECORD_BYTES;
 
 /// Granularity of records in a chunk.
@@ -189,6 +190,38 @@ impl Slot {
     }
 }
 
+impl SlotWord for Slot {
+    #[inline(always)]
+    fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    #[inline(always)]
+    fn bits(self) -> u64 {
+        self.0
+    }
+
+    fn is_free(self) -> bool {
+        Self::is_free(self)
+    }
+
+    fn is_live(self) -> bool {
+        Self::is_live(self)
+    }
+
+    fn is_pending(self) -> bool {
+        Self::is_pending(self)
+    }
+
+    fn is_large(self) -> bool {
+        Self::is_large(self)
+    }
+
+    fn fingerprint(self) -> u8 {
+        Self::fingerprint(self)
+    }
+}
+
 /// What is used of a key's hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyHash {
@@ -204,11 +237,7 @@ impl KeyHash {
     /// The parts of `hash` in an index of `buckets` buckets.
     #[inline]
     pub fn new(hash: u64, buckets: u32) -> Self {
-        Self {
-            bucket: (((hash & 0xffff_ffff) * u64::from(buckets)) >> 32) as u32,
-            fingerprint: (hash >> 56) as u8,
-            more: (hash >> 32) as u16 & 0x7fff,
-        }
+        Self { bucket: bucket_of(hash, buckets), fingerprint: fingerprint_of(hash), more: (hash >> 32) as u16 & 0x7fff }
     }
 }
 

@@ -12,6 +12,7 @@ use super::ring::Node;
 use super::technique::Technique;
 use crate::CacheError;
 use crate::backoff::Backoff;
+use crate::extent::OpenChunk;
 use atoll_fabric::{Endpoint, Purpose};
 use atoll_pool::loan::Lender;
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks};
@@ -19,9 +20,6 @@ use std::cell::{Cell, RefCell};
 
 /// Chunks that a client keeps in stock between operations.
 const STOCK_KEPT: usize = 4;
-
-/// A chunk in state Open that this client owns and in which nothing is, with its generation.
-pub(super) type OpenChunk = (ChunkId, u32);
 
 /// The chunks that a client has at hand.
 #[derive(Debug)]

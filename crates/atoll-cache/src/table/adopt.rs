@@ -11,6 +11,7 @@ use super::operation::Operation;
 use super::slot::{Block, Slot};
 use super::stock::{Cell, CellState};
 use crate::CacheError;
+use crate::index::Index;
 use atoll_fabric::Endpoint;
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks};
 use std::collections::HashSet;

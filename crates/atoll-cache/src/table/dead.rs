@@ -15,9 +15,9 @@
 
 use super::Core;
 use super::class::Class;
-use super::layout::BUCKET_SLOTS;
 use super::slot::Block;
 use crate::CacheError;
+use crate::index::walk::SlotWalk;
 use arrayvec::ArrayVec;
 use atoll_fabric::{Batch, Endpoint, Ticket};
 use atoll_pool::registry::{self, Place};
@@ -240,16 +240,14 @@ impl<E: Endpoint> Core<E> {
 
     /// The dead bytes of every chunk that has any.
     async fn find_dead_bytes(&self) -> Result<HashMap<ChunkId, u64>, CacheError> {
-        let (buckets, mut first) = (self.shared.settings.buckets, 0);
         let mut dead = self.dead_on_shelves().await?;
-        while first < buckets {
-            let words = self.bucket_words(first).await?;
-            for word in words.iter().filter(|word| word.is_dead() && !word.is_pending()) {
+        let mut walk = SlotWalk::new(self);
+        while let Some(slots) = walk.next().await? {
+            for (_, word) in slots.filter(|(_, word)| word.is_dead() && !word.is_pending()) {
                 if let Some((_, chunk)) = self.block_span(word.block()) {
                     *dead.entry(chunk).or_default() += word.class(self.shared.settings.large_class).bytes();
                 }
             }
-            first += (words.len() / BUCKET_SLOTS) as u32;
         }
         Ok(dead)
     }

@@ -46,13 +46,12 @@ use super::block::Lying;
 use super::class::Class;
 use super::layout::{BUCKET_SLOTS, CELLS, SLOTS_BYTES};
 use super::operation::Operation;
-use super::slab::FreshChunk;
 use super::slot::{Block, Slot};
 use super::stock::Cell;
 use super::{Core, Hole};
 use crate::CacheError;
 use crate::backoff::Backoff;
-use crate::extent::ExtentIndex;
+use crate::index::Index;
 use atoll_fabric::{Batch, Buffer, Endpoint, Ticket};
 use atoll_pool::registry::Grace;
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks, read_word};
@@ -313,7 +312,7 @@ impl<E: Endpoint> Core<E> {
         let generation = owned.generation.wrapping_add(1);
         let open = Chunk { state: ChunkState::Open, generation, ..owned };
         if chunks::transition(&self.client.endpoint, &layout, chunk, owned.word(), open).await? {
-            self.chunks.borrow_mut().push(FreshChunk { chunk, generation });
+            self.chunks.borrow_mut().push((chunk, generation));
         } else {
             self.client.check_membership().await?;
         }

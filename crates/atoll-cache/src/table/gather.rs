@@ -44,6 +44,7 @@ use super::slot::{KeyHash, Slot};
 use super::stock::Held;
 use super::{Core, TablePool};
 use crate::CacheError;
+use crate::index::examine::drop_if_damaged;
 use crate::record::{HEADER_BYTES, Record};
 use arrayvec::ArrayVec;
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, Ticket};
@@ -122,7 +123,7 @@ impl TablePool {
         match Class::of(bytes).filter(|_| bytes <= chunk_bytes / 2) {
             Some(class) => of_class(class),
             None => {
-                let (bodies, lists) = super::extent::chunks_needed(key_bytes + value_bytes, chunk_bytes);
+                let (bodies, lists) = crate::extent::chunks_needed(key_bytes + value_bytes, chunk_bytes);
                 (bodies + lists) as u64 * chunk_bytes + of_class(self.settings.large_class)
             }
         }
@@ -247,7 +248,7 @@ impl<E: Endpoint> Core<E> {
             if blocks.lying[naming.number].tag() != Some(naming.word.tag()) {
                 // The slot was changed between the looks at the chunk and at the slot, or the
                 // object is damaged.
-                self.drop_if_damaged(op, naming.slot, naming.word).await?;
+                drop_if_damaged(self, op, naming.slot, naming.word).await?;
                 moved.are_same = false;
                 continue;
             }

@@ -25,6 +25,7 @@ use super::operation::Operation;
 use super::slot::{KeyHash, Slot};
 use super::stock::Held;
 use super::{Core, Hole};
+use crate::index::Index;
 use crate::{CacheError, Want};
 use atoll_fabric::{Batch, Buffer, Endpoint};
 

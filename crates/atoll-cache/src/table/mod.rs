@@ -26,8 +26,6 @@
 //! | `drain` | how a whole chunk is emptied |
 //! | [`gather`] | how what lives is gathered instead of evicted |
 //! | `expiry` | how expired objects go without a request |
-//! | `extent` | objects larger than half a chunk |
-//! | `walk` | scan, flush, random key |
 //! | `nodes` | several memory nodes |
 //! | `pooled` | what every engine in a pool can do |
 //! | [`repair`] | what a client that died held comes back |
@@ -45,10 +43,10 @@ pub mod class;
 mod dead;
 mod drain;
 mod expiry;
-mod extent;
 pub mod gather;
 mod giving;
 pub mod holes;
+mod index;
 mod insert;
 pub mod layout;
 mod lookup;
@@ -69,7 +67,6 @@ pub mod stock;
 mod tell;
 mod unlink;
 pub mod verify;
-mod walk;
 
 pub use holes::{Hole, OpenHoles};
 pub use replacement::Replacement;
@@ -78,7 +75,8 @@ pub use settings::{TableOptions, TableSettings};
 use crate::CacheError;
 use crate::at_once::AtOnce;
 use crate::audit::Audit;
-use crate::extent::{LatelyBound, recheck_bound};
+use crate::extent::{LatelyBound, OpenChunk, body_bytes_max, recheck_bound};
+use crate::limit::Limit;
 use crate::operation::Idle;
 use crate::pooled::EnginePool;
 use crate::record::Hasher;
@@ -127,7 +125,7 @@ impl TablePool {
     /// one and what clients hold.
     pub fn value_bytes_max(&self) -> usize {
         let layout = &self.pool.layout;
-        let listed = extent::body_bytes_max(layout.chunk_bytes);
+        let listed = body_bytes_max(layout.chunk_bytes);
         let quarter = usize::try_from((layout.heap_bytes() / 4).min(listed)).unwrap_or(usize::MAX);
         quarter.saturating_sub(crate::KEY_BYTES_MAX.min(quarter / 4)).min(crate::VALUE_BYTES_MAX)
     }
@@ -207,15 +205,14 @@ pub struct Core<E: Endpoint> {
     /// The chunks that this client cuts into blocks.
     slabs: RefCell<Slabs>,
     /// Chunks that this client owns in state Open and has not begun to cut.
-    chunks: RefCell<Vec<slab::FreshChunk>>,
+    chunks: RefCell<Vec<OpenChunk>>,
     /// Chunks that this client owns in state Open and will not cut, with their states.
     orphans: RefCell<Vec<(atoll_pool::ChunkId, atoll_pool::Chunk)>>,
     /// The chunks that it empties.
     drains: Drains,
     /// Operations that are not under way.
     operations: Idle<Slot, Notes>,
-    /// Objects that operations under way have counted against the limit and not yet inserted.
-    reserved: Cell<u64>,
+    limit: Limit,
     spares: Spares,
     at_once: AtOnce,
     /// What it may spend on looking for expired objects.
@@ -263,7 +260,7 @@ impl<E: Endpoint> Core<E> {
             chunks: RefCell::default(),
             orphans: RefCell::default(),
             operations: Idle::default(),
-            reserved: Cell::default(),
+            limit: Limit::default(),
             spares: Spares::default(),
             at_once: AtOnce::default(),
             drains: Drains::default(),

@@ -15,6 +15,7 @@
 use super::operation::Operation;
 use super::replacement::Replacement;
 use super::{Core, Hole, Objects, STOCK_KEPT};
+use crate::index::walk;
 use crate::{CacheError, Change, Engine, Lookup, Meta, Stats, Value};
 use atoll_fabric::Endpoint;
 use atoll_pool::registry;
@@ -131,21 +132,21 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
     async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
         let op = &mut *self.core.operations.take(&self.core.client);
         self.begin(op).await?;
-        let walked = self.walk_keys(op, cursor, count, each).await;
+        let walked = walk::keys(&self.core, op, cursor, count, each).await;
         self.end(op, walked).await
     }
 
     async fn random_key(&self) -> Result<Option<Vec<u8>>, CacheError> {
         let op = &mut *self.core.operations.take(&self.core.client);
         self.begin(op).await?;
-        let found = self.some_key(op).await;
+        let found = walk::some_key(&self.core, op).await;
         self.end(op, found).await
     }
 
     async fn flush(&self) -> Result<u64, CacheError> {
         let op = &mut *self.core.operations.take(&self.core.client);
         self.begin(op).await?;
-        let removed = self.remove_all(op).await;
+        let removed = walk::remove_all(self, op).await;
         self.end(op, removed).await
     }
 

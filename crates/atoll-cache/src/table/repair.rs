@@ -43,16 +43,16 @@ use super::slot::{KeyHash, Slot};
 use super::stock::{Cell, CellState};
 use super::{Core, Hole};
 use crate::CacheError;
-use crate::extent::{self, Extent, ExtentIndex, ExtentIo, LatelyBound};
+use crate::extent;
+use crate::index::{Index, fence_suspect, walk};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
 use atoll_pool::in_flight::ROUNDS_PROVING;
 use atoll_pool::registry::{self, Place, PlaceState, Roll};
 use atoll_pool::repair::{Estate, Seen};
 use atoll_pool::{Chunk, ChunkId, ChunkState, Client, Incarnation, chunks};
-use std::cell::RefCell;
 use std::collections::HashSet;
 
-/// Looks at a bucket whose objects change under the look, or at a block.
+/// Looks at a block that changes under the look.
 const LOOKS_MAX: u32 = 1_000;
 
 /// A dead client's cell whose block a living one's names, too, until that one has told anew what it
@@ -380,17 +380,6 @@ impl<E: Endpoint> Core<E> {
         }
         Ok(Some(Settled::Unknown))
     }
-
-    async fn count_live_slots(&self) -> Result<u64, CacheError> {
-        let buckets = self.shared.settings.buckets;
-        let (mut first, mut live) = (0, 0);
-        while first < buckets {
-            let words = self.bucket_words(first).await?;
-            live += words.iter().filter(|word| word.is_live()).count() as u64;
-            first += (words.len() / BUCKET_SLOTS) as u32;
-        }
-        Ok(live)
-    }
 }
 
 impl<E: Endpoint> Estate for Core<E> {
@@ -421,11 +410,11 @@ impl<E: Endpoint> Estate for Core<E> {
     }
 
     async fn count_objects(&self) -> Result<u64, CacheError> {
-        self.count_live_slots().await
+        walk::count_live(self).await
     }
 
     fn objects_reserved(&self) -> u64 {
-        self.reserved.get()
+        self.limit().reserved()
     }
 
     async fn recount_own(&self) -> Result<(), CacheError> {
@@ -464,87 +453,6 @@ impl<E: Endpoint> Estate for Core<E> {
     }
 
     async fn fence_suspect(&self, place: &Place) -> Result<bool, VerbError> {
-        let (endpoint, pool) = (&self.client.endpoint, &self.client.pool);
-        match self.is_open(Hole::UnfencedRepair) {
-            true => registry::declare_dead(endpoint, pool, place).await,
-            false => registry::fence_suspect(endpoint, pool, place).await,
-        }
-    }
-}
-
-impl<E: Endpoint> ExtentIndex<E> for Core<E> {
-    fn extent_io(&self) -> ExtentIo<'_, E> {
-        ExtentIo { client: &self.client, hasher: &self.shared.hasher }
-    }
-
-    fn buckets(&self) -> u32 {
-        self.shared.settings.buckets
-    }
-
-    fn lately_bound(&self) -> &RefCell<LatelyBound> {
-        &self.lately_bound
-    }
-
-    async fn extents_of_bucket(&self, bucket: u32) -> Result<Option<HashSet<Extent>>, CacheError> {
-        let op = &mut *self.operations.take(&self.client);
-        let hash = KeyHash { bucket, fingerprint: 0, mark: 0, whole: 0 };
-        for _ in 0..LOOKS_MAX {
-            self.read_bucket(op, hash).await?;
-            let large = |op: &Operation| -> Vec<(Slot, u64)> {
-                let seen = (0..BUCKET_SLOTS).map(|place| op.seen(hash, place));
-                seen.filter(|(word, _)| word.is_live() && word.is_large()).collect()
-            };
-            let slots = large(op);
-            let mut extents = HashSet::new();
-            for (word, slot) in &slots {
-                if let Some(Some(listed)) = self.extents_of(op, *slot, *word).await? {
-                    extents.extend(listed.all());
-                }
-            }
-            self.read_bucket(op, hash).await?;
-            if large(op) == slots {
-                return Ok(Some(extents));
-            }
-        }
-        Ok(None)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Pooled;
-    use crate::ditto::{Ditto, DittoOptions};
-    use atoll_pool::PoolSettings;
-    use atoll_pool::{read_word, repair};
-    use atoll_sim::{Sim, SimEndpoint, SimOptions};
-
-    /// An operation that has counted the object that it is to insert, and waits for memory, counts
-    /// everything anew: the object stays counted.
-    #[test]
-    fn counting_anew_keeps_what_the_operation_under_way_has_counted() {
-        let base = PoolSettings { chunk_bytes: 1024, objects_max: 10, ..PoolSettings::for_capacity(200 << 10) };
-        let settings = DittoOptions::default().objects().settings(base, 64);
-        let sim = Sim::new(SimOptions::new(1, settings.capacity_bytes));
-        let endpoint = sim.endpoint("operator");
-        let done = sim.block_on(async move {
-            let shared = Ditto::<SimEndpoint>::format(&endpoint, settings).await.unwrap();
-            let client = Ditto::<SimEndpoint>::join(&shared, endpoint).await.unwrap();
-            let layout = shared.pool.layout.clone();
-            let mut under_way = client.core.operations.take(&client.core.client);
-            let op = &mut *under_way;
-            client.enter(op).await.unwrap();
-            client.reserve_object(op).await.unwrap();
-            // Somebody died.
-            let mut batch = Batch::new();
-            batch.fetch_and_add(layout.deaths(), 1);
-            client.core.client.endpoint.post(&mut batch).await.unwrap();
-            assert!(repair::recount(&client.core).await.unwrap());
-            assert_eq!(read_word(&client.core.client.endpoint, layout.resident_objects()).await.unwrap(), 1);
-            client.core.release_reservation(op);
-            drop(under_way);
-            client.leave().await.unwrap();
-        });
-        done.unwrap();
+        fence_suspect(&self.client, place, self.is_open(Hole::UnfencedRepair)).await
     }
 }

@@ -41,7 +41,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         while retired < most {
             let fresh = core.chunks.borrow_mut().pop();
             let Some(fresh) = fresh else { break };
-            if !core.client.retire((fresh.chunk, fresh.generation)).await? {
+            if !core.client.retire(fresh).await? {
                 return Err(CacheError::Damaged { what: "somebody else changed the state of an open chunk" });
             }
             retired += 1;

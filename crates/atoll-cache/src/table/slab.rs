@@ -20,13 +20,6 @@ use atoll_pool::chunks::FreeCount;
 use atoll_pool::registry::Grace;
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks};
 
-/// A chunk that this client owns as Open and has not begun to cut.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct FreshChunk {
-    pub(super) chunk: ChunkId,
-    pub(super) generation: u32,
-}
-
 /// A chunk that this client cuts.
 #[derive(Clone, Copy, Debug)]
 struct Slab {
@@ -227,7 +220,7 @@ impl<E: Endpoint> Core<E> {
             self.chunks.borrow_mut().push(fresh);
             return Err(error);
         }
-        let FreshChunk { chunk, generation } = fresh;
+        let (chunk, generation) = fresh;
         let descriptor = self.client.pool.layout.descriptor(chunk);
         let mut batch = Batch::new();
         batch.write_word(descriptor.add(8), class.code().into());
@@ -320,7 +313,7 @@ impl<E: Endpoint> Core<E> {
                 chunks::allocate(&self.client.endpoint, layout, self.client.me(), ChunkState::Open, count, 0).await?;
             match found {
                 Some((chunk, generation)) => {
-                    self.chunks.borrow_mut().push(FreshChunk { chunk, generation });
+                    self.chunks.borrow_mut().push((chunk, generation));
                     self.searches_left_out.set(0);
                     return Ok(true);
                 }
@@ -336,9 +329,9 @@ impl<E: Endpoint> Core<E> {
 
     /// Gives fresh chunks back.
     pub(super) async fn free_fresh_chunks(&self) -> Result<(), CacheError> {
-        for fresh in self.chunks.take() {
-            let open = Chunk::owned(ChunkState::Open, self.client.me(), fresh.generation);
-            self.client.free_own(fresh.chunk, open).await?;
+        for (chunk, generation) in self.chunks.take() {
+            let open = Chunk::owned(ChunkState::Open, self.client.me(), generation);
+            self.client.free_own(chunk, open).await?;
         }
         Ok(())
     }

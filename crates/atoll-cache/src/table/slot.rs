@@ -22,6 +22,7 @@
 //! nobody reads them before they are written.
 
 use super::class::Class;
+use crate::index::{SlotWord, bucket_of, fingerprint_of};
 
 /// Granularity of blocks.
 pub const UNIT_BYTES: u64 = 64;
@@ -204,6 +205,38 @@ impl Slot {
     }
 }
 
+impl SlotWord for Slot {
+    #[inline(always)]
+    fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    #[inline(always)]
+    fn bits(self) -> u64 {
+        self.0
+    }
+
+    fn is_free(self) -> bool {
+        Self::is_free(self)
+    }
+
+    fn is_live(self) -> bool {
+        Self::is_live(self)
+    }
+
+    fn is_pending(self) -> bool {
+        Self::is_pending(self)
+    }
+
+    fn is_large(self) -> bool {
+        Self::is_large(self)
+    }
+
+    fn fingerprint(self) -> u8 {
+        Self::fingerprint(self)
+    }
+}
+
 /// What is used of a key's hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyHash {
@@ -223,8 +256,8 @@ impl KeyHash {
     #[inline]
     pub fn new(hash: u64, buckets: u32) -> Self {
         Self {
-            bucket: (((hash & 0xffff_ffff) * u64::from(buckets)) >> 32) as u32,
-            fingerprint: (hash >> 56) as u8,
+            bucket: bucket_of(hash, buckets),
+            fingerprint: fingerprint_of(hash),
             mark: (hash >> 32) as u16,
             whole: hash,
         }

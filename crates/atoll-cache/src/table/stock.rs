@@ -37,6 +37,7 @@ use super::layout::CELLS;
 use super::slot::{Block, Slot};
 use super::{Core, Hole};
 use crate::CacheError;
+use crate::index::Index;
 use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
 use atoll_pool::registry::Grace;
 

@@ -4,6 +4,7 @@
 use super::Core;
 use super::change::New;
 use super::slot::Slot;
+use crate::index::Index;
 use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 
 impl<E: Endpoint> Core<E> {

@@ -129,7 +129,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             self.core.client.in_flight().renew(&mut op.entry);
             return Ok(turn);
         }
-        self.core.release_reservation(op);
+        self.core.limit.release(&self.core.client, op);
         Ok(self.core.client.lent_aside(&self.making_room, &mut op.entry).await?)
     }
 

@@ -1,7 +1,7 @@
 //! What a look at some objects shows, which of them goes, and how it does.
 
 use crate::CacheError;
-use crate::extent::ExtentIndex;
+use crate::index::Index;
 use crate::table::class::Class;
 use crate::table::operation::Operation;
 use crate::table::replacement::{Candidate, Replacement, Victim};
