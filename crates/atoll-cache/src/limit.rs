@@ -20,12 +20,29 @@ use std::cell::Cell;
 pub(crate) struct Limit {
     /// Objects that operations under way have counted and not yet inserted.
     reserved: Cell<u64>,
+    /// Whether this client has counted everything anew, and has not compared with the limit since.
+    is_recounted: Cell<bool>,
 }
 
 impl Limit {
     /// Objects that operations under way have counted and not yet inserted.
     pub(crate) fn reserved(&self) -> u64 {
         self.reserved.get()
+    }
+
+    /// Notes that this client has counted everything anew.
+    pub(crate) fn note_recounted(&self) {
+        self.is_recounted.set(true);
+    }
+
+    /// Whether it has, and has not compared with the limit since.
+    pub(crate) fn is_recounted(&self) -> bool {
+        self.is_recounted.get()
+    }
+
+    /// The same, before it compares.
+    pub(crate) fn take_recounted(&self) -> bool {
+        self.is_recounted.take()
     }
 
     /// Counts the object that an operation is to insert; whether there was room for it.

@@ -53,6 +53,13 @@ pub trait EnginePool: Sized + 'static {
     }
 }
 
+/// Settings for a pool that has so many chunks, one more for safety, and room for all metadata.
+pub(crate) fn with_chunks(settings: PoolSettings, chunks: u64, area: EngineArea) -> PoolSettings {
+    let metadata = area.home_bytes + 4096 + chunks * 32 + u64::from(settings.clients_max) * 192;
+    let capacity_bytes = (metadata + (chunks + 1) * u64::from(settings.chunk_bytes)).next_multiple_of(4096);
+    PoolSettings { capacity_bytes, ..settings }
+}
+
 /// An engine whose cache lives in a pool, as one client uses it.
 #[allow(async_fn_in_trait)]
 pub trait Pooled<E: Endpoint>: Engine + Sized {

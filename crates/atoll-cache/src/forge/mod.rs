@@ -8,6 +8,7 @@
 //! | module | concept |
 //! |---|---|
 //! | [`settings`] | what clients of a pool agree on |
+//! | `sizing` | how large a pool is for so many objects |
 //! | [`layout`] | where the words are |
 //! | [`slot`] | the index entry: one word |
 //! | `operations` | where each operation begins |
@@ -17,6 +18,7 @@
 //! | `update` | the way of every change, by way of `search` (find the object), `insert` (a new key), `unlink` (how an object goes) |
 //! | [`group`] | groups and the two-way index map |
 //! | `open_groups` | those that a client fills |
+//! | `filling` | how a client fills and closes them |
 //! | [`ring`] | the FIFO of groups |
 //! | [`hotness`] | counting accesses |
 //! | `room` | how room is made: a free chunk, cleaning, eviction |
@@ -54,6 +56,7 @@ mod cleaning;
 mod evict;
 mod expect;
 mod expiry;
+mod filling;
 mod ghosts;
 pub mod group;
 pub mod holes;
@@ -80,6 +83,7 @@ pub mod ring;
 mod room;
 mod search;
 pub mod settings;
+mod sizing;
 pub mod slot;
 mod stock;
 pub mod technique;
@@ -230,8 +234,6 @@ pub struct Forge<E: Endpoint, T: Technique<E> = Shipped> {
     at_once: AtOnce,
     cleaning: RefCell<Cleaning>,
     sweep: RefCell<Sweep>,
-    /// Decides which dead records are counted.
-    dead_seen: Cell<u64>,
     ghosts: Ghosts,
     /// Mean frequency of recently merged groups, in sixteenths ([`Rule::Paper`]).
     merged_mean: Cell<u64>,
@@ -284,7 +286,6 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             at_once: AtOnce::default(),
             cleaning: RefCell::new(Cleaning::from(first)),
             sweep: RefCell::new(sweep),
-            dead_seen: Cell::default(),
             ghosts: Ghosts::default(),
             merged_mean: Cell::default(),
             lesson: RefCell::default(),

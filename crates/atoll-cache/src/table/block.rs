@@ -19,7 +19,7 @@ const DEAD_NUMBER: u16 = 0x800;
 /// What lies in a block, whichever slot names it. Two looks at the same bytes are equal, others are
 /// not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lying {
+pub(super) enum Image {
     /// Nothing: only zeros.
     Void,
     /// A whole record of some time.
@@ -38,7 +38,7 @@ pub(super) enum Lying {
     },
 }
 
-impl Lying {
+impl Image {
     /// The bucket in which a slot names the block, if one does.
     pub(super) fn bucket(self) -> Option<u32> {
         match self {
@@ -105,17 +105,17 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// What lies in the block of so many bytes from `start` on.
-    pub(super) fn lying(&self, block: &mut Buffer, start: usize, bytes: usize) -> Lying {
+    pub(super) fn image(&self, block: &mut Buffer, start: usize, bytes: usize) -> Image {
         let extension = self.extension_bytes();
         block.narrow(start + extension, bytes.saturating_sub(extension));
-        if let Some(record) = self.lying_record(block) {
+        if let Some(record) = self.record_image(block) {
             return record;
         }
         let is_void = self.is_open(Hole::TornLook) || block.words().iter().all(|word| *word == 0);
-        if is_void { Lying::Void } else { Lying::Torn { content: self.shared.hasher.hash(block.bytes()) } }
+        if is_void { Image::Void } else { Image::Torn { content: self.shared.hasher.hash(block.bytes()) } }
     }
 
-    fn lying_record(&self, block: &Buffer) -> Option<Lying> {
+    fn record_image(&self, block: &Buffer) -> Option<Image> {
         let record = Record::decode(block, &self.shared.hasher)?;
         let (header, buckets) = (record.header, self.shared.settings.buckets);
         let bucket = if header.number & DEAD_NUMBER != 0 {
@@ -126,7 +126,7 @@ impl<E: Endpoint> Core<E> {
             KeyHash::new(hash, buckets).bucket
         };
         let checksum = block.words()[0];
-        (bucket < buckets).then_some(Lying::Record { bucket, tag: header.generation, checksum })
+        (bucket < buckets).then_some(Image::Record { bucket, tag: header.generation, checksum })
     }
 
     /// Encodes an object's record for a block into `outgoing`, and gives its slot word.

@@ -14,12 +14,12 @@
 //! the same slot only after every operation has ended that could remember it, so one that succeeds
 //! found what was read.
 
+use super::held::Held;
 use super::layout::BUCKET_SLOTS;
 use super::lookup::{ATTEMPTS_MAX, Beside};
 use super::operation::Operation;
 use super::replacement::{Accessed, Replacement};
 use super::slot::{KeyHash, Slot};
-use super::stock::Held;
 use super::{Core, Hole, Objects};
 use crate::index::{Index, Removal};
 use crate::overtaken::Overtaken;
@@ -404,7 +404,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         let slot = core.shared.layout.slot(found.slot);
         let Some((at, record)) = core.outgoing_record(op, held.block) else { return Ok(false) };
         let mut batch = Batch::new();
-        core.tell_won(&mut batch, held, at).await?;
+        core.publish_won(&mut batch, held, at).await?;
         let written = core.write_before(&mut batch, at, record, slot).await?;
         let Some(taking) = core.begin_taking(&mut batch, found.slot, found.word).await? else {
             // What was told of the new block is told.
@@ -425,7 +425,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         if let Some(large) = found.large.as_ref().filter(|_| !same_body) {
             core.extent_io().free_extents(&large.1).await?;
         }
-        core.tell_expiry(found.slot, new, found.header.expiry_ms);
+        core.publish_expiry(found.slot, new, found.header.expiry_ms);
         self.overwritten(new.hash, &found, word, new.header.record_bytes()).await?;
         Ok(true)
     }

@@ -68,12 +68,12 @@ impl<E: Endpoint> Core<E> {
         let is_much = dead.untold.unsigned_abs() > untold_max || dead.untold_of.is_full();
         drop(dead);
         if is_much {
-            self.tell_dead();
+            self.publish_dead();
         }
     }
 
     /// Tells the pool what this client has kept to itself, without waiting.
-    pub(super) fn tell_dead(&self) {
+    pub(super) fn publish_dead(&self) {
         let mut dead = self.dead.borrow_mut();
         if dead.untold_of.is_empty() {
             return;
@@ -169,7 +169,7 @@ impl<E: Endpoint> Core<E> {
         if !self.dead.borrow_mut().is_doubtful {
             return Ok(());
         }
-        self.tell_dead();
+        self.publish_dead();
         self.client.endpoint.flush().await?;
         let counted =
             chunks::descriptors(&self.client.endpoint, &self.client.pool.layout, chunk, 1).await?[0].dead_bytes;
@@ -194,7 +194,7 @@ impl<E: Endpoint> Core<E> {
         if !self.is_alone_among(&before) {
             return Ok(());
         }
-        self.tell_dead();
+        self.publish_dead();
         self.client.endpoint.flush().await?;
         let counted_deaths = read_word(&self.client.endpoint, self.shared.layout.dead_deaths()).await?;
         // First, so that every memory node is known in which a slot may name a block.

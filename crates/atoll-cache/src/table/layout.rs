@@ -15,12 +15,13 @@
 //! Drains: how many chunks clients have begun to empty, atomics only. History: the next history id,
 //! atomics only. Sweep: the hand of [`sweep`](crate::sweep), atomics only. Dead: bytes of dead
 //! blocks, and the number of deaths when they were counted (see `dead`), atomics only. Cells: see
-//! `stock`; each owned by its client while that lives, atomics only afterwards. Shelves: see
+//! `cell`; each owned by its client while that lives, atomics only afterwards. Shelves: see
 //! `shelf`; atomics only. Slots: atomics only. Access information: see `access`.
 //!
 //! The paper puts each slot's information beside the slot; ours has a bucket's slots together in
 //! front of it, so that a lookup READs two lines and not eleven, and a sample is still one READ.
 
+pub use super::cell::CELLS;
 use super::class::{CLASSES, Class};
 use super::settings::TableSettings;
 use super::shelf::SHELVES;
@@ -33,8 +34,6 @@ use atoll_pool::{EngineArea, Pool, PoolError, PoolSettings};
 pub const ACCESS_BYTES: u64 = 40;
 /// Bytes of a bucket.
 pub const BUCKET_BYTES: u64 = SLOTS_BYTES + BUCKET_SLOTS as u64 * ACCESS_BYTES;
-/// Cells of a client: the most blocks that it can have taken from others and not used yet.
-pub const CELLS: usize = 32;
 const LINE: u64 = 64;
 const CONTROL_LINES: u64 = 4;
 const SHELVES_BYTES: u64 = 8 * (CLASSES * SHELVES) as u64;

@@ -9,26 +9,32 @@
 //! | module | concept |
 //! |---|---|
 //! | [`settings`] | what clients of a pool agree on |
+//! | `sizing` | how large a pool is for so many objects |
 //! | [`layout`] | where the words are |
 //! | [`slot`] | the index entry: one word |
 //! | [`access`] | how the object of a slot is used |
 //! | [`class`] | size classes of blocks |
 //! | [`replacement`] | what an engine adds |
 //! | `operations` | what every operation does first and last |
-//! | `stock` | blocks in a client's hands |
+//! | `held`, `stock` | blocks in a client's hands |
+//! | [`cell`] | the words that name those blocks |
+//! | `taking` | how a client takes a block |
+//! | `release` | how a client gives up what it holds |
+//! | `fresh` | chunks that a client owns and does not cut |
 //! | `slab` | chunks that a client cuts into blocks |
 //! | `block` | what lies in a block |
 //! | `lookup` | the way of a GET |
 //! | `change` | the way of every change, by way of `insert` (a new key) and `unlink` (how an object goes) |
 //! | `room` | how room is made: samples, victims |
-//! | `adopt` | what becomes of a chunk that was not cut to its end |
+//! | `reclaim` | what becomes of a chunk that was not cut to its end |
 //! | `dead` | how much of the memory is dead |
 //! | `drain` | how a whole chunk is emptied |
 //! | [`gather`] | how what lives is gathered instead of evicted |
+//! | `publish` | what a client tells of objects beside their slots |
 //! | `expiry` | how expired objects go without a request |
 //! | `nodes` | several memory nodes |
 //! | `pooled` | what every engine in a pool can do |
-//! | [`repair`] | what a client that died held comes back |
+//! | [`repair`] | what a client that died held comes back, with `settle` (its cells) and `suspicion` (what living clients' cells say) |
 //! | [`verify`] | every invariant of a quiet pool |
 //! | [`holes`] | what the prototype gets wrong, switchable in tests |
 //!
@@ -36,15 +42,16 @@
 //! one process share an [`TablePool`].
 
 pub mod access;
-mod adopt;
 mod block;
+pub mod cell;
 mod change;
 pub mod class;
 mod dead;
 mod drain;
 mod expiry;
+mod fresh;
 pub mod gather;
-mod giving;
+mod held;
 pub mod holes;
 mod index;
 mod insert;
@@ -54,17 +61,23 @@ mod nodes;
 mod operation;
 mod operations;
 mod pooled;
+mod publish;
+mod reclaim;
+mod release;
 pub mod repair;
 pub mod replacement;
 mod resize;
 mod room;
 mod sample;
 pub mod settings;
+mod settle;
 pub mod shelf;
+mod sizing;
 mod slab;
 pub mod slot;
-pub mod stock;
-mod tell;
+mod stock;
+mod suspicion;
+mod taking;
 mod unlink;
 pub mod verify;
 
@@ -75,7 +88,7 @@ pub use settings::{TableOptions, TableSettings};
 use crate::CacheError;
 use crate::at_once::AtOnce;
 use crate::audit::Audit;
-use crate::extent::{LatelyBound, OpenChunk, body_bytes_max, recheck_bound};
+use crate::extent::{LatelyBound, body_bytes_max, recheck_bound};
 use crate::limit::Limit;
 use crate::operation::Idle;
 use crate::pooled::EnginePool;
@@ -88,8 +101,10 @@ use atoll_pool::loan::Lender;
 use atoll_pool::loan::Loan;
 use atoll_pool::{Client, EngineArea, Layout, Pool, PoolError, PoolSettings, Repaired};
 use drain::Drains;
+use fresh::FreshChunks;
 use layout::TableLayout;
 use operation::Notes;
+use room::MeanShare;
 use sample::History;
 use slab::Slabs;
 use slot::Slot;
@@ -204,10 +219,8 @@ pub struct Core<E: Endpoint> {
     dead: RefCell<dead::Dead>,
     /// The chunks that this client cuts into blocks.
     slabs: RefCell<Slabs>,
-    /// Chunks that this client owns in state Open and has not begun to cut.
-    chunks: RefCell<Vec<OpenChunk>>,
-    /// Chunks that this client owns in state Open and will not cut, with their states.
-    orphans: RefCell<Vec<(atoll_pool::ChunkId, atoll_pool::Chunk)>>,
+    /// The chunks that it owns in state Open and does not cut.
+    fresh: FreshChunks,
     /// The chunks that it empties.
     drains: Drains,
     /// Operations that are not under way.
@@ -219,19 +232,13 @@ pub struct Core<E: Endpoint> {
     sweep: RefCell<Budget>,
     /// Cells of the dead that it could not settle yet, since cells of the living name the same
     /// blocks.
-    doubts: RefCell<Vec<repair::Doubt>>,
+    suspicions: RefCell<Vec<suspicion::Suspicion>>,
     lately_bound: RefCell<LatelyBound>,
-    /// Whether it has counted everything anew, and has not looked at the limit of objects since.
-    recounted: Cell<bool>,
     history: History,
     /// Victims that a replacement with queues is asked for before the next sample, and how many it
     /// was asked for before the last.
     samples_left_out: Cell<(u32, u32)>,
-    /// What part of a chunk an object has in the mean, of those that this client saw last; 0 before
-    /// the first.
-    mean_share: Cell<u64>,
-    /// Searches for a free chunk that are left out, since the last one found none.
-    searches_left_out: Cell<u32>,
+    mean_share: MeanShare,
     /// Whether this client puts back what it holds.
     is_leaving_pool: Cell<bool>,
     /// What it counts.
@@ -257,20 +264,17 @@ impl<E: Endpoint> Core<E> {
             stock: RefCell::new(Stock::new()),
             dead: RefCell::default(),
             slabs: RefCell::new(Slabs::new(shared.pool.layout.chunk_bytes)),
-            chunks: RefCell::default(),
-            orphans: RefCell::default(),
+            fresh: FreshChunks::default(),
             operations: Idle::default(),
             limit: Limit::default(),
             spares: Spares::default(),
             at_once: AtOnce::default(),
             drains: Drains::default(),
-            doubts: RefCell::default(),
+            suspicions: RefCell::default(),
             lately_bound: RefCell::default(),
-            recounted: Cell::default(),
             history: History::default(),
             samples_left_out: Cell::default(),
-            mean_share: Cell::default(),
-            searches_left_out: Cell::default(),
+            mean_share: MeanShare::default(),
             is_leaving_pool: Cell::default(),
             stats: Counters::default(),
             holes: OpenHoles::NONE,
@@ -323,7 +327,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// Evicts what is too much once this client has counted everything anew: those that died had
     /// not counted all of it.
     async fn hold_limit(&self) -> Result<(), CacheError> {
-        if self.core.recounted.take() {
+        if self.core.limit.take_recounted() {
             self.evict_to_limit().await?;
         }
         Ok(())
@@ -371,13 +375,13 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         let _turn = self.turn_to_make_room(op).await?;
         let _closed = self.core.client.in_flight().closed().await;
         self.replacement.round(&self.core).await?;
-        let mut is_done = self.core.put_everything_back().await?;
-        if self.core.recounted.get() {
+        let mut is_done = self.core.release_all().await?;
+        if self.core.limit.is_recounted() {
             Box::pin(self.hold_limit()).await?;
-            is_done = self.core.put_everything_back().await?;
+            is_done = self.core.release_all().await?;
         }
         recheck_bound(&self.core).await?;
-        self.core.tell_dead();
+        self.core.publish_dead();
         self.core.client.endpoint.flush().await?;
         match is_done {
             true => Ok(self.core.client.leave().await?),

@@ -1,9 +1,9 @@
 //! One operation of a client of this engine.
 
-use super::layout::BUCKET_SLOTS;
+use super::held::Held;
 use super::slot::{KeyHash, Slot};
-use super::stock::Held;
 use crate::extent::OpenChunk;
+use crate::index::BUCKET_SLOTS;
 use crate::operation;
 
 /// What an operation notes.

@@ -78,14 +78,14 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     /// Gives others what this client does not need between operations.
-    async fn give_back_surplus(&self) -> Result<(), CacheError> {
-        let are_chunks_surplus = !self.core.chunks.borrow().is_empty() && self.core.slabs_max() == 0;
+    async fn release_surplus(&self) -> Result<(), CacheError> {
+        let are_chunks_surplus = !self.core.fresh.is_empty() && self.core.slabs_max() == 0;
         if !are_chunks_surplus && !self.core.has_surplus(STOCK_KEPT) {
             return Ok(());
         }
         // While another operation makes room, it knows better what is needed.
         let Some(_turn) = self.making_room.lend() else { return Ok(()) };
-        Box::pin(self.core.give_back_beyond(STOCK_KEPT)).await?;
+        Box::pin(self.core.release_beyond(STOCK_KEPT)).await?;
         if are_chunks_surplus {
             Box::pin(self.core.free_fresh_chunks()).await?;
         }
@@ -122,7 +122,7 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
         op.old.shrink_beyond(1 << 20);
         op.outgoing.shrink_beyond(1 << 20);
         if outcome.is_ok()
-            && let Err(error) = self.give_back_surplus().await
+            && let Err(error) = self.release_surplus().await
         {
             outcome = Err(error);
         }

@@ -26,9 +26,9 @@
 
 use super::Core;
 use super::class::{CLASSES, Class};
+use super::held::Held;
 use super::operation::Operation;
 use super::slot::Block;
-use super::stock::Held;
 use crate::CacheError;
 use arrayvec::ArrayVec;
 use atoll_fabric::{Batch, Buffer, Endpoint, Ticket};

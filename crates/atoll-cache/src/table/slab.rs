@@ -9,10 +9,10 @@
 //! (see `shelf`); in a small pool with many clients all of it does.
 
 use super::class::{CLASSES, Class};
+use super::held::Held;
 use super::operation::Operation;
 use super::shelf::Shelf;
 use super::slot::{Block, UNIT_BYTES};
-use super::stock::Held;
 use super::{Core, Hole};
 use crate::CacheError;
 use atoll_fabric::{Batch, Endpoint};
@@ -122,8 +122,6 @@ impl Slabs {
     }
 }
 
-/// Searches for a free chunk left out after one that found none.
-const SEARCHES_LEFT_OUT: u32 = 15;
 /// Since somebody has died, one search in so many looks for free chunks although the pool counts
 /// none.
 const LOOKS_ANYWAY: u64 = 64;
@@ -212,12 +210,12 @@ impl<E: Endpoint> Core<E> {
             return Ok(false);
         }
         // Taken before anything is waited for: other operations of this client draw fresh chunks.
-        let Some(fresh) = self.chunks.borrow_mut().pop() else { return Ok(false) };
+        let Some(fresh) = self.fresh.pop() else { return Ok(false) };
         let slabs_max = self.slabs_max();
         if self.slabs.borrow().cut.iter().flatten().count() >= slabs_max
             && let Err(error) = self.end_slabs().await
         {
-            self.chunks.borrow_mut().push(fresh);
+            self.fresh.push(fresh);
             return Err(error);
         }
         let (chunk, generation) = fresh;
@@ -258,7 +256,7 @@ impl<E: Endpoint> Core<E> {
             if has_rest && slab.unpublished == 0 && self.shelve_slab(op, class, slab, open).await? {
                 continue;
             }
-            self.orphans.borrow_mut().push((slab.chunk, open));
+            self.fresh.push_orphan(slab.chunk, open);
         }
         self.recheck_orphans().await
     }
@@ -280,11 +278,10 @@ impl<E: Endpoint> Core<E> {
 
     /// Makes sure that there are more fresh chunks than so many, if the pool has free ones.
     pub(super) async fn obtain_free_chunk_beyond(&self, kept: usize) -> Result<bool, CacheError> {
-        if self.chunks.borrow().len() > kept {
+        if self.fresh.len() > kept {
             return Ok(true);
         }
-        if self.searches_left_out.get() > 0 {
-            self.searches_left_out.set(self.searches_left_out.get() - 1);
+        if self.fresh.leave_search_out() {
             return Ok(false);
         }
         self.allocate_chunk(kept + 1).await
@@ -292,14 +289,14 @@ impl<E: Endpoint> Core<E> {
 
     /// Takes a further free chunk; whether there was one.
     pub(super) async fn allocate_another_chunk(&self) -> Result<bool, CacheError> {
-        let had = self.chunks.borrow().len();
+        let had = self.fresh.len();
         self.allocate_chunk(had + 1).await
     }
 
     /// Takes a free chunk, looking for so many that there are `wanted`; whether there is one more
     /// now.
     pub(super) async fn allocate_chunk(&self, wanted: usize) -> Result<bool, CacheError> {
-        if self.chunks.borrow().len() >= wanted {
+        if self.fresh.len() >= wanted {
             return Ok(true);
         }
         let count = match self.client.are_counts_estimated() {
@@ -313,14 +310,14 @@ impl<E: Endpoint> Core<E> {
                 chunks::allocate(&self.client.endpoint, layout, self.client.me(), ChunkState::Open, count, 0).await?;
             match found {
                 Some((chunk, generation)) => {
-                    self.chunks.borrow_mut().push((chunk, generation));
-                    self.searches_left_out.set(0);
+                    self.fresh.push((chunk, generation));
+                    self.fresh.note_search(true);
                     return Ok(true);
                 }
                 // None that this client knows of: perhaps a memory node was added.
                 None if self.client.learn_nodes().await? => {}
                 None => {
-                    self.searches_left_out.set(SEARCHES_LEFT_OUT);
+                    self.fresh.note_search(false);
                     return Ok(false);
                 }
             }
@@ -329,7 +326,7 @@ impl<E: Endpoint> Core<E> {
 
     /// Gives fresh chunks back.
     pub(super) async fn free_fresh_chunks(&self) -> Result<(), CacheError> {
-        for (chunk, generation) in self.chunks.take() {
+        for (chunk, generation) in self.fresh.take() {
             let open = Chunk::owned(ChunkState::Open, self.client.me(), generation);
             self.client.free_own(chunk, open).await?;
         }

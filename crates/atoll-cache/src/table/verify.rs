@@ -8,10 +8,10 @@
 //!   were counted.
 
 use super::Core;
+use super::cell::Cell;
 use super::class::Class;
 use super::layout::CELLS;
 use super::slot::{Block, Slot};
-use super::stock::Cell;
 use crate::CacheError;
 use crate::audit::{Audit, Walk};
 use crate::index::bucket_of_slot;
@@ -29,7 +29,7 @@ struct Blocks {
 
 impl<E: Endpoint> Core<E> {
     pub(super) async fn audit(&self) -> Result<Audit, CacheError> {
-        self.tell_dead();
+        self.publish_dead();
         let mut walk = Walk::begin(&self.client).await?;
         let mut blocks = Blocks { named: HashMap::new(), dead_bytes: self.dead_on_shelves().await? };
         verify::index(self, &mut walk, |walk, visited| self.verify_slot(walk, &mut blocks, visited)).await?;
@@ -82,13 +82,13 @@ impl<E: Endpoint> Core<E> {
                     walk.audit.fault(|| format!("{name} names chunk {} that is none ({descriptor:?})", shelf.chunk.0));
                     continue;
                 }
-                let lying = self.blocks(shelf.chunk).await?.lying;
-                for (number, lying) in lying.iter().enumerate().skip(shelf.next.into()) {
+                let image = self.blocks(shelf.chunk).await?.images;
+                for (number, image) in image.iter().enumerate().skip(shelf.next.into()) {
                     let block = self.block_of(shelf.chunk, class, number);
                     if let Some(other) = blocks.named.insert(block, u64::MAX) {
                         walk.audit.fault(|| format!("{name} and slot {other} name the same block"));
                     }
-                    if lying.tag() != Some(shelf.tag) {
+                    if image.tag() != Some(shelf.tag) {
                         walk.audit.fault(|| format!("{name} names a block whose record does not tell it"));
                     }
                 }
@@ -155,8 +155,8 @@ impl<E: Endpoint> Core<E> {
         *blocks.dead_bytes.entry(chunk).or_default() += class.bytes();
         // The look for a record has moved the window of the buffer.
         let bytes = class.bytes().min(self.client.pool.layout.chunk_bytes - within) as usize;
-        let lying = self.lying(record, 0, bytes);
-        if (lying.bucket(), lying.tag()) != (Some(bucket_of_slot(slot)), Some(word.tag())) {
+        let image = self.image(record, 0, bytes);
+        if (image.bucket(), image.tag()) != (Some(bucket_of_slot(slot)), Some(word.tag())) {
             walk.audit.fault(|| format!("slot {slot} names a dead block whose record does not tell it"));
         }
         false

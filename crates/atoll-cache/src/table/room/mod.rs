@@ -40,9 +40,11 @@ mod chunk;
 mod limit;
 mod queued;
 mod search;
+mod share;
 mod victim;
 
 pub(super) use search::{TRIES_MAX, pause_ns};
+pub(super) use share::MeanShare;
 
 use super::class::Class;
 use super::drain::DrainLook;
@@ -69,9 +71,7 @@ impl<E: Endpoint> Core<E> {
         }
         let missing = chunks.saturating_sub(notes.chunks.len());
         if missing > 0 {
-            let mut fresh = self.chunks.borrow_mut();
-            let left = fresh.len().saturating_sub(missing);
-            notes.chunks.extend(fresh.drain(left..));
+            self.fresh.draw(&mut notes.chunks, missing);
         }
         notes.block.is_some() && notes.chunks.len() >= chunks && self.stock.borrow().has_cell()
     }
@@ -83,7 +83,7 @@ impl<E: Endpoint> Core<E> {
             self.keep(held, held.tag);
         }
         if !op.notes.chunks.is_empty() {
-            self.chunks.borrow_mut().append(&mut op.notes.chunks);
+            self.fresh.put_back(&mut op.notes.chunks);
         }
     }
 }
@@ -165,7 +165,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 self.core.client.endpoint.pause(pause_ns(tried)).await;
                 continue;
             }
-            self.core.give_back_beyond(0).await?;
+            self.core.release_beyond(0).await?;
             self.core.look_for_drains().await?;
             self.core.recheck_waiting(DrainLook::ForRoom).await?;
             tried += 1;
@@ -184,9 +184,9 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     async fn wait_for_others(&self, op: &mut Operation, tried: u32) -> Result<(), CacheError> {
         self.core.client.in_flight().renew(&mut op.entry);
         self.core.drains.more.set(tried as usize);
-        self.core.searches_left_out.set(0);
+        self.core.fresh.note_search(true);
         self.core.end_slabs().await?;
-        self.core.give_back_beyond(0).await?;
+        self.core.release_beyond(0).await?;
         self.core.client.endpoint.pause(pause_ns(tried)).await;
         // Somebody who died may hold it all.
         Box::pin(atoll_pool::repair::round(&self.core)).await

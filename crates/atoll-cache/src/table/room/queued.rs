@@ -15,7 +15,7 @@
 //! A victim is out of its queue when the replacement gives it. One that does not go is told of, so
 //! that it comes back there.
 
-use super::chunk::WANTED_ONCE_FOR;
+use super::share::WANTED_ONCE_FOR;
 use super::victim::Made;
 use crate::CacheError;
 use crate::table::Objects;

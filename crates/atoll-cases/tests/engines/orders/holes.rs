@@ -16,8 +16,8 @@ use super::table::{
 };
 use atoll_cache::ditto::DittoOptions;
 use atoll_cache::table::Hole;
+use atoll_cache::table::cell::{Cell, CellState};
 use atoll_cache::table::slot::{Block, Slot};
-use atoll_cache::table::stock::{Cell, CellState};
 use atoll_cache::{CacheError, Pooled, Value};
 use atoll_cases::{Case, Client, Dittoed, Stop, Stored, load};
 use atoll_fabric::batch::Operation;

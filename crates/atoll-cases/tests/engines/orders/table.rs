@@ -2,9 +2,9 @@
 //! the record written and no slot swapped yet.
 
 use super::script::{Errand, Script, direct, pool_of, state_of, until};
+use atoll_cache::table::cell::{Cell, CellState};
 use atoll_cache::table::layout::{BUCKET_BYTES, BUCKET_SLOTS, CELLS};
 use atoll_cache::table::slot::{Block, Slot};
-use atoll_cache::table::stock::{Cell, CellState};
 use atoll_cache::table::{Hole, TablePool};
 use atoll_cache::{CacheError, Pooled};
 use atoll_cases::client::Hesitant;

@@ -41,167 +41,35 @@
 //!
 //! A chunk waits while a client that does nothing has blocks of it. Its drainer goes on to other
 //! chunks. Nothing goes back to Queued, because somebody may have given a block up.
+//!
+//! | module | concept |
+//! |---|---|
+//! | `emptied` | the chunks that a client empties, and how far each of them is |
+//! | `blocks` | the blocks of a chunk, and the slots that name them |
+//! | `unname` | the step that leaves no block named by a slot |
 
-use super::block::Lying;
-use super::class::Class;
-use super::layout::{BUCKET_SLOTS, CELLS, SLOTS_BYTES};
+mod blocks;
+mod emptied;
+mod unname;
+
+pub(super) use blocks::{Blocks, Naming};
+pub(super) use emptied::{DRAINS_MAX, DrainLook, Drains, Emptied, Keeps};
+
 use super::operation::Operation;
-use super::slot::{Block, Slot};
-use super::stock::Cell;
+use super::slot::Block;
 use super::{Core, Hole};
 use crate::CacheError;
 use crate::backoff::Backoff;
-use crate::index::Index;
-use atoll_fabric::{Batch, Buffer, Endpoint, Ticket};
+use atoll_fabric::{Batch, Endpoint};
 use atoll_pool::registry::Grace;
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks, read_word};
-use std::cell::{self, RefCell};
-use std::collections::HashSet;
+use emptied::Stage;
+use unname::Unnamed;
 
-/// What becomes of the objects of a chunk that is emptied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Keeps {
-    /// They are evicted.
-    Nothing,
-    /// They are moved into other blocks; those for which there is no room are evicted.
-    Objects,
-}
-
-/// A chunk that this client empties.
-#[derive(Debug)]
-pub(super) struct Emptied {
-    pub(super) chunk: ChunkId,
-    keeps: Keeps,
-    /// Its state: Open until others have been told, then Leaving.
-    owned: Chunk,
-    /// How often this client has gone on with it.
-    goes: u32,
-    /// How often there was no room for objects that should move.
-    crowded: u32,
-    /// When this client goes on with it again, if it does so for its own sake.
-    backoff: Backoff,
-    stage: Stage,
-}
-
-/// Which of the chunks that it empties a client looks at, and what becomes of those that are empty.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DrainLook {
-    /// Those that are due; they become fresh chunks. A chunk is due the more rarely the longer it
-    /// waits: the client that has blocks of it may stand still.
-    ForRoom,
-    /// Those that are due; they become free. In a client's rounds.
-    InRound,
-    /// All; they become free.
-    All,
-}
-
-/// How far a chunk is from being empty.
-#[derive(Debug)]
-enum Stage {
-    /// Slots, or clients, may have blocks of it.
-    InUse,
-    /// Nobody has, but it rests until operations under way have ended. Its next life goes on from
-    /// this tag.
-    Resting(Grace, u16),
-    /// It is empty; the same tag.
-    Empty(u16),
-}
-
-impl Emptied {
-    /// Begins with a chunk that this client owns.
-    pub(super) fn begun(chunk: ChunkId, owned: Chunk, keeps: Keeps) -> Self {
-        let (backoff, stage) = (Backoff::default(), Stage::InUse);
-        Self { chunk, keeps, owned, goes: 0, crowded: 0, backoff, stage }
-    }
-
-    /// Whether it waits for operations that are under way, whoever has its blocks.
-    fn is_resting(&self) -> bool {
-        matches!(self.stage, Stage::Resting(..))
-    }
-
-    /// Whether it waits for a client that has one of its blocks in hand, and may stand still.
-    fn is_stuck(&self) -> bool {
-        !self.is_resting() && self.goes > GOES_OF_USE
-    }
-}
-
-/// The chunks that a client empties, and what it knows of those of others.
-#[derive(Debug, Default)]
-pub(super) struct Drains {
-    under_way: RefCell<Vec<Emptied>>,
-    /// How many may be beyond the usual, since this client has waited in vain.
-    pub(super) more: cell::Cell<usize>,
-    /// How many had been begun in the pool when this client last looked.
-    seen: cell::Cell<u64>,
-}
-
-impl Drains {
-    pub(super) fn push(&self, emptied: Emptied) {
-        self.under_way.borrow_mut().push(emptied);
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.under_way.borrow().len()
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// How many of them rest.
-    fn resting(&self) -> usize {
-        self.under_way.borrow().iter().filter(|emptied| emptied.is_resting()).count()
-    }
-}
-
-/// The blocks of a chunk, as they lie there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Blocks {
-    pub(super) class: Option<Class>,
-    pub(super) lying: Vec<Lying>,
-    /// The highest tag that any of them has, or the chunk began with.
-    pub(super) tag: u16,
-}
-
-impl Blocks {
-    /// Whether the bucket is not known in which one of them may be named.
-    pub(super) fn has_torn(&self) -> bool {
-        self.lying.iter().any(|lying| lying.is_torn())
-    }
-}
-
-/// A slot that names a block.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Naming {
-    pub(super) slot: u64,
-    pub(super) word: Slot,
-    /// The block's number in its chunk.
-    pub(super) number: usize,
-}
-
-/// Chunks that one client empties at a time. While it finds nothing else, more, unless all rest:
-/// some may wait for a client that does nothing, which has blocks of them in hand.
-pub(super) const DRAINS_MAX: usize = 4;
-/// Buckets READ, or slots swapped, in one batch.
-const SLOTS_AT_ONCE: usize = 16;
 /// Looks at a chunk in one go.
 const LOOKS: u32 = 4;
 /// Goes without room after which objects are evicted that should move.
 const GOES_FOR_ROOM: u32 = 8;
-/// Goes after which a chunk does not count any more among those that give memory soon.
-const GOES_OF_USE: u32 = 16;
-
-/// What became of the names of a chunk's blocks.
-enum Unnamed {
-    /// No slot names one any more. Of these blocks, by their numbers, nobody knows yet who has
-    /// them.
-    All(Vec<usize>),
-    /// A slot changed meanwhile.
-    Changed,
-    /// For some objects there is no room yet.
-    Crowded,
-}
-
 impl<E: Endpoint> Core<E> {
     /// Whether a block's chunk is being emptied.
     pub(super) async fn is_leaving(&self, block: Block) -> Result<bool, CacheError> {
@@ -305,14 +173,14 @@ impl<E: Endpoint> Core<E> {
         let voided = batch.write(blocks_at, void);
         self.client.endpoint.post(&mut batch).await?;
         self.spares.keep(batch.take(voided));
-        self.searches_left_out.set(0);
+        self.fresh.note_search(true);
         if freed {
             return Ok(self.client.free_own(chunk, owned).await?);
         }
         let generation = owned.generation.wrapping_add(1);
         let open = Chunk { state: ChunkState::Open, generation, ..owned };
         if chunks::transition(&self.client.endpoint, &layout, chunk, owned.word(), open).await? {
-            self.chunks.borrow_mut().push((chunk, generation));
+            self.fresh.push((chunk, generation));
         } else {
             self.client.check_membership().await?;
         }
@@ -360,7 +228,7 @@ impl<E: Endpoint> Core<E> {
         if restless.iter().any(|emptied| emptied.goes > 1) {
             // Those that were looked at before, and of which somebody has a block still, are not
             // looked at in vain.
-            self.tell_cells().await?;
+            self.publish_cells().await?;
             let in_hands = self.chunks_in_hands().await?;
             restless.retain(|emptied| emptied.goes <= 1 || !in_hands.contains(&emptied.chunk));
         }
@@ -422,7 +290,7 @@ impl<E: Endpoint> Core<E> {
         if quiet.is_empty() {
             return Ok(restless);
         }
-        self.tell_cells().await?;
+        self.publish_cells().await?;
         let in_hands = self.chunks_in_hands().await?;
         quiet.retain(|(emptied, ..)| !in_hands.contains(&emptied.chunk));
         let (mut empty, mut unnamed) = (Vec::with_capacity(quiet.len()), Vec::new());
@@ -468,154 +336,5 @@ impl<E: Endpoint> Core<E> {
         for held in taken {
             self.let_go(held);
         }
-    }
-
-    /// READs a chunk's blocks.
-    pub(super) async fn blocks(&self, chunk: ChunkId) -> Result<Blocks, CacheError> {
-        let (blocks, contents) = self.read_blocks(chunk).await?;
-        self.spares.keep(contents);
-        Ok(blocks)
-    }
-
-    /// The same, and all bytes of the chunk.
-    async fn read_blocks(&self, chunk: ChunkId) -> Result<(Blocks, Buffer), CacheError> {
-        let layout = self.client.pool.layout.clone();
-        let descriptor = chunks::descriptors(&self.client.endpoint, &layout, chunk, 1).await?[0];
-        let class = u8::try_from(descriptor.contents).ok().and_then(Class::from_code);
-        let mut blocks = Blocks { class, lying: Vec::new(), tag: descriptor.engine as u16 };
-        let buffer = self.spares.take(layout.chunk_bytes as usize);
-        let Some(class) = class else { return Ok((blocks, buffer)) };
-        let mut buffer = self.client.endpoint.read(layout.chunk(chunk), buffer).await?;
-        for index in 0..class.blocks(layout.chunk_bytes) {
-            let bytes = class.bytes() as usize;
-            let lying = self.lying(&mut buffer, index as usize * bytes, bytes);
-            blocks.tag = blocks.tag.max(lying.tag().unwrap_or(0));
-            blocks.lying.push(lying);
-        }
-        Ok((blocks, buffer))
-    }
-
-    /// The slots that name some blocks of the chunk, in the buckets that their records tell, each
-    /// with its block's number.
-    pub(super) async fn named(
-        &self,
-        chunk: ChunkId,
-        blocks: &Blocks,
-        numbers: &[usize],
-    ) -> Result<Vec<Naming>, CacheError> {
-        let mut named = Vec::new();
-        let Some(class) = blocks.class else { return Ok(named) };
-        let with_bucket = |number: &usize| Some((*number, blocks.lying[*number].bucket()?));
-        let told: Vec<(usize, u32)> = numbers.iter().filter_map(with_bucket).collect();
-        for some in told.chunks(SLOTS_AT_ONCE) {
-            let mut batch = Batch::new();
-            for (_, bucket) in some {
-                let mut buffer = Buffer::new();
-                buffer.resize(SLOTS_BYTES as usize);
-                batch.read(self.shared.layout.bucket(*bucket), buffer);
-            }
-            self.client.endpoint.post(&mut batch).await?;
-            for (index, (number, bucket)) in some.iter().enumerate() {
-                let slots = batch.take_nth(index);
-                let block = self.block_of(chunk, class, *number);
-                let words = slots.words().iter().map(|word| Slot(*word)).enumerate();
-                let first = u64::from(*bucket) * BUCKET_SLOTS as u64;
-                let naming = words.filter(|(_, word)| word.names(block));
-                named.extend(naming.map(|(place, word)| Naming { slot: first + place as u64, word, number: *number }));
-            }
-        }
-        Ok(named)
-    }
-
-    /// Makes no slot name a block of the chunk: objects move, where the `contents` of the chunk are
-    /// given, or the slots become empty. With `waits`, those stay that should move and for which
-    /// there is no room.
-    async fn unname(
-        &self,
-        op: &mut Operation,
-        chunk: ChunkId,
-        blocks: &Blocks,
-        contents: Option<&mut Buffer>,
-        waits: bool,
-    ) -> Result<Unnamed, CacheError> {
-        let mut others: Vec<usize> = (0..blocks.lying.len()).collect();
-        let mut named = self.named(chunk, blocks, &others).await?;
-        let (mut are_same, mut is_unnamed) = (true, vec![false; others.len()]);
-        if let Some(contents) = contents {
-            let live = named.extract_if(.., |naming| naming.word.is_live()).collect();
-            let moved = Box::pin(self.move_objects(op, chunk, blocks, contents, live)).await?;
-            are_same = moved.are_same;
-            moved.numbers.into_iter().for_each(|number| is_unnamed[number] = true);
-            if waits && !moved.left.is_empty() {
-                return Ok(Unnamed::Crowded);
-            }
-            named.extend(moved.left);
-        }
-        let mut leaving = Vec::with_capacity(named.len());
-        for naming in named {
-            let word = naming.word;
-            let extents = if word.is_live() { self.extents_of(op, naming.slot, word).await? } else { Some(None) };
-            match extents {
-                Some(extents) => leaving.push((naming, extents)),
-                None => are_same = false,
-            }
-        }
-        for some in leaving.chunks(SLOTS_AT_ONCE) {
-            let mut batch = Batch::new();
-            let swap = |(naming, _): &(Naming, _)| {
-                batch.compare_and_swap(self.shared.layout.slot(naming.slot), naming.word.0, Slot::EMPTY.0)
-            };
-            let swaps: Vec<Ticket> = some.iter().map(swap).collect();
-            self.client.endpoint.post(&mut batch).await?;
-            let (mut evicted, mut without_name) = (0, Vec::new());
-            for ((naming, extents), swap) in some.iter().zip(swaps) {
-                let is_swapped = batch.swapped(swap);
-                are_same &= is_swapped;
-                // A pending slot's block is its inserter's still; one with another tag was not the
-                // record that was seen.
-                is_unnamed[naming.number] |= is_swapped
-                    && (!naming.word.is_pending() || self.is_open(Hole::PendingName))
-                    && blocks.lying[naming.number].tag() == Some(naming.word.tag());
-                if is_swapped && naming.word.is_live() {
-                    evicted += 1;
-                    without_name.extend(extents);
-                }
-                if is_swapped && naming.word.is_dead() {
-                    self.note_dead(naming.word.block(), naming.word.class(self.shared.settings.large_class), -1);
-                }
-            }
-            self.stats.evictions.add(evicted);
-            if evicted > 0 {
-                self.count_removed(evicted).await?;
-            }
-            for extents in without_name {
-                self.extent_io().free_extents(extents).await?;
-            }
-        }
-        others.retain(|number| !is_unnamed[*number]);
-        Ok(if are_same { Unnamed::All(others) } else { Unnamed::Changed })
-    }
-
-    /// The chunks of which somebody's cell names a block.
-    pub(super) async fn chunks_in_hands(&self) -> Result<HashSet<ChunkId>, CacheError> {
-        let chunk_bytes = self.client.pool.layout.chunk_bytes;
-        let cells = self.all_cells().await?;
-        let chunk = |cell: Cell| ChunkId((cell.block.heap_offset() / chunk_bytes) as u32);
-        Ok(cells.iter().filter_map(|word| Cell::from_word(*word).map(chunk)).collect())
-    }
-
-    /// The cells of all clients that ever were.
-    pub(super) async fn all_cells(&self) -> Result<Vec<u64>, CacheError> {
-        let ever = read_word(&self.client.endpoint, self.client.pool.layout.members_ever()).await?;
-        let clients = ever.min(self.client.pool.settings.clients_max.into()) as u32;
-        let mut words = Vec::with_capacity(clients as usize * CELLS);
-        for first in (0..clients).step_by(64) {
-            let count = (clients - first).min(64) as usize;
-            let mut buffer = Buffer::new();
-            buffer.resize(8 * CELLS * count);
-            let buffer = self.client.endpoint.read(self.shared.layout.cells(first), buffer).await?;
-            words.extend_from_slice(buffer.words());
-        }
-        Ok(words)
     }
 }
