@@ -1,37 +1,35 @@
 //! Objects larger than half a chunk: key and value fill chunks of their own, one after the other,
 //! and the record lists them.
 //!
-//! Up to sixteen extents are listed in the record itself; for more, the record lists up to sixteen
-//! chunks full of such words. An extent is a chunk and its generation. Its descriptor holds the
-//! bucket of its object's key. The chunks are written before the record, by their owner alone, and
-//! never changed. They belong to the key's object, whichever record that has: a copy of the record
-//! elsewhere, or one with another expiry, has the same extents.
+//! An extent is a chunk and its generation. The record lists up to sixteen extents itself. For more
+//! extents, the record lists up to sixteen chunks that are full of such words. The descriptor of an
+//! extent holds the bucket of its object's key. The owner alone writes the chunks, before the
+//! record, and never changes them. They belong to the key's object, whichever record the object
+//! has: a copy of the record, or a record with another expiry, has the same extents.
 //!
 //! | the owner | verbs |
 //! |---|---|
-//! | takes a chunk | WRITE descriptor's bucket, CAS Open -> Extent |
+//! | allocates a chunk | WRITE descriptor's bucket, CAS Open -> Extent |
 //! | fills it | WRITE chunk |
 //! | publishes the record | as the engine does |
-//! | tells so | CAS Extent -> Bound, nobody waits for it |
+//! | says so | CAS Extent -> Bound, unawaited |
 //!
-//! Whoever makes the object dead frees them (CAS to Free, if the generation is the one listed):
-//! whoever still reads them finds the object's slot changed, or another checksum. A chunk in state
-//! Extent whose owner is dead, or in state Bound, that no object of its bucket has, was left behind
-//! by a client that died, and a repair frees it.
+//! The client that makes the object dead frees the extents: CAS to Free, if the generation is the
+//! listed one. A reader that still reads them finds that the slot has changed, or another checksum.
+//!
+//! A client that died may leave an extent behind: a chunk in state Extent of a dead owner, or in
+//! state Bound, that no object of its bucket has. A repair frees it (see [`index`](crate::index)).
 //!
 //! A repair cannot tell an extent that its living owner is about to publish from one whose object
-//! is dead already, and leaves both alone. The owner, if it stood still in between, tells only then
-//! that the extent is Bound, and no repair may come after that: so an owner looks after what it has
-//! bound lately once another client has died ([`LatelyBound`]).
+//! is dead already, and leaves both alone. An owner that stood still in between binds the extent
+//! after the repair, and no repair may follow. So an owner looks at what it has bound lately once
+//! another client has died ([`LatelyBound`]).
 
 use crate::CacheError;
-use crate::index::Index;
-use crate::index::examine::extents_of_bucket;
 use crate::record::{Hasher, Header, LARGE_EXTENTS, LargeBody};
 use atoll_fabric::{Batch, Buffer, Endpoint};
-use atoll_pool::repair::Seen;
 use atoll_pool::{Chunk, ChunkId, ChunkState, Client, chunks};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 /// A chunk in state Open that its client owns and in which nothing is, with its generation.
 pub(crate) type OpenChunk = (ChunkId, u32);
@@ -82,18 +80,6 @@ pub(crate) fn body_bytes_max(chunk_bytes: u64) -> u64 {
     LARGE_EXTENTS as u64 * (chunk_bytes / 8) * chunk_bytes
 }
 
-/// Extents that a repair has to look after: those in state Bound, and those in state Extent of
-/// owners that are not alive.
-pub(crate) fn suspects(seen: &Seen) -> Vec<(ChunkId, Chunk)> {
-    let is_suspect = |found: &Chunk| match found.state {
-        ChunkState::Extent => !seen.roll.has(found.owner_slot, found.owner_epoch),
-        state => state == ChunkState::Bound,
-    };
-    let found =
-        seen.descriptors.iter().enumerate().filter_map(|(index, each)| Some((ChunkId(index as u32), each.chunk?)));
-    found.filter(|(_, found)| is_suspect(found)).collect()
-}
-
 /// The extents that a client has bound since it last asked how many clients had died.
 #[derive(Debug, Default)]
 pub(crate) struct LatelyBound {
@@ -107,48 +93,16 @@ impl LatelyBound {
         self.extents.extend(extents.all());
     }
 
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.extents.is_empty()
+    }
+
     /// Those that no repair may have looked after, now that so many clients have died.
-    fn take(&mut self, deaths: u64) -> Vec<Extent> {
+    pub(crate) fn take(&mut self, deaths: u64) -> Vec<Extent> {
         let extents = std::mem::take(&mut self.extents);
         if std::mem::replace(&mut self.deaths, deaths) == deaths { Vec::new() } else { extents }
     }
-}
-
-/// Frees what this client has bound lately and no object has; how many chunks.
-pub(crate) async fn recheck_bound(index: &impl Index) -> Result<u64, CacheError> {
-    if index.lately_bound().borrow().extents.is_empty() {
-        return Ok(0);
-    }
-    let client = index.member();
-    client.endpoint.flush().await?;
-    let (deaths, _) = client.deaths().await?;
-    let extents = index.lately_bound().borrow_mut().take(deaths);
-    let bound = index.extent_io().still_bound(&extents).await?;
-    sweep(index, bound).await
-}
-
-/// Frees those of these extents that no object has, and binds those of dead owners that an object
-/// has; how many were freed.
-pub(crate) async fn sweep(index: &impl Index, suspects: Vec<(ChunkId, Chunk)>) -> Result<u64, CacheError> {
-    let mut freed = 0;
-    for (bucket, extents) in index.extent_io().by_bucket(suspects).await? {
-        let had = match u32::try_from(bucket).ok().filter(|bucket| *bucket < index.buckets()) {
-            Some(bucket) => extents_of_bucket(index, bucket).await?,
-            // A damaged word: no object is there.
-            None => Some(HashSet::new()),
-        };
-        let Some(had) = had else { continue };
-        let (endpoint, layout) = (&index.member().endpoint, &index.member().pool.layout);
-        for (extent, found) in extents {
-            if !had.contains(&extent) {
-                freed += u64::from(chunks::free(endpoint, layout, extent.chunk, found).await?);
-            } else if found.state == ChunkState::Extent {
-                let bound = Chunk { state: ChunkState::Bound, ..found };
-                chunks::transition(endpoint, layout, extent.chunk, found.word(), bound).await?;
-            }
-        }
-    }
-    Ok(freed)
 }
 
 /// What handling extents needs of a client.
@@ -250,7 +204,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
             let swap = batch.compare_and_swap(descriptor, open.word(), taken.word());
             self.client.endpoint.post(&mut batch).await?;
             if !batch.swapped(swap) {
-                return Err(CacheError::Damaged { what: "somebody else changed the state of an open chunk" });
+                return Err(CacheError::Damaged { what: "another client changed the state of an open chunk" });
             }
             let extent = Extent { chunk, generation };
             if index < bodies { extents.body.push(extent) } else { extents.lists.push(extent) }
@@ -288,7 +242,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
         for extent in extents.all() {
             let written = Chunk::owned(ChunkState::Extent, self.client.me(), extent.generation);
             let bound = Chunk { state: ChunkState::Bound, ..written };
-            // It fails where somebody has made the object dead already.
+            // It fails where another client has made the object dead already.
             let descriptor = self.client.pool.layout.descriptor(extent.chunk);
             batch.compare_and_swap(descriptor, written.word(), bound.word());
             if batch.is_full() {

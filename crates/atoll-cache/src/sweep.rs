@@ -1,12 +1,12 @@
 //! The pace at which clients that tend look for expired objects: one policy for every engine.
 //!
-//! All clients of a pool share one word, the hand of a clock. It goes round the units of the engine
+//! All clients of a pool share one word, the hand of a clock. It passes all units of the engine
 //! (buckets of an index, say) once every [`PASS_MS`].
 //!
 //! ```text
 //! 63            32 31             0
 //! +---------------+---------------+
-//! | unit 32       | time 32       |     the next unit to look at, and up to when the hand has gone, in 64ths of a millisecond, wrapping
+//! | unit 32       | time 32       |     the next unit to look at, and the time up to which the hand has moved, in 64ths of a millisecond, wrapping
 //! +---------------+---------------+
 //! ```
 //!
@@ -62,8 +62,8 @@ impl Hand {
     pub fn stretch(self, now_ms: u64, units: u32) -> Option<(Range<u32>, Self)> {
         let now = (now_ms.wrapping_mul(TICKS_PER_MS)) as u32;
         let passed = now.wrapping_sub(self.ticks);
-        // The hand may be a little ahead of this client's clock. Where it is far ahead, nobody has
-        // tended for long.
+        // The hand may be a little ahead of this client's clock. Where it is far ahead, no client
+        // has tended for long.
         if passed.wrapping_neg() < PASS_TICKS as u32 {
             return None;
         }
@@ -92,7 +92,7 @@ impl Budget {
         Self { since_ns: now_ns }
     }
 
-    /// Until when the client may go on if it begins now; `None` if it is too early.
+    /// Until when the client may continue if it begins now; `None` if it is too early.
     pub fn until_ns(&self, now_ns: u64) -> Option<u64> {
         let spent_ns = (now_ns.saturating_sub(self.since_ns) / SHARE).min(BUDGET_NS_MAX);
         (spent_ns >= BUDGET_NS_MIN).then_some(now_ns + spent_ns)

@@ -1,4 +1,4 @@
-//! What is said of `forge` for whoever lets users choose an engine.
+//! The descriptor of the engine `forge`: name, number, options, constructor.
 
 use super::settings::ENGINE_FORGE;
 use super::{Forge, ForgeOptions, ForgePool};

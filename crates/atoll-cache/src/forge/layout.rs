@@ -23,10 +23,10 @@
 //! ```
 //!
 //! A record's first three words are owned by who owns the chunk, its counters atomics only; samples
-//! so far: atomics only; samples: data, which anybody may WRITE and which are hints. See `glcache`.
+//! so far: atomics only; samples: data that any client may WRITE, hints only. See `glcache`.
 //!
 //! Buried bytes: bytes that were ever made dead, wrapping (see `cleaning`). Sweep: the hand
-//! that goes round the descriptors (see `sweep`). Both atomics only.
+//! of the walk over the descriptors (see `sweep`). Both atomics only.
 //!
 //! Cursors: one word, tail 32 | head 32, atomics only. Frequencies: for each of the ring's last `4 *
 //! window` positions one array of 16-bit counters, four to a word, atomics only. Rings: see `ring`.
@@ -208,7 +208,7 @@ impl ForgeLayout {
         self.buckets.at(bucket)
     }
 
-    /// What is at an address of the engine area, for whoever follows a trace.
+    /// What is at an address of the engine area, for people who follow a trace.
     pub fn describe(&self, at: Address) -> Option<String> {
         if let Some((bucket, within)) = self.buckets.find(at) {
             return Some(format!("slot {} (bucket {bucket})", bucket * BUCKET_SLOTS as u64 + within / 8));

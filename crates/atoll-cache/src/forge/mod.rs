@@ -15,7 +15,7 @@
 //! | `lookup` | the way of a GET |
 //! | [`addresses`] | where objects were, for a GET in one round trip and a change in two |
 //! | `absence` | what a miss saw, for the insertion that follows |
-//! | `update` | the way of every change, by way of `search` (find the object), `insert` (a new key), `unlink` (how an object goes) |
+//! | `update` | the way of every change, by way of `search` (find the object), `insert` (a new key), `unlink` (how an object is removed) |
 //! | [`group`] | groups and the two-way index map |
 //! | `open_groups` | those that a client fills |
 //! | `filling` | how a client fills and closes them |
@@ -34,7 +34,7 @@
 //! | `nodes` | several memory nodes: what is in order between them, and chunks that come later |
 //! | `expect` | hints to the fabric, before a batch of operations |
 //! | `pooled` | what every engine in a pool can do |
-//! | `kind` | what is said of it for whoever lets users choose |
+//! | `kind` | the descriptor of the engine |
 //! | [`repair`] | what a client that died held comes back |
 //! | [`verify`] | every invariant of a quiet pool |
 //! | [`variants`] | the engine without one or the other technique |
@@ -108,7 +108,7 @@ use crate::extent::{LatelyBound, body_bytes_max};
 use crate::glcache::Learner;
 use crate::limit::Limit;
 use crate::operation::Idle;
-use crate::pooled::EnginePool;
+use crate::pooled::{EnginePool, describe_pool};
 use crate::record::Hasher;
 use crate::spares::Spares;
 use crate::stats::Counters;
@@ -201,21 +201,15 @@ impl EnginePool for ForgePool {
 
     fn describe_settings(&self) -> Vec<(&'static str, String)> {
         let (pool, forge) = (&self.pool.settings, &self.settings);
-        vec![
-            ("capacity_bytes", self.pool.capacity_bytes().to_string()),
-            ("growth_bytes_max", pool.growth_bytes_max.to_string()),
-            ("nodes", self.pool.layout.nodes_known().to_string()),
-            ("nodes_max", pool.nodes_max.to_string()),
-            ("chunk_bytes", pool.chunk_bytes.to_string()),
-            ("chunks", self.pool.layout.chunks().to_string()),
-            ("clients_max", pool.clients_max.to_string()),
-            ("objects_max", pool.objects_max.to_string()),
+        let mut described = describe_pool(&self.pool);
+        described.extend([
             ("group_objects_max", pool.group_objects_max.to_string()),
             ("index_slots", (u64::from(forge.buckets) * layout::BUCKET_SLOTS as u64).to_string()),
             ("rule", format!("{:?}", forge.options.rule).to_lowercase()),
             ("small_percent", forge.options.small_percent.to_string()),
             ("ghosts", forge.options.ghosts.to_string()),
-        ]
+        ]);
+        described
     }
 }
 
@@ -346,9 +340,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.free_waiting().await?;
         self.free_stock_beyond(0).await?;
         self.flush_hotness().await?;
-        crate::extent::recheck_bound(self).await?;
+        crate::index::extents::recheck_bound(self).await?;
         self.client.endpoint.flush().await?;
-        // A group with a place of which nobody knows what became is for others to repair.
+        // A group with an unsettled place is left to a repairer.
         let is_done = !self.groups.borrow().is_closing();
         match is_done {
             true => Ok(self.client.leave().await?),

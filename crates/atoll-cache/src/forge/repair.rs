@@ -13,14 +13,14 @@
 //! | Bound, no object has it | freeing the extents of an object it made dead | free |
 //! | a pending slot | inserting | cleared when the chunk that it points into is settled |
 //! | a protection | changing something | does not count of a client that is shut out |
-//! | a ticket without a node | putting a group into a queue | whoever dequeues comes by (see `ring`) |
+//! | a ticket without a node | putting a group into a queue | the client that dequeues passes it (see `ring`) |
 //! | an empty node that waits for a ticket behind the head | between the head's FAA and emptying it | emptied |
 //! | a wrong count | anything | counted anew by a client that finds all others gone or at rest |
 //!
 //! To settle a chunk: empty every node that names it; go through its records from the first on,
 //! which lie without a gap, each with a checksum and the chunk's generation; look in each one's
-//! bucket for a slot that points to it. With none, the chunk is freed as soon as nobody protects
-//! it; else a new map is written and the group goes into its queue.
+//! bucket for a slot that points to it. With none, the chunk is freed as soon as no
+//! operation protects it; else a new map is written and the group is put into its queue.
 //!
 //! Every step is one compare-and-swap from what was seen, so that several may repair at once and
 //! any of them die.
@@ -34,8 +34,7 @@ use super::slot::{GHOST_MORE_MAX, KeyHash, Slot, UNIT_BYTES};
 use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::CacheError;
-use crate::extent;
-use crate::index::{Index, fence_suspect, walk};
+use crate::index::{Index, extents, fence_suspect, walk};
 use crate::record::{HEADER_BYTES, Header, Record};
 use atoll_fabric::{Buffer, Endpoint, Purpose, VerbError};
 use atoll_pool::registry::{Place, Roll};
@@ -63,7 +62,7 @@ impl Parsed {
         self.hash.bucket
     }
 
-    /// Its entry of a map, if its slot is that one.
+    /// Its entry of a map, if this is its slot.
     pub(super) fn map_entry(&self, slot: u64) -> MapEntry {
         let offset_units = (self.offset_bytes / UNIT_BYTES) as u16;
         let KeyHash { fingerprint, more, .. } = self.hash;
@@ -143,8 +142,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let mut settled = Settled::default();
         for record in &records {
             let Parsed { header, offset_bytes, hash } = record;
-            // Of records that were never written nobody knows but how many there are. No slot
-            // points to where they are said to be, between those that were.
+            // Of records that were never written only the number is known. No slot points to
+            // where they are said to be, between those that were written.
             let missing = usize::from(header.number) - group.map.len();
             let gap_units = (group.used_bytes / UNIT_BYTES) as u16..;
             group.map.extend(gap_units.take(missing).map(MapEntry::of_nothing));
@@ -260,13 +259,13 @@ impl<E: Endpoint, T: Technique<E>> Estate for Forge<E, T> {
             self.settle_chunk(chunk, leaving).await?;
         }
         if !self.is_open(Hole::LeakedExtents) {
-            settled += extent::sweep(self, extent::suspects(seen)).await?;
+            settled += extents::sweep(self, extents::suspects(seen)).await?;
         }
         Ok((settled, seen.fenced()))
     }
 
     async fn settle_own(&self) -> Result<u64, CacheError> {
-        extent::recheck_bound(self).await
+        extents::recheck_bound(self).await
     }
 
     async fn count_objects(&self) -> Result<u64, CacheError> {

@@ -6,8 +6,8 @@
 //! | a group has much dead memory | cleaning it: see `cleaning` | nothing |
 //! | little of the pool is dead, or cleaning is not possible | evicting the oldest group of a queue: see `evict` | objects |
 //!
-//! A few free chunks are kept for clients that clean: what is live in a group goes to another chunk
-//! first. A client takes one of them when it has none in stock.
+//! A few free chunks are kept for clients that clean: what is live in a group is copied to
+//! another chunk first. A client takes one of them when it has none in stock.
 
 use super::evict::Evicted;
 use super::layout::Queue;
@@ -25,7 +25,7 @@ use atoll_pool::{ChunkId, ChunkState, chunks};
 const TRIES_MAX: u32 = 2_000;
 /// Times that a writer who needs several chunks begins anew with none.
 const ROUNDS_MAX: u32 = 3;
-/// Since somebody has died, one search in so many looks for free chunks although the pool counts
+/// Since a client has died, one search in so many looks for free chunks although the pool counts
 /// none.
 const LOOKS_ANYWAY: u64 = 64;
 /// One chunk in so many is kept free for clients that clean, one for each client at most.
@@ -167,7 +167,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                     }
                     self.recheck_waiting(true).await?;
                     self.client.endpoint.pause(pause_ns(tried)).await;
-                    // It relies on nothing that it has seen. Somebody who died may hold it all.
+                    // It relies on nothing that it has seen. A client that died may hold it all.
                     self.client.in_flight().renew(&mut op.entry);
                     Box::pin(self.tend()).await?;
                 }

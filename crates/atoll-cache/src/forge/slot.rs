@@ -19,7 +19,7 @@
 //! pointer bits) has 4. The paper's slot has a second word with group and number; ours keeps both
 //! in the object's header, which a hit reads anyway, so that there is no second word to be late.
 
-use crate::index::{SlotWord, bucket_of, fingerprint_of};
+use crate::index::{bucket_of, fingerprint_of, slot_word};
 use crate::record::LARGE_RECORD_BYTES;
 
 /// Granularity of records in a chunk.
@@ -70,7 +70,7 @@ impl SlotFormat {
     }
 
     /// Whether the word was written when the record's chunk had this generation (as far as the tag
-    /// goes).
+    /// has them).
     #[inline]
     pub fn has_generation(&self, slot: Slot, generation: u32) -> bool {
         slot.0 >> self.pointer_bits & self.tag_mask == u64::from(generation) & self.tag_mask
@@ -190,37 +190,7 @@ impl Slot {
     }
 }
 
-impl SlotWord for Slot {
-    #[inline(always)]
-    fn from_bits(bits: u64) -> Self {
-        Self(bits)
-    }
-
-    #[inline(always)]
-    fn bits(self) -> u64 {
-        self.0
-    }
-
-    fn is_free(self) -> bool {
-        Self::is_free(self)
-    }
-
-    fn is_live(self) -> bool {
-        Self::is_live(self)
-    }
-
-    fn is_pending(self) -> bool {
-        Self::is_pending(self)
-    }
-
-    fn is_large(self) -> bool {
-        Self::is_large(self)
-    }
-
-    fn fingerprint(self) -> u8 {
-        Self::fingerprint(self)
-    }
-}
+slot_word!(Slot);
 
 /// What is used of a key's hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! How an object goes: removed, expired, evicted by itself, or dropped because it is damaged.
+//! How an object is removed: deleted, expired, evicted by itself, or dropped because it is damaged.
 
 use super::lookup::REUSE_NS;
 use super::operation::Operation;

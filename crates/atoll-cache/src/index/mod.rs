@@ -15,11 +15,13 @@
 //! |---|---|
 //! | [`buckets`] | where the buckets are |
 //! | [`walk`] | walks over all buckets: scan, random key, flush, count |
-//! | [`examine`] | damaged objects, and the extents that the objects of a bucket have |
+//! | [`examine`] | damaged objects |
+//! | [`extents`] | which extents the objects have, and which no object has |
 //! | [`verify`] | the invariants of every slot in a quiet pool |
 
 pub(crate) mod buckets;
 pub(crate) mod examine;
+pub(crate) mod extents;
 pub(crate) mod verify;
 pub(crate) mod walk;
 
@@ -89,6 +91,93 @@ pub(crate) trait SlotWord: Copy + Eq {
     /// The fingerprint of a live word's key.
     fn fingerprint(self) -> u8;
 }
+
+/// Makes an engine's slot, a word with methods of its own, the [`SlotWord`] of its index.
+macro_rules! slot_word {
+    ($slot:ty) => {
+        impl $crate::index::SlotWord for $slot {
+            #[inline(always)]
+            fn from_bits(bits: u64) -> Self {
+                Self(bits)
+            }
+
+            #[inline(always)]
+            fn bits(self) -> u64 {
+                self.0
+            }
+
+            fn is_free(self) -> bool {
+                Self::is_free(self)
+            }
+
+            fn is_live(self) -> bool {
+                Self::is_live(self)
+            }
+
+            fn is_pending(self) -> bool {
+                Self::is_pending(self)
+            }
+
+            fn is_large(self) -> bool {
+                Self::is_large(self)
+            }
+
+            fn fingerprint(self) -> u8 {
+                Self::fingerprint(self)
+            }
+        }
+    };
+}
+pub(crate) use slot_word;
+
+/// Gives an [`Index`] the parts that each engine keeps in fields of the same names.
+macro_rules! index_parts {
+    ($endpoint:ty, $word:ty, $notes:ty) => {
+        type Endpoint = $endpoint;
+        type Word = $word;
+        type Notes = $notes;
+
+        #[inline(always)]
+        fn member(&self) -> &atoll_pool::Client<$endpoint> {
+            &self.client
+        }
+
+        #[inline(always)]
+        fn hasher(&self) -> &$crate::record::Hasher {
+            &self.shared.hasher
+        }
+
+        fn idle(&self) -> &$crate::operation::Idle<$word, $notes> {
+            &self.operations
+        }
+
+        fn counters(&self) -> &$crate::stats::Counters {
+            &self.stats
+        }
+
+        fn limit(&self) -> &$crate::limit::Limit {
+            &self.limit
+        }
+
+        fn lately_bound(&self) -> &std::cell::RefCell<$crate::extent::LatelyBound> {
+            &self.lately_bound
+        }
+
+        fn buckets(&self) -> u32 {
+            self.shared.layout.buckets().count()
+        }
+
+        #[inline(always)]
+        fn slot_at(&self, slot: u64) -> atoll_fabric::Address {
+            self.shared.layout.slot(slot)
+        }
+
+        async fn read_slots(&self, first: u32, most: u32) -> Result<Vec<u64>, atoll_fabric::VerbError> {
+            self.shared.layout.buckets().read_slots(&self.client.endpoint, &self.spares, first, most).await
+        }
+    };
+}
+pub(crate) use index_parts;
 
 /// What a slot's record was when a client looked at it.
 pub(crate) enum Look {

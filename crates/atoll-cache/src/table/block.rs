@@ -16,8 +16,8 @@ use atoll_fabric::{Address, Buffer, Endpoint};
 /// The number of a dead record.
 const DEAD_NUMBER: u16 = 0x800;
 
-/// What lies in a block, whichever slot names it. Two looks at the same bytes are equal, others are
-/// not.
+/// A block as it was READ, whichever slot names it. Two images are equal if and only if the bytes
+/// are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Image {
     /// Nothing: only zeros.
@@ -31,7 +31,7 @@ pub(super) enum Image {
         /// The checksum of the record.
         checksum: u64,
     },
-    /// No whole record: somebody writes, or died writing, or what lay here before were no blocks.
+    /// No whole record: a client writes, or died writing, or what lay here before were no blocks.
     Torn {
         /// A hash of what is here.
         content: u64,
@@ -158,7 +158,7 @@ impl<E: Endpoint> Core<E> {
         Slot::live(hash.fingerprint, class, content, block, tag)
     }
 
-    /// Encodes a dead record into `outgoing`. No other one is the same, so that whoever looks twice
+    /// Encodes a dead record into `outgoing`. No other one is the same, so that a client that looks twice
     /// sees whether the block was used in between.
     pub(super) fn encode_dead(&self, op: &mut Operation, bucket: u32, tag: u16) {
         let header = Header {
@@ -193,7 +193,7 @@ impl<E: Endpoint> Core<E> {
         op.outgoing.resize(8 * words + record_bytes);
     }
 
-    /// Where the encoded record goes, and the record.
+    /// Where the encoded record is to be, and the record.
     pub(super) fn outgoing_record(&self, op: &mut Operation, block: Block) -> Option<(Address, Buffer)> {
         let (at, _) = self.block_span(block)?;
         Some((at, std::mem::take(&mut op.outgoing)))

@@ -98,7 +98,7 @@ impl<E: Endpoint> Core<E> {
         self.shared.layout.cells(self.client.me().slot).add(8 * u64::from(cell))
     }
 
-    /// The chunks of which somebody's cell names a block.
+    /// The chunks of which a cell of any client names a block.
     pub(super) async fn chunks_in_hands(&self) -> Result<HashSet<ChunkId>, CacheError> {
         let chunk_bytes = self.client.pool.layout.chunk_bytes;
         let cells = self.all_cells().await?;

@@ -3,7 +3,7 @@
 //!
 //! Word 2 of a chunk's descriptor counts the dead bytes in the chunk, and one word of the engine's
 //! area those of all chunks. Every swap that makes a block dead, or takes a dead one, is followed
-//! by FAAs that nobody waits for. A client adds up what it tells, until its next round at most:
+//! by unawaited FAAs. A client adds up what it tells, until its next round at most:
 //! together clients keep a 64th of the heap to themselves, or a chunk each.
 //!
 //! A client that dies may leave both counts wrong. A client that is alone afterwards counts anew,

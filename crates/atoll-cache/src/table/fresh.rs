@@ -2,8 +2,8 @@
 //!
 //! | chunk | what becomes of it |
 //! |---|---|
-//! | fresh: nothing was ever cut from it | an operation draws it, a slab is cut from it, or it goes back to the pool |
-//! | orphan: some of its blocks were published, and nobody will cut the rest | it is reclaimed (see `reclaim`) |
+//! | fresh: nothing was ever cut from it | an operation draws it, a slab is cut from it, or it is freed |
+//! | orphan: some of its blocks were published, and its owner will not cut the rest | it is reclaimed (see `reclaim`) |
 
 use crate::extent::OpenChunk;
 use atoll_pool::{Chunk, ChunkId};

@@ -8,61 +8,14 @@ use super::operation::{Notes, Operation};
 use super::slot::Slot;
 use super::{Core, Hole};
 use crate::CacheError;
-use crate::extent::LatelyBound;
-use crate::index::{Index, Look};
-use crate::limit::Limit;
-use crate::operation::Idle;
-use crate::record::{Hasher, Record};
-use crate::stats::Counters;
-use atoll_fabric::{Address, Buffer, Endpoint, VerbError};
-use atoll_pool::{ChunkId, Client};
-use std::cell::RefCell;
+use crate::index::{Index, Look, index_parts};
+use crate::record::Record;
+use atoll_fabric::{Address, Buffer, Endpoint};
+use atoll_pool::ChunkId;
 
 impl<E: Endpoint> Index for Core<E> {
-    type Endpoint = E;
-    type Word = Slot;
-    type Notes = Notes;
+    index_parts!(E, Slot, Notes);
 
-    #[inline(always)]
-    fn member(&self) -> &Client<E> {
-        &self.client
-    }
-
-    #[inline(always)]
-    fn hasher(&self) -> &Hasher {
-        &self.shared.hasher
-    }
-
-    fn idle(&self) -> &Idle<Slot, Notes> {
-        &self.operations
-    }
-
-    fn counters(&self) -> &Counters {
-        &self.stats
-    }
-
-    fn limit(&self) -> &Limit {
-        &self.limit
-    }
-
-    fn lately_bound(&self) -> &RefCell<LatelyBound> {
-        &self.lately_bound
-    }
-
-    fn buckets(&self) -> u32 {
-        self.shared.layout.buckets().count()
-    }
-
-    #[inline(always)]
-    fn slot_at(&self, slot: u64) -> Address {
-        self.shared.layout.slot(slot)
-    }
-
-    async fn read_slots(&self, first: u32, most: u32) -> Result<Vec<u64>, VerbError> {
-        self.shared.layout.buckets().read_slots(&self.client.endpoint, &self.spares, first, most).await
-    }
-
-    /// A block ends where its chunk does, whatever class a damaged word names.
     #[inline]
     fn record_span(&self, word: Slot) -> Option<(Address, usize, ChunkId)> {
         let class = word.checked_class(self.shared.settings.large_class)?;

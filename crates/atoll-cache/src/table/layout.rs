@@ -78,7 +78,7 @@ impl TableLayout {
         self.buckets.area(self.index())
     }
 
-    /// How many chunks somebody has begun to empty.
+    /// How many chunks clients have begun to empty.
     pub fn drains(&self) -> Address {
         self.base
     }
@@ -142,7 +142,7 @@ impl TableLayout {
         bucket.add(SLOTS_BYTES + slot % BUCKET_SLOTS as u64 * ACCESS_BYTES)
     }
 
-    /// What is at an address of the engine area, for whoever follows a trace.
+    /// What is at an address of the engine area, for people who follow a trace.
     pub fn describe(&self, at: Address) -> Option<String> {
         if let Some((bucket, within)) = self.buckets.find(at) {
             if within < SLOTS_BYTES {

@@ -2,7 +2,7 @@
 //!
 //! An index of buckets whose slots point to blocks of 64 bytes and more, cut from chunks by size
 //! classes, with access information beside the slots; every operation of a cache on it; room made
-//! by taking the block of an object that is to go. Which one goes is the engine's: its
+//! by taking the block of an object that is evicted. The engine says which object: its
 //! [`Replacement`]. After Shen et al., "Ditto: An Elastic and Adaptive Memory-Disaggregated Caching
 //! System" (SOSP 2023), section 4.2.
 //!
@@ -24,7 +24,7 @@
 //! | `slab` | chunks that a client cuts into blocks |
 //! | `block` | what lies in a block |
 //! | `lookup` | the way of a GET |
-//! | `change` | the way of every change, by way of `insert` (a new key) and `unlink` (how an object goes) |
+//! | `change` | the way of every change, by way of `insert` (a new key) and `unlink` (how an object is removed) |
 //! | `room` | how room is made: samples, victims |
 //! | `reclaim` | what becomes of a chunk that was not cut to its end |
 //! | `dead` | how much of the memory is dead |
@@ -88,10 +88,11 @@ pub use settings::{TableOptions, TableSettings};
 use crate::CacheError;
 use crate::at_once::AtOnce;
 use crate::audit::Audit;
-use crate::extent::{LatelyBound, body_bytes_max, recheck_bound};
+use crate::extent::{LatelyBound, body_bytes_max};
+use crate::index::extents::recheck_bound;
 use crate::limit::Limit;
 use crate::operation::Idle;
-use crate::pooled::EnginePool;
+use crate::pooled::{EnginePool, describe_pool};
 use crate::record::Hasher;
 use crate::spares::Spares;
 use crate::stats::Counters;
@@ -179,19 +180,13 @@ impl EnginePool for TablePool {
     }
 
     fn describe_settings(&self) -> Vec<(&'static str, String)> {
-        let (pool, objects) = (&self.pool.settings, &self.settings);
-        vec![
-            ("capacity_bytes", self.pool.capacity_bytes().to_string()),
-            ("growth_bytes_max", pool.growth_bytes_max.to_string()),
-            ("nodes", self.pool.layout.nodes_known().to_string()),
-            ("nodes_max", pool.nodes_max.to_string()),
-            ("chunk_bytes", pool.chunk_bytes.to_string()),
-            ("chunks", self.pool.layout.chunks().to_string()),
-            ("clients_max", pool.clients_max.to_string()),
-            ("objects_max", pool.objects_max.to_string()),
+        let objects = &self.settings;
+        let mut described = describe_pool(&self.pool);
+        described.extend([
             ("index_slots", (u64::from(objects.buckets) * layout::BUCKET_SLOTS as u64).to_string()),
             ("extension_bytes", objects.extension_bytes.to_string()),
-        ]
+        ]);
+        described
     }
 }
 
@@ -250,8 +245,8 @@ pub struct Core<E: Endpoint> {
 pub struct Objects<E: Endpoint, R: Replacement<E>> {
     core: Core<E>,
     replacement: replacement::Shared<R>,
-    /// Lent to the operation that makes room, tends or leaves: one at a time does. The others go on
-    /// meanwhile, with what they have drawn.
+    /// Lent to the operation that makes room, tends or leaves: one at a time does. Other operations
+    /// continue meanwhile, with what they have drawn.
     making_room: Lender<()>,
 }
 
@@ -423,7 +418,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         Box::pin(self.sweep_expired()).await
     }
 
-    /// Looks after everybody now, as [`tend`](Self::tend) does when somebody stands still.
+    /// Looks after all clients now, as [`tend`](Self::tend) does when one stands still.
     pub async fn repair(&self) -> Result<Repaired, CacheError> {
         let op = &mut *self.core.operations.take(&self.core.client);
         self.enter(op).await?;
@@ -433,7 +428,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         self.end(op, Ok(repaired)).await
     }
 
-    /// Walks the pool. Nobody else may use it meanwhile, or what is under way is reported as
+    /// Walks the pool. No other client may use it meanwhile, or what is under way is reported as
     /// faults.
     pub async fn verify(&self) -> Result<Audit, CacheError> {
         let mut audit = self.core.audit().await?;

@@ -1,11 +1,11 @@
-//! The operations of a client: what each does first, which way it goes, and what it does last.
+//! The operations of a client: what each does first, which module it uses, and what it does last.
 //!
 //! | step | why |
 //! |---|---|
 //! | now and then a round: tell of accesses, renew the lease, look after others | see `repair` |
-//! | where there are extensions and WRITEs are cheap: say that an operation is under way | whoever empties a chunk waits for WRITEs of extensions (see `drain`) |
+//! | where there are extensions and WRITEs are cheap: say that an operation is under way | a drainer waits for WRITEs of extensions (see `drain`) |
 //! | the operation | |
-//! | in such a case: say that nothing is under way any more | so that nobody waits for a client that does nothing |
+//! | in such a case: say that nothing is under way any more | so that no client waits for a client that does nothing |
 //! | after a failure of the fabric: do nothing any more | |
 //!
 //! Over a network the two WRITEs and the wait for them would cost more than what they are good for:

@@ -1,8 +1,8 @@
 //! What becomes of a chunk that its owner had not cut to its end: the owner leaves, or is dead.
 //!
-//! Of its blocks those that a slot or a shelf names, or that somebody has in hand, stay as they
-//! are. The others become dead blocks, each named by a slot of some bucket, and the chunk is in use
-//! like any other. Whether nobody has a block is asked as in `drain`.
+//! Blocks that a slot or a shelf names, or that a client has in hand, stay as they are. The other
+//! blocks become dead ones, each named by a slot of some bucket. Then the chunk is in use like any
+//! other. Whether a client has a block is asked as in `drain`.
 
 use super::Core;
 use super::cell::{Cell, CellState};
@@ -28,7 +28,7 @@ impl<E: Endpoint> Core<E> {
         let layout = self.client.pool.layout.clone();
         let before = self.blocks(chunk).await?;
         let Some(class) = before.class else {
-            // Nobody has begun to cut it.
+            // Its owner has not begun to cut it.
             self.client.free_own(chunk, open).await?;
             return Ok(true);
         };
@@ -42,8 +42,8 @@ impl<E: Endpoint> Core<E> {
             let cells = self.all_cells().await?;
             let index_of =
                 |block: Block| all.iter().copied().find(|index| self.block_of(chunk, class, *index) == block);
-            // Whoever tries has a block only if its record has the tag still: a client that was
-            // slow may have told of one of an earlier life of the chunk.
+            // A client whose cell says trying has the block only if the record still has the tag:
+            // a slow client may have named a block of an earlier life of the chunk.
             let has = |cell: &Cell| match index_of(cell.block) {
                 Some(index) => cell.state == CellState::Won || before.images[index].tag() == Some(cell.tag),
                 None => false,
@@ -51,8 +51,8 @@ impl<E: Endpoint> Core<E> {
             let in_hands: HashSet<Block> =
                 cells.iter().filter_map(|word| Cell::from_word(*word)).filter(has).map(|cell| cell.block).collect();
             for Naming { slot, word, .. } in named {
-                // An insertion of the chunk's owner, who is dead: whoever else inserts has told of
-                // the block.
+                // An insertion of the chunk's owner, which is dead: any other inserter has named the
+                // block in a cell.
                 if word.is_pending() && !in_hands.contains(&word.block()) {
                     self.swap_slot(slot, word, Slot::EMPTY).await?;
                     is_settled = false;
@@ -68,8 +68,8 @@ impl<E: Endpoint> Core<E> {
             if had.contains(&block) {
                 continue;
             }
-            // The highest tag of all: none that anybody may remember of this place is higher. One
-            // that was replaced meanwhile is in somebody's hands, or was.
+            // The highest tag of all: no operation may remember a higher one of this place. A block
+            // whose record was replaced meanwhile is in a client's hands, or was.
             is_settled &=
                 after.images[index] == *image && self.place_dead_anywhere(op, class, block, before.tag).await?;
         }
@@ -78,7 +78,7 @@ impl<E: Endpoint> Core<E> {
         }
         let used = Chunk { state: ChunkState::Queued, ..open };
         if !chunks::transition(&self.client.endpoint, &layout, chunk, open.word(), used).await? {
-            return Err(CacheError::Damaged { what: "somebody else changed the state of an open chunk" });
+            return Err(CacheError::Damaged { what: "another client changed the state of an open chunk" });
         }
         Ok(true)
     }

@@ -1,5 +1,5 @@
-//! How a client gives back what it holds: blocks become dead ones, which slots name, and chunks
-//! free ones.
+//! How a client releases what it holds: blocks become dead ones, which slots name, and chunks free
+//! ones.
 
 use super::Core;
 use super::class::{CLASSES, Class};
@@ -37,7 +37,7 @@ impl<E: Endpoint> Core<E> {
                 continue;
             }
             // Every slot names something. What a client may keep it keeps; else the block's chunk
-            // goes, or another one.
+            // is emptied, or another one.
             let block = held.block;
             if kept > 0 || !self.drain_chunk_of(block).await? && !self.drain_some_chunk().await? {
                 break;

@@ -7,17 +7,16 @@
 //! | a chunk Leaving, owner dead | emptying it | own it, empty it (see `drain`) |
 //! | Extent, owner dead | writing a large object, or publishing it | Bound if an object has it, else free |
 //! | Bound, no object has it | freeing the extents of an object it made dead | free |
-//! | a cell of a dead client | taking a block, holding it, inserting | the block is put back, if nobody has it |
+//! | a cell of a dead client | taking a block, holding it, inserting | the block is released, if no client has it (see `settle`) |
 //! | a wrong count | anything | counted anew by a client that is alone |
 //!
-//! Every step is one compare-and-swap from what was seen, so that a repairer may die anywhere and
-//! another one go on.
+//! Every step is one compare-and-swap from what was seen. So a repairer may die anywhere, and
+//! another repairer continues.
 
 use super::drain::{DrainLook, Emptied, Keeps};
 use super::{Core, Hole};
 use crate::CacheError;
-use crate::extent;
-use crate::index::{Index, fence_suspect, walk};
+use crate::index::{Index, extents, fence_suspect, walk};
 use atoll_fabric::{Endpoint, VerbError};
 use atoll_pool::registry::{Place, Roll};
 use atoll_pool::repair::{Estate, Seen};
@@ -25,7 +24,7 @@ use atoll_pool::{Chunk, ChunkId, ChunkState, Client, chunks};
 
 impl<E: Endpoint> Core<E> {
     /// Makes this client the owner of every chunk that a dead owner was cutting or emptying, and
-    /// goes on with it; how many.
+    /// continues with it; how many.
     async fn steal(&self, descriptors: &[chunks::Descriptor], roll: &Roll) -> Result<u64, CacheError> {
         let mut stolen = 0;
         for (index, descriptor) in descriptors.iter().enumerate() {
@@ -62,7 +61,7 @@ impl<E: Endpoint> Estate for Core<E> {
     async fn settle(&self, seen: &Seen) -> Result<(u64, Vec<Place>), CacheError> {
         let mut chunks = self.steal(&seen.descriptors, &seen.roll).await?;
         if !self.is_open(Hole::LeakedExtents) {
-            chunks += extent::sweep(self, extent::suspects(seen)).await?;
+            chunks += extents::sweep(self, extents::suspects(seen)).await?;
         }
         let settled = self.settle_cells(&seen.places).await?;
         self.recheck_orphans().await?;
@@ -75,15 +74,7 @@ impl<E: Endpoint> Estate for Core<E> {
     }
 
     async fn settle_own(&self) -> Result<u64, CacheError> {
-        extent::recheck_bound(self).await
-    }
-
-    async fn count_objects(&self) -> Result<u64, CacheError> {
-        walk::count_live(self).await
-    }
-
-    fn objects_reserved(&self) -> u64 {
-        self.limit().reserved()
+        extents::recheck_bound(self).await
     }
 
     async fn recount_own(&self) -> Result<(), CacheError> {
@@ -93,6 +84,14 @@ impl<E: Endpoint> Estate for Core<E> {
     async fn counted_anew(&self) -> Result<(), CacheError> {
         self.limit.note_recounted();
         Ok(())
+    }
+
+    async fn count_objects(&self) -> Result<u64, CacheError> {
+        walk::count_live(self).await
+    }
+
+    fn objects_reserved(&self) -> u64 {
+        self.limit().reserved()
     }
 
     async fn note_deaths(&self, deaths: u64) -> Result<(), CacheError> {

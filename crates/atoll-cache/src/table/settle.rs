@@ -1,25 +1,26 @@
 //! How the cells of a dead client are settled.
 //!
-//! A repairer settles a dead client's cell: it finds out who has the block, and clears the cell.
+//! A repairer settles a cell: it finds out which client has the block, and clears the cell.
 //!
 //! | what the repairer sees | who has the block | what it does |
 //! |---|---|---|
-//! | another repairer that lives settles a cell of the same block | that one may | asks again later |
+//! | a living repairer settles another cell of the same block | perhaps that repairer | asks again later |
 //! | the cell says trying, and the block's record has another tag than the client saw | not the client | |
 //! | a slot of the bucket that the record tells names the block | the slot, unless it is pending | |
 //! | such a slot is pending, and no living client's cell names the block | the dead client, which was inserting | CAS slot -> empty, looks again |
 //! | a shelf names the block | the shelf | |
-//! | a living client's cell names the block | that client has it, had it before, or is just losing it | asks again after a round of that client, in which it tells anew what it has |
-//! | nothing of this twice, and the record is still the same | nobody | makes the cell say won, names the block as a dead one in a bucket |
+//! | a living client's cell names the block | that client has it, had it before, or is just losing it | asks again after a round of that client, in which it publishes its cells anew |
+//! | nothing of this twice, and the record is still the same | no client | makes the cell say won, names the block as a dead one in a bucket |
 //!
-//! Two repairers that settle cells of one block at the same time would put it back twice. So a
-//! repairer first makes itself the cell's settler, by a compare-and-swap, and looks at the places
-//! again: the cell is that of a client which is not alive. Then it READs all cells. Of two
-//! repairers at least one sees that the other is a settler, and gives its cell up for now.
+//! Two repairers that settle cells of one block at the same time would release it twice. So a
+//! repairer first makes itself the cell's settler, by a compare-and-swap, and checks again that the
+//! cell's client is dead. Then it READs all cells. Of two repairers at least one sees that the other
+//! is a settler, and gives its cell up for now.
 //!
 //! A repairer that stands still keeps the one cell that it settles, as it keeps what it has in
-//! hand; all others are settled without it. What a dead settler had begun another one goes on with.
-//! Its place is not free before that, so that no later client of the place seems to be the settler.
+//! hand. All other cells are settled without it. Another repairer continues what a dead settler had
+//! begun. The place of a dead settler is not free before that. So no later client of the place seems
+//! to be the settler.
 
 use super::block::Image;
 use super::cell::{CELLS, Cell, CellState};
@@ -75,7 +76,7 @@ impl<E: Endpoint> Core<E> {
         buffer.resize(8 * CELLS);
         let cells = self.client.endpoint.read(at, buffer).await?;
         let (mut is_settled, is_mine) = (true, client == self.client.me().slot);
-        // After the cells: a settler that is not alive now will not go on.
+        // After the cells: a settler that is not alive now will not continue.
         let is_alive = self.living_places().await?;
         // A client that has joined at the place meanwhile settles what was left in its cells.
         if !is_mine && is_alive[client as usize] {
@@ -144,7 +145,7 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Puts the block of a dead client's cell, which is at `cell_at` and whose settler is this
-    /// client, back, if nobody has it.
+    /// client, back, if no client has it.
     async fn settle_block(
         &self,
         op: &mut Operation,
@@ -211,7 +212,7 @@ impl<E: Endpoint> Core<E> {
             if is_placed {
                 return Ok(Settled::PutBack);
             }
-            // Every slot names something: the chunk goes.
+            // Every slot names something: the chunk is emptied.
             self.drain_chunk_of(cell.block).await?;
             return Ok(Settled::Unknown);
         }

@@ -2,11 +2,11 @@
 //! Queued, which here means no more than in use.
 //!
 //! A chunk's descriptor has the class of its blocks as contents, and as the engine's other word the
-//! highest tag that a block of it has had, from which the tags of its next life go on.
+//! highest tag that a block of it has had, from which the tags of its next life continue.
 //!
 //! A client cuts few chunks at a time, so that in a small pool not all of them are some client's:
-//! the more clients there may be, the fewer. The rest of one that it ends before goes on a shelf
-//! (see `shelf`); in a small pool with many clients all of it does.
+//! the more clients there may be, the fewer. It puts the rest of a chunk that it stops cutting on a
+//! shelf (see `shelf`); in a small pool with many clients all of it does.
 
 use super::class::{CLASSES, Class};
 use super::held::Held;
@@ -122,7 +122,7 @@ impl Slabs {
     }
 }
 
-/// Since somebody has died, one search in so many looks for free chunks although the pool counts
+/// Since a client has died, one search in so many looks for free chunks although the pool counts
 /// none.
 const LOOKS_ANYWAY: u64 = 64;
 
@@ -194,12 +194,12 @@ impl<E: Endpoint> Core<E> {
         let open = Chunk::owned(ChunkState::Open, self.client.me(), slab.generation);
         let used = Chunk { state: ChunkState::Queued, ..open };
         if !chunks::transition(&self.client.endpoint, &self.client.pool.layout, slab.chunk, open.word(), used).await? {
-            return Err(CacheError::Damaged { what: "somebody else changed the state of an open chunk" });
+            return Err(CacheError::Damaged { what: "another client changed the state of an open chunk" });
         }
         Ok(())
     }
 
-    /// Chunks that a client may cut at a time. With none, all of them are everybody's.
+    /// Chunks that a client may cut at a time. With none, all chunks are shared.
     pub(super) fn slabs_max(&self) -> usize {
         (self.client.pool.layout.chunks() / (4 * self.client.pool.settings.clients_max)) as usize
     }
@@ -233,13 +233,13 @@ impl<E: Endpoint> Core<E> {
             }
         }
         if slabs_max == 0 {
-            // Everybody's at once.
+            // Shared at once.
             self.end_slabs().await?;
         }
         Ok(true)
     }
 
-    /// Puts the chunks in use that this client cuts: what is left of them is everybody's. Those
+    /// Puts the chunks in use that this client cuts: what is left of them is shared. Chunks
     /// stay of which an operation has a block in use, between the stock and a slot.
     pub(super) async fn end_slabs(&self) -> Result<(), CacheError> {
         let op = &mut *self.operations.take(&self.client);
@@ -271,7 +271,7 @@ impl<E: Endpoint> Core<E> {
         }
         let used = Chunk { state: ChunkState::Queued, ..open };
         if !chunks::transition(&self.client.endpoint, &layout, slab.chunk, open.word(), used).await? {
-            return Err(CacheError::Damaged { what: "somebody else changed the state of an open chunk" });
+            return Err(CacheError::Damaged { what: "another client changed the state of an open chunk" });
         }
         Ok(true)
     }

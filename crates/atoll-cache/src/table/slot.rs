@@ -19,10 +19,10 @@
 //! The empty word is 0. Every block of the pool is named by exactly one slot, or it is in one
 //! client's hands (see `stock`), or its chunk is. The paper's history entry keeps the experts in a
 //! word of their own, which is written late; ours has them in the word that is swapped, so that
-//! nobody reads them before they are written.
+//! no client reads them before they are written.
 
 use super::class::Class;
-use crate::index::{SlotWord, bucket_of, fingerprint_of};
+use crate::index::{bucket_of, fingerprint_of, slot_word};
 
 /// Granularity of blocks.
 pub const UNIT_BYTES: u64 = 64;
@@ -103,7 +103,7 @@ impl Slot {
     }
 
     /// The history entry of an evicted key. `experts` has bit `i` set if expert `i` chose it;
-    /// without experts bit 0 stands for whoever did.
+    /// without experts bit 0 is set.
     pub fn history(hash: KeyHash, experts: u16, id: u64) -> Self {
         let experts = u64::from(experts) & 0xfff;
         Self(
@@ -205,37 +205,7 @@ impl Slot {
     }
 }
 
-impl SlotWord for Slot {
-    #[inline(always)]
-    fn from_bits(bits: u64) -> Self {
-        Self(bits)
-    }
-
-    #[inline(always)]
-    fn bits(self) -> u64 {
-        self.0
-    }
-
-    fn is_free(self) -> bool {
-        Self::is_free(self)
-    }
-
-    fn is_live(self) -> bool {
-        Self::is_live(self)
-    }
-
-    fn is_pending(self) -> bool {
-        Self::is_pending(self)
-    }
-
-    fn is_large(self) -> bool {
-        Self::is_large(self)
-    }
-
-    fn fingerprint(self) -> u8 {
-        Self::fingerprint(self)
-    }
-}
+slot_word!(Slot);
 
 /// What is used of a key's hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

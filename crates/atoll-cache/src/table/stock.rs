@@ -239,7 +239,7 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Makes this client's cells say what is in its hands, and nothing else. Those that it found
-    /// when it came are left alone: somebody else may just settle what they say, and a word that is
+    /// when it came are left alone: another client may just settle what they say, and a word that is
     /// written back after that would be settled once more, when its block has another life. So are
     /// those of blocks that operations are about to take: they tell of these themselves.
     ///
@@ -286,7 +286,7 @@ impl<E: Endpoint> Core<E> {
         Ok(posted?)
     }
 
-    /// Forgets blocks of chunks that somebody empties: they are that one's.
+    /// Forgets blocks of chunks that another client empties: they are the drainer's.
     pub(super) async fn give_up_drained(&self) -> Result<(), CacheError> {
         let mut given_up = Vec::new();
         let blocks = self.stock.borrow().taken_blocks();

@@ -17,14 +17,14 @@ use atoll_pool::registry::{self, Place};
 pub(super) enum Settled {
     /// It was put back.
     PutBack,
-    /// Somebody has it.
+    /// A client, a slot or a shelf has it.
     Had,
     /// That cannot be said yet.
     Unknown,
 }
 
-/// A dead client's cell whose block a living one's names, too, until that one has told anew what it
-/// has.
+/// A dead client's cell whose block a living client's cell names, too, until the living client has
+/// published its cells anew.
 #[derive(Debug)]
 pub(super) struct Suspicion {
     cell: Cell,
@@ -46,8 +46,8 @@ impl<E: Endpoint> Core<E> {
         (0..self.client.pool.settings.clients_max).map(lives).collect()
     }
 
-    /// What the cells of the living say of the block of a dead client's cell: that one of them has
-    /// it, or that one may. `None` if they do not name it.
+    /// What the cells of living clients say of the block of a dead client's cell: that one of them
+    /// has it, or may have it. `None` if they do not name it.
     pub(super) async fn living_holder(
         &self,
         cell: Cell,
@@ -56,7 +56,7 @@ impl<E: Endpoint> Core<E> {
     ) -> Result<Option<Settled>, CacheError> {
         let before = registry::places(&self.client.endpoint, &self.client.pool).await?;
         let cells = self.all_cells().await?;
-        // Looked at after the cells: whoever WROTE one has joined before that.
+        // Looked at after the cells: a client that WROTE a cell has joined before that.
         let places = registry::places(&self.client.endpoint, &self.client.pool).await?;
         let is_alive = self.living_of(&places);
         let mine = self.client.me().slot as usize;

@@ -8,8 +8,8 @@ use std::cell::{self, RefCell};
 /// Chunks that one client empties at a time. While it finds nothing else, more, unless all rest:
 /// some may wait for a client that does nothing, which has blocks of them in hand.
 pub(in crate::table) const DRAINS_MAX: usize = 4;
-/// Goes after which a chunk does not count any more among those that give memory soon.
-const GOES_OF_USE: u32 = 16;
+/// Attempts after which a chunk does not count any more among those that give memory soon.
+const ATTEMPTS_OF_USE: u32 = 16;
 
 /// What becomes of the objects of a chunk that is emptied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,13 +25,13 @@ pub(in crate::table) enum Keeps {
 pub(in crate::table) struct Emptied {
     pub(in crate::table) chunk: ChunkId,
     pub(super) keeps: Keeps,
-    /// Its state: Open until others have been told, then Leaving.
+    /// Its state: Open until other clients have been told, then Leaving.
     pub(super) owned: Chunk,
-    /// How often this client has gone on with it.
-    pub(super) goes: u32,
+    /// How often this client has worked on it.
+    pub(super) attempts: u32,
     /// How often there was no room for objects that should move.
     pub(super) crowded: u32,
-    /// When this client goes on with it again, if it does so for its own sake.
+    /// When this client works on it again, if no writer waits for chunks.
     pub(super) backoff: Backoff,
     pub(super) stage: Stage,
 }
@@ -53,8 +53,8 @@ pub(in crate::table) enum DrainLook {
 pub(super) enum Stage {
     /// Slots, or clients, may have blocks of it.
     InUse,
-    /// Nobody has, but it rests until operations under way have ended. Its next life goes on from
-    /// this tag.
+    /// No slot or client has, but it rests until operations under way have ended. Its next life
+    /// continues from this tag.
     Resting(Grace, u16),
     /// It is empty; the same tag.
     Empty(u16),
@@ -64,17 +64,17 @@ impl Emptied {
     /// Begins with a chunk that this client owns.
     pub(in crate::table) fn begun(chunk: ChunkId, owned: Chunk, keeps: Keeps) -> Self {
         let (backoff, stage) = (Backoff::default(), Stage::InUse);
-        Self { chunk, keeps, owned, goes: 0, crowded: 0, backoff, stage }
+        Self { chunk, keeps, owned, attempts: 0, crowded: 0, backoff, stage }
     }
 
-    /// Whether it waits for operations that are under way, whoever has its blocks.
+    /// Whether it waits for operations that are under way.
     pub(super) fn is_resting(&self) -> bool {
         matches!(self.stage, Stage::Resting(..))
     }
 
     /// Whether it waits for a client that has one of its blocks in hand, and may stand still.
     pub(super) fn is_stuck(&self) -> bool {
-        !self.is_resting() && self.goes > GOES_OF_USE
+        !self.is_resting() && self.attempts > ATTEMPTS_OF_USE
     }
 }
 

@@ -11,7 +11,7 @@
 //! | wait for hands | READ all cells: none names a block of the chunk |
 //! | if slots named not all of its blocks: look again | READ the others' buckets, the cells, the chunk: the same records, and nothing names them; if a block was torn, READ the chunk before that, too |
 //! | with extensions, or when tags begin anew: rest | READ signals until every other client has had a round |
-//! | make its records void | WRITE zeros, and the tag to go on from |
+//! | make its records void | WRITE zeros, and the tag to continue from |
 //! | use it | CAS Leaving -> Open or Free |
 //!
 //! A client that empties several chunks takes each step for all of them. So it READs the cells once
@@ -24,23 +24,23 @@
 //! |---|---|
 //! | a live or a dead slot names it | the drainer's, once its own CAS has unnamed it |
 //! | a pending slot names it | the inserter's |
-//! | no slot names it | nobody knows: hence the second look |
+//! | no slot names it | unknown: hence the second look |
 //!
 //! The second look is for a block that no slot named. Its owner may have written the record before
 //! the first look, and may let a slot name it only afterwards, when its cell says nothing any more.
 //! Then the slot names the block at the second look. Or the block was taken again since, and no new
 //! record is there yet: then a cell names it. So no block passes both looks with one record while
-//! somebody has it. No two records are the same: each has a token of its own, a dead one too.
+//! a client has it. No two records are the same: each has a token of its own, a dead one too.
 //!
-//! **Torn blocks.** A block that is READ while its record is written is torn: nobody can tell which
-//! slot would name it. So the block is READ once more between the two looks at the cells. A cell
+//! **Torn blocks.** A block that is READ while its record is written is torn: it does not tell
+//! which slot would name it. So the block is READ once more between the two looks at the cells. A cell
 //! named the block while the record was written. If no cell does so afterwards, all of that record
 //! is there at the second READ. If the second READ is torn, too, it met the next record, and either
-//! a cell tells of that one or it is whole at the third READ. So bytes that are torn, and the same
-//! in three READs, are nobody's.
+//! a cell tells of that record or it is whole at the third READ. So no client has a block whose
+//! bytes are torn, and the same in three READs.
 //!
-//! A chunk waits while a client that does nothing has blocks of it. Its drainer goes on to other
-//! chunks. Nothing goes back to Queued, because somebody may have given a block up.
+//! A chunk waits while a client that does nothing has blocks of it. Its drainer continues with
+//! other chunks. No chunk returns to Queued, because a client may have given a block of it up.
 //!
 //! | module | concept |
 //! |---|---|
@@ -68,8 +68,8 @@ use unname::Unnamed;
 
 /// Looks at a chunk in one go.
 const LOOKS: u32 = 4;
-/// Goes without room after which objects are evicted that should move.
-const GOES_FOR_ROOM: u32 = 8;
+/// Attempts without room after which objects are evicted that should move.
+const ATTEMPTS_FOR_ROOM: u32 = 8;
 impl<E: Endpoint> Core<E> {
     /// Whether a block's chunk is being emptied.
     pub(super) async fn is_leaving(&self, block: Block) -> Result<bool, CacheError> {
@@ -126,7 +126,7 @@ impl<E: Endpoint> Core<E> {
         Ok(is_claimed)
     }
 
-    /// Goes on with the chunks that this client empties, as far as it looks at them. Those that are
+    /// Continues with the chunks that this client empties, as far as it looks at them. Those that are
     /// empty become fresh chunks, or free ones.
     pub(super) async fn recheck_waiting(&self, look: DrainLook) -> Result<(), CacheError> {
         // A writer that waits for chunks looks each time.
@@ -187,8 +187,8 @@ impl<E: Endpoint> Core<E> {
         Ok(())
     }
 
-    /// Goes on with these chunks until they are empty, or rest, or wait for those who have blocks
-    /// of them.
+    /// Continues with these chunks until they are empty, or rest, or wait for clients that have
+    /// blocks of them.
     async fn go_on(&self, op: &mut Operation, waiting: &mut [Emptied]) -> Result<(), CacheError> {
         let layout = self.client.pool.layout.clone();
         let (mut tells, mut rested) = (false, Vec::new());
@@ -208,9 +208,9 @@ impl<E: Endpoint> Core<E> {
                 }
                 emptied.owned = leaving;
             }
-            // Again now and then: somebody may have taken a block since he looked.
-            tells |= emptied.goes == 0 || emptied.goes.is_power_of_two();
-            emptied.goes = emptied.goes.saturating_add(1);
+            // Again now and then: a client may have taken a block since it looked.
+            tells |= emptied.attempts == 0 || emptied.attempts.is_power_of_two();
+            emptied.attempts = emptied.attempts.saturating_add(1);
         }
         if !rested.is_empty() {
             self.end_rest(waiting, &rested).await?;
@@ -225,12 +225,12 @@ impl<E: Endpoint> Core<E> {
         for emptied in &restless {
             self.give_up_own(emptied.chunk);
         }
-        if restless.iter().any(|emptied| emptied.goes > 1) {
-            // Those that were looked at before, and of which somebody has a block still, are not
+        if restless.iter().any(|emptied| emptied.attempts > 1) {
+            // Chunks that were looked at before, and of which a client still has a block, are not
             // looked at in vain.
             self.publish_cells().await?;
             let in_hands = self.chunks_in_hands().await?;
-            restless.retain(|emptied| emptied.goes <= 1 || !in_hands.contains(&emptied.chunk));
+            restless.retain(|emptied| emptied.attempts <= 1 || !in_hands.contains(&emptied.chunk));
         }
         for _ in 0..LOOKS {
             if restless.is_empty() {
@@ -256,7 +256,7 @@ impl<E: Endpoint> Core<E> {
         Ok(())
     }
 
-    /// Unnames all blocks of these chunks and looks twice whether nobody has one; gives those
+    /// Unnames all blocks of these chunks and looks twice whether any client has one. Gives the
     /// chunks in which something changed meanwhile.
     async fn look_twice<'e>(
         &self,
@@ -270,7 +270,7 @@ impl<E: Endpoint> Core<E> {
             if let Some(class) = blocks.class.filter(|_| !self.is_open(Hole::KeptShelf)) {
                 self.unshelve(emptied.chunk, class).await?;
             }
-            let waits = emptied.crowded < GOES_FOR_ROOM && self.is_sparse();
+            let waits = emptied.crowded < ATTEMPTS_FOR_ROOM && self.is_sparse();
             let unnamed = self.unname(op, emptied.chunk, &blocks, contents.as_mut(), waits).await?;
             contents.into_iter().for_each(|contents| self.spares.keep(contents));
             if self.is_open(Hole::EarlyReuse) {
@@ -316,8 +316,8 @@ impl<E: Endpoint> Core<E> {
             let begins_anew = blocks.tag > self.shared.settings.tag_mask / 2 || blocks.has_torn();
             let rests = begins_anew || self.extension_bytes() > 0 && !self.is_open(Hole::StrayExtension);
             emptied.stage = if rests {
-                // Where its tags begin anew, nobody may remember those of before; and a WRITE of an
-                // extension that nobody waits for must have landed.
+                // Where its tags begin anew, no operation may remember the former ones; and an
+                // unawaited WRITE of an extension must have landed.
                 self.client.endpoint.flush().await?;
                 let grace = Grace::begin(&self.client).await?;
                 Stage::Resting(grace, if begins_anew { 0 } else { blocks.tag })

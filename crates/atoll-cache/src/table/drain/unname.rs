@@ -14,8 +14,8 @@ const SLOTS_AT_ONCE: usize = 16;
 
 /// What became of the names of a chunk's blocks.
 pub(super) enum Unnamed {
-    /// No slot names one any more. Of these blocks, by their numbers, nobody knows yet who has
-    /// them.
+    /// No slot names one any more. Whether a client has these blocks, given by
+    /// their numbers, is not known yet.
     All(Vec<usize>),
     /// A slot changed meanwhile.
     Changed,

@@ -16,7 +16,7 @@
 //! A copy has its object's token and the new block's tag. A client that read the old word and swaps
 //! it afterwards fails, and looks again. A reader of the old block gets a whole record until the
 //! chunk is used anew. A client that dies between WRITE and swap leaves the new block without a
-//! name, as a writer does, and the chunk as its own. A repairer goes on with both.
+//! name, as a writer does, and the chunk as its own. A repairer continues with both.
 //!
 //! **What stays.** A writer evicts for memory only while less than a tenth of the heap is dead.
 //! While more is dead, the last few free chunks are left to moves. So objects stay while their
@@ -136,7 +136,7 @@ impl<E: Endpoint> Core<E> {
                 self.allocate_chunk(1).await?;
             }
             if self.claim_chunk(sparse.chunk, Keeps::Objects).await? {
-                // Free, so that there is one for the next moves, whoever makes them.
+                // Free, so that there is one for the next moves of any client.
                 self.recheck_waiting(DrainLook::InRound).await?;
                 return Ok(true);
             }

@@ -54,7 +54,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             if !has_chunk && self.core.fresh.is_search_due() && Box::pin(self.core.gather_if_scarce(op)).await? {
                 continue;
             }
-            // Where a free chunk may be had, what is left of another one goes first; else the
+            // Where a free chunk may be had, what is left of another one is used first; else the
             // sample looks at the shelves, too.
             if has_chunk || self.core.fresh.is_search_due() {
                 let shelves = self.core.shelves(class).await?;

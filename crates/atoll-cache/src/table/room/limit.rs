@@ -31,7 +31,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             if self.evict_one(op).await? {
                 continue;
             }
-            // Where the index holds little, most samples are empty: only every so manieth costs a
+            // Where the index holds little, most samples are empty: only one in so many costs a
             // pause.
             tried += 1;
             if tried >= SAMPLES_A_TRY * TRIES_MAX {

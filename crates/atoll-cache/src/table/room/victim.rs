@@ -1,4 +1,4 @@
-//! What a look at some objects shows, which of them goes, and how it does.
+//! What a look at some objects shows, which of them is evicted, and how.
 
 use crate::CacheError;
 use crate::index::Index;
@@ -17,7 +17,7 @@ pub(in crate::table) enum Made {
     Room,
     /// There may be soon: a chunk is being emptied.
     Begun,
-    /// Somebody else was faster.
+    /// Another client was faster.
     Stale,
     /// Nothing that was seen can go.
     Nothing,
