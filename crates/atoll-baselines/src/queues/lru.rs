@@ -141,7 +141,7 @@ impl Lru {
         self.lists.put_back(core, slot).await
     }
 
-    /// The one that was accessed least recently, if not a stray.
+    /// The one that was accessed least recently, if not an unqueued one.
     pub(super) async fn choose<E: Endpoint>(
         &self,
         core: &Core<E>,
@@ -151,7 +151,7 @@ impl Lru {
         Ok((0..seen.len()).min_by_key(|index| (seen[*index].is_linked, linked_us(seen[*index].node.mark))))
     }
 
-    pub(super) async fn stray<E: Endpoint>(
+    pub(super) async fn unqueued<E: Endpoint>(
         &self,
         core: &Core<E>,
         candidates: &[Candidate],

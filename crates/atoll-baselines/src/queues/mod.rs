@@ -22,10 +22,10 @@
 //! What all of them promise: what the table of objects does, whatever a queue says. Which object
 //! goes is approximate: a queue that is not what it should be costs hits and nothing else. A client
 //! that dies with a lock in hand, or in the middle of a change, leaves a list that is begun anew
-//! empty. An object that is in no queue is a stray. Every now and then, and whenever no queue gives
-//! a victim, a client looks at a random bucket, as engines do that choose by samples: dead blocks,
-//! expired objects and strays that it finds there go first. So nothing is lost by being in no
-//! queue, and no writer fails because of one.
+//! empty. An object that is in no queue is unqueued. Every now and then, and whenever no queue
+//! gives a victim, a client looks at a random bucket, as engines do that choose by samples: dead
+//! blocks, expired objects and unqueued objects that it finds there go first. So nothing is lost by
+//! being in no queue, and no writer fails because of one.
 //!
 //! A slot costs 32 bytes besides its access information where there are lists, and up to 48 where
 //! there are rings; there are two slots for each object that the pool expects.
@@ -157,10 +157,10 @@ impl<E: Endpoint> Replacement<E> for Queue {
         Ok(chosen.map(|chosen| Victim { slot: chosen.slot, word: chosen.word, then: Slot::EMPTY }))
     }
 
-    async fn stray(&mut self, core: &Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
-        let stray = Box::pin(async { on_policy!(self, policy => policy.stray(core, candidates).await) }).await?;
-        let stray = stray.and_then(|index| candidates.get(index));
-        Ok(stray.map(|stray| Victim { slot: stray.slot, word: stray.word, then: Slot::EMPTY }))
+    async fn unqueued(&mut self, core: &Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
+        let unqueued = Box::pin(async { on_policy!(self, policy => policy.unqueued(core, candidates).await) }).await?;
+        let unqueued = unqueued.and_then(|index| candidates.get(index));
+        Ok(unqueued.map(|unqueued| Victim { slot: unqueued.slot, word: unqueued.word, then: Slot::EMPTY }))
     }
 
     async fn victim(&mut self, core: &Core<E>) -> Result<Option<Victim>, CacheError> {

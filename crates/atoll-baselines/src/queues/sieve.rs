@@ -138,7 +138,7 @@ impl Sieve {
         self.lists.put_back(core, slot).await
     }
 
-    /// One that was not visited, of those the one that is there longest, if not a stray.
+    /// One that was not visited, of those the one that is there longest, if not an unqueued one.
     pub(super) async fn choose<E: Endpoint>(
         &self,
         core: &Core<E>,
@@ -151,7 +151,7 @@ impl Sieve {
         }))
     }
 
-    pub(super) async fn stray<E: Endpoint>(
+    pub(super) async fn unqueued<E: Endpoint>(
         &self,
         core: &Core<E>,
         candidates: &[Candidate],

@@ -54,7 +54,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     /// Begins to fill a chunk for `queue`, and closes the group that was filled, which has no room.
-    /// Another operation may have begun to fill one meanwhile: then the chunk is put into the stock.
+    /// Another operation may have begun to fill one meanwhile: then the chunk is put into the
+    /// stock.
     pub(super) async fn open_group(&self, queue: Queue, chunk: (ChunkId, u32)) -> Result<(), CacheError> {
         self.close_group(queue, 0).await?;
         let left = self.groups.borrow_mut().open(queue, chunk);
@@ -149,12 +150,12 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.enqueue(queue, node).await
     }
 
-    /// Closes groups that cannot take another object, so that they take their place in the queue now
-    /// and not with the next write; whether there are closed ones.
+    /// Closes groups that cannot take another object, so that they take their place in the queue
+    /// now and not with the next write; whether there are closed ones.
     pub(super) fn close_full_groups(&self) -> bool {
         let settings = &self.client.pool.settings;
-        // Extents cannot be evicted while their record's group is open: a sixteenth of the pool, over
-        // all clients, is the most that may be held.
+        // Extents cannot be evicted while their record's group is open: a sixteenth of the pool,
+        // over all clients, is the most that may be held.
         let held_max = self.client.pool.layout.heap_bytes() / 16 / u64::from(settings.clients_max);
         let mut groups = self.groups.borrow_mut();
         for queue in Queue::ALL {

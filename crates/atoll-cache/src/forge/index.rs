@@ -1,8 +1,8 @@
 //! FORGE's index among the engines' indexes: see [`crate::index`].
 //!
 //! A look at a record is under protection: the client WRITEs the protection of the chunk and READs
-//! slot and record behind that. If the slot is unchanged, the record cannot be reused until the look
-//! ends.
+//! slot and record behind that. If the slot is unchanged, the record cannot be reused until the
+//! look ends.
 
 use super::operation::{Notes, Operation};
 use super::slot::Slot;

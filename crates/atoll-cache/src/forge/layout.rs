@@ -28,10 +28,10 @@
 //! Buried bytes: bytes that were ever made dead, wrapping (see `cleaning`). Sweep: the hand
 //! of the walk over the descriptors (see `sweep`). Both atomics only.
 //!
-//! Cursors: one word, tail 32 | head 32, atomics only. Frequencies: for each of the ring's last `4 *
-//! window` positions one array of 16-bit counters, four to a word, atomics only. Rings: see `ring`.
-//! Index: see `slot`; atomics only. Every node has equally many buckets, in the order of their
-//! numbers; a hash chooses among all.
+//! Cursors: one word, tail 32 | head 32, atomics only. Frequencies: for each of the ring's last `4
+//! * window` positions one array of 16-bit counters, four to a word, atomics only. Rings: see
+//! `ring`. Index: see `slot`; atomics only. Every node has equally many buckets, in the order of
+//! their numbers; a hash chooses among all.
 
 use super::settings::ForgeSettings;
 use crate::glcache::{Sample, Written};

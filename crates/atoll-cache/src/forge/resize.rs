@@ -1,5 +1,5 @@
-//! How the pool becomes smaller and larger again, chunk by chunk, while clients use it. No object is
-//! moved.
+//! How the pool becomes smaller and larger again, chunk by chunk, while clients use it. No object
+//! is moved.
 //!
 //! | | verbs |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! Every invariant of this engine's words in a quiet pool, walked and named: see [`crate::audit`].
 //!
 //! - every Queued chunk has exactly one node of its generation in one of the rings;
-//! - every live slot points into a chunk that is Open, Queued or Leaving, to a record of the chunk's
+//! - every live slot points into a chunk that is Open, Queued or Leaving, to a record of its
 //!   generation;
 //! - what holds of the slots of every engine holds, too.
 

@@ -158,8 +158,8 @@ impl<E: Endpoint> Core<E> {
         Slot::live(hash.fingerprint, class, content, block, tag)
     }
 
-    /// Encodes a dead record into `outgoing`. No other one is the same, so that a client that looks twice
-    /// sees whether the block was used in between.
+    /// Encodes a dead record into `outgoing`. No other one is the same, so that a client that looks
+    /// twice sees whether the block was used in between.
     pub(super) fn encode_dead(&self, op: &mut Operation, bucket: u32, tag: u16) {
         let header = Header {
             key_bytes: 0,

@@ -44,8 +44,8 @@ impl<E: Endpoint> Index for Core<E> {
 
     fn end_look(&self, _op: &mut Operation) {}
 
-    /// The slot names the same block afterwards, dead. A word that names no block of the heap cannot
-    /// stay as a dead block; the block of a pending one is in its inserter's hands.
+    /// The slot names the same block afterwards, dead. A word that names no block of the heap
+    /// cannot stay as a dead block; the block of a pending one is in its inserter's hands.
     async fn drop_damaged(&self, slot: u64, word: Slot) -> Result<(), CacheError> {
         if self.slot_word(slot).await? != word {
             return Ok(());

@@ -15,6 +15,8 @@
 //! | [`access`] | how the object of a slot is used |
 //! | [`class`] | size classes of blocks |
 //! | [`replacement`] | what an engine adds |
+//! | `pool` | the pool, as one process has it open |
+//! | `member` | how a client joins, tends and leaves |
 //! | `operations` | what every operation does first and last |
 //! | `held`, `stock` | blocks in a client's hands |
 //! | [`cell`] | the words that name those blocks |
@@ -57,9 +59,11 @@ mod index;
 mod insert;
 pub mod layout;
 mod lookup;
+mod member;
 mod nodes;
 mod operation;
 mod operations;
+mod pool;
 mod pooled;
 mod publish;
 mod reclaim;
@@ -82,28 +86,22 @@ mod unlink;
 pub mod verify;
 
 pub use holes::{Hole, OpenHoles};
+pub use pool::TablePool;
 pub use replacement::Replacement;
 pub use settings::{TableOptions, TableSettings};
 
-use crate::CacheError;
 use crate::at_once::AtOnce;
-use crate::audit::Audit;
-use crate::extent::{LatelyBound, body_bytes_max};
-use crate::index::extents::recheck_bound;
+use crate::extent::LatelyBound;
 use crate::limit::Limit;
 use crate::operation::Idle;
-use crate::pooled::{EnginePool, describe_pool};
-use crate::record::Hasher;
 use crate::spares::Spares;
 use crate::stats::Counters;
 use crate::sweep::Budget;
-use atoll_fabric::{Address, Endpoint, Purpose};
-use atoll_pool::loan::Lender;
-use atoll_pool::loan::Loan;
-use atoll_pool::{Client, EngineArea, Layout, Pool, PoolError, PoolSettings, Repaired};
+use atoll_fabric::Endpoint;
+use atoll_pool::Client;
+use atoll_pool::loan::{Lender, Loan};
 use drain::Drains;
 use fresh::FreshChunks;
-use layout::TableLayout;
 use operation::Notes;
 use room::MeanShare;
 use sample::History;
@@ -112,93 +110,6 @@ use slot::Slot;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use stock::Stock;
-
-/// A pool as one process has it open.
-pub struct TablePool {
-    pub(crate) pool: Arc<Pool>,
-    pub(crate) settings: TableSettings,
-    pub(crate) layout: TableLayout,
-    hasher: Hasher,
-}
-
-impl TablePool {
-    /// The pool's settings and layout.
-    pub fn pool(&self) -> &Pool {
-        &self.pool
-    }
-
-    /// The engine's settings.
-    pub fn settings(&self) -> &TableSettings {
-        &self.settings
-    }
-
-    /// The engine's layout.
-    pub fn layout(&self) -> &TableLayout {
-        &self.layout
-    }
-
-    /// The longest value that fits: a quarter of the heap, so that a new value fits beside the old
-    /// one and what clients hold.
-    pub fn value_bytes_max(&self) -> usize {
-        let layout = &self.pool.layout;
-        let listed = body_bytes_max(layout.chunk_bytes);
-        let quarter = usize::try_from((layout.heap_bytes() / 4).min(listed)).unwrap_or(usize::MAX);
-        quarter.saturating_sub(crate::KEY_BYTES_MAX.min(quarter / 4)).min(crate::VALUE_BYTES_MAX)
-    }
-
-    /// Objects that the index is made for: half of its slots.
-    pub fn objects_expected(&self) -> u64 {
-        let limit = self.pool.settings.objects_max;
-        if limit > 0 { limit } else { u64::from(self.settings.buckets) * layout::BUCKET_SLOTS as u64 / 2 }
-    }
-}
-
-impl EnginePool for TablePool {
-    fn engine_area(settings: &PoolSettings) -> EngineArea {
-        layout::engine_area(settings)
-    }
-
-    fn check(settings: &PoolSettings) -> Result<(), PoolError> {
-        TableSettings::decode(settings)?;
-        check_heap(&Layout::plan(settings, layout::engine_area(settings))?)
-    }
-
-    fn opened(pool: Pool) -> Result<Arc<Self>, PoolError> {
-        let settings = TableSettings::decode(&pool.settings)?;
-        let layout = TableLayout::new(&pool, &settings)?;
-        check_heap(&pool.layout)?;
-        let hasher = Hasher::new(pool.settings.hash_seed);
-        Ok(Arc::new(Self { pool: Arc::new(pool), settings, layout, hasher }))
-    }
-
-    fn pool(&self) -> &Pool {
-        &self.pool
-    }
-
-    fn describe_own(&self, at: Address) -> Option<String> {
-        self.layout.describe(at)
-    }
-
-    fn describe_settings(&self) -> Vec<(&'static str, String)> {
-        let objects = &self.settings;
-        let mut described = describe_pool(&self.pool);
-        described.extend([
-            ("index_slots", (u64::from(objects.buckets) * layout::BUCKET_SLOTS as u64).to_string()),
-            ("extension_bytes", objects.extension_bytes.to_string()),
-        ]);
-        described
-    }
-}
-
-/// A slot has so many bits for the place of its block.
-fn check_heap(layout: &Layout) -> Result<(), PoolError> {
-    let found = layout.heap_bytes_max();
-    if found <= slot::HEAP_BYTES_MAX {
-        return Ok(());
-    }
-    let wanted = format!("at most {} of them for this engine, growth included, or engine forge", slot::HEAP_BYTES_MAX);
-    Err(PoolError::Setting { what: "the capacity in bytes without the metadata", found, wanted })
-}
 
 /// Blocks of a class that a client keeps between operations.
 const STOCK_KEPT: usize = 2;
@@ -288,53 +199,6 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         Self { core: Core::new(shared, client), replacement, making_room: Lender::new(()) }
     }
 
-    /// Joins the pool as a new client. That the pool is for this engine is the caller's to check.
-    pub async fn join(shared: &Arc<TablePool>, endpoint: E) -> Result<Self, PoolError> {
-        let replacement = R::new(shared, &endpoint)?;
-        let client = Client::join(&shared.pool, endpoint).await?;
-        let objects = Self::new(shared, client, replacement);
-        let joined = objects.settle_in().await.map_err(|error| match error {
-            CacheError::Verb(error) => PoolError::Verb(error),
-            _ => PoolError::Damaged { what: "what a client that died left behind" },
-        });
-        joined.map(|()| objects)
-    }
-
-    async fn settle_in(&self) -> Result<(), CacheError> {
-        let op = &mut *self.core.operations.take(&self.core.client);
-        let begun = self.enter(op).await;
-        self.noted(begun)?;
-        let _turn = self.turn_to_make_room(op).await?;
-        let settled = self.look_for_what_is_left().await;
-        self.end(op, settled).await
-    }
-
-    async fn look_for_what_is_left(&self) -> Result<(), CacheError> {
-        let core = &self.core;
-        let now_ns = core.client.endpoint.now_ns();
-        core.client.pool_ms(now_ns).await?;
-        core.look_for_drains().await?;
-        core.inherit_cells().await?;
-        atoll_pool::repair::settle_in(core).await?;
-        Box::pin(self.hold_limit()).await
-    }
-
-    /// Evicts what is too much once this client has counted everything anew: those that died had
-    /// not counted all of it.
-    async fn hold_limit(&self) -> Result<(), CacheError> {
-        if self.core.limit.take_recounted() {
-            self.evict_to_limit().await?;
-        }
-        Ok(())
-    }
-
-    /// One that only looks at the pool, without a place in it: for [`Objects::verify`].
-    pub fn auditor(shared: &Arc<TablePool>, endpoint: E) -> Result<Self, PoolError> {
-        let replacement = R::new(shared, &endpoint)?;
-        let client = Client::auditor(&shared.pool, endpoint);
-        Ok(Self::new(shared, client, replacement))
-    }
-
     /// Opens a hole, to show in a simulation what it does.
     #[cfg(feature = "holes")]
     pub fn open_hole(&mut self, hole: Hole) {
@@ -349,104 +213,5 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// Which objects go, while no operation is under way; `None` if one is.
     pub fn replacement(&self) -> Option<Loan<'_, Box<R>>> {
         self.replacement.idle()
-    }
-
-    /// Puts everything that this client holds back into the pool and gives up its place.
-    pub async fn leave(&self) -> Result<(), CacheError> {
-        if !self.core.client.is_member() {
-            return Ok(());
-        }
-        if self.core.client.is_lost() {
-            self.core.client.forget();
-            return Ok(());
-        }
-        let left = self.put_back_and_leave().await;
-        self.noted(left)
-    }
-
-    async fn put_back_and_leave(&self) -> Result<(), CacheError> {
-        let op = &mut *self.core.operations.take(&self.core.client);
-        self.enter(op).await?;
-        let _turn = self.turn_to_make_room(op).await?;
-        let _closed = self.core.client.in_flight().closed().await;
-        self.replacement.round(&self.core).await?;
-        let mut is_done = self.core.release_all().await?;
-        if self.core.limit.is_recounted() {
-            Box::pin(self.hold_limit()).await?;
-            is_done = self.core.release_all().await?;
-        }
-        recheck_bound(&self.core).await?;
-        self.core.publish_dead();
-        self.core.client.endpoint.flush().await?;
-        match is_done {
-            true => Ok(self.core.client.leave().await?),
-            false => Ok(self.core.client.abandon().await?),
-        }
-    }
-
-    /// The same outcome. After a failure of the fabric this client does nothing any more, and does
-    /// not leave as if it had put everything back.
-    fn noted<T>(&self, outcome: Result<T, CacheError>) -> Result<T, CacheError> {
-        if let Err(CacheError::Verb(error)) = &outcome {
-            self.core.client.note_failure(error);
-        }
-        outcome
-    }
-
-    /// Renews this client's lease, repairs what dead clients held, and removes expired objects.
-    /// Operations do this by themselves. An idle client should call it every
-    /// [`Times::look_ns`](atoll_pool::registry::Times).
-    pub async fn tend(&self) -> Result<(), CacheError> {
-        let op = &mut *self.core.operations.take(&self.core.client);
-        let begun = self.enter(op).await;
-        self.noted(begun)?;
-        let _turn = self.turn_to_make_room(op).await?;
-        let tended = self.tend_and_hold_limit().await;
-        self.end(op, tended).await
-    }
-
-    async fn tend_and_hold_limit(&self) -> Result<(), CacheError> {
-        let before = self.core.client.endpoint.purpose(Purpose::Upkeep);
-        let tended = self.tend_first().await;
-        self.core.client.endpoint.purpose(before);
-        tended
-    }
-
-    async fn tend_first(&self) -> Result<(), CacheError> {
-        atoll_pool::repair::round(&self.core).await?;
-        Box::pin(self.hold_limit()).await?;
-        Box::pin(self.sweep_expired()).await
-    }
-
-    /// Looks after all clients now, as [`tend`](Self::tend) does when one stands still.
-    pub async fn repair(&self) -> Result<Repaired, CacheError> {
-        let op = &mut *self.core.operations.take(&self.core.client);
-        self.enter(op).await?;
-        let _turn = self.turn_to_make_room(op).await?;
-        let repaired = atoll_pool::repair::repair(&self.core).await?;
-        Box::pin(self.hold_limit()).await?;
-        self.end(op, Ok(repaired)).await
-    }
-
-    /// Walks the pool. No other client may use it meanwhile, or what is under way is reported as
-    /// faults.
-    pub async fn verify(&self) -> Result<Audit, CacheError> {
-        let mut audit = self.core.audit().await?;
-        self.replacement.verify(&self.core, &mut audit.faults).await?;
-        Ok(audit)
-    }
-}
-
-impl<E: Endpoint, R: Replacement<E>> Drop for Objects<E, R> {
-    /// Leaves the pool if the fabric needs no waiting; over one that does, call [`Objects::leave`]
-    /// before. In a thread that panics it does not touch what it holds, which may be half done, and
-    /// leaves that to a repair.
-    fn drop(&mut self) {
-        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        if !std::thread::panicking() {
-            let _ = std::pin::pin!(self.leave()).as_mut().poll(&mut context);
-        } else {
-            self.core.client.abandon_now();
-        }
     }
 }

@@ -51,8 +51,8 @@ impl<E: Endpoint> Core<E> {
             let in_hands: HashSet<Block> =
                 cells.iter().filter_map(|word| Cell::from_word(*word)).filter(has).map(|cell| cell.block).collect();
             for Naming { slot, word, .. } in named {
-                // An insertion of the chunk's owner, which is dead: any other inserter has named the
-                // block in a cell.
+                // An insertion of the chunk's owner, which is dead: any other inserter has named
+                // the block in a cell.
                 if word.is_pending() && !in_hands.contains(&word.block()) {
                     self.swap_slot(slot, word, Slot::EMPTY).await?;
                     is_settled = false;

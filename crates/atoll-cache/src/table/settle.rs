@@ -14,13 +14,13 @@
 //!
 //! Two repairers that settle cells of one block at the same time would release it twice. So a
 //! repairer first makes itself the cell's settler, by a compare-and-swap, and checks again that the
-//! cell's client is dead. Then it READs all cells. Of two repairers at least one sees that the other
-//! is a settler, and gives its cell up for now.
+//! cell's client is dead. Then it READs all cells. Of two repairers at least one sees that the
+//! other is a settler, and gives its cell up for now.
 //!
 //! A repairer that stands still keeps the one cell that it settles, as it keeps what it has in
 //! hand. All other cells are settled without it. Another repairer continues what a dead settler had
-//! begun. The place of a dead settler is not free before that. So no later client of the place seems
-//! to be the settler.
+//! begun. The place of a dead settler is not free before that. So no later client of the place
+//! seems to be the settler.
 
 use super::block::Image;
 use super::cell::{CELLS, Cell, CellState};

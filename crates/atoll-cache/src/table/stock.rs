@@ -239,9 +239,9 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Makes this client's cells say what is in its hands, and nothing else. Those that it found
-    /// when it came are left alone: another client may just settle what they say, and a word that is
-    /// written back after that would be settled once more, when its block has another life. So are
-    /// those of blocks that operations are about to take: they tell of these themselves.
+    /// when it came are left alone: another client may just settle what they say, and a word that
+    /// is written back after that would be settled once more, when its block has another life. So
+    /// are those of blocks that operations are about to take: they tell of these themselves.
     ///
     /// No cell that is told here is used for another block until that has landed.
     pub(super) async fn publish_cells(&self) -> Result<(), CacheError> {

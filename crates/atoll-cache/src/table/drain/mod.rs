@@ -33,11 +33,11 @@
 //! a client has it. No two records are the same: each has a token of its own, a dead one too.
 //!
 //! **Torn blocks.** A block that is READ while its record is written is torn: it does not tell
-//! which slot would name it. So the block is READ once more between the two looks at the cells. A cell
-//! named the block while the record was written. If no cell does so afterwards, all of that record
-//! is there at the second READ. If the second READ is torn, too, it met the next record, and either
-//! a cell tells of that record or it is whole at the third READ. So no client has a block whose
-//! bytes are torn, and the same in three READs.
+//! which slot would name it. So the block is READ once more between the two looks at the cells. A
+//! cell named the block while the record was written. If no cell does so afterwards, all of that
+//! record is there at the second READ. If the second READ is torn, too, it met the next record, and
+//! either a cell tells of that record or it is whole at the third READ. So no client has a block
+//! whose bytes are torn, and the same in three READs.
 //!
 //! A chunk waits while a client that does nothing has blocks of it. Its drainer continues with
 //! other chunks. No chunk returns to Queued, because a client may have given a block of it up.
@@ -126,8 +126,8 @@ impl<E: Endpoint> Core<E> {
         Ok(is_claimed)
     }
 
-    /// Continues with the chunks that this client empties, as far as it looks at them. Those that are
-    /// empty become fresh chunks, or free ones.
+    /// Continues with the chunks that this client empties, as far as it looks at them. Those that
+    /// are empty become fresh chunks, or free ones.
     pub(super) async fn recheck_waiting(&self, look: DrainLook) -> Result<(), CacheError> {
         // A writer that waits for chunks looks each time.
         let is_wanted = look == DrainLook::All || self.drains.more.get() > 0;

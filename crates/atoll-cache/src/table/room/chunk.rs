@@ -44,9 +44,9 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         Ok(())
     }
 
-    /// Makes a chunk free, or begins to. A large object gives its chunks at once; the chunk of a
-    /// small one takes all that are in it along, and so it goes the more rarely the more it holds,
-    /// unless one is to be `drained` because none did for long.
+    /// Makes a chunk free, or begins to. A large object gives its chunks at once. With the chunk of a
+    /// small one all objects in it are evicted. So such a chunk is emptied the more rarely the more
+    /// it holds, unless one is to be `drained` because none was for long.
     async fn make_chunk(&self, op: &mut Operation, drained: bool) -> Result<Made, CacheError> {
         let mut sample = self.look_at_some(None).await?;
         if let Some((slot, word)) = self.free_of(op, &sample, |_, word| word.is_live() && word.is_large()).await? {

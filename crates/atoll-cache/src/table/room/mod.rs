@@ -1,22 +1,22 @@
 //! How room is made: a block at hand, one of a free chunk, one of a dead or expired object, or one
-//! of an object that is evicted. **Eviction is decided here, and only here:** this module says when,
-//! and `victim` asks the replacement which object.
+//! of an object that is evicted. **Eviction is decided here, and only here:** this module says
+//! when, and `victim` asks the replacement which object.
 //!
 //! Nothing is evicted for memory while much of it is dead: then live objects are gathered (see
 //! `gather`).
 //!
 //! A client that needs a block makes room itself, and waits for no other client. A sample is one
 //! READ, or a few in one batch: a random bucket, slots and access information. Dead blocks and
-//! expired objects in it are used first. Else the replacement chooses among the objects whose blocks
-//! fit: blocks of the class, or of one that is larger by a quarter at most.
+//! expired objects in it are used first. Else the replacement chooses among the objects whose
+//! blocks fit: blocks of the class, or of one that is larger by a quarter at most.
 //!
 //! Where sizes differ, chunks must pass from one class to another. A chosen object's chunk is
 //! emptied and cut anew in two cases: when no sample has a block that fits, and now and then (once
 //! for the blocks of so many chunks as `DRAIN_EVERY`) when the best choice among all is of another
-//! class. All objects in the chunk are evicted with it. So the more blocks a victim's chunk has, the
-//! more rarely it is emptied: see `share`. Each class loses chunks as it has chunks, not as it has
-//! objects, and gains as it is written. So its share of the memory becomes its share of the bytes
-//! written, as in one queue for all.
+//! class. All objects in the chunk are evicted with it. So the more blocks a victim's chunk has,
+//! the more rarely it is emptied: see `share`. Each class loses chunks as it has chunks, not as it
+//! has objects, and gains as it is written. So its share of the memory becomes its share of the
+//! bytes written, as in one queue for all.
 //!
 //! | needed | module | what is used: the first that there is |
 //! |---|---|---|

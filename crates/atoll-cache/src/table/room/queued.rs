@@ -63,7 +63,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             return Ok(made);
         }
         if let Some(sample) = &mut sample
-            && let Some(made) = self.evict_stray(op, sample, class).await?
+            && let Some(made) = self.evict_unqueued(op, sample, class).await?
         {
             self.core.samples_left_out.set((0, 0));
             return Ok(made);
@@ -83,7 +83,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     /// Evicts an object of a sample that no queue would give, if there is one.
-    async fn evict_stray(
+    async fn evict_unqueued(
         &self,
         op: &mut Operation,
         sample: &mut Sample,
@@ -91,9 +91,9 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     ) -> Result<Option<Made>, CacheError> {
         let fitting = sample.first(|word| self.core.fits(word, class));
         if !fitting.is_empty()
-            && let Some(stray) = self.replacement.stray(&self.core, fitting).await?
+            && let Some(unqueued) = self.replacement.unqueued(&self.core, fitting).await?
         {
-            return Ok(Some(self.evict(op, stray).await?));
+            return Ok(Some(self.evict(op, unqueued).await?));
         }
         Ok(None)
     }
@@ -184,9 +184,9 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             let mut taken = self.take_expired_of(op, &sample).await?;
             if taken.is_none()
                 && !sample.candidates.is_empty()
-                && let Some(stray) = self.replacement.stray(&self.core, &sample.candidates).await?
+                && let Some(unqueued) = self.replacement.unqueued(&self.core, &sample.candidates).await?
             {
-                taken = Some(self.evict(op, stray).await? == Made::Room);
+                taken = Some(self.evict(op, unqueued).await? == Made::Room);
             }
             if let Some(taken) = taken {
                 self.core.samples_left_out.set((0, 0));

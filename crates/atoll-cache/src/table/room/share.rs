@@ -32,8 +32,8 @@ impl MeanShare {
 }
 
 impl<E: Endpoint> Core<E> {
-    /// How much of a chunk is freed with an object: all of one if it has its own, else what a block is
-    /// of it.
+    /// How much of a chunk is freed with an object: all of one if it has its own, else what a block
+    /// is of it.
     fn share(&self, word: Slot) -> u64 {
         let blocks = word.class(self.shared.settings.large_class).blocks(self.client.pool.layout.chunk_bytes);
         WHOLE_SHARE / if word.is_large() { 1 } else { blocks.max(1) }
