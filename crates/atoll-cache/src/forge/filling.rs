@@ -104,6 +104,10 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         group: &mut OpenGroup,
         from: Chunk,
     ) -> Result<(), CacheError> {
+        assert!(
+            matches!(from.state, ChunkState::Open | ChunkState::Leaving),
+            "a client queues a group that it has filled or emptied"
+        );
         let record = self.group_record(group);
         let now_ms = match group.expiries.is_empty() {
             true => 0,

@@ -25,13 +25,14 @@
 //! A record's first three words are owned by who owns the chunk, its counters atomics only; samples
 //! so far: atomics only; samples: data that any client may WRITE, hints only. See `glcache`.
 //!
-//! Buried bytes: bytes that were ever made dead, wrapping (see `cleaning`). Sweep: the hand
-//! of the walk over the descriptors (see `sweep`). Both atomics only.
-//!
-//! Cursors: one word, tail 32 | head 32, atomics only. Frequencies: for each of the ring's last `4
-//! * window` positions one array of 16-bit counters, four to a word, atomics only. Rings: see
-//! `ring`. Index: see `slot`; atomics only. Every node has equally many buckets, in the order of
-//! their numbers; a hash chooses among all.
+//! | words | what they hold |
+//! |---|---|
+//! | cursors | one word, tail 32, head 32; atomics only |
+//! | buried bytes | bytes that were ever made dead, wrapping (see `cleaning`); atomics only |
+//! | sweep | the hand of the walk over the descriptors (see `sweep`); atomics only |
+//! | frequencies | of each of the ring's last `4 * window` positions one array of 16-bit counters, four to a word; atomics only |
+//! | rings | see `ring` |
+//! | index | see `slot`; atomics only |
 
 use super::settings::ForgeSettings;
 use crate::glcache::{Sample, Written};

@@ -1,7 +1,7 @@
 //! What a client of this engine may have held when it died, and how it is settled: see
 //! [`atoll_pool::repair`].
 //!
-//! There is no record of what the dead client was about to do. Every chunk names its owner, and the
+//! No log says what the dead client was about to do. Every chunk names its owner, and the
 //! records in it tell what they are:
 //!
 //! | what is found | what the client may have been doing | what is done |
@@ -17,13 +17,16 @@
 //! | an empty node that waits for a ticket behind the head | between the head's FAA and emptying it | emptied |
 //! | a wrong count | anything | counted anew by a client that finds all others gone or at rest |
 //!
-//! To settle a chunk: empty every node that names it; go through its records from the first on,
-//! which lie without a gap, each with a checksum and the chunk's generation; look in each one's
-//! bucket for a slot that points to it. With none, the chunk is freed as soon as no
-//! operation protects it; else a new map is written and the group is put into its queue.
+//! To settle a chunk, a repairer
 //!
-//! Every step is one compare-and-swap from what was seen, so that several may repair at once and
-//! any of them die.
+//! 1. empties every node that names it;
+//! 2. parses its records from the first on, each with a checksum and the chunk's generation;
+//! 3. looks in each record's bucket for a slot that points to the record;
+//! 4. frees the chunk, if there is no such slot, as soon as no operation protects it; else it writes
+//!    a new map and puts the group into its queue.
+//!
+//! Every step is one compare-and-swap from what was seen. So several clients may repair at once, and
+//! any of them may die.
 
 use super::group::MapEntry;
 use super::layout::{BUCKET_SLOTS, Queue};
@@ -132,6 +135,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Frees a chunk that this client owns as `leaving`, or puts it into its queue with a new map,
     /// as its records say.
     pub(super) async fn settle_chunk(&self, chunk: ChunkId, leaving: Chunk) -> Result<Settled, CacheError> {
+        assert_eq!(leaving.state, ChunkState::Leaving, "a client settles only chunks that it owns");
         let op = &mut *self.operations.take(&self.client);
         let layout = self.client.pool.layout.clone();
         let mut buffer = Buffer::new();

@@ -8,10 +8,10 @@
 //!
 //! A client that dies may leave both counts wrong. A client that is alone afterwards counts anew,
 //! and notes the number of deaths. Until then a chunk's count is put right when the chunk is used
-//! anew. A client that looks at all chunks and finds less than the sum promises subtracts the
-//! difference from what it reads.
+//! anew. A client that looks at all chunks may find less than the sum says. From then on
+//! it subtracts the difference from what it READs.
 //!
-//! Nothing but the choice between moving and evicting depends on the counts.
+//! Only the choice between moving and evicting depends on the counts.
 
 use super::Core;
 use super::class::Class;

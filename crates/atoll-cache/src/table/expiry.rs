@@ -1,6 +1,6 @@
-//! How expired objects go without a request.
+//! How expired objects are removed without a request.
 //!
-//! Clients that tend go through the index at the pace of [`sweep`](crate::sweep).
+//! Clients that tend look through the index at the pace of [`sweep`](crate::sweep).
 //!
 //! | step | verbs |
 //! |---|---|

@@ -1,9 +1,14 @@
 //! Several memory nodes: what is in order between them, and chunks that come later.
 //!
-//! Verbs of one batch are in order on one node alone. A record must be there before the slot that
-//! points to it, and a cell before the compare-and-swap that it tells of: on two nodes, for a round
-//! trip more, the first is posted and awaited before. A client that meets a block of a node which
-//! it does not know looks for new nodes before it takes the word for damaged.
+//! Verbs of one batch are in order on one node alone (see [`node_order`](crate::node_order)).
+//!
+//! | must be there | before |
+//! |---|---|
+//! | a record | the slot that points to it |
+//! | a cell | the compare-and-swap that takes the cell's block |
+//!
+//! A client may meet a block of a node that it does not know yet. It looks for new nodes before it
+//! takes the word for damaged.
 
 use super::slot::Block;
 use super::{Core, Hole};

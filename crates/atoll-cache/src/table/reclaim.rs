@@ -25,6 +25,7 @@ impl<E: Endpoint> Core<E> {
     /// Puts a chunk in use that this client owns as `open`; `false` if not all of its blocks could
     /// be named.
     pub(super) async fn reclaim(&self, op: &mut Operation, chunk: ChunkId, open: Chunk) -> Result<bool, CacheError> {
+        assert_eq!(open.state, ChunkState::Open, "a chunk that was not cut to its end is Open");
         let layout = self.client.pool.layout.clone();
         let before = self.blocks(chunk).await?;
         let Some(class) = before.class else {

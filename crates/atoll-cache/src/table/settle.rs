@@ -153,6 +153,7 @@ impl<E: Endpoint> Core<E> {
         cell_at: Address,
         client: u32,
     ) -> Result<Settled, CacheError> {
+        assert_eq!(cell.settler, Some(self.client.me().slot), "a repairer settles only cells that it has claimed");
         if self.block_span(cell.block).is_none() {
             self.client.learn_nodes().await?;
         }

@@ -1,12 +1,12 @@
-//! Chunks that a client cuts into blocks: Open while some of them have never been published, then
-//! Queued, which here means no more than in use.
+//! Chunks that a client cuts into blocks.
 //!
-//! A chunk's descriptor has the class of its blocks as contents, and as the engine's other word the
-//! highest tag that a block of it has had, from which the tags of its next life continue.
+//! A chunk is Open while some of its blocks have never been published, then Queued. Here Queued means
+//! in use, and nothing more. Word 1 of the chunk's descriptor has the class of its blocks. Word 3 has
+//! the highest tag of a block in the chunk's last life; the tags of the next life continue from it.
 //!
-//! A client cuts few chunks at a time, so that in a small pool not all of them are some client's:
-//! the more clients there may be, the fewer. It puts the rest of a chunk that it stops cutting on a
-//! shelf (see `shelf`); in a small pool with many clients all of it does.
+//! A client cuts few chunks at a time: the more clients the pool may have, the fewer. So clients do
+//! not own all chunks of a small pool. A client puts the rest of a chunk that it stops cutting on a
+//! shelf (see `shelf`). In a small pool with many clients it shelves all blocks of a chunk at once.
 
 use super::class::{CLASSES, Class};
 use super::held::Held;

@@ -88,8 +88,8 @@ impl<E: Endpoint> Core<E> {
         let same =
             |noted: &&Suspicion| (noted.cell, noted.dead, noted.living) == (cell, suspicion.dead, suspicion.living);
         let rounds = self.suspicions.borrow().iter().find(same).map(|noted| noted.rounds);
-        // It tells what it has in every round, before it says that it makes one. After so many it
-        // has told since the doubt began, whatever else it did meanwhile.
+        // It publishes its cells in every round, before it announces the round. After so many rounds
+        // it has published them since the suspicion began, whatever else it did meanwhile.
         let has_told = |place: &Place, since: u32| {
             place.incarnation == suspicion.living && place.rounds().wrapping_sub(since) >= ROUNDS_PROVING
         };

@@ -158,6 +158,7 @@ impl<E: Endpoint> Core<E> {
 
     /// Makes a chunk without blocks a fresh one, or a free one.
     async fn reuse(&self, chunk: ChunkId, owned: Chunk, tag: u16, freed: bool) -> Result<(), CacheError> {
+        assert_eq!(owned.state, ChunkState::Leaving, "a chunk is reused by the client that emptied it");
         let layout = self.client.pool.layout.clone();
         self.clear_dead(chunk).await?;
         let mut void = self.spares.take(layout.chunk_bytes as usize);
