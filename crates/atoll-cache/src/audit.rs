@@ -1,4 +1,4 @@
-//! A walk over a quiet pool: what every engine has in common that its clients' memory is.
+//! A walk over a quiet pool, and the invariants that hold for every engine:
 //!
 //! - every chunk has a possible state; an Open or Leaving one has an owner in the registry;
 //! - every Extent belongs to exactly one live object;

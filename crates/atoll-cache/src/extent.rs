@@ -1,36 +1,38 @@
 //! Objects larger than half a chunk: key and value fill chunks of their own, one after the other,
 //! and the record lists them.
 //!
-//! Up to sixteen extents are listed in the record itself; for more, the record lists up to sixteen
-//! chunks full of such words. An extent is a chunk and its generation. Its descriptor holds the
-//! bucket of its object's key. The chunks are written before the record, by their owner alone, and
-//! never changed. They belong to the key's object, whichever record it has. A copy of the record,
-//! or a record with another expiry, has the same extents.
+//! An extent is a chunk and its generation. The record lists up to sixteen extents itself. For more
+//! extents, the record lists up to sixteen chunks that are full of such words. The descriptor of an
+//! extent holds the bucket of its object's key. The owner alone writes the chunks, before the
+//! record, and never changes them. They belong to the key's object, whichever record the object
+//! has: a copy of the record, or a record with another expiry, has the same extents.
 //!
 //! | the owner | verbs |
 //! |---|---|
 //! | allocates a chunk | WRITE descriptor's bucket, CAS Open -> Extent |
 //! | fills it | WRITE chunk |
 //! | publishes the record | as the engine does |
-//! | binds it | CAS Extent -> Bound, not awaited |
+//! | says so | CAS Extent -> Bound, unawaited |
 //!
-//! The client that makes the object dead frees them (CAS to Free, if the generation is the listed
-//! one). A reader that still READs them finds the object's slot changed, or another checksum. A
-//! client that died may leave a chunk Extent, or Bound although no object of its bucket has it. A
-//! repairer frees such a chunk.
+//! The client that makes the object dead frees the extents: CAS to Free, if the generation is the
+//! listed one. A reader that still reads them finds that the slot has changed, or another checksum.
 //!
-//! A living owner may be about to publish an extent, or its object may be dead already. A repairer
-//! cannot distinguish the two, and leaves both alone. An owner that stood still binds the extent
-//! only later, perhaps after the last repair. So an owner checks what it has bound lately once
+//! A client that died may leave an extent behind: a chunk in state Extent of a dead owner, or in
+//! state Bound, that no object of its bucket has. A repair frees it (see [`index`](crate::index)).
+//!
+//! A repair cannot tell an extent that its living owner is about to publish from one whose object
+//! is dead already, and leaves both alone. An owner that stood still in between binds the extent
+//! after the repair, and no repair may follow. So an owner looks at what it has bound lately once
 //! another client has died ([`LatelyBound`]).
 
 use crate::CacheError;
 use crate::record::{Hasher, Header, LARGE_EXTENTS, LargeBody};
 use atoll_fabric::{Batch, Buffer, Endpoint};
-use atoll_pool::repair::Seen;
 use atoll_pool::{Chunk, ChunkId, ChunkState, Client, chunks};
-use std::cell::RefCell;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
+
+/// A chunk in state Open that its client owns and in which nothing is, with its generation.
+pub(crate) type OpenChunk = (ChunkId, u32);
 
 /// A chunk of a large object, at the time of that object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -78,18 +80,6 @@ pub(crate) fn body_bytes_max(chunk_bytes: u64) -> u64 {
     LARGE_EXTENTS as u64 * (chunk_bytes / 8) * chunk_bytes
 }
 
-/// Extents that a repair has to look after: those in state Bound, and those in state Extent of
-/// owners that are not alive.
-pub(crate) fn suspects(seen: &Seen) -> Vec<(ChunkId, Chunk)> {
-    let is_suspect = |found: &Chunk| match found.state {
-        ChunkState::Extent => !seen.roll.has(found.owner_slot, found.owner_epoch),
-        state => state == ChunkState::Bound,
-    };
-    let found =
-        seen.descriptors.iter().enumerate().filter_map(|(index, each)| Some((ChunkId(index as u32), each.chunk?)));
-    found.filter(|(_, found)| is_suspect(found)).collect()
-}
-
 /// The extents that a client has bound since it last asked how many clients had died.
 #[derive(Debug, Default)]
 pub(crate) struct LatelyBound {
@@ -103,69 +93,16 @@ impl LatelyBound {
         self.extents.extend(extents.all());
     }
 
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.extents.is_empty()
+    }
+
     /// Those that no repair may have looked after, now that so many clients have died.
-    fn take(&mut self, deaths: u64) -> Vec<Extent> {
+    pub(crate) fn take(&mut self, deaths: u64) -> Vec<Extent> {
         let extents = std::mem::take(&mut self.extents);
         if std::mem::replace(&mut self.deaths, deaths) == deaths { Vec::new() } else { extents }
     }
-}
-
-/// An engine's index, which knows the extents of its objects.
-#[allow(async_fn_in_trait)]
-pub(crate) trait ExtentIndex<E: Endpoint> {
-    /// READs and WRITEs extents.
-    fn extent_io(&self) -> ExtentIo<'_, E>;
-
-    /// Buckets of the index.
-    fn buckets(&self) -> u32;
-
-    /// What this client has bound lately.
-    fn lately_bound(&self) -> &RefCell<LatelyBound>;
-
-    /// The extents that objects of a bucket have at one moment; `None` if the bucket does not stand
-    /// still for that.
-    async fn extents_of_bucket(&self, bucket: u32) -> Result<Option<HashSet<Extent>>, CacheError>;
-}
-
-/// Frees what this client has bound lately and no object has; how many chunks.
-pub(crate) async fn recheck_bound<E: Endpoint>(index: &impl ExtentIndex<E>) -> Result<u64, CacheError> {
-    if index.lately_bound().borrow().extents.is_empty() {
-        return Ok(0);
-    }
-    let client = index.extent_io().client;
-    client.endpoint.flush().await?;
-    let (deaths, _) = client.deaths().await?;
-    let extents = index.lately_bound().borrow_mut().take(deaths);
-    let bound = index.extent_io().still_bound(&extents).await?;
-    sweep(index, bound).await
-}
-
-/// Frees those of these extents that no object has, and binds those of dead owners that an object
-/// has; how many were freed.
-pub(crate) async fn sweep<E: Endpoint>(
-    index: &impl ExtentIndex<E>,
-    suspects: Vec<(ChunkId, Chunk)>,
-) -> Result<u64, CacheError> {
-    let mut freed = 0;
-    for (bucket, extents) in index.extent_io().by_bucket(suspects).await? {
-        let had = match u32::try_from(bucket).ok().filter(|bucket| *bucket < index.buckets()) {
-            Some(bucket) => index.extents_of_bucket(bucket).await?,
-            // A damaged word: no object is there.
-            None => Some(HashSet::new()),
-        };
-        let Some(had) = had else { continue };
-        let client = index.extent_io().client;
-        let (endpoint, layout) = (&client.endpoint, &client.pool.layout);
-        for (extent, found) in extents {
-            if !had.contains(&extent) {
-                freed += u64::from(chunks::free(endpoint, layout, extent.chunk, found).await?);
-            } else if found.state == ChunkState::Extent {
-                let bound = Chunk { state: ChunkState::Bound, ..found };
-                chunks::transition(endpoint, layout, extent.chunk, found.word(), bound).await?;
-            }
-        }
-    }
-    Ok(freed)
 }
 
 /// What handling extents needs of a client.
@@ -247,7 +184,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
     /// [`chunks_needed`], and turns them into extents. Gives `outgoing` back.
     pub(crate) async fn write_extents(
         &self,
-        open: Vec<(ChunkId, u32)>,
+        open: Vec<OpenChunk>,
         bucket: u32,
         key: &[u8],
         value: &[u8],
@@ -266,7 +203,7 @@ impl<E: Endpoint> ExtentIo<'_, E> {
             let swap = batch.compare_and_swap(descriptor, open.word(), taken.word());
             self.client.endpoint.post(&mut batch).await?;
             if !batch.swapped(swap) {
-                return Err(CacheError::Damaged { what: "somebody else changed the state of an open chunk" });
+                return Err(CacheError::Damaged { what: "another client changed the state of an open chunk" });
             }
             let extent = Extent { chunk, generation };
             if index < bodies { extents.body.push(extent) } else { extents.lists.push(extent) }

@@ -20,7 +20,10 @@
 //! | [`ditto`] | the engine `ditto` |
 //! | [`table`] | a table of objects, each kept by itself: what several engines stand on |
 //! | [`record`] | an object as it lies in a chunk: header, key, value |
+//! | `index` | the index of every engine: buckets of sixteen slots, and what follows from that |
 //! | `extent` | objects that need chunks of their own |
+//! | `limit` | the limit of resident objects |
+//! | `node_order` | what is in order between memory nodes |
 //! | `at_once` | lookups of many keys: their buckets in one batch, a record of each in another |
 //! | `spares` | buffers kept for the next use |
 //! | `backoff` | how often a client looks again at what another client keeps waiting |
@@ -41,8 +44,11 @@ pub mod engines;
 pub mod experts;
 mod extent;
 pub mod forge;
+mod index;
 pub mod lasting;
+mod limit;
 pub mod model;
+mod node_order;
 pub mod open_holes;
 mod operation;
 mod overtaken;

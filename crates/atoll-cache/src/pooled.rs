@@ -1,7 +1,7 @@
-//! What an engine has in common with others whose caches live in a pool: how it is made, joined,
-//! left, repaired and verified.
+//! What engines have in common whose caches live in a pool: how a pool is made, joined, left,
+//! repaired and verified.
 //!
-//! Programs whose users choose an engine are written once, over [`Pooled`].
+//! A program that lets a user choose an engine is written once, over [`Pooled`].
 
 use crate::audit::Audit;
 use crate::{CacheError, Engine};
@@ -32,7 +32,7 @@ pub trait EnginePool: Sized + 'static {
         Vec::new()
     }
 
-    /// What is at an address, for a trace.
+    /// What is at an address, for people who follow a trace.
     fn describe(&self, at: Address) -> Option<String> {
         self.describe_own(at).or_else(|| self.pool().layout.describe(at))
     }
@@ -51,6 +51,28 @@ pub trait EnginePool: Sized + 'static {
     async fn open<E: Endpoint>(endpoint: &E, home_bytes: u64) -> Result<Arc<Self>, PoolError> {
         Self::opened(Pool::open(endpoint, home_bytes).await?)
     }
+}
+
+/// What every pool was made with, for people: name and value.
+pub(crate) fn describe_pool(pool: &Pool) -> Vec<(&'static str, String)> {
+    let settings = &pool.settings;
+    vec![
+        ("capacity_bytes", pool.capacity_bytes().to_string()),
+        ("growth_bytes_max", settings.growth_bytes_max.to_string()),
+        ("nodes", pool.layout.nodes_known().to_string()),
+        ("nodes_max", settings.nodes_max.to_string()),
+        ("chunk_bytes", settings.chunk_bytes.to_string()),
+        ("chunks", pool.layout.chunks().to_string()),
+        ("clients_max", settings.clients_max.to_string()),
+        ("objects_max", settings.objects_max.to_string()),
+    ]
+}
+
+/// Settings for a pool that has so many chunks, one more for safety, and room for all metadata.
+pub(crate) fn with_chunks(settings: PoolSettings, chunks: u64, area: EngineArea) -> PoolSettings {
+    let metadata = area.home_bytes + 4096 + chunks * 32 + u64::from(settings.clients_max) * 192;
+    let capacity_bytes = (metadata + (chunks + 1) * u64::from(settings.chunk_bytes)).next_multiple_of(4096);
+    PoolSettings { capacity_bytes, ..settings }
 }
 
 /// An engine whose cache lives in a pool, as one client uses it.
@@ -84,7 +106,7 @@ pub trait Pooled<E: Endpoint>: Engine + Sized {
     /// Puts everything that this client holds back into the pool and gives up its place.
     async fn leave(&self) -> Result<(), CacheError>;
 
-    /// Looks after all other clients now, and reclaims what dead ones held.
+    /// Looks after all clients now, and reclaims what dead clients held.
     async fn repair(&self) -> Result<Repaired, CacheError>;
 
     /// Walks the pool. No other client may use it meanwhile, or what is under way is reported as
@@ -100,7 +122,7 @@ pub trait Pooled<E: Endpoint>: Engine + Sized {
         Err(CacheError::OutOfMemory)
     }
 
-    /// Goes on giving back the memory of chunks that were taken out of use; how many it still
+    /// Continues to give back the memory of chunks that were taken out of use; how many it still
     /// waits with. Clients do this by themselves when they look after each other, a few chunks at a
     /// time. The memory of a chunk stays while an operation is under way that was so when the chunk
     /// was retired: see [`retirement`](atoll_pool::retirement).

@@ -17,7 +17,7 @@
 //! A client notes nothing until it is [asked](Removals::begin). Until then this costs a change one
 //! branch, and a lookup that hits nothing.
 
-use crate::extent::ExtentIndex;
+use crate::index::Index;
 use crate::record::Record;
 use crate::{CacheError, Meta};
 use atoll_fabric::{Buffer, Endpoint};
@@ -87,8 +87,8 @@ impl Removals {
 /// What is to be noted of an object with this record, which is still in its slot or was removed by
 /// this client, which has not freed its memory yet. An object whose time is over has expired,
 /// unless a caller removes it. `None` if the extents of a large object do not say the key.
-pub(crate) async fn removal_of<E: Endpoint>(
-    index: &impl ExtentIndex<E>,
+pub(crate) async fn removal_of(
+    index: &impl Index,
     record: &Record<'_>,
     cause: Cause,
 ) -> Result<Option<Box<Removal>>, CacheError> {

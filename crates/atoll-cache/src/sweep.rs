@@ -6,7 +6,7 @@
 //! ```text
 //! 63            32 31             0
 //! +---------------+---------------+
-//! | unit 32       | time 32       |     the next unit to look at, and up to when the hand has gone, in 64ths of a millisecond, wrapping
+//! | unit 32       | time 32       |     the next unit to look at, and the time up to which the hand has moved, in 64ths of a millisecond, wrapping
 //! +---------------+---------------+
 //! ```
 //!
@@ -92,7 +92,7 @@ impl Budget {
         Self { since_ns: now_ns }
     }
 
-    /// Until when the client may go on if it begins now; `None` if it is too early.
+    /// Until when the client may continue if it begins now; `None` if it is too early.
     pub fn until_ns(&self, now_ns: u64) -> Option<u64> {
         let spent_ns = (now_ns.saturating_sub(self.since_ns) / SHARE).min(BUDGET_NS_MAX);
         (spent_ns >= BUDGET_NS_MIN).then_some(now_ns + spent_ns)

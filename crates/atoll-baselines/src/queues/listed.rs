@@ -1,5 +1,5 @@
 //! What the policies on lists have in common: a victim is taken from a list's tail end, and an
-//! object that is in no list is a stray.
+//! object that is in no list is unqueued.
 
 use super::lock::{Lists, Seen};
 use atoll_cache::CacheError;
@@ -44,7 +44,7 @@ pub(super) trait Listed {
         self.lists().take_out(core, slot).await
     }
 
-    /// Chooses a stray, else the candidate of the lowest rank.
+    /// Chooses an unqueued candidate, else the candidate of the lowest rank.
     async fn choose<E: Endpoint>(
         &mut self,
         core: &Core<E>,
@@ -54,8 +54,8 @@ pub(super) trait Listed {
         Ok((0..seen.len()).min_by_key(|index| (seen[*index].is_linked, Self::rank(&seen[*index]))))
     }
 
-    /// Finds a stray among the candidates.
-    async fn stray<E: Endpoint>(
+    /// Finds an unqueued object among the candidates.
+    async fn unqueued<E: Endpoint>(
         &mut self,
         core: &Core<E>,
         candidates: &[Candidate],

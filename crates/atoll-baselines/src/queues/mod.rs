@@ -23,9 +23,9 @@
 //! All of them promise what the table of objects promises, whatever a queue says. The choice of the
 //! victim is approximate: a damaged queue costs hits and nothing else. If a client dies with a lock
 //! in hand, or in the middle of a change, the next client begins the list anew, empty. An object
-//! that is in no queue is a stray. Every now and then, and whenever no queue gives a victim, a
-//! client looks at a random bucket. It evicts dead blocks, expired objects and strays there first.
-//! So a stray is evicted like any other object, and no writer fails because of strays.
+//! that is in no queue is unqueued. Every now and then, and whenever no queue gives a victim, a
+//! client looks at a random bucket. It evicts dead blocks, expired and unqueued objects there first.
+//! So no writer fails because of unqueued objects.
 //!
 //! A slot costs 32 bytes besides its access information where there are lists, and up to 48 where
 //! there are rings; there are two slots for each object that the pool expects.
@@ -130,10 +130,10 @@ impl<E: Endpoint> Replacement<E> for Queue {
         Ok(chosen.map(|chosen| Victim { slot: chosen.slot, word: chosen.word, then: Slot::EMPTY }))
     }
 
-    async fn stray(&mut self, core: &Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
-        let stray = Box::pin(async { on_policy!(self, policy => policy.stray(core, candidates).await) }).await?;
-        let stray = stray.and_then(|index| candidates.get(index));
-        Ok(stray.map(|stray| Victim { slot: stray.slot, word: stray.word, then: Slot::EMPTY }))
+    async fn unqueued(&mut self, core: &Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
+        let unqueued = Box::pin(async { on_policy!(self, policy => policy.unqueued(core, candidates).await) }).await?;
+        let unqueued = unqueued.and_then(|index| candidates.get(index));
+        Ok(unqueued.map(|unqueued| Victim { slot: unqueued.slot, word: unqueued.word, then: Slot::EMPTY }))
     }
 
     async fn victim(&mut self, core: &Core<E>) -> Result<Option<Victim>, CacheError> {

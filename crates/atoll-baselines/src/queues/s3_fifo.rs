@@ -155,7 +155,7 @@ impl S3Fifo {
         Ok(())
     }
 
-    /// Puts a slot into a queue. An object that finds no place in all the tries becomes a stray.
+    /// Puts a slot into a queue. An object that finds no place in all the tries becomes unqueued.
     async fn put<E: Endpoint>(
         &mut self,
         core: &Core<E>,
@@ -299,27 +299,27 @@ impl S3Fifo {
     }
 
     /// Whether an object's ticket has been taken already, or it never had one.
-    fn is_stray(&self, node: Node) -> bool {
+    fn is_unqueued(&self, node: Node) -> bool {
         let head = if node.is_main() { self.main.head } else { self.small.head };
         node.ticket().is_none_or(|ticket| ticket < head)
     }
 
-    /// A stray, else one of the small queue, else one of the main queue: the oldest.
+    /// An unqueued object, else one of the small queue, else one of the main queue: the oldest.
     pub(super) async fn choose<E: Endpoint>(
         &mut self,
         core: &Core<E>,
         candidates: &[Candidate],
     ) -> Result<Option<usize>, CacheError> {
         let nodes = self.nodes(core, candidates).await?;
-        Ok((0..nodes.len()).min_by_key(|index| (!self.is_stray(nodes[*index]), nodes[*index].queued)))
+        Ok((0..nodes.len()).min_by_key(|index| (!self.is_unqueued(nodes[*index]), nodes[*index].queued)))
     }
 
-    pub(super) async fn stray<E: Endpoint>(
+    pub(super) async fn unqueued<E: Endpoint>(
         &mut self,
         core: &Core<E>,
         candidates: &[Candidate],
     ) -> Result<Option<usize>, CacheError> {
-        Ok(self.nodes(core, candidates).await?.iter().position(|node| self.is_stray(*node)))
+        Ok(self.nodes(core, candidates).await?.iter().position(|node| self.is_unqueued(*node)))
     }
 
     pub(super) async fn round<E: Endpoint>(&mut self, core: &Core<E>) -> Result<(), CacheError> {

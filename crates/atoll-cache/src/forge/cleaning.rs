@@ -68,6 +68,14 @@ const HEADS_PER_CLEAN: usize = 2;
 /// Groups worth cleaning that a client remembers.
 const CANDIDATES_MAX: usize = 32;
 
+/// Of records that are no more than one part in so many of a chunk, every second that dies is
+/// counted, for two: an atomic costs a NIC about four READs, and a group worth cleaning has at
+/// least eight such records dead.
+const DEAD_SAMPLED_ONE_IN: u64 = 32;
+/// What a client goes on by from one dead record to the next: the golden ratio's fraction, whose
+/// multiples follow no period that a load may have.
+const DEAD_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// A group that was worth cleaning when its descriptor was READ.
 struct Candidate {
     chunk: ChunkId,
@@ -103,6 +111,8 @@ pub(super) struct Cleaning {
     evict_until: u64,
     /// Bytes that this client made dead and has not told the pool of.
     untold_bytes: u64,
+    /// Decides which dead records are counted.
+    dead_seen: u64,
 }
 
 impl From<ChunkId> for Cleaning {
@@ -115,11 +125,24 @@ impl From<ChunkId> for Cleaning {
             buried_bytes: 0,
             evict_until: 0,
             untold_bytes: 0,
+            dead_seen: 0,
         }
     }
 }
 
 impl Cleaning {
+    /// How many bytes are counted for a record of so many bytes that died; `None` if this one is
+    /// not counted.
+    pub(super) fn counted_bytes(&mut self, bytes: u64, chunk_bytes: u64) -> Option<u64> {
+        let is_sampled = bytes * DEAD_SAMPLED_ONE_IN <= chunk_bytes;
+        self.dead_seen = self.dead_seen.wrapping_add(DEAD_STEP);
+        match is_sampled {
+            false => Some(bytes),
+            true if self.dead_seen >> 63 == 0 => None,
+            true => Some(2 * bytes),
+        }
+    }
+
     /// Whether the last pass allows eviction, by what has died since.
     fn allows_eviction(&self) -> bool {
         self.evict_until != 0 && self.evict_until.wrapping_sub(self.buried_bytes) as i64 >= 0

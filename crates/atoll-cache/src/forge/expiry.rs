@@ -24,6 +24,7 @@ use super::operation::Operation;
 use super::slot::Slot;
 use super::technique::Technique;
 use crate::CacheError;
+use crate::index::Unlink;
 use crate::sweep::{Budget, Hand};
 use arrayvec::ArrayVec;
 use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Purpose};

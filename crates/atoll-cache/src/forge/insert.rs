@@ -26,6 +26,7 @@ use super::slot::{KeyHash, Slot};
 use super::technique::Technique;
 use super::update::New;
 use super::{Forge, Hole};
+use crate::index::{Index, Unlink};
 use crate::{CacheError, Cause, Want};
 use atoll_fabric::{Batch, Endpoint};
 
@@ -80,7 +81,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let (before, slot) = op.seen(hash, index);
         // By itself where more than its record is to be freed, or its key is asked for.
         if before.is_live() && (before.is_large() || self.removals.is_on()) {
-            let evicted = self.unlink(op, slot, before, Cause::Evicted).await?;
+            let evicted = self.unlink(op, slot, before, Some(Cause::Evicted)).await?;
             self.stats.evictions.add(u64::from(evicted));
             self.stats.evictions_index.add(u64::from(evicted));
             return Ok(false);
@@ -113,7 +114,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
         self.addresses.borrow_mut().learn(hash, slot, word);
         // Whoever took a live object's place added one and removed one.
-        op.set_reserved(&self.reserved, false);
+        self.limit.note_inserted(op);
         self.client.count_objects(1).await?;
         Ok(true)
     }

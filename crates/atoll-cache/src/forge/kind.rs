@@ -1,4 +1,4 @@
-//! `forge` as one of the engines that users choose from.
+//! The descriptor of the engine `forge`: name, number, options, constructor.
 
 use super::settings::ENGINE_FORGE;
 use super::{Forge, ForgeOptions, ForgePool};

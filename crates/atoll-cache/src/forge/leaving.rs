@@ -29,7 +29,7 @@ use super::slot::{KeyHash, RecordLength, Slot, UNIT_BYTES};
 use super::technique::Technique;
 use super::{Forge, Hole, Rule};
 use crate::CacheError;
-use crate::extent::ExtentIndex;
+use crate::index::Index;
 use crate::record::Record;
 use crate::removals::Cause;
 use atoll_fabric::{BATCH_VERBS_MAX, Batch, Buffer, Endpoint, Intent};
@@ -317,7 +317,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         if group.dead_bytes > 0 {
             // The owner took the count away with the group; what it counted is still there.
             let mut batch = Batch::new();
-            batch.fetch_and_add(descriptor.add(16), group.dead_bytes);
+            batch.fetch_and_add(layout.dead_bytes(group.chunk), group.dead_bytes);
             self.client.endpoint.post_unawaited(&mut batch);
         }
         let node = Node { chunk: group.chunk, generation: group.state.generation as u16, segment };
@@ -414,7 +414,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     /// The extents of a large object in a group that this client owns.
-    async fn leaving_extents(&self, leaver: &Leaver) -> Result<Option<super::extent::Extents>, CacheError> {
+    async fn leaving_extents(&self, leaver: &Leaver) -> Result<Option<crate::extent::Extents>, CacheError> {
         let Some((at, bytes, _)) = leaver.word.and_then(|word| self.record_span(word)) else { return Ok(None) };
         let mut buffer = Buffer::new();
         buffer.resize(bytes);

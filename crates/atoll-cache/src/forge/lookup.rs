@@ -21,7 +21,8 @@ use super::slot::{KeyHash, Slot};
 use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::at_once::{self, KEYS_AT_ONCE, OfEach};
-use crate::extent::ExtentIndex;
+pub(super) use crate::index::ATTEMPTS_MAX;
+use crate::index::{Index, Unlink};
 use crate::record::{HEADER_BYTES, Header, LargeBody, Record};
 use crate::{CacheError, Lookup, Meta, Value};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint};
@@ -29,8 +30,6 @@ use atoll_pool::ChunkId;
 
 /// Longest time between a bucket READ and the use of what it said.
 pub(super) const REUSE_NS: u64 = 20_000_000;
-/// Beginnings after which a lookup that finds only unsound records gives up: the pool is damaged.
-pub(super) const ATTEMPTS_MAX: u32 = 10_000;
 /// Beginnings after which a lookup asks whether what it finds is damaged.
 const REREADS_MAX: u32 = 16;
 

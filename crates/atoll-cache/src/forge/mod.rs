@@ -8,15 +8,17 @@
 //! | module | concept |
 //! |---|---|
 //! | [`settings`] | what clients of a pool agree on |
+//! | `sizing` | how large a pool is for so many objects |
 //! | [`layout`] | where the words are |
 //! | [`slot`] | the index entry: one word |
 //! | `operations` | where each operation begins |
 //! | `lookup` | the way of a GET |
 //! | [`addresses`] | where objects were, for a GET in one round trip and a change in two |
 //! | `absence` | what a miss saw, for the insertion that follows |
-//! | `update` | the way of every change, by way of `search` (find the object), `insert` (a new key), `unlink` (how an object goes) |
+//! | `update` | the way of every change, by way of `search` (find the object), `insert` (a new key), `unlink` (how an object is removed) |
 //! | [`group`] | groups and the two-way index map |
 //! | `open_groups` | those that a client fills |
+//! | `filling` | how a client fills and closes them |
 //! | [`ring`] | the FIFO of groups |
 //! | [`hotness`] | counting accesses |
 //! | `room` | how room is made: a free chunk, cleaning, eviction |
@@ -29,10 +31,8 @@
 //! | `moving` | what stays of it, copied many objects at a time |
 //! | `nodes` | several memory nodes: what is in order between them, and chunks that come later |
 //! | `expect` | hints to the fabric, before a batch of operations |
-//! | `extent` | objects larger than a chunk |
-//! | `walk` | scan, flush, random key |
 //! | `pooled` | what every engine in a pool can do |
-//! | `kind` | what is said of it for whoever lets users choose |
+//! | `kind` | the descriptor of the engine |
 //! | [`repair`] | what a client that died held comes back |
 //! | [`verify`] | every invariant of a quiet pool |
 //! | [`technique`] | what another form of the engine does instead |
@@ -56,11 +56,12 @@ mod cleaning;
 mod evict;
 mod expect;
 mod expiry;
-mod extent;
+mod filling;
 mod ghosts;
 pub mod group;
 pub mod holes;
 pub mod hotness;
+mod index;
 mod insert;
 mod kind;
 pub mod layout;
@@ -78,13 +79,13 @@ pub mod ring;
 mod room;
 mod search;
 pub mod settings;
+mod sizing;
 pub mod slot;
 mod stock;
 pub mod technique;
 mod unlink;
 mod update;
 pub mod verify;
-mod walk;
 
 pub use holes::{Hole, OpenHoles};
 pub use kind::ForgeKind;
@@ -94,9 +95,10 @@ pub use technique::{Shipped, Technique};
 
 use crate::CacheError;
 use crate::at_once::AtOnce;
-use crate::extent::LatelyBound;
+use crate::extent::{LatelyBound, body_bytes_max};
+use crate::limit::Limit;
 use crate::operation::Idle;
-use crate::pooled::EnginePool;
+use crate::pooled::{EnginePool, describe_pool};
 use crate::record::Hasher;
 use crate::removals::Removals;
 use crate::spares::Spares;
@@ -157,7 +159,7 @@ impl<A> ForgePoolWith<A> {
     /// The longest value that fits: half of the heap, so that a new value fits beside the old one.
     pub fn value_bytes_max(&self) -> usize {
         let layout = &self.pool.layout;
-        let listed = extent::body_bytes_max(layout.chunk_bytes);
+        let listed = body_bytes_max(layout.chunk_bytes);
         let half = usize::try_from((layout.heap_bytes() / 2).min(listed)).unwrap_or(usize::MAX);
         half.saturating_sub(crate::KEY_BYTES_MAX.min(half / 4)).min(crate::VALUE_BYTES_MAX)
     }
@@ -195,21 +197,15 @@ impl<A: Annex> EnginePool for ForgePoolWith<A> {
 
     fn describe_settings(&self) -> Vec<(&'static str, String)> {
         let (pool, forge) = (&self.pool.settings, &self.settings);
-        vec![
-            ("capacity_bytes", self.pool.capacity_bytes().to_string()),
-            ("growth_bytes_max", pool.growth_bytes_max.to_string()),
-            ("nodes", self.pool.layout.nodes_known().to_string()),
-            ("nodes_max", pool.nodes_max.to_string()),
-            ("chunk_bytes", pool.chunk_bytes.to_string()),
-            ("chunks", self.pool.layout.chunks().to_string()),
-            ("clients_max", pool.clients_max.to_string()),
-            ("objects_max", pool.objects_max.to_string()),
+        let mut described = describe_pool(&self.pool);
+        described.extend([
             ("group_objects_max", pool.group_objects_max.to_string()),
             ("index_slots", (u64::from(forge.buckets) * layout::BUCKET_SLOTS as u64).to_string()),
             ("rule", format!("{:?}", forge.options.rule).to_lowercase()),
             ("small_percent", forge.options.small_percent.to_string()),
             ("ghosts", forge.options.ghosts.to_string()),
-        ]
+        ]);
+        described
     }
 }
 
@@ -223,14 +219,11 @@ pub struct Forge<E: Endpoint, T: Technique<E> = Shipped> {
     stock: Stock,
     /// Operations that are not under way.
     operations: Idle<Slot, Notes>,
-    /// Objects that operations under way have counted against the limit and not yet inserted.
-    reserved: Cell<u64>,
+    limit: Limit,
     spares: Spares,
     at_once: AtOnce,
     cleaning: RefCell<Cleaning>,
     sweep: RefCell<Sweep>,
-    /// Decides which dead records are counted.
-    dead_seen: Cell<u64>,
     ghosts: Ghosts,
     /// Mean frequency of recently merged groups, in sixteenths ([`Rule::Paper`]).
     merged_mean: Cell<u64>,
@@ -274,12 +267,11 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             groups: RefCell::default(),
             stock: Stock::new(),
             operations: Idle::default(),
-            reserved: Cell::default(),
+            limit: Limit::default(),
             spares: Spares::default(),
             at_once: AtOnce::default(),
             cleaning: RefCell::new(Cleaning::from(first)),
             sweep: RefCell::new(sweep),
-            dead_seen: Cell::default(),
             ghosts: Ghosts::default(),
             merged_mean: Cell::default(),
             technique: T::default(),
@@ -348,9 +340,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.free_waiting().await?;
         self.free_stock_beyond(0).await?;
         self.flush_hotness().await?;
-        crate::extent::recheck_bound(self).await?;
+        crate::index::extents::recheck_bound(self).await?;
         self.client.endpoint.flush().await?;
-        // A group with a place of which nobody knows what became is for others to repair.
+        // A group with an unsettled place is left to a repairer.
         let is_done = !self.groups.borrow().is_closing();
         match is_done {
             true => Ok(self.client.leave().await?),

@@ -22,6 +22,7 @@ use super::slot::{KeyHash, RecordLength, Slot, UNIT_BYTES};
 use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::CacheError;
+use crate::index::Index;
 use crate::record::{self, Header, Record};
 use arrayvec::ArrayVec;
 use atoll_fabric::{Address, BATCH_VERBS_MAX, Batch, Buffer, Endpoint};

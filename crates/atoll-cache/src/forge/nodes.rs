@@ -17,37 +17,11 @@
 //! extents. It looks for new nodes before it takes such a word for damaged.
 
 use super::operation::Operation;
-use super::slot::Slot;
 use super::technique::Technique;
 use super::{Forge, Hole};
-use crate::CacheError;
-use atoll_fabric::{Address, Batch, Buffer, Endpoint, Ticket, VerbError};
+pub(super) use crate::node_order::Earlier;
+use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
 use atoll_pool::ChunkId;
-
-/// A WRITE that takes effect before a verb which is added to the batch afterwards.
-pub(super) enum Earlier {
-    /// In the same batch.
-    Added(Ticket),
-    /// It has; this is its buffer.
-    Done(Buffer),
-}
-
-impl Earlier {
-    /// Adds the WRITE of `words` to `at`, unless it has been made [first](Forge::write_first).
-    #[inline]
-    pub(super) fn add(batch: &mut Batch, at: Address, words: Buffer, is_in_order: bool) -> Self {
-        if is_in_order { Self::Added(batch.write(at, words)) } else { Self::Done(words) }
-    }
-
-    /// The buffer, once the batch has been posted.
-    #[inline]
-    pub(super) fn take(self, batch: &mut Batch) -> Buffer {
-        match self {
-            Self::Added(ticket) => batch.take(ticket),
-            Self::Done(buffer) => buffer,
-        }
-    }
-}
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Whether a WRITE to `at` takes effect before a verb at `then` behind it in one batch. Else it
@@ -74,18 +48,5 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let mut batch = Batch::new();
         self.client.member().protect(&mut batch, &mut op.notes.protection, chunk);
         self.client.endpoint.post(&mut batch).await
-    }
-
-    /// Where a slot's record is, as [`Forge::record_span`] has it, also if it is on a node that
-    /// this client does not know yet.
-    #[inline]
-    pub(super) async fn find_record(&self, slot: Slot) -> Result<Option<(Address, usize, ChunkId)>, CacheError> {
-        match self.record_span(slot) {
-            None if self.client.pool.layout.may_grow() && !self.is_open(Hole::UnknownNode) => {
-                self.client.learn_nodes().await?;
-                Ok(self.record_span(slot))
-            }
-            span => Ok(span),
-        }
     }
 }

@@ -2,16 +2,16 @@
 
 use super::layout::BUCKET_SLOTS;
 use super::slot::{KeyHash, Slot};
+use crate::extent::OpenChunk;
 use crate::operation;
-use atoll_pool::ChunkId;
 use atoll_pool::registry::Protection;
 
 /// What an operation notes.
 #[derive(Debug, Default)]
-pub(super) struct Notes {
+pub(crate) struct Notes {
     pub(super) protection: Protection,
     /// Chunks that it has drawn from the stock.
-    pub(super) chunks: Vec<(ChunkId, u32)>,
+    pub(super) chunks: Vec<OpenChunk>,
     /// Whether it has filled the stock, with a spare chunk or without.
     pub(super) is_restocked: bool,
 }

@@ -3,6 +3,7 @@
 
 use super::Forge;
 use super::technique::Technique;
+use crate::index::walk;
 use crate::{CacheError, Change, Engine, Lookup, Meta, Removals, Stats, Value};
 use atoll_fabric::{Endpoint, VerbError};
 use atoll_pool::registry;
@@ -67,19 +68,19 @@ impl<E: Endpoint, T: Technique<E>> Engine for Forge<E, T> {
     async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
         let op = &mut *self.operations.take(&self.client);
         self.client.begin(&mut op.entry).await?;
-        self.walk_keys(op, cursor, count, each).await
+        walk::keys(self, op, cursor, count, each).await
     }
 
     async fn random_key(&self) -> Result<Option<Vec<u8>>, CacheError> {
         let op = &mut *self.operations.take(&self.client);
         self.client.begin(&mut op.entry).await?;
-        self.some_key(op).await
+        walk::some_key(self, op).await
     }
 
     async fn flush(&self) -> Result<u64, CacheError> {
         let op = &mut *self.operations.take(&self.client);
         self.client.begin(&mut op.entry).await?;
-        self.remove_all(op).await
+        walk::remove_all(self, op).await
     }
 
     async fn objects(&self) -> Result<u64, CacheError> {

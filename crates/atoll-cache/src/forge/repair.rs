@@ -1,7 +1,7 @@
 //! What a client of this engine may have held when it died, and how it is settled: see
 //! [`atoll_pool::repair`].
 //!
-//! There is no record of what the dead client was about to do. Every chunk names its owner, and the
+//! No log says what the dead client was about to do. Every chunk names its owner, and the
 //! records in it tell what they are:
 //!
 //! | what is found | what the client may have been doing | what is done |
@@ -13,20 +13,23 @@
 //! | Bound, no object has it | freeing the extents of an object it made dead | free |
 //! | a pending slot | inserting | cleared when the chunk that it points into is settled |
 //! | a protection | changing something | does not count of a client that is shut out |
-//! | a ticket without a node | putting a group into a queue | whoever dequeues comes by (see `ring`) |
+//! | a ticket without a node | putting a group into a queue | the client that dequeues passes it (see `ring`) |
 //! | an empty node that waits for a ticket behind the head | between the head's FAA and emptying it | emptied |
 //! | a wrong count | anything | counted anew by a client that finds all others gone or at rest |
 //!
-//! To settle a chunk: empty every node that names it; go through its records from the first on,
-//! which lie without a gap, each with a checksum and the chunk's generation; look in each one's
-//! bucket for a slot that points to it. With none, the chunk is freed as soon as nobody protects
-//! it; else a new map is written and the group goes into its queue.
+//! To settle a chunk, a repairer
 //!
-//! Every step is one compare-and-swap from what was seen, so that several may repair at once and
-//! any of them die.
+//! 1. empties every node that names it;
+//! 2. parses its records from the first on, each with a checksum and the chunk's generation;
+//! 3. looks in each record's bucket for a slot that points to the record;
+//! 4. frees the chunk, if there is no such slot, as soon as no operation protects it; else it writes
+//!    a new map and puts the group into its queue.
+//!
+//! Every step is one compare-and-swap from what was seen. So several clients may repair at once, and
+//! any of them may die.
 
 use super::group::MapEntry;
-use super::layout::{BUCKET_BYTES, BUCKET_SLOTS, Queue};
+use super::layout::{BUCKET_SLOTS, Queue};
 use super::open_groups::OpenGroup;
 use super::operation::Operation;
 use super::ring::Standing;
@@ -34,17 +37,13 @@ use super::slot::{GHOST_MORE_MAX, KeyHash, Slot, UNIT_BYTES};
 use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::CacheError;
-use crate::extent::{self, Extent, ExtentIndex, ExtentIo, LatelyBound};
+use crate::index::{Index, extents, fence_suspect, walk};
 use crate::record::{HEADER_BYTES, Header, Record};
-use atoll_fabric::{Batch, Buffer, Endpoint, Purpose, VerbError};
-use atoll_pool::registry::{self, Place, Roll};
+use atoll_fabric::{Buffer, Endpoint, Purpose, VerbError};
+use atoll_pool::registry::{Place, Roll};
 use atoll_pool::repair::{self, Estate, Seen};
 use atoll_pool::{Chunk, ChunkId, ChunkState, Client, chunks};
-use std::cell::RefCell;
 use std::collections::HashSet;
-
-/// Looks at a bucket whose objects change under the look.
-const LOOKS_MAX: u32 = 1_000;
 
 /// Records of a chunk, from the first on.
 pub struct Parsed {
@@ -67,7 +66,7 @@ impl Parsed {
         self.hash.bucket
     }
 
-    /// Its entry of a map, if its slot is that one.
+    /// Its entry of a map, if this is its slot.
     pub fn map_entry(&self, slot: u64) -> MapEntry {
         let offset_units = (self.offset_bytes / UNIT_BYTES) as u16;
         let KeyHash { fingerprint, more, .. } = self.hash;
@@ -137,6 +136,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Frees a chunk that this client owns as `leaving`, or puts it into its queue with a new map,
     /// as its records say.
     pub(super) async fn settle_chunk(&self, chunk: ChunkId, leaving: Chunk) -> Result<Settled, CacheError> {
+        assert_eq!(leaving.state, ChunkState::Leaving, "a client settles only chunks that it owns");
         let op = &mut *self.operations.take(&self.client);
         let layout = self.client.pool.layout.clone();
         let mut buffer = Buffer::new();
@@ -147,8 +147,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let mut settled = Settled::default();
         for record in &records {
             let Parsed { header, offset_bytes, hash } = record;
-            // Of records that were never written nobody knows but how many there are. No slot
-            // points to where they are said to be, between those that were.
+            // Of records that were never written only the number is known. No slot points to
+            // where they are said to be, between those that were written.
             let missing = usize::from(header.number) - group.map.len();
             let gap_units = (group.used_bytes / UNIT_BYTES) as u16..;
             group.map.extend(gap_units.take(missing).map(MapEntry::of_nothing));
@@ -160,10 +160,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                     slot
                 }
                 Indexed::Pending(slot, word) => {
-                    let mut batch = Batch::new();
                     if !self.is_open(Hole::PendingForever) {
-                        batch.compare_and_swap(self.shared.layout.slot(slot), word.0, 0);
-                        self.client.endpoint.post(&mut batch).await?;
+                        self.swap_slot(slot, word, Slot::EMPTY).await?;
                     }
                     settled.pending += 1;
                     group.dead_bytes += header.record_bytes();
@@ -240,20 +238,6 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
         Ok(Indexed::Dead)
     }
-
-    async fn count_live_slots(&self) -> Result<u64, CacheError> {
-        let buckets = self.shared.settings.buckets;
-        let (mut first, mut live) = (0, 0);
-        while first < buckets {
-            let count = 1024.min(self.shared.layout.buckets_in_a_piece(first));
-            let mut buffer = Buffer::new();
-            buffer.resize(BUCKET_BYTES as usize * count as usize);
-            let words = self.client.endpoint.read(self.shared.layout.bucket(first), buffer).await?;
-            live += words.words().iter().filter(|word| Slot(**word).is_live()).count() as u64;
-            first += count;
-        }
-        Ok(live)
-    }
 }
 
 impl<E: Endpoint, T: Technique<E>> Estate for Forge<E, T> {
@@ -280,21 +264,21 @@ impl<E: Endpoint, T: Technique<E>> Estate for Forge<E, T> {
             self.settle_chunk(chunk, leaving).await?;
         }
         if !self.is_open(Hole::LeakedExtents) {
-            settled += extent::sweep(self, extent::suspects(seen)).await?;
+            settled += extents::sweep(self, extents::suspects(seen)).await?;
         }
         Ok((settled, seen.fenced()))
     }
 
     async fn settle_own(&self) -> Result<u64, CacheError> {
-        extent::recheck_bound(self).await
+        extents::recheck_bound(self).await
     }
 
     async fn count_objects(&self) -> Result<u64, CacheError> {
-        self.count_live_slots().await
+        walk::count_live(self).await
     }
 
     fn objects_reserved(&self) -> u64 {
-        self.reserved.get()
+        self.limit().reserved()
     }
 
     async fn counted_anew(&self) -> Result<(), CacheError> {
@@ -307,70 +291,7 @@ impl<E: Endpoint, T: Technique<E>> Estate for Forge<E, T> {
     }
 
     async fn fence_suspect(&self, place: &Place) -> Result<bool, VerbError> {
-        let (endpoint, pool) = (&self.client.endpoint, &self.client.pool);
-        match self.is_open(Hole::UnfencedRepair) {
-            true => registry::declare_dead(endpoint, pool, place).await,
-            false => registry::fence_suspect(endpoint, pool, place).await,
-        }
-    }
-}
-
-impl<E: Endpoint, T: Technique<E>> ExtentIndex<E> for Forge<E, T> {
-    fn extent_io(&self) -> ExtentIo<'_, E> {
-        ExtentIo { client: &self.client, hasher: &self.shared.hasher }
-    }
-
-    fn buckets(&self) -> u32 {
-        self.shared.settings.buckets
-    }
-
-    fn lately_bound(&self) -> &RefCell<LatelyBound> {
-        &self.lately_bound
-    }
-
-    async fn extents_of_bucket(&self, bucket: u32) -> Result<Option<HashSet<Extent>>, CacheError> {
-        let op = &mut *self.operations.take(&self.client);
-        let hash = KeyHash { bucket, fingerprint: 0, more: 0 };
-        'look: for _ in 0..LOOKS_MAX {
-            self.read_bucket(op, hash).await?;
-            let large = |op: &Operation| -> Vec<(Slot, u64)> {
-                let seen = (0..BUCKET_SLOTS).map(|place| op.seen(hash, place));
-                seen.filter(|(word, _)| word.is_live() && word.is_large()).collect()
-            };
-            let slots = large(op);
-            let mut extents = HashSet::new();
-            let mut damaged = Vec::new();
-            for (word, slot) in &slots {
-                let Some((at, bytes, _)) = self.find_record(*word).await? else {
-                    damaged.push((*slot, *word));
-                    continue;
-                };
-                let mut buffer = std::mem::take(&mut op.record);
-                buffer.resize(bytes);
-                op.record = self.client.endpoint.read(at, buffer).await?;
-                let body = self.judge(*word, &op.record).and_then(|record| Some((record.header, record.large()?)));
-                let Some((header, body)) = body else {
-                    damaged.push((*slot, *word));
-                    continue;
-                };
-                match self.extent_io().extents(&header, &body).await? {
-                    Some(listed) => extents.extend(listed.all()),
-                    None => damaged.push((*slot, *word)),
-                }
-            }
-            self.read_bucket(op, hash).await?;
-            if large(op) != slots {
-                continue 'look;
-            }
-            if damaged.is_empty() {
-                return Ok(Some(extents));
-            }
-            for (slot, word) in damaged {
-                self.unlink(op, slot, word, crate::Cause::Removed).await?;
-                self.unprotect(op);
-            }
-        }
-        Ok(None)
+        fence_suspect(&self.client, place, self.is_open(Hole::UnfencedRepair)).await
     }
 }
 
@@ -381,40 +302,4 @@ pub(super) struct Settled {
     pub(super) objects: u64,
     /// Insertions that were never decided.
     pub(super) pending: u64,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Pooled;
-    use crate::forge::ForgeOptions;
-    use atoll_pool::PoolSettings;
-    use atoll_pool::read_word;
-    use atoll_sim::{Sim, SimEndpoint, SimOptions};
-
-    /// An operation that has counted the object that it is to insert, and waits for memory, counts
-    /// everything anew: the object stays counted.
-    #[test]
-    fn counting_anew_keeps_what_the_operation_under_way_has_counted() {
-        let base = PoolSettings { chunk_bytes: 1024, objects_max: 10, ..PoolSettings::for_capacity(200 << 10) };
-        let settings = ForgeOptions::default().settings(base, 64);
-        let sim = Sim::new(SimOptions::new(1, settings.capacity_bytes));
-        let endpoint = sim.endpoint("operator");
-        let done = sim.block_on(async move {
-            let shared = Forge::<SimEndpoint>::format(&endpoint, settings).await.unwrap();
-            let client = Forge::<SimEndpoint>::join(&shared, endpoint).await.unwrap();
-            let layout = shared.pool.layout.clone();
-            let op = &mut *client.operations.take(&client.client);
-            client.reserve_object(op).await.unwrap();
-            // Somebody died.
-            let mut batch = Batch::new();
-            batch.fetch_and_add(layout.deaths(), 1);
-            client.client.endpoint.post(&mut batch).await.unwrap();
-            assert!(repair::recount(&client).await.unwrap());
-            assert_eq!(read_word(&client.client.endpoint, layout.resident_objects()).await.unwrap(), 1);
-            client.release_reservation(op);
-            client.leave().await.unwrap();
-        });
-        done.unwrap();
-    }
 }

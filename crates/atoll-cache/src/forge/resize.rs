@@ -1,12 +1,12 @@
-//! How the pool is made smaller and larger again while everybody uses it, chunk by chunk. Nothing
+//! How the pool becomes smaller and larger again, chunk by chunk, while clients use it. No object
 //! is moved.
 //!
 //! | | verbs |
 //! |---|---|
-//! | retire | take a chunk as for a large value, evicting if none is free; CAS Open -> Retired |
+//! | retire | allocate a chunk as for a large value, evicting if none is free; CAS Open -> Retired |
 //! | restore | READ descriptors; provide memory; CAS -> Free; FAA free chunks |
 //!
-//! When the memory of a retired chunk goes back to the host is said in [`retirement`].
+//! [`retirement`] says when the memory of a retired chunk returns to the host.
 
 use super::Forge;
 use super::operation::Operation;
@@ -33,7 +33,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let Some(chunk) = op.notes.chunks.pop() else { return Err(CacheError::OutOfMemory) };
         match self.client.retire(chunk).await? {
             true => Ok(1),
-            false => Err(CacheError::Damaged { what: "somebody else changed the state of an open chunk" }),
+            false => Err(CacheError::Damaged { what: "another client changed the state of an open chunk" }),
         }
     }
 }

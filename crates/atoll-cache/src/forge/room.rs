@@ -6,8 +6,8 @@
 //! | a group has much dead memory | cleaning it: see `cleaning` | nothing |
 //! | little of the pool is dead, or cleaning is not possible | evicting the oldest group of a queue: see `evict` | objects |
 //!
-//! A few free chunks are kept for clients that clean: what is live in a group goes to another chunk
-//! first. A client takes one of them when it has none in stock.
+//! A few free chunks are kept for clients that clean: what is live in a group is copied to
+//! another chunk first. A client takes one of them when it has none in stock.
 
 use super::evict::Evicted;
 use super::layout::Queue;
@@ -15,16 +15,17 @@ use super::operation::Operation;
 use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::CacheError;
-use atoll_fabric::{Batch, Endpoint, Purpose};
+use crate::limit::Limit;
+use atoll_fabric::{Endpoint, Purpose};
+use atoll_pool::ChunkId;
 use atoll_pool::chunks::FreeCount;
 use atoll_pool::loan::Loan;
-use atoll_pool::{ChunkId, read_word};
 
 /// Tries, each after a pause, before a writer gives up because others hold everything.
 const TRIES_MAX: u32 = 2_000;
 /// Times that a writer who needs several chunks begins anew with none.
 const ROUNDS_MAX: u32 = 3;
-/// Since somebody has died, one search in so many looks for free chunks although the pool counts
+/// Since a client has died, one search in so many looks for free chunks although the pool counts
 /// none.
 const LOOKS_ANYWAY: u64 = 64;
 /// One chunk in so many is kept free for clients that clean, one for each client at most.
@@ -65,7 +66,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             return Ok((turn, false));
         }
         // It holds nothing up meanwhile.
-        self.release_reservation(op);
+        self.limit.release(&self.client, op);
         self.client.in_flight().leave(&mut op.entry);
         let turn = self.stock.turn.lent().await;
         self.client.begin(&mut op.entry).await?;
@@ -166,7 +167,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                     }
                     self.recheck_waiting(true).await?;
                     self.client.endpoint.pause(pause_ns(tried)).await;
-                    // It relies on nothing that it has seen. Somebody who died may hold it all.
+                    // It relies on nothing that it has seen. A client that died may hold it all.
                     self.client.in_flight().renew(&mut op.entry);
                     Box::pin(self.tend()).await?;
                 }
@@ -201,22 +202,14 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     async fn make_room_for_object(&self, op: &mut Operation) -> Result<(), CacheError> {
-        let (at, max) = (self.client.pool.layout.resident_objects(), self.client.pool.settings.objects_max);
         let (mut effort, mut tried) = (0, 0);
         // One of this client's at a time: those that count themselves in and out again would be in
         // each other's way.
         let (_turn, _) = self.turn_to_make_room(op).await?;
         loop {
-            let mut batch = Batch::new();
-            let resident = batch.fetch_and_add(at, 1);
-            self.client.endpoint.post(&mut batch).await?;
-            if batch.word(resident) < max {
-                op.set_reserved(&self.reserved, true);
+            if self.limit.reserve(&self.client, op).await? {
                 return Ok(());
             }
-            let mut batch = Batch::new();
-            batch.fetch_and_add(at, u64::MAX);
-            self.client.endpoint.post(&mut batch).await?;
             effort += 1;
             if let Evicted::Nothing = self.evict(effort).await? {
                 tried += 1;
@@ -242,10 +235,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Evicts until no more objects are resident than may be: what a client that died had not
     /// counted may have been too many.
     pub(super) async fn evict_to_limit(&self) -> Result<(), CacheError> {
-        let max = self.client.pool.settings.objects_max;
         for effort in 1..=TRIES_MAX {
-            let resident = read_word(&self.client.endpoint, self.client.pool.layout.resident_objects()).await?;
-            if max == 0 || resident <= max {
+            if !Limit::is_exceeded(&self.client).await? {
                 break;
             }
             if let Evicted::Nothing = self.evict(effort).await? {
@@ -254,16 +245,5 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             self.client.endpoint.flush().await?;
         }
         Ok(())
-    }
-
-    /// Gives a reservation back that the operation did not use.
-    #[inline]
-    pub(super) fn release_reservation(&self, op: &mut Operation) {
-        if op.has_reserved() {
-            op.set_reserved(&self.reserved, false);
-            let mut batch = Batch::new();
-            batch.fetch_and_add(self.client.pool.layout.resident_objects(), u64::MAX);
-            self.client.endpoint.post_unawaited(&mut batch);
-        }
     }
 }

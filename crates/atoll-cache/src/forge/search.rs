@@ -5,13 +5,13 @@
 //! reused. A record that is unsound although it cannot have been reused is damaged, and its object
 //! is dropped (`unlink`).
 
-use super::extent::Extents;
 use super::lookup::{ATTEMPTS_MAX, REUSE_NS};
 use super::operation::Operation;
 use super::slot::{KeyHash, Slot};
 use super::technique::Technique;
 use super::{Forge, Hole};
-use crate::extent::ExtentIndex;
+use crate::extent::Extents;
+use crate::index::{Index, Unlink};
 use crate::record::{HEADER_BYTES, Header, LargeBody};
 use crate::{CacheError, Meta, Want};
 use atoll_fabric::{Batch, Endpoint, Intent};
@@ -205,14 +205,6 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             return Ok(Search::Anew);
         }
         Ok(Search::Found(Found { large: Some(Box::new(Large { body, extents })), ..found }))
-    }
-
-    /// A slot's word now.
-    pub(super) async fn slot_word(&self, slot: u64) -> Result<Slot, CacheError> {
-        let mut batch = Batch::new();
-        let word = batch.read_word(self.shared.layout.slot(slot));
-        self.client.endpoint.post(&mut batch).await?;
-        Ok(Slot(batch.word(word)))
     }
 
     /// Looks at a key's slots under protection, which drops what is damaged.

@@ -7,7 +7,7 @@
 //! ```
 
 use super::annex::Annex;
-use super::layout::BUCKET_SLOTS;
+use crate::index::BUCKET_SLOTS;
 use atoll_pool::{Fields, PoolError, PoolSettings};
 
 /// The engine's number in the pool header.
@@ -94,36 +94,6 @@ impl ForgeOptions {
         let bytes_max = capacity_bytes.saturating_add(growth_bytes_max);
         let slots = bytes_max.saturating_mul(2) / u64::from(self.object_bytes_mean.max(48));
         self.settings(PoolSettings::for_capacity(capacity_bytes).growing(growth_bytes_max), slots)
-    }
-
-    /// Settings for a pool of at most so many objects with records of up to `record_bytes`, for
-    /// experiments that count objects.
-    pub fn for_objects(&self, objects_max: u64, clients_max: u32, record_bytes: u32) -> PoolSettings {
-        self.for_objects_with::<()>(objects_max, clients_max, record_bytes)
-    }
-
-    /// The same for a form of the engine with this annex.
-    pub fn for_objects_with<A: Annex>(&self, objects_max: u64, clients_max: u32, record_bytes: u32) -> PoolSettings {
-        let group_objects = (objects_max / 100).clamp(1, 64) as u32;
-        let chunk_bytes =
-            (group_objects * (record_bytes.next_multiple_of(16) + 8)).next_power_of_two().clamp(256, 64 << 10);
-        // Half-dead groups, what clients hold open, and the metadata.
-        let chunks = 4 * objects_max / u64::from(group_objects) + 8 * u64::from(clients_max) + 64;
-        let slots = 3 * objects_max + 64;
-        let settings = PoolSettings {
-            chunk_bytes,
-            clients_max,
-            objects_max,
-            group_objects_max: group_objects,
-            ..PoolSettings::for_capacity((chunks + 1) * u64::from(chunk_bytes))
-        };
-        let mut settings = A::claim(self.settings(settings, slots));
-        let metadata = super::layout::engine_area_with::<A>(&settings).home_bytes
-            + 4096
-            + chunks * 32
-            + u64::from(clients_max) * 192;
-        settings.capacity_bytes = (metadata + (chunks + 1) * u64::from(chunk_bytes)).next_multiple_of(4096);
-        settings
     }
 
     /// Writes the choices into a pool's settings, for an index of `slots`.

@@ -19,6 +19,7 @@
 //! pointer bits) has 4. The paper's slot has a second word with group and number; ours keeps both
 //! in the object's header, which a hit reads anyway, so that there is no second word to be late.
 
+use crate::index::{bucket_of, fingerprint_of, slot_word};
 use crate::record::LARGE_RECORD_BYTES;
 
 /// Granularity of records in a chunk.
@@ -69,7 +70,7 @@ impl SlotFormat {
     }
 
     /// Whether the word was written when the record's chunk had this generation (as far as the tag
-    /// goes).
+    /// has them).
     #[inline]
     pub fn has_generation(&self, slot: Slot, generation: u32) -> bool {
         slot.0 >> self.pointer_bits & self.tag_mask == u64::from(generation) & self.tag_mask
@@ -189,6 +190,8 @@ impl Slot {
     }
 }
 
+slot_word!(Slot);
+
 /// What is used of a key's hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyHash {
@@ -204,11 +207,7 @@ impl KeyHash {
     /// The parts of `hash` in an index of `buckets` buckets.
     #[inline]
     pub fn new(hash: u64, buckets: u32) -> Self {
-        Self {
-            bucket: (((hash & 0xffff_ffff) * u64::from(buckets)) >> 32) as u32,
-            fingerprint: (hash >> 56) as u8,
-            more: (hash >> 32) as u16 & 0x7fff,
-        }
+        Self { bucket: bucket_of(hash, buckets), fingerprint: fingerprint_of(hash), more: (hash >> 32) as u16 & 0x7fff }
     }
 }
 

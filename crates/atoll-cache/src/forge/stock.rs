@@ -12,6 +12,7 @@ use super::ring::Node;
 use super::technique::Technique;
 use crate::CacheError;
 use crate::backoff::Backoff;
+use crate::extent::OpenChunk;
 use atoll_fabric::{Endpoint, Purpose};
 use atoll_pool::loan::Lender;
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks};
@@ -19,9 +20,6 @@ use std::cell::{Cell, RefCell};
 
 /// Chunks that a client keeps in stock between operations.
 const STOCK_KEPT: usize = 4;
-
-/// A chunk in state Open that this client owns and in which nothing is, with its generation.
-pub(super) type OpenChunk = (ChunkId, u32);
 
 /// The chunks that a client has at hand.
 #[derive(Debug)]
@@ -162,7 +160,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let generation = leaving.generation.wrapping_add(1);
         let open = Chunk { state: ChunkState::Open, generation, ..leaving };
         if !chunks::transition(&self.client.endpoint, &self.client.pool.layout, chunk, leaving.word(), open).await? {
-            return Err(CacheError::Damaged { what: "somebody else changed the state of a leaving group" });
+            return Err(CacheError::Damaged { what: "another client changed the state of a leaving group" });
         }
         // What this client does not need is better in everybody's hands.
         if self.stock.len() < self.stock.kept() {
@@ -197,7 +195,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let descriptor = chunks::descriptors(&self.client.endpoint, &self.client.pool.layout, chunk, 1).await?[0];
         let me = self.client.me();
         let ours = |found: &Chunk| *found == Chunk::owned(ChunkState::Leaving, me, found.generation);
-        let damaged = CacheError::Damaged { what: "somebody else changed the state of a leaving group" };
+        let damaged = CacheError::Damaged { what: "another client changed the state of a leaving group" };
         descriptor.chunk.filter(ours).ok_or(damaged)
     }
 
@@ -219,7 +217,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let generation = leaving.generation.wrapping_add(1);
         let queued = Chunk { state: ChunkState::Queued, generation, ..leaving };
         if !chunks::transition(&self.client.endpoint, &layout, chunk, leaving.word(), queued).await? {
-            return Err(CacheError::Damaged { what: "somebody else changed the state of a leaving group" });
+            return Err(CacheError::Damaged { what: "another client changed the state of a leaving group" });
         }
         let node = Node { chunk, generation: generation as u16, segment: 0 };
         self.enqueue(Queue::Small, node).await

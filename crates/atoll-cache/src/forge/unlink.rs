@@ -1,4 +1,4 @@
-//! How an object goes: removed, expired, evicted by itself, or dropped because it is damaged.
+//! How an object is removed: deleted, expired, evicted by itself, or dropped because it is damaged.
 
 use super::lookup::REUSE_NS;
 use super::operation::Operation;
@@ -7,11 +7,18 @@ use super::slot::Slot;
 use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::CacheError;
-use crate::extent::ExtentIndex;
+use crate::index::{Index, Unlink};
 use crate::removals::{Cause, removal_of};
-use atoll_fabric::{Batch, Buffer, Endpoint};
+use atoll_fabric::{Buffer, Endpoint};
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
+    /// Notes an object that this client has just removed, before it frees the object's extents.
+    pub(super) async fn note_removal(&self, word: Slot, record: &Buffer, cause: Cause) -> Result<(), CacheError> {
+        let Some(record) = self.judge(word, record) else { return Ok(()) };
+        self.removals.note_read(removal_of(self, &record, cause).await?);
+        Ok(())
+    }
+
     /// Accounts for an object that this client has just made dead.
     pub(super) async fn bury(&self, found: Found, extents_live_on: bool) -> Result<(), CacheError> {
         self.count_dead(found.chunk, found.header.record_bytes());
@@ -20,38 +27,25 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             _ => Ok(()),
         }
     }
+}
 
-    /// Counts objects that this client removed or evicted.
-    pub(super) async fn count_removed(&self, objects: u64) -> Result<(), CacheError> {
-        self.client.count_objects(-(objects as i64)).await?;
-        if self.client.pool.settings.objects_max > 0 {
-            let mut batch = Batch::new();
-            batch.fetch_and_add(self.client.pool.layout.resident_objects(), objects.wrapping_neg());
-            self.client.endpoint.post_unawaited(&mut batch);
-        }
-        Ok(())
+impl<E: Endpoint, T: Technique<E>> Unlink for Forge<E, T> {
+    type Index = Self;
+
+    fn index(&self) -> &Self {
+        self
     }
 
-    /// Takes an expired object away, before anybody is told that it has expired: then nobody who
-    /// found it live a moment ago can bring it back. `false` if the slot has changed.
-    pub(super) async fn take_expired(&self, op: &mut Operation, slot: u64, word: Slot) -> Result<bool, CacheError> {
-        if self.is_open(Hole::UntakenExpiry) {
-            return Ok(true);
-        }
-        let removed = self.unlink(op, slot, word, Cause::Expired).await?;
-        self.unprotect(op);
-        self.stats.expirations.add(u64::from(removed));
-        Ok(removed)
+    fn leaves_expired(&self) -> bool {
+        self.is_open(Hole::UntakenExpiry)
     }
 
-    /// Makes a slot empty if it still has this word, and buries its object; whether it did. For
-    /// evictions and flushes of single slots.
-    pub(super) async fn unlink(
+    async fn unlink(
         &self,
         op: &mut Operation,
         slot: u64,
         word: Slot,
-        cause: Cause,
+        cause: Option<Cause>,
     ) -> Result<bool, CacheError> {
         let begun_ns = self.client.endpoint.now_ns();
         let Some((now, chunk)) = self.read_protected(op, slot, word).await? else { return Ok(false) };
@@ -75,12 +69,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             self.drop_damaged(slot, word).await?;
             return Ok(false);
         };
-        let mut batch = Batch::new();
-        let swap = batch.compare_and_swap(self.shared.layout.slot(slot), word.0, 0);
-        self.client.endpoint.post(&mut batch).await?;
-        let removed = batch.swapped(swap);
+        let removed = self.swap_slot(slot, word, Slot::EMPTY).await?;
         if removed {
-            if self.removals.is_on() {
+            if let Some(cause) = cause.filter(|_| self.removals.is_on()) {
                 Box::pin(self.note_removal(word, &op.record, cause)).await?;
             }
             self.count_removed(1).await?;
@@ -88,35 +79,5 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
         self.unprotect(op);
         Ok(removed)
-    }
-
-    /// Notes an object that this client has just removed, before it frees the object's extents.
-    pub(super) async fn note_removal(&self, word: Slot, record: &Buffer, cause: Cause) -> Result<(), CacheError> {
-        let Some(record) = self.judge(word, record) else { return Ok(()) };
-        self.removals.note_read(removal_of(self, &record, cause).await?);
-        Ok(())
-    }
-
-    /// Drops an object whose record is unsound although it cannot have been reused: `slot` still
-    /// had `word` when the record was READ under protection. If it is live, something else than a
-    /// client wrote to the pool, and a lookup would find the same for ever.
-    pub(super) async fn drop_damaged(&self, slot: u64, word: Slot) -> Result<(), CacheError> {
-        if self.is_open(Hole::Protection) || self.is_open(Hole::EarlyReuse) {
-            return Ok(());
-        }
-        let mut batch = Batch::new();
-        let swap = batch.compare_and_swap(self.shared.layout.slot(slot), word.0, 0);
-        self.client.endpoint.post(&mut batch).await?;
-        // Only a live object is lost, and a sign of damage. The record of a pending slot may be
-        // unsound without any: an insertion that withdrew gives its place back, and beginning anew
-        // it may WRITE to the same place again and make the same slot pending with the same word,
-        // while this client READs. The swap is from a pending word, so that it hits an insertion
-        // that is not decided, whichever it is: nobody has seen its object, and its inserter, whose
-        // own swap from that word fails now, begins anew.
-        if batch.swapped(swap) && word.is_live() {
-            self.stats.damaged.add(1);
-            self.count_removed(1).await?;
-        }
-        Ok(())
     }
 }

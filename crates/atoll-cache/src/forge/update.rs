@@ -15,7 +15,6 @@
 //! change that is blind and was overtaken by another blind one is done: see
 //! [`overtaken`](crate::overtaken).
 
-use super::extent::{Extents, chunks_needed};
 use super::layout::{BUCKET_SLOTS, Queue};
 use super::lookup::{ATTEMPTS_MAX, REUSE_NS};
 use super::nodes::Earlier;
@@ -25,7 +24,8 @@ use super::search::{Found, Large, Search};
 use super::slot::{KeyHash, RecordLength, Slot};
 use super::technique::Technique;
 use super::{Forge, Hole};
-use crate::extent::ExtentIndex;
+use crate::extent::{Extents, chunks_needed};
+use crate::index::{Index, Unlink};
 use crate::overtaken::Overtaken;
 use crate::record::{self, HEADER_BYTES, Header};
 use crate::{CacheError, Cause, Change, Meta, Old, Verdict, Want};
@@ -92,7 +92,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 break;
             }
         }
-        self.release_reservation(op);
+        self.limit.release(&self.client, op);
         if !op.notes.chunks.is_empty() {
             self.stock.put_back(&mut op.notes.chunks);
         }
@@ -155,7 +155,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             // Whoever tells that an object has expired takes it away first: somebody who found it
             // live a moment ago must not bring it back.
             (Verdict::Leave, Some(found)) if present_token.is_none() && !self.is_open(Hole::UntakenExpiry) => {
-                let removed = self.unlink(op, found.slot, found.word, Cause::Expired).await?;
+                let removed = self.unlink(op, found.slot, found.word, Some(Cause::Expired)).await?;
                 Ok(if removed { Try::Done(None) } else { Try::Anew })
             }
             (Verdict::Leave, _) => Ok(Try::Done(present_token)),
@@ -289,7 +289,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             (_, false) => None,
             (Some(found), true) if same_body => found.large.clone(),
             _ => {
-                let (extents, body) = self.write_extents(op, hash, key, value).await?;
+                let open = op.notes.chunks.split_off(op.notes.chunks.len() - fresh_chunks);
+                let (extents, body) = self.write_extents(op, open, hash.bucket, (key, value)).await?;
                 Some(Box::new(Large { body, extents }))
             }
         };

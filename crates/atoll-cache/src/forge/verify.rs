@@ -1,20 +1,19 @@
 //! Every invariant of this engine's words in a quiet pool, walked and named: see [`crate::audit`].
 //!
 //! - every Queued chunk has exactly one node of its generation in one of the rings;
-//! - every live slot points to a whole record of the chunk's generation, in a chunk that is Open,
-//!   Queued or Leaving, whose key hashes to that slot's bucket and fingerprint; no key is live
-//!   twice; no slot is pending
+//! - every live slot points into a chunk that is Open, Queued or Leaving, to a record of its
+//!   generation;
+//! - what holds of the slots of every engine holds, too.
 
 use super::Forge;
-use super::layout::{BUCKET_BYTES, BUCKET_SLOTS, Queue};
-use super::operation::Operation;
+use super::layout::Queue;
 use super::ring::{Cursors, Node};
-use super::slot::{KeyHash, Slot};
+use super::slot::Slot;
 use super::technique::Technique;
 use crate::CacheError;
 use crate::audit::{Audit, Walk};
-use crate::extent::ExtentIndex;
-use atoll_fabric::{Batch, Buffer, Endpoint};
+use crate::index::verify::{self, Visited};
+use atoll_fabric::Endpoint;
 use atoll_pool::{ChunkId, ChunkState};
 use std::collections::HashMap;
 
@@ -24,7 +23,11 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     pub(super) async fn audit(&self) -> Result<Audit, CacheError> {
         let mut walk = Walk::begin(&self.client).await?;
         self.verify_rings(&mut walk).await?;
-        self.verify_index(&mut walk).await?;
+        let visit = |walk: &mut Walk, visited: Visited<'_, Slot>| {
+            Self::verify_slot(walk, &visited);
+            true
+        };
+        verify::index(self, &mut walk, visit).await?;
         walk.end(&self.client).await
     }
 
@@ -65,67 +68,16 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(())
     }
 
-    async fn verify_index(&self, walk: &mut Walk) -> Result<(), CacheError> {
-        let op = &mut *self.operations.take(&self.client);
-        let buckets = self.shared.settings.buckets;
-        let mut first = 0;
-        while first < buckets {
-            let count = 1024.min(self.shared.layout.buckets_in_a_piece(first));
-            let mut buffer = Buffer::new();
-            buffer.resize(BUCKET_BYTES as usize * count as usize);
-            let mut batch = Batch::new();
-            let read = batch.read(self.shared.layout.bucket(first), buffer);
-            self.client.endpoint.post(&mut batch).await?;
-            let words = batch.take(read);
-            for (index, word) in words.words().iter().enumerate() {
-                let slot = u64::from(first) * BUCKET_SLOTS as u64 + index as u64;
-                self.verify_slot(op, walk, slot, Slot(*word)).await?;
-            }
-            first += count;
-        }
-        Ok(())
-    }
-
-    async fn verify_slot(&self, op: &mut Operation, walk: &mut Walk, slot: u64, word: Slot) -> Result<(), CacheError> {
-        if word.is_free() {
-            return Ok(());
-        }
-        if word.is_pending() {
-            walk.audit.fault(|| format!("slot {slot} is pending"));
-            return Ok(());
-        }
-        let Some((at, bytes, chunk)) = self.find_record(word).await? else {
-            walk.audit.fault(|| format!("slot {slot} points outside the heap"));
-            return Ok(());
-        };
-        let mut buffer = std::mem::take(&mut op.record);
-        buffer.resize(bytes);
-        let mut batch = Batch::new();
-        let read = batch.read(at, buffer);
-        self.client.endpoint.post(&mut batch).await?;
-        op.record = batch.take(read);
-        let Some(record) = self.judge(word, &op.record) else {
-            walk.audit.fault(|| format!("slot {slot} points to no record of its own"));
-            return Ok(());
-        };
-        let state = walk.descriptors[chunk.0 as usize].chunk;
-        let in_group = state.is_some_and(|state| {
-            matches!(state.state, ChunkState::Open | ChunkState::Queued | ChunkState::Leaving)
-                && state.generation as u16 == record.header.generation
+    /// A live slot points into a group of its record's time.
+    fn verify_slot(walk: &mut Walk, visited: &Visited<'_, Slot>) {
+        let Visited { slot, chunk, header, .. } = visited;
+        let Some(header) = header else { return };
+        let in_group = walk.descriptors[chunk.0 as usize].chunk.is_some_and(|found| {
+            matches!(found.state, ChunkState::Open | ChunkState::Queued | ChunkState::Leaving)
+                && found.generation as u16 == header.generation
         });
         if !in_group {
             walk.audit.fault(|| format!("slot {slot} points into chunk {}, which holds no group of its time", chunk.0));
         }
-        let (header, large, mut key) = (record.header, record.large(), record.key.to_vec());
-        if let Some(body) = large {
-            let Some(found) = walk.visit_large(self.extent_io(), slot, &header, &body).await? else { return Ok(()) };
-            key = found;
-        }
-        let hash: KeyHash = self.key_hash(&key);
-        if u64::from(hash.bucket) != slot / BUCKET_SLOTS as u64 || hash.fingerprint != word.fingerprint() {
-            walk.audit.fault(|| format!("slot {slot} holds a key that does not belong there"));
-        }
-        walk.visit_object(slot, key, header.body_bytes());
-        Ok(())
     }
 }

@@ -16,10 +16,10 @@ use atoll_fabric::{Address, Buffer, Endpoint};
 /// The number of a dead record.
 const DEAD_NUMBER: u16 = 0x800;
 
-/// What lies in a block, whichever slot names it. Two looks at the same bytes are equal, others are
-/// not.
+/// A block as it was READ, whichever slot names it. Two images are equal if and only if the bytes
+/// are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lying {
+pub(super) enum Image {
     /// Nothing: only zeros.
     Void,
     /// A whole record of some time.
@@ -31,14 +31,14 @@ pub(super) enum Lying {
         /// The checksum of the record.
         checksum: u64,
     },
-    /// No whole record: somebody writes, or died writing, or what lay here before were no blocks.
+    /// No whole record: a client writes, or died writing, or what lay here before were no blocks.
     Torn {
         /// A hash of what is here.
         content: u64,
     },
 }
 
-impl Lying {
+impl Image {
     /// The bucket in which a slot names the block, if one does.
     pub(super) fn bucket(self) -> Option<u32> {
         match self {
@@ -105,17 +105,17 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// What lies in the block of so many bytes from `start` on.
-    pub(super) fn lying(&self, block: &mut Buffer, start: usize, bytes: usize) -> Lying {
+    pub(super) fn image(&self, block: &mut Buffer, start: usize, bytes: usize) -> Image {
         let extension = self.extension_bytes();
         block.narrow(start + extension, bytes.saturating_sub(extension));
-        if let Some(record) = self.lying_record(block) {
+        if let Some(record) = self.record_image(block) {
             return record;
         }
         let is_void = self.is_open(Hole::TornLook) || block.words().iter().all(|word| *word == 0);
-        if is_void { Lying::Void } else { Lying::Torn { content: self.shared.hasher.hash(block.bytes()) } }
+        if is_void { Image::Void } else { Image::Torn { content: self.shared.hasher.hash(block.bytes()) } }
     }
 
-    fn lying_record(&self, block: &Buffer) -> Option<Lying> {
+    fn record_image(&self, block: &Buffer) -> Option<Image> {
         let record = Record::decode(block, &self.shared.hasher)?;
         let (header, buckets) = (record.header, self.shared.settings.buckets);
         let bucket = if header.number & DEAD_NUMBER != 0 {
@@ -126,7 +126,7 @@ impl<E: Endpoint> Core<E> {
             KeyHash::new(hash, buckets).bucket
         };
         let checksum = block.words()[0];
-        (bucket < buckets).then_some(Lying::Record { bucket, tag: header.generation, checksum })
+        (bucket < buckets).then_some(Image::Record { bucket, tag: header.generation, checksum })
     }
 
     /// Encodes an object's record for a block into `outgoing`, and gives its slot word.
@@ -158,8 +158,8 @@ impl<E: Endpoint> Core<E> {
         Slot::live(hash.fingerprint, class, content, block, tag)
     }
 
-    /// Encodes a dead record into `outgoing`. No other one is the same, so that whoever looks twice
-    /// sees whether the block was used in between.
+    /// Encodes a dead record into `outgoing`. No other one is the same, so that a client that looks
+    /// twice sees whether the block was used in between.
     pub(super) fn encode_dead(&self, op: &mut Operation, bucket: u32, tag: u16) {
         let header = Header {
             key_bytes: 0,
@@ -193,7 +193,7 @@ impl<E: Endpoint> Core<E> {
         op.outgoing.resize(8 * words + record_bytes);
     }
 
-    /// Where the encoded record goes, and the record.
+    /// Where the encoded record is to be, and the record.
     pub(super) fn outgoing_record(&self, op: &mut Operation, block: Block) -> Option<(Address, Buffer)> {
         let (at, _) = self.block_span(block)?;
         Some((at, std::mem::take(&mut op.outgoing)))

@@ -14,21 +14,21 @@
 //! the same slot only after every operation has ended that could remember it, so one that succeeds
 //! found what was read.
 
+use super::held::Held;
 use super::layout::BUCKET_SLOTS;
 use super::lookup::{ATTEMPTS_MAX, Beside};
 use super::operation::Operation;
 use super::replacement::{Accessed, Inserted, Replacement};
 use super::slot::{KeyHash, Slot};
-use super::stock::Held;
 use super::{Core, Hole, Objects};
-use crate::extent::ExtentIndex;
+use crate::index::{Index, Unlink};
 use crate::overtaken::Overtaken;
 use crate::record::{HEADER_BYTES, Header, LargeBody};
 use crate::{CacheError, Cause, Change, Meta, Old, Verdict, Want};
 use atoll_fabric::{Batch, Endpoint};
 
 /// What a large object's record lists.
-pub(super) type Large = Option<Box<(LargeBody, super::extent::Extents)>>;
+pub(super) type Large = Option<Box<(LargeBody, crate::extent::Extents)>>;
 
 /// An object found.
 pub(super) struct Found {
@@ -242,7 +242,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 break;
             }
         }
-        self.core.release_reservation(op);
+        self.core.limit.release(&self.core.client, op);
         self.core.put_back_drawn(op);
         outcome
     }
@@ -341,7 +341,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             core.class_for(&new.header).ok_or(CacheError::Damaged { what: "a record larger than its limit" })?;
         let fresh_chunks = match new.header.large && !same_body {
             true => {
-                let (bodies, lists) = super::extent::chunks_needed(new.header.body_bytes(), chunk_bytes);
+                let (bodies, lists) = crate::extent::chunks_needed(new.header.body_bytes(), chunk_bytes);
                 bodies + lists
             }
             false => 0,
@@ -361,7 +361,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             (_, false) => None,
             (Some(found), true) if same_body => found.large.clone(),
             _ => {
-                let (extents, body) = core.write_extents(op, new.hash, new.key, new.value).await?;
+                let open = op.notes.chunks.split_off(op.notes.chunks.len() - fresh_chunks);
+                let (extents, body) = core.write_extents(op, open, new.hash.bucket, (new.key, new.value)).await?;
                 Some(Box::new((body, extents)))
             }
         };
@@ -403,7 +404,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         let slot = core.shared.layout.slot(found.slot);
         let Some((at, record)) = core.outgoing_record(op, held.block) else { return Ok(false) };
         let mut batch = Batch::new();
-        core.tell_won(&mut batch, held, at).await?;
+        core.publish_won(&mut batch, held, at).await?;
         let written = core.write_before(&mut batch, at, record, slot).await?;
         let Some(taking) = core.begin_taking(&mut batch, found.slot, found.word).await? else {
             // What was told of the new block is told.
@@ -424,7 +425,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         if let Some(large) = found.large.as_ref().filter(|_| !same_body) {
             core.extent_io().free_extents(&large.1).await?;
         }
-        core.tell_expiry(found.slot, new, found.header.expiry_ms);
+        core.publish_expiry(found.slot, new, found.header.expiry_ms);
         self.overwritten(new.hash, &found, word, new.header.record_bytes()).await?;
         Ok(true)
     }
@@ -457,7 +458,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             return Ok(false);
         }
         self.core.client.count_objects(1).await?;
-        op.set_reserved(&self.core.reserved, false);
+        self.core.limit.note_inserted(op);
         let accessed = Accessed {
             slot: inserted.slot,
             word: inserted.word,

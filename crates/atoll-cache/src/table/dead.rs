@@ -3,21 +3,21 @@
 //!
 //! Word 2 of a chunk's descriptor counts the dead bytes in the chunk, and one word of the engine's
 //! area those of all chunks. Every swap that makes a block dead, or takes a dead one, is followed
-//! by FAAs that nobody waits for. A client adds up what it tells, until its next round at most:
+//! by unawaited FAAs. A client adds up what it tells, until its next round at most:
 //! together clients keep a 64th of the heap to themselves, or a chunk each.
 //!
 //! A client that dies may leave both counts wrong. A client that is alone afterwards counts anew,
 //! and notes the number of deaths. Until then a chunk's count is put right when the chunk is used
-//! anew. A client that looks at all chunks and finds less than the sum promises subtracts the
-//! difference from what it reads.
+//! anew. A client that looks at all chunks may find less than the sum says. From then on
+//! it subtracts the difference from what it READs.
 //!
-//! Nothing but the choice between moving and evicting depends on the counts.
+//! Only the choice between moving and evicting depends on the counts.
 
 use super::Core;
 use super::class::Class;
-use super::layout::BUCKET_SLOTS;
 use super::slot::Block;
 use crate::CacheError;
+use crate::index::walk::SlotWalk;
 use arrayvec::ArrayVec;
 use atoll_fabric::{Batch, Endpoint, Ticket};
 use atoll_pool::registry::{self, Place};
@@ -68,19 +68,19 @@ impl<E: Endpoint> Core<E> {
         let is_much = dead.untold.unsigned_abs() > untold_max || dead.untold_of.is_full();
         drop(dead);
         if is_much {
-            self.tell_dead();
+            self.publish_dead();
         }
     }
 
     /// Tells the pool what this client has kept to itself, without waiting.
-    pub(super) fn tell_dead(&self) {
+    pub(super) fn publish_dead(&self) {
         let mut dead = self.dead.borrow_mut();
         if dead.untold_of.is_empty() {
             return;
         }
         let mut batch = Batch::new();
         for (chunk, bytes) in dead.untold_of.drain(..).filter(|(_, bytes)| *bytes != 0) {
-            batch.fetch_and_add(self.client.pool.layout.descriptor(chunk).add(16), bytes as u64);
+            batch.fetch_and_add(self.client.pool.layout.dead_bytes(chunk), bytes as u64);
         }
         let untold = std::mem::take(&mut dead.untold);
         if untold != 0 {
@@ -169,7 +169,7 @@ impl<E: Endpoint> Core<E> {
         if !self.dead.borrow_mut().is_doubtful {
             return Ok(());
         }
-        self.tell_dead();
+        self.publish_dead();
         self.client.endpoint.flush().await?;
         let counted =
             chunks::descriptors(&self.client.endpoint, &self.client.pool.layout, chunk, 1).await?[0].dead_bytes;
@@ -194,7 +194,7 @@ impl<E: Endpoint> Core<E> {
         if !self.is_alone_among(&before) {
             return Ok(());
         }
-        self.tell_dead();
+        self.publish_dead();
         self.client.endpoint.flush().await?;
         let counted_deaths = read_word(&self.client.endpoint, self.shared.layout.dead_deaths()).await?;
         // First, so that every memory node is known in which a slot may name a block.
@@ -208,7 +208,7 @@ impl<E: Endpoint> Core<E> {
             let off = found.get(&number).copied().unwrap_or(0).wrapping_sub(descriptor.dead_bytes);
             if off != 0 {
                 let mut batch = Batch::new();
-                batch.fetch_and_add(self.client.pool.layout.descriptor(number).add(16), off);
+                batch.fetch_and_add(self.client.pool.layout.dead_bytes(number), off);
                 self.client.endpoint.post(&mut batch).await?;
             }
         }
@@ -240,16 +240,14 @@ impl<E: Endpoint> Core<E> {
 
     /// The dead bytes of every chunk that has any.
     async fn find_dead_bytes(&self) -> Result<HashMap<ChunkId, u64>, CacheError> {
-        let (buckets, mut first) = (self.shared.settings.buckets, 0);
         let mut dead = self.dead_on_shelves().await?;
-        while first < buckets {
-            let words = self.bucket_words(first).await?;
-            for word in words.iter().filter(|word| word.is_dead() && !word.is_pending()) {
+        let mut walk = SlotWalk::new(self);
+        while let Some(slots) = walk.next().await? {
+            for (_, word) in slots.filter(|(_, word)| word.is_dead() && !word.is_pending()) {
                 if let Some((_, chunk)) = self.block_span(word.block()) {
                     *dead.entry(chunk).or_default() += word.class(self.shared.settings.large_class).bytes();
                 }
             }
-            first += (words.len() / BUCKET_SLOTS) as u32;
         }
         Ok(dead)
     }

@@ -1,6 +1,6 @@
-//! How expired objects go without a request.
+//! How expired objects are removed without a request.
 //!
-//! Clients that tend go through the index at the pace of [`sweep`](crate::sweep).
+//! Clients that tend look through the index at the pace of [`sweep`](crate::sweep).
 //!
 //! | step | verbs |
 //! |---|---|
@@ -21,7 +21,7 @@ use super::replacement::Replacement;
 use super::slot::Slot;
 use super::{Core, Objects};
 use crate::CacheError;
-use crate::record::Header;
+use crate::index::{Index, Unlink};
 use crate::sweep::Hand;
 use atoll_fabric::{Batch, Buffer, Endpoint};
 use atoll_pool::read_word;
@@ -31,23 +31,12 @@ use std::ops::Range;
 const BUCKETS_AT_ONCE: u32 = 16;
 
 impl<E: Endpoint> Core<E> {
-    /// The header of a slot's record; `None` if the slot has changed, or the record is damaged.
-    async fn header_of(&self, op: &mut Operation, word: Slot) -> Result<Option<Header>, CacheError> {
-        let Some((at, bytes, _)) = self.find_record(word).await? else { return Ok(None) };
-        let mut buffer = std::mem::take(&mut op.record);
-        buffer.resize(bytes);
-        let mut record = self.client.endpoint.read(at, buffer).await?;
-        let header = self.judge(word, &mut record).map(|record| record.header);
-        op.record = record;
-        Ok(header)
-    }
-
     /// Whether an object has expired, of which the words beside its slot say so. Corrects the words
     /// if it has not.
     pub(super) async fn has_expired(&self, op: &mut Operation, slot: u64, word: Slot) -> Result<bool, CacheError> {
         let now_ns = self.client.endpoint.now_ns();
         let now_ms = self.client.pool_ms(now_ns).await?;
-        let Some(header) = self.header_of(op, word).await? else { return Ok(false) };
+        let Some((header, _)) = self.read_record(op, word).await? else { return Ok(false) };
         if header.is_expired(now_ms) {
             return Ok(true);
         }
@@ -125,12 +114,12 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     async fn sweep_stretch(&self, op: &mut Operation, stretch: Range<u32>) -> Result<(), CacheError> {
         let mut first = stretch.start;
         while first < stretch.end {
-            let piece = self.core.shared.layout.buckets_in_a_piece(first).min(BUCKETS_AT_ONCE);
+            let piece = self.core.shared.layout.buckets().in_a_piece(first).min(BUCKETS_AT_ONCE);
             let end = stretch.end.min(first + piece);
             let now_ns = self.core.client.endpoint.now_ns();
             let now_ms = self.core.client.pool_ms(now_ns).await?;
             for (slot, word, beside) in self.core.slots_that_may_have_expired(first..end, now_ms).await? {
-                let Some(header) = self.core.header_of(op, word).await? else { continue };
+                let Some((header, _)) = self.core.read_record(op, word).await? else { continue };
                 if header.is_expired(now_ms) {
                     // A slot that has changed meanwhile names another object.
                     self.take_expired(op, slot, word).await?;

@@ -19,12 +19,13 @@
 //! one of them first.
 
 use super::change::{New, Search};
+use super::held::Held;
 use super::layout::BUCKET_SLOTS;
 use super::lookup::ATTEMPTS_MAX;
 use super::operation::Operation;
 use super::slot::{KeyHash, Slot};
-use super::stock::Held;
 use super::{Core, Hole};
+use crate::index::Index;
 use crate::{CacheError, Want};
 use atoll_fabric::{Batch, Buffer, Endpoint};
 
@@ -81,7 +82,7 @@ impl<E: Endpoint> Core<E> {
         let first = if certain { word } else { word.pending() };
         let Some((at, record)) = self.outgoing_record(op, held.block) else { return Ok(None) };
         let mut batch = Batch::new();
-        self.tell_won(&mut batch, held, at).await?;
+        self.publish_won(&mut batch, held, at).await?;
         let written = self.write_before(&mut batch, at, record, address).await?;
         let mut taking = None;
         if !before.is_free() {

@@ -18,14 +18,13 @@ use super::replacement::{Accessed, Replacement};
 use super::slot::{KeyHash, Slot};
 use super::{Core, Hole, Objects};
 use crate::at_once::{self, KEYS_AT_ONCE, OfEach};
-use crate::extent::ExtentIndex;
+pub(super) use crate::index::ATTEMPTS_MAX;
+use crate::index::examine::drop_damaged_of;
+use crate::index::{Index, Unlink};
 use crate::record::{HEADER_BYTES, Header, LargeBody, Record};
 use crate::{CacheError, Lookup, Meta, Value};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 
-/// Beginnings after which an operation that finds only unsound records gives up: the pool is
-/// damaged.
-pub(super) const ATTEMPTS_MAX: u32 = 10_000;
 /// Beginnings after which a lookup asks whether what it finds is damaged.
 const REREADS_MAX: u32 = 16;
 
@@ -63,14 +62,6 @@ impl<E: Endpoint> Core<E> {
         buffer.resize(SLOTS_BYTES as usize);
         op.bucket = self.client.endpoint.read(self.shared.layout.bucket(hash.bucket), buffer).await?;
         Ok(())
-    }
-
-    /// A slot's word now.
-    pub(super) async fn slot_word(&self, slot: u64) -> Result<Slot, CacheError> {
-        let mut batch = Batch::new();
-        let word = batch.read_word(self.shared.layout.slot(slot));
-        self.client.endpoint.post(&mut batch).await?;
-        Ok(Slot(batch.word(word)))
     }
 
     /// READs a slot's block, and its extents if it is large, into `into` and judges it.
@@ -184,7 +175,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             }
             self.core.stats.rereads.add(1);
             if attempt >= REREADS_MAX {
-                Box::pin(self.core.examine(op, hash)).await?;
+                Box::pin(drop_damaged_of(&self.core, op, hash.bucket)).await?;
             }
         }
         Err(CacheError::Damaged { what: "an object that stays unsound" })

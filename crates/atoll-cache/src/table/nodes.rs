@@ -1,33 +1,21 @@
 //! Several memory nodes: what is in order between them, and chunks that come later.
 //!
-//! Verbs of one batch are in order on one node alone. A record must be there before the slot that
-//! points to it, and a cell before the compare-and-swap that it tells of: on two nodes, for a round
-//! trip more, the first is posted and awaited before. A client that meets a block of a node which
-//! it does not know looks for new nodes before it takes the word for damaged.
+//! Verbs of one batch are in order on one node alone (see [`node_order`](crate::node_order)).
+//!
+//! | must be there | before |
+//! |---|---|
+//! | a record | the slot that points to it |
+//! | a cell | the compare-and-swap that takes the cell's block |
+//!
+//! A client may meet a block of a node that it does not know yet. It looks for new nodes before it
+//! takes the word for damaged.
 
-use super::slot::{Block, Slot};
+use super::slot::Block;
 use super::{Core, Hole};
 use crate::CacheError;
-use atoll_fabric::{Address, Batch, Buffer, Endpoint, Ticket};
+use crate::node_order::Earlier;
+use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 use atoll_pool::ChunkId;
-
-/// A WRITE that takes effect before a verb which is added to the batch afterwards.
-pub(super) enum Earlier {
-    /// In the same batch.
-    Added(Ticket),
-    /// It has; this is its buffer.
-    Done(Buffer),
-}
-
-impl Earlier {
-    /// The buffer, once the batch has been posted.
-    pub(super) fn take(self, batch: &mut Batch) -> Buffer {
-        match self {
-            Self::Added(ticket) => batch.take(ticket),
-            Self::Done(buffer) => buffer,
-        }
-    }
-}
 
 impl<E: Endpoint> Core<E> {
     /// Whether a WRITE to `at` takes effect before a verb at `then` behind it in one batch.
@@ -44,12 +32,12 @@ impl<E: Endpoint> Core<E> {
         words: Buffer,
         then: Address,
     ) -> Result<Earlier, CacheError> {
-        let written = batch.write(at, words);
+        let written = Earlier::add(batch, at, words, true);
         if self.is_in_order(at, then) {
-            return Ok(Earlier::Added(written));
+            return Ok(written);
         }
         self.client.endpoint.post(batch).await?;
-        let buffer = batch.take(written);
+        let buffer = written.take(batch);
         batch.clear();
         Ok(Earlier::Done(buffer))
     }
@@ -67,27 +55,5 @@ impl<E: Endpoint> Core<E> {
         let (number, within) = layout.divide(offset);
         let chunk = layout.checked_chunk(u32::try_from(number).ok()?)?;
         Some((layout.chunk(chunk).add(within), chunk))
-    }
-
-    /// Where a slot's block is and how many bytes of it to READ; `None` if the word is damaged.
-    #[inline]
-    pub(super) fn record_span(&self, word: Slot) -> Option<(Address, usize, ChunkId)> {
-        let class = word.checked_class(self.shared.settings.large_class)?;
-        let (at, chunk) = self.block_span(word.block())?;
-        let (_, within) = self.client.pool.layout.divide(word.block().heap_offset());
-        let room = self.client.pool.layout.chunk_bytes - within;
-        let bytes = if self.is_open(Hole::TrustedBytes) { class.bytes() } else { class.bytes().min(room) };
-        Some((at, bytes as usize, chunk))
-    }
-
-    /// The same, also if the block is on a node that this client does not know yet.
-    pub(super) async fn find_record(&self, word: Slot) -> Result<Option<(Address, usize, ChunkId)>, CacheError> {
-        match self.record_span(word) {
-            None if self.client.pool.layout.may_grow() && !self.is_open(Hole::UnknownNode) => {
-                self.client.learn_nodes().await?;
-                Ok(self.record_span(word))
-            }
-            span => Ok(span),
-        }
     }
 }

@@ -1,20 +1,20 @@
 //! One operation of a client of this engine.
 
-use super::layout::BUCKET_SLOTS;
-use super::slab::FreshChunk;
+use super::held::Held;
 use super::slot::{KeyHash, Slot};
-use super::stock::Held;
+use crate::extent::OpenChunk;
+use crate::index::BUCKET_SLOTS;
 use crate::operation;
 
 /// What an operation notes.
 #[derive(Debug, Default)]
-pub(super) struct Notes {
+pub(crate) struct Notes {
     /// Chunks that it may still empty by moving.
     pub(super) gathers_left: u32,
     /// A block that it has drawn from what is at hand.
     pub(super) block: Option<Held>,
     /// Fresh chunks that it has drawn.
-    pub(super) chunks: Vec<FreshChunk>,
+    pub(super) chunks: Vec<OpenChunk>,
 }
 
 /// An operation.

@@ -1,11 +1,11 @@
-//! The operations of a client: what each does first, which way it goes, and what it does last.
+//! The operations of a client: what each does first, which module it uses, and what it does last.
 //!
 //! | step | why |
 //! |---|---|
 //! | now and then a round: tell of accesses, renew the lease, look after others | see `repair` |
-//! | where there are extensions and WRITEs are cheap: say that an operation is under way | whoever empties a chunk waits for WRITEs of extensions (see `drain`) |
+//! | where there are extensions and WRITEs are cheap: say that an operation is under way | a drainer waits for WRITEs of extensions (see `drain`) |
 //! | the operation | |
-//! | in such a case: say that nothing is under way any more | so that nobody waits for a client that does nothing |
+//! | in such a case: say that nothing is under way any more | so that no client waits for a client that does nothing |
 //! | after a failure of the fabric: do nothing any more | |
 //!
 //! Over a network the two WRITEs and the wait for them would cost more than what they are good for:
@@ -15,6 +15,7 @@
 use super::operation::Operation;
 use super::replacement::Replacement;
 use super::{Core, Hole, Objects, STOCK_KEPT};
+use crate::index::walk;
 use crate::{CacheError, Change, Engine, Lookup, Meta, Removals, Stats, Value};
 use atoll_fabric::Endpoint;
 use atoll_pool::registry;
@@ -77,14 +78,14 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     /// Gives others what this client does not need between operations.
-    async fn give_back_surplus(&self) -> Result<(), CacheError> {
-        let are_chunks_surplus = !self.core.chunks.borrow().is_empty() && self.core.slabs_max() == 0;
+    async fn release_surplus(&self) -> Result<(), CacheError> {
+        let are_chunks_surplus = !self.core.fresh.is_empty() && self.core.slabs_max() == 0;
         if !are_chunks_surplus && !self.core.has_surplus(STOCK_KEPT) {
             return Ok(());
         }
         // While another operation makes room, it knows better what is needed.
         let Some(_turn) = self.making_room.lend() else { return Ok(()) };
-        Box::pin(self.core.give_back_beyond(STOCK_KEPT)).await?;
+        Box::pin(self.core.release_beyond(STOCK_KEPT)).await?;
         if are_chunks_surplus {
             Box::pin(self.core.free_fresh_chunks()).await?;
         }
@@ -121,7 +122,7 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
         op.old.shrink_beyond(1 << 20);
         op.outgoing.shrink_beyond(1 << 20);
         if outcome.is_ok()
-            && let Err(error) = self.give_back_surplus().await
+            && let Err(error) = self.release_surplus().await
         {
             outcome = Err(error);
         }
@@ -131,21 +132,21 @@ impl<E: Endpoint, R: Replacement<E>> Engine for Objects<E, R> {
     async fn scan<F: FnMut(&[u8])>(&self, cursor: u64, count: usize, each: F) -> Result<u64, CacheError> {
         let op = &mut *self.core.operations.take(&self.core.client);
         self.begin(op).await?;
-        let walked = self.walk_keys(op, cursor, count, each).await;
+        let walked = walk::keys(&self.core, op, cursor, count, each).await;
         self.end(op, walked).await
     }
 
     async fn random_key(&self) -> Result<Option<Vec<u8>>, CacheError> {
         let op = &mut *self.core.operations.take(&self.core.client);
         self.begin(op).await?;
-        let found = self.some_key(op).await;
+        let found = walk::some_key(&self.core, op).await;
         self.end(op, found).await
     }
 
     async fn flush(&self) -> Result<u64, CacheError> {
         let op = &mut *self.core.operations.take(&self.core.client);
         self.begin(op).await?;
-        let removed = self.remove_all(op).await;
+        let removed = walk::remove_all(self, op).await;
         self.end(op, removed).await
     }
 

@@ -105,8 +105,8 @@ pub struct Candidate {
 #[allow(async_fn_in_trait)]
 pub trait Replacement<E: Endpoint>: Sized {
     /// Whether it has queues: then it is asked for a [`victim`](Self::victim) first, and samples
-    /// look for what is free and for [strays](Self::stray) now and then, and whenever there is no
-    /// victim.
+    /// look for what is free and for [unqueued objects](Self::unqueued) now and then, and whenever
+    /// there is no victim.
     const QUEUES: bool = false;
 
     /// How samples are taken.
@@ -168,7 +168,7 @@ pub trait Replacement<E: Endpoint>: Sized {
 
     /// An object of a sample that no queue has, so that it would be nobody's victim, if there is
     /// one.
-    async fn stray(&mut self, core: &Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
+    async fn unqueued(&mut self, core: &Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
         let _ = (core, candidates);
         Ok(None)
     }
@@ -272,7 +272,7 @@ impl<R> Shared<R> {
         self.0.lent().await.spared(core, victim).await
     }
 
-    pub(super) async fn stray<E: Endpoint>(
+    pub(super) async fn unqueued<E: Endpoint>(
         &self,
         core: &Core<E>,
         candidates: &[Candidate],
@@ -280,7 +280,7 @@ impl<R> Shared<R> {
     where
         R: Replacement<E>,
     {
-        self.0.lent().await.stray(core, candidates).await
+        self.0.lent().await.unqueued(core, candidates).await
     }
 
     pub(super) async fn verify<E: Endpoint>(&self, core: &Core<E>, faults: &mut Vec<String>) -> Result<(), CacheError>

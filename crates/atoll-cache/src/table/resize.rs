@@ -1,11 +1,11 @@
-//! How the pool is made smaller and larger again while everybody uses it, chunk by chunk.
+//! How the pool becomes smaller and larger again, chunk by chunk, while clients use it.
 //!
 //! | | verbs |
 //! |---|---|
-//! | retire | take chunks as for a large value: objects move while much of the memory is dead (see `gather`), else they are evicted; CAS Open -> Retired |
+//! | retire | allocate chunks as for a large value: objects move while much of the memory is dead (see `gather`), else they are evicted; CAS Open -> Retired |
 //! | restore | READ descriptors; provide memory; CAS -> Free; FAA free chunks |
 //!
-//! When the memory of a retired chunk goes back to the host is said in [`retirement`].
+//! [`retirement`] says when the memory of a retired chunk returns to the host.
 
 use super::Objects;
 use super::drain::DRAINS_MAX;
@@ -33,16 +33,16 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         op.notes.gathers_left = GATHERS_MAX.saturating_mul(most as u32);
         match self.obtain_chunks(op, most as usize).await {
             // Fewer than were wanted are some.
-            Err(CacheError::OutOfMemory) if !self.core.chunks.borrow().is_empty() => {}
+            Err(CacheError::OutOfMemory) if !self.core.fresh.is_empty() => {}
             obtained => obtained?,
         }
         let core = &self.core;
         let mut retired = 0;
         while retired < most {
-            let fresh = core.chunks.borrow_mut().pop();
+            let fresh = core.fresh.pop();
             let Some(fresh) = fresh else { break };
-            if !core.client.retire((fresh.chunk, fresh.generation)).await? {
-                return Err(CacheError::Damaged { what: "somebody else changed the state of an open chunk" });
+            if !core.client.retire(fresh).await? {
+                return Err(CacheError::Damaged { what: "another client changed the state of an open chunk" });
             }
             retired += 1;
         }

@@ -7,8 +7,8 @@
 //! ```
 
 use super::class::Class;
-use super::layout::{self, BUCKET_SLOTS};
 use super::slot::HEAP_BYTES_MAX;
+use crate::index::BUCKET_SLOTS;
 use crate::record::HEADER_BYTES;
 use crate::record::LARGE_RECORD_BYTES;
 use atoll_pool::{Fields, PoolError, PoolSettings};
@@ -57,27 +57,6 @@ impl TableOptions {
         let bytes_max = capacity_bytes.saturating_add(growth_bytes_max);
         let slots = bytes_max.saturating_mul(self.slots_per_object) / u64::from(self.object_bytes_mean.max(96));
         self.settings(PoolSettings::for_capacity(capacity_bytes).growing(growth_bytes_max), slots)
-    }
-
-    /// Settings for a pool of at most so many objects with records of up to `record_bytes`, for
-    /// experiments that count objects.
-    pub fn for_objects(&self, objects_max: u64, clients_max: u32, record_bytes: u32) -> PoolSettings {
-        let block = Class::of(u64::from(record_bytes) + 8 * self.extension_words).map_or(32 << 10, Class::bytes);
-        let chunk_bytes = (16 * block).next_power_of_two().clamp(CHUNK_BYTES_MIN.into(), 64 << 10) as u32;
-        // What clients hold, half-used chunks, and as much again, so that blocks are no limit.
-        let blocks = 2 * objects_max + 64 * u64::from(clients_max) + 256;
-        let chunks = blocks / (u64::from(chunk_bytes) / block) + 4 * u64::from(clients_max) + 16;
-        let settings = PoolSettings {
-            chunk_bytes,
-            clients_max,
-            objects_max,
-            group_objects_max: 1,
-            ..PoolSettings::for_capacity((chunks + 1) * u64::from(chunk_bytes))
-        };
-        let mut settings = self.settings(settings, self.slots_per_object * objects_max + 64);
-        let metadata = layout::engine_area(&settings).home_bytes + 4096 + chunks * 32 + u64::from(clients_max) * 192;
-        settings.capacity_bytes = (metadata + (chunks + 1) * u64::from(chunk_bytes)).next_multiple_of(4096);
-        settings
     }
 
     /// Writes the choices into a pool's settings, for an index of `slots`.

@@ -1,8 +1,8 @@
-//! Shelves: chunks with blocks that nothing has named yet, there for everybody.
+//! Shelves: chunks with blocks that nothing has named yet, for all clients.
 //!
-//! A client that ends a chunk before it has cut all of it puts the rest on a shelf of its class,
-//! and whoever needs a block of a class that it does not cut itself takes the next one from there:
-//! a rare class costs one chunk, and not one a client.
+//! A client that stops cutting a chunk puts the rest on a shelf of its class. A client that needs a
+//! block of a class that it does not cut itself takes the next block from there. So a rare class
+//! costs one chunk, and not one chunk a client.
 //!
 //! ```text
 //! 63           48 47          32 31                    0
@@ -11,10 +11,9 @@
 //! +--------------+--------------+------------------------+
 //! ```
 //!
-//! A shelf names all blocks of its chunk from `next` on. Each of them has a dead record with the
-//! tag, as one that a slot names has, so that what is told of a dead block (`stock`, `repair`)
-//! holds for it: it is taken as one of a slot is, by one compare-and-swap with a cell WRITTEN in
-//! front of it.
+//! A shelf names all blocks of its chunk from `next` on. Each has a dead record with the tag, as a
+//! dead block has that a slot names. So what `cell` and `settle` say of dead blocks holds for it: a
+//! client WRITEs a cell first and takes the block by one compare-and-swap.
 //!
 //! | step | verbs |
 //! |---|---|
@@ -22,13 +21,13 @@
 //! | put it on a shelf | READ the class's shelves; CAS 0 -> word |
 //! | the chunk is in use | CAS Open -> Queued |
 //! | take a block | WRITE cell; CAS word -> the next, or 0 |
-//! | whoever empties the chunk | CAS word -> 0, before it looks who has a block |
+//! | the drainer of the chunk, before it looks which clients have blocks | CAS word -> 0 |
 
 use super::Core;
 use super::class::{CLASSES, Class};
+use super::held::Held;
 use super::operation::Operation;
 use super::slot::Block;
-use super::stock::Held;
 use crate::CacheError;
 use arrayvec::ArrayVec;
 use atoll_fabric::{Batch, Buffer, Endpoint, Ticket};
@@ -99,7 +98,7 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Puts what is left of a chunk, which this client owns as Open, on a shelf of its class;
-    /// `false` if all of them are taken. Nobody has a block of it from `next` on.
+    /// `false` if all of them are taken. No client has a block of it from `next` on.
     pub(super) async fn shelve(&self, op: &mut Operation, class: Class, shelf: Shelf) -> Result<bool, CacheError> {
         let layout = self.client.pool.layout.clone();
         self.encode_dead(op, 0, shelf.tag);
@@ -114,7 +113,7 @@ impl<E: Endpoint> Core<E> {
         op.outgoing = record;
         let mut batch = Batch::new();
         let written = batch.write(layout.chunk(shelf.chunk).add(u64::from(shelf.next) * class.bytes()), rest);
-        // Awaited: whoever takes a block trusts its record.
+        // Awaited: a client that takes a block trusts its record.
         self.client.endpoint.post(&mut batch).await?;
         self.spares.keep(batch.take(written));
         let shelves = self.shelves(class).await?;
@@ -132,7 +131,7 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Takes a block from one of a class's shelves, as they were seen, into the stock. `None` if
-    /// there is none, `false` if somebody was faster.
+    /// there is none, `false` if another client was faster.
     pub(super) async fn take_shelved(&self, class: Class, seen: &Shelves) -> Result<Option<bool>, CacheError> {
         let full: ArrayVec<usize, SHELVES> = (0..SHELVES).filter(|index| seen[*index] != 0).collect();
         if full.is_empty() {
@@ -147,7 +146,7 @@ impl<E: Endpoint> Core<E> {
             self.client.learn_nodes().await?;
         }
         let Some((held, then)) = self.next_of(class, word) else {
-            // No client wrote it. Nobody can use what it names, which is found by no repair either.
+            // No client wrote it. No client can use what it names, and no repair finds it.
             batch.compare_and_swap(at, word, 0);
             self.client.endpoint.post(&mut batch).await?;
             return Ok(Some(false));
@@ -188,8 +187,8 @@ impl<E: Endpoint> Core<E> {
             let shelves = self.shelves(class).await?;
             let Some(index) = shelves.iter().position(names) else { return Ok(()) };
             let mut batch = Batch::new();
-            // One that fails is tried again: somebody has taken a block, and there are only so
-            // many.
+            // A swap that fails is tried again: another client has taken a block, and there are
+            // only so many.
             let at = self.shared.layout.shelf(class, index as u64);
             let swap = batch.compare_and_swap(at, shelves[index], 0);
             self.client.endpoint.post(&mut batch).await?;

@@ -1,31 +1,24 @@
-//! Chunks that a client cuts into blocks: Open while some of them have never been published, then
-//! Queued, which here means no more than in use.
+//! Chunks that a client cuts into blocks.
 //!
-//! A chunk's descriptor has the class of its blocks as contents, and as the engine's other word the
-//! highest tag that a block of it has had, from which the tags of its next life go on.
+//! A chunk is Open while some of its blocks have never been published, then Queued. Here Queued means
+//! in use, and nothing more. Word 1 of the chunk's descriptor has the class of its blocks. Word 3 has
+//! the highest tag of a block in the chunk's last life; the tags of the next life continue from it.
 //!
-//! A client cuts few chunks at a time, so that in a small pool not all of them are some client's:
-//! the more clients there may be, the fewer. The rest of one that it ends before goes on a shelf
-//! (see `shelf`); in a small pool with many clients all of it does.
+//! A client cuts few chunks at a time: the more clients the pool may have, the fewer. So clients do
+//! not own all chunks of a small pool. A client puts the rest of a chunk that it stops cutting on a
+//! shelf (see `shelf`). In a small pool with many clients it shelves all blocks of a chunk at once.
 
 use super::class::{CLASSES, Class};
+use super::held::Held;
 use super::operation::Operation;
 use super::shelf::Shelf;
 use super::slot::{Block, UNIT_BYTES};
-use super::stock::Held;
 use super::{Core, Hole};
 use crate::CacheError;
 use atoll_fabric::{Batch, Endpoint};
 use atoll_pool::chunks::FreeCount;
 use atoll_pool::registry::Grace;
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks};
-
-/// A chunk that this client owns as Open and has not begun to cut.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct FreshChunk {
-    pub(super) chunk: ChunkId,
-    pub(super) generation: u32,
-}
 
 /// A chunk that this client cuts.
 #[derive(Clone, Copy, Debug)]
@@ -129,9 +122,7 @@ impl Slabs {
     }
 }
 
-/// Searches for a free chunk left out after one that found none.
-const SEARCHES_LEFT_OUT: u32 = 15;
-/// Since somebody has died, one search in so many looks for free chunks although the pool counts
+/// Since a client has died, one search in so many looks for free chunks although the pool counts
 /// none.
 const LOOKS_ANYWAY: u64 = 64;
 
@@ -203,12 +194,12 @@ impl<E: Endpoint> Core<E> {
         let open = Chunk::owned(ChunkState::Open, self.client.me(), slab.generation);
         let used = Chunk { state: ChunkState::Queued, ..open };
         if !chunks::transition(&self.client.endpoint, &self.client.pool.layout, slab.chunk, open.word(), used).await? {
-            return Err(CacheError::Damaged { what: "somebody else changed the state of an open chunk" });
+            return Err(CacheError::Damaged { what: "another client changed the state of an open chunk" });
         }
         Ok(())
     }
 
-    /// Chunks that a client may cut at a time. With none, all of them are everybody's.
+    /// Chunks that a client may cut at a time. With none, all chunks are shared.
     pub(super) fn slabs_max(&self) -> usize {
         (self.client.pool.layout.chunks() / (4 * self.client.pool.settings.clients_max)) as usize
     }
@@ -219,15 +210,15 @@ impl<E: Endpoint> Core<E> {
             return Ok(false);
         }
         // Taken before anything is waited for: other operations of this client draw fresh chunks.
-        let Some(fresh) = self.chunks.borrow_mut().pop() else { return Ok(false) };
+        let Some(fresh) = self.fresh.pop() else { return Ok(false) };
         let slabs_max = self.slabs_max();
         if self.slabs.borrow().cut.iter().flatten().count() >= slabs_max
             && let Err(error) = self.end_slabs().await
         {
-            self.chunks.borrow_mut().push(fresh);
+            self.fresh.push(fresh);
             return Err(error);
         }
-        let FreshChunk { chunk, generation } = fresh;
+        let (chunk, generation) = fresh;
         let layout = &self.client.pool.layout;
         let mut batch = Batch::new();
         batch.write_word(layout.contents(chunk), class.code().into());
@@ -242,13 +233,13 @@ impl<E: Endpoint> Core<E> {
             }
         }
         if slabs_max == 0 {
-            // Everybody's at once.
+            // Shared at once.
             self.end_slabs().await?;
         }
         Ok(true)
     }
 
-    /// Puts the chunks in use that this client cuts: what is left of them is everybody's. Those
+    /// Puts the chunks in use that this client cuts: what is left of them is shared. Chunks
     /// stay of which an operation has a block in use, between the stock and a slot.
     pub(super) async fn end_slabs(&self) -> Result<(), CacheError> {
         let op = &mut *self.operations.take(&self.client);
@@ -265,7 +256,7 @@ impl<E: Endpoint> Core<E> {
             if has_rest && slab.unpublished == 0 && self.shelve_slab(op, class, slab, open).await? {
                 continue;
             }
-            self.orphans.borrow_mut().push((slab.chunk, open));
+            self.fresh.push_orphan(slab.chunk, open);
         }
         self.recheck_orphans().await
     }
@@ -280,18 +271,17 @@ impl<E: Endpoint> Core<E> {
         }
         let used = Chunk { state: ChunkState::Queued, ..open };
         if !chunks::transition(&self.client.endpoint, &layout, slab.chunk, open.word(), used).await? {
-            return Err(CacheError::Damaged { what: "somebody else changed the state of an open chunk" });
+            return Err(CacheError::Damaged { what: "another client changed the state of an open chunk" });
         }
         Ok(true)
     }
 
     /// Makes sure that there are more fresh chunks than so many, if the pool has free ones.
     pub(super) async fn obtain_free_chunk_beyond(&self, kept: usize) -> Result<bool, CacheError> {
-        if self.chunks.borrow().len() > kept {
+        if self.fresh.len() > kept {
             return Ok(true);
         }
-        if self.searches_left_out.get() > 0 {
-            self.searches_left_out.set(self.searches_left_out.get() - 1);
+        if self.fresh.leave_search_out() {
             return Ok(false);
         }
         self.allocate_chunk(kept + 1).await
@@ -299,14 +289,14 @@ impl<E: Endpoint> Core<E> {
 
     /// Takes a further free chunk; whether there was one.
     pub(super) async fn allocate_another_chunk(&self) -> Result<bool, CacheError> {
-        let had = self.chunks.borrow().len();
+        let had = self.fresh.len();
         self.allocate_chunk(had + 1).await
     }
 
     /// Takes a free chunk, looking for so many that there are `wanted`; whether there is one more
     /// now.
     pub(super) async fn allocate_chunk(&self, wanted: usize) -> Result<bool, CacheError> {
-        if self.chunks.borrow().len() >= wanted {
+        if self.fresh.len() >= wanted {
             return Ok(true);
         }
         let count = match self.client.are_counts_estimated() {
@@ -318,14 +308,14 @@ impl<E: Endpoint> Core<E> {
             let found = self.client.allocate(count, 0).await?;
             match found {
                 Some((chunk, generation)) => {
-                    self.chunks.borrow_mut().push(FreshChunk { chunk, generation });
-                    self.searches_left_out.set(0);
+                    self.fresh.push((chunk, generation));
+                    self.fresh.note_search(true);
                     return Ok(true);
                 }
                 // None that this client knows of: perhaps a memory node was added.
                 None if self.client.learn_nodes().await? => {}
                 None => {
-                    self.searches_left_out.set(SEARCHES_LEFT_OUT);
+                    self.fresh.note_search(false);
                     return Ok(false);
                 }
             }
@@ -334,9 +324,9 @@ impl<E: Endpoint> Core<E> {
 
     /// Gives fresh chunks back.
     pub(super) async fn free_fresh_chunks(&self) -> Result<(), CacheError> {
-        for fresh in self.chunks.take() {
-            let open = Chunk::owned(ChunkState::Open, self.client.me(), fresh.generation);
-            self.client.free_own(fresh.chunk, open).await?;
+        for (chunk, generation) in self.fresh.take() {
+            let open = Chunk::owned(ChunkState::Open, self.client.me(), generation);
+            self.client.free_own(chunk, open).await?;
         }
         Ok(())
     }

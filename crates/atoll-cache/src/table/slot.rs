@@ -19,9 +19,10 @@
 //! The empty word is 0. Every block of the pool is named by exactly one slot, or it is in one
 //! client's hands (see `stock`), or its chunk is. The paper's history entry keeps the experts in a
 //! word of their own, which is written late; ours has them in the word that is swapped, so that
-//! nobody reads them before they are written.
+//! no client reads them before they are written.
 
 use super::class::Class;
+use crate::index::{bucket_of, fingerprint_of, slot_word};
 
 /// Granularity of blocks.
 pub const UNIT_BYTES: u64 = 64;
@@ -102,7 +103,7 @@ impl Slot {
     }
 
     /// The history entry of an evicted key. `experts` has bit `i` set if expert `i` chose it;
-    /// without experts bit 0 stands for whoever did.
+    /// without experts bit 0 is set.
     pub fn history(hash: KeyHash, experts: u16, id: u64) -> Self {
         let experts = u64::from(experts) & 0xfff;
         Self(
@@ -204,6 +205,8 @@ impl Slot {
     }
 }
 
+slot_word!(Slot);
+
 /// What is used of a key's hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyHash {
@@ -223,8 +226,8 @@ impl KeyHash {
     #[inline]
     pub fn new(hash: u64, buckets: u32) -> Self {
         Self {
-            bucket: (((hash & 0xffff_ffff) * u64::from(buckets)) >> 32) as u32,
-            fingerprint: (hash >> 56) as u8,
+            bucket: bucket_of(hash, buckets),
+            fingerprint: fingerprint_of(hash),
             mark: (hash >> 32) as u16,
             whole: hash,
         }

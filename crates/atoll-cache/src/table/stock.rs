@@ -1,110 +1,17 @@
-//! Blocks in a client's hands, and the cells that tell of them.
+//! Blocks in a client's hands, and what its cells are used for.
 //!
 //! Every block is named by exactly one slot (live, pending or dead) or shelf (see `shelf`), or is
-//! in one client's hands, or belongs to a chunk that one client fills or empties. A client takes a
-//! block from a slot by one compare-and-swap, and before it WRITEs the block into a cell of its
-//! own, in the same batch:
-//!
-//! ```text
-//! 63 62 61                      48 47        32 31                    0
-//! +-----+-----------------------+-------------+------------------------+
-//! | st  | settler + 1, or 0 14  | tag 16      | block 32               |    a cell: 0 none, 1 trying, 2 won
-//! +-----+-----------------------+-------------+------------------------+
-//! ```
-//!
-//! The settler is the place of the repairer that finds out what became of the block of a dead
-//! client's cell (see `repair`).
-//!
-//! | moment | cell | slot | if the client dies here |
-//! |---|---|---|---|
-//! | before | | word | |
-//! | taken | trying | swapped, or not | a repair looks whether the slot, or another's cell, still names the block; else it is free |
-//! | held | won (written before its first use, or at the next round) | | the same |
-//! | published elsewhere | still won | | the block is found in the index |
-//! | given back as a dead block | still won | dead | the same |
-//! | the next round | 0 | | |
-//!
-//! A cell that says trying of a dead client is that one's only if the block's record still has the
-//! tag: whoever empties a chunk makes its records void, and a client that was slow may have written
-//! a cell after that, whose compare-and-swap cannot succeed any more.
-//!
-//! A cell that names a block which its client has published, or given back, is out of date, perhaps
-//! for long, and the block may be another's since. Nothing is decided by the cell of a client that
-//! lives: whoever repairs or empties waits until that one has had its next round.
+//! in one client's hands, or belongs to a chunk that one client fills or empties. A client names a
+//! block in a cell of its own before it takes the block (see `cell`, `taking`).
 
+use super::cell::{CELLS, Cell, CellState};
 use super::class::Class;
-use super::layout::CELLS;
-use super::slot::{Block, Slot};
+use super::held::Held;
+use super::slot::Block;
 use super::{Core, Hole};
 use crate::CacheError;
-use atoll_fabric::{Address, Batch, Buffer, Endpoint, VerbError};
+use atoll_fabric::{Batch, Buffer, Endpoint};
 use atoll_pool::registry::Grace;
-
-const STATE_SHIFT: u32 = 62;
-const SETTLER_SHIFT: u32 = 48;
-const SETTLER_MASK: u64 = 0x3fff;
-const TAG_SHIFT: u32 = 32;
-
-/// How far a client has come with a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CellState {
-    /// It may have it.
-    Trying = 1,
-    /// It has, or had, it.
-    Won = 2,
-}
-
-/// What a cell says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cell {
-    /// How far its client has come.
-    pub state: CellState,
-    /// The tag of the slot's word that named the block.
-    pub tag: u16,
-    /// The block.
-    pub block: Block,
-    /// The place of the repairer that settles it, if one does: the cell of a client that is dead.
-    pub settler: Option<u32>,
-}
-
-impl Cell {
-    /// What a client tells of itself.
-    pub fn told(state: CellState, tag: u16, block: Block) -> Self {
-        Self { state, tag, block, settler: None }
-    }
-
-    /// The same as a word.
-    pub fn word(self) -> u64 {
-        let settler = self.settler.map_or(0, |place| u64::from(place) + 1);
-        debug_assert!(settler <= SETTLER_MASK);
-        (self.state as u64) << STATE_SHIFT
-            | settler << SETTLER_SHIFT
-            | u64::from(self.tag) << TAG_SHIFT
-            | u64::from(self.block.0)
-    }
-
-    /// What a word says; `None` if it names nothing.
-    pub fn from_word(word: u64) -> Option<Self> {
-        let state = match word >> STATE_SHIFT {
-            1 => CellState::Trying,
-            2 => CellState::Won,
-            _ => return None,
-        };
-        let settler = ((word >> SETTLER_SHIFT & SETTLER_MASK) as u32).checked_sub(1);
-        Some(Self { state, tag: (word >> TAG_SHIFT) as u16, block: Block(word as u32), settler })
-    }
-}
-
-/// A block in this client's hands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Held {
-    pub(super) block: Block,
-    pub(super) class: Class,
-    /// How often it has been written, low 16 bits: the next record has the next one.
-    pub(super) tag: u16,
-    /// The cell that tells of it; `None` for one of this client's own slab.
-    pub(super) cell: Option<u8>,
-}
 
 /// What a cell of this client's is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,9 +38,9 @@ pub(super) struct Stock {
     aging: Vec<(Held, Grace)>,
     cells: [Use; CELLS],
     words: [u64; CELLS],
-    /// Whether each is just WRITTEN by [`Core::tell_cells`], so that no other WRITE may be under
+    /// Whether each is just WRITTEN by [`Core::publish_cells`], so that no other WRITE may be under
     /// way.
-    is_told: [bool; CELLS],
+    is_published: [bool; CELLS],
 }
 
 impl Stock {
@@ -143,7 +50,7 @@ impl Stock {
             aging: Vec::new(),
             cells: [Use::Clear; CELLS],
             words: [0; CELLS],
-            is_told: [false; CELLS],
+            is_published: [false; CELLS],
         }
     }
 
@@ -208,14 +115,45 @@ impl Stock {
 
     fn free_cell(&self) -> Option<u8> {
         // One that names something is better used again than cleared.
-        let is_free = |want: Use| (0..CELLS).find(|cell| self.cells[*cell] == want && !self.is_told[*cell]);
+        let is_free = |want: Use| (0..CELLS).find(|cell| self.cells[*cell] == want && !self.is_published[*cell]);
         is_free(Use::Stale).or_else(|| is_free(Use::Clear)).map(|cell| cell as u8)
+    }
+
+    /// Notes in a free cell that an operation is about to take the block which the word names; the
+    /// cell. `None` if none is free.
+    pub(super) fn begin_taking(&mut self, word: u64) -> Option<u8> {
+        let cell = self.free_cell()?;
+        (self.cells[usize::from(cell)], self.words[usize::from(cell)]) = (Use::Taking, word);
+        Some(cell)
+    }
+
+    /// Notes whether the block was taken.
+    pub(super) fn end_taking(&mut self, cell: u8, taken: bool) {
+        let cell = &mut self.cells[usize::from(cell)];
+        assert_eq!(*cell, Use::Taking, "an operation ends only what it has begun");
+        *cell = if taken { Use::Trying } else { Use::Stale };
+    }
+
+    /// Notes that the block is won, if its cell says trying; the cell and its new word.
+    pub(super) fn win(&mut self, held: Held) -> Option<(u8, u64)> {
+        let cell = held.cell.filter(|cell| self.cells[usize::from(*cell)] == Use::Trying)?;
+        let index = usize::from(cell);
+        let won = Cell::told(CellState::Won, held.tag, held.block);
+        let published = Cell::from_word(self.words[index]);
+        let won = published.map_or(won, |published| Cell { state: CellState::Won, ..published }).word();
+        (self.cells[index], self.words[index]) = (Use::Won, won);
+        Some((cell, won))
+    }
+
+    /// Notes that the block of a cell is in this client's hands no more.
+    pub(super) fn let_go(&mut self, cell: u8) {
+        self.cells[usize::from(cell)] = Use::Stale;
     }
 
     /// Whether a cell will be free before long: an operation is about to take a block, or cells are
     /// just told.
     pub(super) fn may_have_cell_soon(&self) -> bool {
-        self.cells.contains(&Use::Taking) || self.is_told.contains(&true)
+        self.cells.contains(&Use::Taking) || self.is_published.contains(&true)
     }
 
     /// Whether another block can be taken.
@@ -264,7 +202,7 @@ impl Stock {
 
     /// What a cell is to say of what is in hands; `None` if that is not to be told: an operation
     /// does so, or it is what the place's last client left.
-    fn telling(&self, cell: usize) -> Option<u64> {
+    fn to_publish(&self, cell: usize) -> Option<u64> {
         match self.cells[cell] {
             Use::Clear | Use::Stale => Some(0),
             Use::Trying | Use::Won => {
@@ -277,106 +215,6 @@ impl Stock {
 }
 
 impl<E: Endpoint> Core<E> {
-    fn cell(&self, cell: u8) -> Address {
-        self.shared.layout.cell(self.client.me().slot, cell.into())
-    }
-
-    /// Takes the block of a slot that has `word`, live or dead, making the slot `then`; `None` if
-    /// the slot has changed.
-    pub(super) async fn take_block(&self, slot: u64, word: Slot, then: Slot) -> Result<Option<Held>, CacheError> {
-        let mut batch = Batch::new();
-        let Some(taking) = self.begin_taking(&mut batch, slot, word).await? else { return Ok(None) };
-        let swap = batch.compare_and_swap(self.shared.layout.slot(slot), word.0, then.0);
-        self.post_taking(&mut batch, taking).await?;
-        Ok(self.end_taking(taking, batch.swapped(swap)))
-    }
-
-    /// Adds to a batch, in front of the compare-and-swap that takes the block of a slot, what tells
-    /// of that. `None` if the word is damaged or this client has as many blocks as it may.
-    pub(super) async fn begin_taking(
-        &self,
-        batch: &mut Batch,
-        slot: u64,
-        word: Slot,
-    ) -> Result<Option<Held>, CacheError> {
-        if self.find_record(word).await?.is_none() {
-            return Ok(None);
-        }
-        let Some(class) = word.checked_class(self.shared.settings.large_class) else { return Ok(None) };
-        let held = Held { block: word.block(), class, tag: word.tag(), cell: None };
-        self.begin_taking_at(batch, self.shared.layout.slot(slot), held).await
-    }
-
-    /// The same for whatever word names the block, which is at `named_at`.
-    pub(super) async fn begin_taking_at(
-        &self,
-        batch: &mut Batch,
-        named_at: Address,
-        held: Held,
-    ) -> Result<Option<Held>, CacheError> {
-        let Some(cell) = self.stock.borrow().free_cell() else { return Ok(None) };
-        let trying = Cell::told(CellState::Trying, held.tag, held.block).word();
-        self.stock.borrow_mut().words[usize::from(cell)] = trying;
-        self.stock.borrow_mut().cells[usize::from(cell)] = Use::Taking;
-        let taking = Held { cell: Some(cell), ..held };
-        if !self.is_open(Hole::UntoldTaking) {
-            let at = self.cell(cell);
-            if self.is_in_order(at, named_at) {
-                batch.write_word(at, trying);
-            } else {
-                let mut first = Batch::new();
-                first.write_word(at, trying);
-                self.post_taking(&mut first, taking).await?;
-            }
-        }
-        Ok(Some(taking))
-    }
-
-    /// Posts a batch in which a block is taken.
-    pub(super) async fn post_taking(&self, batch: &mut Batch, taking: Held) -> Result<(), CacheError> {
-        let posted = self.client.endpoint.post(batch).await;
-        if posted.as_ref().is_err_and(VerbError::took_no_effect) {
-            self.end_taking(taking, false);
-        }
-        Ok(posted?)
-    }
-
-    /// What came of it.
-    pub(super) fn end_taking(&self, taking: Held, taken: bool) -> Option<Held> {
-        let cell = usize::from(taking.cell?);
-        self.stock.borrow_mut().cells[cell] = if taken { Use::Trying } else { Use::Stale };
-        taken.then_some(taking)
-    }
-
-    /// Adds to a batch the WRITE which tells that this client has won the block, before it writes a
-    /// record into it at `then`.
-    pub(super) async fn tell_won(&self, batch: &mut Batch, held: Held, then: Address) -> Result<(), CacheError> {
-        let is_trying = |cell: &u8| self.stock.borrow().cells[usize::from(*cell)] == Use::Trying;
-        let Some(cell) = held.cell.filter(is_trying) else { return Ok(()) };
-        let index = usize::from(cell);
-        let won = Cell::told(CellState::Won, held.tag, held.block);
-        let told = Cell::from_word(self.stock.borrow().words[index]);
-        let won = told.map_or(won, |told| Cell { state: CellState::Won, ..told });
-        {
-            let mut stock = self.stock.borrow_mut();
-            (stock.cells[index], stock.words[index]) = (Use::Won, won.word());
-        }
-        let at = self.cell(cell);
-        batch.write_word(at, won.word());
-        if !self.is_in_order(at, then) {
-            self.client.endpoint.post(batch).await?;
-            batch.clear();
-        }
-        Ok(())
-    }
-
-    /// Notes that a block is not in this client's hands any more: it is named by a slot.
-    pub(super) fn let_go(&self, held: Held) {
-        if let Some(cell) = held.cell {
-            self.stock.borrow_mut().cells[usize::from(cell)] = Use::Stale;
-        }
-    }
-
     /// Puts blocks back into the stock that have rested long enough.
     pub(super) async fn recheck_aging(&self) -> Result<(), CacheError> {
         let aging = std::mem::take(&mut self.stock.borrow_mut().aging);
@@ -401,20 +239,20 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Makes this client's cells say what is in its hands, and nothing else. Those that it found
-    /// when it came are left alone: somebody else may just settle what they say, and a word that is
-    /// written back after that would be settled once more, when its block has another life. So are
-    /// those of blocks that operations are about to take: they tell of these themselves.
+    /// when it came are left alone: another client may just settle what they say, and a word that
+    /// is written back after that would be settled once more, when its block has another life. So
+    /// are those of blocks that operations are about to take: they tell of these themselves.
     ///
     /// No cell that is told here is used for another block until that has landed.
-    pub(super) async fn tell_cells(&self) -> Result<(), CacheError> {
+    pub(super) async fn publish_cells(&self) -> Result<(), CacheError> {
         if self.stock.borrow().is_quiet() {
             return Ok(());
         }
         let words: [Option<u64>; CELLS] = {
             let stock = &mut *self.stock.borrow_mut();
-            let words = std::array::from_fn(|cell| stock.telling(cell));
+            let words = std::array::from_fn(|cell| stock.to_publish(cell));
             for (cell, word) in words.iter().enumerate().filter_map(|(cell, word)| Some((cell, (*word)?))) {
-                (stock.is_told[cell], stock.words[cell]) = (true, word);
+                (stock.is_published[cell], stock.words[cell]) = (true, word);
                 if word == 0 {
                     stock.cells[cell] = Use::Clear;
                 }
@@ -439,7 +277,7 @@ impl<E: Endpoint> Core<E> {
         }
         let stock = &mut *self.stock.borrow_mut();
         for (cell, _) in words.iter().enumerate().filter(|(_, word)| word.is_some()) {
-            stock.is_told[cell] = false;
+            stock.is_published[cell] = false;
             // An operation may have let it go meanwhile.
             if stock.cells[cell] == Use::Trying && posted.is_ok() {
                 stock.cells[cell] = Use::Won;
@@ -448,7 +286,7 @@ impl<E: Endpoint> Core<E> {
         Ok(posted?)
     }
 
-    /// Forgets blocks of chunks that somebody empties: they are that one's.
+    /// Forgets blocks of chunks that another client empties: they are the drainer's.
     pub(super) async fn give_up_drained(&self) -> Result<(), CacheError> {
         let mut given_up = Vec::new();
         let blocks = self.stock.borrow().taken_blocks();
@@ -459,22 +297,5 @@ impl<E: Endpoint> Core<E> {
         }
         given_up.into_iter().for_each(|held| self.let_go(held));
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use atoll_pool::settings::CLIENTS_MAX;
-
-    #[test]
-    fn a_cell_says_what_was_put_in_and_no_other_word_is_one() {
-        for state in [CellState::Trying, CellState::Won] {
-            for settler in [None, Some(0), Some(CLIENTS_MAX - 1)] {
-                let cell = Cell { settler, ..Cell::told(state, 0xfffe, Block(u32::MAX)) };
-                assert_eq!(Cell::from_word(cell.word()), Some(cell));
-            }
-        }
-        assert_eq!((Cell::from_word(0), Cell::from_word(u64::MAX)), (None, None));
     }
 }

@@ -1,66 +1,36 @@
-//! How an object goes: removed, expired, or dropped because it is damaged. Its slot names the same
-//! block afterwards, dead.
+//! How an object leaves its slot: removed, expired, or damaged. The slot names the same block
+//! afterwards, dead.
 
-use super::layout::BUCKET_SLOTS;
 use super::operation::Operation;
 use super::replacement::Replacement;
-use super::slot::{KeyHash, Slot};
+use super::slot::Slot;
 use super::{Core, Hole, Objects};
 use crate::CacheError;
-use crate::extent::ExtentIndex;
+use crate::extent::Extents;
+use crate::index::{Index, Unlink};
 use crate::removals::{Cause, Removal, removal_of};
-use atoll_fabric::{Batch, Endpoint};
+use atoll_fabric::Endpoint;
 
 impl<E: Endpoint> Core<E> {
-    /// Counts objects that this client removed or evicted.
-    pub(super) async fn count_removed(&self, objects: u64) -> Result<(), CacheError> {
-        self.client.count_objects(-(objects as i64)).await?;
-        if self.client.pool.settings.objects_max > 0 {
-            let mut batch = Batch::new();
-            batch.fetch_and_add(self.client.pool.layout.resident_objects(), objects.wrapping_neg());
-            self.client.endpoint.post_unawaited(&mut batch);
-        }
-        Ok(())
-    }
-
-    /// The record of a slot as it is now; `None` if the slot has changed. `Err` in the inner result
-    /// stands for a record that is damaged.
-    async fn record_now(
-        &self,
-        op: &mut Operation,
-        slot: u64,
-        word: Slot,
-    ) -> Result<Option<Result<Listed, ()>>, CacheError> {
-        let Some((at, bytes, _)) = self.find_record(word).await? else { return Ok(Some(Err(()))) };
-        let mut buffer = std::mem::take(&mut op.record);
-        buffer.resize(bytes);
-        op.record = self.client.endpoint.read(at, buffer).await?;
-        let mut record = std::mem::take(&mut op.record);
-        let judged = self.judge(word, &mut record).map(|record| (record.header, record.large()));
-        op.record = record;
-        let listed = match judged {
-            Some((header, Some(body))) => self.extent_io().extents(&header, &body).await?.map(Some),
-            Some((_, None)) => Some(None),
-            None => None,
-        };
-        if listed.is_none() && self.slot_word(slot).await? != word {
-            return Ok(None);
-        }
-        Ok(Some(listed.ok_or(())))
-    }
-
-    /// Extents of a large object, to be freed by whoever makes it dead; `None` if the slot has
-    /// changed. A damaged object has none.
+    /// Extents of a live slot's object, to be freed by the client that makes it dead. `None` if the
+    /// slot has changed. A damaged object has none.
     pub(super) async fn extents_of(
         &self,
         op: &mut Operation,
         slot: u64,
         word: Slot,
-    ) -> Result<Option<Listed>, CacheError> {
+    ) -> Result<Option<Option<Extents>>, CacheError> {
         if !word.is_large() {
             return Ok(Some(None));
         }
-        Ok(self.record_now(op, slot, word).await?.map(|listed| listed.unwrap_or(None)))
+        let listed = match self.read_record(op, word).await? {
+            Some((header, Some(body))) => self.extent_io().extents(&header, &body).await?,
+            _ => None,
+        };
+        if listed.is_none() && self.slot_word(slot).await? != word {
+            return Ok(None);
+        }
+        Ok(Some(listed))
     }
 
     /// Makes a live slot's block dead if it still has this word; whether it did. Its extents are
@@ -118,65 +88,21 @@ impl<E: Endpoint> Core<E> {
         self.spares.keep(block);
         Ok(removal)
     }
-
-    /// Changes a slot's word from one to another; whether it was the one.
-    pub(super) async fn swap_slot(&self, slot: u64, from: Slot, to: Slot) -> Result<bool, CacheError> {
-        let mut batch = Batch::new();
-        let swap = batch.compare_and_swap(self.shared.layout.slot(slot), from.0, to.0);
-        self.client.endpoint.post(&mut batch).await?;
-        Ok(batch.swapped(swap))
-    }
-
-    /// Looks at every object of a bucket, and drops those that are damaged.
-    pub(super) async fn examine(&self, op: &mut Operation, hash: KeyHash) -> Result<(), CacheError> {
-        self.read_bucket(op, hash).await?;
-        for place in 0..BUCKET_SLOTS {
-            let (word, slot) = op.seen(hash, place);
-            if word.is_live() {
-                self.drop_if_damaged(op, slot, word).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Looks at the object of a live slot, and drops it if it is damaged.
-    pub(super) async fn drop_if_damaged(&self, op: &mut Operation, slot: u64, word: Slot) -> Result<(), CacheError> {
-        if self.record_now(op, slot, word).await? == Some(Err(())) {
-            self.drop_damaged(slot, word).await?;
-        }
-        Ok(())
-    }
-
-    /// Drops an object whose record is unsound although its slot still names it: something else
-    /// than a client wrote to the pool, and a lookup would find the same for ever.
-    pub(super) async fn drop_damaged(&self, slot: u64, word: Slot) -> Result<(), CacheError> {
-        if self.slot_word(slot).await? != word {
-            return Ok(());
-        }
-        // A word that names no block of the heap cannot stay as a dead block either, and a pending
-        // one's is in its inserter's hands.
-        let is_block = self.record_span(word).is_some();
-        let then = if is_block && word.is_live() { word.buried(self.shared.settings.large_class) } else { Slot::EMPTY };
-        if self.swap_slot(slot, word, then).await? {
-            if then.is_dead() {
-                self.note_dead(word.block(), word.class(self.shared.settings.large_class), 1);
-            }
-            self.stats.damaged.add(1);
-            if word.is_live() {
-                self.count_removed(1).await?;
-            }
-        }
-        Ok(())
-    }
 }
 
-/// The extents of a large object; `None` of a small one.
-pub(super) type Listed = Option<super::extent::Extents>;
+impl<E: Endpoint, R: Replacement<E>> Unlink for Objects<E, R> {
+    type Index = Core<E>;
 
-impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
-    /// Makes an object dead and tells the replacement; whether the slot still had this word. The
-    /// object is noted under this cause, unless the caller does that.
-    pub(super) async fn unlink(
+    fn index(&self) -> &Core<E> {
+        &self.core
+    }
+
+    fn leaves_expired(&self) -> bool {
+        self.core.is_open(Hole::UntakenExpiry)
+    }
+
+    /// Makes the block dead and tells the replacement.
+    async fn unlink(
         &self,
         op: &mut Operation,
         slot: u64,
@@ -187,17 +113,6 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         if removed {
             self.replacement.removed(&self.core, slot, word).await?;
         }
-        Ok(removed)
-    }
-
-    /// Takes an expired object away, before anybody is told that it has expired: then nobody who
-    /// found it live a moment ago can bring it back. `false` if the slot has changed.
-    pub(super) async fn take_expired(&self, op: &mut Operation, slot: u64, word: Slot) -> Result<bool, CacheError> {
-        if self.core.is_open(Hole::UntakenExpiry) {
-            return Ok(true);
-        }
-        let removed = self.unlink(op, slot, word, Some(Cause::Expired)).await?;
-        self.core.stats.expirations.add(u64::from(removed));
         Ok(removed)
     }
 }

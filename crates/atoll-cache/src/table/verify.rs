@@ -2,28 +2,26 @@
 //!
 //! - every block of a chunk in use is named by exactly one slot or shelf, or one cell of a client;
 //!   none of a chunk that is free is named by a slot;
-//! - every live slot names a whole record of its tag, whose key hashes to that slot's bucket and
-//!   fingerprint; every dead one a block whose record tells its bucket; no key is live twice; no
-//!   slot is pending;
+//! - every live slot names a record of its tag, every dead one a block whose record tells the slot's
+//!   bucket; what holds of the slots of every engine holds, too;
 //! - the counts of dead bytes in every chunk and in all are right, unless a client died since they
 //!   were counted.
 
 use super::Core;
+use super::cell::Cell;
 use super::class::Class;
-use super::layout::{BUCKET_SLOTS, CELLS};
-use super::operation::Operation;
-use super::slot::{Block, KeyHash, Slot};
-use super::stock::Cell;
+use super::layout::CELLS;
+use super::slot::{Block, Slot};
 use crate::CacheError;
 use crate::audit::{Audit, Walk};
-use crate::extent::ExtentIndex;
+use crate::index::bucket_of_slot;
+use crate::index::verify::{self, Visited};
 use atoll_fabric::Endpoint;
 use atoll_pool::{ChunkId, ChunkState, read_word, registry};
 use std::collections::HashMap;
 
 /// What a walk has seen of blocks.
 struct Blocks {
-    walk: Walk,
     /// The slot that names a block, or the highest number for a shelf.
     named: HashMap<Block, u64>,
     dead_bytes: HashMap<ChunkId, u64>,
@@ -31,33 +29,24 @@ struct Blocks {
 
 impl<E: Endpoint> Core<E> {
     pub(super) async fn audit(&self) -> Result<Audit, CacheError> {
-        let op = &mut *self.operations.take(&self.client);
-        self.tell_dead();
-        let walk = Walk::begin(&self.client).await?;
-        let mut blocks = Blocks { walk, named: HashMap::new(), dead_bytes: self.dead_on_shelves().await? };
-        let buckets = self.shared.settings.buckets;
-        let mut first = 0;
-        while first < buckets {
-            let words = self.bucket_words(first).await?;
-            for (index, word) in words.iter().enumerate() {
-                self.verify_slot(op, &mut blocks, u64::from(first) * BUCKET_SLOTS as u64 + index as u64, *word).await?;
-            }
-            first += (words.len() / BUCKET_SLOTS) as u32;
-        }
-        self.verify_shelves(&mut blocks).await?;
-        self.verify_blocks(&mut blocks).await?;
-        self.verify_dead(&mut blocks).await?;
-        blocks.walk.end(&self.client).await
+        self.publish_dead();
+        let mut walk = Walk::begin(&self.client).await?;
+        let mut blocks = Blocks { named: HashMap::new(), dead_bytes: self.dead_on_shelves().await? };
+        verify::index(self, &mut walk, |walk, visited| self.verify_slot(walk, &mut blocks, visited)).await?;
+        self.verify_shelves(&mut walk, &mut blocks).await?;
+        self.verify_blocks(&mut walk, &blocks).await?;
+        self.verify_dead(&mut walk, &blocks).await?;
+        walk.end(&self.client).await
     }
 
-    async fn verify_dead(&self, blocks: &mut Blocks) -> Result<(), CacheError> {
+    async fn verify_dead(&self, walk: &mut Walk, blocks: &Blocks) -> Result<(), CacheError> {
         let (deaths, _) = self.client.deaths().await?;
         self.look_at_deaths(deaths).await?;
         if self.are_dead_bytes_doubtful() {
             return Ok(());
         }
         let counted = read_word(&self.client.endpoint, self.shared.layout.dead()).await?;
-        let Blocks { walk: Walk { audit, descriptors, .. }, dead_bytes, .. } = blocks;
+        let (Walk { audit, descriptors, .. }, dead_bytes) = (walk, &blocks.dead_bytes);
         let found: u64 = dead_bytes.values().sum();
         // Clients that are there and do nothing have not told all of it.
         let places = registry::places(&self.client.endpoint, &self.client.pool).await?;
@@ -79,31 +68,28 @@ impl<E: Endpoint> Core<E> {
 
     /// A shelf names blocks of a chunk in use, which nothing else names and whose records say that
     /// they are dead.
-    async fn verify_shelves(&self, blocks: &mut Blocks) -> Result<(), CacheError> {
+    async fn verify_shelves(&self, walk: &mut Walk, blocks: &mut Blocks) -> Result<(), CacheError> {
         for class in Class::all() {
             for (index, word) in self.shelves(class).await?.into_iter().enumerate().filter(|(_, word)| *word != 0) {
                 let name = format!("shelf {index} of class {}", class.code());
                 let Some(shelf) = self.sound_shelf(class, word) else {
-                    blocks.walk.audit.fault(|| format!("{name} is damaged"));
+                    walk.audit.fault(|| format!("{name} is damaged"));
                     continue;
                 };
-                let descriptor = blocks.walk.descriptors[shelf.chunk.0 as usize];
+                let descriptor = walk.descriptors[shelf.chunk.0 as usize];
                 let is_in_use = descriptor.chunk.is_some_and(|chunk| chunk.state == ChunkState::Queued);
                 if !is_in_use || descriptor.contents != u64::from(class.code()) {
-                    blocks
-                        .walk
-                        .audit
-                        .fault(|| format!("{name} names chunk {} that is none ({descriptor:?})", shelf.chunk.0));
+                    walk.audit.fault(|| format!("{name} names chunk {} that is none ({descriptor:?})", shelf.chunk.0));
                     continue;
                 }
-                let lying = self.blocks(shelf.chunk).await?.lying;
-                for (number, lying) in lying.iter().enumerate().skip(shelf.next.into()) {
+                let image = self.blocks(shelf.chunk).await?.images;
+                for (number, image) in image.iter().enumerate().skip(shelf.next.into()) {
                     let block = self.block_of(shelf.chunk, class, number);
                     if let Some(other) = blocks.named.insert(block, u64::MAX) {
-                        blocks.walk.audit.fault(|| format!("{name} and slot {other} name the same block"));
+                        walk.audit.fault(|| format!("{name} and slot {other} name the same block"));
                     }
-                    if lying.tag() != Some(shelf.tag) {
-                        blocks.walk.audit.fault(|| format!("{name} names a block whose record does not tell it"));
+                    if image.tag() != Some(shelf.tag) {
+                        walk.audit.fault(|| format!("{name} names a block whose record does not tell it"));
                     }
                 }
             }
@@ -112,7 +98,7 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Every block of chunks in use is named by a slot, a shelf or a cell.
-    async fn verify_blocks(&self, blocks: &mut Blocks) -> Result<(), CacheError> {
+    async fn verify_blocks(&self, walk: &mut Walk, blocks: &Blocks) -> Result<(), CacheError> {
         let places = registry::places(&self.client.endpoint, &self.client.pool).await?;
         let cells = self.all_cells().await?;
         let mut in_hands = HashMap::new();
@@ -120,15 +106,12 @@ impl<E: Endpoint> Core<E> {
             let Some(cell) = Cell::from_word(*word) else { continue };
             let client = (index / CELLS) as u32;
             if !places.iter().any(|place| place.incarnation.slot == client && place.state.is_alive()) {
-                blocks
-                    .walk
-                    .audit
-                    .fault(|| format!("a cell of client {client}, who is not there, names {:?}", cell.block));
+                walk.audit.fault(|| format!("a cell of client {client}, who is not there, names {:?}", cell.block));
             }
             in_hands.insert(cell.block, client);
         }
         let chunk_bytes = self.client.pool.layout.chunk_bytes;
-        let Blocks { walk: Walk { audit, descriptors, .. }, named, .. } = blocks;
+        let (Walk { audit, descriptors, .. }, named) = (walk, &blocks.named);
         for (index, descriptor) in descriptors.iter().enumerate() {
             if descriptor.chunk.is_none_or(|chunk| chunk.state != ChunkState::Queued) {
                 continue;
@@ -147,29 +130,15 @@ impl<E: Endpoint> Core<E> {
         Ok(())
     }
 
-    async fn verify_slot(
-        &self,
-        op: &mut Operation,
-        blocks: &mut Blocks,
-        slot: u64,
-        word: Slot,
-    ) -> Result<(), CacheError> {
-        if word.is_free() {
-            return Ok(());
-        }
-        if word.is_pending() {
-            blocks.walk.audit.fault(|| format!("slot {slot} is pending"));
-            return Ok(());
-        }
-        let Some((at, bytes, chunk)) = self.find_record(word).await? else {
-            blocks.walk.audit.fault(|| format!("slot {slot} points outside the heap"));
-            return Ok(());
-        };
+    /// A slot names a block of a chunk in use, which nothing else names. Gives whether it is the
+    /// block of an object.
+    fn verify_slot(&self, walk: &mut Walk, blocks: &mut Blocks, visited: Visited<'_, Slot>) -> bool {
+        let Visited { slot, word, chunk, record, .. } = visited;
         if let Some(other) = blocks.named.insert(word.block(), slot) {
-            blocks.walk.audit.fault(|| format!("slots {other} and {slot} name the same block"));
+            walk.audit.fault(|| format!("slots {other} and {slot} name the same block"));
         }
         let class = word.class(self.shared.settings.large_class);
-        let descriptor = blocks.walk.descriptors[chunk.0 as usize];
+        let descriptor = walk.descriptors[chunk.0 as usize];
         let (_, within) = self.client.pool.layout.divide(word.block().heap_offset());
         let is_of_chunk = descriptor.contents == u64::from(class.code())
             && within.is_multiple_of(class.bytes())
@@ -177,40 +146,19 @@ impl<E: Endpoint> Core<E> {
                 matches!(chunk.state, ChunkState::Open | ChunkState::Queued | ChunkState::Leaving)
             });
         if !is_of_chunk {
-            blocks
-                .walk
-                .audit
+            walk.audit
                 .fault(|| format!("slot {slot} names a block of chunk {} that is none ({descriptor:?})", chunk.0));
         }
-        let mut buffer = std::mem::take(&mut op.record);
-        buffer.resize(bytes);
-        let mut record = self.client.endpoint.read(at, buffer).await?;
-        let bucket = (slot / BUCKET_SLOTS as u64) as u32;
-        if word.is_dead() {
-            *blocks.dead_bytes.entry(chunk).or_default() += class.bytes();
-            let lying = self.lying(&mut record, 0, bytes);
-            if (lying.bucket(), lying.tag()) != (Some(bucket), Some(word.tag())) {
-                blocks.walk.audit.fault(|| format!("slot {slot} names a dead block whose record does not tell it"));
-            }
-            op.record = record;
-            return Ok(());
+        if !word.is_dead() {
+            return true;
         }
-        let judged = self.judge(word, &mut record).map(|record| (record.header, record.large(), record.key.to_vec()));
-        op.record = record;
-        let Some((header, large, mut key)) = judged else {
-            blocks.walk.audit.fault(|| format!("slot {slot} points to no record of its own"));
-            return Ok(());
-        };
-        if let Some(body) = large {
-            let found = blocks.walk.visit_large(self.extent_io(), slot, &header, &body).await?;
-            let Some(found) = found else { return Ok(()) };
-            key = found;
+        *blocks.dead_bytes.entry(chunk).or_default() += class.bytes();
+        // The look for a record has moved the window of the buffer.
+        let bytes = class.bytes().min(self.client.pool.layout.chunk_bytes - within) as usize;
+        let image = self.image(record, 0, bytes);
+        if (image.bucket(), image.tag()) != (Some(bucket_of_slot(slot)), Some(word.tag())) {
+            walk.audit.fault(|| format!("slot {slot} names a dead block whose record does not tell it"));
         }
-        let hash: KeyHash = self.key_hash(&key);
-        if hash.bucket != bucket || hash.fingerprint != word.fingerprint() {
-            blocks.walk.audit.fault(|| format!("slot {slot} holds a key that does not belong there"));
-        }
-        blocks.walk.visit_object(slot, key, header.body_bytes());
-        Ok(())
+        false
     }
 }

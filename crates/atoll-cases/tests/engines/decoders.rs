@@ -16,10 +16,10 @@ use atoll_cache::record::{HEADER_BYTES, Hasher, LARGE_RECORD_BYTES, Record, enco
 use atoll_cache::table;
 use atoll_cache::table::TableSettings;
 use atoll_cache::table::access::{ACCESS_WORDS, Access};
+use atoll_cache::table::cell::Cell;
 use atoll_cache::table::class::Class;
 use atoll_cache::table::layout::TableLayout;
 use atoll_cache::table::slot::{EXPERTS_MAX, HEAP_BYTES_MAX, HISTORY_IDS};
-use atoll_cache::table::stock::Cell;
 use atoll_fabric::{Address, Buffer};
 use atoll_pool::nodes::NodeState;
 use atoll_pool::{Chunk, Pool, header};

@@ -251,7 +251,7 @@ fn what_was_left_in_cells_is_settled_once() {
                 let (layout, me) = (engine.pool().layout(), engine.client().me().slot);
                 for cell in 0..CELLS as u64 {
                     let word = atoll_pool::read_word(&engine.client().endpoint, layout.cell(me, cell)).await?;
-                    if table::stock::Cell::from_word(word).is_some_and(|cell| cell.settler.is_some()) {
+                    if table::cell::Cell::from_word(word).is_some_and(|cell| cell.settler.is_some()) {
                         return Err(CacheError::Damaged { what: "a cell that was settled says that it is not" });
                     }
                 }

@@ -50,13 +50,13 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             }
             self.core.recheck_waiting(DrainLook::ForRoom).await?;
             self.free_a_cell(op).await?;
-            let has_chunk = self.core.chunks.borrow().len() > chunks_kept;
-            if !has_chunk && self.core.searches_left_out.get() == 0 && Box::pin(self.core.gather_if_scarce(op)).await? {
+            let has_chunk = self.core.fresh.len() > chunks_kept;
+            if !has_chunk && self.core.fresh.is_search_due() && Box::pin(self.core.gather_if_scarce(op)).await? {
                 continue;
             }
-            // Where a free chunk may be had, what is left of another one goes first; else the
+            // Where a free chunk may be had, what is left of another one is used first; else the
             // sample looks at the shelves, too.
-            if has_chunk || self.core.searches_left_out.get() == 0 {
+            if has_chunk || self.core.fresh.is_search_due() {
                 let shelves = self.core.shelves(class).await?;
                 if self.core.take_shelved(class, &shelves).await?.is_some() {
                     continue;

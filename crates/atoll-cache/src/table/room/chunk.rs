@@ -1,61 +1,15 @@
-//! Whole chunks, and when the chunk of a victim passes from one class to another.
+//! Whole chunks.
 
 use super::search::{Need, Next, Search};
+use super::share::WANTED_ONCE_FOR;
 use super::victim::Made;
-use crate::table::class::Class;
+use crate::table::Objects;
 use crate::table::drain::{DRAINS_MAX, DrainLook, Keeps};
 use crate::table::operation::Operation;
 use crate::table::replacement::{Replacement, Victim};
 use crate::table::slot::Slot;
-use crate::table::{Core, Objects};
 use crate::{CacheError, Cause};
 use atoll_fabric::Endpoint;
-
-/// A chunk is emptied once for the blocks of so many chunks.
-const DRAIN_EVERY: u64 = 4;
-/// Where a chunk is wanted, one is emptied for so many victims.
-pub(super) const WANTED_ONCE_FOR: u64 = 2;
-/// The share of a chunk that is all of it.
-const WHOLE_SHARE: u64 = 1 << 32;
-/// Objects over which the mean share of a chunk is taken.
-const SHARES_REMEMBERED: u64 = 64;
-
-impl<E: Endpoint> Core<E> {
-    /// How much of a chunk goes with an object: all of one if it has its own, else what a block is
-    /// of it.
-    fn share(&self, word: Slot) -> u64 {
-        let blocks = word.class(self.shared.settings.large_class).blocks(self.client.pool.layout.chunk_bytes);
-        WHOLE_SHARE / if word.is_large() { 1 } else { blocks.max(1) }
-    }
-
-    /// Notes an object that was seen, as one of those among which victims are.
-    pub(in crate::table) fn note_share(&self, word: Slot) {
-        let (mean, share) = (self.mean_share.get(), self.share(word));
-        self.mean_share.set(if mean == 0 {
-            share
-        } else {
-            mean - mean / SHARES_REMEMBERED + share / SHARES_REMEMBERED
-        });
-    }
-
-    /// Whether the chunk of a victim that is of no use for the class is to pass to it now, by a
-    /// random `draw`: of all victims together once for the blocks of [`DRAIN_EVERY`] chunks, or,
-    /// where one is to be `drained`, one of two; of each as often as its block is part of a chunk.
-    pub(in crate::table) fn passes_on(&self, word: Slot, class: Class, drained: bool, draw: u32) -> bool {
-        let once_for = match drained {
-            true => WANTED_ONCE_FOR,
-            false => DRAIN_EVERY * class.blocks(self.client.pool.layout.chunk_bytes),
-        };
-        !self.fits(word, class) && self.gives_chunk(word, once_for, draw)
-    }
-
-    /// Whether a victim takes its chunk along, by a random `draw`: of all victims together once for
-    /// so many, of each as often as its block is part of a chunk.
-    pub(in crate::table) fn gives_chunk(&self, word: Slot, once_for: u64, draw: u32) -> bool {
-        let drawn = u128::from(draw) * u128::from(self.mean_share.get()) * u128::from(once_for);
-        drawn < u128::from(self.share(word)) << u32::BITS
-    }
-}
 
 impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// Makes sure that so many fresh chunks are at hand. Those that are missing are emptied
@@ -63,7 +17,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     pub(in crate::table) async fn obtain_chunks(&self, op: &mut Operation, chunks: usize) -> Result<(), CacheError> {
         let mut search = Search::new(Need::Chunks);
         loop {
-            let had = self.core.chunks.borrow().len();
+            let had = self.core.fresh.len();
             if had >= chunks {
                 break;
             }
@@ -80,7 +34,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 true => self.empty_chunk_by_queue(op, search.drains()).await?,
                 false => self.make_chunk(op, search.drains()).await?,
             };
-            let has_more = self.core.chunks.borrow().len() > had;
+            let has_more = self.core.fresh.len() > had;
             match search.after(made, has_more) {
                 Next::Again => {}
                 Next::Wait { tried } => Box::pin(self.wait_for_others(op, tried)).await?,
@@ -90,9 +44,9 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         Ok(())
     }
 
-    /// Makes a chunk free, or begins to. A large object gives its chunks at once; the chunk of a
-    /// small one takes all that are in it along, and so it goes the more rarely the more it holds,
-    /// unless one is to be `drained` because none did for long.
+    /// Makes a chunk free, or begins to. A large object gives its chunks at once. With the chunk of a
+    /// small one all objects in it are evicted. So such a chunk is emptied the more rarely the more
+    /// it holds, unless one is to be `drained` because none was for long.
     async fn make_chunk(&self, op: &mut Operation, drained: bool) -> Result<Made, CacheError> {
         let mut sample = self.look_at_some(None).await?;
         if let Some((slot, word)) = self.free_of(op, &sample, |_, word| word.is_live() && word.is_large()).await? {

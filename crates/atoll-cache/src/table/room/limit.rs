@@ -3,26 +3,14 @@
 use super::search::{TRIES_MAX, pause_ns};
 use super::victim::Made;
 use crate::CacheError;
+use crate::limit::Limit;
+use crate::table::Objects;
 use crate::table::operation::Operation;
 use crate::table::replacement::Replacement;
-use crate::table::{Core, Objects};
-use atoll_fabric::{Batch, Endpoint, Purpose};
-use atoll_pool::read_word;
+use atoll_fabric::{Endpoint, Purpose};
 
 /// Samples for an object that may go, of which one costs a pause.
 const SAMPLES_A_TRY: u32 = 16;
-
-impl<E: Endpoint> Core<E> {
-    /// Gives a reservation back that the operation did not use.
-    pub(in crate::table) fn release_reservation(&self, op: &mut Operation) {
-        if op.has_reserved() {
-            op.set_reserved(&self.reserved, false);
-            let mut batch = Batch::new();
-            batch.fetch_and_add(self.client.pool.layout.resident_objects(), u64::MAX);
-            self.client.endpoint.post_unawaited(&mut batch);
-        }
-    }
-}
 
 impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// Counts an object against the limit, evicting until there is room.
@@ -35,24 +23,15 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     async fn make_room_for_object(&self, op: &mut Operation) -> Result<(), CacheError> {
-        let at = self.core.client.pool.layout.resident_objects();
-        let max = self.core.client.pool.settings.objects_max;
         let mut tried = 0;
         loop {
-            let mut batch = Batch::new();
-            let resident = batch.fetch_and_add(at, 1);
-            self.core.client.endpoint.post(&mut batch).await?;
-            if batch.word(resident) < max {
-                op.set_reserved(&self.core.reserved, true);
+            if self.core.limit.reserve(&self.core.client, op).await? {
                 return Ok(());
             }
-            let mut batch = Batch::new();
-            batch.fetch_and_add(at, u64::MAX);
-            self.core.client.endpoint.post(&mut batch).await?;
             if self.evict_one(op).await? {
                 continue;
             }
-            // Where the index holds little, most samples are empty: only every so manieth costs a
+            // Where the index holds little, most samples are empty: only one in so many costs a
             // pause.
             tried += 1;
             if tried >= SAMPLES_A_TRY * TRIES_MAX {
@@ -90,11 +69,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// counted may have been too many.
     pub(in crate::table) async fn evict_to_limit(&self) -> Result<(), CacheError> {
         let op = &mut *self.core.operations.take(&self.core.client);
-        let max = self.core.client.pool.settings.objects_max;
         for _ in 0..TRIES_MAX {
-            let resident =
-                read_word(&self.core.client.endpoint, self.core.client.pool.layout.resident_objects()).await?;
-            if max == 0 || resident <= max {
+            if !Limit::is_exceeded(&self.core.client).await? {
                 break;
             }
             self.evict_one(op).await?;

@@ -1,28 +1,27 @@
-//! How room is made: a block at hand, one of a free chunk, one of a dead or expired object, or that
-//! of an object which is to go.
+//! How room is made: a block at hand, one of a free chunk, one of a dead or expired object, or one
+//! of an object that is evicted. **Eviction is decided here, and only here:** this module says
+//! when, and `victim` asks the replacement which object.
 //!
-//! Nothing is evicted for memory while much of it is dead: then what lives is gathered (see
+//! Nothing is evicted for memory while much of it is dead: then live objects are gathered (see
 //! `gather`).
 //!
-//! Whoever needs a block does this itself; nobody waits for another client. A sample is one READ,
-//! or a few in one batch: a random bucket, slots and access information. Dead blocks and expired
-//! objects in it go first. Of the others the replacement chooses among those whose blocks fit: of
-//! the class, or of one that is larger by a quarter at most.
+//! A client that needs a block makes room itself, and waits for no other client. A sample is one
+//! READ, or a few in one batch: a random bucket, slots and access information. Dead blocks and
+//! expired objects in it are used first. Else the replacement chooses among the objects whose
+//! blocks fit: blocks of the class, or of one that is larger by a quarter at most.
 //!
-//! Where sizes differ, chunks must pass from one class to another. Now and then (once for the
-//! blocks of so many chunks as [`DRAIN_EVERY`]), when the best choice among all is of another
-//! class, or when no sample has a block that fits, the chunk of the chosen object is emptied and
-//! cut anew. It takes all along that is in it, and so a victim's chunk goes the more rarely the
-//! more blocks it has: see `Core::passes_on`. Each class loses chunks as it has chunks, not as it
-//! has objects, and gains as it is written: its share of the memory becomes its share of the bytes
-//! written, as in one queue for all.
+//! Where sizes differ, chunks must pass from one class to another. A chosen object's chunk is
+//! emptied and cut anew in two cases: when no sample has a block that fits, and now and then (once
+//! for the blocks of so many chunks as `DRAIN_EVERY`) when the best choice among all is of another
+//! class. All objects in the chunk are evicted with it. So the more blocks a victim's chunk has,
+//! the more rarely it is emptied: see `share`. Each class loses chunks as it has chunks, not as it
+//! has objects, and gains as it is written. So its share of the memory becomes its share of the
+//! bytes written, as in one queue for all.
 //!
-//! What goes, by what is needed; the first that there is:
-//!
-//! | needed | module | goes |
+//! | needed | module | what is used: the first that there is |
 //! |---|---|---|
-//! | a block of a class | `block` | a shelved block; a fresh chunk, cut; a dead block, an expired object, a shelved block of a sample; where much is dead, what lives is gathered; now and then the whole chunk of the choice among all; the choice among those that fit |
-//! | chunks | `chunk` | a free chunk; what lives in others is gathered; an expired large object; the chunk of the choice, or a large object |
+//! | a block of a class | `block` | a shelved block; a fresh chunk, cut; a dead block, an expired object, a shelved block of a sample; where much is dead, live objects are gathered; now and then the whole chunk of the choice among all; the choice among those that fit |
+//! | chunks | `chunk` | a free chunk; live objects of others are gathered; an expired large object; the chunk of the choice, or a large object |
 //! | a place below the limit of objects | `limit` | an expired object; the choice among all |
 //! | a slot of a full bucket | `bucket` | an expired object; the choice among the bucket's; any of them |
 //!
@@ -31,8 +30,9 @@
 //! | module | concept |
 //! |---|---|
 //! | `search` | how far a search has come, and what it does next |
-//! | `queued` | the same where queues say which object goes |
-//! | `victim` | what a look shows, which object goes, and how it does |
+//! | `share` | how often a victim's chunk is emptied with it |
+//! | `queued` | the same where queues say which object is evicted |
+//! | `victim` | what a look shows, which object is evicted, and how |
 
 mod block;
 mod bucket;
@@ -40,9 +40,11 @@ mod chunk;
 mod limit;
 mod queued;
 mod search;
+mod share;
 mod victim;
 
 pub(super) use search::{TRIES_MAX, pause_ns};
+pub(super) use share::MeanShare;
 
 use super::class::Class;
 use super::drain::DrainLook;
@@ -69,9 +71,7 @@ impl<E: Endpoint> Core<E> {
         }
         let missing = chunks.saturating_sub(notes.chunks.len());
         if missing > 0 {
-            let mut fresh = self.chunks.borrow_mut();
-            let left = fresh.len().saturating_sub(missing);
-            notes.chunks.extend(fresh.drain(left..));
+            self.fresh.draw(&mut notes.chunks, missing);
         }
         notes.block.is_some() && notes.chunks.len() >= chunks && self.stock.borrow().has_cell()
     }
@@ -83,7 +83,7 @@ impl<E: Endpoint> Core<E> {
             self.keep(held, held.tag);
         }
         if !op.notes.chunks.is_empty() {
-            self.chunks.borrow_mut().append(&mut op.notes.chunks);
+            self.fresh.put_back(&mut op.notes.chunks);
         }
     }
 }
@@ -92,7 +92,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     /// Makes sure that a block of this class is at hand, a cell, and so many fresh chunks.
     pub(super) async fn restock(&self, op: &mut Operation, class: Class, chunks: usize) -> Result<(), CacheError> {
         let _turn = self.turn_to_make_room(op).await?;
-        // Whoever made room before may have left enough.
+        // The operation that made room before may have left enough.
         if self.core.draw(op, class, chunks) {
             return Ok(());
         }
@@ -114,7 +114,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             // The block has the last cell.
             self.core.put_back_drawn(op);
             if tried > 1 {
-                // Operations under way have all others, and may wait for somebody who died.
+                // Operations under way have all others, and may wait for a client that died.
                 Box::pin(self.wait_for_others(op, tried - 1)).await?;
             }
         }
@@ -129,7 +129,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             self.core.client.in_flight().renew(&mut op.entry);
             return Ok(turn);
         }
-        self.core.release_reservation(op);
+        self.core.limit.release(&self.core.client, op);
         Ok(self.core.client.lent_aside(&self.making_room, &mut op.entry).await?)
     }
 
@@ -165,7 +165,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 self.core.client.endpoint.pause(pause_ns(tried)).await;
                 continue;
             }
-            self.core.give_back_beyond(0).await?;
+            self.core.release_beyond(0).await?;
             self.core.look_for_drains().await?;
             self.core.recheck_waiting(DrainLook::ForRoom).await?;
             tried += 1;
@@ -184,11 +184,11 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     async fn wait_for_others(&self, op: &mut Operation, tried: u32) -> Result<(), CacheError> {
         self.core.client.in_flight().renew(&mut op.entry);
         self.core.drains.more.set(tried as usize);
-        self.core.searches_left_out.set(0);
+        self.core.fresh.note_search(true);
         self.core.end_slabs().await?;
-        self.core.give_back_beyond(0).await?;
+        self.core.release_beyond(0).await?;
         self.core.client.endpoint.pause(pause_ns(tried)).await;
-        // Somebody who died may hold it all.
+        // A client that died may hold it all.
         Box::pin(atoll_pool::repair::round(&self.core)).await
     }
 }

@@ -1,21 +1,21 @@
-//! How room is made where queues say which object goes (see `queues`).
+//! How room is made where queues say which object is evicted (see `queues`).
 //!
 //! | step | then |
 //! |---|---|
-//! | now and then look at a random bucket | a dead block or an expired object goes |
+//! | now and then look at a random bucket | a dead block or an expired object is used |
 //! | where much of the memory is dead | what lives is gathered (see `gather`) |
-//! | where the bucket had an object that is in no queue | it goes |
-//! | ask the replacement for a victim | it goes, if its block is of use |
+//! | where the bucket had an object that is in no queue | it is evicted |
+//! | ask the replacement for a victim | it is evicted, if its block is of use |
 //! | it has none | look at a random bucket, and take what the replacement chooses there |
 //!
 //! The looks follow what they find: the next look is after the next victim where the last one found
 //! something, and after twice as many as before where it did not. Where nothing is deleted, nothing
-//! expires and nobody dies, one victim in sixteen costs a look.
+//! expires and no client dies, one victim in sixteen costs a look.
 //!
 //! A victim is out of its queue when the replacement gives it. One that does not go is told of, so
 //! that it comes back there.
 
-use super::chunk::WANTED_ONCE_FOR;
+use super::share::WANTED_ONCE_FOR;
 use super::victim::Made;
 use crate::table::Objects;
 use crate::table::class::Class;
@@ -63,7 +63,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             return Ok(made);
         }
         if let Some(sample) = &mut sample
-            && let Some(made) = self.evict_stray(op, sample, class).await?
+            && let Some(made) = self.evict_unqueued(op, sample, class).await?
         {
             self.core.samples_left_out.set((0, 0));
             return Ok(made);
@@ -83,7 +83,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     /// Evicts an object of a sample that no queue would give, if there is one.
-    async fn evict_stray(
+    async fn evict_unqueued(
         &self,
         op: &mut Operation,
         sample: &mut Sample,
@@ -91,14 +91,14 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     ) -> Result<Option<Made>, CacheError> {
         let fitting = sample.first(|word| self.core.fits(word, class));
         if !fitting.is_empty()
-            && let Some(stray) = self.replacement.stray(&self.core, fitting).await?
+            && let Some(unqueued) = self.replacement.unqueued(&self.core, fitting).await?
         {
-            return Ok(Some(self.evict(op, stray).await?));
+            return Ok(Some(self.evict(op, unqueued).await?));
         }
         Ok(None)
     }
 
-    /// The same where no queue gives a victim: all are empty, or somebody keeps their locks.
+    /// The same where no queue gives a victim: all are empty, or another client keeps their locks.
     async fn make_room_without_queue(
         &self,
         op: &mut Operation,
@@ -139,8 +139,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         Ok(made)
     }
 
-    /// Makes the chunk of a victim free, or begins to. One whose chunk somebody else has, perhaps
-    /// for long, goes alone: at its queue's end it would be in the way of all the others.
+    /// Makes the chunk of a victim free, or begins to. A victim whose chunk another client has,
+    /// perhaps for long, is evicted alone: at its queue's end it would be in the way of all others.
     async fn empty_chunk_of_victim(&self, op: &mut Operation, victim: Victim) -> Result<Made, CacheError> {
         let made = self.empty_chunk_of(op, Some(victim), victim.word).await?;
         let is_in_the_way = made == Made::Stale && victim.word.is_live();
@@ -152,7 +152,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
     }
 
     async fn spare_unless_gone(&self, victim: Victim, made: Made) -> Result<(), CacheError> {
-        // Where a chunk is being emptied, all that is in it goes.
+        // Where a chunk is being emptied, all objects in it are evicted.
         if !matches!(made, Made::Room | Made::Begun) {
             self.replacement.spared(&self.core, victim).await?;
         }
@@ -184,9 +184,9 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             let mut taken = self.take_expired_of(op, &sample).await?;
             if taken.is_none()
                 && !sample.candidates.is_empty()
-                && let Some(stray) = self.replacement.stray(&self.core, &sample.candidates).await?
+                && let Some(unqueued) = self.replacement.unqueued(&self.core, &sample.candidates).await?
             {
-                taken = Some(self.evict(op, stray).await? == Made::Room);
+                taken = Some(self.evict(op, unqueued).await? == Made::Room);
             }
             if let Some(taken) = taken {
                 self.core.samples_left_out.set((0, 0));

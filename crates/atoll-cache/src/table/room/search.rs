@@ -45,7 +45,7 @@ pub(super) enum Need {
 pub(super) enum Next {
     /// It tries again.
     Again,
-    /// It gives others what it can spare, and time, before it tries again: for the so manieth time.
+    /// It gives others what it can spare, and time, before it tries again.
     Wait {
         /// From one on.
         tried: u32,

@@ -1,6 +1,6 @@
-//! What a look at some objects shows, which of them goes, and how it does.
+//! What a look at some objects shows, which of them is evicted, and how.
 
-use crate::extent::ExtentIndex;
+use crate::index::Index;
 use crate::table::class::Class;
 use crate::table::operation::Operation;
 use crate::table::replacement::{Candidate, Replacement, Victim};
@@ -17,7 +17,7 @@ pub(in crate::table) enum Made {
     Room,
     /// There may be soon: a chunk is being emptied.
     Begun,
-    /// Somebody else was faster.
+    /// Another client was faster.
     Stale,
     /// Nothing that was seen can go.
     Nothing,

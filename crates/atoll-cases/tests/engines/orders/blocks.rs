@@ -5,9 +5,9 @@
 //! swapped no slot yet. Client 1 repairs, client 2 dies, and client 3 is the director.
 
 use super::script::{Command, Director, pool_of, state_of};
+use atoll_cache::table::cell::{Cell, CellState};
 use atoll_cache::table::layout::{BUCKET_BYTES, BUCKET_SLOTS, CELLS};
 use atoll_cache::table::slot::{Block, Slot};
-use atoll_cache::table::stock::{Cell, CellState};
 use atoll_cache::table::{Hole, TablePool};
 use atoll_cache::{CacheError, Pooled};
 use atoll_cases::endpoint::CaseEndpoint;

@@ -16,8 +16,8 @@ use super::blocks::{
 use super::script::{Command, pool_of, show_order, state_of};
 use atoll_cache::ditto::DittoOptions;
 use atoll_cache::table::Hole;
+use atoll_cache::table::cell::CellState;
 use atoll_cache::table::slot::{Block, Slot};
-use atoll_cache::table::stock::CellState;
 use atoll_cache::{CacheError, Engine, Pooled, Value};
 use atoll_cases::{Case, Client, DittoSubject, Stop, Stops, load};
 use atoll_fabric::batch::{Operation, Verb};

@@ -7,9 +7,9 @@ use super::blocks::{
     write_cell,
 };
 use super::script::{Command, Director, count, direct, pool_of, state_of};
+use atoll_cache::table::cell::{Cell, CellState};
 use atoll_cache::table::layout::CELLS;
 use atoll_cache::table::slot::Block;
-use atoll_cache::table::stock::{Cell, CellState};
 use atoll_cache::{CacheError, Pooled};
 use atoll_cases::{KvsSubject, Stop};
 use atoll_fabric::batch::{Operation, Verb};

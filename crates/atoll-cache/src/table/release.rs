@@ -1,15 +1,15 @@
-//! How a client gives back what it holds: blocks become dead ones, which slots name, and chunks
-//! free ones.
+//! How a client releases what it holds: blocks become dead ones, which slots name, and chunks free
+//! ones.
 
 use super::Core;
 use super::class::{CLASSES, Class};
 use super::drain::DrainLook;
+use super::held::Held;
 use super::layout::BUCKET_SLOTS;
 use super::operation::Operation;
 use super::replacement::Sampling;
 use super::room::{TRIES_MAX, pause_ns};
 use super::slot::{Block, KeyHash, Slot};
-use super::stock::Held;
 use crate::CacheError;
 use atoll_fabric::{Batch, Endpoint};
 
@@ -17,13 +17,13 @@ impl<E: Endpoint> Core<E> {
     /// Gives blocks of classes with more than `kept` of them back, and so many that it keeps at
     /// most one for each chunk that the pool has for a client: in a small pool what many clients
     /// keep would be much of it.
-    pub(super) async fn give_back_beyond(&self, kept: usize) -> Result<(), CacheError> {
+    pub(super) async fn release_beyond(&self, kept: usize) -> Result<(), CacheError> {
         let op = &mut *self.operations.take(&self.client);
         let in_all = self.kept_in_all(kept);
         loop {
             let surplus = self.stock.borrow_mut().pop_surplus(kept, in_all);
             let Some(held) = surplus else { break };
-            let is_given = self.give_back(op, held).await;
+            let is_given = self.release_block(op, held).await;
             let is_kept = match &is_given {
                 Ok(is_given) => !is_given,
                 // Else a slot may name it.
@@ -37,7 +37,7 @@ impl<E: Endpoint> Core<E> {
                 continue;
             }
             // Every slot names something. What a client may keep it keeps; else the block's chunk
-            // goes, or another one.
+            // is emptied, or another one.
             let block = held.block;
             if kept > 0 || !self.drain_chunk_of(block).await? && !self.drain_some_chunk().await? {
                 break;
@@ -78,10 +78,10 @@ impl<E: Endpoint> Core<E> {
 
     /// Gives a block back that was in stock: a slot of some bucket names it, dead. `false` if no
     /// bucket that was looked at has room.
-    async fn give_back(&self, op: &mut Operation, held: Held) -> Result<bool, CacheError> {
+    async fn release_block(&self, op: &mut Operation, held: Held) -> Result<bool, CacheError> {
         if let Some(at) = self.block_span(held.block).map(|(at, _)| at) {
             let mut batch = Batch::new();
-            self.tell_won(&mut batch, held, at).await?;
+            self.publish_won(&mut batch, held, at).await?;
             if !batch.is_empty() {
                 self.client.endpoint.post(&mut batch).await?;
             }
@@ -125,7 +125,7 @@ impl<E: Endpoint> Core<E> {
 
     /// Puts everything that this client holds back into the pool; `false` if others have what it
     /// would take for that.
-    pub(super) async fn put_everything_back(&self) -> Result<bool, CacheError> {
+    pub(super) async fn release_all(&self) -> Result<bool, CacheError> {
         let mut is_done = false;
         self.is_leaving_pool.set(true);
         for tried in 1..=TRIES_MAX {
@@ -134,15 +134,15 @@ impl<E: Endpoint> Core<E> {
             self.free_fresh_chunks().await?;
             self.end_slabs().await?;
             self.stock.borrow_mut().end_aging();
-            self.give_back_beyond(0).await?;
+            self.release_beyond(0).await?;
             self.recheck_orphans().await?;
             self.recheck_waiting(DrainLook::All).await?;
-            self.tell_cells().await?;
-            let has_chunks = !self.chunks.borrow().is_empty() || !self.slabs.borrow().is_empty();
+            self.publish_cells().await?;
+            let has_chunks = !self.fresh.is_empty() || !self.slabs.borrow().is_empty();
             // What the place's last client left in its cells, too: in a free place nobody would
             // look for it.
             is_done = !has_chunks
-                && self.orphans.borrow().is_empty()
+                && !self.fresh.has_orphans()
                 && self.drains.is_empty()
                 && self.stock.borrow().is_empty()
                 && !self.stock.borrow().has_foreign();

@@ -1,16 +1,17 @@
 //! What becomes of a chunk that its owner had not cut to its end: the owner leaves, or is dead.
 //!
-//! Of its blocks those that a slot or a shelf names, or that somebody has in hand, stay as they
-//! are. The others become dead blocks, each named by a slot of some bucket, and the chunk is in use
-//! like any other. Whether nobody has a block is asked as in `drain`.
+//! Blocks that a slot or a shelf names, or that a client has in hand, stay as they are. The other
+//! blocks become dead ones, each named by a slot of some bucket. Then the chunk is in use like any
+//! other. Whether a client has a block is asked as in `drain`.
 
 use super::Core;
+use super::cell::{Cell, CellState};
 use super::class::Class;
 use super::drain::{Emptied, Keeps, Naming};
 use super::operation::Operation;
 use super::slot::{Block, Slot};
-use super::stock::{Cell, CellState};
 use crate::CacheError;
+use crate::index::Index;
 use atoll_fabric::Endpoint;
 use atoll_pool::{Chunk, ChunkId, ChunkState, chunks};
 use std::collections::HashSet;
@@ -18,20 +19,21 @@ use std::collections::HashSet;
 /// Looks for a bucket with room, for each block.
 const BUCKETS_TRIED: u32 = 64;
 /// Tries before a chunk is emptied of which not all blocks could be named.
-const ADOPTIONS_TRIED: u64 = 8;
+const RECLAIMS_TRIED: u64 = 8;
 
 impl<E: Endpoint> Core<E> {
     /// Puts a chunk in use that this client owns as `open`; `false` if not all of its blocks could
     /// be named.
-    pub(super) async fn adopt(&self, op: &mut Operation, chunk: ChunkId, open: Chunk) -> Result<bool, CacheError> {
+    pub(super) async fn reclaim(&self, op: &mut Operation, chunk: ChunkId, open: Chunk) -> Result<bool, CacheError> {
+        assert_eq!(open.state, ChunkState::Open, "a chunk that was not cut to its end is Open");
         let layout = self.client.pool.layout.clone();
         let before = self.blocks(chunk).await?;
         let Some(class) = before.class else {
-            // Nobody has begun to cut it.
+            // Its owner has not begun to cut it.
             self.client.free_own(chunk, open).await?;
             return Ok(true);
         };
-        let all: Vec<usize> = (0..before.lying.len()).collect();
+        let all: Vec<usize> = (0..before.images.len()).collect();
         let (mut had, mut is_settled) = (HashSet::new(), true);
         for look in 0..2 {
             if look > 0 && before.has_torn() && self.blocks(chunk).await? != before {
@@ -41,17 +43,17 @@ impl<E: Endpoint> Core<E> {
             let cells = self.all_cells().await?;
             let index_of =
                 |block: Block| all.iter().copied().find(|index| self.block_of(chunk, class, *index) == block);
-            // Whoever tries has a block only if its record has the tag still: a client that was
-            // slow may have told of one of an earlier life of the chunk.
+            // A client whose cell says trying has the block only if the record still has the tag:
+            // a slow client may have named a block of an earlier life of the chunk.
             let has = |cell: &Cell| match index_of(cell.block) {
-                Some(index) => cell.state == CellState::Won || before.lying[index].tag() == Some(cell.tag),
+                Some(index) => cell.state == CellState::Won || before.images[index].tag() == Some(cell.tag),
                 None => false,
             };
             let in_hands: HashSet<Block> =
                 cells.iter().filter_map(|word| Cell::from_word(*word)).filter(has).map(|cell| cell.block).collect();
             for Naming { slot, word, .. } in named {
-                // An insertion of the chunk's owner, who is dead: whoever else inserts has told of
-                // the block.
+                // An insertion of the chunk's owner, which is dead: any other inserter has named
+                // the block in a cell.
                 if word.is_pending() && !in_hands.contains(&word.block()) {
                     self.swap_slot(slot, word, Slot::EMPTY).await?;
                     is_settled = false;
@@ -62,22 +64,22 @@ impl<E: Endpoint> Core<E> {
             had.extend(self.shelved_blocks(chunk, class).await?);
         }
         let after = self.blocks(chunk).await?;
-        for (index, lying) in before.lying.iter().enumerate() {
+        for (index, image) in before.images.iter().enumerate() {
             let block = self.block_of(chunk, class, index);
             if had.contains(&block) {
                 continue;
             }
-            // The highest tag of all: none that anybody may remember of this place is higher. One
-            // that was replaced meanwhile is in somebody's hands, or was.
+            // The highest tag of all: no operation may remember a higher one of this place. A block
+            // whose record was replaced meanwhile is in a client's hands, or was.
             is_settled &=
-                after.lying[index] == *lying && self.place_dead_anywhere(op, class, block, before.tag).await?;
+                after.images[index] == *image && self.place_dead_anywhere(op, class, block, before.tag).await?;
         }
         if !is_settled {
             return Ok(false);
         }
         let used = Chunk { state: ChunkState::Queued, ..open };
         if !chunks::transition(&self.client.endpoint, &layout, chunk, open.word(), used).await? {
-            return Err(CacheError::Damaged { what: "somebody else changed the state of an open chunk" });
+            return Err(CacheError::Damaged { what: "another client changed the state of an open chunk" });
         }
         Ok(true)
     }
@@ -86,17 +88,17 @@ impl<E: Endpoint> Core<E> {
     /// emptied.
     pub(super) async fn recheck_orphans(&self) -> Result<(), CacheError> {
         let op = &mut *self.operations.take(&self.client);
-        for (chunk, open) in self.orphans.take() {
-            let mut is_adopted = false;
-            for tried in 0..ADOPTIONS_TRIED {
-                is_adopted = self.adopt(op, chunk, open).await?;
-                if is_adopted {
+        for (chunk, open) in self.fresh.take_orphans() {
+            let mut is_reclaimed = false;
+            for tried in 0..RECLAIMS_TRIED {
+                is_reclaimed = self.reclaim(op, chunk, open).await?;
+                if is_reclaimed {
                     break;
                 }
                 // Others are just taking blocks of it, or naming them.
                 self.client.endpoint.pause(1_000 * tried).await;
             }
-            if !is_adopted {
+            if !is_reclaimed {
                 self.drains.push(Emptied::begun(chunk, open, Keeps::Objects));
             }
         }

@@ -4,6 +4,7 @@
 use super::Core;
 use super::change::New;
 use super::slot::Slot;
+use crate::index::Index;
 use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 
 impl<E: Endpoint> Core<E> {
@@ -34,7 +35,7 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Tells the pool of an object's new expiry.
-    pub(super) fn tell_expiry(&self, slot: u64, new: &New<'_>, before: Option<u64>) {
+    pub(super) fn publish_expiry(&self, slot: u64, new: &New<'_>, before: Option<u64>) {
         if new.header.expiry_ms != before {
             let mut batch = Batch::new();
             let word = super::access::expiry_word(new.header.expiry_ms, new.hash.mark);

@@ -1,0 +1,196 @@
+//! How a client fills and closes groups, and counts what is dead in them.
+//!
+//! | step | verbs |
+//! |---|---|
+//! | begin a group | none: the chunk is in stock |
+//! | publish a record in it | see `insert`, `update` |
+//! | queue it, when it is closed and all its places are settled | in one batch WRITE the map, WRITE descriptor words 1 and 3, CAS Open -> Queued; then enqueue (see `ring`) |
+//! | count a dead record | FAA descriptor word 2, unawaited |
+
+use super::Forge;
+use super::group::Contents;
+use super::layout::Queue;
+use super::nodes::Earlier;
+use super::open_groups::{ClosedGroup, Fate, OpenGroup, Place};
+use super::ring::Node;
+use super::slot::{KeyHash, UNIT_BYTES};
+use super::technique::Technique;
+use crate::CacheError;
+use crate::record::Header;
+use atoll_fabric::purpose::Scope;
+use atoll_fabric::{Batch, Endpoint, Intent, Purpose};
+use atoll_pool::{Chunk, ChunkId, ChunkState};
+
+impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
+    /// Whether the group that is filled for `queue` takes a further record.
+    pub(super) fn has_room(&self, queue: Queue, record_bytes: u64) -> bool {
+        self.groups.borrow().has_room(queue, record_bytes, &self.client.pool.settings)
+    }
+
+    /// Takes the next place of the group that is filled for `queue`, if it has room.
+    pub(super) fn take_place(
+        &self,
+        queue: Queue,
+        (slot, hash): (u64, KeyHash),
+        carry: u8,
+        header: &Header,
+    ) -> Option<Place> {
+        let settings = &self.client.pool.settings;
+        let place = self.groups.borrow_mut().take_place(queue, (slot, hash), carry, header, settings)?;
+        // The next record will most likely be as long, and lies where no client has been for long.
+        let record_bytes = header.record_bytes();
+        let next = self.client.pool.layout.chunk(place.chunk).add(place.offset_bytes + record_bytes);
+        self.client.endpoint.expect(next, record_bytes, Intent::Write);
+        Some(place)
+    }
+
+    /// Settles a place.
+    #[inline]
+    pub(super) fn settle_place(&self, place: &Place, header: &Header, fate: Fate) {
+        let dead_bytes = self.groups.borrow_mut().settle(place, header, fate);
+        if dead_bytes > 0 {
+            self.count_buried(dead_bytes);
+        }
+    }
+
+    /// Begins to fill a chunk for `queue`, and closes the group that was filled, which has no room.
+    /// Another operation may have begun to fill one meanwhile: then the chunk is put into the
+    /// stock.
+    pub(super) async fn open_group(&self, queue: Queue, chunk: (ChunkId, u32)) -> Result<(), CacheError> {
+        self.close_group(queue, 0).await?;
+        let left = self.groups.borrow_mut().open(queue, chunk);
+        if let Some(left) = left {
+            self.stock.push(left);
+        }
+        Ok(())
+    }
+
+    /// Closes the group that is filled for `queue`. It comes into the queue when all its places are
+    /// settled; one without objects is put back into the stock.
+    pub async fn close_group(&self, queue: Queue, segment: u8) -> Result<(), CacheError> {
+        self.groups.borrow_mut().close(queue, segment);
+        self.queue_settled_groups().await
+    }
+
+    /// Puts closed groups into their queues of which all places are settled.
+    pub(super) async fn queue_settled_groups(&self) -> Result<(), CacheError> {
+        loop {
+            let Some(closed) = self.groups.borrow_mut().take_settled() else { return Ok(()) };
+            // A group is queued so that it can be evicted.
+            let before = self.client.endpoint.purpose(Purpose::Eviction);
+            let queued = self.queue_closed(closed).await;
+            self.client.endpoint.purpose(before);
+            queued?;
+        }
+    }
+
+    async fn queue_closed(&self, ClosedGroup { queue, segment, mut group }: ClosedGroup) -> Result<(), CacheError> {
+        if group.map.is_empty() {
+            self.stock.push((group.chunk, group.generation));
+        } else {
+            let open = Chunk::owned(ChunkState::Open, self.client.me(), group.generation);
+            self.queue_group(queue, segment, &mut group, open).await?;
+        }
+        self.groups.borrow_mut().keep_memory(group);
+        Ok(())
+    }
+
+    /// Writes the map of a group whose chunk this client owns in state `from`, and puts it into the
+    /// queue.
+    pub(super) async fn queue_group(
+        &self,
+        queue: Queue,
+        segment: u8,
+        group: &mut OpenGroup,
+        from: Chunk,
+    ) -> Result<(), CacheError> {
+        assert!(
+            matches!(from.state, ChunkState::Open | ChunkState::Leaving),
+            "a client queues a group that it has filled or emptied"
+        );
+        let record = self.technique.group_record(self, group);
+        let now_ms = match group.expiries.is_empty() {
+            true => 0,
+            false => {
+                let now_ns = self.client.endpoint.now_ns();
+                self.client.pool_ms(now_ns).await?
+            }
+        };
+        let layout = &self.client.pool.layout;
+        let mut map = self.spares.take(8 * group.map.len());
+        for (word, entry) in map.words_mut().iter_mut().rev().zip(&group.map) {
+            *word = entry.word();
+        }
+        let descriptor = layout.descriptor(group.chunk);
+        let used_units = (group.used_bytes / UNIT_BYTES) as u16;
+        let contents = Contents { objects: group.map.len() as u16, queue, used_units };
+        let at = layout.chunk(group.chunk).add(layout.chunk_bytes - 8 * group.map.len() as u64);
+        let is_in_order = self.is_in_order(at, descriptor);
+        let map = if is_in_order { map } else { Box::pin(self.write_first(at, map)).await? };
+        let mut batch = Batch::new();
+        let written = Earlier::add(&mut batch, at, map, is_in_order);
+        batch.write_word(layout.contents(group.chunk), contents.word());
+        batch.write_word(layout.note(group.chunk), group.expiry(now_ms).word());
+        if let Some((at, words)) = record {
+            batch.write(at, words);
+        }
+        // A repairer may have seen the group where it was before, and be about to steal it.
+        let queued = match from.state {
+            ChunkState::Leaving => from.back(ChunkState::Queued),
+            _ => Chunk { state: ChunkState::Queued, ..from },
+        };
+        // After a WRITE everything is in order: a client that finds the group queued finds its map.
+        let swap = batch.compare_and_swap(descriptor, from.word(), queued.word());
+        self.client.endpoint.post(&mut batch).await?;
+        self.spares.keep(written.take(&mut batch));
+        if !batch.swapped(swap) {
+            return Err(CacheError::Damaged { what: "another client changed the state of a group" });
+        }
+        if group.dead_bytes > 0 {
+            self.mark_dead(group.chunk, group.dead_bytes);
+        }
+        self.count_buried(self.unused_bytes(contents));
+        let node = Node { chunk: group.chunk, generation: group.generation as u16, segment };
+        self.enqueue(queue, node).await
+    }
+
+    /// Closes groups that cannot take another object, so that they take their place in the queue
+    /// now and not with the next write; whether there are closed ones.
+    pub(super) fn close_full_groups(&self) -> bool {
+        let settings = &self.client.pool.settings;
+        // Extents cannot be evicted while their record's group is open: a sixteenth of the pool,
+        // over all clients, is the most that may be held.
+        let held_max = self.client.pool.layout.heap_bytes() / 16 / u64::from(settings.clients_max);
+        let mut groups = self.groups.borrow_mut();
+        for queue in Queue::ALL {
+            let is_full = groups.filled(queue).is_some_and(|group| {
+                group.map.len() >= settings.group_objects_max as usize || group.extent_bytes > held_max
+            });
+            if is_full {
+                groups.close(queue, 0);
+            }
+        }
+        groups.is_closing()
+    }
+
+    /// Counts bytes of a group that nothing points to any more. A hint for cleaning: the group may
+    /// be gone when it lands.
+    pub(super) fn count_dead(&self, chunk: ChunkId, bytes: u64) {
+        self.count_buried(bytes);
+        if let Some(group) = self.groups.borrow_mut().of_chunk(chunk) {
+            group.dead_bytes += bytes;
+            return;
+        }
+        self.mark_dead(chunk, bytes);
+    }
+
+    /// Adds dead bytes to a group's descriptor.
+    fn mark_dead(&self, chunk: ChunkId, bytes: u64) {
+        let layout = &self.client.pool.layout;
+        let Some(counted) = self.cleaning.borrow_mut().counted_bytes(bytes, layout.chunk_bytes) else { return };
+        let mut batch = Batch::new();
+        batch.fetch_and_add(layout.dead_bytes(chunk), counted);
+        let _scope = Scope::new(&self.client.endpoint, Purpose::Collection);
+        self.client.endpoint.post_unawaited(&mut batch);
+    }
+}

@@ -1,0 +1,64 @@
+//! FORGE's index among the engines' indexes: see [`crate::index`].
+//!
+//! A look at a record is under protection: the client WRITEs the protection of the chunk and READs
+//! slot and record behind that. If the slot is unchanged, the record cannot be reused until the
+//! look ends.
+
+use super::operation::{Notes, Operation};
+use super::slot::Slot;
+use super::technique::Technique;
+use super::{Forge, Hole};
+use crate::CacheError;
+use crate::index::{Index, Look, index_parts};
+use crate::record::Record;
+use atoll_fabric::{Address, Buffer, Endpoint};
+use atoll_pool::ChunkId;
+
+impl<E: Endpoint, T: Technique<E>> Index for Forge<E, T> {
+    index_parts!(E, Slot, Notes);
+
+    #[inline(always)]
+    fn record_span(&self, word: Slot) -> Option<(Address, usize, ChunkId)> {
+        Self::record_span(self, word)
+    }
+
+    fn ignores_new_nodes(&self) -> bool {
+        self.is_open(Hole::UnknownNode)
+    }
+
+    fn judged<'r>(&self, word: Slot, record: &'r mut Buffer) -> Option<Record<'r>> {
+        self.judge(word, record)
+    }
+
+    async fn look(&self, op: &mut Operation, slot: u64, word: Slot) -> Result<Look, CacheError> {
+        Ok(match self.read_protected(op, slot, word).await? {
+            Some((now, _)) if now != word => Look::Changed,
+            Some(_) => match self.judge(word, &op.record) {
+                Some(record) => Look::Sound(record.header, record.large()),
+                None => Look::Damaged,
+            },
+            None => Look::Damaged,
+        })
+    }
+
+    fn end_look(&self, op: &mut Operation) {
+        self.unprotect(op);
+    }
+
+    /// Only a live object is lost, and a sign of damage. The record of a pending slot may be
+    /// unsound without any: an insertion that withdrew gives its place back, and beginning anew it
+    /// may WRITE to the same place again and make the same slot pending with the same word, while
+    /// this client READs. The swap is from a pending word, so that it hits an insertion that is not
+    /// decided, whichever it is: no client has seen its object, and its inserter, whose own swap
+    /// from that word fails now, begins anew.
+    async fn drop_damaged(&self, slot: u64, word: Slot) -> Result<(), CacheError> {
+        if self.is_open(Hole::Protection) || self.is_open(Hole::EarlyReuse) {
+            return Ok(());
+        }
+        if self.swap_slot(slot, word, Slot::EMPTY).await? && word.is_live() {
+            self.stats.damaged.add(1);
+            self.count_removed(1).await?;
+        }
+        Ok(())
+    }
+}

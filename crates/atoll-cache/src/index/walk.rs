@@ -1,0 +1,204 @@
+//! Walks over all buckets: scan, random key, flush, count.
+//!
+//! A key stays in its slot while it is present. So a walk in the order of buckets shows every key
+//! that is present throughout. Cursors are bucket numbers.
+
+use super::{ATTEMPTS_MAX, Index, Look, SlotWord, Unlink, first_slot};
+use crate::operation::Operation;
+use crate::record::{HEADER_BYTES, Header, LargeBody};
+use crate::{CacheError, Cause, Meta, Value};
+use atoll_fabric::Endpoint;
+
+/// Buckets READ at once by a walk that looks at their objects.
+const BUCKETS_AT_ONCE: u32 = 16;
+/// Buckets READ at once by a walk that looks at slot words alone.
+const WORDS_BUCKETS_AT_ONCE: u32 = 1024;
+
+/// A walk over the slot words of all buckets.
+pub(crate) struct SlotWalk<'i, I: Index> {
+    index: &'i I,
+    bucket: u32,
+}
+
+impl<'i, I: Index> SlotWalk<'i, I> {
+    /// Begins at the first bucket.
+    pub(crate) fn new(index: &'i I) -> Self {
+        Self { index, bucket: 0 }
+    }
+
+    /// The next slots, each with its number; `None` at the end.
+    pub(crate) async fn next(&mut self) -> Result<Option<impl Iterator<Item = (u64, I::Word)> + use<I>>, CacheError> {
+        self.next_of(WORDS_BUCKETS_AT_ONCE).await
+    }
+
+    async fn next_of(
+        &mut self,
+        most: u32,
+    ) -> Result<Option<impl Iterator<Item = (u64, I::Word)> + use<I>>, CacheError> {
+        if self.bucket >= self.index.buckets() {
+            return Ok(None);
+        }
+        let first = first_slot(self.bucket);
+        let words = self.index.read_slots(self.bucket, most).await?;
+        self.bucket += (words.len() / super::BUCKET_SLOTS) as u32;
+        Ok(Some((first..).zip(words.into_iter().map(I::Word::from_bits))))
+    }
+}
+
+/// Live slots of an index.
+pub(crate) async fn count_live(index: &impl Index) -> Result<u64, CacheError> {
+    let (mut walk, mut live) = (SlotWalk::new(index), 0);
+    while let Some(slots) = walk.next().await? {
+        live += slots.filter(|(_, word)| word.is_live()).count() as u64;
+    }
+    Ok(live)
+}
+
+/// Shows at least `count` keys from bucket `cursor` on; the cursor to go on from, 0 at the end.
+pub(crate) async fn keys<I: Index>(
+    index: &I,
+    op: &mut Operation<I::Word, I::Notes>,
+    cursor: u64,
+    count: usize,
+    mut each: impl FnMut(&[u8]),
+) -> Result<u64, CacheError> {
+    let buckets = u64::from(index.buckets());
+    // A walk over an empty index is long, so that its steps are bounded, too.
+    let last = cursor.saturating_add((count as u64).saturating_mul(4).max(1024)).min(buckets);
+    let mut walk = SlotWalk { index, bucket: u32::try_from(cursor).unwrap_or(u32::MAX) };
+    let (mut shown, mut value) = (0, Value::new());
+    while shown < count && u64::from(walk.bucket) < last {
+        let Some(slots) = walk.next_of(BUCKETS_AT_ONCE).await? else { break };
+        for (slot, word) in slots {
+            if word.is_live() && key_of(index, op, slot, word, &mut value).await? {
+                each(value.bytes());
+                shown += 1;
+            }
+        }
+    }
+    Ok(if u64::from(walk.bucket) >= buckets { 0 } else { walk.bucket.into() })
+}
+
+/// Some key: the first from a random slot on.
+pub(crate) async fn some_key<I: Index>(
+    index: &I,
+    op: &mut Operation<I::Word, I::Notes>,
+) -> Result<Option<Vec<u8>>, CacheError> {
+    let (endpoint, buckets) = (&index.member().endpoint, index.buckets());
+    let mut bucket = (endpoint.random() % u64::from(buckets)) as u32;
+    let (mut looked, mut value) = (0, Value::new());
+    while looked < buckets {
+        let words = index.read_slots(bucket, BUCKETS_AT_ONCE).await?;
+        let first = endpoint.random() as usize % words.len();
+        for place in (first..words.len()).chain(0..first) {
+            let (slot, word) = (first_slot(bucket) + place as u64, I::Word::from_bits(words[place]));
+            if word.is_live() && key_of(index, op, slot, word, &mut value).await? {
+                return Ok(Some(value.bytes().to_vec()));
+            }
+        }
+        let passed = (words.len() / super::BUCKET_SLOTS) as u32;
+        (bucket, looked) = ((bucket + passed) % buckets, looked + passed);
+    }
+    Ok(None)
+}
+
+/// Removes every key that is present now; how many.
+pub(crate) async fn remove_all<S: Unlink>(
+    cache: &S,
+    op: &mut Operation<<S::Index as Index>::Word, <S::Index as Index>::Notes>,
+) -> Result<u64, CacheError> {
+    let (mut walk, mut removed) = (SlotWalk::new(cache.index()), 0);
+    while let Some(slots) = walk.next_of(BUCKETS_AT_ONCE).await? {
+        for (slot, word) in slots {
+            removed += u64::from(remove_slot(cache, op, slot, word).await?);
+        }
+    }
+    Ok(removed)
+}
+
+/// Removes the object of a slot, whatever the slot has changed to; whether there was one.
+async fn remove_slot<S: Unlink>(
+    cache: &S,
+    op: &mut Operation<<S::Index as Index>::Word, <S::Index as Index>::Notes>,
+    slot: u64,
+    mut word: <S::Index as Index>::Word,
+) -> Result<bool, CacheError> {
+    for _ in 0..ATTEMPTS_MAX {
+        if !word.is_live() {
+            return Ok(false);
+        }
+        let removed = cache.unlink(op, slot, word, Some(Cause::Removed)).await?;
+        cache.index().end_look(op);
+        if removed {
+            return Ok(true);
+        }
+        word = cache.index().slot_word(slot).await?;
+    }
+    Err(CacheError::Damaged { what: "an object that stays unsound" })
+}
+
+/// Puts the key of a live slot into `value`; whether the slot has an object that is sound and has
+/// not expired. Drops a damaged one.
+async fn key_of<I: Index>(
+    index: &I,
+    op: &mut Operation<I::Word, I::Notes>,
+    slot: u64,
+    mut word: I::Word,
+    value: &mut Value,
+) -> Result<bool, CacheError> {
+    for _ in 0..ATTEMPTS_MAX {
+        if !word.is_live() {
+            return Ok(false);
+        }
+        let shown = match index.look(op, slot, word).await? {
+            // The object was moved or replaced: the slot says where it is now.
+            Look::Changed => None,
+            Look::Damaged => {
+                index.drop_damaged(slot, word).await?;
+                None
+            }
+            Look::Sound(header, large) => key_of_record(index, op, (slot, word), &header, large, value).await?,
+        };
+        index.end_look(op);
+        if let Some(shown) = shown {
+            return Ok(shown);
+        }
+        word = index.slot_word(slot).await?;
+    }
+    Err(CacheError::Damaged { what: "an object that stays unsound" })
+}
+
+/// Puts the key of the record that was looked at into `value`; `false` if the object has expired,
+/// `None` if the slot must be looked at again.
+async fn key_of_record<I: Index>(
+    index: &I,
+    op: &mut Operation<I::Word, I::Notes>,
+    (slot, word): (u64, I::Word),
+    header: &Header,
+    large: Option<LargeBody>,
+    value: &mut Value,
+) -> Result<Option<bool>, CacheError> {
+    let client = index.member();
+    if header.expiry_ms.is_some() && header.is_expired(client.pool_ms(client.endpoint.now_ns()).await?) {
+        return Ok(Some(false));
+    }
+    let Some(body) = large else {
+        value.assign(&op.record.bytes()[HEADER_BYTES..HEADER_BYTES + header.key_bytes], Meta::default());
+        return Ok(Some(true));
+    };
+    let extents = index.extent_io().extents(header, &body).await?;
+    if let Some(extents) = &extents {
+        let buffer = std::mem::take(&mut value.buffer);
+        value.buffer = index.extent_io().read_extents(extents, header.key_bytes, buffer).await?;
+        (value.start, value.meta.value_bytes) = (0, header.key_bytes);
+    }
+    // A look does not keep extents from being reused. While the slot is what it was, they are its
+    // object's.
+    if index.slot_word(slot).await? != word {
+        return Ok(None);
+    }
+    if extents.is_none() {
+        index.drop_damaged(slot, word).await?;
+    }
+    Ok(extents.map(|_| true))
+}

@@ -1,0 +1,108 @@
+//! The chunks that a client empties, and how far each of them is.
+
+use crate::backoff::Backoff;
+use atoll_pool::registry::Grace;
+use atoll_pool::{Chunk, ChunkId};
+use std::cell::{self, RefCell};
+
+/// Chunks that one client empties at a time. While it finds nothing else, more, unless all rest:
+/// some may wait for a client that does nothing, which has blocks of them in hand.
+pub(in crate::table) const DRAINS_MAX: usize = 4;
+/// Attempts after which a chunk does not count any more among those that give memory soon.
+const ATTEMPTS_OF_USE: u32 = 16;
+
+/// What becomes of the objects of a chunk that is emptied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::table) enum Keeps {
+    /// They are evicted.
+    Nothing,
+    /// They are moved into other blocks; those for which there is no room are evicted.
+    Objects,
+}
+
+/// A chunk that this client empties.
+#[derive(Debug)]
+pub(in crate::table) struct Emptied {
+    pub(in crate::table) chunk: ChunkId,
+    pub(super) keeps: Keeps,
+    /// Its state: Open until other clients have been told, then Leaving.
+    pub(super) owned: Chunk,
+    /// How often this client has worked on it.
+    pub(super) attempts: u32,
+    /// How often there was no room for objects that should move.
+    pub(super) crowded: u32,
+    /// When this client works on it again, if no writer waits for chunks.
+    pub(super) backoff: Backoff,
+    pub(super) stage: Stage,
+}
+
+/// Which of the chunks that it empties a client looks at, and what becomes of those that are empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::table) enum DrainLook {
+    /// Those that are due; they become fresh chunks. A chunk is due the more rarely the longer it
+    /// waits: the client that has blocks of it may stand still.
+    ForRoom,
+    /// Those that are due; they become free. In a client's rounds.
+    InRound,
+    /// All; they become free.
+    All,
+}
+
+/// How far a chunk is from being empty.
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// Slots, or clients, may have blocks of it.
+    InUse,
+    /// No slot or client has, but it rests until operations under way have ended. Its next life
+    /// continues from this tag.
+    Resting(Grace, u16),
+    /// It is empty; the same tag.
+    Empty(u16),
+}
+
+impl Emptied {
+    /// Begins with a chunk that this client owns.
+    pub(in crate::table) fn begun(chunk: ChunkId, owned: Chunk, keeps: Keeps) -> Self {
+        let (backoff, stage) = (Backoff::default(), Stage::InUse);
+        Self { chunk, keeps, owned, attempts: 0, crowded: 0, backoff, stage }
+    }
+
+    /// Whether it waits for operations that are under way.
+    pub(super) fn is_resting(&self) -> bool {
+        matches!(self.stage, Stage::Resting(..))
+    }
+
+    /// Whether it waits for a client that has one of its blocks in hand, and may stand still.
+    pub(super) fn is_stuck(&self) -> bool {
+        !self.is_resting() && self.attempts > ATTEMPTS_OF_USE
+    }
+}
+
+/// The chunks that a client empties, and what it knows of those of others.
+#[derive(Debug, Default)]
+pub(in crate::table) struct Drains {
+    pub(super) under_way: RefCell<Vec<Emptied>>,
+    /// How many may be beyond the usual, since this client has waited in vain.
+    pub(in crate::table) more: cell::Cell<usize>,
+    /// How many had been begun in the pool when this client last looked.
+    pub(super) seen: cell::Cell<u64>,
+}
+
+impl Drains {
+    pub(in crate::table) fn push(&self, emptied: Emptied) {
+        self.under_way.borrow_mut().push(emptied);
+    }
+
+    pub(in crate::table) fn len(&self) -> usize {
+        self.under_way.borrow().len()
+    }
+
+    pub(in crate::table) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many of them rest.
+    pub(super) fn resting(&self) -> usize {
+        self.under_way.borrow().iter().filter(|emptied| emptied.is_resting()).count()
+    }
+}

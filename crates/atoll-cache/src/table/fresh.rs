@@ -1,0 +1,94 @@
+//! The chunks that a client owns in state Open and does not cut.
+//!
+//! | chunk | what becomes of it |
+//! |---|---|
+//! | fresh: nothing was ever cut from it | an operation draws it, a slab is cut from it, or it is freed |
+//! | orphan: some of its blocks were published, and its owner will not cut the rest | it is reclaimed (see `reclaim`) |
+
+use crate::extent::OpenChunk;
+use atoll_pool::{Chunk, ChunkId};
+use std::cell::{Cell, RefCell};
+
+/// Searches for a free chunk left out after one that found none.
+const SEARCHES_LEFT_OUT: u32 = 15;
+
+/// The chunks that a client owns in state Open and does not cut.
+#[derive(Debug, Default)]
+pub(super) struct FreshChunks {
+    fresh: RefCell<Vec<OpenChunk>>,
+    /// With their states.
+    orphans: RefCell<Vec<(ChunkId, Chunk)>>,
+    /// Searches for a free chunk that are left out, since the last one found none.
+    searches_left_out: Cell<u32>,
+}
+
+impl FreshChunks {
+    /// Fresh chunks.
+    pub(super) fn len(&self) -> usize {
+        self.fresh.borrow().len()
+    }
+
+    /// Whether there is no fresh chunk.
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Adds a fresh chunk.
+    pub(super) fn push(&self, chunk: OpenChunk) {
+        self.fresh.borrow_mut().push(chunk);
+    }
+
+    /// Draws a fresh chunk.
+    pub(super) fn pop(&self) -> Option<OpenChunk> {
+        self.fresh.borrow_mut().pop()
+    }
+
+    /// Draws all fresh chunks.
+    pub(super) fn take(&self) -> Vec<OpenChunk> {
+        self.fresh.take()
+    }
+
+    /// Draws up to `most` fresh chunks.
+    pub(super) fn draw(&self, drawn: &mut Vec<OpenChunk>, most: usize) {
+        let mut fresh = self.fresh.borrow_mut();
+        let left = fresh.len().saturating_sub(most);
+        drawn.extend(fresh.drain(left..));
+    }
+
+    /// Takes back what an operation has drawn and not used.
+    pub(super) fn put_back(&self, drawn: &mut Vec<OpenChunk>) {
+        self.fresh.borrow_mut().append(drawn);
+    }
+
+    /// Adds an orphan.
+    pub(super) fn push_orphan(&self, chunk: ChunkId, open: Chunk) {
+        self.orphans.borrow_mut().push((chunk, open));
+    }
+
+    /// Whether there is an orphan.
+    pub(super) fn has_orphans(&self) -> bool {
+        !self.orphans.borrow().is_empty()
+    }
+
+    /// Takes all orphans out.
+    pub(super) fn take_orphans(&self) -> Vec<(ChunkId, Chunk)> {
+        self.orphans.take()
+    }
+
+    /// Whether the next search for a free chunk is not left out.
+    pub(super) fn is_search_due(&self) -> bool {
+        self.searches_left_out.get() == 0
+    }
+
+    /// Leaves a search out, if it is to be; whether it is.
+    pub(super) fn leave_search_out(&self) -> bool {
+        let left = self.searches_left_out.get();
+        self.searches_left_out.set(left.saturating_sub(1));
+        left > 0
+    }
+
+    /// Notes whether there may be a free chunk.
+    pub(super) fn note_search(&self, may_be_free: bool) {
+        self.searches_left_out.set(if may_be_free { 0 } else { SEARCHES_LEFT_OUT });
+    }
+}

@@ -1,0 +1,64 @@
+//! What part of a chunk an object has in the mean, and how often a victim's chunk is emptied with
+//! it.
+
+use crate::table::Core;
+use crate::table::class::Class;
+use crate::table::slot::Slot;
+use atoll_fabric::Endpoint;
+use std::cell::Cell;
+
+/// A chunk is emptied once for the blocks of so many chunks.
+const DRAIN_EVERY: u64 = 4;
+/// Where a chunk is wanted, one is emptied for so many victims.
+pub(super) const WANTED_ONCE_FOR: u64 = 2;
+/// The share of a chunk that is all of it.
+const WHOLE_SHARE: u64 = 1 << 32;
+/// Objects over which the mean share of a chunk is taken.
+const SHARES_REMEMBERED: u64 = 64;
+
+/// What part of a chunk an object has in the mean, of those that a client saw last; 0 before the
+/// first.
+#[derive(Debug, Default)]
+pub(in crate::table) struct MeanShare(Cell<u64>);
+
+impl MeanShare {
+    fn note(&self, share: u64) {
+        let mean = self.0.get();
+        self.0.set(match mean {
+            0 => share,
+            _ => mean - mean / SHARES_REMEMBERED + share / SHARES_REMEMBERED,
+        });
+    }
+}
+
+impl<E: Endpoint> Core<E> {
+    /// How much of a chunk is freed with an object: all of one if it has its own, else what a block
+    /// is of it.
+    fn share(&self, word: Slot) -> u64 {
+        let blocks = word.class(self.shared.settings.large_class).blocks(self.client.pool.layout.chunk_bytes);
+        WHOLE_SHARE / if word.is_large() { 1 } else { blocks.max(1) }
+    }
+
+    /// Notes an object that was seen, as one of those among which victims are.
+    pub(in crate::table) fn note_share(&self, word: Slot) {
+        self.mean_share.note(self.share(word));
+    }
+
+    /// Whether the chunk of a victim that is of no use for the class is to pass to it now, by a
+    /// random `draw`: of all victims together once for the blocks of [`DRAIN_EVERY`] chunks, or,
+    /// where one is to be `drained`, one of two; of each as often as its block is part of a chunk.
+    pub(in crate::table) fn passes_on(&self, word: Slot, class: Class, drained: bool, draw: u32) -> bool {
+        let once_for = match drained {
+            true => WANTED_ONCE_FOR,
+            false => DRAIN_EVERY * class.blocks(self.client.pool.layout.chunk_bytes),
+        };
+        !self.fits(word, class) && self.gives_chunk(word, once_for, draw)
+    }
+
+    /// Whether a victim takes its chunk along, by a random `draw`: of all victims together once for
+    /// so many, of each as often as its block is part of a chunk.
+    pub(in crate::table) fn gives_chunk(&self, word: Slot, once_for: u64, draw: u32) -> bool {
+        let drawn = u128::from(draw) * u128::from(self.mean_share.0.get()) * u128::from(once_for);
+        drawn < u128::from(self.share(word)) << u32::BITS
+    }
+}

@@ -1,0 +1,102 @@
+//! How a client takes a block from a slot or a shelf.
+//!
+//! | step | verbs |
+//! |---|---|
+//! | name the block in a free cell, as trying | WRITE the cell, in the same batch before the next |
+//! | take it | CAS the word that names it |
+//! | say that it is won, before the first record is written into it | WRITE the cell |
+
+use super::cell::{Cell, CellState};
+use super::held::Held;
+use super::slot::Slot;
+use super::{Core, Hole};
+use crate::CacheError;
+use crate::index::Index;
+use atoll_fabric::{Address, Batch, Endpoint, VerbError};
+
+impl<E: Endpoint> Core<E> {
+    /// Takes the block of a slot that has `word`, live or dead, making the slot `then`; `None` if
+    /// the slot has changed.
+    pub(super) async fn take_block(&self, slot: u64, word: Slot, then: Slot) -> Result<Option<Held>, CacheError> {
+        let mut batch = Batch::new();
+        let Some(taking) = self.begin_taking(&mut batch, slot, word).await? else { return Ok(None) };
+        let swap = batch.compare_and_swap(self.shared.layout.slot(slot), word.0, then.0);
+        self.post_taking(&mut batch, taking).await?;
+        Ok(self.end_taking(taking, batch.swapped(swap)))
+    }
+
+    /// Adds to a batch, in front of the compare-and-swap that takes the block of a slot, what tells
+    /// of that. `None` if the word is damaged or this client has as many blocks as it may.
+    pub(super) async fn begin_taking(
+        &self,
+        batch: &mut Batch,
+        slot: u64,
+        word: Slot,
+    ) -> Result<Option<Held>, CacheError> {
+        if self.find_record(word).await?.is_none() {
+            return Ok(None);
+        }
+        let Some(class) = word.checked_class(self.shared.settings.large_class) else { return Ok(None) };
+        let held = Held { block: word.block(), class, tag: word.tag(), cell: None };
+        self.begin_taking_at(batch, self.shared.layout.slot(slot), held).await
+    }
+
+    /// The same for whatever word names the block, which is at `named_at`.
+    pub(super) async fn begin_taking_at(
+        &self,
+        batch: &mut Batch,
+        named_at: Address,
+        held: Held,
+    ) -> Result<Option<Held>, CacheError> {
+        let trying = Cell::told(CellState::Trying, held.tag, held.block).word();
+        let Some(cell) = self.stock.borrow_mut().begin_taking(trying) else { return Ok(None) };
+        let taking = Held { cell: Some(cell), ..held };
+        if !self.is_open(Hole::UntoldTaking) {
+            let at = self.cell(cell);
+            if self.is_in_order(at, named_at) {
+                batch.write_word(at, trying);
+            } else {
+                let mut first = Batch::new();
+                first.write_word(at, trying);
+                self.post_taking(&mut first, taking).await?;
+            }
+        }
+        Ok(Some(taking))
+    }
+
+    /// Posts a batch in which a block is taken.
+    pub(super) async fn post_taking(&self, batch: &mut Batch, taking: Held) -> Result<(), CacheError> {
+        let posted = self.client.endpoint.post(batch).await;
+        if posted.as_ref().is_err_and(VerbError::took_no_effect) {
+            self.end_taking(taking, false);
+        }
+        Ok(posted?)
+    }
+
+    /// What came of it.
+    pub(super) fn end_taking(&self, taking: Held, taken: bool) -> Option<Held> {
+        self.stock.borrow_mut().end_taking(taking.cell?, taken);
+        taken.then_some(taking)
+    }
+
+    /// Adds to a batch the WRITE which tells that this client has won the block, before it writes a
+    /// record into it at `then`.
+    pub(super) async fn publish_won(&self, batch: &mut Batch, held: Held, then: Address) -> Result<(), CacheError> {
+        let won = self.stock.borrow_mut().win(held);
+        let Some((cell, won)) = won else { return Ok(()) };
+        let at = self.cell(cell);
+        batch.write_word(at, won);
+        if !self.is_in_order(at, then) {
+            self.client.endpoint.post(batch).await?;
+            batch.clear();
+        }
+        Ok(())
+    }
+
+    /// Notes that a block is not in this client's hands any more: it is named by a slot.
+    pub(super) fn let_go(&self, held: Held) {
+        if let Some(cell) = held.cell {
+            self.stock.borrow_mut().let_go(cell);
+        }
+    }
+}
