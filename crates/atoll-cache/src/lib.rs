@@ -21,6 +21,8 @@
 //! | [`table`] | a table of objects, each kept by itself: what several engines stand on |
 //! | [`record`] | an object as it lies in a chunk: header, key, value |
 //! | `extent` | objects that need chunks of their own |
+//! | `search` | how a change finds its key's object, and how an insertion becomes live |
+//! | `candidate` | what a lookup takes a slot's record for |
 //! | `at_once` | lookups of many keys: their buckets in one batch, a record of each in another |
 //! | `spares` | buffers kept for the next use |
 //! | `backoff` | how often a client looks again at what another client keeps waiting |
@@ -35,6 +37,7 @@ mod at_once;
 pub mod audit;
 mod backoff;
 pub mod cache;
+mod candidate;
 pub mod ditto;
 pub mod engine;
 pub mod engines;
@@ -50,6 +53,7 @@ mod overtaken;
 pub mod policy;
 pub mod pooled;
 pub mod record;
+mod search;
 mod spares;
 pub mod stats;
 pub mod sweep;

@@ -1,6 +1,6 @@
-//! Which objects go: the rules by which groups at the heads of the queues are judged.
+//! Which objects are evicted: the rules that judge the groups at the heads of the queues.
 //!
-//! Whoever needs room does this itself (`room`); nobody waits for another client. How a judged
+//! A client that needs room evicts by itself (`room`) and waits for no other client. How a judged
 //! group is taken apart is in `leaving`.
 
 use super::layout::Queue;
@@ -11,8 +11,8 @@ use super::{Forge, Rule};
 use crate::CacheError;
 use atoll_fabric::Endpoint;
 
-/// Groups that one need for room goes through before it keeps only what is hot, and before it keeps
-/// nothing.
+/// Groups that a client that needs room judges before it keeps only what is hot. Then, before it
+/// keeps nothing.
 const EFFORT_HOT: u32 = 16;
 pub(super) const EFFORT_ALL: u32 = 48;
 

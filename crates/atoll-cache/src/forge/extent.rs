@@ -32,4 +32,11 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.lately_bound.borrow_mut().note(extents);
         self.extent_io().bind_extents(extents);
     }
+    /// Frees extents that no record will list.
+    pub(super) async fn give_up_extents(&self, extents: Option<&Extents>) -> Result<(), CacheError> {
+        match extents {
+            Some(extents) => Box::pin(self.extent_io().free_extents(extents)).await,
+            None => Ok(()),
+        }
+    }
 }

@@ -45,8 +45,8 @@ use atoll_pool::{Chunk, ChunkId, ChunkState};
 /// counted, for two: an atomic costs a NIC about four READs, and a group worth cleaning has at
 /// least eight such records dead.
 const DEAD_SAMPLED_ONE_IN: u64 = 32;
-/// What a client goes on by from one dead record to the next: the golden ratio's fraction, whose
-/// multiples follow no period that a load may have.
+/// A client's step from one dead record to the next: the golden ratio's fraction, whose multiples
+/// follow no period that a load may have.
 const DEAD_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// An entry of the two-way index map: from an object in a group back to its slot.
@@ -177,7 +177,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     ) -> Option<Place> {
         let settings = &self.client.pool.settings;
         let place = self.groups.borrow_mut().take_place(queue, (slot, hash), carry, header, settings)?;
-        // The next record will most likely be as long, and goes where nobody has been for long.
+        // The next record will most likely be as long, and its memory was not used for long.
         let record_bytes = header.record_bytes();
         let next = self.client.pool.layout.chunk(place.chunk).add(place.offset_bytes + record_bytes);
         self.client.endpoint.expect(next, record_bytes, Intent::Write);
@@ -194,7 +194,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     /// Begins to fill a chunk for `queue`, and closes the group that was filled, which has no room.
-    /// Another operation may have begun to fill one meanwhile: then the chunk goes to the stock.
+    /// Another operation may have begun to fill one meanwhile: then the chunk is put into the stock.
     pub(super) async fn open_group(&self, queue: Queue, chunk: (ChunkId, u32)) -> Result<(), CacheError> {
         self.close_group(queue, 0).await?;
         let left = self.groups.borrow_mut().open(queue, chunk);
@@ -205,7 +205,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     }
 
     /// Closes the group that is filled for `queue`. It comes into the queue when all its places are
-    /// settled; one without objects goes back to the stock.
+    /// settled; one without objects is put back into the stock.
     pub(super) async fn close_group(&self, queue: Queue, segment: u8) -> Result<(), CacheError> {
         self.groups.borrow_mut().close(queue, segment);
         self.queue_settled_groups().await
@@ -274,7 +274,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             ChunkState::Leaving => from.back(ChunkState::Queued),
             _ => Chunk { state: ChunkState::Queued, ..from },
         };
-        // After a WRITE everything is in order: whoever finds the group queued finds its map.
+        // After a WRITE everything is in order: an evictor that finds the group queued finds its map.
         let swap = batch.compare_and_swap(descriptor, from.word(), queued.word());
         self.client.endpoint.post(&mut batch).await?;
         self.spares.keep(written.take(&mut batch));

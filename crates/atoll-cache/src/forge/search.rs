@@ -1,51 +1,25 @@
-//! Looking for a key's object under protection, for changes: what is found cannot be reused until
+//! Searching for a key's object under protection, for changes. What is found cannot be reused until
 //! the operation has ended.
 //!
-//! WRITE the protection, READ slot, READ record: if the slot is unchanged, the record cannot be
-//! reused. A record that is unsound although it cannot have been reused is damaged, and its object
-//! is dropped (`unlink`).
+//! WRITE the protection, READ the slot, READ the record: if the slot is unchanged, the record
+//! cannot be reused. A record that is unsound although it cannot have been reused is damaged. Its
+//! object is dropped (`unlink`). What follows from what is found is the same for all engines: see
+//! [`crate::search`].
 
-use super::extent::Extents;
-use super::lookup::{ATTEMPTS_MAX, REUSE_NS};
-use super::operation::Operation;
+use super::lookup::REUSE_NS;
+use super::operation::{Notes, Operation};
 use super::slot::{KeyHash, Slot};
 use super::technique::Technique;
 use super::{Forge, Hole};
-use crate::extent::ExtentIndex;
-use crate::record::{HEADER_BYTES, Header, LargeBody};
+use crate::search::{self, ATTEMPTS_MAX, Searched, complete_large};
 use crate::{CacheError, Meta, Want};
 use atoll_fabric::{Batch, Endpoint, Intent};
 use atoll_pool::ChunkId;
 
-/// What a large object's record lists.
-#[derive(Clone, Debug)]
-pub(super) struct Large {
-    pub(super) body: LargeBody,
-    pub(super) extents: Extents,
-}
-
-/// An object found, and protected.
-pub(super) struct Found {
-    pub(super) slot: u64,
-    pub(super) word: Slot,
-    pub(super) chunk: ChunkId,
-    pub(super) header: Header,
-    pub(super) large: Option<Box<Large>>,
-}
-
+/// An object found, and protected with the chunk that is known beside it.
+pub(crate) type Found = search::Found<Slot, ChunkId>;
 /// What a search for a key gave.
-pub(super) enum Search {
-    Found(Found),
-    Absent,
-    Anew,
-    /// The same: the key's object, with this token, was there when its slot's word was READ, and
-    /// another word is there now.
-    Overtaken {
-        token: u64,
-        slot: u64,
-        now: Slot,
-    },
-}
+pub(crate) type Search = search::Search<Slot, ChunkId>;
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Protects `chunk` and READs the slot and its record behind that; the slot's word now.
@@ -148,63 +122,20 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             self.drop_damaged(slot, word).await?;
             return Ok(Search::Anew);
         };
+        let found = Found { slot, word, header, large: None, beside: chunk };
         let searched = match large {
             None if is_ours => {
                 if want == Want::Value {
-                    let value = &record.bytes()[HEADER_BYTES + key.len()..HEADER_BYTES + header.body_bytes()];
-                    op.old.assign(value, Meta::of(&header));
+                    header.copy_value(&record, &mut op.old);
                 }
-                Search::Found(Found { slot, word, chunk, header, large: None })
+                Search::Found(found)
             }
             None => Search::Absent,
-            Some(body) => {
-                self.search_large(op, Found { slot, word, chunk, header, large: None }, body, key, want).await?
-            }
+            // Boxed, as all that is rare on this way: its state would make every change's larger.
+            Some(body) => Box::pin(complete_large(self, op, found, body, key, want)).await?,
         };
         op.record = record;
         Ok(searched)
-    }
-
-    /// Completes a large object whose record is protected, if its key is the wanted one; `Absent`
-    /// if it is another.
-    async fn search_large(
-        &self,
-        op: &mut Operation,
-        found: Found,
-        body: LargeBody,
-        key: &[u8],
-        want: Want,
-    ) -> Result<Search, CacheError> {
-        if body.key_hash != self.shared.hasher.hash(key) || found.header.key_bytes != key.len() {
-            return Ok(Search::Absent);
-        }
-        let Some(extents) = self.extent_io().extents(&found.header, &body).await? else {
-            if self.slot_word(found.slot).await? == found.word {
-                self.drop_damaged(found.slot, found.word).await?;
-            }
-            return Ok(Search::Anew);
-        };
-        // Without a wish for the value only the key is read, and `old` holds an empty value.
-        let bytes = if want == Want::Value { found.header.body_bytes() } else { key.len() };
-        let buffer = std::mem::take(&mut op.old.buffer);
-        op.old.buffer = self.extent_io().read_extents(&extents, bytes, buffer).await?;
-        (op.old.start, op.old.meta) = (key.len(), Meta { value_bytes: bytes - key.len(), ..Meta::of(&found.header) });
-        // The record cannot be reused. Its extents can: they pass to a copy of the record in
-        // another chunk, which is not protected, and are freed with that. While the slot is what it
-        // was, they are its own.
-        if self.slot_word(found.slot).await? != found.word {
-            return Ok(Search::Anew);
-        }
-        if op.old.buffer.bytes()[..key.len()] != *key {
-            return Ok(Search::Absent);
-        }
-        // Something else than a client wrote to the pool: a change must not seal that with a new
-        // checksum.
-        if want == Want::Value && self.shared.hasher.hash(op.old.buffer.bytes()) != body.checksum {
-            self.drop_damaged(found.slot, found.word).await?;
-            return Ok(Search::Anew);
-        }
-        Ok(Search::Found(Found { large: Some(Box::new(Large { body, extents })), ..found }))
     }
 
     /// A slot's word now.
@@ -213,6 +144,14 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         let word = batch.read_word(self.shared.layout.slot(slot));
         self.client.endpoint.post(&mut batch).await?;
         Ok(Slot(batch.word(word)))
+    }
+
+    /// Changes a slot's word from one to another; whether it was the one.
+    pub(super) async fn swap_slot(&self, slot: u64, from: Slot, to: Slot) -> Result<bool, CacheError> {
+        let mut batch = Batch::new();
+        let swap = batch.compare_and_swap(self.shared.layout.slot(slot), from.0, to.0);
+        self.client.endpoint.post(&mut batch).await?;
+        Ok(batch.swapped(swap))
     }
 
     /// Looks at a key's slots under protection, which drops what is damaged.
@@ -247,5 +186,50 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             }
         }
         Err(CacheError::Damaged { what: "an object that stays unsound" })
+    }
+}
+
+impl<E: Endpoint, T: Technique<E>> Searched<E> for Forge<E, T> {
+    type Slot = Slot;
+    type Hash = KeyHash;
+    type Notes = Notes;
+    type Beside = ChunkId;
+    const EMPTY: Slot = Slot::EMPTY;
+
+    fn read_bucket(&self, op: &mut Operation, hash: KeyHash) -> impl Future<Output = Result<(), CacheError>> {
+        self.read_bucket(op, hash)
+    }
+
+    fn search(
+        &self,
+        op: &mut Operation,
+        key: (KeyHash, &[u8]),
+        want: Want,
+        pending: bool,
+        skip: Option<u64>,
+        begun_ns: u64,
+    ) -> impl Future<Output = Result<Search, CacheError>> {
+        self.search(op, key, want, pending, skip, begun_ns)
+    }
+
+    fn slot_word(&self, slot: u64) -> impl Future<Output = Result<Slot, CacheError>> {
+        self.slot_word(slot)
+    }
+
+    fn swap_slot(&self, slot: u64, from: Slot, to: Slot) -> impl Future<Output = Result<bool, CacheError>> {
+        self.swap_slot(slot, from, to)
+    }
+
+    fn drop_damaged(&self, slot: u64, word: Slot) -> impl Future<Output = Result<(), CacheError>> {
+        self.drop_damaged(slot, word)
+    }
+
+    /// The record is protected; its extents are not. They pass to a copy of the record in another
+    /// chunk and are freed with that copy.
+    async fn drop_unlisted(&self, slot: u64, word: Slot) -> Result<(), CacheError> {
+        match self.slot_word(slot).await? == word {
+            true => self.drop_damaged(slot, word).await,
+            false => Ok(()),
+        }
     }
 }

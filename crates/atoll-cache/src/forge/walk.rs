@@ -5,12 +5,12 @@
 
 use super::Forge;
 use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};
-use super::lookup::ATTEMPTS_MAX;
 use super::operation::Operation;
 use super::slot::Slot;
 use super::technique::Technique;
 use crate::extent::ExtentIndex;
 use crate::record::{HEADER_BYTES, Header, LargeBody};
+use crate::search::ATTEMPTS_MAX;
 use crate::{CacheError, Value};
 use atoll_fabric::{Batch, Endpoint};
 

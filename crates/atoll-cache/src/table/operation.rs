@@ -1,4 +1,4 @@
-//! One operation of a client of this engine.
+//! One operation of a client of the table.
 
 use super::layout::BUCKET_SLOTS;
 use super::slab::FreshChunk;
@@ -8,7 +8,7 @@ use crate::operation;
 
 /// What an operation notes.
 #[derive(Debug, Default)]
-pub(super) struct Notes {
+pub(crate) struct Notes {
     /// Chunks that it may still empty by moving.
     pub(super) gathers_left: u32,
     /// A block that it has drawn from what is at hand.
@@ -18,7 +18,7 @@ pub(super) struct Notes {
 }
 
 /// An operation.
-pub(super) type Operation = operation::Operation<Slot, Notes>;
+pub(crate) type Operation = operation::Operation<Slot, Notes>;
 
 impl Operation {
     /// The word of a place of the bucket that was read, and the number of its slot.

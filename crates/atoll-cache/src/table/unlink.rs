@@ -83,6 +83,14 @@ impl<E: Endpoint> Core<E> {
         Ok(true)
     }
 
+    /// A slot's word now.
+    pub(super) async fn slot_word(&self, slot: u64) -> Result<Slot, CacheError> {
+        let mut batch = Batch::new();
+        let word = batch.read_word(self.shared.layout.slot(slot));
+        self.client.endpoint.post(&mut batch).await?;
+        Ok(Slot(batch.word(word)))
+    }
+
     /// Changes a slot's word from one to another; whether it was the one.
     pub(super) async fn swap_slot(&self, slot: u64, from: Slot, to: Slot) -> Result<bool, CacheError> {
         let mut batch = Batch::new();

@@ -4,13 +4,13 @@
 //! that is present throughout. Cursors are bucket numbers.
 
 use super::layout::{BUCKET_BYTES, BUCKET_SLOTS, SLOTS_BYTES};
-use super::lookup::ATTEMPTS_MAX;
 use super::operation::Operation;
 use super::replacement::Replacement;
 use super::slot::Slot;
 use super::{Core, Objects};
 use crate::extent::ExtentIndex;
 use crate::record::{HEADER_BYTES, Header, LargeBody};
+use crate::search::ATTEMPTS_MAX;
 use crate::{CacheError, Value};
 use atoll_fabric::{Batch, Buffer, Endpoint};
 
