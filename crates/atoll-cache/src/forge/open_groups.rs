@@ -214,7 +214,11 @@ impl OpenGroups {
     /// The group of a chunk, if it is not queued.
     #[inline]
     pub(super) fn of_chunk(&mut self, chunk: ChunkId) -> Option<&mut OpenGroup> {
-        let closing = self.closing.iter_mut().map(|closed| &mut closed.group);
-        self.filled.iter_mut().flatten().chain(closing).find(|group| group.chunk == chunk)
+        for group in self.filled.iter_mut().flatten() {
+            if group.chunk == chunk {
+                return Some(group);
+            }
+        }
+        self.closing.iter_mut().map(|closed| &mut closed.group).find(|group| group.chunk == chunk)
     }
 }
