@@ -2,10 +2,21 @@
 //!
 //! A client that stands still may keep something waiting for ever, and each look costs READs. So
 //! the looks become rarer: one call looks, then one of two, of four, and so on to one of
-//! [`CALLS_MAX`].
+//! [`CALLS_MAX`]. And how long a change pauses that lost its compare-and-swap to another client.
+
+use atoll_fabric::Endpoint;
 
 /// Calls between two looks, at most.
 const CALLS_MAX: u32 = 1024;
+/// Attempts of a change that lost its compare-and-swap, after which it pauses before the next one.
+const ATTEMPTS_WITHOUT_PAUSE: u32 = 4;
+
+/// How long a change pauses after this attempt, from 0 on, lost its compare-and-swap. Two clients
+/// that undo each other's steps part after pauses of different lengths.
+#[inline]
+pub(crate) fn pause_ns<E: Endpoint>(endpoint: &E, attempt: u32) -> Option<u64> {
+    (attempt >= ATTEMPTS_WITHOUT_PAUSE).then(|| endpoint.random() % (100 << attempt.min(10)))
+}
 
 /// When the next look is due, in calls.
 #[derive(Clone, Copy, Debug, Default)]

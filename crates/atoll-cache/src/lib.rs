@@ -24,6 +24,8 @@
 //! | `extent` | objects that need chunks of their own |
 //! | `limit` | the limit of resident objects |
 //! | `node_order` | what is in order between memory nodes |
+//! | `search` | how a change finds its key's object, and how an insertion becomes live |
+//! | `candidate` | what a lookup takes a slot's record for |
 //! | `at_once` | lookups of many keys: their buckets in one batch, a record of each in another |
 //! | `spares` | buffers kept for the next use |
 //! | `backoff` | how often a client looks again at what another client keeps waiting |
@@ -38,6 +40,7 @@ mod at_once;
 pub mod audit;
 mod backoff;
 pub mod cache;
+mod candidate;
 pub mod ditto;
 pub mod engine;
 pub mod engines;
@@ -56,6 +59,7 @@ pub mod policy;
 pub mod pooled;
 pub mod record;
 pub mod removals;
+mod search;
 mod spares;
 pub mod stats;
 pub mod sweep;

@@ -1,5 +1,5 @@
-//! One operation of a client: what it has with every engine. A client keeps ended operations, with
-//! their buffers, for the next ones.
+//! One operation of a client: what the operations of every engine have. A client keeps operations
+//! that have ended, with their buffers, for the next ones.
 
 use crate::Value;
 use crate::overtaken::Overtaken;
@@ -20,7 +20,7 @@ pub(crate) struct Operation<S, N> {
     pub(crate) outgoing: Buffer,
     /// The value that a change replaces.
     pub(crate) old: Value,
-    /// The change that was faster than this one.
+    /// The change that overtook this one, if one did.
     pub(crate) overtaken: Option<Overtaken<S>>,
     /// Whether it has counted an object against the limit that it is yet to insert.
     reserved: bool,
@@ -51,7 +51,7 @@ impl<S, N> Operation<S, N> {
         self.reserved
     }
 
-    /// Notes that, and how many operations of its client have.
+    /// Sets whether it has, and counts how many operations of its client have.
     pub(crate) fn set_reserved(&mut self, of_client: &Cell<u64>, is_reserved: bool) {
         of_client.set(of_client.get() - u64::from(self.reserved) + u64::from(is_reserved));
         self.reserved = is_reserved;

@@ -1,15 +1,16 @@
-//! A change that was overtaken: its compare-and-swap failed, since another client's change was
-//! faster.
+//! A change that was overtaken: its compare-and-swap found the change of another client.
 //!
-//! It begins again with the object that is there then. But it may be
-//! [blind](crate::Change::is_blind), and the other change since its look, too. Then it is done: it
-//! took place just before the other change. The other's outcome and value do not depend on it, and
-//! no reader has seen its value. So of many clients that set a hot key at once, one succeeds, and
-//! the others need one more look. Otherwise each would undo the others' tries.
+//! The change begins anew, on what is there then. But it is done if it is
+//! [blind](crate::Change::is_blind) and another blind change put what is there since it looked. It
+//! took place just before the other change: neither the outcome nor the value of that depends on it,
+//! and no client has seen its own value. So of all clients that set a hot key at a time one
+//! succeeds, and each other needs one more look. Else they would undo each other's attempts.
 //!
-//! Two facts prove it. The record there has another token than the object that was to be replaced;
-//! a copy of that object, or a record with another expiry, has the same. And the record says that
+//! Two facts tell it. The record has another token than the object that was to be replaced; a copy
+//! of that object, or the same object with another expiry, keeps the token. And the record says that
 //! it was put blindly.
+
+use crate::record::Header;
 
 /// What a change knows of the change that overtook it.
 #[derive(Clone, Copy, Debug)]
@@ -19,4 +20,13 @@ pub(crate) struct Overtaken<W> {
     /// The object's slot and the word that was found there, if that may be the same key's and was
     /// not looked at yet.
     pub(crate) by: Option<(u64, W)>,
+}
+
+impl<W> Overtaken<W> {
+    /// Whether a blind change of another client put the record with this header, since the last
+    /// attempt of this change found what it was to replace. Holes count copies of that object too,
+    /// or changes that are not blind.
+    pub(crate) fn is_by(&self, header: &Header, counts_copies: bool, counts_all: bool) -> bool {
+        (header.token != self.token || counts_copies) && (header.blind || counts_all)
+    }
 }

@@ -17,6 +17,7 @@
 //!
 //! Everything here is decoded from remote bytes: [`Record::decode`] is the only way in.
 
+use crate::{Meta, Value};
 use atoll_fabric::Buffer;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_inline};
 
@@ -72,7 +73,34 @@ pub struct Header {
     pub token: u64,
 }
 
+impl Meta {
+    /// What a record's header says of its object.
+    #[inline]
+    pub(crate) fn of(header: &Header) -> Self {
+        Self { expiry_ms: header.expiry_ms, token: header.token, value_bytes: header.value_bytes }
+    }
+}
+
 impl Header {
+    /// The header of a new object that is yet to get a place.
+    #[inline]
+    pub(crate) fn of_new(
+        key_bytes: usize,
+        value_bytes: usize,
+        blind: bool,
+        expiry_ms: Option<u64>,
+        token: u64,
+    ) -> Self {
+        let (number, generation) = (0, 0);
+        Self { key_bytes, value_bytes, number, main: false, large: false, blind, expiry_ms, generation, token }
+    }
+
+    /// Copies the value out of a small object's record.
+    pub(crate) fn copy_value(&self, record: &Buffer, into: &mut Value) {
+        assert!(!self.large, "a large object's value is in its extents");
+        into.assign(&record.bytes()[HEADER_BYTES + self.key_bytes..HEADER_BYTES + self.body_bytes()], Meta::of(self));
+    }
+
     fn words(&self) -> [u64; 3] {
         let expiry_ms = self.expiry_ms.map_or(0, |ms| ms.clamp(1, EXPIRY_MAX));
         [

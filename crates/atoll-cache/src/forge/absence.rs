@@ -1,14 +1,13 @@
 //! What the last lookup saw when it missed, for the change of the same key that most often follows:
 //! a cache is filled on demand.
 //!
-//! A change that inserts needs the bucket twice: to see that its key is not there and which place
-//! is free, and, after its slot has become pending, to see that no other insertion of the key was
-//! faster (see `insert`). The first look may be an old one. The place is taken by a
-//! compare-and-swap from what was seen in it, and the second look finds whatever came meanwhile. So
-//! where a round trip costs, a miss keeps its bucket, and an insertion soon afterwards saves the
-//! READ.
+//! A change that inserts needs the bucket twice. First it sees that its key is absent and which
+//! slot is free. After its slot has become pending, it sees whether another insertion of the key
+//! was faster (see `insert`). The first look may be an old one: the compare-and-swap expects the
+//! word that was seen, and the second look finds what came meanwhile. So where a round trip costs,
+//! a miss keeps its bucket, and an insertion soon afterwards saves the READ.
 //!
-//! Nothing but an insertion may go by it: that a key is not there, or what it has, is told from a
+//! Only an insertion may use it. Whether a key is absent, or what its object is, is told from a
 //! fresh look.
 
 use super::Forge;
@@ -19,8 +18,8 @@ use super::technique::Technique;
 use atoll_fabric::{Buffer, Endpoint};
 use std::cell::{Cell, RefCell};
 
-/// How old a bucket may be that an insertion goes by. It is right or costs a failed try, which is
-/// the more likely the older it is: some round trips.
+/// How old a bucket may be that an insertion uses: some round trips. A bucket that has changed costs
+/// a failed attempt, which an older one makes more likely.
 const AGE_NS_MAX: u64 = 50_000;
 
 /// A bucket without a key, seen by a lookup.

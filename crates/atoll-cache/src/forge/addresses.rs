@@ -7,8 +7,8 @@
 //!          +---------------------------+-----+---------------------------+
 //! ```
 //!
-//! An entry is a guess, never a truth: whoever uses it READs the slot in the same batch as the
-//! record and goes on only if the slot's word is what it was. Then the record is the slot's,
+//! An entry is a guess. An operation that uses it READs the slot in the same batch as the record,
+//! and continues only if the slot has the word of the entry. Then the record is the slot's,
 //! whatever happened in between, and is judged like any other.
 //!
 //! | operation | without | with a right guess | with a wrong one |
@@ -16,15 +16,15 @@
 //! | GET | READ bucket; READ record | READ slot, READ record | one round trip more |
 //! | change | READ bucket; WRITE protection, READ slot, READ record; ... | WRITE protection, READ slot, READ record; ... | the same |
 //!
-//! It pays where a round trip costs more than a lookup in memory: it is off on fabrics that are
+//! It pays where a round trip costs more than a lookup in memory. It is off on fabrics that are
 //! [near](atoll_fabric::Endpoint::is_near).
 
-use super::lookup::Candidate;
 use super::operation::Operation;
 use super::search::{Found, Search};
 use super::slot::{KeyHash, Slot};
 use super::technique::Technique;
 use super::{Forge, Hole};
+use crate::candidate::Candidate;
 use crate::{CacheError, Lookup, Meta, Value, Want};
 use atoll_fabric::{Batch, Endpoint};
 
@@ -50,7 +50,7 @@ const _: () = assert!(std::mem::size_of::<Known>() == 24);
 pub(super) struct Addresses {
     /// How many sets it may have, a power of two; 0 if it is off.
     sets_max: usize,
-    /// Empty until the first address is learned: a client that only comes and goes needs no memory.
+    /// Empty until the first address is learned: a client that never looks up needs no memory.
     sets: Vec<[Known; WAYS]>,
 }
 

@@ -1,22 +1,22 @@
-//! Which groups have so much dead memory that what is live in them moves, and when eviction is
-//! allowed.
+//! Cleaning: which groups have so much dead memory that their live objects are moved, and when
+//! eviction is allowed.
 //!
 //! Promise: no object is evicted for want of memory while more than one part in
-//! [`DEAD_SHARE_ONE_IN`] of the usable chunks' bytes is reclaimable. Reclaimable is what is dead or
-//! expired, and the rest of a group that was closed before half of it was used.
+//! [`DEAD_SHARE_ONE_IN`] of the usable chunks' bytes is reclaimable. Dead and expired bytes are
+//! reclaimable, and so is the rest of a group that was closed before half of it was used.
 //!
-//! A client that needs a chunk goes by this table:
+//! A client that needs a chunk follows this table:
 //!
 //! | what it knows | what it does |
 //! |---|---|
 //! | a group of which a quarter is reclaimable, among the next few descriptors | cleans it |
 //! | fewer bytes were buried than the last pass allows | leaves it to eviction |
 //! | a group of which a twelfth is reclaimable | cleans it |
-//! | none of both | goes on with its pass until one of the above applies, or a whole pass has passed |
+//! | neither | continues its pass until a row above applies, or the pass is complete |
 //!
 //! To clean a group is to own it, wherever in a ring its node is, and to move every live object of
 //! it to its queue's open group. The node stays behind. A client that finds a ring half full of
-//! such nodes takes the next few from its head; a live group from there goes to the tail.
+//! such nodes takes the next few from its head, and puts a live group from there at the tail.
 //!
 //! A **pass** is a walk over all descriptors that adds up what is reclaimable. Its result is one
 //! word:
@@ -212,14 +212,14 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
     }
 
-    /// Goes on with the pass by `most` descriptors and remembers the groups worth cleaning. Gives
-    /// how many descriptors it looked at.
+    /// Continues the pass by at most `most` descriptors and remembers the groups worth cleaning.
+    /// Gives how many descriptors it looked at.
     async fn look_for_dead(&self, most: u32) -> Result<u32, CacheError> {
         let layout = self.client.pool.layout.clone();
         let all = layout.chunks();
         let first = self.cleaning.borrow().cursor % all;
         let count = most.min(all - first);
-        // Claimed before the look: another operation of this client goes on behind it.
+        // Claimed before the look: another operation of this client continues behind it.
         self.cleaning.borrow_mut().cursor = (first + count) % all;
         let (words, buffer) = (self.spares.take(16), self.spares.take(count as usize * Descriptor::BYTES as usize));
         let mut batch = Batch::new();

@@ -1,6 +1,6 @@
-//! Which objects go: the rules by which groups at the heads of the queues are judged.
+//! Which objects are evicted: the rules that judge the groups at the heads of the queues.
 //!
-//! Whoever needs room does this itself (`room`); nobody waits for another client. How a judged
+//! A client that needs room evicts by itself (`room`) and waits for no other client. How a judged
 //! group is taken apart is in `leaving`.
 
 use super::layout::Queue;

@@ -1,12 +1,12 @@
-//! Hints to the fabric before a batch of operations: what they will touch begins to come near while
-//! the first of them runs, so that the waits for memory overlap instead of following each other.
+//! Hints to the fabric before a batch of operations. Prefetches of what they will touch begin while
+//! the first of them runs, so that the waits for memory overlap.
 //!
 //! | what is expected | once it is known |
 //! |---|---|
 //! | the bucket of every key | the key |
-//! | the record of its first candidate, and the counters of that one's chunk | the bucket, READ for this |
+//! | the record of its first candidate, and the counters of that record's chunk | the bucket, READ for this |
 //!
-//! All of it may be wrong by the time that an operation comes: each READs its bucket again.
+//! All hints may be wrong when an operation begins: each operation READs its bucket again.
 
 use super::Forge;
 use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};

@@ -1,8 +1,8 @@
 //! Ghosts: what is left in the index of an object that was evicted from the small queue. A key that
-//! comes again while its ghost is young goes into the main queue.
+//! is inserted again while its ghost is young enters the main queue.
 //!
-//! The age of a ghost is counted in groups: how many have left the small queue since. What a client
-//! takes for the head of that queue is what it saw when it last evicted.
+//! The age of a ghost is the number of groups that have left the small queue since. A client knows
+//! the head of that queue from its last eviction.
 
 use super::Forge;
 use super::operation::Operation;

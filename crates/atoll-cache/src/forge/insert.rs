@@ -1,42 +1,30 @@
-//! Inserting a key that is not there.
+//! Inserting a key that is absent. An insertion is pending until its client has seen that it is the
+//! only one of its key: see [`crate::search`].
 //!
-//! An insertion is pending until it has seen that it is the only one of its key, with these rules
-//! for what else it sees:
-//!
-//! | other slot with the key | then |
-//! |---|---|
-//! | live | withdraw (CAS pending -> empty) and begin anew: it is a replacement now |
-//! | pending | make it empty by CAS, whoever it belongs to, and look again |
-//! | none | CAS pending -> live; if that fails somebody made it empty: begin anew |
-//!
-//! Of two insertions whichever became pending later sees the other, so at most one slot of a key is
-//! ever live. A client that stops while pending leaves a slot that nobody sees and that the next
-//! insertion of the key, or a repair, clears.
-//!
-//! When the bucket is full of live objects the insertion takes the place of one of them: an
-//! eviction.
+//! If the bucket is full of live objects, the insertion takes the place of one of them. That evicts
+//! the object.
 
 use super::layout::{BUCKET_SLOTS, Queue};
-use super::lookup::ATTEMPTS_MAX;
 use super::nodes::Earlier;
 use super::open_groups::Place;
 use super::operation::Operation;
-use super::search::{Found, Search};
+use super::search::Found;
 use super::slot::{KeyHash, Slot};
 use super::technique::Technique;
 use super::update::New;
 use super::{Forge, Hole};
 use crate::index::{Index, Unlink};
-use crate::{CacheError, Cause, Want};
+use crate::search::publish_pending;
+use crate::{CacheError, Cause};
 use atoll_fabric::{Batch, Endpoint};
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
-    /// Where a new record goes, and what frequency it brings: a key that was in the main queue, or
-    /// that came back soon after it was evicted, starts in the main queue.
+    /// The queue of a new record, and the frequency that it brings. A key that was in the main
+    /// queue, or that came back soon after it was evicted, starts in the main queue.
     pub(super) fn queue_for(&self, op: &Operation, hash: KeyHash, found: Option<&Found>) -> (Queue, u8) {
         match found {
             Some(found) => {
-                let hits = self.shared.hotness.count(found.chunk, found.header.number, found.header.generation);
+                let hits = self.shared.hotness.count(found.beside, found.header.number, found.header.generation);
                 (if found.header.main { Queue::Main } else { Queue::Small }, hits.saturating_add(1).min(3))
             }
             None if self.ghost(op, hash).is_some() => (Queue::Main, 0),
@@ -108,12 +96,13 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         if before.is_live() {
             self.evict_displaced(before).await?;
         }
-        let published = certain || self.decide_pending(op, hash, key, slot, word, begun_ns).await?;
+        let published =
+            certain || publish_pending(self, op, (hash, key), slot, (word.pending(), word), begun_ns).await?;
         if !published {
             return Ok(false);
         }
         self.addresses.borrow_mut().learn(hash, slot, word);
-        // Whoever took a live object's place added one and removed one.
+        // An insertion in a live object's place adds one object and removes one.
         self.limit.note_inserted(op);
         self.client.count_objects(1).await?;
         Ok(true)
@@ -128,50 +117,5 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             self.count_dead(chunk, bytes as u64);
         }
         Ok(())
-    }
-
-    /// Decides this client's pending slot; whether it is live now. The bucket has been READ after
-    /// it became pending.
-    async fn decide_pending(
-        &self,
-        op: &mut Operation,
-        hash: KeyHash,
-        key: &[u8],
-        slot: u64,
-        word: Slot,
-        mut begun_ns: u64,
-    ) -> Result<bool, CacheError> {
-        let address = self.shared.layout.slot(slot);
-        for _ in 0..ATTEMPTS_MAX {
-            let live = self.search(op, (hash, key), Want::Meta, false, Some(slot), begun_ns).await?;
-            let mut look_again = matches!(live, Search::Anew | Search::Overtaken { .. });
-            if matches!(live, Search::Found(_)) {
-                let mut batch = Batch::new();
-                batch.compare_and_swap(address, word.pending().0, 0);
-                self.client.endpoint.post(&mut batch).await?;
-                return Ok(false);
-            }
-            if !look_again {
-                match self.search(op, (hash, key), Want::Meta, true, Some(slot), begun_ns).await? {
-                    Search::Absent => {}
-                    Search::Anew | Search::Overtaken { .. } => look_again = true,
-                    Search::Found(other) => {
-                        let mut batch = Batch::new();
-                        batch.compare_and_swap(self.shared.layout.slot(other.slot), other.word.0, 0);
-                        self.client.endpoint.post(&mut batch).await?;
-                        look_again = true;
-                    }
-                }
-            }
-            if !look_again {
-                let mut batch = Batch::new();
-                let swap = batch.compare_and_swap(address, word.pending().0, word.0);
-                self.client.endpoint.post(&mut batch).await?;
-                return Ok(batch.swapped(swap));
-            }
-            begun_ns = self.client.endpoint.now_ns();
-            self.read_bucket(op, hash).await?;
-        }
-        Err(CacheError::Damaged { what: "an object that stays unsound" })
     }
 }

@@ -1,4 +1,4 @@
-//! A group on its way out of a queue.
+//! A group that leaves its queue: its objects are evicted or moved, and its chunk is reused.
 //!
 //! | step | verbs | if the client stops here |
 //! |---|---|---|
@@ -7,19 +7,18 @@
 //! | empty the node | CAS node | the same; the node is stale |
 //! | judge | READ map and frequencies; READ the slots, if much of the group is dead | |
 //! | move what stays | READ records; WRITE copies, CAS slots -> copies: see `moving` | each object is here or there |
-//! | unlink what goes | CAS slot -> ghost or empty | each object is gone or still there |
+//! | unlink what is evicted | CAS slot -> ghost or empty | each object is gone or still there |
 //! | reuse | READ signals; CAS Leaving -> Open, next generation | |
 //!
-//! The map tells what a slot's word is while it points into the group (see `group`). Where few
-//! objects are dead, by the count of dead bytes, every slot is swapped from that word, and the swap
-//! itself finds which are. An atomic costs a NIC about four READs: where more than a quarter is
-//! dead the slots are READ first. So they are where a group is cleaned: a dead object that is
-//! copied would be dead in its next group.
+//! The map tells what a slot's word is while it points into the group (see `group`). If few bytes
+//! are counted as dead, the evictor swaps every slot from that word, and the swap finds the dead
+//! objects. An atomic costs a NIC about four READs. So if more than a quarter is dead, the slots are
+//! READ first. A cleaner always READs them: a dead object that is copied would be dead in its next
+//! group.
 //!
-//! A slot that no longer points into the group belongs to somebody else and is left alone. The
-//! chunk is reused only when every slot was unlinked and no signal protects it; else it waits in
-//! this client's hands. Extents of large objects that go are freed at once: whoever still reads
-//! them finds the slot changed, or another checksum.
+//! A slot that no longer points into the group is left alone. The chunk is reused only when every
+//! slot was unlinked and no signal protects it; until then it waits in this client's stock. Extents
+//! of evicted large objects are freed at once: a reader finds the slot changed, or another checksum.
 
 use super::group::{Contents, MapEntry};
 use super::layout::{BUCKET_SLOTS, Queue};
@@ -40,7 +39,7 @@ use atoll_pool::{Chunk, ChunkId, ChunkState};
 /// swapped.
 const DEAD_READ_ONE_IN: u64 = 4;
 
-/// An object of a group that is on its way out.
+/// An object of a group that leaves its queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Leaver {
     pub(super) entry: MapEntry,
@@ -64,7 +63,7 @@ pub enum Slots {
     Always,
 }
 
-/// A group on its way out, owned by this client.
+/// A group that leaves its queue, owned by this client.
 pub struct LeavingGroup {
     pub(super) chunk: ChunkId,
     pub(super) state: Chunk,
@@ -194,7 +193,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             None => self.read_map(chunk, leaving.generation, contents, dead_bytes, slots).await?,
         };
         if dead_bytes != 0 {
-            // Subtracted, not cleared: somebody may be adding to it.
+            // Subtracted, not cleared: another client may add to it.
             let mut batch = Batch::new();
             batch.fetch_and_add(layout.dead_bytes(chunk), dead_bytes.wrapping_neg());
             self.client.endpoint.post_unawaited(&mut batch);
@@ -278,7 +277,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         is_sound
     }
 
-    /// The word, if it points to the entry's object in a group that is on its way out.
+    /// The word, if it points to the entry's object in a group that leaves its queue.
     pub(super) fn word_here(&self, word: Slot, group: &LeavingGroup, entry: &MapEntry) -> Option<Slot> {
         self.points_to(word, group.chunk, group.state.generation, entry).then_some(word)
     }

@@ -1,5 +1,5 @@
-//! The way of a GET: READ the key's bucket, READ the record, check it. Two round trips, no lock,
-//! nothing written.
+//! The way of a GET: READ the key's bucket, READ the record, check it. A GET costs two round trips,
+//! takes no lock and writes nothing.
 //!
 //! | what the record READ says | then |
 //! |---|---|
@@ -8,12 +8,12 @@
 //! | torn, or of another generation | the chunk was reused meanwhile: begin anew |
 //! | anything, later than [`REUSE_NS`] after the bucket READ began | begin anew |
 //!
-//! The tag in the slot has up to 16 bits of the chunk's generation, so a record that passes is the
-//! slot's own unless the chunk was reused 2^16 times (or, in pools beyond 64 GiB, fewer times, each
-//! with the whole pool turned over) between two READs; the time limit excludes that.
+//! The tag in the slot has up to 16 bits of the chunk's generation. A record that passes is the
+//! slot's own, unless the chunk was reused 2^16 times between two READs. In pools beyond 64 GiB
+//! fewer reuses are enough, but each turns the whole pool over. The time limit excludes both.
 //!
-//! A key that is present throughout stays in one slot, so a bucket READ word by word in any order
-//! cannot miss it; one that is not found was absent at a moment between the READs.
+//! A key that is present throughout stays in one slot. So a bucket READ word by word, in any order,
+//! cannot miss it. A key that is not found was absent at a moment between the READs.
 
 use super::layout::{BUCKET_BYTES, BUCKET_SLOTS};
 use super::operation::Operation;
@@ -21,8 +21,8 @@ use super::slot::{KeyHash, Slot};
 use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::at_once::{self, KEYS_AT_ONCE, OfEach};
-pub(super) use crate::index::ATTEMPTS_MAX;
-use crate::index::{Index, Unlink};
+use crate::candidate::Candidate;
+use crate::index::{ATTEMPTS_MAX, Index, Unlink};
 use crate::record::{HEADER_BYTES, Header, LargeBody, Record};
 use crate::{CacheError, Lookup, Meta, Value};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint};
@@ -30,29 +30,13 @@ use atoll_pool::ChunkId;
 
 /// Longest time between a bucket READ and the use of what it said.
 pub(super) const REUSE_NS: u64 = 20_000_000;
-/// Beginnings after which a lookup asks whether what it finds is damaged.
+/// Attempts after which a lookup asks whether what it finds is damaged.
 const REREADS_MAX: u32 = 16;
-
-/// What a slot turned out to be.
-pub(super) enum Candidate {
-    /// The key's object; its record is in the buffer.
-    Ours(Header),
-    /// Another key's.
-    Other,
-    /// Not sound any more.
-    Reused,
-}
 
 /// A candidate, or a large object of which only the record is known so far.
 enum Judged {
     Is(Candidate),
     Large(Header, Box<LargeBody>),
-}
-
-impl Meta {
-    pub(super) fn of(header: &Header) -> Self {
-        Self { expiry_ms: header.expiry_ms, token: header.token, value_bytes: header.value_bytes }
-    }
 }
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
@@ -151,7 +135,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Err(CacheError::Damaged { what: "an object that stays unsound" })
     }
 
-    /// Goes through the places that were seen; `None` to begin anew.
+    /// Checks the slots that were READ, one by one; `None` to begin anew.
     #[inline]
     async fn lookup_seen(
         &self,
@@ -221,7 +205,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         match self.judge_record(slot, key, into, begun_ns) {
             Judged::Is(candidate) => Ok(candidate),
             // Boxed, as all that is rare on this way: its state would make every lookup's larger.
-            Judged::Large(header, body) => Box::pin(self.judge_body(header, body, key, into)).await,
+            Judged::Large(header, body) => {
+                Box::pin(Candidate::read_body(self.extent_io(), (header, &body), key, into)).await
+            }
         }
     }
 
@@ -236,7 +222,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     ) -> Result<Candidate, CacheError> {
         match self.judge_record(slot, key, into, begun_ns) {
             Judged::Is(candidate) => Ok(candidate),
-            Judged::Large(header, body) => Box::pin(self.judge_body(header, body, key, into)).await,
+            Judged::Large(header, body) => {
+                Box::pin(Candidate::read_body(self.extent_io(), (header, &body), key, into)).await
+            }
         }
     }
 
@@ -244,7 +232,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     #[inline(always)]
     fn judge_record(&self, slot: Slot, key: &[u8], into: &mut Value, begun_ns: u64) -> Judged {
         if self.is_open(Hole::Validation) {
-            return Judged::Is(self.believe(key, into));
+            return Judged::Is(Candidate::believed(key, into));
         }
         let Some(record) = self.judge(slot, &into.buffer) else { return Judged::Is(Candidate::Reused) };
         let (header, is_ours) = (record.header, record.key == key);
@@ -263,40 +251,10 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Judged::Is(if is_ours { self.timely(header, begun_ns) } else { Candidate::Other })
     }
 
-    /// READs a large object's key and value, and judges them.
-    async fn judge_body(
-        &self,
-        header: Header,
-        body: Box<LargeBody>,
-        key: &[u8],
-        into: &mut Value,
-    ) -> Result<Candidate, CacheError> {
-        let Some(buffer) = self.extent_io().read_body(&header, &body, std::mem::take(&mut into.buffer)).await? else {
-            return Ok(Candidate::Reused);
-        };
-        into.buffer = buffer;
-        into.start = header.key_bytes;
-        let same = &into.buffer.bytes()[..header.key_bytes] == key;
-        Ok(if same { Candidate::Ours(header) } else { Candidate::Other })
-    }
-
     #[inline]
     fn timely(&self, header: Header, begun_ns: u64) -> Candidate {
         let late = self.client.endpoint.now_ns().wrapping_sub(begun_ns) > REUSE_NS;
         if late { Candidate::Reused } else { Candidate::Ours(header) }
-    }
-
-    /// As the prototypes do: whatever is there, if its key looks right.
-    fn believe(&self, key: &[u8], into: &mut Value) -> Candidate {
-        let header = Record::unchecked_header(&into.buffer);
-        let end = HEADER_BYTES + header.key_bytes + header.value_bytes;
-        if into.buffer.bytes().get(HEADER_BYTES..HEADER_BYTES + header.key_bytes) != Some(key)
-            || end > into.buffer.len()
-        {
-            return Candidate::Other;
-        }
-        into.start = HEADER_BYTES + header.key_bytes;
-        Candidate::Ours(header)
     }
 
     /// Whether the object has expired by the pool's time.

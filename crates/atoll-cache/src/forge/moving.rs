@@ -1,4 +1,4 @@
-//! Moving what stays of a group that is on its way out, many objects at a time.
+//! Moving the objects that stay when a group leaves its queue, many at a time.
 //!
 //! | step | verbs | if the client stops here |
 //! |---|---|---|
@@ -6,13 +6,12 @@
 //! | pack | none: copies one behind the other, as the open group takes them | the same |
 //! | move | WRITE the copies in one piece, CAS each slot from record to copy | each object is here or there |
 //!
-//! The last step is one batch where records and slots are on one node; else the WRITE is awaited
-//! first (see `nodes`). All of a piece is written before any slot points into it, so that a repair
-//! which goes through the open group finds records without a gap, of which those that no slot
-//! points to are dead. A piece never goes on in another chunk: what is packed is moved before its
-//! group is closed.
+//! The last step is one batch where records and slots are on one node. Else the WRITE is awaited
+//! first (see `nodes`). A piece is written whole before any slot points into it. So a repairer that
+//! reads the open group finds records without a gap; a record that no slot points to is dead. A
+//! piece lies in one chunk: what is packed is moved before its group is closed.
 //!
-//! A slot that has changed meanwhile is left alone, and the place of its copy withdrawn.
+//! If a slot has changed meanwhile, it is left alone, and the place of its copy is withdrawn.
 
 use super::layout::Queue;
 use super::leaving::{Leaver, LeavingGroup};
@@ -60,7 +59,7 @@ struct Copy {
 /// Copies that lie one behind the other in an open group, not written yet.
 #[derive(Default)]
 struct Piece {
-    /// Where the first one goes.
+    /// The place of the first copy.
     at: Option<Address>,
     bytes: Buffer,
     copies: ArrayVec<Copy, PIECE_OBJECTS_MAX>,
@@ -101,7 +100,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             let begin = leaver.entry.offset_units as usize * UNIT_BYTES as usize;
             let end = begin + bytes;
             match stretches.last_mut() {
-                // A map that somebody damaged may have its records in any order.
+                // A damaged map may have its records in any order.
                 Some(last)
                     if begin >= last.begin && begin <= last.end + GAP_BYTES_MAX && end - last.begin <= bytes_max =>
                 {
@@ -153,10 +152,11 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         buffer.narrow(begin - stretch.begin, bytes);
         let Some(header) = Record::decode(buffer, &self.shared.hasher).map(|record| record.header) else {
             if self.is_open(Hole::EarlyReuse) {
-                // Others have written to it since; who does not look takes that for the object.
+                // Another client has written here since. A client that does not check takes that
+                // for the object.
                 return Ok(());
             }
-            // This client owns the chunk, so that nobody can have reused it.
+            // This client owns the chunk, so that no other client can have reused it.
             leavers[object].stays = false;
             return self.drop_damaged(leaver.entry.slot, word).await;
         };
@@ -242,7 +242,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 self.settle_place(&copy.place, &copy.header, Fate::Published { extent_bytes });
                 continue;
             }
-            // Somebody replaced or removed it meanwhile; it is not ours to move or to evict.
+            // Another client replaced or removed it: this one neither moves nor evicts it.
             let leaver = &mut leavers[copy.object];
             leaver.word = self.word_here(Slot(batch.word(swap)), group, &leaver.entry);
             leaver.stays = leaver.word.is_none();

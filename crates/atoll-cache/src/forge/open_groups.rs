@@ -7,14 +7,14 @@
 //!                    (gives places)
 //! ```
 //!
-//! An operation takes a place, WRITEs its record there, publishes it, and then **settles** the
-//! place: the record was published, or it never will be. Others take places behind it meanwhile. A
-//! group is queued when all its places are settled: before, whoever evicts it would reuse the chunk
-//! under an operation that is about to publish a record in it.
+//! An operation takes a place, WRITEs its record there and publishes it. Then it **settles** the
+//! place: the record was published, or it never will be. Meanwhile other operations take places
+//! behind it. A group is queued when all its places are settled. If it were queued before, an
+//! evictor could reuse the chunk under an operation that is about to publish a record in it.
 //!
-//! A place that is withdrawn is given to the next record if it is the group's last one; else its
-//! record is a dead one, of which nobody knows whether it was written. A repair finds the records
-//! behind it all the same (see `repair`).
+//! A place that is withdrawn is given to the next record if it is the group's last one. Else its
+//! record is dead, and no client knows whether it was written. A repairer finds the records behind
+//! it all the same (see `repair`).
 
 use super::group::{Expiry, MapEntry};
 use super::layout::Queue;
@@ -68,7 +68,7 @@ impl OpenGroup {
     }
 }
 
-/// Where a record goes.
+/// The place of a record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) chunk: ChunkId,
@@ -119,6 +119,7 @@ impl OpenGroups {
     }
 
     /// Takes the next place, if the group has room.
+    #[inline]
     pub(super) fn take_place(
         &mut self,
         queue: Queue,
@@ -217,7 +218,11 @@ impl OpenGroups {
     /// The group of a chunk, if it is not queued.
     #[inline]
     pub(super) fn of_chunk(&mut self, chunk: ChunkId) -> Option<&mut OpenGroup> {
-        let closing = self.closing.iter_mut().map(|closed| &mut closed.group);
-        self.filled.iter_mut().flatten().chain(closing).find(|group| group.chunk == chunk)
+        for group in self.filled.iter_mut().flatten() {
+            if group.chunk == chunk {
+                return Some(group);
+            }
+        }
+        self.closing.iter_mut().map(|closed| &mut closed.group).find(|group| group.chunk == chunk)
     }
 }

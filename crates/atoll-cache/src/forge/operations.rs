@@ -1,5 +1,5 @@
-//! The operations of the engine: what each does before and after the way that it takes, which has a
-//! module of its own.
+//! The operations of the engine: what each does before and after its own way, which has a module of
+//! its own.
 
 use super::Forge;
 use super::technique::Technique;
@@ -54,7 +54,7 @@ impl<E: Endpoint, T: Technique<E>> Engine for Forge<E, T> {
             let queued = Box::pin(self.queue_settled_groups()).await;
             self.judged(queued).await?;
         }
-        // What this client does not need now is better in everybody's hands.
+        // What this client does not need now it frees, for every client.
         let kept = self.stock.kept();
         if self.stock.len() > kept {
             Box::pin(self.free_stock_beyond(kept)).await?;

@@ -1,51 +1,26 @@
-//! Looking for a key's object under protection, for changes: what is found cannot be reused until
+//! Searching for a key's object under protection, for changes. What is found cannot be reused until
 //! the operation has ended.
 //!
-//! WRITE the protection, READ slot, READ record: if the slot is unchanged, the record cannot be
-//! reused. A record that is unsound although it cannot have been reused is damaged, and its object
-//! is dropped (`unlink`).
+//! WRITE the protection, READ the slot, READ the record: if the slot is unchanged, the record
+//! cannot be reused. A record that is unsound although it cannot have been reused is damaged. Its
+//! object is dropped (`unlink`). What follows from what is found is the same for all engines: see
+//! [`crate::search`].
 
-use super::lookup::{ATTEMPTS_MAX, REUSE_NS};
+use super::lookup::REUSE_NS;
 use super::operation::Operation;
 use super::slot::{KeyHash, Slot};
 use super::technique::Technique;
 use super::{Forge, Hole};
-use crate::extent::Extents;
-use crate::index::{Index, Unlink};
-use crate::record::{HEADER_BYTES, Header, LargeBody};
+use crate::index::{ATTEMPTS_MAX, Index, Unlink};
+use crate::search::{self, Searched, complete_large};
 use crate::{CacheError, Meta, Want};
 use atoll_fabric::{Batch, Endpoint, Intent};
 use atoll_pool::ChunkId;
 
-/// What a large object's record lists.
-#[derive(Clone, Debug)]
-pub(super) struct Large {
-    pub(super) body: LargeBody,
-    pub(super) extents: Extents,
-}
-
-/// An object found, and protected.
-pub(super) struct Found {
-    pub(super) slot: u64,
-    pub(super) word: Slot,
-    pub(super) chunk: ChunkId,
-    pub(super) header: Header,
-    pub(super) large: Option<Box<Large>>,
-}
-
+/// An object found, and protected with the chunk that is known beside it.
+pub(crate) type Found = search::Found<Slot, ChunkId>;
 /// What a search for a key gave.
-pub(super) enum Search {
-    Found(Found),
-    Absent,
-    Anew,
-    /// The same: the key's object, with this token, was there when its slot's word was READ, and
-    /// another word is there now.
-    Overtaken {
-        token: u64,
-        slot: u64,
-        now: Slot,
-    },
-}
+pub(crate) type Search = search::Search<Slot, ChunkId>;
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
     /// Protects `chunk` and READs the slot and its record behind that; the slot's word now.
@@ -148,63 +123,20 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             self.drop_damaged(slot, word).await?;
             return Ok(Search::Anew);
         };
+        let found = Found { slot, word, header, large: None, beside: chunk };
         let searched = match large {
             None if is_ours => {
                 if want == Want::Value {
-                    let value = &record.bytes()[HEADER_BYTES + key.len()..HEADER_BYTES + header.body_bytes()];
-                    op.old.assign(value, Meta::of(&header));
+                    header.copy_value(&record, &mut op.old);
                 }
-                Search::Found(Found { slot, word, chunk, header, large: None })
+                Search::Found(found)
             }
             None => Search::Absent,
-            Some(body) => {
-                self.search_large(op, Found { slot, word, chunk, header, large: None }, body, key, want).await?
-            }
+            // Boxed, as all that is rare on this way: its state would make every change's larger.
+            Some(body) => Box::pin(complete_large(self, op, found, body, key, want)).await?,
         };
         op.record = record;
         Ok(searched)
-    }
-
-    /// Completes a large object whose record is protected, if its key is the wanted one; `Absent`
-    /// if it is another.
-    async fn search_large(
-        &self,
-        op: &mut Operation,
-        found: Found,
-        body: LargeBody,
-        key: &[u8],
-        want: Want,
-    ) -> Result<Search, CacheError> {
-        if body.key_hash != self.shared.hasher.hash(key) || found.header.key_bytes != key.len() {
-            return Ok(Search::Absent);
-        }
-        let Some(extents) = self.extent_io().extents(&found.header, &body).await? else {
-            if self.slot_word(found.slot).await? == found.word {
-                self.drop_damaged(found.slot, found.word).await?;
-            }
-            return Ok(Search::Anew);
-        };
-        // Without a wish for the value only the key is read, and `old` holds an empty value.
-        let bytes = if want == Want::Value { found.header.body_bytes() } else { key.len() };
-        let buffer = std::mem::take(&mut op.old.buffer);
-        op.old.buffer = self.extent_io().read_extents(&extents, bytes, buffer).await?;
-        (op.old.start, op.old.meta) = (key.len(), Meta { value_bytes: bytes - key.len(), ..Meta::of(&found.header) });
-        // The record cannot be reused. Its extents can: they pass to a copy of the record in
-        // another chunk, which is not protected, and are freed with that. While the slot is what it
-        // was, they are its own.
-        if self.slot_word(found.slot).await? != found.word {
-            return Ok(Search::Anew);
-        }
-        if op.old.buffer.bytes()[..key.len()] != *key {
-            return Ok(Search::Absent);
-        }
-        // Something else than a client wrote to the pool: a change must not seal that with a new
-        // checksum.
-        if want == Want::Value && self.shared.hasher.hash(op.old.buffer.bytes()) != body.checksum {
-            self.drop_damaged(found.slot, found.word).await?;
-            return Ok(Search::Anew);
-        }
-        Ok(Search::Found(Found { large: Some(Box::new(Large { body, extents })), ..found }))
     }
 
     /// Looks at a key's slots under protection, which drops what is damaged.
@@ -239,5 +171,35 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             }
         }
         Err(CacheError::Damaged { what: "an object that stays unsound" })
+    }
+}
+
+impl<E: Endpoint, T: Technique<E>> Searched for Forge<E, T> {
+    type Hash = KeyHash;
+    type Beside = ChunkId;
+
+    fn read_bucket(&self, op: &mut Operation, hash: KeyHash) -> impl Future<Output = Result<(), CacheError>> {
+        self.read_bucket(op, hash)
+    }
+
+    fn search(
+        &self,
+        op: &mut Operation,
+        key: (KeyHash, &[u8]),
+        want: Want,
+        pending: bool,
+        skip: Option<u64>,
+        begun_ns: u64,
+    ) -> impl Future<Output = Result<Search, CacheError>> {
+        self.search(op, key, want, pending, skip, begun_ns)
+    }
+
+    /// The record is protected; its extents are not. They pass to a copy of the record in another
+    /// chunk and are freed with that copy.
+    async fn drop_unlisted(&self, slot: u64, word: Slot) -> Result<(), CacheError> {
+        match self.slot_word(slot).await? == word {
+            true => self.drop_damaged(slot, word).await,
+            false => Ok(()),
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! The chunks that a client has at hand, all in state Open, and those that it emptied and cannot
 //! use yet because an operation of another client protects them.
 //!
-//! A chunk comes here from a group that was evicted or cleaned, or from the pool's free ones (see
-//! `room`); an operation draws those that it fills. What a client does not need soon goes back to
-//! the pool. While a group is cleaned one chunk is set aside for what stays of it.
+//! A chunk comes here from a group that was evicted or cleaned, or from the pool's free chunks (see
+//! `room`). An operation draws the chunks that it fills. The client puts back into the pool what it
+//! does not need soon. While a group is cleaned, one chunk is set aside for what stays of it.
 
 use super::Forge;
 use super::layout::Queue;
@@ -89,7 +89,7 @@ impl Stock {
         self.chunks.borrow_mut().split_off(left)
     }
 
-    /// How many a client keeps: the others are better in everybody's hands.
+    /// How many a client keeps. It frees the rest, for every client.
     #[inline]
     pub(super) fn kept(&self) -> usize {
         STOCK_KEPT.max(self.wanted.get())
@@ -134,8 +134,8 @@ impl Stock {
 }
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
-    /// Draws chunks from the stock until the operation has so many, if one is left then to which
-    /// objects of a cleaned group go; whether it did.
+    /// Draws chunks from the stock until the operation has so many, if one is left then for the
+    /// objects of a cleaned group; whether it did.
     #[inline]
     pub(super) fn draw_stock(&self, op: &mut Operation, chunks: usize) -> bool {
         let missing = chunks.saturating_sub(op.notes.chunks.len());
@@ -170,9 +170,9 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(self.client.free_own(chunk, open).await?)
     }
 
-    /// Takes those waiting chunks into the stock that nobody protects any more. Unless it is
-    /// `forced`, a call looks the more rarely the longer all of them have been protected: the
-    /// holder of a protection may stand still.
+    /// Takes those waiting chunks into the stock that no operation protects any more. Unless it is
+    /// `forced`, a call looks more rarely the longer all of them have been protected: the holder of
+    /// a protection may stand still.
     pub(super) async fn recheck_waiting(&self, forced: bool) -> Result<(), CacheError> {
         if !self.stock.has_waiting() || !forced && !self.stock.is_look_due() {
             return Ok(());
@@ -199,8 +199,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         descriptor.chunk.filter(ours).ok_or(damaged)
     }
 
-    /// Gives all waiting chunks away; for leaving. They go into a queue again, where whoever evicts
-    /// one next finds nothing in it and waits instead.
+    /// Gives all waiting chunks away; for leaving. They are queued again. The next evictor of such a
+    /// chunk finds nothing in it and waits instead.
     pub(super) async fn free_waiting(&self) -> Result<(), CacheError> {
         self.recheck_waiting(true).await?;
         for chunk in self.stock.waiting.take() {

@@ -2,13 +2,14 @@
 
 use super::lookup::REUSE_NS;
 use super::operation::Operation;
-use super::search::{Found, Large};
+use super::search::Found;
 use super::slot::Slot;
 use super::technique::Technique;
 use super::{Forge, Hole};
 use crate::CacheError;
 use crate::index::{Index, Unlink};
 use crate::removals::{Cause, removal_of};
+use crate::search::Large;
 use atoll_fabric::{Buffer, Endpoint};
 
 impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
@@ -21,7 +22,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
 
     /// Accounts for an object that this client has just made dead.
     pub(super) async fn bury(&self, found: Found, extents_live_on: bool) -> Result<(), CacheError> {
-        self.count_dead(found.chunk, found.header.record_bytes());
+        self.count_dead(found.beside, found.header.record_bytes());
         match &found.large {
             Some(large) if !extents_live_on => self.extent_io().free_extents(&large.extents).await,
             _ => Ok(()),
@@ -75,7 +76,7 @@ impl<E: Endpoint, T: Technique<E>> Unlink for Forge<E, T> {
                 Box::pin(self.note_removal(word, &op.record, cause)).await?;
             }
             self.count_removed(1).await?;
-            self.bury(Found { slot, word, chunk, header, large }, false).await?;
+            self.bury(Found { slot, word, header, large, beside: chunk }, false).await?;
         }
         self.unprotect(op);
         Ok(removed)

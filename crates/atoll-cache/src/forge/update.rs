@@ -8,30 +8,32 @@
 //! | the key's object, to be removed | CAS slot old -> empty |
 //! | no such object, one to be inserted | WRITE record, CAS slot free -> pending, READ the bucket; then CAS pending -> live: see `insert` |
 //!
-//! An insertion soon after a miss of the key goes by the bucket that the miss saw (see `absence`).
+//! An insertion soon after a miss of the key uses the bucket that the miss READ (see `absence`).
 //!
-//! A compare-and-swap that fails begins the change anew, at the word that it found if that may be
-//! the key's, on what is there then: no update is lost, to another client or to a regrouping. A
-//! change that is blind and was overtaken by another blind one is done: see
+//! A compare-and-swap that fails begins the change anew, on what is there then. It begins at the
+//! word that was found, if that may be the key's. So no update is lost to another client or to a
+//! regrouping. A blind change that another blind change overtook is done: see
 //! [`overtaken`](crate::overtaken).
 
 use super::layout::{BUCKET_SLOTS, Queue};
-use super::lookup::{ATTEMPTS_MAX, REUSE_NS};
+use super::lookup::REUSE_NS;
 use super::nodes::Earlier;
 use super::open_groups::{Fate, Place};
 use super::operation::Operation;
-use super::search::{Found, Large, Search};
+use super::search::{Found, Search};
 use super::slot::{KeyHash, RecordLength, Slot};
 use super::technique::Technique;
 use super::{Forge, Hole};
+use crate::backoff::pause_ns;
 use crate::extent::{Extents, chunks_needed};
-use crate::index::{Index, Unlink};
+use crate::index::{ATTEMPTS_MAX, Index, Unlink};
 use crate::overtaken::Overtaken;
-use crate::record::{self, HEADER_BYTES, Header};
+use crate::record::{self, Header};
+use crate::search::{Large, decide};
 use crate::{CacheError, Cause, Change, Meta, Old, Verdict, Want};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 
-/// What one try at a change gave.
+/// How an attempt ended.
 enum Try {
     Done(Option<u64>),
     Anew,
@@ -71,17 +73,15 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 }
                 Ok(Try::Anew) => {
                     self.stats.conflicts.add(1);
-                    // Two clients that undo each other's steps part after pauses of different
-                    // lengths.
-                    if attempt >= 4 {
-                        self.client.endpoint.pause(self.client.endpoint.random() % (100 << attempt.min(10))).await;
+                    if let Some(pause_ns) = pause_ns(&self.client.endpoint, attempt) {
+                        self.client.endpoint.pause(pause_ns).await;
                     }
                     Ok(())
                 }
                 Ok(Try::Short(_)) if self.is_open(Hole::DroppedSet) => return Ok(None),
                 Ok(Try::Short(chunks)) => self.restock(op, chunks).await,
                 Ok(Try::Unreserved) => {
-                    // Others use what it has drawn while it waits.
+                    // Other operations use what it has drawn while it waits.
                     self.stock.put_back(&mut op.notes.chunks);
                     self.reserve_object(op).await
                 }
@@ -143,17 +143,14 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 }
             }
         };
-        let live = found.as_ref().filter(|found| !found.header.is_expired(now_ms));
-        let value = if live.is_some() && change.wants() == Want::Value { op.old.bytes() } else { &[] };
-        let verdict = change.decide(now_ms, live.map(|found| Old { meta: Meta::of(&found.header), value }));
-        let present_token = live.map(|found| found.header.token);
+        let (verdict, present_token) = decide(change, now_ms, found.as_ref(), &op.old);
         if recalled_ns.is_some() && found.is_none() && !matches!(verdict, Verdict::Put { .. }) {
-            // An old look tells nobody that a key is not there.
+            // An old look may not tell a caller that a key is absent.
             return Ok(Try::Anew);
         }
         match (verdict, found) {
-            // Whoever tells that an object has expired takes it away first: somebody who found it
-            // live a moment ago must not bring it back.
+            // A client removes an expired object before it tells of the expiry: another client,
+            // which found it live a moment ago, must not bring it back.
             (Verdict::Leave, Some(found)) if present_token.is_none() && !self.is_open(Hole::UntakenExpiry) => {
                 let removed = self.unlink(op, found.slot, found.word, Some(Cause::Expired)).await?;
                 Ok(if removed { Try::Done(None) } else { Try::Anew })
@@ -167,8 +164,8 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             (Verdict::Expire { .. }, None) => Ok(Try::Done(None)),
             (Verdict::Expire { expiry_ms }, Some(found)) => {
                 if found.large.is_none() && change.wants() == Want::Meta {
-                    let bytes = HEADER_BYTES + key.len()..HEADER_BYTES + found.header.body_bytes();
-                    op.old.assign(&op.record.bytes()[bytes], Meta::of(&found.header));
+                    let Operation { old, record, .. } = op;
+                    found.header.copy_value(record, old);
                 }
                 let value = std::mem::take(&mut op.old);
                 let header = Header { expiry_ms, ..found.header };
@@ -179,39 +176,25 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
             (Verdict::Put { expiry_ms }, found) => {
                 let value = change.value();
                 let token = self.client.next_token().await?;
-                let header = Header {
-                    key_bytes: key.len(),
-                    value_bytes: value.len(),
-                    number: 0,
-                    main: false,
-                    large: false,
-                    blind: change.is_blind(),
-                    expiry_ms,
-                    generation: 0,
-                    token,
-                };
+                let header = Header::of_new(key.len(), value.len(), change.is_blind(), expiry_ms, token);
                 self.try_put(op, (hash, key), value, header, found, false).await
             }
         }
     }
 
-    /// Notes that a slot, in which the operation under way had found an object with this token, has
-    /// another word now.
+    /// Notes that a slot in which the operation found an object with this token has another word.
     fn note_overtaken(&self, op: &mut Operation, hash: KeyHash, token: u64, slot: u64, now: Slot) {
         let is_its = now.may_be(hash.fingerprint) && !now.is_pending();
         op.overtaken = Some(Overtaken { token, by: is_its.then_some((slot, now)) });
     }
 
-    /// Whether a blind change of another put this record, since the last try of the operation under
-    /// way found what it was to replace.
+    /// Whether a blind change of another client put this record since the last attempt.
     fn is_overtaken_by(&self, op: &Operation, header: &Header) -> bool {
-        let Some(overtaken) = &op.overtaken else { return false };
-        let is_another = header.token != overtaken.token || self.is_open(Hole::OvertakenByCopy);
-        is_another && (header.blind || self.is_open(Hole::OvertakenBySight))
+        let holes = (self.is_open(Hole::OvertakenByCopy), self.is_open(Hole::OvertakenBySight));
+        op.overtaken.as_ref().is_some_and(|overtaken| overtaken.is_by(header, holes.0, holes.1))
     }
 
-    /// READs the record that a change was overtaken by, which needs no protection for that; its
-    /// header if it overtook it blindly.
+    /// READs, without protection, the record that overtook a change. Its header if that was blind.
     async fn read_overtaking(
         &self,
         op: &mut Operation,
@@ -230,7 +213,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         Ok(judged.map(|record| record.header).filter(|header| self.is_overtaken_by(op, header)))
     }
 
-    /// The key's object, if it is where the last try found another word than it had seen.
+    /// The key's object, if it is in the slot that had changed under the last attempt.
     async fn search_overtaken(
         &self,
         op: &mut Operation,
@@ -322,7 +305,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
                 return Ok(Try::Done(Some(header.token)));
             }
             Ok(false) => self.settle_place(&place, &header, Fate::Withdrawn),
-            // A verb of it may still land: the group stays open, for whoever repairs it.
+            // A verb of it may still land: the group stays open, for a repairer.
             Err(CacheError::Verb(_)) => {}
             Err(_) => self.settle_place(&place, &header, Fate::Published { extent_bytes: 0 }),
         }
@@ -365,7 +348,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         self.shared.format.live(hash.fingerprint, length, heap_offset, place.generation)
     }
 
-    /// Takes a place for a record in a chunk of this operation's. `None` if it has none.
+    /// Takes a place for a record in a chunk that the operation drew. `None` if it has none.
     async fn open_place(
         &self,
         op: &mut Operation,
@@ -383,8 +366,7 @@ impl<E: Endpoint, T: Technique<E>> Forge<E, T> {
         }
     }
 
-    /// Where the encoded record goes, and the record. It is WRITTEN before the slot is changed that
-    /// will point to it.
+    /// The address of the encoded record, and the record. It is WRITTEN before its slot is changed.
     #[inline]
     pub(super) fn outgoing_record(&self, op: &mut Operation, place: &Place) -> (Address, Buffer) {
         let at = self.client.pool.layout.chunk(place.chunk).add(place.offset_bytes);

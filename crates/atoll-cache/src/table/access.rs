@@ -9,12 +9,12 @@
 //! ```
 //!
 //! A hit WRITEs word 1, an insertion words 1 to 4, an expiry word 3, each without waiting. Such a
-//! WRITE may come when the slot holds another key; then the mark, sixteen bits of the key's hash,
-//! is another's, and whoever reads it takes the object for one that was just inserted. The counter
-//! is never set back: an insertion notes where it stood, so that what is added to it later by
-//! somebody who means the slot's last object is at most what one client had not told yet.
+//! WRITE may land when the slot holds another key. Then the mark, sixteen bits of the key's hash, is
+//! another one, and a reader takes the object for one that was just inserted. The counter is never
+//! set back: an insertion notes its value. A client may add to it later what it counted for the
+//! slot's last object. That is at most what one client had not told yet.
 //!
-//! All of this decides which object goes, never whether a lookup is right.
+//! All of this decides which object is evicted, never whether a lookup is right.
 
 use super::layout::ACCESS_BYTES;
 use super::slot::KeyHash;

@@ -9,7 +9,6 @@ use super::class::Class;
 use super::operation::Operation;
 use super::slot::{Block, Content, KeyHash, Slot};
 use super::{Core, Hole};
-use crate::Meta;
 use crate::record::{self, Header, LargeBody, Record};
 use atoll_fabric::{Address, Buffer, Endpoint};
 
@@ -60,12 +59,6 @@ impl Image {
     }
 }
 
-impl Meta {
-    pub(super) fn of_record(header: &Header) -> Self {
-        Self { expiry_ms: header.expiry_ms, token: header.token, value_bytes: header.value_bytes }
-    }
-}
-
 impl<E: Endpoint> Core<E> {
     /// The parts of `key`'s hash.
     #[inline]
@@ -77,12 +70,6 @@ impl<E: Endpoint> Core<E> {
     #[inline]
     pub(super) fn extension_bytes(&self) -> usize {
         self.shared.settings.extension_bytes as usize
-    }
-
-    /// The class of blocks for a record of so many bytes.
-    pub(super) fn class_for(&self, header: &Header) -> Option<Class> {
-        let class = Class::of(header.record_bytes() + self.shared.settings.extension_bytes)?;
-        (class.bytes() <= self.client.pool.layout.chunk_bytes).then_some(class)
     }
 
     /// Whether an object is one whose key and value lie in chunks of their own.

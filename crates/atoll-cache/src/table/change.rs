@@ -2,192 +2,61 @@
 //!
 //! | step | verbs |
 //! |---|---|
-//! | find the object | READ the bucket's slots; READ the block of each with the key's fingerprint |
+//! | find the object | READ the bucket's slots; READ the block of each with the key's fingerprint: see `search` |
 //! | decide | |
 //! | overwrite | in one batch WRITE the new block, WRITE the cell that tells of the old one, CAS the slot |
 //! | insert | see `insert` |
 //! | remove | CAS the slot to the same block, dead |
 //!
-//! A compare-and-swap that fails begins the operation anew, at the word that it found if that may
-//! be the key's: somebody else was faster. A change that is blind and was overtaken by another
-//! blind one is done: see [`overtaken`](crate::overtaken). The word that it expects comes back at
-//! the same slot only after every operation has ended that could remember it, so one that succeeds
-//! found what was read.
+//! A compare-and-swap that fails begins the change anew: another client was faster. It begins at the
+//! word that was found, if that may be the key's. A blind change that another blind change overtook
+//! is done: see [`overtaken`](crate::overtaken). The word that a compare-and-swap expects comes back
+//! at the same slot only after every operation has ended that could remember it. So a swap that
+//! succeeds found what was READ.
 
+use super::class::Class;
 use super::held::Held;
-use super::layout::BUCKET_SLOTS;
-use super::lookup::{ATTEMPTS_MAX, Beside};
 use super::operation::Operation;
 use super::replacement::{Accessed, Inserted, Replacement};
+use super::search::{Found, Search};
 use super::slot::{KeyHash, Slot};
 use super::{Core, Hole, Objects};
-use crate::index::{Index, Unlink};
+use crate::backoff::pause_ns;
+use crate::index::{ATTEMPTS_MAX, Index, Unlink};
 use crate::overtaken::Overtaken;
-use crate::record::{HEADER_BYTES, Header, LargeBody};
-use crate::{CacheError, Cause, Change, Meta, Old, Verdict, Want};
+use crate::record::Header;
+use crate::search::{Large, decide};
+use crate::{CacheError, Cause, Change, Verdict, Want};
 use atoll_fabric::{Batch, Endpoint};
-
-/// What a large object's record lists.
-pub(super) type Large = Option<Box<(LargeBody, crate::extent::Extents)>>;
-
-/// An object found.
-pub(super) struct Found {
-    pub(super) slot: u64,
-    pub(super) word: Slot,
-    pub(super) header: Header,
-    pub(super) large: Large,
-    pub(super) beside: Beside,
-}
-
-/// What a search for a key gave.
-pub(super) enum Search {
-    Found(Found),
-    Absent,
-    Anew,
-}
 
 /// How an attempt ended.
 enum Try {
     /// Done; the token of what is there now.
     Done(Option<u64>),
-    /// Somebody else was faster.
+    /// Another client was faster.
     Anew,
     /// A block of this class, and so many fresh chunks, are wanted first.
-    Short(super::class::Class, usize),
+    Short(Class, usize),
     /// The object is to be counted against the limit first.
     Unreserved,
-    /// One of the objects in this bucket is to go first.
+    /// One of the objects in this bucket is to be evicted first.
     Crowded(u32),
 }
 
 /// A new record, and what is to be told of it.
 pub(super) struct New<'v> {
     pub(super) header: Header,
-    pub(super) large: Large,
+    pub(super) large: Option<Box<Large>>,
     pub(super) key: &'v [u8],
     pub(super) value: &'v [u8],
     pub(super) hash: KeyHash,
 }
 
 impl<E: Endpoint> Core<E> {
-    /// Looks for the key's object in the bucket that was read. `skip` is a slot of the caller's
-    /// own. With [`Want::Value`] the value is in `old`; of a small object the record is in `record`
-    /// in any case.
-    pub(super) async fn search(
-        &self,
-        op: &mut Operation,
-        hash: KeyHash,
-        key: &[u8],
-        want: Want,
-        pending: bool,
-        skip: Option<u64>,
-    ) -> Result<Search, CacheError> {
-        for place in 0..BUCKET_SLOTS {
-            let (word, slot) = op.seen(hash, place);
-            if !word.may_be(hash.fingerprint) || word.is_pending() != pending || skip == Some(slot) {
-                continue;
-            }
-            let searched = self.search_slot(op, slot, word, key, want).await?;
-            if !matches!(searched, Search::Absent) {
-                return Ok(searched);
-            }
-        }
-        Ok(Search::Absent)
-    }
-
-    /// The key's object, if it is where the last try found another word than it had seen.
-    async fn search_overtaken(&self, op: &mut Operation, key: &[u8], want: Want) -> Result<Option<Found>, CacheError> {
-        let by = op.overtaken.as_mut().and_then(|overtaken| overtaken.by.take());
-        let Some((slot, word)) = by.filter(|(_, word)| !word.is_pending()) else { return Ok(None) };
-        match self.search_slot(op, slot, word, key, want).await? {
-            Search::Found(found) => Ok(Some(found)),
-            Search::Absent | Search::Anew => Ok(None),
-        }
-    }
-
-    /// Whether a blind change of another put this record, since the last try of the operation under
-    /// way found what it was to replace.
-    fn is_overtaken_by(&self, op: &mut Operation, header: &Header) -> bool {
-        let Some(overtaken) = &op.overtaken else { return false };
-        let is_another = header.token != overtaken.token || self.is_open(Hole::OvertakenByCopy);
-        is_another && (header.blind || self.is_open(Hole::OvertakenBySight))
-    }
-
-    async fn search_slot(
-        &self,
-        op: &mut Operation,
-        slot: u64,
-        word: Slot,
-        key: &[u8],
-        want: Want,
-    ) -> Result<Search, CacheError> {
-        let Some((at, bytes, _)) = self.find_record(word).await? else {
-            self.drop_damaged(slot, word).await?;
-            return Ok(Search::Anew);
-        };
-        let mut buffer = std::mem::take(&mut op.record);
-        buffer.resize(bytes);
-        let mut beside = Beside::default();
-        let mut record = self.read_block(slot, at, buffer, &mut beside).await?;
-        let judged = self.judge(word, &mut record).map(|record| (record.header, record.large(), record.key == key));
-        let Some((header, large, is_ours)) = judged else {
-            op.record = record;
-            // Damaged, if the slot stays what it was.
-            self.drop_damaged(slot, word).await?;
-            return Ok(Search::Anew);
-        };
-        let found = Found { slot, word, header, large: None, beside };
-        let searched = match large {
-            None if is_ours => {
-                if want == Want::Value {
-                    let value = &record.bytes()[HEADER_BYTES + key.len()..HEADER_BYTES + header.body_bytes()];
-                    op.old.assign(value, Meta::of_record(&header));
-                }
-                Search::Found(found)
-            }
-            None => Search::Absent,
-            Some(body) => Box::pin(self.search_large(op, found, body, key, want)).await?,
-        };
-        op.record = record;
-        Ok(searched)
-    }
-
-    /// Completes a large object, if its key is the wanted one; `Absent` if it is another.
-    async fn search_large(
-        &self,
-        op: &mut Operation,
-        found: Found,
-        body: LargeBody,
-        key: &[u8],
-        want: Want,
-    ) -> Result<Search, CacheError> {
-        if body.key_hash != self.shared.hasher.hash(key) || found.header.key_bytes != key.len() {
-            return Ok(Search::Absent);
-        }
-        let Some(extents) = self.extent_io().extents(&found.header, &body).await? else {
-            self.drop_damaged(found.slot, found.word).await?;
-            return Ok(Search::Anew);
-        };
-        // Without a wish for the value only the key is read, and `old` holds an empty value.
-        let bytes = if want == Want::Value { found.header.body_bytes() } else { key.len() };
-        let buffer = std::mem::take(&mut op.old.buffer);
-        op.old.buffer = self.extent_io().read_extents(&extents, bytes, buffer).await?;
-        (op.old.start, op.old.meta) =
-            (key.len(), Meta { value_bytes: bytes - key.len(), ..Meta::of_record(&found.header) });
-        // While the slot is what it was, the extents are its object's.
-        if self.slot_word(found.slot).await? != found.word {
-            return Ok(Search::Anew);
-        }
-        if op.old.buffer.bytes()[..key.len()] != *key {
-            return Ok(Search::Absent);
-        }
-        // Something else than a client wrote to the pool: a change must not seal that with a new
-        // checksum.
-        if want == Want::Value && self.shared.hasher.hash(op.old.buffer.bytes()) != body.checksum {
-            self.drop_damaged(found.slot, found.word).await?;
-            return Ok(Search::Anew);
-        }
-        Ok(Search::Found(Found { large: Some(Box::new((body, extents))), ..found }))
+    /// The class of blocks for a record of so many bytes.
+    pub(super) fn class_for(&self, header: &Header) -> Option<Class> {
+        let class = Class::of(header.record_bytes() + self.shared.settings.extension_bytes)?;
+        (class.bytes() <= self.client.pool.layout.chunk_bytes).then_some(class)
     }
 
     /// Encodes a new record for a block; its slot word.
@@ -199,7 +68,7 @@ impl<E: Endpoint> Core<E> {
         held: Held,
         tag: u16,
     ) -> Slot {
-        let body = new.large.as_ref().map(|large| large.0);
+        let body = new.large.as_ref().map(|large| large.body);
         let place = (held.block, held.class, tag);
         self.encode(op, new.hash, new.key, new.value, &new.header, body.as_ref(), extension, place)
     }
@@ -224,10 +93,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
                 }
                 Ok(Try::Anew) => {
                     self.core.stats.conflicts.add(1);
-                    // Two clients that undo each other's steps part after pauses of different
-                    // lengths.
-                    if attempt >= 4 {
-                        let pause_ns = self.core.client.endpoint.random() % (100 << attempt.min(10));
+                    if let Some(pause_ns) = pause_ns(&self.core.client.endpoint, attempt) {
                         self.core.client.endpoint.pause(pause_ns).await;
                     }
                     Ok(())
@@ -262,25 +128,24 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             None => {
                 self.core.read_bucket(op, hash).await?;
                 match self.core.search(op, hash, key, change.wants(), false, None).await? {
-                    Search::Anew => return Ok(Try::Anew),
+                    Search::Anew | Search::Overtaken { .. } => return Ok(Try::Anew),
                     Search::Found(found) => Some(found),
                     Search::Absent => None,
                 }
             }
         };
-        let live = found.as_ref().filter(|found| !found.header.is_expired(now_ms));
-        let value = if live.is_some() && change.wants() == Want::Value { op.old.bytes() } else { &[] };
-        let verdict = change.decide(now_ms, live.map(|found| Old { meta: Meta::of_record(&found.header), value }));
-        let present_token = live.map(|found| found.header.token);
+        let (verdict, present_token) = decide(change, now_ms, found.as_ref(), &op.old);
+        let holes = (self.core.is_open(Hole::OvertakenByCopy), self.core.is_open(Hole::OvertakenBySight));
         if let (Verdict::Put { .. }, Some(found)) = (&verdict, &found)
             && change.is_blind()
-            && self.core.is_overtaken_by(op, &found.header)
+            && let Some(overtaken) = &op.overtaken
+            && overtaken.is_by(&found.header, holes.0, holes.1)
         {
             return self.done_before(hash, found).await;
         }
         match (verdict, found) {
-            // Whoever tells that an object has expired takes it away first: somebody who found it
-            // live a moment ago must not bring it back.
+            // A client removes an expired object before it tells of the expiry: another client,
+            // which found it live a moment ago, must not bring it back.
             (Verdict::Leave, Some(found)) if present_token.is_none() && !self.core.is_open(Hole::UntakenExpiry) => {
                 let removed = self.unlink(op, found.slot, found.word, Some(Cause::Expired)).await?;
                 self.core.stats.expirations.add(u64::from(removed));
@@ -295,9 +160,8 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             }
             (Verdict::Expire { expiry_ms }, Some(found)) => {
                 if found.large.is_none() && change.wants() == Want::Meta {
-                    let bytes = HEADER_BYTES + key.len()..HEADER_BYTES + found.header.body_bytes();
                     let Operation { old, record, .. } = op;
-                    old.assign(&record.bytes()[bytes], Meta::of_record(&found.header));
+                    found.header.copy_value(record, old);
                 }
                 let value = std::mem::take(&mut op.old);
                 let header = Header { expiry_ms, ..found.header };
@@ -309,17 +173,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             (Verdict::Put { expiry_ms }, found) => {
                 let value = change.value();
                 let token = self.core.client.next_token().await?;
-                let header = Header {
-                    key_bytes: key.len(),
-                    value_bytes: value.len(),
-                    number: 0,
-                    main: false,
-                    large: false,
-                    blind: change.is_blind(),
-                    expiry_ms,
-                    generation: 0,
-                    token,
-                };
+                let header = Header::of_new(key.len(), value.len(), change.is_blind(), expiry_ms, token);
                 self.try_put(op, New { header, large: None, key, value, hash }, found, false).await
             }
         }
@@ -363,7 +217,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             _ => {
                 let open = op.notes.chunks.split_off(op.notes.chunks.len() - fresh_chunks);
                 let (extents, body) = core.write_extents(op, open, new.hash.bucket, (new.key, new.value)).await?;
-                Some(Box::new((body, extents)))
+                Some(Box::new(Large { body, extents }))
             }
         };
         let is_new_body = !same_body;
@@ -375,14 +229,14 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         if published {
             core.published(held).await?;
             if let Some(large) = new.large.as_ref().filter(|_| is_new_body) {
-                core.bind_extents(&large.1);
+                core.bind_extents(&large.extents);
             }
             core.stats.puts.add(1);
             return Ok(Try::Done(Some(new.header.token)));
         }
         core.keep(held, tag);
         if let Some(large) = new.large.as_ref().filter(|_| is_new_body) {
-            core.extent_io().free_extents(&large.1).await?;
+            core.extent_io().free_extents(&large.extents).await?;
         }
         if core.is_open(Hole::LostUpdate) {
             return Ok(Try::Done(Some(new.header.token)));
@@ -423,7 +277,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         };
         core.stock.borrow_mut().put(old);
         if let Some(large) = found.large.as_ref().filter(|_| !same_body) {
-            core.extent_io().free_extents(&large.1).await?;
+            core.extent_io().free_extents(&large.extents).await?;
         }
         core.publish_expiry(found.slot, new, found.header.expiry_ms);
         self.overwritten(new.hash, &found, word, new.header.record_bytes()).await?;
@@ -471,28 +325,5 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         let inserted = Inserted { object: accessed, before, counter, expiry_ms };
         self.replacement.inserted(&self.core, inserted).await?;
         Ok(true)
-    }
-
-    /// What is known of a key's object, if it is present.
-    pub(super) async fn present(&self, op: &mut Operation, key: &[u8]) -> Result<Option<Meta>, CacheError> {
-        let hash = self.core.key_hash(key);
-        for _ in 0..ATTEMPTS_MAX {
-            let begun_ns = self.core.client.endpoint.now_ns();
-            self.core.read_bucket(op, hash).await?;
-            match self.core.search(op, hash, key, Want::Meta, false, None).await? {
-                Search::Anew => self.core.stats.rereads.add(1),
-                Search::Absent => return Ok(None),
-                Search::Found(found) => {
-                    let now_ms = self.core.client.pool_ms(begun_ns).await?;
-                    if !found.header.is_expired(now_ms) {
-                        return Ok(Some(Meta::of_record(&found.header)));
-                    }
-                    if self.take_expired(op, found.slot, found.word).await? {
-                        return Ok(None);
-                    }
-                }
-            }
-        }
-        Err(CacheError::Damaged { what: "an object that stays unsound" })
     }
 }

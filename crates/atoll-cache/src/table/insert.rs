@@ -1,32 +1,25 @@
-//! Inserting a key that is not there.
+//! Inserting a key that is absent. An insertion is pending until its client has seen that it is the
+//! only one of its key: see [`crate::search`]. If another client empties the pending slot, the block
+//! stays its inserter's.
 //!
-//! An insertion is pending until it has seen that it is the only one of its key, with these rules
-//! for what else it sees:
+//! An insertion chooses a slot of the bucket in this order:
 //!
-//! | other slot with the key | then |
+//! | slot | then |
 //! |---|---|
-//! | live | withdraw (CAS pending -> empty) and begin anew: it is a replacement now |
-//! | pending | make it empty by CAS, whoever it belongs to, and look again |
-//! | none | CAS pending -> live; if that fails somebody made it empty: begin anew |
-//!
-//! Of two insertions whichever became pending later sees the other, so at most one slot of a key is
-//! ever live. A block whose pending slot was made empty stays its inserter's. A client that stops
-//! while pending leaves a slot that nobody sees and that the next insertion of the key, or a
-//! repair, clears.
-//!
-//! It takes its key's own history entry's place; else an empty one; else the oldest history
-//! entry's; else that of a dead block, which it takes. Where all are live, the replacement evicts
-//! one of them first.
+//! | its key's own history entry | |
+//! | empty | |
+//! | the oldest history entry | |
+//! | a dead block | the inserter takes the block |
+//! | all are live | the replacement evicts an object of the bucket first |
 
-use super::change::{New, Search};
+use super::change::New;
 use super::held::Held;
 use super::layout::BUCKET_SLOTS;
-use super::lookup::ATTEMPTS_MAX;
 use super::operation::Operation;
 use super::slot::{KeyHash, Slot};
 use super::{Core, Hole};
-use crate::index::Index;
-use crate::{CacheError, Want};
+use crate::CacheError;
+use crate::search::publish_pending;
 use atoll_fabric::{Batch, Buffer, Endpoint};
 
 /// What came of an insertion whose compare-and-swap succeeded.
@@ -113,42 +106,7 @@ impl<E: Endpoint> Core<E> {
         if !swapped {
             return Ok(None);
         }
-        let published = certain || self.decide_pending(op, hash, new.key, slot, word).await?;
+        let published = certain || publish_pending(self, op, (hash, new.key), slot, (word.pending(), word), 0).await?;
         Ok(Some(Inserted { slot, word, before, counter, published }))
-    }
-
-    /// Decides this client's pending slot; whether it is live now. The bucket has been READ after
-    /// it became pending.
-    async fn decide_pending(
-        &self,
-        op: &mut Operation,
-        hash: KeyHash,
-        key: &[u8],
-        slot: u64,
-        word: Slot,
-    ) -> Result<bool, CacheError> {
-        for _ in 0..ATTEMPTS_MAX {
-            let live = self.search(op, hash, key, Want::Meta, false, Some(slot)).await?;
-            let mut look_again = matches!(live, Search::Anew);
-            if matches!(live, Search::Found(_)) {
-                self.swap_slot(slot, word.pending(), Slot::EMPTY).await?;
-                return Ok(false);
-            }
-            if !look_again {
-                match self.search(op, hash, key, Want::Meta, true, Some(slot)).await? {
-                    Search::Absent => {}
-                    Search::Anew => look_again = true,
-                    Search::Found(other) => {
-                        self.swap_slot(other.slot, other.word, Slot::EMPTY).await?;
-                        look_again = true;
-                    }
-                }
-            }
-            if !look_again {
-                return self.swap_slot(slot, word.pending(), word).await;
-            }
-            self.read_bucket(op, hash).await?;
-        }
-        Err(CacheError::Damaged { what: "an object that stays unsound" })
     }
 }

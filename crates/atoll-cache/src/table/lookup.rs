@@ -1,15 +1,15 @@
-//! The way of a GET: READ the slots of the key's bucket, READ the block, check the record. Two
-//! round trips, no lock; what it tells the pool of the access it does not wait for.
+//! The way of a GET: READ the slots of the key's bucket, READ the block, check the record. A GET
+//! costs two round trips and takes no lock. It tells the pool of the access without waiting.
 //!
 //! | what the block READ says | then |
 //! |---|---|
 //! | a whole record of the slot's tag, this key | hit, as of the moment when the bucket was READ |
 //! | the same, another key | an equal fingerprint: the next slot |
-//! | torn, or of another tag | the block was used anew meanwhile: begin anew |
+//! | torn, or of another tag | the block was reused meanwhile: begin anew |
 //!
-//! A tag that comes back at the same place has waited for every operation that could remember it
-//! (see `stock`), so a record that passes is the slot's own. A key that is present throughout stays
-//! in one slot, so a bucket READ word by word in any order cannot miss it.
+//! A tag comes back at the same place only after every operation has ended that could remember it
+//! (see `stock`). So a record that passes is the slot's own. A key that is present throughout stays
+//! in one slot, so a bucket READ word by word, in any order, cannot miss it.
 
 use super::access::ACCESS_WORDS;
 use super::layout::{ACCESS_BYTES, BUCKET_SLOTS, SLOTS_BYTES};
@@ -18,29 +18,19 @@ use super::replacement::{Accessed, Replacement};
 use super::slot::{KeyHash, Slot};
 use super::{Core, Hole, Objects};
 use crate::at_once::{self, KEYS_AT_ONCE, OfEach};
-pub(super) use crate::index::ATTEMPTS_MAX;
+use crate::candidate::Candidate;
 use crate::index::examine::drop_damaged_of;
-use crate::index::{Index, Unlink};
-use crate::record::{HEADER_BYTES, Header, LargeBody, Record};
+use crate::index::{ATTEMPTS_MAX, Index, Unlink};
+use crate::record::{HEADER_BYTES, Header};
 use crate::{CacheError, Lookup, Meta, Value};
 use atoll_fabric::{Address, Batch, Buffer, Endpoint};
 
-/// Beginnings after which a lookup asks whether what it finds is damaged.
+/// Attempts after which a lookup asks whether what it finds is damaged.
 const REREADS_MAX: u32 = 16;
-
-/// What a slot turned out to be.
-pub(super) enum Candidate {
-    /// The key's object; its record, or of a large object key and value, is in the buffer.
-    Ours(Header),
-    /// Another key's.
-    Other,
-    /// Not sound any more.
-    Reused,
-}
 
 /// What lies beside an object, where there are extensions.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Beside {
+pub(crate) struct Beside {
     /// The words in front of its record.
     pub(super) extension: arrayvec::ArrayVec<u64, { super::settings::EXTENSION_WORDS_MAX as usize }>,
     /// Its slot's access information.
@@ -116,7 +106,9 @@ impl<E: Endpoint> Core<E> {
         into: &mut Value,
     ) -> Result<Candidate, CacheError> {
         if self.is_open(Hole::Validation) {
-            return Ok(self.believe(key, into));
+            let (extension, bytes) = (self.extension_bytes(), into.buffer.len());
+            into.buffer.narrow(extension, bytes - extension);
+            return Ok(Candidate::believed(key, into));
         }
         let Some(record) = self.judge(word, &mut into.buffer) else { return Ok(Candidate::Reused) };
         let (header, is_ours) = (record.header, record.key == key);
@@ -128,38 +120,7 @@ impl<E: Endpoint> Core<E> {
             return Ok(Candidate::Other);
         }
         // Boxed, as all that is rare: its state would make every lookup's larger.
-        Box::pin(self.judge_body(header, body, key, into)).await
-    }
-
-    async fn judge_body(
-        &self,
-        header: Header,
-        body: LargeBody,
-        key: &[u8],
-        into: &mut Value,
-    ) -> Result<Candidate, CacheError> {
-        let Some(buffer) = self.extent_io().read_body(&header, &body, std::mem::take(&mut into.buffer)).await? else {
-            return Ok(Candidate::Reused);
-        };
-        into.buffer = buffer;
-        into.start = header.key_bytes;
-        let same = &into.buffer.bytes()[..header.key_bytes] == key;
-        Ok(if same { Candidate::Ours(header) } else { Candidate::Other })
-    }
-
-    /// As the prototypes do: whatever is there, if its key looks right.
-    fn believe(&self, key: &[u8], into: &mut Value) -> Candidate {
-        let (extension, bytes) = (self.extension_bytes(), into.buffer.len());
-        into.buffer.narrow(extension, bytes - extension);
-        let header = Record::unchecked_header(&into.buffer);
-        let end = HEADER_BYTES + header.key_bytes + header.value_bytes;
-        if into.buffer.bytes().get(HEADER_BYTES..HEADER_BYTES + header.key_bytes) != Some(key)
-            || end > into.buffer.len()
-        {
-            return Candidate::Other;
-        }
-        into.start = HEADER_BYTES + header.key_bytes;
-        Candidate::Ours(header)
+        Box::pin(Candidate::read_body(self.extent_io(), (header, &body), key, into)).await
     }
 }
 
@@ -181,7 +142,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         Err(CacheError::Damaged { what: "an object that stays unsound" })
     }
 
-    /// Goes through the places that were seen; `None` to begin anew.
+    /// Checks the slots that were READ, one by one; `None` to begin anew.
     async fn lookup_seen(
         &self,
         op: &mut Operation,
@@ -229,7 +190,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         beside: &Beside,
         begun_ns: u64,
     ) -> Result<Option<Lookup>, CacheError> {
-        into.meta = Meta::of_record(&header);
+        into.meta = Meta::of(&header);
         if header.expiry_ms.is_some() {
             let now_ms = self.core.client.pool_ms(begun_ns).await?;
             if header.is_expired(now_ms) {

@@ -26,7 +26,7 @@
 //! | `slab` | chunks that a client cuts into blocks |
 //! | `block` | what lies in a block |
 //! | `lookup` | the way of a GET |
-//! | `change` | the way of every change, by way of `insert` (a new key) and `unlink` (how an object is removed) |
+//! | `change` | the way of every change, by way of `search` (find the object), `insert` (a new key) and `unlink` (how an object is removed) |
 //! | `room` | how room is made: samples, victims |
 //! | `reclaim` | what becomes of a chunk that was not cut to its end |
 //! | `dead` | how much of the memory is dead |
@@ -73,6 +73,7 @@ pub mod replacement;
 mod resize;
 mod room;
 mod sample;
+mod search;
 pub mod settings;
 mod settle;
 pub mod shelf;

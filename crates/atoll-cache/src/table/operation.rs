@@ -1,4 +1,4 @@
-//! One operation of a client of this engine.
+//! One operation of a client of the table.
 
 use super::held::Held;
 use super::slot::{KeyHash, Slot};
@@ -18,7 +18,7 @@ pub(crate) struct Notes {
 }
 
 /// An operation.
-pub(super) type Operation = operation::Operation<Slot, Notes>;
+pub(crate) type Operation = operation::Operation<Slot, Notes>;
 
 impl Operation {
     /// The word of a place of the bucket that was read, and the number of its slot.

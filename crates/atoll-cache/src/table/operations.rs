@@ -1,16 +1,15 @@
-//! The operations of a client: what each does first, which module it uses, and what it does last.
+//! The operations of a client: what each does first, its own way, and what it does last.
 //!
 //! | step | why |
 //! |---|---|
-//! | now and then a round: tell of accesses, renew the lease, look after others | see `repair` |
+//! | now and then a round: tell of accesses, renew the lease, look after other clients | see `repair` |
 //! | where there are extensions and WRITEs are cheap: say that an operation is under way | a drainer waits for WRITEs of extensions (see `drain`) |
 //! | the operation | |
-//! | in such a case: say that nothing is under way any more | so that no client waits for a client that does nothing |
+//! | in such a case: say that nothing is under way any more | no drainer waits for a client that does nothing |
 //! | after a failure of the fabric: do nothing any more | |
 //!
-//! Over a network the two WRITEs and the wait for them would cost more than what they are good for:
-//! there a client that does nothing makes rounds ([`Engine::tend`]), or chunks are emptied only
-//! when it comes back.
+//! Over a network the two WRITEs and the wait for them cost more than they save. There an idle
+//! client makes rounds ([`Engine::tend`]), or chunks are emptied only when it comes back.
 
 use super::operation::Operation;
 use super::replacement::Replacement;
@@ -77,7 +76,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
         self.noted(outcome)
     }
 
-    /// Gives others what this client does not need between operations.
+    /// Gives back to the pool what this client does not need between operations.
     async fn release_surplus(&self) -> Result<(), CacheError> {
         let are_chunks_surplus = !self.core.fresh.is_empty() && self.core.slabs_max() == 0;
         if !are_chunks_surplus && !self.core.has_surplus(STOCK_KEPT) {

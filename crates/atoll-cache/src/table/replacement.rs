@@ -1,4 +1,4 @@
-//! What an engine adds to the table of objects: which of them go.
+//! What an engine adds to the table of objects: which of them are evicted.
 
 use super::access::insertion_words;
 use super::slot::{KeyHash, Slot};
@@ -57,7 +57,7 @@ impl Inserted<'_> {
     }
 }
 
-/// An object that is to go.
+/// An object that is to be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Victim {
     /// Its slot's number.
@@ -85,7 +85,7 @@ pub const REMEMBERED_MAX: usize = 8;
 /// Most objects of a sample.
 pub const CANDIDATES_MAX: usize = SAMPLE_BUCKETS_MAX * super::layout::BUCKET_SLOTS + REMEMBERED_MAX;
 
-/// One object that could go, as a sample has it.
+/// One object that could be evicted, as a sample has it.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
     /// Its slot's number.
@@ -99,7 +99,7 @@ pub struct Candidate {
     pub hash: Option<KeyHash>,
 }
 
-/// Which objects go: one client's side of it.
+/// Which objects are evicted: one client's side of it.
 ///
 /// Everything here may be approximate: whatever a replacement does, lookups and changes stay right.
 #[allow(async_fn_in_trait)]
@@ -159,15 +159,15 @@ pub trait Replacement<E: Endpoint>: Sized {
         Ok(None)
     }
 
-    /// Notes that a victim that was not chosen from a sample did not go: its block is of no use, or
-    /// somebody else changed its slot.
+    /// Notes that a victim that was not chosen from a sample was not evicted: its block is of no
+    /// use, or another client changed its slot.
     async fn spared(&mut self, core: &Core<E>, victim: Victim) -> Result<(), CacheError> {
         let _ = (core, victim);
         Ok(())
     }
 
-    /// An object of a sample that no queue has, so that it would be nobody's victim, if there is
-    /// one.
+    /// An object of a sample that no queue has, so that no client would choose it as a victim, if
+    /// there is one.
     async fn unqueued(&mut self, core: &Core<E>, candidates: &[Candidate]) -> Result<Option<Victim>, CacheError> {
         let _ = (core, candidates);
         Ok(None)

@@ -1,0 +1,51 @@
+//! A candidate of a lookup: a slot with the key's fingerprint, and what its record says.
+
+use crate::extent::ExtentIo;
+use crate::record::{HEADER_BYTES, Header, LargeBody, Record};
+use crate::{CacheError, Value};
+use atoll_fabric::Endpoint;
+
+/// What a slot turned out to be.
+pub(crate) enum Candidate {
+    /// The key's object. The value's buffer holds its record, or key and value of a large object.
+    Ours(Header),
+    /// Another key's.
+    Other,
+    /// Not sound any more.
+    Reused,
+}
+
+impl Candidate {
+    /// The candidate in `into`, if its key looks right, without a check. For the holes that trust
+    /// bytes, as the prototypes do.
+    #[cold]
+    pub(crate) fn believed(key: &[u8], into: &mut Value) -> Self {
+        let header = Record::unchecked_header(&into.buffer);
+        let end = HEADER_BYTES + header.key_bytes + header.value_bytes;
+        if into.buffer.bytes().get(HEADER_BYTES..HEADER_BYTES + header.key_bytes) != Some(key)
+            || end > into.buffer.len()
+        {
+            return Self::Other;
+        }
+        into.start = HEADER_BYTES + header.key_bytes;
+        Self::Ours(header)
+    }
+
+    /// READs key and value of a large object into `into`, and judges them by the checksum that the
+    /// record has of them.
+    pub(crate) async fn read_body<E: Endpoint>(
+        io: ExtentIo<'_, E>,
+        (header, body): (Header, &LargeBody),
+        key: &[u8],
+        into: &mut Value,
+    ) -> Result<Self, CacheError> {
+        assert!(header.large, "only a large object has extents");
+        let Some(buffer) = io.read_body(&header, body, std::mem::take(&mut into.buffer)).await? else {
+            return Ok(Self::Reused);
+        };
+        into.buffer = buffer;
+        into.start = header.key_bytes;
+        let same = &into.buffer.bytes()[..header.key_bytes] == key;
+        Ok(if same { Self::Ours(header) } else { Self::Other })
+    }
+}
