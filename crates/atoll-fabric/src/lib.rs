@@ -10,6 +10,7 @@
 //! | [`buffer`] | memory lent to the fabric for the time of a verb |
 //! | [`batch`] | verbs posted at once, and their results |
 //! | [`endpoint`] | the contract |
+//! | [`checked`] | a verb's future, whose outcome a wrapper looks at |
 //! | [`identity`] | which endpoint it is |
 //! | [`error`] | what goes wrong |
 //! | [`fabric`] | the control plane: regions by their address, and what a process reaches |
@@ -31,6 +32,7 @@ pub mod address;
 pub mod attributes;
 pub mod batch;
 pub mod buffer;
+pub mod checked;
 pub mod clock;
 pub mod conformance;
 pub mod endpoint;
@@ -51,6 +53,7 @@ pub use address::{Address, COMPUTE_NODES_MAX};
 pub use attributes::{Domain, Kind, Lifetime, RegionAttributes};
 pub use batch::{BATCH_VERBS_MAX, Batch, Ticket};
 pub use buffer::Buffer;
+pub use checked::Checked;
 pub use clock::Clock;
 pub use endpoint::{Endpoint, Intent, Limits, Purpose};
 pub use error::{FabricError, VerbError};

@@ -7,7 +7,7 @@
 //! gate shuts: every later post ends as for a client that was shut out.
 
 use atoll_fabric::pass_on;
-use atoll_fabric::{Address, Batch, Buffer, Endpoint, Identity, RegionAttributes, VerbError};
+use atoll_fabric::{Address, Batch, Buffer, Checked, Endpoint, Identity, RegionAttributes, VerbError};
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 
@@ -92,22 +92,15 @@ impl<E> Deref for Gate<E> {
 
 impl<E: Endpoint> Endpoint for Gate<E> {
     #[inline(always)]
-    async fn post(&self, batch: &mut Batch) -> Result<(), VerbError> {
-        self.pass()?;
-        let posted = self.endpoint.post(batch).await;
-        self.noted(posted)
+    fn post(&self, batch: &mut Batch) -> impl Future<Output = Result<(), VerbError>> {
+        let posted = if self.is_shut.get() { None } else { Some(self.endpoint.post(batch)) };
+        Checked::new(posted, |posted| self.noted(posted.unwrap_or_else(|| Err(self.told()))))
     }
 
     #[inline(always)]
     fn read(&self, at: Address, into: Buffer) -> impl Future<Output = Result<Buffer, VerbError>> {
-        // Outside of the block: where memory is near this READs at once, and the block has little
-        // to keep. A READ changes nothing, so that it need not wait for the look at the gate.
-        let read = self.endpoint.read(at, into);
-        async move {
-            self.pass()?;
-            let read = read.await;
-            self.noted(read)
-        }
+        let read = if self.is_shut.get() { None } else { Some(self.endpoint.read(at, into)) };
+        Checked::new(read, |read| self.noted(read.unwrap_or_else(|| Err(self.told()))))
     }
 
     #[inline(always)]
@@ -119,10 +112,10 @@ impl<E: Endpoint> Endpoint for Gate<E> {
         }
     }
 
-    async fn flush(&self) -> Result<(), VerbError> {
-        self.pass()?;
-        let flushed = self.endpoint.flush().await;
-        self.noted(flushed)
+    #[inline(always)]
+    fn flush(&self) -> impl Future<Output = Result<(), VerbError>> {
+        let flushed = if self.is_shut.get() { None } else { Some(self.endpoint.flush()) };
+        Checked::new(flushed, |flushed| self.noted(flushed.unwrap_or_else(|| Err(self.told()))))
     }
 
     async fn reach(&self, node: u8) -> Result<(), VerbError> {

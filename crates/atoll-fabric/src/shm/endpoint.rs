@@ -137,9 +137,10 @@ impl Endpoint for ShmEndpoint {
         true
     }
 
-    async fn flush(&self) -> Result<(), VerbError> {
+    #[inline]
+    fn flush(&self) -> impl Future<Output = Result<(), VerbError>> {
         fence(Ordering::SeqCst);
-        self.unawaited_error.take().map_or(Ok(()), Err)
+        ready(self.unawaited_error.take().map_or(Ok(()), Err))
     }
 
     async fn pause(&self, ns: u64) {

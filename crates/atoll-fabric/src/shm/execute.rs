@@ -68,7 +68,14 @@ impl ShmEndpoint {
         Some(unsafe { Words::new(base.add(at.offset() as usize), bytes.div_ceil(8) as usize) })
     }
 
-    #[inline]
+    /// Whether a verb is for words of node 0's first region that are known to be there.
+    #[inline(always)]
+    fn is_there(&self, verb: &Verb) -> bool {
+        // No verb is longer than a chunk, and no offset has more than 48 bits: nothing overflows.
+        let (offset, bytes) = (verb.at.offset(), verb.len().next_multiple_of(8));
+        verb.at.is_home() && offset.is_multiple_of(8) && offset.saturating_add(bytes) <= self.there.get()
+    }
+
     fn check(&self, verb: &Verb) -> Result<(), VerbError> {
         match self.words(verb.at, verb.len()) {
             Some(_) => Ok(()),
@@ -76,12 +83,9 @@ impl ShmEndpoint {
         }
     }
 
-    /// Executes one checked verb behind what `order` has seen of its batch.
-    #[inline]
-    fn execute(&self, verb: &mut Verb, order: &mut Order<LOCKED_ATOMICS>) {
-        let Some(words) = self.words(verb.at, verb.len()) else {
-            unreachable!("verbs are checked before any executes")
-        };
+    /// Executes one verb on its words behind what `order` has seen of its batch.
+    #[inline(always)]
+    fn execute(verb: &mut Verb, words: Words, order: &mut Order<LOCKED_ATOMICS>) {
         match &mut verb.operation {
             Operation::Read { into } => {
                 order.before(Access::Read, verb.fenced).stand();
@@ -137,12 +141,35 @@ impl ShmEndpoint {
         if self.is_fork() {
             return Err(VerbError::Forked);
         }
+        if !batch.verbs().iter().all(|verb| self.is_there(verb)) {
+            return self.execute_far(batch, settled);
+        }
+        let mut order = Order::default();
+        for verb in batch.verbs_mut() {
+            // SAFETY: `is_there` holds for every verb of the batch, and executing a verb does not
+            // change what is there. So the span lies in the mapping of the first region, whose base
+            // this is, and which lives as long as `self`; it is made of whole words; every access
+            // to a mapping in this crate goes through `Words`.
+            let words =
+                unsafe { Words::new(self.base.add(verb.at.offset() as usize), verb.len().div_ceil(8) as usize) };
+            Self::execute(verb, words, &mut order);
+        }
+        order.at_end(settled).stand();
+        Ok(())
+    }
+
+    /// The same for a batch with a verb for words that are not known to be there, or that are
+    /// elsewhere. Out of the way of the others, which it would slow down if it were inlined.
+    #[cold]
+    #[inline(never)]
+    fn execute_far(&self, batch: &mut Batch, settled: bool) -> Result<(), VerbError> {
         for verb in batch.verbs() {
             self.check(verb)?;
         }
         let mut order = Order::default();
         for verb in batch.verbs_mut() {
-            self.execute(verb, &mut order);
+            let words = self.words(verb.at, verb.len()).expect("verbs are checked before any executes");
+            Self::execute(verb, words, &mut order);
         }
         order.at_end(settled).stand();
         Ok(())

@@ -1,0 +1,46 @@
+//! A verb's future as an endpoint around another endpoint returns it: with a look at its outcome.
+//!
+//! An `async` block would do the same. It costs some thirty instructions a verb, which is a tenth of
+//! a GET where memory is near: the compiler keeps the block's states apart from its caller's.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+/// A future whose outcome is checked before its caller sees it.
+#[derive(Debug)]
+#[must_use = "futures do nothing unless they are polled"]
+pub struct Checked<F, C> {
+    /// `None` if nothing was posted.
+    future: Option<F>,
+    check: C,
+}
+
+impl<F: Future, C: FnMut(Option<F::Output>) -> F::Output> Checked<F, C> {
+    /// Waits for `future`, and gives what `check` makes of its outcome. Without a future `check`
+    /// gives the outcome by itself.
+    #[inline(always)]
+    pub fn new(future: Option<F>, check: C) -> Self {
+        Self { future, check }
+    }
+}
+
+impl<F: Future, C: FnMut(Option<F::Output>) -> F::Output> Future for Checked<F, C> {
+    type Output = F::Output;
+
+    #[inline(always)]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        // SAFETY: `future` is pinned with the whole: nothing moves it out of here, and the type has
+        // neither a `Drop` nor an `Unpin` of its own. `check` is never pinned.
+        let (future, check) = unsafe {
+            let this = self.get_unchecked_mut();
+            (this.future.as_mut().map(|future| Pin::new_unchecked(future)), &mut this.check)
+        };
+        Poll::Ready(match future {
+            Some(future) => {
+                let outcome = ready!(future.poll(context));
+                check(Some(outcome))
+            }
+            None => check(None),
+        })
+    }
+}
