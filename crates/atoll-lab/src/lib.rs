@@ -28,7 +28,6 @@
 //! | `latency` | latencies in a histogram that can be sent between processes |
 //! | `progress` | the bar on the terminal |
 //! | `output` | what a command prints |
-//! | `size` | numbers of bytes on the command line |
 //! | `command` | the command line |
 #![forbid(unsafe_code)]
 
@@ -55,7 +54,6 @@ pub mod reference;
 pub mod replay;
 pub mod report;
 mod scheduled;
-mod size;
 pub mod trace;
 pub mod validation;
 pub mod verbs;
@@ -65,4 +63,3 @@ pub use command::LabCommand;
 pub use error::LabError;
 pub use process::ProcessCommand;
 pub use progress::Progress;
-pub use size::parse_bytes;

@@ -12,6 +12,7 @@ pub struct ProcessCommand {
     /// The task's name
     name: String,
     /// The task, as the parent wrote it
+    #[arg(default_value_t)]
     task: String,
 }
 

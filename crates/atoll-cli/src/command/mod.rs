@@ -3,7 +3,9 @@
 mod engine;
 mod pool;
 mod serve;
+#[cfg(feature = "lab")]
 mod sim;
+mod size;
 
 use atoll::{OpenError, Pool};
 use clap::Parser;
@@ -18,11 +20,14 @@ pub(crate) enum Command {
     /// Make, look at, check, repair and remove pools
     #[command(subcommand)]
     Pool(pool::PoolCommand),
+    #[cfg(feature = "lab")]
     /// Replay a trace on a cache and report what it hits and how fast it is
     Replay(atoll_lab::replay::ReplayCommand),
+    #[cfg(feature = "lab")]
     /// Experiments
     #[command(subcommand)]
     Lab(atoll_lab::LabCommand),
+    #[cfg(feature = "lab")]
     /// Simulate clients that die, stop and come back, and look for what goes wrong
     #[command(subcommand)]
     Sim(sim::SimCommand),
@@ -34,8 +39,11 @@ impl Command {
         match self {
             Self::Serve(command) => command.run(),
             Self::Pool(command) => command.run(),
+            #[cfg(feature = "lab")]
             Self::Replay(command) => Ok(command.run()?),
+            #[cfg(feature = "lab")]
             Self::Lab(command) => Ok(command.run()?),
+            #[cfg(feature = "lab")]
             Self::Sim(command) => command.run(),
         }
     }

@@ -1,10 +1,10 @@
 //! `atoll pool`: make, look at, check, repair and remove pools of shared memory.
 
 use super::engine::EngineArgs;
+use super::size::parse_bytes;
 use super::{capacity_or_default, open_pool};
 use atoll::pool::shown_processes;
 use atoll::{ClientInfo, NodeInfo, Pool, PoolOptions, Removed, Repaired, Resized};
-use atoll_lab::parse_bytes;
 use atoll_pool::Incarnation;
 use atoll_pool::clock::OUTLIER_MS;
 use clap::{Args, Subcommand};

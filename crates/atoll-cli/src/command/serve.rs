@@ -1,9 +1,9 @@
 //! `atoll serve`: a cache for Redis clients, over a pool of its own or a named one.
 
 use super::engine::EngineArgs;
+use super::size::parse_bytes;
 use super::{capacity_or_default, open_pool};
 use atoll::{EngineOptions, Pool, PoolOptions};
-use atoll_lab::parse_bytes;
 use atoll_server::{PoolFacts, Redis, Server, ServerOptions};
 use clap::Args;
 use std::error::Error;

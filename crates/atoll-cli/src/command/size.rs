@@ -1,7 +1,7 @@
 //! Numbers of bytes on the command line.
 
 /// A number of bytes as people write it: `1GiB`, `512M`, `1000000`; at least one and at most 2^50.
-pub fn parse_bytes(text: &str) -> Result<u64, String> {
+pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
     let bytes: Option<bytesize::ByteSize> = text.parse().ok();
     match bytes.map(|bytes| bytes.as_u64()) {
         Some(bytes @ 1..=0x4_0000_0000_0000) => Ok(bytes),
