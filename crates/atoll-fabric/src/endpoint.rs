@@ -163,7 +163,7 @@ pub trait Endpoint {
     /// [`VerbError::ExportAbsent`] if there is no such region, or its owner is gone.
     fn reach_export(&self, at: Address) -> Result<RegionAttributes, VerbError> {
         let (node, region) = (at.compute_node().unwrap_or_default(), at.region());
-        Err(VerbError::ExportAbsent { node, region, why: "this fabric has no exports".to_owned() })
+        Err(VerbError::export_absent(node, region, "this fabric has no exports"))
     }
 
     /// Makes sure that the host has memory for all of a span: nothing that is there changes, and

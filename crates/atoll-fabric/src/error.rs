@@ -4,36 +4,22 @@ use crate::RegionAttributes;
 use std::io;
 
 /// Why a batch failed.
+///
+/// Every verb's future carries one of these past its caller, so it is two words: what an error says
+/// in more words lies apart.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VerbError {
     /// A verb reached outside its region, was not aligned to words, or named a node or region that
     /// is not there. Nothing of the batch took effect. The address came from our own bug or from
     /// damaged remote bytes.
-    #[error("{bytes} bytes at {at} are outside every region of this fabric")]
-    Unreachable {
-        /// The address, as text.
-        at: String,
-        /// Bytes that the verb wanted.
-        bytes: u64,
-    },
+    #[error("{} bytes at {} are outside every region of this fabric", .0.bytes, .0.at)]
+    Unreachable(Box<Unreachable>),
     /// The control plane knows of no region of this node, or cannot have it.
-    #[error("memory node {node} cannot be reached: {why}")]
-    NodeAbsent {
-        /// The node.
-        node: u8,
-        /// What was tried, and what came of it.
-        why: String,
-    },
+    #[error("memory node {} cannot be reached: {}", .0.node, .0.why)]
+    NodeAbsent(Box<NodeAbsent>),
     /// No region is exported there, or its owner is gone.
-    #[error("compute node {node} exports no region {region}: {why}")]
-    ExportAbsent {
-        /// The compute node.
-        node: u16,
-        /// The region.
-        region: u8,
-        /// What was tried, and what came of it.
-        why: String,
-    },
+    #[error("compute node {} exports no region {}: {}", .0.node, .0.region, .0.why)]
+    ExportAbsent(Box<ExportAbsent>),
     /// The target is gone for good; none of the batch's verbs will take effect from now on.
     #[error("the memory node is gone: open the pool again once it is back")]
     PeerDead,
@@ -47,24 +33,71 @@ pub enum VerbError {
     /// This endpoint was shut out: none of its verbs takes effect any more.
     #[error("this client was shut out of the pool because it stood still: join again")]
     Fenced,
-    /// The host has no memory for what a verb would touch first. Nothing of the batch took effect.
-    #[error(
-        "the host of memory node {node} has no memory left for the pool: free some, or make the pool anew with less"
-    )]
-    NoMemory {
-        /// The node.
-        node: u8,
-    },
+    /// The host of this memory node has no memory for what a verb would touch first. Nothing of the
+    /// batch took effect.
+    #[error("the host of memory node {0} has no memory left for the pool: free some, or make the pool anew with less")]
+    NoMemory(Box<u8>),
     /// This process is a fork of the one that made the endpoint, which alone may use it, but for a
     /// READ.
     #[error("this process is a fork of the one that opened the pool: open the pool again after the fork")]
     Forked,
 }
 
+const _: () = assert!(size_of::<Result<(), VerbError>>() == 16);
+
+/// What a verb wanted that is not there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreachable {
+    /// The address, as text.
+    pub at: String,
+    /// Bytes that the verb wanted.
+    pub bytes: u64,
+}
+
+/// A memory node that cannot be reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeAbsent {
+    /// The node.
+    pub node: u8,
+    /// What was tried, and what came of it.
+    pub why: String,
+}
+
+/// A region that is not exported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportAbsent {
+    /// The compute node.
+    pub node: u16,
+    /// The region.
+    pub region: u8,
+    /// What was tried, and what came of it.
+    pub why: String,
+}
+
 impl VerbError {
+    /// So many bytes at an address are outside every region.
+    pub fn unreachable(at: impl std::fmt::Debug, bytes: u64) -> Self {
+        Self::Unreachable(Box::new(Unreachable { at: format!("{at:?}"), bytes }))
+    }
+
+    /// A memory node cannot be reached, and why.
+    pub fn node_absent(node: u8, why: impl Into<String>) -> Self {
+        Self::NodeAbsent(Box::new(NodeAbsent { node, why: why.into() }))
+    }
+
+    /// A compute node does not export a region, and why.
+    pub fn export_absent(node: u16, region: u8, why: impl Into<String>) -> Self {
+        Self::ExportAbsent(Box::new(ExportAbsent { node, region, why: why.into() }))
+    }
+
+    /// The host of a memory node has no memory left.
+    pub fn no_memory(node: u8) -> Self {
+        Self::NoMemory(Box::new(node))
+    }
+
     /// Whether nothing of the batch took effect, or will: its client goes on with what it has.
     pub fn took_no_effect(&self) -> bool {
-        matches!(self, Self::Unreachable { .. } | Self::NoMemory { .. })
+        matches!(self, Self::Unreachable(_) | Self::NoMemory(_))
     }
 }
 

@@ -141,7 +141,7 @@ async fn clear_span<E: Endpoint>(endpoint: &E, mut at: Address, end: u64) -> Res
     while at.offset() < end {
         let bytes = most.min(end - at.offset());
         if !endpoint.provide(at, bytes).await? {
-            return Err(VerbError::NoMemory { node: at.node() });
+            return Err(VerbError::no_memory(at.node()));
         }
         let mut zeroes = Buffer::sized(bytes as usize);
         zeroes.words_mut().fill(0);

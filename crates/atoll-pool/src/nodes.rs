@@ -164,7 +164,9 @@ pub(crate) async fn write_first<E: Endpoint>(endpoint: &E, pool: &Pool) -> Resul
 
 async fn reach<E: Endpoint>(endpoint: &E, node: u8) -> Result<(), PoolError> {
     endpoint.reach(node).await.map_err(|error| match error {
-        VerbError::NodeAbsent { node, why } => PoolError::Member { node, what: format!("cannot be had ({why})") },
+        VerbError::NodeAbsent(absent) => {
+            PoolError::Member { node: absent.node, what: format!("cannot be had ({})", absent.why) }
+        }
         error => PoolError::Verb(error),
     })
 }
@@ -207,7 +209,7 @@ pub(crate) async fn has_more<E: Endpoint>(endpoint: &E, layout: &Layout) -> Resu
 /// Checks that a region is the node's by the table.
 async fn check<E: Endpoint>(endpoint: &E, pool: &Pool, node: u8, chunks: u32, identity: u32) -> Result<(), PoolError> {
     let found = match endpoint.read(Address::new(node, 0, 0), Buffer::sized(8 * WORDS)).await {
-        Err(VerbError::Unreachable { .. }) => {
+        Err(VerbError::Unreachable(_)) => {
             return Err(PoolError::Member { node, what: "is not there".to_owned() });
         }
         outcome => outcome?,

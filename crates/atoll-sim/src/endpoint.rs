@@ -176,7 +176,7 @@ impl Endpoint for SimEndpoint {
     fn reach(&self, node: u8) -> impl Future<Output = Result<(), VerbError>> {
         let is_there = self.attributes(node, 0).is_some();
         let why = || "the simulation has no such node".to_owned();
-        std::future::ready(if is_there { Ok(()) } else { Err(VerbError::NodeAbsent { node, why: why() }) })
+        std::future::ready(if is_there { Ok(()) } else { Err(VerbError::node_absent(node, why())) })
     }
 
     fn export(&self, wanted: RegionAttributes) -> Result<Address, FabricError> {
@@ -197,10 +197,9 @@ impl Endpoint for SimEndpoint {
     fn reach_export(&self, at: Address) -> Result<RegionAttributes, VerbError> {
         let world = self.shared.world.borrow();
         let attributes = world.memory.exported(at).filter(|_| !world.is_exporter_gone(at));
-        attributes.ok_or_else(|| VerbError::ExportAbsent {
-            node: at.compute_node().unwrap_or(COMPUTE_NODES_MAX),
-            region: at.region(),
-            why: "no simulated client that lives exports it".to_owned(),
+        attributes.ok_or_else(|| {
+            let node = at.compute_node().unwrap_or(COMPUTE_NODES_MAX);
+            VerbError::export_absent(node, at.region(), "no simulated client that lives exports it")
         })
     }
 

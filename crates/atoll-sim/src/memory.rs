@@ -217,7 +217,7 @@ impl Memory {
     pub(crate) fn check(&self, verbs: &[Verb]) -> Result<(), VerbError> {
         match verbs.iter().find(|verb| self.words(verb.at, verb.len()).is_none()) {
             None => Ok(()),
-            Some(verb) => Err(VerbError::Unreachable { at: format!("{:?}", verb.at), bytes: verb.len() }),
+            Some(verb) => Err(VerbError::unreachable(verb.at, verb.len())),
         }
     }
 }

@@ -392,5 +392,5 @@ fn the_address_of_a_verb_says_where_it_went_wrong() {
         batch.read_word(Address::new(3, 2, 0x40));
         endpoint.post(&mut batch).await
     });
-    assert_eq!(outcome, Ok(Err(VerbError::Unreachable { at: "3:2+0x40".to_owned(), bytes: 8 })));
+    assert_eq!(outcome, Ok(Err(VerbError::unreachable(format_args!("3:2+0x40"), 8))));
 }

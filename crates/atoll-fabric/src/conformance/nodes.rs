@@ -161,7 +161,7 @@ async fn absent<E: Endpoint>(endpoint: E) {
             _ => batch.compare_and_swap(missing, 0, 1),
         };
         batch.write_word(word_of(0, 24), 5);
-        let error = VerbError::Unreachable { at: format!("{missing:?}"), bytes: 8 };
+        let error = VerbError::unreachable(missing, 8);
         assert_eq!(endpoint.post(&mut batch).await, Err(error), "kind {kind}");
         for node in 0..NODES {
             for index in [8, 16, 24] {

@@ -246,7 +246,7 @@ async fn unreachable<E: Endpoint>(endpoint: E) {
             };
             batch.write_word(word(101), 1);
             let wanted = if kind == 1 { bytes.next_multiple_of(8) } else { bytes } as u64;
-            let error = VerbError::Unreachable { at: format!("{at:?}"), bytes: wanted };
+            let error = VerbError::unreachable(at, wanted);
             assert_eq!(endpoint.post(&mut batch).await, Err(error), "{at:?} {bytes} kind {kind}");
             assert_eq!(batch.take(good).bytes(), patterned(64, 3).bytes(), "the buffers come back");
             for index in [0, 7, 100, 101, REGION_BYTES / 8 - 1] {
@@ -287,7 +287,7 @@ async fn unawaited_error<E: Endpoint>(endpoint: E) {
     assert!(batch.is_empty());
     batch.write_word(word(1), 1);
     endpoint.post_unawaited(&mut batch);
-    let error = VerbError::Unreachable { at: format!("{:?}", Address::new(0, 0, REGION_BYTES)), bytes: 8 };
+    let error = VerbError::unreachable(Address::new(0, 0, REGION_BYTES), 8);
     assert_eq!(endpoint.flush().await, Err(error));
     assert_eq!((read(&endpoint, word(0)).await, read(&endpoint, word(1)).await), (0, 1));
     assert_eq!(endpoint.flush().await, Ok(()), "an error is reported once");

@@ -183,7 +183,7 @@ impl Endpoint for ShmEndpoint {
         match &self.nodes {
             _ if node == 0 => Ok(()),
             Some(nodes) => nodes.reach(node),
-            None => Err(VerbError::NodeAbsent { node, why: "this endpoint was made for one node".to_owned() }),
+            None => Err(VerbError::node_absent(node, "this endpoint was made for one node")),
         }
     }
 

@@ -123,8 +123,8 @@ impl ShmEndpoint {
         let end = at.offset().checked_add(bytes.next_multiple_of(8)).filter(|_| at.offset().is_multiple_of(8));
         let is_inside = |end| self.region_at(at).is_some_and(|region| end <= region.mapping.bytes());
         match end.is_some_and(is_inside) {
-            true => VerbError::NoMemory { node: if at.compute_node().is_some() { 0 } else { at.node() } },
-            false => VerbError::Unreachable { at: format!("{at:?}"), bytes },
+            true => VerbError::no_memory(if at.compute_node().is_some() { 0 } else { at.node() }),
+            false => VerbError::unreachable(at, bytes),
         }
     }
 

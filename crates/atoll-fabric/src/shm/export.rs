@@ -108,7 +108,7 @@ impl ShmEndpoint {
     /// See [`Endpoint::reach_export`](crate::Endpoint::reach_export).
     pub(super) fn reach_exported(&self, at: Address) -> Result<RegionAttributes, VerbError> {
         let (node, region) = (at.compute_node().unwrap_or(COMPUTE_NODES_MAX), at.region());
-        let absent = |why: String| VerbError::ExportAbsent { node, region, why };
+        let absent = |why: String| VerbError::export_absent(node, region, why);
         if self.is_fork() {
             return Err(VerbError::Forked);
         }

@@ -73,7 +73,7 @@ impl ShmNodes {
         if self.region(node).is_some() {
             return Ok(());
         }
-        let absent = |why: String| VerbError::NodeAbsent { node, why };
+        let absent = |why: String| VerbError::node_absent(node, why);
         let region = (self.opener)(node).map_err(|error| absent(error.to_string()))?;
         let place = self.regions.get(usize::from(node)).ok_or_else(|| absent("there is no such node".to_owned()))?;
         // Another thread may have been faster; its mapping is of the same file.
@@ -113,9 +113,9 @@ mod tests {
         for (node, before) in [(0, 0), (2, 0), (0, 1), (2, 1)] {
             assert_eq!(add(&endpoint, Address::new(node, 0, 64)), Ok(before), "node {node}");
         }
-        assert!(matches!(add(&endpoint, Address::new(1, 0, 64)), Err(VerbError::Unreachable { .. })));
-        assert!(matches!(add(&endpoint, Address::new(2, 1, 64)), Err(VerbError::Unreachable { .. })));
-        assert!(matches!(add(&endpoint, Address::new(2, 0, 1 << 16)), Err(VerbError::Unreachable { .. })));
+        assert!(matches!(add(&endpoint, Address::new(1, 0, 64)), Err(VerbError::Unreachable(_))));
+        assert!(matches!(add(&endpoint, Address::new(2, 1, 64)), Err(VerbError::Unreachable(_))));
+        assert!(matches!(add(&endpoint, Address::new(2, 0, 1 << 16)), Err(VerbError::Unreachable(_))));
         assert_eq!(run_ready(endpoint.reach(2)), Ok(()));
         let absent = run_ready(endpoint.reach(1)).unwrap_err();
         assert!(absent.to_string().contains("shm:/nobody-made-1 does not exist"), "{absent}");
