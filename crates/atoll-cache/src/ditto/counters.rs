@@ -1,6 +1,7 @@
-//! The frequency-counter cache (section 4.2.2): a client adds accesses up in its own memory. It
-//! adds them to the pool's count by one FAA when an object has enough of them, when they are old,
-//! or when there is no room for more.
+//! The frequency-counter cache (section 4.2.2): a client adds up accesses in its own memory.
+//!
+//! It adds them to the pool's count by one FAA when an object has enough of them, when they are
+//! old, or when the cache is full.
 
 use crate::table::Core;
 use atoll_fabric::{Batch, Endpoint};
@@ -10,7 +11,7 @@ use std::collections::{HashMap, VecDeque};
 #[derive(Clone, Copy, Debug)]
 struct Counted {
     accesses: u32,
-    /// When the first of them was counted.
+    /// When the first of these accesses was counted.
     since_us: u64,
 }
 
@@ -18,8 +19,8 @@ struct Counted {
 #[derive(Debug)]
 pub struct Counters {
     counted: HashMap<u64, Counted>,
-    /// In the order in which they were first counted, with that time; those that are not current
-    /// are stale.
+    /// Slots in the order in which they were first counted, with that time. Entries that do not
+    /// match a current counter are stale.
     order: VecDeque<(u64, u64)>,
     entries_max: usize,
     threshold: u32,
@@ -91,7 +92,7 @@ impl Counters {
         core.client.endpoint.post_unawaited(&mut batch);
     }
 
-    /// Forgets what was counted of a slot, which has another object now.
+    /// Forgets the count of a slot that has another object now.
     pub fn forget(&mut self, slot: u64) {
         self.counted.remove(&slot);
     }

@@ -1,4 +1,4 @@
-//! Words that all clients' experts have in common, in the replacement's area.
+//! Words that all clients' experts share, in the replacement's area.
 //!
 //! ```text
 //! words 0..12    sums of penalties, one an expert: added to, atomics only

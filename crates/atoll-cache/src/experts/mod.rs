@@ -1,15 +1,15 @@
-//! Several policies at once: which of them decides is learnt from what they regret (Ditto, SOSP
-//! 2023, section 4.3; LeCaR, HotStorage 2018).
+//! Several policies at once. Which of them decides is learnt from their regrets (Ditto, SOSP 2023,
+//! section 4.3; LeCaR, HotStorage 2018).
 //!
-//! Every policy of an [`ExpertSet`] is an expert with a weight. At an eviction each names its
-//! candidate, and a draw by the weights says whose leaves ([`Experts::choose`]). The evicted key's
-//! ghost names the experts that wanted it gone. If the key is asked for again while its ghost
+//! Every policy of an [`ExpertSet`] is an expert with a weight. At an eviction each expert names
+//! its candidate, and a draw by the weights chooses the victim ([`Experts::choose`]). The evicted
+//! key's ghost names the experts that chose it. If the key is asked for again while its ghost
 //! lives, they lose weight ([`Experts::regret`]): the younger the ghost, the more.
 //!
 //! | step | this client alone | all clients |
 //! |---|---|---|
 //! | a regret | the local weights are lowered, the penalty is added to the buffer | |
-//! | after [`Settings::batch`] regrets | [`Experts::penalties`] gives one word an expert | each word is added to the pool's by FAA |
+//! | after [`Settings::batch`] regrets | [`Experts::penalties`] returns one word an expert | each word is added to the pool's by FAA |
 //! | then | [`Experts::merged`] replaces the local weights | by the words that the pool holds now |
 //!
 //! | module | concept |
@@ -19,7 +19,7 @@
 //! | `miniature` | every expert tried out on some keys: how weights are learnt unless [`Settings::miniature_objects`] is zero |
 //! | `table` | a sampled table in ordinary memory, for miniatures and for studies |
 //!
-//! No clock, no thread and no random number is used here: times and a random word are arguments.
+//! It uses no clock, no thread and no random number: times and a random word are arguments.
 
 mod miniature;
 mod set;
@@ -44,13 +44,13 @@ pub const EXPERTS_MAX: usize = crate::policy::GHOST_EXPERTS_MAX;
 /// One object that may be evicted.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
-    /// What stands beside its slot.
+    /// The access information beside its slot.
     pub object: Object,
     /// The set's words beside the object, [`ExpertSet::extension_words`] of them.
     pub extension: &'a [u64],
 }
 
-/// What was decided for one eviction.
+/// The decision for one eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The victim's place among the candidates.
@@ -99,8 +99,8 @@ impl Experts {
         (1..weights.len()).fold(0, |leader, expert| if weights[expert] > weights[leader] { expert } else { leader })
     }
 
-    /// The places of the candidates that the leader would name next after `victim`, as a set, for
-    /// the caller to look at again at his next eviction.
+    /// The candidates that the leader would name next after `victim`, as a set of places. The
+    /// caller looks at them again at its next eviction.
     pub fn next_victims<const N: usize>(
         &self,
         now_us: u64,
@@ -130,7 +130,7 @@ impl Experts {
 
     /// Chooses a victim at `now_us`; `None` if there are no candidates. `random` is a uniform word.
     ///
-    /// A caller that finds the victim changed meanwhile takes it out of the candidates and asks
+    /// If the victim has changed meanwhile, the caller removes it from the candidates and asks
     /// again.
     pub fn choose(&self, now_us: u64, candidates: &[Candidate<'_>], random: u64) -> Option<Choice> {
         let victim_of = |expert: usize| {
@@ -140,7 +140,7 @@ impl Experts {
             (0..candidates.len()).min_by_key(|&place| priority(&candidates[place]))
         };
         if self.miniatures.is_some() {
-            // Without regrets no client needs to know what the other experts had named.
+            // Without regrets no client needs the other experts' candidates.
             let leader = self.leader();
             return Some(Choice { victim: victim_of(leader)?, experts: 1 << leader });
         }
@@ -172,8 +172,8 @@ impl Experts {
         self.miniatures.is_none() && self.weights.regret(ghost)
     }
 
-    /// Takes what the regrets since the last call add to the pool's words, one a policy: add each
-    /// by FAA.
+    /// Drains the penalties of the regrets since the last call, one word a policy. The caller adds
+    /// each to the pool's word by FAA.
     pub fn penalties(&mut self) -> ArrayVec<u64, EXPERTS_MAX> {
         self.weights.penalties()
     }

@@ -29,7 +29,8 @@ pub(crate) fn suspects(seen: &Seen) -> Vec<(ChunkId, Chunk)> {
     found.filter(|(_, found)| is_suspect(found)).collect()
 }
 
-/// Frees what this client has bound lately and no object has; how many chunks.
+/// Frees the extents that this client has bound lately and that no object has; returns how many
+/// chunks.
 pub(crate) async fn recheck_bound(index: &impl Index) -> Result<u64, CacheError> {
     if index.lately_bound().borrow().is_empty() {
         return Ok(0);
@@ -66,8 +67,8 @@ pub(crate) async fn sweep(index: &impl Index, suspects: Vec<(ChunkId, Chunk)>) -
     Ok(freed)
 }
 
-/// The extents that objects of a bucket have at one moment; `None` if the bucket does not stand
-/// still for that. Damaged objects are dropped.
+/// The extents that objects of a bucket have at one moment; `None` if the bucket keeps changing.
+/// Damaged objects are dropped.
 async fn extents_of_bucket<I: Index>(index: &I, bucket: u32) -> Result<Option<HashSet<Extent>>, CacheError> {
     let op = &mut *index.idle().take(index.member());
     for _ in 0..LOOKS_MAX {

@@ -63,7 +63,7 @@ pub(crate) async fn keys<I: Index>(
     mut each: impl FnMut(&[u8]),
 ) -> Result<u64, CacheError> {
     let buckets = u64::from(index.buckets());
-    // A walk over an empty index is long, so that its steps are bounded, too.
+    // A walk over an empty index would be long, so its steps are bounded too.
     let last = cursor.saturating_add((count as u64).saturating_mul(4).max(1024)).min(buckets);
     let mut walk = SlotWalk { index, bucket: u32::try_from(cursor).unwrap_or(u32::MAX) };
     let (mut shown, mut value) = (0, Value::new());
@@ -116,7 +116,8 @@ pub(crate) async fn remove_all<S: Unlink>(
     Ok(removed)
 }
 
-/// Removes the object of a slot, whatever the slot has changed to; whether there was one.
+/// Removes the object of a slot, even if the slot has changed to another object; returns whether
+/// there was one.
 async fn remove_slot<S: Unlink>(
     cache: &S,
     op: &mut Operation<<S::Index as Index>::Word, <S::Index as Index>::Notes>,
@@ -168,8 +169,8 @@ async fn key_of<I: Index>(
     Err(CacheError::Damaged { what: "an object that stays unsound" })
 }
 
-/// Puts the key of the record that was looked at into `value`; `false` if the object has expired,
-/// `None` if the slot must be looked at again.
+/// Puts the key of the inspected record into `value`; `false` if the object has expired, `None` if
+/// the slot must be looked at again.
 async fn key_of_record<I: Index>(
     index: &I,
     op: &mut Operation<I::Word, I::Notes>,
@@ -192,8 +193,8 @@ async fn key_of_record<I: Index>(
         value.buffer = index.extent_io().read_extents(extents, header.key_bytes, buffer).await?;
         (value.start, value.meta.value_bytes) = (0, header.key_bytes);
     }
-    // A look does not keep extents from being reused. While the slot is what it was, they are its
-    // object's.
+    // A look does not keep extents from being reused. While the slot is unchanged, the extents are
+    // its object's.
     if index.slot_word(slot).await? != word {
         return Ok(None);
     }
