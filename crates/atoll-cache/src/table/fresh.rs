@@ -1,6 +1,6 @@
 //! The chunks that a client owns in state Open and does not cut.
 //!
-//! | chunk | what becomes of it |
+//! | chunk | what happens to it |
 //! |---|---|
 //! | fresh: nothing was ever cut from it | an operation draws it, a slab is cut from it, or it is freed |
 //! | orphan: some of its blocks were published, and its owner will not cut the rest | it is reclaimed (see `reclaim`) |
@@ -9,7 +9,7 @@ use crate::extent::OpenChunk;
 use atoll_pool::{Chunk, ChunkId};
 use std::cell::{Cell, RefCell};
 
-/// Searches for a free chunk left out after one that found none.
+/// Searches for a free chunk that are skipped after a search that found none.
 const SEARCHES_LEFT_OUT: u32 = 15;
 
 /// The chunks that a client owns in state Open and does not cut.

@@ -1,5 +1,5 @@
-//! How a client releases what it holds: blocks become dead ones, which slots name, and chunks free
-//! ones.
+//! How a client releases what it holds: blocks become dead blocks that slots name, and chunks
+//! become free.
 
 use super::Core;
 use super::class::{CLASSES, Class};
@@ -14,8 +14,8 @@ use crate::CacheError;
 use atoll_fabric::{Batch, Endpoint};
 
 impl<E: Endpoint> Core<E> {
-    /// Gives blocks of classes with more than `kept` of them back, and so many that it keeps at
-    /// most one for each chunk that the pool has for a client: in a small pool what many clients
+    /// Releases blocks of classes that have more than `kept` of them. The client keeps at most one
+    /// block for each chunk of its share of the pool. In a small pool, the blocks that many clients
     /// keep would be much of it.
     pub(super) async fn release_beyond(&self, kept: usize) -> Result<(), CacheError> {
         let op = &mut *self.operations.take(&self.client);
@@ -26,7 +26,7 @@ impl<E: Endpoint> Core<E> {
             let is_given = self.release_block(op, held).await;
             let is_kept = match &is_given {
                 Ok(is_given) => !is_given,
-                // Else a slot may name it.
+                // If the outcome is unknown, a slot may name it.
                 Err(CacheError::Verb(error)) => error.took_no_effect(),
                 Err(_) => true,
             };
@@ -36,8 +36,8 @@ impl<E: Endpoint> Core<E> {
             if is_given? {
                 continue;
             }
-            // Every slot names something. What a client may keep it keeps; else the block's chunk
-            // is emptied, or another one.
+            // Every slot names a block. The client keeps what it may keep. For more, it empties the
+            // block's chunk, or another one.
             let block = held.block;
             if kept > 0 || !self.drain_chunk_of(block).await? && !self.drain_some_chunk().await? {
                 break;
@@ -76,8 +76,8 @@ impl<E: Endpoint> Core<E> {
         Ok(false)
     }
 
-    /// Gives a block back that was in stock: a slot of some bucket names it, dead. `false` if no
-    /// bucket that was looked at has room.
+    /// Releases a block from the stock: a slot of some bucket names it as dead. `false` if none of
+    /// the inspected buckets has room.
     async fn release_block(&self, op: &mut Operation, held: Held) -> Result<bool, CacheError> {
         if let Some(at) = self.block_span(held.block).map(|(at, _)| at) {
             let mut batch = Batch::new();
@@ -123,8 +123,8 @@ impl<E: Endpoint> Core<E> {
         Ok(is_placed)
     }
 
-    /// Puts everything that this client holds back into the pool; `false` if others have what it
-    /// would take for that.
+    /// Releases everything that this client holds; `false` if other clients hold what that would
+    /// need.
     pub(super) async fn release_all(&self) -> Result<bool, CacheError> {
         let mut is_done = false;
         self.is_leaving_pool.set(true);
@@ -139,8 +139,8 @@ impl<E: Endpoint> Core<E> {
             self.recheck_waiting(DrainLook::All).await?;
             self.publish_cells().await?;
             let has_chunks = !self.fresh.is_empty() || !self.slabs.borrow().is_empty();
-            // What the place's last client left in its cells, too: in a free place nobody would
-            // look for it.
+            // This includes what the place's last client left in its cells: in a free place no
+            // client would look for it.
             is_done = !has_chunks
                 && !self.fresh.has_orphans()
                 && self.drains.is_empty()

@@ -1,4 +1,4 @@
-//! What a client of the table may have held when it died, and how it is settled: see
+//! What a client of the table may have held when it died, and how a repairer settles it: see
 //! [`atoll_pool::repair`].
 //!
 //! | what is found | what the client may have been doing | what is done |
@@ -10,8 +10,8 @@
 //! | a cell of a dead client | taking a block, holding it, inserting | the block is released, if no client has it (see `settle`) |
 //! | a wrong count | anything | counted anew by a client that is alone |
 //!
-//! Every step is one compare-and-swap from what was seen. So a repairer may die anywhere, and
-//! another repairer continues.
+//! Every step is one compare-and-swap from the word that was seen. So a repairer may die anywhere,
+//! and another repairer continues.
 
 use super::drain::{DrainLook, Emptied, Keeps};
 use super::{Core, Hole};

@@ -36,15 +36,15 @@ pub struct TableOptions {
     pub replacement: [u64; REPLACEMENT_WORDS],
     /// Bits of a block's tag: 16, or less, but at least 2, to make it wrap soon in a test.
     pub tag_bits: u32,
-    /// Expected bytes of an object (key, value and header), by which the index is sized.
+    /// Expected bytes of an object (key, value and header). The index is sized by it.
     pub object_bytes_mean: u32,
-    /// Slots for each expected object: one for itself, the others for history.
+    /// Slots for each expected object: one for itself, the rest for history.
     pub slots_per_object: u64,
 }
 
 impl TableOptions {
-    /// The same where a key and its value are expected to have so many bytes together, if that is
-    /// said.
+    /// The settings for keys and values that are expected to have so many bytes together, if that
+    /// is given.
     pub fn expecting(mut self, body_bytes_mean: Option<u32>) -> Self {
         if let Some(bytes) = body_bytes_mean {
             self.object_bytes_mean = bytes.saturating_add(HEADER_BYTES as u32);
@@ -92,7 +92,7 @@ pub struct TableSettings {
 }
 
 impl TableSettings {
-    /// What a pool's settings say. Which engine it is for is the caller's to check.
+    /// Decodes a pool's settings. The caller checks that they are this engine's.
     pub fn decode(settings: &PoolSettings) -> Result<Self, PoolError> {
         let [word, area_bytes, replacement @ ..] = settings.engine_settings;
         let [buckets, tag_bits, extension_words] = WORD_0.unpack(word);

@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | a living repairer settles another cell of the same block | perhaps that repairer | asks again later |
 //! | the cell says trying, and the block's record has another tag than the client saw | not the client | |
-//! | a slot of the bucket that the record tells names the block | the slot, unless it is pending | |
+//! | a slot of the bucket that the record names holds the block | the slot, unless it is pending | |
 //! | such a slot is pending, and no living client's cell names the block | the dead client, which was inserting | CAS slot -> empty, looks again |
 //! | a shelf names the block | the shelf | |
 //! | a living client's cell names the block | that client has it, had it before, or is just losing it | asks again after a round of that client, in which it publishes its cells anew |
@@ -17,10 +17,10 @@
 //! cell's client is dead. Then it READs all cells. Of two repairers at least one sees that the
 //! other is a settler, and gives its cell up for now.
 //!
-//! A repairer that stands still keeps the one cell that it settles, as it keeps what it has in
-//! hand. All other cells are settled without it. Another repairer continues what a dead settler had
-//! begun. The place of a dead settler is not free before that. So no later client of the place
-//! seems to be the settler.
+//! A repairer that stands still keeps the one cell that it settles, as it keeps the blocks that it
+//! holds. All other cells are settled without it. Another repairer continues the work of a dead
+//! settler. The place of a dead settler is not free before that. So no later client of the place is
+//! mistaken for the settler.
 
 use super::block::Image;
 use super::cell::{CELLS, Cell, CellState};
@@ -41,15 +41,15 @@ use std::collections::HashSet;
 const LOOKS_MAX: u32 = 1_000;
 
 impl<E: Endpoint> Core<E> {
-    /// Settles the cells of all that are not alive, and what the last client of this one's place
-    /// left; gives the Fenced places that are settled.
+    /// Settles the cells of all dead clients, and those that the last client of this one's place
+    /// left. Returns the Fenced places that are settled.
     pub(super) async fn settle_cells(&self, before: &[Place]) -> Result<Vec<Place>, CacheError> {
         let op = &mut *self.operations.take(&self.client);
         let is_alive = self.living_places().await?;
         let (mut done, mut all_settled) = (Vec::new(), true);
         let mine = self.client.me().slot;
         for slot in 0..self.client.pool.settings.clients_max {
-            // In its own cells it settles what the place's last client left there.
+            // In its own cells the client settles what the place's last client left there.
             if is_alive[slot as usize] && (slot != mine || !self.stock.borrow().has_foreign()) {
                 continue;
             }
@@ -117,8 +117,8 @@ impl<E: Endpoint> Core<E> {
         Ok(is_settled)
     }
 
-    /// Makes this client the settler of a cell; gives the cell with that. `None` if another one is
-    /// that lives, or the cell is a living client's.
+    /// Makes this client the settler of a cell, and returns the cell with that. `None` if a living
+    /// client is the settler, or if the cell's client lives.
     async fn become_settler(
         &self,
         at: Address,
@@ -135,8 +135,8 @@ impl<E: Endpoint> Core<E> {
         if cell.settler != Some(me) && !self.swap_cell(at, cell.word(), mine.word()).await? {
             return Ok(None);
         }
-        // Another repairer may have settled the cell long ago. Then a client that joined at the
-        // place may tell the same of a later life of the block.
+        // Another repairer may have settled the cell long ago. Then the cell may be a new client's,
+        // which has joined at the place and holds a later life of the block.
         if client != me && self.living_places().await?[client as usize] {
             self.swap_cell(at, mine.word(), Cell { settler: None, ..cell }.word()).await?;
             return Ok(None);
@@ -199,15 +199,15 @@ impl<E: Endpoint> Core<E> {
                 continue;
             }
             if cell.state == CellState::Trying && !self.is_open(Hole::UntoldSettling) {
-                // Should this client die while it writes into the block, there is no tag any more
-                // by which the next one could tell.
+                // If this client died while it writes into the block, the tag would be lost, and
+                // the next repairer could not use it.
                 let won = Cell { state: CellState::Won, ..*cell };
                 if !self.swap_cell(cell_at, cell.word(), won.word()).await? {
                     return Err(CacheError::Damaged { what: "another client changed a cell that this one settles" });
                 }
                 *cell = won;
             }
-            // What is torn has the tag of the record that was being written.
+            // A torn block has the tag of the record that was being written.
             let tag = image.tag().unwrap_or_else(|| self.shared.settings.next_tag(cell.tag));
             let is_placed = self.place_dead_anywhere(op, class, cell.block, tag).await?;
             if is_placed {
@@ -220,7 +220,7 @@ impl<E: Endpoint> Core<E> {
         Ok(Settled::Unknown)
     }
 
-    /// The slot that names a block, in the bucket that its record tells.
+    /// The slot that names a block, in the bucket that its record names.
     async fn naming(&self, op: &mut Operation, block: Block, image: Image) -> Result<Option<(u64, Slot)>, CacheError> {
         let Some(bucket) = image.bucket() else { return Ok(None) };
         let hash = KeyHash { bucket, fingerprint: 0, mark: 0, whole: 0 };

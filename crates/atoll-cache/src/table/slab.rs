@@ -25,11 +25,11 @@ use atoll_pool::{Chunk, ChunkId, ChunkState, chunks};
 struct Slab {
     chunk: ChunkId,
     generation: u32,
-    /// The next block to hand out.
+    /// The next block to cut.
     next: u64,
     /// Blocks that were handed out and have not been published yet: in stock, or in use.
     unpublished: u64,
-    /// Those of them that operations under way have in use.
+    /// How many of them operations under way use.
     in_use: u64,
     /// The tag that its blocks begin with.
     tag: u16,
@@ -39,9 +39,9 @@ struct Slab {
 #[derive(Debug)]
 pub(super) struct Slabs {
     chunk_bytes: u64,
-    /// The one that is cut for each class.
+    /// The slab that is cut for each class.
     cut: [Option<Slab>; CLASSES],
-    /// Those that are cut to the end, while operations have blocks of them in use.
+    /// Slabs that are cut to the end, while operations use blocks of them.
     ending: Vec<(Class, Slab)>,
 }
 
@@ -59,7 +59,7 @@ impl Slabs {
         self.cut[class.index()].map_or(0, |slab| class.blocks(self.chunk_bytes).saturating_sub(slab.next))
     }
 
-    /// Hands a block out.
+    /// Cuts a block off.
     fn cut_off(&mut self, class: Class) -> Option<Held> {
         let blocks = class.blocks(self.chunk_bytes);
         let slab = self.cut[class.index()].as_mut().filter(|slab| slab.next < blocks)?;
@@ -70,7 +70,7 @@ impl Slabs {
         Some(Held { block, class, tag: slab.tag, cell: None })
     }
 
-    /// The slab of a block; `None` of one that was taken.
+    /// The slab of a block; `None` for a block that was taken.
     fn of(&mut self, held: Held) -> Option<&mut Slab> {
         if held.cell.is_some() {
             return None;
@@ -94,8 +94,8 @@ impl Slabs {
         }
     }
 
-    /// Notes that a slot names the block; its slab if that is not cut any more, and all of it is
-    /// published.
+    /// Notes that a slot names the block. Returns its slab if that is not cut any more, and all of
+    /// it is published.
     fn note_published(&mut self, held: Held) -> Option<Slab> {
         let slab = self.of(held)?;
         slab.in_use -= 1;
@@ -111,7 +111,7 @@ impl Slabs {
         Some(slab)
     }
 
-    /// Takes out those of which no operation has a block in use.
+    /// Removes the slabs of which no operation uses a block.
     fn take_idle(&mut self) -> Vec<(Class, Slab)> {
         let mut idle: Vec<_> = self.ending.extract_if(.., |(_, slab)| slab.in_use == 0).collect();
         for class in Class::all() {
@@ -126,14 +126,14 @@ impl Slabs {
 /// none.
 const LOOKS_ANYWAY: u64 = 64;
 
-/// Whether a block of a class takes records of another one. The word of a large object does not
-/// tell its block's class: that is always the same.
+/// Whether a block of a class takes records of another class. The word of a large object does not
+/// show its block's class: that is always the same.
 fn block_fits(block: Class, wanted: Class, large_class: Class) -> bool {
     block == wanted || wanted != large_class && block.fits(wanted)
 }
 
 impl<E: Endpoint> Core<E> {
-    /// Whether there is a block at hand that fits a record of this class.
+    /// Whether the stock has a block that fits a record of this class.
     pub(super) fn has_block(&self, class: Class) -> bool {
         self.slabs.borrow().rest(class) > 0
             || self.stock.borrow().all().iter().any(|held| self.block_fits(held.class, class))
@@ -149,7 +149,8 @@ impl<E: Endpoint> Core<E> {
         self.slabs.borrow().rest(class)
     }
 
-    /// A block at hand that fits a record of this class: one that is no larger, if there is one.
+    /// A block from the stock that fits a record of this class: a block of that class, if there is
+    /// one.
     pub(super) fn pop_block(&self, class: Class) -> Option<Held> {
         let (mut stock, mut slabs) = (self.stock.borrow_mut(), self.slabs.borrow_mut());
         let large_class = self.shared.settings.large_class;
@@ -170,8 +171,8 @@ impl<E: Endpoint> Core<E> {
         self.stock.borrow_mut().put(Held { tag: written, ..held });
     }
 
-    /// The tag of the next record in this block. A block whose tags begin anew rests until every
-    /// operation has ended that was under way: `None`.
+    /// The tag of the next record in this block. If the block's tags begin anew, it rests until all
+    /// operations under way have ended: `None`.
     pub(super) async fn tag_for(&self, held: Held) -> Result<Option<u16>, CacheError> {
         let tag = self.shared.settings.next_tag(held.tag);
         if tag != 0 || self.is_open(Hole::WrappedTag) {
@@ -239,8 +240,8 @@ impl<E: Endpoint> Core<E> {
         Ok(true)
     }
 
-    /// Puts the chunks in use that this client cuts: what is left of them is shared. Chunks
-    /// stay of which an operation has a block in use, between the stock and a slot.
+    /// Puts the chunks in use that this client cuts, and shares the rest of them. A chunk stays if
+    /// an operation has a block of it between the stock and a slot.
     pub(super) async fn end_slabs(&self) -> Result<(), CacheError> {
         let op = &mut *self.operations.take(&self.client);
         let me = self.client.me();
@@ -276,7 +277,7 @@ impl<E: Endpoint> Core<E> {
         Ok(true)
     }
 
-    /// Makes sure that there are more fresh chunks than so many, if the pool has free ones.
+    /// Makes sure that there are more than `kept` fresh chunks, if the pool has free ones.
     pub(super) async fn obtain_free_chunk_beyond(&self, kept: usize) -> Result<bool, CacheError> {
         if self.fresh.len() > kept {
             return Ok(true);
@@ -322,7 +323,7 @@ impl<E: Endpoint> Core<E> {
         }
     }
 
-    /// Gives fresh chunks back.
+    /// Frees the fresh chunks.
     pub(super) async fn free_fresh_chunks(&self) -> Result<(), CacheError> {
         for (chunk, generation) in self.fresh.take() {
             let open = Chunk::owned(ChunkState::Open, self.client.me(), generation);

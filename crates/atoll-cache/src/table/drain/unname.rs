@@ -1,4 +1,4 @@
-//! The step that leaves no block of a chunk named by a slot: objects move, or are evicted.
+//! The step after which no slot names a block of a chunk: objects move, or are evicted.
 
 use super::blocks::{Blocks, Naming};
 use crate::index::Index;
@@ -24,9 +24,9 @@ pub(super) enum Unnamed {
 }
 
 impl<E: Endpoint> Core<E> {
-    /// Makes no slot name a block of the chunk: objects move, where the `contents` of the chunk are
-    /// given, or the slots become empty. With `waits`, those stay that should move and for which
-    /// there is no room.
+    /// Makes no slot name a block of the chunk. Objects move if the `contents` of the chunk are
+    /// given; otherwise the slots become empty. With `waits`, objects that should move stay while
+    /// there is no room for them.
     pub(super) async fn unname(
         &self,
         op: &mut Operation,

@@ -32,11 +32,11 @@ struct Move {
 /// What became of the objects of a chunk.
 #[derive(Default)]
 pub(in crate::table) struct Moved {
-    /// Whether none of them changed meanwhile.
+    /// Whether no object changed meanwhile.
     pub(in crate::table) are_same: bool,
     /// Numbers of the blocks whose objects have moved.
     pub(in crate::table) numbers: Vec<usize>,
-    /// Those for which there was no room.
+    /// Objects for which there was no room.
     pub(in crate::table) left: Vec<Naming>,
 }
 

@@ -1,4 +1,4 @@
-//! A slot in a bucket in which all slots are live.
+//! Making room: a slot in a bucket in which all slots are live.
 
 use super::victim::Made;
 use crate::CacheError;
@@ -29,7 +29,7 @@ impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
             [] => None,
             candidates => self.replacement.choose(&self.core, candidates).await?,
         };
-        // One that does not choose among samples has its say about any of them.
+        // A replacement that does not choose among samples is asked about a random one.
         let random = self.core.client.endpoint.random() as usize % sample.candidates.len().max(1);
         let any = sample.candidates.get(random);
         let any = any.map(|any| Victim { slot: any.slot, word: any.word, then: Slot::EMPTY });

@@ -52,7 +52,7 @@ impl<E: Endpoint> Core<E> {
 }
 
 impl<E: Endpoint, R: Replacement<E>> Objects<E, R> {
-    /// A sample as the replacement wants it, and what is on the shelves of a class.
+    /// A sample as the replacement wants it, and the shelves of a class.
     pub(in crate::table) async fn look_at_some(&self, class: Option<Class>) -> Result<Sample, CacheError> {
         let (buckets, remembered) = self.replacement.where_to_sample().await;
         self.core.sample(buckets, &remembered, self.replacement.how_to_sample().await, class).await
