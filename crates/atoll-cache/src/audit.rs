@@ -1,13 +1,14 @@
 //! A walk over a quiet pool, and the invariants that hold for every engine:
 //!
-//! - every chunk has a possible state; an Open or Leaving one has an owner in the registry;
-//! - every Extent belongs to exactly one live object;
-//! - no key is live twice;
-//! - the counts of free chunks and of objects are right, unless a client died since everything was
-//!   counted; where objects are limited, the limit holds.
+//! - Every chunk has a possible state. An Open or Leaving chunk has an owner in the registry.
+//! - Every Extent belongs to exactly one live object.
+//! - No key is live twice.
+//! - The counts of free chunks and of objects are right, unless a client died since everything was
+//!   counted.
+//! - Where objects are limited, the limit holds.
 //!
-//! An engine adds what holds of its own words: it begins a `Walk`, shows it every live object, and
-//! ends it.
+//! An engine adds the invariants of its own words: it begins a `Walk`, shows it every live object,
+//! and ends it.
 
 use crate::CacheError;
 use crate::extent::ExtentIo;
@@ -21,10 +22,10 @@ use std::collections::HashMap;
 /// Faults listed at most; a damaged pool has as many as it has objects.
 const FAULTS_MAX: usize = 100;
 
-/// What a walk over a quiet pool found.
+/// The result of a walk over a quiet pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Audit {
-    /// What is wrong, in words. Empty for a sound pool.
+    /// The faults, in words. Empty for a sound pool.
     pub faults: Vec<String>,
     /// Live objects.
     pub objects: u64,
@@ -33,8 +34,8 @@ pub struct Audit {
     /// Chunks in each state: free, open, queued (or in use), leaving, extent, bound; retired,
     /// discarding, discarded.
     pub chunks: [u64; ChunkState::ALL.len()],
-    /// Whether the counts of objects and free chunks may be off by a few: a client has died since
-    /// everything was counted, and no client has been alone since.
+    /// Whether the counts of objects and free chunks may be off by a few. That is so if a client
+    /// has died since everything was counted, and no client has been alone since.
     pub counts_estimated: bool,
 }
 
@@ -59,7 +60,7 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// Begins, with what the chunks' descriptors say.
+    /// Begins a walk with the chunks' descriptors.
     pub(crate) async fn begin<E: Endpoint>(client: &Client<E>) -> Result<Self, CacheError> {
         client.endpoint.flush().await?;
         let descriptors = client.all_descriptors().await?;

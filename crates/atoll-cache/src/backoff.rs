@@ -1,7 +1,7 @@
-//! How often a client looks again at what another client keeps waiting.
+//! How long a client waits before it looks again at what another client holds up.
 //!
-//! A client that stands still may keep something waiting for ever, and each look costs READs. So
-//! the looks become rarer: one call looks, then one of two, of four, and so on to one of
+//! A client that stands still may hold something up for ever, and each look costs READs. So the
+//! looks become rarer: every call looks at first, then one of two, of four, and so on to one of
 //! [`CALLS_MAX`].
 
 /// Calls between two looks, at most.
@@ -10,9 +10,9 @@ const CALLS_MAX: u32 = 1024;
 /// When the next look is due, in calls.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Backoff {
-    /// Calls that do not look before the next one that does.
+    /// Calls left that do not look.
     left: u32,
-    /// Calls that did not look before the last one that did.
+    /// Calls that did not look before the last look.
     last: u32,
 }
 

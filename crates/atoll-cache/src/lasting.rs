@@ -1,18 +1,18 @@
 //! Operations that run to their end, whether their futures are awaited or dropped.
 //!
 //! Over a fabric that waits, an operation has verbs under way whose outcome is unknown until they
-//! end. A client that forgot the operation there would leak what it holds. So the client owns the
-//! operation, and the caller's future only looks on:
+//! end. A client that forgot such an operation would leak what it holds. So the client owns the
+//! operation, and the caller's future only observes it:
 //!
 //! | the caller | the operation |
 //! |---|---|
-//! | polls its future | goes on, and with it all operations whose futures were dropped |
+//! | polls its future | continues, and with it all operations whose futures were dropped |
 //! | drops the future before the first poll | never begins |
-//! | drops the future later | goes on whenever the client does anything, and ends before the client leaves |
+//! | drops the future later | continues with whatever the client does next, and ends before the client leaves |
 //!
-//! The operation has a key, a value and room for results of its own, which costs a copy. Where
-//! memory is near, an operation ends at its first poll and nothing can be dropped on the way, so
-//! that clients do without this.
+//! The operation has its own key, value and room for results, which costs a copy. Where memory is
+//! near, an operation ends at its first poll. No operation can be dropped halfway there, so clients
+//! do without this.
 
 use crate::audit::Audit;
 use crate::{CacheError, Change, Engine, Lookup, Meta, Pooled, Removals, Stats, Value};
@@ -27,7 +27,7 @@ use std::task::{Context, Poll};
 
 /// An engine whose operations run to their end.
 pub struct Lasting<G> {
-    /// First, so that operations are dropped before the engine is.
+    /// First, so that operations are dropped before the engine.
     left: Left,
     engine: Rc<G>,
 }
@@ -47,7 +47,7 @@ struct Dropped {
 }
 
 impl Left {
-    /// Goes on with all of them.
+    /// Continues with all of them.
     fn go_on(&self, context: &mut Context<'_>) {
         if self.operations.borrow().is_empty() {
             return;
@@ -58,7 +58,7 @@ impl Left {
     }
 }
 
-/// What a caller has of an operation.
+/// The caller's end of an operation.
 struct Attended<'c, F: Future + 'static> {
     left: &'c Left,
     /// `None` once it has ended.
@@ -98,7 +98,7 @@ impl<F: Future + 'static> Drop for Attended<'_, F> {
 }
 
 impl<G: 'static> Lasting<G> {
-    /// The same engine, with operations that last.
+    /// Wraps an engine: its operations last.
     pub fn new(engine: G) -> Self {
         Self { left: Left::default(), engine: Rc::new(engine) }
     }
@@ -113,7 +113,8 @@ impl<G: 'static> Lasting<G> {
         self.left.count.get()
     }
 
-    /// How many of them, from the first one on, have ended.
+    /// How many of the operations that were left have ended: those from the first one on without a
+    /// gap.
     pub fn left_and_ended(&self) -> u64 {
         self.left.operations.borrow().first().map_or(self.left.count.get(), |oldest| oldest.number)
     }
@@ -315,7 +316,7 @@ mod tests {
             assert!(dropped.as_mut().poll(&mut context).is_pending());
         }
         let mut value = Value::new();
-        // Each look goes on with it.
+        // Each look continues with it.
         assert!(!run_ready(cache.get(b"dropped", &mut value)).unwrap());
         assert!(run_ready(cache.get(b"dropped", &mut value)).unwrap());
         assert_eq!(value.bytes(), b"value");

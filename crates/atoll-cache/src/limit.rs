@@ -15,7 +15,7 @@ use atoll_fabric::{Batch, Endpoint, VerbError};
 use atoll_pool::{Client, read_word};
 use std::cell::Cell;
 
-/// What a client has reserved below the limit.
+/// A client's reservation below the limit.
 #[derive(Debug, Default)]
 pub(crate) struct Limit {
     /// Objects that operations under way have counted and not yet inserted.
@@ -35,12 +35,12 @@ impl Limit {
         self.is_recounted.set(true);
     }
 
-    /// Whether it has, and has not compared with the limit since.
+    /// As the field says.
     pub(crate) fn is_recounted(&self) -> bool {
         self.is_recounted.get()
     }
 
-    /// The same, before it compares.
+    /// Whether this client has counted anew; resets that, for the caller to compare now.
     pub(crate) fn take_recounted(&self) -> bool {
         self.is_recounted.take()
     }
@@ -66,7 +66,7 @@ impl Limit {
         Ok(false)
     }
 
-    /// Gives a reservation back that the operation did not use.
+    /// Releases a reservation that the operation did not use.
     #[inline]
     pub(crate) fn release<E: Endpoint, W, N>(&self, client: &Client<E>, op: &mut Operation<W, N>) {
         if op.has_reserved() {
@@ -81,7 +81,7 @@ impl Limit {
         op.set_reserved(&self.reserved, false);
     }
 
-    /// Tells that objects are resident no more, where there is a limit.
+    /// Subtracts objects that are no longer resident, where there is a limit.
     pub(crate) fn note_removed<E: Endpoint>(client: &Client<E>, objects: u64) {
         if client.pool.settings.objects_max > 0 {
             subtract(client, objects);
@@ -114,7 +114,7 @@ mod tests {
     use atoll_pool::{PoolSettings, read_word, repair};
     use atoll_sim::{Sim, SimEndpoint, SimOptions};
 
-    /// Counts everything anew while an operation has reserved a place, and a client has died.
+    /// Counts everything anew while an operation has a reservation, and a client has died.
     fn recount_with_reservation<S>(settings: PoolSettings)
     where
         S: Pooled<SimEndpoint> + Unlink + 'static,
@@ -142,8 +142,8 @@ mod tests {
         done.unwrap();
     }
 
-    /// An operation that has counted the object that it is to insert, and waits for memory, counts
-    /// everything anew: the object stays counted.
+    /// An operation has counted the object that it is to insert, and waits for memory. When it
+    /// counts everything anew, the object stays counted.
     #[test]
     fn counting_anew_keeps_what_the_operation_under_way_has_counted() {
         let base = PoolSettings { chunk_bytes: 1024, objects_max: 10, ..PoolSettings::for_capacity(200 << 10) };

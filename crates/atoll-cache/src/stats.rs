@@ -1,4 +1,4 @@
-//! What a client counts. Plain numbers of one thread; a caller adds them up for a process.
+//! A client's counters. They are plain numbers of one thread; a caller adds them up for a process.
 
 use atoll_pool::Upkeep;
 use std::cell::Cell;
@@ -12,14 +12,14 @@ macro_rules! counters {
             $($(#[$doc])* pub $name: u64,)*
         }
 
-        /// The same while they are counted.
+        /// The counters, while they are counted.
         #[derive(Debug, Default)]
         pub struct Counters {
             $($(#[$doc])* pub $name: Counter,)*
         }
 
         impl Counters {
-            /// What was counted so far, with what the client of the pool has counted of its upkeep.
+            /// The counts so far, with the upkeep that the client of the pool has counted.
             pub fn stats(&self, upkeep: Upkeep) -> Stats {
                 let Upkeep { clocks_refused, clients_fenced, repairs, chunks_repaired } = upkeep;
                 let counted = Stats { $($name: self.$name.0.get(),)* };
@@ -55,7 +55,7 @@ counters! {
     puts,
     /// Objects removed by request.
     removes,
-    /// Objects evicted to make room, of which the next ones are parts.
+    /// Objects evicted to make room. The next counters are parts of it.
     evictions,
     /// Objects evicted because the bucket of a key was full.
     evictions_index,
@@ -69,15 +69,15 @@ counters! {
     groups_cleaned,
     /// Objects copied into another group.
     regroups,
-    /// Changes begun anew because another client was faster.
+    /// Changes retried because another client was faster.
     conflicts,
-    /// Lookups begun anew because what they read was being reused.
+    /// Lookups retried because the bytes that they read were being reused.
     rereads,
     /// Objects found where the address cache said.
     addresses_right,
     /// Objects that were not there any more.
     addresses_stale,
-    /// Objects dropped because their bytes were not what was written.
+    /// Objects dropped because their bytes were damaged.
     damaged,
     /// Clocks of this client's own that were refused: its host's wall clock came to be a second off
     /// the pool's time or more.
@@ -103,13 +103,13 @@ impl Counter {
 }
 
 impl Stats {
-    /// The same, with what the client of the pool has counted of its upkeep.
+    /// Adds the upkeep that the client of the pool has counted.
     pub fn with_upkeep(self, upkeep: Upkeep) -> Self {
         let Upkeep { clocks_refused, clients_fenced, repairs, chunks_repaired } = upkeep;
         Self { clocks_refused, clients_fenced, repairs, chunks_repaired, ..self }
     }
 
-    /// Lookups that did not find their key, for whatever reason.
+    /// Lookups that did not find their key, for any reason.
     pub fn misses(&self) -> u64 {
         self.misses_absent + self.misses_expired
     }

@@ -4,7 +4,7 @@ use super::{Condition, ExpireCondition, ExpireOutcome, Expiry, Number, SetOption
 use crate::{Cause, Change, Meta, Old, Value, Verdict, Want};
 use std::borrow::Cow;
 
-/// Gives the memory back that a change was lent for the value that it finds.
+/// Returns the buffer that a change borrowed for the present value.
 pub(super) fn give_back(place: Option<&mut Value>, lent: &mut Option<Value>) {
     if let (Some(place), Some(value)) = (place, lent.take()) {
         *place = value;
@@ -28,7 +28,7 @@ pub(super) struct Set<'a> {
     pub(super) stored: bool,
     /// Whether its time was over: then it removes.
     pub(super) is_over: bool,
-    /// Whether it has to see what is there, whatever its condition.
+    /// Whether it must see the present value, regardless of its condition.
     pub(super) sees: bool,
 }
 
@@ -192,7 +192,7 @@ impl Change for Expire {
     }
 }
 
-/// How a value is made from the one that is there, an absent one being empty.
+/// How a new value is made from the present one. An absent value counts as empty.
 pub(super) enum Edit<'a> {
     /// Adds to a decimal integer.
     Add(i64),
@@ -206,14 +206,14 @@ pub(super) enum Edit<'a> {
     },
 }
 
-/// What came of it.
+/// The outcome of an edit.
 #[derive(Clone, Copy)]
 pub(super) enum Rewritten {
     Integer(Number<i64>),
     Float(Number<f64>),
     /// The bytes of the new value.
     Length(usize),
-    /// The same, more than a value may have: nothing was changed.
+    /// The length that the new value would have, which exceeds the limit. Nothing was changed.
     TooLong(usize),
 }
 

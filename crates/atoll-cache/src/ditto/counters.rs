@@ -1,7 +1,7 @@
 //! The frequency-counter cache (section 4.2.2): a client adds up accesses in its own memory.
 //!
-//! It adds them to the pool's count by one FAA when an object has enough of them, when they are
-//! old, or when the cache is full.
+//! It adds them to the pool's count by one FAA when an object has enough, when they are old, or
+//! when the cache is full.
 
 use crate::table::Core;
 use atoll_fabric::{Batch, Endpoint};

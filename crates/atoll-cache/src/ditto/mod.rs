@@ -62,7 +62,7 @@ pub struct Adaptive<T = Shipped> {
     globals: ArrayVec<u64, EXPERTS_MAX>,
     /// Whether some of its numbers are larger than the pool's.
     unpublished: bool,
-    /// What came nearest to being evicted the last time.
+    /// The objects that came nearest to being evicted the last time.
     remembered: ArrayVec<(u64, Slot), REMEMBERED_MAX>,
     /// The steps that this form of Ditto changes.
     technique: T,

@@ -1,6 +1,6 @@
 //! A list of policies, as users write it: `lru+lfu`.
 //!
-//! The words beside an object are dealt out in the order of the list.
+//! Each policy gets its words beside an object in the order of the list.
 
 use super::EXPERTS_MAX;
 use crate::policy::{Access, EXTENSION_WORDS_MAX, Object, PolicyId, Priority, UnknownPolicy};
@@ -13,7 +13,7 @@ const SEPARATOR: char = '+';
 /// At least one policy, none twice.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ExpertSet {
-    /// The first `len` are meant; the others repeat the first.
+    /// The first `len` count; the rest repeats the first.
     policies: [PolicyId; EXPERTS_MAX],
     len: u8,
     /// Where the words of each policy begin beside an object; they end within
@@ -33,7 +33,7 @@ pub enum ExpertSetError {
     /// It has more than [`EXPERTS_MAX`].
     #[error("a set has at most {EXPERTS_MAX} policies; name fewer")]
     TooMany,
-    /// A policy stands in it twice.
+    /// The list has a policy twice.
     #[error("{policy} stands twice in the set; name it once")]
     Twice {
         /// The policy.
@@ -86,7 +86,7 @@ impl ExpertSet {
         usize::from(self.len)
     }
 
-    /// How many words all of them keep beside an object.
+    /// How many words all policies together keep beside an object.
     pub fn extension_words(&self) -> usize {
         self.policies().iter().map(|id| id.policy().extension_words()).sum()
     }
@@ -104,13 +104,13 @@ impl ExpertSet {
         }
     }
 
-    /// The priority of an object to one of the policies; `extension` has the words of all of them.
+    /// The priority of an object to one of the policies. `extension` has the words of all policies.
     pub fn priority(&self, expert: usize, now_us: u64, object: &Object, extension: &[u64]) -> Priority {
         self.policies[expert].policy().priority(now_us, object, &extension[self.words(expert)])
     }
 
-    /// Brings the shared numbers up to date before a victim with this `extension` leaves; each is
-    /// at least what it was.
+    /// Updates the shared numbers before a victim with this `extension` is evicted. No number
+    /// decreases.
     pub fn evicted(&self, globals: &mut [u64], extension: &[u64]) {
         assert!(globals.len() == self.len(), "one shared number for each expert");
         for (expert, id) in self.policies().iter().enumerate() {

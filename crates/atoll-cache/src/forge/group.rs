@@ -6,27 +6,33 @@
 //!                    | record 0 | record 1 | record 2 |       | entry 2 | entry 1 | entry 0 |
 //!                    +----------+----------+----------+- - - -+---------+---------+---------+
 //!
-//! an entry of the two-way index map    63        30 29      18 17   16 15   15 14        7 6        0
-//!                                      +------------+----------+-------+-------+-----------+----------+
-//!                                      | slot number| offset,  | carry | large |  finger-  | more of  |
-//!                                      |     34     | units 12 |   2   |   1   |  print 8  | the hash |
-//!                                      +------------+----------+-------+-------+-----------+----------+
+//! an entry of the two-way index map
+//!    63        30 29      18 17   16 15   15 14        7 6        0
+//!    +------------+----------+-------+-------+-----------+----------+
+//!    | slot number| offset,  | carry | large |  finger-  | more of  |
+//!    |     34     | units 12 |   2   |   1   |  print 8  | the hash |
+//!    +------------+----------+-------+-------+-----------+----------+
 //!
 //! descriptor word 1    objects 16 | queue 1 | units of all records 13 (from bit 0 up)
-//! descriptor word 3    when a quarter of the bytes has expired 32 | when the next object expires 32
-//!                      both the low bits of ms, no more than 24 days ahead; 0: never. Atomics only once the group is queued
+//! descriptor word 3    a quarter of the bytes has expired at 32 | the next object expires at 32
+//!                      both the low bits of ms, no more than 24 days ahead; 0: never
+//!                      atomics only once the group is queued
 //! ```
 //!
-//! Records are written as they come, without a gap; the map is kept at home and written when the
-//! group closes, one WRITE for all: an eviction is the only reader, and if the client dies before,
-//! a repair makes the map anew from the records. `carry` is the frequency that an object brings
-//! from an earlier group. Where a record ends the next one begins, so that an entry and its
-//! neighbour tell every bit of the slot's word while that points to the record: an evictor can swap
-//! a slot that it has not READ.
+//! A client writes records in order, without a gap. It keeps the map in its own memory, and writes
+//! it by one WRITE when the group closes: only an evictor reads it. If the client dies before, a
+//! repairer makes the map from the records. `carry` is the frequency that an object brings from an
+//! earlier group.
 //!
-//! Invariants: only its owner writes to an open chunk; a record that a live slot ever pointed to is
-//! never overwritten before the chunk's generation has gone up; a record that never became live may
-//! be overwritten by its owner.
+//! The next record begins where a record ends. So an entry and its neighbour give every bit of the
+//! slot's word while the slot points to the record. An evictor can swap a slot that it has not
+//! READ.
+//!
+//! Invariants:
+//! - Only its owner writes to an open chunk.
+//! - A record that a live slot ever pointed to is not overwritten before the chunk's generation has
+//!   gone up.
+//! - A record that never became live may be overwritten by its owner.
 
 use super::layout::Queue;
 use super::slot::{GHOST_MORE_MAX, UNIT_BYTES};
@@ -95,23 +101,21 @@ impl Contents {
         u64::from(self.objects) | (self.queue as u64) << 16 | u64::from(self.used_units & USED_UNITS_MAX) << 17
     }
 
-    /// Bytes of all records, dead ones included; all of the chunk if the word says nothing that can
-    /// be.
+    /// Bytes of all records, including dead ones; all of the chunk if the word is impossible.
     pub(super) fn used_bytes(self, chunk_bytes: u64) -> u64 {
         let bytes = u64::from(self.used_units) * UNIT_BYTES;
         if bytes == 0 || bytes > chunk_bytes { chunk_bytes } else { bytes }
     }
 
-    /// What a word says.
+    /// Decodes a word.
     pub fn from_word(word: u64) -> Self {
         let queue = if word & 1 << 16 == 0 { Queue::Small } else { Queue::Main };
         Self { objects: word as u16, queue, used_units: (word >> 17) as u16 & USED_UNITS_MAX }
     }
 }
 
-/// What descriptor word 3 says of a group: the low bits of times in ms, 0 for never. A time is
-/// noted as at most half of what 32 bits can tell apart ahead; when that has come, a later one is
-/// noted.
+/// The times in a group's descriptor word 3: the low bits of ms, 0 for never. A noted time is at
+/// most half of the range of 32 bits ahead. When it has come, a later time is noted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Expiry {
     /// When a quarter of the bytes, extents included, has expired: what makes a group worth
@@ -153,7 +157,8 @@ mod tests {
         for now_ms in [1_700_000_000_000, (1 << 32) - 10, 1 << 32, (5 << 32) + 7] {
             for ahead_ms in [1, 1000, 20 * day_ms] {
                 let time = Expiry::time(Some(now_ms + ahead_ms), now_ms);
-                // The low bits of one moment in 49 days stand for never: there the next is noted.
+                // One moment in 49 days has the low bits that mean never: there the next moment is
+                // noted.
                 assert!(!Expiry::is_over(time, now_ms + ahead_ms - 1) && Expiry::is_over(time, now_ms + ahead_ms + 1));
             }
             let far = Expiry::time(Some(now_ms + 365 * day_ms), now_ms);

@@ -2,11 +2,15 @@
 //! efficient low inter-reference recency set replacement policy to improve buffer cache
 //! performance", SIGMETRICS 2002).
 //!
-//! The paper's stack exists to compare one object's inter-reference recency (the time between its
-//! last two accesses) with the recency (the time since the last) of the objects that have proven
-//! themselves. Sampled, the comparison is direct: an object shows the larger of the two, and the
-//! object that shows the largest is evicted. The extension word is the inter-reference recency in
-//! microseconds:
+//! | term | meaning |
+//! |---|---|
+//! | inter-reference recency, distance | the time between an object's last two accesses |
+//! | recency | the time since its last access |
+//!
+//! The paper's stack compares one object's inter-reference recency with the recency of the objects
+//! that have proven themselves. With samples, the comparison is direct. An object shows the larger
+//! of the two, and the object that shows the largest is evicted. The extension word is the
+//! inter-reference recency in microseconds:
 //!
 //! | object | the paper | word | shown |
 //! |---|---|---|---|

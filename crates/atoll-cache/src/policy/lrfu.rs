@@ -1,11 +1,10 @@
-//! LRFU: every access counts less the longer it is ago, half after [`HALF_LIFE_US`]. The object
+//! LRFU: every access counts less the longer ago it is: half after [`HALF_LIFE_US`]. The object
 //! with the least sum is evicted (Lee et al., "LRFU: a spectrum of policies that subsumes the least
 //! recently used and least frequently used policies", IEEE TC 2001).
 //!
-//! The sum C (the paper's CRF) is kept as it was at the last access, in the extension word, as the
-//! bits of a float. C then falls by the same factor for all objects, so that the order of two
-//! untouched objects never changes; their logarithms are compared, which do not vanish however old
-//! an object is.
+//! The extension word has the sum C (the paper's CRF) as of the last access, as the bits of a
+//! float. C then falls by the same factor for all objects. So the order of two untouched objects
+//! never changes. The policy compares logarithms, which do not vanish for very old objects.
 
 use super::{Formula, Policy, Priority};
 

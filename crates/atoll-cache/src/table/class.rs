@@ -59,8 +59,8 @@ impl Class {
         ((1 << octave) + (u64::from(quarter) << (octave - 2))) * STEP
     }
 
-    /// Whether its blocks take records of another class without much waste: of the same class, or
-    /// of a class that is smaller by at most a fifth.
+    /// Whether its blocks take records of `wanted` without much waste: the same class, or a class
+    /// that is smaller by at most a fifth.
     pub fn fits(self, wanted: Self) -> bool {
         self == wanted || self > wanted && self.bytes() <= wanted.bytes() * 5 / 4
     }

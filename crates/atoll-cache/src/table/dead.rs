@@ -126,7 +126,8 @@ impl<E: Endpoint> Core<E> {
         self.dead_bytes() >= (self.usable_heap_bytes() / DEAD_SHARE).max(1)
     }
 
-    /// As above, by a look at the pool; and how many chunks are free and have memory.
+    /// Looks at the pool: whether much of its memory is dead, and how many chunks are free and have
+    /// memory.
     pub(super) async fn look_at_memory(&self) -> Result<(bool, u64), CacheError> {
         let mut batch = Batch::new();
         let dead = self.read_dead(&mut batch);

@@ -33,10 +33,10 @@ crate::holes! {
         /// settled them (closed by leaving them alone).
         RewrittenCells => ["name the same block", "names a block", "a cell that was settled says that it is not", NO_ORDER],
         /// The cell of a living client is believed although it may be out of date (closed by
-        /// looking again once that client has published its cells anew).
+        /// waiting until that client publishes its cells).
         UntimelyCell => ["nobody has block"],
-        /// A repairer that dies while it releases a dead client's block leaves no sign that the
-        /// block was that client's (closed by writing it into the cell first).
+        /// A repairer dies while it releases a dead client's block, and leaves no sign whose it was
+        /// (closed by writing it into the cell first).
         UntoldSettling => ["nobody has block"],
         /// The blocks that a dead client held stay lost (closed by repair).
         LeakedBlocks => ["nobody has block"],
@@ -49,8 +49,8 @@ crate::holes! {
         /// A chunk is reused although a client may hold a block of it (closed by reading all
         /// cells).
         EarlyReuse => ["name the same block", "names a block of chunk", "points to no record of its own", "dropped", NO_ORDER],
-        /// The block of a pending slot that is made empty counts as free although its inserter has
-        /// it (closed by looking again for blocks that no other slot named).
+        /// The block of a pending slot counts as free although its inserter has it (closed by
+        /// looking again for blocks that no other slot named).
         PendingName => ["name the same block", "names a block of chunk", "points to no record of its own", "dropped", NO_ORDER],
         /// A block's tags begin anew although a client may remember an earlier tag (closed by a
         /// rest).

@@ -14,8 +14,8 @@ use crate::CacheError;
 use atoll_fabric::{Batch, Endpoint};
 
 impl<E: Endpoint> Core<E> {
-    /// Releases blocks of classes that have more than `kept` of them. The client keeps at most one
-    /// block for each chunk of its share of the pool. In a small pool, the blocks that many clients
+    /// Releases blocks of classes that have more than `kept` of them. It keeps at most as many
+    /// blocks as the pool has chunks for a client. In a small pool, the blocks that many clients
     /// keep would be much of it.
     pub(super) async fn release_beyond(&self, kept: usize) -> Result<(), CacheError> {
         let op = &mut *self.operations.take(&self.client);
@@ -46,7 +46,7 @@ impl<E: Endpoint> Core<E> {
         Ok(())
     }
 
-    /// How many blocks a client keeps that keeps so many of each class.
+    /// How many blocks a client keeps in all, if it keeps `kept` of each class.
     fn kept_in_all(&self, kept: usize) -> usize {
         let of_pool = self.client.pool.layout.chunks() / self.client.pool.settings.clients_max;
         (of_pool.max(1) as usize).min(kept * CLASSES)

@@ -199,8 +199,8 @@ impl<E: Endpoint> Core<E> {
                 continue;
             }
             if cell.state == CellState::Trying && !self.is_open(Hole::UntoldSettling) {
-                // If this client died while it writes into the block, the tag would be lost, and
-                // the next repairer could not use it.
+                // The next write into the block destroys the tag. If this client dies there, the
+                // next repairer must not need the tag any more.
                 let won = Cell { state: CellState::Won, ..*cell };
                 if !self.swap_cell(cell_at, cell.word(), won.word()).await? {
                     return Err(CacheError::Damaged { what: "another client changed a cell that this one settles" });

@@ -1,8 +1,8 @@
 //! Chunks that a client cuts into blocks.
 //!
-//! A chunk is Open while some of its blocks have never been published, then Queued. Here Queued means
-//! in use, and nothing more. Word 1 of the chunk's descriptor has the class of its blocks. Word 3 has
-//! the highest tag of a block in the chunk's last life; the tags of the next life continue from it.
+//! A chunk is Open while some of its blocks have never been published, then Queued. Here Queued
+//! only means in use. Word 1 of the chunk's descriptor has the class of its blocks. Word 3 has the
+//! highest tag of a block in the chunk's last life; the tags of the next life continue from it.
 //!
 //! A client cuts few chunks at a time: the more clients the pool may have, the fewer. So clients do
 //! not own all chunks of a small pool. A client puts the rest of a chunk that it stops cutting on a

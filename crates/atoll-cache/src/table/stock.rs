@@ -1,8 +1,8 @@
 //! The blocks that a client holds, and the use of its cells.
 //!
-//! Every block is named by exactly one slot (live, pending or dead) or shelf (see `shelf`), or one
-//! client holds it, or it belongs to a chunk that one client fills or empties. A client names a
-//! block in a cell of its own before it takes the block (see `cell`, `taking`).
+//! Every block is named by exactly one slot (live, pending or dead) or one shelf (see `shelf`).
+//! Otherwise one client holds it, or fills or empties its chunk. A client names a block in a cell
+//! of its own before it takes the block (see `cell`, `taking`).
 
 use super::cell::{CELLS, Cell, CellState};
 use super::class::Class;

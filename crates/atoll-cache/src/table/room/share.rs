@@ -43,9 +43,10 @@ impl<E: Endpoint> Core<E> {
         self.mean_share.note(self.share(word));
     }
 
-    /// Whether the chunk of a misfitting victim is to pass to the class now, by a random `draw`. Of
-    /// all victims together it is once for the blocks of [`DRAIN_EVERY`] chunks. If a chunk is to
-    /// be `drained`, it is one of two. A single victim's chance is its block's share of a chunk.
+    /// Whether the chunk of a misfitting victim is to pass to the class now, by a random `draw`.
+    /// Over all victims that happens once for the blocks of [`DRAIN_EVERY`] chunks, or once in two
+    /// if a chunk is to be `drained`. A victim's chance is proportional to its block's share of a
+    /// chunk.
     pub(in crate::table) fn passes_on(&self, word: Slot, class: Class, drained: bool, draw: u32) -> bool {
         let once_for = match drained {
             true => WANTED_ONCE_FOR,
@@ -54,8 +55,9 @@ impl<E: Endpoint> Core<E> {
         !self.fits(word, class) && self.gives_chunk(word, once_for, draw)
     }
 
-    /// Whether a victim's chunk is emptied with it, by a random `draw`: once for so many victims. A
-    /// single victim's chance is its block's share of a chunk.
+    /// Whether a victim's chunk is emptied with it, by a random `draw`. Over all victims that
+    /// happens once for `once_for`. A victim's chance is proportional to its block's share of a
+    /// chunk.
     pub(in crate::table) fn gives_chunk(&self, word: Slot, once_for: u64, draw: u32) -> bool {
         let drawn = u128::from(draw) * u128::from(self.mean_share.0.get()) * u128::from(once_for);
         drawn < u128::from(self.share(word)) << u32::BITS
