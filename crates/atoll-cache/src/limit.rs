@@ -35,7 +35,7 @@ impl Limit {
         self.is_recounted.set(true);
     }
 
-    /// As the field says.
+    /// Whether this client has counted everything anew, and has not compared with the limit since.
     pub(crate) fn is_recounted(&self) -> bool {
         self.is_recounted.get()
     }

@@ -1,8 +1,8 @@
-//! A change on its way: sent until there is an answer.
+//! A change in flight: the client sends it until there is an answer.
 //!
-//! What is sent again is the same to the byte, so that the server knows it by its number. A client
-//! that has no answer for [`PATIENCE_NS`] gives up; a request of its that is still on its way is
-//! dropped once the server has seen a later one.
+//! A request that is sent again is the same to the byte, so the server knows it by its number. A
+//! client that has no answer for [`PATIENCE_NS`] gives up. The server drops a request in flight
+//! once it has seen a later request of the client.
 
 use super::Session;
 use super::wire::{self, Answer, Change, Head, Outcome, Payload};
@@ -27,7 +27,7 @@ pub(super) struct Reached {
 }
 
 impl<E: Endpoint + Messenger> Session<E> {
-    /// Asks for a change; gives what became of it, which is never [`Outcome::Stale`].
+    /// Requests a change; returns its outcome, which is never [`Outcome::Stale`].
     pub(super) async fn request(&mut self, change: &Change, key: &[u8], value: &[u8]) -> Result<Answer, CacheError> {
         self.sequence += 1;
         let begun_ns = self.client.endpoint.now_ns();
@@ -48,7 +48,7 @@ impl<E: Endpoint + Messenger> Session<E> {
                     _ => {}
                 }
             }
-            // It may take long, and others look at the lease.
+            // It may take long, and other clients look at the lease.
             self.renew();
             if self.look_for_server().await?.is_some_and(|found| found != server) {
                 // Whether the server that this was sent to did it died with that server.
@@ -105,7 +105,7 @@ impl<E: Endpoint + Messenger> Session<E> {
         Head { client: self.client.me(), server_epoch: server.epoch, sequence }
     }
 
-    /// Sends what is outgoing.
+    /// Sends the outgoing message.
     pub(super) fn send(&self, server: Reached) -> Result<(), VerbError> {
         match self.client.endpoint.send(server.mailbox, &self.outgoing) {
             Ok(()) => Ok(()),
@@ -115,8 +115,8 @@ impl<E: Endpoint + Messenger> Session<E> {
         }
     }
 
-    /// Waits for at most so long for a message; gives an answer, with its number. What else comes
-    /// is taken note of.
+    /// Waits for a message for at most so long; returns an answer, with its number. Other messages
+    /// are noted.
     pub(super) async fn hear(&mut self, ns: u64) -> Option<(u64, Answer)> {
         let message = self.client.endpoint.receive_within(ns).await?;
         let server = self.server.filter(|server| server.mailbox == message.from)?;
@@ -148,7 +148,7 @@ impl<E: Endpoint + Messenger> Session<E> {
         Ok(removed)
     }
 
-    /// From now on, what is posted is counted as hints of hotness.
+    /// From now on, posted verbs count as hints of hotness.
     pub(super) fn hinting(&self) -> Scope<'_, E> {
         Scope::new(&self.client.endpoint, Purpose::Hotness)
     }

@@ -31,7 +31,7 @@ impl Policy {
     /// Both.
     const ALL: [Self; 2] = [Self::Lru, Self::Lfu];
 
-    /// What the engine is called with it.
+    /// The name of the engine with this policy.
     pub const fn engine_name(self) -> &'static str {
         match self {
             Self::Lru => "cliquemap-lru",
@@ -45,8 +45,8 @@ impl Policy {
 pub struct CliqueMapOptions {
     /// Which objects the server evicts.
     pub policy: Policy,
-    /// Expected bytes of an object (key, value and what its record has besides), by which the index
-    /// is sized.
+    /// Expected bytes of an object (key, value and the rest of its record). The index is sized by
+    /// it.
     pub object_bytes_mean: u32,
 }
 
@@ -85,7 +85,7 @@ pub struct CliqueMapSettings {
 }
 
 impl CliqueMapSettings {
-    /// What a pool's settings say.
+    /// Decodes a pool's settings.
     pub fn decode(settings: &PoolSettings) -> Result<Self, PoolError> {
         let [word, rest @ ..] = settings.engine_words(ENGINE_CLIQUEMAP)?;
         if settings.nodes_max != 1 {

@@ -6,8 +6,7 @@
 //!
 //! ```text
 //! +--------------+--------+-------------+
-//! | id + 1, or 0 | slot   | its word    |   data, 24 B an entry: that of history id i is at i modulo their number
-//! +--------------+--------+-------------+
+//! | id + 1, or 0 | slot   | its word    |   data, 24 B an entry; history id i is at i modulo their number +--------------+--------+-------------+
 //! ```
 //!
 //! | step | lightweight | ring |
@@ -15,7 +14,7 @@
 //! | eviction | the id's FAA is in the batch of the sample | FAA; READ the entry that was there; not awaited: WRITE the entry, CAS the slot that the old one named from its word to empty |
 //! | regret | the slot's word is the entry | READ the entry, which must be of this slot word; not awaited: WRITE its first word, 0 |
 //!
-//! A lookup would see that the old entry is over. It is emptied all the same: without the paper's
+//! A lookup would see that the old entry is over. It is emptied nevertheless: without the paper's
 //! lazy eviction that is the queue's duty.
 
 use atoll_cache::CacheError;
@@ -36,7 +35,7 @@ pub(super) struct History {
 }
 
 impl Default for History {
-    /// One that is not used.
+    /// A history that is not used.
     fn default() -> Self {
         Self::new(Address::new(0, 0, 0), 1)
     }

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | the sample-friendly table | a sample READs slots alone, then the access information of [`SAMPLED_OBJECTS`] objects, one after the other; an insertion WRITEs each word of it by itself |
 //! | the lightweight history | a ring of entries beside the pool (`history`); the slot of an evicted key names its entry |
-//! | lazy weights | every regret is told at once, and every eviction READs the weights first |
+//! | lazy weights | every regret is published at once, and every eviction READs the weights first |
 //! | the frequency-counter cache | every access is a FAA |
 
 mod history;
@@ -122,7 +122,7 @@ impl Technique for Ablated {
     }
 }
 
-/// Tells the pool of an object that was just inserted by a WRITE for each word, without waiting.
+/// Publishes an object that was just inserted by a WRITE for each word, without waiting.
 fn tell_words_one_by_one<E: Endpoint>(core: &Core<E>, slot: u64, words: [u64; 4]) {
     let mut batch = Batch::new();
     for (place, word) in (1..).zip(words) {

@@ -1,5 +1,5 @@
-//! The verbs of an eviction: an evictor samples groups and merges those of least utility. What it
-//! decides on the way is in the modules that use no verb; the verbs of learning are in `learn`.
+//! The verbs of an eviction: an evictor samples groups and merges those of least utility. Its
+//! decisions are in the modules that use no verb; the verbs of learning are in `learn`.
 //!
 //! | step of an eviction | verbs |
 //! |---|---|
@@ -14,7 +14,7 @@
 //! so that rings do not fill with stale nodes. It puts a group that is still queued back at the
 //! tail.
 //!
-//! Invariant: an owned group is always emptied. It is never put back while its old node stands.
+//! Invariant: an owned group is always emptied. It is never put back while its old node is there.
 
 use super::features::{Features, Written};
 use super::learner::INFERENCE_NS;
@@ -129,8 +129,8 @@ impl GlCache {
         Ok(found)
     }
 
-    /// READs the runs that begin at these chunks, and adds the queued groups among them. Gives the
-    /// number of chunks that it READ.
+    /// READs the runs that begin at these chunks, and adds the queued groups among them. Returns
+    /// the number of chunks that it READ.
     async fn sample_runs<E: Endpoint>(
         &self,
         forge: &GlCacheDm<E>,
@@ -168,7 +168,7 @@ impl GlCache {
         Ok(looked)
     }
 
-    /// What is known of the group in a chunk, if that is queued.
+    /// The features of the group in a chunk, if that is queued.
     fn sampled<E: Endpoint>(
         &self,
         forge: &GlCacheDm<E>,

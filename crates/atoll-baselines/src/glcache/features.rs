@@ -1,14 +1,15 @@
-//! What is known of a group: its record in the pool, and its seven features, by which trees judge.
+//! A group's record in the pool, and its seven features, by which trees judge it.
 //!
 //! ```text
-//! a record, 24 B   word 0   generation of the chunk 32 | groups written when this one was 32        owned by the owner of the chunk
-//!                  word 1   lookups a second, f32      | objects written a second, f32              the same
-//!                  word 2   share of misses, f32       | bytes of an object in the mean, f32        the same
-//! counters         16 bits an object, four to a word                                                atomics only
+//! a record, 24 B   word 0   generation of the chunk 32 | groups written when this one was 32
+//!                  word 1   lookups a second, f32      | objects written a second, f32
+//!                  word 2   share of misses, f32       | bytes of an object in the mean, f32
+//!                           the owner of the chunk owns these words
+//! counters         16 bits an object, four to a word; atomics only
 //! ```
 //!
 //! Of the seven features of GL-Cache (section 4 of its paper) four are fixed when the group is
-//! written, and three change: age, requests, objects that were requested.
+//! written. Three change: age, requests, and objects that were requested.
 
 /// Features of a group.
 pub const FEATURES: usize = 7;
@@ -24,7 +25,7 @@ pub(super) fn sound(number: f32) -> f32 {
 /// What its writer knew of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Written {
-    /// Generation of its chunk: a record of another one is of a group that is gone.
+    /// Generation of its chunk. A record of another generation is of an earlier group.
     pub generation: u32,
     /// Groups that had been written to the pool, modulo 2^32.
     pub groups_before: u32,

@@ -50,11 +50,11 @@ struct Model {
     learned_from: u64,
 }
 
-/// What one process knows.
+/// The knowledge of one process.
 pub struct Learner {
-    /// What it watches.
+    /// The groups that it watches.
     pub watch: Watch,
-    /// Objects that the cache holds, as far as samples tell; 0 before the first.
+    /// Objects that the cache holds, by the samples; 0 before the first.
     resident_objects: AtomicU64,
     rates: Mutex<Rates>,
     model: Mutex<Model>,
@@ -117,8 +117,8 @@ impl Learner {
         })
     }
 
-    /// Notes that a client has written so many objects after so many lookups and misses more, and
-    /// gives the rates of the process: a record without generation, age and sizes.
+    /// Notes that a client has written so many objects after so many more lookups and misses.
+    /// Returns the rates of the process: a record without generation, age and sizes.
     pub fn rates(&self, written: u64, lookups: u64, misses: u64, now_ns: u64) -> Written {
         let mut rates = locked(&self.rates);
         rates.written += written;
@@ -147,8 +147,8 @@ impl Learner {
         model.trees.clone()
     }
 
-    /// Whether there are enough new samples to learn anew, of `kept` at most. A caller that is told
-    /// so must learn.
+    /// Whether there are enough new samples to learn again, of `kept` at most. A caller that gets
+    /// `true` must learn.
     pub fn wants_training(&self, samples_so_far: u64, kept: u64) -> bool {
         let mut model = locked(&self.model);
         let new = samples_so_far.wrapping_sub(model.learned_from);

@@ -13,7 +13,7 @@ const DEPTH_MAX: u16 = 4;
 /// Samples of a leaf, at least.
 const LEAF_SAMPLES_MIN: usize = 4;
 
-/// What was learned.
+/// The learnt trees.
 #[derive(Debug)]
 pub struct Trees {
     regressor: XGRegressor<f32, f32, DenseMatrix<f32>, Vec<f32>>,
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     fn sample(nth: u32) -> Sample {
-        // What a group is worth depends on its requests and its age alone; the rest is noise.
+        // A group's utility depends on its requests and its age alone; the rest is noise.
         let noise = |of: u32| (of.wrapping_mul(2_654_435_761) >> 16) as f32;
         let (age, requests) = (1.0 + (nth % 13) as f32, (nth % 7) as f32);
         let features = Features([noise(nth), noise(nth + 1), 0.5, 256.0, age, requests, requests.min(3.0)]);

@@ -1,5 +1,5 @@
-//! What a group turns out to be worth: the process watches the group's objects for a while, even
-//! after they were moved or evicted.
+//! The utility of a group: the process watches the group's objects for a while, even after they
+//! were moved or evicted.
 //!
 //! A watched object is known by the parts of its key's hash that the group's map has. So a lookup
 //! counts although the object was moved or evicted meanwhile. Each lookup of a process searches for
@@ -7,9 +7,10 @@
 //!
 //! ```text
 //! a word of the table   63                     24 23            8 7         0
-//!                       +------------------------+---------------+-----------+        0: nothing is watched here
+//!                       +------------------------+---------------+-----------+
 //!                       |  more of the hash  40  | size, units 16| place + 1 |
 //!                       +------------------------+---------------+-----------+
+//!                       0: nothing is watched here
 //! ```
 //!
 //! The first lookup of an object adds 1 / (size x lookups since) to its group's utility, and
@@ -29,8 +30,8 @@ const WORDS_PER_OBJECT: usize = 4;
 const OBJECTS_MAX: usize = 1 << 16;
 /// A utility of 1 in the sums: the largest of a group fits 64 bits, the smallest is a few units.
 const UTILITY_ONE: f64 = (1u64 << 40) as f64;
-/// Utility is told as of so many units of sixteen bytes, so that an object of this size that is
-/// looked up at the very end of the time counts one.
+/// Utility is counted in units of sixteen bytes. An object of this size that is looked up at the
+/// very end of the time counts one.
 const SIZE_UNITS: f64 = 16.0;
 
 const PLACE_MASK: u64 = 0xff;
@@ -48,12 +49,12 @@ struct Watched {
     objects: Vec<usize>,
 }
 
-/// What one process watches.
+/// The groups that one process watches.
 pub struct Watch {
     /// Lookups of the process so far.
     lookups: AtomicU64,
     table: Vec<AtomicU64>,
-    /// For each place, when the group there was begun to be watched, and the sum of its utility.
+    /// For each place, when the watch of its group began, and the sum of its utility.
     begun: Vec<AtomicU64>,
     utility: Vec<AtomicU64>,
     watched: Mutex<Vec<Watched>>,
@@ -144,8 +145,7 @@ impl Watch {
         watched.push(Watched { place, group, features, begun, objects });
     }
 
-    /// Stops watching the groups that have been watched for so many lookups. Gives what they were
-    /// worth.
+    /// Stops watching the groups that have been watched for so many lookups. Returns their samples.
     pub fn finish(&self, interval: u64) -> Vec<Sample> {
         let lookups = self.lookups();
         let mut watched = self.lock();

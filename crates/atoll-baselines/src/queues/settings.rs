@@ -24,7 +24,7 @@ const WORD_0: Fields<2> = Fields::new([8, 8]);
 pub enum QueuePolicy {
     /// LRU lists as Ditto's baseline has them: every step of a hit is waited for.
     ShardLru = 1,
-    /// The same lists with batches, and hits that are told together.
+    /// The same lists with batches, and hits that are published together.
     Lru = 2,
     /// SIEVE.
     Sieve = 3,
@@ -33,7 +33,7 @@ pub enum QueuePolicy {
 }
 
 impl QueuePolicy {
-    /// All of them.
+    /// All policies.
     pub const ALL: [Self; 4] = [Self::ShardLru, Self::Lru, Self::Sieve, Self::S3Fifo];
 
     /// Its name, as users write it.
@@ -63,7 +63,7 @@ impl QueueOptions {
         Self { policy, lists: LISTS }
     }
 
-    /// The same as choices of the table of objects.
+    /// These choices as options of the table of objects.
     pub fn objects(&self) -> TableOptions {
         let mut replacement = [0; REPLACEMENT_WORDS];
         replacement[0] = WORD_0.pack([self.policy as u64, self.lists.into()]);
@@ -132,7 +132,7 @@ pub struct QueueSettings {
 }
 
 impl QueueSettings {
-    /// What a pool's settings say.
+    /// Decodes a pool's settings.
     pub fn decode(settings: &TableSettings) -> Result<Self, PoolError> {
         let [number, lists] = WORD_0.unpack(settings.replacement_words(ENGINE_QUEUES)?[0]);
         let policy = QueuePolicy::ALL.into_iter().find(|policy| *policy as u64 == number);
@@ -145,7 +145,7 @@ impl QueueSettings {
         Ok(Self { policy, lists, slots })
     }
 
-    /// The same as they were chosen.
+    /// The choices of these settings.
     pub fn options(&self) -> QueueOptions {
         QueueOptions { policy: self.policy, lists: self.lists }
     }

@@ -1,12 +1,12 @@
-//! The order in which objects go: exact, in 128 shards by the hash of the key (Ditto, section 5.3),
-//! which keep cores from waiting for each other.
+//! The order in which objects are evicted. It is exact, in 128 shards by the hash of the key
+//! (Ditto, section 5.3), so that cores do not wait for each other.
 //!
 //! | policy | a shard is | an access |
 //! |---|---|---|
 //! | LRU | a list of entries, the one accessed last at its end | moves the entry to the end |
 //! | LFU | a set of entries ordered by their accesses; of equals, the one accessed last behind | takes the entry out and puts it in again |
 //!
-//! Accesses count in the order in which they come to the server.
+//! Accesses count in the order in which they arrive at the server.
 
 use super::super::settings::Policy;
 use std::collections::BTreeSet;
@@ -26,8 +26,8 @@ pub(super) enum Order {
     Lfu(Sets),
 }
 
-/// Shards as lists. Every list is a ring through an end of its own, so that there is always a
-/// neighbour.
+/// Shards as lists. Every list is a ring through an end node of its own, so every node has
+/// neighbours.
 #[derive(Debug)]
 pub(super) struct Lists {
     /// By entry, and behind them the ends by shard.
@@ -92,7 +92,7 @@ impl Sets {
         self.shards[shard].insert((rank, entry));
     }
 
-    /// Gives its accesses.
+    /// Returns its accesses.
     fn remove(&mut self, shard: usize, entry: u32) -> u64 {
         let rank = self.ranks[entry as usize];
         self.shards[shard].remove(&(rank, entry));
@@ -116,7 +116,7 @@ impl Order {
         }
     }
 
-    /// Takes an entry out; gives its accesses, where they count.
+    /// Removes an entry; returns its accesses, where they count.
     pub(super) fn remove(&mut self, shard: usize, entry: u32) -> u64 {
         match self {
             Self::Lru(lists) => {

@@ -1,4 +1,4 @@
-//! What the server remembers of each client, so that a message that comes twice, or late, has no
+//! What the server remembers of each client, so that a message that arrives twice, or late, has no
 //! effect twice.
 //!
 //! | a change comes with | then |
@@ -8,14 +8,14 @@
 //! | the last one done | the same answer is sent again |
 //! | a higher one | its parts are gathered; once all are there it is done |
 //!
-//! A client has one change under way at a time, so that one answer and one body for each place of
-//! the registry are all there is to remember.
+//! A client has one change under way at a time. So the server remembers one answer and one body for
+//! each place of the registry.
 
 use super::super::wire::{Answer, Change, Head, PART_BYTES};
 use atoll_fabric::Mailbox;
 use std::cmp::Ordering;
 
-/// What is remembered of the client at a place.
+/// The state of the client at a place.
 #[derive(Debug, Default)]
 pub(super) struct Session {
     epoch: u32,
@@ -37,7 +37,7 @@ struct Gathered {
     come: Vec<bool>,
 }
 
-/// What is to be done about a change that came.
+/// How the server handles a change that arrived.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Due {
     /// Nothing.

@@ -1,7 +1,7 @@
-//! What the server knows of the objects: its own books of the index.
+//! The server's own books of the index: what it knows of the objects.
 //!
-//! A victim is the first in the order of the shard of the key that needs room; if that shard has
-//! none, of the next one that has. Objects that have expired are evicted before all others.
+//! A victim is the first in the order of the key's shard. If that shard is empty, it is the first
+//! of the next shard that has one. Objects that have expired are evicted before all others.
 
 use super::super::entry::{BUCKET_ENTRIES, Span};
 use super::super::layout::CliqueMapLayout;
@@ -22,7 +22,7 @@ pub(super) struct Object {
     pub(super) span: Span,
 }
 
-/// Objects by entry of the index, and the order in which they go.
+/// Objects by entry of the index, and the order in which they are evicted.
 #[derive(Debug)]
 pub(super) struct Table {
     layout: CliqueMapLayout,
@@ -96,7 +96,8 @@ impl Table {
         self.bucket(hash).filter(|entry| self.get(*entry).is_some()).min_by_key(|entry| self.order.rank(*entry))
     }
 
-    /// The object that is evicted first, seen from this key; expired objects before all others.
+    /// The object that is evicted first, starting from this key's shard; expired objects before all
+    /// others.
     pub(super) fn victim(&self, hash: u64, now_ms: u64) -> Option<u32> {
         if let Some((expiry_ms, entry)) = self.expiring.first()
             && *expiry_ms <= now_ms
@@ -116,7 +117,7 @@ impl Table {
         debug_assert!(before.is_none());
     }
 
-    /// Strikes an object out; gives it with its accesses, where they count.
+    /// Removes an object; returns it with its accesses, where they count.
     pub(super) fn remove(&mut self, entry: u32) -> Option<(Box<Object>, u64)> {
         let object = self.objects[entry as usize].take()?;
         let accesses = self.order.remove(Self::shard(object.hash), entry);

@@ -56,7 +56,7 @@ impl<E: Endpoint> Core<E> {
     }
 
     /// Whether a victim's chunk is emptied with it, by a random `draw`. Over all victims that
-    /// happens once for `once_for`. A victim's chance is proportional to its block's share of a
+    /// happens once in `once_for`. A victim's chance is proportional to its block's share of a
     /// chunk.
     pub(in crate::table) fn gives_chunk(&self, word: Slot, once_for: u64, draw: u32) -> bool {
         let drawn = u128::from(draw) * u128::from(self.mean_share.0.get()) * u128::from(once_for);
